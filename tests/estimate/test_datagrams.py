@@ -74,7 +74,9 @@ def test_rates_are_of_the_steady_part_and_leave_duplicates_out() -> None:
     found = trial_metrics(trial, 5)
     assert found["datagrams_received_per_s"] == pytest.approx(100 / INTERVAL_S)
     assert found["datagrams_sent_per_s"] == pytest.approx(110 / INTERVAL_S)
-    assert metric_time_series(trial, "datagrams_received_per_s").steady_value(5) == pytest.approx(100 / INTERVAL_S)
+    assert metric_time_series(trial, "datagrams_received_per_s").steady_value(5) == pytest.approx(
+        100 / INTERVAL_S
+    )
     assert found["duplicate_percent"] == pytest.approx(5)
     assert found["goodput_bps"] == pytest.approx(8 * 64 * 105 / INTERVAL_S)
 

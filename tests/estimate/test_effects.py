@@ -76,7 +76,9 @@ def simulated(
         own = noise(random, 30) + random.normal(0, 0.03 * position, 30)
         jumbo = np.where(mtu == 9000, math.log(mtu_effect) + harder, 0)
         values = np.exp(math.log(stream_effects[position]) + jumbo + block + own)
-        trials = next(n for n in interim_analyses(PRECISION) if decide_stopping(values[:n].tolist(), PRECISION).stop)
+        trials = next(
+            n for n in interim_analyses(PRECISION) if decide_stopping(values[:n].tolist(), PRECISION).stop
+        )
         factors = {"streams": streams, "mtu": mtu}
         treatments.append(treatment(index, factors, dict(enumerate(values[:trials].tolist()))))
     return campaign(treatments, STREAMS, MTU)
@@ -113,7 +115,9 @@ def test_where_no_factor_matters_an_effect_is_called_in_at_most_5_of_100_campaig
 def test_an_effect_that_is_there_is_found() -> None:
     found = 0
     for seed in range(200):
-        mtu = estimate_effects(simulated(np.random.default_rng([2, seed]), NOISES["normal"], mtu_effect=1.2))[-1]
+        mtu = estimate_effects(simulated(np.random.default_rng([2, seed]), NOISES["normal"], mtu_effect=1.2))[
+            -1
+        ]
         found += mtu.ratio.p_value is not None and mtu.ratio.p_value <= 0.05
 
     assert found >= 0.95 * 200
@@ -134,7 +138,9 @@ def test_a_treatment_as_good_as_the_best_is_seldom_told_from_it(noise: str) -> N
 def test_a_clearly_better_treatment_is_told_from_all_others() -> None:
     told = 0
     for seed in range(200):
-        found = find_best_treatment(simulated(np.random.default_rng([4, seed]), NOISES["normal"], 1.5, (1, 1.5, 3)))
+        found = find_best_treatment(
+            simulated(np.random.default_rng([4, seed]), NOISES["normal"], 1.5, (1, 1.5, 3))
+        )
         assert found is not None
         told += found.index == 5 and found.tied_with == ()
 
@@ -159,7 +165,13 @@ def test_an_effect_is_the_geometric_mean_over_matched_pairs_and_says_how_they_di
     summary = grid({(1, 1500): even(10), (1, 9000): even(20), (4, 1500): even(10), (4, 9000): even(80)})
     streams, mtu = estimate_effects(summary)
 
-    assert (mtu.factor, mtu.base_level, mtu.level, mtu.pair_count, mtu.excluded_pairs) == ("mtu", 1500, 9000, 2, 0)
+    assert (mtu.factor, mtu.base_level, mtu.level, mtu.pair_count, mtu.excluded_pairs) == (
+        "mtu",
+        1500,
+        9000,
+        2,
+        0,
+    )
     assert mtu.ratio.value == pytest.approx(4.0)
     assert (mtu.smallest_ratio, mtu.largest_ratio) == pytest.approx((2.0, 8.0))
     assert streams.ratio.value == pytest.approx(2.0)
@@ -178,7 +190,12 @@ def test_five_blocks_give_a_ratio_without_an_interval() -> None:
     (mtu,) = estimate_effects(grid({(1, 1500): even(10, 5), (1, 9000): even(20, 5)}))
 
     assert mtu.ratio.value == pytest.approx(2.0)
-    assert (mtu.ratio.low, mtu.ratio.high, mtu.ratio.p_value, mtu.ratio.is_adjusted) == (None, None, None, False)
+    assert (mtu.ratio.low, mtu.ratio.high, mtu.ratio.p_value, mtu.ratio.is_adjusted) == (
+        None,
+        None,
+        None,
+        False,
+    )
 
 
 def test_only_blocks_that_both_have_count() -> None:
@@ -233,7 +250,9 @@ def test_a_campaign_without_a_measured_treatment_has_no_best() -> None:
 
 
 def test_with_too_few_blocks_no_treatment_is_told_from_the_best() -> None:
-    found = find_best_treatment(grid({(1, 1500): even(10, 3), (1, 9000): even(30, 3), (4, 1500): even(20, 3)}))
+    found = find_best_treatment(
+        grid({(1, 1500): even(10, 3), (1, 9000): even(30, 3), (4, 1500): even(20, 3)})
+    )
 
     assert found is not None
     assert (found.index, found.tied_with) == (1, (2, 0))

@@ -23,15 +23,15 @@ pytestmark = pytest.mark.pure
 
 BRIDGE = {
     "endpoints": [{"name": "a1"}, {"name": "b1"}],
-    "watched": [
+    "observed_interfaces": [
         {"name": "a1", "role": "port", "leads_to": "a1"},
         {"name": "b1", "role": "port", "leads_to": "b1"},
     ],
 }
 UPLINK = {
     **BRIDGE,
-    "watched": [
-        *BRIDGE["watched"],
+    "observed_interfaces": [
+        *BRIDGE["observed_interfaces"],
         {"name": "up0", "role": "uplink", "leads_to": "sw1"},
         {"name": "up1", "role": "uplink", "leads_to": "sw0"},
     ],
@@ -45,7 +45,11 @@ def seen(testbed: dict[str, Any], received: int, **counts: Any) -> dict[str, int
         name: counts.pop(name) for name in ("softnet_dropped", "refused") if name in counts
     }
     found = attribute_losses(SENT, received, {"interfaces": {"host": counts}, **others}, testbed)
-    assert (found.sent_frames, found.lost_frames, sum(found.lost_at.values())) == (SENT, SENT - received, found.lost_frames)
+    assert (found.sent_frames, found.lost_frames, sum(found.lost_at.values())) == (
+        SENT,
+        SENT - received,
+        found.lost_frames,
+    )
     return {place: count for place, count in found.lost_at.items() if count}
 
 

@@ -17,7 +17,9 @@ def points(values: list[float], digit: float) -> list[TrialPoint]:
     told = [round(value / digit) * digit for value in values]
     ends = [(value - digit / 2, value + digit / 2) for value in told]
     return [
-        TrialPoint(n, n, 0.0, 10.0, 0.0, True, {"goodput_bps": value}, rounding_ranges={"goodput_bps": ends[n]})
+        TrialPoint(
+            n, n, 0.0, 10.0, 0.0, True, {"goodput_bps": value}, rounding_ranges={"goodput_bps": ends[n]}
+        )
         for n, value in enumerate(told)
     ]
 

@@ -31,7 +31,9 @@ metric = "latency_increase_p50_us"
 
 
 def counted_idle(trial: TrialRecord) -> int:
-    return histogram_count(merge_histograms(x.histograms["latency"] for x in idle_samples(trial) if x.histograms))
+    return histogram_count(
+        merge_histograms(x.histograms["latency"] for x in idle_samples(trial) if x.histograms)
+    )
 
 
 def test_what_was_before_the_load_and_what_under_it_are_told_apart() -> None:
@@ -94,7 +96,9 @@ def test_the_filling_of_a_queue_is_cut_from_the_time_under_load_alone() -> None:
     found = find_warmups([metric_time_series(trial, "latency_p50_us") for trial in trials], Timing())
     assert all(4 <= warmup.samples <= 12 for warmup in found)
     for trial, warmup in zip(trials, found, strict=True):
-        assert trial_metrics(trial, warmup.samples)["latency_increase_p50_us"] == pytest.approx(4000, rel=0.03)
+        assert trial_metrics(trial, warmup.samples)["latency_increase_p50_us"] == pytest.approx(
+            4000, rel=0.03
+        )
         assert counted_idle(trial) == 8 * 50
 
 
@@ -122,7 +126,8 @@ def test_the_interval_of_the_increase_covers_it_however_much_the_idle_latency_va
 
 def test_a_load_that_adds_nothing_has_no_increase_beyond_chance() -> None:
     values = [
-        trial_metrics(fixtures.make_mixed_trial(0, block, increase_us=0.0, requests=20), 0) for block in range(9)
+        trial_metrics(fixtures.make_mixed_trial(0, block, increase_us=0.0, requests=20), 0)
+        for block in range(9)
     ]
     increase = estimate_metrics(values, Precision())["latency_increase_p50_us"]
     assert increase.low is not None and increase.high is not None

@@ -84,7 +84,9 @@ def test_of_a_number_of_trials_fixed_beforehand_95_of_100_intervals_cover(draw: 
 def test_one_in_twenty_sets_of_clean_trials_has_any_marked(count: int) -> None:
     sets = np.random.default_rng(100 + count).normal(5.0, 0.2, (4000, count))
 
-    assert np.mean([bool(find_outliers(values.tolist())) for values in sets]) == pytest.approx(0.05, abs=0.014)
+    assert np.mean([bool(find_outliers(values.tolist())) for values in sets]) == pytest.approx(
+        0.05, abs=0.014
+    )
 
 
 def test_a_trial_far_off_is_marked_and_still_counts() -> None:

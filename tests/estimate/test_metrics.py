@@ -44,7 +44,7 @@ def test_every_metric_comes_from_its_counters() -> None:
 def test_of_a_side_that_only_tells_its_totals_nothing_is_made_up() -> None:
     whole = fixtures.make_trial(rates=STEADY)
     sender, _, host = whole.endpoints
-    told = {"speaks": "iperf3", "cpu_percent": {"total": 42.0}, "streams": [{"id": 0, "retransmits": None}]}
+    told = {"protocol": "iperf3", "cpu_percent": {"total": 42.0}, "streams": [{"id": 0, "retransmits": None}]}
     receiver = EndpointRecord("esx-07", "sink", told, ())
     found = trial_metrics(replace(whole, endpoints=(_acknowledged(sender, 0.9), receiver, host)), 0)
     everything = trial_metrics(whole, 0)
@@ -60,15 +60,20 @@ def test_of_a_side_that_only_tells_its_totals_nothing_is_made_up() -> None:
 def test_of_a_sending_server_only_what_it_tells_is_known() -> None:
     whole = fixtures.make_trial(rates=STEADY)
     _, receiver, host = whole.endpoints
-    told = {"speaks": "iperf3", "streams": [{"id": 0, "retransmits": 3}, {"id": 1, "retransmits": 4}]}
-    found = trial_metrics(replace(whole, endpoints=(receiver, EndpointRecord("esx-07", "source", told, ()), host)), 0)
+    told = {"protocol": "iperf3", "streams": [{"id": 0, "retransmits": 3}, {"id": 1, "retransmits": 4}]}
+    found = trial_metrics(
+        replace(whole, endpoints=(receiver, EndpointRecord("esx-07", "source", told, ()), host)), 0
+    )
     assert found["goodput_bps"] == pytest.approx(8e9)
     assert found["server_retransmits"] == 7
     assert not {"retransmits_per_s", "sender_cpu_percent", "rtt_us", "server_cpu_percent"} & set(found)
 
 
 def test_the_warm_up_is_left_out_of_every_metric() -> None:
-    cold, steady = trial_metrics(fixtures.make_trial(rates=COLD), 6), trial_metrics(fixtures.make_trial(rates=STEADY), 0)
+    cold, steady = (
+        trial_metrics(fixtures.make_trial(rates=COLD), 6),
+        trial_metrics(fixtures.make_trial(rates=STEADY), 0),
+    )
     assert cold == pytest.approx(steady)
     assert trial_metrics(fixtures.make_trial(rates=COLD), 0)["goodput_bps"] == pytest.approx(6.2e9)
 
@@ -84,7 +89,9 @@ def test_a_counter_that_is_missing_leaves_its_metric_out_and_invents_nothing() -
 def test_what_arrives_after_the_load_has_ended_does_not_count() -> None:
     trial = fixtures.make_trial(rates=STEADY)
     drained = [_later(side) for side in trial.endpoints]
-    assert trial_metrics(replace(trial, endpoints=tuple(drained)), 0) == pytest.approx(trial_metrics(trial, 0))
+    assert trial_metrics(replace(trial, endpoints=tuple(drained)), 0) == pytest.approx(
+        trial_metrics(trial, 0)
+    )
 
 
 def test_a_late_sample_that_closes_two_intervals_shifts_nothing() -> None:
@@ -124,7 +131,9 @@ def test_the_course_of_a_trial_and_its_mean_agree_with_the_metric() -> None:
     trial = fixtures.make_trial(rates=COLD)
     assert metric_time_series(trial).values == pytest.approx(COLD)
     for cut in (0, 6, 19):
-        assert metric_time_series(trial).steady_value(cut) == pytest.approx(trial_metrics(trial, cut)["goodput_bps"])
+        assert metric_time_series(trial).steady_value(cut) == pytest.approx(
+            trial_metrics(trial, cut)["goodput_bps"]
+        )
 
 
 def test_a_fixed_warm_up_is_cut_as_asked_and_leaves_something() -> None:

@@ -48,7 +48,9 @@ def test_a_figure_is_alike_with_treatments_of_the_same_level_of_all_that_both_te
     }
     assert all(each.before.factors["mtu"] == each.after.factors["mtu"] for each in found)
     assert [(each.after, each.before) for each in found if each.after.factors["mtu"] == 1500] == [
-        (each.before, each.after) for each in match_treatments(here, table) if each.before.factors["mtu"] == 1500
+        (each.before, each.after)
+        for each in match_treatments(here, table)
+        if each.before.factors["mtu"] == 1500
     ]
 
 

@@ -45,7 +45,9 @@ def test_the_interval_covers_the_true_ratio(kind: str, before: int, after: int) 
 @pytest.mark.parametrize("kind", SPREADS)
 @pytest.mark.parametrize(("before", "after"), SIZES)
 def test_p_values_of_no_difference_are_uniform(kind: str, before: int, after: int) -> None:
-    found = np.array([rank_ratio(*sides(kind, before, after, 1.0, seed), 0.95).p_value for seed in range(SETS)])
+    found = np.array(
+        [rank_ratio(*sides(kind, before, after, 1.0, seed), 0.95).p_value for seed in range(SETS)]
+    )
 
     for level in (0.01, 0.05, 0.2, 0.5):
         assert np.mean(found <= level) <= level + 3 * math.sqrt(level * (1 - level) / SETS)
@@ -78,7 +80,10 @@ def test_the_other_way_round_it_is_the_inverse(before: list[float], after: list[
 def test_it_is_as_many_times_larger_as_its_trials(
     before: list[float], after: list[float], factor: float
 ) -> None:
-    found, scaled = rank_ratio(before, after, 0.95), rank_ratio(before, [factor * value for value in after], 0.95)
+    found, scaled = (
+        rank_ratio(before, after, 0.95),
+        rank_ratio(before, [factor * value for value in after], 0.95),
+    )
 
     assert scaled.value == pytest.approx(factor * found.value)
     assert found.high is not None and scaled.high == pytest.approx(factor * found.high)
@@ -120,7 +125,9 @@ def test_p_values_are_adjusted_for_being_many() -> None:
     adjusted = adjust_p_values([Ratio(1.0, None, None, 0.95, p) for p in raw])
 
     # They reject the four smallest at 5 %.
-    assert [each.p_value is not None and each.p_value <= 0.05 for each in adjusted] == [True] * 4 + [False] * 11
+    assert [each.p_value is not None and each.p_value <= 0.05 for each in adjusted] == [True] * 4 + [
+        False
+    ] * 11
     assert adjusted[0].p_value == pytest.approx(0.0015)
     assert all(each.is_adjusted for each in adjusted)
 

@@ -32,7 +32,9 @@ def test_wide_trials_go_on_to_the_most_trials_and_the_result_says_so() -> None:
 
 
 def test_too_few_trials_for_an_interval_end_at_the_most_trials() -> None:
-    assert decide_stopping([1.0] * 3, Precision(fewest_trials=2, most_trials=3)) == StoppingDecision(True, "most trials")
+    assert decide_stopping([1.0] * 3, Precision(fewest_trials=2, most_trials=3)) == StoppingDecision(
+        True, "most trials"
+    )
 
 
 def test_a_dead_path_is_enough_at_the_first_look() -> None:

@@ -34,7 +34,11 @@ def test_states_failures_and_trials_are_those_of_the_file(tmp_path: Path) -> Non
     assert (first.stopped_by, first.trial_count) == ("precision", 6)
     assert first.effective == {"mtu": 1500}
     assert first.metrics["goodput_bps"].low is not None
-    assert (second.stopped_by, second.trial_count, second.failures) == ("interrupted", 0, ("a1: the agent ended",))
+    assert (second.stopped_by, second.trial_count, second.failures) == (
+        "interrupted",
+        0,
+        ("a1: the agent ended",),
+    )
     assert (third.stopped_by, third.failures) == (
         "refused",
         ("port a1: packets of 9000 bytes do not pass",),

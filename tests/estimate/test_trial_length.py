@@ -35,7 +35,9 @@ def test_a_dearer_set_up_makes_longer_trials() -> None:
 
 def test_the_warm_up_is_added_and_counts_as_cost() -> None:
     trials, warmup_s = past(0.03, 0.06, cut=20), 1.0
-    cheap, dear = (choose_trial_length_s(trials, setup_s, longest_s=100.0) - warmup_s for setup_s in (1.0, 7.0))
+    cheap, dear = (
+        choose_trial_length_s(trials, setup_s, longest_s=100.0) - warmup_s for setup_s in (1.0, 7.0)
+    )
 
     # Four times the cost, 8 s for 2 s, makes the steady part twice as long.
     assert dear == pytest.approx(2 * cheap)
@@ -58,5 +60,5 @@ def test_trials_that_are_all_alike_need_no_length() -> None:
 
 
 def test_one_trial_is_no_pilot() -> None:
-    with pytest.raises(ValueError, match="two trials"):
+    with pytest.raises(ValueError, match="two past trials"):
         choose_trial_length_s(past(0.1, 0.1)[:1], 1.0)

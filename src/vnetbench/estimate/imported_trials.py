@@ -146,7 +146,7 @@ def describe_sources(points: Sequence[TrialPoint]) -> Iterator[str]:
     logs = [point.imported_log for point in points if point.imported_log]
     if logs:
         yield f"imported, not measured here: {'; '.join(list_sources(points))}"
-    reporters = {str(log["told_by"]) for log in logs if log["told_by"]}
+    reporters = {str(log["reported_by"]) for log in logs if log["reported_by"]}
     if len(reporters) > 1:
         yield (
             "some trials are reported by their senders, others by their receivers: goodput is what was sent "
@@ -180,7 +180,7 @@ def _warmup_note(
 
 
 def _reported_values(trial: TrialRecord) -> dict[str, _RoundedValue]:
-    values = _as_mapping(_as_mapping(trial.effective[IMPORTED]).get("figures"))
+    values = _as_mapping(_as_mapping(trial.effective[IMPORTED]).get("metrics"))
     return {name: _RoundedValue(**value) for name, value in values.items()}
 
 

@@ -263,7 +263,7 @@ def _single_search_estimates(metrics: Mapping[str, Estimate], point: TrialPoint)
 
 def _iperf3_endpoint_warnings(testbed: Mapping[str, Any]) -> Iterator[str]:
     for endpoint in testbed.get("endpoints") or ():
-        if endpoint.get("speaks") == "iperf3":
+        if endpoint.get("protocol") == "iperf3":
             name = endpoint["name"]
             yield (
                 f"{name} runs iperf3 without an agent: it provides no samples, counters or settings. "

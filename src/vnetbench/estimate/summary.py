@@ -37,7 +37,8 @@ class TrialPoint:
     steps: tuple[StepRecord, ...] = ()
     """The search steps that preceded the run, if the trial has any."""
     search: Mapping[str, Any] = field(default_factory=dict)
-    """Result of these steps: `method`, `asked`, `answers`, `ways` (docs/results-file.md)."""
+    """Result of these steps: `method`, `parameters`, `goal_results`, `direction_count`, …
+    (docs/results-file.md)."""
     rounding_ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """For values that another tool rounded: the smallest and the largest possible exact value."""
     imported_log: Mapping[str, Any] = field(default_factory=dict)
@@ -48,9 +49,9 @@ class TrialPoint:
     """Evidence metrics near their limit, in each sampling interval, warm-up included."""
 
     @property
-    def search_answers(self) -> tuple[GoalResult, ...]:
+    def goal_results(self) -> tuple[GoalResult, ...]:
         """The throughput for each loss goal, as load of each direction of each pair; may be empty."""
-        return tuple(GoalResult(**answer) for answer in self.search.get("answers", ()))
+        return tuple(GoalResult(**goal_result) for goal_result in self.search.get("goal_results", ()))
 
 
 @dataclass(frozen=True)

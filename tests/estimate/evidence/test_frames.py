@@ -12,7 +12,7 @@ from vnetbench.results.records import SEARCH_STEP, StepRecord, TrialRecord
 
 TESTBED = {
     "endpoints": [{"name": "a1"}, {"name": "b1"}],
-    "watched": [
+    "observed_interfaces": [
         {"name": "a1", "role": "port", "leads_to": "a1"},
         {"name": "b1", "role": "port", "leads_to": "b1"},
     ],
@@ -71,13 +71,15 @@ def test_drops_at_interfaces_are_no_evidence_with_frames() -> None:
 def step(number: int, load_fps: float, received: int, dropped: int) -> StepRecord:
     interfaces = {"a1": {**PORTS, "rx_dropped": dropped}}
     counted = {"interfaces": {"host": interfaces}, "softnet_dropped": 0, "refused": 0}
-    return StepRecord(number, SEARCH_STEP, load_fps, None, 1.0, 0.0, 1.0, 1000, received, {"counted": counted})
+    return StepRecord(
+        number, SEARCH_STEP, load_fps, None, 1.0, 0.0, 1.0, 1000, received, {"path_counters": counted}
+    )
 
 
 def test_a_search_tells_where_its_steps_a_little_above_the_throughput_lost_frames() -> None:
     answer = {"goal": 0.01, "throughput_fps": 1000.0, "limited_by": "device"}
     answer |= {"low_fps": 990.0, "high_fps": 1010.0, "confidence": None}
-    search = {"ways": 1, "frame_bytes": 64, "answers": [answer]}
+    search = {"direction_count": 1, "frame_bytes": 64, "goal_results": [answer]}
     steps = (
         step(0, 900.0, 800, 0),  # below it: an accident
         step(1, 1100.0, 800, 200),

@@ -15,7 +15,7 @@ def imported(*counters: dict[str, float], also: dict[str, str] = ALSO) -> TrialR
     """A trial whose log tells these of each second."""
     samples = tuple(Sample(i, i + 1.0, 1.0, 0, 0, told) for i, told in enumerate(counters))
     way = EndpointRecord("forward", OBSERVE, {}, samples)
-    return TrialRecord(0, 0, None, 0.0, len(counters), 0.0, {IMPORTED: {"also": also}}, (way,))
+    return TrialRecord(0, 0, None, 0.0, len(counters), 0.0, {IMPORTED: {"other_results": also}}, (way,))
 
 
 def test_a_log_of_iperf3_tells_of_its_window_and_of_segments_sent_again() -> None:

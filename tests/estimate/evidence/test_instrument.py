@@ -33,13 +33,13 @@ def test_the_short_sample_after_a_late_one_is_no_measure_of_lateness() -> None:
 @pytest.mark.parametrize(("sent", "limited"), [(1000, 0), (980, 1)])
 def test_a_rate_that_is_not_kept_is_the_generators_limit(sent: int, limited: int) -> None:
     found = evidence(with_totals(even(), "a1", instrument={"pacing": {"due": 1000, "sent": sent}}))
-    assert found["rate_kept_percent"] == pytest.approx(sent / 10)
+    assert found["rate_achieved_percent"] == pytest.approx(sent / 10)
     assert found["generator_limited"] == limited
 
 
 def test_frames_that_were_never_made_are_the_generators_limit() -> None:
     streams = [{"id": 0, "role": "source", "pacing": {"due": 1000, "unsent": 100}}]
-    assert evidence(with_totals(even(), "a1", streams=streams))["rate_kept_percent"] == pytest.approx(90)
+    assert evidence(with_totals(even(), "a1", streams=streams))["rate_achieved_percent"] == pytest.approx(90)
 
 
 def test_a_search_that_ended_at_the_generators_most_says_so() -> None:
@@ -47,7 +47,7 @@ def test_a_search_that_ended_at_the_generators_most_says_so() -> None:
 
     def limited(*by: str) -> float:
         answers = [{**answer, "goal": 0.01 * number, "limited_by": each} for number, each in enumerate(by)]
-        search = {"ways": 1, "frame_bytes": 64, "answers": answers}
+        search = {"direction_count": 1, "frame_bytes": 64, "goal_results": answers}
         return evidence(even(search=search))["generator_limited"]
 
     assert (limited("generator"), limited("device")) == (1, 0)
@@ -56,12 +56,12 @@ def test_a_search_that_ended_at_the_generators_most_says_so() -> None:
 
 def test_with_a_search_neither_its_last_run_nor_preparing_it_is_the_benchs_limit() -> None:
     answer = {"goal": 0.0, "throughput_fps": 1.0, "low_fps": 1.0, "high_fps": 1.0, "confidence": None}
-    search = {"ways": 1, "frame_bytes": 64, "answers": [{**answer, "limited_by": "device"}]}
+    search = {"direction_count": 1, "frame_bytes": 64, "goal_results": [{**answer, "limited_by": "device"}]}
     trial = with_totals(even(search=search), "host", bench_cpu_s=0.9)
     told = {"sampler_cpu_s": 0.02, "pacing": {"due": 1000, "sent": 400}}
     found = evidence(with_totals(trial, "a1", instrument=told))
     assert found["sampler_cpu_percent"] == pytest.approx(2)
-    assert "rate_kept_percent" not in found
+    assert "rate_achieved_percent" not in found
 
 
 def test_what_a_delay_line_had_no_room_for_or_could_not_give_away_is_its_own_loss() -> None:
@@ -69,4 +69,4 @@ def test_what_a_delay_line_had_no_room_for_or_could_not_give_away_is_its_own_los
     reverse = {"frames": 1000, "overflowed": 0, "refused": 0, "lost": 0}
     lines = [{"forward": {"counts": forward}, "reverse": {"counts": reverse}}]
     found = evidence(with_totals(even(), "host", delay_lines=lines))
-    assert found["delay_line_full_percent"] == pytest.approx(5)
+    assert found["delay_line_drop_percent"] == pytest.approx(5)

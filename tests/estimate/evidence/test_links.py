@@ -78,10 +78,10 @@ def test_uplinks_are_held_against_each_other_in_the_direction_of_the_load() -> N
         even(), up0=port(tx_bytes=900), up2=port(tx_bytes=100), up1=port(tx_bytes=40), up3=port(tx_bytes=40)
     )
     roles = [watched(f"up{n}", "uplink", "sw1" if n % 2 == 0 else "sw0", 1) for n in range(4)]
-    found = evidence(team, testbed={"watched": roles})
-    assert found["uplinks"] == 2
+    found = evidence(team, testbed={"observed_interfaces": roles})
+    assert found["uplink_count"] == 2
     assert found["busiest_uplink_percent"] == pytest.approx(90)
-    assert "uplinks" not in evidence(team)
+    assert "uplink_count" not in evidence(team)
 
 
 def test_other_traffic_is_what_the_test_cannot_have_sent() -> None:
@@ -98,12 +98,15 @@ def test_data_that_had_waited_at_the_sender_is_none_of_others() -> None:
 
 
 def test_only_the_pairs_that_cross_an_interface_can_have_sent_what_it_carries() -> None:
-    idle = (fixtures.endpoint_record("a2", "source", [0] * 20), fixtures.endpoint_record("b2", "sink", [0] * 20))
+    idle = (
+        fixtures.endpoint_record("a2", "source", [0] * 20),
+        fixtures.endpoint_record("b2", "sink", [0] * 20),
+    )
     two = watching(one_way(), b1=port(tx_bytes=SIZE), b2=port(tx_bytes=SIZE))
     two = replace(two, endpoints=(*two.endpoints, *idle))
     testbed = {
         "endpoints": [{"name": f"{side}{pair}", "pair": pair} for side in "ab" for pair in (1, 2)],
-        "watched": [watched(f"b{pair}", "port", f"b{pair}", pair) for pair in (1, 2)],
+        "observed_interfaces": [watched(f"b{pair}", "port", f"b{pair}", pair) for pair in (1, 2)],
     }
     assert evidence(two, testbed=testbed)["foreign_traffic_percent"] == pytest.approx(95)
     assert evidence(two)["foreign_traffic_percent"] == 0
@@ -117,7 +120,7 @@ def test_loss_that_is_counted_nowhere_is_the_paths() -> None:
     assert evidence(known)["path_loss_percent"] == pytest.approx(0.5)
     again = telling(lossy, "a1", dsack_dups=12)
     assert evidence(again)["path_loss_percent"] == pytest.approx(0.8)
-    assert evidence(again)["spurious_percent"] == pytest.approx(60)
+    assert evidence(again)["spurious_retransmit_percent"] == pytest.approx(60)
 
 
 def test_of_datagrams_too_what_a_socket_or_a_queue_dropped_was_not_lost_on_the_path() -> None:
@@ -143,7 +146,7 @@ def test_reordering_is_told_by_both_ends() -> None:
     trial = telling(even(), "b1", busy_s=0.0, rcv_ooopack=30, segments_in=1000)
     found = evidence(telling(trial, "a1", busy_s=0.05, reord_seen=1))
     assert found["reordered_percent"] == pytest.approx(3)
-    assert found["reordering_seen_per_s"] == pytest.approx(20)
+    assert found["reordering_events_per_s"] == pytest.approx(20)
 
 
 def test_the_variation_of_a_link_is_of_all_that_it_carries() -> None:

@@ -123,11 +123,11 @@ def test_a_stream_stalls_where_data_waits_and_nothing_is_acknowledged() -> None:
     acked = [0] * 5 + [1000] * 15
     waiting = telling(even(), "a1", busy_s=0.05, bytes_acked=acked, unacked=10, backoff=[0] * 18 + [3, 2])
     assert evidence(waiting)["stalled_percent"] == pytest.approx(25)
-    assert evidence(waiting)["backoff_most"] == 3
+    assert evidence(waiting)["max_backoff"] == 3
     idle = telling(even(), "a1", busy_s=0.0, bytes_acked=acked, unacked=0, notsent_bytes=0)
     assert evidence(idle)["stalled_percent"] == 0
 
 
 def test_packets_that_are_too_large_are_counted_wherever_that_shows() -> None:
     trial = counting(even(), "a1", ip_fragments_failed=1, tcp_mtu_probes_failed=2)
-    assert evidence(counting(trial, "b1", icmp_in_unreachable=1))["mtu_refusals_per_s"] == pytest.approx(80)
+    assert evidence(counting(trial, "b1", icmp_in_unreachable=1))["mtu_errors_per_s"] == pytest.approx(80)

@@ -20,10 +20,10 @@ def running(a1: list[int], b1: list[int]) -> TrialRecord:
 
 def test_where_both_ends_ran_is_told_by_samples_and_by_moves() -> None:
     found = evidence(running([0] * 20, [0] * 5 + [1] * 15))
-    assert found["ends_on_one_cpu_percent"] == pytest.approx(25)
+    assert found["threads_on_one_cpu_percent"] == pytest.approx(25)
     assert (found["sender_cpu"], found["receiver_cpu"]) == (0, 1)
-    assert found["sender_moves_per_s"] == 0
-    assert found["receiver_moves_per_s"] == pytest.approx(1)
+    assert found["sender_migrations_per_s"] == 0
+    assert found["receiver_migrations_per_s"] == pytest.approx(1)
 
 
 def both_ways(trial: TrialRecord) -> TrialRecord:
@@ -34,9 +34,9 @@ def both_ways(trial: TrialRecord) -> TrialRecord:
 
 def test_ends_that_send_and_receive_are_on_one_cpu_where_their_busiest_threads_are() -> None:
     found = evidence(both_ways(running([0] * 20, [0] * 5 + [1] * 15)))
-    assert found["ends_on_one_cpu_percent"] == pytest.approx(25)
+    assert found["threads_on_one_cpu_percent"] == pytest.approx(25)
     assert (found["sender_cpu"], found["receiver_cpu"]) == (0, 0), "of the first end's busiest thread"
-    assert found["sender_moves_per_s"] == found["receiver_moves_per_s"] == pytest.approx(1)
+    assert found["sender_migrations_per_s"] == found["receiver_migrations_per_s"] == pytest.approx(1)
 
 
 @pytest.mark.parametrize("ways", [lambda trial: trial, both_ways])
@@ -47,7 +47,7 @@ def test_ends_go_with_those_of_their_own_pair(ways: Callable[[TrialRecord], Tria
     told = {"endpoints": [{"name": name, "pair": int(name[1])} for name in ("a1", "a2", "b1", "b2")]}
     for sides in ((a1, a2, b1, b2), (a1, b1, a2, b2)):
         found = evidence(ways(replace(first, endpoints=(*sides, *others))), testbed=told)
-        assert found["ends_on_one_cpu_percent"] == pytest.approx((100 + 25) / 2)
+        assert found["threads_on_one_cpu_percent"] == pytest.approx((100 + 25) / 2)
 
 
 def test_packets_on_a_threads_cpu_are_told_by_samples() -> None:
@@ -78,7 +78,7 @@ def test_each_sample_goes_with_what_the_kernel_did_about_then() -> None:
 def test_guests_have_cpus_of_their_own_whose_numbers_say_nothing_of_the_others() -> None:
     guests = of_cpus(of_cpus(running([0] * 20, [0] * 20), "a1", MUCH, LITTLE), "b1", LITTLE, MUCH)
     found = evidence(of_cpus(guests, "host", MUCH))
-    assert "ends_on_one_cpu_percent" not in found
+    assert "threads_on_one_cpu_percent" not in found
     assert found["softirq_cpu"] == 1
     assert found["sender_on_softirq_cpu_percent"] == 100
     assert found["receiver_on_softirq_cpu_percent"] == 0

@@ -85,7 +85,7 @@ def test_without_streams_of_their_own_losses_are_those_of_the_namespace() -> Non
 
 def test_pacing_is_in_force_where_a_rate_is_set_or_the_congestion_control_paces() -> None:
     free = evidence(sending(bytes_acked=50_000_000, pacing_rate_bps=16e9))
-    assert free["pacing_share"] == pytest.approx(0.5)
+    assert free["goodput_over_pacing_rate"] == pytest.approx(0.5)
     assert free["pacing_capped"] == free["pacing_by_congestion_control"] == 0
     assert evidence(sending(pacing_max_bps=1e9))["pacing_capped"] == 1
     read_back = sending()
@@ -100,7 +100,12 @@ def test_several_streams_are_told_by_the_one_in_the_middle_and_by_their_common_t
         def change(side):  # type: ignore[no-untyped-def]
             streams = [
                 tuple(
-                    replace(x.streams[0], stream=n, rtt_us=trip, info={"busy_s": busy, "rwnd_limited_s": 0.0})
+                    replace(
+                        x.streams[0],
+                        stream_id=n,
+                        rtt_us=trip,
+                        details={"busy_s": busy, "rwnd_limited_s": 0.0},
+                    )
                     for n, (trip, busy) in enumerate([(10.0, 0.05), (30.0, 0.05), (500.0, 0.005)])
                 )
                 for x in side.samples

@@ -1,4 +1,4 @@
-"""Figures of a trial that tell causes apart; each is a function of its counters (`FIGURES` names them)."""
+"""Evidence: metrics of a trial that distinguish causes, calculated from its counters."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ FAMILIES: Mapping[str, tuple[EvidenceMetric, ...]] = {
     "instrument": INSTRUMENT_METRICS,
 }
 EVIDENCE_METRICS: dict[str, EvidenceMetric] = {
-    figure.name: figure for family in FAMILIES.values() for figure in family
+    metric.name: metric for family in FAMILIES.values() for metric in family
 }
 
 
-def collect_evidence(case: TrialData) -> dict[str, float]:
-    """Every figure of a trial that its counters tell."""
-    found = {
-        **cpu_evidence(case),
-        **cpu_set_evidence(case),
-        **window_evidence(case),
-        **call_evidence(case),
-        **packet_evidence(case),
-        **link_evidence(case),
-        **frame_evidence(case),
-        **placement_evidence(case),
-        **instrument_evidence(case),
+def collect_evidence(data: TrialData) -> dict[str, float]:
+    """Return all evidence metrics of a trial whose counters are known."""
+    values = {
+        **cpu_evidence(data),
+        **cpu_set_evidence(data),
+        **window_evidence(data),
+        **call_evidence(data),
+        **packet_evidence(data),
+        **link_evidence(data),
+        **frame_evidence(data),
+        **placement_evidence(data),
+        **instrument_evidence(data),
     }
-    return {name: float(value) for name, value in found.items() if value is not None}
+    return {name: float(value) for name, value in values.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Sums, shares and levels over samples, and what was read back of knobs; None where they are unknown."""
+"""Aggregation of counters over samples, and settings that were read back; None stands for unknown values."""
 
 from __future__ import annotations
 
@@ -8,86 +8,89 @@ from collections.abc import Iterable, Mapping, Sequence
 from vnetbench.results.records import Sample, TrialRecord
 
 EvidenceValues = dict[str, float | None]
-"""Figures by name; None where a counter is missing."""
+"""Name of an evidence metric to its value; None if a counter is missing."""
 
 
 def total_duration_s(samples: Iterable[Sample]) -> float:
-    """How long they are together."""
+    """Return the total duration of the samples in seconds."""
     return sum(x.interval_s for x in samples)
 
 
 def counter_total(samples: Iterable[Sample], counter: str) -> float | None:
-    """A counter over all of them that have it."""
+    """Return the sum of a counter over the samples that have it."""
     known = [x.counters[counter] for x in samples if counter in x.counters]
     return sum(known) if known else None
 
 
 def counters_total(samples: Sequence[Sample], *counters: str) -> float | None:
-    """Several counters over all of them; those that no sample has do not count."""
+    """Return the sum of several counters over the samples; a counter that no sample has is left out."""
     return sum_known(*(counter_total(samples, counter) for counter in counters))
 
 
 def rate_per_s(samples: Sequence[Sample], *counters: str) -> float | None:
-    """The same, a second."""
+    """Return the sum of several counters per second."""
     return ratio(counters_total(samples, *counters), total_duration_s(samples))
 
 
 def percent_of_time(samples: Sequence[Sample], *counters: str) -> float | None:
-    """The same of counters of seconds, as a share of the time."""
+    """Return the sum of several counters of seconds as a share of the samples' duration, in percent."""
     return percent(counters_total(samples, *counters), total_duration_s(samples))
 
 
 def sum_known(*values: float | None) -> float | None:
-    """The sum of those that are known."""
+    """Return the sum of the known values."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
 
 def ratio(part: float | None, whole: float | None) -> float | None:
-    """One over the other; None where there is nothing that it could be a part of."""
+    """Return part / whole; None if `whole` is zero."""
     return part / whole if part is not None and whole else None
 
 
 def percent(part: float | None, whole: float | None) -> float | None:
-    """The same in percent."""
+    """Return part / whole in percent; None if `whole` is zero."""
     share = ratio(part, whole)
     return None if share is None else 100 * share
 
 
 def largest(values: Iterable[float | None]) -> float | None:
-    """The greatest that is known."""
+    """Return the largest known value."""
     return max((value for value in values if value is not None), default=None)
 
 
 def smallest(values: Iterable[float | None]) -> float | None:
-    """The smallest that is known."""
+    """Return the smallest known value."""
     return min((value for value in values if value is not None), default=None)
 
 
 def median(values: Iterable[float | None]) -> float | None:
-    """The median of those that are known: no single sample moves it."""
+    """Return the median of the known values."""
     known = [value for value in values if value is not None]
     return statistics.median(known) if known else None
 
 
 def mean(values: Iterable[float | None]) -> float | None:
-    """The mean of those that are known."""
+    """Return the mean of the known values."""
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None
 
 
 def to_number(value: object) -> float | None:
-    """A JSON number, or what stands for yes and no."""
+    """Return a JSON number or boolean as a float; None for anything else."""
     return float(value) if isinstance(value, int | float) else None
 
 
 def knob_value(trial: TrialRecord, knob: str, endpoint: str) -> object:
-    """What was read back of a knob at an endpoint: the results file has one value where all are alike."""
+    """Return the value of a knob that was read back at an endpoint.
+
+    The results file has a single value if all endpoints agree.
+    """
     value = trial.effective.get(knob)
     return value.get(endpoint) if isinstance(value, Mapping) else value
 
 
 def any_off(trial: TrialRecord, knobs: Sequence[str], endpoints: Iterable[str]) -> float | None:
-    """1 where one of the switches is off at one of the endpoints, 0 where all that are known are on."""
-    found = [knob_value(trial, knob, endpoint) for endpoint in endpoints for knob in knobs]
-    return largest(float(not value) for value in found if isinstance(value, bool))
+    """Return 1 if one of the on/off knobs is off at one of the endpoints, 0 if all known ones are on."""
+    values = [knob_value(trial, knob, endpoint) for endpoint in endpoints for knob in knobs]
+    return largest(float(not value) for value in values if isinstance(value, bool))

@@ -1,4 +1,4 @@
-"""Evidence of calls and requests: how much a sender hands over at once, and how long connections wait."""
+"""Evidence of calls and requests: bytes for each send call, and the waiting time of connections."""
 
 from __future__ import annotations
 
@@ -16,63 +16,64 @@ CALL_METRICS = (
     EvidenceMetric(
         "bytes_per_call",
         "B",
-        "bytes a call",
-        "bytes that a call to the kernel takes, at the sender where these are the fewest, of the whole trial",
+        "bytes per send call",
+        "mean bytes that a send call passes to the kernel in the whole trial, of the sender with the fewest",
         ("bytes_sent", "calls_sent"),
     ),
     EvidenceMetric(
         "calls_per_s",
         "1/s",
-        "calls",
-        "calls that send, at the sender where these are the most, of the whole trial",
+        "send calls",
+        "send calls per second in the whole trial, of the sender with the most",
         ("calls_sent",),
     ),
     EvidenceMetric(
         "transactions_per_connection_s",
         "1/s",
         "transactions of a connection",
-        "requests that were answered, over the connections that make them",
+        "answered requests per second, divided by the number of connections",
         ("latency",),
     ),
     EvidenceMetric(
         "latency_share",
         "1",
         "share of the time that is latency",
-        "transaction rate times mean latency over connections (Little's law): 1 where each connection always "
-        "waits for an answer",
+        "transaction rate times mean latency over the number of connections (Little's law): 1 if each "
+        "connection always waits for an answer",
         ("latency",),
     ),
 )
 
 
-def call_evidence(case: TrialData) -> EvidenceValues:
-    """The figures of CALL_FIGURES."""
-    return {**_of_calls([side for side, _ in case.steady_part.senders]), **_of_requests(case.steady_part)}
+def call_evidence(data: TrialData) -> EvidenceValues:
+    """Return the values of CALL_METRICS."""
+    senders = [endpoint for endpoint, _ in data.steady_part.senders]
+    return {**_send_calls(senders), **_requests(data.steady_part)}
 
 
-def _of_calls(senders: Sequence[EndpointRecord]) -> EvidenceValues:
-    calls = [(side, to_number(side.totals.get("calls_sent"))) for side in senders]
+def _send_calls(senders: Sequence[EndpointRecord]) -> EvidenceValues:
+    calls = [(sender, to_number(sender.totals.get("calls_sent"))) for sender in senders]
     return {
-        "bytes_per_call": smallest(ratio(side.bytes_sent, count) for side, count in calls),
+        "bytes_per_call": smallest(ratio(sender.bytes_sent, count) for sender, count in calls),
         "calls_per_s": largest(
-            ratio(count, to_number(side.totals.get("duration_s"))) for side, count in calls
+            ratio(count, to_number(sender.totals.get("duration_s"))) for sender, count in calls
         ),
     }
 
 
-def _of_requests(part: SteadyPart) -> EvidenceValues:
+def _requests(part: SteadyPart) -> EvidenceValues:
     latency = merged_histogram((x for _, samples in part.endpoints for x in samples), "latency")
-    asking = {
-        (side.name, stream.stream_id)
-        for side, samples in part.senders
+    connections = {
+        (endpoint.name, stream.stream_id)
+        for endpoint, samples in part.senders
         for x in samples
         for stream in x.streams
         if stream.role == "source" and stream.load_part != "transfers"
     }
-    if not (answered := histogram_count(latency)) or not asking:
+    if not (answered := histogram_count(latency)) or not connections:
         return {}
-    waited_s = sum(value_ns * count for value_ns, count in latency) / 1e9
+    latency_s = sum(value_ns * count for value_ns, count in latency) / 1e9
     return {
-        "transactions_per_connection_s": answered / part.duration_s / len(asking),
-        "latency_share": waited_s / part.duration_s / len(asking),
+        "transactions_per_connection_s": answered / part.duration_s / len(connections),
+        "latency_share": latency_s / part.duration_s / len(connections),
     }

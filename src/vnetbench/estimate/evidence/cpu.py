@@ -1,8 +1,8 @@
-"""Evidence of CPUs: how busy threads and CPUs are, and what keeps them from running."""
+"""Evidence of CPUs: how busy threads and CPUs are, and what keeps threads from running."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
@@ -31,59 +31,59 @@ from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.estimate.time_series import SteadySamples
 from vnetbench.results.records import HOST, EndpointRecord, Sample
 
-_THREAD = ("process_cpu_user_s", "process_cpu_system_s")
-_OF_LINES = ("forward", "reverse")
+_PROCESS_CPU_TIME = ("process_cpu_user_s", "process_cpu_system_s")
+_OBSERVED_KINDS = {"vcpu": ("vcpu",), "emulator": EMULATOR_KINDS, "delay_line": ("forward", "reverse")}
+"""Prefix of the metrics' names to the kinds of observed threads."""
 
-_SIDES = (("sender", "sending"), ("receiver", "receiving"))
+_ENDPOINT_ROLES = (("sender", "sending"), ("receiver", "receiving"))
 
 CPU_METRICS = (
     *(
-        figure
-        for who, does in _SIDES
-        for figure in (
+        metric
+        for endpoint, role in _ENDPOINT_ROLES
+        for metric in (
             EvidenceMetric(
-                f"{who}_thread_busy_percent",
+                f"{endpoint}_thread_busy_percent",
                 "% of one CPU",
-                f"{does} thread's CPU",
-                f"CPU time of the busiest thread of the load at the {does} endpoint, with what the "
-                "kernel did for packets in its turn; where it is not known, that of a process of one thread",
-                ("busiest_thread_cpu_s", *_THREAD),
+                f"{role} thread's CPU",
+                f"CPU time of the load's busiest thread at the {role} endpoint, including packet "
+                "processing of the kernel in its context; if unknown, that of a process with one thread",
+                ("busiest_thread_cpu_s", *_PROCESS_CPU_TIME),
             ),
             EvidenceMetric(
-                f"{who}_thread_waiting_percent",
+                f"{endpoint}_thread_waiting_percent",
                 "% of time",
-                f"{does} thread's wait for a CPU",
-                "for how much of the time the same thread could have run and had no CPU",
+                f"{role} thread's wait for a CPU",
+                "share of the time in which the same thread was runnable and had no CPU",
                 ("busiest_thread_waited_s",),
             ),
             EvidenceMetric(
-                f"{who}_thread_runnable_percent",
+                f"{endpoint}_thread_runnable_percent",
                 "% of time",
-                f"{does} thread ran or waited for a CPU",
-                "both together: near 100 of a thread that is never done, however much of a CPU it gets",
-                ("busiest_thread_cpu_s", *_THREAD, "busiest_thread_waited_s"),
+                f"{role} thread ran or waited for a CPU",
+                "sum of the two: near 100 for a thread that always has work, however much of a CPU it gets",
+                ("busiest_thread_cpu_s", *_PROCESS_CPU_TIME, "busiest_thread_waited_s"),
             ),
             EvidenceMetric(
-                f"{who}_throttled_percent",
+                f"{endpoint}_throttled_percent",
                 "% of time",
-                f"{does} endpoint throttled",
-                "for how much of the time the cgroup's CPU quota kept the endpoint from running, of several "
-                "CPUs added up",
+                f"{role} endpoint throttled",
+                "share of the time in which the cgroup's CPU quota kept the endpoint from running, summed "
+                "over CPUs",
                 ("cgroup_throttled_s",),
             ),
             EvidenceMetric(
-                f"{who}_throttled_periods_percent",
+                f"{endpoint}_throttled_periods_percent",
                 "% of periods",
-                f"{does} endpoint's periods throttled",
-                "share of the periods of the cgroup's CPU quota in which that was used up",
+                f"{role} endpoint's periods throttled",
+                "share of the cgroup's quota periods in which the CPU quota was used up",
                 ("cgroup_throttled_periods", "cgroup_periods"),
             ),
             EvidenceMetric(
-                f"{who}_softirq_percent",
+                f"{endpoint}_softirq_percent",
                 "% of one CPU",
-                f"packet processing in the {does} VM",
-                f"time in interrupts of the CPU that has the most of it, in {does} endpoints with kernels of "
-                "their own",
+                f"packet processing in the {role} VM",
+                f"interrupt time of the CPU with the most, in {role} endpoints with their own kernels",
                 ("cpu[].softirq_s", "cpu[].irq_s"),
             ),
         )
@@ -92,236 +92,243 @@ CPU_METRICS = (
         "busiest_cpu_percent",
         "% of one CPU",
         "busiest CPU",
-        "how busy the busiest CPU is, of all kernels that carry the load",
+        "busy share of the busiest CPU of all kernels that carry the load",
         ("cpu[]",),
     ),
     EvidenceMetric(
         "busiest_cpu_softirq_percent",
         "% of one CPU",
         "packet processing on one CPU",
-        "time in interrupts of the CPU that has the most of it",
+        "interrupt time of the CPU with the most",
         ("cpu[].softirq_s", "cpu[].irq_s"),
     ),
     EvidenceMetric(
-        "busiest_softirq_cpu_percent",
+        "softirq_cpu_busy_percent",
         "% of one CPU",
         "CPU with the most packet processing",
-        "how busy the CPU is that has the most time in interrupts",
+        "busy share of the CPU with the most interrupt time",
         ("cpu[]",),
     ),
     EvidenceMetric(
-        "processing_cpus",
+        "softirq_kernel_cpus",
         "1",
         "CPUs that could process packets",
-        "how many CPUs the kernel has whose CPU has the most time in interrupts",
+        "number of CPUs of the kernel with that CPU",
         ("cpu[]",),
     ),
     EvidenceMetric(
         "other_cpus_idle_percent",
         "% of time",
         "other CPUs idle",
-        "mean idle share of the other CPUs of the same kernel; absent where there is no other",
+        "mean idle share of the other CPUs of the same kernel; absent with one CPU",
         ("cpu[].idle_s", "cpu[].iowait_s"),
     ),
     EvidenceMetric(
         "steal_percent",
         "% of all CPUs",
         "steal",
-        "time for which a hypervisor ran something else on the CPUs of a kernel that carries the load",
+        "time in which a hypervisor ran other work on the CPUs of a kernel that carries the load",
         ("cpu[].steal_s",),
     ),
     EvidenceMetric(
         "worst_steal_percent",
         "% of one CPU",
         "steal of the worst CPU",
-        "the same of the CPU that has the most of it",
+        "steal time of the CPU with the most",
         ("cpu[].steal_s",),
     ),
     EvidenceMetric(
         "other_work_percent",
         "% of one CPU",
         "other work on the machine",
-        "CPU time of processes that are neither the bench's own nor guests'; rather too little, since "
-        "processing of packets counts as the bench's where both cannot be told apart",
-        ("cpu[].user_s", "cpu[].nice_s", "cpu[].system_s", *_THREAD, "threads[].cpu_s"),
+        "CPU time of processes other than the bench and its guests; a lower bound, since packet processing "
+        "that cannot be separated counts as the bench's",
+        ("cpu[].user_s", "cpu[].nice_s", "cpu[].system_s", *_PROCESS_CPU_TIME, "threads[].cpu_s"),
     ),
     EvidenceMetric(
         "pressure_cpu_percent",
         "% of time",
         "CPU pressure",
-        "for how much of the time something on the machine could have run and had no CPU",
+        "share of the time in which a task on the machine was runnable and had no CPU",
         ("pressure_cpu_some_s",),
     ),
     EvidenceMetric(
         "vcpu_busy_percent",
         "% of one CPU",
         "busiest vCPU",
-        "time for which the host ran the vCPU thread that took the most",
+        "CPU time of the vCPU thread that used the most, measured on the host",
         ("threads[].cpu_s",),
     ),
     EvidenceMetric(
         "vcpu_waiting_percent",
         "% of time",
         "vCPU's wait for a CPU",
-        "for how much of the time the vCPU thread that waited the most could have run and had no CPU of the "
-        "host",
+        "share of the time in which a vCPU thread was runnable and had no host CPU, of the thread that "
+        "waited the most",
         ("threads[].waited_s",),
     ),
     EvidenceMetric(
         "emulator_busy_percent",
         "% of one CPU",
         "busiest emulator thread",
-        "time for which the host ran QEMU's main loop or the vhost thread that took the most",
+        "CPU time of the QEMU main loop or vhost thread that used the most",
         ("threads[].cpu_s",),
     ),
     EvidenceMetric(
         "emulator_waiting_percent",
         "% of time",
         "emulator's wait for a CPU",
-        "for how much of the time the one of these threads that waited the most had no CPU of the host",
+        "share of the time in which such a thread was runnable and had no CPU, of the one that waited the "
+        "most",
         ("threads[].waited_s",),
     ),
     EvidenceMetric(
         "delay_line_busy_percent",
         "% of one CPU",
         "busiest delay line thread",
-        "CPU time of the thread of the bench's own delay line that took the most",
+        "CPU time of the delay line thread of the bench that used the most",
         ("threads[].cpu_s",),
     ),
     EvidenceMetric(
         "delay_line_waiting_percent",
         "% of time",
         "delay line's wait for a CPU",
-        "for how much of the time the one of these threads that waited the most had no CPU",
+        "share of the time in which such a thread was runnable and had no CPU, of the one that waited the "
+        "most",
         ("threads[].waited_s",),
     ),
     EvidenceMetric(
         "streams_per_thread",
         "1",
         "streams on one thread",
-        "streams over threads of the load, at the endpoint where they are the most",
+        "streams for each thread of the load, of the endpoint with the most",
         ("load_threads", "threads"),
     ),
 )
 
 
-def cpu_evidence(case: TrialData) -> EvidenceValues:
-    """The figures of CPU_FIGURES."""
-    part, kernels = case.steady_part, {kernel.name: kernel for kernel in case.kernels}
-    figures: EvidenceValues = {}
-    for (who, _), ends in zip(_SIDES, (part.senders, part.receivers), strict=True):
-        figures |= _of_ends(who, ends, part, kernels)
+def cpu_evidence(data: TrialData) -> EvidenceValues:
+    """Return the values of CPU_METRICS."""
+    part, kernels = data.steady_part, {kernel.name: kernel for kernel in data.kernels}
+    values: EvidenceValues = {}
+    for (name, _), endpoints in zip(_ENDPOINT_ROLES, (part.senders, part.receivers), strict=True):
+        values |= _endpoint_values(name, endpoints, part, kernels)
     return {
-        **figures,
-        **_of_kernels(case.kernels),
-        **_of_watched(part.host_samples),
-        "other_work_percent": largest(_other_work(kernel, part) for kernel in case.kernels),
+        **values,
+        **_cpu_values(data.kernels),
+        **_observed_threads(part.host_samples),
+        "other_work_percent": largest(_other_work_percent(kernel, part) for kernel in data.kernels),
         "streams_per_thread": largest(
-            _streams_per_thread(side, samples, part) for side, samples in part.endpoints
+            _streams_per_thread(endpoint, samples, part) for endpoint, samples in part.endpoints
         ),
     }
 
 
-def _of_ends(
-    who: str, ends: SteadySamples, part: SteadyPart, kernels: Mapping[str, Kernel]
+def _endpoint_values(
+    prefix: str, endpoints: SteadySamples, part: SteadyPart, kernels: Mapping[str, Kernel]
 ) -> EvidenceValues:
-    own = [kernels[side.name] for side, _ in ends if side.name in kernels]
+    own_kernels = [kernels[endpoint.name] for endpoint, _ in endpoints if endpoint.name in kernels]
+    busy = [_thread_busy_percent(endpoint, samples, part) for endpoint, samples in endpoints]
+    waiting = [percent_of_time(samples, "busiest_thread_waited_s") for _, samples in endpoints]
     return {
-        f"{who}_thread_busy_percent": largest(_thread_busy(side, x, part) for side, x in ends),
-        f"{who}_thread_waiting_percent": largest(
-            percent_of_time(x, "busiest_thread_waited_s") for _, x in ends
+        f"{prefix}_thread_busy_percent": largest(busy),
+        f"{prefix}_thread_waiting_percent": largest(waiting),
+        f"{prefix}_thread_runnable_percent": largest(map(sum_known, busy, waiting)),
+        f"{prefix}_throttled_percent": largest(
+            percent_of_time(x, "cgroup_throttled_s") for _, x in endpoints
         ),
-        f"{who}_thread_runnable_percent": largest(
-            sum_known(_thread_busy(side, x, part), percent_of_time(x, "busiest_thread_waited_s"))
-            for side, x in ends
-        ),
-        f"{who}_throttled_percent": largest(percent_of_time(x, "cgroup_throttled_s") for _, x in ends),
-        f"{who}_throttled_periods_percent": largest(
+        f"{prefix}_throttled_periods_percent": largest(
             percent(counter_total(x, "cgroup_throttled_periods"), counter_total(x, "cgroup_periods"))
-            for _, x in ends
+            for _, x in endpoints
         ),
-        f"{who}_softirq_percent": max_softirq_percent(own),
+        f"{prefix}_softirq_percent": max_softirq_percent(own_kernels),
     }
 
 
-def _thread_busy(side: EndpointRecord, samples: Sequence[Sample], part: SteadyPart) -> float | None:
-    told = percent_of_time(samples, "busiest_thread_cpu_s")
-    is_alone = knob_value(part.trial, "threads", side.name) == 1
-    return percent_of_time(samples, *_THREAD) if told is None and is_alone else told
+def _thread_busy_percent(
+    endpoint: EndpointRecord, samples: Sequence[Sample], part: SteadyPart
+) -> float | None:
+    thread_percent = percent_of_time(samples, "busiest_thread_cpu_s")
+    if thread_percent is None and knob_value(part.trial, "threads", endpoint.name) == 1:
+        return percent_of_time(samples, *_PROCESS_CPU_TIME)
+    return thread_percent
 
 
-def _streams_per_thread(side: EndpointRecord, samples: Sequence[Sample], part: SteadyPart) -> float | None:
-    counted = largest(x.counters.get("load_threads") for x in samples)
-    threads = counted or to_number(knob_value(part.trial, "threads", side.name))
+def _streams_per_thread(
+    endpoint: EndpointRecord, samples: Sequence[Sample], part: SteadyPart
+) -> float | None:
+    counted_threads = largest(x.counters.get("load_threads") for x in samples)
+    threads = counted_threads or to_number(knob_value(part.trial, "threads", endpoint.name))
     streams = {(x.load_part, x.stream_id) for sample in samples for x in sample.streams}
     return ratio(len(streams), threads)
 
 
-def _of_kernels(kernels: Sequence[Kernel]) -> EvidenceValues:
-    every = [(kernel, cpu) for kernel in kernels for cpu in kernel.cpu_times]
-    if not every:
+def _cpu_values(kernels: Sequence[Kernel]) -> EvidenceValues:
+    cpus = [(kernel, cpu) for kernel in kernels for cpu in kernel.cpu_times]
+    if not cpus:
         return {}
-    kernel, busiest = max(every, key=lambda at: at[0].time_percent(at[1], *INTERRUPTS))
-    others = [kernel.time_percent(cpu, *IDLE) for cpu in kernel.cpu_times if cpu != busiest]
+    kernel, softirq_cpu = max(cpus, key=lambda each: each[0].time_percent(each[1], *INTERRUPTS))
+    others_idle = [kernel.time_percent(cpu, *IDLE) for cpu in kernel.cpu_times if cpu != softirq_cpu]
     return {
-        "busiest_cpu_percent": max(each.busy_percent(cpu) for each, cpu in every),
-        "busiest_cpu_softirq_percent": kernel.time_percent(busiest, *INTERRUPTS),
-        "busiest_softirq_cpu_percent": kernel.busy_percent(busiest),
-        "processing_cpus": float(len(kernel.cpu_times)),
-        "other_cpus_idle_percent": ratio(sum(others), len(others)),
+        "busiest_cpu_percent": max(each.busy_percent(cpu) for each, cpu in cpus),
+        "busiest_cpu_softirq_percent": kernel.time_percent(softirq_cpu, *INTERRUPTS),
+        "softirq_cpu_busy_percent": kernel.busy_percent(softirq_cpu),
+        "softirq_kernel_cpus": float(len(kernel.cpu_times)),
+        "other_cpus_idle_percent": ratio(sum(others_idle), len(others_idle)),
         "steal_percent": max(
             sum(each.time_percent(cpu, "steal_s") for cpu in each.cpu_times) / len(each.cpu_times)
             for each in kernels
         ),
-        "worst_steal_percent": max(each.time_percent(cpu, "steal_s") for each, cpu in every),
+        "worst_steal_percent": max(each.time_percent(cpu, "steal_s") for each, cpu in cpus),
         "pressure_cpu_percent": largest(
             percent_of_time(each.samples, "pressure_cpu_some_s") for each in kernels
         ),
     }
 
 
-def _other_work(kernel: Kernel, part: SteadyPart) -> float | None:
-    """What processes of others took, in percent of one CPU.
+def _other_work_percent(kernel: Kernel, part: SteadyPart) -> float | None:
+    """Return the CPU time of foreign processes, in percent of one CPU.
 
-    A process's time has what the kernel did for packets in its turn, and the CPUs' account of user and
-    system has not. So the differences are too small, if anything, and none is less than nothing.
+    A process's time includes packet processing of the kernel in its context; the CPUs' user and system times
+    do not. So the difference is rather too small. It is never negative.
     """
-    span_s = total_duration_s(kernel.samples)
-    on_it = [x for side, x in part.endpoints if side.name == kernel.name]
+    duration_s = total_duration_s(kernel.samples)
+    own_processes = [samples for endpoint, samples in part.endpoints if endpoint.name == kernel.name]
     if kernel.name == HOST:
-        on_it = [part.host_samples, *(x for _, x in part.endpoints if not has_own_kernel(x))]
-    own_user, own_system = (
-        span_s * sum(rate_per_s(samples, counter) or 0.0 for samples in on_it) for counter in _THREAD
+        sharing = (samples for _, samples in part.endpoints if not has_own_kernel(samples))
+        own_processes = [part.host_samples, *sharing]
+    own_user_s, own_system_s = (
+        duration_s * sum(rate_per_s(samples, counter) or 0.0 for samples in own_processes)
+        for counter in _PROCESS_CPU_TIME
     )
     if kernel.name == HOST:
-        own_user += sum(sum(x.observation.thread_cpu_s.values()) for x in kernel.samples if x.observation)
-        own_user += span_s * _bench_share(part)
-    times = list(kernel.cpu_times.values())
-    user = sum(of_cpu.get("user_s", 0.0) + of_cpu.get("nice_s", 0.0) for of_cpu in times) - own_user
-    # A thread that is watched may have spent in the kernel what is not found among the time of users.
-    system = sum(of_cpu.get("system_s", 0.0) for of_cpu in times) - own_system + min(0.0, user)
-    return percent(max(0.0, user) + max(0.0, system), span_s)
+        own_user_s += sum(sum(x.observation.thread_cpu_s.values()) for x in kernel.samples if x.observation)
+        own_user_s += duration_s * _bench_cpu_share(part)
+    by_cpu = kernel.cpu_times.values()
+    user_s = sum(times.get("user_s", 0.0) + times.get("nice_s", 0.0) for times in by_cpu) - own_user_s
+    # Observed threads count as user time here. Their time in the kernel makes `user_s` negative: move it.
+    system_s = sum(times.get("system_s", 0.0) for times in by_cpu) - own_system_s + min(0.0, user_s)
+    return percent(max(0.0, user_s) + max(0.0, system_s), duration_s)
 
 
-def _bench_share(part: SteadyPart) -> float:
-    bench_s = next((s.totals.get("bench_cpu_s") for s in part.trial.endpoints if s.name == HOST), None)
-    return ratio(to_number(bench_s), part.trial.idle_s + part.trial.duration_s) or 0.0
+def _bench_cpu_share(part: SteadyPart) -> float:
+    totals = next((each.totals for each in part.trial.endpoints if each.name == HOST), {})
+    return ratio(to_number(totals.get("bench_cpu_s")), part.trial.idle_s + part.trial.duration_s) or 0.0
 
 
-def _of_watched(host: Sequence[Sample]) -> EvidenceValues:
-    """Of each kind of thread the one that ran, and the one that waited, for the most of the time."""
-    seen = [x.observation for x in host if x.observation]
-    span_s = total_duration_s(x for x in host if x.observation)
-    spent = {
-        "busy": sum_by_name(watched.thread_cpu_s for watched in seen),
-        "waiting": sum_by_name(watched.thread_wait_s for watched in seen),
+def _observed_threads(host_samples: Sequence[Sample]) -> EvidenceValues:
+    """Return the largest running and waiting time among the threads of each kind."""
+    observations = [x.observation for x in host_samples if x.observation]
+    duration_s = total_duration_s(x for x in host_samples if x.observation)
+    times = {
+        "busy": sum_by_name(each.thread_cpu_s for each in observations),
+        "waiting": sum_by_name(each.thread_wait_s for each in observations),
     }
     return {
-        f"{name}_{does}_percent": percent(largest(_of_kinds(by_thread, kinds)), span_s)
-        for name, kinds in (("vcpu", ("vcpu",)), ("emulator", EMULATOR_KINDS), ("delay_line", _OF_LINES))
-        for does, by_thread in spent.items()
+        f"{prefix}_{state}_percent": percent(
+            largest(time_s for thread, time_s in by_thread.items() if parse_thread_name(thread)[1] in kinds),
+            duration_s,
+        )
+        for prefix, kinds in _OBSERVED_KINDS.items()
+        for state, by_thread in times.items()
     }
-
-
-def _of_kinds(by_thread: Mapping[str, float], kinds: Collection[str]) -> list[float]:
-    return [spent_s for thread, spent_s in by_thread.items() if parse_thread_name(thread)[1] in kinds]

@@ -1,4 +1,4 @@
-"""Evidence of the CPUs that threads may use: what is in their way wherever they go, how crowded it is."""
+"""Evidence of CPU sets: what else runs on the CPUs that the load's threads may use."""
 
 from __future__ import annotations
 
@@ -22,37 +22,36 @@ from vnetbench.estimate.time_series import SteadySamples
 from vnetbench.results.records import HOST
 from vnetbench.study.factors.cpu_lists import parse_cpu_list
 
-_SIDES = (("sender", "sending"), ("receiver", "receiving"))
-_PROGRAMS = ("user_s", "nice_s")
-"""What the load hardly takes: its time is the kernel's."""
+_ENDPOINT_ROLES = (("sender", "sending"), ("receiver", "receiving"))
+_USER_TIME = ("user_s", "nice_s")
+"""The load itself uses little user time: most of its CPU time is in the kernel."""
 
 CPU_SET_METRICS = (
     *(
-        figure
-        for who, does in _SIDES
-        for figure in (
+        metric
+        for endpoint, role in _ENDPOINT_ROLES
+        for metric in (
             EvidenceMetric(
-                f"{who}_cpus_shared_percent",
+                f"{endpoint}_cpus_softirq_percent",
                 "% of one CPU",
-                f"packet processing on the {does} thread's CPU",
-                f"time in interrupts of the CPU that has the least of it, of those that a {does} thread may "
-                "use: it cannot run where there is less. Not told of a kernel with one CPU: there is no "
-                "other",
+                f"packet processing on the {role} thread's CPU",
+                f"interrupt time of the CPU with the least, of those that a {role} thread may use: the "
+                "thread has no CPU with less. Absent for a kernel with one CPU",
                 ("cpu[].softirq_s", "cpu[].irq_s", "thread_cpus"),
             ),
             EvidenceMetric(
-                f"{who}_cpus_other_work_percent",
+                f"{endpoint}_cpus_other_work_percent",
                 "% of one CPU",
-                f"other work on the {does} thread's CPU",
-                "time that programs other than the endpoint's took, of the CPU that has the least of it, "
-                "likewise",
+                f"other work on the {role} thread's CPU",
+                "CPU time of programs other than the endpoint's, on the CPU with the least, of those that a "
+                f"{role} thread may use",
                 ("cpu[].user_s", "cpu[].nice_s", "process_cpu_user_s", "thread_cpus"),
             ),
             EvidenceMetric(
-                f"{who}_cpus_percent",
+                f"{endpoint}_cpus_percent",
                 "% of all CPUs",
-                f"CPUs for the {does} thread",
-                f"share of its kernel's CPUs that a {does} thread may use, of the thread that has the fewest",
+                f"CPUs for the {role} thread",
+                f"share of its kernel's CPUs that a {role} thread may use, of the thread with the fewest",
                 ("thread_cpus",),
             ),
         )
@@ -61,73 +60,74 @@ CPU_SET_METRICS = (
         "threads_per_cpu",
         "1",
         "threads on one CPU",
-        "threads of the load (with guests: vCPUs) for each of the host's CPUs that they may use, where they "
-        "are the most crowded",
+        "threads of the load (with guests: vCPUs) for each host CPU that they may use, of the most crowded "
+        "CPU set",
         ("thread_cpus", "vcpu_pin"),
     ),
 )
 
 
-def cpu_set_evidence(case: TrialData) -> EvidenceValues:
-    """The figures of PLACE_FIGURES."""
-    kernels = {kernel.name: kernel for kernel in case.kernels}
-    figures: EvidenceValues = {"threads_per_cpu": _threads_per_cpu(case.steady_part)}
-    for (who, _), ends in zip(_SIDES, (case.steady_part.senders, case.steady_part.receivers), strict=True):
-        figures |= _of_ends(who, ends, case.steady_part, kernels)
-    return figures
+def cpu_set_evidence(data: TrialData) -> EvidenceValues:
+    """Return the values of CPU_SET_METRICS."""
+    part, kernels = data.steady_part, {kernel.name: kernel for kernel in data.kernels}
+    values: EvidenceValues = {"threads_per_cpu": _threads_per_cpu(part)}
+    for (name, _), endpoints in zip(_ENDPOINT_ROLES, (part.senders, part.receivers), strict=True):
+        values |= _endpoint_values(name, endpoints, part, kernels)
+    return values
 
 
-def _of_ends(
-    who: str, ends: SteadySamples, part: SteadyPart, kernels: Mapping[str, Kernel]
+def _endpoint_values(
+    prefix: str, endpoints: SteadySamples, part: SteadyPart, kernels: Mapping[str, Kernel]
 ) -> EvidenceValues:
-    places = [
+    # One entry for each thread: its kernel, its CPUs, and the user time of its process.
+    threads = [
         (
             kernel,
             [cpu for cpu in cpus if cpu in kernel.cpu_times],
             percent_of_time(samples, "process_cpu_user_s"),
         )
-        for side, samples in ends
-        if (kernel := kernels.get(side.name, kernels.get(HOST)))
-        for cpus in _cpus_of_threads(part, side.name)
+        for endpoint, samples in endpoints
+        if (kernel := kernels.get(endpoint.name, kernels.get(HOST)))
+        for cpus in _thread_cpu_sets(part, endpoint.name)
     ]
     return {
-        f"{who}_cpus_shared_percent": largest(
+        f"{prefix}_cpus_softirq_percent": largest(
             smallest(kernel.time_percent(cpu, *INTERRUPTS) for cpu in cpus)
-            for kernel, cpus, _ in places
+            for kernel, cpus, _ in threads
             if len(kernel.cpu_times) > 1
         ),
-        f"{who}_cpus_other_work_percent": largest(
-            smallest(max(0.0, kernel.time_percent(cpu, *_PROGRAMS) - (own or 0.0)) for cpu in cpus)
-            for kernel, cpus, own in places
+        f"{prefix}_cpus_other_work_percent": largest(
+            smallest(max(0.0, kernel.time_percent(cpu, *_USER_TIME) - (own_percent or 0.0)) for cpu in cpus)
+            for kernel, cpus, own_percent in threads
         ),
-        f"{who}_cpus_percent": smallest(
-            percent(len(cpus), len(kernel.cpu_times)) for kernel, cpus, _ in places
+        f"{prefix}_cpus_percent": smallest(
+            percent(len(cpus), len(kernel.cpu_times)) for kernel, cpus, _ in threads
         ),
     }
 
 
 def _threads_per_cpu(part: SteadyPart) -> float | None:
-    places = list(_on_host(part))
+    cpu_sets = list(_host_cpu_sets(part))
     return largest(
-        ratio(sum(set(one) <= set(cpus) for one in places), len(cpus)) for cpus in dict.fromkeys(places)
+        ratio(sum(set(each) <= set(cpus) for each in cpu_sets), len(cpus)) for cpus in dict.fromkeys(cpu_sets)
     )
 
 
-def _on_host(part: SteadyPart) -> Iterator[tuple[int, ...]]:
-    """The host's CPUs that each thread of the load, or vCPU, may use."""
-    for side, samples in (*part.endpoints, *part.forwarders):
-        vcpus = knob_value(part.trial, "vcpu_pin", side.name)
+def _host_cpu_sets(part: SteadyPart) -> Iterator[tuple[int, ...]]:
+    """Yield the host CPUs that each thread of the load, or each vCPU, may use."""
+    for endpoint, samples in (*part.endpoints, *part.forwarders):
+        vcpus = knob_value(part.trial, "vcpu_pin", endpoint.name)
         if has_own_kernel(samples) and isinstance(vcpus, list):
             yield from (parse_cpu_list(str(cpus)) for cpus in vcpus)
-    for side, samples in part.endpoints:
+    for endpoint, samples in part.endpoints:
         if has_own_kernel(samples):
             continue
-        places = _cpus_of_threads(part, side.name)
-        threads = to_number(knob_value(part.trial, "threads", side.name)) or len(places)
-        yield from places if len(places) > 1 else places * int(threads)
+        cpu_sets = _thread_cpu_sets(part, endpoint.name)
+        threads = to_number(knob_value(part.trial, "threads", endpoint.name)) or len(cpu_sets)
+        yield from cpu_sets if len(cpu_sets) > 1 else cpu_sets * int(threads)
 
 
-def _cpus_of_threads(part: SteadyPart, endpoint: str) -> list[tuple[int, ...]]:
-    """The CPUs that each of an endpoint's threads may use; of threads that are placed alike one for all."""
-    found = knob_value(part.trial, "thread_cpus", endpoint)
-    return [parse_cpu_list(str(cpus)) for cpus in (found if isinstance(found, list) else [found]) if cpus]
+def _thread_cpu_sets(part: SteadyPart, endpoint: str) -> list[tuple[int, ...]]:
+    """Return the CPUs that each of an endpoint's threads may use; a single entry if all are equal."""
+    value = knob_value(part.trial, "thread_cpus", endpoint)
+    return [parse_cpu_list(str(cpus)) for cpus in (value if isinstance(value, list) else [value]) if cpus]

@@ -1,4 +1,4 @@
-"""The connections that a load sends by, each with what TCP said of it in every sample."""
+"""The streams of a load with their TCP state in each sample."""
 
 from __future__ import annotations
 
@@ -12,87 +12,89 @@ from vnetbench.results.records import EndpointRecord, Sample, StreamSample
 
 TRANSFERS = "transfers"
 """The part of `mixed` that is its load."""
-_COLUMNS = ("bytes", "rtt_us", "cwnd", "retransmits")
-"""What a stream's sample has fields for; the rest is in its `info`."""
+_SAMPLE_FIELDS = ("bytes", "rtt_us", "cwnd", "retransmits")
+"""Values with a field of their own in `StreamSample`; all others are in its `details`."""
 
 
 @dataclass(frozen=True)
 class Flow:
-    """One end of a stream, sample by sample."""
+    """One end of a stream, with its samples."""
 
     endpoint: str
     role: str
-    part: str
+    load_part: str
+    """`requests` or `transfers` with `mixed`; otherwise empty."""
     duration_s: float
     samples: Sequence[StreamSample]
     mss_bytes: float | None
 
     def total(self, counter: str) -> float | None:
-        """A count of its samples, or a time, over all of them."""
+        """Return the sum of a counter over the samples; None if no sample has it."""
         known = self.values(counter)
         return sum(known) if known else None
 
-    def values(self, level: str) -> list[float]:
-        """How it stood at the end of each sample that tells it."""
-        return [value for value in self._values(level) if value is not None]
+    def values(self, name: str) -> list[float]:
+        """Return a value of each sample that has it."""
+        return [value for value in self._sample_values(name) if value is not None]
 
-    def ratios(self, part: str, whole: str) -> Iterator[float]:
-        """One level over the other in each sample that tells both."""
-        for of, by in zip(self._values(part), self._values(whole), strict=True):
-            if of is not None and by:
-                yield of / by
+    def ratios(self, numerator: str, denominator: str) -> Iterator[float]:
+        """Yield the ratio of two values in each sample that has both."""
+        pairs = zip(self._sample_values(numerator), self._sample_values(denominator), strict=True)
+        for value, divisor in pairs:
+            if value is not None and divisor:
+                yield value / divisor
 
-    def _values(self, name: str) -> Sequence[float | None]:
-        """Of each sample; many figures are made of few names."""
-        if name not in self._known:
-            self._known[name] = [_value(x, name) for x in self.samples]
-        return self._known[name]
+    def _sample_values(self, name: str) -> Sequence[float | None]:
+        """Return a value of each sample. Values are cached: many metrics use the same few names."""
+        if name not in self._cached_values:
+            self._cached_values[name] = [
+                to_number(getattr(x, name) if name in _SAMPLE_FIELDS else x.details.get(name))
+                for x in self.samples
+            ]
+        return self._cached_values[name]
 
     @cached_property
-    def _known(self) -> dict[str, Sequence[float | None]]:
-        """Values by name, once they were asked for."""
+    def _cached_values(self) -> dict[str, Sequence[float | None]]:
         return {}
 
     @property
     def is_tcp(self) -> bool:
-        """Whether it is a connection of TCP, which tells what it waits for."""
+        """Whether the flow is a TCP connection, which reports what it waits for."""
         return any("busy_s" in x.details for x in self.samples)
 
     @property
     def goodput_bps(self) -> float:
-        """What the other side acknowledged, of flows without acknowledgements what was sent."""
-        carried = self.total("bytes_acked")
-        return 8 * (self.total("bytes") or 0.0 if carried is None else carried) / self.duration_s
+        """Rate of acknowledged payload; of sent payload if the flow has no acknowledgements."""
+        acknowledged = self.total("bytes_acked")
+        carried = self.total("bytes") or 0.0 if acknowledged is None else acknowledged
+        return 8 * carried / self.duration_s
 
 
 def collect_flows(part: SteadyPart) -> list[Flow]:
-    """Both ends of all streams, whatever they carry; none where each request has a connection of its own."""
+    """Return both ends of all streams; none if each request has a connection of its own."""
     if any("connect" in x.histograms for _, samples in part.endpoints for x in samples):
         return []
-    return [flow for side, samples in part.endpoints for flow in _of_side(part, side, samples)]
+    return [flow for endpoint, samples in part.endpoints for flow in _endpoint_flows(part, endpoint, samples)]
 
 
 def load_flows(flows: Sequence[Flow], role: str) -> list[Flow]:
-    """The ends of this role that carry the load: beside transfers requests do not."""
-    of_role = [flow for flow in flows if flow.role == role]
-    return [flow for flow in of_role if flow.part == TRANSFERS] or of_role
+    """Return the flows of a role (`source`, `sink`) that carry the load: with `mixed`, transfers only."""
+    with_role = [flow for flow in flows if flow.role == role]
+    return [flow for flow in with_role if flow.load_part == TRANSFERS] or with_role
 
 
 def median_over_flows(flows: Sequence[Flow], value: Callable[[Flow], float | None]) -> float | None:
-    """The median of the flows."""
+    """Return the median of a value over the flows."""
     return median(map(value, flows))
 
 
-def _of_side(part: SteadyPart, side: EndpointRecord, samples: Sequence[Sample]) -> Iterator[Flow]:
+def _endpoint_flows(part: SteadyPart, endpoint: EndpointRecord, samples: Sequence[Sample]) -> Iterator[Flow]:
     streams: dict[tuple[str, int, str], list[StreamSample]] = {}
     for sample in samples:
         for x in sample.streams:
             streams.setdefault((x.load_part, x.stream_id, x.role), []).append(x)
-    mss_bytes = to_number(knob_value(part.trial, "mss", side.name))
-    for (of_part, _, role), of_stream in streams.items():
-        told = median(to_number(x.details.get("mss_bytes")) for x in of_stream)
-        yield Flow(side.name, role, of_part, total_duration_s(samples), of_stream, told or mss_bytes)
-
-
-def _value(x: StreamSample, name: str) -> float | None:
-    return to_number(getattr(x, name) if name in _COLUMNS else x.details.get(name))
+    set_mss_bytes = to_number(knob_value(part.trial, "mss", endpoint.name))
+    duration_s = total_duration_s(samples)
+    for (load_part, _, role), stream_samples in streams.items():
+        mss_bytes = median(to_number(x.details.get("mss_bytes")) for x in stream_samples)
+        yield Flow(endpoint.name, role, load_part, duration_s, stream_samples, mss_bytes or set_mss_bytes)

@@ -1,4 +1,4 @@
-"""Evidence of frames: where those were lost that did not arrive, and the threads that had to take them in."""
+"""Evidence of frames: where lost frames were lost, and the threads that receive frames."""
 
 from __future__ import annotations
 
@@ -20,92 +20,92 @@ from vnetbench.estimate.guests import parse_thread_name
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import Sample
 
-OF_LOST_FRAMES = "% of lost frames"
-FEWEST_LOST = 50
-"""Of fewer it is not told where they were lost: a moment's trouble is no limit."""
-_PLACES = {
+PERCENT_OF_LOST_FRAMES = "% of lost frames"
+FEWEST_LOST_FRAMES = 50
+"""Fewer losses are not located: a momentary disturbance is not a limit."""
+_LOCATIONS = {
     AT_SWITCH: (
         "lost at the switch",
-        "that a virtual switch, or a guest that forwards, had no room for as they came, or took in and did "
-        "not hand on",
+        "that a virtual switch, or a forwarding guest, dropped on arrival, or received and did not forward",
         ("interfaces[].rx_dropped", "interfaces[].rx_packets", "interfaces[].tx_packets"),
     ),
     BEFORE_LINK: (
         "lost before a link",
-        "that queueing disciplines on the way dropped",
+        "that queueing disciplines on the path dropped",
         ("interfaces[].qdisc.drops",),
     ),
     IN_BACKLOG: (
         "lost in a CPU's backlog",
-        "for which the queue of the CPU that was to take them in was full",
+        "that were dropped because the backlog queue of the receiving CPU was full",
         ("softnet_dropped",),
     ),
     BEFORE_RECEIVER: (
         "lost before the receiver",
-        "that the receivers' interfaces had no room for, as the ports that lead to them count",
+        "that the receivers' interfaces did not accept, as counted by the ports that lead to them",
         ("interfaces[].tx_dropped",),
     ),
     ELSEWHERE: (
-        "lost where nothing counts",
-        "that no counter on their way saw dropped",
+        "lost at an unknown location",
+        "that no counter on the path shows as dropped",
         ("frames_sent", "frames_received", "interfaces[]"),
     ),
 }
+"""Drop location to label, meaning and counters."""
 _THREADS = (
-    ("switch", ("switch", "ovs-vswitchd"), "switch", "that take in what comes to the virtual switch"),
-    ("sink", ("sink",), "sink", "that take in what comes to the receivers, and count frames"),
+    ("switch", ("switch", "ovs-vswitchd"), "switch", "that receive frames for the virtual switch"),
+    ("sink", ("sink",), "sink", "that receive frames for the receivers and count them"),
 )
-"""The figures' names, the kinds of threads, and how they are called."""
+"""Prefix of the metrics' names, the kinds of threads, and their label and description."""
 
 FRAME_EVIDENCE_METRICS = (
     EvidenceMetric(
         "frames_lost_percent",
         "% of frames",
         "frames lost",
-        "share of the frames sent that did not arrive, of the whole trial; with a search of those of its "
-        "steps that lost too many a little above the throughput",
+        "share of the sent frames that did not arrive in the whole trial; with a search, in the steps that "
+        "exceeded the loss goal at a load little above the throughput",
         ("frames_sent", "frames_received"),
     ),
     EvidenceMetric(
         "frames_unpaced",
         YES_OR_NO,
         "sent without a rate",
-        "1 where frames are sent as fast as they can be, 0 where at a rate",
+        "1 if frames are sent as fast as possible, 0 if at a rate",
         ("pacing",),
     ),
     *(
         EvidenceMetric(
-            f"lost_{place}_percent",
-            OF_LOST_FRAMES,
+            f"lost_{location}_percent",
+            PERCENT_OF_LOST_FRAMES,
             label,
-            f"share of these lost frames {meaning}; absent where fewer than {FEWEST_LOST} were lost",
+            f"share of the lost frames {meaning}; absent for fewer than {FEWEST_LOST_FRAMES} lost frames",
             counters,
         )
-        for place, (label, meaning, counters) in _PLACES.items()
+        for location, (label, meaning, counters) in _LOCATIONS.items()
     ),
     *(
-        figure
-        for name, _, label, what in _THREADS
-        for figure in (
+        metric
+        for prefix, _, label, description in _THREADS
+        for metric in (
             EvidenceMetric(
-                f"{name}_thread_busy_percent",
+                f"{prefix}_thread_busy_percent",
                 "% of one CPU",
                 f"{label}'s CPU",
-                f"CPU time of that of the threads {what} which ran and waited the most",
+                f"CPU time of the thread with the most running and waiting time, of those {description}",
                 ("threads[].cpu_s",),
             ),
             EvidenceMetric(
-                f"{name}_thread_waiting_percent",
+                f"{prefix}_thread_waiting_percent",
                 "% of time",
                 f"{label}'s wait for a CPU",
-                "for how much of the time this thread could have run and had no CPU",
+                "share of the time in which the same thread was runnable and had no CPU",
                 ("threads[].waited_s",),
             ),
             EvidenceMetric(
-                f"{name}_thread_runnable_percent",
+                f"{prefix}_thread_runnable_percent",
                 "% of time",
                 f"{label} ran or waited for a CPU",
-                "both together",
+                "sum of the two",
                 ("threads[].cpu_s", "threads[].waited_s"),
             ),
         )
@@ -113,52 +113,56 @@ FRAME_EVIDENCE_METRICS = (
 )
 
 
-def frame_evidence(case: TrialData) -> EvidenceValues:
-    """The figures of FRAME_FIGURES."""
-    losses = case.frame_losses
+def frame_evidence(data: TrialData) -> EvidenceValues:
+    """Return the values of FRAME_EVIDENCE_METRICS; none without frames."""
+    losses = data.frame_losses
     if losses is None:
         return {}
-    figures: EvidenceValues = {
+    values: EvidenceValues = {
         "frames_lost_percent": losses.lost_percent,
-        "frames_unpaced": _unpaced(case.steady_part),
+        "frames_unpaced": _is_unpaced(data.steady_part),
     }
-    if losses.lost_frames >= FEWEST_LOST:
-        figures |= {f"lost_{place}_percent": losses.percent_of_lost(place) for place in _PLACES}
-    for name, kinds, _, _ in _THREADS:
-        figures |= _of_threads(case.steady_part.host_samples, f"{name}_thread", kinds)
-    return figures
+    if losses.lost_frames >= FEWEST_LOST_FRAMES:
+        values |= {f"lost_{location}_percent": losses.percent_of_lost(location) for location in _LOCATIONS}
+    for prefix, kinds, _, _ in _THREADS:
+        values |= _busiest_thread(data.steady_part.host_samples, f"{prefix}_thread", kinds)
+    return values
 
 
-def _unpaced(part: SteadyPart) -> float:
+def _is_unpaced(part: SteadyPart) -> float:
     sources = [
-        stream for side, _ in part.senders for stream in stream_totals(side.totals) if FRAMES_SENT in stream
+        stream
+        for endpoint, _ in part.senders
+        for stream in stream_totals(endpoint.totals)
+        if FRAMES_SENT in stream
     ]
     return float(not any("pacing" in stream for stream in sources))
 
 
-def _of_threads(host: Sequence[Sample], name: str, kinds: Sequence[str]) -> EvidenceValues:
-    """Of the one thread of these kinds that could have run the most."""
-    watched = [x for x in host if x.observation]
-    ran, waited = Counter[str](), Counter[str]()
-    for x in watched:
+def _busiest_thread(host_samples: Sequence[Sample], prefix: str, kinds: Sequence[str]) -> EvidenceValues:
+    """Return the values of the thread of these kinds with the most running and waiting time."""
+    observed = [x for x in host_samples if x.observation]
+    cpu_s, wait_s = Counter[str](), Counter[str]()
+    for x in observed:
         assert x.observation
-        ran.update(
+        cpu_s.update(
             {
-                thread: spent_s
-                for thread, spent_s in x.observation.thread_cpu_s.items()
+                thread: time_s
+                for thread, time_s in x.observation.thread_cpu_s.items()
                 if parse_thread_name(thread)[1] in kinds
             }
         )
-        waited.update(
-            {thread: waited_s for thread, waited_s in x.observation.thread_wait_s.items() if thread in ran}
+        wait_s.update(
+            {thread: time_s for thread, time_s in x.observation.thread_wait_s.items() if thread in cpu_s}
         )
-    if not ran:
+    if not cpu_s:
         return {}
-    busiest = max(ran, key=lambda thread: ran[thread] + waited[thread])
-    busy = percent(ran[busiest], total_duration_s(watched))
-    waiting = percent(waited[busiest], total_duration_s(watched)) if busiest in waited else None
+    busiest = max(cpu_s, key=lambda thread: cpu_s[thread] + wait_s[thread])
+    duration_s = total_duration_s(observed)
+    busy = percent(cpu_s[busiest], duration_s)
+    waiting = percent(wait_s[busiest], duration_s) if busiest in wait_s else None
     return {
-        f"{name}_busy_percent": busy,
-        f"{name}_waiting_percent": waiting,
-        f"{name}_runnable_percent": sum_known(busy, waiting),
+        f"{prefix}_busy_percent": busy,
+        f"{prefix}_waiting_percent": waiting,
+        f"{prefix}_runnable_percent": sum_known(busy, waiting),
     }

@@ -1,4 +1,4 @@
-"""Evidence of trials that other tools ran: the figures that their logs tell, and no more."""
+"""Evidence of trials that other tools ran, as far as their logs report it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from vnetbench.estimate.evidence.window import variation_percent
 from vnetbench.results.records import IMPORTED, Sample, TrialRecord
 from vnetbench.study.model import Level
 
-_ALIKE = ("loss_percent", "reordered_percent")
-"""Metrics that are evidence as they are."""
+_EVIDENCE_FROM_METRICS = ("loss_percent", "reordered_percent")
+"""Metrics that are evidence under the same name."""
 
 
 def imported_evidence(
@@ -18,43 +18,53 @@ def imported_evidence(
     warmup_samples: int,
     metrics: Mapping[str, float],
     time_series: Sequence[float],
-    factors: Mapping[str, Level],
+    levels: Mapping[str, Level],
 ) -> dict[str, float]:
-    """The figures of an imported trial, from its intervals after the first `cut` and from its `metrics`.
+    """Return the evidence of an imported trial from its intervals after the warm-up and its metrics.
 
-    `course` is its deciding metric in each of these intervals, `factors` are the levels of its treatment. A
-    process's CPU time is that of its busiest thread where it has one stream.
+    With one stream, the CPU time of a process counts as that of its busiest thread.
+
+    Args:
+        trial: The trial.
+        warmup_samples: The number of intervals at the start that are warm-up.
+        metrics: The trial's metrics.
+        time_series: The deciding metric in each interval after the warm-up.
+        levels: The levels of the treatment.
     """
-    samples = [x for side in trial.endpoints for x in side.samples[warmup_samples:]]
-    streams = factors.get("streams", factors.get("connections"))
-    count = float(streams) if isinstance(streams, int) else None
-    rate, mean_us = metrics.get("transactions_per_s"), metrics.get("latency_mean_us")
-    a_connection = ratio(rate, count)
-    again = counter_total(samples, "retransmits")
-    mss_bytes = None if again is None else _mss_bytes(trial)
-    found = {
-        **{name: metrics.get(name) for name in _ALIKE},
-        "sender_thread_busy_percent": metrics.get("sender_cpu_percent") if count == 1 else None,
-        "receiver_thread_busy_percent": metrics.get("receiver_cpu_percent") if count == 1 else None,
-        "rtt_us": _level(samples, "rtt_us") or metrics.get("rtt_us"),
-        "window_bytes": _level(samples, "cwnd_bytes"),
+    samples = [x for endpoint in trial.endpoints for x in endpoint.samples[warmup_samples:]]
+    streams = levels.get("streams", levels.get("connections"))
+    stream_count = float(streams) if isinstance(streams, int) else None
+    mean_latency_us = metrics.get("latency_mean_us")
+    rate_per_connection = ratio(metrics.get("transactions_per_s"), stream_count)
+    retransmits = counter_total(samples, "retransmits")
+    mss_bytes = None if retransmits is None else _mss_bytes(trial)
+    is_single_stream = stream_count == 1
+    latency_share = None
+    if rate_per_connection is not None and mean_latency_us is not None:
+        latency_share = rate_per_connection * mean_latency_us / 1e6
+    evidence = {
+        **{name: metrics.get(name) for name in _EVIDENCE_FROM_METRICS},
+        "sender_thread_busy_percent": metrics.get("sender_cpu_percent") if is_single_stream else None,
+        "receiver_thread_busy_percent": metrics.get("receiver_cpu_percent") if is_single_stream else None,
+        "rtt_us": _sample_median(samples, "rtt_us") or metrics.get("rtt_us"),
+        "window_bytes": _sample_median(samples, "cwnd_bytes"),
         "mss_bytes": mss_bytes,
-        "retransmitted_percent": percent(again, ratio(counter_total(samples, "bytes"), mss_bytes)),
-        "stream_goodput_bps": ratio(metrics.get("goodput_bps"), count),
-        "transactions_per_connection_s": a_connection,
-        "latency_share": None if a_connection is None or mean_us is None else a_connection * mean_us / 1e6,
+        "retransmitted_percent": percent(retransmits, ratio(counter_total(samples, "bytes"), mss_bytes)),
+        "stream_goodput_bps": ratio(metrics.get("goodput_bps"), stream_count),
+        "transactions_per_connection_s": rate_per_connection,
+        "latency_share": latency_share,
         "goodput_variation_percent": variation_percent(time_series),
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in evidence.items() if value is not None}
 
 
-def _level(samples: Sequence[Sample], name: str) -> float | None:
+def _sample_median(samples: Sequence[Sample], name: str) -> float | None:
     return median(x.counters.get(name) for x in samples)
 
 
 def _mss_bytes(trial: TrialRecord) -> float | None:
-    """As iperf3 tells it: with UDP too, and then of the connection beside the load."""
-    told = trial.effective.get(IMPORTED)
-    also = told.get("also") if isinstance(told, Mapping) else None
-    text = str(also.get("tcp_mss_default", "")) if isinstance(also, Mapping) else ""
+    """Return the MSS that iperf3 reports; with UDP that of the control connection."""
+    log = trial.effective.get(IMPORTED)
+    others = log.get("other_results") if isinstance(log, Mapping) else None
+    text = str(others.get("tcp_mss_default", "")) if isinstance(others, Mapping) else ""
     return float(text) if text.isdecimal() and int(text) else None

@@ -1,8 +1,8 @@
-"""Evidence of the instrument: whether it kept its times and its rates, and what it took for itself."""
+"""Evidence of the instrument: timing, rates, and its own CPU time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
@@ -18,15 +18,15 @@ from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.frames import search_result
 from vnetbench.results.records import EndpointRecord
 
-_KEPT_SHARE = 0.99
-"""Of what was due: a source that sends less does not keep its rate, as RFC 2544, section 26.1, wants it."""
+_SMALLEST_RATE_SHARE = 0.99
+"""A source that sends a smaller share of its rate does not keep the rate (RFC 2544, section 26.1)."""
 
 INSTRUMENT_METRICS = (
     EvidenceMetric(
         "sampler_late_percent",
         "% of an interval",
         "latest sample",
-        "by how much the latest sample of a trial came late",
+        "largest delay of a sample in the trial",
         ("sampler_late_max_s",),
     ),
     EvidenceMetric(
@@ -34,93 +34,103 @@ INSTRUMENT_METRICS = (
         "% of one CPU",
         "samplers and bench",
         "CPU time of all agents' samplers and of the bench in the whole trial; with a search of the samplers "
-        "alone",
+        "only",
         ("sampler_cpu_s", "bench_cpu_s"),
     ),
     EvidenceMetric(
         "samples_lost",
         "1",
         "samples lost",
-        "of the whole trial, since the bench did not read in time",
+        "samples of the whole trial that were lost because the bench read them too late",
         ("events_lost",),
     ),
     EvidenceMetric(
-        "rate_kept_percent",
+        "rate_achieved_percent",
         "% of what was due",
-        "rate kept",
-        "share of what was due at the asked rate in the whole trial that was sent, where it is the least; "
-        "absent with a search, whose answer says whether the generator was its limit",
+        "rate achieved",
+        "share of the requested rate that was sent in the whole trial, of the source with the lowest share; "
+        "absent with a search, whose result states whether the generator limited it",
         ("pacing.sent", "pacing.due", "pacing.unsent"),
     ),
     EvidenceMetric(
         "generator_limited",
         YES_OR_NO,
         "generator at its limit",
-        f"1 where less than {100 * _KEPT_SHARE:g} % of what was due was sent, or a search, for its first "
-        "accepted share, ended at what the generator can",
+        f"1 if less than {100 * _SMALLEST_RATE_SHARE:g} % of the requested rate was sent, or if the "
+        "generator limited the search for the first loss goal",
         ("pacing.sent", "pacing.due", "pacing.unsent", "search"),
     ),
     EvidenceMetric(
-        "delay_line_full_percent",
+        "delay_line_drop_percent",
         "% of frames",
-        "lost by a delay line itself",
-        "share of the frames of the whole trial that the bench's own delay line had no room for, or that its "
-        "far port did not take, where it is the greatest; those that it lost on purpose are none of them",
+        "dropped by the delay line",
+        "share of the frames of the whole trial that the bench's own delay line dropped without intent "
+        "because its buffer or its far port was full, of the direction with the largest share",
         ("delay_lines[].overflowed", "delay_lines[].refused", "delay_lines[].frames"),
     ),
 )
 
 
-def instrument_evidence(case: TrialData) -> EvidenceValues:
-    """The figures of INSTRUMENT_FIGURES, of the whole trial."""
-    trial = case.steady_part.trial
-    told = [(side, _mapping(side.totals.get("instrument"))) for side in trial.endpoints]
-    own = [to_number(of_side.get("sampler_cpu_s")) for _, of_side in told]
-    limits = [answer["limited_by"] for answer in search_result(trial).get("answers", ())[:1]]
-    kept = [] if limits else list(_kept(trial.endpoints))
-    # What the bench takes to prepare a step is most of what it takes in one that is short.
-    bench = [] if limits else [to_number(side.totals.get("bench_cpu_s")) for side in trial.endpoints]
-    has_limit = [*(share < _KEPT_SHARE for share in kept), *(limit == "generator" for limit in limits)]
+def instrument_evidence(data: TrialData) -> EvidenceValues:
+    """Return the values of INSTRUMENT_METRICS, which cover the whole trial."""
+    trial = data.steady_part.trial
+    reports = [(endpoint, _as_mapping(endpoint.totals.get("instrument"))) for endpoint in trial.endpoints]
+    sampler_cpu_s = [to_number(report.get("sampler_cpu_s")) for _, report in reports]
+    search_limits = [
+        goal_result["limited_by"] for goal_result in search_result(trial).get("goal_results", ())[:1]
+    ]
+    rate_shares = [] if search_limits else list(_rate_shares(trial.endpoints))
+    # In a short step, most of the bench's CPU time is for its preparation.
+    bench_cpu_s = (
+        [] if search_limits else [to_number(each.totals.get("bench_cpu_s")) for each in trial.endpoints]
+    )
+    limited = [
+        *(share < _SMALLEST_RATE_SHARE for share in rate_shares),
+        *(limit == "generator" for limit in search_limits),
+    ]
     return {
         "sampler_late_percent": largest(
-            percent(to_number(of_side.get("sampler_late_max_s")), _interval_s(side)) for side, of_side in told
+            percent(to_number(report.get("sampler_late_max_s")), _interval_s(endpoint))
+            for endpoint, report in reports
         ),
-        "sampler_cpu_percent": percent(sum_known(*own, *bench), trial.idle_s + trial.duration_s),
-        "samples_lost": sum_known(*(to_number(of_side.get("events_lost")) for _, of_side in told)),
-        "rate_kept_percent": 100 * min(kept) if kept else None,
-        "generator_limited": float(any(has_limit)) if has_limit else None,
-        "delay_line_full_percent": largest(_lost_in_lines(trial.endpoints)),
+        "sampler_cpu_percent": percent(
+            sum_known(*sampler_cpu_s, *bench_cpu_s), trial.idle_s + trial.duration_s
+        ),
+        "samples_lost": sum_known(*(to_number(report.get("events_lost")) for _, report in reports)),
+        "rate_achieved_percent": 100 * min(rate_shares) if rate_shares else None,
+        "generator_limited": float(any(limited)) if limited else None,
+        "delay_line_drop_percent": largest(_delay_line_drop_percents(trial.endpoints)),
     }
 
 
-def _lost_in_lines(sides: tuple[EndpointRecord, ...]) -> Iterator[float | None]:
-    """Of each direction of each delay line the frames that it lost and should not have, in percent of all."""
-    for side in sides:
-        lines = side.totals.get("delay_lines")
+def _delay_line_drop_percents(endpoints: Sequence[EndpointRecord]) -> Iterator[float | None]:
+    """Yield the unintended frame loss of each direction of each delay line, in percent of all frames."""
+    for endpoint in endpoints:
+        lines = endpoint.totals.get("delay_lines")
         for line in lines if isinstance(lines, list) else ():
-            for way in ("forward", "reverse"):
-                counts = _mapping(_mapping(_mapping(line).get(way)).get("counts"))
-                lost = sum_known(to_number(counts.get("overflowed")), to_number(counts.get("refused")))
-                yield percent(lost, sum_known(lost, to_number(counts.get("frames"))))
+            for direction in ("forward", "reverse"):
+                counts = _as_mapping(_as_mapping(_as_mapping(line).get(direction)).get("counts"))
+                dropped = sum_known(to_number(counts.get("overflowed")), to_number(counts.get("refused")))
+                yield percent(dropped, sum_known(dropped, to_number(counts.get("frames"))))
 
 
-def _interval_s(side: EndpointRecord) -> float | None:
-    """As asked, nearly: a sample that comes late is longer, and the next one as much shorter."""
-    return median(x.interval_s for x in side.samples)
+def _interval_s(endpoint: EndpointRecord) -> float | None:
+    """Return the median interval, close to the requested one: a late sample shortens the next one."""
+    return median(x.interval_s for x in endpoint.samples)
 
 
-def _kept(sides: tuple[EndpointRecord, ...]) -> Iterator[float]:
-    """Of each source with a rate the share of what was due that it sent."""
-    for side in sides:
-        streams = side.totals.get("streams")
-        holders = [side.totals.get("instrument"), *(streams if isinstance(streams, list) else ())]
-        for holder in holders:
-            pacing = _mapping(_mapping(holder).get("pacing"))
+def _rate_shares(endpoints: Sequence[EndpointRecord]) -> Iterator[float]:
+    """Yield the share of the requested rate that each paced source sent."""
+    for endpoint in endpoints:
+        streams = endpoint.totals.get("streams")
+        sources = [endpoint.totals.get("instrument"), *(streams if isinstance(streams, list) else ())]
+        for source in sources:
+            pacing = _as_mapping(_as_mapping(source).get("pacing"))
             due, unsent = to_number(pacing.get("due")), to_number(pacing.get("unsent"))
             sent = to_number(pacing.get("sent")) if unsent is None or due is None else due - unsent
             if (share := ratio(sent, due)) is not None:
                 yield share
 
 
-def _mapping(value: object) -> Mapping[str, object]:
+def _as_mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}

@@ -1,4 +1,4 @@
-"""The kernels that carry a load: the bench's own machine, guests, hosts; and what each of their CPUs did."""
+"""The kernels that carry a load, of the bench's machine, guests and hosts, with the work of each CPU."""
 
 from __future__ import annotations
 
@@ -16,45 +16,46 @@ IDLE = ("idle_s", "iowait_s")
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel that carries the load, by its CPUs: the seconds that each spent, by kind."""
+    """A kernel that carries the load."""
 
     name: str
     samples: Sequence[Sample]
     cpu_times: Mapping[int, Mapping[str, float]]
+    """CPU number to seconds by kind of work."""
 
     def time_percent(self, cpu: int, *kinds: str) -> float:
-        """Of a CPU's time, in percent."""
-        of_cpu = self.cpu_times[cpu]
-        return 100 * sum(of_cpu.get(kind, 0.0) for kind in kinds) / (sum(of_cpu.values()) or 1.0)
+        """Return the share of a CPU's time spent on these kinds of work, in percent."""
+        times = self.cpu_times[cpu]
+        return 100 * sum(times.get(kind, 0.0) for kind in kinds) / (sum(times.values()) or 1.0)
 
     def busy_percent(self, cpu: int) -> float:
-        """Of a CPU's time, in percent; 0 of a CPU that tells of no time."""
+        """Return the share of a CPU's time that was not idle, in percent; 0 for a CPU without times."""
         return self.time_percent(cpu, *(kind for kind in self.cpu_times[cpu] if kind not in IDLE))
 
 
 def has_own_kernel(samples: Sequence[Sample]) -> bool:
-    """Whether an endpoint tells of CPUs: where it shares the host's, that tells of them."""
+    """Return whether an endpoint reports CPUs of its own instead of sharing the host's."""
     return any(x.cpu for x in samples)
 
 
 def collect_kernels(part: SteadyPart) -> list[Kernel]:
-    """The bench's own machine where it carries the load or its guests, and endpoints with own kernels."""
-    own = [(s.name, x) for s, x in (*part.endpoints, *part.forwarders) if has_own_kernel(x)]
-    if len(own) < len(part.endpoints) + len(part.forwarders) or any(x.observation for x in part.host_samples):
-        own.append((HOST, part.host_samples))
-    found = [Kernel(name, samples, times_by_cpu(samples)) for name, samples in own]
-    return [kernel for kernel in found if kernel.cpu_times]
+    """Return the endpoints' own kernels, and the host's if it carries the load or its guests."""
+    endpoints = (*part.endpoints, *part.forwarders)
+    by_name = [(endpoint.name, samples) for endpoint, samples in endpoints if has_own_kernel(samples)]
+    if len(by_name) < len(endpoints) or any(x.observation for x in part.host_samples):
+        by_name.append((HOST, part.host_samples))
+    kernels = [Kernel(name, samples, _times_by_cpu(samples)) for name, samples in by_name]
+    return [kernel for kernel in kernels if kernel.cpu_times]
 
 
 def max_softirq_percent(kernels: Iterable[Kernel]) -> float | None:
-    """Time in interrupts of the CPU that has the most of it, of all of them, in percent."""
+    """Return the interrupt time of the CPU that has the most of it, over all kernels, in percent."""
     return largest(kernel.time_percent(cpu, *INTERRUPTS) for kernel in kernels for cpu in kernel.cpu_times)
 
 
-def times_by_cpu(samples: Sequence[Sample]) -> dict[int, dict[str, float]]:
-    """CPU number to seconds by kind."""
+def _times_by_cpu(samples: Sequence[Sample]) -> dict[int, dict[str, float]]:
     parts: dict[int, list[Mapping[str, float]]] = {}
     for sample in samples:
         for cpu in sample.cpu:
             parts.setdefault(int(cpu["cpu"]), []).append(single_cpu_times(cpu))
-    return {number: sum_by_name(of_cpu) for number, of_cpu in parts.items()}
+    return {number: sum_by_name(times) for number, times in parts.items()}

@@ -1,4 +1,4 @@
-"""Evidence of links: queues before them, what else they carry, and what the path itself lost or reordered."""
+"""Evidence of links: queues, foreign traffic, and the loss and reordering of the path."""
 
 from __future__ import annotations
 
@@ -22,66 +22,66 @@ from vnetbench.estimate.evidence.window import variation_percent
 from vnetbench.results.records import Sample
 
 _UPLINK = "uplink"
-"""The role of such an interface in a testbed's description (`lab/description.py`)."""
+"""The role of such an interface in a testbed's description (`lab/netns/topology.py`)."""
 _PACKETS_SENT = ("segments_out", "datagrams", "frames_sent")
-_BOTH_WAYS = ("rx_bytes", "tx_bytes")
-_CUT_LATE = 1.5
-"""From so many segments a packet on, packets leave the sender's stack uncut."""
-_LARGEST_BYTES = 65536
-"""Of such a packet (GSO_LEGACY_MAX_SIZE, include/linux/netdevice.h)."""
-_HEADERS_BYTES = 80
-"""Of Ethernet, IPv6 and TCP with its usual options, or of UDP: as much as a packet carries beside payload."""
-_LOST_ON_THE_WAY = ("qdisc_drops", "rx_dropped", "tx_dropped", "tcp_backlog_drop", "tcp_rcv_pruned")
+_BOTH_DIRECTIONS = ("rx_bytes", "tx_bytes")
+_LATE_SEGMENTATION_RATIO = 1.5
+"""From this number of segments per packet on, packets leave the sender's stack unsegmented."""
+_LARGEST_PACKET_BYTES = 65536
+"""Largest unsegmented packet (GSO_LEGACY_MAX_SIZE, include/linux/netdevice.h)."""
+_HEADER_BYTES = 80
+"""Most header bytes of a packet: Ethernet, IPv6, and TCP with its usual options or UDP."""
+_DROP_COUNTERS = ("qdisc_drops", "rx_dropped", "tx_dropped", "tcp_backlog_drop", "tcp_rcv_pruned")
 
 LINK_METRICS = (
     EvidenceMetric(
         "backlog_bytes",
         "B",
         "queue before a link",
-        "bytes that wait in a queueing discipline, median of the samples, where they are the most",
+        "bytes in a queueing discipline, median of the samples, of the longest queue",
         ("qdisc_backlog_bytes", "interfaces[].qdisc.backlog_bytes"),
     ),
     EvidenceMetric(
         "backlog_delay_us",
         "µs",
-        "wait in this queue",
-        "these bytes over the rate at which they leave",
+        "delay in this queue",
+        "bytes in the longest queue divided by the rate at which they leave",
         ("qdisc_backlog_bytes", "tx_bytes", "interfaces[].qdisc.backlog_bytes", "interfaces[].tx_bytes"),
     ),
     EvidenceMetric(
         "overlimits_per_s",
         "1/s",
         "held back by a shaper",
-        "how often a queueing discipline held a packet back, median of the samples, all of them together",
+        "packets delayed by queueing disciplines, median of the samples, all queueing disciplines",
         ("qdisc_overlimits", "interfaces[].qdisc.overlimits"),
     ),
     EvidenceMetric(
         "qdisc_drops_per_s",
         "1/s",
         "dropped before a link",
-        "packets that queueing disciplines dropped, all of them",
+        "packets dropped by all queueing disciplines",
         ("qdisc_drops", "interfaces[].qdisc.drops"),
     ),
     EvidenceMetric(
-        "uplinks",
+        "uplink_count",
         "1",
         "uplinks",
-        "uplinks between the switches",
+        "number of uplinks between the switches",
         ("interfaces[].tx_bytes",),
     ),
     EvidenceMetric(
         "busiest_uplink_percent",
         "% of bytes",
         "bytes on one uplink",
-        "share of the bytes of all uplinks that one of them carries",
+        "share of the bytes of all uplinks that the busiest one carries",
         ("interfaces[].rx_bytes", "interfaces[].tx_bytes"),
     ),
     EvidenceMetric(
         "foreign_traffic_percent",
         "% of bytes",
         "other traffic",
-        "of the bytes of an interface on the path, those that are more than the test can have sent in "
-        "all, where they are the most; but for as much as one sample, as samples are taken a moment apart",
+        "share of the bytes of an interface on the path that exceeds what the test can have sent, of the "
+        "interface with the largest share; up to one sample of traffic is not detected",
         (
             "interfaces[].rx_bytes",
             "interfaces[].tx_bytes",
@@ -95,171 +95,178 @@ LINK_METRICS = (
         "loss_percent",
         "%",
         "loss",
-        "share of the datagrams, or frames, that did not arrive",
+        "share of the datagrams or frames that did not arrive",
         ("lost", "datagrams", "frames_sent", "frames_received"),
     ),
     EvidenceMetric(
         "path_loss_percent",
         "%",
-        "lost and nowhere counted",
-        "share of the segments that were sent again, or of the datagrams that were lost, less those that "
-        "were sent again for nothing and those that a socket, a CPU's backlog, an interface or a queueing "
-        "discipline counted as dropped",
-        ("retransmits", "dsack_dups", "lost", "socket_drops", "softnet_dropped", *_LOST_ON_THE_WAY),
+        "loss without drop counter",
+        "share of the segments that were retransmitted, or of the datagrams that were lost, without spurious "
+        "retransmissions and without the drops that sockets, backlogs, interfaces and queueing disciplines "
+        "count",
+        ("retransmits", "dsack_dups", "lost", "socket_drops", "softnet_dropped", *_DROP_COUNTERS),
     ),
     EvidenceMetric(
         "reordered_percent",
         "%",
         "out of order",
-        "share of the segments, datagrams or frames that arrived after one that was sent later; after a loss "
-        "segments of TCP do too",
+        "share of the segments, datagrams or frames that arrived after one that was sent later; for TCP this "
+        "includes segments that arrive after a loss",
         ("rcv_ooopack", "segments_in", "reordered"),
     ),
     EvidenceMetric(
-        "reordering_seen_per_s",
+        "reordering_events_per_s",
         "1/s",
-        "reordering noticed",
-        "how often senders noticed that segments were not lost but late",
+        "reordering detected",
+        "events in which a sender detected that segments were late, not lost",
         ("reord_seen",),
     ),
     EvidenceMetric(
-        "spurious_percent",
-        "% of segments sent again",
-        "sent again for nothing",
-        "share of the segments that were sent again of which the receiver said that it had them already",
+        "spurious_retransmit_percent",
+        "% of retransmits",
+        "spurious retransmits",
+        "share of the retransmitted segments that the receiver reported as duplicates (D-SACK)",
         ("dsack_dups", "retransmits"),
     ),
     EvidenceMetric(
         "link_variation_percent",
         "%",
         "variation of the link",
-        "standard deviation over mean of all bytes through the interface on the path that carries the most, "
-        "of the samples",
+        "standard deviation over mean of the samples' byte rate, of the busiest interface on the path",
         ("interfaces[].rx_bytes", "interfaces[].tx_bytes", "rx_bytes", "tx_bytes"),
     ),
 )
 
 
-def link_evidence(case: TrialData) -> EvidenceValues:
-    """The figures of LINK_FIGURES."""
+def link_evidence(data: TrialData) -> EvidenceValues:
+    """Return the values of LINK_METRICS."""
     return {
-        **_of_queues(case.ports),
-        **_of_uplinks(case.ports),
-        **_of_loss(case),
-        "foreign_traffic_percent": _foreign(case),
-        "link_variation_percent": _variation(case.ports),
+        **_queues(data.ports),
+        **_uplinks(data.ports),
+        **_losses(data),
+        "foreign_traffic_percent": _foreign_traffic_percent(data),
+        "link_variation_percent": _link_variation_percent(data.ports),
     }
 
 
-def _of_queues(ports: Sequence[Port]) -> EvidenceValues:
-    figures: EvidenceValues = {
+def _queues(ports: Sequence[Port]) -> EvidenceValues:
+    values: EvidenceValues = {
         "overlimits_per_s": sum_known(*(median(port.sample_rates("overlimits")) for port in ports)),
         "qdisc_drops_per_s": sum_known(*(port.mean_rate("drops") for port in ports)),
     }
-    if waiting := [(backlog, port) for port in ports if (backlog := port.backlog_bytes) is not None]:
-        backlog, longest = max(waiting, key=lambda each: each[0])
-        figures |= {
-            "backlog_bytes": backlog,
-            "backlog_delay_us": ratio(1e6 * backlog, longest.mean_rate("tx_bytes")),
+    backlogs = [(backlog, port) for port in ports if (backlog := port.backlog_bytes) is not None]
+    if backlogs:
+        backlog_bytes, port = max(backlogs, key=lambda each: each[0])
+        values |= {
+            "backlog_bytes": backlog_bytes,
+            "backlog_delay_us": ratio(1e6 * backlog_bytes, port.mean_rate("tx_bytes")),
         }
-    return figures
+    return values
 
 
-def _of_uplinks(ports: Sequence[Port]) -> EvidenceValues:
-    """Of the direction in which they carry the most."""
-    ways: dict[str, list[float]] = {}
+def _uplinks(ports: Sequence[Port]) -> EvidenceValues:
+    """Return the values of the uplinks in the direction with more traffic."""
+    by_direction: dict[str, list[float]] = {}
     for port in ports:
         if port.role == _UPLINK:
-            ways.setdefault(port.leads_to, []).append(port.mean_rate("tx_bytes") or 0.0)
-    carried = max(ways.values(), key=sum, default=[])
+            by_direction.setdefault(port.leads_to, []).append(port.mean_rate("tx_bytes") or 0.0)
+    rates = max(by_direction.values(), key=sum, default=[])
     return {
-        "uplinks": len(carried) or None,
-        "busiest_uplink_percent": percent(max(carried, default=0.0), sum(carried)),
+        "uplink_count": len(rates) or None,
+        "busiest_uplink_percent": percent(max(rates, default=0.0), sum(rates)),
     }
 
 
-def _foreign(case: TrialData) -> float | None:
-    """The share of what an interface carries that cannot be of the test, whichever way that goes.
+def _foreign_traffic_percent(data: TrialData) -> float | None:
+    """Return the share of an interface's bytes, both directions, that cannot come from the test.
 
-    Agents' samples begin and end a moment apart: as much as one of them is left out of what is found.
+    The samples of different agents are not aligned, so the bytes of one sample are subtracted.
     """
-    pairs = {port.name: port.pairs for port in case.ports[: len(case.steady_part.endpoints)]}
-    own = {side.name: _most_sent(case, side.name, samples) for side, samples in case.steady_part.endpoints}
+    endpoints = data.steady_part.endpoints
+    pairs = {port.name: port.pairs for port in data.ports[: len(endpoints)]}
+    test_bytes = {
+        endpoint.name: _max_test_bytes(data, endpoint.name, samples) for endpoint, samples in endpoints
+    }
     shares = []
-    for port in case.ports:
-        sent = sum_known(*(own[end] for end in own if not port.pairs or port.pairs & pairs[end]))
-        amounts = port.sample_totals(*_BOTH_WAYS)
-        carried = sum(amounts)
+    for port in data.ports:
+        crossing = (name for name in test_bytes if not port.pairs or port.pairs & pairs[name])
+        sent = sum_known(*(test_bytes[name] for name in crossing))
+        by_sample = port.sample_totals(*_BOTH_DIRECTIONS)
+        carried = sum(by_sample)
         if sent is not None and carried > 0:
-            shares.append(100 * max(0.0, carried - max(amounts) - sent) / carried)
+            shares.append(100 * max(0.0, carried - max(by_sample) - sent) / carried)
     return max(shares, default=None)
 
 
-def _most_sent(case: TrialData, endpoint: str, samples: Sequence[Sample]) -> float | None:
-    """Bytes that an endpoint's load can have been on the wire, with headers for each of its packets.
+def _max_test_bytes(data: TrialData, endpoint: str, samples: Sequence[Sample]) -> float | None:
+    """Return the most bytes that an endpoint's load can have put on the wire, headers included.
 
-    What it handed to the kernel may have left before or later: so of TCP it may be as much, too, as was
-    acknowledged, is on its way at the end, and was sent again.
+    Bytes that the load passed to the kernel may leave earlier or later. For TCP the result is therefore at
+    least the sum of acknowledged, outstanding and retransmitted bytes.
     """
-    flows = [flow for flow in case.flows if flow.endpoint == endpoint]
+    flows = [flow for flow in data.flows if flow.endpoint == endpoint]
     packets = sum_known(*(flow.total(kind) for flow in flows for kind in _PACKETS_SENT))
     if packets is None:
         return None
-    left = sum(_left_by(flow) for flow in flows if flow.role == "source")
-    return max(left, sum(x.bytes_sent for x in samples)) + _HEADERS_BYTES * packets
+    tcp_bytes = sum(_tcp_bytes(flow) for flow in flows if flow.role == "source")
+    return max(tcp_bytes, sum(x.bytes_sent for x in samples)) + _HEADER_BYTES * packets
 
 
-def _left_by(flow: Flow) -> float:
-    on_its_way = (flow.values("unacked") or [0.0])[-1]
-    segments = on_its_way + (flow.total("retransmits") or 0.0)
+def _tcp_bytes(flow: Flow) -> float:
+    outstanding = (flow.values("unacked") or [0.0])[-1]
+    segments = outstanding + (flow.total("retransmits") or 0.0)
     return (flow.total("bytes_acked") or 0.0) + segments * (flow.mss_bytes or 0.0)
 
 
-def _variation(ports: Sequence[Port]) -> float | None:
-    busiest = max(ports, key=lambda port: port.mean_rate(*_BOTH_WAYS) or 0.0, default=None)
-    return None if busiest is None else variation_percent(busiest.sample_rates(*_BOTH_WAYS))
+def _link_variation_percent(ports: Sequence[Port]) -> float | None:
+    busiest = max(ports, key=lambda port: port.mean_rate(*_BOTH_DIRECTIONS) or 0.0, default=None)
+    return None if busiest is None else variation_percent(busiest.sample_rates(*_BOTH_DIRECTIONS))
 
 
-def _of_loss(case: TrialData) -> EvidenceValues:
-    again = sum_known(*(flow.total("retransmits") for flow in case.tcp_senders))
-    for_nothing = sum_known(*(flow.total("dsack_dups") for flow in case.tcp_senders))
-    late = sum_known(*(flow.total("rcv_ooopack") for flow in case.tcp_receivers))
-    noticed = sum_known(*(flow.total("reord_seen") for flow in case.tcp_senders))
-    segments = sum_known(*(flow.total("segments_in") for flow in case.tcp_receivers))
-    datagrams = case.metrics.get("reordered_percent")
+def _losses(data: TrialData) -> EvidenceValues:
+    retransmits = sum_known(*(flow.total("retransmits") for flow in data.tcp_senders))
+    spurious = sum_known(*(flow.total("dsack_dups") for flow in data.tcp_senders))
+    out_of_order = sum_known(*(flow.total("rcv_ooopack") for flow in data.tcp_receivers))
+    reordering_events = sum_known(*(flow.total("reord_seen") for flow in data.tcp_senders))
+    segments = sum_known(*(flow.total("segments_in") for flow in data.tcp_receivers))
+    reordered_percent = data.metrics.get("reordered_percent")
+    if reordered_percent is None:
+        reordered_percent = percent(out_of_order, segments)
     return {
-        "loss_percent": case.metrics.get("loss_percent", case.metrics.get("frame_loss_percent")),
-        "path_loss_percent": _path_loss(case, again, for_nothing),
-        "reordered_percent": percent(late, segments) if datagrams is None else datagrams,
-        "reordering_seen_per_s": ratio(noticed, case.steady_part.duration_s),
-        "spurious_percent": percent(for_nothing, again) if again else None,
+        "loss_percent": data.metrics.get("loss_percent", data.metrics.get("frame_loss_percent")),
+        "path_loss_percent": _path_loss_percent(data, retransmits, spurious),
+        "reordered_percent": reordered_percent,
+        "reordering_events_per_s": ratio(reordering_events, data.steady_part.duration_s),
+        "spurious_retransmit_percent": percent(spurious, retransmits) if retransmits else None,
     }
 
 
-def _path_loss(case: TrialData, again: float | None, for_nothing: float | None) -> float | None:
-    """What is lost beside all that is counted as dropped.
+def _path_loss_percent(data: TrialData, retransmits: float | None, spurious: float | None) -> float | None:
+    """Return the loss that no counter of drops explains.
 
-    A packet that is dropped before it is cut into segments counts as many as it can hold.
+    A packet that is dropped before its segmentation counts as all segments that it can hold.
     """
-    sent = sum_known(*(flow.total("segments_out") for flow in case.tcp_senders))
-    if again is not None and sent:
-        packets = sum_known(
-            *(counter_total(samples, "tx_packets") for _, samples in case.steady_part.senders)
-        )
-        mss_bytes = smallest(flow.mss_bytes for flow in case.tcp_senders)
-        is_cut_late = sent > _CUT_LATE * (packets or sent) and mss_bytes
-        a_packet = _LARGEST_BYTES / mss_bytes if is_cut_late and mss_bytes else 1.0
-        return 100 * max(0.0, again - (for_nothing or 0.0) - a_packet * _counted_drops(case)) / sent
-    if (lost_percent := case.metrics.get("loss_percent")) is None:
+    sent = sum_known(*(flow.total("segments_out") for flow in data.tcp_senders))
+    if retransmits is not None and sent:
+        senders = data.steady_part.senders
+        packets = sum_known(*(counter_total(samples, "tx_packets") for _, samples in senders))
+        mss_bytes = smallest(flow.mss_bytes for flow in data.tcp_senders)
+        segments_per_drop = 1.0
+        if mss_bytes and sent > _LATE_SEGMENTATION_RATIO * (packets or sent):
+            segments_per_drop = _LARGEST_PACKET_BYTES / mss_bytes
+        lost = retransmits - (spurious or 0.0)
+        return 100 * max(0.0, lost - segments_per_drop * _counted_drops(data)) / sent
+    if (lost_percent := data.metrics.get("loss_percent")) is None:
         return None
-    sent = case.steady_part.duration_s * (case.metrics.get("datagrams_sent_per_s") or 1.0)
-    at_sockets = case.metrics.get("socket_drop_percent", 0.0)
-    return max(0.0, lost_percent - at_sockets - 100 * _counted_drops(case) / sent)
+    sent = data.steady_part.duration_s * (data.metrics.get("datagrams_sent_per_s") or 1.0)
+    at_sockets = data.metrics.get("socket_drop_percent", 0.0)
+    return max(0.0, lost_percent - at_sockets - 100 * _counted_drops(data) / sent)
 
 
-def _counted_drops(case: TrialData) -> float:
-    ends = (*case.steady_part.endpoints, *case.steady_part.forwarders)
-    rates = [rate_per_s(samples, *_LOST_ON_THE_WAY) for _, samples in ends]
-    rates += [rate_per_s(kernel.samples, "softnet_dropped") for kernel in case.kernels]
-    rates += [port.mean_rate("drops") for port in case.ports[len(case.steady_part.endpoints) :]]
-    return case.steady_part.duration_s * (sum_known(*rates, case.metrics.get("switch_drops_per_s")) or 0.0)
+def _counted_drops(data: TrialData) -> float:
+    part = data.steady_part
+    rates = [rate_per_s(samples, *_DROP_COUNTERS) for _, samples in (*part.endpoints, *part.forwarders)]
+    rates += [rate_per_s(kernel.samples, "softnet_dropped") for kernel in data.kernels]
+    rates += [port.mean_rate("drops") for port in data.ports[len(part.endpoints) :]]
+    return part.duration_s * (sum_known(*rates, data.metrics.get("switch_drops_per_s")) or 0.0)

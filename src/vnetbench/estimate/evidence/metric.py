@@ -1,21 +1,21 @@
-"""What a figure of evidence is: a number of a trial that speaks for or against a cause."""
+"""The description of an evidence metric: a number of a trial that supports or contradicts a cause."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 YES_OR_NO = "0 or 1"
-"""The unit of a figure that tells of a setting: 1 where it is so."""
+"""The unit of a metric that describes a setting: 1 if it applies."""
 
 
 @dataclass(frozen=True)
 class EvidenceMetric:
-    """One figure, by its name in `TrialPoint.evidence`."""
+    """One evidence metric; `name` is its key in `TrialPoint.evidence`."""
 
     name: str
     unit: str
     label: str
-    """As a reader sees it: "sending thread's CPU"."""
+    """Short name in reports, for example "sending thread's CPU"."""
     meaning: str
     counters: tuple[str, ...]
-    """What it is made of, by the names of docs/protocol.md."""
+    """The counters that it is calculated from, named as in docs/protocol.md."""

@@ -1,6 +1,4 @@
-"""Evidence of packets: how large they are, what takes part in cutting and joining them, which CPUs and queues
-they come to, and where the receiving end drops them.
-"""
+"""Evidence of packets: their sizes, offloads, CPUs and queues, and drops at the receiver."""
 
 from __future__ import annotations
 
@@ -28,102 +26,104 @@ from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.estimate.time_series import SteadySamples
 from vnetbench.results.records import HOST, EndpointRecord, Sample
 
-_TAKES_PERCENT = 5.0
-"""Of the packets: a CPU that takes fewer only looks after what goes back."""
-_QUEUE = re.compile(
+_RECEIVE_CPU_PERCENT = 5.0
+"""A CPU that receives a smaller share of the packets handles only reverse traffic such as ACKs."""
+_QUEUE_COUNTER = re.compile(
     r"rx_queue_(\d+)_(?:xdp_)?packets|rx-?(\d+)[_.]packets|queue_(\d+)_rx_cnt|Rx Queue#(\d+) ucast pkts rx"
 )
-"""A receive queue's count of packets, and its number, as virtio-net and veth, igb, ixgbe, mlx5 and i40e, ena,
-and vmxnet3 name it."""
-_LOST_AT_INTERFACE = ("rx_dropped", "tx_dropped", "rx_errors", "tx_errors")
-_TOO_LARGE = ("ip_fragments_failed", "icmp_in_unreachable", "tcp_mtu_probes_failed")
+"""Name of a receive queue's packet counter with its number, in virtio-net and veth, igb, ixgbe, mlx5 and
+i40e, ena, vmxnet3."""
+_INTERFACE_DROP_COUNTERS = ("rx_dropped", "tx_dropped", "rx_errors", "tx_errors")
+_MTU_ERROR_COUNTERS = ("ip_fragments_failed", "icmp_in_unreachable", "tcp_mtu_probes_failed")
 _OFFLOADS = (
-    ("tso_off", ("tso",), "TSO off", "senders", "segmentation by the adapter"),
-    ("gso_off", ("gso",), "GSO off", "senders", "segmentation as late as possible"),
-    ("gro_off", ("gro",), "GRO off", "receivers", "joining of received segments"),
-    ("lro_off", ("lro",), "LRO off", "receivers", "joining of received segments by the adapter"),
+    ("tso_off", ("tso",), "TSO off", "senders", "TCP segmentation by the adapter"),
+    ("gso_off", ("gso",), "GSO off", "senders", "generic segmentation"),
+    ("gro_off", ("gro",), "GRO off", "receivers", "generic receive offload"),
+    ("lro_off", ("lro",), "LRO off", "receivers", "large receive offload by the adapter"),
     ("checksum_off", ("tx_checksum", "rx_checksum"), "checksums in software", "endpoints",
      "one of the checksum offloads"),
 )  # fmt: skip
-"""Figure, the knobs, its label, whose they are, and what they do."""
+"""Name of the metric, its knobs, its label, the endpoints that it covers, and what the knobs do."""
 
 PACKET_METRICS = (
     EvidenceMetric(
         "segment_bytes_sent",
         "B",
-        "packet as it is sent",
-        "bytes of a packet as the senders' interfaces are handed it, before their adapters cut it",
+        "size of sent packets",
+        "mean size of the packets passed to the senders' interfaces, before segmentation by the adapter",
         ("tx_bytes", "tx_packets"),
     ),
     EvidenceMetric(
         "segment_bytes_received",
         "B",
-        "packet as it is received",
-        "bytes of a packet as the receivers' interfaces hand it on, before GRO joins it",
+        "size of received packets",
+        "mean size of the packets that the receivers' interfaces deliver, before GRO",
         ("rx_bytes", "rx_packets"),
     ),
     EvidenceMetric(
-        "mss_bytes", "B", "largest segment", "what TCP puts into a segment at most", ("mss", "mss_bytes")
+        "mss_bytes", "B", "maximum segment size", "largest payload of a TCP segment", ("mss", "mss_bytes")
     ),
     EvidenceMetric(
         "segments_per_packet",
         "1",
         "segments in a packet sent",
-        "TCP segments for each packet that the senders' interfaces are handed: 1 where TCP itself cuts",
+        "TCP segments for each packet passed to the senders' interfaces: 1 if TCP itself segments",
         ("segments_out", "tx_packets"),
     ),
     EvidenceMetric(
         "segments_per_packet_received",
         "1",
         "segments in a packet received",
-        "TCP segments that were sent for each packet that the receivers' interfaces hand on",
+        "sent TCP segments for each packet that the receivers' interfaces deliver",
         ("segments_out", "rx_packets"),
     ),
     EvidenceMetric(
-        "packets_per_s", "1/s", "packets", "packets that the receivers' interfaces take in", ("rx_packets",)
+        "packets_per_s", "1/s", "packets", "packets received by the receivers' interfaces", ("rx_packets",)
     ),
-    EvidenceMetric("mtu_bytes", "B", "MTU", "the smallest of the endpoints' interfaces, read back", ("mtu",)),
-    EvidenceMetric("switch_mtu_bytes", "B", "MTU of the switch", "read back", ("vswitch_mtu",)),
+    EvidenceMetric("mtu_bytes", "B", "MTU", "smallest MTU of the endpoints' interfaces, read back", ("mtu",)),
+    EvidenceMetric(
+        "switch_mtu_bytes", "B", "MTU of the switch", "MTU of the virtual switch, read back", ("vswitch_mtu",)
+    ),
     *(
         EvidenceMetric(
-            name, YES_OR_NO, label, f"1 where {does} is off at one of the {ends}, read back", knobs
+            name, YES_OR_NO, label, f"1 if {action} is off at one of the {group}, read back", knobs
         )
-        for name, knobs, label, ends, does in _OFFLOADS
+        for name, knobs, label, group, action in _OFFLOADS
     ),
     EvidenceMetric(
         "softnet_dropped_per_s",
         "1/s",
         "backlog of a CPU overflowed",
-        "packets dropped because the queue of the CPU that was to take them in was full",
+        "packets dropped because the backlog queue of the receiving CPU was full",
         ("softnet_dropped",),
     ),
     EvidenceMetric(
         "softnet_squeezed_per_s",
         "1/s",
         "packet processing cut short",
-        "how often a CPU's packet processing used up its turn and had more to do",
+        "softirq runs that used up their budget with packets left (time_squeeze)",
         ("softnet_squeezed",),
     ),
     EvidenceMetric(
         "receive_buffer_errors_per_s",
         "1/s",
         "UDP buffer overflowed",
-        "datagrams dropped because a socket of the receivers' namespaces was full",
+        "datagrams dropped because a socket buffer in the receivers' namespaces was full",
         ("udp_receive_buffer_errors",),
     ),
     EvidenceMetric(
         "socket_drop_percent",
         "% of datagrams",
         "dropped at the socket",
-        "share of the datagrams that found their sink's socket full",
+        "share of the datagrams dropped because the sink's socket buffer was full",
         ("socket_drops", "datagrams"),
     ),
     EvidenceMetric(
         "interface_drops_per_s",
         "1/s",
         "dropped at endpoints' interfaces",
-        "packets that the interfaces of endpoints dropped, or had in error; absent with frames",
-        _LOST_AT_INTERFACE,
+        "packets that the endpoints' interfaces dropped or counted as errors; absent with frames",
+        _INTERFACE_DROP_COUNTERS,
     ),
     EvidenceMetric(
         "switch_drops_per_s",
@@ -137,147 +137,145 @@ PACKET_METRICS = (
         "busiest_receive_cpu_percent",
         "% of packets",
         "packets on one CPU",
-        "share of all packets of a receiving kernel that one CPU takes in; absent with one CPU only",
+        "share of a receiving kernel's packets that one CPU receives; absent with one CPU",
         ("cpu[].softnet_processed",),
     ),
     EvidenceMetric(
         "receive_cpus",
         "1",
-        "CPUs that take packets",
-        f"CPUs of the same kernel that take in {_TAKES_PERCENT:g} % of the packets or more",
+        "CPUs that receive packets",
+        f"CPUs of the same kernel that receive {_RECEIVE_CPU_PERCENT:g} % of the packets or more",
         ("cpu[].softnet_processed",),
     ),
     EvidenceMetric(
         "busiest_queue_percent",
         "% of packets",
         "packets in one queue",
-        "share of a receiver's packets that came by one of its receive queues, by its kernel's or its "
-        "driver's own counts of the whole trial",
+        "share of a receiver's packets in its busiest receive queue, from the kernel's or the driver's "
+        "counts of the whole trial",
         ("queues", "adapter"),
     ),
     EvidenceMetric(
         "receive_queues",
         "1",
         "receive queues",
-        "of the receivers' interfaces, the fewest",
+        "receive queues of the receivers' interfaces, of the one with the fewest",
         ("queues", "adapter"),
     ),
     EvidenceMetric(
         "stalled_percent",
         "% of samples",
         "stalled",
-        "share of a stream's samples in which data waited and nothing was acknowledged",
+        "share of the stream samples with waiting data and no acknowledgement",
         ("bytes_acked", "unacked", "notsent_bytes"),
     ),
     EvidenceMetric(
-        "backoff_most",
+        "max_backoff",
         "1",
         "timeouts in a row",
-        "how often a stream doubled its retransmission timeout, the most of all",
+        "successive doublings of the retransmission timeout, of the stream with the most",
         ("backoff",),
     ),
     EvidenceMetric(
-        "mtu_refusals_per_s",
+        "mtu_errors_per_s",
         "1/s",
         "packets too large",
-        "packets that could not be fragmented, ICMP messages of unreachable destinations, and failed probes "
-        "of the MTU, of all endpoints",
-        _TOO_LARGE,
+        "failed fragmentations, received ICMP destination-unreachable messages and failed MTU probes of all "
+        "endpoints",
+        _MTU_ERROR_COUNTERS,
     ),
     EvidenceMetric(
         "checksum_errors_per_s",
         "1/s",
         "wrong checksums",
-        "datagrams with a wrong checksum, of all endpoints",
+        "datagrams with a wrong checksum, all endpoints",
         ("udp_checksum_errors",),
     ),
     EvidenceMetric(
         "cycles_per_byte",
         "cycles/B",
         "cycles per byte",
-        "all of the host's CPU cycles over the bytes that arrived",
+        "CPU cycles of the whole host per byte that arrived",
         ("cycles", "bytes_received"),
     ),
 )
 
 
-def packet_evidence(case: TrialData) -> EvidenceValues:
-    """The figures of PACKET_FIGURES."""
-    part, metrics, kernels, flows = case.steady_part, case.metrics, case.kernels, case.tcp_senders
+def packet_evidence(data: TrialData) -> EvidenceValues:
+    """Return the values of PACKET_METRICS."""
+    part, metrics, kernels, flows = data.steady_part, data.metrics, data.kernels, data.tcp_senders
+    # With frames, both ends of a virtual link count the same frame, and a drop counter may include frames
+    # that a sink's program received. `frames.py` locates frame losses instead.
+    interface_drops: EvidenceValues = {
+        "interface_drops_per_s": _endpoint_rate(part.endpoints, *_INTERFACE_DROP_COUNTERS),
+        "switch_drops_per_s": metrics.get("switch_drops_per_s"),
+    }
     return {
-        **_of_sizes(part, flows),
-        **_of_knobs(part),
-        **_of_receive_cpus(part, kernels),
-        **_of_queues(part),
+        **_packet_sizes(part, flows),
+        **_settings(part),
+        **_receive_cpus(part, kernels),
+        **_receive_queues(part),
         **{name: metrics.get(name) for name in ("socket_drop_percent", "cycles_per_byte")},
         "softnet_dropped_per_s": sum_known(*(rate_per_s(k.samples, "softnet_dropped") for k in kernels)),
         "softnet_squeezed_per_s": sum_known(*(rate_per_s(k.samples, "softnet_squeezed") for k in kernels)),
-        "receive_buffer_errors_per_s": _of_all(part.receivers, "udp_receive_buffer_errors"),
-        **({} if case.frame_losses else _of_interfaces(part, metrics)),
+        "receive_buffer_errors_per_s": _endpoint_rate(part.receivers, "udp_receive_buffer_errors"),
+        **({} if data.frame_losses else interface_drops),
         "stalled_percent": _stalled_percent(flows),
-        "backoff_most": largest(level for flow in flows for level in flow.values("backoff")),
-        "mtu_refusals_per_s": _of_all((*part.endpoints, *part.forwarders), *_TOO_LARGE),
-        "checksum_errors_per_s": _of_all(part.endpoints, "udp_checksum_errors"),
-    }
-
-
-def _of_interfaces(part: SteadyPart, metrics: Mapping[str, float]) -> EvidenceValues:
-    """Absent with frames: what one end of a virtual link counts the other one counts too, and a sink's
-    program may be counted as dropping what it takes (`frames.py` tells where frames are lost).
-    """
-    return {
-        "interface_drops_per_s": _of_all(part.endpoints, *_LOST_AT_INTERFACE),
-        "switch_drops_per_s": metrics.get("switch_drops_per_s"),
+        "max_backoff": largest(value for flow in flows for value in flow.values("backoff")),
+        "mtu_errors_per_s": _endpoint_rate((*part.endpoints, *part.forwarders), *_MTU_ERROR_COUNTERS),
+        "checksum_errors_per_s": _endpoint_rate(part.endpoints, "udp_checksum_errors"),
     }
 
 
 def _stalled_percent(flows: Sequence[Flow]) -> float | None:
-    """In how many of the samples of flows data waited and nothing was acknowledged."""
-    told = [x.details for flow in flows for x in flow.samples if "bytes_acked" in x.details]
-    stalled = [x for x in told if not x["bytes_acked"] and (x.get("unacked") or x.get("notsent_bytes"))]
-    return percent(len(stalled), len(told))
+    """Return the share of stream samples with unacknowledged or unsent data and no acknowledgement."""
+    samples = [x.details for flow in flows for x in flow.samples if "bytes_acked" in x.details]
+    stalled = [x for x in samples if not x["bytes_acked"] and (x.get("unacked") or x.get("notsent_bytes"))]
+    return percent(len(stalled), len(samples))
 
 
-def _of_sizes(part: SteadyPart, flows: Sequence[Flow]) -> EvidenceValues:
-    sent = [x for _, samples in part.senders for x in samples]
-    taken = [x for _, samples in part.receivers for x in samples]
+def _packet_sizes(part: SteadyPart, flows: Sequence[Flow]) -> EvidenceValues:
+    sender_samples = [x for _, samples in part.senders for x in samples]
+    receiver_samples = [x for _, samples in part.receivers for x in samples]
+    tx_packets = counter_total(sender_samples, "tx_packets")
+    rx_packets = counter_total(receiver_samples, "rx_packets")
     segments = sum_known(*(flow.total("segments_out") for flow in flows))
     return {
-        "segment_bytes_sent": ratio(counter_total(sent, "tx_bytes"), counter_total(sent, "tx_packets")),
-        "segment_bytes_received": ratio(counter_total(taken, "rx_bytes"), counter_total(taken, "rx_packets")),
+        "segment_bytes_sent": ratio(counter_total(sender_samples, "tx_bytes"), tx_packets),
+        "segment_bytes_received": ratio(counter_total(receiver_samples, "rx_bytes"), rx_packets),
         "mss_bytes": smallest(flow.mss_bytes for flow in flows),
-        "segments_per_packet": ratio(segments, counter_total(sent, "tx_packets")),
-        "segments_per_packet_received": ratio(segments, counter_total(taken, "rx_packets")),
-        "packets_per_s": _of_all(part.receivers, "rx_packets"),
+        "segments_per_packet": ratio(segments, tx_packets),
+        "segments_per_packet_received": ratio(segments, rx_packets),
+        "packets_per_s": _endpoint_rate(part.receivers, "rx_packets"),
     }
 
 
-def _of_knobs(part: SteadyPart) -> EvidenceValues:
-    ends = {
-        "senders": [side.name for side, _ in part.senders],
-        "receivers": [side.name for side, _ in part.receivers],
-        "endpoints": [side.name for side, _ in part.endpoints],
+def _settings(part: SteadyPart) -> EvidenceValues:
+    names = {
+        "senders": [endpoint.name for endpoint, _ in part.senders],
+        "receivers": [endpoint.name for endpoint, _ in part.receivers],
+        "endpoints": [endpoint.name for endpoint, _ in part.endpoints],
     }
     return {
-        "mtu_bytes": smallest(to_number(knob_value(part.trial, "mtu", name)) for name in ends["endpoints"]),
+        "mtu_bytes": smallest(to_number(knob_value(part.trial, "mtu", name)) for name in names["endpoints"]),
         "switch_mtu_bytes": to_number(part.trial.effective.get("vswitch_mtu")),
-        **{name: any_off(part.trial, knobs, ends[whose]) for name, knobs, _, whose, _ in _OFFLOADS},
+        **{metric: any_off(part.trial, knobs, names[group]) for metric, knobs, _, group, _ in _OFFLOADS},
     }
 
 
-def _of_receive_cpus(part: SteadyPart, kernels: Sequence[Kernel]) -> EvidenceValues:
+def _receive_cpus(part: SteadyPart, kernels: Sequence[Kernel]) -> EvidenceValues:
     by_name = {kernel.name: kernel for kernel in kernels}
-    receiving = [by_name.get(side.name, by_name.get(HOST)) for side, _ in part.receivers]
-    dealt = [
+    receiving = [by_name.get(endpoint.name, by_name.get(HOST)) for endpoint, _ in part.receivers]
+    by_kernel = [
         packets for kernel in receiving if kernel and len(packets := _packets_by_cpu(kernel.samples)) > 1
     ]
-    if not any(map(sum, dealt)):
+    if not any(map(sum, by_kernel)):
         return {}
-    packets = max(dealt, key=lambda each: max(each) / (sum(each) or 1))
-    shares = [100 * count / sum(packets) for count in packets]
+    packets = max(by_kernel, key=lambda each: max(each) / (sum(each) or 1))
+    percents = [100 * count / sum(packets) for count in packets]
     return {
-        "busiest_receive_cpu_percent": max(shares),
-        "receive_cpus": sum(share >= _TAKES_PERCENT for share in shares),
+        "busiest_receive_cpu_percent": max(percents),
+        "receive_cpus": sum(each >= _RECEIVE_CPU_PERCENT for each in percents),
     }
 
 
@@ -290,31 +288,35 @@ def _packets_by_cpu(samples: Sequence[Sample]) -> list[float]:
     return list(packets.values())
 
 
-def _of_queues(part: SteadyPart) -> EvidenceValues:
-    queues = [_packets_by_queue(side) for side, _ in part.receivers]
-    set_to = [to_number(knob_value(part.trial, "queues", side.name)) for side, _ in part.receivers]
+def _receive_queues(part: SteadyPart) -> EvidenceValues:
+    by_receiver = [_packets_by_queue(endpoint) for endpoint, _ in part.receivers]
+    settings = [to_number(knob_value(part.trial, "queues", endpoint.name)) for endpoint, _ in part.receivers]
     return {
-        "busiest_queue_percent": largest(percent(max(each, default=0.0), sum(each)) for each in queues),
-        "receive_queues": smallest(set_to) or smallest(len(each) or None for each in queues),
+        "busiest_queue_percent": largest(
+            percent(max(packets, default=0.0), sum(packets)) for packets in by_receiver
+        ),
+        "receive_queues": smallest(settings) or smallest(len(packets) or None for packets in by_receiver),
     }
 
 
-def _packets_by_queue(side: EndpointRecord) -> Collection[float]:
-    """Of its receive queues, as its kernel tells; else as its driver does, of those by which some came: what
-    has not moved is not told.
+def _packets_by_queue(endpoint: EndpointRecord) -> Collection[float]:
+    """Return the packets of each receive queue.
+
+    The counts are those of the kernel, or else of the driver. The agent reports only driver counters that
+    changed, so queues without packets are missing there.
     """
-    queues = side.totals.get("queues")
+    queues = endpoint.totals.get("queues")
     if isinstance(queues, list) and queues:
         return [float(each["packets"]) for each in queues if each["kind"] == "rx"]
-    adapter = side.totals.get("adapter")
-    found: dict[str, float] = {}
+    adapter = endpoint.totals.get("adapter")
+    packets: dict[str, float] = {}
     for name, count in adapter.items() if isinstance(adapter, Mapping) else ():
-        if named := _QUEUE.fullmatch(name):
-            queue = next(filter(None, named.groups()))
-            # virtio-net counts what comes to a program of XDP twice, by either name.
-            found[queue] = max(found.get(queue, 0.0), float(count))
-    return found.values()
+        if match := _QUEUE_COUNTER.fullmatch(name):
+            queue = next(filter(None, match.groups()))
+            # virtio-net counts packets for an XDP program under both names.
+            packets[queue] = max(packets.get(queue, 0.0), float(count))
+    return packets.values()
 
 
-def _of_all(ends: SteadySamples, *counters: str) -> float | None:
-    return sum_known(*(rate_per_s(samples, *counters) for _, samples in ends))
+def _endpoint_rate(endpoints: SteadySamples, *counters: str) -> float | None:
+    return sum_known(*(rate_per_s(samples, *counters) for _, samples in endpoints))

@@ -1,7 +1,7 @@
-"""Evidence of placement: on which CPUs the load's busiest threads ran, and where packets were processed.
+"""Evidence of placement: the CPUs of the load's busiest threads and of packet processing.
 
-Where nothing pins threads the scheduler puts them anew in each trial. So these figures rather tell trials of
-one treatment apart than say what limits it.
+Unpinned threads are placed by the scheduler anew in each trial. So these metrics distinguish trials of one
+treatment rather than explain its limit.
 """
 
 from __future__ import annotations
@@ -24,49 +24,49 @@ from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import Sample
 
-_THREAD = "busiest_thread_cpu"
-_SIDES = (("sender", "sending"), ("receiver", "receiving"))
-_BOTH_WAYS = "; where streams go both ways of an end's busiest thread, whatever it does"
+_THREAD_CPU = "busiest_thread_cpu"
+_ENDPOINT_ROLES = (("sender", "sending"), ("receiver", "receiving"))
+_IF_BIDIRECTIONAL = "; with bidirectional streams of the endpoint's busiest thread"
 CPU_NUMBER = "CPU number"
-"""The unit of figures that are names rather than sizes."""
+"""The unit of metrics that identify a CPU instead of measuring a quantity."""
 
 PLACEMENT_METRICS = (
     EvidenceMetric(
-        "ends_on_one_cpu_percent",
+        "threads_on_one_cpu_percent",
         "% of samples",
         "both threads on one CPU",
-        "how often the busiest threads of both ends of a pair last ran on the same CPU: the sending and the "
-        "receiving one, or where streams go both ways whichever of an end's did most; of endpoints that "
+        "share of the samples in which the busiest sending and receiving thread of a pair last ran on the "
+        "same CPU; with bidirectional streams the busiest thread of each endpoint. Only for endpoints that "
         "share a kernel",
-        (_THREAD,),
+        (_THREAD_CPU,),
     ),
     *(
-        figure
-        for who, does in _SIDES
-        for figure in (
+        metric
+        for endpoint, role in _ENDPOINT_ROLES
+        for metric in (
             EvidenceMetric(
-                f"{who}_on_softirq_cpu_percent",
+                f"{endpoint}_on_softirq_cpu_percent",
                 "% of samples",
-                f"packet processing on the CPU of the {does} thread",
-                f"how often the CPU that spent the most in interrupts was the one that the busiest {does} "
-                f"thread last ran on{_BOTH_WAYS}",
-                (_THREAD, "cpu[].softirq_s", "cpu[].irq_s"),
+                f"packet processing on the CPU of the {role} thread",
+                f"share of the samples in which the CPU with the most interrupt time was the one that the "
+                f"busiest {role} thread last ran on{_IF_BIDIRECTIONAL}",
+                (_THREAD_CPU, "cpu[].softirq_s", "cpu[].irq_s"),
             ),
             EvidenceMetric(
-                f"{who}_moves_per_s",
+                f"{endpoint}_migrations_per_s",
                 "1/s",
-                f"{does} thread's moves",
-                f"how often the busiest {does} thread was on another CPU at a sample's end than at the last"
-                f"{_BOTH_WAYS}",
-                (_THREAD,),
+                f"{role} thread's CPU migrations",
+                f"changes of the busiest {role} thread's CPU between the ends of successive samples"
+                f"{_IF_BIDIRECTIONAL}",
+                (_THREAD_CPU,),
             ),
             EvidenceMetric(
-                f"{who}_cpu",
+                f"{endpoint}_cpu",
                 CPU_NUMBER,
-                f"CPU of the {does} thread",
-                f"the CPU that the busiest {does} thread last ran on, in most samples of the first pair"
-                "; where streams go both ways of its first end's busiest thread, whatever it does",
-                (_THREAD,),
+                f"CPU of the {role} thread",
+                f"the CPU that the first pair's busiest {role} thread last ran on in most samples"
+                f"{_IF_BIDIRECTIONAL}",
+                (_THREAD_CPU,),
             ),
         )
     ),
@@ -74,89 +74,92 @@ PLACEMENT_METRICS = (
         "softirq_cpu",
         CPU_NUMBER,
         "CPU of packet processing",
-        "the CPU that spent the most in interrupts, in most samples; of the first receiver's kernel",
+        "the CPU with the most interrupt time in most samples, of the first receiver's kernel",
         ("cpu[].softirq_s", "cpu[].irq_s"),
     ),
 )
 
 
-def placement_evidence(case: TrialData) -> EvidenceValues:
-    """The figures of PLACEMENT_FIGURES."""
-    part = case.steady_part
-    figures: EvidenceValues = {"ends_on_one_cpu_percent": mean(_on_one_cpu(case))}
-    for (who, _), ends in zip(_SIDES, (part.senders, part.receivers), strict=True):
-        sides = [samples for _, samples in ends]
-        figures |= {
-            f"{who}_on_softirq_cpu_percent": mean(_on_softirq_cpu(x, _kernel(x, part)) for x in sides),
-            f"{who}_moves_per_s": largest(_moves(x) for x in sides),
-            f"{who}_cpu": _usual(_thread_cpus(sides[0])) if sides else None,
+def placement_evidence(data: TrialData) -> EvidenceValues:
+    """Return the values of PLACEMENT_METRICS."""
+    part = data.steady_part
+    values: EvidenceValues = {"threads_on_one_cpu_percent": mean(_same_cpu_percents(data))}
+    for (name, _), endpoints in zip(_ENDPOINT_ROLES, (part.senders, part.receivers), strict=True):
+        by_endpoint = [samples for _, samples in endpoints]
+        values |= {
+            f"{name}_on_softirq_cpu_percent": mean(
+                _on_softirq_cpu_percent(samples, _kernel_samples(samples, part)) for samples in by_endpoint
+            ),
+            f"{name}_migrations_per_s": largest(map(_migrations_per_s, by_endpoint)),
+            f"{name}_cpu": _most_frequent(_thread_cpus(by_endpoint[0])) if by_endpoint else None,
         }
-    first = part.receivers[0][1] if part.receivers else []
-    return {**figures, "softirq_cpu": _usual([cpu for _, cpu in _softirq_cpus(_kernel(first, part))])}
+    first_receiver = part.receivers[0][1] if part.receivers else []
+    softirq_cpus = [cpu for _, cpu in _softirq_cpus(_kernel_samples(first_receiver, part))]
+    return {**values, "softirq_cpu": _most_frequent(softirq_cpus)}
 
 
-def _kernel(samples: Sequence[Sample], part: SteadyPart) -> Sequence[Sample]:
-    """The samples of the kernel that an endpoint runs on: its own, or the bench's machine."""
+def _kernel_samples(samples: Sequence[Sample], part: SteadyPart) -> Sequence[Sample]:
+    """Return the samples of an endpoint's kernel: its own, or that of the bench's machine."""
     return samples if has_own_kernel(samples) else part.host_samples
 
 
 def _thread_cpus(samples: Sequence[Sample]) -> list[int]:
-    return [int(x.counters[_THREAD]) for x in samples if _THREAD in x.counters]
+    return [int(x.counters[_THREAD_CPU]) for x in samples if _THREAD_CPU in x.counters]
 
 
-def _on_one_cpu(case: TrialData) -> Iterator[float | None]:
-    """Of each pair whose endpoints share a kernel."""
-    for here, there in _ends_of_pairs(case):
-        if not (has_own_kernel(here) or has_own_kernel(there)):
-            both = list(zip(_thread_cpus(here), _thread_cpus(there), strict=False))
-            yield percent(sum(one == other for one, other in both), len(both))
+def _same_cpu_percents(data: TrialData) -> Iterator[float | None]:
+    """Yield the share of samples on the same CPU for each pair whose endpoints share a kernel."""
+    for first, second in _endpoints_by_pair(data):
+        if not (has_own_kernel(first) or has_own_kernel(second)):
+            cpus = list(zip(_thread_cpus(first), _thread_cpus(second), strict=False))
+            yield percent(sum(one == other for one, other in cpus), len(cpus))
 
 
-def _ends_of_pairs(case: TrialData) -> list[tuple[Sequence[Sample], Sequence[Sample]]]:
-    """The samples of both ends of each pair, by what the file tells of the testbed.
+def _endpoints_by_pair(data: TrialData) -> list[tuple[Sequence[Sample], Sequence[Sample]]]:
+    """Return the samples of both endpoints of each pair in the testbed's description.
 
-    Where it tells of no pairs two ends are one, and of more each sender goes with the receiver at its place:
-    ends that do both cannot be put together then.
+    Without pairs in the description, two endpoints form a pair. Of more endpoints, senders and receivers are
+    matched by their order, which is impossible for bidirectional endpoints.
     """
-    part = case.steady_part
+    part = data.steady_part
     by_pair: dict[frozenset[int], list[Sequence[Sample]]] = {}
-    for (_, samples), port in zip(part.endpoints, case.ports, strict=False):
+    for (_, samples), port in zip(part.endpoints, data.ports, strict=False):
         by_pair.setdefault(port.pairs, []).append(samples)
     if len(part.endpoints) == 2 or frozenset() not in by_pair:
-        return [(ends[0], ends[1]) for ends in by_pair.values() if len(ends) == 2]
-    of_order = zip(part.senders, part.receivers, strict=False)
-    return [(sending, receiving) for (_, sending), (_, receiving) in of_order if sending is not receiving]
+        return [(pair[0], pair[1]) for pair in by_pair.values() if len(pair) == 2]
+    by_order = zip(part.senders, part.receivers, strict=False)
+    return [(sender, receiver) for (_, sender), (_, receiver) in by_order if sender is not receiver]
 
 
-def _on_softirq_cpu(samples: Sequence[Sample], kernel: Sequence[Sample]) -> float | None:
-    """Samples of endpoint and kernel begin a moment apart: each goes with the nearest."""
-    busiest = _softirq_cpus(kernel)
-    told = [(x.t_s, x.counters[_THREAD]) for x in samples if _THREAD in x.counters]
-    if not busiest:
+def _on_softirq_cpu_percent(samples: Sequence[Sample], kernel: Sequence[Sample]) -> float | None:
+    """Return how often a thread ran on the softirq CPU of the kernel sample nearest in time."""
+    softirq_cpus = _softirq_cpus(kernel)
+    if not softirq_cpus:
         return None
-    same = [min(busiest, key=lambda at: abs(at[0] - t_s))[1] == cpu for t_s, cpu in told]
-    return percent(sum(same), len(same))
+    thread_cpus = [(x.t_s, x.counters[_THREAD_CPU]) for x in samples if _THREAD_CPU in x.counters]
+    is_same = [min(softirq_cpus, key=lambda each: abs(each[0] - t_s))[1] == cpu for t_s, cpu in thread_cpus]
+    return percent(sum(is_same), len(is_same))
 
 
 def _softirq_cpus(kernel: Sequence[Sample]) -> list[tuple[float, int]]:
-    """When, and which CPU spent the most in interrupts; without samples in which none did."""
-    found = []
+    """Return time and number of the CPU with the most interrupt time, for each sample that has any."""
+    cpus = []
     for sample in kernel:
-        spent = {int(cpu["cpu"]): _interrupts(cpu) for cpu in sample.cpu}
-        if spent and max(spent.values()) > 0:
-            found.append((sample.t_s, max(spent, key=lambda cpu: spent[cpu])))
-    return found
+        interrupt_s = {int(cpu["cpu"]): _interrupt_s(cpu) for cpu in sample.cpu}
+        if interrupt_s and max(interrupt_s.values()) > 0:
+            cpus.append((sample.t_s, max(interrupt_s, key=lambda cpu: interrupt_s[cpu])))
+    return cpus
 
 
-def _interrupts(cpu: Mapping[str, float]) -> float:
+def _interrupt_s(cpu: Mapping[str, float]) -> float:
     return sum(cpu.get(kind, 0.0) for kind in INTERRUPTS)
 
 
-def _moves(samples: Sequence[Sample]) -> float | None:
+def _migrations_per_s(samples: Sequence[Sample]) -> float | None:
     cpus = _thread_cpus(samples)
-    moved = sum(one != other for one, other in pairwise(cpus))
-    return ratio(moved, total_duration_s(samples)) if cpus else None
+    migrations = sum(one != other for one, other in pairwise(cpus))
+    return ratio(migrations, total_duration_s(samples)) if cpus else None
 
 
-def _usual(cpus: Sequence[int]) -> float | None:
+def _most_frequent(cpus: Sequence[int]) -> float | None:
     return Counter(cpus).most_common(1)[0][0] if cpus else None

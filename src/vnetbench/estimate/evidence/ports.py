@@ -1,4 +1,4 @@
-"""The interfaces on the path: the endpoints' own, and those between them that the host watched."""
+"""The interfaces on the path: those of the endpoints, and those between them that the host observed."""
 
 from __future__ import annotations
 
@@ -12,81 +12,98 @@ from vnetbench.estimate.steady_state import SteadyPart
 
 @dataclass(frozen=True)
 class Port:
-    """One of them: what went through it in each sample, and the queue before it."""
+    """An interface on the path, with its traffic and its queue in each sample."""
 
     name: str
     samples: Sequence[tuple[float, Mapping[str, float]]]
-    """Seconds of each sample, and what it counted: `rx_bytes`, `tx_bytes`, and of its queue `drops`,
+    """Seconds of each sample, and its counters: `rx_bytes`, `tx_bytes`, and of the queue `drops`,
     `overlimits` and `backlog_bytes`."""
     role: str = ""
     leads_to: str = ""
-    """What takes that which leaves by it."""
+    """Name of the part that receives what this interface sends."""
     pairs: frozenset[int] = frozenset()
-    """Those whose packets cross it, from 1; empty where that is not known."""
+    """Numbers, from 1, of the pairs whose packets cross this interface; empty if unknown."""
 
     def sample_totals(self, *counters: str) -> list[float]:
-        """Of each sample that has all of these counters, their sum."""
-        return [sum(counts[name] for name in counters) for _, counts in self._having(counters)]
+        """Return the sum of the counters in each sample that has all of them."""
+        return [sum(values[name] for name in counters) for _, values in self._samples_with(counters)]
 
     def sample_rates(self, *counters: str) -> list[float]:
-        """Of each sample that has all of these counters, their sum a second."""
-        return [sum(counts[name] for name in counters) / span_s for span_s, counts in self._having(counters)]
+        """Return the sum of the counters per second in each sample that has all of them."""
+        return [
+            sum(values[name] for name in counters) / duration_s
+            for duration_s, values in self._samples_with(counters)
+        ]
 
     def mean_rate(self, *counters: str) -> float | None:
-        """The same of all samples together."""
-        known = self._having(counters)
-        moved = sum(counts[name] for _, counts in known for name in counters)
-        return ratio(moved, sum(span_s for span_s, _ in known))
+        """Return the sum of the counters per second over all samples that have all of them."""
+        samples = self._samples_with(counters)
+        total = sum(values[name] for _, values in samples for name in counters)
+        return ratio(total, sum(duration_s for duration_s, _ in samples))
 
     @property
     def backlog_bytes(self) -> float | None:
-        """What waits before it, median of the samples."""
-        return median(counts.get("backlog_bytes") for _, counts in self.samples)
+        """Bytes in the queue, median of the samples."""
+        return median(values.get("backlog_bytes") for _, values in self.samples)
 
-    def _having(self, counters: Sequence[str]) -> list[tuple[float, Mapping[str, float]]]:
-        """Samples that have all of these counters, with the seconds since the last that had them.
+    def _samples_with(self, counters: Sequence[str]) -> list[tuple[float, Mapping[str, float]]]:
+        """Return the samples that have all of these counters, with the seconds since the previous one.
 
-        Queues are read twenty times a second at most, and then count all since (docs/protocol.md).
+        Queues are read at most twenty times a second. Their counters then cover all time since the previous
+        reading (docs/protocol.md).
         """
-        found = []
+        samples = []
         since_s = 0.0
-        for span_s, counts in self.samples:
-            since_s += span_s
-            if since_s > 0 and all(name in counts for name in counters):
-                found.append((since_s, counts))
+        for duration_s, values in self.samples:
+            since_s += duration_s
+            if since_s > 0 and all(name in values for name in counters):
+                samples.append((since_s, values))
                 since_s = 0.0
-        return found
+        return samples
 
 
 def collect_ports(part: SteadyPart, testbed: Mapping[str, Any]) -> list[Port]:
-    """All of them, the endpoints' own first; `testbed` is what the results file tells of it."""
+    """Return the interfaces on the path, the endpoints' own first.
+
+    Args:
+        part: The steady part of the trial.
+        testbed: The testbed's description in the results file.
+    """
     pairs = {each["name"]: each.get("pair") for each in testbed.get("endpoints") or ()}
     own = [
         Port(
-            side.name,
-            [(x.interval_s, _named_as_watched(x.counters)) for x in samples],
-            pairs=frozenset({pairs[side.name]} if pairs.get(side.name) else ()),
+            endpoint.name,
+            [(x.interval_s, _endpoint_counters(x.counters)) for x in samples],
+            pairs=frozenset({pairs[endpoint.name]} if pairs.get(endpoint.name) else ()),
         )
-        for side, samples in part.endpoints
+        for endpoint, samples in part.endpoints
     ]
-    told = {each["name"]: each for each in testbed.get("watched") or ()}
-    seen: dict[str, list[tuple[float, Mapping[str, float]]]] = {}
+    descriptions = {each["name"]: each for each in testbed.get("observed_interfaces") or ()}
+    observed: dict[str, list[tuple[float, Mapping[str, float]]]] = {}
     for sample in part.host_samples:
-        for name, counts in sample.observation.interface_counters.items() if sample.observation else ():
-            seen.setdefault(name, []).append((sample.interval_s, _with_queue(counts)))
+        for name, values in sample.observation.interface_counters.items() if sample.observation else ():
+            observed.setdefault(name, []).append((sample.interval_s, _observed_counters(values)))
     return own + [
-        Port(name, counts, of.get("role", ""), of.get("leads_to", ""), frozenset(of.get("pairs", ())))
-        for name, counts in seen.items()
-        for of in [told.get(name, {})]
+        Port(
+            name,
+            samples,
+            description.get("role", ""),
+            description.get("leads_to", ""),
+            frozenset(description.get("pairs", ())),
+        )
+        for name, samples in observed.items()
+        for description in [descriptions.get(name, {})]
     ]
 
 
-def _named_as_watched(counters: Mapping[str, float]) -> dict[str, float]:
-    moved = {name: counters[name] for name in ("rx_bytes", "tx_bytes") if name in counters}
+def _endpoint_counters(counters: Mapping[str, float]) -> dict[str, float]:
+    """Return an endpoint's counters with the names that observed interfaces use."""
+    traffic = {name: counters[name] for name in ("rx_bytes", "tx_bytes") if name in counters}
     queue = {name.removeprefix("qdisc_"): n for name, n in counters.items() if name.startswith("qdisc_")}
-    return moved | queue
+    return traffic | queue
 
 
-def _with_queue(counts: Mapping[str, Any]) -> dict[str, float]:
-    every = {**counts, **(counts.get("qdisc") or {})}
-    return {name: count for name, count in every.items() if isinstance(count, int | float)}
+def _observed_counters(counters: Mapping[str, Any]) -> dict[str, float]:
+    """Return an observed interface's counters with those of its queue on the same level."""
+    all_counters = {**counters, **(counters.get("qdisc") or {})}
+    return {name: count for name, count in all_counters.items() if isinstance(count, int | float)}

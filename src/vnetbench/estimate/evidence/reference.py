@@ -1,4 +1,4 @@
-"""The page of evidence figures; run as a module, it writes it to `docs/`."""
+"""Generator of the documentation page `docs/evidence.md`."""
 
 from __future__ import annotations
 
@@ -14,26 +14,25 @@ PAGE = "evidence.md"
 _HEAD = """\
 # Evidence
 
-What a finding rests on: figures of a trial that tell one cause from another. Each is a function of counters
-that the trial kept, over its steady part (what comes after the warm-up and before the end of the load),
-unless it says otherwise. A figure whose counters are missing is absent; none is guessed. `vnetbench explain
-FILE --json` has those that a finding rests on.
+Findings rest on evidence: metrics of a trial that distinguish causes. Each metric is a function of counters
+of the trial. Unless stated otherwise, it covers the steady part: from the end of the warm-up to the end of
+the load. A metric whose counters are missing is absent; nothing is guessed. `vnetbench explain FILE --json`
+contains the values that a finding uses.
 
-- *Sending* are the endpoints that send, with requests those that ask; *receiving* are those that take or
-  answer. Where each does both, each is of both kinds. Of several endpoints a figure is that of the worst.
-- *CPUs* are those of the kernels that carry the load: of the bench's own machine where endpoints are
-  namespaces or guests of it, and of endpoints with kernels of their own. "% of one CPU" may be more than
-  100 where several are added up.
-- *Streams* are the connections that carry the load. Levels (windows, buffers, round trips) are medians of a
-  stream's samples, which no single sample moves, and then of the streams (some are means of the samples, and
-  say so); shares of time are means of the streams. Connections that live for one request leave no samples, so
-  there are no such figures.
-- Settings are those that were read back, never those that were asked for.
-- Of trials that other tools ran there are the figures that their logs tell.
+- *Sending* endpoints send data or requests. *Receiving* endpoints receive data or answer requests. With a
+  bidirectional load, each endpoint is both. Of several endpoints, a metric is that of the worst one.
+- *CPUs* are those of the kernels that carry the load: the bench's own machine if endpoints are namespaces
+  or guests on it, and endpoints with their own kernels. "% of one CPU" can exceed 100 if several CPUs are
+  summed.
+- *Streams* are the connections that carry the load. Windows, buffers and round-trip times are medians of a
+  stream's samples, then medians of the streams; some are means of the samples and say so. Shares of time
+  are means of the streams. Connections of one request have no samples, so these metrics are absent.
+- Settings are those that were read back, not those that were requested.
+- Trials that other tools ran have only the metrics that their logs contain.
 
 Counters are described in [protocol.md](protocol.md), "Events". `x[].y` is `y` of each element of `x`.
 
-This page is made from the same tables as the figures (`python -m vnetbench.estimate.evidence.reference
+This page is generated from the same tables as the metrics (`python -m vnetbench.estimate.evidence.reference
 docs`).
 """
 _TITLES = {
@@ -42,31 +41,31 @@ _TITLES = {
     "packets": "Packets",
     "links": "Links and the path",
     "frames": "Frames",
-    "placement": "Where threads and packets were",
+    "placement": "CPU placement",
     "instrument": "The instrument",
 }
 
 
 def evidence_page() -> str:
-    """The page, in Markdown."""
-    return "\n".join([_HEAD, *(line for family in FAMILIES for line in _family(family))]) + "\n"
+    """Return the page in Markdown."""
+    return "\n".join([_HEAD, *(line for family in FAMILIES for line in _family_lines(family))]) + "\n"
 
 
-def _family(family: str) -> Iterator[str]:
+def _family_lines(family: str) -> Iterator[str]:
     yield f"## {_TITLES[family]}\n"
-    yield "| figure | unit | is | from |"
+    yield "| metric | unit | meaning | counters |"
     yield "|---|---|---|---|"
-    yield from map(_row, FAMILIES[family])
+    yield from map(_table_row, FAMILIES[family])
     yield ""
 
 
-def _row(figure: EvidenceMetric) -> str:
-    counters = ", ".join(f"`{name}`" for name in figure.counters)
-    return f"| `{figure.name}` | {figure.unit} | {figure.label}: {figure.meaning} | {counters} |"
+def _table_row(metric: EvidenceMetric) -> str:
+    counters = ", ".join(f"`{name}`" for name in metric.counters)
+    return f"| `{metric.name}` | {metric.unit} | {metric.label}: {metric.meaning} | {counters} |"
 
 
 def main(folder: Path) -> None:
-    """Write the page to a folder."""
+    """Write the page into a folder."""
     (folder / PAGE).write_text(evidence_page(), encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""The few figures of which a picture shows how they went in time: those that are near their most."""
+"""Time series of the evidence metrics that are near their limit, for charts."""
 
 from __future__ import annotations
 
@@ -16,79 +16,86 @@ from vnetbench.results.records import HOST, OBSERVE
 
 
 @dataclass(frozen=True)
-class _Course:
-    """A figure in time."""
+class _PlottedMetric:
+    """An evidence metric that is worth a chart from a threshold on."""
 
-    least: float
-    """Of its value in the steady part: from here on it is worth a picture."""
-    of: Callable[[SteadyPart], float | None]
-    """Takes a single interval of a trial."""
-
-
-def _worst(receiving: bool, counter: str) -> Callable[[SteadyPart], float | None]:
-    def of(part: SteadyPart) -> float | None:
-        ends = part.receivers if receiving else part.senders
-        return largest(percent_of_time(samples, counter) for _, samples in ends)
-
-    return of
+    threshold: float
+    """Smallest value in the steady part for which the time series is kept."""
+    compute: Callable[[SteadyPart], float | None]
+    """Returns the metric of a single interval of a trial."""
 
 
-def _waiting_for_window(part: SteadyPart) -> float | None:
+def _sender_percent(counter: str) -> Callable[[SteadyPart], float | None]:
+    return lambda part: largest(percent_of_time(samples, counter) for _, samples in part.senders)
+
+
+def _receiver_percent(counter: str) -> Callable[[SteadyPart], float | None]:
+    return lambda part: largest(percent_of_time(samples, counter) for _, samples in part.receivers)
+
+
+def _rwnd_limited_percent(part: SteadyPart) -> float | None:
     flows = load_flows(collect_flows(part), "source")
-    waited_s = sum_known(*(flow.total("rwnd_limited_s") for flow in flows))
-    return percent(waited_s, sum(flow.duration_s for flow in flows))
+    limited_s = sum_known(*(flow.total("rwnd_limited_s") for flow in flows))
+    return percent(limited_s, sum(flow.duration_s for flow in flows))
 
 
-def _softirq(part: SteadyPart) -> float | None:
-    return max_softirq_percent(collect_kernels(part))
-
-
-def _backlog(part: SteadyPart) -> float | None:
-    return largest(port.backlog_bytes for port in collect_ports(part, {}))
-
-
-_COURSES: Mapping[str, _Course] = {
-    "sender_thread_busy_percent": _Course(50, _worst(False, "busiest_thread_cpu_s")),
-    "receiver_thread_busy_percent": _Course(50, _worst(True, "busiest_thread_cpu_s")),
-    "sender_thread_waiting_percent": _Course(20, _worst(False, "busiest_thread_waited_s")),
-    "receiver_thread_waiting_percent": _Course(20, _worst(True, "busiest_thread_waited_s")),
-    "sender_throttled_percent": _Course(5, _worst(False, "cgroup_throttled_s")),
-    "receiver_throttled_percent": _Course(5, _worst(True, "cgroup_throttled_s")),
-    "busiest_cpu_softirq_percent": _Course(50, _softirq),
-    "rwnd_limited_percent": _Course(20, _waiting_for_window),
-    "backlog_bytes": _Course(65536, _backlog),
+_PLOTTED_METRICS: Mapping[str, _PlottedMetric] = {
+    "sender_thread_busy_percent": _PlottedMetric(50, _sender_percent("busiest_thread_cpu_s")),
+    "receiver_thread_busy_percent": _PlottedMetric(50, _receiver_percent("busiest_thread_cpu_s")),
+    "sender_thread_waiting_percent": _PlottedMetric(20, _sender_percent("busiest_thread_waited_s")),
+    "receiver_thread_waiting_percent": _PlottedMetric(20, _receiver_percent("busiest_thread_waited_s")),
+    "sender_throttled_percent": _PlottedMetric(5, _sender_percent("cgroup_throttled_s")),
+    "receiver_throttled_percent": _PlottedMetric(5, _receiver_percent("cgroup_throttled_s")),
+    "busiest_cpu_softirq_percent": _PlottedMetric(
+        50, lambda part: max_softirq_percent(collect_kernels(part))
+    ),
+    "rwnd_limited_percent": _PlottedMetric(20, _rwnd_limited_percent),
+    "backlog_bytes": _PlottedMetric(
+        65536, lambda part: largest(port.backlog_bytes for port in collect_ports(part, {}))
+    ),
 }
 
 
-def evidence_time_series(case: TrialData, evidence: Mapping[str, float]) -> dict[str, tuple[float, ...]]:
-    """Figures that are near their most, in each interval under load, warm-up included.
+def evidence_time_series(data: TrialData, evidence: Mapping[str, float]) -> dict[str, tuple[float, ...]]:
+    """Return evidence metrics near their limit in each interval under load, warm-up included.
 
-    `evidence` is that of the steady part. A figure that an interval lacks is absent.
+    A metric that is unknown in one of the intervals is absent.
+
+    Args:
+        data: The data of the trial.
+        evidence: The evidence of its steady part.
     """
-    shown = [name for name, course in _COURSES.items() if evidence.get(name, 0.0) >= course.least]
-    intervals = _intervals(case.steady_part) if shown else ()
-    found = {name: [_COURSES[name].of(each) for each in intervals] for name in shown}
-    known = {name: [value for value in values if value is not None] for name, values in found.items()}
-    return {name: tuple(values) for name, values in known.items() if len(values) == len(intervals)}
+    plotted = [
+        name for name, metric in _PLOTTED_METRICS.items() if evidence.get(name, 0.0) >= metric.threshold
+    ]
+    intervals = _split_by_interval(data.steady_part) if plotted else ()
+    values = {name: [_PLOTTED_METRICS[name].compute(each) for each in intervals] for name in plotted}
+    known = {name: [value for value in series if value is not None] for name, series in values.items()}
+    return {name: tuple(series) for name, series in known.items() if len(series) == len(intervals)}
 
 
-def _intervals(part: SteadyPart) -> Sequence[SteadyPart]:
-    found = []
-    sides = {side.name: side for side in part.trial.endpoints}
-    began_s = part.trial.idle_s
-    for number, length_s in enumerate(interval_lengths_s(part.load_intervals)):
-        ends = [(sides[name], samples[number]) for name, samples in part.load_intervals.items()]
-        ended_s = began_s + length_s
-        seen = {
-            name: [x for x in side.samples if began_s < x.t_s - x.interval_s / 2 <= ended_s]
-            for name, side in sides.items()
-            if side.role == OBSERVE
+def _split_by_interval(part: SteadyPart) -> Sequence[SteadyPart]:
+    """Return each interval under load as a part of its own."""
+    parts = []
+    endpoints = {endpoint.name: endpoint for endpoint in part.trial.endpoints}
+    start_s = part.trial.idle_s
+    for index, length_s in enumerate(interval_lengths_s(part.load_intervals)):
+        end_s = start_s + length_s
+        observed = {
+            name: [x for x in endpoint.samples if start_s < x.t_s - x.interval_s / 2 <= end_s]
+            for name, endpoint in endpoints.items()
+            if endpoint.role == OBSERVE
         }
-        between = [(side, seen[side.name]) for side, _ in part.forwarders]
-        found.append(
+        parts.append(
             replace(
-                part, endpoints=ends, host_samples=seen.get(HOST, []), forwarders=between, duration_s=length_s
+                part,
+                endpoints=[
+                    (endpoints[name], samples[index]) for name, samples in part.load_intervals.items()
+                ],
+                host_samples=observed.get(HOST, []),
+                forwarders=[(endpoint, observed[endpoint.name]) for endpoint, _ in part.forwarders],
+                duration_s=length_s,
             )
         )
-        began_s = ended_s
-    return found
+        start_s = end_s
+    return parts

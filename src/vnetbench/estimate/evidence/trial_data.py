@@ -1,4 +1,4 @@
-"""What a trial's figures are made of: its steady part, with streams, kernels and interfaces told apart."""
+"""The data of a trial that evidence metrics use: its steady part by streams, kernels and interfaces."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from vnetbench.estimate.time_series import TimeSeries
 
 @dataclass(frozen=True)
 class TrialData:
-    """One trial."""
+    """The data of one trial."""
 
     steady_part: SteadyPart
     metrics: Mapping[str, float]
-    """The trial's own: some of them are evidence too."""
+    """The trial's metrics. Some of them are also evidence."""
     time_series: Sequence[float]
-    """Its deciding metric in each interval of the steady part."""
+    """The deciding metric in each interval of the steady part."""
     flows: Sequence[Flow]
     """Both ends of all streams."""
     sending_flows: Sequence[Flow]
-    """The ends that send, or ask; beside transfers requests do not count, as they are none of the load."""
+    """The ends that send data or requests. With `mixed`, requests are not part of the load."""
     tcp_senders: Sequence[Flow]
-    """Those of them that are connections of TCP."""
+    """The sending flows that are TCP connections."""
     tcp_receivers: Sequence[Flow]
-    """Their other ends."""
+    """The receiving ends of TCP connections."""
     kernels: Sequence[Kernel]
     ports: Sequence[Port]
     frame_losses: FrameLosses | None
@@ -38,18 +38,25 @@ class TrialData:
 
 
 def build_trial_data(
-    part: SteadyPart, metrics: Mapping[str, float], course: TimeSeries, testbed: Mapping[str, Any]
+    part: SteadyPart, metrics: Mapping[str, float], time_series: TimeSeries, testbed: Mapping[str, Any]
 ) -> TrialData:
-    """The case of a trial: `course` is that of its deciding metric, `testbed` what the file tells of it."""
+    """Collect the data of a trial.
+
+    Args:
+        part: The steady part of the trial.
+        metrics: The trial's metrics.
+        time_series: The time series of the deciding metric.
+        testbed: The testbed's description in the results file.
+    """
     flows = collect_flows(part)
-    sending = load_flows(flows, "source")
+    sending_flows = load_flows(flows, "source")
     return TrialData(
         part,
         metrics,
-        course.values[part.warmup_samples :],
+        time_series.values[part.warmup_samples :],
         flows,
-        sending,
-        [flow for flow in sending if flow.is_tcp],
+        sending_flows,
+        [flow for flow in sending_flows if flow.is_tcp],
         [flow for flow in load_flows(flows, "sink") if flow.is_tcp],
         collect_kernels(part),
         collect_ports(part, testbed),
