@@ -17,7 +17,7 @@ use crate::trial::Trials;
 use crate::{facts, guest, journal, knob_requests};
 use vnetbench_counters::ProcessCycles;
 use vnetbench_delay_line::DelayLines;
-use vnetbench_frames::capabilities::able;
+use vnetbench_frames::capabilities::probe_capabilities;
 use vnetbench_iperf3::server_probe;
 use vnetbench_system::clock;
 use vnetbench_system::error::{Error, Result};
@@ -152,11 +152,11 @@ impl Agent {
             "line.read" => reply.send(rpc::params(params).and_then(|p| self.delay_lines.read(p))),
             "line.stop" => reply.send(rpc::params(params).and_then(|p| self.delay_lines.stop(p))),
             "frames.able" => match rpc::params(params) {
-                Ok(params) => self.apart(reply, || able(params)),
+                Ok(params) => self.apart(reply, || probe_capabilities(params)),
                 Err(error) => reply.send(Err(error)),
             },
             "iperf3.greet" => match rpc::params(params) {
-                Ok(params) => self.apart(reply, || server_probe::greet(params)),
+                Ok(params) => self.apart(reply, || server_probe::probe_server(params)),
                 Err(error) => reply.send(Err(error)),
             },
             "trial.prepare" => match rpc::params(params).and_then(|p| self.trials.prepare(p)) {

@@ -16,7 +16,7 @@ use super::wire::{
     self, HEADER_BYTES, LONG_ANSWER, PROBE, SHORT_ANSWER, SHORT_ANSWER_BYTES, Token,
 };
 use vnetbench_system::error::{Error, Result};
-use vnetbench_system::waiting::{Waker, WaitOutcome, wait};
+use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 
 const MAX_ATTEMPTS: u32 = 100;
 const MAX_TIMEOUT_S: f64 = 60.0;

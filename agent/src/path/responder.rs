@@ -16,7 +16,7 @@ use super::socket::{MAX_PACKET_BYTES, unfragmented};
 use super::wire::{self, LONG_ANSWER, PROBE, SHORT_ANSWER, SHORT_ANSWER_BYTES};
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::ports;
-use vnetbench_system::waiting::{Waker, WaitOutcome, wait};
+use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 
 /// Paths that may be answered for at one time.
 const MAX_PATHS: usize = 256;
@@ -89,7 +89,9 @@ impl Paths {
 fn answer_until_rung(socket: &Socket, bell: &Waker) {
     let mut buffer = vec![0; MAX_PACKET_BYTES];
     let mut ready = Vec::new();
-    while let Ok(WaitOutcome::Ready) = wait(&[(socket.as_fd(), PollFlags::IN)], &mut ready, bell, None) {
+    while let Ok(WaitOutcome::Ready) =
+        wait(&[(socket.as_fd(), PollFlags::IN)], &mut ready, bell, None)
+    {
         // An error here is the network's answer to something sent before; the next probe may fare better.
         let _ = answer_one(socket, &mut buffer);
     }

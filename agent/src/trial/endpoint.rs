@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use serde::Deserialize;
 use socket2::{Domain, SockAddr};
 
-use vnetbench_iperf3::parameters::Parameters;
+use vnetbench_iperf3::parameters::TestParameters;
 use vnetbench_traffic::route::Route;
 
 #[derive(Clone, Copy, Deserialize)]
@@ -107,7 +107,7 @@ pub enum Place {
     Listens(SockAddr),
     Connects(Box<Route>),
     /// At the other side is an iperf3 server, which is asked for that.
-    AsksIperf3(Box<Route>, Box<Parameters>),
+    AsksIperf3(Box<Route>, Box<TestParameters>),
 }
 
 impl Place {

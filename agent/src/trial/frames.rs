@@ -7,8 +7,10 @@ use serde::Deserialize;
 
 use super::limits::{bad, within};
 use vnetbench_frames::headers::MAX_TAGS;
-use vnetbench_frames::template::{self, MOST_FLOWS};
-use vnetbench_frames::{Asked, FCS_BYTES, MOST_WEIGHTS, Pacing, Refused, Size, Way};
+use vnetbench_frames::template::{self, MAX_FLOWS};
+use vnetbench_frames::{
+    Backend, FCS_BYTES, FrameParameters, FrameSize, MAX_MIX_FRAMES, PacingMethod, RefusedFrames,
+};
 use vnetbench_interfaces::interface;
 use vnetbench_system::error::Result;
 
@@ -25,7 +27,7 @@ const MAX_SETTLE_S: f64 = 4.0;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OfFrames {
-    frame_bytes: Vec<Size>,
+    frame_bytes: Vec<FrameSize>,
     frames_per_s: Option<f64>,
     frames: Option<u64>,
     flows: Option<u32>,
@@ -34,10 +36,10 @@ pub struct OfFrames {
     vlan_tags: Option<Vec<u16>>,
     addresses: Addresses,
     mac_to: String,
-    generator: Option<Way>,
-    sink: Option<Way>,
-    pacing: Option<Pacing>,
-    refused: Option<Refused>,
+    generator: Option<Backend>,
+    sink: Option<Backend>,
+    pacing: Option<PacingMethod>,
+    refused: Option<RefusedFrames>,
     settle_s: Option<f64>,
     shares_cpus: Option<bool>,
 }
@@ -49,7 +51,7 @@ struct Addresses {
     to: IpAddr,
 }
 
-pub fn frames(asked: OfFrames, interface: Option<&str>) -> Result<Asked> {
+pub fn frames(asked: OfFrames, interface: Option<&str>) -> Result<FrameParameters> {
     let Some(interface) = interface else {
         return bad("the workload frames needs an interface".into());
     };
@@ -85,16 +87,16 @@ pub fn frames(asked: OfFrames, interface: Option<&str>) -> Result<Asked> {
         return bad("frames must be at least 1".into());
     }
     let flows = asked.flows.unwrap_or(1);
-    within("flows", flows as usize, MOST_FLOWS as usize)?;
+    within("flows", flows as usize, MAX_FLOWS as usize)?;
     let settle_s = asked.settle_s.unwrap_or(SETTLE_S);
     if !(0.0..=MAX_SETTLE_S).contains(&settle_s) {
         return bad(format!("settle_s must lie within 0 and {MAX_SETTLE_S}"));
     }
-    let frames = Asked {
+    let frames = FrameParameters {
         interface: interface.into(),
         sizes: asked.frame_bytes,
-        per_s: asked.frames_per_s,
-        most: asked.frames,
+        frames_per_s: asked.frames_per_s,
+        max_frames: asked.frames,
         flows,
         vary_addresses: asked.vary_addresses.unwrap_or(false),
         from,
@@ -104,7 +106,7 @@ pub fn frames(asked: OfFrames, interface: Option<&str>) -> Result<Asked> {
         generator: asked.generator.unwrap_or_default(),
         sink: asked.sink.unwrap_or_default(),
         pacing: asked.pacing.unwrap_or_default(),
-        refused: asked.refused.unwrap_or_default(),
+        refused_frames: asked.refused.unwrap_or_default(),
         settle: Duration::from_secs_f64(settle_s),
         shares_cpus: asked.shares_cpus.unwrap_or(false),
     };
@@ -112,17 +114,17 @@ pub fn frames(asked: OfFrames, interface: Option<&str>) -> Result<Asked> {
     Ok(frames)
 }
 
-fn check_sizes(asked: &Asked) -> Result<()> {
-    let least = template::least_bytes(asked);
+fn check_sizes(asked: &FrameParameters) -> Result<()> {
+    let least = template::min_frame_bytes(asked);
     let weights: u64 = asked.sizes.iter().map(|size| u64::from(size.weight)).sum();
     if asked.sizes.iter().any(|size| size.weight == 0)
-        || !(1..=MOST_WEIGHTS as u64).contains(&weights)
+        || !(1..=MAX_MIX_FRAMES as u64).contains(&weights)
     {
         return bad(format!(
-            "frame_bytes must have a size at least, each of a weight of at least 1, and weights of {MOST_WEIGHTS} together"
+            "frame_bytes must have a size at least, each of a weight of at least 1, and weights of {MAX_MIX_FRAMES} together"
         ));
     }
-    for Size { bytes, .. } in &asked.sizes {
+    for FrameSize { bytes, .. } in &asked.sizes {
         if *bytes < least {
             let tags = asked.vlan_tags.len();
             let ip = if asked.from.is_ipv6() { 6 } else { 4 };
@@ -142,9 +144,9 @@ mod tests {
 
     use super::*;
     use crate::trial::requests::tests::plan_of;
-    use vnetbench_traffic::Work;
+    use vnetbench_traffic::Workload;
 
-    fn asked(changes: Value) -> Result<Asked> {
+    fn asked(changes: Value) -> Result<FrameParameters> {
         let mut asked = json!({
             "workload": "frames", "listen": null, "interface": "eth0",
             "frame_bytes": [{"bytes": 64, "weight": 1}], "mac_to": "02:00:00:00:00:02",
@@ -155,7 +157,7 @@ mod tests {
         }
         let (_, mut load) = plan_of(asked)?.load.expect("streams");
         match load.parts.remove(0).work {
-            Work::Frames(asked) => Ok(asked),
+            Workload::Frames(asked) => Ok(asked),
             work => panic!("frames, not {work:?}"),
         }
     }
@@ -163,7 +165,10 @@ mod tests {
     #[test]
     fn what_is_not_said_is_one_flow_as_fast_as_it_goes() {
         let frames = asked(json!({})).expect("valid");
-        assert_eq!((frames.flows, frames.per_s, frames.most), (1, None, None));
+        assert_eq!(
+            (frames.flows, frames.frames_per_s, frames.max_frames),
+            (1, None, None)
+        );
         assert_eq!(frames.mac_to, [2, 0, 0, 0, 0, 2]);
         assert_eq!(frames.settle, Duration::from_millis(100));
         let nothing = json!({"frames_per_s": null, "frames": null, "flows": null, "vary_addresses": null,
@@ -199,7 +204,7 @@ mod tests {
             json!({"frames_per_s": 0}),
             json!({"frames": 0}),
             json!({"flows": 0}),
-            json!({"flows": MOST_FLOWS + 1}),
+            json!({"flows": MAX_FLOWS + 1}),
             json!({"settle_s": 5}),
             json!({"listen": {"address": "127.0.0.1"}}),
             json!({"threads": 1, "streams": [{"id": 1, "role": "sink"}, {"id": 2, "role": "source"}]}),

@@ -21,13 +21,15 @@ use super::sampler::{Counted, Sampler};
 use super::server::Server;
 use super::streams::Streams;
 use crate::rpc;
-use vnetbench_iperf3::parameters::Parameters;
-use vnetbench_iperf3::trial::Agreed;
+use vnetbench_iperf3::parameters::TestParameters;
+use vnetbench_iperf3::trial::NegotiatedTest;
 use vnetbench_streams::OnEnd;
-use vnetbench_streams::datagrams::Datagrams;
+use vnetbench_streams::datagrams::DatagramFlow;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_traffic::route::Route;
-use vnetbench_traffic::{Load, Part, Work, connector, effective_options, listener, udp_handshake};
+use vnetbench_traffic::{
+    Load, LoadPart, Workload, connector, effective_options, listener, udp_handshake,
+};
 
 /// Where a trial's streams come from.
 pub enum Entry {
@@ -35,7 +37,7 @@ pub enum Entry {
     Port(Load),
     Listener(Socket, Load),
     Connect(Box<Route>, Load),
-    Iperf3(Box<Route>, Box<Parameters>, Load),
+    Iperf3(Box<Route>, Box<TestParameters>, Load),
 }
 
 impl Entry {
@@ -123,7 +125,7 @@ impl Conductor {
                 (load, sockets)
             }
             Entry::Iperf3(route, asked, load) => {
-                let agreed = Agreed::connect(&route, *asked, &load, bell, self.trial.timeout)?;
+                let agreed = NegotiatedTest::connect(&route, *asked, &load, bell, self.trial.timeout)?;
                 let sockets = agreed.map(|(agreed, sockets)| {
                     *server = Server::Agreed(agreed);
                     sockets
@@ -154,16 +156,20 @@ impl Conductor {
         &self,
         load: &Load,
         sockets: &[Socket],
-    ) -> Result<Option<impl Iterator<Item = Datagrams> + use<>>> {
+    ) -> Result<Option<impl Iterator<Item = DatagramFlow> + use<>>> {
         let opened = match &load.parts[..] {
             [
-                Part {
-                    work: Work::Datagrams(flow),
+                LoadPart {
+                    work: Workload::Datagrams(flow),
                     ..
                 },
-            ] => {
-                udp_handshake::open_all(load, flow, sockets, &self.trial.bell, self.trial.timeout)?
-            }
+            ] => udp_handshake::open_flows(
+                load,
+                flow,
+                sockets,
+                &self.trial.bell,
+                self.trial.timeout,
+            )?,
             _ => Some(Vec::new()),
         };
         Ok(opened.map(Vec::into_iter))
@@ -193,10 +199,10 @@ impl Conductor {
         let last = sampler.read_whole();
         let mut moved = sampler.between(&outcome.first, &last);
         for (moved, stream) in moved.streams.iter_mut().zip(&streams.all) {
-            moved.state = stream.end.get().map(vnetbench_streams::End::name);
+            moved.state = stream.end.get().map(vnetbench_streams::StreamEnd::name);
             let is_tcp = stream.datagrams.is_none() && stream.frames.is_none();
             moved.transport = is_tcp.then(|| effective_options::transport(stream));
-            moved.lent = stream.lent.get().copied();
+            moved.lent = stream.zero_copy.get().copied();
             let frames = stream.frames.as_ref();
             moved.frames = frames.map(|frames| frames.outcome(outcome.ended));
         }
@@ -212,8 +218,12 @@ impl Conductor {
                 .began_after(PartName::Transfers.name())
                 .map(|after| after.as_secs_f64()),
             drained: streams.have_drained(),
-            calls_sent: streams.all.iter().map(|s| s.tally.sent.calls()).sum(),
-            calls_received: streams.all.iter().map(|s| s.tally.received.calls()).sum(),
+            calls_sent: streams.all.iter().map(|s| s.counters.sent.calls()).sum(),
+            calls_received: streams
+                .all
+                .iter()
+                .map(|s| s.counters.received.calls())
+                .sum(),
             outstanding_at_end: outcome.outstanding,
             unanswered: streams.owed(outcome.ended),
             foreign_connections: streams.foreign,

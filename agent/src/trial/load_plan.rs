@@ -7,15 +7,15 @@ use super::endpoint::{Connect, Place};
 use super::limits::{bad, within};
 use super::parameters::{self, PartName, Workload};
 use super::requests::{Prepare, interval};
-use vnetbench_iperf3::parameters::Parameters;
+use vnetbench_iperf3::parameters::TestParameters;
 use vnetbench_iperf3::trial;
 use vnetbench_streams::Secret;
-use vnetbench_streams::threads::Threads;
+use vnetbench_streams::threads::ThreadPlan;
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_traffic::route::Transport;
-use vnetbench_traffic::sockets::Options;
-use vnetbench_traffic::{Load, Part};
+use vnetbench_traffic::sockets::SocketOptions;
+use vnetbench_traffic::{Load, LoadPart};
 
 pub const MAX_STREAMS: usize = 1024;
 const MAX_SOCKET_BUFFER_BYTES: usize = 1 << 30;
@@ -37,11 +37,11 @@ impl Prepare {
         if let Some(bytes) = self.socket_buffer_bytes {
             within("socket_buffer_bytes", bytes, MAX_SOCKET_BUFFER_BYTES)?;
         }
-        let mut options = Options {
+        let mut options = SocketOptions {
             buffer_bytes: self.socket_buffer_bytes,
             congestion_control: self.congestion_control.clone(),
             transport: self.transport.unwrap_or_default(),
-            ..Options::default()
+            ..SocketOptions::default()
         };
         if place.is_vsock() {
             self.check_vsock()?;
@@ -77,15 +77,15 @@ impl Prepare {
     }
 
     /// What an iperf3 server is asked for, where one is at the other side.
-    fn asked_of_server(&self, load: &Load) -> Result<Option<Box<Parameters>>> {
+    fn asked_of_server(&self, load: &Load) -> Result<Option<Box<TestParameters>>> {
         if !self.connect.is_some_and(Connect::is_to_iperf3) {
             return Ok(None);
         }
-        let asked = trial::parameters(load).map_err(Error::BadParameter)?;
+        let asked = trial::test_parameters(load).map_err(Error::BadParameter)?;
         Ok(Some(Box::new(asked)))
     }
 
-    fn of_one_part(&mut self, secret: Secret, mut options: Options) -> Result<Load> {
+    fn of_one_part(&mut self, secret: Secret, mut options: SocketOptions) -> Result<Load> {
         if self.streams.iter().any(|stream| stream.part.is_some()) {
             return bad("only streams of the workload mixed have a part".into());
         }
@@ -96,7 +96,7 @@ impl Prepare {
         if parameters::takes_a_thread_each(&work) && (1..count).contains(&self.threads) {
             return bad("each stream of this workload takes a thread of its own".into());
         }
-        let part = Part {
+        let part = LoadPart {
             name: None,
             streams: 0..count,
             work,
@@ -108,7 +108,7 @@ impl Prepare {
     }
 
     /// Each part has its own threads; it is the requests' that are limited.
-    fn of_two_parts(&mut self, secret: Secret, options: Options) -> Result<Load> {
+    fn of_two_parts(&mut self, secret: Secret, options: SocketOptions) -> Result<Load> {
         if self.streams.iter().any(|stream| stream.part.is_none()) {
             return bad("each stream of the workload mixed has a part".into());
         }
@@ -123,7 +123,7 @@ impl Prepare {
         let asked = std::mem::take(&mut self.parameters);
         let interval = interval(self.interval_s)?;
         let mixed = parameters::mixed(asked, interval, &options)?;
-        let requests = Part {
+        let requests = LoadPart {
             name: Some(requests.name()),
             streams: 0..asking,
             work: mixed.requests.0,
@@ -131,20 +131,20 @@ impl Prepare {
             threads: self.threads(self.threads, asking)?,
             begins_after: Duration::ZERO,
         };
-        let transfers = Part {
+        let transfers = LoadPart {
             name: Some(PartName::Transfers.name()),
             streams: asking..all,
             work: mixed.transfers.0,
             options: mixed.transfers.1,
             threads: self
                 .threads(0, all - asking)?
-                .after(requests.threads.count.min(asking)),
+                .skipping(requests.threads.count.min(asking)),
             begins_after: mixed.idle,
         };
         Ok(self.of_parts(secret, options, vec![requests, transfers]))
     }
 
-    fn of_parts(&self, secret: Secret, options: Options, parts: Vec<Part>) -> Load {
+    fn of_parts(&self, secret: Secret, options: SocketOptions, parts: Vec<LoadPart>) -> Load {
         let roles = self.streams.iter().map(|stream| (stream.id, stream.role));
         Load {
             secret,
@@ -155,8 +155,8 @@ impl Prepare {
     }
 
     /// So many for that number of streams; 0: one each.
-    fn threads(&self, asked: usize, streams: usize) -> Result<Threads> {
-        Ok(Threads {
+    fn threads(&self, asked: usize, streams: usize) -> Result<ThreadPlan> {
+        Ok(ThreadPlan {
             count: if asked == 0 { streams } else { asked },
             cpus: self.thread_cpus()?,
         })
@@ -226,7 +226,7 @@ mod tests {
     use crate::trial::requests::Plan;
     use crate::trial::requests::tests::plan_of;
     use vnetbench_streams::Role;
-    use vnetbench_traffic::Work;
+    use vnetbench_traffic::Workload;
 
     fn mixed(changes: Value) -> Result<Plan> {
         let mut asked = json!({"workload": "mixed", "idle_s": 0.5, "interval_s": 0.1, "streams": [
@@ -259,9 +259,11 @@ mod tests {
         assert!(requests.options.no_delay && !transfers.options.no_delay);
         assert_eq!(requests.begins_after, Duration::ZERO);
         assert_eq!(transfers.begins_after, Duration::from_millis(500));
-        assert!(matches!(&requests.work, Work::RequestResponse(e) if e.rate_per_s == Some(1000.0)));
         assert!(
-            matches!(&transfers.work, Work::Stream(transfer) if transfer.message_bytes == 4096)
+            matches!(&requests.work, Workload::RequestResponse(e) if e.rate_per_s == Some(1000.0))
+        );
+        assert!(
+            matches!(&transfers.work, Workload::Stream(transfer) if transfer.message_bytes == 4096)
         );
     }
 

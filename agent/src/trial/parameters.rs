@@ -10,16 +10,16 @@ use serde_json::{Map, Value};
 use super::frames;
 use super::limits::{bad, within};
 use vnetbench_counters::watched;
-use vnetbench_streams::datagram_header::{HEAD_BYTES, MAX_DATAGRAM_BYTES};
+use vnetbench_streams::datagram_header::{HEADER_BYTES, MAX_DATAGRAM_BYTES};
 use vnetbench_system::error::{Error, Result};
-use vnetbench_traffic::Work;
-use vnetbench_traffic::receive::Receive;
-use vnetbench_traffic::send::{SendMode, Sending};
-use vnetbench_traffic::sockets::Options;
-use vnetbench_traffic::tcp_crr::Connections;
-use vnetbench_traffic::tcp_rr::{Exchange, Waiting};
-use vnetbench_traffic::tcp_stream::Transfer;
-use vnetbench_traffic::udp_stream::{self, Flow};
+use vnetbench_traffic::Workload;
+use vnetbench_traffic::receive::ReceiveMode;
+use vnetbench_traffic::send::{SendMode, SendOptions};
+use vnetbench_traffic::sockets::SocketOptions;
+use vnetbench_traffic::tcp_crr::ConnectionOptions;
+use vnetbench_traffic::tcp_rr::{ExchangeOptions, WaitMode};
+use vnetbench_traffic::tcp_stream::TransferOptions;
+use vnetbench_traffic::udp_stream::{self, FlowOptions};
 
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 const PACING_RATES_BPS: RangeInclusive<u64> = 1000..=10_000_000_000_000;
@@ -81,7 +81,7 @@ struct OfTcpStream {
     message_bytes: Option<usize>,
     send: Option<SendMode>,
     send_batch: Option<u32>,
-    receive: Option<Receive>,
+    receive: Option<ReceiveMode>,
     pacing_rate_bps: Option<u64>,
 }
 
@@ -91,7 +91,7 @@ struct OfTcpRr {
     request_bytes: Option<usize>,
     response_bytes: Option<usize>,
     rate_per_s: Option<f64>,
-    waiting: Option<Waiting>,
+    waiting: Option<WaitMode>,
 }
 
 #[derive(Deserialize)]
@@ -107,8 +107,8 @@ const IDLE: &str = "idle_s";
 
 /// The two parts of `mixed`: what each does, and with which sockets.
 pub struct Mixed {
-    pub requests: (Work, Options),
-    pub transfers: (Work, Options),
+    pub requests: (Workload, SocketOptions),
+    pub transfers: (Workload, SocketOptions),
     /// For how long there are only requests.
     pub idle: Duration,
 }
@@ -118,7 +118,7 @@ pub struct Mixed {
 struct OfUdpStream {
     datagram_bytes: Option<usize>,
     rate_per_s: Option<f64>,
-    pacing: Option<udp_stream::Waiting>,
+    pacing: Option<udp_stream::PacingWait>,
     gso: Option<bool>,
     gro: Option<bool>,
     fragments: Option<bool>,
@@ -135,15 +135,15 @@ pub fn work(
     workload: Workload,
     asked: Map<String, Value>,
     interface: Option<&str>,
-    options: &mut Options,
-) -> Result<Work> {
+    options: &mut SocketOptions,
+) -> Result<Workload> {
     options.no_delay = workload != Workload::TcpStream;
     match workload {
         Workload::TcpStream => tcp_stream(read(workload, asked)?, options),
         Workload::TcpRr => tcp_rr(read(workload, asked)?, options),
         Workload::TcpCrr => tcp_crr(read(workload, asked)?, options),
         Workload::UdpStream => udp_stream(read(workload, asked)?, options),
-        Workload::Frames => frames::frames(read(workload, asked)?, interface).map(Work::Frames),
+        Workload::Frames => frames::frames(read(workload, asked)?, interface).map(Workload::Frames),
         Workload::Mixed => bad("the workload mixed has two parts".into()),
         Workload::Observe => bad("the workload observe takes no streams".into()),
     }
@@ -153,7 +153,7 @@ pub fn work(
 pub fn mixed(
     mut asked: Map<String, Value>,
     interval: Duration,
-    options: &Options,
+    options: &SocketOptions,
 ) -> Result<Mixed> {
     let idle_s = asked.remove(IDLE).unwrap_or_default();
     let Some(idle_s) = idle_s
@@ -191,10 +191,10 @@ pub fn observe(asked: Map<String, Value>) -> Result<watched::Asked> {
     watched.check().map(|()| watched)
 }
 
-pub fn takes_a_thread_each(work: &Work) -> bool {
+pub fn takes_a_thread_each(work: &Workload) -> bool {
     matches!(
         work,
-        Work::ConnectRequestResponse(_) | Work::Datagrams(_) | Work::Frames(_)
+        Workload::ConnectRequestResponse(_) | Workload::Datagrams(_) | Workload::Frames(_)
     )
 }
 
@@ -203,7 +203,7 @@ fn read<P: DeserializeOwned>(workload: Workload, asked: Map<String, Value>) -> R
         .map_err(|error| Error::BadParameter(format!("{}: {error}", workload.name())))
 }
 
-fn tcp_stream(asked: OfTcpStream, options: &mut Options) -> Result<Work> {
+fn tcp_stream(asked: OfTcpStream, options: &mut SocketOptions) -> Result<Workload> {
     if let Some(bps) = asked.pacing_rate_bps
         && !PACING_RATES_BPS.contains(&bps)
     {
@@ -213,7 +213,7 @@ fn tcp_stream(asked: OfTcpStream, options: &mut Options) -> Result<Work> {
         ));
     }
     options.pacing_rate_bps = asked.pacing_rate_bps;
-    let sending = Sending {
+    let sending = SendOptions {
         mode: asked.send.unwrap_or(SendMode::Copy),
         batch: asked.send_batch.unwrap_or(1),
     };
@@ -221,21 +221,21 @@ fn tcp_stream(asked: OfTcpStream, options: &mut Options) -> Result<Work> {
     if sending.batch > 1 && !sending.mode.is_batched() {
         return bad("send_batch above 1 takes send io_uring or io_uring_zerocopy".into());
     }
-    Ok(Work::Stream(Transfer {
+    Ok(Workload::Stream(TransferOptions {
         message_bytes: message_bytes("message_bytes", asked.message_bytes, 1 << 20)?,
         sending,
-        receive: asked.receive.unwrap_or(Receive::Discard),
+        receive: asked.receive.unwrap_or(ReceiveMode::Discard),
     }))
 }
 
-fn tcp_rr(asked: OfTcpRr, options: &mut Options) -> Result<Work> {
-    let waiting = asked.waiting.unwrap_or(Waiting::Block);
+fn tcp_rr(asked: OfTcpRr, options: &mut SocketOptions) -> Result<Workload> {
+    let waiting = asked.waiting.unwrap_or(WaitMode::Block);
     check_rate(asked.rate_per_s)?;
-    if asked.rate_per_s.is_some() && waiting == Waiting::BusyPoll {
+    if asked.rate_per_s.is_some() && waiting == WaitMode::BusyPoll {
         return bad("busy_poll waits for answers only: no request can be due meanwhile".into());
     }
-    options.busy_poll_us = (waiting == Waiting::BusyPoll).then_some(BUSY_POLL_US);
-    Ok(Work::RequestResponse(Exchange {
+    options.busy_poll_us = (waiting == WaitMode::BusyPoll).then_some(BUSY_POLL_US);
+    Ok(Workload::RequestResponse(ExchangeOptions {
         request_bytes: message_bytes("request_bytes", asked.request_bytes, 1)?,
         response_bytes: message_bytes("response_bytes", asked.response_bytes, 1)?,
         rate_per_s: asked.rate_per_s,
@@ -243,8 +243,8 @@ fn tcp_rr(asked: OfTcpRr, options: &mut Options) -> Result<Work> {
     }))
 }
 
-fn tcp_crr(asked: OfTcpCrr, options: &Options) -> Result<Work> {
-    Ok(Work::ConnectRequestResponse(Connections {
+fn tcp_crr(asked: OfTcpCrr, options: &SocketOptions) -> Result<Workload> {
+    Ok(Workload::ConnectRequestResponse(ConnectionOptions {
         request_bytes: message_bytes("request_bytes", asked.request_bytes, 1)?,
         response_bytes: message_bytes("response_bytes", asked.response_bytes, 1)?,
         options: options.clone(),
@@ -252,7 +252,7 @@ fn tcp_crr(asked: OfTcpCrr, options: &Options) -> Result<Work> {
 }
 
 /// The socket buffers asked for are those of the datagrams; the connections beside them carry next to nothing.
-fn udp_stream(asked: OfUdpStream, options: &mut Options) -> Result<Work> {
+fn udp_stream(asked: OfUdpStream, options: &mut SocketOptions) -> Result<Workload> {
     check_rate(asked.rate_per_s)?;
     let [segmented, aggregated, fragmented] =
         [asked.gso, asked.gro, asked.fragments].map(Option::unwrap_or_default);
@@ -263,15 +263,15 @@ fn udp_stream(asked: OfUdpStream, options: &mut Options) -> Result<Work> {
         return bad("gso cuts messages into datagrams that are not fragmented".into());
     }
     let datagram_bytes = asked.datagram_bytes.unwrap_or(DATAGRAM_BYTES);
-    if !(HEAD_BYTES..=MAX_DATAGRAM_BYTES).contains(&datagram_bytes) {
+    if !(HEADER_BYTES..=MAX_DATAGRAM_BYTES).contains(&datagram_bytes) {
         return bad(format!(
-            "datagram_bytes must lie within {HEAD_BYTES} and {MAX_DATAGRAM_BYTES}"
+            "datagram_bytes must lie within {HEADER_BYTES} and {MAX_DATAGRAM_BYTES}"
         ));
     }
-    Ok(Work::Datagrams(Flow {
+    Ok(Workload::Datagrams(FlowOptions {
         datagram_bytes,
         rate_per_s: asked.rate_per_s,
-        waiting: asked.pacing.unwrap_or(udp_stream::Waiting::Spin),
+        waiting: asked.pacing.unwrap_or(udp_stream::PacingWait::Spin),
         segmented,
         aggregated,
         fragmented,

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 
-use vnetbench_frames::Ways;
+use vnetbench_frames::ChosenBackends;
 use vnetbench_system::error::Error;
-use vnetbench_traffic::effective_options::Found;
+use vnetbench_traffic::effective_options::EffectiveOptions;
 
 /// How far a trial's streams are.
 pub enum Connecting {
@@ -16,7 +16,7 @@ pub enum Connecting {
 /// What a side that is connected answers: what its sockets have, and where its threads may run.
 #[derive(Clone, Default, Serialize)]
 pub struct Ready {
-    pub streams: Vec<Found>,
+    pub streams: Vec<EffectiveOptions>,
     pub thread_cpus: Vec<String>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub frames: Option<ReadyPort>,
@@ -26,5 +26,5 @@ pub struct Ready {
 #[derive(Clone, Serialize)]
 pub struct ReadyPort {
     pub port: Option<u16>,
-    pub frames: Ways,
+    pub frames: ChosenBackends,
 }

@@ -8,11 +8,11 @@ use super::socket_detail::{Detail, ReceiveMemory};
 use vnetbench_counters::socket_memory::Memory;
 use vnetbench_counters::tcp_info::TcpReading;
 use vnetbench_counters::{Counters, CpuWork, driver, watched};
-use vnetbench_frames::AtPort;
+use vnetbench_frames::PortCounts;
 use vnetbench_iperf3::trial::ServerSide;
-use vnetbench_streams::datagrams::{DatagramCounts, Gaps};
-use vnetbench_streams::frames::Outcome;
-use vnetbench_streams::{Lent, Role};
+use vnetbench_streams::datagrams::{DatagramCounts, GapDeviation};
+use vnetbench_streams::frames::FrameOutcome;
+use vnetbench_streams::{Role, ZeroCopyCounts};
 use vnetbench_system::histogram::{Counts, Distribution, Histogram};
 use vnetbench_traffic::route::Transport;
 
@@ -69,10 +69,10 @@ pub struct StreamMoved {
     pub transport: Option<Transport>,
     /// Of a source that lends memory to the kernel; in `trial.end` only.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub lent: Option<Lent>,
+    pub lent: Option<ZeroCopyCounts>,
     /// What a stream of frames came to; in `trial.end` only.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub frames: Option<Outcome>,
+    pub frames: Option<FrameOutcome>,
 }
 
 #[derive(Serialize)]
@@ -116,7 +116,7 @@ impl DatagramsReceived {
     pub fn between(then: &DatagramReading, now: &DatagramReading) -> Self {
         let (before, after) = (&then.counts, &now.counts);
         Self {
-            datagrams: after.moved - before.moved,
+            datagrams: after.datagrams - before.datagrams,
             lost: after.lost.saturating_sub(before.lost),
             duplicates: after.duplicates - before.duplicates,
             reordered: after.reordered - before.reordered,
@@ -194,7 +194,7 @@ pub struct End<'a> {
     pub foreign_connections: u64,
     /// Of a side of frames.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub at_port: Option<AtPort>,
+    pub at_port: Option<PortCounts>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outstanding_at_end: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -241,7 +241,7 @@ pub struct PacingError {
 }
 
 impl PacingError {
-    pub fn of(due: u64, late: &[&Histogram], gaps: &Gaps) -> Self {
+    pub fn of(due: u64, late: &[&Histogram], gaps: &GapDeviation) -> Self {
         let all = Counts::of(late.iter().copied()).since(&Counts::none());
         let us = |duration: Duration| duration.as_secs_f64() * 1e6;
         let sum = late

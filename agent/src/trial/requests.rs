@@ -147,7 +147,7 @@ pub mod tests {
     use super::super::load_plan::MAX_STREAMS;
     use super::*;
     use serde_json::json;
-    use vnetbench_traffic::Work;
+    use vnetbench_traffic::Workload;
 
     pub fn plan_of(changes: Value) -> Result<Plan> {
         let mut asked = json!({
@@ -172,7 +172,9 @@ pub mod tests {
             panic!("one part, not {}", load.parts.len())
         };
         assert_eq!(part.threads.count, 1);
-        assert!(matches!(&part.work, Work::Stream(transfer) if transfer.message_bytes == 1 << 20));
+        assert!(
+            matches!(&part.work, Workload::Stream(transfer) if transfer.message_bytes == 1 << 20)
+        );
         assert_eq!(plan.interval, Duration::from_millis(100));
     }
 

@@ -14,7 +14,7 @@ use super::server::Server;
 use super::streams::Streams;
 use crate::outbox::Outbox;
 use vnetbench_counters::driver;
-use vnetbench_streams::Order;
+use vnetbench_streams::Command;
 use vnetbench_system::error::Result;
 use vnetbench_system::priority::{Rank, run_before_others};
 
@@ -203,7 +203,7 @@ impl Underway<'_> {
     }
 
     fn end_sources(&mut self, now: Instant) {
-        self.streams.give(Order::EndSources);
+        self.streams.give(Command::EndSources);
         self.over = Some(Over {
             at: now,
             outstanding: self.streams.owed(self.load_end),

@@ -277,7 +277,7 @@ fn moved(role: Role, then: &StreamReading, now: &StreamReading) -> Kind {
         }
         (StreamReading::Datagrams(then), StreamReading::Datagrams(now)) => match role {
             Role::Source => Kind::Source(DatagramsSent {
-                datagrams: now.counts.moved - then.counts.moved,
+                datagrams: now.counts.datagrams - then.counts.datagrams,
             }),
             Role::Sink => Kind::Sink(DatagramsReceived::between(then, now)),
         },

@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use vnetbench_iperf3::trial::{Agreed, Begun, ServerSide};
+use vnetbench_iperf3::trial::{NegotiatedTest, Begun, ServerSide};
 use vnetbench_streams::{OnEnd, Stream};
 use vnetbench_system::error::Result;
 
@@ -12,7 +12,7 @@ pub enum Server {
     /// There is none: an agent is at the other side.
     #[default]
     None,
-    Agreed(Agreed),
+    Agreed(NegotiatedTest),
     Begun(Begun),
 }
 

@@ -9,30 +9,30 @@ use socket2::Socket;
 use super::ready::{Ready, ReadyPort};
 use super::report::PacingError;
 use vnetbench_counters::load_thread::LoadThread;
-use vnetbench_frames::{AtPort, Watch, Ways};
-use vnetbench_streams::datagrams::{Datagrams, Gaps};
-use vnetbench_streams::threads::Started;
-use vnetbench_streams::{End, OnEnd, Order, Orders, Stream};
+use vnetbench_frames::{ChosenBackends, PortCounts, PortObserver};
+use vnetbench_streams::datagrams::{DatagramFlow, GapDeviation};
+use vnetbench_streams::threads::StartedThread;
+use vnetbench_streams::{Command, Commands, OnEnd, Stream, StreamEnd};
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::error::{Error, Kind, Result};
-use vnetbench_traffic::{Load, Part, Work, effective_options, sockets};
+use vnetbench_traffic::{Load, LoadPart, Workload, effective_options, sockets};
 
 #[derive(Default)]
 pub struct Streams {
     pub all: Vec<Arc<Stream>>,
     parts: Vec<Begun>,
-    threads: Vec<Started>,
+    threads: Vec<StartedThread>,
     pub foreign: u64,
     /// By which ways a side's frames are made and counted.
-    ways: Option<Ways>,
-    watch: Option<Watch>,
+    ways: Option<ChosenBackends>,
+    watch: Option<PortObserver>,
 }
 
 /// Streams that begin at the same time.
 struct Begun {
     name: Option<&'static str>,
     streams: Range<usize>,
-    orders: Arc<Orders>,
+    orders: Arc<Commands>,
     begins_after: Duration,
     /// How long after the start it was told to begin.
     began_after: Option<Duration>,
@@ -45,7 +45,7 @@ impl Streams {
         &mut self,
         load: &Load,
         sockets: Vec<Socket>,
-        mut flows: impl Iterator<Item = Datagrams>,
+        mut flows: impl Iterator<Item = DatagramFlow>,
         on_end: &OnEnd,
     ) -> Result<()> {
         for (place, ((id, role), socket)) in load.roles.iter().zip(sockets).enumerate() {
@@ -61,8 +61,8 @@ impl Streams {
     /// Makes the streams of a load of frames, and starts their threads.
     pub fn open_port(&mut self, load: &Load, on_end: &OnEnd) -> Result<()> {
         let [
-            Part {
-                work: Work::Frames(asked),
+            LoadPart {
+                work: Workload::Frames(asked),
                 ..
             },
         ] = &load.parts[..]
@@ -70,8 +70,8 @@ impl Streams {
             unreachable!("only frames are at a port");
         };
         let opened = vnetbench_frames::open(&load.roles, &load.secret, asked)?;
-        self.ways = Some(opened.ways);
-        self.watch = Some(opened.watch);
+        self.ways = Some(opened.backends);
+        self.watch = Some(opened.observer);
         for ((id, role), (socket, frames)) in load.roles.iter().zip(opened.streams) {
             let stream = Stream::new(*id, *role, None, socket, None, None);
             self.all.push(Arc::new(Stream {
@@ -128,7 +128,7 @@ impl Streams {
         for part in &mut self.parts {
             if part.began_after.is_none() && now >= start + part.begins_after {
                 part.began_after = Some(start.elapsed());
-                part.orders.give(Order::Go);
+                part.orders.issue(Command::Go);
             }
         }
     }
@@ -145,11 +145,11 @@ impl Streams {
         part.began_after
     }
 
-    pub fn give(&self, order: Order) {
+    pub fn give(&self, order: Command) {
         for part in &self.parts {
-            part.orders.give(order);
+            part.orders.issue(order);
         }
-        if order >= Order::EndSources {
+        if order >= Command::EndSources {
             for frames in self.all.iter().filter_map(|stream| stream.frames.as_ref()) {
                 frames.stop();
             }
@@ -164,7 +164,7 @@ impl Streams {
 
     /// Ends what still runs; returns when no thread is left.
     pub fn end(&mut self) {
-        self.give(Order::EndAll);
+        self.give(Command::EndAll);
         self.enforce();
         for thread in self.threads.drain(..) {
             // A thread of ours that panicked has reported its streams as broken.
@@ -173,7 +173,7 @@ impl Streams {
     }
 
     pub fn ready(&self) -> Ready {
-        let cpus = |thread: &Started| {
+        let cpus = |thread: &StartedThread| {
             CpuList::of_started(&thread.handle)
                 .map_or_else(|_| String::new(), |cpus| cpus.to_string())
         };
@@ -181,7 +181,7 @@ impl Streams {
             streams: self
                 .all
                 .iter()
-                .map(|stream| effective_options::found(stream))
+                .map(|stream| effective_options::read_effective_options(stream))
                 .collect(),
             thread_cpus: self.threads.iter().map(cpus).collect(),
             frames: self
@@ -193,14 +193,14 @@ impl Streams {
 
     /// What its threads are counted by.
     pub fn counted(&self) -> Vec<Arc<LoadThread>> {
-        let at_port = self.watch.as_ref().and_then(Watch::thread);
-        let counted = self.threads.iter().map(|thread| &thread.counted);
+        let at_port = self.watch.as_ref().and_then(PortObserver::thread);
+        let counted = self.threads.iter().map(|thread| &thread.load_thread);
         counted.chain(at_port).cloned().collect()
     }
 
     /// What else came to the port of a side of frames.
-    pub fn at_port(&self) -> Option<AtPort> {
-        self.watch.as_ref().map(Watch::told)
+    pub fn at_port(&self) -> Option<PortCounts> {
+        self.watch.as_ref().map(PortObserver::counts)
     }
 
     pub fn have_ended(&self) -> bool {
@@ -208,17 +208,17 @@ impl Streams {
     }
 
     pub fn have_drained(&self) -> bool {
-        let drained = |stream: &Arc<Stream>| matches!(stream.end.get(), Some(End::Drained));
+        let drained = |stream: &Arc<Stream>| matches!(stream.end.get(), Some(StreamEnd::Drained));
         self.all.iter().all(drained)
     }
 
     /// What broke first.
     pub fn fault(&self) -> Option<String> {
         let broken = self.all.iter().filter_map(|stream| match stream.end.get() {
-            Some(End::Broken(error)) => Some((stream, error)),
+            Some(StreamEnd::Broken(error)) => Some((stream, error)),
             _ => None,
         });
-        let (stream, error) = broken.min_by_key(|(stream, _)| stream.broke_at.get())?;
+        let (stream, error) = broken.min_by_key(|(stream, _)| stream.failed_at.get())?;
         let part = stream
             .part
             .map_or(String::new(), |part| format!(" of the {part}"));
@@ -229,7 +229,7 @@ impl Streams {
     pub fn owed(&self, then: Instant) -> Option<u64> {
         let mut timings = self.all.iter().filter_map(|s| s.timing.as_ref()).peekable();
         timings.peek()?;
-        Some(timings.map(|timing| timing.owed(then)).sum())
+        Some(timings.map(|timing| timing.unanswered(then)).sum())
     }
 
     /// How well what was sent at set times kept them.
@@ -237,11 +237,11 @@ impl Streams {
         let pacings = || self.all.iter().filter_map(|s| s.pacing());
         let late: Vec<_> = pacings().map(|pacing| &pacing.late).collect();
         let due = pacings()
-            .map(|pacing| pacing.schedule.due_until(ended))
+            .map(|pacing| pacing.schedule.count_due_until(ended))
             .sum();
         let flows = self.all.iter().filter_map(|s| s.datagrams.as_ref());
         let gaps = flows.filter_map(|datagrams| datagrams.gaps.get());
-        let gaps = gaps.fold(Gaps::default(), |sum, each| sum.and(each));
+        let gaps = gaps.fold(GapDeviation::default(), |sum, each| sum.merge(each));
         (!late.is_empty()).then(|| PacingError::of(due, &late, &gaps))
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::counts::{DirectionCounts, increment};
-use crate::frame_queue::{Frame, FrameQueue, BufferPool};
-use crate::impairments::{SegmentOutcome, ImpairmentSampler};
+use crate::frame_queue::{BufferPool, Frame, FrameQueue};
+use crate::impairments::{ImpairmentSampler, SegmentOutcome};
 use crate::segments::SegmentLayout;
 
 pub struct DelayQueue {
@@ -20,7 +20,12 @@ pub struct DelayQueue {
 }
 
 impl DelayQueue {
-    pub fn new(queue_bytes: usize, sampler: ImpairmentSampler, counts: Arc<DirectionCounts>, now: Instant) -> Self {
+    pub fn new(
+        queue_bytes: usize,
+        sampler: ImpairmentSampler,
+        counts: Arc<DirectionCounts>,
+        now: Instant,
+    ) -> Self {
         Self {
             queue: FrameQueue::new(queue_bytes),
             buffers: BufferPool::default(),
@@ -32,7 +37,12 @@ impl DelayQueue {
     }
 
     /// From now on. What waits leaves when it was to, and is counted here as it leaves.
-    pub fn reconfigure(&mut self, fates: ImpairmentSampler, counts: Arc<DirectionCounts>, now: Instant) {
+    pub fn reconfigure(
+        &mut self,
+        fates: ImpairmentSampler,
+        counts: Arc<DirectionCounts>,
+        now: Instant,
+    ) {
         self.sampler = fates;
         self.counts = counts;
         // What was longer on its way before does not hold up what comes now.
@@ -50,7 +60,8 @@ impl DelayQueue {
             return self.push(due, frame);
         }
         self.outcomes.clear();
-        self.outcomes.extend((0..segments).map(|_| self.sampler.sample_segment()));
+        self.outcomes
+            .extend((0..segments).map(|_| self.sampler.sample_segment()));
         let of = |fate| self.outcomes.iter().filter(|each| **each == fate).count() as u64;
         increment(&self.counts.lost, of(SegmentOutcome::Lost));
         increment(&self.counts.reordered, of(SegmentOutcome::Reordered));
@@ -75,7 +86,12 @@ impl DelayQueue {
     }
 
     /// Whether the far port took a frame, and when.
-    pub fn record_delivery(&mut self, (due, frame): (Instant, Frame), is_taken: bool, now: Instant) {
+    pub fn record_delivery(
+        &mut self,
+        (due, frame): (Instant, Frame),
+        is_taken: bool,
+        now: Instant,
+    ) {
         if is_taken {
             increment(&self.counts.frames, 1);
             increment(&self.counts.bytes, frame.ethernet_bytes());
@@ -107,7 +123,9 @@ impl DelayQueue {
             at = segments.end;
             match part[0] {
                 SegmentOutcome::Lost => {}
-                SegmentOutcome::Passed => self.push(due, Frame::new(layout.extract(frame, segments))),
+                SegmentOutcome::Passed => {
+                    self.push(due, Frame::new(layout.extract(frame, segments)))
+                }
                 SegmentOutcome::Reordered => {
                     let later = due + self.sampler.reorder_delay();
                     self.push(later, Frame::new(layout.extract(frame, segments)));
@@ -237,8 +255,9 @@ mod tests {
         let [lost, held_back] = ["lost", "held_back"].map(|name| told[name].as_u64().unwrap_or(0));
         assert_eq!(told["segments"], FRAMES * SEGMENTS);
         assert!(lost > 0 && held_back > 0, "{told}");
-        let segments =
-            |frame: &[u8]| SegmentLayout::parse(frame).map_or(1, |layout| layout.segment_count()) as u64;
+        let segments = |frame: &[u8]| {
+            SegmentLayout::parse(frame).map_or(1, |layout| layout.segment_count()) as u64
+        };
         let (late, in_time): (Vec<_>, Vec<_>) = leave(&mut passage)
             .into_iter()
             .partition(|(due, _)| *due > now);

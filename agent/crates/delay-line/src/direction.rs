@@ -83,7 +83,9 @@ impl Direction {
                     // Who waits for it is there.
                     let _ = ready_sender.send((gettid(), run_before_others(Rank::Port)));
                     let [from, to] = ports;
-                    if let Err(error) = ForwardingLoop::new(from, to, queue_bytes, Arc::clone(&thread_shared)).run() {
+                    if let Err(error) =
+                        ForwardingLoop::new(from, to, queue_bytes, Arc::clone(&thread_shared)).run()
+                    {
                         let _ = thread_shared.failure.set(error);
                     }
                 })?;
@@ -136,7 +138,10 @@ impl Direction {
             .and_then(|thread| CpuList::of_started(thread).ok());
         let setting = self.shared.setting();
         let mut counts = setting.counts.to_json();
-        counts["cpu_s"] = cpu.saturating_sub(setting.cpu_when_set).as_secs_f64().into();
+        counts["cpu_s"] = cpu
+            .saturating_sub(setting.cpu_when_set)
+            .as_secs_f64()
+            .into();
         counts["elapsed_s"] = setting.set_at.elapsed().as_secs_f64().into();
         json!({
             "asked": setting.impairments,

@@ -4,7 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::time::Instant;
 
-use crate::ports::{VNET_HEADER_BYTES, BUFFER_BYTES};
+use crate::ports::{BUFFER_BYTES, VNET_HEADER_BYTES};
 
 /// Longer frames keep the room that they were read into; shorter ones get one that fits them.
 const MAX_COPIED_BYTES: usize = 16 << 10;
@@ -48,7 +48,10 @@ impl BufferPool {
     /// What was read into a room, so many bytes of it.
     pub fn make_frame(&mut self, room: Vec<u8>, length: usize) -> Frame {
         if length > MAX_COPIED_BYTES {
-            return Frame { buffer: room, length };
+            return Frame {
+                buffer: room,
+                length,
+            };
         }
         let fitted = Frame::new(room[..length].to_vec());
         self.release(room);

@@ -33,4 +33,4 @@ mod ports;
 mod random;
 mod segments;
 
-pub use delay_lines::{DelayLines, LineRequest, UpdateRequest, StartRequest};
+pub use delay_lines::{DelayLines, LineRequest, StartRequest, UpdateRequest};

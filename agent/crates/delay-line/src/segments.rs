@@ -288,7 +288,12 @@ pub mod tests {
         let addresses = sum_words(&cut[layout.network + 12..][..8]);
         let told = u16::from_be_bytes([cut[layout.transport + 16], cut[layout.transport + 17]]);
         assert_eq!(told, fold_checksum(addresses + length + u32::from(TCP)));
-        assert_eq!(SegmentLayout::parse(&cut).expect("two segments").segment_count(), 2);
+        assert_eq!(
+            SegmentLayout::parse(&cut)
+                .expect("two segments")
+                .segment_count(),
+            2
+        );
     }
 
     #[test]

@@ -4,17 +4,17 @@ use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use aya::Ebpf;
 
-use crate::bpf_programs::{Able, SharedArray, SharedWithPrograms};
-use crate::foreign::{EXAMPLE_BYTES, Kind, Strangers};
+use crate::bpf_programs::{ProbeResult, SharedArray, SharedWithPrograms};
+use crate::foreign::{EXAMPLE_BYTES, ForeignFrames, FrameClass};
 use vnetbench_system::histogram::{BUCKETS, Counts};
 
 /// The words of one stream (WORDS in bpf/arrivals.h).
-pub const WORDS: u32 = 1 << 15;
+pub const BITMAP_WORDS: u32 = 1 << 15;
 
 /// `struct account`: of one stream on one CPU.
 #[derive(Debug)]
 #[repr(C)]
-struct Account {
+struct StreamCounters {
     frames: AtomicU64,
     bytes: AtomicU64,
     duplicates: AtomicU64,
@@ -28,31 +28,31 @@ struct Account {
 /// `struct order`: of one stream.
 #[derive(Debug)]
 #[repr(C)]
-struct Order {
-    next: AtomicU64,
+struct SequenceState {
+    next_number: AtomicU64,
     unused: [AtomicU64; 15],
 }
 
 /// `struct receiver`: of one CPU.
 #[derive(Debug)]
 #[repr(C)]
-struct Receiver {
-    foreign: [AtomicU64; Kind::ALL.len()],
-    examples: [[AtomicU8; EXAMPLE_BYTES]; Kind::ALL.len()],
+struct CpuCounters {
+    foreign: [AtomicU64; FrameClass::ALL.len()],
+    examples: [[AtomicU8; EXAMPLE_BYTES]; FrameClass::ALL.len()],
     touched: AtomicU64,
     delay: [AtomicU64; BUCKETS],
 }
 
 // SAFETY: all atomics, laid out as C does it.
-unsafe impl SharedWithPrograms for Account {}
+unsafe impl SharedWithPrograms for StreamCounters {}
 // SAFETY: as above.
-unsafe impl SharedWithPrograms for Order {}
+unsafe impl SharedWithPrograms for SequenceState {}
 // SAFETY: as above.
-unsafe impl SharedWithPrograms for Receiver {}
+unsafe impl SharedWithPrograms for CpuCounters {}
 
 /// What has come of one stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Arrived {
+pub struct StreamArrivals {
     /// For the first time.
     pub frames: u64,
     /// Of these, with FCS.
@@ -64,7 +64,7 @@ pub struct Arrived {
     pub before_window: u64,
     /// Those that cannot have been under way as long as their time says: the sender's clock is another.
     pub impossible_transits: u64,
-    pub highest: Option<u64>,
+    pub highest_number: Option<u64>,
     /// RFC 3550's (section 6.4.1); where several CPUs receive, the mean of theirs, by the frames of each.
     pub jitter_nanos: u64,
 }
@@ -72,36 +72,36 @@ pub struct Arrived {
 /// The maps of a sink program.
 #[derive(Debug)]
 pub struct Arrivals {
-    accounts: SharedArray<Account>,
-    orders: SharedArray<Order>,
-    receivers: SharedArray<Receiver>,
+    stream_counters: SharedArray<StreamCounters>,
+    sequence_states: SharedArray<SequenceState>,
+    cpu_counters: SharedArray<CpuCounters>,
     cpus: usize,
 }
 
 impl Arrivals {
-    pub fn of(program: &Ebpf, sinks: usize, cpus: usize) -> Able<Self> {
+    pub fn open(program: &Ebpf, sinks: usize, cpus: usize) -> ProbeResult<Self> {
         Ok(Self {
-            accounts: SharedArray::of(program, "accounts", sinks * cpus)?,
-            orders: SharedArray::of(program, "orders", sinks)?,
-            receivers: SharedArray::of(program, "receivers", cpus)?,
+            stream_counters: SharedArray::map(program, "accounts", sinks * cpus)?,
+            sequence_states: SharedArray::map(program, "orders", sinks)?,
+            cpu_counters: SharedArray::map(program, "receivers", cpus)?,
             cpus,
         })
     }
 
-    pub fn of_stream(&self, place: usize) -> Arrived {
-        let mut sum = Arrived {
-            highest: load(&self.orders[place].next).checked_sub(1),
-            ..Arrived::default()
+    pub fn stream(&self, place: usize) -> StreamArrivals {
+        let mut sum = StreamArrivals {
+            highest_number: read(&self.sequence_states[place].next_number).checked_sub(1),
+            ..StreamArrivals::default()
         };
         let mut jitters = 0.0;
-        for account in &self.accounts[place * self.cpus..][..self.cpus] {
-            let frames = load(&account.frames);
+        for account in &self.stream_counters[place * self.cpus..][..self.cpus] {
+            let frames = read(&account.frames);
             sum.frames += frames;
-            sum.bytes += load(&account.bytes);
-            sum.duplicates += load(&account.duplicates);
-            sum.out_of_order += load(&account.out_of_order);
-            sum.before_window += load(&account.before_window);
-            sum.impossible_transits += load(&account.impossible_transits);
+            sum.bytes += read(&account.bytes);
+            sum.duplicates += read(&account.duplicates);
+            sum.out_of_order += read(&account.out_of_order);
+            sum.before_window += read(&account.before_window);
+            sum.impossible_transits += read(&account.impossible_transits);
             jitters += frames as f64 * account.jitter.load(Ordering::Relaxed) as f64 / 16.0;
         }
         sum.jitter_nanos = (jitters / sum.frames.max(1) as f64) as u64;
@@ -111,25 +111,25 @@ impl Arrivals {
     /// How long the frames of all streams were under way.
     pub fn delay(&self) -> Counts {
         let mut sum = Counts::none();
-        for receiver in self.receivers.iter() {
+        for receiver in self.cpu_counters.iter() {
             sum.add(&receiver.delay, &receiver.touched);
         }
         sum
     }
 
-    pub fn strangers(&self) -> Strangers {
-        let mut sum = Strangers::default();
-        for receiver in self.receivers.iter() {
-            for (place, kind) in Kind::ALL.into_iter().enumerate() {
+    pub fn foreign_frames(&self) -> ForeignFrames {
+        let mut sum = ForeignFrames::default();
+        for receiver in self.cpu_counters.iter() {
+            for (place, kind) in FrameClass::ALL.into_iter().enumerate() {
                 let example = receiver.examples[place].each_ref();
                 let example = example.map(|byte| byte.load(Ordering::Relaxed));
-                sum.add(kind, load(&receiver.foreign[place]), &example);
+                sum.add(kind, read(&receiver.foreign[place]), &example);
             }
         }
         sum
     }
 }
 
-fn load(count: &AtomicU64) -> u64 {
+fn read(count: &AtomicU64) -> u64 {
     count.load(Ordering::Relaxed)
 }

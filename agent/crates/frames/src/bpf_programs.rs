@@ -19,16 +19,16 @@ const PROG_TEST_RUN: libc::c_int = 10;
 const LIVE_FRAMES: u32 = 1 << 1;
 
 /// Why there is no program at all, nor any map.
-const NO_RIGHT: &str =
+const MISSING_PRIVILEGE: &str =
     "this user may not load BPF programs (run as root, and in no user namespace)";
 
 /// What the system does not let us have, and why; as a clause.
-pub type Able<T> = Result<T, String>;
+pub type ProbeResult<T> = Result<T, String>;
 
 /// `union bpf_attr`, its part `test`.
 #[repr(C)]
 #[derive(Default)]
-struct TestRun {
+struct TestRunAttributes {
     program: u32,
     answer: u32,
     data_in_bytes: u32,
@@ -48,37 +48,39 @@ struct TestRun {
 }
 
 /// Loads an object; `set` has a say in its maps and constants.
-pub fn load<'a>(object: &[u8], set: impl FnOnce(&mut EbpfLoader<'a>)) -> Able<Ebpf> {
+pub fn load_object<'a>(object: &[u8], set: impl FnOnce(&mut EbpfLoader<'a>)) -> ProbeResult<Ebpf> {
     let mut loader = EbpfLoader::new();
     // No program here asks for the kernel's types, and to read them all takes its time.
     loader.btf(None);
     set(&mut loader);
-    loader.load(object).map_err(|error| why(&error))
+    loader.load(object).map_err(|error| error_chain(&error))
 }
 
 /// Loads one of an object's XDP programs.
-pub fn xdp<'a>(object: &'a mut Ebpf, name: &str) -> Able<&'a mut Xdp> {
+pub fn load_xdp_program<'a>(object: &'a mut Ebpf, name: &str) -> ProbeResult<&'a mut Xdp> {
     let program = object
         .program_mut(name)
         .ok_or(format!("there is no program {name}"))?;
-    let program: &mut Xdp = program.try_into().map_err(|error| why(&error))?;
-    program.load().map_err(|error| why(&error))?;
+    let program: &mut Xdp = program.try_into().map_err(|error| error_chain(&error))?;
+    program.load().map_err(|error| error_chain(&error))?;
     Ok(program)
 }
 
 /// Has one of an object's programs run at this tracepoint as long as the object lives.
-pub fn attach_to_tracepoint(object: &mut Ebpf, name: &str, tracepoint: &str) -> Able<()> {
+pub fn attach_to_tracepoint(object: &mut Ebpf, name: &str, tracepoint: &str) -> ProbeResult<()> {
     let program = object
         .program_mut(name)
         .ok_or(format!("there is no program {name}"))?;
-    let program: &mut RawTracePoint = program.try_into().map_err(|error| why(&error))?;
-    program.load().map_err(|error| why(&error))?;
-    program.attach(tracepoint).map_err(|error| why(&error))?;
+    let program: &mut RawTracePoint = program.try_into().map_err(|error| error_chain(&error))?;
+    program.load().map_err(|error| error_chain(&error))?;
+    program
+        .attach(tracepoint)
+        .map_err(|error| error_chain(&error))?;
     Ok(())
 }
 
 /// An error with what caused it. Of what the verifier says only the first line is for who runs the program.
-pub fn why(error: &(dyn StdError + 'static)) -> String {
+pub fn error_chain(error: &(dyn StdError + 'static)) -> String {
     let mut words = String::new();
     let mut next = Some(error);
     while let Some(error) = next {
@@ -86,7 +88,7 @@ pub fn why(error: &(dyn StdError + 'static)) -> String {
             .downcast_ref::<io::Error>()
             .and_then(io::Error::raw_os_error);
         if errno == Some(libc::EPERM) {
-            return NO_RIGHT.into();
+            return MISSING_PRIVILEGE.into();
         }
         let text = error.to_string();
         let line = text.lines().next().unwrap_or_default();
@@ -112,7 +114,7 @@ pub unsafe trait SharedWithPrograms {}
 /// The elements of an array map with BPF_F_MMAPABLE.
 #[derive(Debug)]
 pub struct SharedArray<T: SharedWithPrograms> {
-    at: NonNull<T>,
+    elements: NonNull<T>,
     count: usize,
 }
 
@@ -123,11 +125,14 @@ unsafe impl<T: SharedWithPrograms> Sync for SharedArray<T> {}
 
 impl<T: SharedWithPrograms> SharedArray<T> {
     /// The first `count` of them.
-    pub fn of(object: &Ebpf, map: &str, count: usize) -> Able<Self> {
+    pub fn map(object: &Ebpf, map: &str, count: usize) -> ProbeResult<Self> {
         let Some(Map::Array(array)) = object.map(map) else {
             return Err(format!("there is no array {map}"));
         };
-        let element_bytes = array.info().map_err(|error| why(&error))?.value_size();
+        let element_bytes = array
+            .info()
+            .map_err(|error| error_chain(&error))?
+            .value_size();
         if element_bytes as usize != size_of::<T>() {
             return Err(format!("an element of {map} has {element_bytes} bytes"));
         }
@@ -142,7 +147,10 @@ impl<T: SharedWithPrograms> SharedArray<T> {
             return Err(format!("cannot map {map}: {}", io::Error::last_os_error()));
         }
         let at = NonNull::new(at.cast()).ok_or(format!("{map} is mapped at 0"))?;
-        Ok(Self { at, count })
+        Ok(Self {
+            elements: at,
+            count,
+        })
     }
 }
 
@@ -152,14 +160,19 @@ impl<T: SharedWithPrograms> Deref for SharedArray<T> {
     fn deref(&self) -> &[T] {
         // SAFETY: the mapping has so many `T`, is aligned to a page, lives as long as `self`; whatever a program writes
         // is a value of `T`, and is written to atomics.
-        unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.count) }
+        unsafe { std::slice::from_raw_parts(self.elements.as_ptr(), self.count) }
     }
 }
 
 impl<T: SharedWithPrograms> Drop for SharedArray<T> {
     fn drop(&mut self) {
         // SAFETY: it was mapped with this length, and nothing borrows from it any more.
-        unsafe { libc::munmap(self.at.as_ptr().cast(), size_of::<T>() * self.count.max(1)) };
+        unsafe {
+            libc::munmap(
+                self.elements.as_ptr().cast(),
+                size_of::<T>() * self.count.max(1),
+            )
+        };
     }
 }
 
@@ -168,8 +181,8 @@ impl<T: SharedWithPrograms> Drop for SharedArray<T> {
 pub struct Shared<T: SharedWithPrograms>(SharedArray<T>);
 
 impl<T: SharedWithPrograms> Shared<T> {
-    pub fn of(object: &Ebpf, map: &str) -> Able<Self> {
-        SharedArray::of(object, map, 1).map(Self)
+    pub fn map(object: &Ebpf, map: &str) -> ProbeResult<Self> {
+        SharedArray::map(object, map, 1).map(Self)
     }
 }
 
@@ -184,14 +197,14 @@ impl<T: SharedWithPrograms> Deref for Shared<T> {
 /// Runs a program on so many frames that begin as `frame` does, in batches of so many, each flushed at its end. What it
 /// redirects leaves, as if a driver had received it. EINTR where a signal came.
 pub fn run_live(program: BorrowedFd<'_>, frame: &[u8], runs: u32, batch: u32) -> io::Result<()> {
-    let attributes = TestRun {
+    let attributes = TestRunAttributes {
         program: program.as_raw_fd() as u32,
         data_in_bytes: frame.len() as u32,
         data_in: frame.as_ptr() as u64,
         repeat: runs,
         flags: LIVE_FRAMES,
         batch,
-        ..TestRun::default()
+        ..TestRunAttributes::default()
     };
     // SAFETY: the attributes are valid through the call, and of the length that is told; the kernel reads `frame`, and
     // writes no data out, since it is given no place for any.
@@ -200,7 +213,7 @@ pub fn run_live(program: BorrowedFd<'_>, frame: &[u8], runs: u32, batch: u32) ->
             libc::SYS_bpf,
             PROG_TEST_RUN,
             &raw const attributes,
-            size_of::<TestRun>(),
+            size_of::<TestRunAttributes>(),
         )
     };
     if status < 0 {

@@ -9,30 +9,30 @@ use std::io;
 
 use aya::programs::{Xdp, XdpMode};
 
-use crate::bpf_programs::{Able, why};
+use crate::bpf_programs::{ProbeResult, error_chain};
 use vnetbench_interfaces::interface::Interface;
 use vnetbench_interfaces::tap::{self, TUN};
 
 const NAME: &str = "vnb-place%d";
 
 #[derive(Debug)]
-pub struct Place {
+pub struct DispatcherSlot {
     _tap: File,
 }
 
-impl Place {
-    pub fn of(program: &mut Xdp) -> Able<Self> {
-        let (tap, index) = tap().map_err(|error| {
+impl DispatcherSlot {
+    pub fn reserve(program: &mut Xdp) -> ProbeResult<Self> {
+        let (tap, index) = create_tap().map_err(|error| {
             format!("a program has to be attached to a tap, and {TUN} gives none: {error} (modprobe tun)")
         })?;
         let attached = program.attach_to_if_index(index, XdpMode::Driver);
-        attached.map_err(|error| format!("a tap takes no program: {}", why(&error)))?;
+        attached.map_err(|error| format!("a tap takes no program: {}", error_chain(&error)))?;
         Ok(Self { _tap: tap })
     }
 }
 
 /// A new tap, and its number.
-fn tap() -> io::Result<(File, u32)> {
+fn create_tap() -> io::Result<(File, u32)> {
     let (tap, name) = tap::open(NAME, 0)?;
     let index = Interface::named(&name)?.index()?;
     Ok((tap, index))

@@ -10,24 +10,24 @@ use crate::headers::{
     ARP, ETHERNET_BYTES, IPV4, IPV4_BYTES, IPV6, IPV6_BYTES, LLDP, MAX_TAGS, OUTER_TAG, TAG,
     TAG_BYTES, UDP, UDP_BYTES,
 };
-use vnetbench_streams::datagram_header::{HEAD_BYTES, Head};
+use vnetbench_streams::datagram_header::{DatagramHeader, HEADER_BYTES};
 
 /// Of a frame, so much is kept as an example (EXAMPLE_BYTES in bpf/arrivals.h).
 pub const EXAMPLE_BYTES: usize = 64;
 /// A sender's numbers stay below 2^52 (NUMBER_BITS in bpf/arrivals.h).
 pub const NUMBER_BITS: u32 = 52;
 /// A frame of another trial was sent no longer ago.
-const RECENT_NANOS: i64 = 10_000_000_000;
+const MAX_FRAME_AGE_NANOS: i64 = 10_000_000_000;
 
 /// Below this the field is a length, and the frame one of IEEE 802.2.
-const FIRST_TYPE: u16 = 0x0600;
-const BRIDGES: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 0];
+const FIRST_ETHERTYPE: u16 = 0x0600;
+const BRIDGE_GROUP_PREFIX: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 0];
 
 /// In the order of `enum kind` in bpf/arrivals.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FrameClass {
     /// This side's own frames, come back.
-    Own,
+    OwnReturned,
     /// Those of a trial that runs beside this one, or of another pair of ports.
     OtherTrial,
     Arp,
@@ -36,20 +36,20 @@ pub enum Kind {
     Unknown,
 }
 
-impl Kind {
+impl FrameClass {
     pub const ALL: [Self; 6] = [
-        Self::Own,
+        Self::OwnReturned,
         Self::OtherTrial,
         Self::Arp,
         Self::Ipv4,
         Self::Ipv6,
         Self::Unknown,
     ];
-    const OTHERS: [Self; 4] = [Self::Arp, Self::Ipv4, Self::Ipv6, Self::Unknown];
+    const FOREIGN_PROTOCOLS: [Self; 4] = [Self::Arp, Self::Ipv4, Self::Ipv6, Self::Unknown];
 
     fn name(self) -> &'static str {
         match self {
-            Self::Own => "own",
+            Self::OwnReturned => "own",
             Self::OtherTrial => "other trial",
             Self::Arp => "ARP",
             Self::Ipv4 => "IPv4",
@@ -61,15 +61,15 @@ impl Kind {
 
 /// What came since the port was opened.
 #[derive(Debug, Clone, Default)]
-pub struct Strangers([Came; Kind::ALL.len()]);
+pub struct ForeignFrames([ClassCount; FrameClass::ALL.len()]);
 
 #[derive(Debug, Clone, Copy)]
-struct Came {
+struct ClassCount {
     count: u64,
     example: [u8; EXAMPLE_BYTES],
 }
 
-impl Default for Came {
+impl Default for ClassCount {
     fn default() -> Self {
         Self {
             count: 0,
@@ -78,9 +78,9 @@ impl Default for Came {
     }
 }
 
-impl Strangers {
+impl ForeignFrames {
     /// So many more of a kind have come; what the first of them began with.
-    pub fn add(&mut self, kind: Kind, count: u64, example: &[u8]) {
+    pub fn add(&mut self, kind: FrameClass, count: u64, example: &[u8]) {
         let came = &mut self.0[kind as usize];
         if came.count == 0 && count > 0 {
             let bytes = example.len().min(EXAMPLE_BYTES);
@@ -89,38 +89,43 @@ impl Strangers {
         came.count += count;
     }
 
-    fn count(&self, kind: Kind) -> u64 {
+    fn count(&self, kind: FrameClass) -> u64 {
         self.0[kind as usize].count
     }
 
     /// What has come since `then`.
-    pub fn since(&self, then: &Self) -> Foreign {
-        let more = |kind: &Kind| self.count(*kind) - then.count(*kind);
-        let others: Vec<(Kind, u64)> = Kind::OTHERS.map(|kind| (kind, more(&kind))).to_vec();
+    pub fn since(&self, then: &Self) -> ForeignFrameCounts {
+        let more = |kind: &FrameClass| self.count(*kind) - then.count(*kind);
+        let others: Vec<(FrameClass, u64)> = FrameClass::FOREIGN_PROTOCOLS
+            .map(|kind| (kind, more(&kind)))
+            .to_vec();
         let most = others.iter().max_by_key(|(_, count)| count);
-        Foreign {
-            others: others.iter().map(|(_, count)| count).sum(),
-            kinds: others
+        ForeignFrameCounts {
+            other_senders: others.iter().map(|(_, count)| count).sum(),
+            by_protocol: others
                 .iter()
                 .filter(|(_, count)| *count > 0)
                 .map(|(kind, count)| (kind.name(), *count))
                 .collect(),
-            own: more(&Kind::Own),
-            other_trial: more(&Kind::OtherTrial),
+            own_returned: more(&FrameClass::OwnReturned),
+            other_trial: more(&FrameClass::OtherTrial),
             example: most
                 .filter(|(_, count)| *count > 0)
-                .map(|(kind, _)| Described(&self.0[*kind as usize].example).to_string()),
+                .map(|(kind, _)| FrameDescription(&self.0[*kind as usize].example).to_string()),
         }
     }
 }
 
 /// As the protocol tells it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Foreign {
-    pub others: u64,
+pub struct ForeignFrameCounts {
+    #[serde(rename = "others")]
+    pub other_senders: u64,
     /// How many of each kind the others are.
-    pub kinds: BTreeMap<&'static str, u64>,
-    pub own: u64,
+    #[serde(rename = "kinds")]
+    pub by_protocol: BTreeMap<&'static str, u64>,
+    #[serde(rename = "own")]
+    pub own_returned: u64,
     pub other_trial: u64,
     /// One of the others, of the kind that came most.
     pub example: Option<String>,
@@ -128,8 +133,8 @@ pub struct Foreign {
 
 /// The payload of a frame that could be a trial's, of UDP in IPv4 or IPv6, with two VLAN tags at most, in one piece; and
 /// the kind that the frame is of where it is none.
-pub fn payload_of(frame: &[u8]) -> Result<(&[u8], Kind), Kind> {
-    let (of_type, packet) = untagged(frame).ok_or(Kind::Unknown)?;
+pub fn udp_payload(frame: &[u8]) -> Result<(&[u8], FrameClass), FrameClass> {
+    let (of_type, packet) = strip_vlan_tags(frame).ok_or(FrameClass::Unknown)?;
     let (kind, header_bytes, is_udp) = match of_type {
         IPV4 => {
             let is_whole = packet
@@ -137,28 +142,29 @@ pub fn payload_of(frame: &[u8]) -> Result<(&[u8], Kind), Kind> {
                 .is_some_and(|bits| bits[0] & 0x3f == 0 && bits[1] == 0);
             let is_plain = packet.first() == Some(&0x45) && is_whole;
             (
-                Kind::Ipv4,
+                FrameClass::Ipv4,
                 IPV4_BYTES,
                 is_plain && packet.get(9) == Some(&UDP),
             )
         }
-        IPV6 => (Kind::Ipv6, IPV6_BYTES, packet.get(6) == Some(&UDP)),
-        ARP => return Err(Kind::Arp),
-        _ => return Err(Kind::Unknown),
+        IPV6 => (FrameClass::Ipv6, IPV6_BYTES, packet.get(6) == Some(&UDP)),
+        ARP => return Err(FrameClass::Arp),
+        _ => return Err(FrameClass::Unknown),
     };
     let payload = packet.get(header_bytes + UDP_BYTES..).filter(|_| is_udp);
-    let payload = payload.filter(|payload| payload.len() >= HEAD_BYTES);
+    let payload = payload.filter(|payload| payload.len() >= HEADER_BYTES);
     payload.map(|payload| (payload, kind)).ok_or(kind)
 }
 
 /// Whether a head that is none of the trial's streams' is one of another trial, by the same clock: chance makes a number so
 /// low and a time so near of one UDP datagram in some 10^8.
-pub fn is_of_other_trial(head: Head, now_nanos: u64) -> bool {
-    head.number >> NUMBER_BITS == 0 && (0..RECENT_NANOS).contains(&head.transit_nanos(now_nanos))
+pub fn belongs_to_other_trial(head: DatagramHeader, now_nanos: u64) -> bool {
+    head.number >> NUMBER_BITS == 0
+        && (0..MAX_FRAME_AGE_NANOS).contains(&head.transit_nanos(now_nanos))
 }
 
 /// The type of what is in a frame, and that, without VLAN tags.
-fn untagged(frame: &[u8]) -> Option<(u16, &[u8])> {
+fn strip_vlan_tags(frame: &[u8]) -> Option<(u16, &[u8])> {
     let mut at = ETHERNET_BYTES;
     for _ in 0..MAX_TAGS {
         if ![TAG, OUTER_TAG].contains(&u16_at(frame, at - 2)?) {
@@ -175,13 +181,13 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
 }
 
 /// A frame as a person would name it, from its first bytes.
-struct Described<'a>(&'a [u8; EXAMPLE_BYTES]);
+struct FrameDescription<'a>(&'a [u8; EXAMPLE_BYTES]);
 
-impl Display for Described<'_> {
+impl Display for FrameDescription<'_> {
     fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
         let frame = self.0;
-        let from = Mac(frame[6..].first_chunk().expect("it is longer"));
-        let Some((of_type, packet)) = untagged(frame) else {
+        let from = MacAddress(frame[6..].first_chunk().expect("it is longer"));
+        let Some((of_type, packet)) = strip_vlan_tags(frame) else {
             return write!(to, "a frame from {from}");
         };
         let ipv4 = |at: usize| Ipv4Addr::from(*packet[at..].first_chunk().expect("it is longer"));
@@ -198,16 +204,16 @@ impl Display for Described<'_> {
                 write!(to, "{of} from {from}, {} to {}", ipv6(8), ipv6(24))
             }
             LLDP => write!(to, "LLDP from {from}"),
-            _ if frame[..6] == BRIDGES => write!(to, "spanning tree from {from}"),
-            ..FIRST_TYPE => write!(to, "a frame of IEEE 802.2 from {from}"),
+            _ if frame[..6] == BRIDGE_GROUP_PREFIX => write!(to, "spanning tree from {from}"),
+            ..FIRST_ETHERTYPE => write!(to, "a frame of IEEE 802.2 from {from}"),
             of_type => write!(to, "a frame of type {of_type:#06x} from {from}"),
         }
     }
 }
 
-struct Mac<'a>(&'a [u8; 6]);
+struct MacAddress<'a>(&'a [u8; 6]);
 
-impl Display for Mac<'_> {
+impl Display for MacAddress<'_> {
     fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, f] = self.0;
         write!(to, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
@@ -248,15 +254,15 @@ mod tests {
         packet[6..8].copy_from_slice(&fragment);
         packet[9] = UDP;
         packet[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
-        packet.extend([7; HEAD_BYTES]);
+        packet.extend([7; HEADER_BYTES]);
         packet
     }
 
-    fn told(frame: &[u8]) -> Foreign {
-        let mut strangers = Strangers::default();
-        let kind = payload_of(frame).map_or_else(|kind| kind, |(_, kind)| kind);
+    fn told(frame: &[u8]) -> ForeignFrameCounts {
+        let mut strangers = ForeignFrames::default();
+        let kind = udp_payload(frame).map_or_else(|kind| kind, |(_, kind)| kind);
         strangers.add(kind, 1, frame);
-        strangers.since(&Strangers::default())
+        strangers.since(&ForeignFrames::default())
     }
 
     fn example(frame: &[u8]) -> String {
@@ -270,26 +276,29 @@ mod tests {
         let twice = [&[0x88, 0xa8, 0, 6][..], &once].concat();
         for rest in [&plain, &once, &twice] {
             assert_eq!(
-                payload_of(&frame(rest)),
-                Ok((&[7; HEAD_BYTES][..], Kind::Ipv4))
+                udp_payload(&frame(rest)),
+                Ok((&[7; HEADER_BYTES][..], FrameClass::Ipv4))
             );
         }
         let thrice = [&[0x88, 0xa8, 0, 7][..], &twice].concat();
-        assert_eq!(payload_of(&frame(&thrice)), Err(Kind::Unknown));
+        assert_eq!(udp_payload(&frame(&thrice)), Err(FrameClass::Unknown));
     }
 
     #[test]
     fn fragments_short_payloads_and_what_is_no_udp_have_none() {
         for fragment in [[0x20, 0], [0, 1]] {
             let rest = [&[8, 0][..], &ipv4_udp(fragment)].concat();
-            assert_eq!(payload_of(&frame(&rest)), Err(Kind::Ipv4));
+            assert_eq!(udp_payload(&frame(&rest)), Err(FrameClass::Ipv4));
         }
         let mut short = frame(&[&[8, 0][..], &ipv4_udp([0, 0])].concat());
         short.pop();
-        assert_eq!(payload_of(&short), Err(Kind::Ipv4));
-        assert_eq!(payload_of(&frame(&[8, 6, 0])), Err(Kind::Arp));
-        assert_eq!(payload_of(&frame(&[0x86, 0xdd, 0x60])), Err(Kind::Ipv6));
-        assert_eq!(payload_of(&ETHERNET), Err(Kind::Unknown));
+        assert_eq!(udp_payload(&short), Err(FrameClass::Ipv4));
+        assert_eq!(udp_payload(&frame(&[8, 6, 0])), Err(FrameClass::Arp));
+        assert_eq!(
+            udp_payload(&frame(&[0x86, 0xdd, 0x60])),
+            Err(FrameClass::Ipv6)
+        );
+        assert_eq!(udp_payload(&ETHERNET), Err(FrameClass::Unknown));
     }
 
     #[test]
@@ -311,7 +320,7 @@ mod tests {
             "UDP from 02:00:00:00:00:09, 10.0.0.1 to 10.0.0.2"
         );
         let mut tree = frame(&[0, 38, 0x42, 0x42]);
-        tree[..6].copy_from_slice(&BRIDGES);
+        tree[..6].copy_from_slice(&BRIDGE_GROUP_PREFIX);
         assert_eq!(example(&tree), "spanning tree from 02:00:00:00:00:09");
         let unknown = frame(&[0x12, 0x34]);
         assert_eq!(
@@ -322,33 +331,43 @@ mod tests {
 
     #[test]
     fn others_are_counted_by_kind_from_one_moment_to_another() {
-        let mut strangers = Strangers::default();
-        strangers.add(Kind::Arp, 2, &[]);
+        let mut strangers = ForeignFrames::default();
+        strangers.add(FrameClass::Arp, 2, &[]);
         let then = strangers.clone();
-        strangers.add(Kind::Ipv6, 3, &[]);
-        strangers.add(Kind::Arp, 1, &[]);
-        strangers.add(Kind::Own, 9, &[]);
+        strangers.add(FrameClass::Ipv6, 3, &[]);
+        strangers.add(FrameClass::Arp, 1, &[]);
+        strangers.add(FrameClass::OwnReturned, 9, &[]);
         let foreign = strangers.since(&then);
         assert_eq!(
-            (foreign.others, foreign.own, foreign.other_trial),
+            (
+                foreign.other_senders,
+                foreign.own_returned,
+                foreign.other_trial
+            ),
             (4, 9, 0)
         );
-        assert_eq!(foreign.kinds, BTreeMap::from([("ARP", 1), ("IPv6", 3)]));
-        assert_eq!(then.since(&then), Foreign::default());
+        assert_eq!(
+            foreign.by_protocol,
+            BTreeMap::from([("ARP", 1), ("IPv6", 3)])
+        );
+        assert_eq!(then.since(&then), ForeignFrameCounts::default());
     }
 
     #[test]
     fn another_trials_frames_are_known_by_a_recent_time() {
-        let head = Head {
+        let head = DatagramHeader {
             key: 1,
             number: 70_000,
             sent_nanos: 5_000,
         };
-        assert!(is_of_other_trial(head, 6_000));
-        assert!(!is_of_other_trial(head, 4_000));
-        assert!(!is_of_other_trial(head, 5_000 + RECENT_NANOS as u64));
-        assert!(!is_of_other_trial(
-            Head {
+        assert!(belongs_to_other_trial(head, 6_000));
+        assert!(!belongs_to_other_trial(head, 4_000));
+        assert!(!belongs_to_other_trial(
+            head,
+            5_000 + MAX_FRAME_AGE_NANOS as u64
+        ));
+        assert!(!belongs_to_other_trial(
+            DatagramHeader {
                 number: 1 << NUMBER_BITS,
                 ..head
             },

@@ -47,6 +47,9 @@ mod test_frames;
 mod test_network;
 mod workload;
 
-pub use parameters::{Asked, FCS_BYTES, MOST_WEIGHTS, Pacing, Refused, Size, Way, Ways};
-pub use sink::{AtPort, Watch};
-pub use workload::{Opened, open, start};
+pub use parameters::{
+    Backend, ChosenBackends, FCS_BYTES, FrameParameters, FrameSize, MAX_MIX_FRAMES, PacingMethod,
+    RefusedFrames,
+};
+pub use sink::{PortCounts, PortObserver};
+pub use workload::{FrameWorkload, open, start};

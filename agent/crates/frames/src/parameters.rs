@@ -6,20 +6,20 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 /// The interleaving of sizes has so many places.
-pub const MOST_WEIGHTS: usize = 64;
+pub const MAX_MIX_FRAMES: usize = 64;
 /// Of the frame check sequence, which the RFCs count and the kernel does not see.
 pub const FCS_BYTES: usize = 4;
 
 /// What is asked of a side's streams.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct FrameParameters {
     pub interface: String,
     /// In a fixed interleaving, each as often as its weight says.
-    pub sizes: Vec<Size>,
+    pub sizes: Vec<FrameSize>,
     /// On each stream; `None`: as fast as it goes.
-    pub per_s: Option<f64>,
+    pub frames_per_s: Option<f64>,
     /// Most of each stream.
-    pub most: Option<u64>,
+    pub max_frames: Option<u64>,
     /// Of each stream.
     pub flows: u32,
     pub vary_addresses: bool,
@@ -28,10 +28,10 @@ pub struct Asked {
     /// Outermost first.
     pub vlan_tags: Vec<u16>,
     pub mac_to: [u8; 6],
-    pub generator: Way,
-    pub sink: Way,
-    pub pacing: Pacing,
-    pub refused: Refused,
+    pub generator: Backend,
+    pub sink: Backend,
+    pub pacing: PacingMethod,
+    pub refused_frames: RefusedFrames,
     /// A sink ends when none has come for so long after the load has ended.
     pub settle: Duration,
     /// A source's thread has another's on its CPU.
@@ -41,7 +41,7 @@ pub struct Asked {
 /// Of a frame, with its FCS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Size {
+pub struct FrameSize {
     pub bytes: usize,
     pub weight: u32,
 }
@@ -49,7 +49,7 @@ pub struct Size {
 /// What a frame is that the port does not take.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Refused {
+pub enum RefusedFrames {
     /// The port carries no more.
     #[default]
     Unsent,
@@ -60,7 +60,7 @@ pub enum Refused {
 /// By which way frames are made or counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum Backend {
     /// The best that the port has.
     #[default]
     Auto,
@@ -71,7 +71,7 @@ pub enum Way {
 /// How a frame waits until it is due.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Pacing {
+pub enum PacingMethod {
     /// What is best at the rate.
     #[default]
     Auto,
@@ -83,19 +83,20 @@ pub enum Pacing {
 
 /// By which ways a side's frames are made and counted.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Ways {
+pub struct ChosenBackends {
     /// Null where the side has none of that role.
     pub generator: Option<&'static str>,
     pub sink: Option<&'static str>,
     /// Why not by the best ways; empty where they are.
-    pub why: String,
+    #[serde(rename = "why")]
+    pub reason: String,
 }
 
-impl Ways {
-    pub(crate) fn add_why(&mut self, why: &str) {
-        if !self.why.is_empty() && !why.is_empty() {
-            self.why.push_str("; ");
+impl ChosenBackends {
+    pub(crate) fn add_reason(&mut self, why: &str) {
+        if !self.reason.is_empty() && !why.is_empty() {
+            self.reason.push_str("; ");
         }
-        self.why.push_str(why);
+        self.reason.push_str(why);
     }
 }

@@ -5,18 +5,18 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use aya::Pod;
 
 use crate::bpf_programs::SharedWithPrograms;
-use crate::parameters::{Asked, MOST_WEIGHTS};
-use crate::template::{Shape, Template};
-use vnetbench_streams::frame_pacing::{BURST_CLASSES, Gap};
+use crate::parameters::{FrameParameters, MAX_MIX_FRAMES};
+use crate::template::{FrameTemplate, SizeFields};
+use vnetbench_streams::frame_pacing::{BURST_CLASSES, FrameGap};
 use vnetbench_system::histogram::BUCKETS;
 
-const START_WORDS: usize = 10;
+const HEADER_WORDS: usize = 10;
 
 /// `struct plan` of bpf/generate.bpf.c.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Plan {
-    start: [u64; START_WORDS],
+pub struct GeneratorConfig {
+    start: [u64; HEADER_WORDS],
     most: u64,
     gap: u64,
     gap_fraction: u64,
@@ -30,16 +30,16 @@ pub struct Plan {
     flows: u32,
     sizes: u32,
     largest: u32,
-    shapes: [Shape; MOST_WEIGHTS],
+    shapes: [SizeFields; MAX_MIX_FRAMES],
 }
 
 // SAFETY: integers only, laid out as C does it and without padding.
-unsafe impl Pod for Plan {}
+unsafe impl Pod for GeneratorConfig {}
 
 /// `struct progress` of bpf/generate.bpf.c.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Progress {
+pub struct GeneratorState {
     pub stop: AtomicU64,
     pub first_number: AtomicU64,
     unused: [AtomicU64; 6],
@@ -64,19 +64,19 @@ pub struct Progress {
 }
 
 // SAFETY: all atomics, laid out as C does it.
-unsafe impl SharedWithPrograms for Progress {}
+unsafe impl SharedWithPrograms for GeneratorState {}
 
 /// `struct late` of bpf/generate.bpf.c.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Late(pub [AtomicU64; BUCKETS]);
+pub struct LatenessHistogram(pub [AtomicU64; BUCKETS]);
 
 // SAFETY: as above.
-unsafe impl SharedWithPrograms for Late {}
+unsafe impl SharedWithPrograms for LatenessHistogram {}
 
-impl Progress {
+impl GeneratorState {
     /// As it was before any frame was made.
-    pub fn forget(&self) {
+    pub fn reset(&self) {
         let counts = [
             &self.first_number,
             &self.made,
@@ -99,36 +99,41 @@ impl Progress {
     }
 }
 
-pub fn plan(asked: &Asked, template: &Template, shapes: &[Shape], largest: usize) -> Plan {
-    let mut start = [0; START_WORDS];
+pub fn build_config(
+    asked: &FrameParameters,
+    template: &FrameTemplate,
+    shapes: &[SizeFields],
+    largest: usize,
+) -> GeneratorConfig {
+    let mut start = [0; HEADER_WORDS];
     // The number that follows is the program's to write, so that a word too long does no harm.
-    let length = template.head_at() + 4;
+    let length = template.payload_offset() + 4;
     let first = template.frame(shapes[0].bytes.into(), 0, 0, 0);
     let mut bytes = first[..length].to_vec();
     bytes.resize(length.next_multiple_of(8), 0);
     for (word, bytes) in start.iter_mut().zip(bytes.chunks_exact(8)) {
         *word = u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
     }
-    let mut plan = Plan {
+    let mut plan = GeneratorConfig {
         start,
-        most: asked.most.unwrap_or(u64::MAX),
+        most: asked.max_frames.unwrap_or(u64::MAX),
         gap: 0,
         gap_fraction: 0,
         short_gap: 0,
         slack: 0,
         start_words: length.div_ceil(8) as u32,
-        ip_at: template.ip_at as u32,
-        udp_at: template.udp_at() as u32,
+        ip_at: template.ip_offset as u32,
+        udp_at: template.udp_offset() as u32,
         is_ipv6: template.is_ipv6.into(),
         varies_addresses: template.varies_addresses.into(),
         flows: asked.flows,
         sizes: shapes.len() as u32,
         largest: largest as u32,
-        shapes: [Shape::default(); MOST_WEIGHTS],
+        shapes: [SizeFields::default(); MAX_MIX_FRAMES],
     };
     plan.shapes[..shapes.len()].copy_from_slice(shapes);
-    if let Some(per_s) = asked.per_s {
-        let gap = Gap::of(per_s);
+    if let Some(per_s) = asked.frames_per_s {
+        let gap = FrameGap::from_rate(per_s);
         plan.gap = gap.nanos;
         plan.gap_fraction = gap.fraction;
         plan.short_gap = gap.shortened;

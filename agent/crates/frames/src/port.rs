@@ -13,7 +13,7 @@ use crate::parameters::FCS_BYTES;
 
 /// Its addresses are learned by a switch from the first; a second and a third are for a device that drops while it
 /// resolves the next hop.
-const TIMES_MADE_KNOWN: usize = 3;
+const ANNOUNCEMENTS: usize = 3;
 
 #[derive(Debug)]
 pub struct Port {
@@ -86,9 +86,9 @@ impl Port {
     }
 
     /// Sends this frame, so that the device learns where the port is, and who is next behind the device.
-    pub fn make_known(&self, frame: &[u8]) -> Result<()> {
+    pub fn announce(&self, frame: &[u8]) -> Result<()> {
         let socket = self.socket()?;
-        for _ in 0..TIMES_MADE_KNOWN {
+        for _ in 0..ANNOUNCEMENTS {
             socket
                 .send(frame)
                 .map_err(|error| Error::system(format!("send a frame at {}", self.name), error))?;

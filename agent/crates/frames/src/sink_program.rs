@@ -6,9 +6,9 @@ use aya::programs::{ProgramError, Xdp, XdpMode};
 use aya::util::nr_cpus;
 use aya::{Ebpf, EbpfLoader};
 
-use crate::arrivals::{Arrivals, WORDS};
-use crate::bpf_programs::{self, Able};
-use crate::filter::Sought;
+use crate::arrivals::{Arrivals, BITMAP_WORDS};
+use crate::bpf_programs::{self, ProbeResult};
+use crate::filter::FrameFilter;
 use crate::port::Port;
 
 /// What build.rs has made of bpf/sink.bpf.c.
@@ -16,14 +16,14 @@ static SINK: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/sink
 
 /// Where the program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum AttachMode {
     /// In the driver.
     Native,
     /// Behind it, where the kernel has made a packet of the frame already.
     Generic,
 }
 
-impl Mode {
+impl AttachMode {
     pub fn name(self) -> &'static str {
         match self {
             Self::Native => "xdp native",
@@ -37,31 +37,31 @@ impl Mode {
 #[derive(Debug)]
 pub struct SinkProgram {
     pub arrivals: Arrivals,
-    pub mode: Mode,
+    pub mode: AttachMode,
     _attached: Ebpf,
 }
 
 impl SinkProgram {
     /// With it why it is not in the driver; empty where it is.
-    pub fn attach(port: &Port, sought: &Sought) -> Able<(Self, String)> {
+    pub fn attach(port: &Port, sought: &FrameFilter) -> ProbeResult<(Self, String)> {
         let cpus = nr_cpus().map_err(|(what, error)| format!("{what}: {error}"))?;
         let sinks = sought.sinks.len();
-        let places = sought.places();
+        let places = sought.stream_table();
         // A map has one element at least.
         let elements = |count: usize| count.max(1) as u32;
         let cpus_told = cpus as u32;
-        let mut object = bpf_programs::load(SINK, |loader: &mut EbpfLoader<'_>| {
+        let mut object = bpf_programs::load_object(SINK, |loader: &mut EbpfLoader<'_>| {
             loader
                 .override_global("secret", &sought.prefix, true)
                 .override_global("cpus", &cpus_told, true)
                 .override_global("places", &places[..], true)
                 .map_max_entries("accounts", elements(sinks * cpus))
                 .map_max_entries("orders", elements(sinks))
-                .map_max_entries("words", elements(sinks * WORDS as usize))
+                .map_max_entries("words", elements(sinks * BITMAP_WORDS as usize))
                 .map_max_entries("receivers", elements(cpus));
         })?;
-        let arrivals = Arrivals::of(&object, sinks, cpus)?;
-        let program = bpf_programs::xdp(&mut object, "sink")?;
+        let arrivals = Arrivals::open(&object, sinks, cpus)?;
+        let program = bpf_programs::load_xdp_program(&mut object, "sink")?;
         let (mode, why) = attach(program, port)?;
         let attached = Self {
             arrivals,
@@ -72,19 +72,19 @@ impl SinkProgram {
     }
 }
 
-fn attach(program: &mut Xdp, port: &Port) -> Able<(Mode, String)> {
+fn attach(program: &mut Xdp, port: &Port) -> ProbeResult<(AttachMode, String)> {
     let Err(native) = program.attach_to_if_index(port.index, XdpMode::Driver) else {
-        return Ok((Mode::Native, String::new()));
+        return Ok((AttachMode::Native, String::new()));
     };
-    let native = reason(&native, port);
+    let native = attach_error(&native, port);
     match program.attach_to_if_index(port.index, XdpMode::Skb) {
-        Ok(_) => Ok((Mode::Generic, format!("not in the driver: {native}"))),
-        Err(generic) => Err(reason(&generic, port)),
+        Ok(_) => Ok((AttachMode::Generic, format!("not in the driver: {native}"))),
+        Err(generic) => Err(attach_error(&generic, port)),
     }
 }
 
 /// Why a program cannot be attached, for who can mend it.
-fn reason(error: &ProgramError, port: &Port) -> String {
+fn attach_error(error: &ProgramError, port: &Port) -> String {
     let errno = match error {
         ProgramError::SyscallError(call) => call.io_error.raw_os_error(),
         _ => None,
@@ -110,6 +110,6 @@ fn reason(error: &ProgramError, port: &Port) -> String {
             "{name} has fewer receive queues than the other end of its pair has transmit queues (ethtool -L)"
         ),
         Some(errno) => io::Error::from_raw_os_error(errno).to_string(),
-        None => bpf_programs::why(error),
+        None => bpf_programs::error_chain(error),
     }
 }

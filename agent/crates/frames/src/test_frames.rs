@@ -5,12 +5,12 @@ use std::net::UdpSocket;
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
-use crate::arrivals::Arrived;
-use crate::filter::Sought;
-use crate::packet::ring::Ring;
-use crate::parameters::{FCS_BYTES, Way};
+use crate::arrivals::StreamArrivals;
+use crate::filter::FrameFilter;
+use crate::packet::ring::ReceiveRing;
+use crate::parameters::{Backend, FCS_BYTES};
 use crate::port::Port;
-use crate::sink::Counting;
+use crate::sink::FrameCounter;
 use crate::template::tests::asked;
 use crate::test_network::{frame, has_all_rights, in_own_network, pair, run_on, shell};
 use vnetbench_system::histogram::Counts;
@@ -29,8 +29,8 @@ fn key(id: u32) -> u32 {
     PREFIX ^ id
 }
 
-fn sought() -> Sought {
-    Sought {
+fn filter() -> FrameFilter {
+    FrameFilter {
         prefix: PREFIX,
         sources: vec![OWN],
         sinks: SINKS.into(),
@@ -38,12 +38,13 @@ fn sought() -> Sought {
 }
 
 /// Carries out a test with each way of counting that there is here, in a network of its own.
-fn with_each_way(test: &str, body: impl Fn(&Counting, &Port, Way)) {
+fn with_each_backend(test: &str, body: impl Fn(&FrameCounter, &Port, Backend)) {
     in_own_network(test, || {
         let [a, b] = pair();
-        for way in [Way::Auto, Way::Packet] {
-            let (counting, name, why) = Counting::open(&b, &sought(), way).expect("it counts");
-            if way == Way::Auto && has_all_rights() {
+        for way in [Backend::Auto, Backend::Packet] {
+            let (counting, name, why) =
+                FrameCounter::open_sinks(&b, &filter(), way).expect("it counts");
+            if way == Backend::Auto && has_all_rights() {
                 assert_eq!(name, "xdp native", "{why}");
             }
             body(&counting, &a, way);
@@ -66,13 +67,13 @@ fn send<'a>(port: &Port, frames: impl IntoIterator<Item = &'a Vec<u8>>) {
 }
 
 /// Waits until so many frames of all kinds have come.
-fn wait_for(counting: &Counting, all: u64) {
+fn wait_for(counting: &FrameCounter, all: u64) {
     let until = Instant::now() + PATIENCE;
     let come = || {
-        let arrived = (0..SINKS.len()).map(|place| counting.arrived(place));
+        let arrived = (0..SINKS.len()).map(|place| counting.stream(place));
         let own: u64 = arrived.map(|of| of.frames + of.duplicates).sum();
-        let foreign = counting.strangers().since(&Default::default());
-        own + foreign.others + foreign.own + foreign.other_trial
+        let foreign = counting.foreign_frames().since(&Default::default());
+        own + foreign.other_senders + foreign.own_returned + foreign.other_trial
     };
     while come() < all {
         assert!(Instant::now() < until, "{} of {all} came", come());
@@ -89,24 +90,24 @@ fn numbered(numbers: &[u64]) -> Vec<Vec<u8>> {
 
 #[test]
 fn order_and_duplicates_are_told_exactly() {
-    with_each_way(
+    with_each_backend(
         path!(order_and_duplicates_are_told_exactly),
         |counting, a, way| {
             send(a, &numbered(&[0, 1, 2, 5, 4, 4, 3, 9, 9, 0]));
             wait_for(counting, 10);
-            let arrived = counting.arrived(0);
-            let expected = Arrived {
+            let arrived = counting.stream(0);
+            let expected = StreamArrivals {
                 frames: 7,
                 bytes: 7 * 64,
                 duplicates: 3,
                 out_of_order: 2,
                 before_window: 0,
                 impossible_transits: 0,
-                highest: Some(9),
+                highest_number: Some(9),
                 jitter_nanos: arrived.jitter_nanos,
             };
             assert_eq!(arrived, expected, "{way:?}");
-            assert_eq!(counting.arrived(1), Arrived::default());
+            assert_eq!(counting.stream(1), StreamArrivals::default());
         },
     );
 }
@@ -114,12 +115,12 @@ fn order_and_duplicates_are_told_exactly() {
 #[test]
 fn a_frame_that_comes_later_than_the_window_is_told_and_counted_as_received() {
     let path = path!(a_frame_that_comes_later_than_the_window_is_told_and_counted_as_received);
-    with_each_way(path, |counting, a, way| {
+    with_each_backend(path, |counting, a, way| {
         // The last but one is a window and a bit old, the last only half a window.
         let late = WINDOW + 5;
         send(a, &numbered(&[0, 5, late, 5, late - WINDOW / 2]));
         wait_for(counting, 5);
-        let arrived = counting.arrived(0);
+        let arrived = counting.stream(0);
         assert_eq!(
             (
                 arrived.frames,
@@ -130,19 +131,19 @@ fn a_frame_that_comes_later_than_the_window_is_told_and_counted_as_received() {
             (5, 0, 2, 1),
             "{way:?}"
         );
-        assert_eq!(arrived.highest, Some(late));
+        assert_eq!(arrived.highest_number, Some(late));
     });
 }
 
 #[test]
 fn numbers_many_windows_apart_are_told_from_each_other() {
     let path = path!(numbers_many_windows_apart_are_told_from_each_other);
-    with_each_way(path, |counting, a, way| {
+    with_each_backend(path, |counting, a, way| {
         let numbers: Vec<u64> = (0..40).map(|i| i * WINDOW + 3).collect();
         send(a, &numbered(&numbers));
         send(a, &numbered(&numbers[39..]));
         wait_for(counting, 41);
-        let arrived = counting.arrived(0);
+        let arrived = counting.stream(0);
         assert_eq!((arrived.frames, arrived.duplicates), (40, 1), "{way:?}");
         assert_eq!((arrived.out_of_order, arrived.before_window), (0, 0));
     });
@@ -151,7 +152,7 @@ fn numbers_many_windows_apart_are_told_from_each_other() {
 #[test]
 fn frames_of_either_ip_with_up_to_two_tags_are_counted_with_their_fcs() {
     let path = path!(frames_of_either_ip_with_up_to_two_tags_are_counted_with_their_fcs);
-    with_each_way(path, |counting, a, way| {
+    with_each_backend(path, |counting, a, way| {
         let tags: [&[u16]; 3] = [&[], &[7], &[7, 8]];
         let kinds = [IPV4, IPV6].map(|ip| tags.map(|tags| asked(ip, tags)));
         let frames: Vec<Vec<u8>> = kinds
@@ -162,7 +163,7 @@ fn frames_of_either_ip_with_up_to_two_tags_are_counted_with_their_fcs() {
             .collect();
         send(a, &frames);
         wait_for(counting, 6);
-        let arrived = counting.arrived(1);
+        let arrived = counting.stream(1);
         let bytes: usize = frames.iter().map(|frame| frame.len() + FCS_BYTES).sum();
         assert_eq!(
             (arrived.frames, arrived.bytes),
@@ -175,7 +176,7 @@ fn frames_of_either_ip_with_up_to_two_tags_are_counted_with_their_fcs() {
 
 #[test]
 fn what_is_no_frame_of_the_sinks_is_told_apart() {
-    with_each_way(
+    with_each_backend(
         path!(what_is_no_frame_of_the_sinks_is_told_apart),
         |counting, a, way| {
             let asked = asked(IPV4, &[]);
@@ -199,16 +200,23 @@ fn what_is_no_frame_of_the_sinks_is_told_apart() {
             ];
             send(a, &frames);
             wait_for(counting, 7);
-            let foreign = counting.strangers().since(&Default::default());
+            let foreign = counting.foreign_frames().since(&Default::default());
             assert_eq!(
-                (foreign.own, foreign.other_trial, foreign.others),
+                (
+                    foreign.own_returned,
+                    foreign.other_trial,
+                    foreign.other_senders
+                ),
                 (2, 2, 3),
                 "{way:?}"
             );
-            assert_eq!(foreign.kinds, BTreeMap::from([("ARP", 2), ("IPv4", 1)]));
+            assert_eq!(
+                foreign.by_protocol,
+                BTreeMap::from([("ARP", 2), ("IPv4", 1)])
+            );
             let example = "ARP from 02:00:00:00:00:09: who has 10.0.0.5?";
             assert_eq!(foreign.example.as_deref(), Some(example));
-            assert_eq!(counting.arrived(0), Arrived::default());
+            assert_eq!(counting.stream(0), StreamArrivals::default());
         },
     );
 }
@@ -220,7 +228,8 @@ fn foreign_frames_reach_the_stack_and_the_trials_do_not() {
         || {
             let [a, b] = pair();
             shell("ip addr add 198.19.0.1/15 dev b");
-            let (counting, name, _) = Counting::open(&b, &sought(), Way::Auto).expect("it counts");
+            let (counting, name, _) =
+                FrameCounter::open_sinks(&b, &filter(), Backend::Auto).expect("it counts");
             // UDP ports as the first flow has them.
             let socket = UdpSocket::bind("198.19.0.1:49152").expect("b has it");
             socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
@@ -245,7 +254,7 @@ fn a_stream_that_several_cpus_receive_is_counted_as_exactly() {
     const ROUNDS: u64 = 200;
     const THREADS: u64 = 4;
     let path = path!(a_stream_that_several_cpus_receive_is_counted_as_exactly);
-    with_each_way(path, |counting, a, way| {
+    with_each_backend(path, |counting, a, way| {
         let barrier = Arc::new(Barrier::new(THREADS as usize));
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
@@ -268,14 +277,14 @@ fn a_stream_that_several_cpus_receive_is_counted_as_exactly() {
                 });
             }
         });
-        let arrived = counting.arrived(0);
+        let arrived = counting.stream(0);
         let numbers = ROUNDS * ROUND * THREADS / 2;
         assert_eq!(
             (arrived.frames, arrived.duplicates),
             (numbers, numbers),
             "{way:?}"
         );
-        assert_eq!(arrived.highest, Some(numbers - 1));
+        assert_eq!(arrived.highest_number, Some(numbers - 1));
         assert_eq!(arrived.before_window, 0);
     });
 }
@@ -283,7 +292,7 @@ fn a_stream_that_several_cpus_receive_is_counted_as_exactly() {
 #[test]
 fn the_time_that_a_frame_was_under_way_is_counted_where_it_can_be_known() {
     let path = path!(the_time_that_a_frame_was_under_way_is_counted_where_it_can_be_known);
-    with_each_way(path, |counting, a, way| {
+    with_each_backend(path, |counting, a, way| {
         let asked = asked(IPV4, &[]);
         let ago = Duration::from_secs(2);
         let frames = [0, 1, 2].map(|number| frame(&asked, key(SINKS[0]), number, ago));
@@ -293,14 +302,14 @@ fn the_time_that_a_frame_was_under_way_is_counted_where_it_can_be_known() {
         assert_eq!(delay.count, 3, "{way:?}");
         // By the middles of buckets, each within 0.4 %.
         assert!(delay.p50_us >= Some(1_992_000.0), "{:?}", delay.p50_us);
-        assert!(!counting.has_other_clock());
+        assert!(!counting.has_separate_clock());
         // An hour is too long; the other is, by 48 bits, some seconds before it was sent.
         for ago in [3600, 281_464].map(Duration::from_secs) {
             send(a, [&frame(&asked, key(SINKS[1]), ago.as_secs(), ago)]);
         }
         wait_for(counting, 5);
-        assert_eq!(counting.arrived(1).impossible_transits, 2);
-        assert!(counting.has_other_clock());
+        assert_eq!(counting.stream(1).impossible_transits, 2);
+        assert!(counting.has_separate_clock());
         assert_eq!(counting.delay().since(&Counts::none()).count, 3);
     });
 }
@@ -313,7 +322,7 @@ fn a_port_without_a_driver_that_can_is_counted_at_behind_it() {
             shell("ip link set lo up");
             let port = Port::open("lo").expect("it is there");
             let (counting, name, why) =
-                Counting::open(&port, &sought(), Way::Auto).expect("it counts");
+                FrameCounter::open_sinks(&port, &filter(), Backend::Auto).expect("it counts");
             let expected = if has_all_rights() {
                 "xdp generic"
             } else {
@@ -323,7 +332,7 @@ fn a_port_without_a_driver_that_can_is_counted_at_behind_it() {
             assert!(!why.is_empty());
             send(&port, &numbered(&[0, 1, 1, 0]));
             wait_for(&counting, 4);
-            let arrived = counting.arrived(0);
+            let arrived = counting.stream(0);
             assert_eq!((arrived.frames, arrived.duplicates), (2, 2), "{name}");
         },
     );
@@ -334,15 +343,18 @@ fn a_port_that_another_program_holds_is_counted_at_by_a_ring_and_why_is_told() {
     let path = path!(a_port_that_another_program_holds_is_counted_at_by_a_ring_and_why_is_told);
     in_own_network(path, || {
         let [_, b] = pair();
-        let (first, name, _) = Counting::open(&b, &sought(), Way::Auto).expect("it counts");
-        let (_, second, why) = Counting::open(&b, &sought(), Way::Auto).expect("it counts");
+        let (first, name, _) =
+            FrameCounter::open_sinks(&b, &filter(), Backend::Auto).expect("it counts");
+        let (_, second, why) =
+            FrameCounter::open_sinks(&b, &filter(), Backend::Auto).expect("it counts");
         assert_eq!(second, "packet");
         if has_all_rights() {
             assert_eq!(name, "xdp native");
             assert!(why.contains("another XDP program is at b"), "{why}");
         }
         drop(first);
-        let (_, third, _) = Counting::open(&b, &sought(), Way::Auto).expect("it counts");
+        let (_, third, _) =
+            FrameCounter::open_sinks(&b, &filter(), Backend::Auto).expect("it counts");
         assert_eq!(third, name);
     });
 }
@@ -354,7 +366,7 @@ fn what_a_ring_has_no_room_for_is_told_and_the_rest_is_there() {
         path!(what_a_ring_has_no_room_for_is_told_and_the_rest_is_there),
         || {
             let [a, b] = pair();
-            let mut ring = Ring::open(&b, 2).expect("a ring");
+            let mut ring = ReceiveRing::open(&b, 2).expect("a ring");
             let made = numbered(&[0]);
             send(&a, (0..SENT).map(|_| &made[0]));
             let mut taken = 0;
@@ -362,7 +374,7 @@ fn what_a_ring_has_no_room_for_is_told_and_the_rest_is_there() {
             let mut dropped = ring.dropped().expect("it is told");
             while taken + dropped < SENT {
                 assert!(Instant::now() < until, "{taken} and {dropped} of {SENT}");
-                while ring.take(|_| taken += 1) {}
+                while ring.drain(|_| taken += 1) {}
                 dropped += ring.dropped().expect("it is told");
             }
             assert!(dropped > 0 && taken > 0, "{taken} and {dropped}");

@@ -6,9 +6,9 @@ use std::time::Duration;
 use rustix::process::geteuid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::parameters::Asked;
+use crate::parameters::FrameParameters;
 use crate::port::Port;
-use crate::template::Template;
+use crate::template::FrameTemplate;
 use vnetbench_system::clock::monotonic_nanos;
 
 /// Set in the process that is in such a network.
@@ -68,10 +68,10 @@ pub fn shell(script: &str) -> String {
 }
 
 /// Of a stream with this key, as short as can be, sent so long ago.
-pub fn frame(asked: &Asked, key: u32, number: u64, ago: Duration) -> Vec<u8> {
-    let template = Template::new(asked, [2, 0, 0, 0, 0, 1], key);
+pub fn frame(asked: &FrameParameters, key: u32, number: u64, ago: Duration) -> Vec<u8> {
+    let template = FrameTemplate::new(asked, [2, 0, 0, 0, 0, 1], key);
     let sent = monotonic_nanos().wrapping_sub(ago.as_nanos() as u64);
-    template.frame(template.start.len(), 0, number, sent)
+    template.frame(template.header.len(), 0, number, sent)
 }
 
 /// Has the current thread run on that CPU, of those that there are.

@@ -9,7 +9,7 @@ use crate::units::parse_count;
 pub enum Argument {
     Short(String),
     Long(String),
-    Word(String),
+    Positional(String),
 }
 
 impl Argument {
@@ -17,38 +17,38 @@ impl Argument {
     pub fn name(&self) -> &str {
         match self {
             Self::Short(name) | Self::Long(name) => name,
-            Self::Word(_) => "",
+            Self::Positional(_) => "",
         }
     }
 }
 
-pub struct Arguments<'a> {
+pub struct ArgumentParser<'a> {
     words: std::slice::Iter<'a, String>,
     /// What is left of a word with several short options, or the value after `=`.
-    rest: String,
-    rest_is_value: bool,
-    last: String,
+    remainder: String,
+    is_remainder_value: bool,
+    last_option: String,
 }
 
-impl<'a> Arguments<'a> {
+impl<'a> ArgumentParser<'a> {
     pub fn new(words: &'a [String]) -> Self {
         Self {
             words: words.iter(),
-            rest: String::new(),
-            rest_is_value: false,
-            last: String::new(),
+            remainder: String::new(),
+            is_remainder_value: false,
+            last_option: String::new(),
         }
     }
 
     pub fn next(&mut self) -> Option<Argument> {
-        if !self.rest.is_empty() && !self.rest_is_value {
-            return Some(self.short());
+        if !self.remainder.is_empty() && !self.is_remainder_value {
+            return Some(self.next_short());
         }
         // A value that nobody took: an option that takes none was given one.
-        if std::mem::take(&mut self.rest_is_value) {
-            return Some(Argument::Word(format!(
+        if std::mem::take(&mut self.is_remainder_value) {
+            return Some(Argument::Positional(format!(
                 "={}",
-                std::mem::take(&mut self.rest)
+                std::mem::take(&mut self.remainder)
             )));
         }
         let word = self.words.next()?;
@@ -56,49 +56,49 @@ impl<'a> Arguments<'a> {
             let (name, value) = long
                 .split_once('=')
                 .map_or((long, None), |(name, value)| (name, Some(value)));
-            self.last = format!("--{name}");
-            self.rest = value.unwrap_or_default().into();
-            self.rest_is_value = value.is_some();
+            self.last_option = format!("--{name}");
+            self.remainder = value.unwrap_or_default().into();
+            self.is_remainder_value = value.is_some();
             return Some(Argument::Long(name.into()));
         }
         match word.strip_prefix('-') {
             Some(letters) if !letters.is_empty() => {
-                self.rest = letters.into();
-                Some(self.short())
+                self.remainder = letters.into();
+                Some(self.next_short())
             }
-            _ => Some(Argument::Word(word.clone())),
+            _ => Some(Argument::Positional(word.clone())),
         }
     }
 
-    fn short(&mut self) -> Argument {
-        let letter: String = self.rest.chars().take(1).collect();
-        self.rest = self.rest.chars().skip(1).collect();
-        self.last = format!("-{letter}");
+    fn next_short(&mut self) -> Argument {
+        let letter: String = self.remainder.chars().take(1).collect();
+        self.remainder = self.remainder.chars().skip(1).collect();
+        self.last_option = format!("-{letter}");
         Argument::Short(letter)
     }
 
     /// The value of the option that `next` returned last.
     pub fn value(&mut self) -> Result<String, String> {
-        let taken = std::mem::take(&mut self.rest);
-        if std::mem::take(&mut self.rest_is_value) || !taken.is_empty() {
+        let taken = std::mem::take(&mut self.remainder);
+        if std::mem::take(&mut self.is_remainder_value) || !taken.is_empty() {
             return Ok(taken);
         }
         self.words
             .next()
             .cloned()
-            .ok_or_else(|| format!("{} needs a value", self.last))
+            .ok_or_else(|| format!("{} needs a value", self.last_option))
     }
 
     /// `what` completes the sentence "… is".
-    pub fn parsed<T: FromStr>(&mut self, what: &str) -> Result<T, String> {
+    pub fn parse_value<T: FromStr>(&mut self, what: &str) -> Result<T, String> {
         let value = self.value()?;
         value
             .parse()
-            .map_err(|_| format!("{} is {what}, not \"{value}\"", self.last))
+            .map_err(|_| format!("{} is {what}, not \"{value}\"", self.last_option))
     }
 
     /// A count, with a suffix where `base` is not 1.
-    pub fn limited(
+    pub fn parse_count_within(
         &mut self,
         allowed: std::ops::RangeInclusive<u64>,
         name: &str,
@@ -121,7 +121,7 @@ impl<'a> Arguments<'a> {
             })
     }
 
-    pub fn seconds(&mut self, most: f64, name: &str) -> Result<Duration, String> {
+    pub fn parse_seconds(&mut self, most: f64, name: &str) -> Result<Duration, String> {
         let value = self.value()?;
         let seconds = value
             .parse()

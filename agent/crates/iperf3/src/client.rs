@@ -7,125 +7,129 @@ use std::time::Instant;
 use rustix::event::PollFlags;
 use socket2::{SockAddr, Socket};
 
-use crate::client_control::Conversation;
+use crate::client_control::ClientControl;
 use crate::control_connection::STEP_TIMEOUT;
 use crate::limits::{MAX_DATAGRAM_BYTES, MIN_DATAGRAM_BYTES, Transport};
 use crate::options::ClientOptions;
-use crate::parameters::{Direction, Parameters};
-use crate::printer::{Printer, print_whole};
-use crate::results::Results;
-use crate::running::Running;
-use crate::session::connected_line;
-use crate::sockets::{bind_from, connect, open, resolve, tune};
-use crate::states::Failure;
-use crate::streams::Flow;
-use crate::udp::{GREETING, is_answer};
+use crate::parameters::{Direction, TestParameters};
+use crate::printer::{Printer, write_stdout};
+use crate::results::TestResults;
+use crate::running::RunningTest;
+use crate::session::connection_line;
+use crate::sockets::{apply_parameters, bind_source, connect_tcp, open_socket, resolve};
+use crate::states::TestError;
+use crate::streams::TestStream;
+use crate::udp::{CONNECT_MESSAGE, is_connect_reply};
 use crate::{interrupt, json};
 use vnetbench_streams::Role;
 use vnetbench_system::cpu_list::CpuList;
-use vnetbench_system::waiting::{Waker, WaitOutcome, wait};
+use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 
 /// What the first stream is called; iperf3 shows the number of its socket.
-const FIRST_SHOWN: u32 = 5;
+const FIRST_STREAM_LABEL: u32 = 5;
 
 /// Runs the test and prints it; the failure is in the JSON too.
-pub fn run(options: &ClientOptions) -> Result<(), Failure> {
-    interrupt::watch()
-        .map_err(|error| Failure::broken(format!("Ctrl-C cannot be waited for: {error}")))?;
-    let mut document = json::Document {
-        title: options.asked.title.clone(),
-        extra_data: options.asked.extra_data.clone(),
+pub fn run(options: &ClientOptions) -> Result<(), TestError> {
+    interrupt::install_handler()
+        .map_err(|error| TestError::failed(format!("Ctrl-C cannot be waited for: {error}")))?;
+    let mut document = json::JsonDocument {
+        title: options.parameters.title.clone(),
+        extra_data: options.parameters.extra_data.clone(),
         start: serde_json::json!({}),
         end: serde_json::json!({}),
-        ..json::Document::default()
+        ..json::JsonDocument::default()
     };
-    let outcome = test(options, &mut document);
-    if options.manner.json {
+    let outcome = run_test(options, &mut document);
+    if options.session.json {
         document.error = outcome.as_ref().err().map(ToString::to_string);
         let text = serde_json::to_string_pretty(&document).expect("it is made of plain values");
-        print_whole(&format!("{text}\n"));
+        write_stdout(&format!("{text}\n"));
     }
     outcome
 }
 
-fn test(options: &ClientOptions, document: &mut json::Document) -> Result<(), Failure> {
+fn run_test(options: &ClientOptions, document: &mut json::JsonDocument) -> Result<(), TestError> {
     let mut printer = Printer {
         prefix: options
-            .asked
+            .parameters
             .title
             .as_ref()
             .map(|title| format!("{title}:  "))
             .unwrap_or_default(),
-        silent: options.manner.json,
-        kept: None,
+        is_silent: options.session.json,
+        transcript: None,
     };
-    let address = resolve(&options.host, options.port, options.family).map_err(Failure::Broken)?;
-    printer.line(&format!(
+    let address =
+        resolve(&options.host, options.port, options.family).map_err(TestError::Failed)?;
+    printer.print_line(&format!(
         "Connecting to host {}, port {}",
         options.host, options.port
     ));
-    let talk = Conversation::open(
+    let talk = ClientControl::connect(
         address,
         options.bind,
         options.connect_timeout,
-        options.manner.patience,
+        options.session.idle_timeout,
     )?;
     Client {
         options,
         address,
-        talk,
+        control: talk,
     }
-    .test(document, &mut printer)
+    .run_test(document, &mut printer)
 }
 
 struct Client<'a> {
     options: &'a ClientOptions,
     address: SocketAddr,
-    talk: Conversation,
+    control: ClientControl,
 }
 
 impl Client<'_> {
-    fn test(
+    fn run_test(
         &mut self,
-        document: &mut json::Document,
+        document: &mut json::JsonDocument,
         printer: &mut Printer,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), TestError> {
         let asked = self.parameters();
-        self.talk.agree(&asked)?;
+        self.control.send_parameters(&asked)?;
         if asked.direction == Direction::Reverse {
-            printer.line(&format!(
+            printer.print_line(&format!(
                 "Reverse mode, remote host {} is sending",
                 self.options.host
             ));
         }
         let flows = self.open_streams(&asked)?;
-        let shown: Vec<u32> = (FIRST_SHOWN..).step_by(2).take(flows.len()).collect();
-        let numbered = json::numbered(&shown, &flows);
+        let shown: Vec<u32> = (FIRST_STREAM_LABEL..)
+            .step_by(2)
+            .take(flows.len())
+            .collect();
+        let numbered = json::label_streams(&shown, &flows);
         for (shown, flow) in &numbered {
-            printer.line(&connected_line(*shown, flow));
+            printer.print_line(&connection_line(*shown, flow));
         }
-        document.start = json::start(&json::Start {
+        document.start = json::start_json(&json::StartInfo {
             is_client: true,
-            asked: &asked,
-            cookie: &self.talk.cookie,
+            parameters: &asked,
+            cookie: &self.control.cookie,
             peer: self.address,
-            control_mss: self.talk.control.mss(),
-            flows: &numbered,
+            control_mss: self.control.connection.mss(),
+            streams: &numbered,
         });
-        let mut running = Running::prepare(
+        let mut running = RunningTest::prepare(
             flows,
             &shown,
             &asked,
-            &self.options.manner,
+            &self.options.session,
             true,
             &CpuList::default(),
         )?;
-        interrupt::ends(&running.load.shared);
-        self.talk.expect_begin()?;
+        interrupt::set_load(&running.load.shared);
+        self.control.await_start()?;
         let outcome = self
-            .run(&mut running, printer)
-            .and_then(|()| self.conclude(&mut running, printer));
-        document.intervals_left_out = running.record.left_out;
+            .run_load(&mut running, printer)
+            .and_then(|()| self.finish(&mut running, printer));
+        document.intervals_left_out = running.record.dropped_intervals;
         if let Err(failure) = outcome {
             running.load.stop();
             running.finish(Instant::now(), printer);
@@ -133,25 +137,25 @@ impl Client<'_> {
             return Err(failure);
         }
         document.intervals = running.intervals_json();
-        let own = running.own_results();
+        let own = running.local_results();
         let theirs = self
-            .talk
-            .exchange_results(&own, running.retransmits_known())?;
+            .control
+            .exchange_results(&own, running.sender_has_retransmits())?;
         let done = running.final_report(&own, Some(&theirs));
-        running.print_final(&done, printer);
-        document.end = json::end(&running.layout, &done);
-        show_server_output(theirs, document, printer);
-        printer.line("");
-        printer.line("vnetbench iperf3 done.");
-        self.talk.be_done()
+        running.print_report(&done, printer);
+        document.end = json::end_json(&running.layout, &done);
+        print_server_output(theirs, document, printer);
+        printer.print_line("");
+        printer.print_line("vnetbench iperf3 done.");
+        self.control.finish()
     }
 
     /// As asked on the command line; what depends on the path is filled in.
-    fn parameters(&self) -> Parameters {
-        let mut asked = self.options.asked.clone();
-        if asked.is_udp() && !self.options.block_given {
+    fn parameters(&self) -> TestParameters {
+        let mut asked = self.options.parameters.clone();
+        if asked.is_udp() && !self.options.has_block_length {
             // One datagram a segment, as iperf3 does it.
-            let mss = self.talk.control.mss() as usize;
+            let mss = self.control.connection.mss() as usize;
             if (MIN_DATAGRAM_BYTES..=MAX_DATAGRAM_BYTES).contains(&mss) {
                 asked.block_bytes = mss;
             }
@@ -159,8 +163,8 @@ impl Client<'_> {
         asked
     }
 
-    fn open_streams(&self, asked: &Parameters) -> Result<Vec<Arc<Flow>>, Failure> {
-        (0..asked.all_streams())
+    fn open_streams(&self, asked: &TestParameters) -> Result<Vec<Arc<TestStream>>, TestError> {
+        (0..asked.total_streams())
             .map(|index| {
                 let socket = match asked.transport {
                     Transport::Tcp => self.open_tcp(asked)?,
@@ -169,46 +173,49 @@ impl Client<'_> {
                 let role = match asked.direction {
                     Direction::Forward => Role::Source,
                     Direction::Reverse => Role::Sink,
-                    Direction::Both if index < asked.streams => Role::Source,
-                    Direction::Both => Role::Sink,
+                    Direction::Bidirectional if index < asked.streams_per_direction => Role::Source,
+                    Direction::Bidirectional => Role::Sink,
                 };
-                Flow::new(index, role, socket)
+                TestStream::new(index, role, socket)
                     .map(Arc::new)
-                    .map_err(|error| Failure::broken(format!("a stream cannot be set up: {error}")))
+                    .map_err(|error| {
+                        TestError::failed(format!("a stream cannot be set up: {error}"))
+                    })
             })
             .collect()
     }
 
-    fn open_tcp(&self, asked: &Parameters) -> Result<Socket, Failure> {
+    fn open_tcp(&self, asked: &TestParameters) -> Result<Socket, TestError> {
         let options = self.options;
-        let socket = connect(
+        let socket = connect_tcp(
             self.address,
             options.bind,
             options.connect_timeout,
-            |socket| tune(socket, asked, &self.address),
+            |socket| apply_parameters(socket, asked, &self.address),
         )?;
-        self.talk.show_cookie(&socket)?;
+        self.control.send_cookie(&socket)?;
         Ok(socket)
     }
 
     /// A UDP stream is one whose greeting was answered.
-    fn open_udp(&self, asked: &Parameters) -> Result<Socket, Failure> {
+    fn open_udp(&self, asked: &TestParameters) -> Result<Socket, TestError> {
         let failed = |error: std::io::Error| {
-            Failure::broken(format!("a UDP stream cannot be opened: {error}"))
+            TestError::failed(format!("a UDP stream cannot be opened: {error}"))
         };
-        let socket = open(Transport::Udp, &self.address).map_err(failed)?;
-        tune(&socket, asked, &self.address)?;
-        bind_from(&socket, self.options.bind)?;
+        let socket = open_socket(Transport::Udp, &self.address).map_err(failed)?;
+        apply_parameters(&socket, asked, &self.address)?;
+        bind_source(&socket, self.options.bind)?;
         socket
             .connect(&SockAddr::from(self.address))
             .map_err(failed)?;
-        socket.send(&GREETING).map_err(failed)?;
+        socket.send(&CONNECT_MESSAGE).map_err(failed)?;
         let quiet = Waker::new().map_err(failed)?;
         let mut ready = Vec::new();
-        let until = Instant::now() + STEP_TIMEOUT.min(self.options.manner.patience);
+        let until = Instant::now() + STEP_TIMEOUT.min(self.options.session.idle_timeout);
         let reading = [(std::os::fd::AsFd::as_fd(&socket), PollFlags::IN)];
-        if wait(&reading, &mut ready, &quiet, Some(until)).map_err(failed)? == WaitOutcome::TimedOut {
-            return Err(Failure::broken(format!(
+        if wait(&reading, &mut ready, &quiet, Some(until)).map_err(failed)? == WaitOutcome::TimedOut
+        {
+            return Err(TestError::failed(format!(
                 "{} does not answer over UDP: a firewall may let only TCP through",
                 self.address
             )));
@@ -217,8 +224,8 @@ impl Client<'_> {
         let (count, _) =
             rustix::net::recv(&socket, &mut answer[..], rustix::net::RecvFlags::empty())
                 .map_err(|error| failed(error.into()))?;
-        if !is_answer(&answer[..count]) {
-            return Err(Failure::broken(format!(
+        if !is_connect_reply(&answer[..count]) {
+            return Err(TestError::failed(format!(
                 "{} answered a UDP greeting with something else",
                 self.address
             )));
@@ -226,35 +233,47 @@ impl Client<'_> {
         Ok(socket)
     }
 
-    fn run(&mut self, running: &mut Running, printer: &mut Printer) -> Result<(), Failure> {
-        let control = Arc::clone(&self.talk.control);
+    fn run_load(
+        &mut self,
+        running: &mut RunningTest,
+        printer: &mut Printer,
+    ) -> Result<(), TestError> {
+        let control = Arc::clone(&self.control.connection);
         running.run(&control, printer, &mut |bytes| {
-            self.talk.hear(bytes).map(|()| false)
+            self.control.feed(bytes).map(|()| false)
         })
     }
 
     /// After the test's own end: everything that is on its way.
-    fn conclude(&mut self, running: &mut Running, printer: &mut Printer) -> Result<(), Failure> {
+    fn finish(
+        &mut self,
+        running: &mut RunningTest,
+        printer: &mut Printer,
+    ) -> Result<(), TestError> {
         let ended = Instant::now();
         running.load.stop_sending();
-        self.talk.end_load()?;
-        running.record.drain(&|_| None);
+        self.control.end_test()?;
+        running.record.await_arrivals(&|_| None);
         running.load.stop();
-        running.finish(running.record.received_last(ended), printer);
+        running.finish(running.record.last_received_at(ended), printer);
         Ok(())
     }
 }
 
-fn show_server_output(theirs: Results, document: &mut json::Document, printer: &mut Printer) {
+fn print_server_output(
+    theirs: TestResults,
+    document: &mut json::JsonDocument,
+    printer: &mut Printer,
+) {
     if let Some(text) = &theirs.server_text {
-        printer.line("");
-        printer.line("Server output:");
-        printer.line(text.trim_end());
+        printer.print_line("");
+        printer.print_line("Server output:");
+        printer.print_line(text.trim_end());
     }
     if let Some(output) = &theirs.server_json {
-        printer.line("");
-        printer.line("Server JSON output:");
-        printer.line(&format!("{output:#}"));
+        printer.print_line("");
+        printer.print_line("Server JSON output:");
+        printer.print_line(&format!("{output:#}"));
     }
     document.server_output_text = theirs.server_text;
     document.server_output_json = theirs.server_json;

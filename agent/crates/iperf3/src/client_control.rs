@@ -8,159 +8,160 @@ use std::time::{Duration, Instant};
 
 use socket2::Socket;
 
-use crate::control_connection::Control;
-use crate::parameters::Parameters;
-use crate::results::Results;
-use crate::sockets::connect;
-use crate::states::{Failure, State, words_for};
-use crate::wire::{COOKIE_BYTES, ClientEar, Cookie, FromServer, framed};
+use crate::control_connection::ControlConnection;
+use crate::parameters::TestParameters;
+use crate::results::TestResults;
+use crate::sockets::connect_tcp;
+use crate::states::{State, TestError, error_message};
+use crate::wire::{COOKIE_BYTES, Cookie, ServerMessage, ServerMessageDecoder, encode_document};
 use vnetbench_system::waiting::Waker;
 
 const COOKIE_LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
 /// One test's conversation with a server. Dropped before the test is over, it tells the server so.
-pub struct Conversation {
+pub struct ClientControl {
     /// Shared with whoever may have to end the test.
-    pub control: Arc<Control>,
+    pub connection: Arc<ControlConnection>,
     pub cookie: Cookie,
     /// For each answer of the server.
-    patience: Duration,
+    reply_timeout: Duration,
     /// For all of them together.
-    until: Option<Instant>,
-    ear: ClientEar,
-    heard: VecDeque<FromServer>,
-    is_over: bool,
+    deadline: Option<Instant>,
+    decoder: ServerMessageDecoder,
+    messages: VecDeque<ServerMessage>,
+    is_finished: bool,
 }
 
-impl Conversation {
+impl ClientControl {
     /// Connects to the server, within the time; nothing is said yet.
-    pub fn open(
+    pub fn connect(
         to: SocketAddr,
         from: Option<IpAddr>,
         connect_timeout: Duration,
         patience: Duration,
-    ) -> Result<Self, Failure> {
-        let socket = connect(to, from, connect_timeout, |_| Ok(()))?;
+    ) -> Result<Self, TestError> {
+        let socket = connect_tcp(to, from, connect_timeout, |_| Ok(()))?;
         // A client is ended by its load, never in the midst of what it says.
-        let control = Waker::new().and_then(|quiet| Control::new(socket, Arc::new(quiet)));
+        let control =
+            Waker::new().and_then(|quiet| ControlConnection::new(socket, Arc::new(quiet)));
         Ok(Self {
-            control: control
+            connection: control
                 .map(Arc::new)
-                .map_err(|error| Failure::broken(format!("{to}: {error}")))?,
-            cookie: new_cookie()?,
-            patience,
-            until: None,
-            ear: ClientEar::new(),
-            heard: VecDeque::new(),
-            is_over: false,
+                .map_err(|error| TestError::failed(format!("{to}: {error}")))?,
+            cookie: generate_cookie()?,
+            reply_timeout: patience,
+            deadline: None,
+            decoder: ServerMessageDecoder::new(),
+            messages: VecDeque::new(),
+            is_finished: false,
         })
     }
 
     /// Tells the server what is asked; it then waits for the streams.
-    pub fn agree(&mut self, asked: &Parameters) -> Result<(), Failure> {
-        self.control
+    pub fn send_parameters(&mut self, asked: &TestParameters) -> Result<(), TestError> {
+        self.connection
             .send(&self.cookie)
-            .and_then(|()| self.expect(State::ParameterExchange, "answer"))
+            .and_then(|()| self.expect_state(State::ParameterExchange, "answer"))
             .map_err(|failure| match failure {
                 // A stock server does not listen for a moment after each test, and drops who comes then.
-                Failure::Lost(words) => Failure::Unreachable(words),
+                TestError::ConnectionLost(words) => TestError::Unreachable(words),
                 other => other,
             })?;
-        self.control.send(&framed(&asked.to_json()))?;
-        self.expect(State::CreateStreams, "take the parameters")
+        self.connection.send(&encode_document(&asked.to_json()))?;
+        self.expect_state(State::CreateStreams, "take the parameters")
     }
 
     /// Says whose a stream is.
-    pub fn show_cookie(&self, stream: &Socket) -> Result<(), Failure> {
+    pub fn send_cookie(&self, stream: &Socket) -> Result<(), TestError> {
         // All of it: a new connection's buffer is empty, and no smaller than this.
         stream
             .send(&self.cookie)
             .map(drop)
-            .map_err(|error| Failure::broken(format!("a stream cannot be opened: {error}")))
+            .map_err(|error| TestError::failed(format!("a stream cannot be opened: {error}")))
     }
 
     /// Waits until the server has all streams and begins.
-    pub fn expect_begin(&mut self) -> Result<(), Failure> {
-        self.expect(State::TestStart, "take the streams")?;
-        self.expect(State::TestRunning, "start the test")
+    pub fn await_start(&mut self) -> Result<(), TestError> {
+        self.expect_state(State::TestStart, "take the streams")?;
+        self.expect_state(State::TestRunning, "start the test")
     }
 
     /// While the test runs the server says nothing: whatever it says is why it came to nothing.
-    pub fn hear(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        match self.ear.hear(bytes)?.into_iter().next() {
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<(), TestError> {
+        match self.decoder.feed(bytes)?.into_iter().next() {
             None => Ok(()),
-            Some(said) => Err(failure_of(&said)),
+            Some(said) => Err(unexpected_message(&said)),
         }
     }
 
     /// Has the server end its part of the load.
-    pub fn end_load(&mut self) -> Result<(), Failure> {
-        self.control.say(State::TestEnd)?;
-        self.expect(State::ExchangeResults, "end the test")
+    pub fn end_test(&mut self) -> Result<(), TestError> {
+        self.connection.send_state(State::TestEnd)?;
+        self.expect_state(State::ExchangeResults, "end the test")
     }
 
     /// Exchanges results; both sides have then all that they need of each other.
     pub fn exchange_results(
         &mut self,
-        own: &Results,
+        own: &TestResults,
         retransmits_known: i32,
-    ) -> Result<Results, Failure> {
-        self.control
-            .send(&framed(&own.to_json(retransmits_known)))?;
-        let theirs = match self.next("send its results")? {
-            FromServer::Results(document) => {
-                Results::from_json(&document).map_err(Failure::Broken)?
+    ) -> Result<TestResults, TestError> {
+        self.connection
+            .send(&encode_document(&own.to_json(retransmits_known)))?;
+        let theirs = match self.next_message("send its results")? {
+            ServerMessage::Results(document) => {
+                TestResults::from_json(&document).map_err(TestError::Failed)?
             }
-            other => return Err(failure_of(&other)),
+            other => return Err(unexpected_message(&other)),
         };
-        self.expect(State::DisplayResults, "end the test")?;
-        Ok(theirs.completed_by(own))
+        self.expect_state(State::DisplayResults, "end the test")?;
+        Ok(theirs.fill_missing_from(own))
     }
 
-    pub fn be_done(&mut self) -> Result<(), Failure> {
-        self.is_over = true;
-        self.control.say(State::Done)
+    pub fn finish(&mut self) -> Result<(), TestError> {
+        self.is_finished = true;
+        self.connection.send_state(State::Done)
     }
 
     /// From here on no answer is waited for longer than until then.
-    pub fn be_over_by(&mut self, until: Instant) {
-        self.until = Some(until);
+    pub fn set_deadline(&mut self, until: Instant) {
+        self.deadline = Some(until);
     }
 
-    fn next(&mut self, what: &str) -> Result<FromServer, Failure> {
-        let left = self.until.map_or(Duration::MAX, |until| {
+    fn next_message(&mut self, what: &str) -> Result<ServerMessage, TestError> {
+        let left = self.deadline.map_or(Duration::MAX, |until| {
             until.saturating_duration_since(Instant::now())
         });
-        let (ear, heard) = (&mut self.ear, &mut self.heard);
-        self.control
-            .await_message(self.patience.min(left), what, |bytes| {
-                heard.extend(ear.hear(bytes)?);
+        let (ear, heard) = (&mut self.decoder, &mut self.messages);
+        self.connection
+            .await_message(self.reply_timeout.min(left), what, |bytes| {
+                heard.extend(ear.feed(bytes)?);
                 Ok(heard.pop_front())
             })
     }
 
-    fn expect(&mut self, state: State, what: &str) -> Result<(), Failure> {
-        match self.next(what)? {
-            FromServer::State(said) if said == state => Ok(()),
-            other => Err(failure_of(&other)),
+    fn expect_state(&mut self, state: State, what: &str) -> Result<(), TestError> {
+        match self.next_message(what)? {
+            ServerMessage::State(said) if said == state => Ok(()),
+            other => Err(unexpected_message(&other)),
         }
     }
 }
 
-impl Drop for Conversation {
+impl Drop for ClientControl {
     fn drop(&mut self) {
-        if !self.is_over {
+        if !self.is_finished {
             // It may be gone, and then needs not be told.
-            let _ = self.control.say(State::ClientTerminated);
+            let _ = self.connection.send_state(State::ClientTerminated);
         }
     }
 }
 
-fn new_cookie() -> Result<Cookie, Failure> {
+fn generate_cookie() -> Result<Cookie, TestError> {
     let mut cookie = [0; COOKIE_BYTES];
     std::fs::File::open("/dev/urandom")
         .and_then(|mut random| random.read_exact(&mut cookie))
-        .map_err(|error| Failure::broken(format!("no random numbers can be had: {error}")))?;
+        .map_err(|error| TestError::failed(format!("no random numbers can be had: {error}")))?;
     for byte in &mut cookie {
         *byte = COOKIE_LETTERS[usize::from(*byte) % COOKIE_LETTERS.len()];
     }
@@ -168,22 +169,24 @@ fn new_cookie() -> Result<Cookie, Failure> {
     Ok(cookie)
 }
 
-fn failure_of(said: &FromServer) -> Failure {
+fn unexpected_message(said: &ServerMessage) -> TestError {
     match said {
-        FromServer::Error { number, errno: 0 } => Failure::TurnedDown(format!(
+        ServerMessage::Error { number, errno: 0 } => TestError::RefusedByServer(format!(
             "the server refused the test: {}",
-            words_for(*number)
+            error_message(*number)
         )),
-        FromServer::Error { number, errno } => Failure::TurnedDown(format!(
+        ServerMessage::Error { number, errno } => TestError::RefusedByServer(format!(
             "the server refused the test: {}: {}",
-            words_for(*number),
+            error_message(*number),
             std::io::Error::from_raw_os_error(*errno)
         )),
-        FromServer::State(State::AccessDenied) => {
-            Failure::Busy("the server is busy running a test; try again later".into())
+        ServerMessage::State(State::AccessDenied) => {
+            TestError::Busy("the server is busy running a test; try again later".into())
         }
-        FromServer::State(State::ServerTerminated) => Failure::broken("the server has terminated"),
-        FromServer::State(_) | FromServer::Results(_) => Failure::broken(
+        ServerMessage::State(State::ServerTerminated) => {
+            TestError::failed("the server has terminated")
+        }
+        ServerMessage::State(_) | ServerMessage::Results(_) => TestError::failed(
             "the server does not speak iperf3's protocol as far as it is known here: it spoke out of turn",
         ),
     }

@@ -56,46 +56,46 @@ Runs a test against any iperf3 server.
 
 /// 0 where all went well, 1 where a test came to nothing, 2 where the command line is wrong.
 pub fn run_server(words: &[String]) -> ExitCode {
-    run(words, SERVE_HELP, |words| {
-        let options = options::ServeOptions::parse(words).map_err(Trouble::Usage)?;
-        server::serve(&options).map_err(|failure| Trouble::Failed(failure.to_string()))
+    run_command(words, SERVE_HELP, |words| {
+        let options = options::ServerOptions::parse(words).map_err(CommandError::Usage)?;
+        server::serve(&options).map_err(|failure| CommandError::Failed(failure.to_string()))
     })
 }
 
 /// As for `run_server`.
 pub fn run_client(words: &[String]) -> ExitCode {
-    run(words, CLIENT_HELP, |words| {
-        let options = options::ClientOptions::parse(words).map_err(Trouble::Usage)?;
+    run_command(words, CLIENT_HELP, |words| {
+        let options = options::ClientOptions::parse(words).map_err(CommandError::Usage)?;
         match client::run(&options) {
             Ok(()) => Ok(true),
             // It is in the document.
-            Err(_) if options.manner.json => Ok(false),
-            Err(failure) => Err(Trouble::Failed(failure.to_string())),
+            Err(_) if options.session.json => Ok(false),
+            Err(failure) => Err(CommandError::Failed(failure.to_string())),
         }
     })
 }
 
-enum Trouble {
+enum CommandError {
     Usage(String),
     Failed(String),
 }
 
-fn run(
+fn run_command(
     words: &[String],
     help: &str,
-    role: impl FnOnce(&[String]) -> Result<bool, Trouble>,
+    role: impl FnOnce(&[String]) -> Result<bool, CommandError>,
 ) -> ExitCode {
     if words.iter().any(|word| word == "-h" || word == "--help") {
-        printer::print_whole(help);
+        printer::write_stdout(help);
         return ExitCode::SUCCESS;
     }
     let (words, code) = match role(words) {
         Ok(true) => return ExitCode::SUCCESS,
         Ok(false) => return ExitCode::FAILURE,
-        Err(Trouble::Usage(words)) => {
+        Err(CommandError::Usage(words)) => {
             (format!("{words}\n  fix: --help shows what can be asked"), 2)
         }
-        Err(Trouble::Failed(words)) => (words, 1),
+        Err(CommandError::Failed(words)) => (words, 1),
     };
     eprintln!("vnetbench iperf3: {words}");
     ExitCode::from(code)

@@ -10,23 +10,23 @@ use rustix::event::PollFlags;
 use rustix::net::{RecvFlags, SendFlags};
 use socket2::Socket;
 
-use crate::states::{Failure, State};
-use vnetbench_system::waiting::{Waker, WaitOutcome, wait};
+use crate::states::{State, TestError};
+use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 
 /// How long a peer may take for one step of the protocol.
 pub const STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a peer that was refused may take to leave.
-const PARTING: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 const CHUNK_BYTES: usize = 16 << 10;
 
-pub struct Control {
+pub struct ControlConnection {
     socket: Socket,
     pub peer: SocketAddr,
     /// Rung when everything is to end by hand.
-    by_hand: Arc<Waker>,
+    interrupt: Arc<Waker>,
 }
 
-impl Control {
+impl ControlConnection {
     pub fn new(socket: Socket, by_hand: Arc<Waker>) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
@@ -37,7 +37,7 @@ impl Control {
         Ok(Self {
             socket,
             peer,
-            by_hand,
+            interrupt: by_hand,
         })
     }
 
@@ -45,11 +45,11 @@ impl Control {
         self.socket.tcp_mss().unwrap_or(0)
     }
 
-    pub fn say(&self, state: State) -> Result<(), Failure> {
+    pub fn send_state(&self, state: State) -> Result<(), TestError> {
         self.send(&[state.byte()])
     }
 
-    pub fn send(&self, mut bytes: &[u8]) -> Result<(), Failure> {
+    pub fn send(&self, mut bytes: &[u8]) -> Result<(), TestError> {
         let until = Instant::now() + STEP_TIMEOUT;
         let mut ready = Vec::new();
         while !bytes.is_empty() {
@@ -57,54 +57,54 @@ impl Control {
                 Ok(count) => bytes = &bytes[count..],
                 Err(rustix::io::Errno::AGAIN) => {
                     let writing = [(self.socket.as_fd(), PollFlags::OUT)];
-                    match wait(&writing, &mut ready, &self.by_hand, Some(until)) {
+                    match wait(&writing, &mut ready, &self.interrupt, Some(until)) {
                         Ok(WaitOutcome::TimedOut) => {
-                            return Err(self.stalled("did not take what was sent"));
+                            return Err(self.timeout_error("did not take what was sent"));
                         }
-                        Ok(WaitOutcome::Rung) => return Err(Failure::ByHand),
+                        Ok(WaitOutcome::Rung) => return Err(TestError::Interrupted),
                         Ok(WaitOutcome::Ready) => {}
-                        Err(error) => return Err(self.lost(&error)),
+                        Err(error) => return Err(self.connection_error(&error)),
                     }
                 }
                 Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(self.lost(&error.into())),
+                Err(error) => return Err(self.connection_error(&error.into())),
             }
         }
         Ok(())
     }
 
     /// Waits for the peer to speak, for the bell (`None`: for no bell), or until the moment.
-    pub fn wait(&self, bell: Option<&Waker>, until: Instant) -> Result<WaitOutcome, Failure> {
+    pub fn wait(&self, bell: Option<&Waker>, until: Instant) -> Result<WaitOutcome, TestError> {
         let mut ready = Vec::new();
         let polled = [
             (self.socket.as_fd(), PollFlags::IN),
-            (self.by_hand.as_fd(), PollFlags::IN),
+            (self.interrupt.as_fd(), PollFlags::IN),
         ];
         let waited = wait(
             &polled,
             &mut ready,
-            bell.unwrap_or(&self.by_hand),
+            bell.unwrap_or(&self.interrupt),
             Some(until),
         )
-        .map_err(|error| self.lost(&error))?;
+        .map_err(|error| self.connection_error(&error))?;
         match waited {
-            WaitOutcome::Rung if bell.is_none() => Err(Failure::ByHand),
-            WaitOutcome::Ready if ready[1] => Err(Failure::ByHand),
+            WaitOutcome::Rung if bell.is_none() => Err(TestError::Interrupted),
+            WaitOutcome::Ready if ready[1] => Err(TestError::Interrupted),
             _ => Ok(waited),
         }
     }
 
     /// What has come; empty where nothing has.
-    pub fn read(&self) -> Result<Vec<u8>, Failure> {
+    pub fn read(&self) -> Result<Vec<u8>, TestError> {
         let mut chunk = [0; CHUNK_BYTES];
         match rustix::net::recv(&self.socket, &mut chunk[..], RecvFlags::empty()) {
-            Ok((0, _)) => Err(Failure::Lost(format!(
+            Ok((0, _)) => Err(TestError::ConnectionLost(format!(
                 "{} has closed the control connection unexpectedly",
                 self.peer
             ))),
             Ok((count, _)) => Ok(chunk[..count].to_vec()),
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(Vec::new()),
-            Err(error) => Err(self.lost(&error.into())),
+            Err(error) => Err(self.connection_error(&error.into())),
         }
     }
 
@@ -114,8 +114,8 @@ impl Control {
         &self,
         patience: Duration,
         what: &str,
-        mut hear: impl FnMut(&[u8]) -> Result<Option<T>, Failure>,
-    ) -> Result<T, Failure> {
+        mut hear: impl FnMut(&[u8]) -> Result<Option<T>, TestError>,
+    ) -> Result<T, TestError> {
         let until = Instant::now() + patience.min(STEP_TIMEOUT);
         loop {
             // First what was heard before: one read can bring two messages.
@@ -127,10 +127,10 @@ impl Control {
                 return Ok(heard);
             }
             if bytes.is_empty() && self.wait(None, until)? == WaitOutcome::TimedOut {
-                return Err(self.stalled(&format!("did not {what} in time")));
+                return Err(self.timeout_error(&format!("did not {what} in time")));
             }
             if Instant::now() >= until {
-                return Err(self.stalled(&format!("did not {what} in time")));
+                return Err(self.timeout_error(&format!("did not {what} in time")));
             }
         }
     }
@@ -143,8 +143,8 @@ impl Control {
 
     /// Lets the peer read all that was said before the connection is closed: what it sent itself and nobody has read
     /// would otherwise have the system throw that away.
-    pub fn part(&self) {
-        let until = Instant::now() + PARTING;
+    pub fn close_gracefully(&self) {
+        let until = Instant::now() + CLOSE_TIMEOUT;
         // Nothing else ends this: it is short, and comes last.
         let Ok(quiet) = Waker::new() else {
             return;
@@ -169,12 +169,12 @@ impl Control {
         }
     }
 
-    fn stalled(&self, what: &str) -> Failure {
-        Failure::broken(format!("{} {what}", self.peer))
+    fn timeout_error(&self, what: &str) -> TestError {
+        TestError::failed(format!("{} {what}", self.peer))
     }
 
-    fn lost(&self, error: &io::Error) -> Failure {
-        Failure::Lost(format!(
+    fn connection_error(&self, error: &io::Error) -> TestError {
+        TestError::ConnectionLost(format!(
             "the control connection with {} broke: {error}",
             self.peer
         ))

@@ -3,18 +3,18 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::results::CpuShare;
+use crate::results::CpuUsage;
 
 #[derive(Debug, Default)]
-pub struct CpuSpent {
+pub struct CpuTimeTotal {
     user_us: AtomicU64,
     system_us: AtomicU64,
 }
 
-impl CpuSpent {
+impl CpuTimeTotal {
     /// Adds what the calling thread has used since it was started, or since `before`.
-    pub fn add_this_thread(&self, before: CpuTime) {
-        self.add(CpuTime::of_thread(), before);
+    pub fn add_current_thread(&self, before: CpuTime) {
+        self.add(CpuTime::current_thread(), before);
     }
 
     pub fn add(&self, now: CpuTime, before: CpuTime) {
@@ -28,11 +28,11 @@ impl CpuSpent {
         );
     }
 
-    pub fn share_of(&self, wall: Duration) -> CpuShare {
+    pub fn usage_over(&self, wall: Duration) -> CpuUsage {
         let wall_us = wall.as_secs_f64().max(1e-6) * 1e6;
         let user = 100.0 * self.user_us.load(Ordering::Relaxed) as f64 / wall_us;
         let system = 100.0 * self.system_us.load(Ordering::Relaxed) as f64 / wall_us;
-        CpuShare {
+        CpuUsage {
             total: user + system,
             user,
             system,
@@ -48,16 +48,16 @@ pub struct CpuTime {
 
 impl CpuTime {
     /// What the calling thread has used so far.
-    pub fn of_thread() -> Self {
-        Self::of(libc::RUSAGE_THREAD)
+    pub fn current_thread() -> Self {
+        Self::read(libc::RUSAGE_THREAD)
     }
 
     /// What this process has used so far.
-    pub fn of_process() -> Self {
-        Self::of(libc::RUSAGE_SELF)
+    pub fn current_process() -> Self {
+        Self::read(libc::RUSAGE_SELF)
     }
 
-    fn of(who: i32) -> Self {
+    fn read(who: i32) -> Self {
         // SAFETY: all-zero is a valid `rusage` (it holds integers only).
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: `usage` is valid for writes of its type for the whole call.

@@ -6,18 +6,18 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use crate::limits::{
-    DEFAULT_BLOCK_BYTES, DEFAULT_DATAGRAM_BYTES, Ending, MAX_BLOCK_BYTES, MAX_DATAGRAM_BYTES,
-    MAX_SECONDS, MIN_DATAGRAM_BYTES, Transport,
+    DEFAULT_BLOCK_BYTES, DEFAULT_DATAGRAM_BYTES, EndCondition, MAX_BLOCK_BYTES, MAX_DATAGRAM_BYTES,
+    MAX_DURATION_S, MIN_DATAGRAM_BYTES, Transport,
 };
-use crate::states::{Failure, Reason};
+use crate::states::{ErrorCode, TestError};
 use vnetbench_system::cpu_list::CpuList;
 
 const MAX_TEXT_BYTES: usize = 1_024;
 
 /// The fields of one document.
-pub struct Fields<'a>(pub &'a Map<String, Value>);
+pub struct ParameterFields<'a>(pub &'a Map<String, Value>);
 
-impl Fields<'_> {
+impl ParameterFields<'_> {
     /// Flags come as `true` and as numbers.
     pub fn flag(&self, name: &str) -> bool {
         match self.0.get(name) {
@@ -27,22 +27,22 @@ impl Fields<'_> {
         }
     }
 
-    fn number(&self, name: &str, reason: Reason) -> Result<Option<f64>, Failure> {
+    fn number(&self, name: &str, reason: ErrorCode) -> Result<Option<f64>, TestError> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => value.as_f64().map(Some).ok_or_else(|| {
-                Failure::refused(reason, format!("the parameter {name} is no number"))
+                TestError::refused(reason, format!("the parameter {name} is no number"))
             }),
         }
     }
 
-    pub fn whole(
+    pub fn integer(
         &self,
         name: &str,
         default: u64,
         allowed: RangeInclusive<u64>,
-        reason: Reason,
-    ) -> Result<u64, Failure> {
+        reason: ErrorCode,
+    ) -> Result<u64, TestError> {
         let Some(number) = self.number(name, reason)? else {
             return Ok(default);
         };
@@ -50,7 +50,7 @@ impl Fields<'_> {
         let exact = self.0.get(name).and_then(Value::as_u64);
         let value = exact.unwrap_or(number.trunc().max(0.0) as u64);
         if number < 0.0 || !allowed.contains(&value) {
-            return Err(Failure::refused(
+            return Err(TestError::refused(
                 reason,
                 format!(
                     "the parameter {name} is {number}, from {} to {} it can be",
@@ -63,20 +63,25 @@ impl Fields<'_> {
     }
 
     /// Like `whole`, with 0 for what is not asked.
-    pub fn asked(
+    pub fn optional_integer(
         &self,
         name: &str,
         allowed: RangeInclusive<u64>,
-        reason: Reason,
-    ) -> Result<Option<u64>, Failure> {
-        let value = self.whole(name, 0, 0..=*allowed.end(), reason)?;
+        reason: ErrorCode,
+    ) -> Result<Option<u64>, TestError> {
+        let value = self.integer(name, 0, 0..=*allowed.end(), reason)?;
         Ok((value > 0).then_some(value))
     }
 
-    pub fn seconds(&self, name: &str, most: f64, reason: Reason) -> Result<Duration, Failure> {
+    pub fn duration(
+        &self,
+        name: &str,
+        most: f64,
+        reason: ErrorCode,
+    ) -> Result<Duration, TestError> {
         let seconds = self.number(name, reason)?.unwrap_or(0.0);
         if !(0.0..=most).contains(&seconds) {
-            return Err(Failure::refused(
+            return Err(TestError::refused(
                 reason,
                 format!("the parameter {name} is {seconds} s, at most {most} s it can be"),
             ));
@@ -84,53 +89,56 @@ impl Fields<'_> {
         Ok(Duration::from_secs_f64(seconds))
     }
 
-    pub fn ending(&self) -> Result<Ending, Failure> {
-        let bytes = self.whole("num", 0, 0..=u64::MAX, Reason::EndConditions)?;
-        let blocks = self.whole("blockcount", 0, 0..=u64::MAX, Reason::EndConditions)?;
-        let time = self.seconds("time", MAX_SECONDS, Reason::Duration)?;
+    pub fn end_condition(&self) -> Result<EndCondition, TestError> {
+        let bytes = self.integer("num", 0, 0..=u64::MAX, ErrorCode::EndConditions)?;
+        let blocks = self.integer("blockcount", 0, 0..=u64::MAX, ErrorCode::EndConditions)?;
+        let time = self.duration("time", MAX_DURATION_S, ErrorCode::Duration)?;
         match (bytes, blocks, time) {
-            (1.., 1.., _) => Err(Failure::refused(Reason::EndConditions, "both -n and -k")),
-            (1.., 0, _) => Ok(Ending::Bytes(bytes)),
-            (0, 1.., _) => Ok(Ending::Blocks(blocks)),
-            (0, 0, Duration::ZERO) => Ok(Ending::Never),
-            (0, 0, time) => Ok(Ending::After(time)),
+            (1.., 1.., _) => Err(TestError::refused(
+                ErrorCode::EndConditions,
+                "both -n and -k",
+            )),
+            (1.., 0, _) => Ok(EndCondition::Bytes(bytes)),
+            (0, 1.., _) => Ok(EndCondition::Blocks(blocks)),
+            (0, 0, Duration::ZERO) => Ok(EndCondition::Never),
+            (0, 0, time) => Ok(EndCondition::After(time)),
         }
     }
 
-    pub fn block_bytes(&self, transport: Transport) -> Result<usize, Failure> {
+    pub fn block_bytes(&self, transport: Transport) -> Result<usize, TestError> {
         let (default, allowed, reason) = match transport {
             Transport::Tcp => (
                 DEFAULT_BLOCK_BYTES,
                 1..=MAX_BLOCK_BYTES as u64,
-                Reason::BlockSize,
+                ErrorCode::BlockSize,
             ),
             Transport::Udp => (
                 DEFAULT_DATAGRAM_BYTES,
                 MIN_DATAGRAM_BYTES as u64..=MAX_DATAGRAM_BYTES as u64,
-                Reason::UdpBlockSize,
+                ErrorCode::UdpBlockSize,
             ),
         };
-        Ok(self.whole("len", default as u64, allowed, reason)? as usize)
+        Ok(self.integer("len", default as u64, allowed, reason)? as usize)
     }
 
-    pub fn text(&self, name: &str) -> Result<Option<String>, Failure> {
+    pub fn text(&self, name: &str) -> Result<Option<String>, TestError> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) if text.len() <= MAX_TEXT_BYTES => Ok(Some(text.clone())),
-            Some(_) => Err(Failure::refused(
-                Reason::ReceiveParameters,
+            Some(_) => Err(TestError::refused(
+                ErrorCode::ReceiveParameters,
                 format!("the parameter {name} is no text of at most {MAX_TEXT_BYTES} bytes"),
             )),
         }
     }
 
-    pub fn cpus(&self) -> Result<CpuList, Failure> {
-        let number = self.number("server_affinity", Reason::Affinity)?;
+    pub fn server_cpus(&self) -> Result<CpuList, TestError> {
+        let number = self.number("server_affinity", ErrorCode::Affinity)?;
         // A client that asks for none says -1.
         let Some(number) = number.filter(|number| *number >= 0.0) else {
             return Ok(CpuList::default());
         };
         CpuList::parse(&format!("{}", number.trunc()))
-            .map_err(|error| Failure::refused(Reason::Affinity, error.to_string()))
+            .map_err(|error| TestError::refused(ErrorCode::Affinity, error.to_string()))
     }
 }

@@ -7,18 +7,18 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::limits::Ending;
-use crate::parameters::{Direction, Parameters};
-use crate::record::{Interval, Sample};
-use crate::report::{Counted, Final, Sum, lost_percent, sum_of};
-use crate::results::CpuShare;
-use crate::sockets::plain;
-use crate::streams::Flow;
-use crate::text::{Layout, sum_of_samples};
+use crate::limits::EndCondition;
+use crate::parameters::{Direction, TestParameters};
+use crate::record::{Interval, StreamSample};
+use crate::report::{DirectionSum, FinalReport, StreamReport, loss_percent, sum_results};
+use crate::results::CpuUsage;
+use crate::sockets::canonical_address;
+use crate::streams::TestStream;
+use crate::text::{ReportLayout, sum_samples};
 
 /// In this order, as people are used to read it.
 #[derive(Debug, Default, Serialize)]
-pub struct Document {
+pub struct JsonDocument {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,18 +41,21 @@ fn is_zero(count: &u64) -> bool {
 }
 
 /// What is known before the first byte of load.
-pub struct Start<'a> {
+pub struct StartInfo<'a> {
     pub is_client: bool,
-    pub asked: &'a Parameters,
+    pub parameters: &'a TestParameters,
     pub cookie: &'a [u8],
     pub peer: SocketAddr,
     pub control_mss: u32,
     /// Each with the number that it is shown by.
-    pub flows: &'a [(u32, &'a Flow)],
+    pub streams: &'a [(u32, &'a TestStream)],
 }
 
 /// The flows of a test, each with the number that it is shown by.
-pub fn numbered<'a>(shown: &[u32], flows: &'a [Arc<Flow>]) -> Vec<(u32, &'a Flow)> {
+pub fn label_streams<'a>(
+    shown: &[u32],
+    flows: &'a [Arc<TestStream>],
+) -> Vec<(u32, &'a TestStream)> {
     shown
         .iter()
         .copied()
@@ -60,18 +63,18 @@ pub fn numbered<'a>(shown: &[u32], flows: &'a [Arc<Flow>]) -> Vec<(u32, &'a Flow
         .collect()
 }
 
-pub fn version() -> String {
+pub fn version_text() -> String {
     format!("vnetbench {}", env!("CARGO_PKG_VERSION"))
 }
 
-pub fn start(start: &Start<'_>) -> Value {
-    let asked = start.asked;
+pub fn start_json(start: &StartInfo<'_>) -> Value {
+    let asked = start.parameters;
     let connected: Vec<Value> = start
-        .flows
+        .streams
         .iter()
         .filter_map(|(shown, flow)| {
-            let local = plain(flow.socket.local_addr().ok()?.as_socket()?);
-            let remote = plain(flow.socket.peer_addr().ok()?.as_socket()?);
+            let local = canonical_address(flow.socket.local_addr().ok()?.as_socket()?);
+            let remote = canonical_address(flow.socket.peer_addr().ok()?.as_socket()?);
             Some(json!({
                 "socket": shown,
                 "local_host": local.ip().to_string(), "local_port": local.port(),
@@ -79,12 +82,12 @@ pub fn start(start: &Start<'_>) -> Value {
             }))
         })
         .collect();
-    let socket = start.flows.first().map(|(_, flow)| &flow.socket);
-    let (seconds, bytes, blocks) = match asked.ending {
-        Ending::After(time) => (time.as_secs_f64(), 0, 0),
-        Ending::Bytes(bytes) => (0.0, bytes, 0),
-        Ending::Blocks(blocks) => (0.0, 0, blocks),
-        Ending::Never => (0.0, 0, 0),
+    let socket = start.streams.first().map(|(_, flow)| &flow.socket);
+    let (seconds, bytes, blocks) = match asked.end_condition {
+        EndCondition::After(time) => (time.as_secs_f64(), 0, 0),
+        EndCondition::Bytes(bytes) => (0.0, bytes, 0),
+        EndCondition::Blocks(blocks) => (0.0, 0, blocks),
+        EndCondition::Never => (0.0, 0, 0),
     };
     let system = rustix::system::uname();
     let system_info = [
@@ -96,14 +99,14 @@ pub fn start(start: &Start<'_>) -> Value {
     ]
     .map(|part| part.to_string_lossy().into_owned())
     .join(" ");
-    let peer = plain(start.peer);
+    let peer = canonical_address(start.peer);
     let cookie = start
         .cookie
         .split_last()
         .map_or(start.cookie, |(_, text)| text);
     json!({
         "connected": connected,
-        "version": version(),
+        "version": version_text(),
         "system_info": system_info,
         "timestamp": timestamp(),
         if start.is_client { "connecting_to" } else { "accepted_connection" }:
@@ -111,19 +114,19 @@ pub fn start(start: &Start<'_>) -> Value {
         "cookie": String::from_utf8_lossy(cookie),
         "tcp_mss_default": start.control_mss,
         "target_bitrate": asked.rate_bps,
-        "sock_bufsize": asked.window_bytes.unwrap_or(0),
+        "sock_bufsize": asked.socket_buffer_bytes.unwrap_or(0),
         "sndbuf_actual": socket.and_then(|socket| socket.send_buffer_size().ok()),
         "rcvbuf_actual": socket.and_then(|socket| socket.recv_buffer_size().ok()),
         "test_start": {
             "protocol": if asked.is_udp() { "UDP" } else { "TCP" },
-            "num_streams": asked.streams,
+            "num_streams": asked.streams_per_direction,
             "blksize": asked.block_bytes,
             "omit": asked.omit.as_secs_f64(),
             "duration": seconds,
             "bytes": bytes,
             "blocks": blocks,
             "reverse": u8::from(asked.direction == Direction::Reverse),
-            "bidir": u8::from(asked.direction == Direction::Both),
+            "bidir": u8::from(asked.direction == Direction::Bidirectional),
             "tos": asked.tos,
             "target_bitrate": asked.rate_bps,
         },
@@ -163,23 +166,23 @@ fn http_date(seconds: u64) -> String {
     )
 }
 
-pub fn interval(layout: &Layout, interval: &Interval) -> Value {
+pub fn interval_json(layout: &ReportLayout, interval: &Interval) -> Value {
     let seconds = interval.end_s - interval.start_s;
-    let sample_json = |sample: &Sample, sends: bool| {
+    let sample_json = |sample: &StreamSample, sends: bool| {
         let mut document = json!({
             "start": interval.start_s, "end": interval.end_s, "seconds": seconds,
-            "bytes": sample.bytes, "bits_per_second": per_second(sample.bytes, seconds),
-            "omitted": interval.omitted, "sender": sends,
+            "bytes": sample.bytes, "bits_per_second": bits_per_second(sample.bytes, seconds),
+            "omitted": interval.is_omitted, "sender": sends,
         });
         let datagrams = sample.datagrams;
         if layout.is_udp {
-            document["packets"] = datagrams.packets.into();
+            document["packets"] = datagrams.datagrams.into();
         }
         if layout.is_udp && !sends {
             let lost = datagrams.lost.max(0) as u64;
             document["jitter_ms"] = (1e3 * datagrams.jitter_s).into();
             document["lost_packets"] = datagrams.lost.into();
-            document["lost_percent"] = lost_percent(lost, datagrams.packets).into();
+            document["lost_percent"] = loss_percent(lost, datagrams.datagrams).into();
         }
         if let Some(tcp) = sample.tcp {
             document["retransmits"] = tcp.retransmits.into();
@@ -201,8 +204,8 @@ pub fn interval(layout: &Layout, interval: &Interval) -> Value {
             document
         });
     let mut document = json!({"streams": streams.collect::<Vec<_>>()});
-    for (sends, name) in sums(layout) {
-        let samples: Vec<&Sample> = layout
+    for (sends, name) in direction_suffixes(layout) {
+        let samples: Vec<&StreamSample> = layout
             .streams
             .iter()
             .zip(&interval.samples)
@@ -210,21 +213,21 @@ pub fn interval(layout: &Layout, interval: &Interval) -> Value {
             .map(|(_, sample)| sample)
             .collect();
         if !samples.is_empty() {
-            document[format!("sum{name}")] = sample_json(&sum_of_samples(&samples), sends);
+            document[format!("sum{name}")] = sample_json(&sum_samples(&samples), sends);
         }
     }
     document
 }
 
 /// The directions and what their sums' names end in: in both directions at once, the server's is the reverse.
-fn sums(layout: &Layout) -> [(bool, &'static str); 2] {
-    match (layout.both_ways, layout.is_client) {
+fn direction_suffixes(layout: &ReportLayout) -> [(bool, &'static str); 2] {
+    match (layout.is_bidirectional, layout.is_client) {
         (false, _) => [(true, ""), (false, "")],
         (true, is_client) => [(is_client, ""), (!is_client, "_bidir_reverse")],
     }
 }
 
-fn per_second(bytes: u64, seconds: f64) -> f64 {
+fn bits_per_second(bytes: u64, seconds: f64) -> f64 {
     if seconds > 0.0 {
         bytes as f64 * 8.0 / seconds
     } else {
@@ -232,18 +235,18 @@ fn per_second(bytes: u64, seconds: f64) -> f64 {
     }
 }
 
-pub fn end(layout: &Layout, done: &Final) -> Value {
+pub fn end_json(layout: &ReportLayout, done: &FinalReport) -> Value {
     let streams: Vec<Value> = done
         .streams
         .iter()
-        .map(|stream| end_stream(layout, stream))
+        .map(|stream| end_stream_json(layout, stream))
         .collect();
-    let there = done.cpu_there.unwrap_or_default();
-    let CpuShare {
+    let there = done.remote_cpu.unwrap_or_default();
+    let CpuUsage {
         total,
         user,
         system,
-    } = done.cpu_here;
+    } = done.local_cpu;
     let mut document = json!({
         "streams": streams,
         "cpu_utilization_percent": {
@@ -251,23 +254,23 @@ pub fn end(layout: &Layout, done: &Final) -> Value {
             "remote_total": there.total, "remote_user": there.user, "remote_system": there.system,
         },
     });
-    for (sends, name) in sums(layout) {
-        let Some(streams) = done.direction(sends) else {
+    for (sends, name) in direction_suffixes(layout) {
+        let Some(streams) = done.direction_streams(sends) else {
             continue;
         };
-        let sent = sum_of(streams.iter().map(|stream| stream.sender.as_ref()));
-        let received = sum_of(streams.iter().map(|stream| stream.receiver.as_ref()));
+        let sent = sum_results(streams.iter().map(|stream| stream.sender.as_ref()));
+        let received = sum_results(streams.iter().map(|stream| stream.receiver.as_ref()));
         if layout.is_udp {
             // Sent as its sender knows it, lost as its receiver does.
-            let both = Sum {
+            let both = DirectionSum {
                 bytes: sent
                     .as_ref()
                     .or(received.as_ref())
                     .map_or(0, |sum| sum.bytes),
-                packets: sent
+                datagrams: sent
                     .as_ref()
                     .or(received.as_ref())
-                    .map_or(0, |sum| sum.packets),
+                    .map_or(0, |sum| sum.datagrams),
                 ..received
                     .clone()
                     .or_else(|| sent.clone())
@@ -282,9 +285,15 @@ pub fn end(layout: &Layout, done: &Final) -> Value {
     }
     if !layout.is_udp {
         let (sender, receiver) = if layout.streams.iter().any(|(_, sends)| *sends) {
-            (&done.congestion_here, &done.congestion_there)
+            (
+                &done.local_congestion_control,
+                &done.remote_congestion_control,
+            )
         } else {
-            (&done.congestion_there, &done.congestion_here)
+            (
+                &done.remote_congestion_control,
+                &done.local_congestion_control,
+            )
         };
         document["sender_tcp_congestion"] = json!(sender);
         document["receiver_tcp_congestion"] = json!(receiver);
@@ -292,27 +301,27 @@ pub fn end(layout: &Layout, done: &Final) -> Value {
     document
 }
 
-fn sum_json(layout: &Layout, sum: &Sum, sends: bool) -> Value {
+fn sum_json(layout: &ReportLayout, sum: &DirectionSum, sends: bool) -> Value {
     let mut document = json!({
-        "start": 0, "end": sum.seconds, "seconds": sum.seconds,
-        "bytes": sum.bytes, "bits_per_second": per_second(sum.bytes, sum.seconds), "sender": sends,
+        "start": 0, "end": sum.duration_s, "seconds": sum.duration_s,
+        "bytes": sum.bytes, "bits_per_second": bits_per_second(sum.bytes, sum.duration_s), "sender": sends,
     });
     if layout.is_udp {
         document["jitter_ms"] = (1e3 * sum.jitter_s).into();
-        document["lost_packets"] = sum.lost.into();
-        document["packets"] = sum.packets.into();
-        document["lost_percent"] = lost_percent(sum.lost, sum.packets).into();
+        document["lost_packets"] = sum.lost_datagrams.into();
+        document["packets"] = sum.datagrams.into();
+        document["lost_percent"] = loss_percent(sum.lost_datagrams, sum.datagrams).into();
     } else if let Some(retransmits) = sum.retransmits {
         document["retransmits"] = retransmits.into();
     }
     document
 }
 
-fn end_stream(layout: &Layout, stream: &Counted) -> Value {
+fn end_stream_json(layout: &ReportLayout, stream: &StreamReport) -> Value {
     let side = |result| {
-        let sum = sum_of(std::iter::once(result)).unwrap_or_default();
-        let mut document = sum_json(layout, &sum, stream.sends);
-        document["socket"] = stream.shown.into();
+        let sum = sum_results(std::iter::once(result)).unwrap_or_default();
+        let mut document = sum_json(layout, &sum, stream.is_sender);
+        document["socket"] = stream.label.into();
         document
     };
     let mut sender = side(stream.sender.as_ref());
@@ -327,7 +336,7 @@ fn end_stream(layout: &Layout, stream: &Counted) -> Value {
         udp["out_of_order"] = stream.out_of_order.into();
         return json!({"udp": udp});
     }
-    if stream.sends {
+    if stream.is_sender {
         sender["max_snd_cwnd"] = stream.extremes.max_cwnd_bytes.into();
         sender["max_rtt"] = stream.extremes.max_rtt_us.into();
         sender["min_rtt"] = stream.extremes.min_rtt_us.into();

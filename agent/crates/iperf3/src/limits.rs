@@ -4,8 +4,8 @@ use std::time::Duration;
 
 /// The limits that a stock server has too.
 pub const MAX_STREAMS: usize = 128;
-pub const MAX_SECONDS: f64 = 86_400.0;
-pub const MAX_OMIT_SECONDS: f64 = 600.0;
+pub const MAX_DURATION_S: f64 = 86_400.0;
+pub const MAX_OMIT_S: f64 = 600.0;
 pub const MAX_BLOCK_BYTES: usize = 1 << 20;
 pub const MAX_DATAGRAM_BYTES: usize = 65_507;
 /// Room for the header with a counter of 64 bits.
@@ -24,7 +24,7 @@ pub enum Transport {
 
 /// When the client ends the test.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Ending {
+pub enum EndCondition {
     After(Duration),
     Bytes(u64),
     Blocks(u64),

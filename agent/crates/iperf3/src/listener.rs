@@ -13,43 +13,43 @@ use rustix::net::RecvFlags;
 use socket2::{SockAddr, Socket};
 
 use crate::limits::Transport;
-use crate::sockets::open;
-use crate::test_registry::{House, Visit};
-use crate::udp::answer_to;
+use crate::sockets::open_socket;
+use crate::test_registry::{Delivery, TestRegistry};
+use crate::udp::connect_reply;
 use crate::wire::{COOKIE_BYTES, Cookie};
 use vnetbench_system::waiting::{Waker, wait};
 
 /// How long a connection may take to show its cookie.
 const COOKIE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections that have not shown it yet; beyond this the oldest gives way.
-const MAX_UNKNOWN: usize = 256;
+const MAX_PENDING: usize = 256;
 const BACKLOG: i32 = 1_024;
 /// Where the system has no room for another connection, it is asked again after this.
-const NO_ROOM_PAUSE: Duration = Duration::from_millis(50);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-pub struct Door {
+pub struct Listener {
     tcp: Socket,
     udp: Socket,
     address: SocketAddr,
-    unknown: VecDeque<Unknown>,
+    pending: VecDeque<PendingConnection>,
     /// Rung when nobody is to be let in any more.
-    pub closing: Arc<Waker>,
-    patience: Duration,
+    pub stop: Arc<Waker>,
+    cookie_timeout: Duration,
 }
 
-struct Unknown {
+struct PendingConnection {
     socket: Socket,
-    from: IpAddr,
-    said: Vec<u8>,
-    came: Instant,
-    gone: bool,
+    peer: IpAddr,
+    received: Vec<u8>,
+    accepted_at: Instant,
+    is_closed: bool,
 }
 
-impl Door {
+impl Listener {
     /// Listens on the address for both; port 0 takes a free one. A connection has `patience` to show its cookie, and
     /// `COOKIE_TIMEOUT` at most.
-    pub fn open(address: SocketAddr, patience: Duration) -> io::Result<Self> {
-        let tcp = open(Transport::Tcp, &address)?;
+    pub fn bind(address: SocketAddr, patience: Duration) -> io::Result<Self> {
+        let tcp = open_socket(Transport::Tcp, &address)?;
         tcp.set_reuse_address(true)?;
         dual_stack(&tcp, &address)?;
         tcp.set_nonblocking(true)?;
@@ -59,7 +59,7 @@ impl Door {
             .local_addr()?
             .as_socket()
             .ok_or(io::ErrorKind::Unsupported)?;
-        let udp = open(Transport::Udp, &address)?;
+        let udp = open_socket(Transport::Udp, &address)?;
         dual_stack(&udp, &address)?;
         udp.bind(&SockAddr::from(address))?;
         // Only now: set before, it would let this bind beside another server.
@@ -69,9 +69,9 @@ impl Door {
             tcp,
             udp,
             address,
-            unknown: VecDeque::new(),
-            closing: Arc::new(Waker::new()?),
-            patience: patience.min(COOKIE_TIMEOUT),
+            pending: VecDeque::new(),
+            stop: Arc::new(Waker::new()?),
+            cookie_timeout: patience.min(COOKIE_TIMEOUT),
         })
     }
 
@@ -80,29 +80,29 @@ impl Door {
     }
 
     /// Waits for somebody, and sends everybody whose cookie is known where it belongs; returns who begins a test.
-    pub fn attend(&mut self, house: &House) -> io::Result<Vec<(Socket, Cookie)>> {
+    pub fn poll(&mut self, house: &TestRegistry) -> io::Result<Vec<(Socket, Cookie)>> {
         let polled: Vec<_> = [self.tcp.as_fd(), self.udp.as_fd()]
             .into_iter()
-            .chain(self.unknown.iter().map(|unknown| unknown.socket.as_fd()))
+            .chain(self.pending.iter().map(|unknown| unknown.socket.as_fd()))
             .map(|fd| (fd, PollFlags::IN))
             .collect();
         let until = self
-            .unknown
+            .pending
             .front()
-            .map(|unknown| unknown.came + self.patience);
+            .map(|unknown| unknown.accepted_at + self.cookie_timeout);
         let mut ready = Vec::new();
-        wait(&polled, &mut ready, &self.closing, until)?;
+        wait(&polled, &mut ready, &self.stop, until)?;
         let speaks = |index: usize| ready.get(index).copied().unwrap_or(false);
         if speaks(1) {
-            self.greet(house)?;
+            self.accept_udp(house)?;
         }
-        for (index, unknown) in self.unknown.iter_mut().enumerate() {
-            if speaks(index + 2) && !unknown.hear() {
+        for (index, unknown) in self.pending.iter_mut().enumerate() {
+            if speaks(index + 2) && !unknown.read_cookie() {
                 // Whoever closes or goes on talking before a test has nothing to do here.
-                unknown.gone = true;
+                unknown.is_closed = true;
             }
         }
-        let begun = self.let_in(house);
+        let begun = self.deliver_identified(house);
         if speaks(0) {
             self.accept();
         }
@@ -119,15 +119,15 @@ impl Door {
                     return;
                 };
                 let from = from.ip().to_canonical();
-                self.unknown.push_back(Unknown {
+                self.pending.push_back(PendingConnection {
                     socket,
-                    from,
-                    said: Vec::new(),
-                    came: Instant::now(),
-                    gone: false,
+                    peer: from,
+                    received: Vec::new(),
+                    accepted_at: Instant::now(),
+                    is_closed: false,
                 });
-                if self.unknown.len() > MAX_UNKNOWN {
-                    self.unknown.pop_front();
+                if self.pending.len() > MAX_PENDING {
+                    self.pending.pop_front();
                 }
             }
             Err(error)
@@ -136,19 +136,19 @@ impl Door {
                     Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)
                 ) =>
             {
-                std::thread::sleep(NO_ROOM_PAUSE);
+                std::thread::sleep(ACCEPT_RETRY_DELAY);
             }
             // The connection was gone again before it was taken (accept(2), "Error handling").
             Err(_) => {}
         }
     }
 
-    fn let_in(&mut self, house: &House) -> Vec<(Socket, Cookie)> {
+    fn deliver_identified(&mut self, house: &TestRegistry) -> Vec<(Socket, Cookie)> {
         let now = Instant::now();
-        let (mut begun, mut waiting): (Vec<(Socket, Cookie)>, VecDeque<Unknown>) =
+        let (mut begun, mut waiting): (Vec<(Socket, Cookie)>, VecDeque<PendingConnection>) =
             Default::default();
-        for unknown in self.unknown.drain(..) {
-            if unknown.gone || now >= unknown.came + self.patience {
+        for unknown in self.pending.drain(..) {
+            if unknown.is_closed || now >= unknown.accepted_at + self.cookie_timeout {
                 continue;
             }
             let Some(cookie) = unknown.cookie() else {
@@ -157,38 +157,38 @@ impl Door {
             };
             // Streams are numbered in the order in which they were opened: one that came before this and has not shown its
             // cookie yet may be of the same test.
-            let since = house.gathers_since(&cookie);
-            let earlier = |other: &Unknown| {
-                other.from == unknown.from
-                    && since.is_some_and(|since| other.came >= since)
+            let since = house.collecting_since(&cookie);
+            let earlier = |other: &PendingConnection| {
+                other.peer == unknown.peer
+                    && since.is_some_and(|since| other.accepted_at >= since)
                     && other.cookie().is_none()
             };
             if waiting.iter().any(earlier) {
                 waiting.push_back(unknown);
                 continue;
             }
-            match house.stream(&cookie, unknown.socket) {
-                Visit::Taken => {}
-                Visit::Begins(socket) => begun.push((socket, cookie)),
+            match house.deliver(&cookie, unknown.socket) {
+                Delivery::Delivered => {}
+                Delivery::NewTest(socket) => begun.push((socket, cookie)),
             }
         }
-        self.unknown = waiting;
+        self.pending = waiting;
         begun
     }
 
     /// Makes a stream of the socket that a greeting came to, and listens on a new one: whatever that peer sends comes to
     /// its own socket from here on.
-    fn greet(&mut self, house: &House) -> io::Result<()> {
+    fn accept_udp(&mut self, house: &TestRegistry) -> io::Result<()> {
         let mut greetings = VecDeque::new();
-        while let Some(greeting) = next_greeting(&self.udp) {
+        while let Some(greeting) = next_connect_message(&self.udp) {
             greetings.push_back(greeting);
         }
         while let Some((from, answer)) = greetings.pop_front() {
-            let Some(place) = house.udp_place(from.ip().to_canonical()) else {
+            let Some(place) = house.udp_collector(from.ip().to_canonical()) else {
                 continue;
             };
             // The new one before the old one is connected: at no moment is nobody there.
-            let next = open(Transport::Udp, &self.address)?;
+            let next = open_socket(Transport::Udp, &self.address)?;
             next.set_reuse_address(true)?;
             dual_stack(&next, &self.address)?;
             next.set_nonblocking(true)?;
@@ -197,7 +197,7 @@ impl Door {
             if stream.connect(&SockAddr::from(from)).is_err() {
                 continue;
             }
-            while let Some(other) = next_greeting(&stream) {
+            while let Some(other) = next_connect_message(&stream) {
                 greetings.push_back(other);
             }
             // Lost only with the stream, and then the client says so.
@@ -217,13 +217,13 @@ fn dual_stack(socket: &Socket, address: &SocketAddr) -> io::Result<()> {
 }
 
 /// The next datagram that is a greeting, and what answers it; others are dropped.
-fn next_greeting(socket: &Socket) -> Option<(SocketAddr, [u8; 4])> {
+fn next_connect_message(socket: &Socket) -> Option<(SocketAddr, [u8; 4])> {
     let mut bytes = [0; 8];
     loop {
         match rustix::net::recvfrom(socket, &mut bytes[..], RecvFlags::DONTWAIT) {
             Ok((count, _, Some(from))) => {
                 let from = SocketAddr::try_from(from).ok();
-                if let Some((from, answer)) = from.zip(answer_to(&bytes[..count])) {
+                if let Some((from, answer)) = from.zip(connect_reply(&bytes[..count])) {
                     return Some((from, answer));
                 }
             }
@@ -233,10 +233,10 @@ fn next_greeting(socket: &Socket) -> Option<(SocketAddr, [u8; 4])> {
     }
 }
 
-impl Unknown {
+impl PendingConnection {
     /// Reads what is missing of the cookie; false where nothing can come of it.
-    fn hear(&mut self) -> bool {
-        let missing = COOKIE_BYTES - self.said.len();
+    fn read_cookie(&mut self) -> bool {
+        let missing = COOKIE_BYTES - self.received.len();
         if missing == 0 {
             return true;
         }
@@ -244,7 +244,7 @@ impl Unknown {
         match rustix::net::recv(&self.socket, &mut bytes[..missing], RecvFlags::empty()) {
             Ok((0, _)) => false,
             Ok((count, _)) => {
-                self.said.extend_from_slice(&bytes[..count]);
+                self.received.extend_from_slice(&bytes[..count]);
                 true
             }
             Err(error) => matches!(error, rustix::io::Errno::AGAIN | rustix::io::Errno::INTR),
@@ -252,6 +252,6 @@ impl Unknown {
     }
 
     fn cookie(&self) -> Option<Cookie> {
-        self.said.as_slice().try_into().ok()
+        self.received.as_slice().try_into().ok()
     }
 }

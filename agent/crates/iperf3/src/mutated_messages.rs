@@ -6,16 +6,18 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::limits::{
-    MAX_BLOCK_BYTES, MAX_BUFFER_BYTES, MAX_BURST, MAX_OMIT_SECONDS, MAX_SECONDS, MAX_STREAMS,
+    MAX_BLOCK_BYTES, MAX_BUFFER_BYTES, MAX_BURST, MAX_DURATION_S, MAX_OMIT_S, MAX_STREAMS,
 };
-use crate::parameters::{Direction, Parameters};
+use crate::parameters::{Direction, TestParameters};
 use crate::random::Random;
-use crate::results::{Results, StreamResult};
-use crate::states::{Reason, State};
-use crate::udp::{Datagrams, Header, Reception, WIDE_BYTES, answer_to};
+use crate::results::{StreamResult, TestResults};
+use crate::states::{ErrorCode, State};
+use crate::udp::{
+    DatagramCounters, DatagramHeader, DatagramReceiver, HEADER_BYTES_64BIT, connect_reply,
+};
 use crate::wire::{
-    ClientEar, FromClient, FromServer, MAX_CLIENT_RESULTS_BYTES, MAX_SERVER_RESULTS_BYTES,
-    ServerEar, framed, server_error,
+    ClientMessage, ClientMessageDecoder, MAX_CLIENT_RESULTS_BYTES, MAX_SERVER_RESULTS_BYTES,
+    ServerMessage, ServerMessageDecoder, encode_document, encode_server_error,
 };
 
 const SEED: u64 = 20_261_121;
@@ -24,13 +26,13 @@ const INPUTS: usize = 20_000;
 const INPUTS_VARIABLE: &str = "VNETBENCH_FUZZ_INPUTS";
 
 fn parameters() -> [Value; 4] {
-    let plain = Parameters::default();
-    let many = Parameters {
-        direction: Direction::Both,
-        streams: MAX_STREAMS,
-        window_bytes: Some(1 << 20),
+    let plain = TestParameters::default();
+    let many = TestParameters {
+        direction: Direction::Bidirectional,
+        streams_per_direction: MAX_STREAMS,
+        socket_buffer_bytes: Some(1 << 20),
         mss: Some(1_400),
-        congestion: Some("cubic".into()),
+        congestion_control: Some("cubic".into()),
         ..plain.clone()
     };
     [
@@ -46,15 +48,15 @@ fn results() -> Value {
     let stream = |id| StreamResult {
         id,
         bytes: 1 << 40,
-        packets: 9,
-        errors: 2,
-        seconds: 1.5,
+        datagrams: 9,
+        lost_datagrams: 2,
+        duration_s: 1.5,
         ..StreamResult::default()
     };
-    let own = Results {
+    let own = TestResults {
         streams: [1, 3, 4].map(stream).to_vec(),
         server_text: Some("text".into()),
-        ..Results::default()
+        ..TestResults::default()
     };
     own.to_json(1)
 }
@@ -63,7 +65,7 @@ fn results() -> Value {
 fn client_speaks() -> Vec<u8> {
     [
         &[State::TestEnd.byte()],
-        &framed(&results())[..],
+        &encode_document(&results())[..],
         &[State::Done.byte()],
     ]
     .concat()
@@ -71,11 +73,11 @@ fn client_speaks() -> Vec<u8> {
 
 fn server_speaks(random: &mut Random) -> Vec<u8> {
     let mut bytes = vec![9, 10, 1, 2, 13];
-    bytes.extend(framed(&results()));
+    bytes.extend(encode_document(&results()));
     bytes.push(State::DisplayResults.byte());
     if random.below(4) == 0 {
         bytes.truncate(random.below(6));
-        bytes.extend(server_error(Reason::Congestion, 2));
+        bytes.extend(encode_server_error(ErrorCode::Congestion, 2));
     }
     bytes
 }
@@ -161,25 +163,26 @@ fn check_pieces<T: PartialEq>(
 
 fn check_server_ear(bytes: &[u8], random: &mut Random) {
     let one_by_one = check_pieces(bytes, random, |pieces| {
-        let mut ear = ServerEar::new();
-        ear.hear(&framed(&json!({}))).expect("these are parameters");
-        ear.test_runs();
+        let mut ear = ClientMessageDecoder::new();
+        ear.feed(&encode_document(&json!({})))
+            .expect("these are parameters");
+        ear.allow_test_end();
         heard(pieces, |piece| {
-            let some = ear.hear(piece).ok();
-            assert!(ear.kept() <= MAX_CLIENT_RESULTS_BYTES + 4);
+            let some = ear.feed(piece).ok();
+            assert!(ear.buffered_bytes() <= MAX_CLIENT_RESULTS_BYTES + 4);
             some
         })
     });
-    let course = |said: &FromClient| match said {
-        FromClient::Parameters(_) => 0,
-        FromClient::TestEnd => 1,
-        FromClient::Results(_) => 2,
-        FromClient::Done => 3,
-        FromClient::Terminated => 4,
+    let course = |said: &ClientMessage| match said {
+        ClientMessage::Parameters(_) => 0,
+        ClientMessage::TestEnd => 1,
+        ClientMessage::Results(_) => 2,
+        ClientMessage::Done => 3,
+        ClientMessage::Terminated => 4,
     };
     assert!(one_by_one.iter().map(course).is_sorted());
     for said in one_by_one {
-        if let FromClient::Results(document) = said {
+        if let ClientMessage::Results(document) = said {
             check_results(&document);
         }
     }
@@ -187,67 +190,67 @@ fn check_server_ear(bytes: &[u8], random: &mut Random) {
 
 fn check_client_ear(bytes: &[u8], random: &mut Random) {
     let one_by_one = check_pieces(bytes, random, |pieces| {
-        let mut ear = ClientEar::new();
+        let mut ear = ServerMessageDecoder::new();
         heard(pieces, |piece| {
-            let some = ear.hear(piece).ok();
-            assert!(ear.kept() <= MAX_SERVER_RESULTS_BYTES + 4);
+            let some = ear.feed(piece).ok();
+            assert!(ear.buffered_bytes() <= MAX_SERVER_RESULTS_BYTES + 4);
             some
         })
     });
     for said in one_by_one {
-        if let FromServer::Results(document) = said {
+        if let ServerMessage::Results(document) = said {
             check_results(&document);
         }
     }
 }
 
 fn check_results(document: &Value) {
-    if let Ok(read) = Results::from_json(document) {
+    if let Ok(read) = TestResults::from_json(document) {
         assert!(read.streams.len() <= 2 * MAX_STREAMS);
         assert!(
             read.streams
                 .iter()
-                .all(|stream| stream.seconds >= 0.0 && stream.jitter_s >= 0.0)
+                .all(|stream| stream.duration_s >= 0.0 && stream.jitter_s >= 0.0)
         );
     }
 }
 
 /// Returns whether they were taken.
 fn check_parameters(bytes: &[u8]) -> bool {
-    let mut ear = ServerEar::new();
-    let heard = ear.hear(bytes);
-    let Ok([FromClient::Parameters(document), ..]) = heard.as_deref() else {
+    let mut ear = ClientMessageDecoder::new();
+    let heard = ear.feed(bytes);
+    let Ok([ClientMessage::Parameters(document), ..]) = heard.as_deref() else {
         return false;
     };
-    let Ok(asked) = Parameters::from_json(document) else {
+    let Ok(asked) = TestParameters::from_json(document) else {
         return false;
     };
-    assert!((1..=MAX_STREAMS).contains(&asked.streams));
+    assert!((1..=MAX_STREAMS).contains(&asked.streams_per_direction));
     assert!((1..=MAX_BLOCK_BYTES).contains(&asked.block_bytes));
-    assert!(!asked.is_udp() || asked.block_bytes >= WIDE_BYTES);
+    assert!(!asked.is_udp() || asked.block_bytes >= HEADER_BYTES_64BIT);
     assert!(asked.burst <= MAX_BURST && asked.tos <= 255);
     assert!(
         asked
-            .window_bytes
+            .socket_buffer_bytes
             .is_none_or(|bytes| bytes <= MAX_BUFFER_BYTES)
     );
-    assert!(asked.omit <= Duration::from_secs_f64(MAX_OMIT_SECONDS));
-    if let crate::limits::Ending::After(time) = asked.ending {
-        assert!(time <= Duration::from_secs_f64(MAX_SECONDS));
+    assert!(asked.omit <= Duration::from_secs_f64(MAX_OMIT_S));
+    if let crate::limits::EndCondition::After(time) = asked.end_condition {
+        assert!(time <= Duration::from_secs_f64(MAX_DURATION_S));
     }
     true
 }
 
 fn check_datagrams(bytes: &[u8]) {
-    let (mut reception, datagrams) = (Reception::default(), Datagrams::default());
+    let (mut reception, datagrams) = (DatagramReceiver::default(), DatagramCounters::default());
     for datagram in bytes.chunks(13) {
         let wide = datagram.len() % 2 == 0;
-        if let Some(header) = Header::read(wide, datagram) {
-            reception.note(header, Duration::from_secs(1), &datagrams);
+        if let Some(header) = DatagramHeader::read(wide, datagram) {
+            reception.record(header, Duration::from_secs(1), &datagrams);
         }
-        assert!(answer_to(datagram).is_none() || datagram.len() == 4);
+        assert!(connect_reply(datagram).is_none() || datagram.len() == 4);
     }
-    let count = datagrams.count();
+    let count = datagrams.totals();
     assert!(count.lost >= 0 && count.jitter_s >= 0.0);
 }
 
@@ -260,7 +263,7 @@ fn mutated_messages_are_understood_the_same_in_any_pieces_and_stay_within_their_
     let mut taken = 0;
     for number in 0..inputs {
         let mut bytes = match number % 3 {
-            0 => framed(&parameters[random.below(parameters.len())]),
+            0 => encode_document(&parameters[random.below(parameters.len())]),
             1 => client_speaks(),
             _ => server_speaks(&mut random),
         };

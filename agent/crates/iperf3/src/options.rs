@@ -3,46 +3,46 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
-use crate::arguments::{Argument, Arguments};
+use crate::arguments::{Argument, ArgumentParser};
 use crate::limits::{
-    Ending, MAX_BLOCK_BYTES, MAX_BUFFER_BYTES, MAX_BURST, MAX_DATAGRAM_BYTES, MAX_MSS,
-    MAX_OMIT_SECONDS, MAX_SECONDS, MAX_STREAMS, MIN_DATAGRAM_BYTES, Transport,
+    EndCondition, MAX_BLOCK_BYTES, MAX_BUFFER_BYTES, MAX_BURST, MAX_DATAGRAM_BYTES, MAX_DURATION_S,
+    MAX_MSS, MAX_OMIT_S, MAX_STREAMS, MIN_DATAGRAM_BYTES, Transport,
 };
-use crate::parameters::{Direction, Parameters};
-use crate::session_options::Manner;
-use crate::sockets::Family;
-use crate::units::{Format, parse_count};
+use crate::parameters::{Direction, TestParameters};
+use crate::session_options::SessionOptions;
+use crate::sockets::AddressFamily;
+use crate::units::{RateFormat, parse_count};
 
 const DEFAULT_PORT: u16 = 5201;
-const DEFAULT_PATIENCE: Duration = Duration::from_secs(120);
+const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// What iperf3 sends over UDP when no rate is asked for.
 const DEFAULT_UDP_RATE_BPS: u64 = 1 << 20;
 const INTERVAL_S: std::ops::RangeInclusive<f64> = 0.1..=60.0;
 
 #[derive(Debug)]
-pub struct ServeOptions {
+pub struct ServerOptions {
     pub bind: IpAddr,
     pub port: u16,
     pub one_off: bool,
-    pub manner: Manner,
+    pub session: SessionOptions,
 }
 
 #[derive(Debug)]
 pub struct ClientOptions {
     pub host: String,
     pub port: u16,
-    pub family: Family,
+    pub family: AddressFamily,
     pub bind: Option<IpAddr>,
     pub connect_timeout: Duration,
-    pub asked: Parameters,
+    pub parameters: TestParameters,
     /// `-l` was given.
-    pub block_given: bool,
-    pub manner: Manner,
+    pub has_block_length: bool,
+    pub session: SessionOptions,
 }
 
 /// Options of iperf3 that are known and not done here, and what stands in for them.
-const NOT_DONE: [(&[&str], &str); 15] = [
+const UNSUPPORTED_OPTIONS: [(&[&str], &str); 15] = [
     (&["Z", "zerocopy"], "blocks are sent by plain calls"),
     (&["F", "file"], "what is sent is a fixed pattern"),
     (&["A", "affinity"], "run it under taskset"),
@@ -85,9 +85,9 @@ const NOT_DONE: [(&[&str], &str); 15] = [
     ),
 ];
 
-fn not_known(option: &Argument) -> String {
+fn unknown_option(option: &Argument) -> String {
     let name = match option {
-        Argument::Word(word) => return format!("what is \"{word}\"?"),
+        Argument::Positional(word) => return format!("what is \"{word}\"?"),
         Argument::Short(letter) => letter.to_string(),
         Argument::Long(name) => name.clone(),
     };
@@ -96,7 +96,7 @@ fn not_known(option: &Argument) -> String {
     } else {
         format!("--{name}")
     };
-    match NOT_DONE
+    match UNSUPPORTED_OPTIONS
         .iter()
         .find(|(names, _)| names.contains(&name.as_str()))
     {
@@ -105,53 +105,55 @@ fn not_known(option: &Argument) -> String {
     }
 }
 
-impl ServeOptions {
+impl ServerOptions {
     /// `Err` says what is wrong.
     pub fn parse(words: &[String]) -> Result<Self, String> {
         let mut options = Self {
             bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
             port: DEFAULT_PORT,
             one_off: false,
-            manner: default_manner(),
+            session: default_session_options(),
         };
-        let mut arguments = Arguments::new(words);
+        let mut arguments = ArgumentParser::new(words);
         while let Some(argument) = arguments.next() {
             let name = argument.name();
-            if take_manner(name, &mut arguments, &mut options.manner)? {
+            if parse_session_option(name, &mut arguments, &mut options.session)? {
                 continue;
             }
             match name {
                 "p" | "port" => {
-                    options.port = arguments.parsed("a port from 0 (a free one) to 65535")?
+                    options.port = arguments.parse_value("a port from 0 (a free one) to 65535")?
                 }
-                "B" | "bind" => options.bind = arguments.parsed("an IP address of this machine")?,
+                "B" | "bind" => {
+                    options.bind = arguments.parse_value("an IP address of this machine")?
+                }
                 "1" | "one-off" => options.one_off = true,
-                _ => return Err(not_known(&argument)),
+                _ => return Err(unknown_option(&argument)),
             }
         }
         Ok(options)
     }
 }
 
-fn default_manner() -> Manner {
-    Manner {
+fn default_session_options() -> SessionOptions {
+    SessionOptions {
         interval: Some(Duration::from_secs(1)),
-        format: Format::Adaptive,
+        format: RateFormat::Adaptive,
         json: false,
-        patience: DEFAULT_PATIENCE,
+        idle_timeout: DEFAULT_IDLE_TIMEOUT,
     }
 }
 
 /// Options that both roles have; false where it is none of them.
-fn take_manner(
+fn parse_session_option(
     name: &str,
-    arguments: &mut Arguments<'_>,
-    manner: &mut Manner,
+    arguments: &mut ArgumentParser<'_>,
+    manner: &mut SessionOptions,
 ) -> Result<bool, String> {
     match name {
         "J" | "json" => manner.json = true,
         "i" | "interval" => {
-            let seconds: f64 = arguments.parsed("seconds")?;
+            let seconds: f64 = arguments.parse_value("seconds")?;
             if seconds != 0.0 && !INTERVAL_S.contains(&seconds) {
                 return Err(format!(
                     "-i is 0 (one for all) or from {} to {} s",
@@ -163,12 +165,13 @@ fn take_manner(
         }
         "f" | "format" => {
             let letter = arguments.value()?;
-            manner.format =
-                Format::parse(&letter).ok_or("-f is one of k m g t (bits) and K M G T (bytes)")?;
+            manner.format = RateFormat::parse(&letter)
+                .ok_or("-f is one of k m g t (bits) and K M G T (bytes)")?;
         }
         "rcv-timeout" => {
-            let milliseconds = arguments.limited(100..=86_400_000, "--rcv-timeout", 1)?;
-            manner.patience = Duration::from_millis(milliseconds);
+            let milliseconds =
+                arguments.parse_count_within(100..=86_400_000, "--rcv-timeout", 1)?;
+            manner.idle_timeout = Duration::from_millis(milliseconds);
         }
         _ => return Ok(false),
     }
@@ -181,36 +184,38 @@ impl ClientOptions {
         let mut options = Self {
             host: String::new(),
             port: DEFAULT_PORT,
-            family: Family::Any,
+            family: AddressFamily::Any,
             bind: None,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
-            asked: Parameters::default(),
-            block_given: false,
-            manner: default_manner(),
+            parameters: TestParameters::default(),
+            has_block_length: false,
+            session: default_session_options(),
         };
         let mut endings = 0;
         let mut rate = None;
-        let mut arguments = Arguments::new(words);
+        let mut arguments = ArgumentParser::new(words);
         while let Some(argument) = arguments.next() {
-            if let Argument::Word(host) = &argument
+            if let Argument::Positional(host) = &argument
                 && options.host.is_empty()
             {
                 options.host.clone_from(host);
                 continue;
             }
             let name = argument.name();
-            if take_manner(name, &mut arguments, &mut options.manner)? {
+            if parse_session_option(name, &mut arguments, &mut options.session)? {
                 continue;
             }
             match name {
                 "t" | "time" | "n" | "bytes" | "k" | "blockcount" => {
                     endings += 1;
-                    options.asked.ending = ending(name, &mut arguments)?;
+                    options.parameters.end_condition = parse_end_condition(name, &mut arguments)?;
                 }
-                "b" | "bitrate" | "bandwidth" => rate = Some(rate_and_burst(&arguments.value()?)?),
+                "b" | "bitrate" | "bandwidth" => {
+                    rate = Some(parse_rate_and_burst(&arguments.value()?)?)
+                }
                 _ => {
-                    if !options.take(name, &mut arguments)? {
-                        return Err(not_known(&argument));
+                    if !options.parse_option(name, &mut arguments)? {
+                        return Err(unknown_option(&argument));
                     }
                 }
             }
@@ -218,62 +223,73 @@ impl ClientOptions {
         if endings > 1 {
             return Err("only one of -t, -n and -k can end a test".into());
         }
-        options.settle(rate)
+        options.validate(rate)
     }
 
-    fn take(&mut self, name: &str, arguments: &mut Arguments<'_>) -> Result<bool, String> {
-        let asked = &mut self.asked;
+    fn parse_option(
+        &mut self,
+        name: &str,
+        arguments: &mut ArgumentParser<'_>,
+    ) -> Result<bool, String> {
+        let asked = &mut self.parameters;
         match name {
-            "p" | "port" => self.port = arguments.limited(1..=65_535, "-p", 1)? as u16,
-            "4" | "version4" => self.family = Family::V4,
-            "6" | "version6" => self.family = Family::V6,
-            "B" | "bind" => self.bind = Some(arguments.parsed("an IP address of this machine")?),
+            "p" | "port" => self.port = arguments.parse_count_within(1..=65_535, "-p", 1)? as u16,
+            "4" | "version4" => self.family = AddressFamily::V4,
+            "6" | "version6" => self.family = AddressFamily::V6,
+            "B" | "bind" => {
+                self.bind = Some(arguments.parse_value("an IP address of this machine")?)
+            }
             "connect-timeout" => {
-                let milliseconds = arguments.limited(1..=3_600_000, "--connect-timeout", 1)?;
+                let milliseconds =
+                    arguments.parse_count_within(1..=3_600_000, "--connect-timeout", 1)?;
                 self.connect_timeout = Duration::from_millis(milliseconds);
             }
             "u" | "udp" => asked.transport = Transport::Udp,
-            "R" | "reverse" if asked.direction == Direction::Both => {
-                return Err(BOTH_DIRECTIONS.into());
+            "R" | "reverse" if asked.direction == Direction::Bidirectional => {
+                return Err(REVERSE_AND_BIDIR.into());
             }
             "R" | "reverse" => asked.direction = Direction::Reverse,
-            "bidir" if asked.direction == Direction::Reverse => return Err(BOTH_DIRECTIONS.into()),
-            "bidir" => asked.direction = Direction::Both,
-            "P" | "parallel" => {
-                asked.streams = arguments.limited(1..=MAX_STREAMS as u64, "-P", 1)? as usize
+            "bidir" if asked.direction == Direction::Reverse => {
+                return Err(REVERSE_AND_BIDIR.into());
             }
-            "O" | "omit" => asked.omit = arguments.seconds(MAX_OMIT_SECONDS, "-O")?,
+            "bidir" => asked.direction = Direction::Bidirectional,
+            "P" | "parallel" => {
+                asked.streams_per_direction =
+                    arguments.parse_count_within(1..=MAX_STREAMS as u64, "-P", 1)? as usize
+            }
+            "O" | "omit" => asked.omit = arguments.parse_seconds(MAX_OMIT_S, "-O")?,
             "l" | "length" => {
                 asked.block_bytes =
-                    arguments.limited(1..=MAX_BLOCK_BYTES as u64, "-l", 1024)? as usize;
-                self.block_given = true;
+                    arguments.parse_count_within(1..=MAX_BLOCK_BYTES as u64, "-l", 1024)? as usize;
+                self.has_block_length = true;
             }
             "w" | "window" => {
-                let bytes = arguments.limited(1..=MAX_BUFFER_BYTES as u64, "-w", 1024)?;
-                asked.window_bytes = Some(bytes as usize);
+                let bytes =
+                    arguments.parse_count_within(1..=MAX_BUFFER_BYTES as u64, "-w", 1024)?;
+                asked.socket_buffer_bytes = Some(bytes as usize);
             }
             "M" | "set-mss" => {
-                asked.mss = Some(arguments.limited(88..=MAX_MSS.into(), "-M", 1)? as u32)
+                asked.mss = Some(arguments.parse_count_within(88..=MAX_MSS.into(), "-M", 1)? as u32)
             }
-            "C" | "congestion" => asked.congestion = Some(arguments.value()?),
+            "C" | "congestion" => asked.congestion_control = Some(arguments.value()?),
             "N" | "no-delay" => asked.no_delay = true,
-            "S" | "tos" => asked.tos = type_of_service(&arguments.value()?)?,
+            "S" | "tos" => asked.tos = parse_type_of_service(&arguments.value()?)?,
             "T" | "title" => asked.title = Some(arguments.value()?),
             "extra-data" => asked.extra_data = Some(arguments.value()?),
-            "get-server-output" => asked.server_output = true,
-            "udp-counters-64bit" => asked.wide_counters = true,
+            "get-server-output" => asked.wants_server_output = true,
+            "udp-counters-64bit" => asked.counters_64bit = true,
             "repeating-payload" => asked.repeating_payload = true,
-            "skip-rx-copy" => asked.discard = true,
+            "skip-rx-copy" => asked.skip_receive_copy = true,
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    fn settle(mut self, rate: Option<(u64, u32)>) -> Result<Self, String> {
+    fn validate(mut self, rate: Option<(u64, u32)>) -> Result<Self, String> {
         if self.host.is_empty() {
             return Err("which host? vnetbench iperf3 client HOST".into());
         }
-        let asked = &mut self.asked;
+        let asked = &mut self.parameters;
         let default_rate = if asked.is_udp() {
             DEFAULT_UDP_RATE_BPS
         } else {
@@ -282,13 +298,13 @@ impl ClientOptions {
         (asked.rate_bps, asked.burst) = rate.unwrap_or((default_rate, 0));
         if asked.is_udp() {
             let fits = (MIN_DATAGRAM_BYTES..=MAX_DATAGRAM_BYTES).contains(&asked.block_bytes);
-            if self.block_given && !fits {
+            if self.has_block_length && !fits {
                 return Err(format!(
                     "-l of UDP is from {MIN_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES} bytes"
                 ));
             }
             let of_tcp = [
-                ("-C", asked.congestion.is_some()),
+                ("-C", asked.congestion_control.is_some()),
                 ("-M", asked.mss.is_some()),
                 ("-N", asked.no_delay),
             ];
@@ -300,21 +316,28 @@ impl ClientOptions {
     }
 }
 
-const BOTH_DIRECTIONS: &str = "-R and --bidir cannot be had at once";
+const REVERSE_AND_BIDIR: &str = "-R and --bidir cannot be had at once";
 
-fn ending(name: &str, arguments: &mut Arguments<'_>) -> Result<Ending, String> {
+fn parse_end_condition(
+    name: &str,
+    arguments: &mut ArgumentParser<'_>,
+) -> Result<EndCondition, String> {
     Ok(match name {
-        "n" | "bytes" => Ending::Bytes(arguments.limited(1..=u64::MAX >> 1, "-n", 1024)?),
-        "k" | "blockcount" => Ending::Blocks(arguments.limited(1..=u64::MAX >> 1, "-k", 1024)?),
-        _ => match arguments.seconds(MAX_SECONDS, "-t")? {
-            Duration::ZERO => Ending::Never,
-            time => Ending::After(time),
+        "n" | "bytes" => {
+            EndCondition::Bytes(arguments.parse_count_within(1..=u64::MAX >> 1, "-n", 1024)?)
+        }
+        "k" | "blockcount" => {
+            EndCondition::Blocks(arguments.parse_count_within(1..=u64::MAX >> 1, "-k", 1024)?)
+        }
+        _ => match arguments.parse_seconds(MAX_DURATION_S, "-t")? {
+            Duration::ZERO => EndCondition::Never,
+            time => EndCondition::After(time),
         },
     })
 }
 
 /// `10M`, or `10M/5`: in bursts of five blocks.
-fn rate_and_burst(text: &str) -> Result<(u64, u32), String> {
+fn parse_rate_and_burst(text: &str) -> Result<(u64, u32), String> {
     let (rate, burst) = text.split_once('/').unwrap_or((text, "0"));
     parse_count(rate, 1000)
         .zip(burst.parse().ok().filter(|burst| *burst <= MAX_BURST))
@@ -322,7 +345,7 @@ fn rate_and_burst(text: &str) -> Result<(u64, u32), String> {
 }
 
 /// Decimal, octal with 0 before it, or hexadecimal with 0x, as iperf3 reads it.
-fn type_of_service(text: &str) -> Result<u32, String> {
+fn parse_type_of_service(text: &str) -> Result<u32, String> {
     let lower = text.to_ascii_lowercase();
     let number = if let Some(digits) = lower.strip_prefix("0x") {
         u32::from_str_radix(digits, 16)
@@ -351,20 +374,20 @@ mod tests {
         let options = client("host -p5202 -uR --parallel=3 -t 0.5 -b 10M/5 -i.5 --rcv-timeout 500")
             .expect("right");
         assert_eq!((options.host.as_str(), options.port), ("host", 5202));
-        assert_eq!(options.asked.direction, Direction::Reverse);
+        assert_eq!(options.parameters.direction, Direction::Reverse);
         assert_eq!(
             (
-                options.asked.streams,
-                options.asked.rate_bps,
-                options.asked.burst
+                options.parameters.streams_per_direction,
+                options.parameters.rate_bps,
+                options.parameters.burst
             ),
             (3, 10_000_000, 5)
         );
         assert_eq!(
-            options.asked.ending,
-            Ending::After(Duration::from_millis(500))
+            options.parameters.end_condition,
+            EndCondition::After(Duration::from_millis(500))
         );
-        assert_eq!(options.manner.interval, Some(Duration::from_millis(500)));
+        assert_eq!(options.session.interval, Some(Duration::from_millis(500)));
     }
 
     #[test]
@@ -392,8 +415,8 @@ mod tests {
 
     #[test]
     fn a_server_listens_on_loopback_unless_told_otherwise() {
-        assert!(ServeOptions::parse(&[]).expect("right").bind.is_loopback());
-        let wide = ServeOptions::parse(&["-B".into(), "::".into(), "-1".into()]).expect("right");
+        assert!(ServerOptions::parse(&[]).expect("right").bind.is_loopback());
+        let wide = ServerOptions::parse(&["-B".into(), "::".into(), "-1".into()]).expect("right");
         assert!(wide.bind.is_unspecified() && wide.one_off);
     }
 }

@@ -4,17 +4,17 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The longest sleep of a sender between two looks at whether it is still to send.
-const LONGEST_NAP: Duration = Duration::from_millis(5);
+const MAX_SLEEP: Duration = Duration::from_millis(5);
 /// Rates so low that the next block is due after this are all the same.
-const LONGEST_WAIT_S: f64 = 1e9;
+const MAX_WAIT_S: f64 = 1e9;
 
 /// Holds a sender to its rate: on average since its start, so that what a blocked call cost is made up for.
 pub struct Pacer {
     started: Instant,
-    blocks: u64,
+    sent_blocks: u64,
     block_bits: f64,
     rate_bps: u64,
-    burst: u64,
+    burst_blocks: u64,
 }
 
 impl Pacer {
@@ -22,61 +22,67 @@ impl Pacer {
     pub fn new(rate_bps: u64, block_bytes: usize, burst: u32) -> Self {
         Self {
             started: Instant::now(),
-            blocks: 0,
+            sent_blocks: 0,
             block_bits: 8.0 * block_bytes as f64,
             rate_bps,
-            burst: burst.max(1).into(),
+            burst_blocks: burst.max(1).into(),
         }
     }
 
     /// Returns when the next block is due, or nothing is to be sent any more.
     pub fn wait(&mut self, goes_on: impl Fn() -> bool) {
-        let block = self.blocks;
-        self.blocks += 1;
-        if self.rate_bps == 0 || !block.is_multiple_of(self.burst) {
+        let block = self.sent_blocks;
+        self.sent_blocks += 1;
+        if self.rate_bps == 0 || !block.is_multiple_of(self.burst_blocks) {
             return;
         }
         let after_s = block as f64 * self.block_bits / self.rate_bps as f64;
-        let due = self.started + Duration::from_secs_f64(after_s.min(LONGEST_WAIT_S));
+        let due = self.started + Duration::from_secs_f64(after_s.min(MAX_WAIT_S));
         loop {
             let left = due.saturating_duration_since(Instant::now());
             if left.is_zero() || !goes_on() {
                 return;
             }
-            std::thread::sleep(left.min(LONGEST_NAP));
+            std::thread::sleep(left.min(MAX_SLEEP));
         }
     }
 }
 
 /// What is left of the bytes that end a test; all its streams draw on it, from the end of what is omitted on.
 #[derive(Debug)]
-pub struct Quota {
-    left: AtomicI64,
-    counts: AtomicBool,
+pub struct ByteQuota {
+    remaining_bytes: AtomicI64,
+    is_active: AtomicBool,
 }
 
-impl Quota {
+impl ByteQuota {
     pub fn new(bytes: u64, counts: bool) -> Self {
         Self {
-            left: AtomicI64::new(i64::try_from(bytes).unwrap_or(i64::MAX)),
-            counts: AtomicBool::new(counts),
+            remaining_bytes: AtomicI64::new(i64::try_from(bytes).unwrap_or(i64::MAX)),
+            is_active: AtomicBool::new(counts),
         }
     }
 
-    pub fn count_from_now(&self) {
-        self.counts.store(true, Ordering::Relaxed);
+    pub fn activate(&self) {
+        self.is_active.store(true, Ordering::Relaxed);
     }
 
     /// Before a block is sent: whether there is room for it, or for its first bytes.
-    pub fn take(&self, bytes: usize) -> bool {
-        !self.counts.load(Ordering::Relaxed)
-            || self.left.fetch_sub(bytes as i64, Ordering::Relaxed) > 0
+    pub fn reserve(&self, bytes: usize) -> bool {
+        !self.is_active.load(Ordering::Relaxed)
+            || self
+                .remaining_bytes
+                .fetch_sub(bytes as i64, Ordering::Relaxed)
+                > 0
     }
 
     /// After bytes have come: whether they are enough.
-    pub fn reached_with(&self, bytes: usize) -> bool {
-        self.counts.load(Ordering::Relaxed)
-            && self.left.fetch_sub(bytes as i64, Ordering::Relaxed) <= bytes as i64
+    pub fn consume(&self, bytes: usize) -> bool {
+        self.is_active.load(Ordering::Relaxed)
+            && self
+                .remaining_bytes
+                .fetch_sub(bytes as i64, Ordering::Relaxed)
+                <= bytes as i64
     }
 }
 
@@ -86,24 +92,24 @@ mod tests {
 
     #[test]
     fn a_quota_ends_with_the_block_that_fills_it() {
-        let quota = Quota::new(250, true);
+        let quota = ByteQuota::new(250, true);
         assert_eq!(
-            [100; 4].map(|bytes| quota.take(bytes)),
+            [100; 4].map(|bytes| quota.reserve(bytes)),
             [true, true, true, false]
         );
-        let received = Quota::new(250, true);
+        let received = ByteQuota::new(250, true);
         assert_eq!(
-            [100; 4].map(|bytes| received.reached_with(bytes)),
+            [100; 4].map(|bytes| received.consume(bytes)),
             [false, false, true, true]
         );
     }
 
     #[test]
     fn a_quota_does_not_count_what_is_omitted() {
-        let quota = Quota::new(100, false);
-        assert!((0..1_000).all(|_| quota.take(100)));
-        quota.count_from_now();
-        assert_eq!([quota.take(100), quota.take(100)], [true, false]);
+        let quota = ByteQuota::new(100, false);
+        assert!((0..1_000).all(|_| quota.reserve(100)));
+        quota.activate();
+        assert_eq!([quota.reserve(100), quota.reserve(100)], [true, false]);
     }
 
     #[test]

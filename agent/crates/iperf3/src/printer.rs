@@ -3,38 +3,38 @@
 use std::io::Write;
 
 /// The most that is kept for `--get-server-output`.
-const MAX_KEPT_BYTES: usize = 4 << 20;
+const MAX_TRANSCRIPT_BYTES: usize = 4 << 20;
 
 #[derive(Debug)]
 pub struct Printer {
     /// Before every line on standard output, not in what is kept.
     pub prefix: String,
-    pub silent: bool,
-    pub kept: Option<String>,
+    pub is_silent: bool,
+    pub transcript: Option<String>,
 }
 
 impl Printer {
-    pub fn line(&mut self, line: &str) {
-        if !self.silent {
-            print_whole(&format!("{}{line}\n", self.prefix));
+    pub fn print_line(&mut self, line: &str) {
+        if !self.is_silent {
+            write_stdout(&format!("{}{line}\n", self.prefix));
         }
-        if let Some(kept) = &mut self.kept
-            && kept.len() + line.len() < MAX_KEPT_BYTES
+        if let Some(kept) = &mut self.transcript
+            && kept.len() + line.len() < MAX_TRANSCRIPT_BYTES
         {
             kept.push_str(line);
             kept.push('\n');
         }
     }
 
-    pub fn lines(&mut self, lines: &[String]) {
+    pub fn print_lines(&mut self, lines: &[String]) {
         for line in lines {
-            self.line(line);
+            self.print_line(line);
         }
     }
 }
 
 /// In one piece, and at once: several tests print at the same time.
-pub fn print_whole(text: &str) {
+pub fn write_stdout(text: &str) {
     let mut output = std::io::stdout().lock();
     // A reader that has left needs no more lines; the test goes on.
     let _ = output

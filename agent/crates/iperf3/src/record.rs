@@ -6,20 +6,20 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::results::StreamResult;
-use crate::streams::Flow;
-use crate::udp::DatagramCount;
+use crate::streams::TestStream;
+use crate::udp::DatagramTotals;
 use vnetbench_counters::tcp_info::{Meter, TcpReading};
 use vnetbench_streams::Role;
 
 /// The most samples of single streams that are kept for JSON; a long test of many streams tells the rest in text.
-pub const MAX_SAMPLES_KEPT: usize = 200_000;
+pub const MAX_SAMPLES: usize = 200_000;
 
 /// What one stream did in one interval.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Sample {
+pub struct StreamSample {
     pub bytes: u64,
     pub tcp: Option<TcpSample>,
-    pub datagrams: DatagramCount,
+    pub datagrams: DatagramTotals,
 }
 
 /// A sending TCP stream.
@@ -35,93 +35,93 @@ pub struct TcpSample {
 pub struct Interval {
     pub start_s: f64,
     pub end_s: f64,
-    pub omitted: bool,
+    pub is_omitted: bool,
     /// In the order of the streams.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<StreamSample>,
 }
 
 /// What a sending TCP stream showed over the whole test.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Extremes {
+pub struct TcpExtremes {
     pub max_cwnd_bytes: u64,
     pub max_rtt_us: u32,
     pub min_rtt_us: u32,
     rtt_sum_us: u64,
-    readings: u64,
+    sample_count: u64,
 }
 
-impl Extremes {
+impl TcpExtremes {
     pub fn mean_rtt_us(&self) -> u64 {
-        self.rtt_sum_us.checked_div(self.readings).unwrap_or(0)
+        self.rtt_sum_us.checked_div(self.sample_count).unwrap_or(0)
     }
 
     fn add(&mut self, sample: TcpSample) {
         self.max_cwnd_bytes = self.max_cwnd_bytes.max(sample.cwnd_bytes);
         self.max_rtt_us = self.max_rtt_us.max(sample.rtt_us);
-        self.min_rtt_us = match self.readings {
+        self.min_rtt_us = match self.sample_count {
             0 => sample.rtt_us,
             _ => self.min_rtt_us.min(sample.rtt_us),
         };
         self.rtt_sum_us += u64::from(sample.rtt_us);
-        self.readings += 1;
+        self.sample_count += 1;
     }
 }
 
 /// The counters of one stream at one moment.
 #[derive(Debug, Clone, Copy, Default)]
-struct Reading {
+struct CounterReading {
     bytes: u64,
     retransmits: u64,
-    datagrams: DatagramCount,
+    datagrams: DatagramTotals,
 }
 
-pub struct Record {
-    flows: Vec<Arc<Flow>>,
+pub struct TestRecord {
+    streams: Vec<Arc<TestStream>>,
     is_udp: bool,
     meters: Vec<Meter>,
     /// At the end of what is omitted.
-    base: Vec<Reading>,
-    last: Vec<Reading>,
+    baseline: Vec<CounterReading>,
+    last_readings: Vec<CounterReading>,
     last_at: Instant,
     started: Instant,
-    pub extremes: Vec<Extremes>,
+    pub extremes: Vec<TcpExtremes>,
     pub intervals: Vec<Interval>,
     /// Intervals that were not kept, since there are too many.
-    pub left_out: u64,
+    pub dropped_intervals: u64,
 }
 
-impl Record {
-    pub fn begin(flows: &[Arc<Flow>], is_udp: bool) -> Self {
+impl TestRecord {
+    pub fn new(flows: &[Arc<TestStream>], is_udp: bool) -> Self {
         let now = Instant::now();
         let mut record = Self {
-            flows: flows.to_vec(),
+            streams: flows.to_vec(),
             is_udp,
             meters: flows.iter().map(|_| Meter::default()).collect(),
-            base: vec![Reading::default(); flows.len()],
-            last: vec![Reading::default(); flows.len()],
+            baseline: vec![CounterReading::default(); flows.len()],
+            last_readings: vec![CounterReading::default(); flows.len()],
             last_at: now,
             started: now,
-            extremes: vec![Extremes::default(); flows.len()],
+            extremes: vec![TcpExtremes::default(); flows.len()],
             intervals: Vec::new(),
-            left_out: 0,
+            dropped_intervals: 0,
         };
         // Totals of a meter count from its first reading.
-        record.read();
+        record.read_counters();
         record
     }
 
-    fn read(&mut self) -> Vec<(Reading, Option<TcpReading>)> {
+    fn read_counters(&mut self) -> Vec<(CounterReading, Option<TcpReading>)> {
         let meters = self.meters.iter_mut();
-        self.flows
+        self.streams
             .iter()
             .zip(meters)
             .map(|(flow, meter)| {
                 let tcp = (!self.is_udp && flow.role == Role::Source)
                     .then(|| meter.read(flow.socket.as_fd()));
-                let reading = Reading {
-                    bytes: flow.tally.bytes(),
+                let reading = CounterReading {
+                    bytes: flow.byte_count.bytes(),
                     retransmits: tcp.map_or(0, |tcp| tcp.retransmits),
-                    datagrams: flow.datagrams.count(),
+                    datagrams: flow.datagrams.totals(),
                 };
                 (reading, tcp)
             })
@@ -129,12 +129,12 @@ impl Record {
     }
 
     /// Closes the interval that ends now.
-    pub fn interval(&mut self, now: Instant, omitted: bool) -> Interval {
-        let read = self.read();
+    pub fn close_interval(&mut self, now: Instant, omitted: bool) -> Interval {
+        let read = self.read_counters();
         let samples = read
             .iter()
-            .zip(&self.last)
-            .map(|((now, tcp), last)| Sample {
+            .zip(&self.last_readings)
+            .map(|((now, tcp), last)| StreamSample {
                 bytes: now.bytes - last.bytes,
                 tcp: tcp.map(|tcp| TcpSample {
                     retransmits: now.retransmits - last.retransmits,
@@ -142,12 +142,12 @@ impl Record {
                     rtt_us: tcp.rtt_us,
                     rttvar_us: tcp.rttvar_us,
                 }),
-                datagrams: between(now.datagrams, last.datagrams),
+                datagrams: counts_since(now.datagrams, last.datagrams),
             });
         let interval = Interval {
-            start_s: self.since_start(self.last_at),
-            end_s: self.since_start(now),
-            omitted,
+            start_s: self.seconds_since_start(self.last_at),
+            end_s: self.seconds_since_start(now),
+            is_omitted: omitted,
             samples: samples.collect(),
         };
         if !omitted {
@@ -157,35 +157,35 @@ impl Record {
                 }
             }
         }
-        self.last = read.into_iter().map(|(reading, _)| reading).collect();
+        self.last_readings = read.into_iter().map(|(reading, _)| reading).collect();
         self.last_at = now;
         interval
     }
 
-    pub fn keep(&mut self, interval: Interval) {
-        if (self.intervals.len() + 1) * self.flows.len().max(1) <= MAX_SAMPLES_KEPT {
+    pub fn push_interval(&mut self, interval: Interval) {
+        if (self.intervals.len() + 1) * self.streams.len().max(1) <= MAX_SAMPLES {
             self.intervals.push(interval);
         } else {
-            self.left_out += 1;
+            self.dropped_intervals += 1;
         }
     }
 
     /// Totals count from here, where an interval has just been closed, and time begins anew.
-    pub fn omit_until_here(&mut self) {
-        self.base.clone_from(&self.last);
+    pub fn reset_baseline(&mut self) {
+        self.baseline.clone_from(&self.last_readings);
         self.started = self.last_at;
     }
 
-    pub fn since_start(&self, moment: Instant) -> f64 {
+    pub fn seconds_since_start(&self, moment: Instant) -> f64 {
         moment.saturating_duration_since(self.started).as_secs_f64()
     }
 
     /// Whether anything has been counted since the last interval was closed.
-    pub fn is_behind(&self) -> bool {
-        self.flows
+    pub fn has_unreported_bytes(&self) -> bool {
+        self.streams
             .iter()
-            .zip(&self.last)
-            .any(|(flow, last)| flow.tally.bytes() != last.bytes)
+            .zip(&self.last_readings)
+            .any(|(flow, last)| flow.byte_count.bytes() != last.bytes)
     }
 
     pub fn last_at(&self) -> Instant {
@@ -193,28 +193,31 @@ impl Record {
     }
 
     /// Bytes of all streams so far, whatever is omitted.
-    pub fn moved(&self) -> u64 {
-        self.flows.iter().map(|flow| flow.tally.bytes()).sum()
+    pub fn total_bytes(&self) -> u64 {
+        self.streams
+            .iter()
+            .map(|flow| flow.byte_count.bytes())
+            .sum()
     }
 
     /// What this side tells the other, up to the last interval that was closed.
-    pub fn totals(&self) -> Vec<StreamResult> {
-        let seconds = self.since_start(self.last_at);
-        self.flows
+    pub fn stream_results(&self) -> Vec<StreamResult> {
+        let seconds = self.seconds_since_start(self.last_at);
+        self.streams
             .iter()
-            .zip(self.last.iter().zip(&self.base))
+            .zip(self.last_readings.iter().zip(&self.baseline))
             .map(|(flow, (last, base))| {
-                let datagrams = between(last.datagrams, base.datagrams);
+                let datagrams = counts_since(last.datagrams, base.datagrams);
                 StreamResult {
                     id: flow.id,
                     bytes: last.bytes - base.bytes,
                     retransmits: (!self.is_udp && flow.role == Role::Source)
                         .then(|| last.retransmits - base.retransmits),
                     jitter_s: datagrams.jitter_s,
-                    errors: datagrams.lost.max(0) as u64,
-                    packets: datagrams.packets,
-                    omitted_packets: Some(base.datagrams.packets),
-                    seconds,
+                    lost_datagrams: datagrams.lost.max(0) as u64,
+                    datagrams: datagrams.datagrams,
+                    omitted_datagrams: Some(base.datagrams.datagrams),
+                    duration_s: seconds,
                 }
             })
             .collect()
@@ -222,42 +225,42 @@ impl Record {
 
     /// Datagrams that came out of order, of each stream.
     pub fn out_of_order(&self) -> Vec<u64> {
-        self.last
+        self.last_readings
             .iter()
-            .zip(&self.base)
+            .zip(&self.baseline)
             .map(|(last, base)| last.datagrams.out_of_order - base.datagrams.out_of_order)
             .collect()
     }
 
-    fn receiving(&self) -> impl Iterator<Item = &Arc<Flow>> {
-        self.flows.iter().filter(|flow| flow.role == Role::Sink)
+    fn receiving_streams(&self) -> impl Iterator<Item = &Arc<TestStream>> {
+        self.streams.iter().filter(|flow| flow.role == Role::Sink)
     }
 
     /// When data came last, or the moment, whichever is later.
-    pub fn received_last(&self, moment: Instant) -> Instant {
-        self.receiving()
-            .map(|flow| flow.received_at())
+    pub fn last_received_at(&self, moment: Instant) -> Instant {
+        self.receiving_streams()
+            .map(|flow| flow.last_received_at())
             .fold(moment, Instant::max)
     }
 
     /// Lets what is on its way arrive: until every receiving stream has `expected` (by its id, bytes or datagrams), is
     /// closed, or nothing has come for `IDLE`, and `LONGEST` at most.
-    pub fn drain(&self, expected: &dyn Fn(u32) -> Option<u64>) {
+    pub fn await_arrivals(&self, expected: &dyn Fn(u32) -> Option<u64>) {
         const IDLE: Duration = Duration::from_millis(100);
         const LONGEST: Duration = Duration::from_secs(1);
         const STEP: Duration = Duration::from_millis(1);
         let began = Instant::now();
         loop {
-            let all_here = self.receiving().all(|flow| {
+            let all_here = self.receiving_streams().all(|flow| {
                 let has = if self.is_udp {
-                    flow.datagrams.count().packets
+                    flow.datagrams.totals().datagrams
                 } else {
-                    flow.tally.bytes()
+                    flow.byte_count.bytes()
                 };
-                flow.at_end.load(Ordering::Acquire)
+                flow.is_closed.load(Ordering::Acquire)
                     || expected(flow.id).is_some_and(|all| has >= all)
             });
-            let last = self.received_last(began);
+            let last = self.last_received_at(began);
             if all_here || last.elapsed() >= IDLE || began.elapsed() >= LONGEST {
                 return;
             }
@@ -266,9 +269,9 @@ impl Record {
     }
 }
 
-fn between(now: DatagramCount, before: DatagramCount) -> DatagramCount {
-    DatagramCount {
-        packets: now.packets.saturating_sub(before.packets),
+fn counts_since(now: DatagramTotals, before: DatagramTotals) -> DatagramTotals {
+    DatagramTotals {
+        datagrams: now.datagrams.saturating_sub(before.datagrams),
         lost: now.lost - before.lost,
         out_of_order: now.out_of_order - before.out_of_order,
         jitter_s: now.jitter_s,

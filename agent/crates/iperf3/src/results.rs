@@ -10,7 +10,7 @@ const MAX_TEXT_CHARACTERS: usize = 200;
 
 /// In percent of one CPU, over the whole test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct CpuShare {
+pub struct CpuUsage {
     pub total: f64,
     pub user: f64,
     pub system: f64,
@@ -24,41 +24,41 @@ pub struct StreamResult {
     pub retransmits: Option<u64>,
     pub jitter_s: f64,
     /// Datagrams lost.
-    pub errors: u64,
+    pub lost_datagrams: u64,
     /// After what is omitted.
-    pub packets: u64,
+    pub datagrams: u64,
     /// `None` where the other side did not say; its `packets` then are all.
-    pub omitted_packets: Option<u64>,
-    pub seconds: f64,
+    pub omitted_datagrams: Option<u64>,
+    pub duration_s: f64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Results {
-    pub cpu: CpuShare,
-    pub congestion: Option<String>,
+pub struct TestResults {
+    pub cpu: CpuUsage,
+    pub congestion_control: Option<String>,
     pub streams: Vec<StreamResult>,
     pub server_text: Option<String>,
     pub server_json: Option<Value>,
 }
 
-impl Results {
-    pub fn stream(&self, id: u32) -> Option<&StreamResult> {
+impl TestResults {
+    pub fn parse_stream(&self, id: u32) -> Option<&StreamResult> {
         self.streams.iter().find(|stream| stream.id == id)
     }
 
     /// Fills in what early versions leave out by what is known on the `own` side: how long the test was, and how many
     /// packets were omitted, which they count as sent.
-    pub fn completed_by(mut self, own: &Self) -> Self {
+    pub fn fill_missing_from(mut self, own: &Self) -> Self {
         for stream in &mut self.streams {
-            let Some(here) = own.stream(stream.id) else {
+            let Some(here) = own.parse_stream(stream.id) else {
                 continue;
             };
-            if stream.omitted_packets.is_none() {
-                let omitted = here.omitted_packets.unwrap_or(0);
-                stream.packets = stream.packets.saturating_sub(omitted);
+            if stream.omitted_datagrams.is_none() {
+                let omitted = here.omitted_datagrams.unwrap_or(0);
+                stream.datagrams = stream.datagrams.saturating_sub(omitted);
             }
-            if stream.seconds == 0.0 {
-                stream.seconds = here.seconds;
+            if stream.duration_s == 0.0 {
+                stream.duration_s = here.duration_s;
             }
         }
         self
@@ -75,14 +75,14 @@ impl Results {
                     "bytes": stream.bytes,
                     "retransmits": stream.retransmits.map_or(json!(-1), Value::from),
                     "jitter": stream.jitter_s,
-                    "errors": stream.errors,
+                    "errors": stream.lost_datagrams,
                     // Version 3.12 takes what it omitted itself off the packets, and nothing off the errors; a newer
                     // one takes off what is said here.
                     "omitted_errors": 0,
-                    "packets": stream.packets.saturating_add(stream.omitted_packets.unwrap_or(0)),
-                    "omitted_packets": stream.omitted_packets.unwrap_or(0),
+                    "packets": stream.datagrams.saturating_add(stream.omitted_datagrams.unwrap_or(0)),
+                    "omitted_packets": stream.omitted_datagrams.unwrap_or(0),
                     "start_time": 0,
-                    "end_time": stream.seconds,
+                    "end_time": stream.duration_s,
                 })
             })
             .collect();
@@ -98,7 +98,10 @@ impl Results {
                 document[name] = value;
             }
         };
-        add("congestion_used", self.congestion.clone().map(Value::from));
+        add(
+            "congestion_used",
+            self.congestion_control.clone().map(Value::from),
+        );
         add(
             "server_output_text",
             self.server_text.clone().map(Value::from),
@@ -129,12 +132,12 @@ impl Results {
             ));
         }
         Ok(Self {
-            cpu: CpuShare {
+            cpu: CpuUsage {
                 total: share("cpu_util_total").unwrap_or(0.0),
                 user: share("cpu_util_user").unwrap_or(0.0),
                 system: share("cpu_util_system").unwrap_or(0.0),
             },
-            congestion: fields
+            congestion_control: fields
                 .get("congestion_used")
                 .and_then(Value::as_str)
                 .map(Into::into),
@@ -149,7 +152,7 @@ impl Results {
 }
 
 /// A text of the peer's that others are to read: short, and without characters that a terminal obeys.
-pub fn tame(text: &str) -> String {
+pub fn sanitize_text(text: &str) -> String {
     text.chars()
         .filter(|character| !character.is_control())
         .take(MAX_TEXT_CHARACTERS)
@@ -157,11 +160,11 @@ pub fn tame(text: &str) -> String {
 }
 
 fn stream(document: &Value) -> Result<StreamResult, String> {
-    let id = count(document, "id")
+    let id = count_field(document, "id")
         .and_then(|id| u32::try_from(id).ok())
         .ok_or("a stream of the results has no id")?;
     let counted = |name: &str| {
-        count(document, name)
+        count_field(document, name)
             .ok_or_else(|| format!("stream {id} of the results has no count \"{name}\""))
     };
     let seconds = |name: &str| {
@@ -170,22 +173,23 @@ fn stream(document: &Value) -> Result<StreamResult, String> {
             .and_then(Value::as_f64)
             .filter(|s| *s >= 0.0)
     };
-    let omitted_packets = count(document, "omitted_packets");
+    let omitted_packets = count_field(document, "omitted_packets");
     Ok(StreamResult {
         id,
         bytes: counted("bytes")?,
-        retransmits: count(document, "retransmits"),
+        retransmits: count_field(document, "retransmits"),
         jitter_s: seconds("jitter").unwrap_or(0.0),
-        errors: counted("errors")?.saturating_sub(count(document, "omitted_errors").unwrap_or(0)),
-        packets: counted("packets")?.saturating_sub(omitted_packets.unwrap_or(0)),
-        omitted_packets,
-        seconds: (seconds("end_time").unwrap_or(0.0) - seconds("start_time").unwrap_or(0.0))
+        lost_datagrams: counted("errors")?
+            .saturating_sub(count_field(document, "omitted_errors").unwrap_or(0)),
+        datagrams: counted("packets")?.saturating_sub(omitted_packets.unwrap_or(0)),
+        omitted_datagrams: omitted_packets,
+        duration_s: (seconds("end_time").unwrap_or(0.0) - seconds("start_time").unwrap_or(0.0))
             .max(0.0),
     })
 }
 
 /// A count; `None` where it is missing or stands for "unknown": -1, which some versions write as 2^64 - 1.
-fn count(document: &Value, name: &str) -> Option<u64> {
+fn count_field(document: &Value, name: &str) -> Option<u64> {
     let number = document.get(name)?;
     match number.as_u64() {
         Some(u64::MAX) => None,
@@ -203,64 +207,64 @@ mod tests {
 
     #[test]
     fn what_a_stock_server_sends_is_read() {
-        let read = Results::from_json(&json!({
+        let read = TestResults::from_json(&json!({
             "cpu_util_total": 14.79, "cpu_util_user": 7.4, "cpu_util_system": 7.4,
             "sender_has_retransmits": 18_446_744_073_709_551_615_u64, "congestion_used": "bbr",
             "streams": [{"id": 1, "bytes": 262_144, "retransmits": 18_446_744_073_709_551_615_u64, "jitter": 0,
                          "errors": 0, "packets": 0, "start_time": 0, "end_time": 0.001767}]
         }))
         .expect("it is right");
-        let stream = read.stream(1).expect("it is there");
+        let stream = read.parse_stream(1).expect("it is there");
         assert_eq!((stream.bytes, stream.retransmits), (262_144, None));
-        assert_eq!(stream.seconds, 0.001767);
+        assert_eq!(stream.duration_s, 0.001767);
     }
 
     #[test]
     fn what_one_side_tells_is_what_the_other_reads() {
-        let told = Results {
-            cpu: CpuShare {
+        let told = TestResults {
+            cpu: CpuUsage {
                 total: 3.0,
                 user: 1.0,
                 system: 2.0,
             },
-            congestion: Some("cubic".into()),
+            congestion_control: Some("cubic".into()),
             streams: vec![StreamResult {
                 id: 3,
                 bytes: u64::from(u32::MAX) * 1_000,
                 retransmits: Some(7),
                 jitter_s: 0.001,
-                errors: 5,
-                packets: 100,
-                omitted_packets: Some(30),
-                seconds: 2.5,
+                lost_datagrams: 5,
+                datagrams: 100,
+                omitted_datagrams: Some(30),
+                duration_s: 2.5,
             }],
             server_text: Some("text".into()),
             server_json: None,
         };
-        assert_eq!(Results::from_json(&told.to_json(1)), Ok(told));
+        assert_eq!(TestResults::from_json(&told.to_json(1)), Ok(told));
     }
 
     #[test]
     fn what_an_early_version_does_not_say_is_filled_in_from_here() {
         let stream = json!({"id": 1, "bytes": 0, "errors": 0, "packets": 1_250});
-        let peer = Results::from_json(&json!({"streams": [stream]})).expect("it is right");
+        let peer = TestResults::from_json(&json!({"streams": [stream]})).expect("it is right");
         let mut own = peer.clone();
-        own.streams[0].omitted_packets = Some(625);
-        own.streams[0].seconds = 1.5;
-        let completed = &peer.completed_by(&own).streams[0];
-        assert_eq!((completed.packets, completed.seconds), (625, 1.5));
+        own.streams[0].omitted_datagrams = Some(625);
+        own.streams[0].duration_s = 1.5;
+        let completed = &peer.fill_missing_from(&own).streams[0];
+        assert_eq!((completed.datagrams, completed.duration_s), (625, 1.5));
     }
 
     #[test]
     fn results_without_streams_or_counts_are_refused_in_words() {
         assert!(
-            Results::from_json(&json!({}))
+            TestResults::from_json(&json!({}))
                 .unwrap_err()
                 .contains("streams")
         );
         let without = json!({"streams": [{"id": 1, "bytes": -5, "errors": 0, "packets": 0}]});
         assert!(
-            Results::from_json(&without)
+            TestResults::from_json(&without)
                 .unwrap_err()
                 .contains("\"bytes\"")
         );

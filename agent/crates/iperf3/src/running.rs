@@ -3,59 +3,59 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::control_connection::Control;
+use crate::control_connection::ControlConnection;
 use crate::cpu_time::CpuTime;
 use crate::json;
-use crate::limits::{Ending, MAX_SECONDS};
-use crate::parameters::{Direction, Parameters};
+use crate::limits::{EndCondition, MAX_DURATION_S};
+use crate::parameters::{Direction, TestParameters};
 use crate::printer::Printer;
-use crate::record::Record;
-use crate::report::Final;
-use crate::results::Results;
-use crate::session_options::Manner;
-use crate::sockets::congestion_of;
-use crate::states::{Failure, Reason};
-use crate::streams::{Flow, Load, Shared};
-use crate::text::{Layout, RULE};
+use crate::record::TestRecord;
+use crate::report::FinalReport;
+use crate::results::TestResults;
+use crate::session_options::SessionOptions;
+use crate::sockets::congestion_control;
+use crate::states::{ErrorCode, TestError};
+use crate::streams::{LoadThreads, SharedLoad, TestStream};
+use crate::text::{ReportLayout, SEPARATOR};
 use vnetbench_streams::Role;
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::waiting::WaitOutcome;
 
 /// How often it is looked whether anything moves at all.
-const LOOK: Duration = Duration::from_secs(1);
+const PROGRESS_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// A stream that breaks may be a peer's that has ended its test: so long its control connection has to say so.
-const GRACE: Duration = Duration::from_secs(1);
+const FAILURE_GRACE: Duration = Duration::from_secs(1);
 /// How much longer than it said itself a client's test may take.
 const OVERTIME: Duration = Duration::from_secs(30);
 /// An interval that is shorter than this share of a whole one is not worth a line, unless it has data.
-const SHORTEST_SHARE: f64 = 0.1;
+const MIN_INTERVAL_SHARE: f64 = 0.1;
 
-pub struct Running {
-    pub load: Load,
-    pub record: Record,
-    pub layout: Layout,
-    asked: Parameters,
-    manner: Manner,
-    began: Instant,
+pub struct RunningTest {
+    pub load: LoadThreads,
+    pub record: TestRecord,
+    pub layout: ReportLayout,
+    asked: TestParameters,
+    options: SessionOptions,
+    started: Instant,
     /// Of the thread that conducts the test.
-    cpu_before: CpuTime,
+    cpu_at_start: CpuTime,
     is_client: bool,
 }
 
-impl Running {
+impl RunningTest {
     /// `shown`: what the streams are called, in their order.
     pub fn prepare(
-        flows: Vec<Arc<Flow>>,
+        flows: Vec<Arc<TestStream>>,
         shown: &[u32],
-        asked: &Parameters,
-        manner: &Manner,
+        asked: &TestParameters,
+        manner: &SessionOptions,
         is_client: bool,
         cpus: &CpuList,
-    ) -> Result<Self, Failure> {
-        let layout = Layout {
+    ) -> Result<Self, TestError> {
+        let layout = ReportLayout {
             is_udp: asked.is_udp(),
             is_client,
-            both_ways: asked.direction == Direction::Both,
+            is_bidirectional: asked.direction == Direction::Bidirectional,
             format: manner.format,
             streams: shown
                 .iter()
@@ -64,21 +64,21 @@ impl Running {
                 .collect(),
         };
         let failed = |error| {
-            Failure::refused(
-                Reason::CreateStream,
+            TestError::refused(
+                ErrorCode::CreateStream,
                 format!("the streams cannot be started: {error}"),
             )
         };
-        let shared = Shared::new(asked, is_client).map_err(failed)?;
-        let load = Load::start(flows, shared, cpus).map_err(failed)?;
+        let shared = SharedLoad::new(asked, is_client).map_err(failed)?;
+        let load = LoadThreads::spawn(flows, shared, cpus).map_err(failed)?;
         Ok(Self {
-            record: Record::begin(&load.flows, asked.is_udp()),
+            record: TestRecord::new(&load.streams, asked.is_udp()),
             load,
             layout,
             asked: asked.clone(),
-            manner: manner.clone(),
-            began: Instant::now(),
-            cpu_before: CpuTime::of_thread(),
+            options: manner.clone(),
+            started: Instant::now(),
+            cpu_at_start: CpuTime::current_thread(),
             is_client,
         })
     }
@@ -86,40 +86,43 @@ impl Running {
     /// Drives the load until its own end, or until `heard` says that the peer has ended it.
     pub fn run(
         &mut self,
-        control: &Control,
+        control: &ControlConnection,
         printer: &mut Printer,
-        heard: &mut dyn FnMut(&[u8]) -> Result<bool, Failure>,
-    ) -> Result<(), Failure> {
-        printer.line(&self.layout.interval_head());
-        self.record = Record::begin(&self.load.flows, self.asked.is_udp());
-        self.began = Instant::now();
-        self.cpu_before = CpuTime::of_thread();
-        self.load.go();
-        let mut due = self.due();
+        heard: &mut dyn FnMut(&[u8]) -> Result<bool, TestError>,
+    ) -> Result<(), TestError> {
+        printer.print_line(&self.layout.interval_header());
+        self.record = TestRecord::new(&self.load.streams, self.asked.is_udp());
+        self.started = Instant::now();
+        self.cpu_at_start = CpuTime::current_thread();
+        self.load.start();
+        let mut due = self.schedule();
         let mut progress = Progress {
-            moved: 0,
-            at: self.began,
+            bytes: 0,
+            changed_at: self.started,
         };
         loop {
-            let bell = due.grace.is_none().then_some(&self.load.shared.bell);
-            let waited = control.wait(bell, due.next(Instant::now()))?;
+            let bell = due
+                .failure_deadline
+                .is_none()
+                .then_some(&self.load.shared.bell);
+            let waited = control.wait(bell, due.next_wakeup(Instant::now()))?;
             let now = Instant::now();
             if waited == WaitOutcome::Ready && heard(&control.read()?)? {
                 return Ok(());
             }
             if waited == WaitOutcome::Rung {
-                if self.load.failure().is_none() {
+                if self.load.first_error().is_none() {
                     return Ok(());
                 }
-                due.grace = Some(now + GRACE);
+                due.failure_deadline = Some(now + FAILURE_GRACE);
             }
-            if self.do_due(&mut due, now, printer)? {
+            if self.run_due_actions(&mut due, now, printer)? {
                 return Ok(());
             }
             self.check_progress(&mut progress, now)?;
-            if now >= due.latest {
-                return Err(Failure::refused(
-                    Reason::Idle,
+            if now >= due.deadline {
+                return Err(TestError::refused(
+                    ErrorCode::IdleTimeout,
                     format!(
                         "{} did not end the test when its time was over",
                         control.peer
@@ -130,78 +133,88 @@ impl Running {
     }
 
     /// What is due from its beginning on.
-    fn due(&self) -> Due {
-        let time = match self.asked.ending {
-            Ending::After(time) => time,
-            _ => Duration::from_secs_f64(MAX_SECONDS),
+    fn schedule(&self) -> Schedule {
+        let time = match self.asked.end_condition {
+            EndCondition::After(time) => time,
+            _ => Duration::from_secs_f64(MAX_DURATION_S),
         };
-        let omitted_until = self.began + self.asked.omit;
+        let omitted_until = self.started + self.asked.omit;
         let end = omitted_until + time;
-        let ends_by_time = self.is_client && matches!(self.asked.ending, Ending::After(_));
-        Due {
+        let ends_by_time =
+            self.is_client && matches!(self.asked.end_condition, EndCondition::After(_));
+        Schedule {
             end: ends_by_time.then_some(end),
-            latest: end + OVERTIME,
-            omitted_until: (!self.asked.omit.is_zero()).then_some(omitted_until),
-            tick: self.manner.interval.map(|interval| self.began + interval),
-            grace: None,
+            deadline: end + OVERTIME,
+            omit_end: (!self.asked.omit.is_zero()).then_some(omitted_until),
+            interval_end: self
+                .options
+                .interval
+                .map(|interval| self.started + interval),
+            failure_deadline: None,
         }
     }
 
     /// Does what is due by now; returns whether that is to end the test.
-    fn do_due(
+    fn run_due_actions(
         &mut self,
-        due: &mut Due,
+        due: &mut Schedule,
         now: Instant,
         printer: &mut Printer,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, TestError> {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| now >= at);
-        if is_due(due.grace) {
-            return Err(self.stream_failure());
+        if is_due(due.failure_deadline) {
+            return Err(self.stream_error());
         }
-        if is_due(due.omitted_until) {
+        if is_due(due.omit_end) {
             self.close_interval(now, true, printer);
-            self.record.omit_until_here();
-            self.load.shared.quota_counts_from_now();
-            due.omitted_until = None;
-            due.tick = self.manner.interval.map(|interval| now + interval);
+            self.record.reset_baseline();
+            self.load.shared.activate_quota();
+            due.omit_end = None;
+            due.interval_end = self.options.interval.map(|interval| now + interval);
         }
         if is_due(due.end) {
             return Ok(true);
         }
-        if is_due(due.tick) {
-            self.close_interval(now, due.omitted_until.is_some(), printer);
+        if is_due(due.interval_end) {
+            self.close_interval(now, due.omit_end.is_some(), printer);
             // A tick that came too late to be of use is left out.
-            due.tick = due.tick.zip(self.manner.interval).map(|(tick, interval)| {
-                let next = tick + interval;
-                if next > now { next } else { now + interval }
-            });
+            due.interval_end =
+                due.interval_end
+                    .zip(self.options.interval)
+                    .map(|(tick, interval)| {
+                        let next = tick + interval;
+                        if next > now { next } else { now + interval }
+                    });
         }
         Ok(false)
     }
 
-    fn check_progress(&self, progress: &mut Progress, now: Instant) -> Result<(), Failure> {
-        let moved = self.record.moved();
-        if moved != progress.moved {
-            *progress = Progress { moved, at: now };
-        } else if now - progress.at >= self.manner.patience {
-            return Err(Failure::refused(
-                Reason::Idle,
+    fn check_progress(&self, progress: &mut Progress, now: Instant) -> Result<(), TestError> {
+        let moved = self.record.total_bytes();
+        if moved != progress.bytes {
+            *progress = Progress {
+                bytes: moved,
+                changed_at: now,
+            };
+        } else if now - progress.changed_at >= self.options.idle_timeout {
+            return Err(TestError::refused(
+                ErrorCode::IdleTimeout,
                 format!(
                     "nothing has moved for {:.1} s",
-                    self.manner.patience.as_secs_f64()
+                    self.options.idle_timeout.as_secs_f64()
                 ),
             ));
         }
         Ok(())
     }
 
-    fn stream_failure(&self) -> Failure {
-        self.load.failure().map_or_else(
-            || Failure::broken("a stream broke"),
+    fn stream_error(&self) -> TestError {
+        self.load.first_error().map_or_else(
+            || TestError::failed("a stream broke"),
             |(flow, error)| {
                 let (reason, did) = match flow.role {
-                    Role::Source => (Reason::StreamWrite, "be written to"),
-                    Role::Sink => (Reason::StreamRead, "be read from"),
+                    Role::Source => (ErrorCode::StreamWrite, "be written to"),
+                    Role::Sink => (ErrorCode::StreamRead, "be read from"),
                 };
                 let hint = match error.raw_os_error() {
                     Some(libc::EMSGSIZE) => {
@@ -209,7 +222,7 @@ impl Running {
                     }
                     _ => "",
                 };
-                Failure::Refused {
+                TestError::Refused {
                     reason,
                     errno: error.raw_os_error().unwrap_or(0),
                     words: format!("stream {} could not {did}: {error}{hint}", flow.id),
@@ -219,13 +232,13 @@ impl Running {
     }
 
     fn close_interval(&mut self, now: Instant, omitted: bool, printer: &mut Printer) {
-        let interval = self.record.interval(now, omitted);
-        let first = self.record.intervals.is_empty() && self.record.left_out == 0;
+        let interval = self.record.close_interval(now, omitted);
+        let first = self.record.intervals.is_empty() && self.record.dropped_intervals == 0;
         if !first && self.layout.streams.len() > 1 {
-            printer.line(RULE);
+            printer.print_line(SEPARATOR);
         }
-        printer.lines(&self.layout.interval(&interval));
-        self.record.keep(interval);
+        printer.print_lines(&self.layout.interval_lines(&interval));
+        self.record.push_interval(interval);
     }
 
     /// Closes the last interval; nothing is counted any more.
@@ -234,36 +247,36 @@ impl Running {
             .saturating_duration_since(self.record.last_at())
             .as_secs_f64();
         let whole = self
-            .manner
+            .options
             .interval
             .map_or(f64::INFINITY, |interval| interval.as_secs_f64());
-        let none_yet = self.record.since_start(self.record.last_at()) == 0.0;
-        if none_yet || self.record.is_behind() || since > SHORTEST_SHARE * whole {
+        let none_yet = self.record.seconds_since_start(self.record.last_at()) == 0.0;
+        if none_yet || self.record.has_unreported_bytes() || since > MIN_INTERVAL_SHARE * whole {
             self.close_interval(end.max(self.record.last_at()), false, printer);
         }
     }
 
     /// What this side has counted; to be called once, by the thread that conducts the test.
-    pub fn own_results(&self) -> Results {
-        self.load.shared.cpu.add_this_thread(self.cpu_before);
-        Results {
-            cpu: self.load.shared.cpu.share_of(self.began.elapsed()),
-            congestion: (!self.asked.is_udp())
+    pub fn local_results(&self) -> TestResults {
+        self.load.shared.cpu.add_current_thread(self.cpu_at_start);
+        TestResults {
+            cpu: self.load.shared.cpu.usage_over(self.started.elapsed()),
+            congestion_control: (!self.asked.is_udp())
                 .then(|| {
                     self.load
-                        .flows
+                        .streams
                         .first()
-                        .and_then(|flow| congestion_of(&flow.socket))
+                        .and_then(|flow| congestion_control(&flow.socket))
                 })
                 .flatten(),
-            streams: self.record.totals(),
+            streams: self.record.stream_results(),
             server_text: None,
             server_json: None,
         }
     }
 
     /// The number by which the other side knows what this side's retransmits are worth.
-    pub fn retransmits_known(&self) -> i32 {
+    pub fn sender_has_retransmits(&self) -> i32 {
         match (
             self.asked.is_udp(),
             self.layout.streams.iter().any(|(_, sends)| *sends),
@@ -274,15 +287,15 @@ impl Running {
         }
     }
 
-    pub fn final_report(&self, own: &Results, peer: Option<&Results>) -> Final {
+    pub fn final_report(&self, own: &TestResults, peer: Option<&TestResults>) -> FinalReport {
         let roles: Vec<(u32, Role)> = self
             .layout
             .streams
             .iter()
-            .zip(&self.load.flows)
+            .zip(&self.load.streams)
             .map(|((shown, _), flow)| (*shown, flow.role))
             .collect();
-        Final::new(
+        FinalReport::new(
             &roles,
             own,
             peer,
@@ -291,26 +304,28 @@ impl Running {
         )
     }
 
-    pub fn print_final(&self, done: &Final, printer: &mut Printer) {
-        printer.line(RULE);
-        printer.line(&self.layout.final_head());
-        printer.lines(&self.layout.final_lines(done));
+    pub fn print_report(&self, done: &FinalReport, printer: &mut Printer) {
+        printer.print_line(SEPARATOR);
+        printer.print_line(&self.layout.final_header());
+        printer.print_lines(&self.layout.final_lines(done));
     }
 
     pub fn intervals_json(&self) -> Vec<serde_json::Value> {
         self.record
             .intervals
             .iter()
-            .map(|interval| json::interval(&self.layout, interval))
+            .map(|interval| json::interval_json(&self.layout, interval))
             .collect()
     }
 
     /// What the peer says that it has sent on a stream, in what `Record::drain` counts; known only where nothing is
     /// omitted, since each side omits by its own clock.
-    pub fn expected_of(&self, peer: &Results, id: u32) -> Option<u64> {
-        let stream = peer.stream(id).filter(|_| self.asked.omit.is_zero())?;
+    pub fn expected_count(&self, peer: &TestResults, id: u32) -> Option<u64> {
+        let stream = peer
+            .parse_stream(id)
+            .filter(|_| self.asked.omit.is_zero())?;
         Some(if self.asked.is_udp() {
-            stream.packets
+            stream.datagrams
         } else {
             stream.bytes
         })
@@ -318,32 +333,40 @@ impl Running {
 }
 
 /// What a test that runs is waiting for.
-struct Due {
+struct Schedule {
     /// This side ends it; `None` where the other side or the load does.
     end: Option<Instant>,
     /// This side gives it up.
-    latest: Instant,
+    deadline: Instant,
     /// `None` where nothing is omitted, or nothing any more.
-    omitted_until: Option<Instant>,
+    omit_end: Option<Instant>,
     /// An interval is over.
-    tick: Option<Instant>,
+    interval_end: Option<Instant>,
     /// A stream has broken, and until then the peer may say why.
-    grace: Option<Instant>,
+    failure_deadline: Option<Instant>,
 }
 
-impl Due {
+impl Schedule {
     /// When there is something to do next, and be it to look whether anything moves.
-    fn next(&self, now: Instant) -> Instant {
-        [self.end, self.tick, self.grace, self.omitted_until]
-            .into_iter()
-            .flatten()
-            .fold(self.latest.min(now + LOOK), Instant::min)
+    fn next_wakeup(&self, now: Instant) -> Instant {
+        [
+            self.end,
+            self.interval_end,
+            self.failure_deadline,
+            self.omit_end,
+        ]
+        .into_iter()
+        .flatten()
+        .fold(
+            self.deadline.min(now + PROGRESS_CHECK_INTERVAL),
+            Instant::min,
+        )
     }
 }
 
 struct Progress {
-    moved: u64,
-    at: Instant,
+    bytes: u64,
+    changed_at: Instant,
 }
 
 #[cfg(test)]
@@ -353,35 +376,37 @@ mod tests {
     #[test]
     fn intervals_begin_anew_behind_what_is_omitted_and_late_ticks_are_left_out() {
         let s = Duration::from_secs_f64;
-        let asked = Parameters {
+        let asked = TestParameters {
             omit: s(1.5),
-            ..Parameters::default()
+            ..TestParameters::default()
         };
-        let manner = Manner {
+        let manner = SessionOptions {
             interval: Some(s(1.0)),
-            format: crate::units::Format::default(),
+            format: crate::units::RateFormat::default(),
             json: false,
-            patience: s(1.0),
+            idle_timeout: s(1.0),
         };
         let cpus = CpuList::default();
-        let mut running = Running::prepare(vec![], &[], &asked, &manner, true, &cpus).unwrap();
+        let mut running = RunningTest::prepare(vec![], &[], &asked, &manner, true, &cpus).unwrap();
         let mut printer = Printer {
             prefix: String::new(),
-            silent: true,
-            kept: None,
+            is_silent: true,
+            transcript: None,
         };
-        let mut due = running.due();
+        let mut due = running.schedule();
         let looks = [0.4, 1.0, 1.5, 2.5, 3.7, 6.2, 11.5].map(|at| {
-            let now = running.began + s(at);
-            let ends = running.do_due(&mut due, now, &mut printer).unwrap();
-            (ends, (due.next(now) - running.began).as_secs_f64())
+            let now = running.started + s(at);
+            let ends = running
+                .run_due_actions(&mut due, now, &mut printer)
+                .unwrap();
+            (ends, (due.next_wakeup(now) - running.started).as_secs_f64())
         });
         let until = [1.0, 1.5, 2.5, 3.5, 4.5, 7.2];
         assert_eq!(looks[..6], until.map(|next| (false, next)));
         assert!(looks[6].0);
         let ends = |omitted| -> Vec<f64> {
             let kept = running.record.intervals.iter();
-            let kept = kept.filter(|kept| kept.omitted == omitted);
+            let kept = kept.filter(|kept| kept.is_omitted == omitted);
             kept.map(|kept| (kept.end_s * 10.0).round()).collect()
         };
         assert_eq!(ends(true), [10.0, 15.0]);

@@ -9,57 +9,57 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket2::Socket;
 
-use crate::control_connection::Control;
+use crate::control_connection::ControlConnection;
 use crate::interrupt;
-use crate::listener::Door;
-use crate::options::ServeOptions;
-use crate::printer::print_whole;
-use crate::session::{Session, deny};
-use crate::states::Failure;
-use crate::test_registry::House;
+use crate::listener::Listener;
+use crate::options::ServerOptions;
+use crate::printer::write_stdout;
+use crate::session::{Session, deny_access};
+use crate::states::TestError;
+use crate::test_registry::TestRegistry;
 use crate::wire::Cookie;
 use vnetbench_system::signals::on_signals;
 use vnetbench_system::waiting::Waker;
 
-const LINE: &str = "-----------------------------------------------------------";
+const BANNER_RULE: &str = "-----------------------------------------------------------";
 /// What keeps the door from being attended (no memory, no descriptors) mostly passes.
-const TROUBLE_PAUSE: Duration = Duration::from_millis(100);
+const POLL_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Serves until it is ended by hand, or with `one_off` until the first client has left; then returns whether that was a
 /// whole test.
-pub fn serve(options: &ServeOptions) -> Result<bool, Failure> {
-    allow_many_files();
-    let failed = |error| Failure::broken(format!("the server cannot be set up: {error}"));
-    let mut door = open_door(options)?;
-    if !options.manner.json {
+pub fn serve(options: &ServerOptions) -> Result<bool, TestError> {
+    raise_file_limit();
+    let failed = |error| TestError::failed(format!("the server cannot be set up: {error}"));
+    let mut door = open_listener(options)?;
+    if !options.session.json {
         let address = door.address();
-        print_whole(&format!(
-            "{LINE}\nServer listening on {} ({})\n{LINE}\n",
+        write_stdout(&format!(
+            "{BANNER_RULE}\nServer listening on {} ({})\n{BANNER_RULE}\n",
             address.port(),
             address.ip()
         ));
     }
     let server = Server {
         options,
-        house: House::default(),
-        closed: Arc::default(),
-        closing: Arc::clone(&door.closing),
-        by_hand: Arc::new(Waker::new().map_err(failed)?),
-        whole: AtomicBool::new(false),
+        registry: TestRegistry::default(),
+        is_stopping: Arc::default(),
+        stop_listener: Arc::clone(&door.stop),
+        interrupt: Arc::new(Waker::new().map_err(failed)?),
+        has_completed_test: AtomicBool::new(false),
     };
-    server.end_by_hand().map_err(failed)?;
+    server.install_signal_handler().map_err(failed)?;
     std::thread::scope(|scope| {
         let mut number = 0_u64;
-        while !server.closed.load(Ordering::Acquire) {
-            let begun = door.attend(&server.house).unwrap_or_else(|error| {
+        while !server.is_stopping.load(Ordering::Acquire) {
+            let begun = door.poll(&server.registry).unwrap_or_else(|error| {
                 eprintln!("vnetbench iperf3: {error}; going on");
-                std::thread::sleep(TROUBLE_PAUSE);
+                std::thread::sleep(POLL_RETRY_DELAY);
                 Vec::new()
             });
             for (socket, cookie) in begun {
                 number += 1;
                 let server = &server;
-                let work = move || server.serve(number, socket, cookie);
+                let work = move || server.serve_client(number, socket, cookie);
                 let thread = std::thread::Builder::new().name(format!("client {number}"));
                 if let Err(error) = thread.spawn_scoped(scope, work) {
                     eprintln!("vnetbench iperf3: client {number} gets no thread: {error}");
@@ -67,28 +67,28 @@ pub fn serve(options: &ServeOptions) -> Result<bool, Failure> {
             }
         }
     });
-    if server.by_hand.is_woken() {
-        eprintln!("vnetbench iperf3: {}", Failure::ByHand);
+    if server.interrupt.is_woken() {
+        eprintln!("vnetbench iperf3: {}", TestError::Interrupted);
         return Ok(true);
     }
-    Ok(server.whole.into_inner())
+    Ok(server.has_completed_test.into_inner())
 }
 
-fn open_door(options: &ServeOptions) -> Result<Door, Failure> {
+fn open_listener(options: &ServerOptions) -> Result<Listener, TestError> {
     let address = SocketAddr::new(options.bind, options.port);
-    Door::open(address, options.manner.patience).map_err(|error| {
+    Listener::bind(address, options.session.idle_timeout).map_err(|error| {
         let fix = match error.raw_os_error() {
             Some(libc::EADDRINUSE) => "; another server has this port: choose one with -p",
             Some(libc::EADDRNOTAVAIL) => "; this machine has no such address",
             Some(libc::EACCES) => "; ports below 1024 need the right to bind them",
             _ => "",
         };
-        Failure::broken(format!("cannot listen on {address}: {error}{fix}"))
+        TestError::failed(format!("cannot listen on {address}: {error}{fix}"))
     })
 }
 
 /// Each stream needs a descriptor, and the usual limit is as low as the number of streams allowed here.
-fn allow_many_files() {
+fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     // Where it cannot be raised, a stream too many is refused when it comes.
     let _ = setrlimit(
@@ -102,54 +102,54 @@ fn allow_many_files() {
 
 /// What the threads of all clients share.
 struct Server<'a> {
-    options: &'a ServeOptions,
-    house: House,
+    options: &'a ServerOptions,
+    registry: TestRegistry,
     /// No client is to be taken any more.
-    closed: Arc<AtomicBool>,
+    is_stopping: Arc<AtomicBool>,
     /// Has the door look whether that is so.
-    closing: Arc<Waker>,
-    by_hand: Arc<Waker>,
+    stop_listener: Arc<Waker>,
+    interrupt: Arc<Waker>,
     /// Whether the one client of `one_off` had a whole test.
-    whole: AtomicBool,
+    has_completed_test: AtomicBool,
 }
 
 impl Server<'_> {
     /// Has signals end it: the first one properly, a second one where it stands.
-    fn end_by_hand(&self) -> io::Result<()> {
+    fn install_signal_handler(&self) -> io::Result<()> {
         let (closed, closing, by_hand) = (
-            Arc::clone(&self.closed),
-            Arc::clone(&self.closing),
-            Arc::clone(&self.by_hand),
+            Arc::clone(&self.is_stopping),
+            Arc::clone(&self.stop_listener),
+            Arc::clone(&self.interrupt),
         );
         on_signals(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP], move || {
             if closed.swap(true, Ordering::AcqRel) {
-                interrupt::leave();
+                interrupt::exit_interrupted();
             }
             by_hand.wake();
             closing.wake();
         })
     }
 
-    fn serve(&self, number: u64, socket: Socket, cookie: Cookie) {
-        let had_a_test = self.take(&format!("#{number} "), socket, cookie);
+    fn serve_client(&self, number: u64, socket: Socket, cookie: Cookie) {
+        let had_a_test = self.run_session(&format!("#{number} "), socket, cookie);
         if self.options.one_off {
-            self.whole.store(had_a_test, Ordering::Release);
-            self.closed.store(true, Ordering::Release);
-            self.closing.wake();
+            self.has_completed_test.store(had_a_test, Ordering::Release);
+            self.is_stopping.store(true, Ordering::Release);
+            self.stop_listener.wake();
         }
     }
 
     /// Returns whether it was a whole test.
-    fn take(&self, name: &str, socket: Socket, cookie: Cookie) -> bool {
-        let Ok(control) = Control::new(socket, Arc::clone(&self.by_hand)) else {
+    fn run_session(&self, name: &str, socket: Socket, cookie: Cookie) -> bool {
+        let Ok(control) = ControlConnection::new(socket, Arc::clone(&self.interrupt)) else {
             // It is gone already.
             return false;
         };
-        let manner = self.options.manner.clone();
-        match self.house.enter(cookie) {
+        let manner = self.options.session.clone();
+        match self.registry.register(cookie) {
             Some(place) => Session::new(control, cookie, place, manner, name).serve(),
             None => {
-                let told = deny(&control).is_ok();
+                let told = deny_access(&control).is_ok();
                 eprintln!(
                     "vnetbench iperf3: {} was turned away: the server is full{}",
                     control.peer,

@@ -6,13 +6,13 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::client_control::Conversation;
-use crate::limits::Ending;
-use crate::parameters::Parameters;
-use crate::results::{Results, StreamResult, tame};
-use crate::sockets::connect;
-use crate::states::Failure;
-use crate::streams::wire_id;
+use crate::client_control::ClientControl;
+use crate::limits::EndCondition;
+use crate::parameters::TestParameters;
+use crate::results::{StreamResult, TestResults, sanitize_text};
+use crate::sockets::connect_tcp;
+use crate::states::TestError;
+use crate::streams::stream_id;
 use vnetbench_system::error::{Error, Result};
 
 const BLOCK_BYTES: usize = 1_000;
@@ -20,7 +20,7 @@ const MAX_TIMEOUT_S: f64 = 60.0;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Greet {
+pub struct ProbeRequest {
     address: IpAddr,
     port: u16,
     from: Option<IpAddr>,
@@ -33,50 +33,50 @@ fn default_timeout_s() -> f64 {
 }
 
 /// What `iperf3.greet` answers.
-pub fn greet(asked: Greet) -> Result<Value> {
+pub fn probe_server(asked: ProbeRequest) -> Result<Value> {
     if !(0.0..=MAX_TIMEOUT_S).contains(&asked.timeout_s) {
         return Err(Error::BadParameter(format!(
             "timeout_s must lie within 0 and {MAX_TIMEOUT_S}"
         )));
     }
     let server = SocketAddr::new(asked.address, asked.port);
-    let results = test(server, asked.from, Duration::from_secs_f64(asked.timeout_s))?;
+    let results = run_probe_test(server, asked.from, Duration::from_secs_f64(asked.timeout_s))?;
     // Only one that runs with --json says more than its counts.
     let said = |name: &str| {
         let start = results.server_json.as_ref()?.get("start")?;
-        start.get(name)?.as_str().map(tame)
+        start.get(name)?.as_str().map(sanitize_text)
     };
     Ok(json!({"version": said("version"), "system": said("system_info")}))
 }
 
-fn test(
+fn run_probe_test(
     to: SocketAddr,
     from: Option<IpAddr>,
     timeout: Duration,
-) -> std::result::Result<Results, Failure> {
-    let mut talk = Conversation::open(to, from, timeout, timeout)?;
-    talk.agree(&Parameters {
-        ending: Ending::Blocks(1),
+) -> std::result::Result<TestResults, TestError> {
+    let mut talk = ClientControl::connect(to, from, timeout, timeout)?;
+    talk.send_parameters(&TestParameters {
+        end_condition: EndCondition::Blocks(1),
         block_bytes: BLOCK_BYTES,
-        server_output: true,
-        ..Parameters::default()
+        wants_server_output: true,
+        ..TestParameters::default()
     })?;
-    let stream = connect(to, from, timeout, |_| Ok(()))?;
-    talk.show_cookie(&stream)?;
-    talk.expect_begin()?;
+    let stream = connect_tcp(to, from, timeout, |_| Ok(()))?;
+    talk.send_cookie(&stream)?;
+    talk.await_start()?;
     stream
         .send(&[0; BLOCK_BYTES])
-        .map_err(|error| Failure::broken(format!("a stream cannot be written to: {error}")))?;
-    talk.end_load()?;
-    let own = Results {
+        .map_err(|error| TestError::failed(format!("a stream cannot be written to: {error}")))?;
+    talk.end_test()?;
+    let own = TestResults {
         streams: vec![StreamResult {
-            id: wire_id(0),
+            id: stream_id(0),
             bytes: BLOCK_BYTES as u64,
             ..StreamResult::default()
         }],
-        ..Results::default()
+        ..TestResults::default()
     };
     let theirs = talk.exchange_results(&own, -1)?;
-    talk.be_done()?;
+    talk.finish()?;
     Ok(theirs)
 }

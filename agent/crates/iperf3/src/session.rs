@@ -8,248 +8,262 @@ use std::time::{Duration, Instant};
 
 use socket2::Socket;
 
-use crate::control_connection::{Control, STEP_TIMEOUT};
+use crate::control_connection::{ControlConnection, STEP_TIMEOUT};
 use crate::json;
-use crate::parameters::{Direction, Parameters};
-use crate::printer::{Printer, print_whole};
-use crate::results::Results;
-use crate::running::Running;
-use crate::session_options::Manner;
-use crate::sockets::{open, plain, tune};
-use crate::states::{Failure, Reason, State};
-use crate::streams::Flow;
-use crate::test_registry::{MAX_STREAMS, Place};
-use crate::wire::{Cookie, FromClient, ServerEar, framed, server_error};
+use crate::parameters::{Direction, TestParameters};
+use crate::printer::{Printer, write_stdout};
+use crate::results::TestResults;
+use crate::running::RunningTest;
+use crate::session_options::SessionOptions;
+use crate::sockets::{apply_parameters, canonical_address, open_socket};
+use crate::states::{ErrorCode, State, TestError};
+use crate::streams::TestStream;
+use crate::test_registry::{MAX_STREAMS, Registration};
+use crate::wire::{
+    ClientMessage, ClientMessageDecoder, Cookie, encode_document, encode_server_error,
+};
 use vnetbench_streams::Role;
 use vnetbench_system::cpu_list::CpuList;
 
 /// How often a test that waits for streams looks whether its client is still there.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// What the first stream of a test is called; iperf3 shows the number of its socket.
-const FIRST_SHOWN: u32 = 5;
+const FIRST_STREAM_LABEL: u32 = 5;
 
 pub struct Session<'a> {
-    control: Control,
-    ear: ServerEar,
-    heard: VecDeque<FromClient>,
-    place: Place<'a>,
+    control: ControlConnection,
+    decoder: ClientMessageDecoder,
+    messages: VecDeque<ClientMessage>,
+    registration: Registration<'a>,
     cookie: Cookie,
-    manner: Manner,
+    options: SessionOptions,
     printer: Printer,
-    document: json::Document,
+    document: json::JsonDocument,
 }
 
 impl<'a> Session<'a> {
     /// `name` tells this client's lines from others' on the server's output.
     pub fn new(
-        control: Control,
+        control: ControlConnection,
         cookie: Cookie,
-        place: Place<'a>,
-        manner: Manner,
+        registration: Registration<'a>,
+        options: SessionOptions,
         name: &str,
     ) -> Self {
         let printer = Printer {
             prefix: name.into(),
-            silent: manner.json,
-            kept: None,
+            is_silent: options.json,
+            transcript: None,
         };
         Self {
             control,
-            ear: ServerEar::new(),
-            heard: VecDeque::new(),
-            place,
+            decoder: ClientMessageDecoder::new(),
+            messages: VecDeque::new(),
+            registration,
             cookie,
-            manner,
+            options,
             printer,
-            document: json::Document::default(),
+            document: json::JsonDocument::default(),
         }
     }
 
     /// Serves the client to its end; returns whether that was a whole test.
     pub fn serve(mut self) -> bool {
         let mut running = None;
-        let outcome = self.test(&mut running);
+        let outcome = self.run_test(&mut running);
         if let Err(failure) = &outcome {
             // Whoever cannot be told is gone.
             let _ = match failure {
-                Failure::Refused { reason, errno, .. } => {
-                    self.control.send(&server_error(*reason, *errno))
+                TestError::Refused { reason, errno, .. } => {
+                    self.control.send(&encode_server_error(*reason, *errno))
                 }
-                Failure::ByHand => self.control.say(State::ServerTerminated),
+                TestError::Interrupted => self.control.send_state(State::ServerTerminated),
                 _ => Ok(()),
             };
-            self.printer.line(&format!("error - {failure}"));
+            self.printer.print_line(&format!("error - {failure}"));
             self.document.error = Some(failure.to_string());
         }
-        if self.manner.json {
+        if self.options.json {
             let text = serde_json::to_string(&self.document).expect("it is made of plain values");
-            print_whole(&format!("{text}\n"));
+            write_stdout(&format!("{text}\n"));
         }
-        self.control.part();
+        self.control.close_gracefully();
         // Only now: a client whose streams break before it has heard why says that they broke.
         drop(running);
         outcome.is_ok()
     }
 
     /// `under_way` is the load where there has been any: it holds the streams.
-    fn test(&mut self, under_way: &mut Option<Running>) -> Result<(), Failure> {
-        let peer = plain(self.control.peer);
-        self.control.say(State::ParameterExchange)?;
-        let asked = match self.next("send its parameters")? {
-            FromClient::Parameters(document) => Parameters::from_json(&document)?,
-            other => return Err(ended_by(&other)),
+    fn run_test(&mut self, under_way: &mut Option<RunningTest>) -> Result<(), TestError> {
+        let peer = canonical_address(self.control.peer);
+        self.control.send_state(State::ParameterExchange)?;
+        let asked = match self.next_message("send its parameters")? {
+            ClientMessage::Parameters(document) => TestParameters::from_json(&document)?,
+            other => return Err(unexpected_message(&other)),
         };
-        if asked.server_output {
-            self.printer.kept = Some(String::new());
+        if asked.wants_server_output {
+            self.printer.transcript = Some(String::new());
         }
         self.document.title.clone_from(&asked.title);
         self.document.extra_data.clone_from(&asked.extra_data);
-        self.printer.line(&format!(
+        self.printer.print_line(&format!(
             "Accepted connection from {}, port {}",
             peer.ip(),
             peer.port()
         ));
-        self.try_out(&asked)?;
-        let flows = self.gather(&asked)?;
-        let shown: Vec<u32> = (FIRST_SHOWN..).take(flows.len()).collect();
-        let numbered = json::numbered(&shown, &flows);
+        self.check_resources(&asked)?;
+        let flows = self.accept_streams(&asked)?;
+        let shown: Vec<u32> = (FIRST_STREAM_LABEL..).take(flows.len()).collect();
+        let numbered = json::label_streams(&shown, &flows);
         for (shown, flow) in &numbered {
-            self.printer.line(&connected_line(*shown, flow));
+            self.printer.print_line(&connection_line(*shown, flow));
         }
-        self.document.start = json::start(&json::Start {
+        self.document.start = json::start_json(&json::StartInfo {
             is_client: false,
-            asked: &asked,
+            parameters: &asked,
             cookie: &self.cookie,
             peer: self.control.peer,
             control_mss: self.control.mss(),
-            flows: &numbered,
+            streams: &numbered,
         });
-        let running = under_way.insert(Running::prepare(
+        let running = under_way.insert(RunningTest::prepare(
             flows,
             &shown,
             &asked,
-            &self.manner,
+            &self.options,
             false,
             &asked.server_cpus,
         )?);
-        self.control.say(State::TestStart)?;
-        self.ear.test_runs();
-        self.control.say(State::TestRunning)?;
-        let outcome = self.run(running);
+        self.control.send_state(State::TestStart)?;
+        self.decoder.allow_test_end();
+        self.control.send_state(State::TestRunning)?;
+        let outcome = self.run_load(running);
         if outcome.is_err() {
             running.load.stop();
             running.finish(Instant::now(), &mut self.printer);
         }
         self.document.intervals = running.intervals_json();
-        self.document.intervals_left_out = running.record.left_out;
+        self.document.intervals_left_out = running.record.dropped_intervals;
         outcome?;
-        self.conclude(running, &asked)
+        self.finish(running, &asked)
     }
 
-    fn run(&mut self, running: &mut Running) -> Result<(), Failure> {
-        let (ear, heard) = (&mut self.ear, &mut self.heard);
+    fn run_load(&mut self, running: &mut RunningTest) -> Result<(), TestError> {
+        let (ear, heard) = (&mut self.decoder, &mut self.messages);
         running.run(&self.control, &mut self.printer, &mut |bytes| {
-            heard.extend(ear.hear(bytes)?);
+            heard.extend(ear.feed(bytes)?);
             match heard.pop_front() {
                 None => Ok(false),
-                Some(FromClient::TestEnd) => Ok(true),
-                Some(other) => Err(ended_by(&other)),
+                Some(ClientMessage::TestEnd) => Ok(true),
+                Some(other) => Err(unexpected_message(&other)),
             }
         })
     }
 
     /// After the client has ended the load: everything that is on its way, both sides' results, the last lines.
-    fn conclude(&mut self, running: &mut Running, asked: &Parameters) -> Result<(), Failure> {
+    fn finish(
+        &mut self,
+        running: &mut RunningTest,
+        asked: &TestParameters,
+    ) -> Result<(), TestError> {
         let ended = Instant::now();
         running.load.stop_sending();
         if !asked.is_udp() {
             running.load.close_sources();
         }
-        self.control.say(State::ExchangeResults)?;
-        let theirs = match self.next("send its results")? {
-            FromClient::Results(document) => Results::from_json(&document)
-                .map_err(|words| Failure::refused(Reason::ReceiveResults, words))?,
-            other => return Err(ended_by(&other)),
+        self.control.send_state(State::ExchangeResults)?;
+        let theirs = match self.next_message("send its results")? {
+            ClientMessage::Results(document) => TestResults::from_json(&document)
+                .map_err(|words| TestError::refused(ErrorCode::ReceiveResults, words))?,
+            other => return Err(unexpected_message(&other)),
         };
-        running.record.drain(&|id| running.expected_of(&theirs, id));
+        running
+            .record
+            .await_arrivals(&|id| running.expected_count(&theirs, id));
         running.load.stop();
-        running.finish(running.record.received_last(ended), &mut self.printer);
+        running.finish(running.record.last_received_at(ended), &mut self.printer);
         self.document.intervals = running.intervals_json();
-        let mut own = running.own_results();
-        let done = running.final_report(&own, Some(&theirs.completed_by(&own)));
-        running.print_final(&done, &mut self.printer);
-        self.document.end = json::end(&running.layout, &done);
-        if asked.server_output {
-            if self.manner.json {
+        let mut own = running.local_results();
+        let done = running.final_report(&own, Some(&theirs.fill_missing_from(&own)));
+        running.print_report(&done, &mut self.printer);
+        self.document.end = json::end_json(&running.layout, &done);
+        if asked.wants_server_output {
+            if self.options.json {
                 own.server_json = serde_json::to_value(&self.document).ok();
             } else {
-                own.server_text = self.printer.kept.take();
+                own.server_text = self.printer.transcript.take();
             }
         }
-        self.control
-            .send(&framed(&own.to_json(running.retransmits_known())))?;
-        self.control.say(State::DisplayResults)?;
-        match self.next("end the test")? {
-            FromClient::Done => Ok(()),
-            other => Err(ended_by(&other)),
+        self.control.send(&encode_document(
+            &own.to_json(running.sender_has_retransmits()),
+        ))?;
+        self.control.send_state(State::DisplayResults)?;
+        match self.next_message("end the test")? {
+            ClientMessage::Done => Ok(()),
+            other => Err(unexpected_message(&other)),
         }
     }
 
-    fn next(&mut self, what: &str) -> Result<FromClient, Failure> {
-        let (ear, heard) = (&mut self.ear, &mut self.heard);
+    fn next_message(&mut self, what: &str) -> Result<ClientMessage, TestError> {
+        let (ear, heard) = (&mut self.decoder, &mut self.messages);
         self.control
-            .await_message(self.manner.patience, what, |bytes| {
-                heard.extend(ear.hear(bytes)?);
+            .await_message(self.options.idle_timeout, what, |bytes| {
+                heard.extend(ear.feed(bytes)?);
                 Ok(heard.pop_front())
             })
     }
 
     /// Whether the system gives what is asked, before any stream is made.
-    fn try_out(&mut self, asked: &Parameters) -> Result<(), Failure> {
-        if !self.place.take_streams(asked.all_streams()) {
-            return Err(Failure::refused(
-                Reason::NumberOfStreams,
+    fn check_resources(&mut self, asked: &TestParameters) -> Result<(), TestError> {
+        if !self.registration.reserve_streams(asked.total_streams()) {
+            return Err(TestError::refused(
+                ErrorCode::NumberOfStreams,
                 format!("the server's {MAX_STREAMS} streams are in use by others"),
             ));
         }
-        let address = plain(self.control.peer);
-        let socket = open(asked.transport, &address).map_err(|error| {
-            Failure::refused(
-                Reason::CreateStream,
+        let address = canonical_address(self.control.peer);
+        let socket = open_socket(asked.transport, &address).map_err(|error| {
+            TestError::refused(
+                ErrorCode::CreateStream,
                 format!("no socket can be had: {error}"),
             )
         })?;
-        tune(&socket, asked, &address)?;
+        apply_parameters(&socket, asked, &address)?;
         if !asked.server_cpus.is_empty() {
-            try_cpus(&asked.server_cpus)?;
+            check_cpus(&asked.server_cpus)?;
         }
         Ok(())
     }
 
     /// The streams in the order in which the client opens them: first those that it sends on.
-    fn gather(&mut self, asked: &Parameters) -> Result<Vec<Arc<Flow>>, Failure> {
-        let patience = STEP_TIMEOUT.min(self.manner.patience);
+    fn accept_streams(
+        &mut self,
+        asked: &TestParameters,
+    ) -> Result<Vec<Arc<TestStream>>, TestError> {
+        let patience = STEP_TIMEOUT.min(self.options.idle_timeout);
         let (to, from) = channel::<Socket>();
         if asked.is_udp() {
             let address = self.control.peer.ip().to_canonical();
-            if !self.place.gather_udp(address, to, patience) {
-                return Err(Failure::refused(
-                    Reason::CreateStream,
+            if !self.registration.collect_udp_streams(address, to, patience) {
+                return Err(TestError::refused(
+                    ErrorCode::CreateStream,
                     format!("another client at {address} is still opening its UDP streams"),
                 ));
             }
         } else {
-            self.place.gather_tcp(to);
+            self.registration.collect_tcp_streams(to);
         }
-        self.control.say(State::CreateStreams)?;
+        self.control.send_state(State::CreateStreams)?;
         let until = Instant::now() + patience;
-        let mut flows = Vec::with_capacity(asked.all_streams());
-        while flows.len() < asked.all_streams() {
-            match from.recv_timeout(LOOK) {
-                Ok(socket) => flows.push(Arc::new(self.stream(socket, flows.len(), asked)?)),
+        let mut flows = Vec::with_capacity(asked.total_streams());
+        while flows.len() < asked.total_streams() {
+            match from.recv_timeout(POLL_INTERVAL) {
+                Ok(socket) => {
+                    flows.push(Arc::new(self.create_stream(socket, flows.len(), asked)?))
+                }
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Failure::refused(
-                        Reason::StreamAccept,
+                    return Err(TestError::refused(
+                        ErrorCode::StreamAccept,
                         "the server takes no more streams",
                     ));
                 }
@@ -257,38 +271,43 @@ impl<'a> Session<'a> {
                     // Fails where the server is ended by hand.
                     self.control.wait(None, Instant::now())?;
                     let bytes = self.control.read()?;
-                    if let Some(said) = self.ear.hear(&bytes)?.first() {
-                        return Err(ended_by(said));
+                    if let Some(said) = self.decoder.feed(&bytes)?.first() {
+                        return Err(unexpected_message(said));
                     }
                     if Instant::now() >= until {
-                        return Err(Failure::refused(
-                            Reason::StreamAccept,
+                        return Err(TestError::refused(
+                            ErrorCode::StreamAccept,
                             format!(
                                 "{} of {} streams were opened in time",
                                 flows.len(),
-                                asked.all_streams()
+                                asked.total_streams()
                             ),
                         ));
                     }
                 }
             }
         }
-        self.place.gathered();
+        self.registration.end_collection();
         Ok(flows)
     }
 
-    fn stream(&self, socket: Socket, index: usize, asked: &Parameters) -> Result<Flow, Failure> {
+    fn create_stream(
+        &self,
+        socket: Socket,
+        index: usize,
+        asked: &TestParameters,
+    ) -> Result<TestStream, TestError> {
         let peer: Option<SocketAddr> = socket.peer_addr().ok().and_then(|peer| peer.as_socket());
-        tune(&socket, asked, &peer.unwrap_or(self.control.peer))?;
+        apply_parameters(&socket, asked, &peer.unwrap_or(self.control.peer))?;
         let role = match asked.direction {
             Direction::Forward => Role::Sink,
             Direction::Reverse => Role::Source,
-            Direction::Both if index < asked.streams => Role::Sink,
-            Direction::Both => Role::Source,
+            Direction::Bidirectional if index < asked.streams_per_direction => Role::Sink,
+            Direction::Bidirectional => Role::Source,
         };
-        Flow::new(index, role, socket).map_err(|error| {
-            Failure::refused(
-                Reason::CreateStream,
+        TestStream::new(index, role, socket).map_err(|error| {
+            TestError::refused(
+                ErrorCode::CreateStream,
                 format!("a stream cannot be set up: {error}"),
             )
         })
@@ -296,38 +315,44 @@ impl<'a> Session<'a> {
 }
 
 /// On a thread of its own: the session itself is not to move.
-fn try_cpus(cpus: &CpuList) -> Result<(), Failure> {
+fn check_cpus(cpus: &CpuList) -> Result<(), TestError> {
     let cpus = cpus.clone();
     let tried = std::thread::spawn(move || cpus.apply_to(None)).join();
     match tried {
         Ok(Ok(())) => Ok(()),
-        _ => Err(Failure::refused(
-            Reason::Affinity,
+        _ => Err(TestError::refused(
+            ErrorCode::Affinity,
             "the server has no such CPU",
         )),
     }
 }
 
-fn ended_by(said: &FromClient) -> Failure {
+fn unexpected_message(said: &ClientMessage) -> TestError {
     match said {
-        FromClient::Terminated => Failure::broken("the client has terminated"),
-        FromClient::Parameters(_)
-        | FromClient::TestEnd
-        | FromClient::Results(_)
-        | FromClient::Done => {
-            Failure::refused(Reason::UnknownMessage, "the client spoke out of turn")
+        ClientMessage::Terminated => TestError::failed("the client has terminated"),
+        ClientMessage::Parameters(_)
+        | ClientMessage::TestEnd
+        | ClientMessage::Results(_)
+        | ClientMessage::Done => {
+            TestError::refused(ErrorCode::UnknownMessage, "the client spoke out of turn")
         }
     }
 }
 
-pub fn connected_line(shown: u32, flow: &Flow) -> String {
+pub fn connection_line(shown: u32, flow: &TestStream) -> String {
     let address = |address: std::io::Result<socket2::SockAddr>| {
         address
             .ok()
             .and_then(|address| address.as_socket())
             .map_or_else(
                 || "somewhere".to_owned(),
-                |address| format!("{} port {}", plain(address).ip(), address.port()),
+                |address| {
+                    format!(
+                        "{} port {}",
+                        canonical_address(address).ip(),
+                        address.port()
+                    )
+                },
             )
     };
     format!(
@@ -338,8 +363,8 @@ pub fn connected_line(shown: u32, flow: &Flow) -> String {
 }
 
 /// Tells a client that there is no room for its test.
-pub fn deny(control: &Control) -> Result<(), Failure> {
-    control.say(State::AccessDenied)?;
-    control.part();
+pub fn deny_access(control: &ControlConnection) -> Result<(), TestError> {
+    control.send_state(State::AccessDenied)?;
+    control.close_gracefully();
     Ok(())
 }

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use crate::units::Format;
+use crate::units::RateFormat;
 
 /// What both sides set for themselves.
 #[derive(Debug, Clone)]
-pub struct Manner {
+pub struct SessionOptions {
     /// `None`: one interval, the whole test.
     pub interval: Option<Duration>,
-    pub format: Format,
+    pub format: RateFormat,
     pub json: bool,
     /// A test in which nothing moves for so long is given up.
-    pub patience: Duration,
+    pub idle_timeout: Duration,
 }

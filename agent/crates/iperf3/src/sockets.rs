@@ -8,12 +8,12 @@ use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
 use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::limits::Transport;
-use crate::parameters::Parameters;
-use crate::states::{Failure, Reason};
+use crate::parameters::TestParameters;
+use crate::states::{ErrorCode, TestError};
 
 /// `-4` and `-6`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Family {
+pub enum AddressFamily {
     #[default]
     Any,
     V4,
@@ -21,14 +21,14 @@ pub enum Family {
 }
 
 /// The first address of a host in that family; `Err` in words.
-pub fn resolve(host: &str, port: u16, family: Family) -> Result<SocketAddr, String> {
+pub fn resolve(host: &str, port: u16, family: AddressFamily) -> Result<SocketAddr, String> {
     let found = (host, port)
         .to_socket_addrs()
         .map_err(|error| format!("the host {host} cannot be found: {error}"))?;
     let mut fitting = found.filter(|address| match family {
-        Family::Any => true,
-        Family::V4 => address.is_ipv4(),
-        Family::V6 => address.is_ipv6(),
+        AddressFamily::Any => true,
+        AddressFamily::V4 => address.is_ipv4(),
+        AddressFamily::V6 => address.is_ipv6(),
     });
     fitting
         .next()
@@ -36,11 +36,11 @@ pub fn resolve(host: &str, port: u16, family: Family) -> Result<SocketAddr, Stri
 }
 
 /// An address for people and JSON: an IPv4 address that came in over an IPv6 socket is shown as what it is.
-pub fn plain(address: SocketAddr) -> SocketAddr {
+pub fn canonical_address(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-pub fn open(transport: Transport, address: &SocketAddr) -> io::Result<Socket> {
+pub fn open_socket(transport: Transport, address: &SocketAddr) -> io::Result<Socket> {
     let kind = match transport {
         Transport::Tcp => Type::STREAM,
         Transport::Udp => Type::DGRAM,
@@ -49,47 +49,51 @@ pub fn open(transport: Transport, address: &SocketAddr) -> io::Result<Socket> {
 }
 
 /// A connected TCP socket, set up before by `prepare`.
-pub fn connect(
+pub fn connect_tcp(
     to: SocketAddr,
     from: Option<IpAddr>,
     timeout: Duration,
-    prepare: impl FnOnce(&Socket) -> Result<(), Failure>,
-) -> Result<Socket, Failure> {
-    let failed = |error| Failure::Unreachable(format!("cannot connect to {to}: {error}"));
-    let socket = open(Transport::Tcp, &to).map_err(failed)?;
+    prepare: impl FnOnce(&Socket) -> Result<(), TestError>,
+) -> Result<Socket, TestError> {
+    let failed = |error| TestError::Unreachable(format!("cannot connect to {to}: {error}"));
+    let socket = open_socket(Transport::Tcp, &to).map_err(failed)?;
     prepare(&socket)?;
-    bind_from(&socket, from)?;
+    bind_source(&socket, from)?;
     socket
         .connect_timeout(&SockAddr::from(to), timeout)
         .map_err(failed)?;
     Ok(socket)
 }
 
-pub fn bind_from(socket: &Socket, from: Option<IpAddr>) -> Result<(), Failure> {
+pub fn bind_source(socket: &Socket, from: Option<IpAddr>) -> Result<(), TestError> {
     from.map_or(Ok(()), |from| {
         socket
             .bind(&SockAddr::from(SocketAddr::new(from, 0)))
-            .map_err(|error| Failure::broken(format!("cannot send from {from}: {error}")))
+            .map_err(|error| TestError::failed(format!("cannot send from {from}: {error}")))
     })
 }
 
 /// Sets what is asked of every socket of a test.
-pub fn tune(socket: &Socket, asked: &Parameters, address: &SocketAddr) -> Result<(), Failure> {
-    if let Some(bytes) = asked.window_bytes {
+pub fn apply_parameters(
+    socket: &Socket,
+    asked: &TestParameters,
+    address: &SocketAddr,
+) -> Result<(), TestError> {
+    if let Some(bytes) = asked.socket_buffer_bytes {
         socket
             .set_send_buffer_size(bytes)
             .and_then(|()| socket.set_recv_buffer_size(bytes))
             .map_err(|error| {
-                refused(
-                    Reason::BufferNotSet,
+                refusal(
+                    ErrorCode::BufferNotSet,
                     format!("socket buffers of {bytes} bytes"),
                     &error,
                 )
             })?;
         let found = [socket.send_buffer_size(), socket.recv_buffer_size()];
         if let Some(less) = found.into_iter().flatten().find(|found| *found < bytes) {
-            return Err(Failure::refused(
-                Reason::BufferNotSet,
+            return Err(TestError::refused(
+                ErrorCode::BufferNotSet,
                 format!(
                     "socket buffers of {bytes} bytes were asked for, the system gives {less}; \
                      raise net.core.wmem_max and net.core.rmem_max"
@@ -103,8 +107,8 @@ pub fn tune(socket: &Socket, asked: &Parameters, address: &SocketAddr) -> Result
             IpAddr::V6(_) => socket.set_tclass_v6(asked.tos),
         };
         set.map_err(|error| {
-            refused(
-                Reason::SetTos,
+            refusal(
+                ErrorCode::SetTos,
                 format!("the type of service {}", asked.tos),
                 &error,
             )
@@ -114,19 +118,23 @@ pub fn tune(socket: &Socket, asked: &Parameters, address: &SocketAddr) -> Result
         return Ok(());
     }
     if let Some(mss) = asked.mss {
-        socket
-            .set_tcp_mss(mss)
-            .map_err(|error| refused(Reason::SetMss, format!("segments of {mss} bytes"), &error))?;
+        socket.set_tcp_mss(mss).map_err(|error| {
+            refusal(
+                ErrorCode::SetMss,
+                format!("segments of {mss} bytes"),
+                &error,
+            )
+        })?;
     }
     if asked.no_delay {
         socket
             .set_tcp_nodelay(true)
-            .map_err(|error| refused(Reason::CreateStream, "no delay".into(), &error))?;
+            .map_err(|error| refusal(ErrorCode::CreateStream, "no delay".into(), &error))?;
     }
-    if let Some(name) = &asked.congestion {
+    if let Some(name) = &asked.congestion_control {
         set_tcp_congestion(socket, name).map_err(|error| {
-            refused(
-                Reason::Congestion,
+            refusal(
+                ErrorCode::Congestion,
                 format!("the congestion control {name}"),
                 &error.into(),
             )
@@ -135,14 +143,14 @@ pub fn tune(socket: &Socket, asked: &Parameters, address: &SocketAddr) -> Result
     Ok(())
 }
 
-fn refused(reason: Reason, what: String, error: &io::Error) -> Failure {
-    Failure::Refused {
+fn refusal(reason: ErrorCode, what: String, error: &io::Error) -> TestError {
+    TestError::Refused {
         reason,
         errno: error.raw_os_error().unwrap_or(0),
         words: format!("the system refused {what}: {error}"),
     }
 }
 
-pub fn congestion_of(socket: &Socket) -> Option<String> {
+pub fn congestion_control(socket: &Socket) -> Option<String> {
     tcp_congestion(socket).ok()
 }

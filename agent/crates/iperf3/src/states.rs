@@ -50,7 +50,7 @@ impl State {
 /// The numbers of iperf3's errors that can be sent or met here, each with what a stock client prints for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
-pub enum Reason {
+pub enum ErrorCode {
     Duration = 5,
     NumberOfStreams = 6,
     BlockSize = 7,
@@ -63,7 +63,7 @@ pub enum Reason {
     NoSctp = 18,
     UdpBlockSize = 20,
     Tos = 21,
-    BothWays = 25,
+    ReverseAndBidirectional = 25,
     UnknownMessage = 110,
     ReceiveParameters = 114,
     ReceiveResults = 117,
@@ -74,7 +74,7 @@ pub enum Reason {
     Congestion = 134,
     Pacing = 140,
     BufferNotSet = 141,
-    Idle = 144,
+    IdleTimeout = 144,
     DontFragment = 145,
     CreateStream = 200,
     StreamAccept = 204,
@@ -82,7 +82,7 @@ pub enum Reason {
     StreamRead = 206,
 }
 
-const WORDS: &[(i32, &str)] = &[
+const ERROR_MESSAGES: &[(i32, &str)] = &[
     (5, "the test lasts longer than the server allows"),
     (6, "more streams than the server allows"),
     (7, "the block is longer than the server allows"),
@@ -120,8 +120,8 @@ const WORDS: &[(i32, &str)] = &[
 ];
 
 /// What one of iperf3's error numbers means, in words.
-pub fn words_for(number: i32) -> String {
-    WORDS
+pub fn error_message(number: i32) -> String {
+    ERROR_MESSAGES
         .iter()
         .find(|(known, _)| *known == number)
         .map_or_else(
@@ -132,29 +132,29 @@ pub fn words_for(number: i32) -> String {
 
 /// Why a test came to nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
+pub enum TestError {
     /// What a server tells its client, in the protocol's own way, before it leaves.
     Refused {
-        reason: Reason,
+        reason: ErrorCode,
         errno: i32,
         words: String,
     },
     /// The peer has ended the test, stalls, or speaks something else: there is nobody to tell.
-    Broken(String),
+    Failed(String),
     /// The control connection is gone.
-    Lost(String),
+    ConnectionLost(String),
     /// This side is to end now, and what it does with it.
-    ByHand,
+    Interrupted,
     /// No connection can be made.
     Unreachable(String),
     /// The server serves another client now.
     Busy(String),
     /// The server does not do what was asked, and said so.
-    TurnedDown(String),
+    RefusedByServer(String),
 }
 
-impl Failure {
-    pub fn refused(reason: Reason, words: impl Into<String>) -> Self {
+impl TestError {
+    pub fn refused(reason: ErrorCode, words: impl Into<String>) -> Self {
         Self::Refused {
             reason,
             errno: 0,
@@ -162,20 +162,21 @@ impl Failure {
         }
     }
 
-    pub fn broken(words: impl Into<String>) -> Self {
-        Self::Broken(words.into())
+    pub fn failed(words: impl Into<String>) -> Self {
+        Self::Failed(words.into())
     }
 }
 
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
+impl From<TestError> for Error {
+    fn from(failure: TestError) -> Self {
         let kind = match failure {
-            Failure::Unreachable(_) => Kind::Unreachable,
-            Failure::Busy(_) => Kind::Busy,
-            Failure::TurnedDown(_) => Kind::Refused,
-            Failure::Refused { .. } | Failure::ByHand | Failure::Broken(_) | Failure::Lost(_) => {
-                Kind::Broken
-            }
+            TestError::Unreachable(_) => Kind::Unreachable,
+            TestError::Busy(_) => Kind::Busy,
+            TestError::RefusedByServer(_) => Kind::Refused,
+            TestError::Refused { .. }
+            | TestError::Interrupted
+            | TestError::Failed(_)
+            | TestError::ConnectionLost(_) => Kind::Broken,
         };
         Self::Server {
             kind,
@@ -184,16 +185,16 @@ impl From<Failure> for Error {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for TestError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ByHand => out.write_str("the server has been ended by hand"),
+            Self::Interrupted => out.write_str("the server has been ended by hand"),
             Self::Refused { words, .. }
-            | Self::Broken(words)
-            | Self::Lost(words)
+            | Self::Failed(words)
+            | Self::ConnectionLost(words)
             | Self::Unreachable(words)
             | Self::Busy(words)
-            | Self::TurnedDown(words) => out.write_str(words),
+            | Self::RefusedByServer(words) => out.write_str(words),
         }
     }
 }
@@ -212,7 +213,7 @@ mod tests {
 
     #[test]
     fn an_error_without_words_is_told_by_its_number() {
-        assert!(words_for(134).contains("congestion"));
-        assert_eq!(words_for(-77), "iperf3's error -77");
+        assert!(error_message(134).contains("congestion"));
+        assert_eq!(error_message(-77), "iperf3's error -77");
     }
 }

@@ -11,16 +11,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::net::{RecvFlags, SendFlags};
 use socket2::Socket;
 
-use crate::cpu_time::{CpuSpent, CpuTime};
-use crate::limits::{Ending, Transport};
-use crate::pacing::{Pacer, Quota};
-use crate::parameters::{Direction, Parameters};
-use crate::udp::{Datagrams, Header, NARROW_BYTES, Reception, WIDE_BYTES};
-use vnetbench_streams::{Count, Order, Orders, Role};
+use crate::cpu_time::{CpuTime, CpuTimeTotal};
+use crate::limits::{EndCondition, Transport};
+use crate::pacing::{ByteQuota, Pacer};
+use crate::parameters::{Direction, TestParameters};
+use crate::udp::{
+    DatagramCounters, DatagramHeader, DatagramReceiver, HEADER_BYTES_32BIT, HEADER_BYTES_64BIT,
+};
+use vnetbench_streams::{CallCounter, Command, Commands, Role};
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::waiting::Waker;
 use vnetbench_traffic::receive::{Discard, Receiver};
-use vnetbench_traffic::send::{Messages, Sender, message};
+use vnetbench_traffic::send::{CopySender, Sender, make_message};
 
 /// How long one call may keep a thread that has been told to stop.
 const CALL_TIMEOUT: Duration = Duration::from_millis(20);
@@ -29,85 +31,85 @@ const STACK_BYTES: usize = 256 << 10;
 /// One stream and its one direction; on cache lines of its own, for its thread writes its counts all the time.
 #[derive(Debug)]
 #[repr(align(128))]
-pub struct Flow {
+pub struct TestStream {
     /// Its number on the wire.
     pub id: u32,
     pub role: Role,
     pub socket: Socket,
-    pub tally: Count,
-    pub datagrams: Datagrams,
-    made: Instant,
+    pub byte_count: CallCounter,
+    pub datagrams: DatagramCounters,
+    created: Instant,
     /// When data came last, in nanoseconds since it was made.
-    received_ns: AtomicU64,
+    last_received_ns: AtomicU64,
     /// The sender has closed it: nothing more will come.
-    pub at_end: AtomicBool,
-    pub failure: OnceLock<io::Error>,
+    pub is_closed: AtomicBool,
+    pub error: OnceLock<io::Error>,
 }
 
-impl Flow {
+impl TestStream {
     /// The stream that was made as number `index` (from 0) of its test.
     pub fn new(index: usize, role: Role, socket: Socket) -> io::Result<Self> {
         socket.set_nonblocking(false)?;
         socket.set_read_timeout(Some(CALL_TIMEOUT))?;
         socket.set_write_timeout(Some(CALL_TIMEOUT))?;
         Ok(Self {
-            id: wire_id(index),
+            id: stream_id(index),
             role,
             socket,
-            tally: Count::default(),
-            datagrams: Datagrams::default(),
-            made: Instant::now(),
-            received_ns: AtomicU64::new(0),
-            at_end: AtomicBool::new(false),
-            failure: OnceLock::new(),
+            byte_count: CallCounter::default(),
+            datagrams: DatagramCounters::default(),
+            created: Instant::now(),
+            last_received_ns: AtomicU64::new(0),
+            is_closed: AtomicBool::new(false),
+            error: OnceLock::new(),
         })
     }
 
     /// One call has brought so many bytes.
-    fn note_received(&self, bytes: usize) {
-        let since = u64::try_from(self.made.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.received_ns.store(since, Ordering::Relaxed);
-        self.tally.add(bytes);
+    fn record_received(&self, bytes: usize) {
+        let since = u64::try_from(self.created.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.last_received_ns.store(since, Ordering::Relaxed);
+        self.byte_count.add(bytes);
     }
 
     /// When data came last; when it was made, if none has.
-    pub fn received_at(&self) -> Instant {
-        self.made + Duration::from_nanos(self.received_ns.load(Ordering::Relaxed))
+    pub fn last_received_at(&self) -> Instant {
+        self.created + Duration::from_nanos(self.last_received_ns.load(Ordering::Relaxed))
     }
 }
 
 /// Streams are numbered 1, 3, 4, 5 … in the order in which they are made: iperf3 leaves the 2 out.
-pub fn wire_id(index: usize) -> u32 {
+pub fn stream_id(index: usize) -> u32 {
     index as u32 + if index == 0 { 1 } else { 2 }
 }
 
 /// What all threads of a test share.
-pub struct Shared {
+pub struct SharedLoad {
     transport: Transport,
     block_bytes: usize,
     payload: Arc<[u8]>,
     rate_bps: u64,
     burst: u32,
-    wide_counters: bool,
-    discard: bool,
-    quota: Option<Quota>,
-    quota_of: Role,
-    begun: Instant,
-    begun_at: Duration,
-    orders: Orders,
-    senders_left: AtomicUsize,
+    counters_64bit: bool,
+    skip_receive_copy: bool,
+    quota: Option<ByteQuota>,
+    quota_role: Role,
+    started: Instant,
+    started_since_epoch: Duration,
+    orders: Commands,
+    active_senders: AtomicUsize,
     /// Rung when the quota is used up, a stream has failed, or the user has pressed Ctrl-C.
     pub bell: Waker,
-    pub cpu: CpuSpent,
+    pub cpu: CpuTimeTotal,
 }
 
-impl Shared {
+impl SharedLoad {
     /// `counts_quota`: this side ends the test.
-    pub fn new(asked: &Parameters, counts_quota: bool) -> io::Result<Self> {
-        let bytes = match asked.ending {
-            Ending::Bytes(bytes) => Some(bytes),
-            Ending::Blocks(blocks) => Some(blocks.saturating_mul(asked.block_bytes as u64)),
-            Ending::After(_) | Ending::Never => None,
+    pub fn new(asked: &TestParameters, counts_quota: bool) -> io::Result<Self> {
+        let bytes = match asked.end_condition {
+            EndCondition::Bytes(bytes) => Some(bytes),
+            EndCondition::Blocks(blocks) => Some(blocks.saturating_mul(asked.block_bytes as u64)),
+            EndCondition::After(_) | EndCondition::Never => None,
         };
         Ok(Self {
             transport: asked.transport,
@@ -115,118 +117,122 @@ impl Shared {
             payload: if asked.repeating_payload {
                 (b'0'..=b'9').cycle().take(asked.block_bytes).collect()
             } else {
-                message(asked.block_bytes)
+                make_message(asked.block_bytes)
             },
             rate_bps: asked.rate_bps,
             burst: asked.burst,
-            wide_counters: asked.wide_counters,
-            discard: asked.discard,
+            counters_64bit: asked.counters_64bit,
+            skip_receive_copy: asked.skip_receive_copy,
             quota: bytes
                 .filter(|_| counts_quota)
-                .map(|bytes| Quota::new(bytes, asked.omit.is_zero())),
-            quota_of: if asked.direction == Direction::Reverse {
+                .map(|bytes| ByteQuota::new(bytes, asked.omit.is_zero())),
+            quota_role: if asked.direction == Direction::Reverse {
                 Role::Sink
             } else {
                 Role::Source
             },
-            begun: Instant::now(),
-            begun_at: SystemTime::now()
+            started: Instant::now(),
+            started_since_epoch: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .unwrap_or_default(),
-            orders: Orders::default(),
-            senders_left: AtomicUsize::new(0),
+            orders: Commands::default(),
+            active_senders: AtomicUsize::new(0),
             bell: Waker::new()?,
-            cpu: CpuSpent::default(),
+            cpu: CpuTimeTotal::default(),
         })
     }
 
-    pub fn quota_counts_from_now(&self) {
+    pub fn activate_quota(&self) {
         if let Some(quota) = &self.quota {
-            quota.count_from_now();
+            quota.activate();
         }
     }
 
     /// Before a block is sent: whether the quota has room for it.
-    fn may_send(&self) -> bool {
+    fn reserve_block(&self) -> bool {
         match &self.quota {
-            Some(quota) if self.quota_of == Role::Source => quota.take(self.block_bytes),
+            Some(quota) if self.quota_role == Role::Source => quota.reserve(self.block_bytes),
             _ => true,
         }
     }
 
-    fn note_received(&self, bytes: usize) {
+    fn record_received(&self, bytes: usize) {
         if let Some(quota) = &self.quota
-            && self.quota_of == Role::Sink
-            && quota.reached_with(bytes)
+            && self.quota_role == Role::Sink
+            && quota.consume(bytes)
         {
             self.bell.wake();
         }
     }
 
     /// The time of day, without its leaps: early versions of iperf3 measure the first transit against it.
-    fn header_time(&self) -> Duration {
-        self.begun_at + self.begun.elapsed()
+    fn current_datagram_time(&self) -> Duration {
+        self.started_since_epoch + self.started.elapsed()
     }
 
     fn pacer(&self) -> Pacer {
         Pacer::new(self.rate_bps, self.block_bytes, self.burst)
     }
 
-    fn sources_go(&self) -> bool {
-        self.orders.current() == Order::Go
+    fn is_sending(&self) -> bool {
+        self.orders.current() == Command::Go
     }
 
-    fn sinks_go(&self) -> bool {
-        self.orders.current() < Order::EndAll
+    fn is_receiving(&self) -> bool {
+        self.orders.current() < Command::EndAll
     }
 }
 
 /// The threads at work; dropping it ends them.
-pub struct Load {
-    pub flows: Vec<Arc<Flow>>,
-    pub shared: Arc<Shared>,
+pub struct LoadThreads {
+    pub streams: Vec<Arc<TestStream>>,
+    pub shared: Arc<SharedLoad>,
     threads: Vec<(Role, JoinHandle<()>)>,
 }
 
-impl Load {
+impl LoadThreads {
     /// Starts the threads; they wait for `go`.
-    pub fn start(flows: Vec<Arc<Flow>>, shared: Shared, cpus: &CpuList) -> io::Result<Self> {
+    pub fn spawn(
+        flows: Vec<Arc<TestStream>>,
+        shared: SharedLoad,
+        cpus: &CpuList,
+    ) -> io::Result<Self> {
         let sources = flows
             .iter()
             .filter(|flow| flow.role == Role::Source)
             .count();
-        shared.senders_left.store(sources, Ordering::Relaxed);
+        shared.active_senders.store(sources, Ordering::Relaxed);
         let mut load = Self {
-            flows,
+            streams: flows,
             shared: Arc::new(shared),
             threads: Vec::new(),
         };
-        for flow in &load.flows {
+        for flow in &load.streams {
             let (flow, shared, cpus) = (Arc::clone(flow), Arc::clone(&load.shared), cpus.clone());
             let role = flow.role;
             let thread = std::thread::Builder::new()
                 .name(format!("stream {}", flow.id))
                 .stack_size(STACK_BYTES)
-                .spawn(move || drive(&flow, &shared, &cpus))?;
+                .spawn(move || run_stream(&flow, &shared, &cpus))?;
             load.threads.push((role, thread));
         }
         Ok(load)
     }
 
-    pub fn go(&self) {
-        self.shared.orders.give(Order::Go);
+    pub fn start(&self) {
+        self.shared.orders.issue(Command::Go);
     }
 
     /// Returns when nothing more will be sent.
     pub fn stop_sending(&mut self) {
-        self.shared.orders.give(Order::EndSources);
-        self.join(|role| role == Role::Source);
+        self.shared.orders.issue(Command::EndSources);
+        self.join_threads(|role| role == Role::Source);
     }
 
     /// Lets the receivers of what was sent see its end. A stock client that waits for the rest of a block would wait for
     /// good.
     pub fn close_sources(&self) {
-        for flow in self.flows.iter().filter(|flow| flow.role == Role::Source) {
+        for flow in self.streams.iter().filter(|flow| flow.role == Role::Source) {
             // Fails only on a connection that is gone, or where there is none.
             let _ = flow.socket.shutdown(Shutdown::Write);
         }
@@ -234,11 +240,11 @@ impl Load {
 
     /// Returns when all threads have ended.
     pub fn stop(&mut self) {
-        self.shared.orders.give(Order::EndAll);
-        self.join(|_| true);
+        self.shared.orders.issue(Command::EndAll);
+        self.join_threads(|_| true);
     }
 
-    fn join(&mut self, which: impl Fn(Role) -> bool) {
+    fn join_threads(&mut self, which: impl Fn(Role) -> bool) {
         let (ending, staying) = std::mem::take(&mut self.threads)
             .into_iter()
             .partition(|(role, _)| which(*role));
@@ -250,20 +256,20 @@ impl Load {
     }
 
     /// The first stream that has failed, and how.
-    pub fn failure(&self) -> Option<(&Flow, &io::Error)> {
-        self.flows
+    pub fn first_error(&self) -> Option<(&TestStream, &io::Error)> {
+        self.streams
             .iter()
-            .find_map(|flow| Some((&**flow, flow.failure.get()?)))
+            .find_map(|flow| Some((&**flow, flow.error.get()?)))
     }
 }
 
-impl Drop for Load {
+impl Drop for LoadThreads {
     fn drop(&mut self) {
         self.stop();
     }
 }
 
-fn drive(flow: &Flow, shared: &Shared, cpus: &CpuList) {
+fn run_stream(flow: &TestStream, shared: &SharedLoad, cpus: &CpuList) {
     if !cpus.is_empty() {
         // That these CPUs can be had was tried before the test was accepted.
         let _ = cpus.apply_to(None);
@@ -275,30 +281,30 @@ fn drive(flow: &Flow, shared: &Shared, cpus: &CpuList) {
         (Transport::Udp, Role::Source) => send_udp(flow, shared),
         (Transport::Udp, Role::Sink) => receive_udp(flow, shared),
     };
-    shared.cpu.add_this_thread(CpuTime::default());
+    shared.cpu.add_current_thread(CpuTime::default());
     let last_source =
-        flow.role == Role::Source && shared.senders_left.fetch_sub(1, Ordering::AcqRel) == 1;
+        flow.role == Role::Source && shared.active_senders.fetch_sub(1, Ordering::AcqRel) == 1;
     if let Err(error) = outcome {
-        let _ = flow.failure.set(error);
+        let _ = flow.error.set(error);
         shared.bell.wake();
     } else if last_source && shared.quota.is_some() {
         shared.bell.wake();
     }
 }
 
-fn send_tcp(flow: &Flow, shared: &Shared) -> io::Result<()> {
-    let mut sender = Messages::new(Arc::clone(&shared.payload));
+fn send_tcp(flow: &TestStream, shared: &SharedLoad) -> io::Result<()> {
+    let mut sender = CopySender::new(Arc::clone(&shared.payload));
     let mut pacer = shared.pacer();
-    while shared.sources_go() && shared.may_send() {
-        pacer.wait(|| shared.sources_go());
+    while shared.is_sending() && shared.reserve_block() {
+        pacer.wait(|| shared.is_sending());
         let mut left = shared.block_bytes;
-        while left > 0 && shared.sources_go() {
+        while left > 0 && shared.is_sending() {
             match sender.send(flow.socket.as_fd()) {
                 Ok(count) => {
-                    flow.tally.add(count);
+                    flow.byte_count.add(count);
                     left -= count;
                 }
-                Err(error) if is_passing(&error) => {}
+                Err(error) if is_transient(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -307,34 +313,34 @@ fn send_tcp(flow: &Flow, shared: &Shared) -> io::Result<()> {
 }
 
 /// Reads blocks of the length that the test names, as an application does.
-struct Blocks(Vec<u8>);
+struct BlockReceiver(Vec<u8>);
 
-impl Receiver for Blocks {
+impl Receiver for BlockReceiver {
     fn receive(&mut self, socket: std::os::fd::BorrowedFd<'_>) -> io::Result<usize> {
         let (count, _) = rustix::net::recv(socket, &mut self.0[..], RecvFlags::empty())?;
         Ok(count)
     }
 }
 
-fn receive_tcp(flow: &Flow, shared: &Shared) -> io::Result<()> {
-    let mut receiver: Box<dyn Receiver> = if shared.discard {
+fn receive_tcp(flow: &TestStream, shared: &SharedLoad) -> io::Result<()> {
+    let mut receiver: Box<dyn Receiver> = if shared.skip_receive_copy {
         Box::new(Discard)
     } else {
-        Box::new(Blocks(vec![0; shared.block_bytes]))
+        Box::new(BlockReceiver(vec![0; shared.block_bytes]))
     };
-    while shared.sinks_go() {
+    while shared.is_receiving() {
         match receiver.receive(flow.socket.as_fd()) {
             Ok(0) => {
-                flow.at_end.store(true, Ordering::Release);
+                flow.is_closed.store(true, Ordering::Release);
                 return Ok(());
             }
             Ok(count) => {
-                flow.note_received(count);
-                shared.note_received(count);
+                flow.record_received(count);
+                shared.record_received(count);
             }
-            Err(error) if is_passing(&error) => {}
+            Err(error) if is_transient(&error) => {}
             Err(error) => {
-                flow.at_end.store(true, Ordering::Release);
+                flow.is_closed.store(true, Ordering::Release);
                 return Err(error);
             }
         }
@@ -342,29 +348,29 @@ fn receive_tcp(flow: &Flow, shared: &Shared) -> io::Result<()> {
     Ok(())
 }
 
-fn send_udp(flow: &Flow, shared: &Shared) -> io::Result<()> {
+fn send_udp(flow: &TestStream, shared: &SharedLoad) -> io::Result<()> {
     let mut datagram = shared.payload.to_vec();
     let mut pacer = shared.pacer();
-    while shared.sources_go() && shared.may_send() {
-        pacer.wait(|| shared.sources_go());
-        if !shared.sources_go() {
+    while shared.is_sending() && shared.reserve_block() {
+        pacer.wait(|| shared.is_sending());
+        if !shared.is_sending() {
             break;
         }
-        let header = Header {
-            sent: shared.header_time(),
-            number: flow.datagrams.count().packets + 1,
+        let header = DatagramHeader {
+            sent_at: shared.current_datagram_time(),
+            number: flow.datagrams.totals().datagrams + 1,
         };
-        header.write(shared.wide_counters, &mut datagram);
-        while shared.sources_go() {
+        header.write(shared.counters_64bit, &mut datagram);
+        while shared.is_sending() {
             match rustix::net::send(&flow.socket, &datagram, SendFlags::NOSIGNAL) {
                 Ok(count) => {
-                    flow.tally.add(count);
-                    flow.datagrams.sent();
+                    flow.byte_count.add(count);
+                    flow.datagrams.record_sent();
                     break;
                 }
                 // Refused: an earlier datagram found nobody. Whether anybody is there the control connection knows.
                 Err(rustix::io::Errno::CONNREFUSED | rustix::io::Errno::NOBUFS) => {}
-                Err(error) if is_passing(&error.into()) => {}
+                Err(error) if is_transient(&error.into()) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -372,29 +378,30 @@ fn send_udp(flow: &Flow, shared: &Shared) -> io::Result<()> {
     Ok(())
 }
 
-fn receive_udp(flow: &Flow, shared: &Shared) -> io::Result<()> {
-    let mut datagram = vec![0; shared.block_bytes.max(WIDE_BYTES)];
-    let mut reception = Reception::default();
-    while shared.sinks_go() {
+fn receive_udp(flow: &TestStream, shared: &SharedLoad) -> io::Result<()> {
+    let mut datagram = vec![0; shared.block_bytes.max(HEADER_BYTES_64BIT)];
+    let mut reception = DatagramReceiver::default();
+    while shared.is_receiving() {
         match rustix::net::recv(&flow.socket, &mut datagram[..], RecvFlags::TRUNC) {
             Ok((kept, count)) => {
-                let Some(header) = Header::read(shared.wide_counters, &datagram[..kept]) else {
+                let Some(header) = DatagramHeader::read(shared.counters_64bit, &datagram[..kept])
+                else {
                     // A greeting that came twice, or nothing of this test.
                     continue;
                 };
-                debug_assert!(kept >= NARROW_BYTES);
-                flow.note_received(count);
-                reception.note(header, shared.header_time(), &flow.datagrams);
-                shared.note_received(count);
+                debug_assert!(kept >= HEADER_BYTES_32BIT);
+                flow.record_received(count);
+                reception.record(header, shared.current_datagram_time(), &flow.datagrams);
+                shared.record_received(count);
             }
             Err(rustix::io::Errno::CONNREFUSED) => {}
-            Err(error) if is_passing(&error.into()) => {}
+            Err(error) if is_transient(&error.into()) => {}
             Err(error) => return Err(error.into()),
         }
     }
     Ok(())
 }
 
-fn is_passing(error: &io::Error) -> bool {
+fn is_transient(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR))
 }

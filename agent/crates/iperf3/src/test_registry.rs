@@ -16,152 +16,163 @@ pub const MAX_TESTS: usize = 64;
 pub const MAX_STREAMS: usize = 1_024;
 
 #[derive(Default)]
-pub struct House {
-    inside: Mutex<Inside>,
-    changed: Condvar,
+pub struct TestRegistry {
+    inside: Mutex<RegistryState>,
+    udp_released: Condvar,
 }
 
 #[derive(Default)]
-struct Inside {
-    tests: usize,
-    streams: usize,
-    gathering: HashMap<Cookie, Gathering>,
+struct RegistryState {
+    test_count: usize,
+    stream_count: usize,
+    tests: HashMap<Cookie, TestEntry>,
     /// UDP streams carry no cookie: an address gathers them for one test at a time.
-    udp: HashMap<IpAddr, Sender<Socket>>,
+    udp_collectors: HashMap<IpAddr, Sender<Socket>>,
 }
 
-struct Gathering {
-    since: Instant,
-    to: Option<Sender<Socket>>,
+struct TestEntry {
+    collecting_since: Instant,
+    stream_sender: Option<Sender<Socket>>,
 }
 
-pub enum Visit {
-    Taken,
-    Begins(Socket),
+pub enum Delivery {
+    Delivered,
+    NewTest(Socket),
 }
 
-impl House {
-    fn inside(&self) -> MutexGuard<'_, Inside> {
+impl TestRegistry {
+    fn state(&self) -> MutexGuard<'_, RegistryState> {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A place for one more test; `None` where all are taken, or the cookie is another's.
-    pub fn enter(&self, cookie: Cookie) -> Option<Place<'_>> {
-        let mut inside = self.inside();
-        if inside.tests >= MAX_TESTS || inside.gathering.contains_key(&cookie) {
+    pub fn register(&self, cookie: Cookie) -> Option<Registration<'_>> {
+        let mut inside = self.state();
+        if inside.test_count >= MAX_TESTS || inside.tests.contains_key(&cookie) {
             return None;
         }
-        inside.tests += 1;
-        inside.gathering.insert(
+        inside.test_count += 1;
+        inside.tests.insert(
             cookie,
-            Gathering {
-                since: Instant::now(),
-                to: None,
+            TestEntry {
+                collecting_since: Instant::now(),
+                stream_sender: None,
             },
         );
-        Some(Place {
-            house: self,
+        Some(Registration {
+            registry: self,
             cookie,
-            streams: 0,
-            udp: None,
+            stream_count: 0,
+            udp_address: None,
         })
     }
 
     /// Since when the test of this cookie takes streams; `None` where it takes none.
-    pub fn gathers_since(&self, cookie: &Cookie) -> Option<Instant> {
-        let inside = self.inside();
-        let gathering = inside.gathering.get(cookie)?;
+    pub fn collecting_since(&self, cookie: &Cookie) -> Option<Instant> {
+        let inside = self.state();
+        let gathering = inside.tests.get(cookie)?;
         gathering.to.as_ref().map(|_| gathering.since)
     }
 
     /// Hands a connection to the test that its cookie names. One of a test that takes no stream now is closed.
-    pub fn stream(&self, cookie: &Cookie, socket: Socket) -> Visit {
-        match self.inside().gathering.get(cookie) {
-            None => return Visit::Begins(socket),
-            Some(Gathering { to: Some(to), .. }) => {
+    pub fn deliver(&self, cookie: &Cookie, socket: Socket) -> Delivery {
+        match self.state().tests.get(cookie) {
+            None => return Delivery::NewTest(socket),
+            Some(TestEntry {
+                stream_sender: Some(to),
+                ..
+            }) => {
                 // Fails where the test has just ended, and then the connection goes with it.
                 let _ = to.send(socket);
             }
-            Some(Gathering { to: None, .. }) => {}
+            Some(TestEntry {
+                stream_sender: None,
+                ..
+            }) => {}
         }
-        Visit::Taken
+        Delivery::Delivered
     }
 
     /// Where the UDP streams of an address go now.
-    pub fn udp_place(&self, from: IpAddr) -> Option<Sender<Socket>> {
-        self.inside().udp.get(&from).cloned()
+    pub fn udp_collector(&self, from: IpAddr) -> Option<Sender<Socket>> {
+        self.state().udp_collectors.get(&from).cloned()
     }
 }
 
 /// One test's place; dropping it gives it back.
-pub struct Place<'a> {
-    house: &'a House,
+pub struct Registration<'a> {
+    registry: &'a TestRegistry,
     cookie: Cookie,
-    streams: usize,
-    udp: Option<IpAddr>,
+    stream_count: usize,
+    udp_address: Option<IpAddr>,
 }
 
-impl Place<'_> {
+impl Registration<'_> {
     /// Takes room for so many streams; false where there is none.
-    pub fn take_streams(&mut self, count: usize) -> bool {
-        let mut inside = self.house.inside();
-        if inside.streams + count > MAX_STREAMS {
+    pub fn reserve_streams(&mut self, count: usize) -> bool {
+        let mut inside = self.registry.state();
+        if inside.stream_count + count > MAX_STREAMS {
             return false;
         }
-        inside.streams += count;
-        self.streams += count;
+        inside.stream_count += count;
+        self.stream_count += count;
         true
     }
 
-    pub fn gather_tcp(&self, to: Sender<Socket>) {
-        if let Some(gathering) = self.house.inside().gathering.get_mut(&self.cookie) {
-            *gathering = Gathering {
-                since: Instant::now(),
-                to: Some(to),
+    pub fn collect_tcp_streams(&self, to: Sender<Socket>) {
+        if let Some(gathering) = self.registry.state().tests.get_mut(&self.cookie) {
+            *gathering = TestEntry {
+                collecting_since: Instant::now(),
+                stream_sender: Some(to),
             };
         }
     }
 
     /// Waits until no other test gathers from this address; false where that took too long.
-    pub fn gather_udp(&mut self, from: IpAddr, to: Sender<Socket>, patience: Duration) -> bool {
+    pub fn collect_udp_streams(
+        &mut self,
+        from: IpAddr,
+        to: Sender<Socket>,
+        patience: Duration,
+    ) -> bool {
         let until = Instant::now() + patience;
-        let mut inside = self.house.inside();
-        while inside.udp.contains_key(&from) {
+        let mut inside = self.registry.state();
+        while inside.udp_collectors.contains_key(&from) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
             inside = self
-                .house
-                .changed
+                .registry
+                .udp_released
                 .wait_timeout(inside, left)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
         }
-        inside.udp.insert(from, to);
-        self.udp = Some(from);
+        inside.udp_collectors.insert(from, to);
+        self.udp_address = Some(from);
         true
     }
 
     /// All streams are there.
-    pub fn gathered(&mut self) {
-        let mut inside = self.house.inside();
-        if let Some(gathering) = inside.gathering.get_mut(&self.cookie) {
-            gathering.to = None;
+    pub fn end_collection(&mut self) {
+        let mut inside = self.registry.state();
+        if let Some(gathering) = inside.tests.get_mut(&self.cookie) {
+            gathering.stream_sender = None;
         }
-        if let Some(from) = self.udp.take() {
-            inside.udp.remove(&from);
-            self.house.changed.notify_all();
+        if let Some(from) = self.udp_address.take() {
+            inside.udp_collectors.remove(&from);
+            self.registry.udp_released.notify_all();
         }
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Registration<'_> {
     fn drop(&mut self) {
-        self.gathered();
-        let mut inside = self.house.inside();
-        inside.tests -= 1;
-        inside.streams -= self.streams;
-        inside.gathering.remove(&self.cookie);
+        self.end_collection();
+        let mut inside = self.registry.state();
+        inside.test_count -= 1;
+        inside.stream_count -= self.stream_count;
+        inside.tests.remove(&self.cookie);
     }
 }

@@ -9,22 +9,22 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use socket2::{SockAddr, Socket};
 
-use crate::client_control::Conversation;
-use crate::control_connection::Control;
-use crate::cpu_time::{CpuSpent, CpuTime};
-use crate::limits::{Ending, MAX_BLOCK_BYTES, MAX_STREAMS, Transport};
-use crate::parameters::{Direction, Parameters};
-use crate::results::{CpuShare, Results, StreamResult, tame};
-use crate::states::{Failure, State};
-use crate::streams::wire_id;
+use crate::client_control::ClientControl;
+use crate::control_connection::ControlConnection;
+use crate::cpu_time::{CpuTime, CpuTimeTotal};
+use crate::limits::{EndCondition, MAX_BLOCK_BYTES, MAX_STREAMS, Transport};
+use crate::parameters::{Direction, TestParameters};
+use crate::results::{CpuUsage, StreamResult, TestResults, sanitize_text};
+use crate::states::{State, TestError};
+use crate::streams::stream_id;
 use vnetbench_counters::tcp_info::Meter;
 use vnetbench_streams::{OnEnd, Role, Stream};
 use vnetbench_system::error::Error;
-use vnetbench_system::waiting::{Waker, WaitOutcome};
+use vnetbench_system::waiting::{WaitOutcome, Waker};
 use vnetbench_traffic::connector::connect_in_turn;
-use vnetbench_traffic::receive::Receive;
+use vnetbench_traffic::receive::ReceiveMode;
 use vnetbench_traffic::route::{Route, address};
-use vnetbench_traffic::{Load, Part, Work};
+use vnetbench_traffic::{Load, LoadPart, Workload};
 
 /// How long all that was sent may take to be acknowledged before the server is told of the end.
 const FLUSHING: Duration = Duration::from_secs(2);
@@ -43,10 +43,10 @@ const LOOK: Duration = Duration::from_millis(1);
 const FOR_GOOD: Duration = Duration::from_secs(24 * 3600);
 
 /// What the server is asked for; `Err` says why it cannot be.
-pub fn parameters(load: &Load) -> Result<Parameters, String> {
+pub fn test_parameters(load: &Load) -> Result<TestParameters, String> {
     let [
-        Part {
-            work: Work::Stream(transfer),
+        LoadPart {
+            work: Workload::Stream(transfer),
             ..
         },
     ] = &load.parts[..]
@@ -60,7 +60,7 @@ pub fn parameters(load: &Load) -> Result<Parameters, String> {
         (_, 0) => Direction::Forward,
         (0, _) => Direction::Reverse,
         _ if sources == sinks && roles[..sources].iter().all(|r| *r == Role::Source) => {
-            Direction::Both
+            Direction::Bidirectional
         }
         _ => return Err("an iperf3 server takes as many streams each way, sources first".into()),
     };
@@ -77,35 +77,35 @@ pub fn parameters(load: &Load) -> Result<Parameters, String> {
     if direction != Direction::Forward && load.options.pacing_rate_bps.is_some() {
         return Err("an iperf3 server that sends is not paced from here".into());
     }
-    Ok(Parameters {
+    Ok(TestParameters {
         transport: Transport::Tcp,
         direction,
-        streams: sources.max(sinks),
-        ending: Ending::Never,
+        streams_per_direction: sources.max(sinks),
+        end_condition: EndCondition::Never,
         block_bytes: transfer.message_bytes,
-        window_bytes: load.options.buffer_bytes,
+        socket_buffer_bytes: load.options.buffer_bytes,
         // Of a side that only receives it changes nothing, and a system without it might refuse the test.
-        congestion: load
+        congestion_control: load
             .options
             .congestion_control
             .clone()
             .filter(|_| direction != Direction::Forward),
-        discard: transfer.receive == Receive::Discard,
-        ..Parameters::default()
+        skip_receive_copy: transfer.receive == ReceiveMode::Discard,
+        ..TestParameters::default()
     })
 }
 
 /// A test that the server has agreed to. Its streams are connected, and nothing moves yet.
-pub struct Agreed {
-    talk: Conversation,
-    asked: Parameters,
+pub struct NegotiatedTest {
+    control: ClientControl,
+    parameters: TestParameters,
 }
 
-impl Agreed {
+impl NegotiatedTest {
     /// The test and its streams, in the order of the load; `None` when the bell was rung before.
     pub fn connect(
         route: &Route,
-        asked: Parameters,
+        asked: TestParameters,
         load: &Load,
         bell: &Waker,
         timeout: Duration,
@@ -113,35 +113,44 @@ impl Agreed {
         let from = route.from.as_ref().and_then(SockAddr::as_socket);
         let to = address(Ok(route.to.clone()))
             .map_err(|error| Error::system("find an iperf3 server", error))?;
-        let mut talk = Conversation::open(to, from.map(|from| from.ip()), timeout, timeout)?;
-        talk.agree(&asked)?;
+        let mut talk = ClientControl::connect(to, from.map(|from| from.ip()), timeout, timeout)?;
+        talk.send_parameters(&asked)?;
         let sockets = connect_in_turn(route, load.roles.len(), &load.options, bell, timeout)?;
-        Ok(sockets.map(|sockets| (Self { talk, asked }, sockets)))
+        Ok(sockets.map(|sockets| {parameters: 
+            (
+                Self {
+                    control: talk,
+                    asked,
+                },
+                sockets,
+            )
+        }))
     }
-
+parameters
     /// Has the server begin its part, and from here on attends to it on a thread of its own. `on_end` is called when the
     /// test is over.
-    pub fn begin(mut self, streams: &[Arc<Stream>], on_end: &OnEnd) -> Result<Begun, Failure> {
+    pub fn begin(mut selparametersreams: &[Arc<Stream>], on_end: &OnEnd) -> Result<Begun, TestError> {
         for stream in streams {
-            self.talk.show_cookie(&stream.socket)?;
+            self.control.send_cookie(&stream.socket)?;
         }
-        self.talk.expect_begin()?;
+        self.control.await_start()?;
         let asked = self.asked.clone();
         let mut test = Test {
-            talk: self.talk,
+            talk: self.control,
             asked: self.asked,
             streams: streams
                 .iter()
                 .map(|s| (Arc::clone(s), Meter::default()))
                 .collect(),
             began: Instant::now(),
-            cpu_before: CpuTime::of_process(),
+            cpu_before: CpuTime::current_process(),
         };
         for (stream, meter) in &mut test.streams {
             meter.read(stream.socket.as_fd());
         }
-        let failed = |error| Failure::broken(format!("the server cannot be attended to: {error}"));
-        let control = Arc::clone(&test.talk.control);
+        let failed =
+            |error| TestError::failed(format!("the server cannot be attended to: {error}"));
+        let control = Arc::clone(&test.talk.connection);
         let load_over = Arc::new(Waker::new().map_err(failed)?);
         let outcome = Arc::new(OnceLock::new());
         let thread = std::thread::Builder::new()
@@ -156,7 +165,7 @@ impl Agreed {
             })
             .map_err(failed)?;
         Ok(Begun {
-            asked,
+            parameters: asked,
             streams: streams.to_vec(),
             control,
             load_over,
@@ -168,11 +177,11 @@ impl Agreed {
 
 /// A test under way.
 pub struct Begun {
-    asked: Parameters,
+    parameters: TestParameters,
     streams: Vec<Arc<Stream>>,
-    control: Arc<Control>,
+    control: Arc<ControlConnection>,
     load_over: Arc<Waker>,
-    outcome: Arc<OnceLock<Result<Results, Failure>>>,
+    outcome: Arc<OnceLock<Result<TestResults, TestError>>>,
     thread: JoinHandle<()>,
 }
 
@@ -205,18 +214,19 @@ impl Begun {
     fn too_old(&self) -> Option<String> {
         let turned_away = |stream: &Arc<Stream>| {
             stream.role == Role::Sink
-                && stream.tally.received.bytes() <= 1
+                && stream.counters.received.bytes() <= 1
                 && stream.end.get().is_some()
         };
-        let is_so = self.asked.direction == Direction::Both && self.streams.iter().any(turned_away);
+        let is_so = self.parameters.direction == Direction::Bidirectional
+            && self.streams.iter().any(turned_away);
         is_so.then(|| TOO_OLD.into())
     }
 
     /// Ends the test where it is not over, and returns what the server said of it.
-    pub fn end(self) -> Option<Results> {
+    pub fn end(self) -> Option<TestResults> {
         if !self.is_over() {
             // Whoever cannot be told is gone.
-            let _ = self.control.say(State::ClientTerminated);
+            let _ = self.control.send_state(State::ClientTerminated);
             self.control.close();
         }
         // A thread that panicked has no outcome.
@@ -226,37 +236,37 @@ impl Begun {
 }
 
 struct Test {
-    talk: Conversation,
-    asked: Parameters,
+    talk: ClientControl,
+    asked: TestParameters,
     streams: Vec<(Arc<Stream>, Meter)>,
     began: Instant,
     cpu_before: CpuTime,
 }
 
 impl Test {
-    fn attend(mut self, load_over: &Waker) -> Result<Results, Failure> {
-        let control = Arc::clone(&self.talk.control);
+    fn attend(mut self, load_over: &Waker) -> Result<TestResults, TestError> {
+        let control = Arc::clone(&self.talk.connection);
         while control.wait(Some(load_over), Instant::now() + FOR_GOOD)? != WaitOutcome::Rung {
-            self.talk.hear(&control.read()?)?;
+            self.talk.feed(&control.read()?)?;
         }
         let (ended, wall) = (Instant::now(), self.began.elapsed());
         self.flush(ended + FLUSHING);
-        self.talk.be_over_by(ended + CONCLUDING);
-        self.talk.end_load()?;
+        self.talk.set_deadline(ended + CONCLUDING);
+        self.talk.end_test()?;
         self.wait_for_sinks(ended + EMPTYING);
         let own = self.own_results(wall);
         let sends = self.asked.direction != Direction::Reverse;
         let theirs = self
             .talk
             .exchange_results(&own, if sends { 1 } else { -1 })?;
-        self.talk.be_done()?;
+        self.talk.finish()?;
         // Others hold it still, and a server may keep its streams until it is closed.
         control.close();
         if theirs.streams.len() == own.streams.len() {
             return Ok(theirs);
         }
-        Err(Failure::TurnedDown(match self.asked.direction {
-            Direction::Both => TOO_OLD.into(),
+        Err(TestError::RefusedByServer(match self.asked.direction {
+            Direction::Bidirectional => TOO_OLD.into(),
             Direction::Forward | Direction::Reverse => format!(
                 "the server tells of {} streams where {} were asked for",
                 theirs.streams.len(),
@@ -288,9 +298,9 @@ impl Test {
         }
     }
 
-    fn own_results(&mut self, wall: Duration) -> Results {
-        let spent = CpuSpent::default();
-        spent.add(CpuTime::of_process(), self.cpu_before);
+    fn own_results(&mut self, wall: Duration) -> TestResults {
+        let spent = CpuTimeTotal::default();
+        spent.add(CpuTime::current_process(), self.cpu_before);
         let streams = self
             .streams
             .iter_mut()
@@ -299,21 +309,21 @@ impl Test {
                 let sends = stream.role == Role::Source;
                 let retransmits = meter.read(stream.socket.as_fd()).retransmits;
                 StreamResult {
-                    id: wire_id(index),
+                    id: stream_id(index),
                     bytes: if sends {
-                        stream.tally.sent.bytes()
+                        stream.counters.sent.bytes()
                     } else {
-                        stream.tally.received.bytes()
+                        stream.counters.received.bytes()
                     },
                     retransmits: sends.then_some(retransmits),
-                    seconds: wall.as_secs_f64(),
+                    duration_s: wall.as_secs_f64(),
                     ..StreamResult::default()
                 }
             });
-        Results {
+        TestResults {
             streams: streams.collect(),
-            cpu: spent.share_of(wall),
-            ..Results::default()
+            cpu: spent.usage_over(wall),
+            ..TestResults::default()
         }
     }
 }
@@ -333,7 +343,7 @@ fn unacknowledged(socket: &Socket) -> io::Result<i32> {
 /// What the server said of its side, in the names of docs/protocol.md.
 #[derive(Serialize)]
 pub struct ServerSide {
-    cpu_percent: CpuShare,
+    cpu_percent: CpuUsage,
     congestion_control: Option<String>,
     streams: Vec<ServerStream>,
 }
@@ -348,9 +358,9 @@ struct ServerStream {
 
 impl ServerSide {
     /// `streams` in the order in which they were connected.
-    pub fn new(results: Results, streams: &[Arc<Stream>]) -> Self {
+    pub fn new(results: TestResults, streams: &[Arc<Stream>]) -> Self {
         let told = streams.iter().enumerate().filter_map(|(index, stream)| {
-            let told = results.stream(wire_id(index))?;
+            let told = results.parse_stream(stream_id(index))?;
             Some(ServerStream {
                 id: stream.id,
                 role: stream.role.opposite(),
@@ -361,7 +371,7 @@ impl ServerSide {
         Self {
             streams: told.collect(),
             cpu_percent: results.cpu,
-            congestion_control: results.congestion.as_deref().map(tame),
+            congestion_control: results.congestion_control.as_deref().map(sanitize_text),
         }
     }
 }

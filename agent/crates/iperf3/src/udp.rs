@@ -3,46 +3,46 @@
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
-use vnetbench_streams::jitter::Jitter;
+use vnetbench_streams::jitter::JitterEstimator;
 
 /// What opens a UDP stream and what answers it, as seen on the wire; versions before 3.2 used the second pair.
-const GREETINGS: [([u8; 4], [u8; 4]); 2] = [
+const CONNECT_MESSAGES: [([u8; 4], [u8; 4]); 2] = [
     (*b"9876", *b"6789"),
     (123_456_789_u32.to_le_bytes(), 987_654_321_u32.to_le_bytes()),
 ];
-pub const GREETING: [u8; 4] = GREETINGS[0].0;
+pub const CONNECT_MESSAGE: [u8; 4] = CONNECT_MESSAGES[0].0;
 
 /// What answers a greeting; `None` where it is none.
-pub fn answer_to(greeting: &[u8]) -> Option<[u8; 4]> {
-    GREETINGS
+pub fn connect_reply(greeting: &[u8]) -> Option<[u8; 4]> {
+    CONNECT_MESSAGES
         .iter()
         .find(|(known, _)| known == greeting)
         .map(|(_, answer)| *answer)
 }
 
-pub fn is_answer(bytes: &[u8]) -> bool {
-    GREETINGS.iter().any(|(_, answer)| answer == bytes)
+pub fn is_connect_reply(bytes: &[u8]) -> bool {
+    CONNECT_MESSAGES.iter().any(|(_, answer)| answer == bytes)
 }
 
 /// Seconds, microseconds and the number of a datagram, all in network byte order; the number has 32 bits, or 64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header {
-    pub sent: Duration,
+pub struct DatagramHeader {
+    pub sent_at: Duration,
     pub number: u64,
 }
 
-pub const NARROW_BYTES: usize = 12;
-pub const WIDE_BYTES: usize = 16;
+pub const HEADER_BYTES_32BIT: usize = 12;
+pub const HEADER_BYTES_64BIT: usize = 16;
 
-impl Header {
+impl DatagramHeader {
     pub fn write(self, wide: bool, datagram: &mut [u8]) {
         // Only differences of the time count, and those that wrap in 136 years.
-        datagram[..4].copy_from_slice(&(self.sent.as_secs() as u32).to_be_bytes());
-        datagram[4..8].copy_from_slice(&self.sent.subsec_micros().to_be_bytes());
+        datagram[..4].copy_from_slice(&(self.sent_at.as_secs() as u32).to_be_bytes());
+        datagram[4..8].copy_from_slice(&self.sent_at.subsec_micros().to_be_bytes());
         if wide {
-            datagram[8..WIDE_BYTES].copy_from_slice(&self.number.to_be_bytes());
+            datagram[8..HEADER_BYTES_64BIT].copy_from_slice(&self.number.to_be_bytes());
         } else {
-            datagram[8..NARROW_BYTES].copy_from_slice(&(self.number as u32).to_be_bytes());
+            datagram[8..HEADER_BYTES_32BIT].copy_from_slice(&(self.number as u32).to_be_bytes());
         }
     }
 
@@ -58,13 +58,16 @@ impl Header {
             u64::from(word(8)?)
         };
         let sent = Duration::from_secs(word(0)?.into()) + Duration::from_micros(word(4)?.into());
-        Some(Self { sent, number })
+        Some(Self {
+            sent_at: sent,
+            number,
+        })
     }
 }
 
 /// What one stream has counted; its own thread writes, the session reads.
 #[derive(Debug, Default)]
-pub struct Datagrams {
+pub struct DatagramCounters {
     /// Sent, or the highest number received.
     packets: AtomicU64,
     /// A datagram that comes late after all is taken off again.
@@ -74,17 +77,17 @@ pub struct Datagrams {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct DatagramCount {
-    pub packets: u64,
+pub struct DatagramTotals {
+    pub datagrams: u64,
     pub lost: i64,
     pub out_of_order: u64,
     pub jitter_s: f64,
 }
 
-impl Datagrams {
-    pub fn count(&self) -> DatagramCount {
-        DatagramCount {
-            packets: self.packets.load(Ordering::Relaxed),
+impl DatagramCounters {
+    pub fn totals(&self) -> DatagramTotals {
+        DatagramTotals {
+            datagrams: self.packets.load(Ordering::Relaxed),
             lost: self.lost.load(Ordering::Relaxed),
             out_of_order: self.out_of_order.load(Ordering::Relaxed),
             jitter_s: self.jitter_ns.load(Ordering::Relaxed) as f64 / 1e9,
@@ -92,23 +95,23 @@ impl Datagrams {
     }
 
     /// Another one was sent; returns its number.
-    pub fn sent(&self) -> u64 {
+    pub fn record_sent(&self) -> u64 {
         self.packets.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 
 /// The receiving thread's own state.
 #[derive(Debug, Default)]
-pub struct Reception {
+pub struct DatagramReceiver {
     highest: u64,
     lost: i64,
     out_of_order: u64,
-    jitter: Jitter,
+    jitter: JitterEstimator,
 }
 
-impl Reception {
+impl DatagramReceiver {
     /// A datagram has come.
-    pub fn note(&mut self, header: Header, now: Duration, into: &Datagrams) {
+    pub fn record(&mut self, header: DatagramHeader, now: Duration, into: &DatagramCounters) {
         let step = header.number.saturating_sub(self.highest);
         if step > 0 {
             self.lost = self.lost.saturating_add_unsigned(step - 1);
@@ -118,7 +121,7 @@ impl Reception {
             self.lost = (self.lost - 1).max(0);
         }
         self.jitter
-            .note(now.as_nanos() as i64 - header.sent.as_nanos() as i64);
+            .record(now.as_nanos() as i64 - header.sent_at.as_nanos() as i64);
         into.packets.store(self.highest, Ordering::Relaxed);
         into.lost.store(self.lost, Ordering::Relaxed);
         into.out_of_order
@@ -132,33 +135,33 @@ impl Reception {
 mod tests {
     use super::*;
 
-    fn received(numbers: &[u64]) -> DatagramCount {
-        let (mut reception, datagrams) = (Reception::default(), Datagrams::default());
+    fn received(numbers: &[u64]) -> DatagramTotals {
+        let (mut reception, datagrams) = (DatagramReceiver::default(), DatagramCounters::default());
         for number in numbers {
-            let header = Header {
-                sent: Duration::from_millis(*number),
+            let header = DatagramHeader {
+                sent_at: Duration::from_millis(*number),
                 number: *number,
             };
             let now = Duration::from_millis(number.saturating_add(5));
-            reception.note(header, now, &datagrams);
+            reception.record(header, now, &datagrams);
         }
-        datagrams.count()
+        datagrams.totals()
     }
 
     #[test]
     fn a_header_is_read_as_it_was_written_narrow_and_wide() {
-        let header = Header {
-            sent: Duration::new(15_018, 299_147_000),
+        let header = DatagramHeader {
+            sent_at: Duration::new(15_018, 299_147_000),
             number: 5 << 33,
         };
-        let mut datagram = [0; WIDE_BYTES];
+        let mut datagram = [0; HEADER_BYTES_64BIT];
         header.write(true, &mut datagram);
-        assert_eq!(Header::read(true, &datagram), Some(header));
-        assert_eq!(Header::read(true, &datagram[..15]), None);
+        assert_eq!(DatagramHeader::read(true, &datagram), Some(header));
+        assert_eq!(DatagramHeader::read(true, &datagram[..15]), None);
         header.write(false, &mut datagram);
         assert_eq!(datagram[..4], [0, 0, 0x3a, 0xaa]);
         assert_eq!(
-            Header::read(false, &datagram).map(|read| read.number),
+            DatagramHeader::read(false, &datagram).map(|read| read.number),
             Some(0)
         );
     }
@@ -167,23 +170,23 @@ mod tests {
     fn a_gap_is_loss_until_the_late_datagram_comes() {
         assert_eq!(received(&[1, 2, 5]).lost, 2);
         let late = received(&[1, 2, 5, 3]);
-        assert_eq!((late.packets, late.lost, late.out_of_order), (5, 1, 1));
+        assert_eq!((late.datagrams, late.lost, late.out_of_order), (5, 1, 1));
     }
 
     #[test]
     fn a_number_from_nowhere_does_not_overflow_the_counts() {
         let wild = received(&[1, u64::MAX, 0, u64::MAX]);
-        assert_eq!((wild.packets, wild.out_of_order), (u64::MAX, 2));
+        assert_eq!((wild.datagrams, wild.out_of_order), (u64::MAX, 2));
     }
 
     #[test]
     fn both_greetings_are_answered_and_nothing_else() {
-        assert_eq!(answer_to(b"9876"), Some(*b"6789"));
+        assert_eq!(connect_reply(b"9876"), Some(*b"6789"));
         assert_eq!(
-            answer_to(&[0x15, 0xcd, 0x5b, 0x07]),
+            connect_reply(&[0x15, 0xcd, 0x5b, 0x07]),
             Some([0xb1, 0x68, 0xde, 0x3a])
         );
-        assert_eq!(answer_to(b"987"), None);
-        assert!(is_answer(b"6789"));
+        assert_eq!(connect_reply(b"987"), None);
+        assert!(is_connect_reply(b"6789"));
     }
 }

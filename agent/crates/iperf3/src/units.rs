@@ -2,7 +2,7 @@
 
 /// `-f`: the unit that all lines are to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
+pub enum RateFormat {
     #[default]
     Adaptive,
     /// Thousands of bits to this power (k, m, g, t).
@@ -11,7 +11,7 @@ pub enum Format {
     Bytes(usize),
 }
 
-impl Format {
+impl RateFormat {
     pub fn parse(letter: &str) -> Option<Self> {
         let power = |letter: char| "kmgt".find(letter).map(|at| at + 1);
         let mut letters = letter.chars();
@@ -25,7 +25,7 @@ impl Format {
 
 const PREFIXES: [&str; 5] = ["", "K", "M", "G", "T"];
 
-fn scaled(value: f64, base: f64, power: Option<usize>) -> (String, &'static str) {
+fn scale(value: f64, base: f64, power: Option<usize>) -> (String, &'static str) {
     let mut power = power.unwrap_or(PREFIXES.len());
     if power == PREFIXES.len() {
         power = 0;
@@ -43,24 +43,24 @@ fn scaled(value: f64, base: f64, power: Option<usize>) -> (String, &'static str)
 }
 
 /// `1.22 MBytes`: bytes count in 1024s.
-pub fn amount(bytes: u64) -> String {
-    let (number, prefix) = scaled(bytes as f64, 1024.0, None);
+pub fn format_bytes(bytes: u64) -> String {
+    let (number, prefix) = scale(bytes as f64, 1024.0, None);
     format!("{number:>4} {prefix}Bytes")
 }
 
 /// `10.2 Mbits/sec`: bits count in 1000s.
-pub fn rate(bytes: u64, seconds: f64, format: Format) -> String {
+pub fn format_rate(bytes: u64, seconds: f64, format: RateFormat) -> String {
     let per_second = if seconds > 0.0 {
         bytes as f64 / seconds
     } else {
         0.0
     };
     let (base, value, power, unit) = match format {
-        Format::Adaptive => (1000.0, per_second * 8.0, None, "bits"),
-        Format::Bits(power) => (1000.0, per_second * 8.0, Some(power), "bits"),
-        Format::Bytes(power) => (1024.0, per_second, Some(power), "Bytes"),
+        RateFormat::Adaptive => (1000.0, per_second * 8.0, None, "bits"),
+        RateFormat::Bits(power) => (1000.0, per_second * 8.0, Some(power), "bits"),
+        RateFormat::Bytes(power) => (1024.0, per_second, Some(power), "Bytes"),
     };
-    let (number, prefix) = scaled(value, base, power);
+    let (number, prefix) = scale(value, base, power);
     format!("{number:>4} {prefix}{unit}/sec")
 }
 
@@ -83,13 +83,25 @@ mod tests {
 
     #[test]
     fn amounts_and_rates_read_as_in_iperf3() {
-        assert_eq!(amount(393_216), " 384 KBytes");
-        assert_eq!(amount(0), "0.00 Bytes");
-        assert_eq!(amount(1_279_263), "1.22 MBytes");
-        assert_eq!(rate(1_279_263, 1.0, Format::Adaptive), "10.2 Mbits/sec");
-        assert_eq!(rate(1_250_000, 1.0, Format::Bits(1)), "10000 Kbits/sec");
-        assert_eq!(rate(1 << 20, 1.0, Format::Bytes(2)), "1.00 MBytes/sec");
-        assert_eq!(rate(1 << 20, 0.0, Format::Adaptive), "0.00 bits/sec");
+        assert_eq!(format_bytes(393_216), " 384 KBytes");
+        assert_eq!(format_bytes(0), "0.00 Bytes");
+        assert_eq!(format_bytes(1_279_263), "1.22 MBytes");
+        assert_eq!(
+            format_rate(1_279_263, 1.0, RateFormat::Adaptive),
+            "10.2 Mbits/sec"
+        );
+        assert_eq!(
+            format_rate(1_250_000, 1.0, RateFormat::Bits(1)),
+            "10000 Kbits/sec"
+        );
+        assert_eq!(
+            format_rate(1 << 20, 1.0, RateFormat::Bytes(2)),
+            "1.00 MBytes/sec"
+        );
+        assert_eq!(
+            format_rate(1 << 20, 0.0, RateFormat::Adaptive),
+            "0.00 bits/sec"
+        );
     }
 
     #[test]
@@ -104,9 +116,9 @@ mod tests {
 
     #[test]
     fn a_format_is_one_letter() {
-        assert_eq!(Format::parse("m"), Some(Format::Bits(2)));
-        assert_eq!(Format::parse("T"), Some(Format::Bytes(4)));
-        assert_eq!(Format::parse("x"), None);
-        assert_eq!(Format::parse("mm"), None);
+        assert_eq!(RateFormat::parse("m"), Some(RateFormat::Bits(2)));
+        assert_eq!(RateFormat::parse("T"), Some(RateFormat::Bytes(4)));
+        assert_eq!(RateFormat::parse("x"), None);
+        assert_eq!(RateFormat::parse("mm"), None);
     }
 }

@@ -6,7 +6,7 @@ use std::iter;
 
 use serde_json::Value;
 
-use crate::states::{Failure, Reason, State};
+use crate::states::{ErrorCode, State, TestError};
 
 /// What opens every connection of a test: 36 characters and a zero byte, the same for all its connections.
 pub const COOKIE_BYTES: usize = 37;
@@ -23,14 +23,14 @@ const LENGTH_BYTES: usize = 4;
 const ERROR_BYTES: usize = 9;
 
 /// A JSON document as the protocol carries it: its length in network byte order before it.
-pub fn framed(document: &Value) -> Vec<u8> {
+pub fn encode_document(document: &Value) -> Vec<u8> {
     let text = document.to_string();
     let length = u32::try_from(text.len()).expect("what is sent is far below 4 GiB");
     [&length.to_be_bytes(), text.as_bytes()].concat()
 }
 
 /// The state byte, iperf3's number of the error and the system's, which together refuse a test.
-pub fn server_error(reason: Reason, errno: i32) -> [u8; ERROR_BYTES] {
+pub fn encode_server_error(reason: ErrorCode, errno: i32) -> [u8; ERROR_BYTES] {
     let mut bytes = [0; ERROR_BYTES];
     bytes[0] = State::ServerError.byte();
     bytes[1..5].copy_from_slice(&(reason as i32).to_be_bytes());
@@ -65,7 +65,7 @@ fn take_byte(bytes: &mut Vec<u8>) -> Option<u8> {
 
 /// What a client said.
 #[derive(Debug, Clone, PartialEq)]
-pub enum FromClient {
+pub enum ClientMessage {
     Parameters(Value),
     TestEnd,
     Results(Value),
@@ -74,114 +74,120 @@ pub enum FromClient {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ClientTurn {
+enum ExpectedMessage {
     Parameters,
     /// Streams are being made: nothing may come.
     Nothing,
     TestEnd,
     Results,
     Done,
-    Over,
+    Finished,
 }
 
 /// The server's ear: what a client may say, in the order in which it may.
 #[derive(Debug)]
-pub struct ServerEar {
-    turn: ClientTurn,
-    bytes: Vec<u8>,
+pub struct ClientMessageDecoder {
+    expected: ExpectedMessage,
+    buffer: Vec<u8>,
 }
 
-impl ServerEar {
+impl ClientMessageDecoder {
     pub fn new() -> Self {
         Self {
-            turn: ClientTurn::Parameters,
-            bytes: Vec::new(),
+            expected: ExpectedMessage::Parameters,
+            buffer: Vec::new(),
         }
     }
 
     /// From here on the client may end the test.
-    pub fn test_runs(&mut self) {
-        if self.turn == ClientTurn::Nothing {
-            self.turn = ClientTurn::TestEnd;
+    pub fn allow_test_end(&mut self) {
+        if self.expected == ExpectedMessage::Nothing {
+            self.expected = ExpectedMessage::TestEnd;
         }
     }
 
-    pub fn hear(&mut self, bytes: &[u8]) -> Result<Vec<FromClient>, Failure> {
-        self.bytes.extend_from_slice(bytes);
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<Vec<ClientMessage>, TestError> {
+        self.buffer.extend_from_slice(bytes);
         iter::from_fn(|| self.next().transpose()).collect()
     }
 
     /// Bytes that are kept until the rest of their message comes.
     #[cfg(test)]
-    pub fn kept(&self) -> usize {
-        self.bytes.len()
+    pub fn buffered_bytes(&self) -> usize {
+        self.buffer.len()
     }
 
-    fn next(&mut self) -> Result<Option<FromClient>, Failure> {
-        match self.turn {
-            ClientTurn::Parameters => {
-                let document = take_document(&mut self.bytes, MAX_PARAMETERS_BYTES)
-                    .map_err(|words| Failure::refused(Reason::ReceiveParameters, words))?;
+    fn next(&mut self) -> Result<Option<ClientMessage>, TestError> {
+        match self.expected {
+            ExpectedMessage::Parameters => {
+                let document = take_document(&mut self.buffer, MAX_PARAMETERS_BYTES)
+                    .map_err(|words| TestError::refused(ErrorCode::ReceiveParameters, words))?;
                 Ok(document.map(|document| {
-                    self.turn = ClientTurn::Nothing;
-                    FromClient::Parameters(document)
+                    self.expected = ExpectedMessage::Nothing;
+                    ClientMessage::Parameters(document)
                 }))
             }
-            ClientTurn::Results => {
-                let document = take_document(&mut self.bytes, MAX_CLIENT_RESULTS_BYTES)
-                    .map_err(|words| Failure::refused(Reason::ReceiveResults, words))?;
+            ExpectedMessage::Results => {
+                let document = take_document(&mut self.buffer, MAX_CLIENT_RESULTS_BYTES)
+                    .map_err(|words| TestError::refused(ErrorCode::ReceiveResults, words))?;
                 Ok(document.map(|document| {
-                    self.turn = ClientTurn::Done;
-                    FromClient::Results(document)
+                    self.expected = ExpectedMessage::Done;
+                    ClientMessage::Results(document)
                 }))
             }
-            ClientTurn::Nothing | ClientTurn::TestEnd | ClientTurn::Done | ClientTurn::Over => {
-                take_byte(&mut self.bytes)
-                    .map(|byte| self.state(byte))
-                    .transpose()
-            }
+            ExpectedMessage::Nothing
+            | ExpectedMessage::TestEnd
+            | ExpectedMessage::Done
+            | ExpectedMessage::Finished => take_byte(&mut self.buffer)
+                .map(|byte| self.decode_state(byte))
+                .transpose(),
         }
     }
 
-    fn state(&mut self, byte: u8) -> Result<FromClient, Failure> {
-        match (self.turn, State::from_byte(byte)) {
-            (ClientTurn::Over, _) => Err(unknown(byte, "after the test")),
+    fn decode_state(&mut self, byte: u8) -> Result<ClientMessage, TestError> {
+        match (self.expected, State::from_byte(byte)) {
+            (ExpectedMessage::Finished, _) => Err(unexpected_client_byte(byte, "after the test")),
             (_, Some(State::ClientTerminated)) => {
-                self.turn = ClientTurn::Over;
-                Ok(FromClient::Terminated)
+                self.expected = ExpectedMessage::Finished;
+                Ok(ClientMessage::Terminated)
             }
-            (ClientTurn::TestEnd, Some(State::TestEnd)) => {
-                self.turn = ClientTurn::Results;
-                Ok(FromClient::TestEnd)
+            (ExpectedMessage::TestEnd, Some(State::TestEnd)) => {
+                self.expected = ExpectedMessage::Results;
+                Ok(ClientMessage::TestEnd)
             }
-            (ClientTurn::Done, Some(State::Done)) => {
-                self.turn = ClientTurn::Over;
-                Ok(FromClient::Done)
+            (ExpectedMessage::Done, Some(State::Done)) => {
+                self.expected = ExpectedMessage::Finished;
+                Ok(ClientMessage::Done)
             }
-            (ClientTurn::Done, _) => Err(unknown(byte, "instead of the end of the test")),
-            (ClientTurn::TestEnd, _) => Err(unknown(byte, "while the test runs")),
-            _ => Err(unknown(byte, "while streams are made")),
+            (ExpectedMessage::Done, _) => Err(unexpected_client_byte(
+                byte,
+                "instead of the end of the test",
+            )),
+            (ExpectedMessage::TestEnd, _) => {
+                Err(unexpected_client_byte(byte, "while the test runs"))
+            }
+            _ => Err(unexpected_client_byte(byte, "while streams are made")),
         }
     }
 }
 
-fn unknown(byte: u8, when: &str) -> Failure {
-    Failure::refused(
-        Reason::UnknownMessage,
+fn unexpected_client_byte(byte: u8, when: &str) -> TestError {
+    TestError::refused(
+        ErrorCode::UnknownMessage,
         format!("the client said {byte} {when}, which means nothing there"),
     )
 }
 
 /// What a server said.
 #[derive(Debug, Clone, PartialEq)]
-pub enum FromServer {
+pub enum ServerMessage {
     State(State),
     Results(Value),
     Error { number: i32, errno: i32 },
 }
 
 /// The states that a server goes through, in this order.
-const COURSE: [State; 6] = [
+const SERVER_STATES: [State; 6] = [
     State::ParameterExchange,
     State::CreateStreams,
     State::TestStart,
@@ -192,89 +198,89 @@ const COURSE: [State; 6] = [
 
 /// The client's ear: what a server may say, in the order in which it may.
 #[derive(Debug)]
-pub struct ClientEar {
+pub struct ServerMessageDecoder {
     /// How far along `COURSE`.
-    passed: usize,
-    results_come: bool,
-    over: bool,
-    bytes: Vec<u8>,
+    next_state: usize,
+    expects_results: bool,
+    is_finished: bool,
+    buffer: Vec<u8>,
 }
 
-impl ClientEar {
+impl ServerMessageDecoder {
     pub fn new() -> Self {
         Self {
-            passed: 0,
-            results_come: false,
-            over: false,
-            bytes: Vec::new(),
+            next_state: 0,
+            expects_results: false,
+            is_finished: false,
+            buffer: Vec::new(),
         }
     }
 
-    pub fn hear(&mut self, bytes: &[u8]) -> Result<Vec<FromServer>, Failure> {
-        self.bytes.extend_from_slice(bytes);
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<Vec<ServerMessage>, TestError> {
+        self.buffer.extend_from_slice(bytes);
         iter::from_fn(|| self.next().transpose()).collect()
     }
 
     /// Bytes that are kept until the rest of their message comes.
     #[cfg(test)]
-    pub fn kept(&self) -> usize {
-        self.bytes.len()
+    pub fn buffered_bytes(&self) -> usize {
+        self.buffer.len()
     }
 
-    fn next(&mut self) -> Result<Option<FromServer>, Failure> {
-        let Some(&first) = self.bytes.first() else {
+    fn next(&mut self) -> Result<Option<ServerMessage>, TestError> {
+        let Some(&first) = self.buffer.first() else {
             return Ok(None);
         };
         let state = State::from_byte(first);
-        if self.over {
-            return Err(foreign(first, "after the test"));
+        if self.is_finished {
+            return Err(unexpected_server_byte(first, "after the test"));
         }
         match state {
             // No length begins with either of these two bytes: it would be far over the limit.
             Some(State::ServerError) => {
-                let Some(bytes) = self.bytes.first_chunk::<ERROR_BYTES>() else {
+                let Some(bytes) = self.buffer.first_chunk::<ERROR_BYTES>() else {
                     return Ok(None);
                 };
                 let [_, a, b, c, d, e, f, g, h] = *bytes;
-                self.over = true;
-                self.bytes.drain(..ERROR_BYTES);
-                return Ok(Some(FromServer::Error {
+                self.is_finished = true;
+                self.buffer.drain(..ERROR_BYTES);
+                return Ok(Some(ServerMessage::Error {
                     number: i32::from_be_bytes([a, b, c, d]),
                     errno: i32::from_be_bytes([e, f, g, h]),
                 }));
             }
             Some(denied @ State::AccessDenied) => {
-                self.over = true;
-                self.bytes.remove(0);
-                return Ok(Some(FromServer::State(denied)));
+                self.is_finished = true;
+                self.buffer.remove(0);
+                return Ok(Some(ServerMessage::State(denied)));
             }
             _ => {}
         }
-        if self.results_come {
+        if self.expects_results {
             let document =
-                take_document(&mut self.bytes, MAX_SERVER_RESULTS_BYTES).map_err(|words| {
-                    Failure::broken(format!("the server's results cannot be read: {words}"))
+                take_document(&mut self.buffer, MAX_SERVER_RESULTS_BYTES).map_err(|words| {
+                    TestError::failed(format!("the server's results cannot be read: {words}"))
                 })?;
             return Ok(document.map(|document| {
-                self.results_come = false;
-                FromServer::Results(document)
+                self.expects_results = false;
+                ServerMessage::Results(document)
             }));
         }
-        self.bytes.remove(0);
+        self.buffer.remove(0);
         match state {
-            Some(State::ServerTerminated) => self.over = true,
-            Some(state) if COURSE.get(self.passed) == Some(&state) => {
-                self.passed += 1;
-                self.results_come = state == State::ExchangeResults;
+            Some(State::ServerTerminated) => self.is_finished = true,
+            Some(state) if SERVER_STATES.get(self.next_state) == Some(&state) => {
+                self.next_state += 1;
+                self.expects_results = state == State::ExchangeResults;
             }
-            _ => return Err(foreign(first, "out of turn")),
+            _ => return Err(unexpected_server_byte(first, "out of turn")),
         }
-        Ok(state.map(FromServer::State))
+        Ok(state.map(ServerMessage::State))
     }
 }
 
-fn foreign(byte: u8, when: &str) -> Failure {
-    Failure::broken(format!(
+fn unexpected_server_byte(byte: u8, when: &str) -> TestError {
+    TestError::failed(format!(
         "the server does not speak iperf3's protocol as far as it is known here: it said {byte} {when}"
     ))
 }
@@ -286,9 +292,9 @@ mod tests {
 
     fn through_the_test() -> Vec<u8> {
         [
-            framed(&json!({"tcp": true})),
+            encode_document(&json!({"tcp": true})),
             vec![State::TestEnd.byte()],
-            framed(&json!({"streams": []})),
+            encode_document(&json!({"streams": []})),
             vec![State::Done.byte()],
         ]
         .concat()
@@ -296,65 +302,67 @@ mod tests {
 
     #[test]
     fn a_test_is_heard_whole_byte_by_byte() {
-        let mut ear = ServerEar::new();
+        let mut ear = ClientMessageDecoder::new();
         let mut heard = Vec::new();
         for byte in through_the_test() {
-            heard.extend(ear.hear(&[byte]).expect("it is right"));
-            ear.test_runs();
+            heard.extend(ear.feed(&[byte]).expect("it is right"));
+            ear.allow_test_end();
         }
         assert_eq!(
             heard,
             [
-                FromClient::Parameters(json!({"tcp": true})),
-                FromClient::TestEnd,
-                FromClient::Results(json!({"streams": []})),
-                FromClient::Done,
+                ClientMessage::Parameters(json!({"tcp": true})),
+                ClientMessage::TestEnd,
+                ClientMessage::Results(json!({"streams": []})),
+                ClientMessage::Done,
             ]
         );
-        assert_eq!(ear.kept(), 0);
+        assert_eq!(ear.buffered_bytes(), 0);
     }
 
     #[test]
     fn an_announced_length_over_the_limit_is_refused_before_anything_is_kept_for_it() {
-        let mut ear = ServerEar::new();
-        let refused = ear.hear(&[0xff, 0xff, 0xff, 0xff]).expect_err("4 GiB");
+        let mut ear = ClientMessageDecoder::new();
+        let refused = ear.feed(&[0xff, 0xff, 0xff, 0xff]).expect_err("4 GiB");
         assert!(matches!(
             refused,
-            Failure::Refused {
-                reason: Reason::ReceiveParameters,
+            TestError::Refused {
+                reason: ErrorCode::ReceiveParameters,
                 ..
             }
         ));
-        assert!(ServerEar::new().hear(&[0, 0, 0, 0]).is_err());
+        assert!(ClientMessageDecoder::new().feed(&[0, 0, 0, 0]).is_err());
     }
 
     #[test]
     fn a_test_cannot_end_before_it_runs() {
-        let mut ear = ServerEar::new();
-        ear.hear(&framed(&json!({}))).expect("parameters");
-        assert!(ear.hear(&[State::TestEnd.byte()]).is_err());
+        let mut ear = ClientMessageDecoder::new();
+        ear.feed(&encode_document(&json!({}))).expect("parameters");
+        assert!(ear.feed(&[State::TestEnd.byte()]).is_err());
     }
 
     #[test]
     fn a_server_goes_through_its_states_and_may_refuse_at_any_of_them() {
-        let mut ear = ClientEar::new();
-        assert_eq!(ear.hear(&[9, 10, 1, 2, 13]).expect("its course").len(), 5);
-        let refusal = server_error(Reason::Congestion, 2);
-        assert_eq!(ear.hear(&refusal[..5]).expect("a part"), []);
+        let mut ear = ServerMessageDecoder::new();
+        assert_eq!(ear.feed(&[9, 10, 1, 2, 13]).expect("its course").len(), 5);
+        let refusal = encode_server_error(ErrorCode::Congestion, 2);
+        assert_eq!(ear.feed(&refusal[..5]).expect("a part"), []);
         assert_eq!(
-            ear.hear(&refusal[5..]).expect("the rest"),
-            [FromServer::Error {
+            ear.feed(&refusal[5..]).expect("the rest"),
+            [ServerMessage::Error {
                 number: 134,
                 errno: 2
             }]
         );
-        assert_eq!(ear.kept(), 0);
-        assert!(ear.hear(&[14]).is_err());
+        assert_eq!(ear.buffered_bytes(), 0);
+        assert!(ear.feed(&[14]).is_err());
     }
 
     #[test]
     fn another_protocol_is_recognised_by_its_first_byte() {
-        let error = ClientEar::new().hear(b"SSH-2.0-OpenSSH").expect_err("SSH");
+        let error = ServerMessageDecoder::new()
+            .feed(b"SSH-2.0-OpenSSH")
+            .expect_err("SSH");
         assert!(error.to_string().contains("does not speak iperf3"));
     }
 }

@@ -11,25 +11,25 @@ use vnetbench_system::histogram::Histogram;
 
 /// The UDP side of one stream. Only its own thread writes the counts.
 #[derive(Debug)]
-pub struct Datagrams {
+pub struct DatagramFlow {
     /// Connected to the other side's.
     pub socket: Socket,
     pub key: u32,
-    pub tally: DatagramTally,
+    pub tally: DatagramCounters,
     /// Of a sink that reads the same clock as its source: how long datagrams were under way.
     pub delay: Option<Histogram>,
     /// Of a source that has a rate.
     pub pacing: Option<Pacing>,
     /// How far apart they were sent; known when a source that has a rate has ended.
-    pub gaps: OnceLock<Gaps>,
+    pub gaps: OnceLock<GapDeviation>,
 }
 
 /// In datagrams, but for the jitter.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct DatagramTally {
+pub struct DatagramCounters {
     /// Sent by a source; by a sink received, duplicates included.
-    pub moved: AtomicU64,
+    pub datagrams: AtomicU64,
     /// Fewer where one comes late after all.
     pub lost: AtomicI64,
     pub duplicates: AtomicU64,
@@ -41,7 +41,7 @@ pub struct DatagramTally {
 
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DatagramCounts {
-    pub moved: u64,
+    pub datagrams: u64,
     pub lost: i64,
     pub duplicates: u64,
     pub reordered: u64,
@@ -49,10 +49,10 @@ pub struct DatagramCounts {
     pub jitter_nanos: u64,
 }
 
-impl DatagramTally {
+impl DatagramCounters {
     pub fn counts(&self) -> DatagramCounts {
         DatagramCounts {
-            moved: self.moved.load(Ordering::Relaxed),
+            datagrams: self.datagrams.load(Ordering::Relaxed),
             lost: self.lost.load(Ordering::Relaxed),
             duplicates: self.duplicates.load(Ordering::Relaxed),
             reordered: self.reordered.load(Ordering::Relaxed),
@@ -62,7 +62,7 @@ impl DatagramTally {
     }
 
     pub fn set(&self, counts: DatagramCounts) {
-        self.moved.store(counts.moved, Ordering::Relaxed);
+        self.datagrams.store(counts.datagrams, Ordering::Relaxed);
         self.lost.store(counts.lost, Ordering::Relaxed);
         self.duplicates.store(counts.duplicates, Ordering::Relaxed);
         self.reordered.store(counts.reordered, Ordering::Relaxed);
@@ -75,16 +75,16 @@ impl DatagramTally {
 /// The gaps between what was sent one after the other, as moments about the gap that was asked for: sums of their own
 /// size would drown the differences.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Gaps {
+pub struct GapDeviation {
     last: Option<Instant>,
     count: u64,
     sum_nanos: f64,
     squares: f64,
 }
 
-impl Gaps {
+impl GapDeviation {
     /// So many were handed to the kernel in one go, at that time.
-    pub fn note(&mut self, at: Instant, count: usize, asked: Duration) {
+    pub fn record(&mut self, at: Instant, count: usize, asked: Duration) {
         let asked = asked.as_nanos() as f64;
         let mut add = |times: f64, gap: f64| {
             self.count += times as u64;
@@ -97,7 +97,7 @@ impl Gaps {
         add(count as f64 - 1.0, 0.0);
     }
 
-    pub fn and(self, other: &Self) -> Self {
+    pub fn merge(self, other: &Self) -> Self {
         Self {
             last: None,
             count: self.count + other.count,
@@ -122,9 +122,9 @@ mod tests {
 
     fn deviation_of(sent_at_us: &[(u64, usize)]) -> Option<f64> {
         let start = Instant::now();
-        let mut gaps = Gaps::default();
+        let mut gaps = GapDeviation::default();
         for (at, count) in sent_at_us {
-            gaps.note(start + Duration::from_micros(*at), *count, ASKED);
+            gaps.record(start + Duration::from_micros(*at), *count, ASKED);
         }
         gaps.deviation_us()
     }

@@ -4,7 +4,7 @@ use std::io;
 
 /// How a stream came to its end.
 #[derive(Debug)]
-pub enum End {
+pub enum StreamEnd {
     /// Both sides have seen the end of the data.
     Drained,
     /// It was ended before that.
@@ -12,7 +12,7 @@ pub enum End {
     Broken(io::Error),
 }
 
-impl End {
+impl StreamEnd {
     /// Its name in the protocol.
     pub fn name(&self) -> &'static str {
         match self {

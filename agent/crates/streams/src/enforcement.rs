@@ -5,20 +5,20 @@ use std::sync::Arc;
 use rustix::net::{Shutdown, shutdown};
 use socket2::Socket;
 
-use crate::orders::{Order, Orders};
+use crate::orders::{Command, Commands};
 use crate::role::Role;
 use crate::stream::Stream;
 use vnetbench_system::socket_option;
 
-impl Orders {
+impl Commands {
     /// Shuts down what the order in force has ended. Takes its time: the kernel lets a call that is at work finish first.
     pub fn enforce(&self, streams: &[Arc<Stream>]) {
         for stream in streams.iter().filter(|stream| stream.end.get().is_none()) {
             let how = match (self.current(), stream.role) {
-                (Order::EndSources, Role::Source) if !stream.closes_itself() => Shutdown::Write,
-                (Order::EndAll, Role::Source) => Shutdown::Both,
+                (Command::EndSources, Role::Source) if !stream.closes_itself() => Shutdown::Write,
+                (Command::EndAll, Role::Source) => Shutdown::Both,
                 // Not its sending half: that would tell the source that everything was read.
-                (Order::EndAll, Role::Sink) => Shutdown::Read,
+                (Command::EndAll, Role::Sink) => Shutdown::Read,
                 _ => continue,
             };
             if how == Shutdown::Write {

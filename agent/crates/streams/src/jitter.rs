@@ -2,14 +2,14 @@
 
 /// What a receiver keeps of one stream. The offset between the two clocks cancels out.
 #[derive(Debug, Default)]
-pub struct Jitter {
+pub struct JitterEstimator {
     transit_nanos: Option<i64>,
     nanos: f64,
 }
 
-impl Jitter {
+impl JitterEstimator {
     /// A packet has come that was so long under way, by whatever clocks.
-    pub fn note(&mut self, transit_nanos: i64) {
+    pub fn record(&mut self, transit_nanos: i64) {
         if let Some(before) = self.transit_nanos.replace(transit_nanos) {
             let deviation = transit_nanos.saturating_sub(before).unsigned_abs() as f64;
             self.nanos += (deviation - self.nanos) / 16.0;
@@ -17,7 +17,7 @@ impl Jitter {
     }
 
     /// So many more have come that were as long under way as the last.
-    pub fn note_alike(&mut self, packets: u64) {
+    pub fn record_equal_transits(&mut self, packets: u64) {
         self.nanos *= (15.0_f64 / 16.0).powi(packets.try_into().unwrap_or(i32::MAX));
     }
 
@@ -31,9 +31,9 @@ mod tests {
     use super::*;
 
     fn of(transits: &[i64]) -> f64 {
-        let mut jitter = Jitter::default();
+        let mut jitter = JitterEstimator::default();
         for transit in transits {
-            jitter.note(*transit);
+            jitter.record(*transit);
         }
         jitter.nanos()
     }
@@ -51,10 +51,10 @@ mod tests {
 
     #[test]
     fn those_alike_are_counted_together_as_one_by_one() {
-        let mut together = Jitter::default();
-        together.note(0);
-        together.note(1600);
-        together.note_alike(3);
+        let mut together = JitterEstimator::default();
+        together.record(0);
+        together.record(1600);
+        together.record_equal_transits(3);
         assert!((together.nanos() - of(&[0, 1600, 1600, 1600, 1600])).abs() < 1e-9);
     }
 }

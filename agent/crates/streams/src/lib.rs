@@ -38,8 +38,8 @@ mod stream;
 pub mod threads;
 pub mod timing;
 
-pub use end::End;
-pub use orders::{Order, Orders};
+pub use end::StreamEnd;
+pub use orders::{Command, Commands};
 pub use role::Role;
 pub use secret::Secret;
-pub use stream::{Count, Guard, Lent, OnEnd, Stream, Tally};
+pub use stream::{CallCounter, EndGuard, OnEnd, Stream, StreamCounters, ZeroCopyCounts};

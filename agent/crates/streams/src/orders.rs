@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-pub enum Order {
+pub enum Command {
     Wait,
     Go,
     EndSources,
@@ -14,24 +14,24 @@ pub enum Order {
 
 /// The order that is in force for the streams of one part of a trial's load.
 #[derive(Default)]
-pub struct Orders {
+pub struct Commands {
     current: AtomicU8,
     gate: Mutex<()>,
     changed: Condvar,
 }
 
-impl Orders {
-    pub fn current(&self) -> Order {
+impl Commands {
+    pub fn current(&self) -> Command {
         match self.current.load(Ordering::Acquire) {
-            0 => Order::Wait,
-            1 => Order::Go,
-            2 => Order::EndSources,
-            _ => Order::EndAll,
+            0 => Command::Wait,
+            1 => Command::Go,
+            2 => Command::EndSources,
+            _ => Command::EndAll,
         }
     }
 
     /// Puts an order into force. A stream sees it at its next call; `enforce` reaches those that a call keeps waiting.
-    pub fn give(&self, order: Order) {
+    pub fn issue(&self, order: Command) {
         {
             let _closed = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
             self.current.store(order as u8, Ordering::Release);
@@ -42,7 +42,7 @@ impl Orders {
     /// Returns when an order is in force.
     pub fn wait_for_start(&self) {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-        while self.current() == Order::Wait {
+        while self.current() == Command::Wait {
             gate = self
                 .changed
                 .wait(gate)

@@ -2,13 +2,13 @@
 
 /// The receiver's account of one stream; the sender counts from 0.
 #[derive(Debug)]
-pub struct Reception {
+pub struct SequenceTracker {
     /// A bit for each of the last numbers.
-    seen: Box<[u64]>,
+    bitmap: Box<[u64]>,
     /// So many they are.
     window: u64,
     /// One more than the highest number yet: NextExp of RFC 4737, section 3.3.
-    next: u64,
+    next_number: u64,
     /// Packets that came for the first time.
     pub unique: u64,
     pub duplicates: u64,
@@ -17,13 +17,13 @@ pub struct Reception {
     pub before_window: u64,
 }
 
-impl Reception {
+impl SequenceTracker {
     /// `window`: so many numbers back it is known which have come; a power of two, 64 or more.
     pub fn new(window: u64) -> Self {
         Self {
-            seen: vec![0; (window / 64) as usize].into(),
+            bitmap: vec![0; (window / 64) as usize].into(),
             window,
-            next: 0,
+            next_number: 0,
             unique: 0,
             duplicates: 0,
             reordered: 0,
@@ -34,17 +34,17 @@ impl Reception {
     /// A packet of that number has come. It is reordered where a higher number came before it (RFC 4737, section 3.3),
     /// and a duplicate where it has come itself; one that is further back than the window is taken to come for the first
     /// time.
-    pub fn note(&mut self, number: u64) {
-        if number >= self.next {
-            for skipped in (self.next..number).rev().take(self.window as usize) {
-                let (word, bit) = self.place(skipped);
-                self.seen[word] &= !bit;
+    pub fn record(&mut self, number: u64) {
+        if number >= self.next_number {
+            for skipped in (self.next_number..number).rev().take(self.window as usize) {
+                let (word, bit) = self.bit_position(skipped);
+                self.bitmap[word] &= !bit;
             }
-            self.next = number.saturating_add(1);
+            self.next_number = number.saturating_add(1);
         } else {
-            let (word, bit) = self.place(number);
-            let is_before = self.next - number > self.window;
-            if !is_before && self.seen[word] & bit != 0 {
+            let (word, bit) = self.bit_position(number);
+            let is_before = self.next_number - number > self.window;
+            if !is_before && self.bitmap[word] & bit != 0 {
                 self.duplicates += 1;
                 return;
             }
@@ -55,17 +55,17 @@ impl Reception {
                 return;
             }
         }
-        let (word, bit) = self.place(number);
-        self.seen[word] |= bit;
+        let (word, bit) = self.bit_position(number);
+        self.bitmap[word] |= bit;
         self.unique += 1;
     }
 
     /// The highest number yet.
-    pub fn highest(&self) -> Option<u64> {
-        self.next.checked_sub(1)
+    pub fn highest_number(&self) -> Option<u64> {
+        self.next_number.checked_sub(1)
     }
 
-    fn place(&self, number: u64) -> (usize, u64) {
+    fn bit_position(&self, number: u64) -> (usize, u64) {
         let at = number % self.window;
         ((at / 64) as usize, 1 << (at % 64))
     }
@@ -74,7 +74,7 @@ impl Reception {
     /// come.
     pub fn lost(&self, sent: Option<u64>) -> i64 {
         let count = |packets| i64::try_from(packets).unwrap_or(i64::MAX);
-        count(sent.unwrap_or(self.next)) - count(self.unique)
+        count(sent.unwrap_or(self.next_number)) - count(self.unique)
     }
 }
 
@@ -84,15 +84,15 @@ mod tests {
 
     const WINDOW: u64 = 1 << 17;
 
-    fn received(numbers: impl IntoIterator<Item = u64>) -> Reception {
-        let mut reception = Reception::new(WINDOW);
+    fn received(numbers: impl IntoIterator<Item = u64>) -> SequenceTracker {
+        let mut reception = SequenceTracker::new(WINDOW);
         for number in numbers {
-            reception.note(number);
+            reception.record(number);
         }
         reception
     }
 
-    fn counts(of: &Reception) -> [u64; 3] {
+    fn counts(of: &SequenceTracker) -> [u64; 3] {
         [of.unique, of.duplicates, of.reordered]
     }
 
@@ -143,6 +143,9 @@ mod tests {
     fn what_comes_from_behind_the_window_is_taken_to_come_for_the_first_time() {
         let late = received([WINDOW + 9, 3, 10]);
         assert_eq!(counts(&late), [3, 0, 2]);
-        assert_eq!((late.before_window, late.highest()), (1, Some(WINDOW + 9)));
+        assert_eq!(
+            (late.before_window, late.highest_number()),
+            (1, Some(WINDOW + 9))
+        );
     }
 }

@@ -8,29 +8,29 @@ use std::time::Instant;
 use serde::Serialize;
 use socket2::Socket;
 
-use crate::datagrams::Datagrams;
-use crate::end::End;
-use crate::frames::Frames;
+use crate::datagrams::DatagramFlow;
+use crate::end::StreamEnd;
+use crate::frames::FrameEndpoint;
 use crate::role::Role;
-use crate::timing::{Pacing, Timing};
+use crate::timing::{Pacing, RequestTiming};
 
 /// What one stream has moved. Only the stream's own thread writes here, the sampler reads; a cache line (and the one that
 /// the processor fetches with it) of its own keeps streams from slowing each other down.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct Tally {
-    pub sent: Count,
-    pub received: Count,
+pub struct StreamCounters {
+    pub sent: CallCounter,
+    pub received: CallCounter,
 }
 
 /// What calls of one direction have moved.
 #[derive(Debug, Default)]
-pub struct Count {
+pub struct CallCounter {
     bytes: AtomicU64,
     calls: AtomicU64,
 }
 
-impl Count {
+impl CallCounter {
     /// One call moved so many bytes.
     pub fn add(&self, bytes: usize) {
         // Loads and stores and no read-modify-write: there is one writer.
@@ -51,13 +51,14 @@ impl Count {
 
 /// What became of the messages that were lent to the kernel, as it said itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct Lent {
+pub struct ZeroCopyCounts {
     /// Sends whose memory went out without a copy.
     pub in_place: u64,
     /// Sends that the kernel copied after all, on their way.
     pub copied: u64,
     /// Sends of which it had said nothing by the end of the stream.
-    pub unsettled: u64,
+    #[serde(rename = "unsettled")]
+    pub uncompleted: u64,
 }
 
 /// One connection and its one direction.
@@ -69,18 +70,18 @@ pub struct Stream {
     pub part: Option<&'static str>,
     /// Its connection; of frames one at the port that carries none of them.
     pub socket: Socket,
-    pub tally: Tally,
+    pub counters: StreamCounters,
     /// What it times; only a source of requests does.
-    pub timing: Option<Timing>,
+    pub timing: Option<RequestTiming>,
     /// Its flow of datagrams, where it has one: the connection then carries only how many there were.
-    pub datagrams: Option<Datagrams>,
+    pub datagrams: Option<DatagramFlow>,
     /// Its frames, where it has no connection.
-    pub frames: Option<Box<dyn Frames>>,
-    pub end: OnceLock<End>,
+    pub frames: Option<Box<dyn FrameEndpoint>>,
+    pub end: OnceLock<StreamEnd>,
     /// When it broke: of several streams the first is the cause, as its side then tears down the others.
-    pub broke_at: OnceLock<Instant>,
+    pub failed_at: OnceLock<Instant>,
     /// What became of the memory that a source lent to the kernel, known at its end.
-    pub lent: OnceLock<Lent>,
+    pub zero_copy: OnceLock<ZeroCopyCounts>,
 }
 
 impl Stream {
@@ -89,21 +90,21 @@ impl Stream {
         role: Role,
         part: Option<&'static str>,
         socket: Socket,
-        timing: Option<Timing>,
-        datagrams: Option<Datagrams>,
+        timing: Option<RequestTiming>,
+        datagrams: Option<DatagramFlow>,
     ) -> Self {
         Self {
             id,
             role,
             part,
             socket,
-            tally: Tally::default(),
+            counters: StreamCounters::default(),
             timing,
             datagrams,
             frames: None,
             end: OnceLock::new(),
-            broke_at: OnceLock::new(),
-            lent: OnceLock::new(),
+            failed_at: OnceLock::new(),
+            zero_copy: OnceLock::new(),
         }
     }
 
@@ -112,7 +113,7 @@ impl Stream {
         match (&self.frames, self.role) {
             (Some(frames), Role::Source) => (frames.counts().bytes, 0),
             (Some(frames), Role::Sink) => (0, frames.counts().bytes),
-            (None, _) => (self.tally.sent.bytes(), self.tally.received.bytes()),
+            (None, _) => (self.counters.sent.bytes(), self.counters.received.bytes()),
         }
     }
 
@@ -134,13 +135,13 @@ impl Stream {
             || timing.is_some_and(|timing| timing.connect.is_some())
     }
 
-    pub fn note_end(&self, end: End) {
-        if matches!(end, End::Drained) {
+    pub fn record_end(&self, end: StreamEnd) {
+        if matches!(end, StreamEnd::Drained) {
             // Nothing is on its way any more, so nothing needs to be torn down.
             let _ = self.socket.set_linger(None);
         }
-        if matches!(end, End::Broken(_)) {
-            let _ = self.broke_at.set(Instant::now());
+        if matches!(end, StreamEnd::Broken(_)) {
+            let _ = self.failed_at.set(Instant::now());
         }
         // Of two ends the first counts.
         let _ = self.end.set(end);
@@ -151,12 +152,12 @@ impl Stream {
 pub type OnEnd = Arc<dyn Fn() + Send + Sync>;
 
 /// Held while a stream is being driven; dropping it ends the stream.
-pub struct Guard {
+pub struct EndGuard {
     pub stream: Arc<Stream>,
     on_end: OnEnd,
 }
 
-impl Guard {
+impl EndGuard {
     pub fn new(stream: &Arc<Stream>, on_end: &OnEnd) -> Self {
         Self {
             stream: Arc::clone(stream),
@@ -165,11 +166,11 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for EndGuard {
     fn drop(&mut self) {
         // Not set only where the thread is unwinding, or never came to run.
         self.stream
-            .note_end(End::Broken(io::ErrorKind::Other.into()));
+            .record_end(StreamEnd::Broken(io::ErrorKind::Other.into()));
         (self.on_end)();
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
-use crate::orders::{Order, Orders};
+use crate::orders::{Command, Commands};
 use crate::stream::Stream;
 use vnetbench_counters::load_thread::LoadThread;
 use vnetbench_system::cpu_list::CpuList;
@@ -15,16 +15,16 @@ const STACK_BYTES: usize = 256 << 10;
 
 /// The threads that the streams of one side are dealt out to.
 #[derive(Debug)]
-pub struct Threads {
+pub struct ThreadPlan {
     /// At least 1; one thread a stream where it is no less than the streams.
     pub count: usize,
     /// Where thread i may run, taken round robin; empty: where the process may.
     pub cpus: Vec<CpuList>,
 }
 
-impl Threads {
+impl ThreadPlan {
     /// Placed as if they came after so many others that take the same CPUs in turn.
-    pub fn after(mut self, others: usize) -> Self {
+    pub fn skipping(mut self, others: usize) -> Self {
         if !self.cpus.is_empty() {
             let first = others % self.cpus.len();
             self.cpus.rotate_left(first);
@@ -34,33 +34,33 @@ impl Threads {
 }
 
 /// A thread that was started.
-pub struct Started {
+pub struct StartedThread {
     pub handle: JoinHandle<()>,
-    pub counted: Arc<LoadThread>,
+    pub load_thread: Arc<LoadThread>,
 }
 
 /// Starts the threads; each waits for `Order::Go` and then does the job that `job` makes of its own streams.
-pub fn start<Job: FnOnce(&Orders) + Send + 'static>(
+pub fn start_threads<Job: FnOnce(&Commands) + Send + 'static>(
     streams: &[Arc<Stream>],
-    threads: &Threads,
-    orders: &Arc<Orders>,
+    threads: &ThreadPlan,
+    orders: &Arc<Commands>,
     job: impl FnMut(&[Arc<Stream>]) -> io::Result<Job>,
-) -> io::Result<Vec<Started>> {
+) -> io::Result<Vec<StartedThread>> {
     let started = start_all(streams, threads, orders, job);
     if started.is_err() {
         // Those that were started before one could not be.
-        orders.give(Order::EndAll);
+        orders.issue(Command::EndAll);
         orders.enforce(streams);
     }
     started
 }
 
-fn start_all<Job: FnOnce(&Orders) + Send + 'static>(
+fn start_all<Job: FnOnce(&Commands) + Send + 'static>(
     streams: &[Arc<Stream>],
-    threads: &Threads,
-    orders: &Arc<Orders>,
+    threads: &ThreadPlan,
+    orders: &Arc<Commands>,
     mut job: impl FnMut(&[Arc<Stream>]) -> io::Result<Job>,
-) -> io::Result<Vec<Started>> {
+) -> io::Result<Vec<StartedThread>> {
     let count = threads.count.min(streams.len());
     let before = CpuList::of_thread(None)?;
     let (here, at_the_gate) = channel();
@@ -91,7 +91,10 @@ fn start_all<Job: FnOnce(&Orders) + Send + 'static>(
                 orders.wait_for_start();
                 job(&orders);
             })?;
-        started.push(Started { handle, counted });
+        started.push(StartedThread {
+            handle,
+            load_thread: counted,
+        });
     }
     before.apply_to(None)?;
     // A thread that has been started does not run yet, and the start must not wait for it.

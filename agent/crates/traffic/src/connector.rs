@@ -7,33 +7,34 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use socket2::Socket;
 
-use crate::handshake::{self, Heard, Hearing};
+use crate::handshake::{self, HandshakeReader, ReadState};
 use crate::load::Load;
-use crate::route::{Route, spelled};
-use crate::sockets::{Options, abort_on_close, open};
+use crate::route::{Route, format_address};
+use crate::sockets::{SocketOptions, abort_on_close, open};
 use vnetbench_streams::Secret;
 use vnetbench_system::error::{Error, Result};
-use vnetbench_system::waiting::{Waker, WaitOutcome, wait};
+use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 
 /// Connects all streams at once, and returns them in the order of the load; `None` when the bell was rung before.
 pub fn connect_all(
     route: &Route,
     load: &Load,
-    bell: &Waker,
+    waker: &Waker,
     timeout: Duration,
 ) -> Result<Option<Vec<Socket>>> {
-    let to_name = spelled(&route.to);
+    let to_name = format_address(&route.to);
     let until = Instant::now() + timeout;
     let mut begun = Vec::with_capacity(load.roles.len());
     for _ in &load.roles {
         begun.push(begin(route, &load.options)?);
     }
-    open_all(&begun, &to_name, load, bell, until, timeout).map(|whole| whole.then_some(begun))
+    complete_handshakes(&begun, &to_name, load, waker, until, timeout)
+        .map(|whole| whole.then_some(begun))
 }
 
 /// Has each connection say whose it is as soon as it can, and waits until each is answered: the far side does not wait for
 /// one that another one here keeps silent. False when the bell was rung before.
-fn open_all(
+fn complete_handshakes(
     begun: &[Socket],
     to: &str,
     load: &Load,
@@ -43,7 +44,7 @@ fn open_all(
 ) -> Result<bool> {
     let failed = |error: io::Error| Error::system(format!("connect to {to}"), error);
     // By place: those to be opened yet, and what has been heard on those that are.
-    let mut waiting: Vec<(usize, Option<Hearing>)> =
+    let mut waiting: Vec<(usize, Option<HandshakeReader>)> =
         (0..begun.len()).map(|at| (at, None)).collect();
     let mut ready = Vec::new();
     while !waiting.is_empty() {
@@ -67,7 +68,7 @@ fn open_all(
                 } else {
                     "connecting to"
                 };
-                return Err(too_long(what, to, timeout));
+                return Err(timeout_error(what, to, timeout));
             }
             WaitOutcome::Ready => {}
         }
@@ -78,7 +79,7 @@ fn open_all(
                 continue;
             }
             let (socket, id) = (&begun[at], load.roles[at].0);
-            if let Some(hearing) = go_on(socket, id, &load.secret, hearing, to)? {
+            if let Some(hearing) = advance_handshake(socket, id, &load.secret, hearing, to)? {
                 still_waiting.push((at, Some(hearing)));
             }
         }
@@ -88,17 +89,17 @@ fn open_all(
 }
 
 /// Asks on a connection that is ready, or hears the answer; returns what has been heard where there is more to come.
-fn go_on(
+fn advance_handshake(
     socket: &Socket,
     id: u32,
     secret: &Secret,
-    hearing: Option<Hearing>,
+    hearing: Option<HandshakeReader>,
     to: &str,
-) -> Result<Option<Hearing>> {
+) -> Result<Option<HandshakeReader>> {
     let Some(mut hearing) = hearing else {
-        handshake::ask(socket, id, secret)
+        handshake::send_request(socket, id, secret)
             .map_err(|error| Error::system(format!("connect to {to}"), error))?;
-        return Ok(Some(Hearing::default()));
+        return Ok(Some(HandshakeReader::default()));
     };
     let stranger = |reason| {
         Err(Error::Stranger {
@@ -106,11 +107,11 @@ fn go_on(
             reason,
         })
     };
-    match hearing.hear(socket) {
-        Heard::NotYet => Ok(Some(hearing)),
-        Heard::All if hearing.is_answer_to(id, secret) => Ok(None),
-        Heard::All => stranger(format!("it answered {}", hearing.quoted())),
-        Heard::Closed => stranger(format!(
+    match hearing.read(socket) {
+        ReadState::NotYet => Ok(Some(hearing)),
+        ReadState::All if hearing.is_answer_to(id, secret) => Ok(None),
+        ReadState::All => stranger(format!("it answered {}", hearing.quoted())),
+        ReadState::Closed => stranger(format!(
             "it closed the connection after {}",
             hearing.quoted()
         )),
@@ -118,9 +119,10 @@ fn go_on(
 }
 
 /// A connection that is being made.
-fn begin(route: &Route, options: &Options) -> Result<Socket> {
-    let failed =
-        |error: io::Error| Error::system(format!("connect to {}", spelled(&route.to)), error);
+fn begin(route: &Route, options: &SocketOptions) -> Result<Socket> {
+    let failed = |error: io::Error| {
+        Error::system(format!("connect to {}", format_address(&route.to)), error)
+    };
     let socket = open(route.to.domain(), options)?;
     socket
         .set_nonblocking(true)
@@ -129,7 +131,7 @@ fn begin(route: &Route, options: &Options) -> Result<Socket> {
     if let Some(from) = &route.from {
         socket
             .bind(from)
-            .map_err(|error| Error::system(format!("send from {}", spelled(from)), error))?;
+            .map_err(|error| Error::system(format!("send from {}", format_address(from)), error))?;
     }
     match socket.connect(&route.to) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(failed(error)),
@@ -141,20 +143,20 @@ fn begin(route: &Route, options: &Options) -> Result<Socket> {
 pub fn connect_in_turn(
     route: &Route,
     count: usize,
-    options: &Options,
-    bell: &Waker,
+    options: &SocketOptions,
+    waker: &Waker,
     timeout: Duration,
 ) -> Result<Option<Vec<Socket>>> {
-    let to = spelled(&route.to);
+    let to = format_address(&route.to);
     let failed = |error: io::Error| Error::system(format!("connect to {to}"), error);
     let until = Instant::now() + timeout;
     let mut connected = Vec::with_capacity(count);
     for _ in 0..count {
         let socket = begin(route, options)?;
         let polled = [(socket.as_fd(), PollFlags::OUT)];
-        match wait(&polled, &mut Vec::new(), bell, Some(until)).map_err(failed)? {
+        match wait(&polled, &mut Vec::new(), waker, Some(until)).map_err(failed)? {
             WaitOutcome::Rung => return Ok(None),
-            WaitOutcome::TimedOut => return Err(too_long("connecting to", &to, timeout)),
+            WaitOutcome::TimedOut => return Err(timeout_error("connecting to", &to, timeout)),
             WaitOutcome::Ready => {}
         }
         if let Some(error) = socket.take_error().map_err(failed)? {
@@ -165,7 +167,7 @@ pub fn connect_in_turn(
     Ok(Some(connected))
 }
 
-fn too_long(what: &str, to: &str, timeout: Duration) -> Error {
+fn timeout_error(what: &str, to: &str, timeout: Duration) -> Error {
     Error::TimedOut {
         operation: format!("{what} {to}"),
         after_s: timeout.as_secs_f64(),

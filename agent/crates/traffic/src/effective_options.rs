@@ -6,13 +6,13 @@ use socket2::{Domain, Socket};
 
 use crate::route::Transport;
 use vnetbench_counters::mptcp_info;
-use vnetbench_streams::datagrams::Datagrams;
+use vnetbench_streams::datagrams::DatagramFlow;
 use vnetbench_streams::{Role, Stream};
 use vnetbench_system::socket_option;
 
 /// What a stream's socket really has.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Found {
+pub struct EffectiveOptions {
     id: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     part: Option<&'static str>,
@@ -47,18 +47,18 @@ pub fn transport(stream: &Stream) -> Transport {
     }
 }
 
-pub fn found(stream: &Stream) -> Found {
+pub fn read_effective_options(stream: &Stream) -> EffectiveOptions {
     let socket = &stream.socket;
     if let Some(datagrams) = &stream.datagrams {
-        return of_datagrams(stream, datagrams);
+        return read_datagram_options(stream, datagrams);
     }
     if stream.frames.is_some() {
-        return Found {
+        return EffectiveOptions {
             id: stream.id,
-            ..Found::default()
+            ..EffectiveOptions::default()
         };
     }
-    Found {
+    EffectiveOptions {
         id: stream.id,
         part: stream.part,
         mss: socket.tcp_mss().ok(),
@@ -70,21 +70,21 @@ pub fn found(stream: &Stream) -> Found {
         pacing_rate_bps: pacing_rate_bps(socket),
         transport: Some(transport(stream)),
         subflows: mptcp_info::subflows(socket),
-        ..Found::default()
+        ..EffectiveOptions::default()
     }
 }
 
-fn of_datagrams(stream: &Stream, datagrams: &Datagrams) -> Found {
+fn read_datagram_options(stream: &Stream, datagrams: &DatagramFlow) -> EffectiveOptions {
     let socket = &datagrams.socket;
     let of_udp = |option| socket_option::get::<u32>(socket, libc::SOL_UDP, option).ok();
-    Found {
+    EffectiveOptions {
         id: stream.id,
         send_buffer_bytes: socket.send_buffer_size().ok(),
         receive_buffer_bytes: socket.recv_buffer_size().ok(),
         udp_segment_bytes: of_udp(libc::UDP_SEGMENT),
         udp_gro: of_udp(libc::UDP_GRO).map(|on| on != 0),
         shared_clock: (stream.role == Role::Sink).then_some(datagrams.delay.is_some()),
-        ..Found::default()
+        ..EffectiveOptions::default()
     }
 }
 

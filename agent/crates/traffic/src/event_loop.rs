@@ -5,19 +5,19 @@ use std::os::fd::OwnedFd;
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
-use crate::tcp_driver::{Running, Step, Way};
-use vnetbench_streams::Orders;
+use crate::tcp_driver::{RunningStream, StepOutcome, Transfer};
+use vnetbench_streams::Commands;
 
 /// Calls that one stream may make before the next one gets its turn.
-const CALLS_A_TURN: usize = 8;
+const MAX_CALLS_PER_TURN: usize = 8;
 
 /// Returns when all streams have ended.
-pub(crate) fn run_many(streams: Vec<Running>, orders: &Orders) {
+pub(crate) fn run_many(streams: Vec<RunningStream>, orders: &Commands) {
     let Ok(epoll) = epoll::create(CreateFlags::CLOEXEC) else {
         // Dropping the streams reports each of them as broken.
         return;
     };
-    let mut streams: Vec<Option<Running>> = streams.into_iter().map(Some).collect();
+    let mut streams: Vec<Option<RunningStream>> = streams.into_iter().map(Some).collect();
     for (index, slot) in streams.iter_mut().enumerate() {
         let data = EventData::new_u64(index as u64);
         *slot = slot.take().filter(|running| {
@@ -35,7 +35,7 @@ pub(crate) fn run_many(streams: Vec<Running>, orders: &Orders) {
             let data = event.data;
             let slot = &mut streams[data.u64() as usize];
             if let Some(running) = slot
-                && take_turn(&epoll, data, running, orders) == Step::Ended
+                && take_turn(&epoll, data, running, orders) == StepOutcome::Ended
             {
                 // Taken out of epoll here: the socket itself lives on until the trial's last reading.
                 let _ = epoll::delete(&epoll, &running.stream.socket);
@@ -45,27 +45,32 @@ pub(crate) fn run_many(streams: Vec<Running>, orders: &Orders) {
     }
 }
 
-fn take_turn(epoll: &OwnedFd, data: EventData, running: &mut Running, orders: &Orders) -> Step {
+fn take_turn(
+    epoll: &OwnedFd,
+    data: EventData,
+    running: &mut RunningStream,
+    orders: &Commands,
+) -> StepOutcome {
     let before = interest(running);
-    let mut step = Step::Moved;
-    for _ in 0..CALLS_A_TURN {
+    let mut step = StepOutcome::Moved;
+    for _ in 0..MAX_CALLS_PER_TURN {
         step = running.step(orders);
-        if step != Step::Moved {
+        if step != StepOutcome::Moved {
             break;
         }
     }
     let now = interest(running);
     if now != before && epoll::modify(epoll, &running.stream.socket, data, now).is_err() {
-        return Step::Ended;
+        return StepOutcome::Ended;
     }
     step
 }
 
-fn interest(running: &Running) -> EventFlags {
-    match running.way {
-        Way::Sending {
+fn interest(running: &RunningStream) -> EventFlags {
+    match running.transfer {
+        Transfer::Sending {
             has_stopped: false, ..
         } => EventFlags::OUT,
-        Way::Sending { .. } | Way::Receiving(_) => EventFlags::IN,
+        Transfer::Sending { .. } | Transfer::Receiving(_) => EventFlags::IN,
     }
 }

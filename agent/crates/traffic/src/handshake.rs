@@ -8,15 +8,15 @@ use socket2::Socket;
 
 use vnetbench_streams::Secret;
 
-const BYTES: usize = 32;
+const HANDSHAKE_BYTES: usize = 32;
 /// The mark of the connecting side, and that of the answer.
-const ASKS: &[u8; 4] = b"VNB1";
-const ANSWERS: &[u8; 4] = b"VNBA";
+const REQUEST_MARK: &[u8; 4] = b"VNB1";
+const RESPONSE_MARK: &[u8; 4] = b"VNBA";
 
-type Words = [u8; BYTES];
+type HandshakeBytes = [u8; HANDSHAKE_BYTES];
 
-fn words(mark: &[u8; 4], id: u32, secret: &Secret) -> Words {
-    let mut bytes = [0; BYTES];
+fn encode(mark: &[u8; 4], id: u32, secret: &Secret) -> HandshakeBytes {
+    let mut bytes = [0; HANDSHAKE_BYTES];
     bytes[..4].copy_from_slice(mark);
     bytes[4..8].copy_from_slice(&id.to_be_bytes());
     bytes[8..24].copy_from_slice(secret);
@@ -24,58 +24,58 @@ fn words(mark: &[u8; 4], id: u32, secret: &Secret) -> Words {
 }
 
 /// Says whose connection this is, where it has been made.
-pub fn ask(socket: &Socket, id: u32, secret: &Secret) -> io::Result<()> {
+pub fn send_request(socket: &Socket, id: u32, secret: &Secret) -> io::Result<()> {
     if let Some(error) = socket.take_error()? {
         return Err(error);
     }
     // All of it: a new connection's buffer is empty, and no smaller than this.
-    socket.send(&words(ASKS, id, secret)).map(drop)
+    socket.send(&encode(REQUEST_MARK, id, secret)).map(drop)
 }
 
 /// Says that this stream was expected.
-pub fn answer(socket: &Socket, id: u32, secret: &Secret) -> io::Result<()> {
-    socket.send(&words(ANSWERS, id, secret)).map(drop)
+pub fn send_response(socket: &Socket, id: u32, secret: &Secret) -> io::Result<()> {
+    socket.send(&encode(RESPONSE_MARK, id, secret)).map(drop)
 }
 
 /// What has been heard so far on a connection.
 #[derive(Default)]
-pub struct Hearing(Vec<u8>);
+pub struct HandshakeReader(Vec<u8>);
 
-pub enum Heard {
+pub enum ReadState {
     NotYet,
     All,
     /// The other side has closed it, or it broke.
     Closed,
 }
 
-impl Hearing {
+impl HandshakeReader {
     /// Takes what has come, of the opening only.
-    pub fn hear(&mut self, socket: &Socket) -> Heard {
-        let mut bytes = [0; BYTES];
+    pub fn read(&mut self, socket: &Socket) -> ReadState {
+        let mut bytes = [0; HANDSHAKE_BYTES];
         match rustix::net::recv(
             socket,
-            &mut bytes[..BYTES - self.0.len()],
+            &mut bytes[..HANDSHAKE_BYTES - self.0.len()],
             RecvFlags::empty(),
         ) {
             Ok((count @ 1.., _)) => self.0.extend_from_slice(&bytes[..count]),
-            Err(Errno::AGAIN | Errno::INTR) => return Heard::NotYet,
-            Ok(_) | Err(_) => return Heard::Closed,
+            Err(Errno::AGAIN | Errno::INTR) => return ReadState::NotYet,
+            Ok(_) | Err(_) => return ReadState::Closed,
         }
-        if self.0.len() == BYTES {
-            Heard::All
+        if self.0.len() == HANDSHAKE_BYTES {
+            ReadState::All
         } else {
-            Heard::NotYet
+            ReadState::NotYet
         }
     }
 
     /// The stream that the connecting side names; `None` where these are other words, or another trial's.
     pub fn stream(&self, secret: &Secret) -> Option<u32> {
         let id = u32::from_be_bytes(self.0.get(4..8)?.try_into().ok()?);
-        (self.0 == words(ASKS, id, secret)).then_some(id)
+        (self.0 == encode(REQUEST_MARK, id, secret)).then_some(id)
     }
 
     pub fn is_answer_to(&self, id: u32, secret: &Secret) -> bool {
-        self.0 == words(ANSWERS, id, secret)
+        self.0 == encode(RESPONSE_MARK, id, secret)
     }
 
     /// What was heard, for a person.

@@ -47,4 +47,4 @@ mod udp_calls;
 pub mod udp_handshake;
 pub mod udp_stream;
 
-pub use load::{Load, Part, Work};
+pub use load::{Load, LoadPart, Workload};

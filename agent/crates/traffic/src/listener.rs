@@ -9,22 +9,26 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use socket2::{SockAddr, Socket};
 
-use crate::handshake::{self, Heard, Hearing};
+use crate::handshake::{self, HandshakeReader, ReadState};
 use crate::load::Load;
-use crate::route::{self, spelled};
-use crate::sockets::{Options, abort_on_close, is_gone, open};
+use crate::route::{self, format_address};
+use crate::sockets::{SocketOptions, abort_on_close, is_connection_lost, open};
 use vnetbench_streams::Secret;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::ports;
-use vnetbench_system::waiting::{Waker, WaitOutcome, wait};
+use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 
 /// How long a connection may take to say whose it is.
-const OPENING_TIMEOUT: Duration = Duration::from_secs(2);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Connections beyond those of the streams that may still be about to say it; then the oldest gives way.
 const MAX_FOREIGN: usize = 256;
 
 /// A socket that takes the connections of so many streams, with the options that they inherit; and its port.
-pub fn listen(address: &SockAddr, streams: usize, options: &Options) -> Result<(Socket, u32)> {
+pub fn listen(
+    address: &SockAddr,
+    streams: usize,
+    options: &SocketOptions,
+) -> Result<(Socket, u32)> {
     match address.as_socket() {
         Some(ip) if ip.port() == 0 => ports::choose(|port| {
             listen_at(&SocketAddr::new(ip.ip(), port).into(), streams, options)
@@ -33,43 +37,43 @@ pub fn listen(address: &SockAddr, streams: usize, options: &Options) -> Result<(
     }
 }
 
-fn listen_at(address: &SockAddr, streams: usize, options: &Options) -> Result<(Socket, u32)> {
+fn listen_at(address: &SockAddr, streams: usize, options: &SocketOptions) -> Result<(Socket, u32)> {
     let socket = open(address.domain(), options)?;
     let listening = || {
         socket.set_nonblocking(true)?;
         socket.set_reuse_address(true)?;
         socket.bind(address)?;
         socket.listen(i32::try_from(streams + MAX_FOREIGN).unwrap_or(i32::MAX))?;
-        route::port(&socket.local_addr()?).ok_or_else(|| io::ErrorKind::Other.into())
+        route::port_of(&socket.local_addr()?).ok_or_else(|| io::ErrorKind::Other.into())
     };
     let port = listening().map_err(|error: io::Error| {
-        Error::system(format!("listen on {}", spelled(address)), error)
+        Error::system(format!("listen on {}", format_address(address)), error)
     })?;
     Ok((socket, port))
 }
 
 /// A connection that has not said yet whose it is.
-struct Unknown {
+struct PendingConnection {
     socket: Socket,
-    hearing: Hearing,
+    handshake: HandshakeReader,
     until: Instant,
 }
 
-enum Said {
+enum HandshakeState {
     NotYet,
     Stream(u32),
     Foreign,
 }
 
-impl Unknown {
-    fn hear(&mut self, secret: &Secret) -> Said {
-        match self.hearing.hear(&self.socket) {
-            Heard::NotYet => Said::NotYet,
-            Heard::All => self
-                .hearing
+impl PendingConnection {
+    fn read_handshake(&mut self, secret: &Secret) -> HandshakeState {
+        match self.handshake.read(&self.socket) {
+            ReadState::NotYet => HandshakeState::NotYet,
+            ReadState::All => self
+                .handshake
                 .stream(secret)
-                .map_or(Said::Foreign, Said::Stream),
-            Heard::Closed => Said::Foreign,
+                .map_or(HandshakeState::Foreign, HandshakeState::Stream),
+            ReadState::Closed => HandshakeState::Foreign,
         }
     }
 }
@@ -79,12 +83,12 @@ impl Unknown {
 pub fn accept_all(
     listener: &Socket,
     load: &Load,
-    bell: &Waker,
+    waker: &Waker,
     foreign: &mut u64,
 ) -> Result<Option<Vec<Socket>>> {
     let failed = |error: io::Error| Error::system("take a connection", error);
     let mut connected: Vec<Option<Socket>> = load.roles.iter().map(|_| None).collect();
-    let mut unknown: VecDeque<Unknown> = VecDeque::new();
+    let mut unknown: VecDeque<PendingConnection> = VecDeque::new();
     let mut ready = Vec::new();
     while connected.iter().any(Option::is_none) {
         let polled: Vec<_> = std::iter::once(listener.as_fd())
@@ -93,7 +97,7 @@ pub fn accept_all(
             .collect();
         // The oldest comes first, and its time is up first.
         let until = unknown.front().map(|connection| connection.until);
-        let waited = wait(&polled, &mut ready, bell, until).map_err(failed)?;
+        let waited = wait(&polled, &mut ready, waker, until).map_err(failed)?;
         match waited {
             WaitOutcome::Rung => return Ok(None),
             WaitOutcome::TimedOut => ready.clear(),
@@ -104,33 +108,36 @@ pub fn accept_all(
         for (index, mut connection) in unknown.drain(..).enumerate() {
             let speaks = ready.get(index + 1).copied().unwrap_or(false);
             let said = if speaks {
-                connection.hear(&load.secret)
+                connection.read_handshake(&load.secret)
             } else {
-                Said::NotYet
+                HandshakeState::NotYet
             };
             match said {
-                Said::Stream(id) => {
+                HandshakeState::Stream(id) => {
                     let at = load.roles.iter().position(|(expected, _)| *expected == id);
                     match at.map(|at| &mut connected[at]) {
                         Some(place @ None)
-                            if handshake::answer(&connection.socket, id, &load.secret).is_ok() =>
+                            if handshake::send_response(&connection.socket, id, &load.secret)
+                                .is_ok() =>
                         {
                             *place = Some(connection.socket);
                         }
                         _ => *foreign += 1,
                     }
                 }
-                Said::NotYet if now < connection.until => still_unknown.push_back(connection),
-                Said::NotYet | Said::Foreign => *foreign += 1,
+                HandshakeState::NotYet if now < connection.until => {
+                    still_unknown.push_back(connection)
+                }
+                HandshakeState::NotYet | HandshakeState::Foreign => *foreign += 1,
             }
         }
         unknown = still_unknown;
         if ready.first() == Some(&true) {
             if let Some(socket) = accept(listener).map_err(failed)? {
-                unknown.push_back(Unknown {
+                unknown.push_back(PendingConnection {
                     socket,
-                    hearing: Hearing::default(),
-                    until: now + OPENING_TIMEOUT,
+                    handshake: HandshakeReader::default(),
+                    until: now + HANDSHAKE_TIMEOUT,
                 });
             }
             if unknown.len() > load.roles.len() + MAX_FOREIGN {
@@ -151,7 +158,7 @@ fn accept(listener: &Socket) -> io::Result<Option<Socket>> {
             abort_on_close(&socket)?;
             Ok(Some(socket))
         }
-        Err(error) if is_gone(&error) => Ok(None),
+        Err(error) if is_connection_lost(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }

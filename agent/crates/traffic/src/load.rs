@@ -9,14 +9,14 @@ use socket2::Domain;
 
 use crate::route::Transport;
 use crate::senders;
-use crate::sockets::{self, Options};
-use crate::tcp_crr::{self, Connections};
-use crate::tcp_rr::{self, Exchange};
-use crate::tcp_stream::{self, Transfer};
-use crate::udp_stream::{self, Flow};
-use vnetbench_streams::threads::{Started, Threads};
-use vnetbench_streams::timing::Timing;
-use vnetbench_streams::{OnEnd, Orders, Role, Secret, Stream};
+use crate::sockets::{self, SocketOptions};
+use crate::tcp_crr::{self, ConnectionOptions};
+use crate::tcp_rr::{self, ExchangeOptions};
+use crate::tcp_stream::{self, TransferOptions};
+use crate::udp_stream::{self, FlowOptions};
+use vnetbench_streams::threads::{StartedThread, ThreadPlan};
+use vnetbench_streams::timing::RequestTiming;
+use vnetbench_streams::{Commands, OnEnd, Role, Secret, Stream};
 use vnetbench_system::error::Result;
 
 /// The streams of one side, as they are asked for.
@@ -26,37 +26,37 @@ pub struct Load {
     /// The streams of one part after those of the other.
     pub roles: Vec<(u32, Role)>,
     /// What every socket is opened with.
-    pub options: Options,
-    pub parts: Vec<Part>,
+    pub options: SocketOptions,
+    pub parts: Vec<LoadPart>,
 }
 
 /// Streams of a load that do the same, and that begin at the same time.
 #[derive(Debug)]
-pub struct Part {
+pub struct LoadPart {
     /// Its name in the protocol, where a load has several.
     pub name: Option<&'static str>,
     /// Which of the load's streams.
     pub streams: Range<usize>,
-    pub work: Work,
+    pub work: Workload,
     /// What its sockets have, once they are connected.
-    pub options: Options,
-    pub threads: Threads,
+    pub options: SocketOptions,
+    pub threads: ThreadPlan,
     /// How long after the start.
     pub begins_after: Duration,
 }
 
 /// What the streams do.
 #[derive(Debug)]
-pub enum Work {
-    Stream(Transfer),
-    RequestResponse(Exchange),
-    ConnectRequestResponse(Connections),
-    Datagrams(Flow),
-    Frames(vnetbench_frames::Asked),
+pub enum Workload {
+    Stream(TransferOptions),
+    RequestResponse(ExchangeOptions),
+    ConnectRequestResponse(ConnectionOptions),
+    Datagrams(FlowOptions),
+    Frames(vnetbench_frames::FrameParameters),
 }
 
 impl Load {
-    pub fn part_of(&self, place: usize) -> &Part {
+    pub fn part_of(&self, place: usize) -> &LoadPart {
         let mut parts = self.parts.iter();
         let found = parts.find(|part| part.streams.contains(&place));
         found.expect("every stream is of a part")
@@ -66,7 +66,7 @@ impl Load {
     pub fn check(&self) -> Result<()> {
         for part in &self.parts {
             let mut roles = self.roles[part.streams.clone()].iter();
-            if let Work::Stream(transfer) = &part.work
+            if let Workload::Stream(transfer) = &part.work
                 && roles.any(|(_, role)| *role == Role::Source)
             {
                 let domain = match self.options.transport {
@@ -74,50 +74,50 @@ impl Load {
                     Transport::Tcp | Transport::Mptcp => Domain::IPV4,
                 };
                 let like_its_sockets = sockets::open(domain, &self.options)?;
-                senders::check(transfer.sending, &like_its_sockets)?;
+                senders::check_send_mode(transfer.sending, &like_its_sockets)?;
             }
         }
         Ok(())
     }
 }
 
-impl Part {
+impl LoadPart {
     /// Starts the streams' threads; they wait for `Order::Go`. `on_end` is called once for each, when it has ended.
     pub fn start(
         &self,
         streams: &[Arc<Stream>],
-        orders: &Arc<Orders>,
+        orders: &Arc<Commands>,
         on_end: &OnEnd,
-    ) -> io::Result<Vec<Started>> {
+    ) -> io::Result<Vec<StartedThread>> {
         match &self.work {
-            Work::Stream(transfer) => {
+            Workload::Stream(transfer) => {
                 tcp_stream::start(streams, transfer, &self.threads, orders, on_end)
             }
-            Work::RequestResponse(exchange) => {
+            Workload::RequestResponse(exchange) => {
                 tcp_rr::start(streams, *exchange, &self.threads, orders, on_end)
             }
-            Work::ConnectRequestResponse(connections) => {
+            Workload::ConnectRequestResponse(connections) => {
                 tcp_crr::start(streams, connections, &self.threads, orders, on_end)
             }
-            Work::Datagrams(flow) => {
+            Workload::Datagrams(flow) => {
                 udp_stream::start(streams, *flow, &self.threads, orders, on_end)
             }
-            Work::Frames(_) => vnetbench_frames::start(streams, &self.threads, orders, on_end),
+            Workload::Frames(_) => vnetbench_frames::start(streams, &self.threads, orders, on_end),
         }
     }
 
     /// What its stream at `place` of the load times.
-    pub fn timing(&self, role: Role, place: usize) -> Option<Timing> {
+    pub fn timing(&self, role: Role, place: usize) -> Option<RequestTiming> {
         if role == Role::Sink {
             return None;
         }
         match &self.work {
-            Work::Stream(_) | Work::Datagrams(_) | Work::Frames(_) => None,
-            Work::RequestResponse(exchange) => {
+            Workload::Stream(_) | Workload::Datagrams(_) | Workload::Frames(_) => None,
+            Workload::RequestResponse(exchange) => {
                 let (place, count) = (place - self.streams.start, self.streams.len());
-                Some(Timing::of_requests(exchange.pace(place, count)))
+                Some(RequestTiming::for_requests(exchange.pace(place, count)))
             }
-            Work::ConnectRequestResponse(_) => Some(Timing::of_connections()),
+            Workload::ConnectRequestResponse(_) => Some(RequestTiming::for_connections()),
         }
     }
 }

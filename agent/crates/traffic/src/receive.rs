@@ -9,23 +9,23 @@ use rustix::net::sockopt::socket_recv_buffer_size;
 use serde::Deserialize;
 
 /// The most that one call takes.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_RECEIVE_BYTES: usize = 1 << 20;
 /// What a call takes of a stream that is fast enough for data to gather before the next one.
-const FAST_BYTES: usize = 16 << 10;
+const FAST_STREAM_BYTES: usize = 16 << 10;
 /// How long it may gather; the kernel adds up to 50 µs (the timer slack of a thread), and mostly does.
-pub const GATHERING: Duration = Duration::from_micros(20);
+pub const COALESCING_TIME: Duration = Duration::from_micros(20);
 /// A call that takes less, and waits no longer for it, is one of a stream of many small segments: fast enough as well.
-const SOON: Duration = Duration::from_micros(50);
+const MIN_COALESCING_TIME: Duration = Duration::from_micros(50);
 /// How long such a stream may gather: it fills no buffer meanwhile.
-const GATHERING_SMALL: Duration = Duration::from_micros(100);
+const SMALL_COALESCING_TIME: Duration = Duration::from_micros(100);
 /// The share of the receive buffer that may fill meanwhile: a window that closes would hold the source back.
-const FILLED_SHARE: usize = 8;
+const FILLED_BUFFER_SHARE: usize = 8;
 /// So many calls long nothing gathers after more than that share had.
-const CALLS_OF_CARE: u32 = 256;
+const CAREFUL_CALLS: u32 = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Receive {
+pub enum ReceiveMode {
     Discard,
     Copy,
 }
@@ -45,7 +45,7 @@ impl Receiver for Discard {
             libc::recv(
                 socket.as_raw_fd(),
                 std::ptr::null_mut(),
-                MOST_BYTES,
+                MAX_RECEIVE_BYTES,
                 libc::MSG_TRUNC,
             )
         };
@@ -55,19 +55,19 @@ impl Receiver for Discard {
 
 /// Lets the data of a fast stream gather before the next call. A sink that sleeps in the call itself is woken for nearly
 /// every segment, and that costs the CPU that receives them, mostly the sender's, up to half of what it can do.
-pub struct Gathering<R> {
+pub struct CoalescingReceiver<R> {
     inner: R,
     /// Calls to come before which nothing gathers.
     careful: u32,
 }
 
-impl<R: Receiver> Gathering<R> {
+impl<R: Receiver> CoalescingReceiver<R> {
     pub fn new(inner: R) -> Self {
         Self { inner, careful: 0 }
     }
 }
 
-impl<R: Receiver> Receiver for Gathering<R> {
+impl<R: Receiver> Receiver for CoalescingReceiver<R> {
     fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         if self.careful > 0 {
             self.careful -= 1;
@@ -76,14 +76,16 @@ impl<R: Receiver> Receiver for Gathering<R> {
         let began = Instant::now();
         let count = self.inner.receive(socket)?;
         let gathering = match count {
-            FAST_BYTES.. => GATHERING,
-            1.. if began.elapsed() < SOON => GATHERING_SMALL,
+            FAST_STREAM_BYTES.. => COALESCING_TIME,
+            1.. if began.elapsed() < MIN_COALESCING_TIME => SMALL_COALESCING_TIME,
             _ => return Ok(count),
         };
-        if count < MOST_BYTES && count * FILLED_SHARE <= socket_recv_buffer_size(socket)? {
+        if count < MAX_RECEIVE_BYTES
+            && count * FILLED_BUFFER_SHARE <= socket_recv_buffer_size(socket)?
+        {
             std::thread::sleep(gathering);
         } else {
-            self.careful = CALLS_OF_CARE;
+            self.careful = CAREFUL_CALLS;
         }
         Ok(count)
     }
@@ -103,7 +105,7 @@ impl Default for Copy {
 impl Copy {
     pub fn new() -> Self {
         Self {
-            buffer: vec![0; MOST_BYTES],
+            buffer: vec![0; MAX_RECEIVE_BYTES],
         }
     }
 }

@@ -6,25 +6,25 @@ use std::time::Instant;
 
 use rustix::net::{RecvFlags, SendFlags};
 
-use vnetbench_streams::timing::Timing;
-use vnetbench_streams::{Order, Orders, Stream};
+use vnetbench_streams::timing::RequestTiming;
+use vnetbench_streams::{Command, Commands, Stream};
 
 /// What a step came to.
-pub(crate) enum Heard {
+pub(crate) enum ReadOutcome {
     More,
     Nothing,
     End,
 }
 
 /// Counts whole messages in a stream of bytes.
-struct Messages {
+struct MessageCounter {
     bytes: usize,
     part: usize,
 }
 
-impl Messages {
+impl MessageCounter {
     /// How many messages so many further bytes complete.
-    fn completed_by(&mut self, count: usize) -> u64 {
+    fn count_completed(&mut self, count: usize) -> u64 {
         self.part += count;
         let completed = self.part / self.bytes;
         self.part %= self.bytes;
@@ -40,7 +40,7 @@ fn receive(stream: &Stream, buffer: &mut [u8], waits: bool) -> io::Result<Option
     };
     match rustix::net::recv(&stream.socket, buffer, flags) {
         Ok((count, _)) => {
-            stream.tally.received.add(count);
+            stream.counters.received.add(count);
             Ok(Some(count))
         }
         Err(rustix::io::Errno::AGAIN) => Ok(None),
@@ -56,7 +56,7 @@ fn send(stream: &Stream, bytes: &[u8]) -> io::Result<usize> {
         SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
     ) {
         Ok(count) => {
-            stream.tally.sent.add(count);
+            stream.counters.sent.add(count);
             Ok(count)
         }
         Err(rustix::io::Errno::AGAIN) => Ok(0),
@@ -65,25 +65,25 @@ fn send(stream: &Stream, bytes: &[u8]) -> io::Result<usize> {
 }
 
 /// The side that asks, and times the answers.
-pub(crate) struct Asking {
+pub(crate) struct Requester {
     request: Arc<[u8]>,
-    asked: u64,
+    requests: u64,
     /// Bytes of the last request that the kernel has not taken yet.
     unsent: usize,
     /// When the last request was begun.
-    asked_at: Instant,
-    answers: Messages,
+    requested_at: Instant,
+    answers: MessageCounter,
     answered: u64,
 }
 
-impl Asking {
+impl Requester {
     pub fn new(request: &Arc<[u8]>, response_bytes: usize) -> Self {
         Self {
             request: Arc::clone(request),
-            asked: 0,
+            requests: 0,
             unsent: 0,
-            asked_at: Instant::now(),
-            answers: Messages {
+            requested_at: Instant::now(),
+            answers: MessageCounter {
                 bytes: response_bytes,
                 part: 0,
             },
@@ -96,37 +96,37 @@ impl Asking {
         stream: &Stream,
         buffer: &mut [u8],
         blocks: bool,
-        orders: &Orders,
-    ) -> io::Result<Heard> {
+        orders: &Commands,
+    ) -> io::Result<ReadOutcome> {
         let timing = stream.timing.as_ref().expect("a source times its answers");
-        match self.ask(stream, timing, orders) {
+        match self.send_request(stream, timing, orders) {
             // The order to end came and closed the sending half under the call.
             Err(error)
                 if error.raw_os_error() == Some(libc::EPIPE)
-                    && orders.current() == Order::EndSources =>
+                    && orders.current() == Command::EndSources =>
             {
                 self.unsent = 0;
             }
             asked => asked?,
         }
         match receive(stream, buffer, blocks && self.unsent == 0)? {
-            None => Ok(Heard::Nothing),
-            Some(0) => Ok(Heard::End),
+            None => Ok(ReadOutcome::Nothing),
+            Some(0) => Ok(ReadOutcome::End),
             Some(count) => {
                 let now = Instant::now();
-                let answered = self.answered + self.answers.completed_by(count);
-                if answered > self.asked {
+                let answered = self.answered + self.answers.count_completed(count);
+                if answered > self.requests {
                     return Err(io::Error::other("an answer came that nobody had asked for"));
                 }
                 for number in self.answered..answered {
                     let from = match &timing.pacing {
-                        Some(pacing) => pacing.schedule.due(number),
-                        None => self.asked_at,
+                        Some(pacing) => pacing.schedule.due_at(number),
+                        None => self.requested_at,
                     };
                     timing.latency.record(now.saturating_duration_since(from));
                 }
                 self.answered = answered;
-                Ok(Heard::More)
+                Ok(ReadOutcome::More)
             }
         }
     }
@@ -137,13 +137,19 @@ impl Asking {
     }
 
     /// When the next request is due; `None` in a closed loop, and where none may be begun.
-    pub fn next_due(&self, timing: &Timing, orders: &Orders) -> Option<Instant> {
+    pub fn next_due(&self, timing: &RequestTiming, orders: &Commands) -> Option<Instant> {
         let pacing = timing.pacing.as_ref()?;
-        (self.unsent == 0 && orders.current() == Order::Go).then(|| pacing.schedule.due(self.asked))
+        (self.unsent == 0 && orders.current() == Command::Go)
+            .then(|| pacing.schedule.due_at(self.requests))
     }
 
     /// Sends what there is to ask now.
-    fn ask(&mut self, stream: &Stream, timing: &Timing, orders: &Orders) -> io::Result<()> {
+    fn send_request(
+        &mut self,
+        stream: &Stream,
+        timing: &RequestTiming,
+        orders: &Commands,
+    ) -> io::Result<()> {
         loop {
             if self.unsent == 0 && !self.begin(timing, orders) {
                 return Ok(());
@@ -157,74 +163,79 @@ impl Asking {
     }
 
     /// Whether there is another request to make now.
-    fn begin(&mut self, timing: &Timing, orders: &Orders) -> bool {
-        if orders.current() != Order::Go {
+    fn begin(&mut self, timing: &RequestTiming, orders: &Commands) -> bool {
+        if orders.current() != Command::Go {
             return false;
         }
         match &timing.pacing {
-            None if self.asked > self.answered => return false,
-            None => self.asked_at = Instant::now(),
+            None if self.requests > self.answered => return false,
+            None => self.requested_at = Instant::now(),
             Some(pacing) => {
-                let due = pacing.schedule.due(self.asked);
+                let due = pacing.schedule.due_at(self.requests);
                 let Some(late) = Instant::now().checked_duration_since(due) else {
                     return false;
                 };
                 pacing.late.record(late);
             }
         }
-        self.asked += 1;
-        timing.add_asked();
+        self.requests += 1;
+        timing.count_request();
         self.unsent = self.request.len();
         true
     }
 }
 
 /// The side that answers.
-pub(crate) struct Answering {
+pub(crate) struct Responder {
     response: Arc<[u8]>,
-    requests: Messages,
+    requests: MessageCounter,
     /// Answers that the kernel has not taken whole yet, and bytes of the first of them that it has.
-    owed: u64,
+    unsent_responses: u64,
     sent: usize,
 }
 
-impl Answering {
+impl Responder {
     pub fn new(response: &Arc<[u8]>, request_bytes: usize) -> Self {
         Self {
             response: Arc::clone(response),
-            requests: Messages {
+            requests: MessageCounter {
                 bytes: request_bytes,
                 part: 0,
             },
-            owed: 0,
+            unsent_responses: 0,
             sent: 0,
         }
     }
 
     /// Whether an answer waits for the kernel to take the rest of it.
     pub fn is_sending(&self) -> bool {
-        self.owed > 0
+        self.unsent_responses > 0
     }
 
-    pub fn step(&mut self, stream: &Stream, buffer: &mut [u8], blocks: bool) -> io::Result<Heard> {
-        if self.owed == 0 {
+    pub fn step(
+        &mut self,
+        stream: &Stream,
+        buffer: &mut [u8],
+        blocks: bool,
+    ) -> io::Result<ReadOutcome> {
+        if self.unsent_responses == 0 {
             match receive(stream, buffer, blocks)? {
-                None => return Ok(Heard::Nothing),
-                Some(0) => return Ok(Heard::End),
-                Some(count) => self.owed = self.requests.completed_by(count),
+                None => return Ok(ReadOutcome::Nothing),
+                Some(0) => return Ok(ReadOutcome::End),
+                Some(count) => self.unsent_responses = self.requests.count_completed(count),
             }
         }
-        while self.owed > 0 {
+        while self.unsent_responses > 0 {
             let count = send(stream, &self.response[self.sent..])?;
             if count == 0 {
-                return Ok(Heard::Nothing);
+                return Ok(ReadOutcome::Nothing);
             }
             self.sent += count;
             if self.sent == self.response.len() {
                 self.sent = 0;
-                self.owed -= 1;
+                self.unsent_responses -= 1;
             }
         }
-        Ok(Heard::More)
+        Ok(ReadOutcome::More)
     }
 }

@@ -26,7 +26,7 @@ pub struct Route {
 }
 
 /// An address as a person writes it.
-pub fn spelled(address: &SockAddr) -> String {
+pub fn format_address(address: &SockAddr) -> String {
     match (address.as_socket(), address.as_vsock_address()) {
         (Some(ip), _) => ip.to_string(),
         (None, Some((libc::VMADDR_CID_ANY, libc::VMADDR_PORT_ANY))) => "a vsock port".into(),
@@ -36,7 +36,7 @@ pub fn spelled(address: &SockAddr) -> String {
     }
 }
 
-pub fn port(address: &SockAddr) -> Option<u32> {
+pub fn port_of(address: &SockAddr) -> Option<u32> {
     let of_ip = address.as_socket().map(|ip| ip.port().into());
     of_ip.or_else(|| address.as_vsock_address().map(|(_, port)| port))
 }

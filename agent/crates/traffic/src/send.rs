@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rustix::net::SendFlags;
 use serde::Deserialize;
 
-use vnetbench_streams::Lent;
+use vnetbench_streams::ZeroCopyCounts;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -22,7 +22,7 @@ pub enum SendMode {
 
 /// How messages are handed to the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sending {
+pub struct SendOptions {
     pub mode: SendMode,
     /// Messages that one call hands over; more than one only by io_uring.
     pub batch: u32,
@@ -51,24 +51,24 @@ pub trait Sender: Send {
     fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize>;
 
     /// Hears what the kernel has to say of memory that it was lent; `None` where none is.
-    fn settle(&mut self, _socket: BorrowedFd<'_>) -> Option<Lent> {
+    fn reap_completions(&mut self, _socket: BorrowedFd<'_>) -> Option<ZeroCopyCounts> {
         None
     }
 }
 
 /// Sends one prepared message again and again, one call a message; what a call did not take is sent by the next.
-pub struct Messages {
+pub struct CopySender {
     message: Arc<[u8]>,
     sent: usize,
 }
 
-impl Messages {
+impl CopySender {
     pub fn new(message: Arc<[u8]>) -> Self {
         Self { message, sent: 0 }
     }
 }
 
-impl Sender for Messages {
+impl Sender for CopySender {
     fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let count = rustix::net::send(socket, &self.message[self.sent..], SendFlags::NOSIGNAL)?;
         self.sent = (self.sent + count) % self.message.len();
@@ -78,6 +78,6 @@ impl Sender for Messages {
 
 /// A message of that many bytes. They differ and are written: memory never written to is one page of zeroes that stays
 /// in the cache, and no application's data is that.
-pub fn message(bytes: usize) -> Arc<[u8]> {
+pub fn make_message(bytes: usize) -> Arc<[u8]> {
     (0..bytes).map(|at| ((at * 31) >> 3) as u8).collect()
 }

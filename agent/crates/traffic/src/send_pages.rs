@@ -12,17 +12,17 @@ use rustix::pipe::{
 use crate::send::Sender;
 
 /// The largest pipe that a process may have without privileges (pipe(7), /proc/sys/fs/pipe-max-size).
-const MOST_PIPE_BYTES: usize = 1 << 20;
+const MAX_PIPE_BYTES: usize = 1 << 20;
 
 /// Sends a message that stands in a file in memory; its copies share the file.
 #[derive(Clone)]
-pub struct FromFile {
+pub struct FileSender {
     file: Arc<OwnedFd>,
     bytes: u64,
     sent: u64,
 }
 
-impl FromFile {
+impl FileSender {
     pub fn new(message: &[u8]) -> io::Result<Self> {
         let file = memfd_create("message", MemfdFlags::CLOEXEC)?;
         let mut left = message;
@@ -38,7 +38,7 @@ impl FromFile {
     }
 }
 
-impl Sender for FromFile {
+impl Sender for FileSender {
     fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let left = (self.bytes - self.sent) as usize;
         let mut sent = self.sent;
@@ -49,7 +49,7 @@ impl Sender for FromFile {
 }
 
 /// Sends a message from this process's own memory: its pages are put into a pipe, and from there into the socket.
-pub struct FromPipe {
+pub struct PipeSender {
     message: Arc<[u8]>,
     read_end: OwnedFd,
     write_end: OwnedFd,
@@ -58,10 +58,10 @@ pub struct FromPipe {
     in_pipe: usize,
 }
 
-impl FromPipe {
+impl PipeSender {
     pub fn new(message: Arc<[u8]>) -> io::Result<Self> {
         let (read_end, write_end) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        let wanted = message.len().clamp(1, MOST_PIPE_BYTES);
+        let wanted = message.len().clamp(1, MAX_PIPE_BYTES);
         // A user may be denied so much; the pipe then stays as it is and takes more calls.
         let _ = fcntl_setpipe_size(&write_end, wanted);
         Ok(Self {
@@ -84,7 +84,7 @@ impl FromPipe {
     }
 }
 
-impl Sender for FromPipe {
+impl Sender for PipeSender {
     fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         if self.in_pipe == 0 {
             self.fill()?;

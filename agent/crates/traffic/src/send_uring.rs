@@ -9,11 +9,11 @@ use io_uring::register::Probe;
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use socket2::Socket;
 
-use crate::send::{SendMode, Sender, Sending};
-use vnetbench_streams::Lent;
+use crate::send::{SendMode, SendOptions, Sender};
+use vnetbench_streams::ZeroCopyCounts;
 
 /// Messages that may be lent at a time; beyond that nothing is sent until the kernel is done with some.
-const MOST_LENT: usize = 1024;
+const MAX_UNCOMPLETED_BYTES: usize = 1024;
 /// How long a call waits for that before it looks for new orders.
 const PATIENCE_NS: u32 = 20_000_000;
 /// linux/io_uring.h: what a notification says of its send.
@@ -21,7 +21,7 @@ const SEND_ZC_REPORT_USAGE: u16 = 1 << 3;
 const NOTIF_USAGE_ZC_COPIED: u32 = 1 << 31;
 
 /// Sends one prepared message again and again, a batch of them a call.
-pub struct Submissions {
+pub struct UringSender {
     ring: IoUring,
     is_enabled: bool,
     message: Arc<[u8]>,
@@ -29,14 +29,14 @@ pub struct Submissions {
     batch: u32,
     flags: i32,
     /// Where messages are lent.
-    ledger: Option<Ledger>,
+    ledger: Option<CompletionLedger>,
     /// Requests so far.
     requests: u64,
 }
 
 /// The requests whose messages were lent, and what the kernel has said of them.
 #[derive(Default)]
-struct Ledger {
+struct CompletionLedger {
     open: HashSet<u64>,
     /// Notifications of requests that are not known to have sent anything: those of one that was cancelled mean nothing.
     early: Vec<(u64, bool)>,
@@ -44,7 +44,7 @@ struct Ledger {
     copied: u64,
 }
 
-impl Ledger {
+impl CompletionLedger {
     fn close(&mut self, request: u64, was_copied: bool) -> bool {
         let was_open = self.open.remove(&request);
         if was_open && was_copied {
@@ -55,7 +55,7 @@ impl Ledger {
         was_open
     }
 
-    fn note(&mut self, request: u64, was_copied: bool) {
+    fn record(&mut self, request: u64, was_copied: bool) {
         if !self.close(request, was_copied) {
             self.early.push((request, was_copied));
         }
@@ -68,27 +68,27 @@ impl Ledger {
         }
     }
 
-    fn lent(&self) -> Lent {
-        Lent {
+    fn counts(&self) -> ZeroCopyCounts {
+        ZeroCopyCounts {
             in_place: self.in_place,
             copied: self.copied,
-            unsettled: self.open.len() as u64,
+            uncompleted: self.open.len() as u64,
         }
     }
 }
 
 /// What a batch came to, as far as it is known.
 #[derive(Default)]
-struct Outcome {
+struct SubmissionOutcome {
     completed: u32,
     bytes: usize,
     error: Option<i32>,
 }
 
-impl Submissions {
+impl UringSender {
     /// Fails where the kernel has no io_uring, forbids it (kernel.io_uring_disabled), or lacks what is used of it: task
     /// work that waits for the call (Linux 6.1), SEND_ZC (6.0). That it reports its use (6.2) only a send tells.
-    pub fn new(message: Arc<[u8]>, sending: Sending, socket: &Socket) -> io::Result<Self> {
+    pub fn new(message: Arc<[u8]>, sending: SendOptions, socket: &Socket) -> io::Result<Self> {
         let lends = sending.mode == SendMode::IoUringZerocopy;
         // Disabled until its stream's own thread takes it: only one thread may submit.
         let mut ring = IoUring::builder();
@@ -97,7 +97,7 @@ impl Submissions {
             .setup_defer_taskrun();
         if lends {
             // Completions may come in while nobody looks: one of each message that is lent, and those of the batch.
-            ring.setup_cqsize(MOST_LENT as u32 + 3 * sending.batch);
+            ring.setup_cqsize(MAX_UNCOMPLETED_BYTES as u32 + 3 * sending.batch);
         }
         let ring = ring.build(sending.batch)?;
         let mut probe = Probe::new();
@@ -125,7 +125,7 @@ impl Submissions {
                 } else {
                     0
                 },
-            ledger: lends.then(Ledger::default),
+            ledger: lends.then(CompletionLedger::default),
             requests: 0,
         })
     }
@@ -151,12 +151,12 @@ impl Submissions {
         }
     }
 
-    fn take_completions(&mut self, outcome: &mut Outcome) {
+    fn take_completions(&mut self, outcome: &mut SubmissionOutcome) {
         for entry in self.ring.completion() {
             let request = entry.user_data();
             if cqueue::notif(entry.flags()) {
                 if let Some(ledger) = &mut self.ledger {
-                    ledger.note(request, entry.result() as u32 & NOTIF_USAGE_ZC_COPIED != 0);
+                    ledger.record(request, entry.result() as u32 & NOTIF_USAGE_ZC_COPIED != 0);
                 }
                 continue;
             }
@@ -177,7 +177,7 @@ impl Submissions {
     }
 
     /// Takes what has come, or comes within that time.
-    fn listen(&mut self, outcome: &mut Outcome, patience_ns: u32) {
+    fn wait_for_completions(&mut self, outcome: &mut SubmissionOutcome, patience_ns: u32) {
         let patience = types::Timespec::new().nsec(patience_ns);
         let until = types::SubmitArgs::new().timespec(&patience);
         // Fails where the time has passed: what then is missing is seen by who asked.
@@ -185,20 +185,20 @@ impl Submissions {
         self.take_completions(outcome);
     }
 
-    fn wait_for_lent(&mut self, outcome: &mut Outcome) -> io::Result<()> {
+    fn wait_for_buffers(&mut self, outcome: &mut SubmissionOutcome) -> io::Result<()> {
         let waits = self.flags & libc::MSG_DONTWAIT == 0;
-        self.listen(outcome, if waits { PATIENCE_NS } else { 0 });
-        if !self.is_lent_out() {
+        self.wait_for_completions(outcome, if waits { PATIENCE_NS } else { 0 });
+        if !self.has_too_many_uncompleted() {
             return Ok(());
         }
         let again = if waits { libc::EINTR } else { libc::EAGAIN };
         Err(io::Error::from_raw_os_error(again))
     }
 
-    fn is_lent_out(&self) -> bool {
+    fn has_too_many_uncompleted(&self) -> bool {
         self.ledger
             .as_ref()
-            .is_some_and(|ledger| ledger.open.len() >= MOST_LENT)
+            .is_some_and(|ledger| ledger.open.len() >= MAX_UNCOMPLETED_BYTES)
     }
 }
 
@@ -210,15 +210,15 @@ fn enter(ring: &IoUring, completions: u32) -> io::Result<()> {
     }
 }
 
-impl Sender for Submissions {
+impl Sender for UringSender {
     fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         if !self.is_enabled {
             self.ring.submitter().register_enable_rings()?;
             self.is_enabled = true;
         }
-        let mut outcome = Outcome::default();
-        if self.is_lent_out() {
-            self.wait_for_lent(&mut outcome)?;
+        let mut outcome = SubmissionOutcome::default();
+        if self.has_too_many_uncompleted() {
+            self.wait_for_buffers(&mut outcome)?;
         }
         for place in 0..self.batch {
             let request = self.request(place, socket).user_data(self.requests);
@@ -240,22 +240,22 @@ impl Sender for Submissions {
             ledger.close_early();
         }
         match outcome {
-            Outcome {
+            SubmissionOutcome {
                 bytes: 0,
                 error: Some(errno),
                 ..
             } => Err(io::Error::from_raw_os_error(errno)),
-            Outcome { bytes, .. } => {
+            SubmissionOutcome { bytes, .. } => {
                 self.sent = (self.sent + bytes) % self.message.len();
                 Ok(bytes)
             }
         }
     }
 
-    fn settle(&mut self, _socket: BorrowedFd<'_>) -> Option<Lent> {
+    fn reap_completions(&mut self, _socket: BorrowedFd<'_>) -> Option<ZeroCopyCounts> {
         if self.ledger.is_some() && self.is_enabled {
-            self.listen(&mut Outcome::default(), 0);
+            self.wait_for_completions(&mut SubmissionOutcome::default(), 0);
         }
-        self.ledger.as_ref().map(Ledger::lent)
+        self.ledger.as_ref().map(CompletionLedger::counts)
     }
 }

@@ -9,11 +9,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::Socket;
 
 use crate::send::Sender;
-use vnetbench_streams::Lent;
+use vnetbench_streams::ZeroCopyCounts;
 use vnetbench_system::socket_option;
 
 /// Sends after which the kernel is heard, so that what it has to say does not fill the memory that it has for that.
-const SENDS_A_HEARING: u32 = 16;
+const SENDS_PER_REAP: u32 = 16;
 /// How long a blocking send waits for memory that the kernel still holds before it looks for new orders.
 const PATIENCE: Timespec = Timespec {
     tv_sec: 0,
@@ -23,44 +23,44 @@ const PATIENCE: Timespec = Timespec {
 const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
 
 /// Lends one prepared message again and again.
-pub struct Lending {
+pub struct ZeroCopySender {
     message: Arc<[u8]>,
     sent: usize,
-    since_hearing: u32,
-    lent: Lent,
+    sends_since_reap: u32,
+    counts: ZeroCopyCounts,
     /// Whether a send waits until there is room.
     waits: bool,
 }
 
-impl Lending {
+impl ZeroCopySender {
     pub fn new(message: Arc<[u8]>, socket: &Socket) -> io::Result<Self> {
         socket_option::set(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1u32)?;
         Ok(Self {
             message,
             sent: 0,
-            since_hearing: 0,
-            lent: Lent::default(),
+            sends_since_reap: 0,
+            counts: ZeroCopyCounts::default(),
             waits: !socket.nonblocking()?,
         })
     }
 
-    fn hear(&mut self, socket: BorrowedFd<'_>) {
-        self.since_hearing = 0;
-        while let Some((sends, was_copied)) = completed(socket) {
-            self.lent.unsettled = self.lent.unsettled.saturating_sub(sends);
+    fn reap(&mut self, socket: BorrowedFd<'_>) {
+        self.sends_since_reap = 0;
+        while let Some((sends, was_copied)) = read_completion(socket) {
+            self.counts.uncompleted = self.counts.uncompleted.saturating_sub(sends);
             if was_copied {
-                self.lent.copied += sends;
+                self.counts.copied += sends;
             } else {
-                self.lent.in_place += sends;
+                self.counts.in_place += sends;
             }
         }
     }
 }
 
-impl Sender for Lending {
+impl Sender for ZeroCopySender {
     fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        if self.since_hearing >= SENDS_A_HEARING {
-            self.hear(socket);
+        if self.sends_since_reap >= SENDS_PER_REAP {
+            self.reap(socket);
         }
         let left = &self.message[self.sent..];
         // SAFETY: the slice is valid for reads, and its memory is never written to, however long the kernel holds it.
@@ -74,8 +74,8 @@ impl Sender for Lending {
         };
         if let Ok(count) = usize::try_from(count) {
             self.sent = (self.sent + count) % self.message.len();
-            self.since_hearing += 1;
-            self.lent.unsettled += 1;
+            self.sends_since_reap += 1;
+            self.counts.uncompleted += 1;
             return Ok(count);
         }
         let error = io::Error::last_os_error();
@@ -89,7 +89,7 @@ impl Sender for Lending {
                         Some(&PATIENCE),
                     )?;
                 }
-                self.hear(socket);
+                self.reap(socket);
                 let again = if self.waits {
                     libc::EINTR
                 } else {
@@ -98,21 +98,21 @@ impl Sender for Lending {
                 Err(io::Error::from_raw_os_error(again))
             }
             Some(libc::EAGAIN) => {
-                self.hear(socket);
+                self.reap(socket);
                 Err(error)
             }
             _ => Err(error),
         }
     }
 
-    fn settle(&mut self, socket: BorrowedFd<'_>) -> Option<Lent> {
-        self.hear(socket);
-        Some(self.lent)
+    fn reap_completions(&mut self, socket: BorrowedFd<'_>) -> Option<ZeroCopyCounts> {
+        self.reap(socket);
+        Some(self.counts)
     }
 }
 
 /// The next sends that the kernel is done with, and whether it copied them; `None` where it has nothing to say.
-fn completed(socket: BorrowedFd<'_>) -> Option<(u64, bool)> {
+fn read_completion(socket: BorrowedFd<'_>) -> Option<(u64, bool)> {
     /// A control message: its head, the error, and the address that may follow.
     #[repr(C, align(8))]
     struct Control([u8; 128]);

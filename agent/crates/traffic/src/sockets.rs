@@ -13,7 +13,7 @@ use vnetbench_system::socket_option;
 
 /// What is asked of every socket; `None` leaves the kernel its choice.
 #[derive(Debug, Default, Clone)]
-pub struct Options {
+pub struct SocketOptions {
     pub buffer_bytes: Option<usize>,
     pub congestion_control: Option<String>,
     /// TCP_NODELAY: small messages are sent at once (Nagle's algorithm is off).
@@ -26,7 +26,7 @@ pub struct Options {
 }
 
 /// A socket with these options.
-pub(crate) fn open(domain: Domain, options: &Options) -> Result<Socket> {
+pub(crate) fn open(domain: Domain, options: &SocketOptions) -> Result<Socket> {
     let (protocol, name) = match options.transport {
         Transport::Tcp => (Some(Protocol::TCP), "a TCP"),
         Transport::Mptcp => (Some(Protocol::MPTCP), "an MPTCP"),
@@ -55,7 +55,7 @@ pub(crate) fn open(domain: Domain, options: &Options) -> Result<Socket> {
 }
 
 /// Sets of the options those that a socket may get after it has been connected too.
-pub fn set_changeable(socket: &Socket, options: &Options) -> Result<()> {
+pub fn set_changeable(socket: &Socket, options: &SocketOptions) -> Result<()> {
     if options.no_delay && options.transport != Transport::Vsock {
         socket
             .set_tcp_nodelay(true)
@@ -96,7 +96,7 @@ pub(crate) fn abort_on_close(socket: &Socket) -> io::Result<()> {
     socket.set_linger(Some(Duration::ZERO))
 }
 
-pub(crate) fn is_gone(error: &io::Error) -> bool {
+pub(crate) fn is_connection_lost(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
         Some(

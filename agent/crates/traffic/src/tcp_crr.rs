@@ -15,85 +15,87 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown};
 use socket2::{Domain, SockAddr, Socket};
 
 use crate::route::address;
-use crate::send::message;
-use crate::sockets::{self, Options};
-use vnetbench_streams::threads::{self, Started, Threads};
-use vnetbench_streams::{End, Guard, OnEnd, Order, Orders, Role, Stream, Tally};
+use crate::send::make_message;
+use crate::sockets::{self, SocketOptions};
+use vnetbench_streams::threads::{self, StartedThread, ThreadPlan};
+use vnetbench_streams::{
+    Command, Commands, EndGuard, OnEnd, Role, Stream, StreamCounters, StreamEnd,
+};
 use vnetbench_system::error::Error;
 use vnetbench_system::ports;
 
 /// How often a call that waits looks whether the trial is over.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Connections that wait to be taken. A source has one at a time.
 const BACKLOG: i32 = 16;
 const RECEIVE_BYTES: usize = 64 << 10;
 
 /// What is asked and answered on each connection, and the options of its sockets.
 #[derive(Debug)]
-pub struct Connections {
+pub struct ConnectionOptions {
     pub request_bytes: usize,
     pub response_bytes: usize,
-    pub options: Options,
+    pub options: SocketOptions,
 }
 
 /// Starts the threads; they wait for `Order::Go`. `on_end` is called once for each stream, when it has ended.
 pub(crate) fn start(
     streams: &[Arc<Stream>],
-    connections: &Connections,
-    threads: &Threads,
-    orders: &Arc<Orders>,
+    connections: &ConnectionOptions,
+    threads: &ThreadPlan,
+    orders: &Arc<Commands>,
     on_end: &OnEnd,
-) -> io::Result<Vec<Started>> {
-    let request = message(connections.request_bytes);
-    let response = message(connections.response_bytes);
-    threads::start(streams, threads, orders, |own| {
+) -> io::Result<Vec<StartedThread>> {
+    let request = make_message(connections.request_bytes);
+    let response = make_message(connections.response_bytes);
+    threads::start_threads(streams, threads, orders, |own| {
         let stream = Arc::clone(&own[0]);
         stream.socket.set_nonblocking(false)?;
-        stream.socket.set_read_timeout(Some(LOOK_EVERY))?;
-        let guard = Guard::new(&stream, on_end);
-        let side = Side {
+        stream.socket.set_read_timeout(Some(STOP_CHECK_INTERVAL))?;
+        let guard = EndGuard::new(&stream, on_end);
+        let side = ConnectionLoop {
             stream,
             request: Arc::clone(&request),
             response: Arc::clone(&response),
             options: connections.options.clone(),
             buffer: vec![0; RECEIVE_BYTES],
         };
-        Ok(move |orders: &Orders| {
+        Ok(move |orders: &Commands| {
             let guard = guard;
             let end = match guard.stream.role {
-                Role::Source => side.ask_on(orders),
-                Role::Sink => side.answer_on(orders),
+                Role::Source => side.run_client(orders),
+                Role::Sink => side.run_server(orders),
             };
-            guard.stream.note_end(match end {
-                Ok(Over::Drained) => End::Drained,
-                Ok(Over::Cut) => End::Cut,
-                Err(_) if orders.current() == Order::EndAll => End::Cut,
-                Err(error) => End::Broken(error),
+            guard.stream.record_end(match end {
+                Ok(LoopEnd::Drained) => StreamEnd::Drained,
+                Ok(LoopEnd::Cut) => StreamEnd::Cut,
+                Err(_) if orders.current() == Command::EndAll => StreamEnd::Cut,
+                Err(error) => StreamEnd::Broken(error),
             });
         })
     })
 }
 
-enum Over {
+enum LoopEnd {
     Drained,
     /// Told to end at once.
     Cut,
 }
 
-struct Side {
+struct ConnectionLoop {
     stream: Arc<Stream>,
     request: Arc<[u8]>,
     response: Arc<[u8]>,
-    options: Options,
+    options: SocketOptions,
     buffer: Vec<u8>,
 }
 
-impl Side {
+impl ConnectionLoop {
     /// A source: transactions, one after the other.
-    fn ask_on(mut self, orders: &Orders) -> io::Result<Over> {
+    fn run_client(mut self, orders: &Commands) -> io::Result<LoopEnd> {
         let mut port = [0; 2];
-        if let Heard::Cut = self.hear_port(&mut port, orders)? {
-            return Ok(Over::Cut);
+        if let ReceiveOutcome::Cut = self.receive_port(&mut port, orders)? {
+            return Ok(LoopEnd::Cut);
         }
         let mut to = address(self.stream.socket.peer_addr())?;
         to.set_port(u16::from_be_bytes(port));
@@ -101,64 +103,64 @@ impl Side {
         from.set_port(0);
         let timing = self.stream.timing.as_ref().expect("a source times");
         let connect_times = timing.connect.as_ref().expect("and its connections");
-        while orders.current() == Order::Go {
+        while orders.current() == Command::Go {
             let began = Instant::now();
-            timing.add_asked();
+            timing.count_request();
             let socket = open(from, &self.options)?;
             if !connect(&socket, &SockAddr::from(to), orders)? {
-                return Ok(Over::Cut);
+                return Ok(LoopEnd::Cut);
             }
             connect_times.record(began.elapsed());
-            let tally = &self.stream.tally;
+            let tally = &self.stream.counters;
             if !send_all(&socket, &self.request, tally, orders)? {
-                return Ok(Over::Cut);
+                return Ok(LoopEnd::Cut);
             }
             let wanted = self.response.len();
             match receive_all(&socket, wanted, &mut self.buffer, tally, orders)? {
-                Heard::All => {}
-                Heard::Cut => return Ok(Over::Cut),
-                Heard::End => return Err(io::ErrorKind::UnexpectedEof.into()),
+                ReceiveOutcome::All => {}
+                ReceiveOutcome::Cut => return Ok(LoopEnd::Cut),
+                ReceiveOutcome::End => return Err(io::ErrorKind::UnexpectedEof.into()),
             }
             timing.latency.record(began.elapsed());
             // Not before the sink has closed: see above.
-            if let Heard::Cut = receive_all(&socket, 1, &mut self.buffer, tally, orders)? {
-                return Ok(Over::Cut);
+            if let ReceiveOutcome::Cut = receive_all(&socket, 1, &mut self.buffer, tally, orders)? {
+                return Ok(LoopEnd::Cut);
             }
         }
         // Fails only where the sink is gone, and then waiting for it says so.
         let _ = shutdown(&self.stream.socket, Shutdown::Write);
-        self.await_end(orders)
+        self.wait_for_end(orders)
     }
 
-    fn hear_port(&self, port: &mut [u8; 2], orders: &Orders) -> io::Result<Heard> {
+    fn receive_port(&self, port: &mut [u8; 2], orders: &Commands) -> io::Result<ReceiveOutcome> {
         let mut count = 0;
         while count < port.len() {
             match receive(self.stream.socket.as_fd(), &mut port[count..])? {
                 Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Some(more) => count += more,
-                None if orders.current() == Order::EndAll => return Ok(Heard::Cut),
+                None if orders.current() == Command::EndAll => return Ok(ReceiveOutcome::Cut),
                 None => {}
             }
         }
-        Ok(Heard::All)
+        Ok(ReceiveOutcome::All)
     }
 
     /// Until the sink has closed its half of the stream's own connection.
-    fn await_end(&self, orders: &Orders) -> io::Result<Over> {
+    fn wait_for_end(&self, orders: &Commands) -> io::Result<LoopEnd> {
         let mut unexpected = [0; 64];
         loop {
             let received = receive(self.stream.socket.as_fd(), &mut unexpected)?;
-            if orders.current() == Order::EndAll {
-                return Ok(Over::Cut);
+            if orders.current() == Command::EndAll {
+                return Ok(LoopEnd::Cut);
             }
             if received == Some(0) {
-                return Ok(Over::Drained);
+                return Ok(LoopEnd::Drained);
             }
         }
     }
 
     /// A sink: takes each connection that comes and answers on it, until the source closes the stream.
-    fn answer_on(mut self, orders: &Orders) -> io::Result<Over> {
+    fn run_server(mut self, orders: &Commands) -> io::Result<LoopEnd> {
         let source = address(self.stream.socket.peer_addr())?;
         let mut here = address(self.stream.socket.local_addr())?;
         let listener = ports::choose(|port| {
@@ -178,8 +180,8 @@ impl Side {
                 Err(error) => return Err(error.into()),
             }
             // Looked at here too: one who asks on and on would keep the sink from it.
-            if orders.current() == Order::EndAll {
-                return Ok(Over::Cut);
+            if orders.current() == Command::EndAll {
+                return Ok(LoopEnd::Cut);
             }
             let [comes, ends] = polled.map(|each| !each.revents().is_empty());
             if comes {
@@ -187,51 +189,55 @@ impl Side {
                     continue;
                 };
                 if from.ip() == source.ip()
-                    && let Heard::Cut = self.answer(&socket, orders)?
+                    && let ReceiveOutcome::Cut = self.serve_connection(&socket, orders)?
                 {
-                    return Ok(Over::Cut);
+                    return Ok(LoopEnd::Cut);
                 }
             } else if ends {
                 let received = receive(self.stream.socket.as_fd(), &mut self.buffer)?;
-                if orders.current() == Order::EndAll {
-                    return Ok(Over::Cut);
+                if orders.current() == Command::EndAll {
+                    return Ok(LoopEnd::Cut);
                 }
                 if received == Some(0) {
                     // Fails only where the source is gone, and then nobody waits for this.
                     let _ = shutdown(&self.stream.socket, Shutdown::Write);
-                    return Ok(Over::Drained);
+                    return Ok(LoopEnd::Drained);
                 }
             }
         }
     }
 
     /// Answers one connection; what goes wrong on it is the source's to tell.
-    fn answer(&mut self, socket: &Socket, orders: &Orders) -> io::Result<Heard> {
-        let (wanted, tally) = (self.request.len(), &self.stream.tally);
+    fn serve_connection(
+        &mut self,
+        socket: &Socket,
+        orders: &Commands,
+    ) -> io::Result<ReceiveOutcome> {
+        let (wanted, tally) = (self.request.len(), &self.stream.counters);
         match receive_all(socket, wanted, &mut self.buffer, tally, orders) {
-            Ok(Heard::All) => {}
+            Ok(ReceiveOutcome::All) => {}
             Ok(heard) => return Ok(heard),
-            Err(_) => return Ok(Heard::End),
+            Err(_) => return Ok(ReceiveOutcome::End),
         }
         match send_all(socket, &self.response, tally, orders) {
-            Ok(false) => Ok(Heard::Cut),
-            Ok(true) | Err(_) => Ok(Heard::End),
+            Ok(false) => Ok(ReceiveOutcome::Cut),
+            Ok(true) | Err(_) => Ok(ReceiveOutcome::End),
         }
     }
 }
 
 /// A socket with the load's options whose calls come back after LOOK_EVERY; connections that a listener takes inherit
 /// all that.
-fn socket(at: SocketAddr, options: &Options) -> io::Result<Socket> {
+fn socket(at: SocketAddr, options: &SocketOptions) -> io::Result<Socket> {
     let socket = sockets::open(Domain::for_address(at), options)
         .map_err(|error| io::Error::other(error.to_string()))?;
-    socket.set_read_timeout(Some(LOOK_EVERY))?;
-    socket.set_write_timeout(Some(LOOK_EVERY))?;
+    socket.set_read_timeout(Some(STOP_CHECK_INTERVAL))?;
+    socket.set_write_timeout(Some(STOP_CHECK_INTERVAL))?;
     Ok(socket)
 }
 
 /// One that connects from this address, and gets its port when it does, so that only full addresses have to differ.
-fn open(at: SocketAddr, options: &Options) -> io::Result<Socket> {
+fn open(at: SocketAddr, options: &SocketOptions) -> io::Result<Socket> {
     let socket = socket(at, options)?;
     sockets::choose_port_late(&socket)?;
     socket.bind(&SockAddr::from(at))?;
@@ -239,7 +245,7 @@ fn open(at: SocketAddr, options: &Options) -> io::Result<Socket> {
 }
 
 /// Connections of an earlier trial may still be in TIME_WAIT on a port that is used again.
-fn listen(at: SocketAddr, options: &Options) -> io::Result<Socket> {
+fn listen(at: SocketAddr, options: &SocketOptions) -> io::Result<Socket> {
     let listener = socket(at, options)?;
     listener.set_reuse_address(true)?;
     listener.bind(&SockAddr::from(at))?;
@@ -248,7 +254,7 @@ fn listen(at: SocketAddr, options: &Options) -> io::Result<Socket> {
 }
 
 /// False where the order to end came first.
-fn connect(socket: &Socket, to: &SockAddr, orders: &Orders) -> io::Result<bool> {
+fn connect(socket: &Socket, to: &SockAddr, orders: &Commands) -> io::Result<bool> {
     loop {
         let Err(error) = socket.connect(to) else {
             return Ok(true);
@@ -259,7 +265,7 @@ fn connect(socket: &Socket, to: &SockAddr, orders: &Orders) -> io::Result<bool> 
             Some(libc::EISCONN) => return Ok(true),
             _ => return Err(error),
         }
-        if orders.current() == Order::EndAll {
+        if orders.current() == Command::EndAll {
             return Ok(false);
         }
     }
@@ -269,7 +275,7 @@ fn connect(socket: &Socket, to: &SockAddr, orders: &Orders) -> io::Result<bool> 
 fn accept(listener: &Socket) -> io::Result<Option<(Socket, SocketAddr)>> {
     match listener.accept() {
         Ok((socket, from)) => Ok(Some((socket, address(Ok(from))?))),
-        Err(error) if sockets::is_gone(&error) => Ok(None),
+        Err(error) if sockets::is_connection_lost(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -283,7 +289,7 @@ fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize
     }
 }
 
-enum Heard {
+enum ReceiveOutcome {
     All,
     /// The other side closed before that.
     End,
@@ -295,27 +301,32 @@ fn receive_all(
     socket: &Socket,
     wanted: usize,
     buffer: &mut [u8],
-    tally: &Tally,
-    orders: &Orders,
-) -> io::Result<Heard> {
+    tally: &StreamCounters,
+    orders: &Commands,
+) -> io::Result<ReceiveOutcome> {
     let mut count = 0;
     while count < wanted {
         let most = buffer.len().min(wanted - count);
         match receive(socket.as_fd(), &mut buffer[..most])? {
-            Some(0) => return Ok(Heard::End),
+            Some(0) => return Ok(ReceiveOutcome::End),
             Some(more) => {
                 tally.received.add(more);
                 count += more;
             }
-            None if orders.current() == Order::EndAll => return Ok(Heard::Cut),
+            None if orders.current() == Command::EndAll => return Ok(ReceiveOutcome::Cut),
             None => {}
         }
     }
-    Ok(Heard::All)
+    Ok(ReceiveOutcome::All)
 }
 
 /// False where the order to end came first.
-fn send_all(socket: &Socket, bytes: &[u8], tally: &Tally, orders: &Orders) -> io::Result<bool> {
+fn send_all(
+    socket: &Socket,
+    bytes: &[u8],
+    tally: &StreamCounters,
+    orders: &Commands,
+) -> io::Result<bool> {
     let mut sent = 0;
     while sent < bytes.len() {
         match rustix::net::send(socket, &bytes[sent..], SendFlags::NOSIGNAL) {
@@ -324,7 +335,7 @@ fn send_all(socket: &Socket, bytes: &[u8], tally: &Tally, orders: &Orders) -> io
                 sent += count;
             }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {
-                if orders.current() == Order::EndAll {
+                if orders.current() == Command::EndAll {
                     return Ok(false);
                 }
             }

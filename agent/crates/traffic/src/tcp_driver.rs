@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use rustix::net::{RecvFlags, Shutdown, shutdown};
 
-use crate::receive::{Copy, Discard, Gathering, Receive, Receiver};
+use crate::receive::{CoalescingReceiver, Copy, Discard, ReceiveMode, Receiver};
 use crate::send::Sender;
 use crate::senders::MakeSender;
-use vnetbench_streams::{End, Guard, OnEnd, Order, Orders, Role, Stream};
+use vnetbench_streams::{Command, Commands, EndGuard, OnEnd, Role, Stream, StreamEnd};
 
-pub(crate) enum Way {
+pub(crate) enum Transfer {
     Sending {
         sender: Box<dyn Sender>,
         /// It only waits for the sink to close its half.
@@ -21,38 +21,42 @@ pub(crate) enum Way {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum StepOutcome {
     Moved,
     /// The socket would block.
-    Waits,
+    WouldBlock,
     Ended,
 }
 
 /// A stream that is being driven; dropping it ends the stream.
-pub(crate) struct Running {
+pub(crate) struct RunningStream {
     pub stream: Arc<Stream>,
-    pub way: Way,
-    _guard: Guard,
+    pub transfer: Transfer,
+    _guard: EndGuard,
 }
 
-impl Running {
+impl RunningStream {
     pub fn new(
         stream: &Arc<Stream>,
-        receive: Receive,
+        receive: ReceiveMode,
         make_sender: &MakeSender,
         is_alone: bool,
         on_end: &OnEnd,
     ) -> io::Result<Self> {
         // Before anything can fail: what is never driven has to end as well.
-        let guard = Guard::new(stream, on_end);
+        let guard = EndGuard::new(stream, on_end);
         Ok(Self {
-            way: match (stream.role, receive) {
-                (Role::Source, _) => Way::Sending {
+            transfer: match (stream.role, receive) {
+                (Role::Source, _) => Transfer::Sending {
                     sender: make_sender(&stream.socket)?,
                     has_stopped: false,
                 },
-                (Role::Sink, Receive::Discard) => Way::Receiving(alone_or_not(Discard, is_alone)),
-                (Role::Sink, Receive::Copy) => Way::Receiving(alone_or_not(Copy::new(), is_alone)),
+                (Role::Sink, ReceiveMode::Discard) => {
+                    Transfer::Receiving(make_receiver(Discard, is_alone))
+                }
+                (Role::Sink, ReceiveMode::Copy) => {
+                    Transfer::Receiving(make_receiver(Copy::new(), is_alone))
+                }
             },
             stream: Arc::clone(stream),
             _guard: guard,
@@ -60,94 +64,96 @@ impl Running {
     }
 
     /// Makes one attempt to move data.
-    pub fn step(&mut self, orders: &Orders) -> Step {
+    pub fn step(&mut self, orders: &Commands) -> StepOutcome {
         let socket = self.stream.socket.as_fd();
-        let moved = match &mut self.way {
-            Way::Sending {
+        let moved = match &mut self.transfer {
+            Transfer::Sending {
                 sender,
                 has_stopped: false,
             } => {
-                if orders.current() != Order::Go {
+                if orders.current() != Command::Go {
                     return self.stop_sending();
                 }
                 sender.send(socket).map(|count| {
-                    self.stream.tally.sent.add(count);
+                    self.stream.counters.sent.add(count);
                     true
                 })
             }
-            Way::Sending { sender, .. } => {
+            Transfer::Sending { sender, .. } => {
                 // What the kernel has to say would else keep waking this thread.
-                sender.settle(socket);
+                sender.reap_completions(socket);
                 let mut unexpected = [0; 64];
                 rustix::net::recv(socket, &mut unexpected, RecvFlags::empty())
                     .map(|(count, _)| count > 0)
                     .map_err(Into::into)
             }
-            Way::Receiving(receiver) => receiver.receive(socket).map(|count| {
+            Transfer::Receiving(receiver) => receiver.receive(socket).map(|count| {
                 if count > 0 {
-                    self.stream.tally.received.add(count);
+                    self.stream.counters.received.add(count);
                 }
                 count > 0
             }),
         };
         match moved {
             // A sink whose peer goes on sending would otherwise never come to its end.
-            Ok(true) if self.receives() && orders.current() == Order::EndAll => self.end(End::Cut),
-            Ok(true) => Step::Moved,
+            Ok(true) if self.is_receiver() && orders.current() == Command::EndAll => {
+                self.finish(StreamEnd::Cut)
+            }
+            Ok(true) => StepOutcome::Moved,
             Ok(false) => self.end_of_data(orders),
-            Err(error) => self.meet(error, orders),
+            Err(error) => self.handle_error(error, orders),
         }
     }
 
-    fn end_of_data(&mut self, orders: &Orders) -> Step {
-        if orders.current() == Order::EndAll {
-            return self.end(End::Cut);
+    fn end_of_data(&mut self, orders: &Commands) -> StepOutcome {
+        if orders.current() == Command::EndAll {
+            return self.finish(StreamEnd::Cut);
         }
         if self.stream.role == Role::Sink {
             // Fails only where the source is gone, and then nobody waits for this.
             let _ = shutdown(&self.stream.socket, Shutdown::Write);
         }
-        self.end(End::Drained)
+        self.finish(StreamEnd::Drained)
     }
 
-    fn meet(&mut self, error: io::Error, orders: &Orders) -> Step {
+    fn handle_error(&mut self, error: io::Error, orders: &Commands) -> StepOutcome {
         match (error.raw_os_error(), orders.current()) {
-            (Some(libc::EINTR), _) => Step::Moved,
-            (Some(libc::EAGAIN), _) => Step::Waits,
-            (_, Order::EndAll) => self.end(End::Cut),
+            (Some(libc::EINTR), _) => StepOutcome::Moved,
+            (Some(libc::EAGAIN), _) => StepOutcome::WouldBlock,
+            (_, Command::EndAll) => self.finish(StreamEnd::Cut),
             // The order to end came while the kernel held the call, and closed the sending half under it.
-            (Some(libc::EPIPE), Order::EndSources) if !self.receives() => self.stop_sending(),
-            _ => self.end(End::Broken(error)),
+            (Some(libc::EPIPE), Command::EndSources) if !self.is_receiver() => self.stop_sending(),
+            _ => self.finish(StreamEnd::Broken(error)),
         }
     }
 
-    fn receives(&self) -> bool {
-        matches!(self.way, Way::Receiving(_))
+    fn is_receiver(&self) -> bool {
+        matches!(self.transfer, Transfer::Receiving(_))
     }
 
-    fn stop_sending(&mut self) -> Step {
-        if let Way::Sending { has_stopped, .. } = &mut self.way {
+    fn stop_sending(&mut self) -> StepOutcome {
+        if let Transfer::Sending { has_stopped, .. } = &mut self.transfer {
             *has_stopped = true;
         }
-        Step::Moved
+        StepOutcome::Moved
     }
 
-    fn end(&mut self, end: End) -> Step {
-        if let Way::Sending { sender, .. } = &mut self.way
-            && let Some(lent) = sender.settle(self.stream.socket.as_fd())
+    fn finish(&mut self, end: StreamEnd) -> StepOutcome {
+        if let Transfer::Sending { sender, .. } = &mut self.transfer
+            && let Some(lent) = sender.reap_completions(self.stream.socket.as_fd())
         {
             // Said before the end is: who sees that, sees this.
-            let _ = self.stream.lent.set(lent);
+            let _ = self.stream.zero_copy.set(lent);
         }
-        self.stream.note_end(end);
-        Step::Ended
+        self.stream.record_end(end);
+        StepOutcome::Ended
     }
 }
 
 /// A thread that has other streams to serve does not let this one's data gather: that of the others does meanwhile.
-fn alone_or_not(receiver: impl Receiver + 'static, is_alone: bool) -> Box<dyn Receiver> {
+fn make_receiver(receiver: impl Receiver + 'static, is_alone: bool) -> Box<dyn Receiver> {
     if is_alone {
-        Box::new(Gathering::new(receiver))
+        Box::new(CoalescingReceiver::new(receiver))
     } else {
         Box::new(receiver)
     }

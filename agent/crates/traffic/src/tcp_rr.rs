@@ -17,12 +17,12 @@ use rustix::net::{Shutdown, shutdown};
 use rustix::thread::set_current_timer_slack;
 use serde::Deserialize;
 
-use crate::request_response::{Answering, Asking, Heard};
-use crate::send::message;
-use crate::tcp_driver::Step;
-use vnetbench_streams::threads::{self, Started, Threads};
-use vnetbench_streams::timing::Pace;
-use vnetbench_streams::{End, Guard, OnEnd, Order, Orders, Role, Stream};
+use crate::request_response::{ReadOutcome, Requester, Responder};
+use crate::send::make_message;
+use crate::tcp_driver::StepOutcome;
+use vnetbench_streams::threads::{self, StartedThread, ThreadPlan};
+use vnetbench_streams::timing::RequestRate;
+use vnetbench_streams::{Command, Commands, EndGuard, OnEnd, Role, Stream, StreamEnd};
 
 /// The most that one call receives.
 const RECEIVE_BYTES: usize = 64 << 10;
@@ -30,7 +30,7 @@ const RECEIVE_BYTES: usize = 64 << 10;
 /// How a thread waits for what comes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Waiting {
+pub enum WaitMode {
     /// The kernel puts it to sleep.
     Block,
     /// It asks again and again.
@@ -41,59 +41,59 @@ pub enum Waiting {
 
 /// What is asked and answered.
 #[derive(Debug, Clone, Copy)]
-pub struct Exchange {
+pub struct ExchangeOptions {
     pub request_bytes: usize,
     pub response_bytes: usize,
     /// Of each connection; `None`: a closed loop.
     pub rate_per_s: Option<f64>,
-    pub waiting: Waiting,
+    pub waiting: WaitMode,
 }
 
-impl Exchange {
+impl ExchangeOptions {
     /// When connection number `place` of so many asks.
-    pub fn pace(&self, place: usize, connections: usize) -> Option<Pace> {
+    pub fn pace(&self, place: usize, connections: usize) -> Option<RequestRate> {
         let per_s = self.rate_per_s?;
-        Some(Pace::spread(per_s, place, connections))
+        Some(RequestRate::staggered(per_s, place, connections))
     }
 }
 
 /// Starts the threads; they wait for `Order::Go`. `on_end` is called once for each stream, when it has ended.
 pub(crate) fn start(
     streams: &[Arc<Stream>],
-    exchange: Exchange,
-    threads: &Threads,
-    orders: &Arc<Orders>,
+    exchange: ExchangeOptions,
+    threads: &ThreadPlan,
+    orders: &Arc<Commands>,
     on_end: &OnEnd,
-) -> io::Result<Vec<Started>> {
-    let request = message(exchange.request_bytes);
-    let response = message(exchange.response_bytes);
-    threads::start(streams, threads, orders, |own| {
+) -> io::Result<Vec<StartedThread>> {
+    let request = make_message(exchange.request_bytes);
+    let response = make_message(exchange.response_bytes);
+    threads::start_threads(streams, threads, orders, |own| {
         // Where a call may wait, nothing else is waited for on this thread: no other stream, and no request to be due.
         let blocks = own.len() == 1
-            && exchange.waiting != Waiting::Spin
+            && exchange.waiting != WaitMode::Spin
             && (exchange.rate_per_s.is_none() || own[0].role == Role::Sink);
         let mut sessions = Vec::with_capacity(own.len());
         for stream in own {
             stream.socket.set_nonblocking(!blocks)?;
             let talk = match &stream.timing {
-                Some(_) => Talk::Asking(Asking::new(&request, exchange.response_bytes)),
-                None => Talk::Answering(Answering::new(&response, exchange.request_bytes)),
+                Some(_) => SessionRole::Asking(Requester::new(&request, exchange.response_bytes)),
+                None => SessionRole::Answering(Responder::new(&response, exchange.request_bytes)),
             };
             sessions.push(Session {
                 stream: Arc::clone(stream),
-                talk,
+                role: talk,
                 buffer: vec![0; RECEIVE_BYTES],
                 blocks,
-                _guard: Guard::new(stream, on_end),
+                _guard: EndGuard::new(stream, on_end),
             });
         }
-        let spins = exchange.waiting == Waiting::Spin;
-        Ok(move |orders: &Orders| drive(sessions, spins, orders))
+        let spins = exchange.waiting == WaitMode::Spin;
+        Ok(move |orders: &Commands| run_sessions(sessions, spins, orders))
     })
 }
 
 /// Returns when all sessions have ended.
-fn drive(mut sessions: Vec<Session>, spins: bool, orders: &Orders) {
+fn run_sessions(mut sessions: Vec<Session>, spins: bool, orders: &Commands) {
     // Else the kernel may wake this thread 50 µs after a request is due.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let mut polled = Vec::with_capacity(sessions.len());
@@ -101,8 +101,8 @@ fn drive(mut sessions: Vec<Session>, spins: bool, orders: &Orders) {
         let mut moved = false;
         sessions.retain_mut(|session| {
             let step = session.step(orders);
-            moved |= step != Step::Waits;
-            step != Step::Ended
+            moved |= step != StepOutcome::WouldBlock;
+            step != StepOutcome::Ended
         });
         if !moved && !spins {
             wait_for_any(&sessions, &mut polled, orders);
@@ -111,7 +111,7 @@ fn drive(mut sessions: Vec<Session>, spins: bool, orders: &Orders) {
 }
 
 /// Sleeps until a session can move or has a request due. What ends streams shuts their connections down, which wakes it.
-fn wait_for_any(sessions: &[Session], polled: &mut Vec<libc::pollfd>, orders: &Orders) {
+fn wait_for_any(sessions: &[Session], polled: &mut Vec<libc::pollfd>, orders: &Commands) {
     polled.clear();
     polled.extend(sessions.iter().map(|session| libc::pollfd {
         fd: session.stream.socket.as_raw_fd(),
@@ -139,78 +139,84 @@ fn wait_for_any(sessions: &[Session], polled: &mut Vec<libc::pollfd>, orders: &O
     };
 }
 
-enum Talk {
-    Asking(Asking),
-    Answering(Answering),
+enum SessionRole {
+    Asking(Requester),
+    Answering(Responder),
 }
 
 /// One connection that is being driven; dropping it ends the stream.
 struct Session {
     stream: Arc<Stream>,
-    talk: Talk,
+    role: SessionRole,
     buffer: Vec<u8>,
     /// Receiving waits until something comes. Sending never waits: both sides of a full connection would do so for ever.
     blocks: bool,
-    _guard: Guard,
+    _guard: EndGuard,
 }
 
 impl Session {
-    fn step(&mut self, orders: &Orders) -> Step {
-        let outcome = match &mut self.talk {
-            Talk::Asking(asking) => {
+    fn step(&mut self, orders: &Commands) -> StepOutcome {
+        let outcome = match &mut self.role {
+            SessionRole::Asking(asking) => {
                 asking.step(&self.stream, &mut self.buffer, self.blocks, orders)
             }
-            Talk::Answering(answering) => {
+            SessionRole::Answering(answering) => {
                 answering.step(&self.stream, &mut self.buffer, self.blocks)
             }
         };
         match outcome {
             // A sink whose peer goes on asking would otherwise never come to its end.
-            Ok(Heard::More) if orders.current() == Order::EndAll => self.end(End::Cut),
-            Ok(Heard::More) => Step::Moved,
-            Ok(Heard::Nothing) if orders.current() == Order::EndAll => self.end(End::Cut),
-            Ok(Heard::Nothing) => Step::Waits,
-            Ok(Heard::End) => self.end_of_data(orders),
+            Ok(ReadOutcome::More) if orders.current() == Command::EndAll => {
+                self.end(StreamEnd::Cut)
+            }
+            Ok(ReadOutcome::More) => StepOutcome::Moved,
+            Ok(ReadOutcome::Nothing) if orders.current() == Command::EndAll => {
+                self.end(StreamEnd::Cut)
+            }
+            Ok(ReadOutcome::Nothing) => StepOutcome::WouldBlock,
+            Ok(ReadOutcome::End) => self.end_of_data(orders),
             Err(error) => match (error.raw_os_error(), orders.current()) {
-                (Some(libc::EINTR), _) => Step::Moved,
-                (_, Order::EndAll) => self.end(End::Cut),
-                _ => self.end(End::Broken(error)),
+                (Some(libc::EINTR), _) => StepOutcome::Moved,
+                (_, Command::EndAll) => self.end(StreamEnd::Cut),
+                _ => self.end(StreamEnd::Broken(error)),
             },
         }
     }
 
-    fn end_of_data(&self, orders: &Orders) -> Step {
+    fn end_of_data(&self, orders: &Commands) -> StepOutcome {
         match (orders.current(), self.stream.role) {
-            (Order::EndAll, _) => self.end(End::Cut),
-            (Order::EndSources, Role::Source) => self.end(End::Drained),
-            (_, Role::Source) => self.end(End::Broken(io::ErrorKind::UnexpectedEof.into())),
+            (Command::EndAll, _) => self.end(StreamEnd::Cut),
+            (Command::EndSources, Role::Source) => self.end(StreamEnd::Drained),
+            (_, Role::Source) => self.end(StreamEnd::Broken(io::ErrorKind::UnexpectedEof.into())),
             (_, Role::Sink) => {
                 // Fails only where the source is gone, and then nobody waits for this.
                 let _ = shutdown(&self.stream.socket, Shutdown::Write);
-                self.end(End::Drained)
+                self.end(StreamEnd::Drained)
             }
         }
     }
 
-    fn end(&self, end: End) -> Step {
-        self.stream.note_end(end);
-        Step::Ended
+    fn end(&self, end: StreamEnd) -> StepOutcome {
+        self.stream.record_end(end);
+        StepOutcome::Ended
     }
 
     /// Also where nothing shall be received now (a sink that cannot answer takes no further request) the end of the
     /// connection wakes.
     fn interest(&self) -> libc::c_short {
-        match &self.talk {
-            Talk::Asking(asking) if asking.is_sending() => libc::POLLIN | libc::POLLOUT,
-            Talk::Answering(answering) if answering.is_sending() => libc::POLLOUT | libc::POLLRDHUP,
+        match &self.role {
+            SessionRole::Asking(asking) if asking.is_sending() => libc::POLLIN | libc::POLLOUT,
+            SessionRole::Answering(answering) if answering.is_sending() => {
+                libc::POLLOUT | libc::POLLRDHUP
+            }
             _ => libc::POLLIN,
         }
     }
 
-    fn next_due(&self, orders: &Orders) -> Option<Instant> {
-        match &self.talk {
-            Talk::Asking(asking) => asking.next_due(self.stream.timing.as_ref()?, orders),
-            Talk::Answering(_) => None,
+    fn next_due(&self, orders: &Commands) -> Option<Instant> {
+        match &self.role {
+            SessionRole::Asking(asking) => asking.next_due(self.stream.timing.as_ref()?, orders),
+            SessionRole::Answering(_) => None,
         }
     }
 }

@@ -8,36 +8,36 @@ use std::io;
 use std::sync::Arc;
 
 use crate::event_loop::run_many;
-use crate::receive::Receive;
-use crate::send::Sending;
-use crate::senders::senders;
-use crate::tcp_driver::{Running, Step};
-use vnetbench_streams::threads::{self, Started, Threads};
-use vnetbench_streams::{OnEnd, Orders, Stream};
+use crate::receive::ReceiveMode;
+use crate::send::SendOptions;
+use crate::senders::sender_factory;
+use crate::tcp_driver::{RunningStream, StepOutcome};
+use vnetbench_streams::threads::{self, StartedThread, ThreadPlan};
+use vnetbench_streams::{Commands, OnEnd, Stream};
 
 /// How data is sent and received.
 #[derive(Debug)]
-pub struct Transfer {
+pub struct TransferOptions {
     pub message_bytes: usize,
-    pub sending: Sending,
-    pub receive: Receive,
+    pub sending: SendOptions,
+    pub receive: ReceiveMode,
 }
 
 /// Starts the threads; they wait for `Order::Go`. `on_end` is called once for each stream, when it has ended.
 pub(crate) fn start(
     streams: &[Arc<Stream>],
-    transfer: &Transfer,
-    threads: &Threads,
-    orders: &Arc<Orders>,
+    transfer: &TransferOptions,
+    threads: &ThreadPlan,
+    orders: &Arc<Commands>,
     on_end: &OnEnd,
-) -> io::Result<Vec<Started>> {
-    let make_sender = senders(transfer.message_bytes, transfer.sending)?;
-    threads::start(streams, threads, orders, |own| {
+) -> io::Result<Vec<StartedThread>> {
+    let make_sender = sender_factory(transfer.message_bytes, transfer.sending)?;
+    threads::start_threads(streams, threads, orders, |own| {
         let mut running = Vec::with_capacity(own.len());
         let is_alone = own.len() == 1;
         for stream in own {
             stream.socket.set_nonblocking(!is_alone)?;
-            running.push(Running::new(
+            running.push(RunningStream::new(
                 stream,
                 transfer.receive,
                 &make_sender,
@@ -46,7 +46,7 @@ pub(crate) fn start(
             )?);
         }
         Ok(
-            move |orders: &Orders| match <[Running; 1]>::try_from(running) {
+            move |orders: &Commands| match <[RunningStream; 1]>::try_from(running) {
                 Ok([running]) => run_one(running, orders),
                 Err(many) => run_many(many, orders),
             },
@@ -55,6 +55,6 @@ pub(crate) fn start(
 }
 
 /// Drives one stream whose socket blocks.
-fn run_one(mut running: Running, orders: &Orders) {
-    while running.step(orders) != Step::Ended {}
+fn run_one(mut running: RunningStream, orders: &Commands) {
+    while running.step(orders) != StepOutcome::Ended {}
 }

@@ -4,48 +4,48 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use crate::send::message;
-use vnetbench_streams::datagram_header::{HEAD_BYTES, Head, MAX_DATAGRAM_BYTES};
+use crate::send::make_message;
+use vnetbench_streams::datagram_header::{DatagramHeader, HEADER_BYTES, MAX_DATAGRAM_BYTES};
 
 /// Messages of one call.
-const MESSAGES: usize = 64;
+const MAX_MESSAGES: usize = 64;
 /// Bytes that one call may send: more would not stay in the processor's cache.
 const BATCH_BYTES: usize = 256 << 10;
 /// Datagrams that the kernel cuts one message into: UDP_MAX_SEGMENTS, and that of kernels before 6.9.
-const SEGMENTS: usize = 128;
-const FEWER_SEGMENTS: usize = 64;
+const MAX_SEGMENTS: usize = 128;
+const FALLBACK_SEGMENTS: usize = 64;
 /// Messages of one call where each may hold an aggregate of 64 KiB.
-const AGGREGATES: usize = 16;
+const MAX_AGGREGATES: usize = 16;
 const AGGREGATE_BYTES: usize = 64 << 10;
 
 /// Datagrams to be sent, one behind the other in memory. It stays with the thread that made it.
-pub struct Outgoing {
+pub struct SendBatch {
     bytes: Vec<u8>,
     datagram_bytes: usize,
     /// Datagrams that one message holds.
     segments: usize,
-    pieces: Vec<libc::iovec>,
+    iovecs: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
 }
 
-impl Outgoing {
+impl SendBatch {
     pub fn new(datagram_bytes: usize, segmented: bool) -> Self {
         let segments = if segmented {
-            (MAX_DATAGRAM_BYTES / datagram_bytes).clamp(1, SEGMENTS)
+            (MAX_DATAGRAM_BYTES / datagram_bytes).clamp(1, MAX_SEGMENTS)
         } else {
             1
         };
         let message_bytes = segments * datagram_bytes;
-        let messages = (BATCH_BYTES / message_bytes).clamp(1, MESSAGES);
-        let bytes = message(messages * message_bytes).to_vec();
-        let messages = messages * segments.div_ceil(FEWER_SEGMENTS);
+        let messages = (BATCH_BYTES / message_bytes).clamp(1, MAX_MESSAGES);
+        let bytes = make_message(messages * message_bytes).to_vec();
+        let messages = messages * segments.div_ceil(FALLBACK_SEGMENTS);
         // SAFETY: all zero is a valid `mmsghdr`: null pointers with lengths of 0.
         let headers = vec![unsafe { std::mem::zeroed() }; messages];
         Self {
             bytes,
             datagram_bytes,
             segments,
-            pieces: Vec::with_capacity(messages),
+            iovecs: Vec::with_capacity(messages),
             headers,
         }
     }
@@ -55,42 +55,48 @@ impl Outgoing {
     }
 
     /// Datagrams that one call sends at most.
-    pub fn most(&self) -> usize {
+    pub fn max_datagrams(&self) -> usize {
         self.bytes.len() / self.datagram_bytes
     }
 
     /// Sends up to `count` datagrams, numbered from the head's number on; returns how many the kernel took.
-    pub fn send(&mut self, socket: BorrowedFd<'_>, first: Head, count: usize) -> io::Result<usize> {
-        let count = count.min(self.most());
+    pub fn send(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        first: DatagramHeader,
+        count: usize,
+    ) -> io::Result<usize> {
+        let count = count.min(self.max_datagrams());
         let used = &mut self.bytes[..count * self.datagram_bytes];
         for (datagram, number) in used
             .chunks_exact_mut(self.datagram_bytes)
             .zip(first.number..)
         {
-            Head { number, ..first }.write(datagram);
+            DatagramHeader { number, ..first }.write(datagram);
         }
-        match self.hand_over(socket, count) {
+        match self.send_messages(socket, count) {
             // Refused whole, and before anything was sent (udp_sendmsg): an older kernel.
             Err(error)
-                if error.raw_os_error() == Some(libc::EINVAL) && self.segments > FEWER_SEGMENTS =>
+                if error.raw_os_error() == Some(libc::EINVAL)
+                    && self.segments > FALLBACK_SEGMENTS =>
             {
-                self.segments = FEWER_SEGMENTS;
-                self.hand_over(socket, count)
+                self.segments = FALLBACK_SEGMENTS;
+                self.send_messages(socket, count)
             }
             done => done,
         }
     }
 
-    fn hand_over(&mut self, socket: BorrowedFd<'_>, count: usize) -> io::Result<usize> {
+    fn send_messages(&mut self, socket: BorrowedFd<'_>, count: usize) -> io::Result<usize> {
         let used = &mut self.bytes[..count * self.datagram_bytes];
-        self.pieces.clear();
+        self.iovecs.clear();
         for piece in used.chunks_mut(self.segments * self.datagram_bytes) {
-            self.pieces.push(libc::iovec {
+            self.iovecs.push(libc::iovec {
                 iov_base: piece.as_mut_ptr().cast(),
                 iov_len: piece.len(),
             });
         }
-        for (header, piece) in self.headers.iter_mut().zip(&mut self.pieces) {
+        for (header, piece) in self.headers.iter_mut().zip(&mut self.iovecs) {
             header.msg_hdr.msg_iov = &raw mut *piece;
             header.msg_hdr.msg_iovlen = 1;
         }
@@ -100,7 +106,7 @@ impl Outgoing {
             libc::sendmmsg(
                 socket.as_raw_fd(),
                 self.headers.as_mut_ptr(),
-                self.pieces.len() as u32,
+                self.iovecs.len() as u32,
                 libc::MSG_NOSIGNAL,
             )
         };
@@ -118,16 +124,16 @@ struct Control([u8; 64]);
 
 /// Datagrams that have come. Where they are not aggregated only their heads are copied out of the kernel. It stays with
 /// the thread that made it.
-pub struct Incoming {
+pub struct ReceiveBatch {
     bytes: Vec<u8>,
     message_bytes: usize,
-    pieces: Vec<libc::iovec>,
+    iovecs: Vec<libc::iovec>,
     controls: Vec<Control>,
     headers: Vec<libc::mmsghdr>,
 }
 
 /// One message that has come.
-pub struct Received<'a> {
+pub struct ReceivedMessage<'a> {
     /// Of an aggregate all its bytes, else the head.
     bytes: &'a [u8],
     /// As long as it was sent.
@@ -139,23 +145,23 @@ pub struct Received<'a> {
 
 /// Datagrams that came one behind the other and were sent so, in one call.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct DatagramRun {
     /// Of the first; those after it have the next numbers and all else alike. `None` where it is too short for one.
-    pub first: Option<Head>,
+    pub first: Option<DatagramHeader>,
     pub datagrams: u64,
     /// Of each.
     pub length: usize,
 }
 
-impl Received<'_> {
+impl ReceivedMessage<'_> {
     /// All its datagrams, in runs as long as can be.
-    pub fn runs(&self) -> impl Iterator<Item = Run> {
+    pub fn runs(&self) -> impl Iterator<Item = DatagramRun> {
         let step = self.segment_bytes.max(1);
         let mut starts = (0..self.length.max(1)).step_by(step).peekable();
         std::iter::from_fn(move || {
             let start = starts.next()?;
             let length = step.min(self.length - start);
-            let first = self.bytes.get(start..).and_then(Head::read);
+            let first = self.bytes.get(start..).and_then(DatagramHeader::read);
             let mut datagrams = 1;
             if let Some(first) = first {
                 let goes_on = |start: usize, datagrams| {
@@ -166,7 +172,7 @@ impl Received<'_> {
                     datagrams += 1;
                 }
             }
-            Some(Run {
+            Some(DatagramRun {
                 first,
                 datagrams,
                 length,
@@ -175,15 +181,15 @@ impl Received<'_> {
     }
 }
 
-impl Incoming {
+impl ReceiveBatch {
     pub fn new(aggregated: bool) -> Self {
         let (messages, message_bytes) = if aggregated {
-            (AGGREGATES, AGGREGATE_BYTES)
+            (MAX_AGGREGATES, AGGREGATE_BYTES)
         } else {
-            (MESSAGES, HEAD_BYTES)
+            (MAX_MESSAGES, HEADER_BYTES)
         };
         let mut bytes = vec![0; messages * message_bytes];
-        let mut pieces: Vec<libc::iovec> = bytes
+        let mut iovecs: Vec<libc::iovec> = bytes
             .chunks_exact_mut(message_bytes)
             .map(|piece: &mut [u8]| libc::iovec {
                 iov_base: piece.as_mut_ptr().cast(),
@@ -193,7 +199,7 @@ impl Incoming {
         let mut controls = vec![Control([0; 64]); messages];
         // SAFETY: all zero is a valid `mmsghdr`: null pointers with lengths of 0.
         let mut headers: Vec<libc::mmsghdr> = vec![unsafe { std::mem::zeroed() }; messages];
-        for ((header, piece), control) in headers.iter_mut().zip(&mut pieces).zip(&mut controls) {
+        for ((header, piece), control) in headers.iter_mut().zip(&mut iovecs).zip(&mut controls) {
             header.msg_hdr.msg_iov = &raw mut *piece;
             header.msg_hdr.msg_iovlen = 1;
             header.msg_hdr.msg_control = (&raw mut control.0).cast();
@@ -201,7 +207,7 @@ impl Incoming {
         Self {
             bytes,
             message_bytes,
-            pieces,
+            iovecs,
             controls,
             headers,
         }
@@ -211,8 +217,8 @@ impl Incoming {
     pub fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
-    ) -> io::Result<impl ExactSizeIterator<Item = Received<'_>>> {
-        debug_assert_eq!(self.pieces.len(), self.controls.len());
+    ) -> io::Result<impl ExactSizeIterator<Item = ReceivedMessage<'_>>> {
+        debug_assert_eq!(self.iovecs.len(), self.controls.len());
         for header in &mut self.headers {
             header.msg_hdr.msg_controllen = size_of::<Control>() as _;
         }
@@ -229,13 +235,13 @@ impl Incoming {
         };
         let came = usize::try_from(came).map_err(|_| io::Error::last_os_error())?;
         let pieces = self.bytes.chunks_exact(self.message_bytes);
-        Ok(self.headers[..came].iter().zip(pieces).map(received))
+        Ok(self.headers[..came].iter().zip(pieces).map(parse_message))
     }
 }
 
-fn received<'a>((header, piece): (&libc::mmsghdr, &'a [u8])) -> Received<'a> {
+fn parse_message<'a>((header, piece): (&libc::mmsghdr, &'a [u8])) -> ReceivedMessage<'a> {
     let length = header.msg_len as usize;
-    let mut message = Received {
+    let mut message = ReceivedMessage {
         bytes: &piece[..length.min(piece.len())],
         length,
         segment_bytes: length,
@@ -270,18 +276,22 @@ fn received<'a>((header, piece): (&libc::mmsghdr, &'a [u8])) -> Received<'a> {
 mod tests {
     use super::*;
 
-    const FIRST: Head = Head {
+    const FIRST: DatagramHeader = DatagramHeader {
         key: 7,
         number: 100,
         sent_nanos: 5,
     };
 
-    fn aggregate(heads: &[Head], length: usize, segment_bytes: usize) -> Vec<Run> {
+    fn aggregate(
+        heads: &[DatagramHeader],
+        length: usize,
+        segment_bytes: usize,
+    ) -> Vec<DatagramRun> {
         let mut bytes = vec![0; length];
         for (datagram, head) in bytes.chunks_mut(segment_bytes).zip(heads) {
             head.write(datagram);
         }
-        let message = Received {
+        let message = ReceivedMessage {
             bytes: &bytes,
             length,
             segment_bytes,
@@ -290,16 +300,16 @@ mod tests {
         message.runs().collect()
     }
 
-    fn run(first: Head, datagrams: u64, length: usize) -> Run {
-        Run {
+    fn run(first: DatagramHeader, datagrams: u64, length: usize) -> DatagramRun {
+        DatagramRun {
             first: Some(first),
             datagrams,
             length,
         }
     }
 
-    fn numbered(number: u64) -> Head {
-        Head { number, ..FIRST }
+    fn numbered(number: u64) -> DatagramHeader {
+        DatagramHeader { number, ..FIRST }
     }
 
     #[test]
@@ -313,7 +323,7 @@ mod tests {
         let gap = [100, 102].map(numbered);
         let parted = [run(FIRST, 1, 64), run(numbered(102), 1, 64)];
         assert_eq!(aggregate(&gap, 128, 64), parted);
-        let later = Head {
+        let later = DatagramHeader {
             sent_nanos: 6,
             ..numbered(101)
         };

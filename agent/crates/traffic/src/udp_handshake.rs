@@ -17,42 +17,44 @@ use socket2::{SockAddr, Socket, Type};
 use crate::load::Load;
 use crate::route::address;
 use crate::sockets;
-use crate::udp_stream::Flow;
+use crate::udp_stream::FlowOptions;
 use vnetbench_streams::Role;
-use vnetbench_streams::datagram_header::{HEAD_BYTES, Head, PROBE, SMALL_PROBE, key, now_nanos};
-use vnetbench_streams::datagrams::{DatagramTally, Datagrams};
+use vnetbench_streams::datagram_header::{
+    DatagramHeader, HEADER_BYTES, PROBE_NUMBER, SMALL_PROBE_NUMBER, now_nanos, stream_key,
+};
+use vnetbench_streams::datagrams::{DatagramCounters, DatagramFlow};
 use vnetbench_system::clock::{self, Identity};
 use vnetbench_system::error::{Error, Kind, Result};
 use vnetbench_system::histogram::Histogram;
-use vnetbench_system::waiting::{Waker, WaitOutcome, wait};
+use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 use vnetbench_system::{ports, socket_option};
 
 /// Between two probes of one stream.
-const PROBE_EVERY: Duration = Duration::from_millis(20);
+const PROBE_INTERVAL: Duration = Duration::from_millis(20);
 /// What a sink says of the datagrams that came.
-const SMALL_CAME: u8 = 1;
-const CAME: u8 = 2;
+const SMALL_PROBE_ARRIVED: u8 = 1;
+const PROBE_ARRIVED: u8 = 2;
 /// Datagrams that are looked at before the time and the bell are again: whoever sends more than these holds nothing up.
-const DATAGRAMS_A_TURN: usize = 256;
+const MAX_DATAGRAMS_PER_TURN: usize = 256;
 /// Neither side has more to say than a source that cannot send.
-const MOST_SAID: usize = size_of::<Identity>() + size_of::<i32>();
+const MAX_CONTROL_BYTES: usize = size_of::<Identity>() + size_of::<i32>();
 
 /// Opens the flows of all streams, whose connections are these, in the order of the load; `None` when the bell was rung
 /// before.
-pub fn open_all(
+pub fn open_flows(
     load: &Load,
-    flow: &Flow,
+    flow: &FlowOptions,
     connections: &[Socket],
     bell: &Waker,
     timeout: Duration,
-) -> Result<Option<Vec<Datagrams>>> {
+) -> Result<Option<Vec<DatagramFlow>>> {
     let here = clock::identity();
     let mut openings = Vec::with_capacity(connections.len());
     for ((id, role), connection) in load.roles.iter().zip(connections) {
-        openings.push(Opening::begin(
+        openings.push(FlowHandshake::begin(
             connection,
             *role,
-            key(&load.secret, *id),
+            stream_key(&load.secret, *id),
             flow,
             &here,
         )?);
@@ -64,7 +66,7 @@ pub fn open_all(
         let now = Instant::now();
         let probes = now >= probe_at;
         if probes {
-            probe_at = now + PROBE_EVERY;
+            probe_at = now + PROBE_INTERVAL;
         }
         for opening in openings.iter_mut().filter(|opening| !opening.is_done) {
             if now >= until {
@@ -74,7 +76,7 @@ pub fn open_all(
                     kind: Some(Kind::Datagram),
                 });
             }
-            opening.go_on(probes)?;
+            opening.advance(probes)?;
         }
         let polled: Vec<_> = openings
             .iter()
@@ -83,39 +85,40 @@ pub fn open_all(
             .map(|socket| (socket, PollFlags::IN))
             .collect();
         let waited = wait(&polled, &mut ready, bell, Some(until.min(probe_at)));
-        if waited.map_err(|error| Error::system("wait for datagrams", error))? == WaitOutcome::Rung {
+        if waited.map_err(|error| Error::system("wait for datagrams", error))? == WaitOutcome::Rung
+        {
             return Ok(None);
         }
     }
     let streams = openings.len();
     let open =
-        |(place, opening): (usize, Opening<'_>)| opening.into_datagrams(flow, place, streams);
+        |(place, opening): (usize, FlowHandshake<'_>)| opening.into_datagrams(flow, place, streams);
     Ok(Some(openings.into_iter().enumerate().map(open).collect()))
 }
 
 /// One stream's flow while it is being opened.
-struct Opening<'a> {
+struct FlowHandshake<'a> {
     connection: &'a Socket,
     socket: Socket,
     role: Role,
     key: u32,
     datagram_bytes: usize,
-    here: Option<Identity>,
+    identity: Option<Identity>,
     /// What the other side has said on the connection.
-    said: Vec<u8>,
+    received: Vec<u8>,
     /// Of a source: that it knows the sink's port.
     has_port: bool,
-    small_came: bool,
-    came: bool,
+    small_probe_arrived: bool,
+    probe_arrived: bool,
     is_done: bool,
 }
 
-impl<'a> Opening<'a> {
+impl<'a> FlowHandshake<'a> {
     fn begin(
         connection: &'a Socket,
         role: Role,
         key: u32,
-        flow: &Flow,
+        flow: &FlowOptions,
         here: &Option<Identity>,
     ) -> Result<Self> {
         let mut at = address(connection.local_addr())
@@ -142,27 +145,29 @@ impl<'a> Opening<'a> {
             role,
             key,
             datagram_bytes: flow.datagram_bytes,
-            here: *here,
-            said: Vec::new(),
+            identity: *here,
+            received: Vec::new(),
             has_port: false,
-            small_came: false,
-            came: false,
+            small_probe_arrived: false,
+            probe_arrived: false,
             is_done: false,
         };
-        opening.say(&words).map_err(|error| opening.failed(error))?;
+        opening
+            .send_control(&words)
+            .map_err(|error| opening.error(error))?;
         Ok(opening)
     }
 
     /// All of it: so little always fits a connection's buffer.
-    fn say(&self, words: &[u8]) -> io::Result<()> {
+    fn send_control(&self, words: &[u8]) -> io::Result<()> {
         self.connection.send(words).map(drop)
     }
 
     /// What is being done, by this verb: "get" or "getting".
     fn operation(&self, verb: &str) -> String {
-        let small = match (self.small_came, self.datagram_bytes > HEAD_BYTES) {
-            (true, _) => format!("small ones of {HEAD_BYTES} bytes get through"),
-            (false, true) => format!("none of {HEAD_BYTES} bytes gets through either"),
+        let small = match (self.small_probe_arrived, self.datagram_bytes > HEADER_BYTES) {
+            (true, _) => format!("small ones of {HEADER_BYTES} bytes get through"),
+            (false, true) => format!("none of {HEADER_BYTES} bytes gets through either"),
             (false, false) => "none gets through".into(),
         };
         format!(
@@ -171,28 +176,28 @@ impl<'a> Opening<'a> {
         )
     }
 
-    fn failed(&self, error: impl Into<io::Error>) -> Error {
+    fn error(&self, error: impl Into<io::Error>) -> Error {
         Error::system(self.operation("get"), error).of(Kind::Datagram)
     }
 
-    fn go_on(&mut self, probes: bool) -> Result<()> {
-        self.hear().map_err(|error| self.failed(error))?;
+    fn advance(&mut self, probes: bool) -> Result<()> {
+        self.receive_control().map_err(|error| self.error(error))?;
         match self.role {
-            Role::Source => self.prove(probes),
-            Role::Sink => self.listen(),
+            Role::Source => self.advance_probing(probes),
+            Role::Sink => self.advance_listening(),
         }
     }
 
     /// Takes what the other side has said on the connection.
-    fn hear(&mut self) -> io::Result<()> {
+    fn receive_control(&mut self) -> io::Result<()> {
         let mut bytes = [0; 64];
         match rustix::net::recv(self.connection, &mut bytes[..], RecvFlags::DONTWAIT) {
             Ok((0, _)) => Err(io::ErrorKind::ConnectionReset.into()),
-            Ok((count, _)) if self.said.len() + count > MOST_SAID => Err(io::Error::other(
-                "the other side says more than there is to say",
-            )),
+            Ok((count, _)) if self.received.len() + count > MAX_CONTROL_BYTES => Err(
+                io::Error::other("the other side says more than there is to say"),
+            ),
             Ok((count, _)) => {
-                self.said.extend_from_slice(&bytes[..count]);
+                self.received.extend_from_slice(&bytes[..count]);
                 Ok(())
             }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(()),
@@ -200,13 +205,13 @@ impl<'a> Opening<'a> {
         }
     }
 
-    fn prove(&mut self, probes: bool) -> Result<()> {
-        let Some((port, answers)) = self.said.split_first_chunk::<2>() else {
+    fn advance_probing(&mut self, probes: bool) -> Result<()> {
+        let Some((port, answers)) = self.received.split_first_chunk::<2>() else {
             return Ok(());
         };
-        self.small_came |= answers.contains(&SMALL_CAME);
-        self.came |= answers.contains(&CAME);
-        self.is_done = self.came;
+        self.small_probe_arrived |= answers.contains(&SMALL_PROBE_ARRIVED);
+        self.probe_arrived |= answers.contains(&PROBE_ARRIVED);
+        self.is_done = self.probe_arrived;
         let begins = !self.has_port;
         if begins {
             let port = u16::from_be_bytes(*port);
@@ -216,18 +221,18 @@ impl<'a> Opening<'a> {
                 to.set_port(port);
                 self.socket.connect(&SockAddr::from(to))
             };
-            connecting().map_err(|error| self.failed(error))?;
+            connecting().map_err(|error| self.error(error))?;
         }
         if !self.is_done && (probes || begins) {
-            self.probe(SMALL_PROBE, HEAD_BYTES)?;
-            self.probe(PROBE, self.datagram_bytes)?;
+            self.send_probe(SMALL_PROBE_NUMBER, HEADER_BYTES)?;
+            self.send_probe(PROBE_NUMBER, self.datagram_bytes)?;
         }
         Ok(())
     }
 
-    fn probe(&self, number: u64, bytes: usize) -> Result<()> {
+    fn send_probe(&self, number: u64, bytes: usize) -> Result<()> {
         let mut datagram = vec![0; bytes];
-        let head = Head {
+        let head = DatagramHeader {
             key: self.key,
             number,
             sent_nanos: now_nanos(),
@@ -243,11 +248,11 @@ impl<'a> Opening<'a> {
         }
         // The other side has to know why; closing must not tear down what says so. Both only help.
         let _ = self.connection.set_linger(None);
-        let _ = self.say(&errno.to_be_bytes());
-        Err(self.cannot_send(error))
+        let _ = self.send_control(&errno.to_be_bytes());
+        Err(self.send_error(error))
     }
 
-    fn cannot_send(&self, error: io::Error) -> Error {
+    fn send_error(&self, error: io::Error) -> Error {
         Error::system(
             format!("send a datagram of {} bytes", self.datagram_bytes),
             error,
@@ -255,27 +260,29 @@ impl<'a> Opening<'a> {
         .of(Kind::Datagram)
     }
 
-    fn listen(&mut self) -> Result<()> {
-        let taken = self.take_probes();
+    fn advance_listening(&mut self) -> Result<()> {
+        let taken = self.receive_probes();
         if taken.is_err() {
             // The source may have left since it was heard, and have said why before.
-            let _ = self.hear();
+            let _ = self.receive_control();
         }
-        let said = self.said.split_first_chunk::<{ size_of::<Identity>() }>();
+        let said = self
+            .received
+            .split_first_chunk::<{ size_of::<Identity>() }>();
         if let Some(errno) = said.and_then(|(_, reason)| reason.first_chunk::<4>()) {
             let error = io::Error::from_raw_os_error(i32::from_be_bytes(*errno));
-            return Err(self.cannot_send(error));
+            return Err(self.send_error(error));
         }
-        taken.map_err(|error| self.failed(error))?;
-        self.is_done = self.came && said.is_some();
+        taken.map_err(|error| self.error(error))?;
+        self.is_done = self.probe_arrived && said.is_some();
         Ok(())
     }
 
     /// Says what has come, and connects the socket to where it came from: nothing else reaches it then.
-    fn take_probes(&mut self) -> io::Result<()> {
+    fn receive_probes(&mut self) -> io::Result<()> {
         let source = address(self.connection.peer_addr())?;
-        let mut bytes = [0; HEAD_BYTES];
-        for _ in 0..DATAGRAMS_A_TURN {
+        let mut bytes = [0; HEADER_BYTES];
+        for _ in 0..MAX_DATAGRAMS_PER_TURN {
             let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
             let (kept, length, from) =
                 match rustix::net::recvfrom(&self.socket, &mut bytes[..], flags) {
@@ -284,31 +291,34 @@ impl<'a> Opening<'a> {
                     Err(error) => return Err(error.into()),
                 };
             let from = from.and_then(|from| SocketAddr::try_from(from).ok());
-            let head = Head::read(&bytes[..kept]).filter(|head| head.key == self.key);
+            let head = DatagramHeader::read(&bytes[..kept]).filter(|head| head.key == self.key);
             let (Some(head), Some(from)) = (head, from.filter(|from| from.ip() == source.ip()))
             else {
                 continue;
             };
-            if head.number == SMALL_PROBE && !self.small_came {
-                self.small_came = true;
-                self.say(&[SMALL_CAME])?;
+            if head.number == SMALL_PROBE_NUMBER && !self.small_probe_arrived {
+                self.small_probe_arrived = true;
+                self.send_control(&[SMALL_PROBE_ARRIVED])?;
             }
-            if head.number == PROBE && length == self.datagram_bytes && !self.came {
-                self.came = true;
+            if head.number == PROBE_NUMBER && length == self.datagram_bytes && !self.probe_arrived {
+                self.probe_arrived = true;
                 self.socket.connect(&SockAddr::from(from))?;
-                self.say(&[CAME])?;
+                self.send_control(&[PROBE_ARRIVED])?;
             }
         }
         Ok(())
     }
 
-    fn into_datagrams(self, flow: &Flow, place: usize, streams: usize) -> Datagrams {
+    fn into_datagrams(self, flow: &FlowOptions, place: usize, streams: usize) -> DatagramFlow {
         let is_sink = self.role == Role::Sink;
-        let clock_is_shared = is_sink && self.here.is_some_and(|here| self.said.starts_with(&here));
-        Datagrams {
+        let clock_is_shared = is_sink
+            && self
+                .identity
+                .is_some_and(|here| self.received.starts_with(&here));
+        DatagramFlow {
             socket: self.socket,
             key: self.key,
-            tally: DatagramTally::default(),
+            tally: DatagramCounters::default(),
             delay: clock_is_shared.then(Histogram::new),
             pacing: if is_sink {
                 None
@@ -321,7 +331,7 @@ impl<'a> Opening<'a> {
 }
 
 /// A UDP socket at this address, and with all that the flow asks of a side of this role.
-fn open(at: SocketAddr, role: Role, flow: &Flow) -> Result<Socket> {
+fn open(at: SocketAddr, role: Role, flow: &FlowOptions) -> Result<Socket> {
     let domain = socket2::Domain::for_address(at);
     let socket = Socket::new(domain, Type::DGRAM, None)
         .and_then(|socket| socket.set_nonblocking(true).map(|()| socket))

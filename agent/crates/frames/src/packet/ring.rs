@@ -18,29 +18,29 @@ use vnetbench_system::socket_option::{self, Plain};
 const BLOCK_BYTES: u32 = 1 << 20;
 pub const BLOCKS: u32 = 64;
 /// A block that is not full is handed over after so long.
-const HANDED_OVER_AFTER_MS: u32 = 4;
+const BLOCK_TIMEOUT_MS: u32 = 4;
 /// The kernel asks for one though frames of TPACKET_V3 have the length that they need.
 const FRAME_BYTES: u32 = 2048;
 /// Of each frame: all headers and the head.
-const START_BYTES: u32 = 96;
+const SNAPSHOT_BYTES: u32 = 96;
 /// Frames that this side sends are not to come (include/uapi/linux/if_packet.h).
 const PACKET_IGNORE_OUTGOING: i32 = 23;
 
 #[derive(Debug)]
-pub struct Ring {
+pub struct ReceiveRing {
     socket: Socket,
-    at: NonNull<u8>,
+    memory: NonNull<u8>,
     blocks: u32,
     /// The block that is handed over next.
-    next: u32,
+    next_block: u32,
 }
 
 // SAFETY: the memory is this value's until it is dropped, by whichever thread.
-unsafe impl Send for Ring {}
+unsafe impl Send for ReceiveRing {}
 
 /// A frame that has come.
-pub struct Came<'a> {
-    pub start: &'a [u8],
+pub struct CapturedFrame<'a> {
+    pub header_bytes: &'a [u8],
     /// Of the whole frame, as it was on the wire, without FCS.
     pub bytes: usize,
     /// When the kernel took it in, CLOCK_REALTIME.
@@ -60,7 +60,7 @@ unsafe impl Plain for Statistics {}
 
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
-struct Request {
+struct RingRequest {
     block_bytes: u32,
     blocks: u32,
     frame_bytes: u32,
@@ -71,9 +71,9 @@ struct Request {
 }
 
 // SAFETY: integers without padding.
-unsafe impl Plain for Request {}
+unsafe impl Plain for RingRequest {}
 
-impl Ring {
+impl ReceiveRing {
     /// Of so many blocks.
     pub fn open(port: &Port, blocks: u32) -> io::Result<Self> {
         let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
@@ -81,14 +81,14 @@ impl Ring {
         socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, version)?;
         socket_option::set(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1u32)?;
         let take_start = (libc::BPF_RET | libc::BPF_K) as u16;
-        socket.attach_filter(&[SockFilter::new(take_start, 0, 0, START_BYTES)])?;
-        let request = Request {
+        socket.attach_filter(&[SockFilter::new(take_start, 0, 0, SNAPSHOT_BYTES)])?;
+        let request = RingRequest {
             block_bytes: BLOCK_BYTES,
             blocks,
             frame_bytes: FRAME_BYTES,
             frames: BLOCK_BYTES / FRAME_BYTES * blocks,
-            retire_ms: HANDED_OVER_AFTER_MS,
-            ..Request::default()
+            retire_ms: BLOCK_TIMEOUT_MS,
+            ..RingRequest::default()
         };
         socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, request)?;
         let access = libc::PROT_READ | libc::PROT_WRITE;
@@ -103,9 +103,9 @@ impl Ring {
         }
         let ring = Self {
             socket,
-            at: NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
+            memory: NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
             blocks,
-            next: 0,
+            next_block: 0,
         };
         // Only now: before, there was nowhere to put a frame.
         port.bind(&ring.socket, libc::ETH_P_ALL as u16)?;
@@ -128,10 +128,10 @@ impl Ring {
     }
 
     /// Hands on the frames of the next block; false where none is there.
-    pub fn take(&mut self, mut each: impl FnMut(Came<'_>)) -> bool {
-        let offset = (self.next * BLOCK_BYTES) as usize;
+    pub fn drain(&mut self, mut each: impl FnMut(CapturedFrame<'_>)) -> bool {
+        let offset = (self.next_block * BLOCK_BYTES) as usize;
         // SAFETY: the ring is mapped with all its blocks, each aligned to a page and longer than this.
-        let block = unsafe { self.at.add(offset) };
+        let block = unsafe { self.memory.add(offset) };
         let description = block.cast::<libc::tpacket_block_desc>().as_ptr();
         // SAFETY: the kernel writes and this side writes this one word as atomics do; its place is aligned.
         let status = unsafe { AtomicU32::from_ptr(&raw mut (*description).hdr.bh1.block_status) };
@@ -154,15 +154,15 @@ impl Ring {
             };
             // The kernel has taken a tag out of the frame where it says so.
             let is_tagged = header.tp_status & libc::TP_STATUS_VLAN_VALID != 0;
-            each(Came {
-                start,
+            each(CapturedFrame {
+                header_bytes: start,
                 bytes: header.tp_len as usize + if is_tagged { TAG_BYTES } else { 0 },
                 at_nanos: u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec),
             });
             at += header.tp_next_offset as usize;
         }
         status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
-        self.next = (self.next + 1) % self.blocks;
+        self.next_block = (self.next_block + 1) % self.blocks;
         true
     }
 
@@ -174,12 +174,12 @@ impl Ring {
     }
 }
 
-impl Drop for Ring {
+impl Drop for ReceiveRing {
     fn drop(&mut self) {
         // SAFETY: it was mapped with this length, and nothing borrows from it any more.
         unsafe {
             libc::munmap(
-                self.at.as_ptr().cast(),
+                self.memory.as_ptr().cast(),
                 (BLOCK_BYTES * self.blocks) as usize,
             )
         };

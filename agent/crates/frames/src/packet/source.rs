@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use rustix::thread::set_current_timer_slack;
 use socket2::Socket;
 
-use crate::parameters::{Asked, FCS_BYTES, Refused};
+use crate::parameters::{FCS_BYTES, FrameParameters, RefusedFrames};
 use crate::port::Port;
-use crate::template::{Shape, Template};
-use vnetbench_streams::frame_pacing::{BurstCounter, Gap, Kept};
-use vnetbench_streams::frames::{Counts, Frames, Outcome, Sent};
-use vnetbench_streams::timing::{Pace, Schedule};
-use vnetbench_streams::{End, Order, Orders};
+use crate::template::{FrameTemplate, SizeFields};
+use vnetbench_streams::frame_pacing::{BurstCounter, FrameGap, PacingOutcome};
+use vnetbench_streams::frames::{FrameCounts, FrameEndpoint, FrameOutcome, SourceOutcome};
+use vnetbench_streams::timing::{RequestRate, Schedule};
+use vnetbench_streams::{Command, Commands, StreamEnd};
 use vnetbench_system::clock::monotonic_nanos;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::histogram::{self, Histogram};
@@ -26,30 +26,30 @@ use vnetbench_system::socket_option;
 /// Frames of one call. All are stamped before it, so more would be more of what is counted as their time under way.
 const BATCH: usize = 16;
 /// How long a thread sleeps at most while nothing is due, and how long before it stays awake: a sleep may end that late.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-const AWAKE: Duration = Duration::from_micros(100);
+const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
+const SPIN_BEFORE_DUE: Duration = Duration::from_micros(100);
 
 #[derive(Debug)]
 pub struct PacketSource {
     socket: Socket,
-    template: Template,
-    shapes: Vec<Shape>,
+    template: FrameTemplate,
+    shapes: Vec<SizeFields>,
     flows: u32,
-    most: u64,
+    max_frames: u64,
     /// Of one that has a rate.
-    paced: Option<Paced>,
+    paced: Option<PacingState>,
     sent: AtomicU64,
     sent_bytes: AtomicU64,
     refused: AtomicU64,
     refused_bytes: AtomicU64,
-    refused_are: Refused,
+    refused_frames: RefusedFrames,
     shares_cpu: bool,
 }
 
 #[derive(Debug)]
-struct Paced {
+struct PacingState {
     schedule: Schedule,
-    gap: Gap,
+    gap: FrameGap,
     late: Histogram,
     /// Known when the load has ended.
     bursts: OnceLock<BurstCounter>,
@@ -59,7 +59,7 @@ impl PacketSource {
     /// Number `place` of so many at the port.
     pub fn open(
         port: &Port,
-        asked: &Asked,
+        asked: &FrameParameters,
         key: u32,
         place: usize,
         sources: usize,
@@ -67,16 +67,16 @@ impl PacketSource {
         let socket = port.socket()?;
         socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1u32)
             .map_err(|error| Error::system("pass the queueing discipline by", error))?;
-        let template = Template::new(asked, port.mac, key);
+        let template = FrameTemplate::new(asked, port.mac, key);
         Ok(Self {
             socket,
-            shapes: template.interleaved(&asked.sizes),
+            shapes: template.interleave_sizes(&asked.sizes),
             template,
             flows: asked.flows,
-            most: asked.most.unwrap_or(u64::MAX),
-            paced: asked.per_s.map(|per_s| Paced {
-                schedule: Schedule::new(Pace::spread(per_s, place, sources)),
-                gap: Gap::of(per_s),
+            max_frames: asked.max_frames.unwrap_or(u64::MAX),
+            paced: asked.frames_per_s.map(|per_s| PacingState {
+                schedule: Schedule::new(RequestRate::staggered(per_s, place, sources)),
+                gap: FrameGap::from_rate(per_s),
                 late: Histogram::new(),
                 bursts: OnceLock::new(),
             }),
@@ -84,50 +84,55 @@ impl PacketSource {
             sent_bytes: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             refused_bytes: AtomicU64::new(0),
-            refused_are: asked.refused,
+            refused_frames: asked.refused_frames,
             shares_cpu: asked.shares_cpus,
         })
     }
 
-    fn run_unpaced(&self, batch: &mut Batch, orders: &Orders) -> io::Result<()> {
+    fn run_unpaced(&self, batch: &mut SendBatch, orders: &Commands) -> io::Result<()> {
         let mut number = 0;
         let mut turns = Turns::of(Rank::Generator, self.shares_cpu);
-        while number < self.most && orders.current() == Order::Go {
+        while number < self.max_frames && orders.current() == Command::Go {
             turns.go_on(Instant::now());
-            number += self.send(batch, number, self.most - number)?;
+            number += self.send(batch, number, self.max_frames - number)?;
         }
         Ok(())
     }
 
-    fn run_paced(&self, paced: &Paced, batch: &mut Batch, orders: &Orders) -> io::Result<()> {
+    fn run_paced(
+        &self,
+        paced: &PacingState,
+        batch: &mut SendBatch,
+        orders: &Commands,
+    ) -> io::Result<()> {
         // Else the kernel may wake this thread 50 µs late, to save itself some work.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
         let [short_gap, slack] = [paced.gap.shortened, paced.gap.slack].map(Duration::from_nanos);
         let mut bursts = BurstCounter::default();
         // What is late leaves no sooner.
-        let mut gate = paced.schedule.due(0);
+        let mut gate = paced.schedule.due_at(0);
         let mut number = 0;
         let mut turns = Turns::of(Rank::Generator, self.shares_cpu);
-        while number < self.most && orders.current() == Order::Go {
-            let next = paced.schedule.due(number).max(gate);
+        while number < self.max_frames && orders.current() == Command::Go {
+            let next = paced.schedule.due_at(number).max(gate);
             let now = Instant::now();
             turns.go_on(now);
             let left = next.saturating_duration_since(now);
-            if left > AWAKE {
-                std::thread::sleep((left - AWAKE).min(LOOK_EVERY));
+            if left > SPIN_BEFORE_DUE {
+                std::thread::sleep((left - SPIN_BEFORE_DUE).min(STOP_CHECK_INTERVAL));
                 continue;
             }
             if !left.is_zero() {
                 std::hint::spin_loop();
                 continue;
             }
-            let due = paced.schedule.due_until(now).min(self.most) - number;
+            let due = paced.schedule.count_due_until(now).min(self.max_frames) - number;
             let gone = self.send(batch, number, due)?;
             for number in number..number + gone {
-                let late = now.saturating_duration_since(paced.schedule.due(number));
+                let late = now.saturating_duration_since(paced.schedule.due_at(number));
                 paced.late.record(late);
             }
-            bursts.note(now, gone, paced.gap.half());
+            bursts.record(now, gone, paced.gap.half());
             gate = gate.max(now.checked_sub(slack).unwrap_or(now)) + short_gap * gone as u32;
             number += gone;
         }
@@ -137,7 +142,7 @@ impl PacketSource {
     }
 
     /// Has up to so many frames leave, from that number on; returns of how many it is known what became of them.
-    fn send(&self, batch: &mut Batch, number: u64, most: u64) -> io::Result<u64> {
+    fn send(&self, batch: &mut SendBatch, number: u64, most: u64) -> io::Result<u64> {
         let count = most.min(BATCH as u64) as usize;
         for (place, number) in (0..count).zip(number..) {
             let shape = &self.shapes[(number % self.shapes.len() as u64) as usize];
@@ -155,13 +160,13 @@ impl PacketSource {
             },
         };
         let bytes = batch.bytes(taken) + taken * FCS_BYTES;
-        add(&self.sent, taken as u64);
-        add(&self.sent_bytes, bytes as u64);
+        increment(&self.sent, taken as u64);
+        increment(&self.sent_bytes, bytes as u64);
         // The call ends with the first frame that the port does not take, and that is gone.
         let gone = (taken + usize::from(taken < count)).min(count);
         let refused = (gone - taken) as u64;
-        add(&self.refused, refused);
-        add(
+        increment(&self.refused, refused);
+        increment(
             &self.refused_bytes,
             (batch.bytes(gone) - batch.bytes(taken)) as u64 + refused * FCS_BYTES as u64,
         );
@@ -170,76 +175,79 @@ impl PacketSource {
 }
 
 /// There is one writer.
-fn add(count: &AtomicU64, more: u64) {
+fn increment(count: &AtomicU64, more: u64) {
     count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
 }
 
-impl Frames for PacketSource {
+impl FrameEndpoint for PacketSource {
     fn begin(&self, at: Instant) {
         if let Some(paced) = &self.paced {
             paced.schedule.begin(at);
         }
     }
 
-    fn run(&self, orders: &Orders) -> io::Result<End> {
+    fn run(&self, orders: &Commands) -> io::Result<StreamEnd> {
         let largest = self.shapes.iter().map(|shape| shape.bytes).max();
-        let mut batch = Batch::new(largest.unwrap_or_default().into());
+        let mut batch = SendBatch::new(largest.unwrap_or_default().into());
         match &self.paced {
             None => self.run_unpaced(&mut batch, orders)?,
             Some(paced) => self.run_paced(paced, &mut batch, orders)?,
         }
-        Ok(End::Drained)
+        Ok(StreamEnd::Drained)
     }
 
-    fn counts(&self) -> Counts {
+    fn counts(&self) -> FrameCounts {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let (frames, bytes) = match self.refused_are {
-            Refused::Unsent => (0, 0),
-            Refused::Lost => (load(&self.refused), load(&self.refused_bytes)),
+        let (frames, bytes) = match self.refused_frames {
+            RefusedFrames::Unsent => (0, 0),
+            RefusedFrames::Lost => (load(&self.refused), load(&self.refused_bytes)),
         };
-        Counts {
+        FrameCounts {
             frames: frames + load(&self.sent),
             bytes: bytes + load(&self.sent_bytes),
         }
     }
 
-    fn outcome(&self, load_ended: Instant) -> Outcome {
+    fn outcome(&self, load_ended: Instant) -> FrameOutcome {
         let refused = self.refused.load(Ordering::Relaxed);
         let made = self.sent.load(Ordering::Relaxed) + refused;
         let pacing = self.paced.as_ref().map(|paced| {
-            let due = paced.schedule.due_until(load_ended).min(self.most);
+            let due = paced
+                .schedule
+                .count_due_until(load_ended)
+                .min(self.max_frames);
             let late = histogram::Counts::of([&paced.late].into_iter());
             let nanos = |duration: Duration| duration.as_nanos() as u64;
             let bursts = paced.bursts.get().cloned().unwrap_or_default();
-            Kept::of(
+            PacingOutcome::new(
                 "batches",
                 due,
                 due.saturating_sub(made),
                 &late.since(&histogram::Counts::none()),
                 (nanos(paced.late.sum()), nanos(paced.late.max())),
-                bursts.told(made),
+                bursts.finish(made),
             )
         });
-        Outcome::Source(Sent { refused, pacing })
+        FrameOutcome::Source(SourceOutcome { refused, pacing })
     }
 }
 
 /// Room for the frames of one call. It stays with the thread that made it.
-struct Batch {
+struct SendBatch {
     bytes: Vec<u8>,
     /// Of each frame's room.
-    room: usize,
-    pieces: Vec<libc::iovec>,
+    frame_stride: usize,
+    iovecs: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
 }
 
-impl Batch {
+impl SendBatch {
     fn new(largest: usize) -> Self {
         // Frames do not share a line of the cache.
-        let room = largest.next_multiple_of(64);
-        let mut bytes = vec![0; room * BATCH];
-        let mut pieces: Vec<libc::iovec> = bytes
-            .chunks_exact_mut(room)
+        let frame_stride = largest.next_multiple_of(64);
+        let mut bytes = vec![0; frame_stride * BATCH];
+        let mut iovecs: Vec<libc::iovec> = bytes
+            .chunks_exact_mut(frame_stride)
             .map(|frame: &mut [u8]| libc::iovec {
                 iov_base: frame.as_mut_ptr().cast(),
                 iov_len: 0,
@@ -247,27 +255,27 @@ impl Batch {
             .collect();
         // SAFETY: all zero is a valid `mmsghdr`: null pointers with lengths of 0.
         let mut headers: Vec<libc::mmsghdr> = vec![unsafe { std::mem::zeroed() }; BATCH];
-        for (header, piece) in headers.iter_mut().zip(&mut pieces) {
+        for (header, piece) in headers.iter_mut().zip(&mut iovecs) {
             header.msg_hdr.msg_iov = &raw mut *piece;
             header.msg_hdr.msg_iovlen = 1;
         }
         Self {
             bytes,
-            room,
-            pieces,
+            frame_stride,
+            iovecs,
             headers,
         }
     }
 
     /// The room of one frame, which is to have so many bytes.
     fn frame(&mut self, place: usize, bytes: usize) -> &mut [u8] {
-        self.pieces[place].iov_len = bytes;
-        &mut self.bytes[place * self.room..][..bytes]
+        self.iovecs[place].iov_len = bytes;
+        &mut self.bytes[place * self.frame_stride..][..bytes]
     }
 
     /// Of the first so many frames together.
     fn bytes(&self, count: usize) -> usize {
-        self.pieces[..count].iter().map(|piece| piece.iov_len).sum()
+        self.iovecs[..count].iter().map(|piece| piece.iov_len).sum()
     }
 
     /// Returns how many of the first so many the port took.
