@@ -12,7 +12,7 @@ from rich.console import Console
 from tests import fixtures
 from tests.report.explanations import RECEIVER
 from vnetbench.commands import proof
-from vnetbench.commands.summaries import proof_path, read_file, read_summary
+from vnetbench.commands.summaries import proof_file_path, read_file, read_summary
 from vnetbench.explain.model import Explanation, Finding, CandidateCause
 from vnetbench.study.factors.registry import parse_level
 from vnetbench.study.model import Level
@@ -40,9 +40,9 @@ def test_a_shaper_that_is_taken_away_proves_itself_beside_a_buffer_that_is_not_t
     monkeypatch.setattr(proof, "explain", lambda _: Explanation((), (finding,)))
 
     out = io.StringIO()
-    assert proof.prove(results, read_summary(results), (), Console(file=out, width=200)) == "finished"
+    assert proof.run_proof(results, read_summary(results), (), Console(file=out, width=200)) == "finished"
     assert "proving with link rate none and with 1 MiB socket buffer" in out.getvalue()
-    recorded = read_file(proof_path(results))
+    recorded = read_file(proof_file_path(results))
     assert [each.trial_count for each in recorded.treatments] == [8, 8, 8]
 
     shaper, buffer = read_summary(results).experiments
@@ -50,5 +50,5 @@ def test_a_shaper_that_is_taken_away_proves_itself_beside_a_buffer_that_is_not_t
     assert buffer.ratio.high is not None and buffer.ratio.high < 2
 
     # It is not run again.
-    assert proof.prove(results, read_summary(results), (), Console(file=out, width=200)) == "finished"
+    assert proof.run_proof(results, read_summary(results), (), Console(file=out, width=200)) == "finished"
     assert "has the proof already" in out.getvalue()

@@ -142,7 +142,7 @@ def test_what_a_proof_will_do_is_said_when_it_begins_and_not_before_the_process_
         return "finished"
 
     monkeypatch.setattr(proof, "run_plan", begin)
-    assert proof.prove(tmp_path / "r.vnb", measured, (), Console(file=out, width=300)) == "finished"
+    assert proof.run_proof(tmp_path / "r.vnb", measured, (), Console(file=out, width=300)) == "finished"
     assert out.getvalue().startswith("proving with 4 streams, beside the treatment as it was")
 
 
@@ -160,5 +160,5 @@ def test_of_chosen_treatments_only_what_is_said_of_them_is_proved(
 
     monkeypatch.setattr(proof, "run_plan", begin)
     for chosen in ((), (1,)):
-        proof.prove(tmp_path / "r.vnb", measured, chosen, Console(file=io.StringIO()))
+        proof.run_proof(tmp_path / "r.vnb", measured, chosen, Console(file=io.StringIO()))
     assert [plan.treatments[1].factors["streams"] for plan in asked] == [4, 8]

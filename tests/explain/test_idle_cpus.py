@@ -73,9 +73,9 @@ def cut_by_time(treatment: TreatmentSummary, high_fps: float) -> TreatmentSummar
             point,
             search={
                 **point.search,
-                "answers": [
+                "goal_results": [
                     {**answer, "limited_by": "time", "high_fps": high_fps}
-                    for answer in point.search["answers"]
+                    for answer in point.search["goal_results"]
                 ],
             },
         )
@@ -88,14 +88,14 @@ def test_a_search_that_was_cut_off_tells_of_the_device_where_it_knows_an_upper_e
     forwarding: CampaignSummary,
 ) -> None:
     idle = with_cpus(forwarding.treatments[0], 60.0, 97.0)
-    most_fps = idle.points[0].search["asked"]["most_fps"]
+    most_fps = idle.points[0].search["parameters"]["max_load_fps"]
     assert saturated_forwarders(replace(forwarding, treatments=(cut_by_time(idle, 0.9 * most_fps),)))
     assert not saturated_forwarders(replace(forwarding, treatments=(cut_by_time(idle, most_fps),)))
 
 
 def test_where_the_generator_was_the_limit_nothing_is_said(forwarding: CampaignSummary) -> None:
     never_lost = with_cpus(searched(0, {"adapter": "virtio-net"}, 1e9), 30.0, 97.0)
-    assert {a.limited_by for p in never_lost.points for a in p.search_answers} == {"generator"}
+    assert {a.limited_by for p in never_lost.points for a in p.goal_results} == {"generator"}
     assert saturated_forwarders(replace(forwarding, treatments=(never_lost,))) == ()
 
 

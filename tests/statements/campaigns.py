@@ -46,10 +46,10 @@ def made(rows: Sequence[tuple[Mapping[str, Level], Means]], way: Way | None = No
     return replace(
         campaign("Made up", "", factors, treatments),
         workload=way.workload,
-        kind=way.kind,
+        testbed_backend=way.kind,
         timing=Timing(warmup_s=way.set_warmup_s),
         testbed={"shape": {"uplink": way.uplink}},
-        main_metric="throughput_fps" if way.workload == "frames" else "goodput_bps",
+        deciding_metric="throughput_fps" if way.workload == "frames" else "goodput_bps",
     )
 
 
@@ -95,7 +95,7 @@ def _point(index: int, block: int, means: Means, way: Way) -> TrialPoint:
         "high_fps": 0.0, "limited_by": "device", "confidence": None,
     }  # fmt: skip
     return TrialPoint(
-        trial=1 + index + 100 * block,
+        trial_id=1 + index + 100 * block,
         block=block,
         started_s=60.0 * (index + 50 * block),
         duration_s=way.duration_s,
@@ -103,7 +103,7 @@ def _point(index: int, block: int, means: Means, way: Way) -> TrialPoint:
         has_steady_state=True,
         values=values,
         time_series=(1.0, 1.0),
-        search={"answers": [answer], "ways": 1} if way.workload == "frames" else {},
+        search={"goal_results": [answer], "direction_count": 1} if way.workload == "frames" else {},
     )
 
 

@@ -10,11 +10,11 @@ import pytest
 from tests.statements.campaigns import Means, Way, forwarded, goodputs, made, verdict
 from vnetbench.estimate.published_reference import reference_summary
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.report.tables.statements_table import as_json
+from vnetbench.report.export.statements_json import statements_json
 from vnetbench.statements.check import CHECKS, check_statements
-from vnetbench.statements.selection import seen
-from vnetbench.statements.statement import CANNOT_TELL, REFUTED, SHOWN, Statement, load_statements
-from vnetbench.statements.streams import directions_differ
+from vnetbench.statements.selection import select_treatments
+from vnetbench.statements.statement import INCONCLUSIVE, REFUTED, SUPPORTED, Statement, load_statements
+from vnetbench.statements.streams import check_directions_differ
 from vnetbench.study.file.load import load_study
 from vnetbench.study.model import Level
 from vnetbench.study.plan import make_plan
@@ -189,9 +189,9 @@ def test_every_statement_has_a_check_and_every_case_here() -> None:
 @pytest.mark.parametrize("name", TOLD)
 def test_a_statement_that_is_so_is_shown_with_its_figures(name: str) -> None:
     found = verdict(name, TOLD[name][0])
-    assert found.state == SHOWN, found.parts
+    assert found.state == SUPPORTED, found.parts
     assert any(part.evidence for part in found.parts)
-    assert all(part.state == SHOWN and not part.missing for part in found.parts)
+    assert all(part.state == SUPPORTED and not part.missing for part in found.parts)
 
 
 @pytest.mark.parametrize("name", TOLD)
@@ -206,7 +206,7 @@ def test_what_cannot_be_told_is_said_with_what_is_missing(
     name: str, summary: CampaignSummary, missing: str
 ) -> None:
     found = verdict(name, summary)
-    assert found.state == CANNOT_TELL, found.parts
+    assert found.state == INCONCLUSIVE, found.parts
     assert any(missing in part.missing for part in found.parts), [part.missing for part in found.parts]
 
 
@@ -218,16 +218,16 @@ def test_too_few_trials_tell_nothing_about_a_ratio_or_a_level(name: str) -> None
         ({**treatment.factors}, {metric: own.value for metric, own in treatment.metrics.items()})
         for treatment in shown.treatments
     ]
-    way = Way(shown.workload, shown.kind, trials=3, uplink=True)
+    way = Way(shown.workload, shown.testbed_backend, trials=3, uplink=True)
     found = verdict(name, made(few, way))
-    assert found.state == CANNOT_TELL
+    assert found.state == INCONCLUSIVE
     assert any("trials" in part.missing for part in found.parts)
 
 
 def test_a_wide_spread_leaves_it_open() -> None:
     rows = goodputs("direction", {"forward": 20.0, "reverse": 19.0}, mtu=1500)
     found = verdict("S05", made(rows, Way(spread=0.5)))
-    assert found.state == CANNOT_TELL
+    assert found.state == INCONCLUSIVE
     assert found.parts[0].missing == "more trials: the intervals leave it open"
 
 
@@ -239,15 +239,15 @@ def test_chance_alone_seldom_shows_a_difference_however_many_pairs_there_are() -
             for count in range(1, 6)
             for row in goodputs("direction", {"forward": 9.0, "reverse": 9.0}, streams=count)
         ]
-        (part,) = directions_differ(seen(made(rows, Way(seed=seed))))
-        shown += part.state == SHOWN
+        (part,) = check_directions_differ(select_treatments(made(rows, Way(seed=seed))))
+        shown += part.state == SUPPORTED
     assert shown <= 12
 
 
 def test_an_import_is_compared_by_ranks_as_its_trials_share_no_blocks() -> None:
     rows = goodputs("direction", {"forward": 20.0, "reverse": 16.0}, mtu=1500)
     (evidence,) = verdict("S05", made(rows, Way(kind="imported"))).parts[0].evidence
-    assert evidence.state == SHOWN
+    assert evidence.state == SUPPORTED
     assert evidence.base == {"direction": "forward"} and evidence.level == {"direction": "reverse"}
 
 
@@ -259,16 +259,16 @@ def test_a_ratio_that_mixes_two_modes_says_so() -> None:
 
 def test_a_treatment_that_moves_nothing_breaks_no_check() -> None:
     dead = goodputs("direction", {"forward": 20.0, "reverse": 0.0}, mtu=1500)
-    assert verdict("S05", made(dead)).state == CANNOT_TELL
+    assert verdict("S05", made(dead)).state == INCONCLUSIVE
     (part,) = verdict("S08", packets(0.0, goodput_bps=0.0)).parts
     assert part.missing == "goodput above zero"
-    form = as_json(check_statements([made(dead), made(goodputs("direction", {"forward": 0.0, "reverse": 1.0}))]))
+    form = statements_json(check_statements([made(dead), made(goodputs("direction", {"forward": 0.0, "reverse": 1.0}))]))
     assert '"value": null' in form
 
 
 def test_links_of_their_own_are_added_up() -> None:
     found = verdict("S11", vms({1: 9.3, 8: 74.4}, uplink=False))
-    assert found.state == SHOWN
+    assert found.state == SUPPORTED
     assert verdict("S11", vms({1: 9.3, 8: 9.3}, uplink=False)).state == REFUTED
 
 
@@ -284,11 +284,11 @@ def test_of_several_files_those_that_tell_are_heard() -> None:
     shows, refutes = TOLD["S05"]
     silent = streams({1: 9.0})
     by_id = {each.statement.id: each for each in check_statements([silent, shows, refutes])}
-    assert [each.state for each in by_id["S05"].verdicts] == [SHOWN, REFUTED]
+    assert [each.state for each in by_id["S05"].verdicts] == [SUPPORTED, REFUTED]
     assert by_id["S05"].state == REFUTED
-    assert len(by_id["S13"].verdicts) == 3 and by_id["S13"].state == CANNOT_TELL
+    assert len(by_id["S13"].verdicts) == 3 and by_id["S13"].state == INCONCLUSIVE
     (only,) = [each for each in check_statements([silent, shows]) if each.statement.id == "S05"]
-    assert only.state == SHOWN
+    assert only.state == SUPPORTED
 
 
 def _runs() -> list[Statement]:

@@ -1,0 +1,1 @@
+"""Explanations: causes that limit treatments, differences between treatments, and doubts about results."""

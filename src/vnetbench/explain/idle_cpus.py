@@ -75,14 +75,16 @@ def saturated_forwarders(summary: CampaignSummary) -> tuple[ForwarderCpuUse, ...
 
 
 def _is_limited_by_device(treatment: TreatmentSummary) -> bool:
-    searches = [point for point in treatment.points if point.search_answers]
+    searches = [point for point in treatment.points if point.goal_results]
     return bool(searches) and all(map(_has_loss_above_throughput, searches))
 
 
 def _has_loss_above_throughput(point: TrialPoint) -> bool:
     """Return whether the search found loss above the throughput, even if it stopped early."""
-    answer = point.search_answers[0]
-    is_cut_short = answer.limited_by == "time" and answer.high_fps < point.search["asked"]["most_fps"]
+    answer = point.goal_results[0]
+    is_cut_short = (
+        answer.limited_by == "time" and answer.high_fps < point.search["parameters"]["max_load_fps"]
+    )
     return answer.limited_by == "device" or is_cut_short
 
 

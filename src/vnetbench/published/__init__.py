@@ -1,0 +1,1 @@
+"""Published tables and statements, shipped as data."""

@@ -1,4 +1,4 @@
-"""Which published tables there are, and what of them a study must know to name one."""
+"""The published tables that a study can name, and their workloads."""
 
 from __future__ import annotations
 
@@ -7,16 +7,19 @@ from importlib import resources
 from importlib.resources.abc import Traversable
 
 TABLE_NAMES = ("packet-forwarding-2011", "ntttcp-vmxnet3-2011")
-"""What a study may name. Each is `NAME.csv`, as it was published; `NAME.mapping.toml`, what its columns mean,
-as `vnetbench import --mapping` reads it; `NAME.toml`, what else is to be said of it."""
+"""Names of tables. Each table has three files.
+
+`NAME.csv` is the table as published. `NAME.mapping.toml` maps its columns, in the format of `vnetbench import
+--mapping`. `NAME.toml` describes the measurements.
+"""
 
 
 def table_workload(name: str) -> str:
-    """The workload whose figures a published table has."""
+    """Return the workload of a published table."""
     workload: str = tomllib.loads(data_file(f"{name}.mapping.toml").read_text(encoding="utf-8"))["workload"]
     return workload
 
 
 def data_file(name: str) -> Traversable:
-    """A file of this folder."""
+    """Return a data file of this package."""
     return resources.files("vnetbench.published").joinpath(name)

@@ -1,4 +1,4 @@
-"""Figures of published measurements, in the words of a study, so that a campaign can be held against them."""
+"""Tables of published measurements, in the factors and metrics of a study, for comparison with a campaign."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from functools import lru_cache
 from typing import Any
 
 from vnetbench.importers.runs import Run
-from vnetbench.importers.table import read_mapping, runs_of
+from vnetbench.importers.table import read_mapping, read_table_runs
 from vnetbench.published.catalog import data_file
 from vnetbench.study.model import Level
 
 
 @dataclass(frozen=True)
 class ValueRange:
-    """Mean, least and most of several trials, in the unit of the metric; or one value that stands alone."""
+    """A published value with the range of its trials, if published, in the metric's unit."""
 
-    mean: float
+    value: float
     minimum: float | None = None
     maximum: float | None = None
 
@@ -28,67 +28,75 @@ class PublishedRow:
     """One row of a published table."""
 
     levels: Mapping[str, Level]
-    """The level of each factor that was told; one without (a blank cell) is absent."""
+    """Level of each factor. Factors with a blank cell are absent."""
     setting: str
-    """The cells that tell figures apart which are alike, as they were published."""
+    """Published cells of columns that are not factors."""
     values: Mapping[str, ValueRange]
-    """By the name of the metric."""
+    """Metric to its value."""
 
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """A published table: what was measured how, and its figures in its own order."""
+    """A published table: what was measured and how, and its rows in their original order."""
 
     name: str
     title: str
     source: str
     conditions: str
     value_description: str
-    """What a figure is, in words: the best of several runs, a mean with its least and most."""
+    """Meaning of a value, such as the best of several runs or a mean with its range."""
     workload: str
     metric: str
     required_factors: tuple[str, ...]
-    """The factors whose levels a treatment must share with a figure to be shown beside it."""
+    """Factors whose levels must be equal for a comparison with a treatment."""
     preferred_factors: tuple[str, ...]
-    """Factors that choose among these figures, where there is one of the same level."""
-    setting: str
-    """What the columns of `Figure.setting` are called."""
+    """Factors that select among comparable rows, if one has the treatment's level."""
+    setting_title: str
+    """Titles of the columns in `PublishedRow.setting`."""
     rows: tuple[PublishedRow, ...]
 
 
 @lru_cache
 def load_table(name: str) -> PublishedTable:
-    """The published table of that name, one of `names.NAMES`: read as an import of the same table is."""
-    told = tomllib.loads(data_file(f"{name}.toml").read_text(encoding="utf-8"))
+    """Load a published table, one of `catalog.TABLE_NAMES`, like an import of the same table."""
+    description = tomllib.loads(data_file(f"{name}.toml").read_text(encoding="utf-8"))
     mapping_name = f"{name}.mapping.toml"
     mapping = read_mapping(data_file(mapping_name).read_text(encoding="utf-8"), mapping_name)
     with data_file(f"{name}.csv").open("rb") as table:
-        runs = list(runs_of(table, f"{name}.csv", mapping))
+        runs = list(read_table_runs(table, f"{name}.csv", mapping))
     scales = {column.name: column.scale for column in mapping.metrics}
     return PublishedTable(
         name=name,
-        title=told["title"],
-        source=told["source"],
-        conditions=told["conditions"],
-        value_description=told["each"],
+        title=description["title"],
+        source=description["source"],
+        conditions=description["conditions"],
+        value_description=description["value_description"],
         workload=mapping.workload,
-        metric=told["metric"],
-        required_factors=tuple(told["alike"]),
-        preferred_factors=tuple(told["closer"]),
-        setting=", ".join(told["setting"].values()),
-        rows=tuple(_figure(run, told, scales) for run in runs),
+        metric=description["metric"],
+        required_factors=tuple(description["required_factors"]),
+        preferred_factors=tuple(description["preferred_factors"]),
+        setting_title=", ".join(description["setting_columns"].values()),
+        rows=tuple(_build_row(run, description, scales) for run in runs),
     )
 
 
-def _figure(run: Run, told: Mapping[str, Any], scales: Mapping[str, float]) -> PublishedRow:
-    ends = told.get("spread", {})
+def _build_row(run: Run, description: Mapping[str, Any], scales: Mapping[str, float]) -> PublishedRow:
+    range_columns = description.get("range_columns", {})
     return PublishedRow(
         levels=run.factors,
-        setting=", ".join(run.other_results[column] for column in told["setting"] if column in run.other_results),
+        setting=", ".join(
+            run.other_results[column]
+            for column in description["setting_columns"]
+            if column in run.other_results
+        ),
         values={
             metric: ValueRange(
-                figure.value, *(float(run.other_results[column]) * scales[metric] for column in ends.get(metric, ()))
+                reported.value,
+                *(
+                    float(run.other_results[column]) * scales[metric]
+                    for column in range_columns.get(metric, ())
+                ),
             )
-            for metric, figure in run.metrics.items()
+            for metric, reported in run.metrics.items()
         },
     )

@@ -1,0 +1,1 @@
+"""Published statements, checked against campaigns."""

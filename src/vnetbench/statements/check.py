@@ -1,4 +1,4 @@
-"""Which function checks which statement, for which workloads; and campaigns held against all of them."""
+"""Checks of published statements: which function checks which statement, and for which workloads."""
 
 from __future__ import annotations
 
@@ -7,93 +7,99 @@ from dataclasses import dataclass, field
 
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.statements import forwarding, sockets, streams, teaming, warm_up
-from vnetbench.statements.selection import TreatmentSelection, seen
+from vnetbench.statements.selection import TreatmentSelection, select_treatments
 from vnetbench.statements.statement import (
-    CANNOT_TELL,
+    INCONCLUSIVE,
+    Statement,
     StatementEvidence,
     StatementPart,
-    Statement,
     Verdict,
     combine_all,
     load_statements,
 )
 from vnetbench.study.workloads import FRAMES, TCP_STREAM, WORKLOADS
 
-_OF_STREAMS, _OF_FRAMES = (TCP_STREAM,), (FRAMES,)
+_STREAM_WORKLOADS, _FRAME_WORKLOADS = (TCP_STREAM,), (FRAMES,)
 
 
-def _nothing(found: TreatmentSelection) -> Iterator[StatementEvidence]:
+def _no_values(selection: TreatmentSelection) -> Iterator[StatementEvidence]:
     yield from ()
 
 
 @dataclass(frozen=True)
 class StatementCheck:
-    """How a statement is checked."""
+    """The functions that check a statement."""
 
     workloads: Sequence[str]
     parts: Callable[[TreatmentSelection], tuple[StatementPart, ...]]
-    reported_values: Callable[[TreatmentSelection], Iterator[StatementEvidence]] = field(default=_nothing)
-    """Figures that stand beside the number of the report."""
+    reported_values: Callable[[TreatmentSelection], Iterator[StatementEvidence]] = field(default=_no_values)
+    """Returns the values to show next to the reported value."""
 
 
 CHECKS: Mapping[str, StatementCheck] = {
-    "S01": StatementCheck(_OF_STREAMS, streams.peak_at_eight, streams.goodput_at_eight),
-    "S02": StatementCheck(_OF_STREAMS, streams.two_modes),
-    "S03": StatementCheck(_OF_STREAMS, streams.stable_when_pinned),
-    "S04": StatementCheck(_OF_STREAMS, warm_up.first_seconds),
-    "S05": StatementCheck(_OF_STREAMS, streams.directions_differ),
-    "S06": StatementCheck(_OF_STREAMS, streams.rss_lowers),
-    "S07": StatementCheck(_OF_STREAMS, sockets.both_ways_at_wire),
-    "S08": StatementCheck(_OF_STREAMS, sockets.packets_at_nine),
-    "S09": StatementCheck(_OF_STREAMS, sockets.latency_bound, sockets.goodput_of_8_kb),
-    "S10": StatementCheck(_OF_STREAMS, sockets.connections_scale),
-    "S11": StatementCheck(_OF_STREAMS, sockets.vms_fill_the_wire),
-    "S12": StatementCheck(_OF_STREAMS, sockets.segments_are_large),
-    "S13": StatementCheck(_OF_FRAMES, forwarding.adapters_in_order, forwarding.throughputs),
-    "S14": StatementCheck(_OF_FRAMES, forwarding.idle_cpus_lose),
-    "S15": StatementCheck(_OF_FRAMES, forwarding.shared_core_limits),
-    "S16": StatementCheck(_OF_FRAMES, forwarding.queues_depend),
-    "S17": StatementCheck(WORKLOADS, teaming.one_uplink_by_address),
-    "S18": StatementCheck(WORKLOADS, teaming.one_uplink_by_port),
-    "S19": StatementCheck(WORKLOADS, teaming.spread_by_address),
+    "S01": StatementCheck(_STREAM_WORKLOADS, streams.check_peak_at_eight, streams.goodput_at_eight),
+    "S02": StatementCheck(_STREAM_WORKLOADS, streams.check_two_modes),
+    "S03": StatementCheck(_STREAM_WORKLOADS, streams.check_pinned_stability),
+    "S04": StatementCheck(_STREAM_WORKLOADS, warm_up.check_first_seconds),
+    "S05": StatementCheck(_STREAM_WORKLOADS, streams.check_directions_differ),
+    "S06": StatementCheck(_STREAM_WORKLOADS, streams.check_rss_lowers),
+    "S07": StatementCheck(_STREAM_WORKLOADS, sockets.check_both_directions_full),
+    "S08": StatementCheck(_STREAM_WORKLOADS, sockets.check_packet_rate),
+    "S09": StatementCheck(_STREAM_WORKLOADS, sockets.check_vcpu_independence, sockets.goodput_with_8_kb),
+    "S10": StatementCheck(_STREAM_WORKLOADS, sockets.check_connection_scaling),
+    "S11": StatementCheck(_STREAM_WORKLOADS, sockets.check_vm_scaling),
+    "S12": StatementCheck(_STREAM_WORKLOADS, sockets.check_segment_size),
+    "S13": StatementCheck(_FRAME_WORKLOADS, forwarding.check_adapter_order, forwarding.adapter_throughputs),
+    "S14": StatementCheck(_FRAME_WORKLOADS, forwarding.check_idle_cpus),
+    "S15": StatementCheck(_FRAME_WORKLOADS, forwarding.check_shared_core),
+    "S16": StatementCheck(_FRAME_WORKLOADS, forwarding.check_queues),
+    "S17": StatementCheck(WORKLOADS, teaming.check_address_hash),
+    "S18": StatementCheck(WORKLOADS, teaming.check_port_id),
+    "S19": StatementCheck(WORKLOADS, teaming.check_address_spread),
 }
 
 
 @dataclass(frozen=True)
 class StatementResult:
-    """A statement with what each of several results files says of it."""
+    """A statement with its verdicts from several results files."""
 
     statement: Statement
     verdicts: tuple[Verdict, ...]
-    """Of the files that tell; of all of them where none does."""
+    """Conclusive verdicts; all verdicts if none is conclusive."""
 
     @property
     def state(self) -> str:
-        """Of all files that tell together: refuted where one refutes it."""
+        """The combined state: refuted if one file refutes the statement."""
         return combine_all([verdict.state for verdict in self.verdicts])
 
 
 def check_statements(summaries: Sequence[CampaignSummary]) -> tuple[StatementResult, ...]:
-    """Every statement held against each campaign."""
-    campaigns = [(summary, seen(summary)) for summary in summaries]
-    found = []
+    """Check every statement against each campaign."""
+    campaigns = [(summary, select_treatments(summary)) for summary in summaries]
+    results = []
     for statement in load_statements():
         verdicts = [_verdict(statement, *campaign) for campaign in campaigns]
-        telling = [verdict for verdict in verdicts if verdict.state != CANNOT_TELL]
-        found.append(StatementResult(statement, tuple(telling or verdicts)))
-    return tuple(found)
+        conclusive = [verdict for verdict in verdicts if verdict.state != INCONCLUSIVE]
+        results.append(StatementResult(statement, tuple(conclusive or verdicts)))
+    return tuple(results)
 
 
-def _verdict(statement: Statement, summary: CampaignSummary, found: TreatmentSelection) -> Verdict:
-    way = CHECKS[statement.id]
-    if summary.reference is not None:
-        parts = (_without(statement, "trials: a published figure by itself has no interval"),)
-        return Verdict(statement, summary.path, parts)
-    if summary.workload not in way.workloads:
-        lacks = f"the workload {' or '.join(way.workloads)}; here it is {summary.workload}"
-        return Verdict(statement, summary.path, (_without(statement, lacks),))
-    return Verdict(statement, summary.path, way.parts(found), found.varying, tuple(way.reported_values(found)))
+def _verdict(statement: Statement, summary: CampaignSummary, selection: TreatmentSelection) -> Verdict:
+    check = CHECKS[statement.id]
+    if summary.reference_table is not None:
+        missing = "trials, because a published value alone has no interval"
+        return Verdict(statement, summary.path, (_inconclusive_part(statement, missing),))
+    if summary.workload not in check.workloads:
+        missing = f"the workload {' or '.join(check.workloads)}; this file has {summary.workload}"
+        return Verdict(statement, summary.path, (_inconclusive_part(statement, missing),))
+    return Verdict(
+        statement,
+        summary.path,
+        check.parts(selection),
+        selection.varying_factors,
+        tuple(check.reported_values(selection)),
+    )
 
 
-def _without(statement: Statement, missing: str) -> StatementPart:
-    return StatementPart(statement.statement, CANNOT_TELL, (), missing)
+def _inconclusive_part(statement: Statement, missing: str) -> StatementPart:
+    return StatementPart(statement.statement, INCONCLUSIVE, (), missing)

@@ -1,7 +1,7 @@
-"""What an interval says to a claim: it holds, it does not, or the interval is too wide to tell.
+"""Evaluate claims about values by their confidence intervals.
 
-A difference counts when it is beyond chance, however small. That there is none can be told only within a
-margin: by an interval that lies in it altogether.
+A difference needs significance only, however small it is. The absence of a difference needs an interval that
+lies within a margin.
 """
 
 from __future__ import annotations
@@ -10,125 +10,159 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from vnetbench.estimate.model import Estimate, Ratio
-from vnetbench.statements.selection import TreatmentComparison, TreatmentSelection, MeasuredTreatment, compared
-from vnetbench.statements.statement import CANNOT_TELL, REFUTED, SHOWN, StatementEvidence, StatementPart, combine_all
+from vnetbench.statements.selection import (
+    MeasuredTreatment,
+    TreatmentComparison,
+    TreatmentSelection,
+    compare_pairs,
+)
+from vnetbench.statements.statement import (
+    INCONCLUSIVE,
+    REFUTED,
+    SUPPORTED,
+    StatementEvidence,
+    StatementPart,
+    combine_all,
+)
 
 MARGIN = 0.05
-"""Of a ratio: less than this is no difference that matters."""
+"""Smallest relevant difference of a ratio from 1."""
 
-Rule = Callable[[Sequence[str]], str]
-"""From the states of several figures to that of the part: `every`, `any_of`."""
+StateRule = Callable[[Sequence[str]], str]
+"""Combines the states of several values: `combine_all` or `combine_any`."""
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Something said of a value."""
+    """A claim about a value."""
 
-    judge: Callable[[float, float], str]
-    """From the ends of the value's interval to a state."""
+    evaluate: Callable[[float, float], str]
+    """Returns a state for both ends of the value's interval."""
     is_difference: bool = False
-    """Of a ratio that it differs from 1: many such are judged by their adjusted p values too."""
+    """True for a difference of a ratio from 1: support then also needs a significant adjusted p value."""
 
 
 def at_least(least: float) -> Claim:
-    """That the value is no less than this."""
-    return Claim(lambda low, high: SHOWN if low >= least else REFUTED if high < least else CANNOT_TELL)
+    """Claim that the value is at least this."""
+    return Claim(lambda low, high: SUPPORTED if low >= least else REFUTED if high < least else INCONCLUSIVE)
 
 
-def same(margin: float) -> Claim:
-    """That a ratio is 1 within a margin."""
+def within_margin(margin: float) -> Claim:
+    """Claim that a ratio is 1 within a margin."""
 
-    def judge(low: float, high: float) -> str:
+    def evaluate(low: float, high: float) -> str:
         if 1 - margin < low and high < 1 + margin:
-            return SHOWN
-        return REFUTED if low > 1 + margin or high < 1 - margin else CANNOT_TELL
+            return SUPPORTED
+        return REFUTED if low > 1 + margin or high < 1 - margin else INCONCLUSIVE
 
-    return Claim(judge)
+    return Claim(evaluate)
 
 
 LOWER = Claim(
-    lambda low, high: SHOWN if high < 1 else REFUTED if low > 1 - MARGIN else CANNOT_TELL, is_difference=True
+    lambda low, high: SUPPORTED if high < 1 else REFUTED if low > 1 - MARGIN else INCONCLUSIVE,
+    is_difference=True,
 )
-"""That a ratio is below 1; refuted where it is not, or by less than MARGIN."""
+"""Claim that a ratio is below 1. An interval above 1 - MARGIN refutes it."""
 HIGHER = Claim(
-    lambda low, high: SHOWN if low > 1 else REFUTED if high < 1 + MARGIN else CANNOT_TELL, is_difference=True
+    lambda low, high: SUPPORTED if low > 1 else REFUTED if high < 1 + MARGIN else INCONCLUSIVE,
+    is_difference=True,
 )
-"""That a ratio is above 1; refuted where it is not, or by less than MARGIN."""
+"""Claim that a ratio is above 1. An interval below 1 + MARGIN refutes it."""
 
 
 def _differs(low: float, high: float) -> str:
     if low > 1 or high < 1:
-        return SHOWN
-    return REFUTED if low > 1 - MARGIN and high < 1 + MARGIN else CANNOT_TELL
+        return SUPPORTED
+    return REFUTED if low > 1 - MARGIN and high < 1 + MARGIN else INCONCLUSIVE
 
 
 DIFFERENT = Claim(_differs, is_difference=True)
-"""That a ratio is not 1; refuted where it is 1 within MARGIN."""
+"""Claim that a ratio is not 1. An interval within MARGIN of 1 refutes it."""
 
 
-def judged(figure: Estimate | Ratio, claim: Claim, divisor: float = 1.0) -> str:
-    """What the figure's interval, divided by `divisor`, says to the claim; without one it cannot tell."""
-    if figure.low is None or figure.high is None:
-        return CANNOT_TELL
-    state = claim.judge(figure.low / divisor, figure.high / divisor)
-    if state == SHOWN and claim.is_difference and isinstance(figure, Ratio) and not _is_sure(figure):
-        return CANNOT_TELL
+def evaluate_claim(value: Estimate | Ratio, claim: Claim, divisor: float = 1.0) -> str:
+    """Return the claim's state for the value's interval, divided by `divisor`; inconclusive without one."""
+    if value.low is None or value.high is None:
+        return INCONCLUSIVE
+    state = claim.evaluate(value.low / divisor, value.high / divisor)
+    if state == SUPPORTED and claim.is_difference and isinstance(value, Ratio) and not _is_significant(value):
+        return INCONCLUSIVE
     return state
 
 
-def contrasts(
-    found: TreatmentSelection, pairs: Sequence[tuple[MeasuredTreatment, MeasuredTreatment]], metric: str, claim: Claim, note: str = ""
+def ratio_evidence(
+    selection: TreatmentSelection,
+    pairs: Sequence[tuple[MeasuredTreatment, MeasuredTreatment]],
+    metric: str,
+    claim: Claim,
+    note: str = "",
 ) -> tuple[StatementEvidence, ...]:
-    """The ratio of each pair (base, level) and what it says to the claim."""
+    """Return the ratio of each pair (base, level) with the claim's state for it."""
     return tuple(
-        as_evidence(each, metric, judged(each.ratio, claim), note)
-        for each in compared(found.summary, pairs, metric)
+        build_evidence(each, metric, evaluate_claim(each.ratio, claim), note)
+        for each in compare_pairs(selection.summary, pairs, metric)
     )
 
 
-def as_evidence(each: TreatmentComparison, metric: str, says: str, note: str = "") -> StatementEvidence:
-    """A ratio with the levels that its treatments share, and those that they do not."""
-    one, other = each.base.levels, each.level.levels
+def build_evidence(
+    comparison: TreatmentComparison, metric: str, state: str, note: str = ""
+) -> StatementEvidence:
+    """Return a ratio as evidence, with the shared and the differing levels of its treatments."""
+    one, other = comparison.base.levels, comparison.level.levels
     shared = {name: level for name, level in one.items() if other.get(name) == level}
     return StatementEvidence(
         levels=shared,
         metric=metric,
-        value=each.ratio,
-        state=says,
+        value=comparison.ratio,
+        state=state,
         base={name: level for name, level in one.items() if name not in shared},
         level={name: level for name, level in other.items() if name not in shared},
-        note="; ".join(filter(None, (note, _mixed(each, metric)))),
+        note="; ".join(filter(None, (note, _modes_note(comparison, metric)))),
     )
 
 
-def _mixed(each: TreatmentComparison, metric: str) -> str:
-    sides = (each.base.treatment, each.level.treatment)
-    has_modes = any(side.metrics[metric].modes for side in sides)
-    return "trials of one of them fall into two modes, which the ratio mixes" if has_modes else ""
+def _modes_note(comparison: TreatmentComparison, metric: str) -> str:
+    treatments = (comparison.base.treatment, comparison.level.treatment)
+    has_modes = any(treatment.metrics[metric].modes for treatment in treatments)
+    return "one treatment has two modes, and the ratio mixes them" if has_modes else ""
 
 
-def measured(tested: MeasuredTreatment, metric: str, says: str = "", note: str = "") -> StatementEvidence:
-    """A treatment's own figure."""
-    return StatementEvidence(tested.levels, metric, tested.treatment.metrics[metric], says, note=note)
+def value_evidence(
+    treatment: MeasuredTreatment, metric: str, state: str = "", note: str = ""
+) -> StatementEvidence:
+    """Return a treatment's own value as evidence."""
+    value = treatment.treatment.metrics[metric]
+    return StatementEvidence(treatment.levels, metric, value, state, note=note)
 
 
-def part(
-    what: str, evidence: Sequence[StatementEvidence], missing: str, rule: Rule = combine_all, undecided: str = ""
+def build_part(
+    claim: str,
+    evidence: Sequence[StatementEvidence],
+    missing: str,
+    rule: StateRule = combine_all,
+    missing_precision: str = "",
 ) -> StatementPart:
-    """A part that rests on evidence; `missing` is why there is none, `undecided` what would decide it."""
+    """Return a part with its evidence and state.
+
+    Args:
+        claim: the claim as a clause.
+        evidence: values with states.
+        missing: what the campaign lacks if there is no evidence.
+        rule: combines the states of the evidence.
+        missing_precision: what the campaign lacks if the evidence is inconclusive; empty for more trials.
+    """
     if not evidence:
-        return StatementPart(what, CANNOT_TELL, (), missing)
+        return StatementPart(claim, INCONCLUSIVE, (), missing)
     state = rule([each.state for each in evidence])
-    return StatementPart(
-        what, state, tuple(evidence), (undecided or _too_wide(evidence)) if state == CANNOT_TELL else ""
-    )
+    lacking = (missing_precision or _missing_precision(evidence)) if state == INCONCLUSIVE else ""
+    return StatementPart(claim, state, tuple(evidence), lacking)
 
 
-def _is_sure(ratio: Ratio) -> bool:
+def _is_significant(ratio: Ratio) -> bool:
     return ratio.p_value is not None and ratio.p_value <= 1 - ratio.confidence + 1e-12
 
 
-def _too_wide(evidence: Sequence[StatementEvidence]) -> str:
+def _missing_precision(evidence: Sequence[StatementEvidence]) -> str:
     if any(each.value.low is None for each in evidence):
-        return "more trials: there are too few for an interval"
-    return "more trials: the intervals leave it open"
+        return "more trials, because there are too few for an interval"
+    return "more trials, because the intervals are too wide"

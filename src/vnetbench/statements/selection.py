@@ -1,103 +1,105 @@
-"""What a campaign has to say to a statement: its treatments under conditions, and pairs of them compared."""
+"""Select treatments of a campaign by metrics and levels, and compare pairs of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from vnetbench.estimate.ratios import adjust_p_values, rank_ratio
 from vnetbench.estimate.effects import values_by_block
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.model import Ratio
-from vnetbench.estimate.paired_ratios import paired_ratio, combine_ratios
+from vnetbench.estimate.paired_ratios import combine_ratios, paired_ratio
+from vnetbench.estimate.ratios import adjust_p_values, rank_ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.study.factors.imported_factors import UNSPECIFIED
 from vnetbench.study.model import Level
 
 
 @dataclass(frozen=True)
-class Condition:
-    """What a treatment must have to be looked at."""
+class LevelCondition:
+    """A condition on a treatment's level of one factor."""
 
     factor: str
-    holds: Callable[[Level], bool]
-    words: str
+    is_met: Callable[[Level], bool]
+    phrase: str
     """`MTU 1500`, `9 streams or more`."""
 
 
 @dataclass(frozen=True)
 class MeasuredTreatment:
-    """A treatment that was measured, with all levels that are known of it."""
+    """A treatment with values, and all its known levels."""
 
     treatment: TreatmentSummary
     levels: Mapping[str, Level]
 
-    def without(self, *factors: str) -> dict[str, Level]:
-        """Its levels but those of these factors."""
+    def levels_without(self, *factors: str) -> dict[str, Level]:
+        """Return the levels of all other factors."""
         return {name: level for name, level in self.levels.items() if name not in factors}
 
 
 @dataclass(frozen=True)
 class TreatmentSelection:
-    """Treatments of a campaign, all of them or those that meet conditions."""
+    """Treatments of a campaign: all of them, or those that meet conditions."""
 
     summary: CampaignSummary
-    tested: tuple[MeasuredTreatment, ...]
-    lacks: str = ""
-    """What none of the campaign's treatments has, where none is left."""
+    treatments: tuple[MeasuredTreatment, ...]
+    missing: str = ""
+    """What the campaign lacks if the selection is empty, as a noun phrase."""
 
     @property
-    def varying(self) -> tuple[str, ...]:
-        """The factors that tell these treatments apart, in their own order."""
-        names = dict.fromkeys(name for each in self.tested for name in each.levels)
-        return tuple(n for n in names if len({each.levels.get(n) for each in self.tested}) > 1)
+    def varying_factors(self) -> tuple[str, ...]:
+        """Factors with different levels, in the treatments' order."""
+        names = dict.fromkeys(name for each in self.treatments for name in each.levels)
+        return tuple(n for n in names if len({each.levels.get(n) for each in self.treatments}) > 1)
 
-    def having(self, *metrics: str) -> TreatmentSelection:
-        """Those that have all of these metrics."""
-        left = tuple(each for each in self.tested if set(metrics) <= each.treatment.metrics.keys())
-        words = " and ".join(metrics)
-        return self._left(left, f"treatments with the metric {words}" if self.tested else self.lacks)
+    def with_metrics(self, *metrics: str) -> TreatmentSelection:
+        """Select the treatments that have all of these metrics."""
+        selected = tuple(each for each in self.treatments if set(metrics) <= each.treatment.metrics.keys())
+        names = " and ".join(metrics)
+        return self._select(
+            selected, f"treatments with the metric {names}" if self.treatments else self.missing
+        )
 
-    def where(self, *conditions: Condition) -> TreatmentSelection:
-        """Those that meet all conditions."""
-        left = self.tested
+    def with_levels(self, *conditions: LevelCondition) -> TreatmentSelection:
+        """Select the treatments that meet all conditions."""
+        selected = self.treatments
         for condition in conditions:
-            before = left
-            left = tuple(each for each in left if _meets(each, condition))
-            if before and not left:
-                words = [each.words for each in conditions[: conditions.index(condition) + 1]]
-                return self._left((), f"treatments with {', '.join(words)}")
-        return self._left(left, self.lacks)
+            before = selected
+            selected = tuple(each for each in before if _meets(each, condition))
+            if before and not selected:
+                phrases = [each.phrase for each in conditions[: conditions.index(condition) + 1]]
+                return self._select((), f"treatments with {', '.join(phrases)}")
+        return self._select(selected, self.missing)
 
-    def over(self, *factors: str) -> list[list[MeasuredTreatment]]:
-        """Treatments that differ in these factors alone, in groups of two or more."""
+    def groups_over(self, *factors: str) -> list[list[MeasuredTreatment]]:
+        """Group treatments that differ in these factors only; groups have two or more treatments."""
         groups: dict[frozenset[tuple[str, Level]], list[MeasuredTreatment]] = {}
-        for each in self.tested:
+        for each in self.treatments:
             if any(factor in each.levels for factor in factors):
-                groups.setdefault(frozenset(each.without(*factors).items()), []).append(each)
+                groups.setdefault(frozenset(each.levels_without(*factors).items()), []).append(each)
         return [group for group in groups.values() if len(group) > 1]
 
-    def by_level(self, factor: str) -> list[dict[Level, MeasuredTreatment]]:
-        """The same of one factor, each group by its levels."""
-        return [{each.levels[factor]: each for each in group} for group in self.over(factor)]
+    def groups_by_level(self, factor: str) -> list[dict[Level, MeasuredTreatment]]:
+        """Group treatments that differ in one factor only, each group by its levels."""
+        return [{each.levels[factor]: each for each in group} for group in self.groups_over(factor)]
 
-    def _left(self, tested: tuple[MeasuredTreatment, ...], lacks: str) -> TreatmentSelection:
-        return TreatmentSelection(self.summary, tested, "" if tested else lacks)
+    def _select(self, treatments: tuple[MeasuredTreatment, ...], missing: str) -> TreatmentSelection:
+        return TreatmentSelection(self.summary, treatments, "" if treatments else missing)
 
 
 @dataclass(frozen=True)
 class TreatmentComparison:
-    """Two treatments of one campaign that differ in a factor or two."""
+    """Two treatments of one campaign and the ratio of their values."""
 
     base: MeasuredTreatment
     level: MeasuredTreatment
     ratio: Ratio
-    """level / base; its p value is adjusted over all that were compared for the same part."""
+    """level / base. Its p value is adjusted over all comparisons of the same part."""
 
 
-def seen(summary: CampaignSummary) -> TreatmentSelection:
-    """All treatments of a campaign that were measured or published."""
-    tested = tuple(
+def select_treatments(summary: CampaignSummary) -> TreatmentSelection:
+    """Select all treatments of a campaign that have values."""
+    treatments = tuple(
         MeasuredTreatment(
             treatment,
             {name: level for name, level in all_levels(summary, treatment).items() if level != UNSPECIFIED},
@@ -105,53 +107,60 @@ def seen(summary: CampaignSummary) -> TreatmentSelection:
         for treatment in summary.treatments
         if treatment.metrics
     )
-    return TreatmentSelection(summary, tested, "" if tested else "a treatment that was measured")
+    return TreatmentSelection(summary, treatments, "" if treatments else "a measured treatment")
 
 
-def compared(summary: CampaignSummary, pairs: Sequence[tuple[MeasuredTreatment, MeasuredTreatment]], metric: str) -> list[TreatmentComparison]:
-    """level / base of each pair of (base, level): in the blocks that both have, or of imports by ranks.
+def compare_pairs(
+    summary: CampaignSummary, pairs: Sequence[tuple[MeasuredTreatment, MeasuredTreatment]], metric: str
+) -> list[TreatmentComparison]:
+    """Return level / base for each pair of (base, level).
 
-    An import's trials were not taken in blocks, so a pair of them has nothing in common.
+    Ratios are over common blocks, or by ranks for imported trials, which have no blocks.
     """
-    found = [
+    comparisons = [
         TreatmentComparison(base, level, own)
         for base, level in pairs
         if (own := _ratio(summary, base.treatment, level.treatment, metric)) is not None
     ]
-    adjusted = adjust_p_values([each.ratio for each in found])
-    return [TreatmentComparison(each.base, each.level, own) for each, own in zip(found, adjusted, strict=True)]
+    adjusted = adjust_p_values([each.ratio for each in comparisons])
+    return [
+        TreatmentComparison(each.base, each.level, own)
+        for each, own in zip(comparisons, adjusted, strict=True)
+    ]
 
 
-def numbers(levels: Mapping[Level, MeasuredTreatment]) -> Iterator[tuple[float, MeasuredTreatment]]:
-    """The levels that are numbers, ascending, with their treatments."""
+def numeric_levels(levels: Mapping[Level, MeasuredTreatment]) -> Iterator[tuple[float, MeasuredTreatment]]:
+    """Yield the numeric levels in ascending order, with their treatments."""
     yield from sorted(
         ((level, each) for level, each in levels.items() if not isinstance(level, str)),
         key=lambda pair: pair[0],
     )
 
 
-def is_level(factor: str, *levels: Level, words: str) -> Condition:
-    """That the factor has one of these levels."""
-    return Condition(factor, lambda level: level in levels, words)
+def one_of_levels(factor: str, *levels: Level, phrase: str) -> LevelCondition:
+    """Return the condition that the factor has one of these levels."""
+    return LevelCondition(factor, lambda level: level in levels, phrase)
 
 
-def is_number(factor: str, least: float, most: float, words: str) -> Condition:
-    """That the factor's level is a number from `least` to `most`."""
-    return Condition(factor, lambda level: not isinstance(level, str) and least <= level <= most, words)
+def level_range(factor: str, minimum: float, maximum: float, phrase: str) -> LevelCondition:
+    """Return the condition that the factor's level is a number from `minimum` to `maximum`."""
+    return LevelCondition(
+        factor, lambda level: not isinstance(level, str) and minimum <= level <= maximum, phrase
+    )
 
 
-def _meets(tested: MeasuredTreatment, condition: Condition) -> bool:
-    return condition.factor in tested.levels and condition.holds(tested.levels[condition.factor])
+def _meets(tested: MeasuredTreatment, condition: LevelCondition) -> bool:
+    return condition.factor in tested.levels and condition.is_met(tested.levels[condition.factor])
 
 
 def _ratio(
     summary: CampaignSummary, base: TreatmentSummary, level: TreatmentSummary, metric: str
 ) -> Ratio | None:
     confidence = summary.precision.confidence
-    sides = [values_by_block(treatment, metric) for treatment in (base, level)]
-    if any(value < 0 for side in sides for value in side.values()) or not all(sides):
+    values = [values_by_block(treatment, metric) for treatment in (base, level)]
+    if any(value < 0 for own in values for value in own.values()) or not all(values):
         return None
     if summary.is_imported:
-        return rank_ratio(list(sides[0].values()), list(sides[1].values()), confidence)
-    pair = paired_ratio(*sides)
+        return rank_ratio(list(values[0].values()), list(values[1].values()), confidence)
+    pair = paired_ratio(*values)
     return None if pair is None else combine_ratios([pair], confidence)

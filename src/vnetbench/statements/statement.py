@@ -1,4 +1,4 @@
-"""What a published statement is, and what can be said of it: shown, refuted, or why neither can be told."""
+"""Published statements and verdicts about them: supported, refuted or inconclusive."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from vnetbench.estimate.model import Estimate, Ratio
 from vnetbench.published.catalog import data_file
 from vnetbench.study.model import Level
 
-SHOWN, REFUTED, CANNOT_TELL = "shown", "refuted", "cannot tell"
+SUPPORTED, REFUTED, INCONCLUSIVE = "supported", "refuted", "inconclusive"
 
 
 @dataclass(frozen=True)
 class Statement:
-    """A single statement of a published report, in its own words."""
+    """A single statement of a published report."""
 
     id: str
     source: str
@@ -25,83 +25,83 @@ class Statement:
     condition: str
     statement: str
     value: str
-    """The figure that goes with it, of the machine of the report; empty without one."""
+    """The reported value, measured on the report's machine; empty without one."""
     unit: str
     run: str
-    """What `vnetbench run` is to be given to tell; empty where no study could."""
+    """Arguments of the `vnetbench run` that checks the statement; empty if no study can."""
     limitation: str
-    """What even that could not tell, and why; empty where it could tell all."""
+    """What that run cannot check; empty if it checks everything."""
 
 
 @dataclass(frozen=True)
 class StatementEvidence:
-    """One figure that a part of a statement rests on."""
+    """One value that supports or refutes a part of a statement."""
 
     levels: Mapping[str, Level]
-    """Of the treatment; of a ratio what both of its treatments have in common."""
+    """Levels of the treatment. For a ratio: the levels that both treatments share."""
     metric: str
     value: Estimate | Ratio
     state: str
-    """`shown`, `refuted` or `cannot tell` of this figure by itself; empty where it is only told beside."""
+    """`supported`, `refuted` or `inconclusive` by this value alone; empty for a value without a claim."""
     base: Mapping[str, Level] | None = None
-    """Of a ratio: the levels that its two treatments do not share, of the one that is divided by,"""
+    """For a ratio: levels of the denominator's treatment that differ."""
     level: Mapping[str, Level] | None = None
-    """and of the other one."""
+    """For a ratio: levels of the numerator's treatment that differ."""
     note: str = ""
-    """What else is to be known of it, in words."""
+    """A remark about the value."""
 
 
 @dataclass(frozen=True)
 class StatementPart:
-    """A part of a statement that can be checked by itself."""
+    """A part of a statement that can be checked alone."""
 
     claim: str
-    """What is to be seen, as a clause: `it falls beyond 8 streams`."""
+    """A clause: `goodput falls beyond 8 streams`."""
     state: str
-    """`shown`, `refuted` or `cannot tell`."""
+    """`supported`, `refuted` or `inconclusive`."""
     evidence: tuple[StatementEvidence, ...] = ()
     missing: str = ""
-    """Why it cannot be told: what factor, level, metric or number of trials is missing."""
+    """The factor, level, metric or number of trials that an inconclusive part lacks, as a noun phrase."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one results file says of a statement."""
+    """The result of checking a statement against one results file."""
 
     statement: Statement
     path: str
     parts: tuple[StatementPart, ...]
-    varying: tuple[str, ...] = ()
-    """The factors that tell this file's treatments apart."""
+    varying_factors: tuple[str, ...] = ()
+    """Factors that vary between this file's treatments."""
     reported_values: tuple[StatementEvidence, ...] = ()
-    """Figures here beside the number of the report, which was of another machine and is not checked."""
+    """Values to show next to the reported value, which is from another machine and not checked."""
 
     @property
     def state(self) -> str:
-        """Shown where every part is, refuted where any is."""
+        """Supported if every part is, refuted if any part is."""
         return combine_all([part.state for part in self.parts])
 
 
 def combine_all(states: Sequence[str]) -> str:
-    """Of a claim that holds only where all of these do."""
+    """Return the state of a claim that holds only if all of its parts hold."""
     if REFUTED in states:
         return REFUTED
-    return SHOWN if states and set(states) == {SHOWN} else CANNOT_TELL
+    return SUPPORTED if states and set(states) == {SUPPORTED} else INCONCLUSIVE
 
 
 def combine_any(states: Sequence[str]) -> str:
-    """Of a claim that holds where one of these does."""
-    if SHOWN in states:
-        return SHOWN
-    return REFUTED if states and set(states) == {REFUTED} else CANNOT_TELL
+    """Return the state of a claim that holds if one of its parts holds."""
+    if SUPPORTED in states:
+        return SUPPORTED
+    return REFUTED if states and set(states) == {REFUTED} else INCONCLUSIVE
 
 
 @lru_cache
 def load_statements() -> tuple[Statement, ...]:
-    """All that ship with the product, in the order in which they were published."""
+    """Return all statements in the package, in order of publication."""
     runs = tomllib.loads(data_file("statements.toml").read_text(encoding="utf-8"))
     rows = csv.DictReader(data_file("statements.csv").read_text(encoding="utf-8").splitlines())
     return tuple(
-        Statement(**row, run=runs[row["id"]].get("run", ""), limitation=runs[row["id"]].get("short_of", ""))
+        Statement(**row, run=runs[row["id"]].get("run", ""), limitation=runs[row["id"]].get("limitation", ""))
         for row in rows
     )

@@ -1,29 +1,27 @@
-"""Statements on teams of uplinks. No lab builds one yet, and no trial counts what each uplink carried."""
+"""Statements about teams of uplinks. No lab can create teams yet, and no trial counts bytes per uplink."""
 
 from __future__ import annotations
 
 from vnetbench.statements.selection import TreatmentSelection
-from vnetbench.statements.statement import CANNOT_TELL, StatementPart
+from vnetbench.statements.statement import INCONCLUSIVE, StatementPart
 
-_MISSING = (
-    "a lab that builds teams of uplinks, with the policy as a factor and the bytes of each uplink as metrics"
-)
+_MISSING = "a lab with teams of uplinks, with the policy as a factor and the bytes of each uplink as metrics"
 
 
-def one_uplink_by_address(found: TreatmentSelection) -> tuple[StatementPart, ...]:
-    """S17: one source and one destination stay on one uplink under IP hash."""
-    return _untold("all traffic of one source to one destination takes one uplink")
+def check_address_hash(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
+    """Check S17: traffic of one source and one destination uses one uplink with IP hash."""
+    return _inconclusive_part("all traffic of one source to one destination uses one uplink")
 
 
-def one_uplink_by_port(found: TreatmentSelection) -> tuple[StatementPart, ...]:
-    """S18: one vNIC stays on one uplink under originating port ID."""
-    return _untold("all traffic of one vNIC takes one uplink")
+def check_port_id(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
+    """Check S18: traffic of one vNIC uses one uplink with originating port ID."""
+    return _inconclusive_part("all traffic of one vNIC uses one uplink")
 
 
-def spread_by_address(found: TreatmentSelection) -> tuple[StatementPart, ...]:
-    """S19: one source to many destinations uses every uplink under IP hash."""
-    return _untold("traffic of one source to many destinations takes every uplink")
+def check_address_spread(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
+    """Check S19: traffic of one source to many destinations uses all uplinks with IP hash."""
+    return _inconclusive_part("traffic of one source to many destinations uses all uplinks")
 
 
-def _untold(what: str) -> tuple[StatementPart, ...]:
-    return (StatementPart(what, CANNOT_TELL, (), _MISSING),)
+def _inconclusive_part(claim: str) -> tuple[StatementPart, ...]:
+    return (StatementPart(claim, INCONCLUSIVE, (), _MISSING),)

@@ -12,7 +12,8 @@ from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.comparisons.instability import findings
-from vnetbench.explain.comparisons.modes import DERIVED_METRICS, is_consequence_of, find_splits
+from vnetbench.explain.comparisons.mode_metrics import DERIVED_METRICS, is_consequence_of
+from vnetbench.explain.comparisons.modes import find_splits
 from vnetbench.study.model import FactorLevels
 
 pytestmark = pytest.mark.pure

@@ -11,7 +11,8 @@ import pytest
 from tests.explain.comparisons.simulated import campaign, simulated, treatment
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.comparisons.instability import findings
-from vnetbench.explain.comparisons.modes import is_consequence_of, find_splits
+from vnetbench.explain.comparisons.mode_metrics import is_consequence_of
+from vnetbench.explain.comparisons.modes import find_splits
 from vnetbench.explain.model import Finding
 from vnetbench.report.text.narrative import build_narrative
 from vnetbench.study.model import FactorLevels, Level

@@ -123,8 +123,8 @@ def _cost_sentence(summary: CampaignSummary, treatments: list[TreatmentSummary])
         return f" Of these, it also has the lowest {find_metric(cost).label.lower()}."
     ratio = cheapest.metrics[cost].value / treatments[0].metrics[cost].value
     return (
-        f" Of these, {treatment_name(summary, cheapest)} has the lowest {metric_noun(cost)}: {ratio:.2f} times "
-        "that of the best."
+        f" Of these, {treatment_name(summary, cheapest)} has the lowest {metric_noun(cost)}: "
+        f"{ratio:.2f} times that of the best."
     )
 
 

@@ -77,7 +77,8 @@ def _sentences(summary: CampaignSummary, analysis: FactorAnalysis, tested: Seque
     without_effect = [name for name in dict.fromkeys(e.factor for e in tested) if name not in strongest]
     if without_effect:
         verb = "has" if len(without_effect) == 1 else "have"
-        yield f"{_join_with_and([factor_noun(name) for name in without_effect])} {verb} no significant effect."
+        names = _join_with_and([factor_noun(name) for name in without_effect])
+        yield f"{names} {verb} no significant effect."
     yield from _interaction_sentences(analysis)
     yield from _caveats(summary, analysis)
 
@@ -125,8 +126,8 @@ def _interaction_sentences(analysis: FactorAnalysis) -> Iterator[str]:
         level, other_level = strongest.levels
         yield f"{factor_noun(one)} and {factor_noun(other)} interact{_share_text(analysis.shares, factors)}."
         yield (
-            f"With {level_phrase(other, other_level)} instead of {level_phrase(other, other_base)}, the effect of "
-            f"{level_phrase(one, level)} instead of {level_phrase(one, base)} is multiplied by "
+            f"With {level_phrase(other, other_level)} instead of {level_phrase(other, other_base)}, "
+            f"the effect of {level_phrase(one, level)} instead of {level_phrase(one, base)} is multiplied by "
             f"{format_ratio(strongest.ratio)}."
         )
 

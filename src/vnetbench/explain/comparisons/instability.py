@@ -42,7 +42,7 @@ def findings(summary: CampaignSummary) -> tuple[Finding, ...]:
 
 
 def _drift_findings(summary: CampaignSummary) -> Iterator[Finding]:
-    """Yield a finding if a trend over the blocks exceeds the study's half-width, in all treatments together."""
+    """Yield a finding if the trend of all treatments over the blocks exceeds the study's half-width."""
     series = [_log_values(each, summary.deciding_metric) for each in summary.treatments]
     blocks = sorted({block for each in series for block in each})
     if summary.is_imported or len(blocks) < _MIN_BLOCKS:
@@ -59,8 +59,9 @@ def _drift_findings(summary: CampaignSummary) -> Iterator[Finding]:
         text=(
             f"{capitalize_sentence(metric_noun(summary.deciding_metric))} {verb} by "
             f"{format_share(abs(change))} from the first block to the last "
-            f"({_format_p_value(trend.p_value)}), in all treatments alike. Effects and comparisons remain valid, "
-            "because they compare trials of the same block. Single values depend on the time of the trial."
+            f"({_format_p_value(trend.p_value)}), in all treatments alike. "
+            "Effects and comparisons remain valid, because they compare trials of the same block. "
+            "Single values depend on the time of the trial."
         ),
         candidates=(_candidate("drift", 1 - trend.p_value),),
         chart=_drift_chart(summary, series),
@@ -99,8 +100,9 @@ def _warm_up_findings(summary: CampaignSummary) -> Iterator[Finding]:
     yield Finding(
         kind="unstable",
         text=(
-            f"{prefix}{moving} of {pluralize(trials, 'trial')} were still {_direction_words(summary, unsteady)} "
-            "when they ended. Their values do not describe a steady state."
+            f"{prefix}{moving} of {pluralize(trials, 'trial')} were still "
+            f"{_direction_words(summary, unsteady)} when they ended. "
+            "Their values do not describe a steady state."
         ),
         treatments=tuple(each.index for each in unsteady),
         candidates=(_candidate("warm_up", moving / trials),),
@@ -162,9 +164,9 @@ def _machine_busy_findings(summary: CampaignSummary) -> Iterator[Finding]:
         yield Finding(
             kind="unstable",
             text=(
-                f"Other work on the machine made trials worse. {noun} is {format_share(decline)} worse in the "
-                f"busiest trials ({metric_label(name)} at {format_metric(name, busy)}) than in the quietest ones "
-                f"({format_metric(name, quiet)})."
+                f"Other work on the machine made trials worse. {noun} is {format_share(decline)} worse in "
+                f"the busiest trials ({metric_label(name)} at {format_metric(name, busy)}) than in the "
+                f"quietest ones ({format_metric(name, quiet)})."
             ),
             candidates=(_candidate("machine_busy", 1 - p_value, item),),
             details={"cause": "machine_busy", "metric": name, "decline": decline, "p": ratio.p_value},

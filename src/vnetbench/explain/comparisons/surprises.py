@@ -32,6 +32,7 @@ from vnetbench.explain.phrases import (
     is_numeric_factor,
     other_factors_phrase,
 )
+from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.model import ONE_AT_A_TIME, Level
 from vnetbench.wording.estimate_text import metric_noun
 from vnetbench.wording.factor_text import factor_noun, level_phrase
@@ -44,10 +45,6 @@ _SMALLEST_ERROR = 1e-9
 _MAX_OUTLIER_SHARE, _MAX_OUTLIERS = 0.1, 10
 """Maximum share and number of outliers. More treatments than this are not exceptions."""
 
-MORE_IS_BETTER = ("streams", "threads", "pairs", "guests", "connections", "mtu", "message_size", "send_batch",
-                  "queues", "vcpus", "socket_buffer", "link_rate", "rx_ring", "tx_ring")  # fmt: skip
-ON_IS_BETTER = ("tso", "gso", "uso", "gro", "lro", "checksum_offload", "udp_gso", "udp_gro")
-"""Factors whose higher level, or `on`, should not lower a rate."""
 _RATE_METRICS = (
     "goodput_bps",
     "transactions_per_s",
@@ -222,7 +219,7 @@ def _neighbour_pairs(
     summary: CampaignSummary, factor: str
 ) -> Iterator[tuple[TreatmentSummary, TreatmentSummary]]:
     """Yield treatments that differ in this factor only, at neighbouring levels, lower level first."""
-    if factor not in (*MORE_IS_BETTER, *ON_IS_BETTER):
+    if factor not in FACTORS or not FACTORS[factor].more_is_better:
         return
     groups: dict[frozenset[tuple[str, Level]], list[tuple[float, TreatmentSummary]]] = {}
     for each in summary.treatments:
@@ -235,7 +232,7 @@ def _neighbour_pairs(
 
 
 def _level_rank(factor: str, level: Level | None) -> float | None:
-    if factor in ON_IS_BETTER:
+    if FACTORS[factor].value_type.is_on_off:
         return {"off": 0.0, "on": 1.0}.get(str(level))
     return float(level) if isinstance(level, int | float) else None
 
@@ -246,8 +243,8 @@ def _outlier_finding(summary: CampaignSummary, outlier: Outlier) -> Finding:
     return Finding(
         kind="surprise",
         text=(
-            f"{treatment_name(summary, treatment)}: {metric_noun(summary.deciding_metric)} is {difference} than "
-            f"the other treatments predict (times {format_ratio(ratio)})."
+            f"{treatment_name(summary, treatment)}: {metric_noun(summary.deciding_metric)} is {difference} "
+            f"than the other treatments predict (times {format_ratio(ratio)})."
         ),
         treatments=(treatment.index,),
         details={
@@ -269,8 +266,8 @@ def _contradiction_finding(
     others = other_factors_phrase(summary, worst.less, factor)
     where = f" ({others})" if others and len(contradictions) < pair_count else ""
     text = (
-        f"Unexpected decline: {more} instead of {less}{where} multiplies {metric_noun(summary.deciding_metric)} "
-        f"by {format_ratio(worst.ratio)}."
+        f"Unexpected decline: {more} instead of {less}{where} multiplies "
+        f"{metric_noun(summary.deciding_metric)} by {format_ratio(worst.ratio)}."
     )
     if pair_count > 1:
         text += (

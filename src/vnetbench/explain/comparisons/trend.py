@@ -89,7 +89,7 @@ def _pairwise_slopes(table: Numbers, positions: Numbers) -> Numbers:
 
 
 def _kendall_sums(rises: Numbers, orders: npt.NDArray[np.int64]) -> Numbers:
-    """Return Kendall's sum for each order of the blocks. `rises[i, j]` is the rise of block j over block i."""
+    """Return Kendall's sum for each order. `rises[i, j]` is the rise from block i to block j."""
     earlier, later = np.triu_indices(len(rises), 1)
     # One order at a time, because an array of all orders of hundreds of blocks takes gigabytes.
     return np.array([rises[order[earlier], order[later]].sum() for order in orders])

@@ -1,1 +1,1 @@
-"""Laws of throughput, each by itself with its source: what an explanation holds measurements against."""
+"""Throughput models, each with its source. Explanations compare measurements with them."""

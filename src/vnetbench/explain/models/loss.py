@@ -1,9 +1,9 @@
-"""What loss leaves of TCP's rate, by the laws of Mathis et al. and Padhye et al.
+"""TCP throughput under loss: the models of Mathis et al. and Padhye et al., and of cubic.
 
 Mathis, Semke, Mahdavi, Ott: The Macroscopic Behavior of the TCP Congestion Avoidance Algorithm, CCR 27(3),
-1997. Padhye, Firoiu, Towsley, Kurose: Modeling TCP Throughput, SIGCOMM 1998, the approximation, where no
-window bounds the rate (RFC 5348, section 3.1, leaves out too that no more than all losses end in a timeout).
-RFC 8312, section 5, equation 6, for cubic (RFC 9438, section 5, has the same).
+1997. Padhye, Firoiu, Towsley, Kurose: Modeling TCP Throughput, SIGCOMM 1998, the approximation without a
+window limit. Like RFC 5348, section 3.1, it does not limit the share of losses that end in a timeout. RFC
+8312, section 5, equation 6, for cubic (the same as RFC 9438, section 5).
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from __future__ import annotations
 import math
 
 MAX_RATIO = 2.0
-"""Times: RFC 5348, section 1, calls two rates fair under the same conditions where they differ by less."""
+"""Largest ratio of consistent rates: RFC 5348, section 1, calls flows within this ratio reasonably fair."""
 _PERIODIC = math.sqrt(3 / 2)
-"""The constant of Mathis et al. for loss at even distances and every segment acknowledged."""
+"""The constant of Mathis et al. for periodic loss and an ACK for every segment."""
 
 
 def mathis_bps(mss_bytes: float, rtt_us: float, loss: float, constant: float = _PERIODIC) -> float:
-    """The most that reno's congestion avoidance carries at a loss share of `loss`, bit/s.
+    """Return the maximum rate of reno's congestion avoidance at a loss ratio, bit/s; infinite without loss.
 
-    Infinite without loss. ValueError for what is no share or no round trip.
+    Raises:
+        ValueError: the loss ratio or the round-trip time is out of range.
     """
     _check(rtt_us, loss)
     return math.inf if loss == 0 else 8 * mss_bytes / (rtt_us * 1e-6) * constant / math.sqrt(loss)
@@ -28,10 +29,16 @@ def mathis_bps(mss_bytes: float, rtt_us: float, loss: float, constant: float = _
 def padhye_bps(
     mss_bytes: float, rtt_us: float, loss: float, timeout_us: float | None = None, acknowledged: int = 1
 ) -> float:
-    """The same with timeouts; `acknowledged` segments by each ACK.
+    """Return reno's rate at a loss ratio with timeouts, bit/s; infinite without loss.
 
-    `timeout_us`: the first retransmission timeout; None: four round trips, as RFC 5348 takes it. Timeouts
-    then take a seventh of the time at 2 % of loss, and half of it from 9 % on.
+    With the default timeout, timeouts take a seventh of the time at 2 % loss, and half of it from 9 %.
+
+    Args:
+        mss_bytes: maximum segment size.
+        rtt_us: round-trip time.
+        loss: loss ratio, 0 to 1.
+        timeout_us: first retransmission timeout; None for four round trips, as in RFC 5348.
+        acknowledged: segments per ACK.
     """
     _check(rtt_us, loss)
     if loss == 0:
@@ -44,9 +51,9 @@ def padhye_bps(
 
 
 def cubic_bps(mss_bytes: float, rtt_us: float, loss: float) -> float:
-    """What cubic carries on average at that loss where it grows by its own function (C = 0.4, β = 0.7).
+    """Return cubic's average rate at a loss ratio, bit/s (C = 0.4, β = 0.7); infinite without loss.
 
-    On short paths it keeps to reno's rate, if that is more (RFC 9438, section 4.3).
+    On short paths reno's rate applies if it is higher (RFC 9438, section 4.3).
     """
     _check(rtt_us, loss)
     if loss == 0:
@@ -57,11 +64,11 @@ def cubic_bps(mss_bytes: float, rtt_us: float, loss: float) -> float:
 
 
 def is_consistent(goodput_bps: float, mss_bytes: float, rtt_us: float, loss: float) -> bool:
-    """Whether a goodput is what reno or cubic carries at that loss, to a factor of `WITHIN`."""
-    laws = (padhye_bps(mss_bytes, rtt_us, loss), cubic_bps(mss_bytes, rtt_us, loss))
-    return min(laws) / MAX_RATIO <= goodput_bps <= max(laws) * MAX_RATIO
+    """Return whether a goodput is within MAX_RATIO of reno's or cubic's rate at this loss ratio."""
+    rates = (padhye_bps(mss_bytes, rtt_us, loss), cubic_bps(mss_bytes, rtt_us, loss))
+    return min(rates) / MAX_RATIO <= goodput_bps <= max(rates) * MAX_RATIO
 
 
 def _check(rtt_us: float, loss: float) -> None:
     if rtt_us <= 0 or not 0 <= loss <= 1:
-        raise ValueError(f"no path has a round trip of {rtt_us:g} µs and loses {loss:g} of its packets")
+        raise ValueError(f"round-trip time {rtt_us:g} µs or loss ratio {loss:g} is out of range")

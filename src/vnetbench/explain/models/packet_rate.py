@@ -1,7 +1,7 @@
-"""The packet-rate law: what a CPU carries that pays for each packet and for each byte of it.
+"""The packet-rate model: a CPU with a cost per packet and a cost per byte.
 
-A CPU that spends `a` cycles on a packet and `b` on each byte of it carries clock / (a + b · bytes) packets a
-second (Menon and Zwaenepoel, Optimizing TCP Receive Performance, USENIX ATC 2008, on the two parts).
+A CPU that spends `a` cycles on a packet and `b` cycles on each byte carries clock / (a + b · bytes) packets
+per second (both parts: Menon and Zwaenepoel, Optimizing TCP Receive Performance, USENIX ATC 2008).
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ import numpy as np
 
 @dataclass(frozen=True)
 class PacketCost:
-    """What a CPU pays, cycles."""
+    """CPU cost of a packet."""
 
     cycles_per_packet: float
     cycles_per_byte: float
 
 
 def fit_cost(packet_bytes: Sequence[float], cycles_per_packet: Sequence[float]) -> PacketCost | None:
-    """Least squares of cycles on bytes, neither part below zero; None with fewer than two sizes.
+    """Fit both costs by least squares, without negative ones; return None with fewer than two sizes.
 
-    One part at zero is fitted alone: a negative cost of a byte only says that it cannot be told.
+    A negative cost per byte or per packet only means that it is not measurable: it becomes zero, and the fit
+    has the other cost alone.
     """
     sizes, cycles = (np.asarray(each, dtype=float) for each in (packet_bytes, cycles_per_packet))
     if len(np.unique(sizes)) < 2:
