@@ -71,7 +71,7 @@ impl TestRegistry {
     pub fn collecting_since(&self, cookie: &Cookie) -> Option<Instant> {
         let inside = self.state();
         let gathering = inside.tests.get(cookie)?;
-        gathering.to.as_ref().map(|_| gathering.since)
+        gathering.stream_sender.as_ref().map(|_| gathering.collecting_since)
     }
 
     /// Hands a connection to the test that its cookie names. One of a test that takes no stream now is closed.

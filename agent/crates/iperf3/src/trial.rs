@@ -27,20 +27,20 @@ use vnetbench_traffic::route::{Route, address};
 use vnetbench_traffic::{Load, LoadPart, Workload};
 
 /// How long all that was sent may take to be acknowledged before the server is told of the end.
-const FLUSHING: Duration = Duration::from_secs(2);
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 /// A server counts nothing after it was told of the end: so long it has before to read what its kernel acknowledged.
-const READING: Duration = Duration::from_millis(100);
+const SERVER_READ_DELAY: Duration = Duration::from_millis(100);
 /// How long, from the end on, what the server sent may take to arrive.
-const EMPTYING: Duration = Duration::from_secs(3);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long the end takes in all, with the results: less than a trial waits for its streams.
-const CONCLUDING: Duration = Duration::from_secs(4);
+const FINISH_TIMEOUT: Duration = Duration::from_secs(4);
 /// How long a server whose streams break may take to say why.
-const SAYING_WHY: Duration = Duration::from_secs(1);
-const TOO_OLD: &str =
+const FAILURE_TIMEOUT: Duration = Duration::from_secs(1);
+const NO_BIDIRECTIONAL: &str =
     "the server does not send while it receives: iperf3 does so from version 3.7 on";
-const LOOK: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// While there is load only the server or the end of the load ends the waiting.
-const FOR_GOOD: Duration = Duration::from_secs(24 * 3600);
+const LOAD_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// What the server is asked for; `Err` says why it cannot be.
 pub fn test_parameters(load: &Load) -> Result<TestParameters, String> {
@@ -105,7 +105,7 @@ impl NegotiatedTest {
     /// The test and its streams, in the order of the load; `None` when the bell was rung before.
     pub fn connect(
         route: &Route,
-        asked: TestParameters,
+        parameters: TestParameters,
         load: &Load,
         bell: &Waker,
         timeout: Duration,
@@ -113,44 +113,40 @@ impl NegotiatedTest {
         let from = route.from.as_ref().and_then(SockAddr::as_socket);
         let to = address(Ok(route.to.clone()))
             .map_err(|error| Error::system("find an iperf3 server", error))?;
-        let mut talk = ClientControl::connect(to, from.map(|from| from.ip()), timeout, timeout)?;
-        talk.send_parameters(&asked)?;
+        let mut control = ClientControl::connect(to, from.map(|from| from.ip()), timeout, timeout)?;
+        control.send_parameters(&parameters)?;
         let sockets = connect_in_turn(route, load.roles.len(), &load.options, bell, timeout)?;
-        Ok(sockets.map(|sockets| {parameters: 
-            (
-                Self {
-                    control: talk,
-                    asked,
-                },
-                sockets,
-            )
-        }))
+        let test = Self {
+            control,
+            parameters,
+        };
+        Ok(sockets.map(|sockets| (test, sockets)))
     }
-parameters
+
     /// Has the server begin its part, and from here on attends to it on a thread of its own. `on_end` is called when the
     /// test is over.
-    pub fn begin(mut selparametersreams: &[Arc<Stream>], on_end: &OnEnd) -> Result<Begun, TestError> {
+    pub fn begin(mut self, streams: &[Arc<Stream>], on_end: &OnEnd) -> Result<ServerTest, TestError> {
         for stream in streams {
             self.control.send_cookie(&stream.socket)?;
         }
         self.control.await_start()?;
-        let asked = self.asked.clone();
-        let mut test = Test {
-            talk: self.control,
-            asked: self.asked,
+        let parameters = self.parameters.clone();
+        let mut test = TestThread {
+            control: self.control,
+            parameters: self.parameters,
             streams: streams
                 .iter()
                 .map(|s| (Arc::clone(s), Meter::default()))
                 .collect(),
-            began: Instant::now(),
-            cpu_before: CpuTime::current_process(),
+            started: Instant::now(),
+            cpu_at_start: CpuTime::current_process(),
         };
         for (stream, meter) in &mut test.streams {
             meter.read(stream.socket.as_fd());
         }
         let failed =
             |error| TestError::failed(format!("the server cannot be attended to: {error}"));
-        let control = Arc::clone(&test.talk.connection);
+        let control = Arc::clone(&test.control.connection);
         let load_over = Arc::new(Waker::new().map_err(failed)?);
         let outcome = Arc::new(OnceLock::new());
         let thread = std::thread::Builder::new()
@@ -159,16 +155,16 @@ parameters
                 let (outcome, load_over) = (Arc::clone(&outcome), Arc::clone(&load_over));
                 let on_end = Arc::clone(on_end);
                 move || {
-                    let _ = outcome.set(test.attend(&load_over));
+                    let _ = outcome.set(test.run(&load_over));
                     on_end();
                 }
             })
             .map_err(failed)?;
-        Ok(Begun {
-            parameters: asked,
+        Ok(ServerTest {
+            parameters,
             streams: streams.to_vec(),
             control,
-            load_over,
+            load_end: load_over,
             outcome,
             thread,
         })
@@ -176,42 +172,42 @@ parameters
 }
 
 /// A test under way.
-pub struct Begun {
+pub struct ServerTest {
     parameters: TestParameters,
     streams: Vec<Arc<Stream>>,
     control: Arc<ControlConnection>,
-    load_over: Arc<Waker>,
+    load_end: Arc<Waker>,
     outcome: Arc<OnceLock<Result<TestResults, TestError>>>,
     thread: JoinHandle<()>,
 }
 
-impl Begun {
+impl ServerTest {
     /// The sources have been told to end.
-    pub fn load_is_over(&self) {
-        self.load_over.wake();
+    pub fn notify_load_end(&self) {
+        self.load_end.wake();
     }
 
-    pub fn is_over(&self) -> bool {
+    pub fn is_finished(&self) -> bool {
         self.outcome.get().is_some()
     }
 
     /// Why the test came to nothing, where it is known by now.
-    pub fn fault(&self) -> Option<String> {
+    pub fn failure_message(&self) -> Option<String> {
         let failure = self.outcome.get()?.as_ref().err()?;
-        Some(self.too_old().unwrap_or_else(|| failure.to_string()))
+        Some(self.bidirectional_refusal().unwrap_or_else(|| failure.to_string()))
     }
 
     /// As `fault`, where a stream has broken: the server may be about to say why.
-    pub fn fault_of(&self, broken: String) -> String {
-        let until = Instant::now() + SAYING_WHY;
-        while !self.is_over() && Instant::now() < until {
-            std::thread::sleep(LOOK);
+    pub fn explain_stream_failure(&self, broken: String) -> String {
+        let until = Instant::now() + FAILURE_TIMEOUT;
+        while !self.is_finished() && Instant::now() < until {
+            std::thread::sleep(POLL_INTERVAL);
         }
-        self.fault().or_else(|| self.too_old()).unwrap_or(broken)
+        self.failure_message().or_else(|| self.bidirectional_refusal()).unwrap_or(broken)
     }
 
     /// A server that knows of no test both ways turns the streams away on which it was to send, with one byte.
-    fn too_old(&self) -> Option<String> {
+    fn bidirectional_refusal(&self) -> Option<String> {
         let turned_away = |stream: &Arc<Stream>| {
             stream.role == Role::Sink
                 && stream.counters.received.bytes() <= 1
@@ -219,12 +215,12 @@ impl Begun {
         };
         let is_so = self.parameters.direction == Direction::Bidirectional
             && self.streams.iter().any(turned_away);
-        is_so.then(|| TOO_OLD.into())
+        is_so.then(|| NO_BIDIRECTIONAL.into())
     }
 
     /// Ends the test where it is not over, and returns what the server said of it.
-    pub fn end(self) -> Option<TestResults> {
-        if !self.is_over() {
+    pub fn finish(self) -> Option<TestResults> {
+        if !self.is_finished() {
             // Whoever cannot be told is gone.
             let _ = self.control.send_state(State::ClientTerminated);
             self.control.close();
@@ -235,38 +231,38 @@ impl Begun {
     }
 }
 
-struct Test {
-    talk: ClientControl,
-    asked: TestParameters,
+struct TestThread {
+    control: ClientControl,
+    parameters: TestParameters,
     streams: Vec<(Arc<Stream>, Meter)>,
-    began: Instant,
-    cpu_before: CpuTime,
+    started: Instant,
+    cpu_at_start: CpuTime,
 }
 
-impl Test {
-    fn attend(mut self, load_over: &Waker) -> Result<TestResults, TestError> {
-        let control = Arc::clone(&self.talk.connection);
-        while control.wait(Some(load_over), Instant::now() + FOR_GOOD)? != WaitOutcome::Rung {
-            self.talk.feed(&control.read()?)?;
+impl TestThread {
+    fn run(mut self, load_over: &Waker) -> Result<TestResults, TestError> {
+        let control = Arc::clone(&self.control.connection);
+        while control.wait(Some(load_over), Instant::now() + LOAD_TIMEOUT)? != WaitOutcome::Rung {
+            self.control.feed(&control.read()?)?;
         }
-        let (ended, wall) = (Instant::now(), self.began.elapsed());
-        self.flush(ended + FLUSHING);
-        self.talk.set_deadline(ended + CONCLUDING);
-        self.talk.end_test()?;
-        self.wait_for_sinks(ended + EMPTYING);
-        let own = self.own_results(wall);
-        let sends = self.asked.direction != Direction::Reverse;
+        let (ended, wall) = (Instant::now(), self.started.elapsed());
+        self.flush(ended + FLUSH_TIMEOUT);
+        self.control.set_deadline(ended + FINISH_TIMEOUT);
+        self.control.end_test()?;
+        self.wait_for_sinks(ended + DRAIN_TIMEOUT);
+        let own = self.local_results(wall);
+        let sends = self.parameters.direction != Direction::Reverse;
         let theirs = self
-            .talk
+            .control
             .exchange_results(&own, if sends { 1 } else { -1 })?;
-        self.talk.finish()?;
+        self.control.finish()?;
         // Others hold it still, and a server may keep its streams until it is closed.
         control.close();
         if theirs.streams.len() == own.streams.len() {
             return Ok(theirs);
         }
-        Err(TestError::RefusedByServer(match self.asked.direction {
-            Direction::Bidirectional => TOO_OLD.into(),
+        Err(TestError::RefusedByServer(match self.parameters.direction {
+            Direction::Bidirectional => NO_BIDIRECTIONAL.into(),
             Direction::Forward | Direction::Reverse => format!(
                 "the server tells of {} streams where {} were asked for",
                 theirs.streams.len(),
@@ -278,13 +274,13 @@ impl Test {
     /// Returns when everything that was sent has been acknowledged, and had its time to be read.
     fn flush(&self, until: Instant) {
         let is_underway = |(stream, _): &(Arc<Stream>, Meter)| {
-            stream.role == Role::Source && unacknowledged(&stream.socket).unwrap_or(0) > 0
+            stream.role == Role::Source && unacknowledged_bytes(&stream.socket).unwrap_or(0) > 0
         };
         while self.streams.iter().any(is_underway) && Instant::now() < until {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
-        if self.asked.direction != Direction::Reverse {
-            std::thread::sleep(READING);
+        if self.parameters.direction != Direction::Reverse {
+            std::thread::sleep(SERVER_READ_DELAY);
         }
     }
 
@@ -294,13 +290,13 @@ impl Test {
             stream.role == Role::Sink && stream.end.get().is_none()
         };
         while self.streams.iter().any(at_work) && Instant::now() < until {
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
-    fn own_results(&mut self, wall: Duration) -> TestResults {
+    fn local_results(&mut self, wall: Duration) -> TestResults {
         let spent = CpuTimeTotal::default();
-        spent.add(CpuTime::current_process(), self.cpu_before);
+        spent.add(CpuTime::current_process(), self.cpu_at_start);
         let streams = self
             .streams
             .iter_mut()
@@ -329,7 +325,7 @@ impl Test {
 }
 
 /// Bytes that were sent and not acknowledged (SIOCOUTQ, tcp(7)).
-fn unacknowledged(socket: &Socket) -> io::Result<i32> {
+fn unacknowledged_bytes(socket: &Socket) -> io::Result<i32> {
     let mut bytes = 0i32;
     // SAFETY: the request writes one int, and the pointer is to one.
     let answer = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
@@ -342,26 +338,26 @@ fn unacknowledged(socket: &Socket) -> io::Result<i32> {
 
 /// What the server said of its side, in the names of docs/protocol.md.
 #[derive(Serialize)]
-pub struct ServerSide {
+pub struct ServerReport {
     cpu_percent: CpuUsage,
     congestion_control: Option<String>,
-    streams: Vec<ServerStream>,
+    streams: Vec<ServerStreamReport>,
 }
 
 #[derive(Serialize)]
-struct ServerStream {
+struct ServerStreamReport {
     id: u32,
     role: Role,
     bytes: u64,
     retransmits: Option<u64>,
 }
 
-impl ServerSide {
+impl ServerReport {
     /// `streams` in the order in which they were connected.
     pub fn new(results: TestResults, streams: &[Arc<Stream>]) -> Self {
         let told = streams.iter().enumerate().filter_map(|(index, stream)| {
             let told = results.parse_stream(stream_id(index))?;
-            Some(ServerStream {
+            Some(ServerStreamReport {
                 id: stream.id,
                 role: stream.role.opposite(),
                 bytes: told.bytes,
