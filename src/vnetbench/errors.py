@@ -1,12 +1,15 @@
-"""The one kind of error that reaches a person: what is wrong, where, and the fix."""
+"""The error that users see: what is wrong, where, and the fix."""
 
 from __future__ import annotations
 
 
 class BenchError(Exception):
-    """Something the user, the study or the machine must change; shown without a traceback.
+    """An error that the user can fix; it is printed without a traceback.
 
-    `what` is a sentence, `where` a file:line, an endpoint or a setting, `fix` the thing to do next.
+    Attributes:
+        what: What is wrong, as a sentence.
+        where: A `file:line`, an endpoint or a setting.
+        fix: What to do next.
     """
 
     def __init__(self, what: str, *, where: str | None = None, fix: str | None = None) -> None:

@@ -1,8 +1,8 @@
-"""What of a text may be written to a terminal: a study's title may hold anything."""
+"""Makes texts of users safe for a terminal: a study's title can contain any character."""
 
 from __future__ import annotations
 
 
 def make_printable(text: str, keep: str = "") -> str:
-    """The text with every character that a terminal would obey replaced; those in `keep` stay."""
+    """Return the text with control characters replaced, except for those in `keep`."""
     return "".join(c if c.isprintable() or c in keep else "\N{REPLACEMENT CHARACTER}" for c in text)

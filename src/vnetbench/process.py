@@ -1,4 +1,4 @@
-"""Which process is which, told so that a reused process id is not taken for another; and how one ended."""
+"""Identities of processes that stay unique when the kernel reuses a process ID, and their exit status."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 
 def current_process_identity() -> str:
-    """`pid:start` of this process; start is in clock ticks since boot, with the boot's id before it."""
+    """Return the identity of this process, `pid:boot:start`, with the start in clock ticks since boot."""
     return _process_identity(os.getpid()) or f"{os.getpid()}:"
 
 
 def is_process_alive(identity: str) -> bool:
-    """Whether the process that gave itself this identity still runs on this boot."""
+    """Return whether the process with this identity still runs, on the same boot."""
     pid = identity.split(":", 1)[0]
     return pid.isdigit() and _process_identity(int(pid)) == identity
 
@@ -24,12 +24,12 @@ def _process_identity(pid: int) -> str | None:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return None
-    # The program's name may hold spaces and brackets: fields count from the last bracket (proc(5)).
+    # The program name can contain spaces and brackets, so fields count from the last bracket (proc(5)).
     fields = stat.rpartition(")")[2].split()
     state, start = fields[0], fields[19]
     return None if state == "Z" else f"{pid}:{boot}:{start}"
 
 
 def format_exit_status(code: int) -> str:
-    """How a child ended, by what `subprocess` says of it: "killed by SIGKILL", "exit code 1"."""
+    """Return how a child process ended, by its `subprocess` code: "killed by SIGKILL", "exit code 1"."""
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

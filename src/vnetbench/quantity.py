@@ -1,4 +1,4 @@
-"""How quantities are written: durations, sizes, rates of several kinds and shares, read and shown."""
+"""Quantities with units: parse them, format them exactly for study files, and format them for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vnetbench.errors import BenchError
 from vnetbench.printable import make_printable
 
 MAX_TEXT = 64
-"""A quantity longer than this is no quantity; it bounds the work that a hostile file can ask for."""
+"""Maximum length of a quantity; it bounds the work for a malicious file."""
 
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _TERM = re.compile(rf"\s*(?P<number>[+-]?{_NUMBER})\s*(?P<unit>[^\s0-9+.,-][^\s0-9+,-]*)?\s*")
@@ -42,7 +42,7 @@ _FREQUENCY_UNITS = {"/s": Decimal(1), "k/s": Decimal(10**3), "M/s": Decimal(10**
 _FRAME_RATE_UNITS = {"frame/s": Decimal(1), "kframe/s": Decimal(10**3), "Mframe/s": Decimal(10**6)}
 _SHARE_UNITS = {"%": Decimal("0.01")}
 
-# U+03BC (Greek mu) and U+00B5 (micro sign) look alike, and keyboards without either write "us".
+# U+03BC (Greek mu) and U+00B5 (micro sign) look the same, and "us" needs neither.
 _UNIT_ALIASES = {
     "us": "µs",
     "μs": "µs",
@@ -56,39 +56,16 @@ _UNIT_ALIASES = {
     "Mframes/s": "Mframe/s",
 }
 _MISSPELLED_UNITS = {
-    "sec": "s",
-    "secs": "s",
-    "second": "s",
-    "seconds": "s",
-    "m": "min",
-    "minute": "min",
-    "minutes": "min",
-    "hr": "h",
-    "hour": "h",
-    "hours": "h",
-    "msec": "ms",
-    "usec": "µs",
-    "k": "KiB",
-    "bytes": "B",
-    "byte": "B",
-    "g": "Gbit/s",
-    "gb/s": "Gbit/s",
-    "mb/s": "Mbit/s",
-    "kb/s": "kbit/s",
-    "gbit": "Gbit/s",
-    "mbit": "Mbit/s",
-    "kbit": "kbit/s",
-    "fps": "frame/s",
-    "pps": "frame/s",
-    "kpps": "kframe/s",
-    "mpps": "Mframe/s",
-    "percent": "%",
-    "pct": "%",
-}
+    "sec": "s", "secs": "s", "second": "s", "seconds": "s", "m": "min", "minute": "min",
+    "minutes": "min", "hr": "h", "hour": "h", "hours": "h", "msec": "ms", "usec": "µs", "k": "KiB",
+    "bytes": "B", "byte": "B", "g": "Gbit/s", "gb/s": "Gbit/s", "mb/s": "Mbit/s", "kb/s": "kbit/s",
+    "gbit": "Gbit/s", "mbit": "Mbit/s", "kbit": "kbit/s", "fps": "frame/s", "pps": "frame/s",
+    "kpps": "kframe/s", "mpps": "Mframe/s", "percent": "%", "pct": "%",
+}  # fmt: skip
 
 
 class QuantityError(BenchError):
-    """A text that is no quantity of the wanted kind; `fix` names the units expected."""
+    """A text that is not a valid quantity; `fix` names the expected units."""
 
 
 @dataclass(frozen=True)
@@ -111,32 +88,32 @@ _SHARE = _QuantityType("share", _SHARE_UNITS, "3 %", Decimal(10**4))
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of a duration such as "50 ms", "10 s" or "2 min 30 s"; raises QuantityError."""
+    """Return the seconds of a duration such as "50 ms", "10 s" or "2 min 30 s"; raises QuantityError."""
     return float(_parse(text, _DURATION, sums=True))
 
 
 def parse_bytes(text: str) -> int:
-    """Whole bytes of a size such as "64 KiB" (1024) or "64 kB" (1000); raises QuantityError."""
+    """Return the whole bytes of a size such as "64 KiB" (1024) or "64 kB" (1000); raises QuantityError."""
     return _require_whole(_parse(text, _SIZE), text, "bytes", _SIZE)
 
 
 def parse_rate(text: str) -> int:
-    """Whole bits/s of a rate such as "10 Gbit/s" or "10 Gbps" (powers of 1000); raises QuantityError."""
+    """Return the whole bit/s of a rate such as "10 Gbit/s" or "10 Gbps"; raises QuantityError."""
     return _require_whole(_parse(text, _RATE), text, "bits/s", _RATE)
 
 
 def parse_frequency(text: str) -> float:
-    """How often a second: 10000.0 for "10000 /s" or "10 k/s"; raises QuantityError."""
+    """Return the number per second, 10000.0 for "10000 /s" or "10 k/s"; raises QuantityError."""
     return float(_parse(text, _FREQUENCY))
 
 
 def parse_frame_rate(text: str) -> float:
-    """Frames a second: 100000.0 for "100 kframe/s"; raises QuantityError."""
+    """Return the frames per second, 100000.0 for "100 kframe/s"; raises QuantityError."""
     return float(_parse(text, _FRAME_RATE))
 
 
 def parse_share(text: str) -> float:
-    """The share that a percentage such as "3 %" names, 1.0 for "100 %"; raises QuantityError."""
+    """Return the ratio of a percentage, 0.03 for "3 %"; raises QuantityError."""
     return float(_parse(text, _SHARE))
 
 
@@ -173,7 +150,7 @@ def _parse_number(text: str, whole: str, kind: _QuantityType) -> Decimal:
     if text.startswith("-"):
         raise QuantityError(f"{_quote(whole)} is negative", fix=f"a {kind.noun} is zero or more")
     number = Decimal(text)
-    # Far beyond every unit's largest and smallest: an exponent that Decimal itself would stumble over.
+    # Larger exponents are beyond every unit, and Decimal cannot compute with all of them.
     if number and abs(number.adjusted()) > 30:
         what = "large" if number.adjusted() > 0 else "small"
         raise QuantityError(f"{_quote(whole)} is too {what} for a {kind.noun}", fix=kind.unit_hint())
@@ -184,7 +161,7 @@ def _find_unit(unit: str | None, number: str, kind: _QuantityType) -> str:
     if unit is None:
         number = number if len(number) < 16 else "1"
         choices = ", ".join(f'"{number} {name}"' for name in kind.units)
-        raise QuantityError("the unit is missing", fix=f"say which is meant: {choices}")
+        raise QuantityError("the unit is missing", fix=f"write one of {choices}")
     name = _UNIT_ALIASES.get(unit, unit)
     if name in kind.units:
         return name
@@ -201,28 +178,28 @@ def _quote(text: str) -> str:
     return f'"{make_printable(text)}"'
 
 
-# Exact spellings: what is read back is what was written.
+# Exact formats: parsing them gives the same value.
 
 
 def format_exact_bytes(size: int) -> str:
-    """An exact spelling of a size in bytes: 65536 is "64 KiB", 64000 is "64 kB", 1500 is "1500 B"."""
+    """Return a size in bytes exactly: 65536 is "64 KiB", 64000 is "64 kB", 1500 is "1500 B"."""
     for name in ("GiB", "MiB", "KiB"):
         if size and size % int(_SIZE_UNITS[name]) == 0:
             return f"{size // int(_SIZE_UNITS[name])} {name}"
     for name in ("GB", "MB", "kB"):
-        # From 10 kB on: an MTU of 9000 is known by that figure and no other.
+        # Smaller sizes stay in bytes, because an MTU of 9000 is known by that number.
         if size >= 10_000 and size % int(_SIZE_UNITS[name]) == 0:
             return f"{size // int(_SIZE_UNITS[name])} {name}"
     return f"{size} B"
 
 
 def format_exact_rate(rate_bps: float) -> str:
-    """An exact spelling of a rate in bits/s: 2.5e9 is "2.5 Gbit/s"."""
+    """Return a rate in bit/s exactly: 2.5e9 is "2.5 Gbit/s"."""
     return _format_exact(Decimal(str(rate_bps)), ("Gbit/s", "Mbit/s", "kbit/s", "bit/s"), _RATE_UNITS)
 
 
 def format_exact_duration(seconds: float) -> str:
-    """An exact spelling of a duration in seconds: 0.05 is "50 ms", 150 is "150 s", 120 is "2 min"."""
+    """Return a duration in seconds exactly: 0.05 is "50 ms", 150 is "150 s", 120 is "2 min"."""
     value = Decimal(str(seconds))
     for name in ("h", "min"):
         if value and value % _TIME_UNITS[name] == 0:
@@ -231,17 +208,17 @@ def format_exact_duration(seconds: float) -> str:
 
 
 def format_exact_frequency(per_s: float) -> str:
-    """An exact spelling of a frequency: 10000 is "10 k/s", 2.5 is "2.5 /s"."""
+    """Return a frequency exactly: 10000 is "10 k/s", 2.5 is "2.5 /s"."""
     return _format_exact(Decimal(str(per_s)), ("M/s", "k/s", "/s"), _FREQUENCY_UNITS)
 
 
 def format_exact_frame_rate(rate_fps: float) -> str:
-    """An exact spelling of a frame rate: 100000 is "100 kframe/s"."""
+    """Return a frame rate exactly: 100000 is "100 kframe/s"."""
     return _format_exact(Decimal(str(rate_fps)), ("Mframe/s", "kframe/s", "frame/s"), _FRAME_RATE_UNITS)
 
 
 def format_exact_share(share: float) -> str:
-    """A share as a percentage without loss: 0.03 is "3 %"."""
+    """Return a ratio as an exact percentage: 0.03 is "3 %"."""
     return f"{_format_decimal(Decimal(str(share)) * 100)} %"
 
 
@@ -255,12 +232,12 @@ def _format_decimal(number: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-# Figures for people: as many digits as they can use.
+# Formats for people: only significant digits.
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A unit to show numbers in: a stored number divided by `divisor` is in `unit`."""
+    """A unit for display: a stored number divided by `divisor` is in `unit`."""
 
     divisor: float
     unit: str
@@ -268,7 +245,7 @@ class Scale:
 
 @dataclass(frozen=True)
 class IntervalText:
-    """A value and its interval as texts, all with the same digits and in the same unit."""
+    """A value and its interval as texts with the same decimals and unit."""
 
     value: str
     interval: str
@@ -279,14 +256,14 @@ class IntervalText:
 
     @property
     def text(self) -> str:
-        """The whole in one piece: "27.3 [26.9, 27.6] Gbit/s"."""
+        """Value, interval and unit together: "27.3 [26.9, 27.6] Gbit/s"."""
         return " ".join(part for part in (self.value, self.interval, self.unit) if part)
 
 
-# A number is shown in the last of its unit's steps whose third entry it reaches.
+# Each unit has scales with a divisor, a name and the smallest number for which the scale applies.
 _UNIT_SCALES: dict[str, tuple[tuple[float, str, float], ...]] = {
     "bit/s": ((1, "bit/s", 0), (1e3, "kbit/s", 1e3), (1e6, "Mbit/s", 1e6), (1e9, "Gbit/s", 1e9)),
-    # An MTU or a segment is known by its four digits: 1448 B, not 1.45 kB.
+    # An MTU or a segment size is known by its four digits: 1448 B, not 1.45 kB.
     "B": ((1, "B", 0), (1e3, "kB", 1e4), (1e6, "MB", 1e6), (1e9, "GB", 1e9)),
     "s": ((1e-6, "µs", 0), (1e-3, "ms", 1e-3), (1, "s", 1)),
     "µs": ((1, "µs", 0), (1e3, "ms", 1e3), (1e6, "s", 1e6)),
@@ -298,16 +275,16 @@ _NO_NUMBER = "–"
 
 
 def choose_scale(unit: str, largest: float) -> Scale:
-    """The scale in which numbers of `unit` up to `largest` read best; a unit without prefixes is kept.
+    """Return the best scale for numbers of `unit` up to `largest`; units without prefixes stay as they are.
 
-    One scale for a column or an axis: pass it to `format_interval`.
+    Use one scale for a whole column or axis: pass it to `format_interval`.
     """
     steps = _UNIT_SCALES.get(unit)
     if steps is None or not math.isfinite(largest):
         return Scale(1, unit if unit != "1" else "")
     divisor, shown = steps[0][:2]
     for step, name, from_ in steps:
-        # 999.6 Mbit/s would otherwise be rounded to "1000 Mbit/s".
+        # Without this factor, 999.6 Mbit/s would be rounded to "1000 Mbit/s".
         if abs(largest) >= from_ * 0.9995:
             divisor, shown = step, name
     return Scale(divisor, shown)
@@ -316,11 +293,18 @@ def choose_scale(unit: str, largest: float) -> Scale:
 def format_interval(
     value: float, low: float | None, high: float | None, unit: str, *, scale: Scale | None = None
 ) -> IntervalText:
-    """Texts of a value and its interval with the digits that the interval justifies.
+    """Format a value and its interval with the digits that the interval justifies.
 
-    `value`, `low` and `high` are in `unit` (as in `estimate.metrics`). The last digit shown is the first
-    digit of the interval's half-width, or its second where the first is 1 or 2. Without an interval: three
-    digits. A value that is no number is shown as a dash.
+    The last decimal is that of the first significant digit of the interval's half-width, or of the second if
+    the first is 1 or 2. Without an interval, the value has three digits. A value that is not finite becomes a
+    dash.
+
+    Args:
+        value: The value in `unit`.
+        low: Lower end of the interval in `unit`, or None.
+        high: Upper end of the interval in `unit`, or None.
+        unit: A unit of `estimate.metrics`.
+        scale: Scale of the column; None: the best one for this value.
     """
     scale = scale or choose_scale(unit, value)
     if not math.isfinite(value):
@@ -329,7 +313,7 @@ def format_interval(
         return IntervalText(_format_three_digits(value / scale.divisor), "", "", scale.unit)
     value, low, high = value / scale.divisor, low / scale.divisor, high / scale.divisor
     decimals = _interval_decimals((high - low) / 2) if high > low else _three_digit_decimals(value)
-    # Six digits are more than any trial justifies, whatever a narrow interval says.
+    # No trial justifies more than six digits, even with a very narrow interval.
     decimals = max(0, min(decimals, _three_digit_decimals(value) + 3))
     side = max(high - value, value - low)
     return IntervalText(
@@ -341,22 +325,22 @@ def format_interval(
 
 
 def format_value(value: float, unit: str) -> str:
-    """A number of `unit` with three digits, its prefix and its unit: (27.3e9, "bit/s") is "27.3 Gbit/s"."""
+    """Return a number with three digits and its unit: (27.3e9, "bit/s") is "27.3 Gbit/s"."""
     return format_interval(value, None, None, unit).text
 
 
 def format_rate(rate_bps: float) -> str:
-    """A rate in bits/s for people: "27.3 Gbit/s"."""
+    """Return a rate in bit/s for people: "27.3 Gbit/s"."""
     return format_value(rate_bps, "bit/s")
 
 
 def format_bytes(size: float) -> str:
-    """A measured size in bytes for people, powers of 1000: "1448 B", "25.3 kB"."""
+    """Return a size in bytes for people, with powers of 1000: "1448 B", "25.3 kB"."""
     return format_value(size, "B")
 
 
 def format_duration(seconds: float) -> str:
-    """A duration in seconds for people: "41.0 µs", "50.0 ms", "1.50 s", "2 min 30 s", "3 h 5 min"."""
+    """Return a duration for people: "41.0 µs", "50.0 ms", "1.50 s", "2 min 30 s", "3 h 5 min"."""
     if not math.isfinite(seconds) or seconds < 99.5:
         return format_value(seconds, "s")
     whole = round(seconds)
@@ -367,12 +351,12 @@ def format_duration(seconds: float) -> str:
 
 
 def format_share(share: float) -> str:
-    """A share of 1 as a percentage with three digits: "3.00 %"; 0.9687 is "96.9 %"."""
+    """Return a ratio as a percentage with three digits: 0.03 is "3.00 %", 0.9687 is "96.9 %"."""
     return f"{_format_three_digits(share * 100)} %" if math.isfinite(share) else _NO_NUMBER
 
 
 def format_count(count: int) -> str:
-    """A count in full, its thousands apart: "57,600"."""
+    """Return a count with separated thousands: "57,600"."""
     return f"{count:,}"
 
 

@@ -338,7 +338,7 @@ def test_an_override_can_set_a_key_of_a_section() -> None:
         ("timing.durtion=3 s", '"durtion" is not a key under [timing]', 'did you mean "duration"?'),
         ("timming.duration=3 s", '"timming.duration" cannot be set', 'did you mean "timing.duration"?'),
         ("title=x", '"title" is not a factor', "title belongs at the head of the file"),
-        ("precision.half_width=5", "half_width: the unit is missing", 'say which is meant: "5 %"'),
+        ("precision.half_width=5", "half_width: the unit is missing", 'write one of "5 %"'),
     ],
 )
 def test_a_problem_of_an_override_names_the_override(override: str, what: str, fix: str) -> None:

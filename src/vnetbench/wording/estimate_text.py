@@ -1,4 +1,4 @@
-"""How an estimate is written: its value and interval in one unit a column, two modes as two."""
+"""Texts for estimates: values and intervals in one unit per column, with two modes as two values."""
 
 from __future__ import annotations
 
@@ -14,56 +14,59 @@ from vnetbench.wording.factor_text import pluralize
 
 
 class MetricOwner(Protocol):
-    """Whatever has estimates: a treatment at its end, or one that still runs."""
+    """Something with estimates: a complete treatment, or one that still runs."""
 
     @property
-    def metrics(self) -> Mapping[str, Estimate]: ...
+    def metrics(self) -> Mapping[str, Estimate]:
+        """Estimates by metric name."""
+        ...
 
 
 def find_metric(name: str) -> Metric:
-    """The metric of that name; one that this version does not know is shown by its name, without a unit."""
+    """Return the metric of that name; an unknown metric keeps its name and has no unit."""
     return METRICS.get(name) or Metric(name, "", name.replace("_", " ").capitalize())
 
 
 def metric_noun(name: str) -> str:
-    """A metric within a sentence: `goodput`, `latency (99 %)`."""
+    """Return a metric inside a sentence: `goodput`, `latency (99 %)`."""
     label, _, share = find_metric(name).label.partition(", ")
     return f"{label.lower()} ({share})" if share else label.lower()
 
 
 def measured_metrics(treatments: Iterable[MetricOwner]) -> list[str]:
-    """Metrics that at least one treatment has: the known ones in their order, then any other."""
-    seen = {name for treatment in treatments for name in treatment.metrics}
-    return [name for name in METRICS if name in seen] + sorted(seen - METRICS.keys())
+    """Return the metrics that at least one treatment has: known ones in their order, then any other."""
+    names = {name for treatment in treatments for name in treatment.metrics}
+    return [name for name in METRICS if name in names] + sorted(names - METRICS.keys())
 
 
 def metric_scale(treatments: Iterable[MetricOwner], name: str) -> Scale:
-    """One unit for a metric in the whole report, so that its figures can be compared by eye."""
+    """Return one scale for a metric in the whole report, so that its values are easy to compare."""
     values = [treatment.metrics[name].value for treatment in treatments if name in treatment.metrics]
     return choose_scale(find_metric(name).unit, max(map(abs, values), default=0.0))
 
 
 def metric_heading(name: str, scale: Scale) -> str:
-    """A metric's label with the unit of its column, `Goodput (Gbit/s)`."""
+    """Return a metric's label with the unit of its column: `Goodput (Gbit/s)`."""
     label = find_metric(name).label
     return f"{label} ({scale.unit})" if scale.unit else label
 
 
 def format_estimate(estimate: Estimate, name: str, scale: Scale) -> str:
-    """`27.3 [26.9, 27.8]` in the unit of its column, or both modes with their shares."""
+    """Return an estimate in the unit of its column: `27.3 [26.9, 27.8]`, or both modes with their shares."""
     if estimate.modes:
         return "two modes: " + ", ".join(format_modes(estimate, name, scale))
     if estimate.is_published:
-        alone = "" if estimate.low is not None else " published alone"
-        return f"{_format_published(estimate, name, scale)}{alone}"
+        note = "" if estimate.low is not None else " published without a range"
+        return f"{_format_published(estimate, name, scale)}{note}"
     text = _format_interval(estimate, name, scale)
     return f"{text.value} {text.interval or 'no interval: ' + pluralize(estimate.trial_count, 'trial')}"
 
 
 def format_short_estimate(estimate: Estimate, name: str, scale: Scale) -> tuple[str, ...]:
-    """Lines for a narrow column: `27.3 ± 0.4` (the wider side), `27.3 ± ?` without one; or a line a mode.
+    """Return an estimate as the lines of a narrow column.
 
-    A published figure is `27.3 [26.1, 28]`, its least and most, or `27.3` alone.
+    The line is `27.3 ± 0.4` (the wider side), or `27.3 ± ?` without an interval. Each of two modes has
+    its own line. A published value is `27.3 [26.1, 28]` with its smallest and largest value, or `27.3` without them.
     """
     if estimate.modes:
         texts = _format_mode_intervals(estimate, name, scale)
@@ -75,13 +78,13 @@ def format_short_estimate(estimate: Estimate, name: str, scale: Scale) -> tuple[
 
 
 def format_modes(estimate: Estimate, name: str, scale: Scale) -> list[str]:
-    """`19.1 [18.7, 19.6] (30 %)` for each of two modes, ascending by value; `19.1 (30 %)` of few trials."""
+    """Return `19.1 [18.7, 19.6] (30 %)` for each mode in ascending order; `19.1 (30 %)` with few trials."""
     texts = _format_mode_intervals(estimate, name, scale)
     return [" ".join(filter(None, (text.value, text.interval, share))) for text, share in texts]
 
 
 def _format_mode_intervals(estimate: Estimate, name: str, scale: Scale) -> Iterator[tuple[IntervalText, str]]:
-    """Of each mode its interval and its share."""
+    """Yield the interval and the share of each mode."""
     unit = find_metric(name).unit
     for mode in estimate.modes:
         text = format_interval(mode.value, mode.low, mode.high, unit, scale=scale)
@@ -89,26 +92,26 @@ def _format_mode_intervals(estimate: Estimate, name: str, scale: Scale) -> Itera
 
 
 def is_always_zero(treatments: Iterable[MetricOwner], name: str) -> bool:
-    """Whether nothing of it was ever counted, and an interval, where there is one, says no more."""
-    found = [treatment.metrics[name] for treatment in treatments if name in treatment.metrics]
-    return all(each.value == 0 and not each.low and not each.high for each in found)
+    """Return whether all values of a metric and the ends of all its intervals are 0."""
+    estimates = [treatment.metrics[name] for treatment in treatments if name in treatment.metrics]
+    return all(each.value == 0 and not each.low and not each.high for each in estimates)
 
 
 def format_ratio(ratio: Ratio) -> str:
-    """`1.42 [1.38, 1.46]`, or `1.42 (no interval: too few trials)`."""
+    """Return a ratio: `1.42 [1.38, 1.46]`, or `1.42 (no interval: too few trials)`."""
     text = format_interval(ratio.value, ratio.low, ratio.high, "1")
-    why = "one of the two is 0" if ratio.value in (0, math.inf) else "too few trials"
-    return f"{text.value} {text.interval or f'(no interval: {why})'}"
+    reason = "one of the two values is 0" if ratio.value in (0, math.inf) else "too few trials"
+    return f"{text.value} {text.interval or f'(no interval: {reason})'}"
 
 
 def format_short_ratio(ratio: Ratio) -> str:
-    """`1.42 [1.38, 1.46]` or `1.42 [?]`, for a narrow column."""
+    """Return a ratio for a narrow column: `1.42 [1.38, 1.46]` or `1.42 [?]`."""
     text = format_interval(ratio.value, ratio.low, ratio.high, "1")
     return f"{text.value} {text.interval or '[?]'}"
 
 
 def _format_published(estimate: Estimate, name: str, scale: Scale) -> str:
-    """Three digits each: least and most are no interval that would say how many are sure."""
+    """Return a published value and its range with three digits each, because a range implies no precision."""
     ends = [end for end in (estimate.low, estimate.high) if end is not None]
     unit = find_metric(name).unit
     value, *rest = (
@@ -122,5 +125,5 @@ def _format_interval(estimate: Estimate, name: str, scale: Scale) -> IntervalTex
 
 
 def finite_or_none(value: float) -> float | None:
-    """A figure as JSON has it: a ratio to a treatment that carried nothing has no number."""
+    """Return the value for JSON: None for a ratio to 0, which JSON has no number for."""
     return value if math.isfinite(value) else None

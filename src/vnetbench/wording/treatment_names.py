@@ -1,4 +1,4 @@
-"""How a treatment is named: by the levels of the factors that tell it from the others."""
+"""Names of treatments: the levels of the factors that distinguish them."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ from vnetbench.wording.factor_text import factor_names, treatment_phrase
 
 
 class FactorOwner(Protocol):
-    """A treatment, or a line of a table that stands for one."""
+    """A treatment, or a table row that stands for one."""
 
     @property
-    def factors(self) -> Mapping[str, Level]: ...
+    def factors(self) -> Mapping[str, Level]:
+        """Levels by factor name."""
+        ...
 
 
 def varying_factors(
     treatments: Sequence[FactorOwner], factors: Sequence[FactorLevels]
 ) -> tuple[FactorLevels, ...]:
-    """The factors that tell the rows apart, in the study's order; all others are the same everywhere."""
+    """Return the factors whose levels differ between the treatments, in the study's order."""
     return tuple(factor for factor in factors if _varies(treatments, factor.name))
 
 
-def _varies(rows: Sequence[FactorOwner], factor: str) -> bool:
-    levels = (row.factors[factor] for row in rows if factor in row.factors)
+def _varies(treatments: Sequence[FactorOwner], factor: str) -> bool:
+    levels = (each.factors[factor] for each in treatments if factor in each.factors)
     first = next(levels, None)
     return any(level != first for level in levels)
 
 
 def treatment_name(summary: CampaignSummary, treatment: TreatmentSummary) -> str:
-    """The treatment by the factors that vary in this campaign."""
+    """Return the name of a treatment: its levels of the factors that vary in this campaign."""
     return treatment_phrase(
         treatment.factors, factor_names(varying_factors(summary.treatments, summary.factors))
     )

@@ -103,8 +103,7 @@ GUEST_FACTORS = (
         phrase="receive ring {}",
         more_is_better=True,
         knobs=("rx_ring",),
-        knob_fix="request a size that the driver supports (ethtool -g shows the maximum), "
-        "or leave rx_ring out",
+        knob_fix="request a size that the driver supports (ethtool -g shows the maximum), or remove rx_ring",
     ),
     Factor(
         "tx_ring",
@@ -118,8 +117,7 @@ GUEST_FACTORS = (
         phrase="transmit ring {}",
         more_is_better=True,
         knobs=("tx_ring",),
-        knob_fix="request a size that the driver supports (ethtool -g shows the maximum), "
-        "or leave tx_ring out",
+        knob_fix="request a size that the driver supports (ethtool -g shows the maximum), or remove tx_ring",
     ),
     Factor(
         "coalesce",
@@ -133,7 +131,7 @@ GUEST_FACTORS = (
         label="Coalescing",
         phrase="coalescing {}",
         knobs=("coalesce",),
-        knob_fix="request a value that the driver supports (ethtool -c shows it), or leave coalesce out",
+        knob_fix="request a value that the driver supports (ethtool -c shows it), or remove coalesce",
     ),
     Factor(
         "irq_pin",
@@ -148,7 +146,7 @@ GUEST_FACTORS = (
         label="Placement of interrupts",
         phrase="interrupts: {}",
         knobs=("irq_cpus",),
-        knob_fix="name CPUs that the machine has, stop irqbalance there, or leave irq_pin out",
+        knob_fix="name CPUs that the machine has, stop irqbalance there, or remove irq_pin",
     ),
     Factor(
         "lro",
@@ -162,6 +160,6 @@ GUEST_FACTORS = (
         label="LRO",
         more_is_better=True,
         knobs=("lro",),
-        knob_fix="leave this treatment out with [[exclude]]; not every adapter has it",
+        knob_fix="exclude this treatment with [[exclude]]; not every adapter has LRO",
     ),
 )

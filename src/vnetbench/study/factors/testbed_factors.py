@@ -20,7 +20,7 @@ _IMPAIRED_LINK = (
     "switch and joins the two switches by such a link. With `direct` and `router`, it is the link to the "
     "second VM."
 )
-_EXCLUDE_FIX = "leave this treatment out with [[exclude]]"
+_EXCLUDE_FIX = "exclude this treatment with [[exclude]]"
 
 # The bench sets the offloads in the order of this table: the kernel derives TSO and USO from those before.
 TESTBED_FACTORS = (
@@ -138,7 +138,6 @@ TESTBED_FACTORS = (
         labs=(NETNS, HOSTS),
         label="VM's CPUs",
         phrase="CPUs {}",
-        knobs=("cpus",),
         knob_fix="name CPUs that this machine lets you use",
     ),
     Factor(
@@ -169,7 +168,7 @@ TESTBED_FACTORS = (
         label="Receive processing on",
         phrase="receive processing {}",
         knobs=("rps_cpus",),
-        knob_fix="run as root (sudo), since only root can set RPS; or leave irq_cpus out",
+        knob_fix="run as root (sudo), since only root can set RPS; or remove irq_cpus",
     ),
     Factor(
         "queues",
@@ -289,7 +288,6 @@ TESTBED_FACTORS = (
         labs=(NETNS,),
         label="Device's CPUs",
         phrase="device on CPUs {}",
-        knobs=("napi_cpus", "napi_first"),
         knob_fix="run as root on Linux 6.9 or newer, or write device_cpus = any",
     ),
 )

@@ -77,7 +77,8 @@ ADAPTER_RULES = (
         LevelRule(
             ring,
             _is_ring_out_of_range(ring),
-            f"{ring} = {{{ring}}} is out of range for adapter = {{adapter}}: its driver supports {{{ring}_range}} descriptors",
+            f"{ring} = {{{ring}}} is out of range for adapter = {{adapter}}: "
+            f"its driver supports {{{ring}_range}} descriptors",
         )
         for ring in ("rx_ring", "tx_ring")
     ),
