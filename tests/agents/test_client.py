@@ -14,11 +14,11 @@ from vnetbench.agents.client import AgentClient, AgentError
 
 
 def start_agent() -> AgentClient:
-    return AgentClient("a1", transport.spawn([str(agent_binary()), "stdio"], "t-client"))
+    return AgentClient("a1", transport.spawn_process([str(agent_binary()), "stdio"], "t-client"))
 
 
 def start_fake_agent(program: str) -> AgentClient:
-    return AgentClient("a1", transport.spawn([sys.executable, "-c", program], "t-client"))
+    return AgentClient("a1", transport.spawn_process([sys.executable, "-c", program], "t-client"))
 
 
 def test_an_agent_reports_its_protocol_and_ends_with_its_input() -> None:

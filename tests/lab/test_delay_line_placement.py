@@ -47,11 +47,11 @@ def make_delay_lines(answer: Mapping[str, Any] | AgentError) -> DelayLines:
 )
 def test_a_treatment_is_refused_if_the_line_cannot_be_pinned(answer: Any, what: str) -> None:
     with pytest.raises(TreatmentRefused) as refused:
-        make_delay_lines(answer).place_threads(LOAD, ONLINE)
+        make_delay_lines(answer).pin_threads(LOAD, ONLINE)
     assert refused.value.what == what
     assert (refused.value.where, refused.value.fix) == ("delay line", FIXES["cpus"])
 
 
 def test_an_ended_agent_of_a_line_does_not_refuse_the_treatment() -> None:
     with pytest.raises(AgentError):
-        make_delay_lines(AgentError("line", "it was killed")).place_threads(LOAD, ONLINE)
+        make_delay_lines(AgentError("line", "it was killed")).pin_threads(LOAD, ONLINE)

@@ -82,7 +82,7 @@ def test_a_round_trip_takes_twice_the_delay(vswitch: str, ip_version: str) -> No
     if vswitch == OPEN_VSWITCH and not shutil.which("ovs-vswitchd"):
         pytest.skip("Open vSwitch is not installed")
     levels = complete_levels({"vswitch": vswitch, "link_delay": 0.01, "pairs": 2, "ip_version": ip_version})
-    shape = NetnsLab(SPEC, "a test").shape(levels)
+    shape = NetnsLab(SPEC, "a test").testbed_shape(levels)
     assert shape == NetnsShape(vswitch, 2, line=True)
     testbed = create_testbed(f"t-line-{vswitch}", shape, "a test")
     try:
@@ -97,8 +97,8 @@ def test_a_round_trip_takes_twice_the_delay(vswitch: str, ip_version: str) -> No
 
 def test_a_treatment_without_impairments_has_no_delay_line() -> None:
     lab = NetnsLab(SPEC, "a test")
-    assert not lab.shape(complete_levels({"link_delay": "none", "link_loss": 0.0})).line
-    assert lab.shape(complete_levels({"link_loss": 0.01})).line
+    assert not lab.testbed_shape(complete_levels({"link_delay": "none", "link_loss": 0.0})).line
+    assert lab.testbed_shape(complete_levels({"link_loss": 0.01})).line
 
 
 def test_one_testbed_takes_several_delays_with_a_shaped_link(bridged: NetnsTestbed) -> None:

@@ -380,12 +380,12 @@ def test_two_campaigns_that_start_at_once_never_share_a_host(
 def test_a_failed_connection_to_one_host_leaves_nothing_on_the_other(network: HostNetwork) -> None:
     lab = HostsLab(make_spec(network, "web-01", "full-01"), "a test")
     with pytest.raises(BenchError, match="can hold the agent"):
-        lab.create_testbed("a-test", lab.shape({}))
+        lab.create_testbed("a-test", lab.testbed_shape({}))
 
 
 def test_the_settings_of_a_killed_agent_are_restored(network: HostNetwork) -> None:
     lab = HostsLab(make_spec(network, "web-01", "web-02"), "a test")
-    with closing(lab.create_testbed("a-test", lab.shape({}))) as testbed:
+    with closing(lab.create_testbed("a-test", lab.testbed_shape({}))) as testbed:
         testbed.apply(make_load(mtu=1400).factors, make_spec(network))
         ssh_hosts.kill(*ssh_hosts.agents())
         with pytest.raises(AgentError, match="killed"):

@@ -92,7 +92,7 @@ def test_netem_is_set_in_microseconds_and_read_in_ticks() -> None:
     assert netem.netem_options(0.0205) == {"delay": 20_500, "limit": netem.QUEUE_LIMIT_PACKETS}
     ticks = int(20_500 * float(tick_in_usec))
     for answer, delay_s in ((FakeQdisc("netem", {"delay": ticks}), 0.0205), (FakeQdisc("noqueue", {}), 0.0)):
-        assert netem.read_delay(cast(IPRoute, answer), 7) == delay_s
+        assert netem.read_delay_s(cast(IPRoute, answer), 7) == delay_s
 
 
 def test_impairments_are_read_from_levels_and_written_as_levels() -> None:

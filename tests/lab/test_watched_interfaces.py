@@ -52,7 +52,7 @@ def test_the_ports_of_guests_lead_to_them() -> None:
         "g1b": ("port", "g1", [1]),
         "b1": ("port", "b1", [1]),
     }
-    assert between.as_facts()["watched"] == watched_facts(between)
+    assert between.as_facts()["observed_interfaces"] == watched_facts(between)
     macvtaps = guest_topology.make_topology("t-roles", GuestShape(adapter="macvtap"))
     assert roles(watched_facts(macvtaps))["low0"] == ("parent", "", [1])
 

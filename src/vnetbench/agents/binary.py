@@ -36,7 +36,7 @@ def agent_binary() -> Path:
     )
 
 
-def agent_hash() -> str:
+def agent_sha256() -> str:
     """Return the SHA-256 of the agent's binary, which is kept with every campaign."""
     return hashlib.sha256(agent_binary().read_bytes()).hexdigest()
 

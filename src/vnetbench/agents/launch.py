@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from vnetbench.agents import transport
 from vnetbench.agents.binary import agent_binary
-from vnetbench.agents.client import PROTOCOL, AgentClient, AgentError
+from vnetbench.agents.client import PROTOCOL_VERSION, AgentClient, AgentError
 from vnetbench.agents.transport import PipeTransport
 from vnetbench.errors import BenchError
 
@@ -60,7 +60,7 @@ def check_agent() -> None:
 def spawn_agent(command: list[str], label: str) -> PipeTransport:
     """Start `command` as an agent; `label` is its testbed's name. Raises BenchError."""
     try:
-        return transport.spawn(command, label)
+        return transport.spawn_process(command, label)
     except OSError as error:
         raise BenchError(
             f"{command[0]} does not start: {error.strerror}",
@@ -77,9 +77,9 @@ def check_protocol(agent: AgentClient) -> None:
         AgentError: if the agent does not answer.
     """
     answer = agent.call("agent.hello")
-    if answer.get("protocol") != PROTOCOL:
+    if answer.get("protocol") != PROTOCOL_VERSION:
         raise BenchError(
-            f"the agent has protocol version {answer.get('protocol')}, this bench has {PROTOCOL}",
+            f"the agent has protocol version {answer.get('protocol')}, this bench has {PROTOCOL_VERSION}",
             where=agent.endpoint,
             fix="run make install, which builds the matching agent",
         )

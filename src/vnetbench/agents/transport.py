@@ -37,7 +37,7 @@ class Transport(Protocol):
         """Close both directions and end the process that this transport started."""
 
 
-def spawn(command: Sequence[str], label: str) -> PipeTransport:
+def spawn_process(command: Sequence[str], label: str) -> PipeTransport:
     """Start an agent as a child process.
 
     Args:

@@ -1,10 +1,10 @@
 """Limits the CPU time of each VM with a control group that has a quota.
 
 The groups are in the hierarchy of the controller `cpu` as it is mounted, version 1 or 2
-(Documentation/scheduler/sched-bwc.rst, Documentation/admin-guide/cgroup-v2.rst). A group's name is the name of
-the VM's namespace and the identity of the bench's process, because all benches of a machine share the
-hierarchy, also those with a private /run. Without a quota there is no group: a process in a group competes for
-CPUs with the group's weight instead of its own.
+(Documentation/scheduler/sched-bwc.rst, Documentation/admin-guide/cgroup-v2.rst). A group's name
+is the name of the VM's namespace and the identity of the bench's process, because all benches of a machine
+share the hierarchy, also those with a private /run. Without a quota there is no group: a process in a group
+competes for CPUs with the group's weight instead of its own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from vnetbench.study.factors.registry import format_level
 from vnetbench.study.model import Level
 
 FACTOR, NONE = "cpu_quota", "none"
-PERIOD_US = 100_000
+QUOTA_PERIOD_US = 100_000
 """The kernel's default period. The smallest quota is 1 ms of it, which is 1 % of a CPU."""
 REALTIME_BUDGET_US = 100_000
 """Real-time budget per second and CPU for an agent's sampler. In version 1 a new group has no budget if the
@@ -37,7 +37,7 @@ kernel divides real-time bandwidth between groups (CONFIG_RT_GROUP_SCHED)."""
 CPU_WEIGHTS = {1: ("cpu.shares", 1024, 262_144), 2: ("cpu.weight", 100, 10_000)}
 """By version: the weight's file, the weight of a process, and the largest weight of a group. A group divides
 its weight between the CPUs that it runs on, so it gets the weight of one process for each CPU."""
-UNLIMITED = ("max", "-1")
+UNLIMITED_QUOTAS = ("max", "-1")
 """How each version writes "no quota"."""
 PROCS_FILE = "cgroup.procs"
 REMOVAL_TIMEOUT_S = 3.0
@@ -85,29 +85,29 @@ def set_quota(testbed: str, pids: Mapping[str, int], level: Level) -> Level:
             for group in find_groups(hierarchy, testbed, f"*.{current_process_identity()}"):
                 _release_group(hierarchy, group)
         return NONE
-    asked = f"{FACTOR} = {format_level(FACTOR, level)}"
+    request = f"{FACTOR} = {format_level(FACTOR, level)}"
     if hierarchy is None:
         raise TreatmentRefused(
-            f"{asked}: this system has no control groups that limit CPU time",
+            f"{request}: this system has no control groups that limit CPU time",
             fix=f"enable the controller cpu in /sys/fs/cgroup/cgroup.subtree_control, or {NONE_FIX}",
         )
-    cpus = len(os.sched_getaffinity(0))
-    if float(level) > cpus:
+    cpu_count = len(os.sched_getaffinity(0))
+    if float(level) > cpu_count:
         raise TreatmentRefused(
-            f"{asked} limits nothing: this machine has only {cpus} CPUs",
+            f"{request} limits nothing: this machine has only {cpu_count} CPUs",
             fix=NONE_FIX,
         )
-    quota_us = round(float(level) * PERIOD_US)
+    quota_us = round(float(level) * QUOTA_PERIOD_US)
     for vm, pid in pids.items():
         group = hierarchy.parent_group / namespace_name(testbed, f"{vm}.{current_process_identity()}")
-        found = _put_in_group(hierarchy, group, pid, quota_us, cpus)
+        found = _limit_process(hierarchy, group, pid, quota_us, cpu_count)
         if found != str(quota_us):
             raise TreatmentRefused(
-                f"{asked} did not take effect: {found} µs of {PERIOD_US} µs were read back",
+                f"{request} did not take effect: {found} µs of {QUOTA_PERIOD_US} µs were read back",
                 where=str(group),
                 fix=NONE_FIX,
             )
-    return quota_us / PERIOD_US
+    return quota_us / QUOTA_PERIOD_US
 
 
 def agent_pids(endpoints: Iterable[Endpoint], agents: Mapping[str, AgentClient]) -> dict[str, int]:
@@ -140,13 +140,13 @@ def remove_groups(testbed: str) -> list[Path]:
 def leftover_testbeds() -> set[str]:
     """Return the names of testbeds whose bench has ended without removing its groups."""
     own = current_process_identity()
-    return {group.name.split(".")[1] for group in _removable_groups("*") if _owner_of(group) != own}
+    return {group.name.split(".")[1] for group in _removable_groups("*") if _group_owner(group) != own}
 
 
-def find_groups(hierarchy: CgroupHierarchy, testbed: str, part: str) -> list[Path]:
+def find_groups(hierarchy: CgroupHierarchy, testbed: str, part_pattern: str) -> list[Path]:
     """Return the groups of a testbed whose part of the name matches a shell pattern."""
     # Not Path.rglob: it raises if another bench removes a group during the walk.
-    pattern = namespace_name(testbed, part)
+    pattern = namespace_name(testbed, part_pattern)
     return [
         Path(folder, name)
         for folder, names, _ in os.walk(hierarchy.mount_point)
@@ -154,17 +154,17 @@ def find_groups(hierarchy: CgroupHierarchy, testbed: str, part: str) -> list[Pat
     ]
 
 
-def _put_in_group(hierarchy: CgroupHierarchy, group: Path, pid: int, quota_us: int, cpus: int) -> str:
+def _limit_process(hierarchy: CgroupHierarchy, group: Path, pid: int, quota_us: int, cpu_count: int) -> str:
     """Create the group with a quota per period, move the process into it, and return the quota read back."""
     weight_file, process_weight, max_weight = CPU_WEIGHTS[hierarchy.version]
     try:
         group.mkdir(exist_ok=True)
-        (group / weight_file).write_text(str(min(process_weight * cpus, max_weight)))
+        (group / weight_file).write_text(str(min(process_weight * cpu_count, max_weight)))
         if hierarchy.version == 2:
-            (group / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
+            (group / "cpu.max").write_text(f"{quota_us} {QUOTA_PERIOD_US}")
         else:
             _grant_realtime_budget(group)
-            (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+            (group / "cpu.cfs_period_us").write_text(str(QUOTA_PERIOD_US))
             (group / "cpu.cfs_quota_us").write_text(str(quota_us))
         (group / PROCS_FILE).write_text(str(pid))
         return (group / hierarchy.quota_file).read_text().split()[0]
@@ -194,7 +194,7 @@ def _read_quota(pid: int) -> Level | None:
             )
     except OSError:
         return NONE  # The top group has no such file.
-    return NONE if quota in UNLIMITED else int(quota) / int(period)
+    return NONE if quota in UNLIMITED_QUOTAS else int(quota) / int(period)
 
 
 def _release_group(hierarchy: CgroupHierarchy, group: Path) -> None:
@@ -255,13 +255,13 @@ def _removable_groups(testbed: str) -> list[Path]:
     return [group for group in groups if _is_owned_by_this_user(group) and _is_owner_gone(group)]
 
 
-def _owner_of(group: Path) -> str:
+def _group_owner(group: Path) -> str:
     """Return the identity of the process that created the group."""
     return group.name.rpartition(".")[2]
 
 
 def _is_owner_gone(group: Path) -> bool:
-    bench = _owner_of(group)
+    bench = _group_owner(group)
     return bench == current_process_identity() or not is_process_alive(bench)
 
 

@@ -17,7 +17,7 @@ def parse_cpu_set(text: str) -> frozenset[int]:
 
 
 def assign_vm_cpus(
-    level: str, endpoints: Sequence[Endpoint], online: frozenset[int]
+    level: str, endpoints: Sequence[Endpoint], online_cpus: frozenset[int]
 ) -> dict[str, frozenset[int]]:
     """Return the CPUs of each endpoint for a level of the factor `cpus`.
 
@@ -25,32 +25,35 @@ def assign_vm_cpus(
         level: `any`: all CPUs. `N each`: N CPUs for each VM in turn, starting over when none is left.
             `LIST`: these CPUs for both sides. `LIST/LIST`: CPUs of side a and of side b.
         endpoints: All endpoints, in the order of assignment.
-        online: The CPUs of this machine.
+        online_cpus: The CPUs of this machine.
 
     Raises:
         BenchError: if the machine lacks a CPU.
     """
     if level == "any":
-        return {e.name: online for e in endpoints}
+        return {e.name: online_cpus for e in endpoints}
     if level.endswith(" each"):
-        return _assign_round_robin(int(level.removesuffix(" each")), endpoints, online)
+        return _assign_round_robin(int(level.removesuffix(" each")), endpoints, online_cpus)
     first, _, second = level.partition("/")
     lists = {"a": parse_cpu_set(first), "b": parse_cpu_set(second or first)}
-    _check_online(f"cpus = {level!r}", lists["a"] | lists["b"], online)
+    _check_online(f"cpus = {level!r}", lists["a"] | lists["b"], online_cpus)
     return {e.name: lists[e.side] for e in endpoints}
 
 
 def assign_thread_cpus(
-    level: str, counts: Mapping[str, int], endpoints: Sequence[Endpoint], vms: Mapping[str, frozenset[int]]
+    level: str,
+    thread_counts: Mapping[str, int],
+    endpoints: Sequence[Endpoint],
+    vm_cpus: Mapping[str, frozenset[int]],
 ) -> dict[str, list[str]]:
     """Return the CPU list of each thread of each endpoint for a level of the factor `thread_cpus`.
 
     Args:
         level: `any`: all CPUs of the VM. `spread`: one CPU of the VM each, in turn; endpoints with the
             same CPUs continue where the one before ended. `LIST` or `LIST/LIST`: the listed CPUs in turn.
-        counts: The number of threads of each endpoint.
+        thread_counts: The number of threads of each endpoint.
         endpoints: All endpoints, in the order of assignment.
-        vms: The CPUs of each endpoint.
+        vm_cpus: The CPUs of each endpoint.
 
     Raises:
         BenchError: if the VM may not use a CPU.
@@ -59,7 +62,7 @@ def assign_thread_cpus(
     placed: dict[str, list[str]] = {}
     taken: Counter[frozenset[int]] = Counter()
     for endpoint in endpoints:
-        own, count = vms[endpoint.name], counts[endpoint.name]
+        own, count = vm_cpus[endpoint.name], thread_counts[endpoint.name]
         if level == "any":
             placed[endpoint.name] = [format_cpu_list(own)] * count
             continue
@@ -80,38 +83,39 @@ def assign_thread_cpus(
     return placed
 
 
-def select_local_cpus(level: str, online: frozenset[int]) -> frozenset[int]:
+def select_local_cpus(level: str, online_cpus: frozenset[int]) -> frozenset[int]:
     """Return the CPUs of this machine for a level of the factor `cpus` that describes one endpoint.
 
     Raises:
         BenchError: if the machine lacks a CPU.
     """
     if level == "any":
-        return online
+        return online_cpus
     if level.endswith(" each"):
-        return frozenset(sorted(online)[: _check_count(int(level.removesuffix(" each")), online)])
-    return _check_online(f"cpus = {level!r}", parse_cpu_set(level), online)
+        return frozenset(sorted(online_cpus)[: _check_count(int(level.removesuffix(" each")), online_cpus)])
+    return _check_online(f"cpus = {level!r}", parse_cpu_set(level), online_cpus)
 
 
-def select_rps_cpus(level: str, endpoint: Endpoint, own: frozenset[int], online: frozenset[int]) -> str:
+def select_rps_cpus(level: str, endpoint: Endpoint, own: frozenset[int], online_cpus: frozenset[int]) -> str:
     """Return the CPU list for RPS of an endpoint for a level of the factor `irq_cpus`; empty for `off`.
 
     Raises:
         BenchError: if no CPU matches the level.
     """
     if level in ("off", "own", "spread"):
-        return format_cpu_list({"off": frozenset[int](), "own": own, "spread": online}[level])
+        return format_cpu_list({"off": frozenset[int](), "own": own, "spread": online_cpus}[level])
     if level == "apart":
-        if not online - own:
+        if not online_cpus - own:
             raise BenchError(
                 f"irq_cpus = 'apart' needs a CPU that {endpoint.name} does not use, but it may use every CPU",
                 fix="give each VM its own CPUs, for example cpus = '1 each'",
             )
-        return format_cpu_list(online - own)
+        return format_cpu_list(online_cpus - own)
     wanted = parse_cpu_set(level)
-    if wanted - online:
+    if wanted - online_cpus:
         raise BenchError(
-            f"irq_cpus = {level!r} names a CPU that this machine lacks; it has {format_cpu_list(online)}",
+            f"irq_cpus = {level!r} names CPU {format_cpu_list(wanted - online_cpus)}; "
+            f"this machine has {format_cpu_list(online_cpus)}",
             fix="name CPUs that it has",
         )
     return format_cpu_list(wanted)
@@ -128,7 +132,7 @@ class CpuPartition:
 
 
 def partition_cpus(
-    level: str, cpus: str, endpoints: Sequence[Endpoint], online: frozenset[int]
+    level: str, cpus: str, endpoints: Sequence[Endpoint], online_cpus: frozenset[int]
 ) -> CpuPartition:
     """Divide the CPUs between tester and device under test.
 
@@ -138,34 +142,34 @@ def partition_cpus(
             does not name; if it names none, the tester has the first half of all CPUs, rounded up.
         cpus: A level of the factor `cpus`.
         endpoints: All endpoints.
-        online: The CPUs of this machine.
+        online_cpus: The CPUs of this machine.
 
     Raises:
         BenchError: if a CPU does not exist, or none is left for the device.
     """
-    vms = assign_vm_cpus(cpus, endpoints, online)
+    vms = assign_vm_cpus(cpus, endpoints, online_cpus)
     if level == "any":
         return CpuPartition(vms, frozenset())
-    ordered = sorted(online)
+    ordered = sorted(online_cpus)
     device = frozenset(ordered[(len(ordered) + 1) // 2 :]) if level == "apart" else parse_cpu_set(level)
     if level == "apart" and cpus != "any":
-        device = online.difference(*vms.values())
+        device = online_cpus.difference(*vms.values())
     if not device:
         raise BenchError(
             "device_cpus = apart: no CPU is left for the device under test",
             fix="leave a CPU free in cpus, or write device_cpus = any",
         )
-    _check_online(f"device_cpus = {level!r}", device, online)
+    _check_online(f"device_cpus = {level!r}", device, online_cpus)
     if cpus != "any":
         return CpuPartition(vms, device)
-    return CpuPartition(dict.fromkeys(vms, (online - device) or online), device)
+    return CpuPartition(dict.fromkeys(vms, (online_cpus - device) or online_cpus), device)
 
 
 def _assign_round_robin(
-    count: int, endpoints: Sequence[Endpoint], online: frozenset[int]
+    count: int, endpoints: Sequence[Endpoint], online_cpus: frozenset[int]
 ) -> dict[str, frozenset[int]]:
-    ordered = sorted(online)
-    _check_count(count, online)
+    ordered = sorted(online_cpus)
+    _check_count(count, online_cpus)
     assigned = {}
     for turn, endpoint in enumerate(endpoints):
         positions = range(turn * count, (turn + 1) * count)
@@ -173,19 +177,20 @@ def _assign_round_robin(
     return assigned
 
 
-def _check_online(setting: str, named: frozenset[int], online: frozenset[int]) -> frozenset[int]:
-    if missing := named - online:
+def _check_online(setting: str, named: frozenset[int], online_cpus: frozenset[int]) -> frozenset[int]:
+    if missing := named - online_cpus:
         raise BenchError(
-            f"{setting} names CPU {format_cpu_list(missing)}; this machine has {format_cpu_list(online)}",
+            f"{setting} names CPU {format_cpu_list(missing)}; "
+            f"this machine has {format_cpu_list(online_cpus)}",
             fix="name CPUs that it has, or write 'any' or '1 each'",
         )
     return named
 
 
-def _check_count(count: int, online: frozenset[int]) -> int:
-    if count > len(online):
+def _check_count(count: int, online_cpus: frozenset[int]) -> int:
+    if count > len(online_cpus):
         raise BenchError(
-            f"cpus = '{count} each' needs more CPUs than this machine has ({len(online)})",
-            fix=f"request at most {len(online)}",
+            f"cpus = '{count} each' needs more CPUs than this machine has ({len(online_cpus)})",
+            fix=f"request at most {len(online_cpus)}",
         )
     return count

@@ -16,9 +16,9 @@ from vnetbench.study.factors.frame_sizes import largest_packet_bytes
 from vnetbench.study.factors.registry import format_level
 from vnetbench.study.model import Level
 
-ATTEMPTS = 3
-TIMEOUT_S = 0.3
-ROUNDS = 3
+ATTEMPTS_PER_ROUND = 3
+ATTEMPT_TIMEOUT_S = 0.3
+MAX_ROUNDS = 3
 """Rounds of `ATTEMPTS` packets, 2.7 s in total: the kernel repeats a lost neighbour request after 1 s."""
 
 
@@ -42,7 +42,7 @@ def prove_paths(
     mtu: int,
     ip_version: str,
     hops: Callable[[int], Sequence[Hop]],
-    rounds: int = ROUNDS,
+    rounds: int = MAX_ROUNDS,
     delay_s: float = 0.0,
 ) -> list[dict[str, Any]]:
     """Prove for every pair that packets of `mtu` bytes pass in both directions unfragmented.
@@ -62,16 +62,16 @@ def prove_paths(
     Raises:
         TreatmentRefused: with the hop that stops the packets, and the fix.
     """
-    timeout_s = TIMEOUT_S + 2 * delay_s
-    found = probe_paths(pairs, agents, mtu, ip_version, timeout_s)
+    timeout_s = ATTEMPT_TIMEOUT_S + 2 * delay_s
+    replies = probe_paths(pairs, agents, mtu, ip_version, timeout_s)
     for _ in range(rounds - 1):
-        if all(map(has_passed, found)):
+        if all(map(has_passed, replies)):
             break
-        found = probe_paths(pairs, agents, mtu, ip_version, timeout_s)
-    for number, ((a, b), answer) in enumerate(zip(pairs, found, strict=True), start=1):
-        if not has_passed(answer):
-            raise _path_refusal(hops(number), f"{a.name} to {b.name}", mtu, answer)
-    return found
+        replies = probe_paths(pairs, agents, mtu, ip_version, timeout_s)
+    for number, ((a, b), reply) in enumerate(zip(pairs, replies, strict=True), start=1):
+        if not has_passed(reply):
+            raise _path_refusal(hops(number), f"{a.name} to {b.name}", mtu, reply)
+    return replies
 
 
 def probe_paths(
@@ -79,7 +79,7 @@ def probe_paths(
     agents: Mapping[str, AgentClient],
     packet_bytes: int,
     ip_version: str,
-    timeout_s: float = TIMEOUT_S,
+    timeout_s: float = ATTEMPT_TIMEOUT_S,
 ) -> list[dict[str, Any]]:
     """Send packets of this size in both directions of each pair and return the answers (`path.probe`)."""
     listening = [(b, agents[b.name].send("path.listen", address=b.address_for(ip_version))) for _, b in pairs]
@@ -92,7 +92,7 @@ def probe_paths(
                 to=b.address_for(ip_version),
                 port=path["port"],
                 packet_bytes=packet_bytes,
-                attempts=ATTEMPTS,
+                attempts=ATTEMPTS_PER_ROUND,
                 timeout_s=timeout_s,
             )
             for (a, b), path in zip(pairs, paths, strict=True)
@@ -105,9 +105,9 @@ def probe_paths(
             agents[b.name].send("path.close", path=path["path"])
 
 
-def has_passed(answer: Mapping[str, Any]) -> bool:
+def has_passed(reply: Mapping[str, Any]) -> bool:
     """Whether packets passed in both directions."""
-    return bool(answer["forward"] and answer["back"])
+    return bool(reply["forward"] and reply["back"])
 
 
 def check_frame_size(factors: Mapping[str, Level], mtu: int, where: str) -> None:
@@ -121,34 +121,34 @@ def check_frame_size(factors: Mapping[str, Level], mtu: int, where: str) -> None
         )
 
 
-def proof_facts(mtu: int, proved: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def proof_values(mtu: int, replies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the proof as a trial stores it."""
-    return {"path_mtu_proved": mtu, "path_rtt_us": [answer.get("rtt_us") for answer in proved]}
+    return {"path_mtu_proved": mtu, "path_rtt_us": [reply.get("rtt_us") for reply in replies]}
 
 
-def _path_refusal(hops: Sequence[Hop], route: str, mtu: int, answer: Mapping[str, Any]) -> TreatmentRefused:
-    direction = "in either direction" if not answer["forward"] else "in the reverse direction"
+def _path_refusal(hops: Sequence[Hop], route: str, mtu: int, reply: Mapping[str, Any]) -> TreatmentRefused:
+    direction = "in either direction" if not reply["forward"] else "in the reverse direction"
     what = (
         f"packets of {mtu} bytes do not pass from {route} unfragmented {direction} "
-        f"({answer['reason'] or 'lost'})"
+        f"({reply['reason'] or 'lost'})"
     )
     narrow = []
     for hop in hops:
         try:
-            found = hop.read_mtu()
+            replies = hop.read_mtu()
         except BenchError:
             return TreatmentRefused(
                 f"{what}: an interface does not exist", where=hop.label, fix="run vnetbench lab clean"
             )
-        if found < mtu:
-            narrow.append((hop, found))
+        if replies < mtu:
+            narrow.append((hop, replies))
     if not narrow:
         return TreatmentRefused(
             f"{what}, although every hop has an MTU of {mtu} or more",
             where=" > ".join(hop.label for hop in hops),
             fix="look for a filter or an interface that is down on the path (vnetbench lab exec)",
         )
-    where = "; ".join(f"{hop.label} has MTU {found}" for hop, found in narrow)
+    where = "; ".join(f"{hop.label} has MTU {replies}" for hop, replies in narrow)
     return TreatmentRefused(
         f"{what}: {where}",
         where=narrow[0][0].label,

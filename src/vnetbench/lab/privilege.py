@@ -11,8 +11,8 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 
-INSIDE_ENV = "VNETBENCH_IN_USER_NAMESPACE"
-FOLDER_ENV = "VNETBENCH_FOLDER"
+USER_NAMESPACE_ENV = "VNETBENCH_IN_USER_NAMESPACE"
+WORKING_FOLDER_ENV = "VNETBENCH_FOLDER"
 """Environment variable that holds the user's working folder."""
 UNSHARE_COMMAND = ("unshare", "--user", "--map-root-user", "--mount", "--net")
 USER_NAMESPACE_LIMITS = (
@@ -23,12 +23,12 @@ USER_NAMESPACE_LIMITS = (
 
 def has_root() -> bool:
     """Whether this process is root outside any user namespace of ours."""
-    return os.geteuid() == 0 and INSIDE_ENV not in os.environ
+    return os.geteuid() == 0 and USER_NAMESPACE_ENV not in os.environ
 
 
 def is_in_user_namespace() -> bool:
     """Whether this process runs in a user namespace that the bench created."""
-    return INSIDE_ENV in os.environ
+    return USER_NAMESPACE_ENV in os.environ
 
 
 def acquire_network_rights() -> None:
@@ -48,7 +48,7 @@ def acquire_network_rights() -> None:
     _restart(UNSHARE_COMMAND, {})
 
 
-def restart_in_namespaces_of(pid: int, environment: Mapping[str, str]) -> None:
+def restart_in_namespaces(pid: int, environment: Mapping[str, str]) -> None:
     """Restart this program inside the namespaces of process `pid`, with `environment` added."""
     namespaces = ("--preserve-credentials", "--user", "--mount", "--net", "--target", str(pid))
     _restart(("nsenter", f"--wd={Path.cwd()}", *namespaces), environment)
@@ -56,7 +56,7 @@ def restart_in_namespaces_of(pid: int, environment: Mapping[str, str]) -> None:
 
 def restore_working_folder() -> None:
     """Return to the user's working folder, whose path nsenter may have changed."""
-    os.chdir(os.environ.get(FOLDER_ENV, "/"))
+    os.chdir(os.environ.get(WORKING_FOLDER_ENV, "/"))
 
 
 def check_user_namespaces() -> None:
@@ -76,7 +76,7 @@ def check_user_namespaces() -> None:
 
 
 def _restart(prefix: tuple[str, ...], added: Mapping[str, str]) -> None:
-    environment = {**os.environ, INSIDE_ENV: "1", FOLDER_ENV: str(Path.cwd()), **added}
+    environment = {**os.environ, USER_NAMESPACE_ENV: "1", WORKING_FOLDER_ENV: str(Path.cwd()), **added}
     # -P: Python must not import modules from the user's folder.
     command = [*prefix, sys.executable, "-P", "-m", "vnetbench", *sys.argv[1:]]
     sys.stdout.flush()

@@ -47,7 +47,7 @@ def register(name: str, purpose: str, description: dict[str, object]) -> None:
     content = {"purpose": purpose, "owner": current_process_identity(), "description": description}
     try:
         REGISTRY_DIR.mkdir(parents=True, exist_ok=True)
-        with staged_file(REGISTRY_DIR, content) as whole:
+        with write_staged_file(REGISTRY_DIR, content) as whole:
             os.link(whole, REGISTRY_DIR / f"{name}.json")
     except FileExistsError:
         raise BenchError(
@@ -66,7 +66,7 @@ def register(name: str, purpose: str, description: dict[str, object]) -> None:
 def keep_after_exit(name: str) -> None:
     """Keep a testbed after this process ends, until `lab down`."""
     path = REGISTRY_DIR / f"{name}.json"
-    with staged_file(REGISTRY_DIR, {**json.loads(path.read_text()), "owner": ""}) as whole:
+    with write_staged_file(REGISTRY_DIR, {**json.loads(path.read_text()), "owner": ""}) as whole:
         whole.replace(path)
 
 
@@ -144,7 +144,7 @@ def terminate_orphans() -> int:
 
 
 @contextmanager
-def staged_file(folder: Path, content: Mapping[str, object]) -> Iterator[Path]:
+def write_staged_file(folder: Path, content: Mapping[str, object]) -> Iterator[Path]:
     """Write a temporary file with this content, to be linked or renamed into place atomically."""
     path = folder / f".{secrets.token_hex(8)}"
     try:

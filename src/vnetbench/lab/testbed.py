@@ -84,7 +84,7 @@ class Lab(Protocol):
     def max_testbeds(self) -> int:
         """Maximum number of testbeds that may exist at the same time."""
 
-    def shape(self, factors: Mapping[str, Level]) -> Hashable:
+    def testbed_shape(self, factors: Mapping[str, Level]) -> Hashable:
         """Return what a treatment requires of its testbed; its text names the testbed in the results file."""
 
     def create_testbed(self, name: str, shape: Hashable) -> Testbed:
@@ -112,7 +112,7 @@ def query_mac_address(agent: AgentClient, interface: str) -> str:
     return str(mac)
 
 
-def endpoint_pairs(bed: Testbed) -> list[tuple[Endpoint, Endpoint]]:
+def endpoint_pairs(testbed: Testbed) -> list[tuple[Endpoint, Endpoint]]:
     """Return the two endpoints of each pair, side a first."""
-    sides = {side: [e for e in bed.endpoints if e.side == side] for side in "ab"}
+    sides = {side: [e for e in testbed.endpoints if e.side == side] for side in "ab"}
     return list(zip(sides["a"], sides["b"], strict=True))

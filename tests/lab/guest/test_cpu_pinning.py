@@ -11,8 +11,8 @@ from vnetbench.errors import BenchError
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.guest.cpu_pinning import (
     GuestThreads,
-    assign_emulators,
-    assign_vcpus,
+    assign_emulator_cpus,
+    assign_vcpu_cpus,
     check_pinning,
     pin_threads,
 )
@@ -27,7 +27,7 @@ def guest(name: str, vcpus: int = 1) -> GuestThreads:
 def cpus(level: str, *guests: GuestThreads) -> dict[str, list[int]]:
     """Return the CPU of each vCPU for a level that assigns one CPU each."""
     return {
-        name: [next(iter(cpu)) for cpu in each] for name, each in assign_vcpus(level, guests, ONLINE).items()
+        name: [next(iter(cpu)) for cpu in each] for name, each in assign_vcpu_cpus(level, guests, ONLINE).items()
     }
 
 
@@ -47,15 +47,15 @@ def test_all_guests_share_one_list_and_each_side_has_its_own_of_two() -> None:
 
 
 def test_any_assigns_all_cpus() -> None:
-    assert assign_vcpus("any", [guest("a1")], ONLINE) == {"a1": [ONLINE]}
+    assert assign_vcpu_cpus("any", [guest("a1")], ONLINE) == {"a1": [ONLINE]}
 
 
 def test_the_emulator_shares_the_cpus_of_its_vcpus_or_avoids_them() -> None:
-    vcpus = assign_vcpus("0-1", [guest("a1"), guest("b1")], ONLINE)
-    assert assign_emulators("own", vcpus, ONLINE) == {"a1": {0}, "b1": {1}}
-    assert assign_emulators("apart", vcpus, ONLINE) == {"a1": {2, 3}, "b1": {2, 3}}
-    assert assign_emulators("3", vcpus, ONLINE) == {"a1": {3}, "b1": {3}}
-    assert assign_emulators("any", vcpus, ONLINE) == {"a1": ONLINE, "b1": ONLINE}
+    vcpus = assign_vcpu_cpus("0-1", [guest("a1"), guest("b1")], ONLINE)
+    assert assign_emulator_cpus("own", vcpus, ONLINE) == {"a1": {0}, "b1": {1}}
+    assert assign_emulator_cpus("apart", vcpus, ONLINE) == {"a1": {2, 3}, "b1": {2, 3}}
+    assert assign_emulator_cpus("3", vcpus, ONLINE) == {"a1": {3}, "b1": {3}}
+    assert assign_emulator_cpus("any", vcpus, ONLINE) == {"a1": ONLINE, "b1": ONLINE}
 
 
 def test_impossible_pinning_is_refused_before_any_guest_starts() -> None:
@@ -69,11 +69,11 @@ def test_impossible_pinning_is_refused_before_any_guest_starts() -> None:
 
 def test_missing_cpus_are_named() -> None:
     with pytest.raises(BenchError, match="names CPU 9; this machine has 0-3"):
-        assign_vcpus("9", [guest("a1")], ONLINE)
+        assign_vcpu_cpus("9", [guest("a1")], ONLINE)
     with pytest.raises(BenchError, match="names CPU 9"):
-        assign_emulators("9", {"a1": [ONLINE]}, ONLINE)
+        assign_emulator_cpus("9", {"a1": [ONLINE]}, ONLINE)
     with pytest.raises(BenchError, match="needs a CPU without a vCPU"):
-        assign_emulators("apart", {"a1": [ONLINE]}, ONLINE)
+        assign_emulator_cpus("apart", {"a1": [ONLINE]}, ONLINE)
 
 
 def test_threads_are_pinned_and_read_back() -> None:

@@ -20,7 +20,7 @@ from vnetbench.campaign.trial import TrialLoad
 from vnetbench.lab import netlink, registry
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.guest import hardware, snapshot, watchdog
-from vnetbench.lab.guest.hardware import Hardware, Software
+from vnetbench.lab.guest.hardware import Hardware, BootImages
 from vnetbench.lab.guest.lab import QemuLab, guest_shape
 from vnetbench.lab.guest.prerequisites import GuestPrerequisites, prepare_guests
 from vnetbench.lab.guest.qemu_process import QemuEnded
@@ -64,7 +64,7 @@ def create_testbed(prerequisites: GuestPrerequisites, messages: list[str]) -> It
     testbeds: list[GuestTestbed] = []
 
     def create(**factors: Level) -> GuestTestbed:
-        testbeds.append(lab.create_testbed(f"t-guests-{len(testbeds)}", lab.shape(levels(**factors))))
+        testbeds.append(lab.create_testbed(f"t-guests-{len(testbeds)}", lab.testbed_shape(levels(**factors))))
         return testbeds[-1]
 
     yield create
@@ -259,7 +259,7 @@ def test_a_broken_snapshot_is_discarded_and_a_guest_boots(
     path = tmp_path / "broken.state"
     path.write_bytes(b"no snapshot")
 
-    def fixed_path(version: str, requested: Hardware, software: Software) -> Path:
+    def fixed_path(version: str, requested: Hardware, software: BootImages) -> Path:
         return path
 
     monkeypatch.setattr(snapshot, "snapshot_path", fixed_path)

@@ -20,8 +20,8 @@ NEEDED = ("virtio_pci", "virtio_console")
 def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulate a machine with an empty cache, no kernel of its own, and no package manager."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(kernel, "_BOOT", tmp_path / "boot")
-    monkeypatch.setattr(kernel, "_MODULES", tmp_path / "modules")
+    monkeypatch.setattr(kernel, "_BOOT_FOLDER", tmp_path / "boot")
+    monkeypatch.setattr(kernel, "_MODULES_FOLDER", tmp_path / "modules")
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}")
 
@@ -119,12 +119,12 @@ def test_another_architecture_is_refused_at_once(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_program_that_is_not_a_qemu_is_named_with_the_fix(tmp_path: Path) -> None:
-    path = tmp_path / "bin" / qemu.PROGRAM
+    path = tmp_path / "bin" / qemu.QEMU_PROGRAM
     path.write_bytes(b"\x7fELF of another machine")
     path.chmod(0o755)
     with pytest.raises(BenchError, match="this program is not a QEMU that runs here") as refused:
         qemu.find_qemu()
-    assert (refused.value.where, refused.value.fix) == (str(path), qemu.INSTALL)
+    assert (refused.value.where, refused.value.fix) == (str(path), qemu.INSTALL_COMMAND)
 
 
 def test_a_query_of_the_package_manager_has_a_time_limit(

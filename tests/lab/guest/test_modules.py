@@ -61,7 +61,7 @@ def test_each_module_follows_its_dependencies_in_any_compression(folder: Path) -
 
 def test_built_in_modules_are_neither_missing_nor_loaded(folder: Path) -> None:
     modules = KernelModules(folder)
-    assert modules.missing(["tcp_cubic", "virtio_pci", "virtio_net", "vmxnet3"]) == ["vmxnet3"]
+    assert modules.list_missing(["tcp_cubic", "virtio_pci", "virtio_net", "vmxnet3"]) == ["vmxnet3"]
     assert list(modules.read_in_load_order(["tcp_cubic", "vmxnet3"])) == []
 
 

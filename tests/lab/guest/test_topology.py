@@ -14,7 +14,7 @@ from vnetbench.lab.guest.hardware import (
     AdapterBackend,
     Hardware,
     QemuFiles,
-    Software,
+    BootImages,
     check_memory,
     qemu_command,
 )
@@ -118,7 +118,7 @@ def test_the_command_line_has_the_adapter_with_its_queues_and_rings(tmp_path: Pa
         AdapterBackend("tap,ifname=a1,queues=2", "52:54:00:01:01:00"),
         AdapterBackend("tap,ifname=b1", "52:54:00:02:01:00"),
     ]
-    software = Software(tmp_path / "vmlinuz", tmp_path / "initramfs")
+    software = BootImages(tmp_path / "vmlinuz", tmp_path / "initramfs")
     line = qemu_command("qemu", hardware, software, plugs, QemuFiles(tmp_path, "a1"), awaits_snapshot=True)
     first, second = (
         line[i + 1] for i, word in enumerate(line) if word == "-device" and "netdev" in line[i + 1]

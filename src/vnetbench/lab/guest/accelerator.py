@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vnetbench.lab import registry
-from vnetbench.lab.guest.hardware import KVM, TCG, Hardware, QemuFiles, Software, qemu_command
+from vnetbench.lab.guest.hardware import KVM, TCG, BootImages, Hardware, QemuFiles, qemu_command
 from vnetbench.lab.guest.launcher import connect_agent
 from vnetbench.lab.guest.qemu import Qemu
 from vnetbench.lab.guest.qemu_process import QemuEnded, QemuProcess
@@ -27,7 +27,7 @@ class Accelerator:
     """Why KVM is not used; empty if it is."""
 
 
-def detect_accelerator(qemu: Qemu, software: Software) -> Accelerator:
+def detect_accelerator(qemu: Qemu, software: BootImages) -> Accelerator:
     """Return KVM if a trial guest boots with it, else TCG with the reason."""
     if not KVM_DEVICE.exists():
         return Accelerator(
@@ -46,7 +46,7 @@ def detect_accelerator(qemu: Qemu, software: Software) -> Accelerator:
     return Accelerator(KVM, "")
 
 
-def _boot_probe(qemu: Qemu, software: Software, name: str) -> None:
+def _boot_probe(qemu: Qemu, software: BootImages, name: str) -> None:
     files = QemuFiles(registry.testbed_folder(name), "kvm")
     line = qemu_command(qemu.path, Hardware(KVM, 1, ()), software, (), files, awaits_snapshot=False)
     machine = QemuProcess(line, files, name)

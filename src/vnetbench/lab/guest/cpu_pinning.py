@@ -21,22 +21,22 @@ ANY, SPREAD, OWN, APART = "any", "spread", "own", "apart"
 class GuestThreads:
     """The threads of one guest on the host."""
 
-    guest: str
+    guest_name: str
     side: str
-    vcpus: tuple[int, ...]
-    main: int
+    vcpu_tids: tuple[int, ...]
+    main_tid: int
     """QEMU's main loop."""
-    vhost: tuple[int, ...]
+    vhost_tids: tuple[int, ...]
     """The kernel's threads that move the guest's packets, if vhost is used."""
-    helpers: tuple[int, ...]
+    helper_tids: tuple[int, ...]
     """QEMU's other threads, which start and end at any time."""
 
     def observer_threads(self) -> dict[str, int]:
         """Return the permanent threads by name, in the form that the observer watches."""
         return {
-            **{f"{self.guest} vcpu{number}": thread for number, thread in enumerate(self.vcpus)},
-            f"{self.guest} emulator": self.main,
-            **{f"{self.guest} vhost{number}": thread for number, thread in enumerate(self.vhost)},
+            **{f"{self.guest_name} vcpu{number}": thread for number, thread in enumerate(self.vcpu_tids)},
+            f"{self.guest_name} emulator": self.main_tid,
+            **{f"{self.guest_name} vhost{number}": thread for number, thread in enumerate(self.vhost_tids)},
         }
 
 
@@ -53,8 +53,8 @@ def find_guest_threads(guest: str, side: str, pid: int, vcpus: Sequence[int]) ->
     return GuestThreads(guest, side, tuple(vcpus), pid, tuple(vhost), tuple(sorted(helpers)))
 
 
-def assign_vcpus(
-    level: str, guests: Iterable[GuestThreads], online: frozenset[int]
+def assign_vcpu_cpus(
+    level: str, guests: Iterable[GuestThreads], online_cpus: frozenset[int]
 ) -> dict[str, list[frozenset[int]]]:
     """Return the CPUs of each vCPU of each guest for a level of the factor `vcpu_pin`.
 
@@ -62,7 +62,7 @@ def assign_vcpus(
         level: `any`: all CPUs. `spread`: one CPU for each vCPU in turn, guest by guest. `LIST` or `LIST/LIST`
             (side a, side b): the listed CPUs in turn.
         guests: The guests' threads.
-        online: All CPUs of the machine.
+        online_cpus: All CPUs of the machine.
 
     Raises:
         BenchError: if the machine lacks a CPU.
@@ -72,27 +72,30 @@ def assign_vcpus(
     taken: Counter[str] = Counter()
     for guest in guests:
         if level == ANY:
-            placed[guest.guest] = [online] * len(guest.vcpus)
+            placed[guest.guest_name] = [online_cpus] * len(guest.vcpu_tids)
             continue
-        named = online if level == SPREAD else parse_cpu_set(second or first if guest.side == "b" else first)
-        if missing := named - online:
+        named = (
+            online_cpus if level == SPREAD else parse_cpu_set(second or first if guest.side == "b" else first)
+        )
+        if missing := named - online_cpus:
             raise BenchError(
                 f"vcpu_pin = {level!r} names CPU {format_cpu_list(missing)}; this machine has "
-                f"{format_cpu_list(online)}",
+                f"{format_cpu_list(online_cpus)}",
                 fix="name CPUs that it has, or write 'spread'",
             )
         ordered = sorted(named)
         # Without a slash, both sides take turns on one list.
         turns = guest.side if second else ""
-        placed[guest.guest] = [
-            frozenset({ordered[(taken[turns] + number) % len(ordered)]}) for number in range(len(guest.vcpus))
+        placed[guest.guest_name] = [
+            frozenset({ordered[(taken[turns] + number) % len(ordered)]})
+            for number in range(len(guest.vcpu_tids))
         ]
-        taken[turns] += len(guest.vcpus)
+        taken[turns] += len(guest.vcpu_tids)
     return placed
 
 
-def assign_emulators(
-    level: str, vcpus: Mapping[str, Sequence[frozenset[int]]], online: frozenset[int]
+def assign_emulator_cpus(
+    level: str, vcpus: Mapping[str, Sequence[frozenset[int]]], online_cpus: frozenset[int]
 ) -> dict[str, frozenset[int]]:
     """Return the CPUs of QEMU's own threads of each guest for a level of the factor `emulator_pin`.
 
@@ -102,19 +105,19 @@ def assign_emulators(
     own = {guest: frozenset[int]().union(*cpu_sets) for guest, cpu_sets in vcpus.items()}
     own = {guest: frozenset[int]().union(*places) for guest, places in vcpus.items()}
     if level == ANY:
-        return dict.fromkeys(own, online)
+        return dict.fromkeys(own, online_cpus)
     if level == OWN:
         return own
-    wanted = online - frozenset[int]().union(*own.values()) if level == APART else parse_cpu_set(level)
+    wanted = online_cpus - frozenset[int]().union(*own.values()) if level == APART else parse_cpu_set(level)
     if not wanted:
         raise BenchError(
             "emulator_pin = 'apart' needs a CPU without a vCPU, but there is none",
             fix="leave a CPU free in vcpu_pin, for example vcpu_pin = '0-1'",
         )
-    if missing := wanted - online:
+    if missing := wanted - online_cpus:
         raise BenchError(
             f"emulator_pin = {level!r} names CPU {format_cpu_list(missing)}; this machine has "
-            f"{format_cpu_list(online)}",
+            f"{format_cpu_list(online_cpus)}",
             fix="name CPUs that it has",
         )
     return dict.fromkeys(own, wanted)
@@ -125,15 +128,15 @@ def check_pinning(
     emulator_level: str,
     guests: Iterable[tuple[str, str]],
     vcpus: int,
-    online: frozenset[int],
+    online_cpus: frozenset[int],
 ) -> None:
     """Raise BenchError if guests with so many vCPUs, given by name and side, cannot be pinned."""
     threads = [GuestThreads(name, side, tuple(range(vcpus)), 0, (), ()) for name, side in guests]
-    assign_emulators(emulator_level, assign_vcpus(vcpu_level, threads, online), online)
+    assign_emulator_cpus(emulator_level, assign_vcpu_cpus(vcpu_level, threads, online_cpus), online_cpus)
 
 
 def pin_threads(
-    vcpu_level: str, emulator_level: str, guests: Sequence[GuestThreads], online: frozenset[int]
+    vcpu_level: str, emulator_level: str, guests: Sequence[GuestThreads], online_cpus: frozenset[int]
 ) -> dict[str, dict[str, object]]:
     """Pin all threads and return the CPU lists that were read back, by factor and guest.
 
@@ -141,18 +144,18 @@ def pin_threads(
         TreatmentRefused: if the kernel refuses or sets other CPUs.
         BenchError: if no CPU matches a level.
     """
-    vcpus = assign_vcpus(vcpu_level, guests, online)
-    emulators = assign_emulators(emulator_level, vcpus, online)
+    vcpus = assign_vcpu_cpus(vcpu_level, guests, online_cpus)
+    emulators = assign_emulator_cpus(emulator_level, vcpus, online_cpus)
     found: dict[str, dict[str, object]] = {"vcpu_pin": {}, "emulator_pin": {}}
     for guest in guests:
-        pairs = zip(guest.vcpus, vcpus[guest.guest], strict=True)
-        found["vcpu_pin"][guest.guest] = [
-            pin_thread(thread, cpus, f"{guest.guest} vcpu{number}")
+        pairs = zip(guest.vcpu_tids, vcpus[guest.guest_name], strict=True)
+        found["vcpu_pin"][guest.guest_name] = [
+            pin_thread(thread, cpus, f"{guest.guest_name} vcpu{number}")
             for number, (thread, cpus) in enumerate(pairs)
         ]
-        cpus, others = emulators[guest.guest], (guest.main, *guest.vhost, *guest.helpers)
-        moved = {pin_thread(thread, cpus, f"{guest.guest}'s QEMU") for thread in others} - {""}
-        found["emulator_pin"][guest.guest] = "; ".join(sorted(moved))
+        cpus, others = emulators[guest.guest_name], (guest.main_tid, *guest.vhost_tids, *guest.helper_tids)
+        moved = {pin_thread(thread, cpus, f"{guest.guest_name}'s QEMU") for thread in others} - {""}
+        found["emulator_pin"][guest.guest_name] = "; ".join(sorted(moved))
     return found
 
 

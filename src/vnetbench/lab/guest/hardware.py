@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.guest.initramfs import INIT
+from vnetbench.lab.guest.initramfs import INIT_FILE
 from vnetbench.lab.guest.qemu import QEMU_DEVICES, VIRTIO_ADAPTERS
 
 KVM, TCG = "kvm", "tcg"
 AGENT_PORT = "vnetbench.agent"
-MACHINE = "q35"
+MACHINE_TYPE = "q35"
 CPU_MODELS = {KVM: "host", TCG: "max"}
-BOOT_OPTIONS = f"console=ttyS0 loglevel=5 panic=-1 rdinit=/{INIT} -- init"
+BOOT_OPTIONS = f"console=ttyS0 loglevel=5 panic=-1 rdinit=/{INIT_FILE} -- init"
 """panic=-1: after a panic the kernel reboots at once, and QEMU ends (-no-reboot)."""
 MEMORY_MIB, MEMORY_PER_EXTRA_VCPU_MIB = 256, 64
 FIRST_CID, CID_COUNT = 1 << 16, 1 << 30
@@ -24,8 +24,8 @@ FIRST_CID, CID_COUNT = 1 << 16, 1 << 30
 QEMU_OVERHEAD_MIB = 96
 """Memory of a QEMU besides its guest's: its code, and the translated code under TCG."""
 MAC_RESETTING_ADAPTERS = ("vmxnet3",)
-"""Adapters whose MAC address QEMU resets to the command line's when their driver resets them (as for an MTU)."""
-VIRTIO_RING = 256
+"""Adapters that take the command line's MAC address again when their driver resets them, as for an MTU."""
+DEFAULT_VIRTIO_RING = 256
 """Default descriptors of a virtio ring; larger rings are part of the hardware."""
 
 
@@ -36,8 +36,8 @@ class Adapter:
     model: str
     """A level of the factor `adapter`."""
     queues: int = 1
-    rx_ring: int = VIRTIO_RING
-    tx_ring: int = VIRTIO_RING
+    rx_ring: int = DEFAULT_VIRTIO_RING
+    tx_ring: int = DEFAULT_VIRTIO_RING
     """Descriptors of virtio rings only; other adapters have the rings that their drivers request."""
 
 
@@ -68,7 +68,7 @@ class Hardware:
 
 
 @dataclass(frozen=True)
-class Software:
+class BootImages:
     """What a guest boots."""
 
     kernel: Path
@@ -83,11 +83,11 @@ class Software:
 class AdapterBackend:
     """What one adapter is connected to on the host."""
 
-    backend: str = ""
+    netdev: str = ""
     """Value of QEMU's -netdev, without its id; empty for a device of the host's own."""
     mac: str = ""
     """MAC address that the adapter shall have."""
-    device: str = ""
+    device_options: str = ""
     """More properties for QEMU's -device."""
     descriptors: tuple[int, ...] = ()
     """Open file descriptors that the backend refers to."""
@@ -124,8 +124,8 @@ class QemuFiles:
 def qemu_command(
     program: str,
     hardware: Hardware,
-    software: Software,
-    plugs: Sequence[AdapterBackend],
+    boot_images: BootImages,
+    backends: Sequence[AdapterBackend],
     files: QemuFiles,
     *,
     awaits_snapshot: bool,
@@ -138,9 +138,9 @@ def qemu_command(
     line = [
         program, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
         "-name", f"{files.name},debug-threads=on",
-        "-machine", MACHINE, "-accel", accelerator, "-cpu", CPU_MODELS[hardware.accelerator],
+        "-machine", MACHINE_TYPE, "-accel", accelerator, "-cpu", CPU_MODELS[hardware.accelerator],
         "-smp", str(hardware.vcpus), "-m", f"{hardware.memory_mib}M",
-        "-kernel", str(software.kernel), "-initrd", str(software.initramfs), "-append", BOOT_OPTIONS,
+        "-kernel", str(boot_images.kernel), "-initrd", str(boot_images.initramfs), "-append", BOOT_OPTIONS,
         "-serial", f"file:{files.console_log}",
         "-chardev", f"socket,id=monitor,path={files.monitor_socket},server=on,wait=off",
         "-mon", "monitor,mode=control",
@@ -150,8 +150,8 @@ def qemu_command(
         "-chardev", f"socket,id=agent,path={files.agent_socket},server=on,wait=off",
         "-device", f"virtserialport,chardev=agent,name={AGENT_PORT}",
     ]  # fmt: skip
-    for number, (adapter, plug) in enumerate(zip(hardware.adapters, plugs, strict=True)):
-        line += _adapter_arguments(number, adapter, plug)
+    for number, (adapter, backend) in enumerate(zip(hardware.adapters, backends, strict=True)):
+        line += _adapter_arguments(number, adapter, backend)
     if hardware.vsock:
         # All guests of the host share these addresses, including those of other benches.
         cid = FIRST_CID + secrets.randbelow(CID_COUNT)
@@ -159,15 +159,15 @@ def qemu_command(
     return [*line, "-incoming", "defer"] if awaits_snapshot else line
 
 
-def check_memory(guests: int, hardware: Hardware) -> None:
+def check_memory(guest_count: int, hardware: Hardware) -> None:
     """Raise BenchError if this machine has too little memory for so many guests at once."""
-    available_mib, needed_mib = _available_mib(), guests * hardware.host_memory_mib
+    available_mib, needed_mib = _available_mib(), guest_count * hardware.host_memory_mib
     if needed_mib > available_mib:
         raise BenchError(
-            f"{guests} guests need {needed_mib} MiB of memory, but only {available_mib} MiB are free",
+            f"{guest_count} guests need {needed_mib} MiB of memory, but only {available_mib} MiB are free",
             where="factors.guests",
-            fix=f"request at most guests = {available_mib // hardware.host_memory_mib // 2} (each is a pair), "
-            "or free some memory",
+            fix=f"request at most guests = {available_mib // hardware.host_memory_mib // 2} "
+            "(each is a pair), or free some memory",
         )
 
 
@@ -183,14 +183,14 @@ def _available_mib() -> int:
     return 0
 
 
-def _adapter_arguments(number: int, adapter: Adapter, plug: AdapterBackend) -> list[str]:
+def _adapter_arguments(number: int, adapter: Adapter, backend: AdapterBackend) -> list[str]:
     device = [QEMU_DEVICES[adapter.model]]
-    if plug.backend:
+    if backend.netdev:
         # No option ROM, because guests do not boot from the network.
         device += [f"netdev=net{number}", "romfile="]
         # A snapshot holds a guest that has no MAC address of its own yet.
         resets_mac = adapter.model in MAC_RESETTING_ADAPTERS
-        device.append(f"mac={plug.mac if resets_mac else guest_mac(0, 0, number)}")
+        device.append(f"mac={backend.mac if resets_mac else guest_mac(0, 0, number)}")
     if adapter.model in MAC_RESETTING_ADAPTERS:
         device.append("x-disable-pcie=on")  # As PCIe, its configuration space would hold the MAC address too.
     if adapter.model in VIRTIO_ADAPTERS:
@@ -199,12 +199,12 @@ def _adapter_arguments(number: int, adapter: Adapter, plug: AdapterBackend) -> l
         if adapter.queues > 1:
             # One interrupt for each queue, plus one for configuration changes and one for control.
             device += ["mq=on", f"vectors={2 * adapter.queues + 2}"]
-    if plug.device:
-        device.append(plug.device)
-    backend = ["-netdev", f"{plug.backend},id=net{number}"] if plug.backend else []
-    return [*backend, "-device", ",".join(device)]
+    if backend.device_options:
+        device.append(backend.device_options)
+    netdev = ["-netdev", f"{backend.netdev},id=net{number}"] if backend.netdev else []
+    return [*netdev, "-device", ",".join(device)]
 
 
-def guest_mac(side: int, pair: int, number: int) -> str:
+def guest_mac(side: int, pair: int, adapter_index: int) -> str:
     """Return a MAC address with QEMU's prefix for guests."""
-    return f"52:54:00:{side:02x}:{pair:02x}:{number:02x}"
+    return f"52:54:00:{side:02x}:{pair:02x}:{adapter_index:02x}"

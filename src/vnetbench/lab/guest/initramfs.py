@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from vnetbench.agents.binary import agent_binary, agent_hash
+from vnetbench.agents.binary import agent_binary, agent_sha256
 from vnetbench.lab.guest import cache
 from vnetbench.lab.guest.kernel import Kernel
 from vnetbench.lab.guest.modules import (
@@ -17,21 +17,21 @@ from vnetbench.lab.guest.modules import (
     VIRTUAL_FUNCTION_DRIVERS,
 )
 
-INIT = "vnetbench-agent"
+INIT_FILE = "vnetbench-agent"
 """Path of the agent in the guest's root."""
 FORMAT_VERSION = 1
 """Version of the layout; increment it when the same kernel, agent and modules give other contents."""
 MAX_CACHE_BYTES = 256 * 2**20
 """Size limit of all cached initramfs files."""
-_FOLDERS = ("dev", "modules", "proc", "run", "sys", "tmp")
-_CONSOLE = (5, 1)
+_EMPTY_FOLDERS = ("dev", "modules", "proc", "run", "sys", "tmp")
+_CONSOLE_DEVICE = (5, 1)
 """Major and minor number of /dev/console (the kernel's devices.txt)."""
 
 
 def ensure_initramfs(kernel: Kernel) -> Path:
     """Return the initramfs for a kernel, and build it if needed; raises BenchError."""
     names = guest_modules()
-    parts = (str(FORMAT_VERSION), kernel.identity(), agent_hash(), *names)
+    parts = (str(FORMAT_VERSION), kernel.identity(), agent_sha256(), *names)
     path = (
         cache.cache_subfolder("initramfs")
         / f"{hashlib.sha256(chr(10).join(parts).encode()).hexdigest()[:32]}.cpio"
@@ -60,9 +60,9 @@ def build_archive(agent: bytes, modules: Mapping[str, bytes]) -> bytes:
     order = "".join(f"/modules/{name}.ko\n" for name in modules)
     return b"".join(
         (
-            *(_cpio_entry(name, stat.S_IFDIR | 0o755) for name in _FOLDERS),
-            _cpio_entry("dev/console", stat.S_IFCHR | 0o600, device=_CONSOLE),
-            _cpio_entry(INIT, stat.S_IFREG | 0o755, agent),
+            *(_cpio_entry(name, stat.S_IFDIR | 0o755) for name in _EMPTY_FOLDERS),
+            _cpio_entry("dev/console", stat.S_IFCHR | 0o600, device=_CONSOLE_DEVICE),
+            _cpio_entry(INIT_FILE, stat.S_IFREG | 0o755, agent),
             *(
                 _cpio_entry(f"modules/{name}.ko", stat.S_IFREG | 0o644, code)
                 for name, code in modules.items()

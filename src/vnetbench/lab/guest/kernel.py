@@ -1,4 +1,4 @@
-"""Finds the kernel that guests boot: this machine's own, or the distribution's, downloaded but not installed."""
+"""Finds the kernel that guests boot: this machine's own, or the distribution's without installing it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from vnetbench.errors import BenchError
 from vnetbench.lab.guest import cache
 from vnetbench.lab.guest.modules import REQUIRED_MODULES, KernelModules
 
-ARCHITECTURE = "x86_64"
-META_PACKAGES = ("linux-image-amd64", "linux-image-generic")
-"""Packages of Debian and Ubuntu that depend on the newest kernel. Cloud flavours lack the adapters' drivers."""
+GUEST_ARCHITECTURE = "x86_64"
+KERNEL_META_PACKAGES = ("linux-image-amd64", "linux-image-generic")
+"""Debian's and Ubuntu's packages for the newest kernel. Cloud flavours lack the adapters' drivers."""
 EXCLUDED_MODULE_FOLDERS = (
     "sound",
     "fs",
@@ -32,8 +32,8 @@ EXCLUDED_MODULE_FOLDERS = (
 FETCH_TIMEOUT_S = 900.0
 QUERY_TIMEOUT_S = 120.0
 """Time limit of a package manager's query: dnf may download its lists first."""
-_BOOT = Path("/boot")
-_MODULES = Path("/lib/modules")
+_BOOT_FOLDER = Path("/boot")
+_MODULES_FOLDER = Path("/lib/modules")
 _KERNEL_PACKAGE = re.compile(r"linux-image-(unsigned-)?(?P<release>[0-9]\S*)")
 
 
@@ -54,46 +54,46 @@ class Kernel:
 
 def check_architecture() -> None:
     """Raise BenchError on a machine of another architecture than the guests'."""
-    if (machine := platform.machine()) != ARCHITECTURE:
+    if (machine := platform.machine()) != GUEST_ARCHITECTURE:
         raise BenchError(
-            f"the lab qemu supports {ARCHITECTURE} only, but this machine is {machine}",
+            f"the lab qemu supports {GUEST_ARCHITECTURE} only, but this machine is {machine}",
             where="testbed.lab",
-            fix=f'run it on an {ARCHITECTURE} machine, or write lab = "netns"',
+            fix=f'run it on an {GUEST_ARCHITECTURE} machine, or write lab = "netns"',
         )
 
 
-def find_kernel(wanted: Iterable[str] = ()) -> Kernel | None:
-    """Return a kernel on this machine with these modules: its own, else a downloaded one; None without one."""
+def find_kernel(modules: Iterable[str] = ()) -> Kernel | None:
+    """Return a kernel with these modules, this machine's own or a downloaded one; None without one."""
     for kernel in _available_kernels():
-        if not kernel.modules.missing({*REQUIRED_MODULES, *wanted}):
+        if not kernel.modules.list_missing({*REQUIRED_MODULES, *modules}):
             return kernel
     return None
 
 
-def own_kernel_problem(wanted: Iterable[str] = ()) -> str:
+def own_kernel_problem(modules: Iterable[str] = ()) -> str:
     """Return why guests do not boot this machine's own kernel; empty if they do."""
     release = platform.release()
     own = _own_kernel()
     if own is None:
-        return f"{_BOOT}/vmlinuz-{release} or {_MODULES}/{release} is missing or not readable"
-    lacking = own.modules.missing([*REQUIRED_MODULES, *wanted])
-    return f"{release} lacks {', '.join(lacking)}" if lacking else ""
+        return f"{_BOOT_FOLDER}/vmlinuz-{release} or {_MODULES_FOLDER}/{release} is missing or not readable"
+    missing = own.modules.list_missing([*REQUIRED_MODULES, *modules])
+    return f"{release} lacks {', '.join(missing)}" if missing else ""
 
 
-def ensure_kernel(wanted: Iterable[str] = ()) -> Kernel:
+def ensure_kernel(modules: Iterable[str] = ()) -> Kernel:
     """Return a kernel with these modules, and download the distribution's if needed.
 
     Raises:
         BenchError: if no kernel has the modules or none can be downloaded.
     """
     check_architecture()
-    wanted = tuple(wanted)
-    if kernel := find_kernel(wanted):
+    modules = tuple(modules)
+    if kernel := find_kernel(modules):
         return kernel
     fetched = _fetch_kernel()
-    if lacking := fetched.modules.missing([*REQUIRED_MODULES, *wanted]):
+    if missing := fetched.modules.list_missing([*REQUIRED_MODULES, *modules]):
         raise BenchError(
-            f"the kernel {fetched.release} has no module {', '.join(lacking)}",
+            f"the kernel {fetched.release} has no module {', '.join(missing)}",
             where=fetched.source,
             fix="leave out the levels that need it, or install and boot a kernel that has it",
         )
@@ -112,7 +112,7 @@ def _available_kernels() -> Iterator[Kernel]:
 
 def _own_kernel() -> Kernel | None:
     release = platform.release()
-    image, folder = _BOOT / f"vmlinuz-{release}", _MODULES / release
+    image, folder = _BOOT_FOLDER / f"vmlinuz-{release}", _MODULES_FOLDER / release
     if not (os.access(image, os.R_OK) and (folder / "kernel").is_dir()):
         return None
     return Kernel(release, image, KernelModules(folder), "this machine's own")
@@ -141,7 +141,7 @@ def _fetch_kernel() -> Kernel:
         return _fetch_by_dnf()
     raise BenchError(
         f"no kernel for guests: {own_kernel_problem()}, and neither apt-get nor dnf can download one",
-        fix=f"install and boot a kernel with its modules, and make {_BOOT}/vmlinuz-RELEASE readable",
+        fix=f"install and boot a kernel with its modules, and make {_BOOT_FOLDER}/vmlinuz-RELEASE readable",
     )
 
 
@@ -149,11 +149,11 @@ def _fetch_by_apt() -> Kernel:
     package = _find_apt_package()
     release = _KERNEL_PACKAGE.fullmatch(package)
     assert release is not None
-    wanted = [package]
+    package_names = [package]
     # Ubuntu ships the modules in separate packages.
     for name in (f"linux-modules-{release['release']}", f"linux-modules-extra-{release['release']}"):
         if _command_output("apt-cache", "show", name):
-            wanted.append(name)
+            package_names.append(name)
     target = cache.cache_subfolder("kernels") / package
     if target.exists():
         return _unpacked_kernel(target)
@@ -161,7 +161,9 @@ def _fetch_by_apt() -> Kernel:
         packages = folder / "packages"
         packages.mkdir(parents=True)
         # As root, apt would download as its own user, which cannot write here.
-        _run_fetch_step(["apt-get", "-o", "APT::Sandbox::User=root", "-qq", "download", *wanted], packages)
+        _run_fetch_step(
+            ["apt-get", "-o", "APT::Sandbox::User=root", "-qq", "download", *package_names], packages
+        )
         for archive in sorted(packages.glob("*.deb")):
             _run_fetch_step(["dpkg-deb", "-x", str(archive), str(folder)], packages)
         _drop_unneeded_files(folder)
@@ -169,14 +171,14 @@ def _fetch_by_apt() -> Kernel:
 
 
 def _find_apt_package() -> str:
-    for meta in META_PACKAGES:
+    for meta in KERNEL_META_PACKAGES:
         query = ("apt-cache", "depends", "--no-recommends", "--no-suggests", meta)
         for line in _command_output(*query).splitlines():
             if _KERNEL_PACKAGE.fullmatch(name := line.rpartition(" ")[2]):
                 return name
     raise BenchError(
-        f"apt knows no kernel package ({' or '.join(META_PACKAGES)}), and guests cannot use this machine's "
-        f"kernel: {own_kernel_problem()}",
+        f"apt knows no kernel package ({' or '.join(KERNEL_META_PACKAGES)}), and guests cannot use "
+        f"this machine's kernel: {own_kernel_problem()}",
         fix="sudo apt-get update",
     )
 
@@ -200,7 +202,7 @@ def _fetch_by_dnf() -> Kernel:
         packages = folder / "packages"
         packages.mkdir(parents=True)
         parts = [f"{part}-{release}" for part in ("kernel-core", "kernel-modules", "kernel-modules-core")]
-        download = ["dnf", "download", "--quiet", "--arch", ARCHITECTURE, "--skip-unavailable", *parts]
+        download = ["dnf", "download", "--quiet", "--arch", GUEST_ARCHITECTURE, "--skip-unavailable", *parts]
         _run_fetch_step(download, packages)
         for archive in sorted(packages.glob("*.rpm")):
             with subprocess.Popen(["rpm2cpio", str(archive)], stdout=subprocess.PIPE) as unpacking:
@@ -263,5 +265,5 @@ def _run_fetch_step(command: list[str], folder: Path, **options: object) -> None
         raise BenchError(
             f"cannot download the guests' kernel: {last}",
             where=" ".join(command[:3]),
-            fix="sudo apt-get update; without a network, install and boot the kernel's package on this machine",
+            fix="sudo apt-get update; without a network, install and boot the kernel's package here",
         )

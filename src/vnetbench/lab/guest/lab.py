@@ -10,7 +10,7 @@ from dataclasses import replace
 from vnetbench.agents.launch import start_agents_in_namespaces
 from vnetbench.lab import registry
 from vnetbench.lab.guest import cpu_pinning, network
-from vnetbench.lab.guest.hardware import VIRTIO_RING, check_memory, count_fitting_guests
+from vnetbench.lab.guest.hardware import DEFAULT_VIRTIO_RING, check_memory, count_fitting_guests
 from vnetbench.lab.guest.launcher import GuestLauncher, GuestSoftware
 from vnetbench.lab.guest.prerequisites import GuestPrerequisites
 from vnetbench.lab.guest.qemu import VIRTIO_ADAPTERS
@@ -31,7 +31,7 @@ def guest_shape(factors: Mapping[str, Level], spec: TestbedSpec) -> GuestShape:
     is_virtio = adapter in VIRTIO_ADAPTERS
     rings = (int(factors.get(ring, 1)) if is_virtio else 1 for ring in ("rx_ring", "tx_ring"))
     # The hardware's ring is a power of two, within which the driver sets the requested size.
-    rx_ring, tx_ring = (max(VIRTIO_RING, 1 << (ring - 1).bit_length()) for ring in rings)
+    rx_ring, tx_ring = (max(DEFAULT_VIRTIO_RING, 1 << (ring - 1).bit_length()) for ring in rings)
     return GuestShape(
         adapter=adapter,
         vcpus=int(factors["vcpus"]),
@@ -49,9 +49,9 @@ def guest_shape(factors: Mapping[str, Level], spec: TestbedSpec) -> GuestShape:
     )
 
 
-def check_guest_pinning(factors: Mapping[str, Level], asked: TestbedSpec) -> None:
+def check_guest_pinning(factors: Mapping[str, Level], spec: TestbedSpec) -> None:
     """Raise BenchError if a treatment pins its guests' threads to CPUs that this machine lacks."""
-    shape = guest_shape(factors, asked)
+    shape = guest_shape(factors, spec)
     guests = [(guest.name, guest.side) for guest in make_topology("check", shape).guests]
     levels = cpu_pinning.pinning_levels(factors)
     cpu_pinning.check_pinning(*levels, guests, shape.vcpus, frozenset(os.sched_getaffinity(0)))
@@ -62,26 +62,28 @@ class QemuLab:
 
     def __init__(
         self,
-        asked: TestbedSpec,
+        spec: TestbedSpec,
         purpose: str,
-        ready: GuestPrerequisites,
-        say: Callable[[str], None] = lambda _: None,
+        prerequisites: GuestPrerequisites,
+        notify: Callable[[str], None] = lambda _: None,
         *,
-        keeps_guests: bool = True,
+        uses_snapshots: bool = True,
     ) -> None:
         """Create testbeds for a study's testbed section.
 
         Args:
-            asked: The study's testbed section.
+            spec: The study's testbed section.
             purpose: Shown by `vnetbench lab ls`.
-            ready: What guests need, found or built before.
-            say: Receives messages for the user.
-            keeps_guests: Whether to make and use snapshots.
+            prerequisites: What guests need, found or built before.
+            notify: Receives messages for the user.
+            uses_snapshots: Whether to make and use snapshots.
         """
-        self._spec = asked
+        self._spec = spec
         self._purpose = purpose
-        self._prerequisites = ready
-        self._launcher = GuestLauncher(GuestSoftware(ready.qemu, ready.software), say, keeps_guests)
+        self._prerequisites = prerequisites
+        self._launcher = GuestLauncher(
+            GuestSoftware(prerequisites.qemu, prerequisites.boot_images), notify, uses_snapshots
+        )
         self._testbeds: list[GuestTestbed] = []
 
     @property
@@ -95,7 +97,7 @@ class QemuLab:
         fitting = count_fitting_guests(hardware) // len(topology.guests)
         return max(1, min(MAX_TESTBEDS, len(existing) + fitting))
 
-    def shape(self, factors: Mapping[str, Level]) -> GuestShape:
+    def testbed_shape(self, factors: Mapping[str, Level]) -> GuestShape:
         """See Lab."""
         shape = guest_shape(factors, self._spec)
         return replace(shape, line=needs_delay_line(factors, make_topology("check", shape)))

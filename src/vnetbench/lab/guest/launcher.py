@@ -14,7 +14,7 @@ from vnetbench.agents.launch import check_protocol
 from vnetbench.agents.transport import SocketTransport
 from vnetbench.lab import netlink, registry
 from vnetbench.lab.guest import network, snapshot
-from vnetbench.lab.guest.hardware import Hardware, QemuFiles, Software, qemu_command
+from vnetbench.lab.guest.hardware import BootImages, Hardware, QemuFiles, qemu_command
 from vnetbench.lab.guest.qemu import Qemu
 from vnetbench.lab.guest.qemu_process import QemuEnded, QemuProcess
 from vnetbench.lab.guest.qmp import MonitorError
@@ -35,7 +35,7 @@ class GuestSoftware:
     """The software that every guest of every testbed uses."""
 
     qemu: Qemu
-    software: Software
+    boot_images: BootImages
 
 
 @dataclass(frozen=True)
@@ -67,14 +67,14 @@ class GuestLauncher:
         self._uses_snapshots = uses_snapshots
         self._without_snapshot: set[Hardware] = set()
 
-    def start(self, testbed: GuestTopology, hardware: Hardware) -> list[RunningGuest]:
+    def start(self, topology: GuestTopology, hardware: Hardware) -> list[RunningGuest]:
         """Start and configure all guests of a testbed. Raises TrialFailed, AgentError or BenchError."""
-        running = self._launch_all(testbed, hardware)
+        running = self._launch_all(topology, hardware)
         try:
             for each in running:
                 check_protocol(each.agent)
             pending = [
-                (each, each.agent.send("guest.configure", **_guest_configuration(testbed, each.guest)))
+                (each, each.agent.send("guest.configure", **_guest_configuration(topology, each.guest)))
                 for each in running
             ]
             for each, future in pending:
@@ -84,52 +84,52 @@ class GuestLauncher:
             raise
         return running
 
-    def _launch_all(self, testbed: GuestTopology, hardware: Hardware) -> list[RunningGuest]:
+    def _launch_all(self, topology: GuestTopology, hardware: Hardware) -> list[RunningGuest]:
         if not (self._uses_snapshots and hardware.can_snapshot) or hardware in self._without_snapshot:
-            return self._launch_in_parallel(testbed, hardware, None)
-        path = snapshot.snapshot_path(self._software.qemu.version, hardware, self._software.software)
+            return self._launch_in_parallel(topology, hardware, None)
+        path = snapshot.snapshot_path(self._software.qemu.version, hardware, self._software.boot_images)
         is_new = not path.exists()
         try:
             if is_new:
-                self._boot_and_snapshot(testbed, hardware, path)
-            return self._launch_in_parallel(testbed, hardware, path)
+                self._boot_and_snapshot(topology, hardware, path)
+            return self._launch_in_parallel(topology, hardware, path)
         except MonitorError as error:
             self._without_snapshot.add(hardware)
-            self._notify(f"guests with {testbed.shape.adapter} boot every time: {error}")
+            self._notify(f"guests with {topology.shape.adapter} boot every time: {error}")
         except ResumeFailed as error:
             path.unlink(missing_ok=True)
             if is_new:
                 self._without_snapshot.add(hardware)
             self._notify(f"discarded a snapshot that could not be resumed: {error}")
-        return self._launch_all(testbed, hardware)
+        return self._launch_all(topology, hardware)
 
-    def _boot_and_snapshot(self, testbed: GuestTopology, hardware: Hardware, path: Path) -> None:
+    def _boot_and_snapshot(self, topology: GuestTopology, hardware: Hardware, path: Path) -> None:
         """Boot one guest, save its state, and end it; all guests of the same hardware resume from there.
 
         Raises:
             MonitorError: if QEMU cannot save the state.
         """
-        running = self._launch_guest(testbed, testbed.guests[0], hardware, None, [])
+        running = self._launch_guest(topology, topology.guests[0], hardware, None, [])
         try:
             # Disconnect first, so that the snapshot holds no connection.
             running.transport.close()
             began = time.monotonic()
             snapshot.save_snapshot(running.process, path)
             self._notify(
-                f"booted a guest with {testbed.shape.adapter} in {running.start_duration_s:.1f} s and saved it in "
-                f"{time.monotonic() - began:.1f} s; more guests of this kind resume from it"
+                f"booted a guest with {topology.shape.adapter} in {running.start_duration_s:.1f} s and "
+                f"saved it in {time.monotonic() - began:.1f} s; more guests of this kind resume from it"
             )
         finally:
             running.close()
 
     def _launch_in_parallel(
-        self, testbed: GuestTopology, hardware: Hardware, path: Path | None
+        self, topology: GuestTopology, hardware: Hardware, path: Path | None
     ) -> list[RunningGuest]:
-        starting: list[QemuProcess] = []
-        with ThreadPoolExecutor(len(testbed.guests)) as pool:
+        started: list[QemuProcess] = []
+        with ThreadPoolExecutor(len(topology.guests)) as pool:
             pending = [
-                pool.submit(self._launch_guest, testbed, guest, hardware, path, starting)
-                for guest in testbed.guests
+                pool.submit(self._launch_guest, topology, guest, hardware, path, started)
+                for guest in topology.guests
             ]
             try:
                 wait(pending)
@@ -137,7 +137,7 @@ class GuestLauncher:
                 # The user interrupts: end the guests, for which the pool's threads would wait.
                 for future in pending:
                     future.cancel()
-                for process in starting:
+                for process in started:
                     process.kill("its start was interrupted")
                 raise
         errors = [error for future in pending if (error := future.exception())]
@@ -148,28 +148,28 @@ class GuestLauncher:
 
     def _launch_guest(
         self,
-        testbed: GuestTopology,
+        topology: GuestTopology,
         guest: Guest,
         hardware: Hardware,
         path: Path | None,
-        starting: list[QemuProcess],
+        started: list[QemuProcess],
     ) -> RunningGuest:
-        """Resume one guest from `path` or boot it; its process is in `starting` as soon as it runs."""
-        files = QemuFiles(registry.testbed_folder(testbed.name), guest.name)
+        """Resume one guest from `path` or boot it; its process is in `started` as soon as it runs."""
+        files = QemuFiles(registry.testbed_folder(topology.name), guest.name)
         began = time.monotonic()
-        with network.open_backends(testbed, guest) as plugs:
+        with network.open_backends(topology, guest) as backends:
             command = qemu_command(
                 self._software.qemu.path,
                 hardware,
-                self._software.software,
-                plugs,
+                self._software.boot_images,
+                backends,
                 files,
                 awaits_snapshot=path is not None,
             )
-            command = ["ip", "netns", "exec", testbed.switch_namespace, *command]
-            opened = [descriptor for plug in plugs for descriptor in plug.descriptors]
-            process = QemuProcess(command, files, testbed.name, opened)
-        starting.append(process)
+            command = ["ip", "netns", "exec", topology.switch_namespace, *command]
+            opened = [descriptor for plug in backends for descriptor in plug.descriptors]
+            process = QemuProcess(command, files, topology.name, opened)
+        started.append(process)
         try:
             if path is not None:
                 snapshot.resume_snapshot(process, path)
@@ -184,16 +184,16 @@ class GuestLauncher:
         return RunningGuest(guest, process, transport, AgentClient(guest.name, transport), method, duration_s)
 
 
-def connect_agent(machine: QemuProcess, timeout_s: float) -> SocketTransport:
+def connect_agent(process: QemuProcess, timeout_s: float) -> SocketTransport:
     """Connect to a guest's agent; raises QemuEnded with the console's last lines."""
-    name = machine.files.name
+    name = process.files.name
     try:
-        return SocketTransport(machine.files.agent_socket, machine.end_reason, timeout_s)
+        return SocketTransport(process.files.agent_socket, process.end_reason, timeout_s)
     except TimeoutError:
-        machine.kill(f"its agent did not answer within {timeout_s:g} s")
-        raise QemuEnded(f"{name}: {machine.end_reason()}") from None
+        process.kill(f"its agent did not answer within {timeout_s:g} s")
+        raise QemuEnded(f"{name}: {process.end_reason()}") from None
     except OSError:
-        raise QemuEnded(f"{name}: {machine.end_reason()}") from None
+        raise QemuEnded(f"{name}: {process.end_reason()}") from None
 
 
 def close_guests(running: Iterable[RunningGuest]) -> None:
@@ -205,12 +205,12 @@ def close_guests(running: Iterable[RunningGuest]) -> None:
         each.close()
 
 
-def _guest_configuration(testbed: GuestTopology, guest: Guest) -> dict[str, object]:
+def _guest_configuration(topology: GuestTopology, guest: Guest) -> dict[str, object]:
     """Return the parameters of `guest.configure`. Each guest gets a clock of its own."""
-    forwarding = testbed.shape.role if testbed.shape.role in (ROUTER, BRIDGE) else "none"
+    forwarding = topology.shape.role if topology.shape.role in (ROUTER, BRIDGE) else "none"
     return {
         "host_name": guest.name,
-        "clock": f"{testbed.name}/{guest.name}/{secrets.token_hex(8)}",
+        "clock": f"{topology.name}/{guest.name}/{secrets.token_hex(8)}",
         "forwarding": forwarding,
         "interfaces": [
             {
@@ -219,17 +219,17 @@ def _guest_configuration(testbed: GuestTopology, guest: Guest) -> dict[str, obje
                 "mac": nic.mac or None,
                 "addresses": list(nic.addresses),
                 "up": True,
-                "neighbours": _static_neighbours(testbed, guest, side),
+                "neighbours": _static_neighbours(topology, guest, side),
             }
             for number, (side, nic) in enumerate(zip("ab", guest.nics, strict=False))
         ],
     }
 
 
-def _static_neighbours(testbed: GuestTopology, guest: Guest, side: str) -> list[dict[str, str]]:
-    """Return the permanent neighbours of a router on one side, since nobody may answer while frames arrive."""
-    if testbed.shape.role != ROUTER:
+def _static_neighbours(topology: GuestTopology, guest: Guest, side: str) -> list[dict[str, str]]:
+    """Return the permanent neighbours of a router on one side, which may not answer during a trial."""
+    if topology.shape.role != ROUTER:
         return []
-    (endpoint,) = (vm for vm in testbed.vms if vm.pair == guest.pair and vm.side == side)
+    (endpoint,) = (vm for vm in topology.vms if vm.pair == guest.pair and vm.side == side)
     mac = netlink.interface_mac(*endpoint.device.location)
     return [{"address": address, "mac": mac} for address in (endpoint.address, endpoint.address6)]

@@ -39,7 +39,7 @@ OPTIONAL_MODULES = (
 )  # fmt: skip
 """Modules that guests get if the kernel has them. The agent refuses a treatment that needs a missing one."""
 
-UNPACKING_TIMEOUT_S = 60.0
+DECOMPRESSION_TIMEOUT_S = 60.0
 _MODULE_SUFFIXES = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")
 _SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
 """Elf64_Shdr (elf(5)): name, type, flags, address, offset, size, and fields that are not used here."""
@@ -70,7 +70,7 @@ class KernelModules:
             return frozenset()
         return frozenset(_module_name(Path(line).name) for line in lines)
 
-    def missing(self, names: Iterable[str]) -> list[str]:
+    def list_missing(self, names: Iterable[str]) -> list[str]:
         """Return the modules that this kernel has neither loadable nor built in."""
         return [name for name in names if name not in self.files and name not in self.built_in]
 
@@ -124,7 +124,7 @@ def parse_dependencies(content: bytes, path: Path) -> list[str]:
     return []
 
 
-def _read_section(content: bytes, wanted: bytes, path: Path) -> bytes:
+def _read_section(content: bytes, section_name: bytes, path: Path) -> bytes:
     """Return one section of an ELF file (elf(5)); empty if there is none of that name."""
     try:
         if content[:5] != b"\x7fELF\x02":
@@ -135,7 +135,7 @@ def _read_section(content: bytes, wanted: bytes, path: Path) -> bytes:
         texts = headers[names][4]
         for header in headers:
             begin = texts + header[0]
-            if content[begin : content.index(b"\0", begin)] == wanted:
+            if content[begin : content.index(b"\0", begin)] == section_name:
                 return content[header[4] : header[4] + header[5]]
     except (ValueError, IndexError, struct.error):
         raise BenchError(
@@ -152,7 +152,7 @@ def _decompress_zstd(content: bytes) -> bytes:
         decompress = importlib.import_module("compression.zstd").decompress
     except ImportError:
         done = subprocess.run(
-            ["zstd", "-dcq"], input=content, capture_output=True, check=True, timeout=UNPACKING_TIMEOUT_S
+            ["zstd", "-dcq"], input=content, capture_output=True, check=True, timeout=DECOMPRESSION_TIMEOUT_S
         )
         return done.stdout
     return bytes(decompress(content))

@@ -21,88 +21,91 @@ from vnetbench.lab.guest.virtual_functions import find_virtual_functions
 from vnetbench.lab.netns import builder
 from vnetbench.lab.netns.topology import NetDevice, Vm
 
-TUN = Path("/dev/net/tun")
-VHOST_VSOCK = Path("/dev/vhost-vsock")
-VHOST = Path("/dev/vhost-net")
+TUN_DEVICE = Path("/dev/net/tun")
+VHOST_VSOCK_DEVICE = Path("/dev/vhost-vsock")
+VHOST_NET_DEVICE = Path("/dev/vhost-net")
 # <linux/if_tun.h>
 _TUNSETIFF = 0x400454CA
 _TUNSETPERSIST = 0x400454CB
 _IFF_TAP, _IFF_NO_PI, _IFF_VNET_HDR, _IFF_MULTI_QUEUE = 0x0002, 0x1000, 0x4000, 0x0100
 
 
-def build_network(testbed: GuestTopology, start_lines: Callable[[], None]) -> None:
+def build_network(topology: GuestTopology, start_delay_lines: Callable[[], None]) -> None:
     """Create namespaces, switches, ports and the host's endpoints.
 
     Args:
-        testbed: What to build.
-        start_lines: Starts the delay line, if there is one, as soon as the switch namespace exists.
+        topology: What to build.
+        start_delay_lines: Starts the delay line, if there is one, as soon as the switch namespace exists.
 
     Raises:
         BenchError: if the kernel refuses.
     """
-    builder.add_namespace(testbed.switch_namespace, builder.NO_IPV6_SYSCTLS)
-    if testbed.delay_lines:
-        start_lines()
-    for vm in testbed.vms:
+    builder.add_namespace(topology.switch_namespace, builder.NO_IPV6_SYSCTLS)
+    if topology.delay_lines:
+        start_delay_lines()
+    for vm in topology.vms:
         builder.add_namespace(vm.namespace)
-    with netlink.open_in_namespace(testbed.switch_namespace) as switch:
-        if testbed.shape.adapter == "macvtap":
-            _add_macvtaps(testbed, switch)
+    with netlink.open_in_namespace(topology.switch_namespace) as switch:
+        if topology.shape.adapter == "macvtap":
+            _add_macvtaps(topology, switch)
             return
-        bridges = builder.add_bridges(switch, testbed.vswitches)
-        if testbed.uplinks:
-            builder.add_uplink(switch, testbed, bridges)
-        for vm in testbed.vms:
-            if testbed.shape.ends == PORTS:
-                builder.add_vm_port(switch, vm, bridges[_vswitch_for(testbed, vm)])
-        for nic in (nic for guest in testbed.guests for nic in guest.nics):
+        bridges = builder.add_bridges(switch, topology.vswitches)
+        if topology.uplinks:
+            builder.add_uplink(switch, topology, bridges)
+        for vm in topology.vms:
+            if topology.shape.ends == PORTS:
+                builder.add_vm_port(switch, vm, bridges[_vswitch_for(topology, vm)])
+        for nic in (nic for guest in topology.guests for nic in guest.nics):
             if nic.vswitch in bridges:
-                _add_tap(nic.port, testbed.shape.queues)
+                _add_tap(nic.port, topology.shape.queues)
                 builder.attach_port(switch, nic.port.interface, bridges[nic.vswitch])
-            elif testbed.shape.ends == TAPS:
-                _add_tap(nic.port, testbed.shape.queues)
-    for vm in testbed.vms:
+            elif topology.shape.ends == TAPS:
+                _add_tap(nic.port, topology.shape.queues)
+    for vm in topology.vms:
         builder.assign_addresses(vm)
 
 
 @contextmanager
-def open_backends(testbed: GuestTopology, guest: Guest) -> Iterator[list[AdapterBackend]]:
+def open_backends(topology: GuestTopology, guest: Guest) -> Iterator[list[AdapterBackend]]:
     """Open the backends of a guest's adapters while QEMU starts; raises BenchError."""
-    adapter = testbed.shape.adapter
+    adapter = topology.shape.adapter
     if adapter == "vf":
-        function = find_virtual_functions(testbed.shape.vf_of)[testbed.guests.index(guest)]
-        yield [AdapterBackend(device=f"host={function}")]
+        function = find_virtual_functions(topology.shape.vf_of)[topology.guests.index(guest)]
+        yield [AdapterBackend(device_options=f"host={function}")]
         return
     vhost = ",vhost=on" if adapter == "virtio-net-vhost" else ""
-    if adapter == "macvtap" or testbed.shape.ends == TAPS:
-        open_one = _open_macvtap if adapter == "macvtap" else _open_tap
-        with ExitStack() as opened:
-            yield [_open_backend(nic, testbed.shape.queues, open_one, opened, vhost) for nic in guest.nics]
+    if adapter == "macvtap" or topology.shape.ends == TAPS:
+        open_device = _open_macvtap if adapter == "macvtap" else _open_tap
+        with ExitStack() as exit_stack:
+            yield [
+                _open_backend(nic, topology.shape.queues, open_device, exit_stack, vhost)
+                for nic in guest.nics
+            ]
         return
     options = f"script=no,downscript=no{vhost}"
-    if testbed.shape.queues > 1:
-        options += f",queues={testbed.shape.queues}"
+    if topology.shape.queues > 1:
+        options += f",queues={topology.shape.queues}"
     yield [AdapterBackend(f"tap,ifname={nic.port.interface},{options}", nic.mac) for nic in guest.nics]
 
 
 def _open_backend(
-    nic: Nic, queues: int, open_one: Callable[[NetDevice, int], int], opened: ExitStack, options: str
+    nic: Nic, queues: int, open_device: Callable[[NetDevice, int], int], exit_stack: ExitStack, options: str
 ) -> AdapterBackend:
     """Open a tap that QEMU cannot open by name, because it is a macvtap or in another namespace."""
     descriptors = []
     for _ in range(queues):
-        descriptors.append(open_one(nic.port, queues))
-        opened.callback(os.close, descriptors[-1])
+        descriptors.append(open_device(nic.port, queues))
+        exit_stack.callback(os.close, descriptors[-1])
     numbers = ":".join(map(str, descriptors))
     return AdapterBackend(f"tap,fds={numbers}{options}", nic.mac, descriptors=tuple(descriptors))
 
 
-def _vswitch_for(testbed: GuestTopology, vm: Vm) -> str:
+def _vswitch_for(topology: GuestTopology, vm: Vm) -> str:
     """Return the virtual switch of an endpoint on the host."""
-    for guest in testbed.guests:
+    for guest in topology.guests:
         if guest.pair == vm.pair and not guest.side:
             return guest.nics["ab".index(vm.side)].vswitch
-    return testbed.vswitches[-1]
+    return topology.vswitches[-1]
 
 
 def _add_tap(device: NetDevice, queues: int) -> None:
@@ -127,7 +130,7 @@ def _open_queue(device: NetDevice, queues: int) -> int:
     """Open a queue of the tap with this name, and create the tap if needed; raises BenchError."""
     flags = _IFF_TAP | _IFF_NO_PI | _IFF_VNET_HDR | (_IFF_MULTI_QUEUE if queues > 1 else 0)
     try:
-        descriptor = os.open(TUN, os.O_RDWR)
+        descriptor = os.open(TUN_DEVICE, os.O_RDWR)
         try:
             fcntl.ioctl(descriptor, _TUNSETIFF, struct.pack("16sH22x", device.interface.encode(), flags))
         except OSError:
@@ -136,19 +139,19 @@ def _open_queue(device: NetDevice, queues: int) -> int:
     except OSError as error:
         raise BenchError(
             f"cannot create a tap for a guest: {error.strerror}",
-            where=str(TUN),
+            where=str(TUN_DEVICE),
             fix="modprobe tun; a container needs the device /dev/net/tun",
         ) from error
     return descriptor
 
 
-def _add_macvtaps(testbed: GuestTopology, switch: IPRoute) -> None:
+def _add_macvtaps(topology: GuestTopology, switch: IPRoute) -> None:
     """Create macvtaps whose parent leads nowhere; they switch between themselves."""
     switch.link("add", ifname=MACVTAP_PARENT, kind="veth", peer={"ifname": "low1"})
     parent = netlink.interface_index(switch, MACVTAP_PARENT)
     for interface in (MACVTAP_PARENT, "low1"):
         switch.link("set", index=netlink.interface_index(switch, interface), state="up")
-    for nic in (nic for guest in testbed.guests for nic in guest.nics):
+    for nic in (nic for guest in topology.guests for nic in guest.nics):
         # The name /dev/tapN contains the interface's index, so it must be unique across namespaces.
         switch.link(
             "add",

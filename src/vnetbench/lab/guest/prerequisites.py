@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from vnetbench.errors import BenchError
 from vnetbench.lab.guest import accelerator, initramfs, kernel, qemu
 from vnetbench.lab.guest.accelerator import Accelerator
-from vnetbench.lab.guest.hardware import KVM, TCG, Software, check_memory
+from vnetbench.lab.guest.hardware import KVM, TCG, BootImages, check_memory
 from vnetbench.lab.guest.kernel import Kernel
 from vnetbench.lab.guest.modules import ADAPTER_DRIVERS
-from vnetbench.lab.guest.network import TUN, VHOST, VHOST_VSOCK
+from vnetbench.lab.guest.network import TUN_DEVICE, VHOST_NET_DEVICE, VHOST_VSOCK_DEVICE
 from vnetbench.lab.guest.qemu import Qemu
 from vnetbench.lab.guest.topology import GuestShape
 from vnetbench.lab.guest.virtual_functions import find_virtual_functions
@@ -24,7 +24,7 @@ class GuestPrerequisites:
 
     qemu: Qemu
     kernel: Kernel
-    software: Software
+    boot_images: BootImages
     accelerator: Accelerator
 
     def summary(self) -> str:
@@ -47,23 +47,25 @@ class GuestPrerequisites:
 def fetch_qemu_and_kernel(adapters: Iterable[str]) -> tuple[Qemu, Kernel]:
     """Return QEMU and a kernel for these adapters, downloaded if needed; raises BenchError."""
     kernel.check_architecture()
-    found = qemu.find_qemu()
+    installed_qemu = qemu.find_qemu()
     adapters = list(adapters)
     for adapter in adapters:
-        found.check_adapter(adapter)
+        installed_qemu.check_adapter(adapter)
     drivers = [name for adapter in adapters for name in ADAPTER_DRIVERS.get(adapter, ())]
-    return found, kernel.ensure_kernel(dict.fromkeys(drivers))
+    return installed_qemu, kernel.ensure_kernel(dict.fromkeys(drivers))
 
 
 def prepare_guests(shapes: Iterable[GuestShape]) -> GuestPrerequisites:
     """Prepare everything that guests of these shapes need; raises BenchError."""
     shapes = list(shapes)
-    found, own_kernel = fetch_qemu_and_kernel(dict.fromkeys(shape.adapter for shape in shapes))
+    installed_qemu, own_kernel = fetch_qemu_and_kernel(dict.fromkeys(shape.adapter for shape in shapes))
     for shape in shapes:
         _check_host(shape)
         check_memory(_count_guests(shape), shape.hardware(TCG))
-    software = Software(own_kernel.image, initramfs.ensure_initramfs(own_kernel))
-    return GuestPrerequisites(found, own_kernel, software, accelerator.detect_accelerator(found, software))
+    software = BootImages(own_kernel.image, initramfs.ensure_initramfs(own_kernel))
+    return GuestPrerequisites(
+        installed_qemu, own_kernel, software, accelerator.detect_accelerator(installed_qemu, software)
+    )
 
 
 def _count_guests(shape: GuestShape) -> int:
@@ -72,21 +74,21 @@ def _count_guests(shape: GuestShape) -> int:
 
 def _check_host(shape: GuestShape) -> None:
     """Raise BenchError if this machine's kernel lacks something that an adapter needs."""
-    if not os.access(TUN, os.R_OK | os.W_OK):
+    if not os.access(TUN_DEVICE, os.R_OK | os.W_OK):
         raise BenchError(
-            f"{TUN} does not exist or cannot be opened, so guests have no network",
+            f"{TUN_DEVICE} does not exist or cannot be opened, so guests have no network",
             where="testbed.lab",
             fix="modprobe tun; a container needs that device",
         )
-    if shape.adapter == "virtio-net-vhost" and not os.access(VHOST, os.R_OK | os.W_OK):
+    if shape.adapter == "virtio-net-vhost" and not os.access(VHOST_NET_DEVICE, os.R_OK | os.W_OK):
         raise BenchError(
-            f"{VHOST} does not exist or cannot be opened, so the kernel cannot move virtio's packets",
+            f"{VHOST_NET_DEVICE} does not exist or cannot be opened, so the kernel cannot move packets",
             where="factors.adapter",
             fix="modprobe vhost_net and run as root, or use virtio-net",
         )
-    if shape.vsock and not os.access(VHOST_VSOCK, os.R_OK | os.W_OK):
+    if shape.vsock and not os.access(VHOST_VSOCK_DEVICE, os.R_OK | os.W_OK):
         raise BenchError(
-            f"{VHOST_VSOCK} does not exist or cannot be opened, so guests have no VSOCK to this machine",
+            f"{VHOST_VSOCK_DEVICE} does not exist or cannot be opened, so guests have no VSOCK",
             where="factors.transport",
             fix="modprobe vhost_vsock and run as root, or leave transport = vsock out",
         )

@@ -10,9 +10,9 @@ from functools import lru_cache
 
 from vnetbench.errors import BenchError
 
-PROGRAM = "qemu-system-x86_64"
+QEMU_PROGRAM = "qemu-system-x86_64"
 ANSWER_TIMEOUT_S = 20.0
-INSTALL = "apt-get install qemu-system-x86 (or make demo-adapters, which does)"
+INSTALL_COMMAND = "apt-get install qemu-system-x86 (or make demo-adapters, which does)"
 
 QEMU_DEVICES = {
     "virtio-net": "virtio-net-pci",
@@ -52,9 +52,9 @@ class Qemu:
 
 def find_qemu() -> Qemu:
     """Return the QEMU of this machine; raises BenchError if there is none or it does not run."""
-    path = shutil.which(PROGRAM)
+    path = shutil.which(QEMU_PROGRAM)
     if path is None:
-        raise BenchError(f"{PROGRAM}, which runs the guests, is not installed", fix=INSTALL)
+        raise BenchError(f"{QEMU_PROGRAM}, which runs the guests, is not installed", fix=INSTALL_COMMAND)
     return _query_qemu(path)
 
 
@@ -63,7 +63,7 @@ def _query_qemu(path: str) -> Qemu:
     version = re.search(r"version (.*)", _command_output(path, "-version"))
     devices = re.findall(r'name "([^"]+)"', _command_output(path, "-device", "help"))
     if version is None:
-        raise BenchError("this program is not a QEMU that runs here", where=path, fix=INSTALL)
+        raise BenchError("this program is not a QEMU that runs here", where=path, fix=INSTALL_COMMAND)
     return Qemu(path, version[1].strip(), frozenset(devices))
 
 

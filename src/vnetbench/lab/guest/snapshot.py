@@ -9,7 +9,7 @@ from pathlib import Path
 
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.guest import cache
-from vnetbench.lab.guest.hardware import BOOT_OPTIONS, CPU_MODELS, KVM, MACHINE, Hardware, Software
+from vnetbench.lab.guest.hardware import BOOT_OPTIONS, CPU_MODELS, KVM, MACHINE_TYPE, BootImages, Hardware
 from vnetbench.lab.guest.qemu_process import QemuProcess
 from vnetbench.lab.guest.qmp import MonitorError
 
@@ -17,8 +17,8 @@ MAX_CACHE_BYTES = 2 * 2**30
 """Size limit of all cached snapshots, some twenty."""
 SAVE_TIMEOUT_S = 60.0
 RESUME_TIMEOUT_S = 60.0
-_POLL_S = 0.02
-_BYTES_PER_S = 2**40
+_POLL_INTERVAL_S = 0.02
+_MIGRATION_BYTES_PER_S = 2**40
 """Migration bandwidth, more than any disk's; QEMU's default would limit it to 128 MiB/s."""
 
 
@@ -26,55 +26,55 @@ class ResumeFailed(TrialFailed):
     """No guest could be resumed from a snapshot."""
 
 
-def snapshot_path(qemu_version: str, hardware: Hardware, software: Software) -> Path:
+def snapshot_path(qemu_version: str, hardware: Hardware, software: BootImages) -> Path:
     """Return the path of a snapshot, whose name is a hash of everything that it depends on."""
     parts = [
         qemu_version,
-        MACHINE,
+        MACHINE_TYPE,
         BOOT_OPTIONS,
         repr(hardware),
         str(hardware.memory_mib),
         software.identity(),
     ]
     if hardware.accelerator == KVM:
-        parts.append(_host_cpu())
+        parts.append(_host_cpu_features())
     parts.append(CPU_MODELS[hardware.accelerator])
     name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
     return cache.cache_subfolder("snapshots") / f"{name}.state"
 
 
-def save_snapshot(machine: QemuProcess, path: Path) -> None:
+def save_snapshot(process: QemuProcess, path: Path) -> None:
     """Stop the guest and write its state to `path`; raises MonitorError or BenchError."""
     cache.prune("snapshots", MAX_CACHE_BYTES)
     with cache.create_atomically(path) as temporary:
-        machine.monitor.execute("stop")
-        machine.monitor.execute("migrate-set-parameters", **{"max-bandwidth": _BYTES_PER_S})
-        machine.monitor.execute("migrate", uri=f"exec:cat > {shlex.quote(str(temporary))}")
+        process.monitor.execute("stop")
+        process.monitor.execute("migrate-set-parameters", **{"max-bandwidth": _MIGRATION_BYTES_PER_S})
+        process.monitor.execute("migrate", uri=f"exec:cat > {shlex.quote(str(temporary))}")
         deadline = time.monotonic() + SAVE_TIMEOUT_S
-        while (status := machine.monitor.execute("query-migrate").get("status")) != "completed":
+        while (status := process.monitor.execute("query-migrate").get("status")) != "completed":
             if status in ("failed", "cancelled") or time.monotonic() > deadline:
                 raise MonitorError(f"QEMU cannot save the guest's state (migration status {status})")
-            time.sleep(_POLL_S)
+            time.sleep(_POLL_INTERVAL_S)
 
 
-def resume_snapshot(machine: QemuProcess, path: Path) -> None:
+def resume_snapshot(process: QemuProcess, path: Path) -> None:
     """Resume a waiting QEMU as the guest in the file; raises ResumeFailed."""
     try:
         # QEMU would announce a MAC address to the switch that the guest is about to change.
-        machine.monitor.execute("migrate-set-parameters", **{"announce-rounds": 0})
-        machine.monitor.execute("migrate-incoming", uri=f"exec:cat {shlex.quote(str(path))}")
+        process.monitor.execute("migrate-set-parameters", **{"announce-rounds": 0})
+        process.monitor.execute("migrate-incoming", uri=f"exec:cat {shlex.quote(str(path))}")
         deadline = time.monotonic() + RESUME_TIMEOUT_S
-        while (status := machine.monitor.execute("query-status")["status"]) == "inmigrate":
+        while (status := process.monitor.execute("query-status")["status"]) == "inmigrate":
             if time.monotonic() > deadline:
                 raise ResumeFailed(f"QEMU still has status {status} after {RESUME_TIMEOUT_S:g} s")
-            time.sleep(_POLL_S)
-        machine.monitor.execute("cont")
+            time.sleep(_POLL_INTERVAL_S)
+        process.monitor.execute("cont")
     except MonitorError:
-        raise ResumeFailed(machine.end_reason()) from None
+        raise ResumeFailed(process.end_reason()) from None
     cache.mark_used(path)
 
 
-def _host_cpu() -> str:
+def _host_cpu_features() -> str:
     """Return model and features of this machine's CPU, on which the guest's features depend."""
     wanted = ("model name", "flags", "microcode")
     lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()

@@ -23,10 +23,12 @@ from vnetbench.lab.netns.topology import NetDevice, watched_devices
 from vnetbench.lab.testbed import endpoint_pairs, query_mac_address
 from vnetbench.study.model import Level, TestbedSpec
 
-PROOF_ROUNDS = 8
-"""Maximum number of proof rounds of one second each: an e1000 loses its link when its MTU or rings are set, and
-its driver checks the link every two seconds."""
-HOST_KNOBS = ("mtu",)
+MAX_PROOF_ROUNDS = 8
+"""Maximum number of proof rounds of one second each.
+
+An e1000 loses its link when its MTU or rings are set, and its driver checks the link every two seconds.
+"""
+HOST_FACTORS = ("mtu",)
 """Factors that also apply to the host's own endpoints; all others apply to the guests' adapters only."""
 
 
@@ -75,11 +77,13 @@ class GuestTestbed:
         self._before_use(self)
         threads = self._find_threads()
         self.link.set_delay(factors)
-        placed = cpu_pinning.pin_threads(*cpu_pinning.pinning_levels(factors), threads, self.online_cpus)
-        ends = self._knob_endpoints()
-        agents = {end.name: self.agents[end.name.partition(" ")[0]] for end in ends}
-        wanted = self._knob_settings(factors, ends)
-        effective = network_settings.apply_treatment(wanted, ends, factors, spec, self.topology, agents)
+        pinned_cpus = cpu_pinning.pin_threads(*cpu_pinning.pinning_levels(factors), threads, self.online_cpus)
+        endpoints = self._knob_endpoints()
+        agents = {end.name: self.agents[end.name.partition(" ")[0]] for end in endpoints}
+        settings = self._knob_settings(factors, endpoints)
+        effective = network_settings.apply_treatment(
+            settings, endpoints, factors, spec, self.topology, agents
+        )
         ip_version = str(factors.get("ip_version", "4"))
         if ip_version == "6":
             builder.restore_ipv6(self.topology.vms)
@@ -87,8 +91,10 @@ class GuestTestbed:
         load_cpus = self._find_load_cpus(factors, threads)
         proved = self.link.prove_and_impair(factors, prove, load_cpus, self.online_cpus)
         path_probe.check_frame_size(factors, proved["path_mtu_proved"], self.endpoints[0].name)
-        found = {knob: knobs.merge_if_equal(where) for knob, where in placed.items() if knob in factors}
-        return {**effective, **found, **proved, "accelerator": self._facts["accelerator"]}
+        pinned_values = {
+            knob: knobs.merge_if_equal(where) for knob, where in pinned_cpus.items() if knob in factors
+        }
+        return {**effective, **pinned_values, **proved, "accelerator": self._facts["accelerator"]}
 
     def prove_paths(self, mtu: int, ip_version: str = "4", delay_s: float = 0.0) -> dict[str, Any]:
         """Prove the path of every pair and return the proof as a trial stores it.
@@ -102,9 +108,9 @@ class GuestTestbed:
             TreatmentRefused: with the hop that stops the packets, and the fix.
         """
         proved = path_probe.prove_paths(
-            endpoint_pairs(self), self.agents, mtu, ip_version, self._hops, PROOF_ROUNDS, delay_s
+            endpoint_pairs(self), self.agents, mtu, ip_version, self._hops, MAX_PROOF_ROUNDS, delay_s
         )
-        return path_probe.proof_facts(mtu, proved)
+        return path_probe.proof_values(mtu, proved)
 
     def _find_load_cpus(
         self, factors: Mapping[str, Level], threads: Sequence[cpu_pinning.GuestThreads]
@@ -112,9 +118,9 @@ class GuestTestbed:
         """Return the host's CPUs that each guest's threads may use."""
         pin, emulator_pin = cpu_pinning.pinning_levels(factors)
         if pin == cpu_pinning.ANY:
-            return dict.fromkeys((each.guest for each in threads), self.online_cpus)
-        vcpus = cpu_pinning.assign_vcpus(pin, threads, self.online_cpus)
-        emulators = cpu_pinning.assign_emulators(emulator_pin, vcpus, self.online_cpus)
+            return dict.fromkeys((each.guest_name for each in threads), self.online_cpus)
+        vcpus = cpu_pinning.assign_vcpu_cpus(pin, threads, self.online_cpus)
+        emulators = cpu_pinning.assign_emulator_cpus(emulator_pin, vcpus, self.online_cpus)
         return {
             guest: frozenset[int]().union(*own, emulators[guest] if emulator_pin != cpu_pinning.ANY else ())
             for guest, own in vcpus.items()
@@ -165,20 +171,20 @@ class GuestTestbed:
     def load_cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
         """See Testbed. A guest has its vCPUs, an endpoint on the host all CPUs.
 
-        An endpoint that sends frames leaves out the CPUs to which vCPUs are pinned, and those of QEMU's threads
-        if others remain, because a generator never sleeps.
+        An endpoint that sends frames leaves out the CPUs to which vCPUs are pinned, and those of QEMU's
+        threads if others remain, because a generator never sleeps.
         """
         own, host_cpus = frozenset(range(self.topology.shape.vcpus)), self.online_cpus
         pin = str(factors.get("vcpu_pin", cpu_pinning.ANY))
         if self.topology.shape.ends == TAPS and pin != cpu_pinning.ANY:
-            vcpus = cpu_pinning.assign_vcpus(pin, self._find_threads(), self.online_cpus)
+            vcpus = cpu_pinning.assign_vcpu_cpus(pin, self._find_threads(), self.online_cpus)
             pinned = frozenset[int]().union(*(cpus for each in vcpus.values() for cpus in each))
             host_cpus = self.online_cpus - pinned or self.online_cpus
-            emulators = cpu_pinning.assign_emulators(
+            emulators = cpu_pinning.assign_emulator_cpus(
                 str(factors.get("emulator_pin", cpu_pinning.ANY)), vcpus, self.online_cpus
             )
             host_cpus = host_cpus.difference(*emulators.values()) or host_cpus
-        return {e.name: own if self.topology.guest(e.name) else host_cpus for e in self.endpoints}
+        return {e.name: own if self.topology.find_guest(e.name) else host_cpus for e in self.endpoints}
 
     def set_paused(self, is_paused: bool) -> None:
         """Pause the guests while another testbed is used, so that they take no CPU time, or continue them."""
@@ -229,17 +235,19 @@ class GuestTestbed:
             *(end for guest in self.topology.guests for end in guest.knob_endpoints()),
         ]
 
-    def _knob_settings(self, factors: Mapping[str, Level], ends: Sequence[Endpoint]) -> list[KnobSetting]:
+    def _knob_settings(
+        self, factors: Mapping[str, Level], endpoints: Sequence[Endpoint]
+    ) -> list[KnobSetting]:
         own = self.load_cpus(factors)
         vcpus = frozenset(range(self.topology.shape.vcpus))
         vms = set(self.topology.vms)
-        host_factors = {name: level for name, level in factors.items() if name in HOST_KNOBS}
-        cpus = {end.name: own.get(end.name, vcpus) for end in ends}
+        host_factors = {name: level for name, level in factors.items() if name in HOST_FACTORS}
+        cpus = {end.name: own.get(end.name, vcpus) for end in endpoints}
         return [
             *knobs.treatment_settings(
-                host_factors, [end for end in ends if end in vms], cpus, self.online_cpus
+                host_factors, [end for end in endpoints if end in vms], cpus, self.online_cpus
             ),
-            *knobs.treatment_settings(factors, [end for end in ends if end not in vms], cpus, vcpus),
+            *knobs.treatment_settings(factors, [end for end in endpoints if end not in vms], cpus, vcpus),
         ]
 
     def _hops(self, pair: int) -> list[path_probe.Hop]:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.endpoint import Endpoint
-from vnetbench.lab.guest.hardware import VIRTIO_RING, Adapter, Hardware, guest_mac
+from vnetbench.lab.guest.hardware import DEFAULT_VIRTIO_RING, Adapter, Hardware, guest_mac
 from vnetbench.lab.netns.topology import (
     ADDRESS6_FORMAT,
     ADDRESS_FORMAT,
@@ -51,8 +51,8 @@ class GuestShape:
     guests: int = 1
     """Number of pairs."""
     role: str = GUEST_TO_GUEST
-    rx_ring: int = VIRTIO_RING
-    tx_ring: int = VIRTIO_RING
+    rx_ring: int = DEFAULT_VIRTIO_RING
+    tx_ring: int = DEFAULT_VIRTIO_RING
     lro: str = ""
     """Level of `lro` for a vmxnet3. QEMU's model loses most segments if LRO is enabled after an activation
     without it, as when a ring is set: 5 Mbit/s instead of 300. So no guest changes its level."""
@@ -158,7 +158,7 @@ class GuestTopology:
         first, last = self.uplinks
         return (DelayLineEnds((first, last), (first.interface, last.interface)),)
 
-    def guest(self, name: str) -> Guest | None:
+    def find_guest(self, name: str) -> Guest | None:
         """Return the guest of this name; None for an endpoint on the host."""
         return next((guest for guest in self.guests if guest.name == name), None)
 
@@ -177,7 +177,7 @@ class GuestTopology:
                 ]
                 for pair in range(1, self.shape.guests + 1)
             ],
-            "watched": watched_facts(self),
+            "observed_interfaces": watched_facts(self),
         }
 
     def path_elements(self, pair: int) -> tuple[NetDevice | Guest, ...]:
@@ -204,7 +204,7 @@ class GuestTopology:
     def _path_end(self, endpoint: Endpoint) -> NetDevice | Guest:
         if isinstance(endpoint, Vm):
             return endpoint.device
-        guest = self.guest(endpoint.name)
+        guest = self.find_guest(endpoint.name)
         assert guest is not None
         return guest
 
@@ -226,20 +226,20 @@ def make_topology(name: str, shape: GuestShape) -> GuestTopology:
     endpoints: list[Endpoint] = []
     for pair in pairs:
         for number, side in enumerate("ab", start=1):
-            address, address6 = _address(number, pair), _address6(number, pair)
-            own = f"{side}{pair}"
+            address, address6 = _ipv4_address(number, pair), _ipv6_address(number, pair)
+            own_name = f"{side}{pair}"
             if side == "b" and shape.role == GUEST_TO_HOST:
                 endpoints.append(
-                    Vm(own, side, pair, VM_INTERFACE, address, address6, namespace_name(name, own))
+                    Vm(own_name, side, pair, VM_INTERFACE, address, address6, namespace_name(name, own_name))
                 )
                 continue
-            endpoints.append(Endpoint(own, side, pair, VM_INTERFACE, address, address6))
+            endpoints.append(Endpoint(own_name, side, pair, VM_INTERFACE, address, address6))
             vswitch = "sw0" if side == "a" else second
             addresses = (f"{address}/{PREFIX_LENGTH}", f"{address6}/{PREFIX6_LENGTH}")
             # The physical function controls the MAC addresses of its virtual functions, so they stay.
             own_mac = "" if shape.adapter == "vf" else guest_mac(number, pair, 0)
-            nic = Nic(VM_INTERFACE, own_mac, addresses, _make_port(shape, switch, own, vswitch), vswitch)
-            guests.append(Guest(own, side, pair, (nic,)))
+            nic = Nic(VM_INTERFACE, own_mac, addresses, _make_port(shape, switch, own_name, vswitch), vswitch)
+            guests.append(Guest(own_name, side, pair, (nic,)))
     is_macvtap = shape.adapter == "macvtap"
     vswitches = () if is_macvtap or shape.adapter == "vf" else ("sw0", "sw1") if uplinks else ("sw0",)
     ports = tuple(
@@ -273,17 +273,17 @@ def _make_forwarding_topology(name: str, shape: GuestShape, switch: str, pairs: 
         forwarder = f"g{pair}"
         nics: list[Nic] = []
         for number, side in enumerate("ab", start=1):
-            vswitch, own = f"sw{2 * pair - 3 + number}", f"{side}{pair}"
+            vswitch, own_name = f"sw{2 * pair - 3 + number}", f"{side}{pair}"
             router, router6 = router_addresses(number)
             endpoints.append(
                 Vm(
-                    own,
+                    own_name,
                     side,
                     pair,
                     VM_INTERFACE,
-                    _address(number, pair),
-                    _address6(number, pair),
-                    namespace_name(name, own),
+                    _ipv4_address(number, pair),
+                    _ipv6_address(number, pair),
+                    namespace_name(name, own_name),
                     length,
                     length6,
                     (router, router6) if is_router else (),
@@ -292,7 +292,10 @@ def _make_forwarding_topology(name: str, shape: GuestShape, switch: str, pairs: 
             addresses = (f"{router}/{length}", f"{router6}/{length6}", ROUTER_LINK_LOCAL) if is_router else ()
             port = _make_port(shape, switch, f"{forwarder}{side}", vswitch, forwarder)
             if shape.ends == TAPS:
-                port, vswitch = NetDevice(f"tap of {forwarder}", namespace_name(name, own), VM_INTERFACE), ""
+                port, vswitch = (
+                    NetDevice(f"tap of {forwarder}", namespace_name(name, own_name), VM_INTERFACE),
+                    "",
+                )
             own_mac = guest_mac(2 + number, pair, number - 1)
             nics.append(Nic(f"eth{number - 1}", own_mac, addresses, port, vswitch))
         guests.append(Guest(forwarder, "", pair, tuple(nics)))
@@ -308,14 +311,14 @@ def _make_forwarding_topology(name: str, shape: GuestShape, switch: str, pairs: 
     return GuestTopology(name, shape, tuple(guests), tuple(endpoints), switch, vswitches, (), tuple(ports))
 
 
-def _make_port(shape: GuestShape, switch: str, own: str, vswitch: str, leads_to: str = "") -> NetDevice:
-    label = f"macvtap {own}" if shape.adapter == "macvtap" else f"port {own} of vSwitch {vswitch}"
-    return NetDevice(label, switch, own, PORT, leads_to or own)
+def _make_port(shape: GuestShape, switch: str, own_name: str, vswitch: str, leads_to: str = "") -> NetDevice:
+    label = f"macvtap {own_name}" if shape.adapter == "macvtap" else f"port {own_name} of vSwitch {vswitch}"
+    return NetDevice(label, switch, own_name, PORT, leads_to or own_name)
 
 
-def _address(side: int, pair: int) -> str:
+def _ipv4_address(side: int, pair: int) -> str:
     return ADDRESS_FORMAT.format(side=side, pair=pair)
 
 
-def _address6(side: int, pair: int) -> str:
+def _ipv6_address(side: int, pair: int) -> str:
     return ADDRESS6_FORMAT.format(side=side, pair=pair)

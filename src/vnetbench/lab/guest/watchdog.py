@@ -15,7 +15,7 @@ PING_AFTER_CHECKS, HUNG_AFTER_CHECKS = 3, 8
 
 @dataclass
 class _WatchedGuest:
-    machine: QemuProcess
+    process: QemuProcess
     transport: SocketTransport
     last_receive_count: int = 0
     silent_checks: int = 0
@@ -32,10 +32,10 @@ class Watchdog:
         self._thread = threading.Thread(target=self._run, name="guest watchdog", daemon=True)
         self._thread.start()
 
-    def add(self, machine: QemuProcess, transport: SocketTransport) -> None:
+    def add(self, process: QemuProcess, transport: SocketTransport) -> None:
         """Watch one more guest."""
         with self._lock:
-            self._guests.append(_WatchedGuest(machine, transport))
+            self._guests.append(_WatchedGuest(process, transport))
 
     def set_paused(self, is_paused: bool) -> None:
         """Suspend or resume the checks, because paused guests send nothing."""
@@ -66,4 +66,4 @@ def _check_guest(guest: _WatchedGuest) -> None:
         guest.transport.request_heartbeat()
     elif guest.silent_checks == HUNG_AFTER_CHECKS:
         seconds = HUNG_AFTER_CHECKS * CHECK_INTERVAL_S
-        guest.machine.kill(f"it sent nothing for {seconds:g} s and was ended")
+        guest.process.kill(f"it sent nothing for {seconds:g} s and was ended")

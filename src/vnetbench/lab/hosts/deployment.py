@@ -6,7 +6,7 @@ import secrets
 from dataclasses import dataclass
 from itertools import pairwise
 
-from vnetbench.agents.binary import agent_architectures, agent_binary, agent_hash
+from vnetbench.agents.binary import agent_architectures, agent_binary, agent_sha256
 from vnetbench.errors import BenchError
 from vnetbench.lab.hosts.ssh import Machine
 from vnetbench.printable import make_printable
@@ -61,7 +61,7 @@ exit 1
 )
 
 # Argument: the folder's name. `restore` ends an agent that still runs there after its connection was lost.
-# In /tmp, other users may create a folder or link of this name, so the program runs only if we own the folder.
+# In /tmp, other users may create a folder or link of this name: the program runs only if we own the folder.
 REMOVE_SCRIPT = (
     _SCRIPT_HEAD
     + _FOR_EACH_PARENT
@@ -105,7 +105,7 @@ def survey_host(machine: Machine) -> HostSurvey:
             fix="log in as a user with a POSIX shell (ssh ... 'id -u' must print a number)",
         )
     connection = fields.get("connection", [""])[0].split()
-    found = HostSurvey(
+    survey = HostSurvey(
         fields["system"][0],
         fields["machine"][0],
         fields["user"][0],
@@ -115,26 +115,26 @@ def survey_host(machine: Machine) -> HostSurvey:
         "\n".join(fields.get("address", ())),
     )
     architectures = agent_architectures()
-    if found.system != "Linux":
+    if survey.system != "Linux":
         raise BenchError(
-            f"the host runs {found.system}, but the agent needs Linux",
+            f"the host runs {survey.system}, but the agent needs Linux",
             where=machine.name,
             fix="run an iperf3 server there, and write iperf3 = ... instead of ssh = ... (docs/how-to)",
         )
-    if found.machine not in architectures:
+    if survey.machine not in architectures:
         raise BenchError(
-            f"the host is a {found.machine}, but the agent is built for {architectures[0]}",
+            f"the host is a {survey.machine}, but the agent is built for {architectures[0]}",
             where=machine.name,
-            fix=f"build the agent on a {found.machine} machine (cargo build --release) and name it in "
+            fix=f"build the agent on a {survey.machine} machine (cargo build --release) and name it in "
             "VNETBENCH_AGENT if all hosts are of that kind; or write iperf3 = ... instead of ssh = ...",
         )
-    if found.missing_tools:
+    if survey.missing_tools:
         raise BenchError(
-            f"the host lacks {' and '.join(found.missing_tools)}",
+            f"the host lacks {' and '.join(survey.missing_tools)}",
             where=machine.name,
             fix="install iproute2 and coreutils there",
         )
-    return found
+    return survey
 
 
 def new_folder_name(user: str) -> str:
@@ -151,7 +151,7 @@ def install_agent(machine: Machine, name: str) -> str:
     """
     binary = agent_binary()
     kib = binary.stat().st_size // 1024 + 64  # The journal needs some space too.
-    result = machine.run(INSTALL_SCRIPT, name, str(kib), agent_hash(), input_file=binary)
+    result = machine.run(INSTALL_SCRIPT, name, str(kib), agent_sha256(), input_file=binary)
     fields = _parse_output(result.output)
     if result.exit_code == 0 and fields.get("folder"):
         return fields["folder"][0]
@@ -179,7 +179,7 @@ def remove_agent(machine: Machine, name: str) -> bool:
         raise BenchError(
             f"cannot restore the host's settings: {reasons}",
             where=machine.name,
-            fix="the file journal in that folder lists the original values; restore them, then remove the folder",
+            fix="restore the original values from the file journal in that folder, then remove the folder",
         )
     return "removed" in fields
 

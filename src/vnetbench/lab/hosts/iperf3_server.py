@@ -63,14 +63,14 @@ class Iperf3Testbed:
                     "side": "b",
                     "address": self.server.address,
                     "port": self.server.port,
-                    "speaks": "iperf3",
+                    "protocol": "iperf3",
                 },
             ],
             "path": f"{self.local.interface} to {self.server.listen_address}",
         }
 
 
-def find(spec: TestbedSpec) -> Iperf3Testbed:
+def find_testbed(spec: TestbedSpec) -> Iperf3Testbed:
     """Return the testbed of a checked study; raises BenchError if the server has no address or route."""
     server = next(_resolve_server(host) for host in spec.hosts if host.iperf3)
     local = next((host for host in spec.hosts if host.local), HostSpec(BENCH_HOST_NAME, local=True))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.hosts import deployment, ssh
-from vnetbench.lab.registry import staged_file
+from vnetbench.lab.registry import write_staged_file
 from vnetbench.process import current_process_identity, is_process_alive
 
 
@@ -46,11 +46,11 @@ class HostLeftover:
 
 def record_leftover(folder: str, host: str, destination: str, testbed: str, purpose: str) -> HostLeftover:
     """Record a folder that is about to be created on a host; raises BenchError if that fails."""
-    left = HostLeftover(folder, host, destination, testbed, purpose, current_process_identity())
+    leftover = HostLeftover(folder, host, destination, testbed, purpose, current_process_identity())
     directory = _directory()
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with staged_file(directory, asdict(left)) as path:
+        with write_staged_file(directory, asdict(leftover)) as path:
             os.link(path, directory / f"{folder}.json")
     except OSError as error:
         raise BenchError(
@@ -58,12 +58,12 @@ def record_leftover(folder: str, host: str, destination: str, testbed: str, purp
             where=str(directory),
             fix="make the folder writable, or name another one in XDG_STATE_HOME",
         ) from error
-    return left
+    return leftover
 
 
-def forget_leftover(left: HostLeftover) -> None:
+def forget_leftover(leftover: HostLeftover) -> None:
     """Delete the record of a folder that was removed from its host."""
-    (_directory() / f"{left.folder}.json").unlink(missing_ok=True)
+    (_directory() / f"{leftover.folder}.json").unlink(missing_ok=True)
 
 
 def list_leftovers() -> list[HostLeftover]:
@@ -71,24 +71,24 @@ def list_leftovers() -> list[HostLeftover]:
     found = []
     for path in sorted(_directory().glob("*.json")):
         with suppress(OSError, ValueError, TypeError):  # Removed meanwhile, or not a record of ours.
-            left = HostLeftover(**json.loads(path.read_text()))
+            leftover = HostLeftover(**json.loads(path.read_text()))
             # Hosts delete the folder of this name, so a forged record must not pass.
-            if left.folder == path.stem and left.folder.startswith(f"{deployment.FOLDER_PREFIX}-"):
-                found.append(left)
+            if leftover.folder == path.stem and leftover.folder.startswith(f"{deployment.FOLDER_PREFIX}-"):
+                found.append(leftover)
     return found
 
 
-def clean_host(left: HostLeftover) -> None:
+def clean_host(leftover: HostLeftover) -> None:
     """Connect to the host, restore its settings and remove the folder; raises BenchError if that fails."""
-    if left.destination:
-        machine: ssh.Machine = ssh.connect(left.host, left.destination, left.testbed)
+    if leftover.destination:
+        machine: ssh.Machine = ssh.connect(leftover.host, leftover.destination, leftover.testbed)
     else:
-        machine = ssh.local_machine(left.host, left.testbed)
+        machine = ssh.local_machine(leftover.host, leftover.testbed)
     try:
-        deployment.remove_agent(machine, left.folder)
+        deployment.remove_agent(machine, leftover.folder)
     finally:
         machine.close()
-    forget_leftover(left)
+    forget_leftover(leftover)
 
 
 def _directory() -> Path:

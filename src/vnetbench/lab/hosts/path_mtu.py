@@ -28,7 +28,7 @@ def prove_path_mtu(
     pairs: Sequence[Pair],
     agents: Mapping[str, AgentClient],
     mtus: Mtus,
-    asked_mtu: int | None,
+    requested_mtu: int | None,
     ip_version: str,
     *,
     is_settling: bool,
@@ -39,7 +39,7 @@ def prove_path_mtu(
         pairs: Both endpoints of each pair.
         agents: The endpoints' agents.
         mtus: The MTU of each endpoint's interface.
-        asked_mtu: Packet size to prove; None for the largest that passes.
+        requested_mtu: Packet size to prove; None for the largest that passes.
         ip_version: A level of the factor `ip_version`.
         is_settling: Whether knobs were just set, so that links may still be down.
 
@@ -49,39 +49,43 @@ def prove_path_mtu(
     Raises:
         TreatmentRefused: with the hop that stops the packets, and the fix.
     """
-    least = MIN_IPV6_MTU if ip_version == "6" else MIN_IPV4_MTU
+    min_mtu = MIN_IPV6_MTU if ip_version == "6" else MIN_IPV4_MTU
     _wait_for_connectivity(
-        pairs, agents, least, ip_version, LINK_UP_TIMEOUT_S if is_settling else NEIGHBOUR_TIMEOUT_S
+        pairs, agents, min_mtu, ip_version, LINK_UP_TIMEOUT_S if is_settling else NEIGHBOUR_TIMEOUT_S
     )
-    wanted = asked_mtu or min(int(mtu) for mtu in mtus.values())
-    found = path_probe.probe_paths(pairs, agents, wanted, ip_version)
-    narrow = [pair for pair, answer in zip(pairs, found, strict=True) if not path_probe.has_passed(answer)]
-    if narrow:
-        widest = min(_find_path_mtu(pair, agents, least, wanted, ip_version) for pair in narrow)
-        if asked_mtu is not None:
-            raise _mtu_refusal(narrow[0], wanted, widest, mtus)
-        wanted = widest
-    return {"path_mtu_proved": wanted, "path_rtt_us": [answer.get("rtt_us") for answer in found]}
+    packet_bytes = requested_mtu or min(int(mtu) for mtu in mtus.values())
+    replies = path_probe.probe_paths(pairs, agents, packet_bytes, ip_version)
+    failed_pairs = [
+        pair for pair, reply in zip(pairs, replies, strict=True) if not path_probe.has_passed(reply)
+    ]
+    if failed_pairs:
+        largest_passing = min(
+            _find_path_mtu(pair, agents, min_mtu, packet_bytes, ip_version) for pair in failed_pairs
+        )
+        if requested_mtu is not None:
+            raise _mtu_refusal(failed_pairs[0], packet_bytes, largest_passing, mtus)
+        packet_bytes = largest_passing
+    return {"path_mtu_proved": packet_bytes, "path_rtt_us": [reply.get("rtt_us") for reply in replies]}
 
 
 def _wait_for_connectivity(
     pairs: Sequence[Pair], agents: Mapping[str, AgentClient], size: int, ip_version: str, timeout_s: float
 ) -> None:
     """Wait until small packets pass; raises TreatmentRefused if they do not."""
-    until = time.monotonic() + timeout_s
+    deadline = time.monotonic() + timeout_s
     while True:
-        found = path_probe.probe_paths(pairs, agents, size, ip_version)
-        closed = [
-            (p, answer) for p, answer in zip(pairs, found, strict=True) if not path_probe.has_passed(answer)
+        replies = path_probe.probe_paths(pairs, agents, size, ip_version)
+        failed = [
+            (p, reply) for p, reply in zip(pairs, replies, strict=True) if not path_probe.has_passed(reply)
         ]
-        if not closed:
+        if not failed:
             return
-        if time.monotonic() >= until:
+        if time.monotonic() >= deadline:
             break
-    (a, b), answer = closed[0]
+    (a, b), reply = failed[0]
     raise TreatmentRefused(
         f"not even packets of {size} bytes pass from {a.name} ({a.address_for(ip_version)}) to {b.name} "
-        f"({b.address_for(ip_version)}) and back: {answer['reason'] or 'lost'}",
+        f"({b.address_for(ip_version)}) and back: {reply['reason'] or 'lost'}",
         where=f"{a.name} {a.interface} > {b.name} {b.interface}",
         fix="check that both interfaces are up and in the same network, and that every firewall on the path "
         "passes TCP and UDP on the ports of testbed.ports",
@@ -89,32 +93,35 @@ def _wait_for_connectivity(
 
 
 def _find_path_mtu(
-    pair: Pair, agents: Mapping[str, AgentClient], passes: int, stops: int, ip_version: str
+    pair: Pair, agents: Mapping[str, AgentClient], passing: int, blocked: int, ip_version: str
 ) -> int:
-    """Return the largest packet that passes, by bisection from `passes` to `stops` with a likely first guess."""
+    """Return the largest packet that passes, by bisection between `passing` and `blocked`."""
     guesses = [COMMON_MTU + 1, COMMON_MTU]
-    while stops - passes > 1:
-        middle = guesses.pop() if guesses else (passes + stops) // 2
-        if not passes < middle < stops:
+    while blocked - passing > 1:
+        middle = guesses.pop() if guesses else (passing + blocked) // 2
+        if not passing < middle < blocked:
             continue
-        (answer,) = path_probe.probe_paths([pair], agents, middle, ip_version)
-        passes, stops = (middle, stops) if path_probe.has_passed(answer) else (passes, middle)
-    return passes
+        (reply,) = path_probe.probe_paths([pair], agents, middle, ip_version)
+        passing, blocked = (middle, blocked) if path_probe.has_passed(reply) else (passing, middle)
+    return passing
 
 
-def _mtu_refusal(pair: Pair, wanted: int, widest: int, mtus: Mtus) -> TreatmentRefused:
+def _mtu_refusal(pair: Pair, packet_bytes: int, largest_passing: int, mtus: Mtus) -> TreatmentRefused:
     a, b = pair
-    narrow = [e for e in pair if int(mtus[e.name]) < wanted]
-    if narrow:
-        hop = f"{narrow[0].name} {narrow[0].interface}"
-        why = f"{hop} has MTU {mtus[narrow[0].name]}"
-        fix = f"raise its MTU to {wanted}"
+    limiting = [e for e in pair if int(mtus[e.name]) < packet_bytes]
+    if limiting:
+        hop = f"{limiting[0].name} {limiting[0].interface}"
+        why = f"{hop} has MTU {mtus[limiting[0].name]}"
+        fix = f"raise its MTU to {packet_bytes}"
     else:
         hop = f"between {a.name} {a.interface} and {b.name} {b.interface}"
-        why = f"both interfaces have that MTU, but the path between them passes at most {widest}"
-        fix = f"raise the MTU of every vSwitch, port and router on the path to {wanted}, or request {widest}"
+        why = f"both interfaces have that MTU, but the path between them passes at most {largest_passing}"
+        fix = (
+            f"raise the MTU of every vSwitch, port and router on the path to {packet_bytes}, "
+            f"or request {largest_passing}"
+        )
     return TreatmentRefused(
-        f"packets of {wanted} bytes do not pass from {a.name} to {b.name} unfragmented: {why}",
+        f"packets of {packet_bytes} bytes do not pass from {a.name} to {b.name} unfragmented: {why}",
         where=hop,
         fix=fix,
     )

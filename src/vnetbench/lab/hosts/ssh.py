@@ -265,5 +265,5 @@ def _socket_parent() -> Path:
     return Path(folder if len(os.fsencode(folder)) <= MAX_FOLDER_BYTES else "/tmp")
 
 
-def _format_options(named: Mapping[str, str]) -> list[str]:
-    return [word for name, value in named.items() for word in ("-o", f"{name}={value}")]
+def _format_options(options: Mapping[str, str]) -> list[str]:
+    return [word for name, value in options.items() for word in ("-o", f"{name}={value}")]

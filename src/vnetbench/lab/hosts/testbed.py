@@ -30,7 +30,7 @@ from vnetbench.study.model import HostSpec, Level, TestbedSpec
 RECONNECT_TIMEOUT_S = 30.0
 """Time limit for reconnecting to a host that was connected before: its link was cut, or it is booting."""
 RECONNECT_INTERVAL_S = 1.0
-CLOSING_TIMEOUT_S = 20.0
+AGENT_CLOSE_TIMEOUT_S = 20.0
 """Time limit for an agent to end: it restores its knobs first, and an adapter may take seconds for each."""
 
 
@@ -91,7 +91,7 @@ class HostsTestbed:
                 self._check_is_reversible(setting)
         found = knobs.apply_settings(wanted, self.endpoints, self.agents)
         knobs.check_settings(wanted, found)
-        ip_version = self._ip_version(factors)
+        ip_version = self._resolve_ip_version(factors)
         mtus = {name: int(values["mtu"]) for name, values in found.items()}
         # Packets between two addresses of one machine never leave it, so such a pair has no path to prove.
         apart = [pair for pair in endpoint_pairs(self) if not self._are_one_machine(*pair)]
@@ -104,7 +104,7 @@ class HostsTestbed:
         for endpoint in self.endpoints:
             mtu = min(mtus[endpoint.name], int(proved.get("path_mtu_proved", mtus[endpoint.name])))
             path_probe.check_frame_size(factors, mtu, f"{endpoint.name} {endpoint.interface}")
-        return {**knobs.merge_endpoints(found), **proved}
+        return {**knobs.merge_knob_values(found), **proved}
 
     def observer_targets(self) -> Mapping[str, object] | None:
         """See Testbed. This lab has nothing to watch."""
@@ -178,7 +178,7 @@ class HostsTestbed:
                 fix=f"choose an MTU of at least {MIN_IPV6_MTU}",
             )
 
-    def _ip_version(self, factors: Mapping[str, Level]) -> str:
+    def _resolve_ip_version(self, factors: Mapping[str, Level]) -> str:
         version = str(factors.get("ip_version", "6" if ":" in self.endpoints[0].address else "4"))
         for endpoint in self.endpoints:
             address = endpoint.address_for(version)
@@ -204,7 +204,7 @@ class HostsLab:
         self._was_reached = False
         self._reconnect_timeout_s = 0.0
 
-    def shape(self, factors: Mapping[str, Level]) -> str:
+    def testbed_shape(self, factors: Mapping[str, Level]) -> str:
         """See Lab."""
         names = [host.name for host in self._hosts]
         return ", ".join(f"{a} to {b}" for a, b in zip(names[::2], names[1::2], strict=True))
@@ -241,7 +241,7 @@ class HostsLab:
                     pool.submit(connect_host, host, testbed, self._purpose) for host in self._hosts
                 )
             connected = [each.result() for each in connecting]
-            return HostsTestbed(connected, self._endpoints(connected))
+            return HostsTestbed(connected, self._make_endpoints(connected))
         except BaseException:
             for each in connecting:
                 # `exception` waits for a host that is still connecting, so that it does not stay connected.
@@ -249,7 +249,7 @@ class HostsLab:
                     disconnect_host(each.result())
             raise
 
-    def _endpoints(self, connected: Sequence[ConnectedHost]) -> tuple[HostEndpoint, ...]:
+    def _make_endpoints(self, connected: Sequence[ConnectedHost]) -> tuple[HostEndpoint, ...]:
         endpoints: list[HostEndpoint] = []
         known_machines: set[str] = set()
         for number, pair in enumerate(zip(connected[::2], connected[1::2], strict=True), start=1):
@@ -320,7 +320,7 @@ def _start_agent(machine: ssh.Machine, folder: str) -> AgentClient:
     process: subprocess.Popen[bytes] = machine.start(
         f"{folder}/{deployment.AGENT_FILE}", "stdio", "--journal", folder
     )
-    agent = AgentClient(machine.name, PipeTransport(process, CLOSING_TIMEOUT_S, machine.describe_exit))
+    agent = AgentClient(machine.name, PipeTransport(process, AGENT_CLOSE_TIMEOUT_S, machine.describe_exit))
     try:
         check_protocol(agent)
     except BaseException:
@@ -342,7 +342,8 @@ def _remove_earlier_leftovers(machine: ssh.Machine, own: HostLeftover) -> None:
             continue  # It belongs to another interface of the same host.
         if leftover.is_in_use and not leftover.is_own:
             raise BenchError(
-                f"another campaign uses this host (process {leftover.owner.split(':')[0]}: {leftover.purpose})",
+                f"another campaign uses this host (process {leftover.owner.split(':')[0]}: "
+                f"{leftover.purpose})",
                 where=machine.name,
                 fix="wait until it ends, or stop it with Ctrl-C where it runs",
             )

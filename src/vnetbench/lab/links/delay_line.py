@@ -14,7 +14,7 @@ from vnetbench.lab.links.impairments import Impairments
 from vnetbench.lab.netns.topology import DelayLineEnds
 from vnetbench.study.factors.cpu_lists import format_cpu_list
 
-NAME = "delay line"
+BACKEND_NAME = "delay line"
 AGENT_NAME = "line"
 DIRECTIONS = ("forward", "reverse")
 """From side a to side b, and from side b to side a."""
@@ -25,7 +25,7 @@ FIXES = {"cpus": "let the bench use these CPUs (taskset, cpuset), or leave the l
 class DelayLines:
     """The running delay lines of one testbed, which end with their agent."""
 
-    name = NAME
+    name = BACKEND_NAME
 
     def __init__(self, testbed: str, namespace: str, ends: Sequence[DelayLineEnds]) -> None:
         """Start the agent and the lines, with their taps in the switch namespace under temporary names."""
@@ -42,16 +42,16 @@ class DelayLines:
             raise
         self.agent = agents[AGENT_NAME]
 
-    def set_impairments(self, asked: Impairments) -> Impairments:
+    def set_impairments(self, impairments: Impairments) -> Impairments:
         """Set what the lines do to packets, reset their counters and reseed them; return what was read back.
 
         New seeds keep the trials of one testbed independent of each other.
         """
         parameters = {
-            "delay_us": round(asked.delay_s * 1e6, 3),
-            "jitter_us": round(asked.jitter_s * 1e6, 3),
-            "loss": asked.loss_ratio,
-            "reorder": asked.reordering_ratio,
+            "delay_us": round(impairments.delay_s * 1e6, 3),
+            "jitter_us": round(impairments.jitter_s * 1e6, 3),
+            "loss": impairments.loss_ratio,
+            "reorder": impairments.reordering_ratio,
         }
         answers = [
             self.agent.call(
@@ -63,17 +63,19 @@ class DelayLines:
             )
             for line in self._lines
         ]
-        found = {
+        read_back = {
             _to_impairments(answer[direction]["asked"]) for answer in answers for direction in DIRECTIONS
         }
-        return asked if found == {asked} else (found - {asked}).pop()
+        return impairments if read_back == {impairments} else (read_back - {impairments}).pop()
 
-    def place_threads(self, load: Mapping[str, frozenset[int]], online: frozenset[int]) -> dict[str, Any]:
+    def pin_threads(
+        self, load_cpus: Mapping[str, frozenset[int]], online_cpus: frozenset[int]
+    ) -> dict[str, Any]:
         """Pin the lines' threads to CPUs without load, or to all if there are none.
 
         Args:
-            load: The CPUs that each endpoint's load may use.
-            online: All CPUs that the bench may use.
+            load_cpus: The CPUs that each endpoint's load may use.
+            online_cpus: All CPUs that the bench may use.
 
         Returns:
             The effective values that a trial stores.
@@ -81,13 +83,13 @@ class DelayLines:
         Raises:
             TreatmentRefused: if the threads cannot be pinned.
         """
-        taken = frozenset[int]().union(*load.values())
-        cpus = (online - taken) or online
-        end = Endpoint(NAME, "", 0, "", "", "")
+        taken = frozenset[int]().union(*load_cpus.values())
+        cpus = (online_cpus - taken) or online_cpus
+        end = Endpoint(BACKEND_NAME, "", 0, "", "", "")
         listed = format_cpu_list(cpus)
         wanted = knobs.KnobSetting(end, "cpus", listed, f"CPUs {listed} for its threads")
-        found = knobs.set_knob(self.agent, wanted, FIXES["cpus"])
-        knobs.check_settings([wanted], {NAME: {"cpus": found}}, FIXES)
+        read_back = knobs.set_knob(self.agent, wanted, FIXES["cpus"])
+        knobs.check_settings([wanted], {BACKEND_NAME: {"cpus": read_back}}, FIXES)
         threads = [line[direction] for line in self.read_counters() for direction in DIRECTIONS]
         return {
             "delay_line_cpus": threads[0]["cpus"],

@@ -32,12 +32,12 @@ def needs_delay_line(factors: Mapping[str, Level], network: SwitchNetwork) -> bo
     and its jitter reorders packets: a study would mean something else on each kernel. Therefore netem only
     adds delay, and only behind the shaper of `link_rate`, as on a real link.
     """
-    asked = requested_impairments(factors)
-    if asked == Impairments():
+    requested = requested_impairments(factors)
+    if requested == Impairments():
         return False
     is_shaped = factors.get("link_rate", NO_IMPAIRMENT) != NO_IMPAIRMENT
     is_shaped_there = is_shaped and not set(network.delayed_devices).isdisjoint(network.shaped_devices)
-    return not asked.is_delay_only or is_shaped_there or not netem.is_available()
+    return not requested.is_delay_only or is_shaped_there or not netem.is_available()
 
 
 class ImpairedLink:
@@ -64,16 +64,16 @@ class ImpairedLink:
         self,
         factors: Mapping[str, Level],
         prove: Callable[[float], dict[str, Any]],
-        load: Mapping[str, frozenset[int]],
-        online: frozenset[int],
+        load_cpus: Mapping[str, frozenset[int]],
+        online_cpus: frozenset[int],
     ) -> dict[str, Any]:
         """Prove the path under the delay alone, then set all impairments.
 
         Args:
             factors: The treatment's levels.
             prove: Proves the path; its argument is the delay in seconds.
-            load: The CPUs that each endpoint's load may use.
-            online: All CPUs; delay lines get those without load.
+            load_cpus: The CPUs that each endpoint's load may use.
+            online_cpus: All CPUs; delay lines get those without load.
 
         Returns:
             The effective values that a trial stores.
@@ -81,20 +81,20 @@ class ImpairedLink:
         Raises:
             TreatmentRefused: if an impairment did not take effect, or the round trips do not show the delay.
         """
-        asked = requested_impairments(factors)
-        found = self._delay_lines.place_threads(load, online) if self._delay_lines else {}
-        proved = prove(asked.delay_s)
+        requested = requested_impairments(factors)
+        effective = self._delay_lines.pin_threads(load_cpus, online_cpus) if self._delay_lines else {}
+        proved = prove(requested.delay_s)
         for _ in range(MAX_RTT_ROUNDS - 1):
-            if not asked.delay_s or is_delay_confirmed(proved["path_rtt_us"], asked.delay_s):
+            if not requested.delay_s or is_delay_confirmed(proved["path_rtt_us"], requested.delay_s):
                 break
-            proved = _keep_shortest_rtts(proved, prove(asked.delay_s))
+            proved = _keep_shortest_rtts(proved, prove(requested.delay_s))
         if not _has_impairment_factors(factors):
-            return {**found, **proved}
-        check_round_trips(proved["path_rtt_us"], asked.delay_s, self._location())
-        levels = self._set_impairments(asked).as_levels()
-        backend = NO_IMPAIRMENT if asked == Impairments() else self._backend().name
+            return {**effective, **proved}
+        check_round_trips(proved["path_rtt_us"], requested.delay_s, self._error_location())
+        levels = self._set_impairments(requested).as_levels()
+        backend = NO_IMPAIRMENT if requested == Impairments() else self._backend().name
         requested_levels = {name: level for name, level in levels.items() if name in factors}
-        return {**found, **proved, **requested_levels, "link_impaired_by": backend}
+        return {**effective, **proved, **requested_levels, "link_impaired_by": backend}
 
     def reset_counters(self) -> None:
         """Reset the delay lines' counters and seeds by setting the current impairments again."""
@@ -117,24 +117,24 @@ class ImpairedLink:
     def _backend(self) -> DelayLines | Netem:
         return self._delay_lines or Netem(self._network.delayed_devices)
 
-    def _location(self) -> str:
+    def _error_location(self) -> str:
         ends = [device.label for each in self._network.delay_lines for device in each.devices]
         return " > ".join(ends or [device.label for device in self._network.delayed_devices])
 
-    def _set_impairments(self, asked: Impairments) -> Impairments:
-        found = self._backend().set_impairments(asked)
-        for (factor, wanted), value in zip(
-            asked.as_levels().items(), found.as_levels().values(), strict=True
+    def _set_impairments(self, requested: Impairments) -> Impairments:
+        effective = self._backend().set_impairments(requested)
+        for (factor, level), value in zip(
+            requested.as_levels().items(), effective.as_levels().values(), strict=True
         ):
-            if wanted != value:
+            if level != value:
                 raise TreatmentRefused(
-                    f"{factor} = {format_level(factor, wanted)} did not take effect: "
+                    f"{factor} = {format_level(factor, level)} did not take effect: "
                     f"{format_level(factor, value)} was read back",
-                    where=self._location(),
+                    where=self._error_location(),
                     fix="use whole microseconds; vnetbench doctor shows what impairs links on this machine",
                 )
-        self._current = asked
-        return found
+        self._current = requested
+        return effective
 
 
 def _has_impairment_factors(factors: Mapping[str, Level]) -> bool:

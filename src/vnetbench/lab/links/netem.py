@@ -16,7 +16,7 @@ from vnetbench.lab.links.impairments import Impairments
 from vnetbench.lab.netns.topology import NetDevice
 
 NAME = "netem"
-ROOT = 0x10000
+ROOT_HANDLE = 0x10000
 QUEUE_LIMIT_PACKETS = 1_000_000
 """Queue limit of an interface: more than arrives during the longest delay, so that netem never drops."""
 
@@ -31,7 +31,7 @@ def _can_add_netem() -> bool:
     opened = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, socket.NETLINK_ROUTE).detach()
     with IPRoute(fileno=opened) as ipr:
         try:
-            ipr.tc("add", NAME, netlink.interface_index(ipr, "lo"), ROOT, **netem_options(0.001))
+            ipr.tc("add", NAME, netlink.interface_index(ipr, "lo"), ROOT_HANDLE, **netem_options(0.001))
         except NetlinkError:
             return False
         return True
@@ -49,16 +49,16 @@ class Netem:
     devices: tuple[NetDevice, ...]
     name = NAME
 
-    def set_impairments(self, asked: Impairments) -> Impairments:
+    def set_impairments(self, impairments: Impairments) -> Impairments:
         """Set the delay, and remove netem for a delay of 0; return what was read back."""
-        found = {device.label: _set_delay(device, asked.delay_s) for device in self.devices}
+        read_back = {device.label: _set_delay(device, impairments.delay_s) for device in self.devices}
         label, delay_s = next(
-            ((label, delay_s) for label, delay_s in found.items() if delay_s != asked.delay_s),
-            ("", asked.delay_s),
+            ((label, delay_s) for label, delay_s in read_back.items() if delay_s != impairments.delay_s),
+            ("", impairments.delay_s),
         )
         if label:
             raise BenchError(
-                f"a delay of {asked.delay_s:g} s did not take effect: {delay_s:g} s was read back",
+                f"a delay of {impairments.delay_s:g} s did not take effect: {delay_s:g} s was read back",
                 where=label,
                 fix="use whole microseconds",
             )
@@ -69,13 +69,13 @@ def _set_delay(device: NetDevice, delay_s: float) -> float:
     with netlink.open_in_namespace(device.namespace) as ipr:
         index = netlink.interface_index(ipr, device.interface)
         if delay_s:
-            ipr.tc("replace", NAME, index, ROOT, **netem_options(delay_s))
-        elif read_delay(ipr, index):
+            ipr.tc("replace", NAME, index, ROOT_HANDLE, **netem_options(delay_s))
+        elif read_delay_s(ipr, index):
             ipr.tc("del", index=index, root=True)
-        return read_delay(ipr, index)
+        return read_delay_s(ipr, index)
 
 
-def read_delay(ipr: IPRoute, index: int) -> float:
+def read_delay_s(ipr: IPRoute, index: int) -> float:
     """Return the delay of an interface in seconds; 0 without netem."""
     for qdisc in ipr.get_qdiscs(index):
         if qdisc.get_attr("TCA_KIND") == NAME:

@@ -13,15 +13,15 @@ from vnetbench.lab.netlink import interface_index, nested_attribute, open_in_nam
 from vnetbench.lab.netns.topology import NetDevice
 from vnetbench.quantity import format_exact_duration
 
-AUTO = "auto"
+AUTO_QUEUE = "auto"
 ROOT_HANDLE, CLASS_HANDLE, INNER_HANDLE = 0x10000, 0x10001, 0x100000
 """Handles 1:0, 1:1 and 10:0 of the shaper, its class and the queue before it."""
 
-BURST_S = 0.001
+BURST_DURATION_S = 0.001
 """Burst at full rate: shorter than any sample, longer than the wake-up delay of a VM's timer."""
 MIN_BURST_BYTES = 128 * 1024
 """Two 64 KiB super-frames: tbf segments what exceeds its bucket, which would change the experiment."""
-QUEUE_S = 0.005
+QUEUE_DURATION_S = 0.005
 """Queue length at full rate: 6 MB at 10 Gbit/s, as a vNIC's ring and a switch's buffer hold together."""
 MAX_PACKET_BYTES = 64 * 1024
 MIN_QUEUE_PACKETS = 64
@@ -39,7 +39,7 @@ class ShapedLink:
 
 
 def shape_link(
-    device: NetDevice, rate_bps: float | None, shaper: str, queue: str | float = AUTO
+    device: NetDevice, rate_bps: float | None, shaper: str, queue: str | float = AUTO_QUEUE
 ) -> ShapedLink | None:
     """Limit the rate at which packets leave a device.
 
@@ -67,8 +67,8 @@ def shape_link(
         if _read_shaper(ipr, index)[0] is not None:
             ipr.tc("del", index=index, root=True)
         if rate_bps is not None:
-            _add_shaper(ipr, index, int(rate_bps / 8), shaper, _fifo_bytes(device, rate_bps, queue))
-            if isinstance(queue, str) and queue != AUTO:
+            _add_shaper(ipr, index, int(rate_bps / 8), shaper, _requested_fifo_bytes(device, rate_bps, queue))
+            if isinstance(queue, str) and queue != AUTO_QUEUE:
                 _add_inner_qdisc(ipr, index, queue, device)
         kind, shaped = _read_shaper(ipr, index)
     if rate_bps is not None and kind != shaper:
@@ -80,7 +80,7 @@ def shape_link(
     return shaped
 
 
-def _fifo_bytes(device: NetDevice, rate_bps: float, queue: str | float) -> int | None:
+def _requested_fifo_bytes(device: NetDevice, rate_bps: float, queue: str | float) -> int | None:
     """Return the length of the requested FIFO in bytes; None for another kind of queue."""
     if isinstance(queue, str):
         return None
@@ -88,20 +88,20 @@ def _fifo_bytes(device: NetDevice, rate_bps: float, queue: str | float) -> int |
     if not MAX_PACKET_BYTES <= size < 2**32:
         shortest, longest = (8 * limit / rate_bps for limit in (MAX_PACKET_BYTES, 2**32 - 1))
         raise BenchError(
-            f"a queue of {format_exact_duration(queue)} at {rate_bps:g} bit/s holds {size} bytes, but packets "
-            f"have up to {MAX_PACKET_BYTES} bytes before segmentation",
+            f"a queue of {format_exact_duration(queue)} at {rate_bps:g} bit/s holds {size} bytes, "
+            f"but packets have up to {MAX_PACKET_BYTES} bytes before segmentation",
             where=device.label,
             fix=f"choose {shortest * 1e3:.3g} ms to {longest:.3g} s at this rate",
         )
     return size
 
 
-def _add_shaper(ipr: IPRoute, index: int, rate: int, shaper: str, fifo_bytes: int | None) -> None:
-    burst = max(MIN_BURST_BYTES, int(rate * BURST_S))
-    queue = max(burst, int(rate * QUEUE_S))
+def _add_shaper(ipr: IPRoute, index: int, rate_bytes_per_s: int, shaper: str, fifo_bytes: int | None) -> None:
+    burst = max(MIN_BURST_BYTES, int(rate_bytes_per_s * BURST_DURATION_S))
+    queue = max(burst, int(rate_bytes_per_s * QUEUE_DURATION_S))
     if shaper == "tbf":
         limit = fifo_bytes or burst + queue
-        ipr.tc("add", "tbf", index, ROOT_HANDLE, rate=rate, burst=burst, limit=limit)
+        ipr.tc("add", "tbf", index, ROOT_HANDLE, rate=rate_bytes_per_s, burst=burst, limit=limit)
         return
     # The class's own queue is a pfifo with the transmit queue length that the interface has at its creation.
     ipr.link("set", index=index, txqlen=max(MIN_QUEUE_PACKETS, queue // MAX_PACKET_BYTES))
@@ -112,8 +112,8 @@ def _add_shaper(ipr: IPRoute, index: int, rate: int, shaper: str, fifo_bytes: in
         index,
         CLASS_HANDLE,
         parent=ROOT_HANDLE,
-        rate=rate,
-        ceil=rate,
+        rate=rate_bytes_per_s,
+        ceil=rate_bytes_per_s,
         burst=burst,
         cburst=burst,
     )

@@ -43,39 +43,39 @@ VM_IPV6_SYSCTLS = {
 """Sysctls of VMs. An interface takes the defaults when it enters the namespace."""
 
 
-def build_network(testbed: NetnsTopology, start_lines: Callable[[], None] = lambda: None) -> None:
+def build_network(topology: NetnsTopology, start_delay_lines: Callable[[], None] = lambda: None) -> None:
     """Create namespaces, links and virtual switches.
 
     Args:
-        testbed: What to build.
-        start_lines: Starts the delay lines, if there are any, as soon as the switch namespace exists.
+        topology: What to build.
+        start_delay_lines: Starts the delay lines, if there are any, as soon as the switch namespace exists.
 
     Raises:
         BenchError: if the kernel refuses.
     """
-    for endpoint in testbed.endpoints:
-        add_namespace(endpoint.namespace)
-    vswitch = testbed.shape.vswitch
-    if testbed.has_switch_namespace:
+    for vm in topology.endpoints:
+        add_namespace(vm.namespace)
+    vswitch = topology.shape.vswitch
+    if topology.has_switch_namespace:
         is_router = vswitch == ROUTER
         add_namespace(
-            testbed.switch_namespace,
+            topology.switch_namespace,
             {**VM_IPV6_SYSCTLS, **router.FORWARDING_SYSCTLS} if is_router else NO_IPV6_SYSCTLS,
         )
-    if testbed.delay_lines:
-        start_lines()
-        delay_line.move_taps(testbed.switch_namespace, testbed.delay_lines)
+    if topology.delay_lines:
+        start_delay_lines()
+        delay_line.move_taps(topology.switch_namespace, topology.delay_lines)
     if vswitch != DIRECT:
-        with netlink.open_in_namespace(testbed.switch_namespace) as switch:
-            _CONNECT[vswitch](testbed, switch)
-    elif not testbed.delay_lines:
-        _connect_directly(testbed)
-    for endpoint in testbed.endpoints:
-        assign_addresses(endpoint)
+        with netlink.open_in_namespace(topology.switch_namespace) as switch:
+            _CONNECT[vswitch](topology, switch)
+    elif not topology.delay_lines:
+        _connect_directly(topology)
+    for vm in topology.endpoints:
+        assign_addresses(vm)
     if vswitch == ROUTER:
-        router.assign_addresses(testbed)
-        if netlink.run_in_namespace(testbed.switch_namespace, _has_ipv6):
-            router.assign_ipv6(testbed)
+        router.assign_addresses(topology)
+        if netlink.run_in_namespace(topology.switch_namespace, _has_ipv6):
+            router.assign_ipv6(topology)
 
 
 def add_namespace(name: str, settings: Mapping[str, str] = VM_IPV6_SYSCTLS) -> None:
@@ -83,55 +83,55 @@ def add_namespace(name: str, settings: Mapping[str, str] = VM_IPV6_SYSCTLS) -> N
     netlink.create_namespace(name)
     netlink.run_in_namespace(name, partial(_set_sysctls, {**COMMON_SYSCTLS, **settings}))
     with netlink.open_in_namespace(name) as ipr:
-        _set_up(ipr, "lo")
+        _set_link_up(ipr, "lo")
 
 
-def assign_addresses(endpoint: Vm) -> None:
+def assign_addresses(vm: Vm) -> None:
     """Set a VM's vNIC up and assign its addresses and default routes."""
-    with netlink.open_in_namespace(endpoint.namespace) as ipr:
-        index = netlink.interface_index(ipr, endpoint.interface)
-        ipr.addr("add", index=index, address=endpoint.address, prefixlen=endpoint.prefix_length)
-        _set_up(ipr, endpoint.interface)
-        for gateway in endpoint.gateways[:1]:
+    with netlink.open_in_namespace(vm.namespace) as ipr:
+        index = netlink.interface_index(ipr, vm.interface)
+        ipr.addr("add", index=index, address=vm.address, prefixlen=vm.prefix_length)
+        _set_link_up(ipr, vm.interface)
+        for gateway in vm.gateways[:1]:
             ipr.route("add", dst="default", gateway=gateway)
-    if netlink.run_in_namespace(endpoint.namespace, _has_ipv6):
-        _assign_ipv6(endpoint)
+    if netlink.run_in_namespace(vm.namespace, _has_ipv6):
+        _assign_ipv6(vm)
 
 
-def restore_ipv6(endpoints: Iterable[Vm]) -> None:
+def restore_ipv6(vms: Iterable[Vm]) -> None:
     """Assign the VMs' IPv6 addresses again, which a small MTU removes.
 
     Raises:
         TreatmentRefused: if the kernel has no IPv6, or the MTU is too small for it.
     """
-    for endpoint in endpoints:
-        if not netlink.run_in_namespace(endpoint.namespace, _has_ipv6):
+    for vm in vms:
+        if not netlink.run_in_namespace(vm.namespace, _has_ipv6):
             raise TreatmentRefused(
                 "ip_version = 6: this kernel has no IPv6",
-                where=endpoint.name,
+                where=vm.name,
                 fix="boot it without ipv6.disable=1 (or modprobe ipv6), or write ip_version = 4",
             )
-        mtu = netlink.interface_mtu(endpoint.namespace, endpoint.interface)
+        mtu = netlink.interface_mtu(vm.namespace, vm.interface)
         if mtu < MIN_IPV6_MTU:
             raise TreatmentRefused(
                 f"ip_version = 6: an interface with an MTU of {mtu} cannot carry IPv6",
-                where=endpoint.device.label,
+                where=vm.device.label,
                 fix=f"choose an MTU of at least {MIN_IPV6_MTU}",
             )
-        _assign_ipv6(endpoint)
+        _assign_ipv6(vm)
 
 
-def _assign_ipv6(endpoint: Vm) -> None:
-    with netlink.open_in_namespace(endpoint.namespace) as ipr:
+def _assign_ipv6(vm: Vm) -> None:
+    with netlink.open_in_namespace(vm.namespace) as ipr:
         ipr.addr(
             "replace",
-            index=netlink.interface_index(ipr, endpoint.interface),
-            address=endpoint.address6,
-            prefixlen=endpoint.prefix6_length,
+            index=netlink.interface_index(ipr, vm.interface),
+            address=vm.address6,
+            prefixlen=vm.prefix6_length,
             # Skip duplicate address detection, which would delay the address by a second.
             flags=ifaddrmsg.IFA_F_NODAD,
         )
-        for gateway in endpoint.gateways[1:]:
+        for gateway in vm.gateways[1:]:
             ipr.route("replace", dst="default", gateway=gateway, family=socket.AF_INET6)
 
 
@@ -161,8 +161,8 @@ def read_network_mtu(network: SwitchNetwork) -> int | None:
     return min((netlink.interface_mtu(d.namespace, d.interface) for d in devices), default=None)
 
 
-def _connect_directly(testbed: NetnsTopology) -> None:
-    for a, b in zip(testbed.endpoints_on_side("a"), testbed.endpoints_on_side("b"), strict=True):
+def _connect_directly(topology: NetnsTopology) -> None:
+    for a, b in zip(topology.endpoints_on_side("a"), topology.endpoints_on_side("b"), strict=True):
         with netlink.open_in_namespace(a.namespace) as ipr:
             ipr.link(
                 "add",
@@ -172,12 +172,12 @@ def _connect_directly(testbed: NetnsTopology) -> None:
             )
 
 
-def _connect_with_bridges(testbed: NetnsTopology, switch: IPRoute) -> None:
-    bridges = add_bridges(switch, testbed.vswitches)
-    if testbed.uplinks:
-        add_uplink(switch, testbed, bridges)
-    for endpoint in testbed.endpoints:
-        add_vm_port(switch, endpoint, bridges[_vswitch_for(testbed, endpoint)])
+def _connect_with_bridges(topology: NetnsTopology, switch: IPRoute) -> None:
+    bridges = add_bridges(switch, topology.vswitches)
+    if topology.uplinks:
+        add_uplink(switch, topology, bridges)
+    for vm in topology.endpoints:
+        add_vm_port(switch, vm, bridges[_vswitch_for(topology, vm)])
 
 
 def add_bridges(switch: IPRoute, names: Iterable[str]) -> dict[str, int]:
@@ -186,78 +186,78 @@ def add_bridges(switch: IPRoute, names: Iterable[str]) -> dict[str, int]:
         switch.link(
             "add", ifname=name, kind="bridge", br_forward_delay=0, br_stp_state=0, br_mcast_snooping=0
         )
-    return {name: _set_up(switch, name) for name in names}
+    return {name: _set_link_up(switch, name) for name in names}
 
 
 def add_uplink(switch: IPRoute, network: SwitchNetwork, bridges: Mapping[str, int]) -> None:
     """Add the uplink between two bridges."""
-    add_link(switch, network)
+    add_switch_link(switch, network)
     for device, bridge in zip(network.uplinks, bridges.values(), strict=True):
         attach_port(switch, device.interface, bridge)
 
 
-def add_link(switch: IPRoute, network: SwitchNetwork) -> None:
+def add_switch_link(switch: IPRoute, network: SwitchNetwork) -> None:
     """Add the link between two virtual switches, unless it is a delay line, and set both ends up."""
     first, second = (d.interface for d in network.uplinks)
     if not network.delay_lines:
         switch.link("add", ifname=first, kind="veth", peer={"ifname": second})
     for interface in (first, second):
-        _set_up(switch, interface)
+        _set_link_up(switch, interface)
 
 
-def add_vm_port(switch: IPRoute, endpoint: Vm, bridge: int) -> None:
+def add_vm_port(switch: IPRoute, vm: Vm, bridge: int) -> None:
     """Add a VM's vNIC and its port of the bridge."""
-    add_vm_link(switch, endpoint)
-    attach_port(switch, endpoint.name, bridge)
+    add_vm_link(switch, vm)
+    attach_port(switch, vm.name, bridge)
 
 
-def add_vm_link(switch: IPRoute, endpoint: Vm) -> None:
+def add_vm_link(switch: IPRoute, vm: Vm) -> None:
     """Add a VM's vNIC and the interface that leads to it, which has the VM's name."""
     switch.link(
         "add",
-        ifname=endpoint.name,
+        ifname=vm.name,
         kind="veth",
-        peer={"ifname": endpoint.interface, "net_ns_fd": endpoint.namespace},
+        peer={"ifname": vm.interface, "net_ns_fd": vm.namespace},
     )
-    _set_up(switch, endpoint.name)
+    _set_link_up(switch, vm.name)
 
 
 def attach_port(switch: IPRoute, interface: str, bridge: int) -> None:
     """Make an interface a port of a bridge."""
-    switch.link("set", index=_set_up(switch, interface), master=bridge)
+    switch.link("set", index=_set_link_up(switch, interface), master=bridge)
 
 
-def _connect_with_router(testbed: NetnsTopology, switch: IPRoute) -> None:
-    line_devices = {device for ends in testbed.delay_lines for device in ends.devices}
-    for endpoint in testbed.endpoints:
-        if endpoint.device not in line_devices:
-            add_vm_link(switch, endpoint)
+def _connect_with_router(topology: NetnsTopology, switch: IPRoute) -> None:
+    line_devices = {device for ends in topology.delay_lines for device in ends.devices}
+    for vm in topology.endpoints:
+        if vm.device not in line_devices:
+            add_vm_link(switch, vm)
 
 
-def _connect_with_open_vswitch(testbed: NetnsTopology, switch: IPRoute) -> None:
-    for endpoint in testbed.endpoints:
-        add_vm_link(switch, endpoint)
-    if testbed.uplinks:
-        add_link(switch, testbed)
-    open_vswitch.start_switch(testbed)
+def _connect_with_open_vswitch(topology: NetnsTopology, switch: IPRoute) -> None:
+    for vm in topology.endpoints:
+        add_vm_link(switch, vm)
+    if topology.uplinks:
+        add_switch_link(switch, topology)
+    open_vswitch.start_switch(topology)
 
 
-def _connect_with_macvlan(testbed: NetnsTopology, switch: IPRoute) -> None:
-    if testbed.uplinks:
-        add_link(switch, testbed)
-        first, second = (d.interface for d in testbed.uplinks)
+def _connect_with_macvlan(topology: NetnsTopology, switch: IPRoute) -> None:
+    if topology.uplinks:
+        add_switch_link(switch, topology)
+        first, second = (d.interface for d in topology.uplinks)
         parents = {"sw0": first, "sw1": second}
     else:
         # The parent leads nowhere: macvlan's bridge mode switches between the children.
         switch.link("add", ifname="low0", kind="veth", peer={"ifname": "low1"})
         for interface in ("low0", "low1"):
-            _set_up(switch, interface)
+            _set_link_up(switch, interface)
         parents = {"sw0": "low0"}
-    for endpoint in testbed.endpoints:
-        parent = netlink.interface_index(switch, parents[_vswitch_for(testbed, endpoint)])
-        switch.link("add", ifname=endpoint.name, kind="macvlan", link=parent, macvlan_mode="bridge")
-        index = netlink.interface_index(switch, endpoint.name)
-        switch.link("set", index=index, net_ns_fd=endpoint.namespace, ifname=endpoint.interface)
+    for vm in topology.endpoints:
+        parent = netlink.interface_index(switch, parents[_vswitch_for(topology, vm)])
+        switch.link("add", ifname=vm.name, kind="macvlan", link=parent, macvlan_mode="bridge")
+        index = netlink.interface_index(switch, vm.name)
+        switch.link("set", index=index, net_ns_fd=vm.namespace, ifname=vm.interface)
 
 
 _CONNECT: Mapping[str, Callable[[NetnsTopology, IPRoute], None]] = {
@@ -268,11 +268,11 @@ _CONNECT: Mapping[str, Callable[[NetnsTopology, IPRoute], None]] = {
 }
 
 
-def _vswitch_for(testbed: NetnsTopology, endpoint: Vm) -> str:
-    return testbed.vswitches[-1] if endpoint.side == "b" else testbed.vswitches[0]
+def _vswitch_for(topology: NetnsTopology, vm: Vm) -> str:
+    return topology.vswitches[-1] if vm.side == "b" else topology.vswitches[0]
 
 
-def _set_up(ipr: IPRoute, interface: str) -> int:
+def _set_link_up(ipr: IPRoute, interface: str) -> int:
     index = netlink.interface_index(ipr, interface)
     ipr.link("set", index=index, state="up")
     return index

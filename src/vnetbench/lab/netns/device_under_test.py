@@ -23,37 +23,43 @@ ANY, APART = "any", "apart"
 FACTOR = "device_cpus"
 """The factor of the device's CPUs. Only treatments that send frames have it."""
 FRAME_OFFLOADS = {"gro": True, "tso": False}
-"""Offloads of both ends of the tester's links. XDP can redirect a frame into a veth only if its peer has NAPI,
-which GRO enables. Frames sent otherwise pass through NAPI only if the sending end has no TSO."""
+"""Offloads of both ends of the tester's links.
+
+XDP can redirect a frame into a veth only if its peer has NAPI, which GRO enables. Frames sent otherwise pass
+through NAPI only if the sending end has no TSO.
+"""
 
 
 class DeviceCpusUnavailable(TreatmentRefused):
     """The device cannot have its own CPUs on this machine."""
 
 
-def vm_settings(testbed: NetnsTopology, factors: Mapping[str, Level]) -> list[KnobSetting]:
+def vm_settings(topology: NetnsTopology, factors: Mapping[str, Level]) -> list[KnobSetting]:
     """Return the settings of the VMs' interfaces that the virtual switch and the frames require."""
-    vswitch = testbed.shape.vswitch
-    wanted = []
+    vswitch = topology.shape.vswitch
+    settings = []
     if vswitch == OPEN_VSWITCH:
-        # Its packet sockets drop the notes that a packet lacks its checksum or must be segmented.
-        wanted += [KnobSetting(e, "tx_checksum", False, f"vswitch = {vswitch}") for e in testbed.endpoints]
+        # Its packet sockets lose the metadata that a packet lacks its checksum or must be segmented.
+        settings += [KnobSetting(e, "tx_checksum", False, f"vswitch = {vswitch}") for e in topology.endpoints]
     if FACTOR in factors and vswitch != MACVLAN:
         offloads = {knob: value for knob, value in FRAME_OFFLOADS.items() if knob not in factors}
-        wanted += _offload_settings(testbed.endpoints, offloads)
-    return wanted
+        settings += _offload_settings(topology.endpoints, offloads)
+    return settings
 
 
 def assign_cpus(
-    testbed: NetnsTopology, factors: Mapping[str, Level], online: frozenset[int], why_not_apart: str
+    topology: NetnsTopology,
+    factors: Mapping[str, Level],
+    online_cpus: frozenset[int],
+    unavailable_reason: str,
 ) -> CpuPartition:
     """Divide the CPUs between the tester and the device under test.
 
     Args:
-        testbed: The testbed's topology.
+        topology: The testbed's topology.
         factors: The treatment's levels.
-        online: All CPUs of the machine.
-        why_not_apart: Why the device cannot have its own CPUs; empty if that has not been found out.
+        online_cpus: All CPUs of the machine.
+        unavailable_reason: Why the device cannot have its own CPUs; empty if that has not been found out.
 
     Raises:
         BenchError: if a CPU does not exist.
@@ -61,38 +67,38 @@ def assign_cpus(
     """
     level, cpus = str(factors.get(FACTOR, ANY)), str(factors.get("cpus", ANY))
     if level != AUTO:
-        return partition_cpus(level, cpus, testbed.endpoints, online)
-    if why_not_apart:
-        return partition_cpus(ANY, cpus, testbed.endpoints, online)
-    if not device_ports(testbed):
+        return partition_cpus(level, cpus, topology.endpoints, online_cpus)
+    if unavailable_reason:
+        return partition_cpus(ANY, cpus, topology.endpoints, online_cpus)
+    if not device_ports(topology):
         # The sender's CPU does the device's little work and the counting. A sink's own thread would have to
         # be woken for every few frames, and would lose those that arrive before it runs.
-        return CpuPartition(assign_vm_cpus(cpus, testbed.endpoints, online), frozenset())
+        return CpuPartition(assign_vm_cpus(cpus, topology.endpoints, online_cpus), frozenset())
     try:
-        return partition_cpus(APART, cpus, testbed.endpoints, online)
+        return partition_cpus(APART, cpus, topology.endpoints, online_cpus)
     except BenchError as error:
         raise DeviceCpusUnavailable(error.what, fix=error.fix) from error
 
 
-def device_ports(testbed: NetnsTopology) -> list[Endpoint]:
+def device_ports(topology: NetnsTopology) -> list[Endpoint]:
     """Return the device's ports to the VMs, in the form of endpoints with knobs."""
-    if testbed.shape.vswitch in (DIRECT, MACVLAN):
+    if topology.shape.vswitch in (DIRECT, MACVLAN):
         return []
-    labels = {device.interface: device.label for path in testbed.ports for device in path}
-    return [Endpoint(labels[e.name], "", e.pair, e.name, "", "") for e in testbed.endpoints]
+    labels = {device.interface: device.label for path in topology.ports for device in path}
+    return [Endpoint(labels[e.name], "", e.pair, e.name, "", "") for e in topology.endpoints]
 
 
-def receive_threads(testbed: NetnsTopology) -> list[dict[str, object]]:
+def receive_threads(topology: NetnsTopology) -> list[dict[str, object]]:
     """Return the NAPI threads of the device's ports (`a1 switch0`) and of the VMs (`b1 sink0`).
 
     They have the form that the observer watches. Without threaded NAPI, whatever CPU brings a frame processes
     it, and the list is empty.
     """
     locations = [
-        (port.interface, "switch", (testbed.switch_namespace, port.interface))
-        for port in device_ports(testbed)
+        (port.interface, "switch", (topology.switch_namespace, port.interface))
+        for port in device_ports(topology)
     ]
-    locations += [(vm.name, "sink", vm.device.location) for vm in testbed.endpoints]
+    locations += [(vm.name, "sink", vm.device.location) for vm in topology.endpoints]
     return [
         {"name": f"{name} {role}{number}", "tid": thread}
         for name, role, location in locations
@@ -101,7 +107,7 @@ def receive_threads(testbed: NetnsTopology) -> list[dict[str, object]]:
 
 
 def configure_for_frames(
-    testbed: NetnsTopology,
+    topology: NetnsTopology,
     agents: Mapping[str, AgentClient],
     factors: Mapping[str, Level],
     partition: CpuPartition,
@@ -109,7 +115,7 @@ def configure_for_frames(
     """Prepare the ports of tester and device for frames and pin their threads.
 
     Args:
-        testbed: The testbed's topology.
+        topology: The testbed's topology.
         agents: Agents of the VMs and, by their labels, of the device's ports.
         factors: The treatment's levels.
         partition: The division of the CPUs.
@@ -121,44 +127,50 @@ def configure_for_frames(
         TreatmentRefused: if an offload did not take effect.
         DeviceCpusUnavailable: if threads could not be pinned.
     """
-    own = device_ports(testbed)
+    ports = device_ports(topology)
     # A macvlan has no NAPI: its parent hands it packets on the sender's CPU.
-    vms = [] if testbed.shape.vswitch == MACVLAN else list(testbed.endpoints)
-    ready = _offload_settings(own, FRAME_OFFLOADS)
-    offloads = knobs.apply_settings(ready, own, agents)
-    knobs.check_settings(ready, offloads)
+    vms = [] if topology.shape.vswitch == MACVLAN else list(topology.endpoints)
+    offload_settings = _offload_settings(ports, FRAME_OFFLOADS)
+    offloads = knobs.apply_settings(offload_settings, ports, agents)
+    knobs.check_settings(offload_settings, offloads)
     sinks = _assign_sink_cpus(vms, factors, partition)
     # Softirqs precede processes, so their threads do too, except before Open vSwitch, a process itself.
-    is_first = testbed.shape.vswitch != OPEN_VSWITCH
-    wanted = _napi_settings(own, {port.name: partition.device for port in own}, factors, is_first=is_first)
-    wanted += _napi_settings(
-        vms, {vm.name: sinks.get(vm.name, frozenset()) for vm in vms}, factors, is_first=True
+    has_priority = topology.shape.vswitch != OPEN_VSWITCH
+    settings = _napi_settings(
+        ports, {port.name: partition.device for port in ports}, factors, has_priority=has_priority
+    )
+    settings += _napi_settings(
+        vms, {vm.name: sinks.get(vm.name, frozenset()) for vm in vms}, factors, has_priority=True
     )
     try:
-        found = knobs.apply_settings(wanted, [*vms, *own], agents)
-        knobs.check_settings(wanted, found)
+        values = knobs.apply_settings(settings, [*vms, *ports], agents)
+        knobs.check_settings(settings, values)
     except TreatmentRefused as refused:
         raise DeviceCpusUnavailable(refused.what, where=refused.where, fix=refused.fix) from refused
     anywhere = frozenset[int]().union(*partition.tester.values())
-    places = {str(found[port.name]["napi_cpus"]) for port in own} | {
+    pinned_cpus = {str(values[port.name]["napi_cpus"]) for port in ports} | {
         threads.pin_thread(thread, partition.device or anywhere, "Open vSwitch")
-        for thread in open_vswitch.switch_threads(testbed.name)
+        for thread in open_vswitch.switch_threads(topology.name)
     }
     return {
-        FACTOR: "; ".join(sorted(places - {""})) or ANY,
+        FACTOR: "; ".join(sorted(pinned_cpus - {""})) or ANY,
         "tester_cpus": knobs.merge_if_equal(
-            {name: format_cpu_list(own) for name, own in partition.tester.items()}
+            {name: format_cpu_list(cpus) for name, cpus in partition.tester.items()}
         ),
-        "sink_cpus": {name: found[name]["napi_cpus"] for name in sinks},
+        "sink_cpus": {name: values[name]["napi_cpus"] for name in sinks},
         "port_offloads": {
             knob: knobs.merge_if_equal({name: each[knob] for name, each in offloads.items()})
-            for knob in (FRAME_OFFLOADS if own else ())
+            for knob in (FRAME_OFFLOADS if ports else ())
         },
     }
 
 
-def _offload_settings(ends: Iterable[Endpoint], wanted: Mapping[str, bool]) -> list[KnobSetting]:
-    return [KnobSetting(end, knob, on, "a workload of frames") for end in ends for knob, on in wanted.items()]
+def _offload_settings(endpoints: Iterable[Endpoint], offloads: Mapping[str, bool]) -> list[KnobSetting]:
+    return [
+        KnobSetting(endpoint, knob, is_on, "a workload of frames")
+        for endpoint in endpoints
+        for knob, is_on in offloads.items()
+    ]
 
 
 def _napi_settings(
@@ -166,17 +178,17 @@ def _napi_settings(
     cpus: Mapping[str, frozenset[int]],
     factors: Mapping[str, Level],
     *,
-    is_first: bool,
+    has_priority: bool,
 ) -> list[KnobSetting]:
     """Return the settings that pin NAPI threads; without CPUs they restore the kernel's default."""
-    wanted = []
+    settings = []
     requested_by = f"{FACTOR} = {factors[FACTOR]}"
     for endpoint in endpoints:
-        own = cpus[endpoint.name]
-        wanted.append(KnobSetting(endpoint, "napi_cpus", format_cpu_list(own), requested_by))
-        if own:
-            wanted.append(KnobSetting(endpoint, "napi_first", is_first, requested_by))
-    return wanted
+        endpoint_cpus = cpus[endpoint.name]
+        settings.append(KnobSetting(endpoint, "napi_cpus", format_cpu_list(endpoint_cpus), requested_by))
+        if endpoint_cpus:
+            settings.append(KnobSetting(endpoint, "napi_first", has_priority, requested_by))
+    return settings
 
 
 def _assign_sink_cpus(
@@ -184,8 +196,9 @@ def _assign_sink_cpus(
 ) -> dict[str, frozenset[int]]:
     """Return one CPU for the sink of each receiving VM, after the CPUs of the generators in turn.
 
-    A sink that shares a CPU with a generator has priority there: frames that it does not take at once overflow
-    its short ring and would count as lost by the device. The result is empty if the device has no own CPUs.
+    A sink that shares a CPU with a generator has priority there: frames that it does not take at once
+    overflow its short ring and would count as lost by the device. The result is empty if the device has no
+    CPUs of its own.
     """
     if not partition.device:
         return {}
@@ -195,10 +208,10 @@ def _assign_sink_cpus(
     for vm in vms:
         if vm.side in sending:
             taken[partition.tester[vm.name]] += int(factors["generators"])
-    placed = {}
+    sink_cpus = {}
     for vm in vms:
-        own = partition.tester[vm.name]
+        vm_cpus = partition.tester[vm.name]
         if vm.side in receiving:
-            placed[vm.name] = frozenset({sorted(own)[taken[own] % len(own)]})
-            taken[own] += 1
-    return placed
+            sink_cpus[vm.name] = frozenset({sorted(vm_cpus)[taken[vm_cpus] % len(vm_cpus)]})
+            taken[vm_cpus] += 1
+    return sink_cpus

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.privilege import INSIDE_ENV, UNSHARE_COMMAND, mount_private_run
+from vnetbench.lab.privilege import UNSHARE_COMMAND, USER_NAMESPACE_ENV, mount_private_run
 from vnetbench.lab.user_cache import cache_folder
 from vnetbench.process import current_process_identity, is_process_alive
 
@@ -73,7 +73,7 @@ def _start_holder() -> int:
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
             [*UNSHARE_COMMAND, sys.executable, "-P", "-m", "vnetbench.lab.netns.holder"],
-            env={**os.environ, INSIDE_ENV: "1", HOLDER_FILE_ENV: str(holder_file())},
+            env={**os.environ, USER_NAMESPACE_ENV: "1", HOLDER_FILE_ENV: str(holder_file())},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,

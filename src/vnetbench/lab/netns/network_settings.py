@@ -9,7 +9,7 @@ from vnetbench.agents.client import AgentClient
 from vnetbench.lab import knobs
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.lab.links.shaping import AUTO, ShapedLink, shape_link
+from vnetbench.lab.links.shaping import AUTO_QUEUE, ShapedLink, shape_link
 from vnetbench.lab.netns import builder
 from vnetbench.lab.netns.topology import SwitchNetwork
 from vnetbench.study.factors.registry import format_level
@@ -17,10 +17,10 @@ from vnetbench.study.model import Level, TestbedSpec
 
 
 def apply_treatment(
-    wanted: Sequence[knobs.KnobSetting],
+    settings: Sequence[knobs.KnobSetting],
     endpoints: Sequence[Endpoint],
     factors: Mapping[str, Level],
-    asked: TestbedSpec,
+    spec: TestbedSpec,
     network: SwitchNetwork,
     agents: Mapping[str, AgentClient],
 ) -> dict[str, Any]:
@@ -30,21 +30,21 @@ def apply_treatment(
         TreatmentRefused: with the knob, the interface and the fix, if a setting did not take effect.
         BenchError: if the kernel refuses a change of the network.
     """
-    mtu = _requested_mtu(factors, asked)
+    mtu = _requested_mtu(factors, spec)
     if mtu is not None:
         builder.set_network_mtu(network, mtu, only_raise=True)
-    found = knobs.apply_settings(wanted, endpoints, agents, _fixes_for_mtu(factors, mtu))
+    values = knobs.apply_settings(settings, endpoints, agents, _fixes_for_mtu(factors, mtu))
     if mtu is not None:
         builder.set_network_mtu(network, mtu)
-    shaped = _shape_links(factors, asked, network)
+    shaped = _shape_links(factors, spec, network)
     found_mtu = builder.read_network_mtu(network)
-    knobs.check_settings(wanted, found)
+    knobs.check_settings(settings, values)
     if None not in (mtu, found_mtu) and found_mtu != mtu:
         raise TreatmentRefused(
             f"an MTU of {mtu} did not take effect on the vSwitch: {found_mtu} was read back",
-            fix=knobs.FIXES["mtu"],
+            fix=knobs.KNOB_FIXES["mtu"],
         )
-    effective = knobs.merge_endpoints(found)
+    effective = knobs.merge_knob_values(values)
     if "link_rate" in factors:
         effective["link_rate"] = shaped.rate_bps if shaped else "none"
     if "link_queue" in factors:
@@ -57,22 +57,22 @@ def apply_treatment(
 def _fixes_for_mtu(factors: Mapping[str, Level], network_mtu: int | None) -> Mapping[str, str]:
     """Return the fixes for knobs, with one for an MTU that the virtual switch does not allow."""
     if network_mtu is None or network_mtu >= int(factors.get("mtu", 0)):
-        return knobs.FIXES
+        return knobs.KNOB_FIXES
     # A macvlan's MTU cannot exceed its parent's.
     fix = f"the vSwitch has an MTU of {network_mtu}: raise testbed.vswitch_mtu, or leave it out"
-    return {**knobs.FIXES, "mtu": fix}
+    return {**knobs.KNOB_FIXES, "mtu": fix}
 
 
 def _shape_links(
-    factors: Mapping[str, Level], asked: TestbedSpec, network: SwitchNetwork
+    factors: Mapping[str, Level], spec: TestbedSpec, network: SwitchNetwork
 ) -> ShapedLink | None:
     if "link_rate" not in factors:
         return None
     level = factors["link_rate"]
     rate = None if level == "none" else float(level)
-    queue = factors.get("link_queue", AUTO)
-    found = [shape_link(device, rate, asked.shaper, queue) for device in network.shaped_devices]
-    for device, shaped in zip(network.shaped_devices, found, strict=True):
+    queue = factors.get("link_queue", AUTO_QUEUE)
+    values = [shape_link(device, rate, spec.shaper, queue) for device in network.shaped_devices]
+    for device, shaped in zip(network.shaped_devices, values, strict=True):
         value = shaped.rate_bps if shaped else None
         # The kernel keeps whole bytes per second.
         is_requested = value is None if rate is None else value is not None and abs(value - rate) <= 8
@@ -89,11 +89,11 @@ def _shape_links(
                 where=device.label,
                 fix="choose another queue",
             )
-    return found[0]
+    return values[0]
 
 
 def _is_requested_queue(queue: Level, shaped: ShapedLink) -> bool:
-    if queue == AUTO:
+    if queue == AUTO_QUEUE:
         return True
     if isinstance(queue, str) or not isinstance(shaped.queue, int):
         return shaped.queue == queue
@@ -101,7 +101,7 @@ def _is_requested_queue(queue: Level, shaped: ShapedLink) -> bool:
     return abs(shaped.queue - queue * shaped.rate_bps / 8) <= 1 + queue
 
 
-def _requested_mtu(factors: Mapping[str, Level], asked: TestbedSpec) -> int | None:
-    if asked.vswitch_mtu is not None:
-        return asked.vswitch_mtu
+def _requested_mtu(factors: Mapping[str, Level], spec: TestbedSpec) -> int | None:
+    if spec.vswitch_mtu is not None:
+        return spec.vswitch_mtu
     return int(factors["mtu"]) if "mtu" in factors else None

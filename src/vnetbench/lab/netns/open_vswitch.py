@@ -15,8 +15,8 @@ from vnetbench.lab.netns.topology import NetnsTopology
 from vnetbench.lab.threads import thread_names
 
 DATABASE, SWITCH, TOOL, CONTROL = "ovsdb-server", "ovs-vswitchd", "ovsdb-tool", "ovs-vsctl"
-INSTALL = "apt-get install openvswitch-switch"
-SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
+INSTALL_COMMAND = "apt-get install openvswitch-switch"
+SCHEMA_FILE = Path("/usr/share/openvswitch/vswitch.ovsschema")
 _SEARCH_PATH = os.pathsep.join((os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"))
 """The daemons may not be on the user's PATH."""
 START_TIMEOUT_S = 15.0
@@ -27,8 +27,10 @@ def installed_version() -> str:
     """Return the installed version; raises BenchError if a part is missing or does not run."""
     for program in (DATABASE, SWITCH, TOOL, CONTROL):
         _find_program(program)
-    if not SCHEMA.exists():
-        raise BenchError("the database schema of Open vSwitch is missing", where=str(SCHEMA), fix=INSTALL)
+    if not SCHEMA_FILE.exists():
+        raise BenchError(
+            "the database schema of Open vSwitch is missing", where=str(SCHEMA_FILE), fix=INSTALL_COMMAND
+        )
     first = _run_tool([_find_program(SWITCH), "--version"]).splitlines()[0]
     return first.rpartition(" ")[2]
 
@@ -44,7 +46,7 @@ def start_switch(testbed: NetnsTopology) -> None:
     installed_version()
     folder = registry.testbed_folder(testbed.name)
     database, socket = folder / "ovs.db", folder / "ovs.sock"
-    _run_tool([_find_program(TOOL), "create", str(database), str(SCHEMA)])
+    _run_tool([_find_program(TOOL), "create", str(database), str(SCHEMA_FILE)])
     _start_daemon(testbed, folder, [DATABASE, str(database), f"--remote=punix:{socket}"])
     control = [_find_program(CONTROL), f"--db=unix:{socket}", f"--timeout={START_TIMEOUT_S:.0f}"]
     _wait_for_socket(socket, folder / f"{DATABASE}.log")
@@ -117,6 +119,8 @@ def _find_program(name: str) -> str:
     path = shutil.which(name, path=_SEARCH_PATH)
     if path is None:
         raise BenchError(
-            f"Open vSwitch is not installed: {name} is missing", where="vswitch = openvswitch", fix=INSTALL
+            f"Open vSwitch is not installed: {name} is missing",
+            where="vswitch = openvswitch",
+            fix=INSTALL_COMMAND,
         )
     return path

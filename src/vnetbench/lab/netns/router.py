@@ -19,20 +19,20 @@ FORWARDING_SYSCTLS = {
 """Sysctls of the router's namespace, in addition to those of a VM."""
 
 
-def assign_addresses(testbed: NetnsTopology) -> None:
+def assign_addresses(topology: NetnsTopology) -> None:
     """Assign the router's IPv4 addresses, routes and permanent neighbours, so that it sends no requests."""
-    for port, vm in _ports_with_vms(testbed):
+    for port, vm in _ports_with_vms(topology):
         _configure_port(port, vm, socket.AF_INET)
 
 
-def assign_ipv6(testbed: NetnsTopology) -> None:
+def assign_ipv6(topology: NetnsTopology) -> None:
     """Assign the same for IPv6, also after a small MTU has removed it."""
-    for port, vm in _ports_with_vms(testbed):
+    for port, vm in _ports_with_vms(topology):
         _configure_port(port, vm, socket.AF_INET6)
 
 
-def _ports_with_vms(testbed: NetnsTopology) -> list[tuple[NetDevice, Vm]]:
-    return [(testbed.next_hop(vm), vm) for vm in testbed.endpoints]
+def _ports_with_vms(topology: NetnsTopology) -> list[tuple[NetDevice, Vm]]:
+    return [(topology.next_hop(vm), vm) for vm in topology.endpoints]
 
 
 def _configure_port(port: NetDevice, vm: Vm, family: socket.AddressFamily) -> None:

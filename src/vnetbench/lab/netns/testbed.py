@@ -52,22 +52,22 @@ class NetnsTestbed:
         """See Testbed."""
         self._sends_frames = device_under_test.FACTOR in factors
         try:
-            return self._apply(factors, spec)
+            return self._apply_once(factors, spec)
         except device_under_test.DeviceCpusUnavailable as refused:
             if factors[device_under_test.FACTOR] != AUTO or self._device_cpus_problem:
                 raise
             self._device_cpus_problem = ": ".join(filter(None, (refused.where, refused.what)))
-            return self._apply(factors, spec)
+            return self._apply_once(factors, spec)
 
-    def _apply(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
-        given = self._partition_cpus(factors)
+    def _apply_once(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
+        partition = self._partition_cpus(factors)
         self.link.set_delay(factors)
         # Agents may use all CPUs of the VM, so that they answer while a generator occupies the tester's.
         cpus = assign_vm_cpus(str(factors.get("cpus", "any")), self.endpoints, self.online_cpus)
-        wanted = knobs.treatment_settings(factors, self.endpoints, cpus, self.online_cpus)
-        wanted += device_under_test.vm_settings(self.topology, factors)
+        settings = knobs.treatment_settings(factors, self.endpoints, cpus, self.online_cpus)
+        settings += device_under_test.vm_settings(self.topology, factors)
         effective = network_settings.apply_treatment(
-            wanted, self.endpoints, factors, spec, self.topology, self.agents
+            settings, self.endpoints, factors, spec, self.topology, self.agents
         )
         if cpu_quota.FACTOR in factors:
             pids = cpu_quota.agent_pids(self.endpoints, self.agents)
@@ -75,7 +75,7 @@ class NetnsTestbed:
             effective[cpu_quota.FACTOR] = cpu_quota.set_quota(self.topology.name, pids, quota)
         if self._sends_frames:
             effective |= device_under_test.configure_for_frames(
-                self.topology, {**self.agents, **self._port_agents()}, factors, given
+                self.topology, {**self.agents, **self._port_agents()}, factors, partition
             )
             if factors[device_under_test.FACTOR] == AUTO and self._device_cpus_problem:
                 effective["device_not_apart"] = self._device_cpus_problem
@@ -85,7 +85,7 @@ class NetnsTestbed:
             if self.topology.shape.vswitch == ROUTER:
                 router.assign_ipv6(self.topology)
         prove = partial(self.prove_paths, knobs.smallest_mtu(effective), ip_version)
-        load = {**given.tester, "device": given.device}
+        load = {**partition.tester, "device": partition.device}
         effective |= self.link.prove_and_impair(factors, prove, load, self.online_cpus)
         path_probe.check_frame_size(factors, effective["path_mtu_proved"], self.endpoints[0].device.label)
         return effective
@@ -101,28 +101,31 @@ class NetnsTestbed:
         Raises:
             TreatmentRefused: with the hop that stops the packets, and the fix.
         """
-        joined = list(
+        pairs = list(
             zip(self.topology.endpoints_on_side("a"), self.topology.endpoints_on_side("b"), strict=True)
         )
 
         def hops(pair: int) -> list[path_probe.Hop]:
             return [path_probe.local_hop(each) for each in self.topology.hops(pair)]
 
-        found = path_probe.prove_paths(joined, self.agents, mtu, ip_version, hops, delay_s=delay_s)
-        return path_probe.proof_facts(mtu, found)
+        proof = path_probe.prove_paths(pairs, self.agents, mtu, ip_version, hops, delay_s=delay_s)
+        return path_probe.proof_values(mtu, proof)
 
     def observer_targets(self) -> Mapping[str, object] | None:
         """See Testbed. Includes the threads of Open vSwitch, of delay lines, and for frames those of NAPI."""
-        interfaces, others = watched_devices(self.topology), self.link.observer_threads()
+        interfaces, threads_besides_switch = watched_devices(self.topology), self.link.observer_threads()
         if self._sends_frames:
-            others += device_under_test.receive_threads(self.topology)
+            threads_besides_switch += device_under_test.receive_threads(self.topology)
         if not interfaces:
-            return {"threads": others} if others else None
+            return {"threads": threads_besides_switch} if threads_besides_switch else None
         threads = open_vswitch.switch_threads(self.topology.name)
         return {
             "interfaces": list(interfaces),
             "namespace": str(netlink.NETNS_DIR / self.topology.switch_namespace),
-            "threads": [*({"name": name, "tid": thread} for thread, name in threads.items()), *others],
+            "threads": [
+                *({"name": name, "tid": thread} for thread, name in threads.items()),
+                *threads_besides_switch,
+            ],
         }
 
     def forwarders(self) -> dict[str, tuple[str, ...]]:
@@ -190,12 +193,12 @@ class NetnsLab:
     max_testbeds = 4
     """Maximum number of testbeds kept, which limits their memory."""
 
-    def __init__(self, asked: TestbedSpec, purpose: str) -> None:
+    def __init__(self, spec: TestbedSpec, purpose: str) -> None:
         """Create testbeds for a study's testbed section; `vnetbench lab ls` shows `purpose`."""
-        self._spec = asked
+        self._spec = spec
         self._purpose = purpose
 
-    def shape(self, factors: Mapping[str, Level]) -> NetnsShape:
+    def testbed_shape(self, factors: Mapping[str, Level]) -> NetnsShape:
         """See Lab."""
         shape = NetnsShape(str(factors["vswitch"]), int(factors["pairs"]), self._spec.uplink)
         return replace(shape, line=needs_delay_line(factors, make_topology("check", shape)))

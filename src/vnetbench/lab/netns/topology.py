@@ -122,7 +122,7 @@ def watched_devices(network: SwitchNetwork) -> dict[str, NetDevice]:
 
 
 def watched_facts(network: SwitchNetwork) -> list[dict[str, object]]:
-    """Return the watched interfaces for the results file, with the pairs (from 1) whose packets cross each."""
+    """Return the watched interfaces for the results file, with the pairs (from 1) that use each."""
     return [
         {
             "name": name,
@@ -199,8 +199,8 @@ class NetnsTopology:
 
     def namespaces(self) -> tuple[str, ...]:
         """Return all namespaces, that of the virtual switches first."""
-        switch = (self.switch_namespace,) if self.has_switch_namespace else ()
-        return (*switch, *(e.namespace for e in self.endpoints))
+        switch_namespace = (self.switch_namespace,) if self.has_switch_namespace else ()
+        return (*switch_namespace, *(e.namespace for e in self.endpoints))
 
     def as_facts(self) -> dict[str, object]:
         """Return the description for the results file."""
@@ -210,7 +210,7 @@ class NetnsTopology:
             "endpoints": [asdict(e) for e in self.endpoints],
             "vswitches": list(self.vswitches),
             "hops": [[h.label for h in self.hops(p + 1)] for p in range(self.shape.pairs)],
-            "watched": watched_facts(self),
+            "observed_interfaces": watched_facts(self),
         }
 
 
@@ -236,22 +236,22 @@ def make_topology(name: str, shape: NetnsShape) -> NetnsTopology:
             fix="use vswitch = bridge",
         )
     endpoints = tuple(
-        _make_vm(name, shape, number, side, pair)
+        _make_vm(name, shape, side_number, side, pair)
         for pair in range(1, shape.pairs + 1)
-        for number, side in enumerate("ab", start=1)
+        for side_number, side in enumerate("ab", start=1)
     )
-    switch = namespace_name(name, "sw")
+    switch_namespace = namespace_name(name, "sw")
     has_vswitch = shape.vswitch not in (DIRECT, ROUTER)
-    uplinks = uplink_devices(switch) if shape.uplink or (shape.line and has_vswitch) else ()
+    uplinks = uplink_devices(switch_namespace) if shape.uplink or (shape.line and has_vswitch) else ()
     vswitches = 0 if not has_vswitch else 2 if uplinks else 1
     return NetnsTopology(
         name,
         shape,
         endpoints,
-        switch,
+        switch_namespace,
         tuple(f"sw{i}" for i in range(vswitches)),
         uplinks,
-        tuple(_path_ports(shape, switch, uplinks, pair) for pair in range(1, shape.pairs + 1)),
+        tuple(_path_ports(shape, switch_namespace, uplinks, pair) for pair in range(1, shape.pairs + 1)),
     )
 
 
@@ -277,7 +277,7 @@ def uplink_devices(switch_namespace: str) -> tuple[NetDevice, NetDevice]:
     return first, second
 
 
-def _make_vm(testbed: str, shape: NetnsShape, number: int, side: str, pair: int) -> Vm:
+def _make_vm(testbed: str, shape: NetnsShape, side_number: int, side: str, pair: int) -> Vm:
     own_name = f"{side}{pair}"
     is_routed = shape.vswitch == ROUTER
     return Vm(
@@ -285,31 +285,31 @@ def _make_vm(testbed: str, shape: NetnsShape, number: int, side: str, pair: int)
         side,
         pair,
         VM_INTERFACE,
-        ADDRESS_FORMAT.format(side=number, pair=pair),
-        ADDRESS6_FORMAT.format(side=number, pair=pair),
+        ADDRESS_FORMAT.format(side=side_number, pair=pair),
+        ADDRESS6_FORMAT.format(side=side_number, pair=pair),
         namespace_name(testbed, own_name),
         ROUTED_PREFIX_LENGTH if is_routed else PREFIX_LENGTH,
         ROUTED_PREFIX6_LENGTH if is_routed else PREFIX6_LENGTH,
-        router_addresses(number) if is_routed else (),
+        router_addresses(side_number) if is_routed else (),
     )
 
 
 def _path_ports(
-    shape: NetnsShape, switch: str, uplinks: tuple[NetDevice, ...], pair: int
+    shape: NetnsShape, switch_namespace: str, uplinks: tuple[NetDevice, ...], pair: int
 ) -> tuple[NetDevice, ...]:
     if shape.vswitch == DIRECT:
         return ()
     if shape.vswitch == MACVLAN:
-        return uplinks or (NetDevice("parent of vSwitch sw0", switch, "low0", PARENT),)
+        return uplinks or (NetDevice("parent of vSwitch sw0", switch_namespace, "low0", PARENT),)
     if shape.vswitch == ROUTER:
-        return tuple(_make_port(f"{side}{pair}", "the router", switch) for side in "ab")
+        return tuple(_make_port(f"{side}{pair}", "the router", switch_namespace) for side in "ab")
     last = "sw1" if uplinks else "sw0"
     return (
-        _make_port(f"a{pair}", "vSwitch sw0", switch),
+        _make_port(f"a{pair}", "vSwitch sw0", switch_namespace),
         *uplinks,
-        _make_port(f"b{pair}", f"vSwitch {last}", switch),
+        _make_port(f"b{pair}", f"vSwitch {last}", switch_namespace),
     )
 
 
-def _make_port(endpoint: str, owner: str, switch: str) -> NetDevice:
-    return NetDevice(f"port {endpoint} of {owner}", switch, endpoint, PORT, endpoint)
+def _make_port(endpoint: str, owner: str, switch_namespace: str) -> NetDevice:
+    return NetDevice(f"port {endpoint} of {owner}", switch_namespace, endpoint, PORT, endpoint)
