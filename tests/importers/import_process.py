@@ -1,4 +1,4 @@
-"""Imports a log by the command, and prints the most memory that took, in KiB: `python -m … LOG RESULTS`."""
+"""Import a log with the command and print the peak memory in KiB: `python -m … LOG RESULTS`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vnetbench.study.workloads import TCP_STREAM
 
 
 def peak_kib() -> int:
-    """The most memory that this process had; `getrusage` would tell that of the one that started it, too."""
+    """Return the peak memory of this process. `getrusage` would include its parent."""
     found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found
     return int(found[1])

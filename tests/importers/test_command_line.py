@@ -1,4 +1,4 @@
-"""Command lines that stand in a log, and their options."""
+"""Find command lines in a log and parse their options."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from vnetbench.importers.command_line import OptionSyntax, find_command, parse_o
 
 pytestmark = pytest.mark.pure
 
-TOOLS = ("iperf3", "ntttcp", "netperf")
-GRAMMAR = OptionSyntax(
+PROGRAMS = ("iperf3", "ntttcp", "netperf")
+SYNTAX = OptionSyntax(
     {"-P": "parallel", "--parallel": "parallel", "-t": "time", "-c": "client", "-m": "mapping"},
     {"-u": "udp", "-R": "reverse", "--reverse": "reverse"},
 )
@@ -31,11 +31,11 @@ GRAMMAR = OptionSyntax(
     ],
 )
 def test_a_command_is_found_behind_every_prompt(line: str) -> None:
-    command = find_command(line, TOOLS)
+    command = find_command(line, PROGRAMS)
 
     assert command is not None
     assert command.program == "iperf3"
-    assert parse_options(command.arguments, GRAMMAR) == {"client": "10.0.0.1"}
+    assert parse_options(command.arguments, SYNTAX) == {"client": "10.0.0.1"}
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_a_command_is_found_behind_every_prompt(line: str) -> None:
         "$ " + "iperf3 " * 1000,
     ],
 )
-def test_what_only_speaks_of_a_tool_is_no_command(line: str) -> None:
-    assert find_command(line, TOOLS) is None
+def test_other_lines_with_a_program_name_are_no_commands(line: str) -> None:
+    assert find_command(line, PROGRAMS) is None
 
 
 @pytest.mark.parametrize(
@@ -66,5 +66,5 @@ def test_what_only_speaks_of_a_tool_is_no_command(line: str) -> None:
         ("-u -- -R", {"udp": ""}),
     ],
 )
-def test_options_are_read_however_they_are_written(words: str, options: dict[str, str]) -> None:
-    assert parse_options(split_words(words), GRAMMAR) == options
+def test_options_are_parsed_in_every_spelling(words: str, options: dict[str, str]) -> None:
+    assert parse_options(split_words(words), SYNTAX) == options

@@ -1,4 +1,4 @@
-"""Dates that stand between the runs of a log: which lines are dates, and which run they are of."""
+"""Recognize dates between the runs of a log, and assign them to runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOON = datetime(2025, 11, 5, 12, 0, 3)
 
 
 @pytest.mark.parametrize(
-    ("line", "moment"),
+    ("line", "time"),
     [
         ("2025-11-05 12:00:03", NOON),
         ("===== 2025-11-05T12:00:03Z =====", NOON.replace(tzinfo=UTC)),
@@ -35,18 +35,18 @@ NOON = datetime(2025, 11, 5, 12, 0, 3)
         ("Wednesday, November 5, 2025 1:00:03 PM", NOON.replace(hour=13)),
     ],
 )
-def test_a_line_that_is_a_date_and_nothing_else_is_known(line: str, moment: datetime) -> None:
-    clock = RunDateTracker()
+def test_a_line_with_only_a_date_is_recognized(line: str, time: datetime) -> None:
+    tracker = RunDateTracker()
 
-    assert clock.take_date_line(1, line)
-    assert clock.start_time(2) == moment
+    assert tracker.take_date_line(1, line)
+    assert tracker.start_time(2) == time
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        "05/11/2025 12:00:03",  # in November, or in May
-        "Mon 05/11/2025 12:00:03",  # neither was a Monday
+        "05/11/2025 12:00:03",  # November or May
+        "Mon 05/11/2025 12:00:03",  # neither is a Monday
         "2025-13-05 12:00:03",
         "2025-11-05 25:00:03",
         "99/99/2025 12:00",
@@ -57,27 +57,27 @@ def test_a_line_that_is_a_date_and_nothing_else_is_known(line: str, moment: date
         "",
     ],
 )
-def test_what_is_no_date_or_can_be_two_is_none(line: str) -> None:
+def test_invalid_and_ambiguous_dates_are_rejected(line: str) -> None:
     assert not RunDateTracker().take_date_line(1, line)
 
 
-def test_a_day_and_a_time_of_their_own_lines_belong_together() -> None:
-    clock = RunDateTracker()
-    assert clock.take_date_line(1, "Wed 11/05/2025")
-    assert clock.take_date_line(2, "12:00 PM")
+def test_a_day_and_a_time_on_separate_lines_belong_together() -> None:
+    tracker = RunDateTracker()
+    assert tracker.take_date_line(1, "Wed 11/05/2025")
+    assert tracker.take_date_line(2, "12:00 PM")
 
-    assert clock.start_time(4) == datetime(2025, 11, 5, 12, 0)
-    assert clock.start_time(5) is None
-
-
-def test_a_day_alone_says_nothing_of_when_a_run_began() -> None:
-    clock = RunDateTracker()
-    assert clock.take_date_line(1, "05.11.2025")
-
-    assert clock.start_time(2) is None
+    assert tracker.start_time(4) == datetime(2025, 11, 5, 12, 0)
+    assert tracker.start_time(5) is None
 
 
-def test_a_date_is_of_the_run_right_behind_it_and_of_no_other() -> None:
+def test_a_day_without_a_time_is_no_start_time() -> None:
+    tracker = RunDateTracker()
+    assert tracker.take_date_line(1, "05.11.2025")
+
+    assert tracker.start_time(2) is None
+
+
+def test_a_date_applies_only_to_the_run_behind_it() -> None:
     output = [
         "Throughput(Mbps)=9853.56 CPU=38.1% Cycles/Byte=1.48 Interrupts/Sec=22318",
         "Throughput(Mbps)=9853.57 CPU=38.1% Cycles/Byte=1.48 Interrupts/Sec=22318",

@@ -1,4 +1,4 @@
-"""What esxtop counted beside runs: which of its columns are kept, and which moments belong to a run."""
+"""Read logs of esxtop, and attach their counters to the runs of the same time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from vnetbench.errors import BenchError
 from vnetbench.importers.decoding import decode_lines
-from vnetbench.importers.esxtop import attach_host_counters, read_host_counters, is_esxtop
+from vnetbench.importers.esxtop import attach_host_counters, is_esxtop, read_host_counters
 from vnetbench.importers.runs import ReportedValue, Run
 
 pytestmark = pytest.mark.pure
@@ -21,7 +21,7 @@ HEAD = '"(PDH-CSV 4.0) (UTC)(0)","\\\\esx1\\Physical Cpu(_Total)\\% Util Time"'
 NOON = datetime(2025, 11, 5, 12, 0, 0, tzinfo=UTC)
 
 
-def test_the_columns_that_matter_are_kept_and_no_others() -> None:
+def test_only_relevant_columns_are_kept() -> None:
     with LOG.open("rb") as stream:
         moments = list(read_host_counters(decode_lines(stream)))
 
@@ -45,73 +45,81 @@ def test_the_columns_that_matter_are_kept_and_no_others() -> None:
     }
 
 
-def test_the_means_of_a_run_are_of_the_intervals_within_its_time() -> None:
+def test_means_cover_the_intervals_within_a_run() -> None:
     log = _log(*((5 * i, value) for i, value in enumerate([99, 10, 20, 40, 80])))
 
-    (run,) = attach_host_counters([_run(NOON + timedelta(seconds=4), duration_s=12, omitted_s=1)], read_host_counters(log))
+    (run,) = attach_host_counters(
+        [_run(NOON + timedelta(seconds=4), duration_s=12, omitted_s=1)], read_host_counters(log)
+    )
 
     # From 12:00:05 to 12:00:17: the intervals that end at 10 s and at 15 s.
     assert run.other_results == {"esxtop: esx1: host busy %": "30"}
     assert run.metrics["host_cpu_percent"] == ReportedValue(30.0, 29.995, 30.005)
-    assert run.remarks == ("what esxtop counted is beside it, matched by time",)
+    assert run.remarks == ("The run has host counters of esxtop, matched by time.",)
 
 
-def test_longer_intervals_weigh_more() -> None:
+def test_means_are_weighted_by_interval_length() -> None:
     (run,) = attach_host_counters([_run(NOON, 100)], read_host_counters(_log((0, 99), (10, 10), (40, 50))))
 
     assert run.other_results == {"esxtop: esx1: host busy %": "40"}
 
 
-def test_the_first_moment_belongs_to_no_run() -> None:
-    (run,) = attach_host_counters([_run(NOON - timedelta(seconds=60), 61)], read_host_counters(_log((0, 99), (10, 10))))
+def test_the_first_interval_of_a_log_is_skipped() -> None:
+    (run,) = attach_host_counters(
+        [_run(NOON - timedelta(seconds=60), 61)], read_host_counters(_log((0, 99), (10, 10)))
+    )
 
     assert run.other_results == {}
     assert run.remarks == (
-        "nothing of esxtop stands beside it: no interval of esxtop's lies within its time",
+        "The run has no host counters of esxtop: no interval of esxtop lies within its time.",
     )
 
 
-def test_a_run_without_a_date_gets_nothing_and_says_so() -> None:
+def test_a_run_without_a_date_gets_no_counters_and_a_remark() -> None:
     (run,) = attach_host_counters([_run(None, 10)], read_host_counters(_log((0, 1), (5, 2))))
 
     assert run.metrics == {}
-    assert run.remarks == ("nothing of esxtop stands beside it: its log does not tell when it ran",)
+    assert run.remarks == ("The run has no host counters of esxtop: its log does not say when it ran.",)
 
 
-def test_a_run_without_a_time_zone_is_taken_to_be_in_that_of_esxtop() -> None:
-    (run,) = attach_host_counters([_run(NOON.replace(tzinfo=None), 10)], read_host_counters(_log((0, 1), (5, 2), (10, 4))))
+def test_a_run_without_a_time_zone_uses_that_of_esxtop() -> None:
+    (run,) = attach_host_counters(
+        [_run(NOON.replace(tzinfo=None), 10)], read_host_counters(_log((0, 1), (5, 2), (10, 4)))
+    )
 
     assert run.other_results == {"esxtop: esx1: host busy %": "3"}
     assert "names no time zone" in run.remarks[1]
 
 
-def test_the_zone_of_the_titles_and_that_of_the_run_are_told_apart() -> None:
+def test_different_time_zones_of_log_and_run_are_converted() -> None:
     log = [line.replace("(UTC)(0)", "(Pacific Standard Time)(480)") for line in _log((0, 1), (5, 2), (10, 4))]
     east = timezone(timedelta(hours=2))
 
-    (run,) = attach_host_counters([_run(datetime(2025, 11, 5, 22, 0, 0, tzinfo=east), 10)], read_host_counters(log))
+    (run,) = attach_host_counters(
+        [_run(datetime(2025, 11, 5, 22, 0, 0, tzinfo=east), 10)], read_host_counters(log)
+    )
 
     assert run.other_results == {"esxtop: esx1: host busy %": "3"}
 
 
-def test_overlapping_runs_each_get_their_own() -> None:
+def test_overlapping_runs_get_their_own_means() -> None:
     runs = [_run(NOON + timedelta(seconds=at), 10) for at in (10, 0, 5)]
 
-    told = attach_host_counters(runs, read_host_counters(_log(*((5 * i, 10 * i) for i in range(5)))))
+    updated = attach_host_counters(runs, read_host_counters(_log(*((5 * i, 10 * i) for i in range(5)))))
 
-    assert [run.other_results["esxtop: esx1: host busy %"] for run in told] == ["35", "15", "25"]
+    assert [run.other_results["esxtop: esx1: host busy %"] for run in updated] == ["35", "15", "25"]
 
 
-def test_what_a_run_told_itself_stays() -> None:
+def test_a_metric_that_a_run_reports_itself_is_kept() -> None:
     run = _run(NOON, 10, {"host_cpu_percent": ReportedValue.exact(77.0)})
 
-    (told,) = attach_host_counters([run], read_host_counters(_log((0, 1), (5, 2))))
+    (updated,) = attach_host_counters([run], read_host_counters(_log((0, 1), (5, 2))))
 
-    assert told.metrics["host_cpu_percent"].value == 77.0
+    assert updated.metrics["host_cpu_percent"].value == 77.0
 
 
 @pytest.mark.parametrize(
-    ("written", "expected"),
+    ("text", "expected"),
     [
         ("11/05/2025 12:00:00", NOON),
         ("11/05/2025 12:00:00.123", NOON),
@@ -120,11 +128,11 @@ def test_what_a_run_told_itself_stays() -> None:
         ("25/11/2025 12:00:00", NOON.replace(day=25)),
     ],
 )
-def test_times_are_read_as_esxtop_and_spreadsheets_write_them(written: str, expected: datetime) -> None:
-    assert [moment for moment, _ in read_host_counters([HEAD, f'"{written}","1.5"'])] == [expected]
+def test_times_of_esxtop_and_of_spreadsheets_are_parsed(text: str, expected: datetime) -> None:
+    assert [moment for moment, _ in read_host_counters([HEAD, f'"{text}","1.5"'])] == [expected]
 
 
-def test_what_is_damaged_is_left_out() -> None:
+def test_damaged_cells_and_lines_are_skipped() -> None:
     lines = [
         HEAD,
         '"11/05/2025 12:00:00","oops"',
@@ -137,15 +145,15 @@ def test_what_is_damaged_is_left_out() -> None:
     assert [values for _, values in read_host_counters(lines)] == [{}, {}]
 
 
-def test_no_log_of_esxtop_is_refused() -> None:
-    with pytest.raises(BenchError, match="no log of esxtop"):
+def test_a_log_of_another_program_is_refused() -> None:
+    with pytest.raises(BenchError, match="not a log of esxtop"):
         list(read_host_counters(["a,b", "1,2"]))
     assert not is_esxtop("streams,rate")
     assert is_esxtop(HEAD)
-    assert attach_host_counters([_run(NOON, 1)], iter(()))[0].remarks[0].endswith("holds nothing")
+    assert attach_host_counters([_run(NOON, 1)], iter(()))[0].remarks[0].endswith("log is empty.")
 
 
-def test_thousands_of_columns_are_read_in_little_memory() -> None:
+def test_thousands_of_columns_need_little_memory() -> None:
     titles = [f'"\\\\esx1\\Group Cpu({i}:helper{i})\\% Used"' for i in range(5000)]
 
     def lines() -> Iterator[str]:
@@ -163,7 +171,7 @@ def test_thousands_of_columns_are_read_in_little_memory() -> None:
 
 
 def _log(*moments: tuple[float, float]) -> list[str]:
-    """Busy shares of the host by the seconds after noon when they were written down."""
+    """Return a log of the host's utilization, by seconds after noon."""
     times = [(NOON + timedelta(seconds=at), value) for at, value in moments]
     return [HEAD, *(f'"{time:%m/%d/%Y %H:%M:%S}","{value:.2f}"' for time, value in times)]
 

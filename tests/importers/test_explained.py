@@ -1,4 +1,4 @@
-"""Why imported runs went as they did: logs tell little of it, and a wrong name costs more than none."""
+"""Explain imported runs: logs have little evidence, and a wrong cause is worse than none."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOGS = Path(__file__).parents[1] / "data" / "logs"
 
 
 @pytest.mark.parametrize("tool", sorted(path.name for path in LOGS.iterdir() if path.is_dir()))
-def test_no_fault_is_named_from_what_a_log_tells(tool: str, tmp_path: Path) -> None:
+def test_no_fault_is_named_from_a_log(tool: str, tmp_path: Path) -> None:
     explained = 0
     for log in sorted((LOGS / tool).iterdir()):
         file = tmp_path / f"{log.name}.vnb"

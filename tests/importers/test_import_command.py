@@ -1,4 +1,4 @@
-"""`vnetbench import` as it is called: files, exit codes, and what it says of what it did not understand."""
+"""Call `vnetbench import`: its files, exit codes, and messages about what it could not read."""
 
 from __future__ import annotations
 
@@ -26,56 +26,58 @@ Connecting to host 10.0.0.2, port 5201
 
 iperf Done.
 """
-CUT = "".join(RUN.splitlines(keepends=True)[:5])
+CUT_OFF_RUN = "".join(RUN.splitlines(keepends=True)[:5])
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def call(*arguments: str) -> int:
+def run_command(*arguments: str) -> int:
     code = cli.main(list(arguments), standalone_mode=False)
     return int(code or 0)
 
 
-def test_a_log_becomes_a_file_of_its_name(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (here / "testresult01.log").write_text(RUN * 3)
+def test_a_log_becomes_a_results_file_of_the_same_name(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "testresult01.log").write_text(RUN * 3)
 
-    assert call("import", "testresult01.log") == 0
-    assert (here / "testresult01.vnb").exists()
+    assert run_command("import", "testresult01.log") == 0
+    assert (folder / "testresult01.vnb").exists()
     assert "imported 3 of 3 runs" in capsys.readouterr().out
 
 
-def test_runs_cut_off_are_named_by_their_lines_and_the_rest_is_imported(
-    here: Path, capsys: pytest.CaptureFixture[str]
+def test_incomplete_runs_are_reported_by_line_and_the_rest_is_imported(
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (here / "a.log").write_text(RUN + CUT + RUN + CUT)
+    (folder / "a.log").write_text(RUN + CUT_OFF_RUN + RUN + CUT_OFF_RUN)
 
-    assert call("import", "a.log", "-o", "a.vnb") == exit_codes.PARTLY_READ
+    assert run_command("import", "a.log", "-o", "a.vnb") == exit_codes.PARTLY_READ
     assert "imported 2 of 4 runs; 2 cut off (lines 13, 30)" in capsys.readouterr().out
-    assert (here / "a.vnb").exists()
+    assert (folder / "a.vnb").exists()
 
 
-def test_strict_makes_no_file_of_a_log_that_is_not_all_read(here: Path) -> None:
-    (here / "a.log").write_text(RUN + CUT)
+def test_strict_writes_no_file_if_a_run_is_incomplete(folder: Path) -> None:
+    (folder / "a.log").write_text(RUN + CUT_OFF_RUN)
 
-    with pytest.raises(BenchError, match=r"--strict was asked for\n.*1 cut off \(line 13\)"):
-        call("import", "a.log", "--strict")
-    assert not list(here.glob("*.vnb"))
-
-
-def test_an_archive_and_a_folder_are_read_as_the_logs_in_them(here: Path) -> None:
-    (here / "results").mkdir()
-    (here / "results" / "a.log").write_text(RUN)
-    (here / "results" / "b.log").write_bytes(RUN.encode("utf-16"))
-
-    assert call("import", "results/", "--factor", "mtu=9000", "--factor", "label_host=esx7") == 0
-    assert (here / "results.vnb").exists()
+    with pytest.raises(BenchError, match=r"could not be read\n.*1 cut off \(line 13\)"):
+        run_command("import", "a.log", "--strict")
+    assert not list(folder.glob("*.vnb"))
 
 
-def test_each_workload_gets_a_file_and_one_file_cannot_have_two(here: Path) -> None:
+def test_all_logs_of_a_folder_are_imported(folder: Path) -> None:
+    (folder / "results").mkdir()
+    (folder / "results" / "a.log").write_text(RUN)
+    (folder / "results" / "b.log").write_bytes(RUN.encode("utf-16"))
+
+    assert run_command("import", "results/", "--factor", "mtu=9000", "--factor", "label_host=esx7") == 0
+    assert (folder / "results.vnb").exists()
+
+
+def test_each_workload_gets_its_own_file(folder: Path) -> None:
     netperf = (
         "MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 127.0.0.1 () "
         "port 0 AF_INET : first burst 0\nLocal /Remote\nSocket Size   Request  Resp.   Elapsed  Trans.\n"
@@ -83,52 +85,52 @@ def test_each_workload_gets_a_file_and_one_file_cannot_have_two(here: Path) -> N
         "bytes  Bytes  bytes    bytes   secs.    per sec   \n\n"
         "16384  131072 1        1       1.00     29126.52   \n16384  131072\n"
     )
-    (here / "both.log").write_text(RUN + netperf)
+    (folder / "both.log").write_text(RUN + netperf)
 
     with pytest.raises(BenchError, match="several workloads"):
-        call("import", "both.log", "-o", "both.vnb")
-    assert call("import", "both.log") == 0
-    assert sorted(path.name for path in here.glob("*.vnb")) == ["both-tcp_rr.vnb", "both-tcp_stream.vnb"]
+        run_command("import", "both.log", "-o", "both.vnb")
+    assert run_command("import", "both.log") == 0
+    assert sorted(path.name for path in folder.glob("*.vnb")) == ["both-tcp_rr.vnb", "both-tcp_stream.vnb"]
 
 
-def test_a_log_of_no_known_tool_is_an_error_that_says_what_stands_in_it(here: Path) -> None:
-    (here / "notes.txt").write_text("we measured 10 Gbit/s\n")
+def test_a_log_of_an_unknown_tool_is_an_error_with_its_first_line(folder: Path) -> None:
+    (folder / "notes.txt").write_text("we measured 10 Gbit/s\n")
 
-    with pytest.raises(BenchError, match=r"no whole run.*\n.*\n.*notes\.txt:1: we measured"):
-        call("import", "notes.txt")
+    with pytest.raises(BenchError, match=r"no complete run.*\n.*\n.*notes\.txt:1: we measured"):
+        run_command("import", "notes.txt")
 
 
 @pytest.mark.parametrize(
     ("option", "what"),
-    [("mtu", "level are expected"), ("mtuu=1", "not a factor"), ("mtu=x", "not a whole number")],
+    [("mtu", "level are required"), ("mtuu=1", "not a factor"), ("mtu=x", "not a whole number")],
 )
-def test_a_factor_that_is_none_is_named(here: Path, option: str, what: str) -> None:
-    (here / "a.log").write_text(RUN)
+def test_an_invalid_factor_is_named(folder: Path, option: str, what: str) -> None:
+    (folder / "a.log").write_text(RUN)
 
     with pytest.raises(BenchError, match=what):
-        call("import", "a.log", "--factor", option)
+        run_command("import", "a.log", "--factor", option)
 
 
-def test_a_log_may_have_any_name(here: Path) -> None:
+def test_a_log_can_have_any_name(folder: Path) -> None:
     name = "a\x1b[31m\udcff.log"
-    (here / name).write_text(RUN)
+    (folder / name).write_text(RUN)
 
-    assert call("import", name, "-o", "a.vnb") == 0
-    assert call("show", "a.vnb") == 0
-
-
-def test_results_are_never_overwritten(here: Path) -> None:
-    (here / "a.log").write_text(RUN)
-    assert call("import", "a.log") == 0
-
-    with pytest.raises(BenchError, match="exists already"):
-        call("import", "a.log")
-    assert (here / "a.vnb").exists()
+    assert run_command("import", name, "-o", "a.vnb") == 0
+    assert run_command("show", "a.vnb") == 0
 
 
-def test_what_was_imported_is_not_resumed(here: Path) -> None:
-    (here / "a.log").write_text(RUN)
-    call("import", "a.log")
+def test_results_are_never_overwritten(folder: Path) -> None:
+    (folder / "a.log").write_text(RUN)
+    assert run_command("import", "a.log") == 0
 
-    with pytest.raises(BenchError, match="nothing to measure"):
-        call("resume", "a.vnb")
+    with pytest.raises(BenchError, match="never overwritten"):
+        run_command("import", "a.log")
+    assert (folder / "a.vnb").exists()
+
+
+def test_an_import_cannot_be_resumed(folder: Path) -> None:
+    (folder / "a.log").write_text(RUN)
+    run_command("import", "a.log")
+
+    with pytest.raises(BenchError, match="cannot be run here"):
+        run_command("resume", "a.vnb")

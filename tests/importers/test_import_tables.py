@@ -1,4 +1,4 @@
-"""The command `import` with tables and with what a host counted: what becomes of them in the results file."""
+"""Import tables and host counters with the command `import`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ HEAD = '"(PDH-CSV 4.0) (UTC)(0)","\\\\esx1\\Physical Cpu(_Total)\\% Util Time"'
 def test_each_row_of_a_table_becomes_a_trial(tmp_path: Path) -> None:
     table, mapping = DATA / "tables" / "ntttcp-vmxnet3-2011.csv", DATA / "tables" / "ntttcp-vmxnet3-2011.toml"
 
-    done = _import(str(table), "--mapping", str(mapping), "-o", str(tmp_path / "t.vnb"))
+    done = _run_import(str(table), "--mapping", str(mapping), "-o", str(tmp_path / "t.vnb"))
 
     assert done.returncode == 0, done.stderr
     assert "tcp_stream, 44 trials of 44 treatments" in done.stdout
     assert "imported 44 of 44 runs" in done.stdout
 
 
-def test_a_cell_that_is_wrong_is_told_and_no_file_is_made(tmp_path: Path) -> None:
+def test_an_invalid_cell_is_reported_and_no_file_is_written(tmp_path: Path) -> None:
     table = tmp_path / "a.csv"
     table.write_text("streams,rate\n1,fast\n")
     mapping = tmp_path / "m.toml"
@@ -38,10 +38,10 @@ def test_a_cell_that_is_wrong_is_told_and_no_file_is_made(tmp_path: Path) -> Non
         'workload = "tcp_stream"\n[metric]\ngoodput_bps = { column = "rate", unit = "Mbit/s" }\n'
     )
 
-    done = _import(str(table), "--mapping", str(mapping), "-o", str(tmp_path / "t.vnb"))
+    done = _run_import(str(table), "--mapping", str(mapping), "-o", str(tmp_path / "t.vnb"))
 
     assert done.returncode == 2
-    assert 'a.csv, row 2, column "rate": "fast" is no number' in done.stderr
+    assert 'a.csv, row 2, column "rate": "fast" is not a number' in done.stderr
     assert not (tmp_path / "t.vnb").exists()
 
 
@@ -49,56 +49,56 @@ def test_a_workbook_without_a_mapping_asks_for_one(tmp_path: Path) -> None:
     book = tmp_path / "a.xlsx"
     book.write_bytes(b"PK\x03\x04")
 
-    done = _import(str(book), "-o", str(tmp_path / "t.vnb"))
+    done = _run_import(str(book), "-o", str(tmp_path / "t.vnb"))
 
     assert done.returncode == 2
-    assert "needs a --mapping" in done.stderr
+    assert "describe its columns with --mapping" in done.stderr
 
 
-def test_a_mapping_that_is_not_there_is_told(tmp_path: Path) -> None:
-    done = _import(str(DATA / "tables" / "commas-cp1251.csv"), "--mapping", str(tmp_path / "no.toml"))
+def test_a_missing_mapping_file_is_reported(tmp_path: Path) -> None:
+    done = _run_import(str(DATA / "tables" / "commas-cp1251.csv"), "--mapping", str(tmp_path / "no.toml"))
 
     assert done.returncode == 2
     assert "No such file" in done.stderr
 
 
-def test_what_hosts_counted_stands_beside_the_runs_of_that_time_whichever_log_comes_first() -> None:
-    gathered = RunStore()
+def test_host_counters_are_attached_by_time_in_any_order_of_logs() -> None:
+    store = RunStore()
     log = [HEAD, *(f'"{NOON + timedelta(seconds=at):%m/%d/%Y %H:%M:%S}","{at}"' for at in (0, 5, 10, 15))]
-    gathered.add_host_counters("esxtop.csv", read_host_counters(log))
-    for began in (NOON, NOON + timedelta(seconds=5), None):
-        gathered.add_item("a.log", _run(began))
+    store.add_host_counters("esxtop.csv", read_host_counters(log))
+    for started_at in (NOON, NOON + timedelta(seconds=5), None):
+        store.add_item("a.log", _run(started_at))
 
-    gathered.attach_host_counters()
+    store.attach_host_counters()
 
-    told = [gathered.load_run(number)[1] for number in (1, 2, 3)]
-    assert [run.other_results for run in told] == [
+    runs = [store.load_run(number)[1] for number in (1, 2, 3)]
+    assert [run.other_results for run in runs] == [
         {"esxtop: esx1: host busy %": "7.5"},
         {"esxtop: esx1: host busy %": "12.5"},
         {},
     ]
-    assert gathered.runs_per_counter_log == {"esxtop.csv": 2}
-    assert "does not tell when it ran" in told[2].remarks[0]
-    gathered.close()
+    assert store.runs_per_counter_log == {"esxtop.csv": 2}
+    assert "does not say when it ran" in runs[2].remarks[0]
+    store.close()
 
 
-def test_the_counters_of_several_hosts_stand_beside_one_another() -> None:
-    gathered = RunStore()
-    gathered.add_item("a.log", _run(NOON))
+def test_a_run_gets_the_counters_of_several_hosts() -> None:
+    store = RunStore()
+    store.add_item("a.log", _run(NOON))
     for host, busy in (("esx1", 40), ("esx2", 60)):
         log = [
             HEAD.replace("esx1", host),
             '"11/05/2025 12:00:00","1"',
             f'"11/05/2025 12:00:05","{busy}"',
         ]
-        gathered.add_host_counters(f"{host}.csv", read_host_counters(log))
+        store.add_host_counters(f"{host}.csv", read_host_counters(log))
 
-    gathered.attach_host_counters()
+    store.attach_host_counters()
 
-    run = gathered.load_run(1)[1]
+    run = store.load_run(1)[1]
     assert "host_cpu_percent" not in run.metrics
     assert run.other_results == {"esxtop: esx1: host busy %": "40", "esxtop: esx2: host busy %": "60"}
-    gathered.close()
+    store.close()
 
 
 def _run(started_at: datetime | None) -> Run:
@@ -108,6 +108,6 @@ def _run(started_at: datetime | None) -> Run:
     )  # fmt: skip
 
 
-def _import(*arguments: str) -> subprocess.CompletedProcess[str]:
+def _run_import(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "vnetbench", "import", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

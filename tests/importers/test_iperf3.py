@@ -1,4 +1,4 @@
-"""What no whole log shows of how iperf3's are read: rounding, beginnings and ends, its many forms."""
+"""Cases of iperf3's output that no complete log covers: rounding, starts, ends, and its many formats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vnetbench.importers.log_parser import LogItem, UnrecognizedLines, parse_log
 from vnetbench.importers.run_store import RunStore
 from vnetbench.importers.runs import FORWARD, REVERSE, ReportedValue, Run
 from vnetbench.importers.tools.iperf3 import READERS
-from vnetbench.importers.tools.iperf3.options import asked_by
+from vnetbench.importers.tools.iperf3.options import parse_client_command
 
 pytestmark = pytest.mark.pure
 
@@ -31,25 +31,25 @@ RECEIVER = "[  5]   0.00-1.02   sec  1.61 GBytes  13.6 Gbits/sec                
 CLIENT = (CONNECTING, CONNECTED, HEADER, INTERVAL, SEPARATOR, SUMMARY, SENDER, RECEIVER, "", "iperf Done.")
 
 
-def items_of(*lines: str) -> list[LogItem]:
+def parse_lines(*lines: str) -> list[LogItem]:
     return list(parse_log(lines, READERS))
 
 
-def run_of(*lines: str) -> Run:
-    (run,) = items_of(*lines)
+def parse_run(*lines: str) -> Run:
+    (run,) = parse_lines(*lines)
     assert isinstance(run, Run)
     return run
 
 
-def changed(lines: Sequence[str], *, without: str = "", **replaced: str) -> list[str]:
-    """Lines of a run with others in their place: `changed(CLIENT, RECEIVER="…")`."""
+def change_lines(lines: Sequence[str], *, without: str = "", **replaced: str) -> list[str]:
+    """Return the lines of a run with some replaced: `change_lines(CLIENT, RECEIVER="…")`."""
     names = {name: globals()[name] for name in replaced}
-    found = [next((replaced[n] for n, line in names.items() if line == each), each) for each in lines]
-    return [line for line in found if line != without]
+    store = [next((replaced[n] for n, line in names.items() if line == each), each) for each in lines]
+    return [line for line in store if line != without]
 
 
-def test_a_figure_may_be_all_that_rounds_to_it() -> None:
-    run = run_of(*CLIENT)
+def test_a_value_has_the_range_that_rounds_to_it() -> None:
+    run = parse_run(*CLIENT)
 
     assert astuple(run.metrics["goodput_bps"]) == pytest.approx((13.6e9, 13.55e9, 13.65e9))
     (interval,) = run.intervals
@@ -69,21 +69,21 @@ def test_a_figure_may_be_all_that_rounds_to_it() -> None:
         ("0.00 bits/sec", 0),
     ],
 )
-def test_units_of_bits_are_of_1000_and_those_of_bytes_of_1024(printed: str, bits_per_s: float) -> None:
-    run = run_of(*changed(CLIENT, RECEIVER=RECEIVER.replace("13.6 Gbits/sec", printed)))
+def test_bit_units_are_powers_of_1000_and_byte_units_powers_of_1024(printed: str, bits_per_s: float) -> None:
+    run = parse_run(*change_lines(CLIENT, RECEIVER=RECEIVER.replace("13.6 Gbits/sec", printed)))
 
     assert run.metrics["goodput_bps"].value == pytest.approx(bits_per_s)
 
 
-def test_a_summary_of_no_time_has_no_rate() -> None:
-    run = run_of(*changed(CLIENT, RECEIVER=RECEIVER.replace("13.6 Gbits/sec", "-nan bits/sec")))
+def test_a_summary_without_duration_has_no_rate() -> None:
+    run = parse_run(*change_lines(CLIENT, RECEIVER=RECEIVER.replace("13.6 Gbits/sec", "-nan bits/sec")))
 
     assert run.failure == "cut off"
 
 
-def test_intervals_after_an_omitted_part_go_on_in_time() -> None:
+def test_intervals_after_omitted_ones_continue_their_time() -> None:
     omitted = INTERVAL.rstrip() + "       (omitted)"
-    run = run_of(*CLIENT[:3], omitted, omitted.replace("0.00-1.00", "1.00-2.00"), *CLIENT[3:])
+    run = parse_run(*CLIENT[:3], omitted, omitted.replace("0.00-1.00", "1.00-2.00"), *CLIENT[3:])
 
     assert [(x.start_s, x.end_s, x.is_omitted) for x in run.intervals] == [
         (0, 1, True),
@@ -93,29 +93,29 @@ def test_intervals_after_an_omitted_part_go_on_in_time() -> None:
     assert run.omitted_s == 2
 
 
-def test_streams_have_the_times_of_their_sum() -> None:
+def test_streams_get_the_times_of_their_sum() -> None:
     rows = [
         "[  5]   0.00-1.00   sec   800 MBytes  6.71 Gbits/sec    0   3.12 MBytes       ",
         "[  7]   0.00-1.01   sec   800 MBytes  6.71 Gbits/sec    0   3.12 MBytes       ",
         "[SUM]   0.00-1.00   sec  1.56 GBytes  13.4 Gbits/sec    0             ",
     ]
-    run = run_of(*CLIENT[:3], *rows)
+    run = parse_run(*CLIENT[:3], *rows)
 
     assert [(x.stream, x.start_s, x.end_s) for x in run.intervals] == [(5, 0, 1), (7, 0, 1), (None, 0, 1)]
 
 
-def test_a_run_without_an_end_and_with_zeros_for_the_receiver_was_interrupted() -> None:
+def test_a_run_without_end_and_with_zeros_for_the_receiver_was_interrupted() -> None:
     zeros = RECEIVER.replace("1.61 GBytes  13.6 Gbits/sec", "0.00 Bytes  0.00 bits/sec")
 
-    assert run_of(*changed(CLIENT, RECEIVER=zeros)[:-2]).failure == "cut off"
-    assert run_of(*CLIENT[:-2]).failure == ""
-    assert run_of(*changed(CLIENT, RECEIVER=zeros)).metrics["goodput_bps"].value == 0
+    assert parse_run(*change_lines(CLIENT, RECEIVER=zeros)[:-2]).failure == "cut off"
+    assert parse_run(*CLIENT[:-2]).failure == ""
+    assert parse_run(*change_lines(CLIENT, RECEIVER=zeros)).metrics["goodput_bps"].value == 0
 
 
-def test_an_error_before_a_whole_run_is_that_of_another_one() -> None:
+def test_an_error_before_a_complete_run_is_a_separate_run() -> None:
     error = "iperf3: error - unable to connect to server: Connection refused"
-    failed, whole = items_of(error, *CLIENT)
-    (cut,) = items_of(error, *CLIENT[:4])
+    failed, whole = parse_lines(error, *CLIENT)
+    (cut,) = parse_lines(error, *CLIENT[:4])
 
     assert isinstance(failed, Run) and isinstance(whole, Run) and isinstance(cut, Run)
     assert (failed.first_line, failed.last_line, failed.failure) == (1, 1, error.removeprefix("iperf3: "))
@@ -124,46 +124,46 @@ def test_an_error_before_a_whole_run_is_that_of_another_one() -> None:
 
 
 @pytest.mark.parametrize("first", [1, 2, 5])
-def test_an_excerpt_begins_where_it_can_be_known(first: int) -> None:
-    run = run_of(*CLIENT[first:])
+def test_an_excerpt_is_read_from_the_first_line_that_identifies_it(first: int) -> None:
+    run = parse_run(*CLIENT[first:])
 
     assert (run.failure, run.metrics["goodput_bps"].value) == ("", 13.6e9)
 
 
-def test_a_syslogs_prefix_does_no_harm() -> None:
-    run = run_of(*(f"Nov 21 21:20:32 host iperf3[123]: {line}" for line in CLIENT))
+def test_a_syslog_prefix_is_ignored() -> None:
+    run = parse_run(*(f"Nov 21 21:20:32 host iperf3[123]: {line}" for line in CLIENT))
 
     assert (run.failure, run.remarks, len(run.intervals)) == ("", (), 1)
 
 
-def test_what_else_stands_in_the_middle_is_told_with_its_line() -> None:
+def test_foreign_lines_within_a_run_are_remarked_with_their_line() -> None:
     parameters = ["send_parameters:", "{", '\t"tcp":\ttrue', "}"]
-    run = run_of(CLIENT[0], *parameters, *CLIENT[1:4], "[  5]   1.00-2.00   sec  1.6", *CLIENT[4:])
+    run = parse_run(CLIENT[0], *parameters, *CLIENT[1:4], "[  5]   1.00-2.00   sec  1.6", *CLIENT[4:])
 
     assert run.failure == ""
-    assert run.remarks == ("lines in it that were not understood: 5, the first is 2",)
+    assert run.remarks == ("Unreadable lines in the run: 5, the first is line 2.",)
 
 
-def test_what_follows_a_run_is_not_taken() -> None:
-    run, rest = items_of(*CLIENT[:4], "# uptime", " 21:20:32 up 17:23", *["more"] * 40, INTERVAL)
+def test_lines_after_a_run_do_not_belong_to_it() -> None:
+    run, rest = parse_lines(*CLIENT[:4], "# uptime", " 21:20:32 up 17:23", *["more"] * 40, INTERVAL)
 
     assert isinstance(run, Run) and (run.last_line, run.failure) == (4, "cut off")
     assert isinstance(rest, UnrecognizedLines) and rest.first_line == 5
 
 
-def test_a_server_that_waits_in_vain_is_no_run() -> None:
+def test_a_server_without_clients_is_not_a_run() -> None:
     line = "-" * 59
     waiting = [line, "Server listening on 5201 (test #1)", line]
 
-    assert items_of(*waiting, "iperf3: interrupt - the server has terminated") == []
-    assert items_of("iperf 3.12 (cJSON 1.7.15)", "Linux host", "Optional features available: SCTP") == []
+    assert parse_lines(*waiting, "iperf3: interrupt - the server has terminated") == []
+    assert parse_lines("iperf 3.12 (cJSON 1.7.15)", "Linux host", "Optional features available: SCTP") == []
 
 
-def test_a_datagrams_loss_that_nobody_knows_is_absent() -> None:
+def test_unknown_datagram_loss_is_absent() -> None:
     header = "[ ID] Interval           Transfer     Bitrate         Jitter    Lost/Total Datagrams"
     sent = "[  5]   0.00-1.00   sec  1.19 MBytes  9.99 Mbits/sec  0.000 ms  0/862 (0%)  sender"
     arrived = "[  5]   0.00-1.00   sec  1.18 MBytes  9.90 Mbits/sec  0.011 ms  Unknown/862  receiver"
-    run = run_of(CONNECTING, CONNECTED, header, SEPARATOR, header, sent, arrived, "", "iperf Done.")
+    run = parse_run(CONNECTING, CONNECTED, header, SEPARATOR, header, sent, arrived, "", "iperf Done.")
 
     assert set(run.metrics) == {"goodput_bps", "datagrams_sent_per_s", "jitter_us"}
 
@@ -182,40 +182,46 @@ def test_a_datagrams_loss_that_nobody_knows_is_absent() -> None:
         ("-A 0,2 -M 1400 -N", {"thread_cpus": "0/2", "label_set_mss": "1400", "label_no_delay": "on"}),
     ],
 )
-def test_options_are_levels_of_factors(options: str, factors: dict[str, Any]) -> None:
+def test_options_become_factor_levels(options: str, factors: dict[str, Any]) -> None:
     command = find_command(f"$ iperf3 -c 10.0.0.1 {options}", ["iperf3"])
-    assert command is not None and (asked := asked_by(command)) is not None
+    assert command is not None and (requested := parse_client_command(command)) is not None
 
-    assert factors.items() <= asked.factors.items()
-    assert not asked.also
+    assert factors.items() <= requested.factors.items()
+    assert not requested.other_results
 
 
-def test_an_option_that_is_out_of_range_is_kept_as_it_stands() -> None:
+def test_an_option_out_of_range_is_kept_as_another_result() -> None:
     command = find_command("$ iperf3 -c 10.0.0.1 -u -l 4 -P 5000", ["iperf3"])
-    assert command is not None and (asked := asked_by(command)) is not None
+    assert command is not None and (requested := parse_client_command(command)) is not None
 
-    assert asked.also == {"--length": "4", "--parallel": "5000"}
-    assert not {"datagram_size", "streams"} & set(asked.factors)
+    assert requested.other_results == {"--length": "4", "--parallel": "5000"}
+    assert not {"datagram_size", "streams"} & set(requested.factors)
 
 
-def both_ways(*streams: dict[str, Any]) -> dict[str, Any]:
-    """A document as 3.7 writes it: both ways' sums have one name, so the last of them alone is left."""
-    told = [{"start": 0, "end": 1, "seconds": 1, "bits_per_second": 8 * x["bytes"], **x} for x in streams]
-    ends = [{"sender": each, "receiver": each} for each in told]
+def bidirectional_document(*streams: dict[str, Any]) -> dict[str, Any]:
+    """Return a document of 3.7, where the sums of both directions have one name, so only the last one is left."""
+    streams_data = [
+        {"start": 0, "end": 1, "seconds": 1, "bits_per_second": 8 * x["bytes"], **x} for x in streams
+    ]
+    ends = [{"sender": each, "receiver": each} for each in streams_data]
     return {
         "start": {
             "version": "iperf 3.7",
             "connecting_to": {},
             "test_start": {"protocol": "TCP", "num_streams": 1, "blksize": 131072, "reverse": 0},
         },
-        "intervals": [{"streams": told, "sum": told[-1]}],
-        "end": {"streams": ends, "sum_received": told[-1], "cpu_utilization_percent": {"host_total": 5}},
+        "intervals": [{"streams": streams_data, "sum": streams_data[-1]}],
+        "end": {
+            "streams": ends,
+            "sum_received": streams_data[-1],
+            "cpu_utilization_percent": {"host_total": 5},
+        },
     }
 
 
-def test_both_ways_are_told_apart_where_their_sums_have_one_name() -> None:
-    document = both_ways({"bytes": 1000, "sender": True}, {"bytes": 3000, "sender": False})
-    run = run_of(json.dumps(document))
+def test_directions_are_separated_if_their_sums_have_one_name() -> None:
+    document = bidirectional_document({"bytes": 1000, "sender": True}, {"bytes": 3000, "sender": False})
+    run = parse_run(json.dumps(document))
 
     assert run.factors["direction"] == "both"
     assert run.metrics["goodput_forward_bps"].value == 8000
@@ -223,52 +229,55 @@ def test_both_ways_are_told_apart_where_their_sums_have_one_name() -> None:
     assert {x.direction: x.values["bytes"].value for x in run.intervals} == {FORWARD: 1000, REVERSE: 3000}
 
 
-def test_what_the_server_sent_back_stands_for_the_clients_intervals() -> None:
-    document = both_ways({"bytes": 1000, "sender": True})
+def test_intervals_that_the_server_sent_back_replace_the_clients() -> None:
+    document = bidirectional_document({"bytes": 1000, "sender": True})
     document["server_output_text"] = "\n".join((HEADER.split("Retr")[0], INTERVAL[:53], SEPARATOR))
-    run = run_of(json.dumps(document))
+    run = parse_run(json.dumps(document))
 
     assert [x.values["bytes"].value for x in run.intervals] == [1.62 * 2**30]
     assert "sent back" in run.remarks[0]
 
 
-def test_events_after_a_command_line_have_its_factors() -> None:
+def test_events_behind_a_command_line_have_its_factors() -> None:
     events = [
-        {"event": "start", "data": both_ways({"bytes": 1, "sender": True})["start"]},
-        {"event": "interval", "data": both_ways({"bytes": 1000, "sender": True})["intervals"][0]},
+        {"event": "start", "data": bidirectional_document({"bytes": 1, "sender": True})["start"]},
+        {
+            "event": "interval",
+            "data": bidirectional_document({"bytes": 1000, "sender": True})["intervals"][0],
+        },
     ]
-    run = run_of("$ iperf3 -c 10.0.0.1 -Z --json-stream", *map(json.dumps, events))
+    run = parse_run("$ iperf3 -c 10.0.0.1 -Z --json-stream", *map(json.dumps, events))
 
     assert (run.first_line, run.failure, run.factors["send_mode"]) == (1, "cut off", "sendfile")
     assert len(run.intervals) == 1
 
 
 @pytest.mark.parametrize(("workload", "runs", "once"), [("tcp_stream", 6, 3), ("udp_stream", 4, 2)])
-def test_a_client_and_its_server_tell_of_the_same_runs(workload: str, runs: int, once: int) -> None:
-    found = RunStore()
+def test_runs_of_a_client_and_its_server_are_matched(workload: str, runs: int, once: int) -> None:
+    store = RunStore()
     for name in ("client-3.1.log", "udp-3.1.log", "server-3.1.log"):
-        found.start_log(name)
-        for item in items_of(*(LOGS / "iperf3" / name).read_text().splitlines()):
-            found.add_item(name, item)
-    heads = found.run_summaries(workload)
+        store.start_log(name)
+        for item in parse_lines(*(LOGS / "iperf3" / name).read_text().splitlines()):
+            store.add_item(name, item)
+    summaries = store.run_summaries(workload)
 
-    assert (len(heads), len(match_endpoint_runs(heads))) == (runs, once)
-    for receiver, sender in match_endpoint_runs(heads).items():
-        (here, received), (there, sent) = found.load_run(receiver), found.load_run(sender)
+    assert (len(summaries), len(match_endpoint_runs(summaries))) == (runs, once)
+    for receiver, sender in match_endpoint_runs(summaries).items():
+        (here, received), (there, sent) = store.load_run(receiver), store.load_run(sender)
         assert "server-3.1.log" in (here, there) and here != there
         assert received.reported_by == "receiver" or sent.reported_by == "sender"
 
 
-def test_clients_alone_are_not_taken_for_each_other() -> None:
-    found = RunStore()
+def test_runs_of_two_clients_are_not_matched() -> None:
+    store = RunStore()
     for name in ("a.log", "b.log"):
-        found.start_log(name)
-        found.add_item(name, run_of(*CLIENT))
+        store.start_log(name)
+        store.add_item(name, parse_run(*CLIENT))
 
-    assert match_endpoint_runs(found.run_summaries("tcp_stream")) == {}
+    assert match_endpoint_runs(store.run_summaries("tcp_stream")) == {}
 
 
-def test_a_long_run_takes_little_memory() -> None:
+def test_a_long_run_needs_little_memory() -> None:
     rows = (
         f"[  5] {x:6}.00-{x + 1}.00 sec  1.62 GBytes  13.9 Gbits/sec    0   3.12 MBytes"
         for x in range(50_000)

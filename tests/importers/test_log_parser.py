@@ -1,4 +1,4 @@
-"""How a log is walked: runs told apart, documents found in text, and nothing lost in silence."""
+"""Parse a log: separate its runs, find documents in text, and lose nothing silently."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from tests.importers.toy_tool import TOY
-from vnetbench.importers import log_parser as walk
-from vnetbench.importers.log_parser import LogItem, UnrecognizedLines, UnreadableSection, parse_log
+from vnetbench.importers import log_parser
+from vnetbench.importers.log_parser import LogItem, UnreadableSection, UnrecognizedLines, parse_log
 from vnetbench.importers.reader import TextReader
 from vnetbench.importers.runs import Run
 
@@ -30,75 +30,75 @@ DOCUMENT = """\
 """
 
 
-def items(text: str) -> list[LogItem]:
+def parse_text(text: str) -> list[LogItem]:
     return list(parse_log(text.splitlines(), TOY))
 
 
-def runs(text: str) -> list[Run]:
-    return [item for item in items(text) if isinstance(item, Run)]
+def parse_runs(text: str) -> list[Run]:
+    return [item for item in parse_text(text) if isinstance(item, Run)]
 
 
-def test_runs_of_one_log_are_told_apart() -> None:
-    assert [run.first_line for run in runs(RUN + "\n" + RUN + RUN)] == [1, 5, 8]
+def test_runs_of_one_log_are_separated() -> None:
+    assert [run.first_line for run in parse_runs(RUN + "\n" + RUN + RUN)] == [1, 5, 8]
 
 
-def test_a_run_that_another_interrupts_is_cut_off() -> None:
-    cut = runs(RUN[:20] + "\n" + RUN)
+def test_a_run_that_another_one_interrupts_is_cut_off() -> None:
+    cut = parse_runs(RUN[:20] + "\n" + RUN)
 
     assert [(run.first_line, run.failure) for run in cut] == [(1, "cut off"), (3, "")]
 
 
-def test_documents_stand_among_text() -> None:
-    found = runs(f"Mon Mar  2 10:00:00\n{DOCUMENT}{RUN}{DOCUMENT.strip()} trailing text\n{DOCUMENT}")
+def test_documents_are_found_in_text() -> None:
+    found = parse_runs(f"Mon Mar  2 10:00:00\n{DOCUMENT}{RUN}{DOCUMENT.strip()} trailing text\n{DOCUMENT}")
 
     assert [(run.first_line, run.last_line) for run in found] == [(2, 8), (9, 11), (12, 18), (19, 25)]
 
 
-def test_what_follows_a_document_on_its_line_is_kept() -> None:
-    (_, text) = items(DOCUMENT.strip() + "toy, done\n")
+def test_text_behind_a_document_on_the_same_line_is_kept() -> None:
+    (_, text) = parse_text(DOCUMENT.strip() + "toy, done\n")
 
     assert text == UnrecognizedLines(7, 7, "toy, done")
 
 
-def test_several_documents_on_one_line_and_in_a_list_are_each_one() -> None:
+def test_several_documents_on_one_line_or_in_a_list_are_separated() -> None:
     line = '{"toy": {"streams": 1, "mbit_s": 1, "s": 1}}'
 
-    assert len(runs(f"{line}{line}\n[{line}, {line}]\n")) == 4
+    assert len(parse_runs(f"{line}{line}\n[{line}, {line}]\n")) == 4
 
 
 @pytest.mark.parametrize("number", ["nan", "-nan", "NaN", "-inf", "Infinity", "nan(0x8)"])
-def test_numbers_that_are_not_finite_are_null(number: str) -> None:
+def test_numbers_that_are_not_finite_become_null(number: str) -> None:
     text = DOCUMENT.replace('"s": 10', f'"s": {number}, "note": "nan is said, inf too"')
 
-    (run,) = runs(text)
+    (run,) = parse_runs(text)
     assert run.duration_s is None
 
 
-def test_a_document_that_ends_in_the_middle_is_cut_off() -> None:
+def test_an_incomplete_document_is_cut_off() -> None:
     beginning = "".join(DOCUMENT.splitlines(keepends=True)[:-2])
-    found = runs(beginning + DOCUMENT + beginning)
+    found = parse_runs(beginning + DOCUMENT + beginning)
 
     assert [(run.first_line, run.failure) for run in found] == [(1, "cut off"), (6, ""), (13, "cut off")]
 
 
-def test_a_cut_document_of_which_nothing_is_left_is_said() -> None:
-    (item,) = items('{\n  "toy": {\n    "streams"\n')
+def test_a_document_cut_off_too_early_is_reported() -> None:
+    (item,) = parse_text('{\n  "toy": {\n    "streams"\n')
 
     assert isinstance(item, UnreadableSection)
     assert (item.first_line, item.last_line) == (1, 3)
 
 
-def test_a_document_of_no_known_tool_is_said() -> None:
-    (item,) = items('{\n "other": 1\n}\n')
+def test_a_document_of_an_unknown_tool_is_reported() -> None:
+    (item,) = parse_text('{\n "other": 1\n}\n')
 
     assert isinstance(item, UnreadableSection)
-    assert "no tool" in item.reason
+    assert "not from a supported tool" in item.reason
 
 
-def test_xml_is_read_with_its_declaration_and_without() -> None:
+def test_xml_is_read_with_and_without_declaration() -> None:
     whole = '<?xml version="1.0" encoding="utf-16"?>\n<toy>\n</toy>\n'
 
-    assert items(whole + "<toy>\n</toy> after\n") == [UnrecognizedLines(5, 5, " after")]
+    assert parse_text(whole + "<toy>\n</toy> after\n") == [UnrecognizedLines(5, 5, " after")]
 
 
 def test_xml_that_declares_entities_is_not_expanded() -> None:
@@ -106,13 +106,13 @@ def test_xml_that_declares_entities_is_not_expanded() -> None:
         '<?xml version="1.0"?>\n<!DOCTYPE toy [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;&a;">]>\n<toy>&b;</toy>\n'
     )
 
-    (item,) = items(bomb)
+    (item,) = parse_text(bomb)
     assert isinstance(item, UnreadableSection)
     assert "entities" in item.reason
 
 
-def test_lines_of_no_tool_are_kept_together() -> None:
-    (before, _, after) = items(
+def test_consecutive_unrecognized_lines_are_merged() -> None:
+    (before, _, after) = parse_text(
         "a note\n\nanother\n" + RUN + "[  5]   0.00-1.00   sec  1.62 GBytes  13.9 Gbits/sec\n"
     )
 
@@ -121,44 +121,44 @@ def test_lines_of_no_tool_are_kept_together() -> None:
     assert after.looks_like_result
 
 
-def test_braces_and_brackets_in_prose_begin_no_document() -> None:
+def test_braces_and_brackets_in_prose_start_no_document() -> None:
     text = "[  5] local 10.0.0.1\n{ this is prose\n<a@b.c> wrote:\n"
 
-    assert items(text) == [UnrecognizedLines(1, 3, "[  5] local 10.0.0.1", line_count=3)]
+    assert parse_text(text) == [UnrecognizedLines(1, 3, "[  5] local 10.0.0.1", line_count=3)]
 
 
-def test_a_document_that_is_too_large_is_passed_over_and_what_follows_is_read(
+def test_a_document_that_is_too_large_is_skipped_and_the_rest_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(walk, "MAX_DOCUMENT", 500)
+    monkeypatch.setattr(log_parser, "MAX_DOCUMENT_CHARACTERS", 500)
     huge = DOCUMENT.replace('"s": 10', '"s": [\n' + "        1,\n" * 100 + "        1]")
 
-    large, run = items(huge + DOCUMENT)
+    large, run = parse_text(huge + DOCUMENT)
     assert isinstance(large, UnreadableSection)
-    assert "the most" in large.reason
+    assert "the limit is" in large.reason
     assert isinstance(run, Run)
 
 
-def test_a_reader_that_meets_what_it_does_not_expect_ends_nothing() -> None:
-    broken, run = items('{"toy": {"streams": 1}}\n' + RUN)
+def test_a_reader_that_fails_does_not_stop_the_parser() -> None:
+    broken, run = parse_text('{"toy": {"streams": 1}}\n' + RUN)
 
     assert isinstance(broken, UnreadableSection)
-    assert "not as it writes its logs" in broken.reason
+    assert "unexpected content" in broken.reason
     assert isinstance(run, Run)
 
 
-def test_a_reader_that_takes_nothing_is_not_asked_for_ever() -> None:
+def test_a_reader_that_takes_no_line_does_not_block_the_parser() -> None:
     idle = TextReader("idle", lambda lines: True, lambda lines, begins: [])
 
     assert list(parse_log(["one", "two"], (idle,))) == []
 
 
-def test_a_run_of_more_lines_than_memory_should_hold_is_no_whole_one() -> None:
+def test_a_run_with_too_many_lines_is_incomplete() -> None:
     text, *others = TOY
     assert isinstance(text, TextReader)
     long = "toy 1.2\n" + "  1.0 1 MB\n" * 20 + "= 8 Mbit/s 10.0 s\n"
 
-    first, *_, last = parse_log((long + RUN).splitlines(), (replace(text, most_lines=10), *others))
+    first, *_, last = parse_log((long + RUN).splitlines(), (replace(text, max_lines=10), *others))
     assert isinstance(first, Run)
     assert first.failure == "longer than 10 lines"
     assert isinstance(last, Run)

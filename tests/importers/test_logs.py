@@ -76,9 +76,7 @@ def test_a_log_is_read_as_a_careful_person_reads_it(expectation: Path) -> None:
 
 def test_every_log_has_an_expectation_and_every_expectation_a_log() -> None:
     logs = {
-        path
-        for path in LOGS.glob("*/*")
-        if not path.name.endswith(EXPECTED_SUFFIX) and path.suffix != ".md"
+        path for path in LOGS.glob("*/*") if not path.name.endswith(EXPECTED_SUFFIX) and path.suffix != ".md"
     }
 
     assert logs == {find_log(expectation) for expectation in EXPECTATIONS}
@@ -87,9 +85,7 @@ def test_every_log_has_an_expectation_and_every_expectation_a_log() -> None:
 def find_log(expectation: Path) -> Path:
     """Return the log next to an expectation."""
     name = expectation.name.removesuffix(EXPECTED_SUFFIX)
-    stems = {
-        path: Path(path.name.removesuffix(".gz")).stem for path in expectation.parent.glob(f"{name}.*")
-    }
+    stems = {path: Path(path.name.removesuffix(".gz")).stem for path in expectation.parent.glob(f"{name}.*")}
     (log,) = (path for path, stem in stems.items() if path != expectation and stem == name)
     return log
 

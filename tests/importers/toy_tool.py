@@ -1,11 +1,11 @@
-"""A tool that there is not, whose logs are short: what readers have in common is tested with it.
+"""A fictitious tool with short logs, to test what all readers have in common.
 
-    toy 1.2 streams=4 by=receiver     begins a run
-      1.0 100 MB                      an interval: its end, and what moved in it
+    toy 1.2 streams=4 by=receiver     starts a run
+      1.0 100 MB                      an interval: its end and size
       (1.0 90 MB)                     the same, omitted by the tool
-    = 800 Mbit/s 10.0 s               its result
+    = 800 Mbit/s 10.0 s               the result
 
-Its JSON form: {"toy": {"streams": 4, "mbit_s": 800, "s": 10}}
+The JSON format: {"toy": {"streams": 4, "mbit_s": 800, "s": 10}}
 """
 
 from __future__ import annotations
@@ -26,30 +26,32 @@ _INTERVAL = re.compile(r"\s+(?P<omitted>\()?(?P<end>[\d.]+) (?P<size>[\d.]+) MB\
 _RESULT = re.compile(r"= (?P<rate>\S+) Mbit/s (?P<s>[\d.]+) s")
 
 
-def _begins(lines: LogLines) -> bool:
+def _starts_run(lines: LogLines) -> bool:
     return (lines.peek() or "").startswith("toy ")
 
 
-def _read(lines: LogLines, begins: Callable[[LogLines], bool]) -> list[Run]:
+def _read_runs(lines: LogLines, starts_run: Callable[[LogLines], bool]) -> list[Run]:
     head = _HEAD.match(lines.take())
     assert head is not None
     first, intervals, start_s = lines.number, list[ReportInterval](), 0.0
-    while (line := lines.peek()) is not None and not begins(lines):
-        if found := _INTERVAL.match(line):
+    while (line := lines.peek()) is not None and not starts_run(lines):
+        if match := _INTERVAL.match(line):
             lines.take()
-            size = {"bytes": parse_rounded(found["size"], 1e6)}
-            intervals.append(ReportInterval(start_s, float(found["end"]), size, is_omitted=bool(found["omitted"])))
-            start_s = float(found["end"])
-        elif found := _RESULT.match(line):
+            size = {"bytes": parse_rounded(match["size"], 1e6)}
+            intervals.append(
+                ReportInterval(start_s, float(match["end"]), size, is_omitted=bool(match["omitted"]))
+            )
+            start_s = float(match["end"])
+        elif match := _RESULT.match(line):
             lines.take()
-            goodput = parse_rounded(found["rate"], 1e6)
-            return [_run(head, first, lines.number, tuple(intervals), goodput, found["s"])]
+            goodput = parse_rounded(match["rate"], 1e6)
+            return [_build_run(head, first, lines.number, tuple(intervals), goodput, match["s"])]
         else:
             break
-    return [_run(head, first, lines.number, tuple(intervals), None, "0")]
+    return [_build_run(head, first, lines.number, tuple(intervals), None, "0")]
 
 
-def _run(
+def _build_run(
     head: re.Match[str],
     first: int,
     last: int,
@@ -85,7 +87,7 @@ def _read_document(document: Any, first: int, last: int) -> list[Run]:
 
 
 TOY = (
-    TextReader("toy", _begins, _read),
+    TextReader("toy", _starts_run, _read_runs),
     DocumentReader("toy", "json", lambda document: "toy" in document, _read_document),
     DocumentReader("toy", "xml", lambda root: root.tag == "toy", lambda root, first, last: []),
 )

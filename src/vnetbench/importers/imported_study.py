@@ -1,4 +1,4 @@
-"""The study of an import: what runs tell of their factors, written as if it had been asked."""
+"""Write the study of an import: the factors of its runs, in the form of a study file."""
 
 from __future__ import annotations
 
@@ -12,50 +12,54 @@ from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels, Level
 from vnetbench.study.workloads import DECIDING_METRICS
 
-LONGEST_TITLE = 120
+MAX_TITLE_LENGTH = 120
 
 
 def collect_factors(runs: Iterable[Mapping[str, Level]]) -> tuple[FactorLevels, ...]:
-    """The factors that any of the runs tell, each with its levels; `untold` among them where some do not."""
-    told = list(dict.fromkeys(frozenset(run.items()) for run in runs))
-    names = {name for each in told for name, _ in each}
+    """Return the factors of all runs with their levels, `unspecified` among them if some runs lack it."""
+    distinct = list(dict.fromkeys(frozenset(run.items()) for run in runs))
+    names = {name for each in distinct for name, _ in each}
     ordered = [*(name for name in FACTORS if name in names), *sorted(names - FACTORS.keys())]
-    return tuple(FactorLevels(name, _levels(name, [dict(each) for each in told])) for name in ordered)
+    return tuple(
+        FactorLevels(name, _collect_levels(name, [dict(each) for each in distinct])) for name in ordered
+    )
 
 
 def treatment_levels(run: Mapping[str, Level], factors: Sequence[FactorLevels]) -> tuple[Level, ...]:
-    """A run's level of each factor."""
+    """Return a run's level of each factor."""
     return tuple(run.get(factor.name, UNSPECIFIED) for factor in factors)
 
 
-def format_study(title: str, workload: str, factors: Sequence[FactorLevels], told: Counter[str]) -> str:
-    """The study as a text. `told`: how many runs tell each metric; the one that most of them tell decides."""
-    metric = max(DECIDING_METRICS[workload], key=lambda name: told[name])
+def format_study(
+    title: str, workload: str, factors: Sequence[FactorLevels], metric_counts: Counter[str]
+) -> str:
+    """Return the study as TOML. The deciding metric is the one that most runs report."""
+    metric = max(DECIDING_METRICS[workload], key=lambda name: metric_counts[name])
     lines = [
-        f"title = {_quoted(title[:LONGEST_TITLE])}",
-        f"workload = {_quoted(workload)}",
+        f"title = {_quote(title[:MAX_TITLE_LENGTH])}",
+        f"workload = {_quote(workload)}",
         "\n[testbed]",
-        f"lab = {_quoted(IMPORTED)}",
+        f"lab = {_quote(IMPORTED)}",
         "\n[factors]",
-        *(f"{each.name} = [{', '.join(_spelled(each.name, x) for x in each.levels)}]" for each in factors),
+        *(f"{each.name} = [{', '.join(_format(each.name, x) for x in each.levels)}]" for each in factors),
         "\n[precision]",
-        f"metric = {_quoted(metric)}",
+        f"metric = {_quote(metric)}",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _levels(name: str, runs: Sequence[Mapping[str, Level]]) -> tuple[Level, ...]:
-    """Numbers ascending, then words in the order of the runs, and last that some tell none."""
+def _collect_levels(name: str, runs: Sequence[Mapping[str, Level]]) -> tuple[Level, ...]:
+    """Return numbers in ascending order, then words in the order of the runs, then `unspecified`."""
     levels = list(dict.fromkeys(run[name] for run in runs if name in run))
     numbers = sorted(level for level in levels if not isinstance(level, str))
     words = [level for level in levels if isinstance(level, str)]
     return (*numbers, *words, *((UNSPECIFIED,) if any(name not in run for run in runs) else ()))
 
 
-def _spelled(name: str, level: Level) -> str:
-    return _quoted(UNSPECIFIED if level == UNSPECIFIED else format_level(name, level))
+def _format(name: str, level: Level) -> str:
+    return _quote(UNSPECIFIED if level == UNSPECIFIED else format_level(name, level))
 
 
-def _quoted(text: str) -> str:
-    # JSON's escapes are TOML's too, where only ASCII is left.
+def _quote(text: str) -> str:
+    # JSON escapes are valid in TOML as long as the text is ASCII.
     return json.dumps(text.replace("\x7f", " "))

@@ -1,10 +1,10 @@
-"""The results file of an import: which runs are trials of which treatments, in which order."""
+"""Write the results file of an import: which runs are trials of which treatment, and in which order."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vnetbench.importers.endpoint_matching import match_endpoint_runs, merge_endpoint_runs
@@ -18,46 +18,49 @@ from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels, Level, Plan, Treatment
 
 TOOL_LABEL = "label_tool"
-"""The label that tells runs of several tools apart: they are no trials of one treatment."""
+"""The label that separates runs of several tools: they are not trials of one treatment."""
 
 
 @dataclass(frozen=True)
 class ImportSummary:
-    """What became a results file."""
+    """What a results file contains after an import."""
 
     path: Path
     workload: str
     trials: int
     treatments: int
     merged_runs: int
-    """Runs that both ends' logs told: a trial each."""
+    """Number of trials that combine the logs of both endpoints."""
     unspecified: Mapping[str, int]
-    """Factors that some runs tell, each with how many do not."""
+    """Factors that some runs have, each with the number of runs that lack it."""
 
 
-def write_results(gathered: RunStore, workload: str, path: Path, title: str) -> ImportSummary:
-    """Make a results file of the runs of one workload; it is whole, or not there. Raises BenchError."""
-    heads, pairs = _heads(gathered, workload)
-    factors = collect_factors(head.factors for head in heads)
-    # Runs share what they tell (`Gathered.heads`), and so their levels: there may be very many of them.
-    told = {id(head.factors): head.factors for head in heads}
-    levels_of = {key: treatment_levels(each, factors) for key, each in told.items()}
-    levels = [levels_of[id(head.factors)] for head in heads]
-    treatments = _ordered(set(levels), factors)
+def write_results(store: RunStore, workload: str, path: Path, title: str) -> ImportSummary:
+    """Write a results file with the runs of one workload. After an error the file does not exist.
+
+    Raises:
+        BenchError: The file exists or cannot be written.
+    """
+    runs, matches = _collect_runs(store, workload)
+    factors = collect_factors(run.factors for run in runs)
+    # There may be very many runs. Those of one treatment share a factors object, so each object is read once.
+    distinct = {id(run.factors): run.factors for run in runs}
+    levels_by_id = {key: treatment_levels(each, factors) for key, each in distinct.items()}
+    levels = [levels_by_id[id(run.factors)] for run in runs]
+    treatments = _sort_treatments(set(levels), factors)
     names = [factor.name for factor in factors]
     plan = Plan(
         tuple(Treatment(i, dict(zip(names, each, strict=True))) for i, each in enumerate(treatments)), 0
     )
-    study = parse_study(format_study(title, workload, factors, gathered.metric_counts(workload)), None)
+    study = parse_study(format_study(title, workload, factors, store.metric_counts(workload)), None)
     check_output_path(path)
     unfinished = path.with_name(f"{path.name}.part")
     unfinished.unlink(missing_ok=True)
     file = ResultsFile.create(unfinished, study, plan)
     try:
-        file.add_facts(IMPORTED, _facts(gathered, workload))
-        index = {each: number for number, each in enumerate(treatments)}
-        numbers = [index[each] for each in levels]
-        file.add_trials(_trials(gathered, heads, numbers, pairs))
+        file.add_facts(IMPORTED, _import_facts(store, workload))
+        treatment_numbers = {each: number for number, each in enumerate(treatments)}
+        file.add_trials(_build_trials(store, runs, [treatment_numbers[each] for each in levels], matches))
         for number in range(len(treatments)):
             file.set_treatment_state(number, IMPORTED)
         file.close(FINISHED)
@@ -66,65 +69,82 @@ def write_results(gathered: RunStore, workload: str, path: Path, title: str) -> 
         file.close()
         unfinished.unlink(missing_ok=True)
         raise
-    untold = Counter(name for head in heads for name in names if name not in head.factors)
-    return ImportSummary(path, workload, len(heads), len(treatments), len(pairs), dict(untold))
+    unspecified = Counter(name for run in runs for name in names if name not in run.factors)
+    return ImportSummary(path, workload, len(runs), len(treatments), len(matches), dict(unspecified))
 
 
-def _heads(gathered: RunStore, workload: str) -> tuple[list[RunSummary], dict[int, int]]:
-    """The runs that become trials, in the order in which they ran as far as that is told; and the pairs."""
-    heads = gathered.run_summaries(workload)
-    pairs = match_endpoint_runs(heads)
-    second = set(pairs.values())
-    sent = {head.id: head.factors for head in heads if head.id in second}
-    heads = [
-        replace(head, factors={**sent[pairs[head.id]], **head.factors}) if head.id in pairs else head
-        for head in heads
-        if head.id not in second
+def _collect_runs(store: RunStore, workload: str) -> tuple[list[RunSummary], dict[int, int]]:
+    """Return the runs that become trials, and the ids of the senders' runs that are merged into them.
+
+    The runs are in the order of their start times if all have one, otherwise in the order of the logs.
+    """
+    runs = store.run_summaries(workload)
+    matches = match_endpoint_runs(runs)
+    merged_ids = set(matches.values())
+    sender_factors = {run.id: run.factors for run in runs if run.id in merged_ids}
+    runs = [
+        replace(run, factors={**sender_factors[matches[run.id]], **run.factors}) if run.id in matches else run
+        for run in runs
+        if run.id not in merged_ids
     ]
-    if len({head.tool for head in heads}) > 1:
-        labelled = {
-            (id(head.factors), head.tool): {**head.factors, TOOL_LABEL: head.tool} for head in heads
-        }  # shared, as they were
-        heads = [replace(head, factors=labelled[id(head.factors), head.tool]) for head in heads]
-    if all(head.started for head in heads):
-        heads.sort(key=lambda head: head.started or "")
-    return heads, pairs
+    if len({run.tool for run in runs}) > 1:
+        # The labelled factors are shared, as they were before.
+        labelled = {(id(run.factors), run.tool): {**run.factors, TOOL_LABEL: run.tool} for run in runs}
+        runs = [replace(run, factors=labelled[id(run.factors), run.tool]) for run in runs]
+    if all(run.started for run in runs):
+        runs.sort(key=lambda run: run.started or "")
+    return runs, matches
 
 
-def _ordered(treatments: set[tuple[Level, ...]], factors: Sequence[FactorLevels]) -> list[tuple[Level, ...]]:
-    """As a study that asks for them would have them: the last factor varies fastest."""
-    places = [{level: place for place, level in enumerate(factor.levels)} for factor in factors]
+def _sort_treatments(
+    treatments: set[tuple[Level, ...]], factors: Sequence[FactorLevels]
+) -> list[tuple[Level, ...]]:
+    """Return treatments in the order that a study would have: the last factor varies fastest."""
+    ranks = [{level: rank for rank, level in enumerate(factor.levels)} for factor in factors]
     return sorted(
-        treatments, key=lambda levels: [at[level] for at, level in zip(places, levels, strict=True)]
+        treatments, key=lambda levels: [rank[level] for rank, level in zip(ranks, levels, strict=True)]
     )
 
 
-def _trials(
-    gathered: RunStore, heads: Sequence[RunSummary], treatments: Sequence[int], pairs: Mapping[int, int]
+def _build_trials(
+    store: RunStore, runs: Sequence[RunSummary], treatments: Sequence[int], matches: Mapping[int, int]
 ) -> Iterator[TrialRecord]:
     blocks: Counter[int] = Counter()
     started_s = 0.0
-    for head, treatment in zip(heads, treatments, strict=True):
-        log, run = gathered.load_run(head.id)
-        if head.id in pairs:
-            log_of_sender, sent = gathered.load_run(pairs[head.id])
+    for summary, treatment in zip(runs, treatments, strict=True):
+        log, run = store.load_run(summary.id)
+        if summary.id in matches:
+            log_of_sender, sent = store.load_run(matches[summary.id])
             run = merge_endpoint_runs(run, sent, log_of_sender)
         yield build_trial(run, log, TrialPosition(treatment, blocks[treatment], started_s))
         blocks[treatment] += 1
         started_s += run.omitted_s + (run.duration_s or 0.0)
 
 
-def _facts(gathered: RunStore, workload: str) -> dict[str, object]:
-    others = {name: count for name, count in gathered.workload_counts().items() if name != workload}
+def _import_facts(store: RunStore, workload: str) -> dict[str, object]:
+    """Return the facts that the results file keeps about the import."""
+    not_read = [
+        {
+            "log": each.log,
+            "first_line": each.first_line,
+            "last_line": each.last_line,
+            "why": each.reason,
+            "is_run": each.is_run,
+            "text": each.first_text,
+        }
+        for each in store.skipped
+    ]
     return {
-        "set": dict(gathered.fixed_factors),
+        "set": dict(store.fixed_factors),
         "read": {
-            "logs": gathered.logs,
-            "copies": [{"name": log, "of": original} for log, original in gathered.duplicate_logs.items()],
-            "runs": gathered.run_count + gathered.failure_counts.total(),
-            "not_whole": gathered.failure_counts.total(),
-            "not_read": [asdict(each) for each in gathered.skipped],
-            "lines_of_no_tool": gathered.unrecognized_line_count,
-            "other_workloads": others,
+            "logs": store.logs,
+            "copies": [{"name": log, "of": original} for log, original in store.duplicate_logs.items()],
+            "runs": store.run_count + store.failure_counts.total(),
+            "not_whole": store.failure_counts.total(),
+            "not_read": not_read,
+            "lines_of_no_tool": store.unrecognized_line_count,
+            "other_workloads": {
+                name: count for name, count in store.workload_counts().items() if name != workload
+            },
         },
     }

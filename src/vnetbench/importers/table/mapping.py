@@ -1,4 +1,4 @@
-"""The mapping file of a table: which column is which factor or metric, in which unit, which rows count."""
+"""Read the mapping file of a table: which column is which factor or metric, in which unit, and which rows count."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ UNITS: Map[str, Map[str, float]] = {
     "s": {"µs": 1e-6, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0},
     "B": {"B": 1.0, "kB": 1e3, "KiB": 2.0**10},
 }
-"""What a column of a metric may be in, by the metric's own unit. MB are 10^6 bytes, MiB 1024²."""
-_SHARES = {"%": 1.0, "1": 100.0}
-"""Of a metric in percent: a column of shares has the unit 1."""
+"""Units that a column of a metric may have, by the metric's own unit. MB are 10^6 bytes, MiB 1024²."""
+_PERCENT_UNITS = {"%": 1.0, "1": 100.0}
+"""Units of a metric in percent. A column of ratios has the unit 1."""
 
-TOOL = "table"
+DEFAULT_TOOL = "table"
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class FactorColumn:
     name: str
     column: str
     unit: str
-    """Put behind the cell before it is read; empty where the cell says all."""
+    """Appended to a cell before it is parsed; empty if the cells have their units."""
     levels: Map[str, Level] = field(default_factory=dict)
-    """Cells that stand for levels: `{"Windows 2008R2" = "vmxnet3"}`."""
+    """Levels by cell, for cells that are not levels: `{"Windows 2008R2" = "vmxnet3"}`."""
 
 
 @dataclass(frozen=True)
 class MetricColumn:
-    """A column whose cells are figures: a cell times `scale` is in the metric's unit."""
+    """A column of values. A cell times `scale` is in the metric's unit."""
 
     name: str
     column: str
@@ -57,227 +57,240 @@ class MetricColumn:
 
 
 @dataclass(frozen=True)
-class Moment:
-    """The column of the times at which runs began, and how they are written (strptime)."""
+class StartTimeColumn:
+    """The column of start times, and their format (strptime)."""
 
     column: str
-    form: str
+    time_format: str
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """What a table means."""
+    """The meaning of a table's columns and rows."""
 
     name: str
-    """Of its file, as errors call it."""
+    """The mapping file's name in errors."""
     workload: str
     factors: tuple[FactorColumn, ...]
     metrics: tuple[MetricColumn, ...]
     constants: Map[str, Level]
     """Levels of all rows."""
-    tool: str = TOOL
+    tool: str = DEFAULT_TOOL
     version: str = ""
-    told_by: str = ""
+    reported_by: str = ""
     decimal: str | None = None
-    """What stands before decimals: `.` or `,`. None: a point, and a comma in a number is asked about."""
+    """Decimal separator, `.` or `,`. None: a point, and a comma in a number is an error."""
     separator: str | None = None
-    """None: the one that the line of titles has most of."""
+    """None: the one that occurs most often in the header."""
     sheet: str | None = None
-    """None: the workbook's first."""
+    """None: the first sheet of the workbook."""
     header: int = 1
-    """The row of the titles, from 1."""
+    """Row of the titles, from 1."""
     skip: frozenset[int] = frozenset()
-    """Rows that are no runs, from 1."""
+    """Rows to skip, from 1."""
     skip_where: Map[str, tuple[str, ...]] = field(default_factory=dict)
-    """By column, the cells whose rows are no runs."""
+    """By column, the cells whose rows are skipped."""
     duration: MetricColumn | None = None
-    started_at: Moment | None = None
-    also: tuple[str, ...] = ()
-    """Columns that are kept as they are."""
+    started_at: StartTimeColumn | None = None
+    other_columns: tuple[str, ...] = ()
+    """Columns that are kept unchanged."""
 
 
 def read_mapping(text: str, name: str) -> Mapping:
-    """The mapping that a file says; raises StudyError with every problem, its line and its fix."""
+    """Return the mapping in a file's text. Raises StudyError with all problems, their lines and their fixes."""
     document = read_document(text, name)
     problems = list(document.problems)
     if problems:
         raise StudyError(problems)
-    found: dict[str, Any] = {"name": document.name, "factors": [], "metrics": [], "constants": []}
+    parts: dict[str, Any] = {"name": document.name, "factors": [], "metrics": [], "constants": []}
     for key, raw in document.values.items():
         if key in _SECTIONS and isinstance(raw, dict):
-            into, read_one = _SECTIONS[key]
+            into, read_value = _SECTIONS[key]
             for each, value in raw.items():
-                _try(document, problems, (key, each), found[into].append, read_one, each, value)
+                _read_value(document, problems, (key, each), parts[into].append, read_value, each, value)
         else:
-            _try(document, problems, (key,), partial(setitem, found, key), _value, key, raw)
-    _try(document, problems, (), found.update, _whole, found)
+            _read_value(document, problems, (key,), partial(setitem, parts, key), _read_key, key, raw)
+    _read_value(document, problems, (), parts.update, _combine_sections, parts)
     if problems:
         raise StudyError(problems)
-    return Mapping(**found)
+    return Mapping(**parts)
 
 
-def _try(
+def _read_value(
     document: TomlDocument,
     problems: list[Problem],
     path: tuple[str, ...],
     keep: Callable[[Any], object],
-    read_one: Callable[..., Any],
+    read_value: Callable[..., Any],
     *given: object,
 ) -> None:
-    """Keeps what is read; what is wrong becomes a problem of its line, so that all of it is told at once."""
+    """Read one value and keep it. An error is added to the problems, so that all of them are reported together."""
     try:
-        keep(read_one(*given))
+        keep(read_value(*given))
     except BenchError as error:
         problems.append(document.locate(*path).wrap_error(error))
 
 
-def _whole(found: Map[str, Any]) -> Map[str, Any]:
-    """The parts of a mapping put together; raises WrongValue where they make none."""
-    if "workload" not in found:
+def _combine_sections(parts: Map[str, Any]) -> Map[str, Any]:
+    """Return the sections as fields of `Mapping`. Raises WrongValue if something is missing."""
+    if "workload" not in parts:
         raise WrongValue(
-            "it names no workload", fix=f'write workload = "tcp_stream" ({", ".join(WORKLOADS)})'
+            "the mapping has no workload", fix=f'write workload = "tcp_stream" ({", ".join(WORKLOADS)})'
         )
-    if not found["metrics"]:
-        fix = 'write [metric] and below it goodput_bps = { column = "…", unit = "Mbit/s" }'
-        raise WrongValue("it names no metric", fix=fix)
-    constants = dict(found["constants"])
-    for name in (*constants, *(each.name for each in found["factors"])):
-        check_factor_workload(name, found["workload"])
+    if not parts["metrics"]:
+        fix = 'add a section [metric] with goodput_bps = { column = "…", unit = "Mbit/s" }'
+        raise WrongValue("the mapping has no metric", fix=fix)
+    constants = dict(parts["constants"])
+    for name in (*constants, *(each.name for each in parts["factors"])):
+        check_factor_workload(name, parts["workload"])
     return {
-        "factors": tuple(found["factors"]),
-        "metrics": tuple(found["metrics"]),
+        "factors": tuple(parts["factors"]),
+        "metrics": tuple(parts["metrics"]),
         "constants": constants,
     }
 
 
-def _factor(name: str, raw: object) -> FactorColumn:
+def _read_factor(name: str, raw: object) -> FactorColumn:
     find_factor(name)
-    told = _column(raw, ("column", "unit", "levels"))
-    levels = {cell: parse_level(name, level) for cell, level in _table(told.get("levels", {})).items()}
-    return FactorColumn(name, told["column"], _text(told.get("unit", "")), levels)
+    values = _read_column(raw, ("column", "unit", "levels"))
+    levels = {cell: parse_level(name, level) for cell, level in _read_table(values.get("levels", {})).items()}
+    return FactorColumn(name, values["column"], _read_text(values.get("unit", "")), levels)
 
 
-def _metric(name: str, raw: object) -> MetricColumn:
+def _read_metric(name: str, raw: object) -> MetricColumn:
     if name not in METRICS:
         raise WrongValue(
             f"{format_raw_value(name)} is not a metric",
             fix=suggest(name, METRICS, otherwise="see docs/importers.md"),
         )
-    told = _column(raw, ("column", "unit"))
-    return MetricColumn(name, told["column"], _scale(METRICS[name].unit, _text(told.get("unit", ""))))
+    values = _read_column(raw, ("column", "unit"))
+    return MetricColumn(
+        name, values["column"], _find_scale(METRICS[name].unit, _read_text(values.get("unit", "")))
+    )
 
 
-def _scale(of: str, unit: str) -> float:
-    """What makes a cell in `unit` a figure of a metric in unit `of`."""
-    units = UNITS.get(of) or (_SHARES if of.startswith("%") else {of: 1.0})
+def _find_scale(metric_unit: str, unit: str) -> float:
+    """Return the factor from a cell in `unit` to `metric_unit`."""
+    units = UNITS.get(metric_unit) or (_PERCENT_UNITS if metric_unit.startswith("%") else {metric_unit: 1.0})
     if unit in units:
         return units[unit]
-    if not unit and of not in UNITS:
+    if not unit and metric_unit not in UNITS:
         return 1.0
-    what = f"{format_raw_value(unit)} is not a unit of it" if unit else "the unit of the column is missing"
-    raise WrongValue(what, fix=f'write unit = "…" with one of {", ".join(units)}')
+    problem = (
+        f"{format_raw_value(unit)} is not a unit of this metric"
+        if unit
+        else "the unit of the column is missing"
+    )
+    raise WrongValue(problem, fix=f'write unit = "…" with one of {", ".join(units)}')
 
 
-def _constant(name: str, raw: object) -> tuple[str, Level]:
+def _read_constant(name: str, raw: object) -> tuple[str, Level]:
     return name, parse_level(name, raw)
 
 
 _SECTIONS: Map[str, tuple[str, Callable[[str, Any], Any]]] = {
-    "factor": ("factors", _factor),
-    "metric": ("metrics", _metric),
-    "set": ("constants", _constant),
+    "factor": ("factors", _read_factor),
+    "metric": ("metrics", _read_metric),
+    "set": ("constants", _read_constant),
 }
-"""Sections by the name that they have in the file: where each of their keys goes, and how it is read."""
+"""Sections by name: the field that collects their entries, and the function that reads an entry."""
 
 
-def _value(key: str, raw: object) -> Any:
+def _read_key(key: str, raw: object) -> Any:
     if key in _SECTIONS:
-        raise WrongValue(f"{format_raw_value(key)} is a section", fix=f"write [{key}] on a line of its own")
-    if key not in _KEYS:
-        fix = suggest(key, (*_KEYS, *_SECTIONS), otherwise=f"its keys: {', '.join((*_KEYS, *_SECTIONS))}")
-        raise WrongValue(f"{format_raw_value(key)} is no key of a mapping", fix=fix)
-    return _KEYS[key](raw)
+        raise WrongValue(f"{format_raw_value(key)} is a section", fix=f"write [{key}] on its own line")
+    if key not in _KEY_READERS:
+        fix = suggest(
+            key,
+            (*_KEY_READERS, *_SECTIONS),
+            otherwise=f"the keys are {', '.join((*_KEY_READERS, *_SECTIONS))}",
+        )
+        raise WrongValue(f"{format_raw_value(key)} is not a key of a mapping", fix=fix)
+    return _KEY_READERS[key](raw)
 
 
-def _text(raw: object) -> str:
+def _read_text(raw: object) -> str:
     if not isinstance(raw, str):
         raise WrongValue(f"{format_raw_value(raw)} is not a text", fix="put it in quotes")
     return raw
 
 
-def _one_of(*known: str) -> Callable[[object], str]:
-    def read_one(raw: object) -> str:
+def _choice_reader(*known: str) -> Callable[[object], str]:
+    def read_value(raw: object) -> str:
         if raw not in known:
             wanted = ", ".join(format_raw_value(each) for each in known)
-            raise WrongValue(f"{format_raw_value(raw)} is none of {wanted}", fix=f"write one of {wanted}")
+            raise WrongValue(f"{format_raw_value(raw)} is not one of {wanted}", fix=f"write one of {wanted}")
         return str(raw)
 
-    return read_one
+    return read_value
 
 
-def _table(raw: object) -> Map[str, Any]:
+def _read_table(raw: object) -> Map[str, Any]:
     if not isinstance(raw, dict):
         raise WrongValue(f"{format_raw_value(raw)} is not a table", fix='write it as { column = "title" }')
     return raw
 
 
-def _column(raw: object, keys: tuple[str, ...]) -> Map[str, Any]:
-    """`"title"` or `{ column = "title", unit = "Mbit/s" }` as the latter."""
-    told = {"column": raw} if isinstance(raw, str) else _table(raw)
-    for key in told:
+def _read_column(raw: object, keys: tuple[str, ...]) -> Map[str, Any]:
+    """Return `"title"` or `{ column = "title", unit = "Mbit/s" }` in the second form."""
+    values = {"column": raw} if isinstance(raw, str) else _read_table(raw)
+    for key in values:
         if key not in keys:
             raise WrongValue(
-                f"{format_raw_value(key)} is no key of a column", fix=f"its keys: {', '.join(keys)}"
+                f"{format_raw_value(key)} is not a key of a column", fix=f"the keys are {', '.join(keys)}"
             )
-    if "column" not in told:
-        raise WrongValue("it names no column", fix='write column = "title of the column"')
-    _text(told["column"])
-    return told
+    if "column" not in values:
+        raise WrongValue("the column's title is missing", fix='write column = "title of the column"')
+    _read_text(values["column"])
+    return values
 
 
-def _row(raw: object) -> int:
+def _read_row_number(raw: object) -> int:
     if not isinstance(raw, int) or isinstance(raw, bool) or not 1 <= raw < 2**31:
-        raise WrongValue(f"{format_raw_value(raw)} is not the number of a row", fix="rows count from 1")
+        raise WrongValue(f"{format_raw_value(raw)} is not a row number", fix="rows are numbered from 1")
     return raw
 
 
-def _rows(raw: object) -> frozenset[int]:
-    return frozenset(_row(each) for each in _list(raw))
+def _read_row_numbers(raw: object) -> frozenset[int]:
+    return frozenset(_read_row_number(each) for each in _read_list(raw))
 
 
-def _list(raw: object) -> list[Any]:
+def _read_list(raw: object) -> list[Any]:
     if not isinstance(raw, list):
         raise WrongValue(f"{format_raw_value(raw)} is not a list", fix="put it in square brackets")
     return raw
 
 
-def _cells_by_column(raw: object) -> Map[str, tuple[str, ...]]:
-    return {column: tuple(_text(each) for each in _list(cells)) for column, cells in _table(raw).items()}
+def _read_cells_by_column(raw: object) -> Map[str, tuple[str, ...]]:
+    return {
+        column: tuple(_read_text(each) for each in _read_list(cells))
+        for column, cells in _read_table(raw).items()
+    }
 
 
-def _duration(raw: object) -> MetricColumn:
-    told = _column(raw, ("column", "unit"))
-    return MetricColumn("duration", told["column"], _scale("s", _text(told.get("unit", ""))))
+def _read_duration(raw: object) -> MetricColumn:
+    values = _read_column(raw, ("column", "unit"))
+    return MetricColumn("duration", values["column"], _find_scale("s", _read_text(values.get("unit", ""))))
 
 
-def _started_at(raw: object) -> Moment:
-    told = _column(raw, ("column", "form"))
-    return Moment(told["column"], _text(told.get("form", "%Y-%m-%d %H:%M:%S")))
+def _read_started_at(raw: object) -> StartTimeColumn:
+    values = _read_column(raw, ("column", "format"))
+    return StartTimeColumn(values["column"], _read_text(values.get("format", "%Y-%m-%d %H:%M:%S")))
 
 
-_KEYS: Map[str, Callable[[object], Any]] = {
-    "workload": _one_of(*WORKLOADS),
-    "tool": _text,
-    "version": _text,
-    "told_by": _one_of("sender", "receiver"),
-    "decimal": _one_of(".", ","),
-    "separator": _one_of(",", ";", "\t", "|"),
-    "sheet": _text,
-    "header": _row,
-    "skip": _rows,
-    "skip_where": _cells_by_column,
-    "duration": _duration,
-    "started_at": _started_at,
-    "also": lambda raw: tuple(_text(each) for each in _list(raw)),
+_KEY_READERS: Map[str, Callable[[object], Any]] = {
+    "workload": _choice_reader(*WORKLOADS),
+    "tool": _read_text,
+    "version": _read_text,
+    "reported_by": _choice_reader("sender", "receiver"),
+    "decimal": _choice_reader(".", ","),
+    "separator": _choice_reader(",", ";", "\t", "|"),
+    "sheet": _read_text,
+    "header": _read_row_number,
+    "skip": _read_row_numbers,
+    "skip_where": _read_cells_by_column,
+    "duration": _read_duration,
+    "started_at": _read_started_at,
+    "other_columns": lambda raw: tuple(_read_text(each) for each in _read_list(raw)),
 }
-"""How the value of each key is read."""
+"""Functions that read the values of the keys."""

@@ -1,4 +1,4 @@
-"""The rows of CSV, TSV and XLSX files as numbered cells, read one after the other."""
+"""Read the rows of CSV, TSV and XLSX files one by one."""
 
 from __future__ import annotations
 
@@ -16,119 +16,123 @@ from vnetbench.errors import BenchError
 from vnetbench.importers.decoding import ByteStream, decode_lines
 from vnetbench.importers.table.mapping import Mapping
 
-Cell = str | float | datetime
-"""Numbers and times are those that a workbook knows as such; a blank cell is an empty text."""
+CellValue = str | float | datetime
+"""A workbook has numbers and times of its own. A blank cell is an empty text."""
 
 MAX_COLUMNS = 1000
-MAX_UNPACKED = 2**28
-"""Bytes of a workbook's parts: it keeps all of its texts in memory, and a small file can hold large ones."""
+MAX_UNPACKED_BYTES = 2**28
+"""Limit for the parts of a workbook: all of its texts are in memory, and a small file may contain large ones."""
 
-_IN_MEMORY, _PIECE = 2**24, 2**16
-_DAMAGED = (
+_MAX_IN_MEMORY_BYTES, _CHUNK_BYTES = 2**24, 2**16
+_WORKBOOK_ERRORS = (
     OSError, EOFError, zlib.error, zipfile.BadZipFile, NotImplementedError, RuntimeError, SyntaxError,
     ValueError, TypeError, LookupError, AttributeError,
 )  # fmt: skip
-"""What reading a workbook raises that is damaged, encrypted, or none."""
+"""Exceptions from reading a damaged, encrypted or invalid workbook."""
 _SUFFIXES = (".csv", ".tsv", ".xlsx")
 _SEPARATORS = (",", ";", "\t", "|")
 
 
 @dataclass(frozen=True)
-class Row:
-    """One row, with its number from 1 as editors and spreadsheets count."""
+class TableRow:
+    """One row, numbered from 1 as in editors and spreadsheets."""
 
     number: int
-    cells: tuple[Cell, ...]
+    cells: tuple[CellValue, ...]
 
 
 def is_table(name: str) -> bool:
-    """Whether a file's name is one of a table."""
+    """Return whether the file name is that of a table."""
     return name.lower().endswith(_SUFFIXES)
 
 
-def rows_of(stream: ByteStream, name: str, mapping: Mapping) -> Iterator[Row]:
-    """The row of titles, and all that follow and are not blank; raises a BenchError for no table."""
+def read_rows(stream: ByteStream, name: str, mapping: Mapping) -> Iterator[TableRow]:
+    """Yield the header row and all rows below it that are not blank. Raises BenchError if there is no table."""
     is_workbook = name.lower().endswith(".xlsx")
-    rows = _of_workbook(stream, name, mapping) if is_workbook else _of_text(stream, name, mapping)
+    rows = _read_workbook(stream, name, mapping) if is_workbook else _read_text(stream, name, mapping)
     is_empty = True
     for row in rows:
         if len(row.cells) > MAX_COLUMNS:
-            fix = f"leave out columns: {MAX_COLUMNS} are the most"
-            raise BenchError(f"{len(row.cells)} columns", where=f"{name}, row {row.number}", fix=fix)
+            fix = f"remove columns; the limit is {MAX_COLUMNS}"
+            raise BenchError(
+                f"the row has {len(row.cells)} columns", where=f"{name}, row {row.number}", fix=fix
+            )
         if row.number >= mapping.header and any(cell != "" for cell in row.cells):
             is_empty = False
             yield row
     if is_empty:
-        fix = f"header = {mapping.header} in {mapping.name} says which row has the titles"
-        raise BenchError("there is no row of titles", where=name, fix=fix)
+        fix = f"set header in {mapping.name} to the row that has the column titles; it is {mapping.header}"
+        raise BenchError("the table has no header row", where=name, fix=fix)
 
 
-def _of_text(stream: ByteStream, name: str, mapping: Mapping) -> Iterator[Row]:
+def _read_text(stream: ByteStream, name: str, mapping: Mapping) -> Iterator[TableRow]:
     lines = decode_lines(stream)
-    before = [line for _, line in zip(range(mapping.header), lines, strict=False)]
-    titles = before[-1] if len(before) == mapping.header else ""
+    head = [line for _, line in zip(range(mapping.header), lines, strict=False)]
+    titles = head[-1] if len(head) == mapping.header else ""
     separator = mapping.separator or max(_SEPARATORS, key=titles.count)
-    reader = csv.reader(_chained(titles, lines), delimiter=separator)
+    reader = csv.reader(_prepend(titles, lines), delimiter=separator)
     try:
         for cells in reader:
-            yield Row(mapping.header - 1 + reader.line_num, tuple(cell.strip() for cell in cells))
+            yield TableRow(mapping.header - 1 + reader.line_num, tuple(cell.strip() for cell in cells))
     except csv.Error as error:
-        fix = "look for a quote that is not closed"
+        fix = "look for an unclosed quote"
         at = mapping.header - 1 + reader.line_num
-        raise BenchError(f"no table: {error}", where=f"{name}, row {at}", fix=fix) from error
+        raise BenchError(f"cannot parse the table: {error}", where=f"{name}, row {at}", fix=fix) from error
 
 
-def _chained(first: str, rest: Iterable[str]) -> Iterator[str]:
+def _prepend(first: str, rest: Iterable[str]) -> Iterator[str]:
     yield first
     yield from rest
 
 
-def _of_workbook(stream: ByteStream, name: str, mapping: Mapping) -> Iterator[Row]:
-    # A workbook's list of parts is at its end, and not every stream can be read from there.
-    with SpooledTemporaryFile(_IN_MEMORY) as whole:
-        while piece := stream.read(_PIECE):
-            whole.write(piece)
+def _read_workbook(stream: ByteStream, name: str, mapping: Mapping) -> Iterator[TableRow]:
+    # The list of parts is at the end of a workbook, and not every stream can seek there.
+    with SpooledTemporaryFile(_MAX_IN_MEMORY_BYTES) as spooled:
+        while chunk := stream.read(_CHUNK_BYTES):
+            spooled.write(chunk)
         try:
-            yield from _of_whole(cast(BinaryIO, whole), name, mapping)
-        except _DAMAGED as error:
-            what = f"no workbook, or a damaged one: {str(error)[:200]}"
+            yield from _read_spooled_workbook(cast(BinaryIO, spooled), name, mapping)
+        except _WORKBOOK_ERRORS as error:
+            what = f"not a workbook, or a damaged one: {str(error)[:200]}"
             raise BenchError(what, where=name, fix="save it as XLSX again, or as CSV") from error
 
 
-def _of_whole(stream: BinaryIO, name: str, mapping: Mapping) -> Iterator[Row]:
-    from openpyxl import load_workbook  # as slow to load as the rest of a command, which seldom needs it
+def _read_spooled_workbook(stream: BinaryIO, name: str, mapping: Mapping) -> Iterator[TableRow]:
+    from openpyxl import (
+        load_workbook,  # Loading it doubles the start time of a command, and few commands need it.
+    )
 
     with zipfile.ZipFile(stream) as parts:
         unpacked = sum(part.file_size for part in parts.infolist())
-    if unpacked > MAX_UNPACKED:
-        what = f"{unpacked >> 20} MiB unpacked, and {MAX_UNPACKED >> 20} are the most"
+    if unpacked > MAX_UNPACKED_BYTES:
+        what = f"the workbook unpacks to {unpacked >> 20} MiB; the limit is {MAX_UNPACKED_BYTES >> 20} MiB"
         raise BenchError(what, where=name, fix="save the sheet as CSV")
     stream.seek(0)
     with closing(load_workbook(stream, read_only=True, data_only=True, keep_links=False)) as book:
         sheets = book.sheetnames
         if mapping.sheet is not None and mapping.sheet not in sheets:
-            fix = f"sheet in {mapping.name} can be one of {', '.join(sheets)}"
-            raise BenchError(f'there is no sheet "{mapping.sheet}"', where=name, fix=fix)
+            fix = f"set sheet in {mapping.name} to one of {', '.join(sheets)}"
+            raise BenchError(f'the workbook has no sheet "{mapping.sheet}"', where=name, fix=fix)
         sheet = book[mapping.sheet or sheets[0]]
         for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
-            yield Row(number, _trimmed([_cell(value) for value in cells]))
+            yield TableRow(number, _trim_blank_cells([_parse_cell(value) for value in cells]))
 
 
-def _trimmed(cells: list[Cell]) -> tuple[Cell, ...]:
-    """Without the blank cells at the end: a workbook has as many in all rows as in its longest."""
+def _trim_blank_cells(cells: list[CellValue]) -> tuple[CellValue, ...]:
+    """Remove blank cells at the end. In a workbook all rows are as long as the longest one."""
     while cells and cells[-1] == "":
         cells.pop()
     return tuple(cells)
 
 
-def text_of(cell: Cell) -> str:
-    """A cell as text: a number in its shortest form, with a point."""
+def cell_text(cell: CellValue) -> str:
+    """Return a cell as text. A number has its shortest form, with a decimal point."""
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2.0**53:
         return str(int(cell))
     return str(cell)
 
 
-def _cell(value: object) -> Cell:
+def _parse_cell(value: object) -> CellValue:
     if isinstance(value, datetime):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):
