@@ -79,9 +79,9 @@ impl<'a> ArgumentParser<'a> {
 
     /// The value of the option that `next` returned last.
     pub fn value(&mut self) -> Result<String, String> {
-        let taken = std::mem::take(&mut self.remainder);
-        if std::mem::take(&mut self.is_remainder_value) || !taken.is_empty() {
-            return Ok(taken);
+        let value = std::mem::take(&mut self.remainder);
+        if std::mem::take(&mut self.is_remainder_value) || !value.is_empty() {
+            return Ok(value);
         }
         self.words
             .next()
@@ -90,11 +90,11 @@ impl<'a> ArgumentParser<'a> {
     }
 
     /// `what` completes the sentence "… is".
-    pub fn parse_value<T: FromStr>(&mut self, what: &str) -> Result<T, String> {
+    pub fn parse_value<T: FromStr>(&mut self, expected: &str) -> Result<T, String> {
         let value = self.value()?;
         value
             .parse()
-            .map_err(|_| format!("{} is {what}, not \"{value}\"", self.last_option))
+            .map_err(|_| format!("{} is {expected}, not \"{value}\"", self.last_option))
     }
 
     /// A count, with a suffix where `base` is not 1.
@@ -121,14 +121,14 @@ impl<'a> ArgumentParser<'a> {
             })
     }
 
-    pub fn parse_seconds(&mut self, most: f64, name: &str) -> Result<Duration, String> {
+    pub fn parse_seconds(&mut self, max_s: f64, name: &str) -> Result<Duration, String> {
         let value = self.value()?;
         let seconds = value
             .parse()
             .ok()
-            .filter(|seconds| (0.0..=most).contains(seconds));
+            .filter(|seconds| (0.0..=max_s).contains(seconds));
         seconds
             .map(Duration::from_secs_f64)
-            .ok_or_else(|| format!("{name} is from 0 to {most} s, not \"{value}\""))
+            .ok_or_else(|| format!("{name} is from 0 to {max_s} s, not \"{value}\""))
     }
 }

@@ -65,7 +65,7 @@ fn run_test(options: &ClientOptions, document: &mut json::JsonDocument) -> Resul
         "Connecting to host {}, port {}",
         options.host, options.port
     ));
-    let talk = ClientControl::connect(
+    let control = ClientControl::connect(
         address,
         options.bind,
         options.connect_timeout,
@@ -74,7 +74,7 @@ fn run_test(options: &ClientOptions, document: &mut json::JsonDocument) -> Resul
     Client {
         options,
         address,
-        control: talk,
+        control: control,
     }
     .run_test(document, &mut printer)
 }
@@ -91,35 +91,35 @@ impl Client<'_> {
         document: &mut json::JsonDocument,
         printer: &mut Printer,
     ) -> Result<(), TestError> {
-        let asked = self.parameters();
-        self.control.send_parameters(&asked)?;
-        if asked.direction == Direction::Reverse {
+        let parameters = self.parameters();
+        self.control.send_parameters(&parameters)?;
+        if parameters.direction == Direction::Reverse {
             printer.print_line(&format!(
                 "Reverse mode, remote host {} is sending",
                 self.options.host
             ));
         }
-        let flows = self.open_streams(&asked)?;
-        let shown: Vec<u32> = (FIRST_STREAM_LABEL..)
+        let streams = self.open_streams(&parameters)?;
+        let labels: Vec<u32> = (FIRST_STREAM_LABEL..)
             .step_by(2)
-            .take(flows.len())
+            .take(streams.len())
             .collect();
-        let numbered = json::label_streams(&shown, &flows);
-        for (shown, flow) in &numbered {
-            printer.print_line(&connection_line(*shown, flow));
+        let labelled = json::label_streams(&labels, &streams);
+        for (label, stream) in &labelled {
+            printer.print_line(&connection_line(*label, stream));
         }
         document.start = json::start_json(&json::StartInfo {
             is_client: true,
-            parameters: &asked,
+            parameters: &parameters,
             cookie: &self.control.cookie,
             peer: self.address,
             control_mss: self.control.connection.mss(),
-            streams: &numbered,
+            streams: &labelled,
         });
         let mut running = RunningTest::prepare(
-            flows,
-            &shown,
-            &asked,
+            streams,
+            &labels,
+            &parameters,
             &self.options.session,
             true,
             &CpuList::default(),
@@ -137,14 +137,14 @@ impl Client<'_> {
             return Err(failure);
         }
         document.intervals = running.intervals_json();
-        let own = running.local_results();
-        let theirs = self
+        let local_results = running.local_results();
+        let peer_results = self
             .control
-            .exchange_results(&own, running.sender_has_retransmits())?;
-        let done = running.final_report(&own, Some(&theirs));
-        running.print_report(&done, printer);
-        document.end = json::end_json(&running.layout, &done);
-        print_server_output(theirs, document, printer);
+            .exchange_results(&local_results, running.sender_has_retransmits())?;
+        let report = running.final_report(&local_results, Some(&peer_results));
+        running.print_report(&report, printer);
+        document.end = json::end_json(&running.layout, &report);
+        print_server_output(peer_results, document, printer);
         printer.print_line("");
         printer.print_line("vnetbench iperf3 done.");
         self.control.finish()
@@ -152,28 +152,30 @@ impl Client<'_> {
 
     /// As asked on the command line; what depends on the path is filled in.
     fn parameters(&self) -> TestParameters {
-        let mut asked = self.options.parameters.clone();
-        if asked.is_udp() && !self.options.has_block_length {
+        let mut parameters = self.options.parameters.clone();
+        if parameters.is_udp() && !self.options.has_block_length {
             // One datagram a segment, as iperf3 does it.
             let mss = self.control.connection.mss() as usize;
             if (MIN_DATAGRAM_BYTES..=MAX_DATAGRAM_BYTES).contains(&mss) {
-                asked.block_bytes = mss;
+                parameters.block_bytes = mss;
             }
         }
-        asked
+        parameters
     }
 
-    fn open_streams(&self, asked: &TestParameters) -> Result<Vec<Arc<TestStream>>, TestError> {
-        (0..asked.total_streams())
+    fn open_streams(&self, parameters: &TestParameters) -> Result<Vec<Arc<TestStream>>, TestError> {
+        (0..parameters.total_streams())
             .map(|index| {
-                let socket = match asked.transport {
-                    Transport::Tcp => self.open_tcp(asked)?,
-                    Transport::Udp => self.open_udp(asked)?,
+                let socket = match parameters.transport {
+                    Transport::Tcp => self.open_tcp(parameters)?,
+                    Transport::Udp => self.open_udp(parameters)?,
                 };
-                let role = match asked.direction {
+                let role = match parameters.direction {
                     Direction::Forward => Role::Source,
                     Direction::Reverse => Role::Sink,
-                    Direction::Bidirectional if index < asked.streams_per_direction => Role::Source,
+                    Direction::Bidirectional if index < parameters.streams_per_direction => {
+                        Role::Source
+                    }
                     Direction::Bidirectional => Role::Sink,
                 };
                 TestStream::new(index, role, socket)
@@ -185,35 +187,36 @@ impl Client<'_> {
             .collect()
     }
 
-    fn open_tcp(&self, asked: &TestParameters) -> Result<Socket, TestError> {
+    fn open_tcp(&self, parameters: &TestParameters) -> Result<Socket, TestError> {
         let options = self.options;
         let socket = connect_tcp(
             self.address,
             options.bind,
             options.connect_timeout,
-            |socket| apply_parameters(socket, asked, &self.address),
+            |socket| apply_parameters(socket, parameters, &self.address),
         )?;
         self.control.send_cookie(&socket)?;
         Ok(socket)
     }
 
     /// A UDP stream is one whose greeting was answered.
-    fn open_udp(&self, asked: &TestParameters) -> Result<Socket, TestError> {
+    fn open_udp(&self, parameters: &TestParameters) -> Result<Socket, TestError> {
         let failed = |error: std::io::Error| {
             TestError::failed(format!("a UDP stream cannot be opened: {error}"))
         };
         let socket = open_socket(Transport::Udp, &self.address).map_err(failed)?;
-        apply_parameters(&socket, asked, &self.address)?;
+        apply_parameters(&socket, parameters, &self.address)?;
         bind_source(&socket, self.options.bind)?;
         socket
             .connect(&SockAddr::from(self.address))
             .map_err(failed)?;
         socket.send(&CONNECT_MESSAGE).map_err(failed)?;
-        let quiet = Waker::new().map_err(failed)?;
+        let waker = Waker::new().map_err(failed)?;
         let mut ready = Vec::new();
-        let until = Instant::now() + STEP_TIMEOUT.min(self.options.session.idle_timeout);
+        let deadline = Instant::now() + STEP_TIMEOUT.min(self.options.session.idle_timeout);
         let reading = [(std::os::fd::AsFd::as_fd(&socket), PollFlags::IN)];
-        if wait(&reading, &mut ready, &quiet, Some(until)).map_err(failed)? == WaitOutcome::TimedOut
+        if wait(&reading, &mut ready, &waker, Some(deadline)).map_err(failed)?
+            == WaitOutcome::TimedOut
         {
             return Err(TestError::failed(format!(
                 "{} does not answer over UDP: a firewall may let only TCP through",
@@ -261,20 +264,20 @@ impl Client<'_> {
 }
 
 fn print_server_output(
-    theirs: TestResults,
+    peer_results: TestResults,
     document: &mut json::JsonDocument,
     printer: &mut Printer,
 ) {
-    if let Some(text) = &theirs.server_text {
+    if let Some(text) = &peer_results.server_text {
         printer.print_line("");
         printer.print_line("Server output:");
         printer.print_line(text.trim_end());
     }
-    if let Some(output) = &theirs.server_json {
+    if let Some(output) = &peer_results.server_json {
         printer.print_line("");
         printer.print_line("Server JSON output:");
         printer.print_line(&format!("{output:#}"));
     }
-    document.server_output_text = theirs.server_text;
-    document.server_output_json = theirs.server_json;
+    document.server_output_text = peer_results.server_text;
+    document.server_output_json = peer_results.server_json;
 }

@@ -38,18 +38,18 @@ impl ClientControl {
         to: SocketAddr,
         from: Option<IpAddr>,
         connect_timeout: Duration,
-        patience: Duration,
+        reply_timeout: Duration,
     ) -> Result<Self, TestError> {
         let socket = connect_tcp(to, from, connect_timeout, |_| Ok(()))?;
         // A client is ended by its load, never in the midst of what it says.
         let control =
-            Waker::new().and_then(|quiet| ControlConnection::new(socket, Arc::new(quiet)));
+            Waker::new().and_then(|waker| ControlConnection::new(socket, Arc::new(waker)));
         Ok(Self {
             connection: control
                 .map(Arc::new)
                 .map_err(|error| TestError::failed(format!("{to}: {error}")))?,
             cookie: generate_cookie()?,
-            reply_timeout: patience,
+            reply_timeout: reply_timeout,
             deadline: None,
             decoder: ServerMessageDecoder::new(),
             messages: VecDeque::new(),
@@ -58,16 +58,17 @@ impl ClientControl {
     }
 
     /// Tells the server what is asked; it then waits for the streams.
-    pub fn send_parameters(&mut self, asked: &TestParameters) -> Result<(), TestError> {
+    pub fn send_parameters(&mut self, parameters: &TestParameters) -> Result<(), TestError> {
         self.connection
             .send(&self.cookie)
             .and_then(|()| self.expect_state(State::ParameterExchange, "answer"))
             .map_err(|failure| match failure {
                 // A stock server does not listen for a moment after each test, and drops who comes then.
-                TestError::ConnectionLost(words) => TestError::Unreachable(words),
+                TestError::ConnectionLost(message) => TestError::Unreachable(message),
                 other => other,
             })?;
-        self.connection.send(&encode_document(&asked.to_json()))?;
+        self.connection
+            .send(&encode_document(&parameters.to_json()))?;
         self.expect_state(State::CreateStreams, "take the parameters")
     }
 
@@ -90,7 +91,7 @@ impl ClientControl {
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), TestError> {
         match self.decoder.feed(bytes)?.into_iter().next() {
             None => Ok(()),
-            Some(said) => Err(unexpected_message(&said)),
+            Some(message) => Err(unexpected_message(&message)),
         }
     }
 
@@ -103,19 +104,19 @@ impl ClientControl {
     /// Exchanges results; both sides have then all that they need of each other.
     pub fn exchange_results(
         &mut self,
-        own: &TestResults,
+        local_results: &TestResults,
         retransmits_known: i32,
     ) -> Result<TestResults, TestError> {
         self.connection
-            .send(&encode_document(&own.to_json(retransmits_known)))?;
-        let theirs = match self.next_message("send its results")? {
+            .send(&encode_document(&local_results.to_json(retransmits_known)))?;
+        let peer_results = match self.next_message("send its results")? {
             ServerMessage::Results(document) => {
                 TestResults::from_json(&document).map_err(TestError::Failed)?
             }
             other => return Err(unexpected_message(&other)),
         };
         self.expect_state(State::DisplayResults, "end the test")?;
-        Ok(theirs.fill_missing_from(own))
+        Ok(peer_results.fill_missing_from(local_results))
     }
 
     pub fn finish(&mut self) -> Result<(), TestError> {
@@ -124,25 +125,25 @@ impl ClientControl {
     }
 
     /// From here on no answer is waited for longer than until then.
-    pub fn set_deadline(&mut self, until: Instant) {
-        self.deadline = Some(until);
+    pub fn set_deadline(&mut self, deadline: Instant) {
+        self.deadline = Some(deadline);
     }
 
-    fn next_message(&mut self, what: &str) -> Result<ServerMessage, TestError> {
-        let left = self.deadline.map_or(Duration::MAX, |until| {
-            until.saturating_duration_since(Instant::now())
+    fn next_message(&mut self, action: &str) -> Result<ServerMessage, TestError> {
+        let left = self.deadline.map_or(Duration::MAX, |deadline| {
+            deadline.saturating_duration_since(Instant::now())
         });
-        let (ear, heard) = (&mut self.decoder, &mut self.messages);
+        let (decoder, messages) = (&mut self.decoder, &mut self.messages);
         self.connection
-            .await_message(self.reply_timeout.min(left), what, |bytes| {
-                heard.extend(ear.feed(bytes)?);
-                Ok(heard.pop_front())
+            .await_message(self.reply_timeout.min(left), action, |bytes| {
+                messages.extend(decoder.feed(bytes)?);
+                Ok(messages.pop_front())
             })
     }
 
-    fn expect_state(&mut self, state: State, what: &str) -> Result<(), TestError> {
-        match self.next_message(what)? {
-            ServerMessage::State(said) if said == state => Ok(()),
+    fn expect_state(&mut self, state: State, action: &str) -> Result<(), TestError> {
+        match self.next_message(action)? {
+            ServerMessage::State(message) if message == state => Ok(()),
             other => Err(unexpected_message(&other)),
         }
     }
@@ -169,8 +170,8 @@ fn generate_cookie() -> Result<Cookie, TestError> {
     Ok(cookie)
 }
 
-fn unexpected_message(said: &ServerMessage) -> TestError {
-    match said {
+fn unexpected_message(message: &ServerMessage) -> TestError {
+    match message {
         ServerMessage::Error { number, errno: 0 } => TestError::RefusedByServer(format!(
             "the server refused the test: {}",
             error_message(*number)

@@ -27,7 +27,7 @@ Runs a test against any iperf3 server.
   -4, -6                 only IPv4, only IPv6
   -B, --bind ADDRESS     send from there
   -u, --udp              instead of TCP
-  -R, --reverse          the server sends
+  -R, --reverse          the server is_sender
       --bidir            both send
   -P, --parallel N       streams each way  [1]
   -t, --time S           0 for no end  [10]
@@ -55,17 +55,17 @@ Runs a test against any iperf3 server.
 ";
 
 /// 0 where all went well, 1 where a test came to nothing, 2 where the command line is wrong.
-pub fn run_server(words: &[String]) -> ExitCode {
-    run_command(words, SERVE_HELP, |words| {
-        let options = options::ServerOptions::parse(words).map_err(CommandError::Usage)?;
+pub fn run_server(arguments: &[String]) -> ExitCode {
+    run_command(arguments, SERVE_HELP, |arguments| {
+        let options = options::ServerOptions::parse(arguments).map_err(CommandError::Usage)?;
         server::serve(&options).map_err(|failure| CommandError::Failed(failure.to_string()))
     })
 }
 
 /// As for `run_server`.
-pub fn run_client(words: &[String]) -> ExitCode {
-    run_command(words, CLIENT_HELP, |words| {
-        let options = options::ClientOptions::parse(words).map_err(CommandError::Usage)?;
+pub fn run_client(arguments: &[String]) -> ExitCode {
+    run_command(arguments, CLIENT_HELP, |arguments| {
+        let options = options::ClientOptions::parse(arguments).map_err(CommandError::Usage)?;
         match client::run(&options) {
             Ok(()) => Ok(true),
             // It is in the document.
@@ -81,22 +81,26 @@ enum CommandError {
 }
 
 fn run_command(
-    words: &[String],
+    arguments: &[String],
     help: &str,
-    role: impl FnOnce(&[String]) -> Result<bool, CommandError>,
+    command: impl FnOnce(&[String]) -> Result<bool, CommandError>,
 ) -> ExitCode {
-    if words.iter().any(|word| word == "-h" || word == "--help") {
+    if arguments
+        .iter()
+        .any(|word| word == "-h" || word == "--help")
+    {
         printer::write_stdout(help);
         return ExitCode::SUCCESS;
     }
-    let (words, code) = match role(words) {
+    let (message, code) = match command(arguments) {
         Ok(true) => return ExitCode::SUCCESS,
         Ok(false) => return ExitCode::FAILURE,
-        Err(CommandError::Usage(words)) => {
-            (format!("{words}\n  fix: --help shows what can be asked"), 2)
-        }
+        Err(CommandError::Usage(message)) => (
+            format!("{message}\n  fix: --help shows what can be asked"),
+            2,
+        ),
         Err(CommandError::Failed(words)) => (words, 1),
     };
-    eprintln!("vnetbench iperf3: {words}");
+    eprintln!("vnetbench iperf3: {message}");
     ExitCode::from(code)
 }

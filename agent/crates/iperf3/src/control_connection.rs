@@ -27,7 +27,7 @@ pub struct ControlConnection {
 }
 
 impl ControlConnection {
-    pub fn new(socket: Socket, by_hand: Arc<Waker>) -> io::Result<Self> {
+    pub fn new(socket: Socket, interrupt: Arc<Waker>) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
         let peer = socket
@@ -37,7 +37,7 @@ impl ControlConnection {
         Ok(Self {
             socket,
             peer,
-            interrupt: by_hand,
+            interrupt: interrupt,
         })
     }
 
@@ -50,14 +50,14 @@ impl ControlConnection {
     }
 
     pub fn send(&self, mut bytes: &[u8]) -> Result<(), TestError> {
-        let until = Instant::now() + STEP_TIMEOUT;
+        let deadline = Instant::now() + STEP_TIMEOUT;
         let mut ready = Vec::new();
         while !bytes.is_empty() {
             match rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL) {
                 Ok(count) => bytes = &bytes[count..],
                 Err(rustix::io::Errno::AGAIN) => {
                     let writing = [(self.socket.as_fd(), PollFlags::OUT)];
-                    match wait(&writing, &mut ready, &self.interrupt, Some(until)) {
+                    match wait(&writing, &mut ready, &self.interrupt, Some(deadline)) {
                         Ok(WaitOutcome::TimedOut) => {
                             return Err(self.timeout_error("did not take what was sent"));
                         }
@@ -74,7 +74,7 @@ impl ControlConnection {
     }
 
     /// Waits for the peer to speak, for the bell (`None`: for no bell), or until the moment.
-    pub fn wait(&self, bell: Option<&Waker>, until: Instant) -> Result<WaitOutcome, TestError> {
+    pub fn wait(&self, waker: Option<&Waker>, deadline: Instant) -> Result<WaitOutcome, TestError> {
         let mut ready = Vec::new();
         let polled = [
             (self.socket.as_fd(), PollFlags::IN),
@@ -83,12 +83,12 @@ impl ControlConnection {
         let waited = wait(
             &polled,
             &mut ready,
-            bell.unwrap_or(&self.interrupt),
-            Some(until),
+            waker.unwrap_or(&self.interrupt),
+            Some(deadline),
         )
         .map_err(|error| self.connection_error(&error))?;
         match waited {
-            WaitOutcome::Rung if bell.is_none() => Err(TestError::Interrupted),
+            WaitOutcome::Rung if waker.is_none() => Err(TestError::Interrupted),
             WaitOutcome::Ready if ready[1] => Err(TestError::Interrupted),
             _ => Ok(waited),
         }
@@ -112,25 +112,25 @@ impl ControlConnection {
     /// `what` completes the sentence "did not … in time".
     pub fn await_message<T>(
         &self,
-        patience: Duration,
-        what: &str,
-        mut hear: impl FnMut(&[u8]) -> Result<Option<T>, TestError>,
+        timeout: Duration,
+        action: &str,
+        mut decode: impl FnMut(&[u8]) -> Result<Option<T>, TestError>,
     ) -> Result<T, TestError> {
-        let until = Instant::now() + patience.min(STEP_TIMEOUT);
+        let deadline = Instant::now() + timeout.min(STEP_TIMEOUT);
         loop {
             // First what was heard before: one read can bring two messages.
-            if let Some(heard) = hear(&[])? {
-                return Ok(heard);
+            if let Some(message) = decode(&[])? {
+                return Ok(message);
             }
             let bytes = self.read()?;
-            if let Some(heard) = hear(&bytes)? {
-                return Ok(heard);
+            if let Some(message) = decode(&bytes)? {
+                return Ok(message);
             }
-            if bytes.is_empty() && self.wait(None, until)? == WaitOutcome::TimedOut {
-                return Err(self.timeout_error(&format!("did not {what} in time")));
+            if bytes.is_empty() && self.wait(None, deadline)? == WaitOutcome::TimedOut {
+                return Err(self.timeout_error(&format!("did not {action} in time")));
             }
-            if Instant::now() >= until {
-                return Err(self.timeout_error(&format!("did not {what} in time")));
+            if Instant::now() >= deadline {
+                return Err(self.timeout_error(&format!("did not {action} in time")));
             }
         }
     }
@@ -144,9 +144,9 @@ impl ControlConnection {
     /// Lets the peer read all that was said before the connection is closed: what it sent itself and nobody has read
     /// would otherwise have the system throw that away.
     pub fn close_gracefully(&self) {
-        let until = Instant::now() + CLOSE_TIMEOUT;
+        let deadline = Instant::now() + CLOSE_TIMEOUT;
         // Nothing else ends this: it is short, and comes last.
-        let Ok(quiet) = Waker::new() else {
+        let Ok(waker) = Waker::new() else {
             return;
         };
         if self.socket.shutdown(std::net::Shutdown::Write).is_err() {
@@ -157,20 +157,20 @@ impl ControlConnection {
         while let Ok(bytes) = self.read() {
             if bytes.is_empty()
                 && !matches!(
-                    wait(&reading, &mut ready, &quiet, Some(until)),
+                    wait(&reading, &mut ready, &waker, Some(deadline)),
                     Ok(WaitOutcome::Ready)
                 )
             {
                 return;
             }
-            if Instant::now() >= until {
+            if Instant::now() >= deadline {
                 return;
             }
         }
     }
 
-    fn timeout_error(&self, what: &str) -> TestError {
-        TestError::failed(format!("{} {what}", self.peer))
+    fn timeout_error(&self, action: &str) -> TestError {
+        TestError::failed(format!("{} {action}", self.peer))
     }
 
     fn connection_error(&self, error: &io::Error) -> TestError {

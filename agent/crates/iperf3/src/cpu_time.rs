@@ -28,8 +28,8 @@ impl CpuTimeTotal {
         );
     }
 
-    pub fn usage_over(&self, wall: Duration) -> CpuUsage {
-        let wall_us = wall.as_secs_f64().max(1e-6) * 1e6;
+    pub fn usage_over(&self, elapsed: Duration) -> CpuUsage {
+        let wall_us = elapsed.as_secs_f64().max(1e-6) * 1e6;
         let user = 100.0 * self.user_us.load(Ordering::Relaxed) as f64 / wall_us;
         let system = 100.0 * self.system_us.load(Ordering::Relaxed) as f64 / wall_us;
         CpuUsage {
@@ -57,11 +57,11 @@ impl CpuTime {
         Self::read(libc::RUSAGE_SELF)
     }
 
-    fn read(who: i32) -> Self {
+    fn read(role_name: i32) -> Self {
         // SAFETY: all-zero is a valid `rusage` (it holds integers only).
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: `usage` is valid for writes of its type for the whole call.
-        unsafe { libc::getrusage(who, &mut usage) };
+        unsafe { libc::getrusage(role_name, &mut usage) };
         let micros = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
         Self {
             user_us: micros(usage.ru_utime),

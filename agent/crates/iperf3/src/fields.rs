@@ -27,11 +27,11 @@ impl ParameterFields<'_> {
         }
     }
 
-    fn number(&self, name: &str, reason: ErrorCode) -> Result<Option<f64>, TestError> {
+    fn number(&self, name: &str, code: ErrorCode) -> Result<Option<f64>, TestError> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => value.as_f64().map(Some).ok_or_else(|| {
-                TestError::refused(reason, format!("the parameter {name} is no number"))
+                TestError::refused(code, format!("the parameter {name} is no number"))
             }),
         }
     }
@@ -41,9 +41,9 @@ impl ParameterFields<'_> {
         name: &str,
         default: u64,
         allowed: RangeInclusive<u64>,
-        reason: ErrorCode,
+        code: ErrorCode,
     ) -> Result<u64, TestError> {
-        let Some(number) = self.number(name, reason)? else {
+        let Some(number) = self.number(name, code)? else {
             return Ok(default);
         };
         // A float keeps 53 bits; the exact value is there when it is a whole number.
@@ -51,7 +51,7 @@ impl ParameterFields<'_> {
         let value = exact.unwrap_or(number.trunc().max(0.0) as u64);
         if number < 0.0 || !allowed.contains(&value) {
             return Err(TestError::refused(
-                reason,
+                code,
                 format!(
                     "the parameter {name} is {number}, from {} to {} it can be",
                     allowed.start(),
@@ -67,23 +67,18 @@ impl ParameterFields<'_> {
         &self,
         name: &str,
         allowed: RangeInclusive<u64>,
-        reason: ErrorCode,
+        code: ErrorCode,
     ) -> Result<Option<u64>, TestError> {
-        let value = self.integer(name, 0, 0..=*allowed.end(), reason)?;
+        let value = self.integer(name, 0, 0..=*allowed.end(), code)?;
         Ok((value > 0).then_some(value))
     }
 
-    pub fn duration(
-        &self,
-        name: &str,
-        most: f64,
-        reason: ErrorCode,
-    ) -> Result<Duration, TestError> {
-        let seconds = self.number(name, reason)?.unwrap_or(0.0);
-        if !(0.0..=most).contains(&seconds) {
+    pub fn duration(&self, name: &str, max_s: f64, code: ErrorCode) -> Result<Duration, TestError> {
+        let seconds = self.number(name, code)?.unwrap_or(0.0);
+        if !(0.0..=max_s).contains(&seconds) {
             return Err(TestError::refused(
-                reason,
-                format!("the parameter {name} is {seconds} s, at most {most} s it can be"),
+                code,
+                format!("the parameter {name} is {seconds} s, at most {max_s} s it can be"),
             ));
         }
         Ok(Duration::from_secs_f64(seconds))
@@ -106,7 +101,7 @@ impl ParameterFields<'_> {
     }
 
     pub fn block_bytes(&self, transport: Transport) -> Result<usize, TestError> {
-        let (default, allowed, reason) = match transport {
+        let (default, allowed, code) = match transport {
             Transport::Tcp => (
                 DEFAULT_BLOCK_BYTES,
                 1..=MAX_BLOCK_BYTES as u64,
@@ -118,7 +113,7 @@ impl ParameterFields<'_> {
                 ErrorCode::UdpBlockSize,
             ),
         };
-        Ok(self.integer("len", default as u64, allowed, reason)? as usize)
+        Ok(self.integer("len", default as u64, allowed, code)? as usize)
     }
 
     pub fn text(&self, name: &str) -> Result<Option<String>, TestError> {

@@ -14,7 +14,7 @@ const EXIT_INTERRUPTED: i32 = 130;
 /// From here on Ctrl-C ends the load that `ends` names. To be called before any other thread is started.
 pub fn install_handler() -> io::Result<()> {
     on_signals(&[libc::SIGINT], || match lock_load().take() {
-        Some(shared) => shared.bell.wake(),
+        Some(shared) => shared.waker.wake(),
         None => exit_interrupted(),
     })
 }

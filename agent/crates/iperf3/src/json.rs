@@ -53,13 +53,13 @@ pub struct StartInfo<'a> {
 
 /// The flows of a test, each with the number that it is shown by.
 pub fn label_streams<'a>(
-    shown: &[u32],
-    flows: &'a [Arc<TestStream>],
+    labels: &[u32],
+    streams: &'a [Arc<TestStream>],
 ) -> Vec<(u32, &'a TestStream)> {
-    shown
+    labels
         .iter()
         .copied()
-        .zip(flows.iter().map(|flow| &**flow))
+        .zip(streams.iter().map(|stream| &**stream))
         .collect()
 }
 
@@ -68,22 +68,22 @@ pub fn version_text() -> String {
 }
 
 pub fn start_json(start: &StartInfo<'_>) -> Value {
-    let asked = start.parameters;
+    let parameters = start.parameters;
     let connected: Vec<Value> = start
         .streams
         .iter()
-        .filter_map(|(shown, flow)| {
-            let local = canonical_address(flow.socket.local_addr().ok()?.as_socket()?);
-            let remote = canonical_address(flow.socket.peer_addr().ok()?.as_socket()?);
+        .filter_map(|(label, stream)| {
+            let local = canonical_address(stream.socket.local_addr().ok()?.as_socket()?);
+            let remote = canonical_address(stream.socket.peer_addr().ok()?.as_socket()?);
             Some(json!({
-                "socket": shown,
+                "socket": label,
                 "local_host": local.ip().to_string(), "local_port": local.port(),
                 "remote_host": remote.ip().to_string(), "remote_port": remote.port(),
             }))
         })
         .collect();
-    let socket = start.streams.first().map(|(_, flow)| &flow.socket);
-    let (seconds, bytes, blocks) = match asked.end_condition {
+    let socket = start.streams.first().map(|(_, stream)| &stream.socket);
+    let (seconds, bytes, blocks) = match parameters.end_condition {
         EndCondition::After(time) => (time.as_secs_f64(), 0, 0),
         EndCondition::Bytes(bytes) => (0.0, bytes, 0),
         EndCondition::Blocks(blocks) => (0.0, 0, blocks),
@@ -113,22 +113,22 @@ pub fn start_json(start: &StartInfo<'_>) -> Value {
             {"host": peer.ip().to_string(), "port": peer.port()},
         "cookie": String::from_utf8_lossy(cookie),
         "tcp_mss_default": start.control_mss,
-        "target_bitrate": asked.rate_bps,
-        "sock_bufsize": asked.socket_buffer_bytes.unwrap_or(0),
+        "target_bitrate": parameters.rate_bps,
+        "sock_bufsize": parameters.socket_buffer_bytes.unwrap_or(0),
         "sndbuf_actual": socket.and_then(|socket| socket.send_buffer_size().ok()),
         "rcvbuf_actual": socket.and_then(|socket| socket.recv_buffer_size().ok()),
         "test_start": {
-            "protocol": if asked.is_udp() { "UDP" } else { "TCP" },
-            "num_streams": asked.streams_per_direction,
-            "blksize": asked.block_bytes,
-            "omit": asked.omit.as_secs_f64(),
+            "protocol": if parameters.is_udp() { "UDP" } else { "TCP" },
+            "num_streams": parameters.streams_per_direction,
+            "blksize": parameters.block_bytes,
+            "omit": parameters.omit.as_secs_f64(),
             "duration": seconds,
             "bytes": bytes,
             "blocks": blocks,
-            "reverse": u8::from(asked.direction == Direction::Reverse),
-            "bidir": u8::from(asked.direction == Direction::Bidirectional),
-            "tos": asked.tos,
-            "target_bitrate": asked.rate_bps,
+            "reverse": u8::from(parameters.direction == Direction::Reverse),
+            "bidir": u8::from(parameters.direction == Direction::Bidirectional),
+            "tos": parameters.tos,
+            "target_bitrate": parameters.rate_bps,
         },
     })
 }
@@ -168,17 +168,17 @@ fn http_date(seconds: u64) -> String {
 
 pub fn interval_json(layout: &ReportLayout, interval: &Interval) -> Value {
     let seconds = interval.end_s - interval.start_s;
-    let sample_json = |sample: &StreamSample, sends: bool| {
+    let sample_json = |sample: &StreamSample, is_sender: bool| {
         let mut document = json!({
             "start": interval.start_s, "end": interval.end_s, "seconds": seconds,
             "bytes": sample.bytes, "bits_per_second": bits_per_second(sample.bytes, seconds),
-            "omitted": interval.is_omitted, "sender": sends,
+            "omitted": interval.is_omitted, "sender": is_sender,
         });
         let datagrams = sample.datagrams;
         if layout.is_udp {
             document["packets"] = datagrams.datagrams.into();
         }
-        if layout.is_udp && !sends {
+        if layout.is_udp && !is_sender {
             let lost = datagrams.lost.max(0) as u64;
             document["jitter_ms"] = (1e3 * datagrams.jitter_s).into();
             document["lost_packets"] = datagrams.lost.into();
@@ -189,31 +189,32 @@ pub fn interval_json(layout: &ReportLayout, interval: &Interval) -> Value {
         }
         document
     };
-    let streams = layout
-        .streams
-        .iter()
-        .zip(&interval.samples)
-        .map(|((shown, sends), sample)| {
-            let mut document = sample_json(sample, *sends);
-            document["socket"] = (*shown).into();
-            if let Some(tcp) = sample.tcp {
-                document["snd_cwnd"] = tcp.cwnd_bytes.into();
-                document["rtt"] = tcp.rtt_us.into();
-                document["rttvar"] = tcp.rttvar_us.into();
-            }
-            document
-        });
+    let streams =
+        layout
+            .streams
+            .iter()
+            .zip(&interval.samples)
+            .map(|((label, is_sender), sample)| {
+                let mut document = sample_json(sample, *is_sender);
+                document["socket"] = (*label).into();
+                if let Some(tcp) = sample.tcp {
+                    document["snd_cwnd"] = tcp.cwnd_bytes.into();
+                    document["rtt"] = tcp.rtt_us.into();
+                    document["rttvar"] = tcp.rttvar_us.into();
+                }
+                document
+            });
     let mut document = json!({"streams": streams.collect::<Vec<_>>()});
-    for (sends, name) in direction_suffixes(layout) {
+    for (is_sender, name) in direction_suffixes(layout) {
         let samples: Vec<&StreamSample> = layout
             .streams
             .iter()
             .zip(&interval.samples)
-            .filter(|((_, this), _)| *this == sends)
+            .filter(|((_, this), _)| *this == is_sender)
             .map(|(_, sample)| sample)
             .collect();
         if !samples.is_empty() {
-            document[format!("sum{name}")] = sample_json(&sum_samples(&samples), sends);
+            document[format!("sum{name}")] = sample_json(&sum_samples(&samples), is_sender);
         }
     }
     document
@@ -235,27 +236,27 @@ fn bits_per_second(bytes: u64, seconds: f64) -> f64 {
     }
 }
 
-pub fn end_json(layout: &ReportLayout, done: &FinalReport) -> Value {
-    let streams: Vec<Value> = done
+pub fn end_json(layout: &ReportLayout, report: &FinalReport) -> Value {
+    let streams: Vec<Value> = report
         .streams
         .iter()
         .map(|stream| end_stream_json(layout, stream))
         .collect();
-    let there = done.remote_cpu.unwrap_or_default();
+    let remote = report.remote_cpu.unwrap_or_default();
     let CpuUsage {
         total,
         user,
         system,
-    } = done.local_cpu;
+    } = report.local_cpu;
     let mut document = json!({
         "streams": streams,
         "cpu_utilization_percent": {
             "host_total": total, "host_user": user, "host_system": system,
-            "remote_total": there.total, "remote_user": there.user, "remote_system": there.system,
+            "remote_total": remote.total, "remote_user": remote.user, "remote_system": remote.system,
         },
     });
-    for (sends, name) in direction_suffixes(layout) {
-        let Some(streams) = done.direction_streams(sends) else {
+    for (is_sender, name) in direction_suffixes(layout) {
+        let Some(streams) = report.direction_streams(is_sender) else {
             continue;
         };
         let sent = sum_results(streams.iter().map(|stream| stream.sender.as_ref()));
@@ -276,23 +277,24 @@ pub fn end_json(layout: &ReportLayout, done: &FinalReport) -> Value {
                     .or_else(|| sent.clone())
                     .unwrap_or_default()
             };
-            document[format!("sum{name}")] = sum_json(layout, &both, sends);
+            document[format!("sum{name}")] = sum_json(layout, &both, is_sender);
         }
-        let sides = [("sum_sent", sent), ("sum_received", received)];
-        for (side, sum) in sides {
-            document[format!("{side}{name}")] = sum_json(layout, &sum.unwrap_or_default(), sends);
+        let endpoint_sums = [("sum_sent", sent), ("sum_received", received)];
+        for (endpoint_json, sum) in endpoint_sums {
+            document[format!("{endpoint_json}{name}")] =
+                sum_json(layout, &sum.unwrap_or_default(), is_sender);
         }
     }
     if !layout.is_udp {
-        let (sender, receiver) = if layout.streams.iter().any(|(_, sends)| *sends) {
+        let (sender, receiver) = if layout.streams.iter().any(|(_, is_sender)| *is_sender) {
             (
-                &done.local_congestion_control,
-                &done.remote_congestion_control,
+                &report.local_congestion_control,
+                &report.remote_congestion_control,
             )
         } else {
             (
-                &done.remote_congestion_control,
-                &done.local_congestion_control,
+                &report.remote_congestion_control,
+                &report.local_congestion_control,
             )
         };
         document["sender_tcp_congestion"] = json!(sender);
@@ -301,10 +303,10 @@ pub fn end_json(layout: &ReportLayout, done: &FinalReport) -> Value {
     document
 }
 
-fn sum_json(layout: &ReportLayout, sum: &DirectionSum, sends: bool) -> Value {
+fn sum_json(layout: &ReportLayout, sum: &DirectionSum, is_sender: bool) -> Value {
     let mut document = json!({
         "start": 0, "end": sum.duration_s, "seconds": sum.duration_s,
-        "bytes": sum.bytes, "bits_per_second": bits_per_second(sum.bytes, sum.duration_s), "sender": sends,
+        "bytes": sum.bytes, "bits_per_second": bits_per_second(sum.bytes, sum.duration_s), "sender": is_sender,
     });
     if layout.is_udp {
         document["jitter_ms"] = (1e3 * sum.jitter_s).into();
@@ -318,16 +320,16 @@ fn sum_json(layout: &ReportLayout, sum: &DirectionSum, sends: bool) -> Value {
 }
 
 fn end_stream_json(layout: &ReportLayout, stream: &StreamReport) -> Value {
-    let side = |result| {
+    let endpoint_json = |result| {
         let sum = sum_results(std::iter::once(result)).unwrap_or_default();
         let mut document = sum_json(layout, &sum, stream.is_sender);
         document["socket"] = stream.label.into();
         document
     };
-    let mut sender = side(stream.sender.as_ref());
-    let receiver = side(stream.receiver.as_ref());
+    let mut sender = endpoint_json(stream.sender.as_ref());
+    let receiver = endpoint_json(stream.receiver.as_ref());
     if layout.is_udp {
-        let mut udp = side(stream.receiver.as_ref().or(stream.sender.as_ref()));
+        let mut udp = endpoint_json(stream.receiver.as_ref().or(stream.sender.as_ref()));
         for name in ["bytes", "bits_per_second", "packets"] {
             if stream.sender.is_some() {
                 udp[name] = sender[name].take();

@@ -48,7 +48,7 @@ struct PendingConnection {
 impl Listener {
     /// Listens on the address for both; port 0 takes a free one. A connection has `patience` to show its cookie, and
     /// `COOKIE_TIMEOUT` at most.
-    pub fn bind(address: SocketAddr, patience: Duration) -> io::Result<Self> {
+    pub fn bind(address: SocketAddr, cookie_timeout: Duration) -> io::Result<Self> {
         let tcp = open_socket(Transport::Tcp, &address)?;
         tcp.set_reuse_address(true)?;
         dual_stack(&tcp, &address)?;
@@ -71,7 +71,7 @@ impl Listener {
             address,
             pending: VecDeque::new(),
             stop: Arc::new(Waker::new()?),
-            cookie_timeout: patience.min(COOKIE_TIMEOUT),
+            cookie_timeout: cookie_timeout.min(COOKIE_TIMEOUT),
         })
     }
 
@@ -80,33 +80,37 @@ impl Listener {
     }
 
     /// Waits for somebody, and sends everybody whose cookie is known where it belongs; returns who begins a test.
-    pub fn poll(&mut self, house: &TestRegistry) -> io::Result<Vec<(Socket, Cookie)>> {
+    pub fn poll(&mut self, registry: &TestRegistry) -> io::Result<Vec<(Socket, Cookie)>> {
         let polled: Vec<_> = [self.tcp.as_fd(), self.udp.as_fd()]
             .into_iter()
-            .chain(self.pending.iter().map(|unknown| unknown.socket.as_fd()))
+            .chain(
+                self.pending
+                    .iter()
+                    .map(|connection| connection.socket.as_fd()),
+            )
             .map(|fd| (fd, PollFlags::IN))
             .collect();
-        let until = self
+        let deadline = self
             .pending
             .front()
-            .map(|unknown| unknown.accepted_at + self.cookie_timeout);
+            .map(|connection| connection.accepted_at + self.cookie_timeout);
         let mut ready = Vec::new();
-        wait(&polled, &mut ready, &self.stop, until)?;
-        let speaks = |index: usize| ready.get(index).copied().unwrap_or(false);
-        if speaks(1) {
-            self.accept_udp(house)?;
+        wait(&polled, &mut ready, &self.stop, deadline)?;
+        let is_readable = |index: usize| ready.get(index).copied().unwrap_or(false);
+        if is_readable(1) {
+            self.accept_udp(registry)?;
         }
-        for (index, unknown) in self.pending.iter_mut().enumerate() {
-            if speaks(index + 2) && !unknown.read_cookie() {
+        for (index, connection) in self.pending.iter_mut().enumerate() {
+            if is_readable(index + 2) && !connection.read_cookie() {
                 // Whoever closes or goes on talking before a test has nothing to do here.
-                unknown.is_closed = true;
+                connection.is_closed = true;
             }
         }
-        let begun = self.deliver_identified(house);
-        if speaks(0) {
+        let new_tests = self.deliver_identified(registry);
+        if is_readable(0) {
             self.accept();
         }
-        Ok(begun)
+        Ok(new_tests)
     }
 
     fn accept(&mut self) {
@@ -143,48 +147,48 @@ impl Listener {
         }
     }
 
-    fn deliver_identified(&mut self, house: &TestRegistry) -> Vec<(Socket, Cookie)> {
+    fn deliver_identified(&mut self, registry: &TestRegistry) -> Vec<(Socket, Cookie)> {
         let now = Instant::now();
-        let (mut begun, mut waiting): (Vec<(Socket, Cookie)>, VecDeque<PendingConnection>) =
+        let (mut new_tests, mut pending): (Vec<(Socket, Cookie)>, VecDeque<PendingConnection>) =
             Default::default();
-        for unknown in self.pending.drain(..) {
-            if unknown.is_closed || now >= unknown.accepted_at + self.cookie_timeout {
+        for connection in self.pending.drain(..) {
+            if connection.is_closed || now >= connection.accepted_at + self.cookie_timeout {
                 continue;
             }
-            let Some(cookie) = unknown.cookie() else {
-                waiting.push_back(unknown);
+            let Some(cookie) = connection.cookie() else {
+                pending.push_back(connection);
                 continue;
             };
             // Streams are numbered in the order in which they were opened: one that came before this and has not shown its
             // cookie yet may be of the same test.
-            let since = house.collecting_since(&cookie);
+            let since = registry.collecting_since(&cookie);
             let earlier = |other: &PendingConnection| {
-                other.peer == unknown.peer
+                other.peer == connection.peer
                     && since.is_some_and(|since| other.accepted_at >= since)
                     && other.cookie().is_none()
             };
-            if waiting.iter().any(earlier) {
-                waiting.push_back(unknown);
+            if pending.iter().any(earlier) {
+                pending.push_back(connection);
                 continue;
             }
-            match house.deliver(&cookie, unknown.socket) {
+            match registry.deliver(&cookie, connection.socket) {
                 Delivery::Delivered => {}
-                Delivery::NewTest(socket) => begun.push((socket, cookie)),
+                Delivery::NewTest(socket) => new_tests.push((socket, cookie)),
             }
         }
-        self.pending = waiting;
-        begun
+        self.pending = pending;
+        new_tests
     }
 
     /// Makes a stream of the socket that a greeting came to, and listens on a new one: whatever that peer sends comes to
     /// its own socket from here on.
-    fn accept_udp(&mut self, house: &TestRegistry) -> io::Result<()> {
-        let mut greetings = VecDeque::new();
-        while let Some(greeting) = next_connect_message(&self.udp) {
-            greetings.push_back(greeting);
+    fn accept_udp(&mut self, registry: &TestRegistry) -> io::Result<()> {
+        let mut messages = VecDeque::new();
+        while let Some(message) = next_connect_message(&self.udp) {
+            messages.push_back(message);
         }
-        while let Some((from, answer)) = greetings.pop_front() {
-            let Some(place) = house.udp_collector(from.ip().to_canonical()) else {
+        while let Some((from, reply)) = messages.pop_front() {
+            let Some(collector) = registry.udp_collector(from.ip().to_canonical()) else {
                 continue;
             };
             // The new one before the old one is connected: at no moment is nobody there.
@@ -198,11 +202,11 @@ impl Listener {
                 continue;
             }
             while let Some(other) = next_connect_message(&stream) {
-                greetings.push_back(other);
+                messages.push_back(other);
             }
             // Lost only with the stream, and then the client says so.
-            let _ = stream.send(&answer);
-            let _ = place.send(stream);
+            let _ = stream.send(&reply);
+            let _ = collector.send(stream);
         }
         Ok(())
     }
@@ -223,8 +227,8 @@ fn next_connect_message(socket: &Socket) -> Option<(SocketAddr, [u8; 4])> {
         match rustix::net::recvfrom(socket, &mut bytes[..], RecvFlags::DONTWAIT) {
             Ok((count, _, Some(from))) => {
                 let from = SocketAddr::try_from(from).ok();
-                if let Some((from, answer)) = from.zip(connect_reply(&bytes[..count])) {
-                    return Some((from, answer));
+                if let Some((from, reply)) = from.zip(connect_reply(&bytes[..count])) {
+                    return Some((from, reply));
                 }
             }
             Ok((_, _, None)) | Err(rustix::io::Errno::INTR | rustix::io::Errno::CONNREFUSED) => {}

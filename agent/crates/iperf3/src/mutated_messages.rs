@@ -1,4 +1,4 @@
-//! Messages with something wrong in them, by the thousand (`make fuzz`: a million): whatever comes, in whatever pieces,
+//! Messages with something is_wrong in them, by the thousand (`make fuzz`: a million): whatever comes, in whatever pieces,
 //! is understood the same, kept within its limits, and turned into nothing that is out of bounds.
 
 use std::time::Duration;
@@ -62,7 +62,7 @@ fn results() -> Value {
 }
 
 /// After its parameters.
-fn client_speaks() -> Vec<u8> {
+fn client_bytes() -> Vec<u8> {
     [
         &[State::TestEnd.byte()],
         &encode_document(&results())[..],
@@ -71,7 +71,7 @@ fn client_speaks() -> Vec<u8> {
     .concat()
 }
 
-fn server_speaks(random: &mut Random) -> Vec<u8> {
+fn server_bytes(random: &mut Random) -> Vec<u8> {
     let mut bytes = vec![9, 10, 1, 2, 13];
     bytes.extend(encode_document(&results()));
     bytes.push(State::DisplayResults.byte());
@@ -133,12 +133,15 @@ fn pieces<'a>(mut bytes: &'a [u8], random: &mut Random) -> Vec<&'a [u8]> {
     pieces
 }
 
-/// What is heard of these pieces until something is wrong, and whether anything was.
-fn heard<T>(pieces: &[&[u8]], mut hear: impl FnMut(&[u8]) -> Option<Vec<T>>) -> (Vec<T>, bool) {
+/// What is heard of these pieces until something is is_wrong, and whether anything was.
+fn feed_pieces<T>(
+    pieces: &[&[u8]],
+    mut feed: impl FnMut(&[u8]) -> Option<Vec<T>>,
+) -> (Vec<T>, bool) {
     let mut all = Vec::new();
     for piece in pieces {
-        match hear(piece) {
-            Some(some) => all.extend(some),
+        match feed(piece) {
+            Some(messages) => all.extend(messages),
             None => return (all, true),
         }
     }
@@ -152,63 +155,65 @@ fn check_pieces<T: PartialEq>(
     random: &mut Random,
     listen: impl Fn(&[&[u8]]) -> (Vec<T>, bool),
 ) -> Vec<T> {
-    let (all, wrong) = listen(&pieces(bytes, random));
+    let (all, is_wrong) = listen(&pieces(bytes, random));
     let single: Vec<&[u8]> = bytes.chunks(1).collect();
     // An error in one piece hides what was heard before it in the same piece.
-    let (one_by_one, wrong_too) = listen(&single);
-    assert_eq!(wrong, wrong_too, "{bytes:?}");
+    let (one_by_one, is_wrong_in_bytes) = listen(&single);
+    assert_eq!(is_wrong, is_wrong_in_bytes, "{bytes:?}");
     assert!(one_by_one.starts_with(&all), "{bytes:?}");
     one_by_one
 }
 
-fn check_server_ear(bytes: &[u8], random: &mut Random) {
+fn check_client_messages(bytes: &[u8], random: &mut Random) {
     let one_by_one = check_pieces(bytes, random, |pieces| {
-        let mut ear = ClientMessageDecoder::new();
-        ear.feed(&encode_document(&json!({})))
+        let mut decoder = ClientMessageDecoder::new();
+        decoder
+            .feed(&encode_document(&json!({})))
             .expect("these are parameters");
-        ear.allow_test_end();
-        heard(pieces, |piece| {
-            let some = ear.feed(piece).ok();
-            assert!(ear.buffered_bytes() <= MAX_CLIENT_RESULTS_BYTES + 4);
-            some
+        decoder.allow_test_end();
+        feed_pieces(pieces, |piece| {
+            let messages = decoder.feed(piece).ok();
+            assert!(decoder.buffered_bytes() <= MAX_CLIENT_RESULTS_BYTES + 4);
+            messages
         })
     });
-    let course = |said: &ClientMessage| match said {
+    let position = |message: &ClientMessage| match message {
         ClientMessage::Parameters(_) => 0,
         ClientMessage::TestEnd => 1,
         ClientMessage::Results(_) => 2,
         ClientMessage::Done => 3,
         ClientMessage::Terminated => 4,
     };
-    assert!(one_by_one.iter().map(course).is_sorted());
-    for said in one_by_one {
-        if let ClientMessage::Results(document) = said {
+    assert!(one_by_one.iter().map(position).is_sorted());
+    for message in one_by_one {
+        if let ClientMessage::Results(document) = message {
             check_results(&document);
         }
     }
 }
 
-fn check_client_ear(bytes: &[u8], random: &mut Random) {
+fn check_server_messages(bytes: &[u8], random: &mut Random) {
     let one_by_one = check_pieces(bytes, random, |pieces| {
-        let mut ear = ServerMessageDecoder::new();
-        heard(pieces, |piece| {
-            let some = ear.feed(piece).ok();
-            assert!(ear.buffered_bytes() <= MAX_SERVER_RESULTS_BYTES + 4);
-            some
+        let mut decoder = ServerMessageDecoder::new();
+        feed_pieces(pieces, |piece| {
+            let messages = decoder.feed(piece).ok();
+            assert!(decoder.buffered_bytes() <= MAX_SERVER_RESULTS_BYTES + 4);
+            messages
         })
     });
-    for said in one_by_one {
-        if let ServerMessage::Results(document) = said {
+    for message in one_by_one {
+        if let ServerMessage::Results(document) = message {
             check_results(&document);
         }
     }
 }
 
 fn check_results(document: &Value) {
-    if let Ok(read) = TestResults::from_json(document) {
-        assert!(read.streams.len() <= 2 * MAX_STREAMS);
+    if let Ok(results) = TestResults::from_json(document) {
+        assert!(results.streams.len() <= 2 * MAX_STREAMS);
         assert!(
-            read.streams
+            results
+                .streams
                 .iter()
                 .all(|stream| stream.duration_s >= 0.0 && stream.jitter_s >= 0.0)
         );
@@ -217,25 +222,25 @@ fn check_results(document: &Value) {
 
 /// Returns whether they were taken.
 fn check_parameters(bytes: &[u8]) -> bool {
-    let mut ear = ClientMessageDecoder::new();
-    let heard = ear.feed(bytes);
-    let Ok([ClientMessage::Parameters(document), ..]) = heard.as_deref() else {
+    let mut decoder = ClientMessageDecoder::new();
+    let messages = decoder.feed(bytes);
+    let Ok([ClientMessage::Parameters(document), ..]) = messages.as_deref() else {
         return false;
     };
-    let Ok(asked) = TestParameters::from_json(document) else {
+    let Ok(parameters) = TestParameters::from_json(document) else {
         return false;
     };
-    assert!((1..=MAX_STREAMS).contains(&asked.streams_per_direction));
-    assert!((1..=MAX_BLOCK_BYTES).contains(&asked.block_bytes));
-    assert!(!asked.is_udp() || asked.block_bytes >= HEADER_BYTES_64BIT);
-    assert!(asked.burst <= MAX_BURST && asked.tos <= 255);
+    assert!((1..=MAX_STREAMS).contains(&parameters.streams_per_direction));
+    assert!((1..=MAX_BLOCK_BYTES).contains(&parameters.block_bytes));
+    assert!(!parameters.is_udp() || parameters.block_bytes >= HEADER_BYTES_64BIT);
+    assert!(parameters.burst <= MAX_BURST && parameters.tos <= 255);
     assert!(
-        asked
+        parameters
             .socket_buffer_bytes
             .is_none_or(|bytes| bytes <= MAX_BUFFER_BYTES)
     );
-    assert!(asked.omit <= Duration::from_secs_f64(MAX_OMIT_S));
-    if let crate::limits::EndCondition::After(time) = asked.end_condition {
+    assert!(parameters.omit <= Duration::from_secs_f64(MAX_OMIT_S));
+    if let crate::limits::EndCondition::After(time) = parameters.end_condition {
         assert!(time <= Duration::from_secs_f64(MAX_DURATION_S));
     }
     true
@@ -260,23 +265,23 @@ fn mutated_messages_are_understood_the_same_in_any_pieces_and_stay_within_their_
         .map_or(INPUTS, |count| count.parse().expect("a number of inputs"));
     let mut random = Random(SEED);
     let parameters = parameters();
-    let mut taken = 0;
+    let mut accepted_count = 0;
     for number in 0..inputs {
         let mut bytes = match number % 3 {
             0 => encode_document(&parameters[random.below(parameters.len())]),
-            1 => client_speaks(),
-            _ => server_speaks(&mut random),
+            1 => client_bytes(),
+            _ => server_bytes(&mut random),
         };
         for _ in 0..random.below(4) {
             mutate(&mut bytes, &mut random);
         }
         match number % 3 {
-            0 => taken += usize::from(check_parameters(&bytes)),
-            1 => check_server_ear(&bytes, &mut random),
-            _ => check_client_ear(&bytes, &mut random),
+            0 => accepted_count += usize::from(check_parameters(&bytes)),
+            1 => check_client_messages(&bytes, &mut random),
+            _ => check_server_messages(&bytes, &mut random),
         }
         check_datagrams(&bytes);
     }
     // The mutants are not all so broken that nothing is looked at.
-    assert!(taken > inputs / 20, "{taken} of {inputs}");
+    assert!(accepted_count > inputs / 20, "{accepted_count} of {inputs}");
 }

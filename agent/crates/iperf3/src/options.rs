@@ -100,32 +100,32 @@ fn unknown_option(option: &Argument) -> String {
         .iter()
         .find(|(names, _)| names.contains(&name.as_str()))
     {
-        Some((_, instead)) => format!("{spelled} is not done here: {instead}"),
+        Some((_, advice)) => format!("{spelled} is not done here: {advice}"),
         None => format!("there is no option {spelled}"),
     }
 }
 
 impl ServerOptions {
     /// `Err` says what is wrong.
-    pub fn parse(words: &[String]) -> Result<Self, String> {
+    pub fn parse(arguments: &[String]) -> Result<Self, String> {
         let mut options = Self {
             bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
             port: DEFAULT_PORT,
             one_off: false,
             session: default_session_options(),
         };
-        let mut arguments = ArgumentParser::new(words);
-        while let Some(argument) = arguments.next() {
+        let mut parser = ArgumentParser::new(arguments);
+        while let Some(argument) = parser.next() {
             let name = argument.name();
-            if parse_session_option(name, &mut arguments, &mut options.session)? {
+            if parse_session_option(name, &mut parser, &mut options.session)? {
                 continue;
             }
             match name {
                 "p" | "port" => {
-                    options.port = arguments.parse_value("a port from 0 (a free one) to 65535")?
+                    options.port = parser.parse_value("a port from 0 (a free one) to 65535")?
                 }
                 "B" | "bind" => {
-                    options.bind = arguments.parse_value("an IP address of this machine")?
+                    options.bind = parser.parse_value("an IP address of this machine")?
                 }
                 "1" | "one-off" => options.one_off = true,
                 _ => return Err(unknown_option(&argument)),
@@ -147,13 +147,13 @@ fn default_session_options() -> SessionOptions {
 /// Options that both roles have; false where it is none of them.
 fn parse_session_option(
     name: &str,
-    arguments: &mut ArgumentParser<'_>,
-    manner: &mut SessionOptions,
+    parser: &mut ArgumentParser<'_>,
+    session: &mut SessionOptions,
 ) -> Result<bool, String> {
     match name {
-        "J" | "json" => manner.json = true,
+        "J" | "json" => session.json = true,
         "i" | "interval" => {
-            let seconds: f64 = arguments.parse_value("seconds")?;
+            let seconds: f64 = parser.parse_value("seconds")?;
             if seconds != 0.0 && !INTERVAL_S.contains(&seconds) {
                 return Err(format!(
                     "-i is 0 (one for all) or from {} to {} s",
@@ -161,17 +161,16 @@ fn parse_session_option(
                     INTERVAL_S.end()
                 ));
             }
-            manner.interval = (seconds != 0.0).then(|| Duration::from_secs_f64(seconds));
+            session.interval = (seconds != 0.0).then(|| Duration::from_secs_f64(seconds));
         }
         "f" | "format" => {
-            let letter = arguments.value()?;
-            manner.format = RateFormat::parse(&letter)
+            let letter = parser.value()?;
+            session.format = RateFormat::parse(&letter)
                 .ok_or("-f is one of k m g t (bits) and K M G T (bytes)")?;
         }
         "rcv-timeout" => {
-            let milliseconds =
-                arguments.parse_count_within(100..=86_400_000, "--rcv-timeout", 1)?;
-            manner.idle_timeout = Duration::from_millis(milliseconds);
+            let milliseconds = parser.parse_count_within(100..=86_400_000, "--rcv-timeout", 1)?;
+            session.idle_timeout = Duration::from_millis(milliseconds);
         }
         _ => return Ok(false),
     }
@@ -180,7 +179,7 @@ fn parse_session_option(
 
 impl ClientOptions {
     /// `Err` says what is wrong.
-    pub fn parse(words: &[String]) -> Result<Self, String> {
+    pub fn parse(arguments: &[String]) -> Result<Self, String> {
         let mut options = Self {
             host: String::new(),
             port: DEFAULT_PORT,
@@ -191,10 +190,10 @@ impl ClientOptions {
             has_block_length: false,
             session: default_session_options(),
         };
-        let mut endings = 0;
+        let mut end_conditions = 0;
         let mut rate = None;
-        let mut arguments = ArgumentParser::new(words);
-        while let Some(argument) = arguments.next() {
+        let mut parser = ArgumentParser::new(arguments);
+        while let Some(argument) = parser.next() {
             if let Argument::Positional(host) = &argument
                 && options.host.is_empty()
             {
@@ -202,25 +201,25 @@ impl ClientOptions {
                 continue;
             }
             let name = argument.name();
-            if parse_session_option(name, &mut arguments, &mut options.session)? {
+            if parse_session_option(name, &mut parser, &mut options.session)? {
                 continue;
             }
             match name {
                 "t" | "time" | "n" | "bytes" | "k" | "blockcount" => {
-                    endings += 1;
-                    options.parameters.end_condition = parse_end_condition(name, &mut arguments)?;
+                    end_conditions += 1;
+                    options.parameters.end_condition = parse_end_condition(name, &mut parser)?;
                 }
                 "b" | "bitrate" | "bandwidth" => {
-                    rate = Some(parse_rate_and_burst(&arguments.value()?)?)
+                    rate = Some(parse_rate_and_burst(&parser.value()?)?)
                 }
                 _ => {
-                    if !options.parse_option(name, &mut arguments)? {
+                    if !options.parse_option(name, &mut parser)? {
                         return Err(unknown_option(&argument));
                     }
                 }
             }
         }
-        if endings > 1 {
+        if end_conditions > 1 {
             return Err("only one of -t, -n and -k can end a test".into());
         }
         options.validate(rate)
@@ -229,57 +228,55 @@ impl ClientOptions {
     fn parse_option(
         &mut self,
         name: &str,
-        arguments: &mut ArgumentParser<'_>,
+        parser: &mut ArgumentParser<'_>,
     ) -> Result<bool, String> {
-        let asked = &mut self.parameters;
+        let parameters = &mut self.parameters;
         match name {
-            "p" | "port" => self.port = arguments.parse_count_within(1..=65_535, "-p", 1)? as u16,
+            "p" | "port" => self.port = parser.parse_count_within(1..=65_535, "-p", 1)? as u16,
             "4" | "version4" => self.family = AddressFamily::V4,
             "6" | "version6" => self.family = AddressFamily::V6,
-            "B" | "bind" => {
-                self.bind = Some(arguments.parse_value("an IP address of this machine")?)
-            }
+            "B" | "bind" => self.bind = Some(parser.parse_value("an IP address of this machine")?),
             "connect-timeout" => {
                 let milliseconds =
-                    arguments.parse_count_within(1..=3_600_000, "--connect-timeout", 1)?;
+                    parser.parse_count_within(1..=3_600_000, "--connect-timeout", 1)?;
                 self.connect_timeout = Duration::from_millis(milliseconds);
             }
-            "u" | "udp" => asked.transport = Transport::Udp,
-            "R" | "reverse" if asked.direction == Direction::Bidirectional => {
+            "u" | "udp" => parameters.transport = Transport::Udp,
+            "R" | "reverse" if parameters.direction == Direction::Bidirectional => {
                 return Err(REVERSE_AND_BIDIR.into());
             }
-            "R" | "reverse" => asked.direction = Direction::Reverse,
-            "bidir" if asked.direction == Direction::Reverse => {
+            "R" | "reverse" => parameters.direction = Direction::Reverse,
+            "bidir" if parameters.direction == Direction::Reverse => {
                 return Err(REVERSE_AND_BIDIR.into());
             }
-            "bidir" => asked.direction = Direction::Bidirectional,
+            "bidir" => parameters.direction = Direction::Bidirectional,
             "P" | "parallel" => {
-                asked.streams_per_direction =
-                    arguments.parse_count_within(1..=MAX_STREAMS as u64, "-P", 1)? as usize
+                parameters.streams_per_direction =
+                    parser.parse_count_within(1..=MAX_STREAMS as u64, "-P", 1)? as usize
             }
-            "O" | "omit" => asked.omit = arguments.parse_seconds(MAX_OMIT_S, "-O")?,
+            "O" | "omit" => parameters.omit = parser.parse_seconds(MAX_OMIT_S, "-O")?,
             "l" | "length" => {
-                asked.block_bytes =
-                    arguments.parse_count_within(1..=MAX_BLOCK_BYTES as u64, "-l", 1024)? as usize;
+                parameters.block_bytes =
+                    parser.parse_count_within(1..=MAX_BLOCK_BYTES as u64, "-l", 1024)? as usize;
                 self.has_block_length = true;
             }
             "w" | "window" => {
-                let bytes =
-                    arguments.parse_count_within(1..=MAX_BUFFER_BYTES as u64, "-w", 1024)?;
-                asked.socket_buffer_bytes = Some(bytes as usize);
+                let bytes = parser.parse_count_within(1..=MAX_BUFFER_BYTES as u64, "-w", 1024)?;
+                parameters.socket_buffer_bytes = Some(bytes as usize);
             }
             "M" | "set-mss" => {
-                asked.mss = Some(arguments.parse_count_within(88..=MAX_MSS.into(), "-M", 1)? as u32)
+                parameters.mss =
+                    Some(parser.parse_count_within(88..=MAX_MSS.into(), "-M", 1)? as u32)
             }
-            "C" | "congestion" => asked.congestion_control = Some(arguments.value()?),
-            "N" | "no-delay" => asked.no_delay = true,
-            "S" | "tos" => asked.tos = parse_type_of_service(&arguments.value()?)?,
-            "T" | "title" => asked.title = Some(arguments.value()?),
-            "extra-data" => asked.extra_data = Some(arguments.value()?),
-            "get-server-output" => asked.wants_server_output = true,
-            "udp-counters-64bit" => asked.counters_64bit = true,
-            "repeating-payload" => asked.repeating_payload = true,
-            "skip-rx-copy" => asked.skip_receive_copy = true,
+            "C" | "congestion" => parameters.congestion_control = Some(parser.value()?),
+            "N" | "no-delay" => parameters.no_delay = true,
+            "S" | "tos" => parameters.tos = parse_type_of_service(&parser.value()?)?,
+            "T" | "title" => parameters.title = Some(parser.value()?),
+            "extra-data" => parameters.extra_data = Some(parser.value()?),
+            "get-server-output" => parameters.wants_server_output = true,
+            "udp-counters-64bit" => parameters.counters_64bit = true,
+            "repeating-payload" => parameters.repeating_payload = true,
+            "skip-rx-copy" => parameters.skip_receive_copy = true,
             _ => return Ok(false),
         }
         Ok(true)
@@ -289,26 +286,26 @@ impl ClientOptions {
         if self.host.is_empty() {
             return Err("which host? vnetbench iperf3 client HOST".into());
         }
-        let asked = &mut self.parameters;
-        let default_rate = if asked.is_udp() {
+        let parameters = &mut self.parameters;
+        let default_rate = if parameters.is_udp() {
             DEFAULT_UDP_RATE_BPS
         } else {
             0
         };
-        (asked.rate_bps, asked.burst) = rate.unwrap_or((default_rate, 0));
-        if asked.is_udp() {
-            let fits = (MIN_DATAGRAM_BYTES..=MAX_DATAGRAM_BYTES).contains(&asked.block_bytes);
+        (parameters.rate_bps, parameters.burst) = rate.unwrap_or((default_rate, 0));
+        if parameters.is_udp() {
+            let fits = (MIN_DATAGRAM_BYTES..=MAX_DATAGRAM_BYTES).contains(&parameters.block_bytes);
             if self.has_block_length && !fits {
                 return Err(format!(
                     "-l of UDP is from {MIN_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES} bytes"
                 ));
             }
-            let of_tcp = [
-                ("-C", asked.congestion_control.is_some()),
-                ("-M", asked.mss.is_some()),
-                ("-N", asked.no_delay),
+            let tcp_options = [
+                ("-C", parameters.congestion_control.is_some()),
+                ("-M", parameters.mss.is_some()),
+                ("-N", parameters.no_delay),
             ];
-            if let Some((option, _)) = of_tcp.iter().find(|(_, given)| *given) {
+            if let Some((option, _)) = tcp_options.iter().find(|(_, given)| *given) {
                 return Err(format!("{option} is of TCP: UDP has no such thing"));
             }
         }
@@ -320,16 +317,16 @@ const REVERSE_AND_BIDIR: &str = "-R and --bidir cannot be had at once";
 
 fn parse_end_condition(
     name: &str,
-    arguments: &mut ArgumentParser<'_>,
+    parser: &mut ArgumentParser<'_>,
 ) -> Result<EndCondition, String> {
     Ok(match name {
         "n" | "bytes" => {
-            EndCondition::Bytes(arguments.parse_count_within(1..=u64::MAX >> 1, "-n", 1024)?)
+            EndCondition::Bytes(parser.parse_count_within(1..=u64::MAX >> 1, "-n", 1024)?)
         }
         "k" | "blockcount" => {
-            EndCondition::Blocks(arguments.parse_count_within(1..=u64::MAX >> 1, "-k", 1024)?)
+            EndCondition::Blocks(parser.parse_count_within(1..=u64::MAX >> 1, "-k", 1024)?)
         }
-        _ => match arguments.parse_seconds(MAX_DURATION_S, "-t")? {
+        _ => match parser.parse_seconds(MAX_DURATION_S, "-t")? {
             Duration::ZERO => EndCondition::Never,
             time => EndCondition::After(time),
         },
@@ -365,8 +362,8 @@ mod tests {
     use super::*;
 
     fn client(line: &str) -> Result<ClientOptions, String> {
-        let words: Vec<String> = line.split_whitespace().map(Into::into).collect();
-        ClientOptions::parse(&words)
+        let arguments: Vec<String> = line.split_whitespace().map(Into::into).collect();
+        ClientOptions::parse(&arguments)
     }
 
     #[test]
@@ -392,7 +389,7 @@ mod tests {
 
     #[test]
     fn what_is_not_done_is_refused_in_words() {
-        for (line, words) in [
+        for (line, arguments) in [
             ("host -Z", "-Z is not done here"),
             ("host --sctp", "no SCTP"),
             ("host --frobnicate", "there is no option --frobnicate"),
@@ -408,8 +405,8 @@ mod tests {
             ("host again", "what is \"again\""),
             ("", "which host"),
         ] {
-            let refused = client(line).expect_err(line);
-            assert!(refused.contains(words), "{line}: {refused}");
+            let error = client(line).expect_err(line);
+            assert!(error.contains(arguments), "{line}: {error}");
         }
     }
 

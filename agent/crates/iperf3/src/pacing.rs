@@ -30,20 +30,20 @@ impl Pacer {
     }
 
     /// Returns when the next block is due, or nothing is to be sent any more.
-    pub fn wait(&mut self, goes_on: impl Fn() -> bool) {
+    pub fn wait(&mut self, is_sending: impl Fn() -> bool) {
         let block = self.sent_blocks;
         self.sent_blocks += 1;
         if self.rate_bps == 0 || !block.is_multiple_of(self.burst_blocks) {
             return;
         }
-        let after_s = block as f64 * self.block_bits / self.rate_bps as f64;
-        let due = self.started + Duration::from_secs_f64(after_s.min(MAX_WAIT_S));
+        let due_s = block as f64 * self.block_bits / self.rate_bps as f64;
+        let due = self.started + Duration::from_secs_f64(due_s.min(MAX_WAIT_S));
         loop {
-            let left = due.saturating_duration_since(Instant::now());
-            if left.is_zero() || !goes_on() {
+            let remaining = due.saturating_duration_since(Instant::now());
+            if remaining.is_zero() || !is_sending() {
                 return;
             }
-            std::thread::sleep(left.min(MAX_SLEEP));
+            std::thread::sleep(remaining.min(MAX_SLEEP));
         }
     }
 }

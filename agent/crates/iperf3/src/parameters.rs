@@ -220,7 +220,7 @@ impl TestParameters {
 
     fn refuse_unsupported(&self, fields: &ParameterFields<'_>) -> Result<(), TestError> {
         // How the client sends is its own affair; these matter where the server sends.
-        let asked = [
+        let unsupported = [
             (
                 "zerocopy",
                 ErrorCode::NotImplemented,
@@ -242,12 +242,12 @@ impl TestParameters {
                 "forbidding fragments (--dont-fragment)",
             ),
         ];
-        match asked
+        match unsupported
             .iter()
             .find(|(name, _, _)| self.server_sends() && fields.flag(name))
         {
-            Some((_, reason, what)) => Err(TestError::refused(
-                *reason,
+            Some((_, code, what)) => Err(TestError::refused(
+                *code,
                 format!("{what} is not done by this server"),
             )),
             None => Ok(()),
@@ -261,31 +261,31 @@ mod tests {
 
     fn refusal(document: Value) -> ErrorCode {
         match TestParameters::from_json(&document) {
-            Err(TestError::Refused { reason, .. }) => reason,
+            Err(TestError::Refused { code, .. }) => code,
             other => panic!("{document} gave {other:?}"),
         }
     }
 
     #[test]
     fn what_a_stock_client_sends_is_read() {
-        let asked = TestParameters::from_json(&json!({
+        let parameters = TestParameters::from_json(&json!({
             "udp": true, "omit": 1, "time": 3, "num": 0, "blockcount": 0, "parallel": 2, "bidirectional": true,
             "len": 1448, "bandwidth": 1_048_576, "pacing_timer": 1000, "udp_counters_64bit": 1, "client_version": "3.12"
         }))
         .expect("it is right");
-        assert_eq!(asked.transport, Transport::Udp);
-        assert_eq!(asked.total_streams(), 4);
+        assert_eq!(parameters.transport, Transport::Udp);
+        assert_eq!(parameters.total_streams(), 4);
         assert_eq!(
-            asked.end_condition,
+            parameters.end_condition,
             EndCondition::After(Duration::from_secs(3))
         );
-        assert_eq!(asked.rate_bps, 1_048_576);
-        assert!(asked.counters_64bit);
+        assert_eq!(parameters.rate_bps, 1_048_576);
+        assert!(parameters.counters_64bit);
     }
 
     #[test]
     fn what_a_client_asks_is_what_a_server_reads() {
-        let asked = TestParameters {
+        let parameters = TestParameters {
             direction: Direction::Reverse,
             streams_per_direction: 7,
             end_condition: EndCondition::Bytes(u64::MAX),
@@ -299,7 +299,10 @@ mod tests {
             title: Some("t".into()),
             ..TestParameters::default()
         };
-        assert_eq!(TestParameters::from_json(&asked.to_json()), Ok(asked));
+        assert_eq!(
+            TestParameters::from_json(&parameters.to_json()),
+            Ok(parameters)
+        );
     }
 
     #[test]

@@ -91,17 +91,17 @@ pub struct TestRecord {
 }
 
 impl TestRecord {
-    pub fn new(flows: &[Arc<TestStream>], is_udp: bool) -> Self {
+    pub fn new(streams: &[Arc<TestStream>], is_udp: bool) -> Self {
         let now = Instant::now();
         let mut record = Self {
-            streams: flows.to_vec(),
+            streams: streams.to_vec(),
             is_udp,
-            meters: flows.iter().map(|_| Meter::default()).collect(),
-            baseline: vec![CounterReading::default(); flows.len()],
-            last_readings: vec![CounterReading::default(); flows.len()],
+            meters: streams.iter().map(|_| Meter::default()).collect(),
+            baseline: vec![CounterReading::default(); streams.len()],
+            last_readings: vec![CounterReading::default(); streams.len()],
             last_at: now,
             started: now,
-            extremes: vec![TcpExtremes::default(); flows.len()],
+            extremes: vec![TcpExtremes::default(); streams.len()],
             intervals: Vec::new(),
             dropped_intervals: 0,
         };
@@ -115,13 +115,13 @@ impl TestRecord {
         self.streams
             .iter()
             .zip(meters)
-            .map(|(flow, meter)| {
-                let tcp = (!self.is_udp && flow.role == Role::Source)
-                    .then(|| meter.read(flow.socket.as_fd()));
+            .map(|(stream, meter)| {
+                let tcp = (!self.is_udp && stream.role == Role::Source)
+                    .then(|| meter.read(stream.socket.as_fd()));
                 let reading = CounterReading {
-                    bytes: flow.byte_count.bytes(),
+                    bytes: stream.byte_count.bytes(),
                     retransmits: tcp.map_or(0, |tcp| tcp.retransmits),
-                    datagrams: flow.datagrams.totals(),
+                    datagrams: stream.datagrams.totals(),
                 };
                 (reading, tcp)
             })
@@ -130,8 +130,8 @@ impl TestRecord {
 
     /// Closes the interval that ends now.
     pub fn close_interval(&mut self, now: Instant, omitted: bool) -> Interval {
-        let read = self.read_counters();
-        let samples = read
+        let readings = self.read_counters();
+        let samples = readings
             .iter()
             .zip(&self.last_readings)
             .map(|((now, tcp), last)| StreamSample {
@@ -157,7 +157,7 @@ impl TestRecord {
                 }
             }
         }
-        self.last_readings = read.into_iter().map(|(reading, _)| reading).collect();
+        self.last_readings = readings.into_iter().map(|(reading, _)| reading).collect();
         self.last_at = now;
         interval
     }
@@ -176,8 +176,8 @@ impl TestRecord {
         self.started = self.last_at;
     }
 
-    pub fn seconds_since_start(&self, moment: Instant) -> f64 {
-        moment.saturating_duration_since(self.started).as_secs_f64()
+    pub fn seconds_since_start(&self, time: Instant) -> f64 {
+        time.saturating_duration_since(self.started).as_secs_f64()
     }
 
     /// Whether anything has been counted since the last interval was closed.
@@ -185,7 +185,7 @@ impl TestRecord {
         self.streams
             .iter()
             .zip(&self.last_readings)
-            .any(|(flow, last)| flow.byte_count.bytes() != last.bytes)
+            .any(|(stream, last)| stream.byte_count.bytes() != last.bytes)
     }
 
     pub fn last_at(&self) -> Instant {
@@ -196,7 +196,7 @@ impl TestRecord {
     pub fn total_bytes(&self) -> u64 {
         self.streams
             .iter()
-            .map(|flow| flow.byte_count.bytes())
+            .map(|stream| stream.byte_count.bytes())
             .sum()
     }
 
@@ -206,12 +206,12 @@ impl TestRecord {
         self.streams
             .iter()
             .zip(self.last_readings.iter().zip(&self.baseline))
-            .map(|(flow, (last, base))| {
+            .map(|(stream, (last, base))| {
                 let datagrams = counts_since(last.datagrams, base.datagrams);
                 StreamResult {
-                    id: flow.id,
+                    id: stream.id,
                     bytes: last.bytes - base.bytes,
-                    retransmits: (!self.is_udp && flow.role == Role::Source)
+                    retransmits: (!self.is_udp && stream.role == Role::Source)
                         .then(|| last.retransmits - base.retransmits),
                     jitter_s: datagrams.jitter_s,
                     lost_datagrams: datagrams.lost.max(0) as u64,
@@ -233,14 +233,16 @@ impl TestRecord {
     }
 
     fn receiving_streams(&self) -> impl Iterator<Item = &Arc<TestStream>> {
-        self.streams.iter().filter(|flow| flow.role == Role::Sink)
+        self.streams
+            .iter()
+            .filter(|stream| stream.role == Role::Sink)
     }
 
     /// When data came last, or the moment, whichever is later.
-    pub fn last_received_at(&self, moment: Instant) -> Instant {
+    pub fn last_received_at(&self, time: Instant) -> Instant {
         self.receiving_streams()
-            .map(|flow| flow.last_received_at())
-            .fold(moment, Instant::max)
+            .map(|stream| stream.last_received_at())
+            .fold(time, Instant::max)
     }
 
     /// Lets what is on its way arrive: until every receiving stream has `expected` (by its id, bytes or datagrams), is
@@ -251,17 +253,17 @@ impl TestRecord {
         const STEP: Duration = Duration::from_millis(1);
         let began = Instant::now();
         loop {
-            let all_here = self.receiving_streams().all(|flow| {
-                let has = if self.is_udp {
-                    flow.datagrams.totals().datagrams
+            let is_complete = self.receiving_streams().all(|stream| {
+                let arrived = if self.is_udp {
+                    stream.datagrams.totals().datagrams
                 } else {
-                    flow.byte_count.bytes()
+                    stream.byte_count.bytes()
                 };
-                flow.is_closed.load(Ordering::Acquire)
-                    || expected(flow.id).is_some_and(|all| has >= all)
+                stream.is_closed.load(Ordering::Acquire)
+                    || expected(stream.id).is_some_and(|all| arrived >= all)
             });
             let last = self.last_received_at(began);
-            if all_here || last.elapsed() >= IDLE || began.elapsed() >= LONGEST {
+            if is_complete || last.elapsed() >= IDLE || began.elapsed() >= LONGEST {
                 return;
             }
             std::thread::sleep(STEP);

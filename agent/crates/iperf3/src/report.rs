@@ -40,21 +40,27 @@ impl FinalReport {
     /// `own` in the order of the streams.
     pub fn new(
         roles: &[(u32, Role)],
-        own: &TestResults,
-        peer: Option<&TestResults>,
+        local_results: &TestResults,
+        peer_results: Option<&TestResults>,
         extremes: &[TcpExtremes],
         out_of_order: &[u64],
     ) -> Self {
-        let streams = roles.iter().enumerate().map(|(at, (shown, role))| {
-            let here = own.streams.get(at).cloned();
-            let there = here
-                .as_ref()
-                .and_then(|here| peer.and_then(|peer| peer.parse_stream(here.id)).cloned());
-            let sends = *role == Role::Source;
-            let (sender, receiver) = if sends { (here, there) } else { (there, here) };
+        let streams = roles.iter().enumerate().map(|(at, (label, role))| {
+            let local = local_results.streams.get(at).cloned();
+            let remote = local.as_ref().and_then(|local| {
+                peer_results
+                    .and_then(|peer_results| peer_results.parse_stream(local.id))
+                    .cloned()
+            });
+            let is_sender = *role == Role::Source;
+            let (sender, receiver) = if is_sender {
+                (local, remote)
+            } else {
+                (remote, local)
+            };
             StreamReport {
-                label: *shown,
-                is_sender: sends,
+                label: *label,
+                is_sender: is_sender,
                 sender,
                 receiver,
                 extremes: extremes.get(at).copied().unwrap_or_default(),
@@ -63,19 +69,20 @@ impl FinalReport {
         });
         Self {
             streams: streams.collect(),
-            local_cpu: own.cpu,
-            remote_cpu: peer.map(|peer| peer.cpu),
-            local_congestion_control: own.congestion_control.clone(),
-            remote_congestion_control: peer.and_then(|peer| peer.congestion_control.clone()),
+            local_cpu: local_results.cpu,
+            remote_cpu: peer_results.map(|peer_results| peer_results.cpu),
+            local_congestion_control: local_results.congestion_control.clone(),
+            remote_congestion_control: peer_results
+                .and_then(|peer_results| peer_results.congestion_control.clone()),
         }
     }
 
     /// The streams that this side sends, or receives; `None` where there are none.
-    pub fn direction_streams(&self, sends: bool) -> Option<Vec<&StreamReport>> {
+    pub fn direction_streams(&self, is_sender: bool) -> Option<Vec<&StreamReport>> {
         let streams: Vec<&StreamReport> = self
             .streams
             .iter()
-            .filter(|stream| stream.is_sender == sends)
+            .filter(|stream| stream.is_sender == is_sender)
             .collect();
         (!streams.is_empty()).then_some(streams)
     }

@@ -48,17 +48,17 @@ impl TestResults {
 
     /// Fills in what early versions leave out by what is known on the `own` side: how long the test was, and how many
     /// packets were omitted, which they count as sent.
-    pub fn fill_missing_from(mut self, own: &Self) -> Self {
+    pub fn fill_missing_from(mut self, local_results: &Self) -> Self {
         for stream in &mut self.streams {
-            let Some(here) = own.parse_stream(stream.id) else {
+            let Some(local) = local_results.parse_stream(stream.id) else {
                 continue;
             };
             if stream.omitted_datagrams.is_none() {
-                let omitted = here.omitted_datagrams.unwrap_or(0);
+                let omitted = local.omitted_datagrams.unwrap_or(0);
                 stream.datagrams = stream.datagrams.saturating_sub(omitted);
             }
             if stream.duration_s == 0.0 {
-                stream.duration_s = here.duration_s;
+                stream.duration_s = local.duration_s;
             }
         }
         self
@@ -115,11 +115,11 @@ impl TestResults {
         let fields = document
             .as_object()
             .ok_or("the results are no JSON object")?;
-        let share = |name: &str| {
+        let percent = |name: &str| {
             fields
                 .get(name)
                 .and_then(Value::as_f64)
-                .filter(|share| *share >= 0.0)
+                .filter(|percent| *percent >= 0.0)
         };
         let streams = fields
             .get("streams")
@@ -133,9 +133,9 @@ impl TestResults {
         }
         Ok(Self {
             cpu: CpuUsage {
-                total: share("cpu_util_total").unwrap_or(0.0),
-                user: share("cpu_util_user").unwrap_or(0.0),
-                system: share("cpu_util_system").unwrap_or(0.0),
+                total: percent("cpu_util_total").unwrap_or(0.0),
+                user: percent("cpu_util_user").unwrap_or(0.0),
+                system: percent("cpu_util_system").unwrap_or(0.0),
             },
             congestion_control: fields
                 .get("congestion_used")
@@ -163,7 +163,7 @@ fn stream(document: &Value) -> Result<StreamResult, String> {
     let id = count_field(document, "id")
         .and_then(|id| u32::try_from(id).ok())
         .ok_or("a stream of the results has no id")?;
-    let counted = |name: &str| {
+    let required_count = |name: &str| {
         count_field(document, name)
             .ok_or_else(|| format!("stream {id} of the results has no count \"{name}\""))
     };
@@ -176,12 +176,12 @@ fn stream(document: &Value) -> Result<StreamResult, String> {
     let omitted_packets = count_field(document, "omitted_packets");
     Ok(StreamResult {
         id,
-        bytes: counted("bytes")?,
+        bytes: required_count("bytes")?,
         retransmits: count_field(document, "retransmits"),
         jitter_s: seconds("jitter").unwrap_or(0.0),
-        lost_datagrams: counted("errors")?
+        lost_datagrams: required_count("errors")?
             .saturating_sub(count_field(document, "omitted_errors").unwrap_or(0)),
-        datagrams: counted("packets")?.saturating_sub(omitted_packets.unwrap_or(0)),
+        datagrams: required_count("packets")?.saturating_sub(omitted_packets.unwrap_or(0)),
         omitted_datagrams: omitted_packets,
         duration_s: (seconds("end_time").unwrap_or(0.0) - seconds("start_time").unwrap_or(0.0))
             .max(0.0),
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_one_side_tells_is_what_the_other_reads() {
-        let told = TestResults {
+        let results = TestResults {
             cpu: CpuUsage {
                 total: 3.0,
                 user: 1.0,
@@ -241,17 +241,17 @@ mod tests {
             server_text: Some("text".into()),
             server_json: None,
         };
-        assert_eq!(TestResults::from_json(&told.to_json(1)), Ok(told));
+        assert_eq!(TestResults::from_json(&results.to_json(1)), Ok(results));
     }
 
     #[test]
     fn what_an_early_version_does_not_say_is_filled_in_from_here() {
         let stream = json!({"id": 1, "bytes": 0, "errors": 0, "packets": 1_250});
         let peer = TestResults::from_json(&json!({"streams": [stream]})).expect("it is right");
-        let mut own = peer.clone();
-        own.streams[0].omitted_datagrams = Some(625);
-        own.streams[0].duration_s = 1.5;
-        let completed = &peer.fill_missing_from(&own).streams[0];
+        let mut local_results = peer.clone();
+        local_results.streams[0].omitted_datagrams = Some(625);
+        local_results.streams[0].duration_s = 1.5;
+        let completed = &peer.fill_missing_from(&local_results).streams[0];
         assert_eq!((completed.datagrams, completed.duration_s), (625, 1.5));
     }
 

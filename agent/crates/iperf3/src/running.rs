@@ -34,7 +34,7 @@ pub struct RunningTest {
     pub load: LoadThreads,
     pub record: TestRecord,
     pub layout: ReportLayout,
-    asked: TestParameters,
+    parameters: TestParameters,
     options: SessionOptions,
     started: Instant,
     /// Of the thread that conducts the test.
@@ -45,22 +45,22 @@ pub struct RunningTest {
 impl RunningTest {
     /// `shown`: what the streams are called, in their order.
     pub fn prepare(
-        flows: Vec<Arc<TestStream>>,
-        shown: &[u32],
-        asked: &TestParameters,
-        manner: &SessionOptions,
+        streams: Vec<Arc<TestStream>>,
+        labels: &[u32],
+        parameters: &TestParameters,
+        options: &SessionOptions,
         is_client: bool,
         cpus: &CpuList,
     ) -> Result<Self, TestError> {
         let layout = ReportLayout {
-            is_udp: asked.is_udp(),
+            is_udp: parameters.is_udp(),
             is_client,
-            is_bidirectional: asked.direction == Direction::Bidirectional,
-            format: manner.format,
-            streams: shown
+            is_bidirectional: parameters.direction == Direction::Bidirectional,
+            format: options.format,
+            streams: labels
                 .iter()
                 .copied()
-                .zip(flows.iter().map(|flow| flow.role == Role::Source))
+                .zip(streams.iter().map(|stream| stream.role == Role::Source))
                 .collect(),
         };
         let failed = |error| {
@@ -69,14 +69,14 @@ impl RunningTest {
                 format!("the streams cannot be started: {error}"),
             )
         };
-        let shared = SharedLoad::new(asked, is_client).map_err(failed)?;
-        let load = LoadThreads::spawn(flows, shared, cpus).map_err(failed)?;
+        let shared = SharedLoad::new(parameters, is_client).map_err(failed)?;
+        let load = LoadThreads::spawn(streams, shared, cpus).map_err(failed)?;
         Ok(Self {
-            record: TestRecord::new(&load.streams, asked.is_udp()),
+            record: TestRecord::new(&load.streams, parameters.is_udp()),
             load,
             layout,
-            asked: asked.clone(),
-            options: manner.clone(),
+            parameters: parameters.clone(),
+            options: options.clone(),
             started: Instant::now(),
             cpu_at_start: CpuTime::current_thread(),
             is_client,
@@ -88,39 +88,39 @@ impl RunningTest {
         &mut self,
         control: &ControlConnection,
         printer: &mut Printer,
-        heard: &mut dyn FnMut(&[u8]) -> Result<bool, TestError>,
+        on_bytes: &mut dyn FnMut(&[u8]) -> Result<bool, TestError>,
     ) -> Result<(), TestError> {
         printer.print_line(&self.layout.interval_header());
-        self.record = TestRecord::new(&self.load.streams, self.asked.is_udp());
+        self.record = TestRecord::new(&self.load.streams, self.parameters.is_udp());
         self.started = Instant::now();
         self.cpu_at_start = CpuTime::current_thread();
         self.load.start();
-        let mut due = self.schedule();
+        let mut schedule = self.schedule();
         let mut progress = Progress {
             bytes: 0,
             changed_at: self.started,
         };
         loop {
-            let bell = due
+            let waker = schedule
                 .failure_deadline
                 .is_none()
-                .then_some(&self.load.shared.bell);
-            let waited = control.wait(bell, due.next_wakeup(Instant::now()))?;
+                .then_some(&self.load.shared.waker);
+            let waited = control.wait(waker, schedule.next_wakeup(Instant::now()))?;
             let now = Instant::now();
-            if waited == WaitOutcome::Ready && heard(&control.read()?)? {
+            if waited == WaitOutcome::Ready && on_bytes(&control.read()?)? {
                 return Ok(());
             }
             if waited == WaitOutcome::Rung {
                 if self.load.first_error().is_none() {
                     return Ok(());
                 }
-                due.failure_deadline = Some(now + FAILURE_GRACE);
+                schedule.failure_deadline = Some(now + FAILURE_GRACE);
             }
-            if self.run_due_actions(&mut due, now, printer)? {
+            if self.run_due_actions(&mut schedule, now, printer)? {
                 return Ok(());
             }
             self.check_progress(&mut progress, now)?;
-            if now >= due.deadline {
+            if now >= schedule.deadline {
                 return Err(TestError::refused(
                     ErrorCode::IdleTimeout,
                     format!(
@@ -134,18 +134,18 @@ impl RunningTest {
 
     /// What is due from its beginning on.
     fn schedule(&self) -> Schedule {
-        let time = match self.asked.end_condition {
+        let time = match self.parameters.end_condition {
             EndCondition::After(time) => time,
             _ => Duration::from_secs_f64(MAX_DURATION_S),
         };
-        let omitted_until = self.started + self.asked.omit;
+        let omitted_until = self.started + self.parameters.omit;
         let end = omitted_until + time;
         let ends_by_time =
-            self.is_client && matches!(self.asked.end_condition, EndCondition::After(_));
+            self.is_client && matches!(self.parameters.end_condition, EndCondition::After(_));
         Schedule {
             end: ends_by_time.then_some(end),
             deadline: end + OVERTIME,
-            omit_end: (!self.asked.omit.is_zero()).then_some(omitted_until),
+            omit_end: (!self.parameters.omit.is_zero()).then_some(omitted_until),
             interval_end: self
                 .options
                 .interval
@@ -157,29 +157,30 @@ impl RunningTest {
     /// Does what is due by now; returns whether that is to end the test.
     fn run_due_actions(
         &mut self,
-        due: &mut Schedule,
+        schedule: &mut Schedule,
         now: Instant,
         printer: &mut Printer,
     ) -> Result<bool, TestError> {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| now >= at);
-        if is_due(due.failure_deadline) {
+        if is_due(schedule.failure_deadline) {
             return Err(self.stream_error());
         }
-        if is_due(due.omit_end) {
+        if is_due(schedule.omit_end) {
             self.close_interval(now, true, printer);
             self.record.reset_baseline();
             self.load.shared.activate_quota();
-            due.omit_end = None;
-            due.interval_end = self.options.interval.map(|interval| now + interval);
+            schedule.omit_end = None;
+            schedule.interval_end = self.options.interval.map(|interval| now + interval);
         }
-        if is_due(due.end) {
+        if is_due(schedule.end) {
             return Ok(true);
         }
-        if is_due(due.interval_end) {
-            self.close_interval(now, due.omit_end.is_some(), printer);
+        if is_due(schedule.interval_end) {
+            self.close_interval(now, schedule.omit_end.is_some(), printer);
             // A tick that came too late to be of use is left out.
-            due.interval_end =
-                due.interval_end
+            schedule.interval_end =
+                schedule
+                    .interval_end
                     .zip(self.options.interval)
                     .map(|(tick, interval)| {
                         let next = tick + interval;
@@ -211,8 +212,8 @@ impl RunningTest {
     fn stream_error(&self) -> TestError {
         self.load.first_error().map_or_else(
             || TestError::failed("a stream broke"),
-            |(flow, error)| {
-                let (reason, did) = match flow.role {
+            |(stream, error)| {
+                let (code, did) = match stream.role {
                     Role::Source => (ErrorCode::StreamWrite, "be written to"),
                     Role::Sink => (ErrorCode::StreamRead, "be read from"),
                 };
@@ -223,9 +224,9 @@ impl RunningTest {
                     _ => "",
                 };
                 TestError::Refused {
-                    reason,
+                    code,
                     errno: error.raw_os_error().unwrap_or(0),
-                    words: format!("stream {} could not {did}: {error}{hint}", flow.id),
+                    message: format!("stream {} could not {did}: {error}{hint}", stream.id),
                 }
             },
         )
@@ -261,12 +262,12 @@ impl RunningTest {
         self.load.shared.cpu.add_current_thread(self.cpu_at_start);
         TestResults {
             cpu: self.load.shared.cpu.usage_over(self.started.elapsed()),
-            congestion_control: (!self.asked.is_udp())
+            congestion_control: (!self.parameters.is_udp())
                 .then(|| {
                     self.load
                         .streams
                         .first()
-                        .and_then(|flow| congestion_control(&flow.socket))
+                        .and_then(|stream| congestion_control(&stream.socket))
                 })
                 .flatten(),
             streams: self.record.stream_results(),
@@ -278,8 +279,8 @@ impl RunningTest {
     /// The number by which the other side knows what this side's retransmits are worth.
     pub fn sender_has_retransmits(&self) -> i32 {
         match (
-            self.asked.is_udp(),
-            self.layout.streams.iter().any(|(_, sends)| *sends),
+            self.parameters.is_udp(),
+            self.layout.streams.iter().any(|(_, is_sender)| *is_sender),
         ) {
             (true, _) => 0,
             (false, true) => 1,
@@ -287,27 +288,31 @@ impl RunningTest {
         }
     }
 
-    pub fn final_report(&self, own: &TestResults, peer: Option<&TestResults>) -> FinalReport {
+    pub fn final_report(
+        &self,
+        local_results: &TestResults,
+        peer: Option<&TestResults>,
+    ) -> FinalReport {
         let roles: Vec<(u32, Role)> = self
             .layout
             .streams
             .iter()
             .zip(&self.load.streams)
-            .map(|((shown, _), flow)| (*shown, flow.role))
+            .map(|((label, _), stream)| (*label, stream.role))
             .collect();
         FinalReport::new(
             &roles,
-            own,
+            local_results,
             peer,
             &self.record.extremes,
             &self.record.out_of_order(),
         )
     }
 
-    pub fn print_report(&self, done: &FinalReport, printer: &mut Printer) {
+    pub fn print_report(&self, report: &FinalReport, printer: &mut Printer) {
         printer.print_line(SEPARATOR);
         printer.print_line(&self.layout.final_header());
-        printer.print_lines(&self.layout.final_lines(done));
+        printer.print_lines(&self.layout.final_lines(report));
     }
 
     pub fn intervals_json(&self) -> Vec<serde_json::Value> {
@@ -323,8 +328,8 @@ impl RunningTest {
     pub fn expected_count(&self, peer: &TestResults, id: u32) -> Option<u64> {
         let stream = peer
             .parse_stream(id)
-            .filter(|_| self.asked.omit.is_zero())?;
-        Some(if self.asked.is_udp() {
+            .filter(|_| self.parameters.omit.is_zero())?;
+        Some(if self.parameters.is_udp() {
             stream.datagrams
         } else {
             stream.bytes
@@ -376,34 +381,38 @@ mod tests {
     #[test]
     fn intervals_begin_anew_behind_what_is_omitted_and_late_ticks_are_left_out() {
         let s = Duration::from_secs_f64;
-        let asked = TestParameters {
+        let parameters = TestParameters {
             omit: s(1.5),
             ..TestParameters::default()
         };
-        let manner = SessionOptions {
+        let options = SessionOptions {
             interval: Some(s(1.0)),
             format: crate::units::RateFormat::default(),
             json: false,
             idle_timeout: s(1.0),
         };
         let cpus = CpuList::default();
-        let mut running = RunningTest::prepare(vec![], &[], &asked, &manner, true, &cpus).unwrap();
+        let mut running =
+            RunningTest::prepare(vec![], &[], &parameters, &options, true, &cpus).unwrap();
         let mut printer = Printer {
             prefix: String::new(),
             is_silent: true,
             transcript: None,
         };
-        let mut due = running.schedule();
-        let looks = [0.4, 1.0, 1.5, 2.5, 3.7, 6.2, 11.5].map(|at| {
+        let mut schedule = running.schedule();
+        let wakeups = [0.4, 1.0, 1.5, 2.5, 3.7, 6.2, 11.5].map(|at| {
             let now = running.started + s(at);
             let ends = running
-                .run_due_actions(&mut due, now, &mut printer)
+                .run_due_actions(&mut schedule, now, &mut printer)
                 .unwrap();
-            (ends, (due.next_wakeup(now) - running.started).as_secs_f64())
+            (
+                ends,
+                (schedule.next_wakeup(now) - running.started).as_secs_f64(),
+            )
         });
-        let until = [1.0, 1.5, 2.5, 3.5, 4.5, 7.2];
-        assert_eq!(looks[..6], until.map(|next| (false, next)));
-        assert!(looks[6].0);
+        let deadline = [1.0, 1.5, 2.5, 3.5, 4.5, 7.2];
+        assert_eq!(wakeups[..6], deadline.map(|next| (false, next)));
+        assert!(wakeups[6].0);
         let ends = |omitted| -> Vec<f64> {
             let kept = running.record.intervals.iter();
             let kept = kept.filter(|kept| kept.is_omitted == omitted);

@@ -30,9 +30,9 @@ const POLL_RETRY_DELAY: Duration = Duration::from_millis(100);
 pub fn serve(options: &ServerOptions) -> Result<bool, TestError> {
     raise_file_limit();
     let failed = |error| TestError::failed(format!("the server cannot be set up: {error}"));
-    let mut door = open_listener(options)?;
+    let mut listener = open_listener(options)?;
     if !options.session.json {
-        let address = door.address();
+        let address = listener.address();
         write_stdout(&format!(
             "{BANNER_RULE}\nServer listening on {} ({})\n{BANNER_RULE}\n",
             address.port(),
@@ -43,7 +43,7 @@ pub fn serve(options: &ServerOptions) -> Result<bool, TestError> {
         options,
         registry: TestRegistry::default(),
         is_stopping: Arc::default(),
-        stop_listener: Arc::clone(&door.stop),
+        stop_listener: Arc::clone(&listener.stop),
         interrupt: Arc::new(Waker::new().map_err(failed)?),
         has_completed_test: AtomicBool::new(false),
     };
@@ -51,17 +51,17 @@ pub fn serve(options: &ServerOptions) -> Result<bool, TestError> {
     std::thread::scope(|scope| {
         let mut number = 0_u64;
         while !server.is_stopping.load(Ordering::Acquire) {
-            let begun = door.poll(&server.registry).unwrap_or_else(|error| {
+            let new_tests = listener.poll(&server.registry).unwrap_or_else(|error| {
                 eprintln!("vnetbench iperf3: {error}; going on");
                 std::thread::sleep(POLL_RETRY_DELAY);
                 Vec::new()
             });
-            for (socket, cookie) in begun {
+            for (socket, cookie) in new_tests {
                 number += 1;
                 let server = &server;
-                let work = move || server.serve_client(number, socket, cookie);
+                let serve = move || server.serve_client(number, socket, cookie);
                 let thread = std::thread::Builder::new().name(format!("client {number}"));
-                if let Err(error) = thread.spawn_scoped(scope, work) {
+                if let Err(error) = thread.spawn_scoped(scope, serve) {
                     eprintln!("vnetbench iperf3: client {number} gets no thread: {error}");
                 }
             }
@@ -116,24 +116,25 @@ struct Server<'a> {
 impl Server<'_> {
     /// Has signals end it: the first one properly, a second one where it stands.
     fn install_signal_handler(&self) -> io::Result<()> {
-        let (closed, closing, by_hand) = (
+        let (is_stopping, stop_listener, interrupt) = (
             Arc::clone(&self.is_stopping),
             Arc::clone(&self.stop_listener),
             Arc::clone(&self.interrupt),
         );
         on_signals(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP], move || {
-            if closed.swap(true, Ordering::AcqRel) {
+            if is_stopping.swap(true, Ordering::AcqRel) {
                 interrupt::exit_interrupted();
             }
-            by_hand.wake();
-            closing.wake();
+            interrupt.wake();
+            stop_listener.wake();
         })
     }
 
     fn serve_client(&self, number: u64, socket: Socket, cookie: Cookie) {
-        let had_a_test = self.run_session(&format!("#{number} "), socket, cookie);
+        let is_completed = self.run_session(&format!("#{number} "), socket, cookie);
         if self.options.one_off {
-            self.has_completed_test.store(had_a_test, Ordering::Release);
+            self.has_completed_test
+                .store(is_completed, Ordering::Release);
             self.is_stopping.store(true, Ordering::Release);
             self.stop_listener.wake();
         }
@@ -145,15 +146,17 @@ impl Server<'_> {
             // It is gone already.
             return false;
         };
-        let manner = self.options.session.clone();
+        let options = self.options.session.clone();
         match self.registry.register(cookie) {
-            Some(place) => Session::new(control, cookie, place, manner, name).serve(),
+            Some(registration) => {
+                Session::new(control, cookie, registration, options, name).serve()
+            }
             None => {
-                let told = deny_access(&control).is_ok();
+                let is_told = deny_access(&control).is_ok();
                 eprintln!(
                     "vnetbench iperf3: {} was turned away: the server is full{}",
                     control.peer,
-                    if told { "" } else { ", and it did not wait" }
+                    if is_told { "" } else { ", and it did not wait" }
                 );
                 false
             }

@@ -33,20 +33,24 @@ fn default_timeout_s() -> f64 {
 }
 
 /// What `iperf3.greet` answers.
-pub fn probe_server(asked: ProbeRequest) -> Result<Value> {
-    if !(0.0..=MAX_TIMEOUT_S).contains(&asked.timeout_s) {
+pub fn probe_server(request: ProbeRequest) -> Result<Value> {
+    if !(0.0..=MAX_TIMEOUT_S).contains(&request.timeout_s) {
         return Err(Error::BadParameter(format!(
             "timeout_s must lie within 0 and {MAX_TIMEOUT_S}"
         )));
     }
-    let server = SocketAddr::new(asked.address, asked.port);
-    let results = run_probe_test(server, asked.from, Duration::from_secs_f64(asked.timeout_s))?;
+    let server = SocketAddr::new(request.address, request.port);
+    let results = run_probe_test(
+        server,
+        request.from,
+        Duration::from_secs_f64(request.timeout_s),
+    )?;
     // Only one that runs with --json says more than its counts.
-    let said = |name: &str| {
+    let start_text = |name: &str| {
         let start = results.server_json.as_ref()?.get("start")?;
         start.get(name)?.as_str().map(sanitize_text)
     };
-    Ok(json!({"version": said("version"), "system": said("system_info")}))
+    Ok(json!({"version": start_text("version"), "system": start_text("system_info")}))
 }
 
 fn run_probe_test(
@@ -54,21 +58,21 @@ fn run_probe_test(
     from: Option<IpAddr>,
     timeout: Duration,
 ) -> std::result::Result<TestResults, TestError> {
-    let mut talk = ClientControl::connect(to, from, timeout, timeout)?;
-    talk.send_parameters(&TestParameters {
+    let mut control = ClientControl::connect(to, from, timeout, timeout)?;
+    control.send_parameters(&TestParameters {
         end_condition: EndCondition::Blocks(1),
         block_bytes: BLOCK_BYTES,
         wants_server_output: true,
         ..TestParameters::default()
     })?;
     let stream = connect_tcp(to, from, timeout, |_| Ok(()))?;
-    talk.send_cookie(&stream)?;
-    talk.await_start()?;
+    control.send_cookie(&stream)?;
+    control.await_start()?;
     stream
         .send(&[0; BLOCK_BYTES])
         .map_err(|error| TestError::failed(format!("a stream cannot be written to: {error}")))?;
-    talk.end_test()?;
-    let own = TestResults {
+    control.end_test()?;
+    let local_results = TestResults {
         streams: vec![StreamResult {
             id: stream_id(0),
             bytes: BLOCK_BYTES as u64,
@@ -76,7 +80,7 @@ fn run_probe_test(
         }],
         ..TestResults::default()
     };
-    let theirs = talk.exchange_results(&own, -1)?;
-    talk.finish()?;
-    Ok(theirs)
+    let peer_results = control.exchange_results(&local_results, -1)?;
+    control.finish()?;
+    Ok(peer_results)
 }

@@ -74,8 +74,8 @@ impl<'a> Session<'a> {
         if let Err(failure) = &outcome {
             // Whoever cannot be told is gone.
             let _ = match failure {
-                TestError::Refused { reason, errno, .. } => {
-                    self.control.send(&encode_server_error(*reason, *errno))
+                TestError::Refused { code, errno, .. } => {
+                    self.control.send(&encode_server_error(*code, *errno))
                 }
                 TestError::Interrupted => self.control.send_state(State::ServerTerminated),
                 _ => Ok(()),
@@ -94,45 +94,45 @@ impl<'a> Session<'a> {
     }
 
     /// `under_way` is the load where there has been any: it holds the streams.
-    fn run_test(&mut self, under_way: &mut Option<RunningTest>) -> Result<(), TestError> {
+    fn run_test(&mut self, running_test: &mut Option<RunningTest>) -> Result<(), TestError> {
         let peer = canonical_address(self.control.peer);
         self.control.send_state(State::ParameterExchange)?;
-        let asked = match self.next_message("send its parameters")? {
+        let parameters = match self.next_message("send its parameters")? {
             ClientMessage::Parameters(document) => TestParameters::from_json(&document)?,
             other => return Err(unexpected_message(&other)),
         };
-        if asked.wants_server_output {
+        if parameters.wants_server_output {
             self.printer.transcript = Some(String::new());
         }
-        self.document.title.clone_from(&asked.title);
-        self.document.extra_data.clone_from(&asked.extra_data);
+        self.document.title.clone_from(&parameters.title);
+        self.document.extra_data.clone_from(&parameters.extra_data);
         self.printer.print_line(&format!(
             "Accepted connection from {}, port {}",
             peer.ip(),
             peer.port()
         ));
-        self.check_resources(&asked)?;
-        let flows = self.accept_streams(&asked)?;
-        let shown: Vec<u32> = (FIRST_STREAM_LABEL..).take(flows.len()).collect();
-        let numbered = json::label_streams(&shown, &flows);
-        for (shown, flow) in &numbered {
-            self.printer.print_line(&connection_line(*shown, flow));
+        self.check_resources(&parameters)?;
+        let streams = self.accept_streams(&parameters)?;
+        let labels: Vec<u32> = (FIRST_STREAM_LABEL..).take(streams.len()).collect();
+        let labelled = json::label_streams(&labels, &streams);
+        for (label, stream) in &labelled {
+            self.printer.print_line(&connection_line(*label, stream));
         }
         self.document.start = json::start_json(&json::StartInfo {
             is_client: false,
-            parameters: &asked,
+            parameters: &parameters,
             cookie: &self.cookie,
             peer: self.control.peer,
             control_mss: self.control.mss(),
-            streams: &numbered,
+            streams: &labelled,
         });
-        let running = under_way.insert(RunningTest::prepare(
-            flows,
-            &shown,
-            &asked,
+        let running = running_test.insert(RunningTest::prepare(
+            streams,
+            &labels,
+            &parameters,
             &self.options,
             false,
-            &asked.server_cpus,
+            &parameters.server_cpus,
         )?);
         self.control.send_state(State::TestStart)?;
         self.decoder.allow_test_end();
@@ -145,14 +145,14 @@ impl<'a> Session<'a> {
         self.document.intervals = running.intervals_json();
         self.document.intervals_left_out = running.record.dropped_intervals;
         outcome?;
-        self.finish(running, &asked)
+        self.finish(running, &parameters)
     }
 
     fn run_load(&mut self, running: &mut RunningTest) -> Result<(), TestError> {
-        let (ear, heard) = (&mut self.decoder, &mut self.messages);
+        let (decoder, messages) = (&mut self.decoder, &mut self.messages);
         running.run(&self.control, &mut self.printer, &mut |bytes| {
-            heard.extend(ear.feed(bytes)?);
-            match heard.pop_front() {
+            messages.extend(decoder.feed(bytes)?);
+            match messages.pop_front() {
                 None => Ok(false),
                 Some(ClientMessage::TestEnd) => Ok(true),
                 Some(other) => Err(unexpected_message(&other)),
@@ -164,38 +164,41 @@ impl<'a> Session<'a> {
     fn finish(
         &mut self,
         running: &mut RunningTest,
-        asked: &TestParameters,
+        parameters: &TestParameters,
     ) -> Result<(), TestError> {
         let ended = Instant::now();
         running.load.stop_sending();
-        if !asked.is_udp() {
+        if !parameters.is_udp() {
             running.load.close_sources();
         }
         self.control.send_state(State::ExchangeResults)?;
-        let theirs = match self.next_message("send its results")? {
+        let peer_results = match self.next_message("send its results")? {
             ClientMessage::Results(document) => TestResults::from_json(&document)
-                .map_err(|words| TestError::refused(ErrorCode::ReceiveResults, words))?,
+                .map_err(|message| TestError::refused(ErrorCode::ReceiveResults, message))?,
             other => return Err(unexpected_message(&other)),
         };
         running
             .record
-            .await_arrivals(&|id| running.expected_count(&theirs, id));
+            .await_arrivals(&|id| running.expected_count(&peer_results, id));
         running.load.stop();
         running.finish(running.record.last_received_at(ended), &mut self.printer);
         self.document.intervals = running.intervals_json();
-        let mut own = running.local_results();
-        let done = running.final_report(&own, Some(&theirs.fill_missing_from(&own)));
-        running.print_report(&done, &mut self.printer);
-        self.document.end = json::end_json(&running.layout, &done);
-        if asked.wants_server_output {
+        let mut local_results = running.local_results();
+        let report = running.final_report(
+            &local_results,
+            Some(&peer_results.fill_missing_from(&local_results)),
+        );
+        running.print_report(&report, &mut self.printer);
+        self.document.end = json::end_json(&running.layout, &report);
+        if parameters.wants_server_output {
             if self.options.json {
-                own.server_json = serde_json::to_value(&self.document).ok();
+                local_results.server_json = serde_json::to_value(&self.document).ok();
             } else {
-                own.server_text = self.printer.transcript.take();
+                local_results.server_text = self.printer.transcript.take();
             }
         }
         self.control.send(&encode_document(
-            &own.to_json(running.sender_has_retransmits()),
+            &local_results.to_json(running.sender_has_retransmits()),
         ))?;
         self.control.send_state(State::DisplayResults)?;
         match self.next_message("end the test")? {
@@ -205,32 +208,35 @@ impl<'a> Session<'a> {
     }
 
     fn next_message(&mut self, what: &str) -> Result<ClientMessage, TestError> {
-        let (ear, heard) = (&mut self.decoder, &mut self.messages);
+        let (decoder, messages) = (&mut self.decoder, &mut self.messages);
         self.control
             .await_message(self.options.idle_timeout, what, |bytes| {
-                heard.extend(ear.feed(bytes)?);
-                Ok(heard.pop_front())
+                messages.extend(decoder.feed(bytes)?);
+                Ok(messages.pop_front())
             })
     }
 
     /// Whether the system gives what is asked, before any stream is made.
-    fn check_resources(&mut self, asked: &TestParameters) -> Result<(), TestError> {
-        if !self.registration.reserve_streams(asked.total_streams()) {
+    fn check_resources(&mut self, parameters: &TestParameters) -> Result<(), TestError> {
+        if !self
+            .registration
+            .reserve_streams(parameters.total_streams())
+        {
             return Err(TestError::refused(
                 ErrorCode::NumberOfStreams,
                 format!("the server's {MAX_STREAMS} streams are in use by others"),
             ));
         }
         let address = canonical_address(self.control.peer);
-        let socket = open_socket(asked.transport, &address).map_err(|error| {
+        let socket = open_socket(parameters.transport, &address).map_err(|error| {
             TestError::refused(
                 ErrorCode::CreateStream,
                 format!("no socket can be had: {error}"),
             )
         })?;
-        apply_parameters(&socket, asked, &address)?;
-        if !asked.server_cpus.is_empty() {
-            check_cpus(&asked.server_cpus)?;
+        apply_parameters(&socket, parameters, &address)?;
+        if !parameters.server_cpus.is_empty() {
+            check_cpus(&parameters.server_cpus)?;
         }
         Ok(())
     }
@@ -238,11 +244,11 @@ impl<'a> Session<'a> {
     /// The streams in the order in which the client opens them: first those that it sends on.
     fn accept_streams(
         &mut self,
-        asked: &TestParameters,
+        parameters: &TestParameters,
     ) -> Result<Vec<Arc<TestStream>>, TestError> {
         let patience = STEP_TIMEOUT.min(self.options.idle_timeout);
         let (to, from) = channel::<Socket>();
-        if asked.is_udp() {
+        if parameters.is_udp() {
             let address = self.control.peer.ip().to_canonical();
             if !self.registration.collect_udp_streams(address, to, patience) {
                 return Err(TestError::refused(
@@ -254,13 +260,15 @@ impl<'a> Session<'a> {
             self.registration.collect_tcp_streams(to);
         }
         self.control.send_state(State::CreateStreams)?;
-        let until = Instant::now() + patience;
-        let mut flows = Vec::with_capacity(asked.total_streams());
-        while flows.len() < asked.total_streams() {
+        let deadline = Instant::now() + patience;
+        let mut streams = Vec::with_capacity(parameters.total_streams());
+        while streams.len() < parameters.total_streams() {
             match from.recv_timeout(POLL_INTERVAL) {
-                Ok(socket) => {
-                    flows.push(Arc::new(self.create_stream(socket, flows.len(), asked)?))
-                }
+                Ok(socket) => streams.push(Arc::new(self.create_stream(
+                    socket,
+                    streams.len(),
+                    parameters,
+                )?)),
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(TestError::refused(
                         ErrorCode::StreamAccept,
@@ -271,16 +279,16 @@ impl<'a> Session<'a> {
                     // Fails where the server is ended by hand.
                     self.control.wait(None, Instant::now())?;
                     let bytes = self.control.read()?;
-                    if let Some(said) = self.decoder.feed(&bytes)?.first() {
-                        return Err(unexpected_message(said));
+                    if let Some(message) = self.decoder.feed(&bytes)?.first() {
+                        return Err(unexpected_message(message));
                     }
-                    if Instant::now() >= until {
+                    if Instant::now() >= deadline {
                         return Err(TestError::refused(
                             ErrorCode::StreamAccept,
                             format!(
                                 "{} of {} streams were opened in time",
-                                flows.len(),
-                                asked.total_streams()
+                                streams.len(),
+                                parameters.total_streams()
                             ),
                         ));
                     }
@@ -288,21 +296,21 @@ impl<'a> Session<'a> {
             }
         }
         self.registration.end_collection();
-        Ok(flows)
+        Ok(streams)
     }
 
     fn create_stream(
         &self,
         socket: Socket,
         index: usize,
-        asked: &TestParameters,
+        parameters: &TestParameters,
     ) -> Result<TestStream, TestError> {
         let peer: Option<SocketAddr> = socket.peer_addr().ok().and_then(|peer| peer.as_socket());
-        apply_parameters(&socket, asked, &peer.unwrap_or(self.control.peer))?;
-        let role = match asked.direction {
+        apply_parameters(&socket, parameters, &peer.unwrap_or(self.control.peer))?;
+        let role = match parameters.direction {
             Direction::Forward => Role::Sink,
             Direction::Reverse => Role::Source,
-            Direction::Bidirectional if index < asked.streams_per_direction => Role::Sink,
+            Direction::Bidirectional if index < parameters.streams_per_direction => Role::Sink,
             Direction::Bidirectional => Role::Source,
         };
         TestStream::new(index, role, socket).map_err(|error| {
@@ -327,8 +335,8 @@ fn check_cpus(cpus: &CpuList) -> Result<(), TestError> {
     }
 }
 
-fn unexpected_message(said: &ClientMessage) -> TestError {
-    match said {
+fn unexpected_message(message: &ClientMessage) -> TestError {
+    match message {
         ClientMessage::Terminated => TestError::failed("the client has terminated"),
         ClientMessage::Parameters(_)
         | ClientMessage::TestEnd
@@ -339,7 +347,7 @@ fn unexpected_message(said: &ClientMessage) -> TestError {
     }
 }
 
-pub fn connection_line(shown: u32, flow: &TestStream) -> String {
+pub fn connection_line(label: u32, stream: &TestStream) -> String {
     let address = |address: std::io::Result<socket2::SockAddr>| {
         address
             .ok()
@@ -356,9 +364,9 @@ pub fn connection_line(shown: u32, flow: &TestStream) -> String {
             )
     };
     format!(
-        "[{shown:>3}] local {} connected to {}",
-        address(flow.socket.local_addr()),
-        address(flow.socket.peer_addr())
+        "[{label:>3}] local {} connected to {}",
+        address(stream.socket.local_addr()),
+        address(stream.socket.peer_addr())
     )
 }
 

@@ -22,15 +22,15 @@ pub enum AddressFamily {
 
 /// The first address of a host in that family; `Err` in words.
 pub fn resolve(host: &str, port: u16, family: AddressFamily) -> Result<SocketAddr, String> {
-    let found = (host, port)
+    let addresses = (host, port)
         .to_socket_addrs()
         .map_err(|error| format!("the host {host} cannot be found: {error}"))?;
-    let mut fitting = found.filter(|address| match family {
+    let mut matching = addresses.filter(|address| match family {
         AddressFamily::Any => true,
         AddressFamily::V4 => address.is_ipv4(),
         AddressFamily::V6 => address.is_ipv6(),
     });
-    fitting
+    matching
         .next()
         .ok_or_else(|| format!("the host {host} has no address of the family asked for"))
 }
@@ -76,10 +76,10 @@ pub fn bind_source(socket: &Socket, from: Option<IpAddr>) -> Result<(), TestErro
 /// Sets what is asked of every socket of a test.
 pub fn apply_parameters(
     socket: &Socket,
-    asked: &TestParameters,
+    parameters: &TestParameters,
     address: &SocketAddr,
 ) -> Result<(), TestError> {
-    if let Some(bytes) = asked.socket_buffer_bytes {
+    if let Some(bytes) = parameters.socket_buffer_bytes {
         socket
             .set_send_buffer_size(bytes)
             .and_then(|()| socket.set_recv_buffer_size(bytes))
@@ -90,34 +90,38 @@ pub fn apply_parameters(
                     &error,
                 )
             })?;
-        let found = [socket.send_buffer_size(), socket.recv_buffer_size()];
-        if let Some(less) = found.into_iter().flatten().find(|found| *found < bytes) {
+        let addresses = [socket.send_buffer_size(), socket.recv_buffer_size()];
+        if let Some(less) = addresses
+            .into_iter()
+            .flatten()
+            .find(|addresses| *addresses < bytes)
+        {
             return Err(TestError::refused(
                 ErrorCode::BufferNotSet,
                 format!(
-                    "socket buffers of {bytes} bytes were asked for, the system gives {less}; \
+                    "socket buffers of {bytes} bytes were parameters for, the system gives {less}; \
                      raise net.core.wmem_max and net.core.rmem_max"
                 ),
             ));
         }
     }
-    if asked.tos > 0 {
+    if parameters.tos > 0 {
         let set = match address.ip().to_canonical() {
-            IpAddr::V4(_) => socket.set_tos_v4(asked.tos),
-            IpAddr::V6(_) => socket.set_tclass_v6(asked.tos),
+            IpAddr::V4(_) => socket.set_tos_v4(parameters.tos),
+            IpAddr::V6(_) => socket.set_tclass_v6(parameters.tos),
         };
         set.map_err(|error| {
             refusal(
                 ErrorCode::SetTos,
-                format!("the type of service {}", asked.tos),
+                format!("the type of service {}", parameters.tos),
                 &error,
             )
         })?;
     }
-    if asked.transport == Transport::Udp {
+    if parameters.transport == Transport::Udp {
         return Ok(());
     }
-    if let Some(mss) = asked.mss {
+    if let Some(mss) = parameters.mss {
         socket.set_tcp_mss(mss).map_err(|error| {
             refusal(
                 ErrorCode::SetMss,
@@ -126,12 +130,12 @@ pub fn apply_parameters(
             )
         })?;
     }
-    if asked.no_delay {
+    if parameters.no_delay {
         socket
             .set_tcp_nodelay(true)
             .map_err(|error| refusal(ErrorCode::CreateStream, "no delay".into(), &error))?;
     }
-    if let Some(name) = &asked.congestion_control {
+    if let Some(name) = &parameters.congestion_control {
         set_tcp_congestion(socket, name).map_err(|error| {
             refusal(
                 ErrorCode::Congestion,
@@ -143,11 +147,11 @@ pub fn apply_parameters(
     Ok(())
 }
 
-fn refusal(reason: ErrorCode, what: String, error: &io::Error) -> TestError {
+fn refusal(code: ErrorCode, what: String, error: &io::Error) -> TestError {
     TestError::Refused {
-        reason,
+        code,
         errno: error.raw_os_error().unwrap_or(0),
-        words: format!("the system refused {what}: {error}"),
+        message: format!("the system refused {what}: {error}"),
     }
 }
 

@@ -126,7 +126,7 @@ pub fn error_message(number: i32) -> String {
         .find(|(known, _)| *known == number)
         .map_or_else(
             || format!("iperf3's error {number}"),
-            |(_, words)| (*words).into(),
+            |(_, message)| (*message).into(),
         )
 }
 
@@ -135,9 +135,9 @@ pub fn error_message(number: i32) -> String {
 pub enum TestError {
     /// What a server tells its client, in the protocol's own way, before it leaves.
     Refused {
-        reason: ErrorCode,
+        code: ErrorCode,
         errno: i32,
-        words: String,
+        message: String,
     },
     /// The peer has ended the test, stalls, or speaks something else: there is nobody to tell.
     Failed(String),
@@ -154,16 +154,16 @@ pub enum TestError {
 }
 
 impl TestError {
-    pub fn refused(reason: ErrorCode, words: impl Into<String>) -> Self {
+    pub fn refused(code: ErrorCode, message: impl Into<String>) -> Self {
         Self::Refused {
-            reason,
+            code,
             errno: 0,
-            words: words.into(),
+            message: message.into(),
         }
     }
 
-    pub fn failed(words: impl Into<String>) -> Self {
-        Self::Failed(words.into())
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::Failed(message.into())
     }
 }
 
@@ -189,12 +189,12 @@ impl fmt::Display for TestError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Interrupted => out.write_str("the server has been ended by hand"),
-            Self::Refused { words, .. }
-            | Self::Failed(words)
-            | Self::ConnectionLost(words)
-            | Self::Unreachable(words)
-            | Self::Busy(words)
-            | Self::RefusedByServer(words) => out.write_str(words),
+            Self::Refused { message, .. }
+            | Self::Failed(message)
+            | Self::ConnectionLost(message)
+            | Self::Unreachable(message)
+            | Self::Busy(message)
+            | Self::RefusedByServer(message) => out.write_str(message),
         }
     }
 }

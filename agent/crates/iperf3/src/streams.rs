@@ -99,34 +99,36 @@ pub struct SharedLoad {
     orders: Commands,
     active_senders: AtomicUsize,
     /// Rung when the quota is used up, a stream has failed, or the user has pressed Ctrl-C.
-    pub bell: Waker,
+    pub waker: Waker,
     pub cpu: CpuTimeTotal,
 }
 
 impl SharedLoad {
     /// `counts_quota`: this side ends the test.
-    pub fn new(asked: &TestParameters, counts_quota: bool) -> io::Result<Self> {
-        let bytes = match asked.end_condition {
+    pub fn new(parameters: &TestParameters, counts_quota: bool) -> io::Result<Self> {
+        let bytes = match parameters.end_condition {
             EndCondition::Bytes(bytes) => Some(bytes),
-            EndCondition::Blocks(blocks) => Some(blocks.saturating_mul(asked.block_bytes as u64)),
+            EndCondition::Blocks(blocks) => {
+                Some(blocks.saturating_mul(parameters.block_bytes as u64))
+            }
             EndCondition::After(_) | EndCondition::Never => None,
         };
         Ok(Self {
-            transport: asked.transport,
-            block_bytes: asked.block_bytes,
-            payload: if asked.repeating_payload {
-                (b'0'..=b'9').cycle().take(asked.block_bytes).collect()
+            transport: parameters.transport,
+            block_bytes: parameters.block_bytes,
+            payload: if parameters.repeating_payload {
+                (b'0'..=b'9').cycle().take(parameters.block_bytes).collect()
             } else {
-                make_message(asked.block_bytes)
+                make_message(parameters.block_bytes)
             },
-            rate_bps: asked.rate_bps,
-            burst: asked.burst,
-            counters_64bit: asked.counters_64bit,
-            skip_receive_copy: asked.skip_receive_copy,
+            rate_bps: parameters.rate_bps,
+            burst: parameters.burst,
+            counters_64bit: parameters.counters_64bit,
+            skip_receive_copy: parameters.skip_receive_copy,
             quota: bytes
                 .filter(|_| counts_quota)
-                .map(|bytes| ByteQuota::new(bytes, asked.omit.is_zero())),
-            quota_role: if asked.direction == Direction::Reverse {
+                .map(|bytes| ByteQuota::new(bytes, parameters.omit.is_zero())),
+            quota_role: if parameters.direction == Direction::Reverse {
                 Role::Sink
             } else {
                 Role::Source
@@ -137,7 +139,7 @@ impl SharedLoad {
                 .unwrap_or_default(),
             orders: Commands::default(),
             active_senders: AtomicUsize::new(0),
-            bell: Waker::new()?,
+            waker: Waker::new()?,
             cpu: CpuTimeTotal::default(),
         })
     }
@@ -161,7 +163,7 @@ impl SharedLoad {
             && self.quota_role == Role::Sink
             && quota.consume(bytes)
         {
-            self.bell.wake();
+            self.waker.wake();
         }
     }
 
@@ -193,27 +195,28 @@ pub struct LoadThreads {
 impl LoadThreads {
     /// Starts the threads; they wait for `go`.
     pub fn spawn(
-        flows: Vec<Arc<TestStream>>,
+        streams: Vec<Arc<TestStream>>,
         shared: SharedLoad,
         cpus: &CpuList,
     ) -> io::Result<Self> {
-        let sources = flows
+        let sources = streams
             .iter()
-            .filter(|flow| flow.role == Role::Source)
+            .filter(|stream| stream.role == Role::Source)
             .count();
         shared.active_senders.store(sources, Ordering::Relaxed);
         let mut load = Self {
-            streams: flows,
+            streams: streams,
             shared: Arc::new(shared),
             threads: Vec::new(),
         };
-        for flow in &load.streams {
-            let (flow, shared, cpus) = (Arc::clone(flow), Arc::clone(&load.shared), cpus.clone());
-            let role = flow.role;
+        for stream in &load.streams {
+            let (stream, shared, cpus) =
+                (Arc::clone(stream), Arc::clone(&load.shared), cpus.clone());
+            let role = stream.role;
             let thread = std::thread::Builder::new()
-                .name(format!("stream {}", flow.id))
+                .name(format!("stream {}", stream.id))
                 .stack_size(STACK_BYTES)
-                .spawn(move || run_stream(&flow, &shared, &cpus))?;
+                .spawn(move || run_stream(&stream, &shared, &cpus))?;
             load.threads.push((role, thread));
         }
         Ok(load)
@@ -232,9 +235,13 @@ impl LoadThreads {
     /// Lets the receivers of what was sent see its end. A stock client that waits for the rest of a block would wait for
     /// good.
     pub fn close_sources(&self) {
-        for flow in self.streams.iter().filter(|flow| flow.role == Role::Source) {
+        for stream in self
+            .streams
+            .iter()
+            .filter(|stream| stream.role == Role::Source)
+        {
             // Fails only on a connection that is gone, or where there is none.
-            let _ = flow.socket.shutdown(Shutdown::Write);
+            let _ = stream.socket.shutdown(Shutdown::Write);
         }
     }
 
@@ -244,10 +251,10 @@ impl LoadThreads {
         self.join_threads(|_| true);
     }
 
-    fn join_threads(&mut self, which: impl Fn(Role) -> bool) {
+    fn join_threads(&mut self, is_selected: impl Fn(Role) -> bool) {
         let (ending, staying) = std::mem::take(&mut self.threads)
             .into_iter()
-            .partition(|(role, _)| which(*role));
+            .partition(|(role, _)| is_selected(*role));
         self.threads = staying;
         for (_, thread) in ending {
             // A thread that panicked has nothing more to say.
@@ -259,7 +266,7 @@ impl LoadThreads {
     pub fn first_error(&self) -> Option<(&TestStream, &io::Error)> {
         self.streams
             .iter()
-            .find_map(|flow| Some((&**flow, flow.error.get()?)))
+            .find_map(|stream| Some((&**stream, stream.error.get()?)))
     }
 }
 
@@ -269,40 +276,40 @@ impl Drop for LoadThreads {
     }
 }
 
-fn run_stream(flow: &TestStream, shared: &SharedLoad, cpus: &CpuList) {
+fn run_stream(stream: &TestStream, shared: &SharedLoad, cpus: &CpuList) {
     if !cpus.is_empty() {
         // That these CPUs can be had was tried before the test was accepted.
         let _ = cpus.apply_to(None);
     }
     shared.orders.wait_for_start();
-    let outcome = match (shared.transport, flow.role) {
-        (Transport::Tcp, Role::Source) => send_tcp(flow, shared),
-        (Transport::Tcp, Role::Sink) => receive_tcp(flow, shared),
-        (Transport::Udp, Role::Source) => send_udp(flow, shared),
-        (Transport::Udp, Role::Sink) => receive_udp(flow, shared),
+    let outcome = match (shared.transport, stream.role) {
+        (Transport::Tcp, Role::Source) => send_tcp(stream, shared),
+        (Transport::Tcp, Role::Sink) => receive_tcp(stream, shared),
+        (Transport::Udp, Role::Source) => send_udp(stream, shared),
+        (Transport::Udp, Role::Sink) => receive_udp(stream, shared),
     };
     shared.cpu.add_current_thread(CpuTime::default());
     let last_source =
-        flow.role == Role::Source && shared.active_senders.fetch_sub(1, Ordering::AcqRel) == 1;
+        stream.role == Role::Source && shared.active_senders.fetch_sub(1, Ordering::AcqRel) == 1;
     if let Err(error) = outcome {
-        let _ = flow.error.set(error);
-        shared.bell.wake();
+        let _ = stream.error.set(error);
+        shared.waker.wake();
     } else if last_source && shared.quota.is_some() {
-        shared.bell.wake();
+        shared.waker.wake();
     }
 }
 
-fn send_tcp(flow: &TestStream, shared: &SharedLoad) -> io::Result<()> {
+fn send_tcp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
     let mut sender = CopySender::new(Arc::clone(&shared.payload));
     let mut pacer = shared.pacer();
     while shared.is_sending() && shared.reserve_block() {
         pacer.wait(|| shared.is_sending());
-        let mut left = shared.block_bytes;
-        while left > 0 && shared.is_sending() {
-            match sender.send(flow.socket.as_fd()) {
+        let mut remaining = shared.block_bytes;
+        while remaining > 0 && shared.is_sending() {
+            match sender.send(stream.socket.as_fd()) {
                 Ok(count) => {
-                    flow.byte_count.add(count);
-                    left -= count;
+                    stream.byte_count.add(count);
+                    remaining -= count;
                 }
                 Err(error) if is_transient(&error) => {}
                 Err(error) => return Err(error),
@@ -322,25 +329,25 @@ impl Receiver for BlockReceiver {
     }
 }
 
-fn receive_tcp(flow: &TestStream, shared: &SharedLoad) -> io::Result<()> {
+fn receive_tcp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
     let mut receiver: Box<dyn Receiver> = if shared.skip_receive_copy {
         Box::new(Discard)
     } else {
         Box::new(BlockReceiver(vec![0; shared.block_bytes]))
     };
     while shared.is_receiving() {
-        match receiver.receive(flow.socket.as_fd()) {
+        match receiver.receive(stream.socket.as_fd()) {
             Ok(0) => {
-                flow.is_closed.store(true, Ordering::Release);
+                stream.is_closed.store(true, Ordering::Release);
                 return Ok(());
             }
             Ok(count) => {
-                flow.record_received(count);
+                stream.record_received(count);
                 shared.record_received(count);
             }
             Err(error) if is_transient(&error) => {}
             Err(error) => {
-                flow.is_closed.store(true, Ordering::Release);
+                stream.is_closed.store(true, Ordering::Release);
                 return Err(error);
             }
         }
@@ -348,7 +355,7 @@ fn receive_tcp(flow: &TestStream, shared: &SharedLoad) -> io::Result<()> {
     Ok(())
 }
 
-fn send_udp(flow: &TestStream, shared: &SharedLoad) -> io::Result<()> {
+fn send_udp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
     let mut datagram = shared.payload.to_vec();
     let mut pacer = shared.pacer();
     while shared.is_sending() && shared.reserve_block() {
@@ -358,14 +365,14 @@ fn send_udp(flow: &TestStream, shared: &SharedLoad) -> io::Result<()> {
         }
         let header = DatagramHeader {
             sent_at: shared.current_datagram_time(),
-            number: flow.datagrams.totals().datagrams + 1,
+            number: stream.datagrams.totals().datagrams + 1,
         };
         header.write(shared.counters_64bit, &mut datagram);
         while shared.is_sending() {
-            match rustix::net::send(&flow.socket, &datagram, SendFlags::NOSIGNAL) {
+            match rustix::net::send(&stream.socket, &datagram, SendFlags::NOSIGNAL) {
                 Ok(count) => {
-                    flow.byte_count.add(count);
-                    flow.datagrams.record_sent();
+                    stream.byte_count.add(count);
+                    stream.datagrams.record_sent();
                     break;
                 }
                 // Refused: an earlier datagram found nobody. Whether anybody is there the control connection knows.
@@ -378,11 +385,11 @@ fn send_udp(flow: &TestStream, shared: &SharedLoad) -> io::Result<()> {
     Ok(())
 }
 
-fn receive_udp(flow: &TestStream, shared: &SharedLoad) -> io::Result<()> {
+fn receive_udp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
     let mut datagram = vec![0; shared.block_bytes.max(HEADER_BYTES_64BIT)];
-    let mut reception = DatagramReceiver::default();
+    let mut receiver = DatagramReceiver::default();
     while shared.is_receiving() {
-        match rustix::net::recv(&flow.socket, &mut datagram[..], RecvFlags::TRUNC) {
+        match rustix::net::recv(&stream.socket, &mut datagram[..], RecvFlags::TRUNC) {
             Ok((kept, count)) => {
                 let Some(header) = DatagramHeader::read(shared.counters_64bit, &datagram[..kept])
                 else {
@@ -390,8 +397,8 @@ fn receive_udp(flow: &TestStream, shared: &SharedLoad) -> io::Result<()> {
                     continue;
                 };
                 debug_assert!(kept >= HEADER_BYTES_32BIT);
-                flow.record_received(count);
-                reception.record(header, shared.current_datagram_time(), &flow.datagrams);
+                stream.record_received(count);
+                receiver.record(header, shared.current_datagram_time(), &stream.datagrams);
                 shared.record_received(count);
             }
             Err(rustix::io::Errno::CONNREFUSED) => {}

@@ -17,7 +17,7 @@ pub const MAX_STREAMS: usize = 1_024;
 
 #[derive(Default)]
 pub struct TestRegistry {
-    inside: Mutex<RegistryState>,
+    state: Mutex<RegistryState>,
     udp_released: Condvar,
 }
 
@@ -42,17 +42,17 @@ pub enum Delivery {
 
 impl TestRegistry {
     fn state(&self) -> MutexGuard<'_, RegistryState> {
-        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A place for one more test; `None` where all are taken, or the cookie is another's.
     pub fn register(&self, cookie: Cookie) -> Option<Registration<'_>> {
-        let mut inside = self.state();
-        if inside.test_count >= MAX_TESTS || inside.tests.contains_key(&cookie) {
+        let mut state = self.state();
+        if state.test_count >= MAX_TESTS || state.tests.contains_key(&cookie) {
             return None;
         }
-        inside.test_count += 1;
-        inside.tests.insert(
+        state.test_count += 1;
+        state.tests.insert(
             cookie,
             TestEntry {
                 collecting_since: Instant::now(),
@@ -69,9 +69,9 @@ impl TestRegistry {
 
     /// Since when the test of this cookie takes streams; `None` where it takes none.
     pub fn collecting_since(&self, cookie: &Cookie) -> Option<Instant> {
-        let inside = self.state();
-        let gathering = inside.tests.get(cookie)?;
-        gathering.stream_sender.as_ref().map(|_| gathering.collecting_since)
+        let state = self.state();
+        let test = state.tests.get(cookie)?;
+        test.stream_sender.as_ref().map(|_| test.collecting_since)
     }
 
     /// Hands a connection to the test that its cookie names. One of a test that takes no stream now is closed.
@@ -110,18 +110,18 @@ pub struct Registration<'a> {
 impl Registration<'_> {
     /// Takes room for so many streams; false where there is none.
     pub fn reserve_streams(&mut self, count: usize) -> bool {
-        let mut inside = self.registry.state();
-        if inside.stream_count + count > MAX_STREAMS {
+        let mut state = self.registry.state();
+        if state.stream_count + count > MAX_STREAMS {
             return false;
         }
-        inside.stream_count += count;
+        state.stream_count += count;
         self.stream_count += count;
         true
     }
 
     pub fn collect_tcp_streams(&self, to: Sender<Socket>) {
-        if let Some(gathering) = self.registry.state().tests.get_mut(&self.cookie) {
-            *gathering = TestEntry {
+        if let Some(test) = self.registry.state().tests.get_mut(&self.cookie) {
+            *test = TestEntry {
                 collecting_since: Instant::now(),
                 stream_sender: Some(to),
             };
@@ -133,35 +133,35 @@ impl Registration<'_> {
         &mut self,
         from: IpAddr,
         to: Sender<Socket>,
-        patience: Duration,
+        timeout: Duration,
     ) -> bool {
-        let until = Instant::now() + patience;
-        let mut inside = self.registry.state();
-        while inside.udp_collectors.contains_key(&from) {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+        let deadline = Instant::now() + timeout;
+        let mut state = self.registry.state();
+        while state.udp_collectors.contains_key(&from) {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return false;
             }
-            inside = self
+            state = self
                 .registry
                 .udp_released
-                .wait_timeout(inside, left)
+                .wait_timeout(state, remaining)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
         }
-        inside.udp_collectors.insert(from, to);
+        state.udp_collectors.insert(from, to);
         self.udp_address = Some(from);
         true
     }
 
     /// All streams are there.
     pub fn end_collection(&mut self) {
-        let mut inside = self.registry.state();
-        if let Some(gathering) = inside.tests.get_mut(&self.cookie) {
-            gathering.stream_sender = None;
+        let mut state = self.registry.state();
+        if let Some(test) = state.tests.get_mut(&self.cookie) {
+            test.stream_sender = None;
         }
         if let Some(from) = self.udp_address.take() {
-            inside.udp_collectors.remove(&from);
+            state.udp_collectors.remove(&from);
             self.registry.udp_released.notify_all();
         }
     }
@@ -170,9 +170,9 @@ impl Registration<'_> {
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
         self.end_collection();
-        let mut inside = self.registry.state();
-        inside.test_count -= 1;
-        inside.stream_count -= self.stream_count;
-        inside.tests.remove(&self.cookie);
+        let mut state = self.registry.state();
+        state.test_count -= 1;
+        state.stream_count -= self.stream_count;
+        state.tests.remove(&self.cookie);
     }
 }

@@ -21,18 +21,18 @@ pub const SEPARATOR: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
 
 impl ReportLayout {
     fn has_sender(&self) -> bool {
-        self.streams.iter().any(|(_, sends)| *sends)
+        self.streams.iter().any(|(_, is_sender)| *is_sender)
     }
 
-    fn header(&self, further: &str) -> String {
+    fn header(&self, columns: &str) -> String {
         let role = if self.is_bidirectional { "[Role]" } else { "" };
-        format!("[ ID]{role} Interval           Transfer     Bitrate         {further}")
+        format!("[ ID]{role} Interval           Transfer     Bitrate         {columns}")
             .trim_end()
             .into()
     }
 
-    fn stream_tag(&self, id: &str, sends: bool) -> String {
-        let role = match (self.is_bidirectional, sends, self.is_client) {
+    fn stream_tag(&self, id: &str, is_sender: bool) -> String {
+        let role = match (self.is_bidirectional, is_sender, self.is_client) {
             (false, _, _) => "",
             (true, true, true) => "[TX-C]",
             (true, false, true) => "[RX-C]",
@@ -66,13 +66,13 @@ impl ReportLayout {
         tag: &str,
         times: (f64, f64),
         bytes: u64,
-        further: &str,
+        columns: &str,
         note: &str,
     ) -> String {
         let (start, end) = times;
         let bits = format_rate(bytes, end - start, self.format);
         format!(
-            "{tag} {start:>6.2}-{end:<6.2} sec  {:<11}  {bits:<15} {further:<22} {note}",
+            "{tag} {start:>6.2}-{end:<6.2} sec  {:<11}  {bits:<15} {columns:<22} {note}",
             format_bytes(bytes)
         )
         .trim_end()
@@ -85,20 +85,20 @@ impl ReportLayout {
         let note = if interval.is_omitted { "(omitted)" } else { "" };
         let all = || self.streams.iter().zip(&interval.samples);
         let mut lines: Vec<String> = all()
-            .map(|((shown, sends), sample)| {
-                let tag = self.stream_tag(&shown.to_string(), *sends);
+            .map(|((label, is_sender), sample)| {
+                let tag = self.stream_tag(&label.to_string(), *is_sender);
                 self.format_line(
                     &tag,
                     times,
                     sample.bytes,
-                    &self.stream_columns(*sends, sample),
+                    &self.stream_columns(*is_sender, sample),
                     note,
                 )
             })
             .collect();
         for direction in [true, false] {
             let samples: Vec<&StreamSample> = all()
-                .filter(|((_, sends), _)| *sends == direction)
+                .filter(|((_, is_sender), _)| *is_sender == direction)
                 .map(|(_, sample)| sample)
                 .collect();
             if samples.len() > 1 {
@@ -115,20 +115,20 @@ impl ReportLayout {
         lines
     }
 
-    fn stream_columns(&self, sends: bool, sample: &StreamSample) -> String {
+    fn stream_columns(&self, is_sender: bool, sample: &StreamSample) -> String {
         match sample.tcp {
             Some(tcp) => format!(
                 "{:>4}  {:>12}",
                 tcp.retransmits,
                 format_bytes(tcp.cwnd_bytes)
             ),
-            None => self.sum_columns(sends, sample),
+            None => self.sum_columns(is_sender, sample),
         }
     }
 
-    fn sum_columns(&self, sends: bool, sample: &StreamSample) -> String {
+    fn sum_columns(&self, is_sender: bool, sample: &StreamSample) -> String {
         let datagrams = sample.datagrams;
-        match (self.is_udp, sends) {
+        match (self.is_udp, is_sender) {
             (false, true) => format!("{:>4}", sample.tcp.map_or(0, |tcp| tcp.retransmits)),
             (false, false) => String::new(),
             (true, true) => format!("{}", datagrams.datagrams),
@@ -141,15 +141,15 @@ impl ReportLayout {
     }
 
     /// What both sides have counted; a side that told nothing has no line.
-    pub fn final_lines(&self, done: &FinalReport) -> Vec<String> {
-        let mut lines: Vec<String> = done
+    pub fn final_lines(&self, report: &FinalReport) -> Vec<String> {
+        let mut lines: Vec<String> = report
             .streams
             .iter()
             .flat_map(|stream| self.final_stream_lines(stream))
             .collect();
-        for sends in [true, false] {
-            let Some(streams) = done
-                .direction_streams(sends)
+        for is_sender in [true, false] {
+            let Some(streams) = report
+                .direction_streams(is_sender)
                 .filter(|streams| streams.len() > 1)
             else {
                 continue;
@@ -164,10 +164,10 @@ impl ReportLayout {
                     sum_results(streams.iter().map(|stream| stream.receiver.as_ref())),
                 ),
             ];
-            for (who, sum) in sums {
-                lines.extend(
-                    sum.map(|sum| self.final_line(&self.stream_tag("SUM", sends), &sum, who)),
-                );
+            for (role_name, sum) in sums {
+                lines.extend(sum.map(|sum| {
+                    self.final_line(&self.stream_tag("SUM", is_sender), &sum, role_name)
+                }));
             }
         }
         lines
@@ -175,9 +175,9 @@ impl ReportLayout {
 
     fn final_stream_lines(&self, stream: &StreamReport) -> impl Iterator<Item = String> {
         let tag = self.stream_tag(&stream.label.to_string(), stream.is_sender);
-        let line = |result: &Option<StreamResult>, who| {
+        let line = |result: &Option<StreamResult>, role_name| {
             let sum = sum_results(std::iter::once(result.as_ref()))?;
-            Some(self.final_line(&tag, &sum, who))
+            Some(self.final_line(&tag, &sum, role_name))
         };
         [
             line(&stream.sender, "sender"),
@@ -187,15 +187,15 @@ impl ReportLayout {
         .flatten()
     }
 
-    fn final_line(&self, tag: &str, sum: &DirectionSum, who: &str) -> String {
-        let further = if self.is_udp {
+    fn final_line(&self, tag: &str, sum: &DirectionSum, role_name: &str) -> String {
+        let columns = if self.is_udp {
             format_loss(sum.jitter_s, sum.lost_datagrams, sum.datagrams)
         } else {
             sum.retransmits
                 .map(|retransmits| format!("{retransmits:>4}"))
                 .unwrap_or_default()
         };
-        self.format_line(tag, (0.0, sum.duration_s), sum.bytes, &further, who)
+        self.format_line(tag, (0.0, sum.duration_s), sum.bytes, &columns, role_name)
     }
 }
 

@@ -107,7 +107,7 @@ impl NegotiatedTest {
         route: &Route,
         parameters: TestParameters,
         load: &Load,
-        bell: &Waker,
+        waker: &Waker,
         timeout: Duration,
     ) -> vnetbench_system::error::Result<Option<(Self, Vec<Socket>)>> {
         let from = route.from.as_ref().and_then(SockAddr::as_socket);
@@ -115,7 +115,7 @@ impl NegotiatedTest {
             .map_err(|error| Error::system("find an iperf3 server", error))?;
         let mut control = ClientControl::connect(to, from.map(|from| from.ip()), timeout, timeout)?;
         control.send_parameters(&parameters)?;
-        let sockets = connect_in_turn(route, load.roles.len(), &load.options, bell, timeout)?;
+        let sockets = connect_in_turn(route, load.roles.len(), &load.options, waker, timeout)?;
         let test = Self {
             control,
             parameters,
@@ -125,7 +125,11 @@ impl NegotiatedTest {
 
     /// Has the server begin its part, and from here on attends to it on a thread of its own. `on_end` is called when the
     /// test is over.
-    pub fn begin(mut self, streams: &[Arc<Stream>], on_end: &OnEnd) -> Result<ServerTest, TestError> {
+    pub fn begin(
+        mut self,
+        streams: &[Arc<Stream>],
+        on_end: &OnEnd,
+    ) -> Result<ServerTest, TestError> {
         for stream in streams {
             self.control.send_cookie(&stream.socket)?;
         }
@@ -147,15 +151,15 @@ impl NegotiatedTest {
         let failed =
             |error| TestError::failed(format!("the server cannot be attended to: {error}"));
         let control = Arc::clone(&test.control.connection);
-        let load_over = Arc::new(Waker::new().map_err(failed)?);
+        let load_end = Arc::new(Waker::new().map_err(failed)?);
         let outcome = Arc::new(OnceLock::new());
         let thread = std::thread::Builder::new()
             .name("iperf3 server".into())
             .spawn({
-                let (outcome, load_over) = (Arc::clone(&outcome), Arc::clone(&load_over));
+                let (outcome, load_end) = (Arc::clone(&outcome), Arc::clone(&load_end));
                 let on_end = Arc::clone(on_end);
                 move || {
-                    let _ = outcome.set(test.run(&load_over));
+                    let _ = outcome.set(test.run(&load_end));
                     on_end();
                 }
             })
@@ -164,7 +168,7 @@ impl NegotiatedTest {
             parameters,
             streams: streams.to_vec(),
             control,
-            load_end: load_over,
+            load_end: load_end,
             outcome,
             thread,
         })
@@ -194,27 +198,32 @@ impl ServerTest {
     /// Why the test came to nothing, where it is known by now.
     pub fn failure_message(&self) -> Option<String> {
         let failure = self.outcome.get()?.as_ref().err()?;
-        Some(self.bidirectional_refusal().unwrap_or_else(|| failure.to_string()))
+        Some(
+            self.bidirectional_refusal()
+                .unwrap_or_else(|| failure.to_string()),
+        )
     }
 
     /// As `fault`, where a stream has broken: the server may be about to say why.
     pub fn explain_stream_failure(&self, broken: String) -> String {
-        let until = Instant::now() + FAILURE_TIMEOUT;
-        while !self.is_finished() && Instant::now() < until {
+        let deadline = Instant::now() + FAILURE_TIMEOUT;
+        while !self.is_finished() && Instant::now() < deadline {
             std::thread::sleep(POLL_INTERVAL);
         }
-        self.failure_message().or_else(|| self.bidirectional_refusal()).unwrap_or(broken)
+        self.failure_message()
+            .or_else(|| self.bidirectional_refusal())
+            .unwrap_or(broken)
     }
 
     /// A server that knows of no test both ways turns the streams away on which it was to send, with one byte.
     fn bidirectional_refusal(&self) -> Option<String> {
-        let turned_away = |stream: &Arc<Stream>| {
+        let is_turned_away = |stream: &Arc<Stream>| {
             stream.role == Role::Sink
                 && stream.counters.received.bytes() <= 1
                 && stream.end.get().is_some()
         };
         let is_so = self.parameters.direction == Direction::Bidirectional
-            && self.streams.iter().any(turned_away);
+            && self.streams.iter().any(is_turned_away);
         is_so.then(|| NO_BIDIRECTIONAL.into())
     }
 
@@ -240,43 +249,45 @@ struct TestThread {
 }
 
 impl TestThread {
-    fn run(mut self, load_over: &Waker) -> Result<TestResults, TestError> {
+    fn run(mut self, load_end: &Waker) -> Result<TestResults, TestError> {
         let control = Arc::clone(&self.control.connection);
-        while control.wait(Some(load_over), Instant::now() + LOAD_TIMEOUT)? != WaitOutcome::Rung {
+        while control.wait(Some(load_end), Instant::now() + LOAD_TIMEOUT)? != WaitOutcome::Rung {
             self.control.feed(&control.read()?)?;
         }
-        let (ended, wall) = (Instant::now(), self.started.elapsed());
+        let (ended, elapsed) = (Instant::now(), self.started.elapsed());
         self.flush(ended + FLUSH_TIMEOUT);
         self.control.set_deadline(ended + FINISH_TIMEOUT);
         self.control.end_test()?;
         self.wait_for_sinks(ended + DRAIN_TIMEOUT);
-        let own = self.local_results(wall);
-        let sends = self.parameters.direction != Direction::Reverse;
-        let theirs = self
+        let local_results = self.local_results(elapsed);
+        let is_sender = self.parameters.direction != Direction::Reverse;
+        let peer_results = self
             .control
-            .exchange_results(&own, if sends { 1 } else { -1 })?;
+            .exchange_results(&local_results, if is_sender { 1 } else { -1 })?;
         self.control.finish()?;
         // Others hold it still, and a server may keep its streams until it is closed.
         control.close();
-        if theirs.streams.len() == own.streams.len() {
-            return Ok(theirs);
+        if peer_results.streams.len() == local_results.streams.len() {
+            return Ok(peer_results);
         }
-        Err(TestError::RefusedByServer(match self.parameters.direction {
-            Direction::Bidirectional => NO_BIDIRECTIONAL.into(),
-            Direction::Forward | Direction::Reverse => format!(
-                "the server tells of {} streams where {} were asked for",
-                theirs.streams.len(),
-                own.streams.len()
-            ),
-        }))
+        Err(TestError::RefusedByServer(
+            match self.parameters.direction {
+                Direction::Bidirectional => NO_BIDIRECTIONAL.into(),
+                Direction::Forward | Direction::Reverse => format!(
+                    "the server tells of {} streams where {} were asked for",
+                    peer_results.streams.len(),
+                    local_results.streams.len()
+                ),
+            },
+        ))
     }
 
     /// Returns when everything that was sent has been acknowledged, and had its time to be read.
-    fn flush(&self, until: Instant) {
-        let is_underway = |(stream, _): &(Arc<Stream>, Meter)| {
+    fn flush(&self, deadline: Instant) {
+        let is_unacknowledged = |(stream, _): &(Arc<Stream>, Meter)| {
             stream.role == Role::Source && unacknowledged_bytes(&stream.socket).unwrap_or(0) > 0
         };
-        while self.streams.iter().any(is_underway) && Instant::now() < until {
+        while self.streams.iter().any(is_unacknowledged) && Instant::now() < deadline {
             std::thread::sleep(POLL_INTERVAL);
         }
         if self.parameters.direction != Direction::Reverse {
@@ -285,40 +296,40 @@ impl TestThread {
     }
 
     /// Told of the end the server closes the streams on which it sent; the others perhaps only when it has all results.
-    fn wait_for_sinks(&self, until: Instant) {
-        let at_work = |(stream, _): &(Arc<Stream>, Meter)| {
+    fn wait_for_sinks(&self, deadline: Instant) {
+        let is_receiving = |(stream, _): &(Arc<Stream>, Meter)| {
             stream.role == Role::Sink && stream.end.get().is_none()
         };
-        while self.streams.iter().any(at_work) && Instant::now() < until {
+        while self.streams.iter().any(is_receiving) && Instant::now() < deadline {
             std::thread::sleep(POLL_INTERVAL);
         }
     }
 
-    fn local_results(&mut self, wall: Duration) -> TestResults {
-        let spent = CpuTimeTotal::default();
-        spent.add(CpuTime::current_process(), self.cpu_at_start);
+    fn local_results(&mut self, elapsed: Duration) -> TestResults {
+        let cpu_time = CpuTimeTotal::default();
+        cpu_time.add(CpuTime::current_process(), self.cpu_at_start);
         let streams = self
             .streams
             .iter_mut()
             .enumerate()
             .map(|(index, (stream, meter))| {
-                let sends = stream.role == Role::Source;
+                let is_sender = stream.role == Role::Source;
                 let retransmits = meter.read(stream.socket.as_fd()).retransmits;
                 StreamResult {
                     id: stream_id(index),
-                    bytes: if sends {
+                    bytes: if is_sender {
                         stream.counters.sent.bytes()
                     } else {
                         stream.counters.received.bytes()
                     },
-                    retransmits: sends.then_some(retransmits),
-                    duration_s: wall.as_secs_f64(),
+                    retransmits: is_sender.then_some(retransmits),
+                    duration_s: elapsed.as_secs_f64(),
                     ..StreamResult::default()
                 }
             });
         TestResults {
             streams: streams.collect(),
-            cpu: spent.usage_over(wall),
+            cpu: cpu_time.usage_over(elapsed),
             ..TestResults::default()
         }
     }
@@ -355,17 +366,17 @@ struct ServerStreamReport {
 impl ServerReport {
     /// `streams` in the order in which they were connected.
     pub fn new(results: TestResults, streams: &[Arc<Stream>]) -> Self {
-        let told = streams.iter().enumerate().filter_map(|(index, stream)| {
-            let told = results.parse_stream(stream_id(index))?;
+        let reports = streams.iter().enumerate().filter_map(|(index, stream)| {
+            let reports = results.parse_stream(stream_id(index))?;
             Some(ServerStreamReport {
                 id: stream.id,
                 role: stream.role.opposite(),
-                bytes: told.bytes,
-                retransmits: told.retransmits.filter(|_| stream.role == Role::Sink),
+                bytes: reports.bytes,
+                retransmits: reports.retransmits.filter(|_| stream.role == Role::Sink),
             })
         });
         Self {
-            streams: told.collect(),
+            streams: reports.collect(),
             cpu_percent: results.cpu,
             congestion_control: results.congestion_control.as_deref().map(sanitize_text),
         }

@@ -13,15 +13,15 @@ const CONNECT_MESSAGES: [([u8; 4], [u8; 4]); 2] = [
 pub const CONNECT_MESSAGE: [u8; 4] = CONNECT_MESSAGES[0].0;
 
 /// What answers a greeting; `None` where it is none.
-pub fn connect_reply(greeting: &[u8]) -> Option<[u8; 4]> {
+pub fn connect_reply(message: &[u8]) -> Option<[u8; 4]> {
     CONNECT_MESSAGES
         .iter()
-        .find(|(known, _)| known == greeting)
-        .map(|(_, answer)| *answer)
+        .find(|(known, _)| known == message)
+        .map(|(_, reply)| *reply)
 }
 
 pub fn is_connect_reply(bytes: &[u8]) -> bool {
-    CONNECT_MESSAGES.iter().any(|(_, answer)| answer == bytes)
+    CONNECT_MESSAGES.iter().any(|(_, reply)| reply == bytes)
 }
 
 /// Seconds, microseconds and the number of a datagram, all in network byte order; the number has 32 bits, or 64.
@@ -35,11 +35,11 @@ pub const HEADER_BYTES_32BIT: usize = 12;
 pub const HEADER_BYTES_64BIT: usize = 16;
 
 impl DatagramHeader {
-    pub fn write(self, wide: bool, datagram: &mut [u8]) {
+    pub fn write(self, is_64bit: bool, datagram: &mut [u8]) {
         // Only differences of the time count, and those that wrap in 136 years.
         datagram[..4].copy_from_slice(&(self.sent_at.as_secs() as u32).to_be_bytes());
         datagram[4..8].copy_from_slice(&self.sent_at.subsec_micros().to_be_bytes());
-        if wide {
+        if is_64bit {
             datagram[8..HEADER_BYTES_64BIT].copy_from_slice(&self.number.to_be_bytes());
         } else {
             datagram[8..HEADER_BYTES_32BIT].copy_from_slice(&(self.number as u32).to_be_bytes());
@@ -47,12 +47,12 @@ impl DatagramHeader {
     }
 
     /// `None` where the datagram is too short to have one.
-    pub fn read(wide: bool, datagram: &[u8]) -> Option<Self> {
+    pub fn read(is_64bit: bool, datagram: &[u8]) -> Option<Self> {
         let word = |at: usize| {
             let bytes = datagram.get(at..)?.first_chunk::<4>()?;
             Some(u32::from_be_bytes(*bytes))
         };
-        let number = if wide {
+        let number = if is_64bit {
             u64::from(word(8)?) << 32 | u64::from(word(12)?)
         } else {
             u64::from(word(8)?)
@@ -111,10 +111,10 @@ pub struct DatagramReceiver {
 
 impl DatagramReceiver {
     /// A datagram has come.
-    pub fn record(&mut self, header: DatagramHeader, now: Duration, into: &DatagramCounters) {
-        let step = header.number.saturating_sub(self.highest);
-        if step > 0 {
-            self.lost = self.lost.saturating_add_unsigned(step - 1);
+    pub fn record(&mut self, header: DatagramHeader, now: Duration, counters: &DatagramCounters) {
+        let advance = header.number.saturating_sub(self.highest);
+        if advance > 0 {
+            self.lost = self.lost.saturating_add_unsigned(advance - 1);
             self.highest = header.number;
         } else {
             self.out_of_order += 1;
@@ -122,11 +122,13 @@ impl DatagramReceiver {
         }
         self.jitter
             .record(now.as_nanos() as i64 - header.sent_at.as_nanos() as i64);
-        into.packets.store(self.highest, Ordering::Relaxed);
-        into.lost.store(self.lost, Ordering::Relaxed);
-        into.out_of_order
+        counters.packets.store(self.highest, Ordering::Relaxed);
+        counters.lost.store(self.lost, Ordering::Relaxed);
+        counters
+            .out_of_order
             .store(self.out_of_order, Ordering::Relaxed);
-        into.jitter_ns
+        counters
+            .jitter_ns
             .store(self.jitter.nanos() as u64, Ordering::Relaxed);
     }
 }

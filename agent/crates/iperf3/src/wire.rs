@@ -30,10 +30,10 @@ pub fn encode_document(document: &Value) -> Vec<u8> {
 }
 
 /// The state byte, iperf3's number of the error and the system's, which together refuse a test.
-pub fn encode_server_error(reason: ErrorCode, errno: i32) -> [u8; ERROR_BYTES] {
+pub fn encode_server_error(code: ErrorCode, errno: i32) -> [u8; ERROR_BYTES] {
     let mut bytes = [0; ERROR_BYTES];
     bytes[0] = State::ServerError.byte();
-    bytes[1..5].copy_from_slice(&(reason as i32).to_be_bytes());
+    bytes[1..5].copy_from_slice(&(code as i32).to_be_bytes());
     bytes[5..].copy_from_slice(&errno.to_be_bytes());
     bytes
 }
@@ -121,7 +121,7 @@ impl ClientMessageDecoder {
         match self.expected {
             ExpectedMessage::Parameters => {
                 let document = take_document(&mut self.buffer, MAX_PARAMETERS_BYTES)
-                    .map_err(|words| TestError::refused(ErrorCode::ReceiveParameters, words))?;
+                    .map_err(|message| TestError::refused(ErrorCode::ReceiveParameters, message))?;
                 Ok(document.map(|document| {
                     self.expected = ExpectedMessage::Nothing;
                     ClientMessage::Parameters(document)
@@ -129,7 +129,7 @@ impl ClientMessageDecoder {
             }
             ExpectedMessage::Results => {
                 let document = take_document(&mut self.buffer, MAX_CLIENT_RESULTS_BYTES)
-                    .map_err(|words| TestError::refused(ErrorCode::ReceiveResults, words))?;
+                    .map_err(|message| TestError::refused(ErrorCode::ReceiveResults, message))?;
                 Ok(document.map(|document| {
                     self.expected = ExpectedMessage::Done;
                     ClientMessage::Results(document)
@@ -258,8 +258,8 @@ impl ServerMessageDecoder {
         }
         if self.expects_results {
             let document =
-                take_document(&mut self.buffer, MAX_SERVER_RESULTS_BYTES).map_err(|words| {
-                    TestError::failed(format!("the server's results cannot be read: {words}"))
+                take_document(&mut self.buffer, MAX_SERVER_RESULTS_BYTES).map_err(|message| {
+                    TestError::failed(format!("the server's results cannot be read: {message}"))
                 })?;
             return Ok(document.map(|document| {
                 self.expects_results = false;
@@ -302,14 +302,14 @@ mod tests {
 
     #[test]
     fn a_test_is_heard_whole_byte_by_byte() {
-        let mut ear = ClientMessageDecoder::new();
-        let mut heard = Vec::new();
+        let mut decoder = ClientMessageDecoder::new();
+        let mut messages = Vec::new();
         for byte in through_the_test() {
-            heard.extend(ear.feed(&[byte]).expect("it is right"));
-            ear.allow_test_end();
+            messages.extend(decoder.feed(&[byte]).expect("it is right"));
+            decoder.allow_test_end();
         }
         assert_eq!(
-            heard,
+            messages,
             [
                 ClientMessage::Parameters(json!({"tcp": true})),
                 ClientMessage::TestEnd,
@@ -317,17 +317,17 @@ mod tests {
                 ClientMessage::Done,
             ]
         );
-        assert_eq!(ear.buffered_bytes(), 0);
+        assert_eq!(decoder.buffered_bytes(), 0);
     }
 
     #[test]
     fn an_announced_length_over_the_limit_is_refused_before_anything_is_kept_for_it() {
-        let mut ear = ClientMessageDecoder::new();
-        let refused = ear.feed(&[0xff, 0xff, 0xff, 0xff]).expect_err("4 GiB");
+        let mut decoder = ClientMessageDecoder::new();
+        let refused = decoder.feed(&[0xff, 0xff, 0xff, 0xff]).expect_err("4 GiB");
         assert!(matches!(
             refused,
             TestError::Refused {
-                reason: ErrorCode::ReceiveParameters,
+                code: ErrorCode::ReceiveParameters,
                 ..
             }
         ));
@@ -336,26 +336,31 @@ mod tests {
 
     #[test]
     fn a_test_cannot_end_before_it_runs() {
-        let mut ear = ClientMessageDecoder::new();
-        ear.feed(&encode_document(&json!({}))).expect("parameters");
-        assert!(ear.feed(&[State::TestEnd.byte()]).is_err());
+        let mut decoder = ClientMessageDecoder::new();
+        decoder
+            .feed(&encode_document(&json!({})))
+            .expect("parameters");
+        assert!(decoder.feed(&[State::TestEnd.byte()]).is_err());
     }
 
     #[test]
     fn a_server_goes_through_its_states_and_may_refuse_at_any_of_them() {
-        let mut ear = ServerMessageDecoder::new();
-        assert_eq!(ear.feed(&[9, 10, 1, 2, 13]).expect("its course").len(), 5);
-        let refusal = encode_server_error(ErrorCode::Congestion, 2);
-        assert_eq!(ear.feed(&refusal[..5]).expect("a part"), []);
+        let mut decoder = ServerMessageDecoder::new();
         assert_eq!(
-            ear.feed(&refusal[5..]).expect("the rest"),
+            decoder.feed(&[9, 10, 1, 2, 13]).expect("its course").len(),
+            5
+        );
+        let refusal = encode_server_error(ErrorCode::Congestion, 2);
+        assert_eq!(decoder.feed(&refusal[..5]).expect("a part"), []);
+        assert_eq!(
+            decoder.feed(&refusal[5..]).expect("the rest"),
             [ServerMessage::Error {
                 number: 134,
                 errno: 2
             }]
         );
-        assert_eq!(ear.buffered_bytes(), 0);
-        assert!(ear.feed(&[14]).is_err());
+        assert_eq!(decoder.buffered_bytes(), 0);
+        assert!(decoder.feed(&[14]).is_err());
     }
 
     #[test]
