@@ -199,7 +199,10 @@ def test_an_option_out_of_range_is_kept_as_another_result() -> None:
 
 
 def bidirectional_document(*streams: dict[str, Any]) -> dict[str, Any]:
-    """Return a document of 3.7, where the sums of both directions have one name, so only the last one is left."""
+    """Return a document of 3.7.
+
+    The sums of both directions have the same name there, so only the last one is left.
+    """
     streams_data = [
         {"start": 0, "end": 1, "seconds": 1, "bits_per_second": 8 * x["bytes"], **x} for x in streams
     ]

@@ -1,4 +1,7 @@
-"""Import 100,000 mutants of the logs in `tests/data/logs`: each is read to its end, with consistent results."""
+"""Import 100,000 mutants of the logs in `tests/data/logs`.
+
+Each is read to its end with consistent results.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Read the logs of other tools and import their runs as trials."""

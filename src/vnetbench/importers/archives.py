@@ -1,7 +1,7 @@
 """Find the logs in files, folders, archives, and archives within them.
 
-No member is unpacked to disk under its name: its path is only a label. Limits protect against hostile archives:
-nesting depth, number of logs, and number of bytes.
+No member is unpacked to disk under its name: its path is only a label. Limits protect against hostile
+archives: nesting depth, number of logs, and number of bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from vnetbench.importers.decoding import ByteStream
 from vnetbench.printable import make_printable
 
 MAX_DEPTH = 3
-"""Nesting depth of archives. `logs.zip` with `host.tar.gz` in it has depth 3, because the tar is compressed."""
+"""Nesting depth of archives. `logs.zip` with `host.tar.gz` in it has depth 3, because the tar is
+compressed."""
 MAX_LOGS = 20_000
 MAX_BYTES = 4 * 2**30
 """Bytes that all archives of one import may unpack to."""
@@ -173,7 +174,10 @@ def _is_log_name(name: str) -> bool:
 def _open_stream(
     name: str, stream: ByteStream, on_read: Callable[[str, int], None], budget: UnpackBudget, depth: int
 ) -> Iterator[LogSource | UnreadableFile]:
-    """Yield the logs that a stream is or contains. `on_read` gets its name and the number of bytes of each read."""
+    """Yield the logs that a stream is or contains.
+
+    `on_read` gets its name and the number of bytes of each read.
+    """
     raw = _CountedStream(stream, name, on_read)
     reader = BufferedReader(raw, _BUFFER_BYTES)
     head = reader.peek(_BUFFER_BYTES)

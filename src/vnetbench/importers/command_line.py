@@ -51,8 +51,8 @@ class OptionSyntax:
 def find_command(line: str, programs: Collection[str]) -> CommandLine | None:
     """Return the command line of one of these programs in a line of a log; None if there is none.
 
-    Without a prompt the program must come first, with an option or nothing behind it. Lines of output start with
-    program names too (`iperf3: error - …`, `iperf 3.12`).
+    Without a prompt the program must come first, with an option or nothing behind it. Lines of output start
+    with program names too (`iperf3: error - …`, `iperf 3.12`).
     """
     if len(line) > _MAX_LENGTH:
         return None
@@ -83,8 +83,8 @@ def program_name(word: str) -> str:
 def parse_options(arguments: Sequence[str], syntax: OptionSyntax) -> dict[str, str]:
     """Return the value of each option by its name. A switch has an empty value.
 
-    Accepts `-P 4`, `-P4`, `--parallel 4`, `--parallel=4`, `-t:60` and combined switches (`-uR`). Operands and unknown
-    options are left out. The last one of a repeated option counts, and `--` ends the options.
+    Accepts `-P 4`, `-P4`, `--parallel 4`, `--parallel=4`, `-t:60` and combined switches (`-uR`). Operands and
+    unknown options are left out. The last one of a repeated option counts, and `--` ends the options.
     """
     options: dict[str, str] = {}
     remaining = list(reversed(arguments))
@@ -107,7 +107,10 @@ def parse_options(arguments: Sequence[str], syntax: OptionSyntax) -> dict[str, s
 
 
 def _parse_combined(word: str, syntax: OptionSyntax, options: dict[str, str], remaining: list[str]) -> None:
-    """Parse a word such as `-uRP4`: switches, then possibly an option with the rest, or the next word, as its value."""
+    """Parse a word such as `-uRP4`: switches, then possibly an option with a value.
+
+    The value is the rest of the word, or the next word.
+    """
     for at, letter in enumerate(word[1:], 1):
         option = f"-{letter}"
         if option in syntax.with_value:

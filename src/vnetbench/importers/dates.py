@@ -1,7 +1,7 @@
 """Recognize lines of a log that are only a date or a time, as scripts write them before they start a tool.
 
-dateutil accepts numbers and words that are no dates, and resolves `05/11/2025` silently. So this module has its own
-strict patterns.
+dateutil accepts numbers and words that are no dates, and resolves `05/11/2025` silently. So this module has
+its own strict patterns.
 """
 
 from __future__ import annotations
@@ -72,7 +72,10 @@ class RunDateTracker:
         return True
 
     def start_time(self, first_line: int) -> datetime | None:
-        """Return when the run on this line started, and forget the date. None if no date precedes it closely."""
+        """Return when the run on this line started, and forget the date.
+
+        None if no date precedes it closely.
+        """
         is_near = 0 < first_line - self._line <= MAX_DISTANCE_LINES
         day, time_of_day, self._day, self._time = self._day, self._time, None, None
         return datetime.combine(day, time_of_day) if is_near and day and time_of_day else None
@@ -94,7 +97,10 @@ def _parse_date_line(line: str) -> tuple[date | None, time | None] | None:
 
 
 def _parse_day(found: Mapping[str, str | None]) -> date | None:
-    """Return the day; None if it is ambiguous: `05/11/2025` is in November in Berlin, and in May in Boston."""
+    """Return the day; None if it is ambiguous.
+
+    `05/11/2025` is in November in Berlin, and in May in Boston.
+    """
     year = int(found["year"] or 0)
     if "first" not in found:
         return date(year, _parse_month(found), int(found["day"] or 0))

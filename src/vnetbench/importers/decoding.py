@@ -1,8 +1,8 @@
 """Decode the bytes of a log into lines: changing encodings, every kind of newline, no control characters.
 
-A log does not state its encoding, and one file may have several: PowerShell's `>>` appends UTF-16 to what cmd.exe
-wrote in the console's code page. So each line is decoded by itself if its bytes leave a doubt. Libraries such as
-charset-normalizer decide for a whole file, so they cannot replace this module.
+A log does not state its encoding, and one file may have several: PowerShell's `>>` appends UTF-16 to what
+cmd.exe wrote in the console's code page. So each line is decoded by itself if its bytes leave a doubt.
+Libraries such as charset-normalizer decide for a whole file, so they cannot replace this module.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ def _decode(line: bytes, encoding: str) -> str:
 def _guess_code_page(line: bytes) -> str:
     """Return the most likely code page of a line that is not UTF-8.
 
-    Cyrillic words consist of high bytes: the letters are 80–AF and E0–EF in CP866, and C0–FF in CP1251. Western letters
-    stand alone among ASCII: below A0 in CP850, above in Latin-1.
+    Cyrillic words consist of high bytes: the letters are 80–AF and E0–EF in CP866, and C0–FF in CP1251.
+    Western letters stand alone among ASCII: below A0 in CP850, above in Latin-1.
     """
     high_runs = _HIGH_RUN.findall(line)
     is_cyrillic = sum(len(run) for run in high_runs if len(run) > 1) * 2 > sum(map(len, high_runs))

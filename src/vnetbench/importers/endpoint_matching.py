@@ -21,8 +21,8 @@ _DURATION_TOLERANCE = 0.3
 def match_endpoint_runs(runs: Sequence[RunSummary]) -> dict[int, int]:
     """Return the id of each run that a receiver reports and a sender too, with the id of the sender's run.
 
-    If the logs name connections, these decide. Otherwise two logs match if one has as many runs from the sender
-    as the other has from the receiver, of the same tool. Runs at the same position must also agree in
+    If the logs name connections, these decide. Otherwise two logs match if one has as many runs from the
+    sender as the other has from the receiver, of the same tool. Runs at the same position must also agree in
     everything that both report: factors, duration and goodput.
     """
     return {
@@ -32,7 +32,9 @@ def match_endpoint_runs(runs: Sequence[RunSummary]) -> dict[int, int]:
 
 
 def _match_by_connection(runs: Sequence[RunSummary]) -> dict[int, int]:
-    """Match runs of equal connections. Ports are reused over time, so factors and durations must agree as well.
+    """Match runs of equal connections.
+
+    Ports are reused over time, so factors and durations must agree as well.
 
     A log that has the results of both endpoints counts as the other endpoint of the one it is matched with.
     """

@@ -17,7 +17,8 @@ HostCounters = Iterable[tuple[datetime, Mapping[str, float]]]
 """Ends of intervals in ascending order, each with the means of all counters over the interval, by name."""
 
 _HEADER = re.compile(r'"?\(PDH-CSV 4\.0\) \((?P<zone>[^)]*)\)\((?P<minutes>-?\d{1,3})\)"?(?:,|$)')
-r"""`"(PDH-CSV 4.0) (UTC)(0)","\\esx1\Physical Cpu(0)\% Processor Time",…`. The number is minutes behind UTC."""
+r"""`"(PDH-CSV 4.0) (UTC)(0)","\\esx1\Physical Cpu(0)\% Processor Time",…`. The number is minutes behind
+UTC."""
 _COUNTER = re.compile(r"\\\\(?P<host>[^\\]+)\\(?P<group>[^\\(]+)\((?P<instance>.*)\)\\(?P<counter>[^\\]+)")
 r"""`\\esx1\Network Port(vSwitch0:67108885:36139:db.eth0)\MBits Transmitted/sec`"""
 _ADAPTER_SUFFIX = re.compile(r"\.eth\d+$")
@@ -43,7 +44,8 @@ _PORT_COUNTERS = {
 """Counters that are kept, by esxtop's name, with ours."""
 
 _TIME_FORMATS = ("%m/%d/%Y %H:%M:%S", "%d.%m.%Y %H:%M:%S", "%Y-%m-%d %H:%M:%S", "%d/%m/%Y %H:%M:%S")
-"""esxtop writes the first format in every locale. The others come from spreadsheets that saved the file again."""
+"""esxtop writes the first format in every locale. The others come from spreadsheets that saved the file
+again."""
 _HALF_LAST_DIGIT = 0.005
 """esxtop prints two decimals."""
 
@@ -56,8 +58,8 @@ def is_esxtop(line: str) -> bool:
 def read_host_counters(lines: Iterable[str]) -> Iterator[tuple[datetime, dict[str, float]]]:
     """Yield the end of each interval in a log, with the counters of the interval; see `HostCounters`.
 
-    Of thousands of columns this keeps the host's CPUs, the ports of its switches, and the VMs at these ports. One
-    line is in memory at a time.
+    Of thousands of columns this keeps the host's CPUs, the ports of its switches, and the VMs at these ports.
+    One line is in memory at a time.
 
     Raises:
         BenchError: The log is not from esxtop.
@@ -87,8 +89,9 @@ def attach_host_counters(
 ) -> list[Run]:
     """Return the runs with the mean counters of the intervals that lie entirely within each run.
 
-    The means go to `other_results`. The CPU utilization of an only host is the metric `host_cpu_percent` as well. A
-    remark says why a run has no counters. A run without a time zone is taken to be in that of the counters.
+    The means go to `other_results`. The CPU utilization of an only host is the metric `host_cpu_percent` as
+    well. A remark says why a run has no counters. A run without a time zone is taken to be in that of the
+    counters.
     """
     intervals = iter(counters)
     first = next(intervals, None)
@@ -195,7 +198,10 @@ def _counter_name(group: str, instance: str, counter: str, vms: Set[str]) -> str
 
 
 def _vm_at_port(port: str) -> str:
-    """Return the VM at a port `vSwitch0:67108885:36139:db.eth0`; empty for an uplink or the host's own port."""
+    """Return the VM at a port such as `vSwitch0:67108885:36139:db.eth0`.
+
+    It is empty for an uplink and for the host's own ports.
+    """
     parts = port.split(":")
     return _ADAPTER_SUFFIX.sub("", parts[3]) if len(parts) > 3 else ""
 

@@ -1,4 +1,7 @@
-"""A log as numbered lines of text that can be inspected before they are taken. Few are in memory at a time."""
+"""A log as numbered lines of text that can be inspected before they are taken.
+
+Few are in memory at a time.
+"""
 
 from __future__ import annotations
 

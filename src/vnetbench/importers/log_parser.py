@@ -1,4 +1,4 @@
-"""Walk a log from the first line to the last and return the runs in it, and everything that no reader knows."""
+"""Walk a log from the first line to the last. Return its runs, and everything that no reader recognizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run of another tool as its log reports it, in vnetbench's terms and units, before it becomes a trial."""
+"""One run of another tool as its log reports it, in vnetbench's terms and units."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ class Run:
     reported_by: str = ""
     """The endpoint that wrote the log: `sender`, `receiver`, or empty if it has the results of both."""
     connection: str = ""
-    """Addresses and ports of the first connection, side a first. The log of the other endpoint has the same."""
+    """Addresses and ports of the first connection, side a first. The log of the other endpoint has the
+    same."""
     command: str = ""
     """The command line, as it appears in the log."""
     other_results: Mapping[str, str] = field(default_factory=dict)

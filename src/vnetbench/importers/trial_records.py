@@ -76,7 +76,10 @@ def run_details(run: Run, log: str) -> dict[str, object]:
 
 
 def _build_samples(run: Run) -> dict[str, tuple[Sample, ...]]:
-    """Return samples by direction, in the order of the log. Intervals are joined to stay below MAX_SAMPLES."""
+    """Return samples by direction, in the order of the log.
+
+    Intervals are joined to stay below MAX_SAMPLES.
+    """
     intervals_per_sample = _intervals_per_sample(run)
     samples: dict[str, list[Sample]] = defaultdict(list)
     pending: dict[str, list[list[ReportInterval]]] = defaultdict(list)
@@ -129,7 +132,10 @@ def _group_by_time(intervals: Sequence[ReportInterval]) -> Iterator[list[ReportI
 
 
 def _build_sample(sequence: int, groups: Sequence[Sequence[ReportInterval]], run: Run) -> Sample:
-    """Return the sample of consecutive intervals. Streams are added up if the log has no sum of all streams."""
+    """Return the sample of consecutive intervals.
+
+    Streams are added up if the log has no sum of all streams.
+    """
     by_stream: dict[int | None, list[ReportInterval]] = defaultdict(list)
     for interval in (each for group in groups for each in group):
         by_stream[interval.stream].append(interval)

@@ -44,9 +44,12 @@ _NUMBER_PARTS = re.compile(r"(?P<sign>[-+]?)(?P<digits>[\d.,]+)(?P<exponent>[eE]
 
 
 def parse_rounded(text: str, scale: float = 1.0) -> ReportedValue:
-    """Return a printed number times `scale`. Its range is half a unit of the last printed digit to either side.
+    """Return a printed number times `scale`.
 
-    A decimal comma is accepted. Of several separators the last one is the decimal one, unless it occurs twice.
+    Its range is half a unit of the last printed digit to either side.
+
+    A decimal comma is accepted. Of several separators the last one is the decimal one, unless it occurs
+    twice.
 
     Raises:
         ValueError: The text is not a finite number.

@@ -59,7 +59,8 @@ def _parse_level(text: str, column: FactorColumn, where: str, mapping: Mapping) 
     try:
         return parse_level(column.name, f"{text} {column.unit}".strip())
     except BenchError as error:
-        fix = f'{error.fix}; or map the cell to a level: levels = {{ {format_raw_value(text)} = "…" }} in {mapping.name}'
+        example = f'levels = {{ {format_raw_value(text)} = "…" }}'
+        fix = f"{error.fix}; or map the cell to a level in {mapping.name}: {example}"
         raise BenchError(error.what, where=where, fix=fix) from error
 
 
@@ -111,8 +112,9 @@ def _parse_start_time(row: TableRow, columns: Columns, column: StartTimeColumn) 
     try:
         return datetime.strptime(cell_text(cell), column.time_format)
     except ValueError as error:
+        text, expected = format_raw_value(cell_text(cell)), format_raw_value(column.time_format)
         raise BenchError(
-            f"{format_raw_value(cell_text(cell))} is not a time in the format {format_raw_value(column.time_format)}",
+            f"{text} is not a time in the format {expected}",
             where=columns.where(row, column.column),
             fix='state the format: started_at = { column = "…", format = "%d.%m.%Y %H:%M" }',
         ) from error

@@ -23,7 +23,10 @@ class Columns:
 
     @classmethod
     def find(cls, header: TableRow, name: str, mapping: Mapping) -> Columns:
-        """Return the columns from the header row. Raises BenchError if a mapped column is missing or occurs twice."""
+        """Return the columns from the header row.
+
+        Raises BenchError if a mapped column is missing or occurs twice.
+        """
         texts = [cell_text(cell) for cell in header.cells]
         for title in _mapped_titles(mapping):
             if texts.count(title) == 1:

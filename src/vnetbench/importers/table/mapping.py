@@ -1,4 +1,4 @@
-"""Read the mapping file of a table: which column is which factor or metric, in which unit, and which rows count."""
+"""Read the mapping file of a table: the meaning and units of its columns, and which rows count."""
 
 from __future__ import annotations
 
@@ -97,7 +97,10 @@ class Mapping:
 
 
 def read_mapping(text: str, name: str) -> Mapping:
-    """Return the mapping in a file's text. Raises StudyError with all problems, their lines and their fixes."""
+    """Return the mapping in a file's text.
+
+    Raises StudyError with all problems, their lines and their fixes.
+    """
     document = read_document(text, name)
     problems = list(document.problems)
     if problems:
@@ -124,7 +127,10 @@ def _read_value(
     read_value: Callable[..., Any],
     *given: object,
 ) -> None:
-    """Read one value and keep it. An error is added to the problems, so that all of them are reported together."""
+    """Read one value and keep it.
+
+    An error is added to the problems, so that all of them are reported together.
+    """
     try:
         keep(read_value(*given))
     except BenchError as error:

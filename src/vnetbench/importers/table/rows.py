@@ -21,7 +21,8 @@ CellValue = str | float | datetime
 
 MAX_COLUMNS = 1000
 MAX_UNPACKED_BYTES = 2**28
-"""Limit for the parts of a workbook: all of its texts are in memory, and a small file may contain large ones."""
+"""Limit for the parts of a workbook: all of its texts are in memory, and a small file may contain large
+ones."""
 
 _MAX_IN_MEMORY_BYTES, _CHUNK_BYTES = 2**24, 2**16
 _WORKBOOK_ERRORS = (
@@ -47,7 +48,10 @@ def is_table(name: str) -> bool:
 
 
 def read_rows(stream: ByteStream, name: str, mapping: Mapping) -> Iterator[TableRow]:
-    """Yield the header row and all rows below it that are not blank. Raises BenchError if there is no table."""
+    """Yield the header row and all rows below it that are not blank.
+
+    Raises BenchError if there is no table.
+    """
     is_workbook = name.lower().endswith(".xlsx")
     rows = _read_workbook(stream, name, mapping) if is_workbook else _read_text(stream, name, mapping)
     is_empty = True

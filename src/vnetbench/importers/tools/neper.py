@@ -214,7 +214,7 @@ class NeperReport(LineReport):
         if any(name in metrics for name in ("latency_p50_us", "latency_p99_us")):
             yield "The percentiles come from a histogram whose buckets are 1/64 of the latency wide."
         if self.settings.get("max_pacing_rate", "0") != "0":
-            yield "The streams were paced; the goodput is no limit of the network."
+            yield "The streams were paced, so the goodput is not the network's limit."
 
 
 def _parse_truncated(text: str) -> ReportedValue:

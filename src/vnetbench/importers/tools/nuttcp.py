@@ -226,7 +226,8 @@ class NuttcpReport(LineReport):
         if values and self.error:
             yield f"nuttcp reported: {self.error}"
         if not is_udp and self._rate_limit():
-            yield f"The option -R {self.options['R']} limited the rate; the goodput is no limit of the network."
+            limit = self.options["R"]
+            yield f"The option -R {limit} limited the rate, so the goodput is not the network's limit."
         if "rtt_ms" in values:
             yield f"nuttcp measured a round trip of {values['rtt_ms']} ms while connecting, before the load."
 

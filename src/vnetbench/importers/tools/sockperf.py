@@ -232,7 +232,7 @@ class SockperfReport(LineReport):
         return metrics
 
     def _report_intervals(self) -> Iterable[ReportInterval]:
-        """Yield the replies of each bin of a full log, without the first and the last bin, which are partial."""
+        """Yield the replies of each bin of a full log, without the partial first and last ones."""
         if not self.replies:
             return
         first, last = min(self.replies), max(self.replies)

@@ -1,7 +1,7 @@
 """Read uperf: the master's transaction lines, averages (`-a`), raw samples (`-R`) and run statistics.
 
-Source: `print.c`, `numbers.c`, `master.c`. KB, MB, GB are powers of 1024; Kb/s, Mb/s, Gb/s are powers of 1000.
-Bytes and operations count both reads and writes. Only the averages say which of the two they were.
+Source: `print.c`, `numbers.c`, `master.c`. KB, MB, GB are powers of 1024; Kb/s, Mb/s, Gb/s are powers of
+1000. Bytes and operations count both reads and writes. Only the averages say which of the two they were.
 """
 
 from __future__ import annotations
@@ -227,10 +227,10 @@ class UperfReport(LineReport):
     def _remarks(self, transaction: str | None) -> Iterable[str]:
         if not self.operations:
             yield (
-                "Without -a the log does not say whether uperf wrote or read the bytes, so there is no goodput."
+                "Without -a it is not known whether uperf wrote or read the bytes, so there is no goodput."
             )
         elif transaction is not None:
-            yield f"The results are those of {transaction}, which carried the data; Total includes connecting."
+            yield f"The results are of {transaction}, which carried the data; Total includes connecting."
             yield "The log does not say whether the load used TCP or UDP."
         if self.error and self.is_complete:
             yield f"uperf reported: {self.error}"

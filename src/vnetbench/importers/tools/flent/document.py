@@ -1,7 +1,7 @@
 """Build runs from a document of Flent: one run with all transfers, or else one run for each kind of ping.
 
-The keys are documented by Flent's source (2.3.0): `resultset.py` writes the document, `runners.py` fills the series
-from the output of netperf, ping, fping and irtt.
+The keys are documented by Flent's source (2.3.0): `resultset.py` writes the document, `runners.py` fills the
+series from the output of netperf, ping, fping and irtt.
 """
 
 from __future__ import annotations
@@ -48,9 +48,10 @@ def read(document: Any, first_line: int, last_line: int) -> list[Run]:
         "started_at": _parse_time(meta.get("TIME")),
         "other_results": _other_results(meta, series),
     }
-    if _format_version(document) > NEWEST_FORMAT:
+    version = _format_version(document)
+    if version > NEWEST_FORMAT:
         common["failure"] = (
-            f"the file has format version {_format_version(document)}; the newest supported one is {NEWEST_FORMAT}"
+            f"the file has format version {version}; the newest supported one is {NEWEST_FORMAT}"
         )
     if transfers:
         return [_load_run(meta, transfers, probes, common)]
@@ -66,7 +67,10 @@ def read(document: Any, first_line: int, last_line: int) -> list[Run]:
 def _load_run(
     meta: Mapping[str, Any], transfers: Sequence[Transfer], probes: Sequence[Probe], common: dict[str, Any]
 ) -> Run:
-    """Return a run with transfers. Tests of the rrul family also measure latency under load, others do not."""
+    """Return a run with transfers.
+
+    Tests of the rrul family also measure latency under load, others do not.
+    """
     is_mixed = "rrul" in as_text(meta.get("NAME")) and any(probe.times for probe in probes)
     without_result = [transfer.name for transfer in transfers if transfer.result is None]
     metrics = {} if without_result else goodput_metrics(transfers)

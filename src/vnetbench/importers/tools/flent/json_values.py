@@ -26,7 +26,10 @@ def as_text(value: Any) -> str:
 
 
 def as_number(value: Any, least: float = -_MAX_VALUE) -> float | None:
-    """Return a finite number of at least `least`. A text is accepted: netperf's counts are stored as texts."""
+    """Return a finite number of at least `least`.
+
+    A text is accepted: netperf's counts are stored as texts.
+    """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:

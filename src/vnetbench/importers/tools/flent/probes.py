@@ -1,4 +1,4 @@
-"""Read the pings in a Flent file: round-trip times of ICMP echoes and UDP packets, before and under the load."""
+"""Read the pings in a Flent file: round-trip times of ICMP echoes and UDP packets."""
 
 from __future__ import annotations
 
@@ -71,7 +71,13 @@ def parse_probe(name: str, meta: Mapping[str, Any], points: Sequence[Any]) -> Pr
 
 
 def latency_metrics(probes: Sequence[Probe], begin: float, end: float) -> dict[str, ReportedValue]:
-    """Return the latencies under the load (Unix times), those before it, and the increase that the load caused."""
+    """Return the latencies under the load, those before it, and the increase.
+
+    Args:
+        probes: All series of pings.
+        begin: Start of the load (Unix time).
+        end: End of the load (Unix time).
+    """
     every = [time for probe in probes for time in probe.times]
     loaded = _distribution_metrics("latency", [time for at, time in every if begin <= at <= end])
     idle = _distribution_metrics("latency_idle", [time for at, time in every if at < begin])
@@ -106,8 +112,8 @@ def _subtract(a: ReportedValue, b: ReportedValue) -> ReportedValue:
 def _restore_rounding(times: Sequence[float]) -> list[ReportedValue]:
     """Return times (ms) in µs with their rounding.
 
-    A JSON number lacks the trailing zeros of the printed one. So the last digit comes from all times of the same
-    magnitude: ping and fping print three significant digits.
+    A JSON number lacks the trailing zeros of the printed one. So the last digit comes from all times of the
+    same magnitude: ping and fping print three significant digits.
     """
     decimals: dict[int, int] = {}
     for time in times:

@@ -1,7 +1,7 @@
 """Read the TCP transfers in a Flent file: netperf's result of each, and its intervals.
 
-Rates are in 10^6 bit/s with two decimals, of what the receiver read (netperf's `nettest_omni.c`). Times are Unix
-times with three decimals (`demo_interval_display` in its `netlib.c`).
+Rates are in 10^6 bit/s with two decimals, of what the receiver read (netperf's `nettest_omni.c`). Times are
+Unix times with three decimals (`demo_interval_display` in its `netlib.c`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
+from vnetbench.importers.arithmetic import sum_values
 from vnetbench.importers.runs import FORWARD, REVERSE, ReportedValue, ReportInterval
 from vnetbench.importers.tools.flent.json_values import as_number, as_object, as_text
 
@@ -27,7 +28,8 @@ _MIN_OVERLAP = 0.5
 """Share of the load that all transfers of a direction must cover for it to have intervals."""
 _DECIMALS = 3
 _HALF_RATE_DIGIT, _HALF_TIME_DIGIT_S = 0.005, 0.0005
-"""Half of the last decimal of netperf's rates and times. `_DECIMALS` is the number of decimals of its times."""
+"""Half of the last decimal of netperf's rates and times. `_DECIMALS` is the number of decimals of its
+times."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Transfer:
 
     @property
     def result(self) -> float | None:
-        """netperf's own result of the whole transfer, in 10^6 bit/s."""
+        """Result of the whole transfer as netperf reports it, in 10^6 bit/s."""
         return as_number(self.meta.get("MEAN_VALUE"), least=0)
 
     @cached_property
@@ -103,10 +105,11 @@ def _retransmit_metric(transfers: Sequence[Transfer]) -> dict[str, ReportedValue
 
 
 def build_intervals(transfers: Sequence[Transfer]) -> Iterator[ReportInterval]:
-    """Yield the intervals of each direction: all transfers together, in the intervals of the one that has the fewest.
+    """Yield the intervals of each direction, all transfers together.
 
-    netperf's processes do not report at the same times. So within an interval of another process the rate of each counts
-    as constant. A direction whose transfers hardly overlap has no intervals.
+    They are the intervals of the transfer that has the fewest. netperf's processes do not report at the same
+    times. So within an interval of another process the rate of each counts as constant. A direction whose
+    transfers hardly overlap has no intervals.
     """
     begin, end = load_period(transfers)
     for direction in (FORWARD, REVERSE):
@@ -154,12 +157,6 @@ def _add(a: ReportedValue, b: ReportedValue) -> ReportedValue:
 def _subtract(a: ReportedValue, b: ReportedValue) -> ReportedValue:
     """Return the difference of two points of one series: the rounding before both cancels out."""
     return ReportedValue(a.value - b.value, a.low - b.low, a.high - b.high)
-
-
-def sum_values(metrics: Sequence[ReportedValue]) -> ReportedValue:
-    return ReportedValue(
-        sum(f.value for f in metrics), sum(f.low for f in metrics), sum(f.high for f in metrics)
-    )
 
 
 def load_period(transfers: Sequence[Transfer]) -> tuple[float, float]:

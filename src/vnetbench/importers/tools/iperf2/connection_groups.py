@@ -95,7 +95,10 @@ class ConnectionGroup:
 
     @property
     def sum_rows(self) -> StreamRows | None:
-        """iperf's own sums. Use them with one direction only: with two they may cover both or only one."""
+        """The sums that iperf prints.
+
+        Use them with one direction only: with two they may cover both or one.
+        """
         return next((rows for (name, _), rows in self.streams.items() if name == ALL_STREAMS), None)
 
     @property

@@ -1,8 +1,8 @@
 """Read iperf 2's `-y C`: one line for each interval and stream, usually without a header.
 
 Source: `src/Locale.c`, `src/ReportCSV.c`. Up to 2.1.8 the columns are time, two addresses with ports, stream,
-`start-end`, bytes, bit/s, and for UDP jitter (ms), lost, total, lost in percent, out of order. 2.1.9 adds columns
-for `-e`. 2.2 has a header and separate columns for start and end. Stream -1 is all streams together.
+`start-end`, bytes, bit/s, and for UDP jitter (ms), lost, total, lost in percent, out of order. 2.1.9 adds
+columns for `-e`. 2.2 has a header and separate columns for start and end. Stream -1 is all streams together.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _SUFFIXES = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "K": 2**10, "M": 2**20, "G": 2
 
 
 def parse_amount(options: Mapping[str, str], name: str) -> float | None:
-    """Return the value of an option that takes a size in bytes or a rate in bit/s; None without the option."""
+    """Return the size in bytes or the rate in bit/s that an option sets; None without it."""
     amount = _AMOUNT.match(options.get(name, ""))
     return float(amount["number"]) * _SUFFIXES[amount["suffix"]] if amount else None
 

@@ -60,7 +60,10 @@ class ReportRow:
 
     @classmethod
     def parse(cls, row: re.Match[str]) -> ReportRow:
-        """Return the row that `STREAM_ROW` or `BOUNCEBACK_ROW` matched. Raises ValueError for a bad number."""
+        """Return the row that `STREAM_ROW` or `BOUNCEBACK_ROW` matched.
+
+        Raises ValueError for a bad number.
+        """
         start_s, end = parse_rounded(row["start"]).value, parse_rounded(row["end"])
         if "bits" in row["rate_unit"]:
             rate = parse_with_unit(row["rate"], row["rate_unit"], BITS)

@@ -120,7 +120,10 @@ def _metrics(
 
 
 def _request_metrics(rows: list[ReportRow]) -> dict[str, ReportedValue]:
-    """Return the metrics of requests. iperf's `rps` is the inverse of the mean round trip, so it is not used."""
+    """Return the metrics of requests.
+
+    iperf's `rps` is the inverse of the mean round trip, so it is not used.
+    """
     replies = sum_values(row.values["transactions"] for row in rows)
     return {
         "transactions_per_s": divide(replies, _longest(rows)),
@@ -221,4 +224,4 @@ def _remarks(group: ConnectionGroup, header: ReportHeader) -> Iterable[str]:
         yield "The receiver's report is missing, so it is not known how much arrived."
     if "rate" in header.options and not header.is_udp:
         limit = header.options["rate"]
-        yield f"The option -b {limit} limited each stream; the goodput is no limit of the network."
+        yield f"The option -b {limit} limited each stream, so the goodput is not the network's limit."

@@ -1,7 +1,7 @@
 """Read iperf 2's text reports, of a client and of a server, with and without `-e`.
 
-Source: `src/Locale.c` and `src/ReportOutputs.c` of iperf 2 (2.0.5 to 2.2). Bits are powers of 1000, bytes powers
-of 1024. A server's log has no end: each group of simultaneous connections is a run.
+Source: `src/Locale.c` and `src/ReportOutputs.c` of iperf 2 (2.0.5 to 2.2). Bits are powers of 1000, bytes
+powers of 1024. A server's log has no end: each group of simultaneous connections is a run.
 """
 
 from __future__ import annotations

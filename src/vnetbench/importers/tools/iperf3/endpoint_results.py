@@ -31,7 +31,8 @@ class EndpointResult:
     """Payload: at the sender as handed to the kernel, at the receiver as read from it."""
     retransmits: int | None = None
     datagrams: int | None = None
-    """At the sender, datagrams that were sent. At the receiver, those that arrived or are known to be lost."""
+    """At the sender, datagrams that were sent. At the receiver, those that arrived or are known to be
+    lost."""
     lost: int | None = None
     jitter_us: ReportedValue | None = None
 
@@ -63,8 +64,8 @@ def format_connection(role: str, local: str, remote: str) -> str:
 def drop_unreported(endpoint_results: EndpointResults, role: str, *, is_complete: bool) -> EndpointResults:
     """Return the results without zeros that stand for unknown values of the other endpoint.
 
-    A server prints them because it prints before the results are exchanged (iperf_server_api.c). An interrupted client
-    never exchanges them.
+    A server prints them because it prints before the results are exchanged (iperf_server_api.c). An
+    interrupted client never exchanges them.
     """
     if role == SERVER or (role == CLIENT and not is_complete):
         return {
@@ -132,8 +133,8 @@ def split_udp_result(
         direction: Its direction.
         local: The endpoint that wrote the log.
         bits: Payload of a datagram in bits, if it is known.
-        arrived_bits_per_s: The rate in the receiver's intervals, if the log has them. Otherwise the rate is the
-            sender's, less the loss.
+        arrived_bits_per_s: The rate in the receiver's intervals, if the log has them. By default it is the
+            sender's rate, less the loss.
     """
     results, lost = line.datagrams or 0, line.lost or 0
     yield (

@@ -35,13 +35,19 @@ class IntervalCollector:
         return "reverse" if as_number(self.test.get("reverse")) else "forward"
 
     def stream_direction(self, stream: JsonObject) -> str:
-        """Return the direction of a stream or of one of its endpoints. In a bidirectional test it says who sends."""
+        """Return the direction of a stream or of one of its endpoints.
+
+        In a bidirectional test it says who sends.
+        """
         if not self.is_bidirectional:
             return REVERSE if self.direction == "reverse" else FORWARD
         return FORWARD if bool(stream.get("sender")) == (self.role == CLIENT) else REVERSE
 
     def add(self, interval: JsonObject) -> None:
-        """Add an interval. Sums are computed from the streams: up to 3.9 the sums of both directions have the same name."""
+        """Add an interval.
+
+        Sums are computed from the streams: up to 3.9 the sums of both directions have the same name.
+        """
         streams = as_objects(interval.get("streams"))
         self.is_bidirectional |= len({bool(each.get("sender")) for each in streams if "sender" in each}) > 1
         by_direction: dict[str, list[JsonObject]] = {}

@@ -52,7 +52,10 @@ _JSON_STARTS = ("{", '"')
 
 
 def find_start(line: str) -> re.Match[str] | None:
-    """Return the match of a line that may start a run. Called for every line of a log, so it tests for hints first."""
+    """Return the match of a line that may start a run.
+
+    Called for every line of a log, so it tests for hints first.
+    """
     if not any(mark in line for mark in _START_HINTS) or line.lstrip().startswith(_JSON_STARTS):
         return None
     return START.search(line)

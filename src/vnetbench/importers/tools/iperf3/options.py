@@ -110,7 +110,10 @@ def parse_client_command(command: CommandLine) -> RequestedOptions | None:
 
 
 def requested_options(command: CommandLine | None, workload: str = "") -> RequestedOptions:
-    """Return what the command line of a run requests. It is empty without one, or if it is of another workload."""
+    """Return what the command line of a run requests.
+
+    It is empty without one, or if it is of another workload.
+    """
     requested = parse_client_command(command) if command else None
     if requested is None or workload not in ("", requested.workload):
         return RequestedOptions(workload or TCP_STREAM, {}, {})

@@ -41,10 +41,11 @@ _MAX_LOOKAHEAD_LINES = 20
 
 
 def read_runs(lines: LogLines, starts_run: StartsRun, command: CommandLine | None = None) -> list[Run]:
-    """Return the run that starts with the next line; none if a server waited in vain or only printed its version.
+    """Return the run that starts with the next line.
 
-    A program whose output goes to a file writes its errors first, and everything else when it ends. So an error followed
-    by an incomplete run is one run. An error followed by a complete run is two.
+    There is none if a server waited in vain or only printed its version. A program whose output goes to a
+    file writes its errors first, and everything else when it ends. So an error followed by an incomplete run
+    is one run. An error followed by a complete run is two.
     """
     first = lines.number + 1
     error = take_errors(lines)

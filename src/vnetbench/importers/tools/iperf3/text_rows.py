@@ -139,14 +139,20 @@ class TextRows:
         return rates.get(SENDER, 0.0) > 0 and not rates.get(RECEIVER)
 
     def summary_endpoints(self) -> dict[str, set[str]]:
-        """Return, by direction, whose summary rows of all streams exist: the sender's, the receiver's, or unnamed ones."""
+        """Return the endpoints whose summary row of all streams exists, by direction.
+
+        An old summary row names no endpoint; it counts as an empty name.
+        """
         return {
             direction: {mark for mark in (SENDER, RECEIVER, "") if self._total_row(direction, mark)}
             for direction, _, _ in self._summary
         }
 
     def finish(self, directions: Sequence[str]) -> None:
-        """Set the directions of the intervals and whether they are of all streams. Both are known only at the end."""
+        """Set the directions of the intervals and whether they are of all streams.
+
+        Both are known only at the end.
+        """
         streams = {direction: len(ids - {_ALL_STREAMS}) for direction, ids in self._ids.items()}
         self.intervals.replace_formats(
             lambda interval_format: _finish_format(interval_format, directions, streams)
@@ -155,7 +161,10 @@ class TextRows:
     def endpoint_results(
         self, directions: Sequence[str], datagram_bytes: int | None, role: str
     ) -> dict[tuple[str, str], EndpointResult]:
-        """Return the results of the endpoints. Call `finish` first. `datagram_bytes` is the payload, if it is known."""
+        """Return the results of the endpoints.
+
+        Call `finish` first. `datagram_bytes` is the payload, if it is known.
+        """
         endpoint_results: dict[tuple[str, str], EndpointResult] = {}
         for direction in directions:
             found = direction if self.is_bidirectional else _UNKNOWN_DIRECTION

@@ -140,5 +140,5 @@ class ClassicTable:
 
 
 def parse_mean_latency(numbers: Sequence[str]) -> ReportedValue | None:
-    """Return the mean round trip in µs: the fifth number of the row that `-v 2` adds to a table of requests."""
+    """Return the mean round trip in µs from the row that `-v 2` adds to a table of requests."""
     return parse_rounded(numbers[4]) if len(numbers) == 8 else None

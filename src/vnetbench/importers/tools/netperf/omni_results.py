@@ -65,7 +65,10 @@ def name_results(headings: Sequence[str], values: Sequence[str]) -> dict[str, st
 
 
 def parse_columns(headings: Sequence[str], values: str) -> dict[str, str]:
-    """Return the results of `-O`: several lines of headings above one of values, each column as wide as its widest."""
+    """Return the results of `-O`: several lines of headings above one of values.
+
+    Each column is as wide as its widest line.
+    """
     starts = [found.start() for found in re.finditer(r"\S+", values)]
     boundaries = pairwise((*starts, None))
     spans = [slice(start, end) for start, end in boundaries]
@@ -91,7 +94,7 @@ class InterimResult:
 
 
 def parse_interim_results(results: Mapping[str, str]) -> list[InterimResult]:
-    """Return the intervals among named results: `NETPERF_INTERIM_RESULT[0]=15201.00` and the keys that belong to it."""
+    """Return the intervals among named results, such as `NETPERF_INTERIM_RESULT[0]=15201.00`."""
     found: list[InterimResult] = []
     while set(names := [f"{name}[{len(found)}]" for name in _INTERIM_KEYS]) <= set(results):
         rate, unit, length, end = (results[name] for name in names)
@@ -105,7 +108,10 @@ def drop_missing(results: Mapping[str, str]) -> dict[str, str]:
 
 
 def find_workload(results: Mapping[str, str], known: str | None) -> str:
-    """Return the workload that the results describe. `known` is the one of the test's title, if it has one."""
+    """Return the workload that the results describe.
+
+    `known` is the one of the test's title, if it has one.
+    """
     if known is not None:
         return known
     if results.get("DIRECTION") == "Send|Recv" or results.get("THROUGHPUT_UNITS", "").startswith("Trans"):

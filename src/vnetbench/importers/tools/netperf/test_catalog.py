@@ -18,8 +18,8 @@ BITS_PER_S: Mapping[str, float] = {
     "10^6bits": 1e6,
     "10^9bits": 1e9,
 }
-"""netperf's units (netlib.c, `format_units`, `calc_thruput_interval`). With `-f b` it prints bytes but calls them
-`10^0bits`: the divisor is 1 there, and 125 for `k`."""
+"""netperf's units (netlib.c, `format_units`, `calc_thruput_interval`). With `-f b` it prints bytes but calls
+them `10^0bits`: the divisor is 1 there, and 125 for `k`."""
 DEFAULT_UNIT = "10^6bits"
 _UNIT_LETTERS = {"B": "Bytes", "K": "KBytes", "M": "MBytes", "G": "GBytes", "b": "10^0bits", "k": "10^3bits"}
 _UNIT_LETTERS |= {"m": "10^6bits", "g": "10^9bits"}

@@ -56,8 +56,8 @@ _WINDOWS_OTHER_RESULTS = (
     "errors", "num_processors", "avg_latency", "min_latency", "max_latency",
 )  # fmt: skip
 _LINUX_OTHER_RESULTS = (
-    *_OTHER_RESULTS, "total_interrupts", "interrupts", "cpu_cores", "cpu_speed", "user", "system", "idle", "iowait",
-    "softirq", "os",
+    *_OTHER_RESULTS, "total_interrupts", "interrupts", "cpu_cores", "cpu_speed", "user", "system", "idle",
+    "iowait", "softirq", "os",
 )  # fmt: skip
 """Without the values that it writes as 0 to match the format of Windows (write_result_into_xml_file)."""
 _THROUGHPUT_KEY = "throughput {metric}"

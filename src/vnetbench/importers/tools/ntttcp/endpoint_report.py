@@ -91,7 +91,10 @@ def build_run(results: EndpointReport) -> Run:
 
 
 def per_second(count: str, duration: str) -> ReportedValue:
-    """Return the rate of an exact count over a printed time in seconds. Raises ValueError if there is none."""
+    """Return the rate of an exact count over a printed time in seconds.
+
+    Raises ValueError if there is none.
+    """
     times, of = parse_rounded(duration), parse_count(count).value
     if times.low <= 0:
         raise ValueError(f"the duration is zero: {duration!r}")

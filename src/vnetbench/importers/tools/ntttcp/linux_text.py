@@ -58,7 +58,8 @@ _BPS = {"bps": 1.0, "Kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9}
 _WARM_UP_LINE_S = 0.5
 """Time between the lines of the warm-up (THROUGHPUT_INTERVAL_U_SEC)."""
 _SHORTEST_LINE_S, _LONGEST_LINE_S = 0.495, 0.75
-"""Time between other lines: 1000 sleeps of 500 µs, each longer by the time that the system needs to wake up."""
+"""Time between other lines: 1000 sleeps of 500 µs, each longer by the time that the system needs to wake
+up."""
 
 _OTHER_RESULTS = (
     "total bytes", "retrans segs", "tx_packets", "rx_packets", "total", "interrupts/sec", "pkts/interrupt",
@@ -212,7 +213,10 @@ def _fault(report: _RunReport) -> str:
 
 
 def _requested_options(report: _RunReport) -> RequestedOptions:
-    """Return the options: from the command line, from what `-V` prints, or from the connections that a sender prints."""
+    """Return the options from the command line, or else from the output.
+
+    The output has settings with `-V`, and connections if it is that of a sender.
+    """
     requested = RequestedOptions()
     if report.command:
         requested = parse_linux_command(report.command)
@@ -281,7 +285,10 @@ def _metrics(totals: Mapping[str, tuple[str, str]], duration: str) -> dict[str, 
 def _intervals(
     report: _RunReport, duration_s: float | None, remarks: list[str]
 ) -> tuple[ReportInterval, ...]:
-    """Return the real-time lines as intervals. They have no times, so they share the duration if they can fill it."""
+    """Return the real-time lines as intervals.
+
+    They have no times, so they share the duration if they can fill it.
+    """
     omitted = _make_intervals(report.warm_up, _WARM_UP_LINE_S, is_omitted=True)
     if not report.lines or not duration_s:
         return omitted

@@ -1,4 +1,4 @@
-"""The command lines of NTttcp for Windows and Linux: which endpoint they start, and the factors that they set."""
+"""The command lines of NTttcp for Windows and Linux: their endpoint and the factors that they set."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class RequestedOptions:
 
 
 def has_output(lines: LogLines, output_pattern: re.Pattern[str]) -> bool:
-    """Return whether the next line is a command line of NTttcp whose output, known by a pattern, follows closely."""
+    """Return whether the next line is a command line of NTttcp, closely followed by its output."""
     line = lines.peek() or ""
     if find_command(line, PROGRAMS) is None:
         return False
@@ -136,7 +136,7 @@ def parse_linux_command(command: CommandLine) -> RequestedOptions:
 
 
 def parse_factors(levels: Mapping[str, object], workload: str) -> tuple[dict[str, Level], tuple[str, ...]]:
-    """Return the canonical levels, and a remark for each that is invalid (`-l 128m`) or of other workloads."""
+    """Return the canonical levels, and a remark for each one that is invalid or of other workloads."""
     factors: dict[str, Level] = {}
     remarks = []
     for name, raw in levels.items():
@@ -158,7 +158,10 @@ def write_size_factor(is_udp: bool, length: int | None) -> dict[str, object]:
 
 
 def pacing_factor(rate: str) -> dict[str, object]:
-    """Return the factor for `--fq-rate-limit 10G`: SO_MAX_PACING_RATE of each connection, in powers of 1000."""
+    """Return the factor for `--fq-rate-limit 10G`.
+
+    It sets SO_MAX_PACING_RATE of each connection, in powers of 1000.
+    """
     match = _RATE.fullmatch(rate)
     if match is None or float(match[1]) == 0:
         return {}
@@ -166,7 +169,10 @@ def pacing_factor(rate: str) -> dict[str, object]:
 
 
 def cpu_label(endpoint: str, cpus: str | None) -> dict[str, object]:
-    """Return the label for the CPUs of one endpoint's threads. The factor `thread_cpus` needs both endpoints."""
+    """Return the label for the CPUs of one endpoint's threads.
+
+    The factor `thread_cpus` needs both endpoints.
+    """
     return {f"label_{endpoint}_cpus": cpus} if endpoint else {}
 
 

@@ -183,7 +183,10 @@ def _add_text(report: _RunReport, text: str) -> bool:
 
 
 def _take_trailing_line(report: _RunReport, lines: LogLines) -> bool:
-    """Take what may follow a run's tables: its line of totals, its characteristics. Return whether there was any."""
+    """Take what may follow a run's tables: its line of totals, its characteristics.
+
+    Return whether there was any.
+    """
     ahead = 0
     while (line := lines.peek(ahead)) is not None and not line.strip() and ahead < 3:
         ahead += 1
@@ -232,7 +235,10 @@ def _build_run(report: _RunReport, last_line: int) -> Run:
 
 
 def _requested_options(report: _RunReport) -> RequestedOptions:
-    """Return the options: from the command line or from what `-v` prints. The table has the number of threads."""
+    """Return the options: from the command line or from what `-v` prints.
+
+    The table has the number of threads.
+    """
     requested = RequestedOptions()
     settings = report.settings
     if report.command:
