@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vnetbench.explain.confidence import minimum_score, confidence_levels, confidence_word
+from vnetbench.explain.confidence import confidence_levels, confidence_word, minimum_score
 from vnetbench.explain.model import CONFIDENCE_WORDS
 
 pytestmark = pytest.mark.pure

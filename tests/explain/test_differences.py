@@ -38,8 +38,8 @@ def test_larger_packets_at_the_same_rate_show_that_the_packet_rate_was_the_limit
         Made({"packets_per_s": 198e3, "segment_bytes_received": 9014.0, "cycles_per_byte": 0.4}, 13.8e9),
     )
     assert finding.kind == "difference" and finding.treatments == (0, 1)
-    assert finding.text.startswith("MTU 9000 instead of MTU 1500: goodput 13.8 Gbit/s instead of 2.3")
-    assert "Packets stayed (200 k/s and 198 k/s), so the packet rate was the limit" in finding.text
+    assert finding.text.startswith("With MTU 9000 instead of MTU 1500, goodput is 13.8 Gbit/s instead of 2.3")
+    assert "stays constant: packets (200 k/s and 198 k/s). The packet rate is the limit" in finding.text
     # 3028 cycles for 1514 bytes, 3606 for 9014.
     assert finding.details["cycles_per_packet"] == pytest.approx(2911, rel=0.01)
     assert finding.details["cycles_per_further_byte"] == pytest.approx(0.077, rel=0.01)
@@ -61,7 +61,7 @@ def test_more_under_way_in_the_same_round_trip_shows_a_window() -> None:
         for size in (64e3, 256e3)
     )
     (finding,) = found(DELAYS, *made)
-    assert "so a window was the limit, and a larger one carries more" in finding.text
+    assert "A window is the limit, and a larger window carries more." in finding.text
 
 
 def test_without_a_window_suspected_the_same_figures_show_none() -> None:
@@ -86,17 +86,18 @@ def test_streams_that_each_bring_as_much_show_a_limit_of_each() -> None:
     (finding,) = found(
         STREAMS, Made({"stream_goodput_bps": 1e9}, 1e9), Made({"stream_goodput_bps": 0.98e9}, 3.9e9)
     )
-    assert "so each stream has a limit of its own" in finding.text
+    assert "Each stream has its own limit" in finding.text
 
 
 def test_where_no_law_holds_what_changed_most_and_how_the_limit_moved_are_told() -> None:
     quiet = {**SENDER_FULL, "sender_thread_busy_percent": 10.0, "sender_thread_runnable_percent": 12.0}
     (finding,) = found(STREAMS, Made(SENDER_FULL, 1e9), Made({**quiet, "rtt_us": 5.0}, 2e9))
     assert (
-        'The limit went from "the sending thread\'s CPU is full" to one that is not explained' in finding.text
+        'The limit changes from "the sending thread saturates its CPU" to an unexplained one.' in finding.text
     )
     assert (
-        "what changed most is sending thread's CPU (98.0 % of one CPU and 10.0 % of one CPU)" in finding.text
+        "The largest change is in sending thread's CPU (from 98.0 % of one CPU to 10.0 % of one CPU)"
+        in finding.text
     )
     assert finding.details["limits"] == ["sender_cpu", "not explained"]
 
@@ -122,7 +123,7 @@ def test_of_a_metric_that_should_be_low_the_larger_is_the_slower() -> None:
     )
     (finding,) = found(study, Made(value=20.0), Made(value=80.0))
     assert finding.treatments == (1, 0)
-    assert finding.text.startswith("1 connection instead of 4 connections: latency, 50 % 20.")
+    assert finding.text.startswith("With 1 connection instead of 4 connections, latency, 50 % is 20.")
 
 
 def test_of_several_pairs_of_a_factor_the_one_that_a_law_explains_is_told() -> None:

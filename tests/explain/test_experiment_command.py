@@ -9,7 +9,7 @@ import pytest
 
 from tests.explain.campaigns import Made, campaign
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.experiment_command import study_placeholder_note, experiment_command
+from vnetbench.explain.experiment_command import experiment_command, study_placeholder_note
 from vnetbench.explain.rules import get_cause
 from vnetbench.study.factors.registry import format_levels
 from vnetbench.study.file.load import parse_study
@@ -57,7 +57,9 @@ def test_twice_is_twice_what_the_treatment_has() -> None:
 def test_what_the_word_for_a_study_without_a_file_stands_for_is_told() -> None:
     _, of_none = proved(made(path=""), "small_messages")
     assert of_none.startswith("vnetbench run STUDY ")
-    assert study_placeholder_note(of_none).startswith("STUDY is a file with the study's text: vnetbench show")
+    assert study_placeholder_note(of_none).startswith(
+        "STUDY is a file with the study's text. To write it, run: vnetbench show"
+    )
     _, of_a_file = proved(made(), "small_messages")
     assert study_placeholder_note(of_a_file) == "" == study_placeholder_note("")
 

@@ -13,7 +13,7 @@ from tests import fixtures
 from tests.report.explanations import RECEIVER
 from vnetbench.commands import proof
 from vnetbench.commands.summaries import proof_file_path, read_file, read_summary
-from vnetbench.explain.model import Explanation, Finding, CandidateCause
+from vnetbench.explain.model import CandidateCause, Explanation, Finding
 from vnetbench.study.factors.registry import parse_level
 from vnetbench.study.model import Level
 
@@ -22,7 +22,9 @@ from vnetbench.study.model import Level
 def test_a_shaper_that_is_taken_away_proves_itself_beside_a_buffer_that_is_not_the_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study = fixtures.make_study(fixtures.STUDY_TEXT.replace("streams = [1, 4]", 'streams = 1\nlink_rate = "50 Mbit/s"'))
+    study = fixtures.make_study(
+        fixtures.STUDY_TEXT.replace("streams = [1, 4]", 'streams = 1\nlink_rate = "50 Mbit/s"')
+    )
     results = tmp_path / "r.vnb"
     file, _ = fixtures.create_results_file(results, study)
     for block in range(6):
@@ -46,9 +48,13 @@ def test_a_shaper_that_is_taken_away_proves_itself_beside_a_buffer_that_is_not_t
     assert [each.trial_count for each in recorded.treatments] == [8, 8, 8]
 
     shaper, buffer = read_summary(results).experiments
-    assert shaper.changed_levels == {"link_rate": "none"} and shaper.ratio.low is not None and shaper.ratio.low > 2
+    assert (
+        shaper.changed_levels == {"link_rate": "none"}
+        and shaper.ratio.low is not None
+        and shaper.ratio.low > 2
+    )
     assert buffer.ratio.high is not None and buffer.ratio.high < 2
 
     # It is not run again.
     assert proof.run_proof(results, read_summary(results), (), Console(file=out, width=200)) == "finished"
-    assert "has the proof already" in out.getvalue()
+    assert "already has the proof" in out.getvalue()

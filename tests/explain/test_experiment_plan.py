@@ -14,11 +14,11 @@ from tests import fixtures
 from tests.explain.campaigns import Made, campaign
 from tests.report.explanations import QUOTA, RECEIVER
 from vnetbench.commands import proof
-from vnetbench.estimate.experiments import has_same_study, estimate_experiments
+from vnetbench.estimate.experiments import estimate_experiments, has_same_study
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.model import Explanation, Finding, CandidateCause
 from vnetbench.explain.experiment_plan import plan_experiment
+from vnetbench.explain.model import CandidateCause, Explanation, Finding
 from vnetbench.study.model import Level, Plan, Study
 
 pytestmark = pytest.mark.pure
@@ -143,7 +143,7 @@ def test_what_a_proof_will_do_is_said_when_it_begins_and_not_before_the_process_
 
     monkeypatch.setattr(proof, "run_plan", begin)
     assert proof.run_proof(tmp_path / "r.vnb", measured, (), Console(file=out, width=300)) == "finished"
-    assert out.getvalue().startswith("proving with 4 streams, beside the treatment as it was")
+    assert out.getvalue().startswith("Testing 4 streams against the original treatment")
 
 
 def test_of_chosen_treatments_only_what_is_said_of_them_is_proved(

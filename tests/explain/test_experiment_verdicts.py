@@ -8,9 +8,9 @@ import pytest
 
 from tests.report.explanations import QUOTA, RECEIVER, TRIED
 from vnetbench.estimate.model import Experiment, Ratio
-from vnetbench.estimate.paired_ratios import paired_ratio, combine_ratios
-from vnetbench.explain.model import CandidateCause
+from vnetbench.estimate.paired_ratios import combine_ratios, paired_ratio
 from vnetbench.explain.experiment_verdicts import apply_experiments, experiment_verdict, has_experiment
+from vnetbench.explain.model import CandidateCause
 from vnetbench.study.model import Level
 
 pytestmark = pytest.mark.pure
@@ -47,7 +47,9 @@ def test_what_brings_a_dead_treatment_to_life_is_confirmed_in_blocks_enough_and_
     revived, killed = (combine_ratios([pair], 0.95) for pair in pairs if pair is not None)
     few = paired_ratio({0: 0.0}, {0: 1e9})
     assert few is not None
-    says = [experiment_verdict(each, "goodput_bps") for each in (revived, killed, combine_ratios([few], 0.95))]
+    says = [
+        experiment_verdict(each, "goodput_bps") for each in (revived, killed, combine_ratios([few], 0.95))
+    ]
     assert says == ["confirmed", "refuted", "inconclusive"]
 
 
@@ -67,11 +69,18 @@ def suspects() -> tuple[CandidateCause, ...]:
 
 
 def test_what_is_confirmed_comes_first_and_what_is_refuted_last() -> None:
-    names = [(each.cause.name, each.confidence) for each in apply_experiments(suspects(), LEVELS, [tried(1.9, 0.1)])]
+    names = [
+        (each.cause.name, each.confidence)
+        for each in apply_experiments(suspects(), LEVELS, [tried(1.9, 0.1)])
+    ]
     assert names == [("receiver_cpu", "confirmed"), ("cpu_quota", "likely")]
     first, last = apply_experiments(suspects()[::-1], LEVELS, [tried(1.0, 0.02)])
     assert (first.cause.name, first.experiment_result) == ("cpu_quota", None)
-    assert last.confidence == "refuted" and last.experiment_result is not None and last.experiment_result.verdict == "refuted"
+    assert (
+        last.confidence == "refuted"
+        and last.experiment_result is not None
+        and last.experiment_result.verdict == "refuted"
+    )
 
 
 def test_of_two_that_were_confirmed_the_one_that_gained_most_comes_first() -> None:

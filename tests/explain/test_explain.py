@@ -29,21 +29,21 @@ def test_one_treatment_is_explained_in_a_sentence_with_its_figures() -> None:
     finding = told.findings[0]
     assert finding.kind == "limit" and finding.treatments == (0,)
     assert finding.text == (
-        "A CPU quota stops the load's threads for part of the time (very likely): sending endpoint throttled "
-        "60.0 % of time."
+        "A CPU quota stops the load's threads for part of the time (very likely). Evidence: sending endpoint "
+        "throttled 60.0 % of time."
     )
     assert finding.candidates[0].cause.name == "cpu_quota"
     assert (
         told.answer[0]
-        == "What limits the network: a CPU quota stops the load's threads for part of the time."
+        == "The network is limited: a CPU quota stops the load's threads for part of the time."
     )
     assert told.answer[1].startswith("Raise or remove the quota")
 
 
 def test_a_natural_limit_is_said_to_be_nothing_wrong() -> None:
     told = explain(campaign(ONE, Made(SENDER_FULL)))
-    assert told.answer[1].startswith("Nothing is wrong with that.")
-    assert "every run that goes as fast as it can has such a limit" in told.findings[0].text
+    assert told.answer[1].startswith("This is normal for an unpaced load.")
+    assert "This is normal for an unpaced load." in told.findings[0].text
 
 
 def test_a_natural_limit_that_is_hardly_known_calms_nobody() -> None:
@@ -51,7 +51,7 @@ def test_a_natural_limit_that_is_hardly_known_calms_nobody() -> None:
     told = explain(campaign(ONE, Made(hardly)))
     assert told.findings[0].candidates[0].confidence == "possible"
     assert told.answer == (
-        "What possibly limits the network: the sending thread's CPU is full.",
+        "The network is possibly limited: the sending thread saturates its CPU.",
         get_cause("sender_cpu").advice,
     )
 
@@ -59,10 +59,10 @@ def test_a_natural_limit_that_is_hardly_known_calms_nobody() -> None:
 def test_treatments_that_are_limited_alike_are_one_finding_the_most_first() -> None:
     told = explain(campaign(FOUR, Made(QUOTA), Made(SENDER_FULL), Made(SENDER_FULL), Made(SENDER_FULL)))
     most, fewer = of_kind(told.findings, "limit")
-    assert most.text.startswith("3 of 4 treatments: the sending thread's CPU is full")
+    assert most.text.startswith("3 of 4 treatments: the sending thread saturates its CPU")
     assert most.treatments == (1, 2, 3)
     assert fewer.text.startswith("1 stream: ") and fewer.treatments == (0,)
-    assert told.answer[0].startswith("What limits the network in 3 of 4 treatments:")
+    assert told.answer[0].startswith("The network is limited in 3 of 4 treatments:")
 
 
 def test_the_treatment_with_the_middle_score_stands_for_those_that_are_limited_alike() -> None:
@@ -82,16 +82,16 @@ def test_evidence_that_fits_nothing_is_not_explained_and_told_what_came_nearest(
     assert finding.kind == "not explained" and finding.candidates == ()
     assert finding.details["cause"] == "not explained"
     assert finding.text == (
-        "No cause fits the evidence well enough (nearest: a CPU quota stops the load's threads for part of "
-        "the time, score 0.10)."
+        "No cause fits the evidence well enough. The closest one is: a CPU quota stops the load's threads for "
+        "part of the time (score 0.10)."
     )
-    assert told.answer == ("What limits the network is not explained by what was counted.",)
+    assert told.answer == ("The counters do not explain what limits the network.",)
 
 
 def test_trials_without_counters_are_said_to_have_none() -> None:
     told = explain(campaign(ONE, Made({})))
-    assert "the trials have no counters that tell causes apart" in told.findings[0].text
-    unjudged = told.findings[0].details["unjudged"]
+    assert "The trials have no counters that distinguish causes." in told.findings[0].text
+    unjudged = told.findings[0].details["unscored"]
     assert isinstance(unjudged, dict) and unjudged["cpu_quota"][0] == "busiest_cpu_percent"
 
 
@@ -121,9 +121,7 @@ def test_a_bar_is_the_median_of_its_trials_from_the_least_to_the_most() -> None:
         replace(point, evidence={**QUOTA, "sender_throttled_percent": 40.0 + 10 * number})
         for number, point in enumerate(first.points)
     )
-    picture = (
-        explain(replace(summary, treatments=(replace(first, points=points), *others))).findings[0].chart
-    )
+    picture = explain(replace(summary, treatments=(replace(first, points=points), *others))).findings[0].chart
     assert picture is not None
     assert [picture.rows[0][end] for end in ("low", "y", "high")] == [40, 65, 90]
 
@@ -132,14 +130,16 @@ def test_too_few_trials_are_told_and_enough_are_not() -> None:
     few = of_kind(explain(campaign(ONE, Made(trials=3))).findings, "instrument")
     enough = of_kind(explain(campaign(ONE, Made(trials=6))).findings, "instrument")
     assert [finding.details["cause"] for finding in few] == ["too_few_trials"] and enough == []
-    assert few[0].text == ("Too few trials to be sure: there are 3, and a 95 % interval of a median needs 6.")
+    assert few[0].text == (
+        "Too few trials for an interval: it has 3 trials. A 95 % interval of the median needs at least 6."
+    )
 
 
 def test_two_trials_that_differ_in_what_limits_them_tell_no_limit_and_that_is_said_first() -> None:
     told = explain(_two_trials(3e9, {**SENDER_FULL, **QUOTA}))
     assert told.findings[0].details["cause"] == "too_few_trials"
     assert told.findings[0].text.endswith(
-        "Its two trials differ, and what limits them too: either may be the usual one."
+        "The two trials differ in value and limit, and either may be typical."
     )
     assert told.answer == (told.findings[0].text, get_cause("too_few_trials").advice)
 
@@ -150,7 +150,7 @@ def test_two_trials_alike_in_their_figures_or_in_what_limits_them_tell_the_limit
         explain(_two_trials(3e9, SENDER_FULL)),
     ):
         assert told.findings[0].kind == "limit"
-        assert told.answer[0].startswith("What")
+        assert told.answer[0].startswith("The network is")
         assert "too_few_trials" in [finding.details.get("cause") for finding in told.findings]
 
 
@@ -165,7 +165,10 @@ def _two_trials(second: float, evidence: Mapping[str, float]) -> CampaignSummary
 
 def test_a_campaign_without_trials_says_so() -> None:
     told = explain(campaign(ONE, Made(trials=0)))
-    assert told.answer == ("Nothing was measured yet, so nothing is explained.",) and told.findings == ()
+    assert (
+        told.answer == ("No treatment has been measured yet, so there is nothing to explain.",)
+        and told.findings == ()
+    )
 
 
 def test_a_generator_at_its_limit_is_told_as_the_instruments() -> None:
@@ -187,7 +190,9 @@ def test_explaining_changes_nothing_and_says_the_same_again() -> None:
 def test_that_the_bench_is_the_limit_is_not_said_of_the_network() -> None:
     study = 'title = "t"\nworkload = "tcp_rr"\n[factors]\nrate = "400 k/s"\n'
     told = explain(campaign(study, Made({**IDLE, "rate_achieved_percent": 36.0})))
-    assert told.answer[0] == "What limits the figures is not the network: the bench itself is the limit."
+    assert (
+        told.answer[0] == "The bench, not the network, limits the results: the bench reaches its own limit."
+    )
 
 
 def test_a_picture_has_the_unit_that_its_figure_reads_best_in_and_says_what_it_leaves_out() -> None:

@@ -89,16 +89,18 @@ def test_a_rate_that_was_not_kept_is_the_benchs_limit_unless_the_switch_loses_mo
 
 def test_frames_as_fast_as_they_go_that_arrive_are_limited_by_their_generator_and_nothing_is_wrong() -> None:
     free = {
-        name: value for name, value in PACED.items() if name not in ("rate_achieved_percent", "generator_limited")
+        name: value
+        for name, value in PACED.items()
+        if name not in ("rate_achieved_percent", "generator_limited")
     }
     study = STUDY.replace("1 Mframe/s", "max")
     summary = campaign(study, Made({**free, "frames_unpaced": 1.0, "frames_lost_percent": 0.1}, 5e6))
     assert find_limits(summary)[0].cause_name == "generator_cpu"
     said, advice = explain(summary).answer
     assert said.startswith(
-        "What limits the figures is not the network: frames are sent as fast as the generator"
+        "The bench, not the network, limits the results: the generator sends frames at its maximum rate"
     )
-    assert advice.startswith("Nothing is wrong with that.")
+    assert advice.startswith("This is normal for an unpaced load.")
 
 
 def test_what_a_search_says_was_its_limit_is_what_is_explained() -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.report.campaigns import estimate
 from tests.report.frame_campaigns import forwarding_campaign, searched
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.explain.idle_cpus import saturated_forwarders, idle_cpu_findings
+from vnetbench.explain.idle_cpus import idle_cpu_findings, saturated_forwarders
 
 pytestmark = pytest.mark.pure
 
@@ -47,15 +47,18 @@ def campaign_of(forwarding: CampaignSummary, *cpus: tuple[float, float]) -> Camp
 def test_an_idle_guest_whose_vcpu_is_full_is_found_with_its_figures(forwarding: CampaignSummary) -> None:
     summary = campaign_of(forwarding, (62.0, 97.0), (99.0, 99.0))
     (sentence,) = findings(summary)
-    assert sentence.startswith("CPUs that look idle still lose frames, in 1 of 2 treatments")
-    assert "idle for 38 % of the time" in sentence and "vCPU threads for 97 %" in sentence
-    assert "Most so with forward: 37.9 % idle as the guest says" in sentence and "(3 trials)" in sentence
+    assert sentence.startswith("Guests lose frames although they report idle CPUs, in 1 of 2 treatments")
+    assert "idle for 38 % of the time" in sentence and "vCPU threads for 97 % of the time" in sentence
+    assert (
+        "The most idle treatment is forward: 37.9 % idle by the guest's count" in sentence
+        and "(3 trials)" in sentence
+    )
 
 
 def test_guests_that_are_busy_are_said_to_be(forwarding: CampaignSummary) -> None:
     (sentence,) = findings(campaign_of(forwarding, (95.0, 97.0), (85.0, 97.0)))
-    assert sentence.startswith("CPUs that look idle and lose frames were not seen")
-    assert "most with both: 14.9 % idle" in sentence
+    assert sentence.startswith("No guest loses frames while it reports idle CPUs")
+    assert "The most idle treatment is both: 14.9 % idle" in sentence
 
 
 def test_without_an_interval_the_busiest_trial_tells_whether_a_guest_looks_idle(
@@ -63,7 +66,7 @@ def test_without_an_interval_the_busiest_trial_tells_whether_a_guest_looks_idle(
 ) -> None:
     # 80 % in the middle, 80.1 in the busiest of three.
     (sentence,) = findings(campaign_of(forwarding, (79.9, 97.0), (99.0, 99.0)))
-    assert sentence.startswith("CPUs that look idle and lose frames were not seen")
+    assert sentence.startswith("No guest loses frames while it reports idle CPUs")
 
 
 def cut_by_time(treatment: TreatmentSummary, high_fps: float) -> TreatmentSummary:

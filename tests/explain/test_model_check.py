@@ -27,7 +27,8 @@ def test_a_window_over_a_round_trip_stands_beside_the_goodput_that_it_gave() -> 
     assert found is not None
     assert found.details["window_law_bps"] == pytest.approx(117.8e6, rel=0.001)
     assert found.text == (
-        "65.5 kB in each round trip of 4.45 ms make 118 Mbit/s; a stream had 116 Mbit/s acknowledged"
+        "A window of 65.5 kB and a round-trip time of 4.45 ms allow 118 Mbit/s per stream. "
+        "The measured goodput is 116 Mbit/s per stream."
     )
 
 
@@ -39,7 +40,7 @@ def test_loss_stands_beside_what_it_leaves_of_reno_and_cubic() -> None:
     found = check_model(treatment(LOSS), "path_loss")
     assert found is not None
     assert found.details["reno_law_bps"] == pytest.approx(89e6, rel=0.05)
-    assert "reno carries" in found.text and "a stream had 60.0 Mbit/s acknowledged" in found.text
+    assert "with reno and" in found.text and "measured goodput is 60.0 Mbit/s per stream" in found.text
 
 
 @pytest.mark.parametrize("goodput_bps", [2.55e9, 30e6])
@@ -66,6 +67,7 @@ def test_the_finding_tells_the_law_of_its_first_suspect() -> None:
     finding = explain(campaign(ONE, Made({**WINDOW, **suspected}))).findings[0]
     assert finding.details["cause"] == "receive_window"
     assert finding.text.endswith(
-        "65.5 kB in each round trip of 4.45 ms make 118 Mbit/s; a stream had 116 Mbit/s acknowledged."
+        "A window of 65.5 kB and a round-trip time of 4.45 ms allow 118 Mbit/s per stream. "
+        "The measured goodput is 116 Mbit/s per stream."
     )
     assert "law" in finding.details

@@ -56,7 +56,9 @@ def test_frames_count_one_by_one_and_in_each_direction() -> None:
         study = (
             'title = "t"\nworkload = "frames"\n[factors]\nframe_load = "10 kframe/s"\ndirection = "both"\n'
         )
-        return find_limits(campaign(study, Made(IDLE, per_s, values={"frame_loss_percent": lost_percent})))[0].cause_name
+        return find_limits(campaign(study, Made(IDLE, per_s, values={"frame_loss_percent": lost_percent})))[
+            0
+        ].cause_name
 
     assert frames(19_950, 0.2) == NO_LIMIT
     assert frames(19_950, 1.0) == UNEXPLAINED, "single frames that are lost are a limit too"
@@ -68,7 +70,9 @@ def test_guests_are_pairs_and_generators_share_the_load_of_their_direction() -> 
     (requests_made,) = campaign(study, Made(values={"transactions_per_s": 10.0})).treatments
     of_guests = measure_delivery(requests_made, {"rate": 1000, "connections": 2, "guests": 3}, "tcp_rr")
     (frames_made,) = campaign(study, Made(values={"forwarding_rate_fps": 10.0})).treatments
-    of_frames = measure_delivery(frames_made, {"frame_load": 1000, "generators": 2, "direction": "both"}, "frames")
+    of_frames = measure_delivery(
+        frames_made, {"frame_load": 1000, "generators": 2, "direction": "both"}, "frames"
+    )
     assert of_guests is not None and of_guests.offered_per_s == 6000
     assert of_frames is not None and of_frames.offered_per_s == 2000
 
@@ -76,9 +80,10 @@ def test_guests_are_pairs_and_generators_share_the_load_of_their_direction() -> 
 def test_what_was_carried_is_said_with_what_was_asked() -> None:
     study = 'title = "t"\nworkload = "tcp_rr"\n[factors]\nrate = "1 k/s"\n'
     told = explain(campaign(study, Made(SENDER_FULL, 100.0, values={"transactions_per_s": 999.0})))
-    assert told.answer == ("The network carried all that was asked of it.",)
+    assert told.answer == ("The network delivered the whole offered load.",)
     assert (
-        told.findings[0].text == "Nothing limits: transactions were carried at 999 /s, of 1.00 k/s asked for."
+        told.findings[0].text
+        == "Nothing limits the load. The network delivered 999 /s of 1.00 k/s offered (transactions)."
     )
     assert told.findings[0].details["cause"] == NO_LIMIT and told.findings[0].candidates == ()
 

@@ -6,7 +6,7 @@ import pytest
 
 from vnetbench.errors import BenchError
 from vnetbench.estimate.evidence import EVIDENCE_METRICS
-from vnetbench.explain.rules import FAMILIES, Condition, parse_rules, load_rules
+from vnetbench.explain.rules import FAMILIES, Condition, load_rules, parse_rules
 
 pytestmark = pytest.mark.pure
 
@@ -68,7 +68,10 @@ def test_only_what_single_trials_do_not_show_has_no_conditions() -> None:
 
 def test_every_condition_is_of_a_figure_that_there_is() -> None:
     asked = {
-        condition.metric for rule in load_rules().values() for sign in rule.patterns for condition in sign.conditions
+        condition.metric
+        for rule in load_rules().values()
+        for sign in rule.patterns
+        for condition in sign.conditions
     }
     assert asked <= EVIDENCE_METRICS.keys()
 
@@ -99,18 +102,18 @@ def test_a_setting_is_a_level_as_a_study_has_it() -> None:
     ("change", "says"),
     [
         (("source", "soruce"), "full has unknown keys: soruce"),
-        (('source = "made up"', ""), "full lacks source"),
-        (('"made up"', "7"), "full lacks source"),
-        (("from = 50, ", ""), "full has a condition under needs that is not of the form"),
-        (("to = 100", "to = 50"), "full has no ramp for load: from = to"),
-        (("to = 100", "to = 100, weight = 2"), "full has a weight of 2 for load"),
-        (("needs", "denies"), "full has a sign that nothing speaks for"),
-        (("load", "laod"), "full asks needs for laod, which is no figure"),
-        (("needs", 'explains = ["empty"]\nneeds'), "full explains no cause: empty"),
-        (("needs", 'workloads = ["ftp"]\nneeds'), "full names no workload: ftp"),
-        (("needs", "setting = { stream = 2 }\nneeds"), "full sets what is no factor: stream"),
-        (("needs", "setting = { mtu = 1 }\nneeds"), "full has a setting that no study can have"),
-        (("[full]", "[full"), "the rules cannot be read"),
+        (('source = "made up"', ""), "full has no source"),
+        (('"made up"', "7"), "full has no source"),
+        (("from = 50, ", ""), "full has a malformed condition under requires"),
+        (("to = 100", "to = 50"), "full has an empty ramp for load"),
+        (("to = 100", "to = 100, weight = 2"), "full has the weight 2 for load"),
+        (("requires", "contradicts"), "full has a pattern without requires and any_of"),
+        (("load", "laod"), "full uses the unknown metric laod under requires"),
+        (("requires", 'explains = ["empty"]\nrequires'), "full explains unknown causes: empty"),
+        (("requires", 'workloads = ["ftp"]\nrequires'), "full names unknown workloads: ftp"),
+        (("requires", "setting = { stream = 2 }\nrequires"), "full sets unknown factors: stream"),
+        (("requires", "setting = { mtu = 1 }\nrequires"), "full has a setting that studies do not accept"),
+        (("[full]", "[full"), "the rules are not valid TOML"),
         (("[full]", "full = 1\n[other]"), "full is not a table"),
     ],
 )
@@ -122,11 +125,11 @@ def test_a_wrong_rule_is_refused_with_its_file_and_its_fault(change: tuple[str, 
 
 
 def test_a_cause_that_two_files_describe_is_refused() -> None:
-    with pytest.raises(BenchError, match="described twice"):
+    with pytest.raises(BenchError, match="defined twice"):
         parse_rules({"cpu.toml": GOOD, "links.toml": GOOD})
 
 
 def test_causes_that_explain_each_other_are_refused() -> None:
-    other = GOOD.replace("[full]", "[empty]").replace("needs", 'explains = ["full"]\nneeds')
+    other = GOOD.replace("[full]", "[empty]").replace("requires", 'explains = ["full"]\nrequires')
     with pytest.raises(BenchError, match=r"explain each other: .*empty.*full"):
-        parse_rules({"cpu.toml": GOOD.replace("needs", 'explains = ["empty"]\nneeds') + other})
+        parse_rules({"cpu.toml": GOOD.replace("requires", 'explains = ["empty"]\nrequires') + other})

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vnetbench.explain.confidence import minimum_score
-from vnetbench.explain.rules import Pattern, parse_rules, load_rules
+from vnetbench.explain.rules import Pattern, load_rules, parse_rules
 from vnetbench.explain.scoring import CauseRanking, rank_causes, score_cause, score_pattern
 
 pytestmark = pytest.mark.pure
@@ -62,7 +62,9 @@ def test_evidence_that_fits_names_the_cause_with_its_figures() -> None:
 def test_evidence_that_fits_nothing_names_nothing() -> None:
     found = judged({"load": 55.0, "stopped": 0.0, "idle": 0.0})
     assert found.candidates == ()
-    assert found.top_score is not None and found.top_score[0] == "full" and found.top_score[1] < minimum_score()
+    assert (
+        found.top_score is not None and found.top_score[0] == "full" and found.top_score[1] < minimum_score()
+    )
 
 
 def test_the_more_specific_cause_stands_before_the_one_that_it_accounts_for() -> None:
@@ -86,7 +88,7 @@ def test_trials_that_disagree_cost_certainty() -> None:
 
 def test_another_cause_that_fits_as_well_costs_certainty() -> None:
     rivals = parse_rules({"cpu.toml": "\n".join(
-        f'[{name}]\n{_ABOUT}needs = [{{ metric = "load", from = 0, to = 1 }}]' for name in ("one", "other")
+        f'[{name}]\n{_ABOUT}requires = [{{ metric = "load", from = 0, to = 1 }}]' for name in ("one", "other")
     )})  # fmt: skip
     assert {s.confidence for s in rank_causes([{"load": 1.0}], rivals, "tcp_stream").candidates} == {"likely"}
 
@@ -196,92 +198,99 @@ def test_of_a_cause_and_one_that_it_accounts_for_neither_makes_the_other_doubtfu
 
 def test_no_more_than_three_are_named() -> None:
     many = parse_rules({"cpu.toml": "\n".join(
-        f'[{name}]\n{_ABOUT}needs = [{{ metric = "load", from = 0, to = 1 }}]' for name in "abcd"
+        f'[{name}]\n{_ABOUT}requires = [{{ metric = "load", from = 0, to = 1 }}]' for name in "abcd"
     )})  # fmt: skip
     assert names(rank_causes([{"load": 1.0}], many, "tcp_stream")) == ["a", "b", "c"]
 
 
 def test_a_figure_that_speaks_where_it_is_low_says_so() -> None:
-    low = parse_rules({"cpu.toml": f'[full]\n{_ABOUT}needs = [{{ metric = "idle", from = 50, to = 0 }}]'})
+    low = parse_rules({"cpu.toml": f'[full]\n{_ABOUT}requires = [{{ metric = "idle", from = 50, to = 0 }}]'})
     (exhibit,) = rank_causes([{"idle": 1.0}], low, "tcp_stream").candidates[0].evidence
     (rising,) = judged({"load": 99.0}).candidates[0].evidence
     assert exhibit.supports_when_low and not rising.supports_when_low
 
 
-KEYS = ("needs", "alternatives", "denies")
-SIGNS = [(name, place) for name, rule in load_rules().items() for place in range(len(rule.patterns))]
+FIELDS = ("requires", "alternatives", "contradicts")
+PATTERNS = [(name, index) for name, rule in load_rules().items() for index in range(len(rule.patterns))]
 CONDITIONS = [
-    (name, sign, key, place)
-    for name, sign in SIGNS
-    for key in KEYS
-    for place in range(len(getattr(load_rules()[name].patterns[sign], key)))
+    (name, pattern_index, field, condition_index)
+    for name, pattern_index in PATTERNS
+    for field in FIELDS
+    for condition_index in range(len(getattr(load_rules()[name].patterns[pattern_index], field)))
 ]
-MOST_CONDITIONS = max(len(load_rules()[name].patterns[sign].conditions) for name, sign in SIGNS)
-DEGREES = st.lists(st.floats(0, 1), min_size=MOST_CONDITIONS, max_size=MOST_CONDITIONS)
+MAX_CONDITIONS = max(len(load_rules()[name].patterns[index].conditions) for name, index in PATTERNS)
+DEGREES = st.lists(st.floats(0, 1), min_size=MAX_CONDITIONS, max_size=MAX_CONDITIONS)
 
 
-def by_figure(sign: Pattern, degrees: Sequence[float]) -> dict[str, float]:
-    return {c.metric: degree for c, degree in zip(sign.conditions, degrees, strict=False)}
+def degrees_by_metric(pattern: Pattern, degrees: Sequence[float]) -> dict[str, float]:
+    return {c.metric: degree for c, degree in zip(pattern.conditions, degrees, strict=False)}
 
 
-def at_degree(sign: Pattern, degrees: Mapping[str, float]) -> dict[str, float]:
-    """Evidence in which each condition's figure stands so far up its ramp, 0 to 1."""
+def evidence_at(pattern: Pattern, degrees: Mapping[str, float]) -> dict[str, float]:
+    """Return evidence with each condition's metric at this position of its ramp, 0 to 1."""
     return {
-        condition.metric: condition.zero_at + degrees[condition.metric] * (condition.full_at - condition.zero_at)
-        for condition in sign.conditions
+        condition.metric: condition.zero_at
+        + degrees[condition.metric] * (condition.full_at - condition.zero_at)
+        for condition in pattern.conditions
     }
 
 
-@pytest.mark.parametrize(("name", "sign", "key", "place"), CONDITIONS)
+@pytest.mark.parametrize(("name", "pattern_index", "field", "condition_index"), CONDITIONS)
 @settings(max_examples=15)
 @given(degrees=DEGREES, less=st.floats(0, 1), more=st.floats(0, 1))
 def test_more_evidence_for_a_cause_never_lowers_its_score_and_more_against_it_never_raises_it(
-    name: str, sign: int, key: str, place: int, degrees: list[float], less: float, more: float
+    name: str,
+    pattern_index: int,
+    field: str,
+    condition_index: int,
+    degrees: list[float],
+    less: float,
+    more: float,
 ) -> None:
-    judged_sign = load_rules()[name].patterns[sign]
-    figure = getattr(judged_sign, key)[place].figure
+    pattern = load_rules()[name].patterns[pattern_index]
+    metric = getattr(pattern, field)[condition_index].metric
     low, high = (
-        score_pattern(judged_sign, at_degree(judged_sign, {**by_figure(judged_sign, degrees), figure: each}))
+        score_pattern(pattern, evidence_at(pattern, {**degrees_by_metric(pattern, degrees), metric: each}))
         for each in sorted((less, more))
     )
     assert low is not None and high is not None
-    assert (high <= low + 1e-12) if key == "denies" else (high >= low - 1e-12)
+    assert (high <= low + 1e-12) if field == "contradicts" else (high >= low - 1e-12)
 
 
-@pytest.mark.parametrize(("name", "sign", "key", "place"), CONDITIONS)
+@pytest.mark.parametrize(("name", "pattern_index", "field", "condition_index"), CONDITIONS)
 @settings(max_examples=15)
 @given(degrees=DEGREES)
 def test_a_figure_that_is_not_known_never_scores_above_the_best_that_it_could_be(
-    name: str, sign: int, key: str, place: int, degrees: list[float]
+    name: str, pattern_index: int, field: str, condition_index: int, degrees: list[float]
 ) -> None:
-    judged_sign = load_rules()[name].patterns[sign]
-    figure = getattr(judged_sign, key)[place].figure
-    drawn = by_figure(judged_sign, degrees)
-    favourable = {**drawn, figure: 0.0 if key == "denies" else 1.0}
-    best = score_pattern(judged_sign, at_degree(judged_sign, favourable))
-    known = {each: value for each, value in at_degree(judged_sign, drawn).items() if each != figure}
-    without = score_pattern(judged_sign, known)
+    pattern = load_rules()[name].patterns[pattern_index]
+    metric = getattr(pattern, field)[condition_index].metric
+    drawn = degrees_by_metric(pattern, degrees)
+    favourable = {**drawn, metric: 0.0 if field == "contradicts" else 1.0}
+    best = score_pattern(pattern, evidence_at(pattern, favourable))
+    known = {each: value for each, value in evidence_at(pattern, drawn).items() if each != metric}
+    without = score_pattern(pattern, known)
     assert best is not None
     assert without is None or without <= best + 1e-12
 
 
-@pytest.mark.parametrize(("name", "place"), SIGNS)
+@pytest.mark.parametrize(("name", "index"), PATTERNS)
 def test_each_sign_is_met_at_the_far_ends_of_its_ramps_and_not_at_their_beginnings(
-    name: str, place: int
+    name: str, index: int
 ) -> None:
-    sign = load_rules()[name].patterns[place]
-    met = dict.fromkeys((c.metric for c in sign.contradicts), 0.0) | dict.fromkeys(
-        (c.metric for c in (*sign.requires, *sign.alternatives)), 1.0
+    pattern = load_rules()[name].patterns[index]
+    met = dict.fromkeys((c.metric for c in pattern.contradicts), 0.0) | dict.fromkeys(
+        (c.metric for c in (*pattern.requires, *pattern.alternatives)), 1.0
     )
-    assert score_pattern(sign, at_degree(sign, met)) == pytest.approx(
-        max((c.weight for c in sign.alternatives), default=1.0), abs=0.2
+    assert score_pattern(pattern, evidence_at(pattern, met)) == pytest.approx(
+        max((c.weight for c in pattern.alternatives), default=1.0), abs=0.2
     )
-    for need in sign.requires:
-        assert score_pattern(sign, at_degree(sign, {**met, need.metric: 0.0})) == 0
-    if sign.alternatives:
-        none = dict.fromkeys((c.metric for c in sign.alternatives), 0.0)
-        assert score_pattern(sign, at_degree(sign, {**met, **none})) == 0
-    for denial in sign.contradicts:
-        denied = score_pattern(sign, at_degree(sign, {**met, denial.metric: 1.0}))
-        whole = score_pattern(sign, at_degree(sign, met))
-        assert whole is not None and denied == pytest.approx((1 - denial.weight) * whole)
+    for required in pattern.requires:
+        assert score_pattern(pattern, evidence_at(pattern, {**met, required.metric: 0.0})) == 0
+    if pattern.alternatives:
+        none = dict.fromkeys((c.metric for c in pattern.alternatives), 0.0)
+        assert score_pattern(pattern, evidence_at(pattern, {**met, **none})) == 0
+    for condition in pattern.contradicts:
+        contradicted = score_pattern(pattern, evidence_at(pattern, {**met, condition.metric: 1.0}))
+        whole = score_pattern(pattern, evidence_at(pattern, met))
+        assert whole is not None and contradicted == pytest.approx((1 - condition.weight) * whole)

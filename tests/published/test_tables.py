@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from vnetbench.estimate.metrics import METRICS
-from vnetbench.published.tables import ValueRange, load_table
 from vnetbench.published.catalog import TABLE_NAMES
+from vnetbench.published.tables import ValueRange, load_table
 from vnetbench.study.factors.registry import format_level, parse_level
 from vnetbench.study.workloads import WORKLOADS
 
@@ -35,9 +35,7 @@ def test_a_row_of_packet_forwarding_is_read_as_published() -> None:
 
 
 def test_a_blank_cell_is_no_level() -> None:
-    virtual_functions = [
-        f for f in load_table("packet-forwarding-2011").rows if f.levels["adapter"] == "vf"
-    ]
+    virtual_functions = [f for f in load_table("packet-forwarding-2011").rows if f.levels["adapter"] == "vf"]
     assert len(virtual_functions) == 10
     assert all("queues" not in figure.levels and figure.setting == "" for figure in virtual_functions)
 

@@ -115,22 +115,22 @@ TOLD: dict[str, tuple[CampaignSummary, CampaignSummary]] = {
 
 UNTOLD: dict[str, list[tuple[CampaignSummary, str]]] = {
     "S01": [
-        (streams({4: 14.0, 8: 20.0, 16: 16.0}), "two levels of streams above 8"),
-        (streams({4: 14.0, 16: 16.0}), "8 streams among others"),
+        (streams({4: 14.0, 8: 20.0, 16: 16.0}), "two numbers of streams above 8"),
+        (streams({4: 14.0, 16: 16.0}), "8 streams and other numbers of streams"),
         (streams({8: 20.0}, mtu=9000), "treatments with MTU 1500"),
     ],
     "S02": [
         (repeats((27.0, 18.0), 9, direction="reverse", streams=16), "20 trials of each treatment"),
         (repeats(27.0, direction="reverse", streams=8), "MTU 9000, reverse, 9 streams or more"),
     ],
-    "S03": [(repeats(30.0, cpus="any"), "VMs placed on even CPUs"), (repeats(30.0, cpus="0/1"), "even CPUs")],
+    "S03": [(repeats(30.0, cpus="any"), "VMs on even CPUs"), (repeats(30.0, cpus="0/1"), "even CPUs")],
     "S04": [
         (streams({1: 9.0, 4: 20.0}), "trials of 10.0 s or more"),
-        (long_trials(5.0, set_warmup_s=5.0), "a study that sets no warm-up"),
+        (long_trials(5.0, set_warmup_s=5.0), "a study without `timing.warmup`"),
     ],
     "S05": [(ways(20.0, 16.0, mtu=9000), "MTU 1500"), (streams({1: 9.0}), "forward and reverse")],
     "S06": [
-        (streams({1: 9.0, 4: 20.0}), "queues 1 and more"),
+        (streams({1: 9.0, 4: 20.0}), "one and several queues"),
         (made(goodputs("queues", {1: 20.0, 4: 17.0}), Way(kind="hosts")), "without a physical adapter"),
         (made(goodputs("queues", {1: 20.0, 4: 17.0}, adapter="vf"), Way(kind="qemu")), "without a physical"),
     ],
@@ -143,13 +143,13 @@ UNTOLD: dict[str, list[tuple[CampaignSummary, str]]] = {
     "S10": [
         (
             made(goodputs("streams", {1: 1.0, 4: 4.0, 16: 9.0}, socket_buffer=8192, message_size=4096)),
-            "a level of streams of 20",
+            "the level 20 of streams",
         ),
         (streams({1: 1.0, 20: 9.0}), "small socket buffers"),
     ],
     "S11": [
-        (vms({1: 9.3, 4: 9.3}), "a level of pairs of 8"),
-        (made(goodputs("pairs", {1: 9.3, 8: 9.3})), "a link of a known rate"),
+        (vms({1: 9.3, 4: 9.3}), "the level 8 of pairs"),
+        (made(goodputs("pairs", {1: 9.3, 8: 9.3})), "a known link rate"),
     ],
     "S12": [
         (streams({4: 20.0}), "the metric mean_segment_bytes"),
@@ -162,15 +162,15 @@ UNTOLD: dict[str, list[tuple[CampaignSummary, str]]] = {
         (adapters(virtio_net_vhost=120, virtio_net=80, e1000=20), "the adapters vf and macvtap"),
         (
             made(forwarded("adapter", {"virtio-net": 20, "e1000": 40}), Way("frames", goal=0.01)),
-            "a search for a loss of 0.01 % or less",
+            "a search with an accepted loss of 0.01 % or less",
         ),
     ],
     "S14": [(adapters(virtio_net=80, e1000=20), "guests that forward frames"), (idle(80.0), "more trials")],
-    "S15": [(placed(30, 60, host="any"), "with and without a common core")],
+    "S15": [(placed(30, 60, host="any"), "with and without a shared core")],
     "S16": [(made(forwarded("queues", {1: 50, 4: 50}, adapter="virtio-net"), FRAMES), "two adapters")],
-    "S17": [(streams({1: 9.0}), "a lab that builds teams")],
-    "S18": [(streams({1: 9.0}), "a lab that builds teams")],
-    "S19": [(streams({1: 9.0}), "a lab that builds teams")],
+    "S17": [(streams({1: 9.0}), "a lab with teams")],
+    "S18": [(streams({1: 9.0}), "a lab with teams")],
+    "S19": [(streams({1: 9.0}), "a lab with teams")],
 }
 """Of each statement campaigns that cannot tell it, and what they lack."""
 
@@ -228,7 +228,7 @@ def test_a_wide_spread_leaves_it_open() -> None:
     rows = goodputs("direction", {"forward": 20.0, "reverse": 19.0}, mtu=1500)
     found = verdict("S05", made(rows, Way(spread=0.5)))
     assert found.state == INCONCLUSIVE
-    assert found.parts[0].missing == "more trials: the intervals leave it open"
+    assert found.parts[0].missing == "more trials, because the intervals are too wide"
 
 
 def test_chance_alone_seldom_shows_a_difference_however_many_pairs_there_are() -> None:
@@ -254,7 +254,7 @@ def test_an_import_is_compared_by_ranks_as_its_trials_share_no_blocks() -> None:
 def test_a_ratio_that_mixes_two_modes_says_so() -> None:
     rows = goodputs("direction", {"forward": 30.0, "reverse": (20.0, 10.0)}, mtu=1500)
     (evidence,) = verdict("S05", made(rows, Way(trials=30))).parts[0].evidence
-    assert "two modes, which the ratio mixes" in evidence.note
+    assert "two modes, and the ratio mixes them" in evidence.note
 
 
 def test_a_treatment_that_moves_nothing_breaks_no_check() -> None:
@@ -262,7 +262,9 @@ def test_a_treatment_that_moves_nothing_breaks_no_check() -> None:
     assert verdict("S05", made(dead)).state == INCONCLUSIVE
     (part,) = verdict("S08", packets(0.0, goodput_bps=0.0)).parts
     assert part.missing == "goodput above zero"
-    form = statements_json(check_statements([made(dead), made(goodputs("direction", {"forward": 0.0, "reverse": 1.0}))]))
+    form = statements_json(
+        check_statements([made(dead), made(goodputs("direction", {"forward": 0.0, "reverse": 1.0}))])
+    )
     assert '"value": null' in form
 
 
@@ -274,7 +276,7 @@ def test_links_of_their_own_are_added_up() -> None:
 
 def test_another_workload_and_a_published_table_cannot_tell() -> None:
     (part,) = verdict("S13", streams({1: 9.0})).parts
-    assert part.missing == "the workload frames; here it is tcp_stream"
+    assert part.missing == "the workload frames; this file has tcp_stream"
     table = reference_summary("packet-forwarding-2011")
     (part,) = verdict("S13", table).parts
     assert "no interval" in part.missing

@@ -20,7 +20,7 @@ from vnetbench.explain.model import Finding
 from vnetbench.explain.models.packet_rate import fit_cost
 from vnetbench.explain.phrases import format_metric, metric_label, other_factors_phrase
 from vnetbench.study.model import Level
-from vnetbench.wording.factor_text import capitalize_sentence, level_phrase
+from vnetbench.wording.factor_text import level_phrase
 
 MIN_RATIO = 1.15
 """Smallest ratio of a difference that gets a finding. Effects cover smaller ones."""
@@ -44,6 +44,7 @@ class LimitLaw:
     families: tuple[str, ...]
     """Families of causes with which the law applies; empty for all."""
     conclusion: str
+    """A sentence."""
 
 
 LAWS = (
@@ -52,35 +53,35 @@ LAWS = (
         "segment_bytes_received",
         1,
         (),
-        "so the packet rate is the limit, and larger packets carry more",
+        "The packet rate is the limit, and larger packets carry more.",
     ),
     LimitLaw(
         "calls_per_s",
         "bytes_per_call",
         1,
         (),
-        "so the rate of system calls is the limit, and larger calls carry more",
+        "The rate of system calls is the limit, and larger calls carry more.",
     ),
     LimitLaw(
         "in_flight_bytes",
         "rtt_us",
         -1,
         ("window",),
-        "so a window is the limit, and the round-trip time determines the goodput",
+        "A window is the limit, and the round-trip time determines the goodput.",
     ),
     LimitLaw(
         "rtt_us",
         "in_flight_bytes",
         1,
         ("window",),
-        "so a window is the limit, and a larger window carries more",
+        "A window is the limit, and a larger window carries more.",
     ),
     LimitLaw(
         "stream_goodput_bps",
         "streams",
         1,
         (),
-        "so each stream has its own limit, and more streams carry more",
+        "Each stream has its own limit, and more streams carry more.",
     ),
 )
 
@@ -264,8 +265,8 @@ def _reason_text(difference: TreatmentDifference) -> str:
     if difference.law is not None:
         metric = difference.law.constant_metric
         before, after = _format_both_medians(difference, metric)
-        label = capitalize_sentence(metric_label(metric))
-        return f"{label} stays constant ({before} and {after}), {difference.law.conclusion}."
+        constant = f"{metric_label(metric)} ({before} and {after})"
+        return f"This metric stays constant: {constant}. {difference.law.conclusion}"
     sentences = []
     if difference.slower.cause_name != difference.faster.cause_name:
         slower, faster = _limit_text(difference.slower), _limit_text(difference.faster)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.explain.comparisons.simulated import campaign, simulated, treatment
 from vnetbench.estimate.median import estimate_median
-from vnetbench.explain.comparisons.best import findings, compare_with_best
+from vnetbench.explain.comparisons.best import compare_with_best, findings
 from vnetbench.study.model import FactorLevels, Level
 
 pytestmark = pytest.mark.pure
@@ -55,8 +55,8 @@ def test_the_finding_names_the_best_and_its_equals() -> None:
     (finding,) = findings(simulated(np.random.default_rng(3), STREAMS, equal, noise=0.003, of_blocks=0.003))
 
     assert finding.kind == "best"
-    assert finding.text.startswith("Goodput is best with ")
-    assert "Not worse by 3 % or more: " in finding.text
+    assert finding.text.startswith("The best goodput is ")
+    assert "Confirmed to be within 3 % of it: " in finding.text
     assert "1 treatment is worse." in finding.text
     assert set(finding.treatments) == {1, 2}
     assert finding.chart is not None
@@ -74,7 +74,9 @@ def test_of_a_metric_that_should_be_low_the_least_is_best_and_what_is_hardly_mor
         points = [replace(p, values={"latency_p50_us": v}) for p, v in zip(each.points, values, strict=True)]
         metrics = {"latency_p50_us": estimate_median(values, 0.95)}
         treatments.append(replace(each, points=tuple(points), metrics=metrics))
-    found = compare_with_best(replace(summary, treatments=tuple(treatments), deciding_metric="latency_p50_us"))
+    found = compare_with_best(
+        replace(summary, treatments=tuple(treatments), deciding_metric="latency_p50_us")
+    )
 
     assert found is not None
     assert (found.best.index, found.not_worse, found.worse) == (0, (1,), (2,))
@@ -83,9 +85,12 @@ def test_of_a_metric_that_should_be_low_the_least_is_best_and_what_is_hardly_mor
 @pytest.mark.parametrize(
     ("costs", "says"),
     [
-        ({4: 8.0, 2: 6.0}, "The cheapest of these is 2 streams: cycles per byte times 0.75."),
-        ({4: 6.0, 2: 8.0}, "Of these it also has the least cycles per byte."),
-        ({4: 0.0, 2: 0.0}, "Of these it also has the least cycles per byte."),
+        (
+            {4: 8.0, 2: 6.0},
+            "Of these, 2 streams has the lowest cycles per byte: 0.75 times that of the best.",
+        ),
+        ({4: 6.0, 2: 8.0}, "Of these, it also has the lowest cycles per byte."),
+        ({4: 0.0, 2: 0.0}, "Of these, it also has the lowest cycles per byte."),
     ],
 )
 def test_of_equals_the_cheapest_is_named_and_a_cost_of_0_does_no_harm(

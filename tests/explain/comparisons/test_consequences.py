@@ -68,7 +68,7 @@ def test_trials_that_lost_no_frames_lost_none_at_the_place_that_the_others_name(
         for place, each in enumerate(treatment.points)
     )
     (found,) = findings(replace(summary, treatments=(replace(treatment, points=points),)))
-    assert "what tells them apart is lost at the switch: " in found.text
+    assert "The trials differ in this metric: lost at the switch, " in found.text
     assert found.text.endswith("0 % of lost frames where it is high.")
     assert found.chart is not None and found.candidates[0].evidence
 

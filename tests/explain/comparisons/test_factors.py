@@ -11,7 +11,7 @@ import pytest
 
 from tests.explain.comparisons.simulated import campaign, simulated, treatment
 from vnetbench.explain.comparisons.cell_means import cell_means
-from vnetbench.explain.comparisons.factors import findings, analyze_factors
+from vnetbench.explain.comparisons.factors import analyze_factors, findings
 from vnetbench.explain.comparisons.variance_shares import variance_shares
 from vnetbench.study.model import ONE_AT_A_TIME, FactorLevels, Level
 
@@ -116,9 +116,11 @@ def test_the_finding_names_factors_by_weight_and_says_what_is_not_shown_and_miss
     (finding,) = findings(summary)
 
     assert finding.kind == "factors"
-    assert finding.text.startswith("Streams matters most")
-    assert finding.text.index("MTU matters") < finding.text.index("No effect is shown of direction")
-    assert "are missing from it" in finding.text
+    assert finding.text.startswith("The most important factor is streams")
+    assert finding.text.index("Another factor with an effect is MTU") < finding.text.index(
+        "There is no significant effect of direction"
+    )
+    assert "An effect excludes up to" in finding.text
     assert finding.chart is not None and finding.chart.chart_type == "effects"
     assert finding.chart.rows[0]["x"] == "4 streams / 1 stream"
 
@@ -138,7 +140,7 @@ def test_of_one_change_at_a_time_effects_hold_beside_the_first_levels_and_none_i
     (finding,) = findings(summary)
 
     assert analyze_factors(summary).interactions == ()
-    assert "One thing was changed at a time" in finding.text
+    assert "The study changes one factor at a time" in finding.text
 
 
 def test_without_blocks_enough_nothing_is_said() -> None:
@@ -152,6 +154,6 @@ def test_a_metric_that_may_be_zero_or_less_does_no_harm() -> None:
     dead = treatment(0, summary.treatments[0].factors, [0.0] * 9)
     (finding,) = findings(replace(summary, treatments=(dead, *summary.treatments[1:])))
 
-    assert "Up to 1 pair of treatments that an effect might rest on are missing" in finding.text
+    assert "An effect excludes up to 1 pair of treatments" in finding.text
     assert finding.chart is not None and finding.chart.rows
     assert all(0 < float(row["y"]) < math.inf for row in finding.chart.rows)

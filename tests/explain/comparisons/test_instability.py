@@ -95,7 +95,7 @@ def test_modes_that_no_figure_goes_with_are_said_to_be_unexplained() -> None:
 
     found = findings(two_modes(np.random.default_rng(2), told=False))
     (finding,) = of_cause(found, "two_modes")
-    assert finding.text.endswith("no figure that was counted tells them apart.")
+    assert finding.text.endswith("No counter separates the two groups of trials.")
     assert finding.candidates[0].confidence == "possible"
 
 
@@ -103,9 +103,9 @@ def test_the_finding_shows_both_groups() -> None:
     (finding,) = of_cause(findings(two_modes(np.random.default_rng(3))), "two_modes")
 
     assert finding.kind == "unstable"
-    assert finding.text.startswith("two modes: goodput is 19.")
+    assert finding.text.startswith("the trials fall into two modes. Goodput is 19.")
     assert " in 8 of 24 trials and 2" in finding.text
-    assert "what tells them apart is both threads on one CPU" in finding.text
+    assert "The trials differ in this metric: both threads on one CPU" in finding.text
     assert finding.candidates[0].confidence == "very likely"
     assert finding.candidates[0].evidence[0].metric == "threads_on_one_cpu_percent"
     assert finding.chart is not None and finding.chart.chart_type == "modes"
@@ -131,7 +131,10 @@ def test_a_place_that_tells_the_modes_apart_less_well_does_not_stand_first() -> 
     values = [(19e9 if slow else 27e9) + 1e7 * place for place, slow in enumerate(is_slow)]
     shared = [slow != (place in (0, 1, 3)) for place, slow in enumerate(is_slow)]
     evidence = [
-        {"threads_on_one_cpu_percent": 80.0 * share + place % 7, "retransmitted_percent": 5.0 * slow + place % 5}
+        {
+            "threads_on_one_cpu_percent": 80.0 * share + place % 7,
+            "retransmitted_percent": 5.0 * slow + place % 5,
+        }
         for place, (share, slow) in enumerate(zip(shared, is_slow, strict=True))
     ]
     only = treatment(0, {"streams": 1}, values, evidence)
@@ -145,12 +148,15 @@ def test_the_answer_of_two_modes_says_their_figures_once_and_then_what_tells_the
     modes, apart, advice = build_narrative(two_modes(np.random.default_rng(1))).lead
 
     assert modes.startswith("Goodput falls into two modes: 18.7 [18.3, 19.1] (33 %), ")
-    assert apart.startswith("What tells them apart is both threads on one CPU: ")
+    assert apart.startswith("The trials differ in this metric: both threads on one CPU, ")
     assert apart.endswith(" % of samples where it is high.") and "Gbit/s" not in apart
-    assert advice.startswith("Fix what differs between them")
+    assert advice.startswith("Fix what differs between the modes")
 
 
-KINDS = {"threads_on_one_cpu_percent": ((0, 30), (70, 100)), "busiest_receive_cpu_percent": ((50, 60), (84, 94))}
+KINDS = {
+    "threads_on_one_cpu_percent": ((0, 30), (70, 100)),
+    "busiest_receive_cpu_percent": ((50, 60), (84, 94)),
+}
 """Where trials ran, and what that is in trials of two kinds; of the second both are above 50."""
 
 
@@ -166,7 +172,9 @@ def of_two_kinds(random: np.random.Generator, times: float, figure: str) -> Camp
 
 @pytest.mark.parametrize("figure", KINDS)
 def test_trials_of_two_kinds_are_told_though_their_metric_scatters_too_much_for_modes(figure: str) -> None:
-    told = [find_splits(of_two_kinds(np.random.default_rng([11, seed]), 1.8, figure)) for seed in range(CAMPAIGNS)]
+    told = [
+        find_splits(of_two_kinds(np.random.default_rng([11, seed]), 1.8, figure)) for seed in range(CAMPAIGNS)
+    ]
     false = [
         find_splits(of_two_kinds(np.random.default_rng([12, seed]), 1.0, figure)) for seed in range(CAMPAIGNS)
     ]
@@ -198,7 +206,7 @@ def test_modes_that_go_with_other_work_are_a_busy_machine() -> None:
     only = treatment(0, {"streams": 1}, values, evidence)
     found = findings(campaign([FactorLevels("streams", (1,))], [only]))
 
-    assert of_cause(found, "machine_busy")[0].text.startswith("two modes: ")
+    assert of_cause(found, "machine_busy")[0].text.startswith("the trials fall into two modes")
     assert of_cause(found, "two_modes") == []
 
 
@@ -246,7 +254,7 @@ def test_a_treatment_most_of_whose_trials_never_rest_is_told() -> None:
     (finding,) = of_cause(findings(restless(*[RISING] * 6)), "warm_up")
 
     assert finding.treatments == (0,)
-    assert finding.text.startswith("1 stream, MTU 1500: 6 of 9 trials were still rising when they ended, so")
+    assert finding.text.startswith("1 stream, MTU 1500: 6 of 9 trials were still rising when they ended.")
     (finding,) = of_cause(findings(restless(*[FALLING] * 6)), "warm_up")
     assert "6 of 9 trials were still falling when they ended" in finding.text
 
@@ -311,7 +319,7 @@ def test_the_harm_of_other_work_is_not_more_than_trials_differ() -> None:
     only = treatment(0, {"streams": 1}, values, [{"other_work_percent": each} for each in close])
     (finding,) = of_cause(findings(campaign([FactorLevels("streams", (1,))], [only])), "machine_busy")
 
-    assert float(str(finding.details["worse"])) <= 1 - 0.5**9
+    assert float(str(finding.details["decline"])) <= 1 - 0.5**9
 
 
 def test_the_lower_modes_figures_speak_on_the_side_on_which_they_lie() -> None:

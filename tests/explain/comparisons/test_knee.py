@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.explain.comparisons.simulated import simulated
-from vnetbench.explain.comparisons.knee import ScalingKnee, findings, find_knees
+from vnetbench.explain.comparisons.knee import ScalingKnee, find_knees, findings
 from vnetbench.explain.comparisons.scaling_laws import NO_LAW, PLATEAU, POWER, SCALABILITY, choose_laws
 from vnetbench.study.model import Level
 
@@ -98,7 +98,7 @@ def test_the_finding_says_where_the_knee_is_and_draws_the_law() -> None:
     (finding,) = findings(simulated(np.random.default_rng(1), factors, truth, noise=0.01))
 
     assert finding.kind == "knee"
-    assert finding.text == "From 4 streams on more brings less than 5 %, in all 2 curves."
+    assert finding.text == "Goodput gains less than 5 % beyond 4 streams, in all 2 curves."
     assert finding.chart is not None and finding.chart.chart_type == "curve"
     series = {row["series"] for row in finding.chart.rows}
     assert {"measured", "MTU 1500: plateau", "MTU 9000: plateau"} == series
@@ -108,7 +108,7 @@ def test_no_knee_is_said_to_be_none() -> None:
     summary = simulated(np.random.default_rng(2), {"streams": LEVELS}, lambda x: growing(float(x["streams"])))
     (finding,) = findings(summary)
 
-    assert finding.text.startswith("No knee is shown: up to 32 streams more")
+    assert finding.text.startswith("Goodput has no knee up to 32 streams")
 
 
 def test_three_levels_words_and_metrics_that_should_be_low_have_no_knee() -> None:

@@ -45,9 +45,9 @@ def test_the_counter_that_goes_with_the_two_groups_of_trials_is_named(summary: C
 def test_the_finding_shows_both_groups_and_how_to_prove_it(summary: CampaignSummary) -> None:
     finding = next(each for each in findings(summary) if each.details["cause"] == "two_modes")
 
-    groups = "goodput is 14.4 [13.2, 17.4] Gbit/s in 10 of 24 trials and 29 [25, 37] Gbit/s in the others"
-    assert f"trials of two kinds: {groups}; " in finding.text
-    assert "both threads on one CPU: 16.7 % of samples where goodput is low" in finding.text
+    groups = "Goodput is 14.4 [13.2, 17.4] Gbit/s in 10 of 24 trials and 29 [25, 37] Gbit/s in the others"
+    assert f"the trials fall into two groups by placement. {groups}. " in finding.text
+    assert "both threads on one CPU, 16.7 % of samples where goodput is low" in finding.text
     assert finding.candidates[0].cause.name == "two_modes"
     assert "--set thread_cpus=any,spread" in finding.candidates[0].command
     assert finding.chart is not None and len(finding.chart.rows) == 24
@@ -56,8 +56,11 @@ def test_the_finding_shows_both_groups_and_how_to_prove_it(summary: CampaignSumm
 def test_the_answer_is_that_there_are_two_kinds_and_no_limit_of_both(summary: CampaignSummary) -> None:
     kinds, advice = explain(summary).answer
 
-    assert kinds.startswith("Trials of two kinds: ") and "both threads on one CPU" in kinds
-    assert advice.startswith("Fix what differs between them")
+    assert (
+        kinds.startswith("The trials fall into two groups by placement.")
+        and "both threads on one CPU" in kinds
+    )
+    assert advice.startswith("Fix what differs between the modes")
 
 
 def test_every_trial_tells_where_its_threads_ran(summary: CampaignSummary) -> None:
@@ -65,5 +68,10 @@ def test_every_trial_tells_where_its_threads_ran(summary: CampaignSummary) -> No
 
     assert treatment.trial_count == 24
     for point in treatment.points:
-        assert {"sender_cpu", "receiver_cpu", "softirq_cpu", "sender_migrations_per_s"} <= point.evidence.keys()
+        assert {
+            "sender_cpu",
+            "receiver_cpu",
+            "softirq_cpu",
+            "sender_migrations_per_s",
+        } <= point.evidence.keys()
         assert 0 <= point.evidence["threads_on_one_cpu_percent"] <= 100

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.explain.comparisons.simulated import simulated
-from vnetbench.explain.comparisons.surprises import find_contradictions, findings, find_outliers
+from vnetbench.explain.comparisons.surprises import find_contradictions, find_outliers, findings
 from vnetbench.study.model import Level
 
 pytestmark = pytest.mark.pure
@@ -57,7 +57,9 @@ def test_where_trials_do_not_scatter_at_all_the_odd_treatment_alone_stands_out(o
 
 
 def test_where_effects_and_interactions_tell_all_at_most_5_of_100_campaigns_have_a_surprise() -> None:
-    seen = sum(bool(find_outliers(simulated(np.random.default_rng(s), MATRIX, smooth))) for s in range(CAMPAIGNS))
+    seen = sum(
+        bool(find_outliers(simulated(np.random.default_rng(s), MATRIX, smooth))) for s in range(CAMPAIGNS)
+    )
 
     assert seen <= 0.05 * CAMPAIGNS
 
@@ -108,7 +110,9 @@ def test_a_level_that_one_treatment_alone_has_is_no_surprise() -> None:
 
 
 def test_too_few_treatments_leave_nothing_to_be_surprised_at() -> None:
-    assert find_outliers(simulated(np.random.default_rng(4), {"streams": (1, 2, 4, 8)}, smooth_of_streams)) == ()
+    assert (
+        find_outliers(simulated(np.random.default_rng(4), {"streams": (1, 2, 4, 8)}, smooth_of_streams)) == ()
+    )
 
 
 def test_a_campaign_that_measured_nothing_has_no_surprise() -> None:
@@ -128,13 +132,15 @@ def test_more_that_is_less_is_told_and_seldom_where_it_is_not() -> None:
 
     false = 0
     for seed in range(CAMPAIGNS):
-        false += bool(find_contradictions(simulated(np.random.default_rng([5, seed]), MATRIX, lambda x: 1e10)))
+        false += bool(
+            find_contradictions(simulated(np.random.default_rng([5, seed]), MATRIX, lambda x: 1e10))
+        )
     assert false <= 0.05 * CAMPAIGNS
 
     (finding,) = findings(simulated(np.random.default_rng(6), MATRIX, falling))
     assert finding.kind == "surprise"
-    assert finding.text.startswith("More is less: 8 streams instead of 4 streams")
-    assert "in 8 of 24 pairs that differ in streams alone" in finding.text
+    assert finding.text.startswith("Unexpected decline: 8 streams instead of 4 streams")
+    assert "for 8 of 24 pairs that differ only in streams" in finding.text
 
 
 def test_an_offload_that_does_harm_is_told() -> None:
@@ -143,4 +149,4 @@ def test_an_offload_that_does_harm_is_told() -> None:
 
     (finding,) = findings(simulated(np.random.default_rng(7), {"gro": ("off", "on")}, truth, noise=0.01))
 
-    assert finding.text.startswith("More is less: GRO on instead of GRO off multiplies goodput by 0.8")
+    assert finding.text.startswith("Unexpected decline: GRO on instead of GRO off multiplies goodput by 0.8")

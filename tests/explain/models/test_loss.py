@@ -49,5 +49,5 @@ def test_without_loss_nothing_is_limited() -> None:
 @pytest.mark.parametrize("law", [mathis_bps, padhye_bps, cubic_bps])
 def test_a_share_above_one_is_refused(law: object) -> None:
     assert callable(law)
-    with pytest.raises(ValueError, match="no path"):
+    with pytest.raises(ValueError, match="out of range"):
         law(1460, 100, 1.5)

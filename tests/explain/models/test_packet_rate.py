@@ -13,10 +13,15 @@ pytestmark = pytest.mark.pure
 def test_the_cost_of_a_made_up_cpu_is_found_again() -> None:
     truth, noise = PacketCost(2000, 0.3), np.random.default_rng(5)
     sizes = [64, 512, 1500, 9000, 64, 512, 1500, 9000]
-    cycles = [(truth.cycles_per_packet + truth.cycles_per_byte * size) * (1 + 0.01 * noise.standard_normal()) for size in sizes]
+    cycles = [
+        (truth.cycles_per_packet + truth.cycles_per_byte * size) * (1 + 0.01 * noise.standard_normal())
+        for size in sizes
+    ]
     found = fit_cost(sizes, cycles)
     assert found is not None
-    assert found.cycles_per_packet == pytest.approx(2000, rel=0.03) and found.cycles_per_byte == pytest.approx(0.3, rel=0.05)
+    assert found.cycles_per_packet == pytest.approx(
+        2000, rel=0.03
+    ) and found.cycles_per_byte == pytest.approx(0.3, rel=0.05)
 
 
 def test_a_cost_that_falls_with_size_or_begins_below_zero_is_one_part_alone() -> None:

@@ -69,16 +69,19 @@ def _sentences(summary: CampaignSummary, analysis: FactorAnalysis, tested: Seque
     }
     noun = metric_noun(summary.deciding_metric)
     for rank, effect in enumerate(_rank_effects(strongest, analysis.shares)):
-        matters = "matters most" if rank == 0 and len(strongest) > 1 else "matters"
+        if rank > 0:
+            subject = "Another factor with an effect"
+        else:
+            subject = "The most important factor" if len(strongest) > 1 else "The only factor with an effect"
+        share = _share_text(analysis.shares, (effect.factor,))
+        yield f"{subject} is {factor_noun(effect.factor)}{share}."
         levels = f"{level_phrase(effect.factor, effect.level)} instead of "
         levels += level_phrase(effect.factor, effect.base_level)
-        yield f"{factor_noun(effect.factor)} {matters}{_share_text(analysis.shares, (effect.factor,))}."
         yield f"{levels} multiplies {noun} by {format_ratio(effect.ratio)}{_pair_range_text(effect)}."
     without_effect = [name for name in dict.fromkeys(e.factor for e in tested) if name not in strongest]
     if without_effect:
-        verb = "has" if len(without_effect) == 1 else "have"
         names = _join_with_and([factor_noun(name) for name in without_effect])
-        yield f"{names} {verb} no significant effect."
+        yield f"There is no significant effect of {names}."
     yield from _interaction_sentences(analysis)
     yield from _caveats(summary, analysis)
 

@@ -13,18 +13,18 @@ DERIVED_METRICS = (
     "stream_goodput_", "cycles_per_", "latency_", "connect_", "delay_mean_us",
     *(f"delay_{share}_us" for share in PERCENTILES), "jitter_", "back_to_back_", "buffer_s", "outstanding_",
     "goodput_over_pacing_rate", "in_flight_", "backlog_delay_us", "sender_cpu_percent",
-    "receiver_cpu_percent", "first_vm_cpu_percent", "second_vm_cpu_percent", "host_cpu_percent", "host_softirq_percent",
-    "server_cpu_percent", "vcpus_cpu_percent", "emulators_cpu_percent", "context_switches_per_",
-    "interrupts_per_", "sender_interrupts_per_s", "receiver_interrupts_per_s", "sender_cycles_per_byte",
-    "receiver_cycles_per_byte", "net_rx_softirqs_per_s", "kvm_exits_per_s",
+    "receiver_cpu_percent", "first_vm_cpu_percent", "second_vm_cpu_percent", "host_cpu_percent",
+    "host_softirq_percent", "server_cpu_percent", "vcpus_cpu_percent", "emulators_cpu_percent",
+    "context_switches_per_", "interrupts_per_", "sender_interrupts_per_s", "receiver_interrupts_per_s",
+    "sender_cycles_per_byte", "receiver_cycles_per_byte", "net_rx_softirqs_per_s", "kvm_exits_per_s",
 )  # fmt: skip
-"""Metrics that follow from the deciding metric: rates, quotients with rates, inverse rates, and work per byte.
+"""Metrics that follow from the deciding metric: rates, quotients with rates, inverse rates, work per byte.
 
 They correlate with modes of any cause. A name that ends in `_` is a prefix of several names.
 """
 _DERIVED_PREFIXES = tuple(each for each in DERIVED_METRICS if each.endswith("_"))
 _LOSS_METRICS = {"forwarding_rate_fps": ("frame_loss_percent", "loss_percent", "frames_lost_percent")}
-"""Deciding metric to loss metrics that are its complement. They show neither where nor why frames are lost."""
+"""Deciding metric to its complementary loss metrics, which show neither where nor why frames are lost."""
 DROP_LOCATION_METRICS = tuple(
     name for name, metric in EVIDENCE_METRICS.items() if metric.unit == PERCENT_OF_LOST_FRAMES
 )
@@ -33,10 +33,11 @@ _IDLE_LATENCY_PREFIX, _LATENCY_INCREASE_PREFIX = "latency_idle_", "latency_incre
 
 PLACEMENT_METRICS = (
     "threads_on_one_cpu_percent", "sender_on_softirq_cpu_percent", "receiver_on_softirq_cpu_percent",
-    "sender_cpu", "receiver_cpu", "softirq_cpu", "sender_cpus_softirq_percent", "receiver_cpus_softirq_percent",
-    "busiest_receive_cpu_percent", "receive_cpus", "busiest_queue_percent", "busiest_uplink_percent",
-    "foreign_traffic_percent", "other_work_percent", "steal_percent", "worst_steal_percent", "mtu_bytes",
-    "tso_off", "gso_off", "gro_off", "lro_off", "checksum_off", "block", "after_treatment",
+    "sender_cpu", "receiver_cpu", "softirq_cpu", "sender_cpus_softirq_percent",
+    "receiver_cpus_softirq_percent", "busiest_receive_cpu_percent", "receive_cpus",
+    "busiest_queue_percent", "busiest_uplink_percent", "foreign_traffic_percent", "other_work_percent",
+    "steal_percent", "worst_steal_percent", "mtu_bytes", "tso_off", "gso_off", "gro_off", "lro_off",
+    "checksum_off", "block", "after_treatment",
 )  # fmt: skip
 """Metrics of where and how a trial ran, most specific first.
 

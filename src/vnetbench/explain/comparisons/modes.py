@@ -287,7 +287,8 @@ def _separation_text(summary: CampaignSummary, split: ModeSplit) -> str:
     first, noun = split.separating_metrics[0], metric_noun(summary.deciding_metric)
     lower, upper = (_format_value(first.metric, each) for each in (first.lower, first.upper))
     return (
-        f"the trials differ in {_label(first.metric)}: {lower} where {noun} is low, {upper} where it is high"
+        f"the trials differ in this metric: {_label(first.metric)}, {lower} where {noun} is low and {upper} "
+        "where it is high"
     )
 
 
