@@ -1,4 +1,4 @@
-"""Quantities: read as people write them, spelled without loss, shown with as many digits as are known."""
+"""Quantities: parsing with units, exact formats, and formats for people with significant digits."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 
 from vnetbench.quantity import (
     QuantityError,
+    choose_scale,
     format_bytes,
     format_count,
     format_duration,
+    format_exact_bytes,
+    format_exact_duration,
+    format_exact_frame_rate,
+    format_exact_rate,
+    format_exact_share,
     format_interval,
     format_rate,
     format_share,
@@ -22,12 +28,6 @@ from vnetbench.quantity import (
     parse_frame_rate,
     parse_rate,
     parse_share,
-    choose_scale,
-    format_exact_bytes,
-    format_exact_duration,
-    format_exact_frame_rate,
-    format_exact_rate,
-    format_exact_share,
 )
 
 
@@ -47,7 +47,7 @@ from vnetbench.quantity import (
         ("0 s", 0.0),
     ],
 )
-def test_a_duration_is_read_as_seconds(text: str, seconds: float) -> None:
+def test_a_duration_parses_to_seconds(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
 
 
@@ -62,25 +62,25 @@ def test_a_duration_is_read_as_seconds(text: str, seconds: float) -> None:
         ("1 GB", 10**9),
     ],
 )
-def test_a_size_is_read_as_bytes(text: str, size: int) -> None:
+def test_a_size_parses_to_bytes(text: str, size: int) -> None:
     assert parse_bytes(text) == size
 
 
 @pytest.mark.parametrize(
     ("text", "rate"), [("10 Gbit/s", 10**10), ("2.5 Gbps", 25 * 10**8), ("100 Mbit/s", 10**8), ("8 bit/s", 8)]
 )
-def test_a_rate_is_read_as_bits_per_second(text: str, rate: int) -> None:
+def test_a_rate_parses_to_bits_per_second(text: str, rate: int) -> None:
     assert parse_rate(text) == rate
 
 
 @pytest.mark.parametrize(
     ("text", "rate"), [("14.88 Mframe/s", 14.88e6), ("10 kframes/s", 1e4), ("500 frame/s", 500.0)]
 )
-def test_a_rate_of_frames_is_read_as_frames_per_second(text: str, rate: float) -> None:
+def test_a_frame_rate_parses_to_frames_per_second(text: str, rate: float) -> None:
     assert parse_frame_rate(text) == rate
 
 
-def test_a_share_is_read_as_a_part_of_one() -> None:
+def test_a_percentage_parses_to_a_ratio() -> None:
     assert parse_share("3 %") == 0.03
     assert parse_share("5%") == 0.05
 
@@ -107,7 +107,7 @@ def test_a_share_is_read_as_a_part_of_one() -> None:
         (parse_share, "\x1b[2J", "is not a share", ""),
     ],
 )
-def test_what_is_no_quantity_says_which_units_are_meant(
+def test_an_invalid_quantity_is_reported_with_its_units(
     parse: Callable[[str], float], text: str, what: str, fix: str
 ) -> None:
     with pytest.raises(QuantityError) as caught:
@@ -118,32 +118,32 @@ def test_what_is_no_quantity_says_which_units_are_meant(
 
 
 @given(st.integers(0, 2**60))
-def test_a_size_reads_back_from_its_spelling(size: int) -> None:
+def test_an_exactly_formatted_size_parses_to_itself(size: int) -> None:
     assert parse_bytes(format_exact_bytes(size)) == size
 
 
 @given(st.integers(0, 10**15))
-def test_a_rate_reads_back_from_its_spelling(rate: int) -> None:
+def test_an_exactly_formatted_rate_parses_to_itself(rate: int) -> None:
     assert parse_rate(format_exact_rate(rate)) == rate
 
 
 @given(st.floats(1e-3, 1e12))
-def test_a_rate_of_frames_reads_back_from_its_spelling(rate: float) -> None:
+def test_an_exactly_formatted_frame_rate_parses_to_itself(rate: float) -> None:
     assert parse_frame_rate(format_exact_frame_rate(rate)) == rate
 
 
 @given(st.floats(1e-9, 1e9))
-def test_a_duration_reads_back_from_its_spelling(seconds: float) -> None:
+def test_an_exactly_formatted_duration_parses_to_itself(seconds: float) -> None:
     assert parse_duration(format_exact_duration(seconds)) == seconds
 
 
 @given(st.floats(1e-9, 100.0))
-def test_a_share_reads_back_from_its_spelling(share: float) -> None:
+def test_an_exactly_formatted_share_parses_to_itself(share: float) -> None:
     assert parse_share(format_exact_share(share)) == share
 
 
 @given(st.text(max_size=80))
-def test_any_text_is_a_quantity_or_an_error(text: str) -> None:
+def test_any_text_parses_or_raises_an_error_with_a_fix(text: str) -> None:
     for parse in (parse_duration, parse_bytes, parse_rate, parse_frame_rate, parse_share):
         try:
             assert parse(text) >= 0
@@ -152,7 +152,7 @@ def test_any_text_is_a_quantity_or_an_error(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spelled", "expected"),
+    ("text", "expected"),
     [
         (format_exact_bytes(65536), "64 KiB"),
         (format_exact_bytes(64000), "64 kB"),
@@ -168,12 +168,12 @@ def test_any_text_is_a_quantity_or_an_error(text: str) -> None:
         (format_exact_share(0.025), "2.5 %"),
     ],
 )
-def test_a_spelling_is_the_shortest_exact_one(spelled: str, expected: str) -> None:
-    assert spelled == expected
+def test_an_exact_format_is_the_shortest_one(text: str, expected: str) -> None:
+    assert text == expected
 
 
 @pytest.mark.parametrize(
-    ("shown", "expected"),
+    ("text", "expected"),
     [
         (format_rate(27.3e9), "27.3 Gbit/s"),
         (format_rate(999.96e6), "1.00 Gbit/s"),
@@ -189,8 +189,8 @@ def test_a_spelling_is_the_shortest_exact_one(spelled: str, expected: str) -> No
         (format_value(float("nan"), "bit/s"), "–"),
     ],
 )
-def test_a_figure_for_people_has_three_digits(shown: str, expected: str) -> None:
-    assert shown == expected
+def test_a_value_for_people_has_three_digits(text: str, expected: str) -> None:
+    assert text == expected
 
 
 @pytest.mark.parametrize(
@@ -203,16 +203,16 @@ def test_a_figure_for_people_has_three_digits(shown: str, expected: str) -> None
         (0.0, 0.0, 0.0, "0 [0, 0] bit/s"),
     ],
 )
-def test_an_interval_decides_how_many_digits_are_shown(
+def test_an_interval_decides_the_number_of_digits(
     value: float, low: float | None, high: float | None, expected: str
 ) -> None:
     assert format_interval(value, low, high, "bit/s").text == expected
 
 
-def test_plus_minus_is_the_wider_side() -> None:
+def test_plus_minus_is_the_wider_half_of_the_interval() -> None:
     assert format_interval(27.3e9, 26.9e9, 27.5e9, "bit/s").plus_minus == "± 0.4"
 
 
-def test_a_column_keeps_one_scale() -> None:
+def test_a_given_scale_sets_the_unit() -> None:
     scale = choose_scale("bit/s", 27e9)
     assert format_interval(0.5e9, None, None, "bit/s", scale=scale).text == "0.500 Gbit/s"

@@ -89,7 +89,7 @@ _SHARE = _QuantityType("share", _SHARE_UNITS, "3 %", Decimal(10**4))
 
 def parse_duration(text: str) -> float:
     """Return the seconds of a duration such as "50 ms", "10 s" or "2 min 30 s"; raises QuantityError."""
-    return float(_parse(text, _DURATION, sums=True))
+    return float(_parse(text, _DURATION, allow_sum=True))
 
 
 def parse_bytes(text: str) -> int:
@@ -117,60 +117,73 @@ def parse_share(text: str) -> float:
     return float(_parse(text, _SHARE))
 
 
-def _require_whole(value: Decimal, text: str, of: str, kind: _QuantityType) -> int:
+def _require_whole(value: Decimal, text: str, unit: str, quantity_type: _QuantityType) -> int:
     if value != value.to_integral_value():
-        raise QuantityError(f'"{text.strip()}" is not a whole number of {of}', fix=kind.unit_hint())
+        raise QuantityError(
+            f'"{text.strip()}" is not a whole number of {unit}', fix=quantity_type.unit_hint()
+        )
     return int(value)
 
 
-def _parse(text: str, kind: _QuantityType, *, sums: bool = False) -> Decimal:
+def _parse(text: str, quantity_type: _QuantityType, *, allow_sum: bool = False) -> Decimal:
     if len(text) > MAX_TEXT:
-        raise QuantityError(f"{len(text)} characters are too many for a {kind.noun}", fix=kind.unit_hint())
+        raise QuantityError(
+            f"{len(text)} characters are too many for a {quantity_type.noun}", fix=quantity_type.unit_hint()
+        )
     stripped = text.strip()
-    total, at, previous = Decimal(0), 0, None
-    while at < len(text) or at == 0:
-        match = _TERM.match(text, at)
-        if match is None or (at > 0 and not sums):
-            raise QuantityError(f"{_quote(stripped)} is not a {kind.noun}", fix=kind.unit_hint())
-        unit = _find_unit(match["unit"], match["number"], kind)
-        if previous is not None and kind.units[unit] >= previous:
+    total, position, previous = Decimal(0), 0, None
+    while position < len(text) or position == 0:
+        match = _TERM.match(text, position)
+        if match is None or (position > 0 and not allow_sum):
             raise QuantityError(
-                f"{_quote(stripped)} is not a {kind.noun}: its units must go from large to small",
+                f"{_quote(stripped)} is not a {quantity_type.noun}", fix=quantity_type.unit_hint()
+            )
+        unit = _find_unit(match["unit"], match["number"], quantity_type)
+        if previous is not None and quantity_type.units[unit] >= previous:
+            raise QuantityError(
+                f"{_quote(stripped)} is not a {quantity_type.noun}: its units must go from large to small",
                 fix='write the larger unit first, such as "2 min 30 s"',
             )
-        previous = kind.units[unit]
-        total += _parse_number(match["number"], stripped, kind) * previous
-        at = match.end()
-    if total > kind.largest:
-        raise QuantityError(f"{_quote(stripped)} is too large for a {kind.noun}", fix=kind.unit_hint())
+        previous = quantity_type.units[unit]
+        total += _parse_number(match["number"], stripped, quantity_type) * previous
+        position = match.end()
+    if total > quantity_type.largest:
+        raise QuantityError(
+            f"{_quote(stripped)} is too large for a {quantity_type.noun}", fix=quantity_type.unit_hint()
+        )
     return total
 
 
-def _parse_number(text: str, whole: str, kind: _QuantityType) -> Decimal:
+def _parse_number(text: str, whole: str, quantity_type: _QuantityType) -> Decimal:
     if text.startswith("-"):
-        raise QuantityError(f"{_quote(whole)} is negative", fix=f"a {kind.noun} is zero or more")
+        raise QuantityError(
+            f"{_quote(whole)} is negative", fix=f"write a {quantity_type.noun} of zero or more"
+        )
     number = Decimal(text)
     # Larger exponents are beyond every unit, and Decimal cannot compute with all of them.
     if number and abs(number.adjusted()) > 30:
         what = "large" if number.adjusted() > 0 else "small"
-        raise QuantityError(f"{_quote(whole)} is too {what} for a {kind.noun}", fix=kind.unit_hint())
+        raise QuantityError(
+            f"{_quote(whole)} is too {what} for a {quantity_type.noun}", fix=quantity_type.unit_hint()
+        )
     return number
 
 
-def _find_unit(unit: str | None, number: str, kind: _QuantityType) -> str:
+def _find_unit(unit: str | None, number: str, quantity_type: _QuantityType) -> str:
     if unit is None:
         number = number if len(number) < 16 else "1"
-        choices = ", ".join(f'"{number} {name}"' for name in kind.units)
+        choices = ", ".join(f'"{number} {name}"' for name in quantity_type.units)
         raise QuantityError("the unit is missing", fix=f"write one of {choices}")
     name = _UNIT_ALIASES.get(unit, unit)
-    if name in kind.units:
+    if name in quantity_type.units:
         return name
-    near = {known.lower(): known for known in kind.units}.get(name.lower()) or _MISSPELLED_UNITS.get(
+    nearest = {known.lower(): known for known in quantity_type.units}.get(
         name.lower()
-    )
-    hint = f'did you mean "{near}"? ' if near in kind.units else ""
+    ) or _MISSPELLED_UNITS.get(name.lower())
+    hint = f'did you mean "{nearest}"? ' if nearest in quantity_type.units else ""
     raise QuantityError(
-        f"{_quote(unit)} is not a unit of a {kind.noun}", fix=f"{hint}units: {', '.join(kind.units)}"
+        f"{_quote(unit)} is not a unit of a {quantity_type.noun}",
+        fix=f"{hint}use one of these units: {', '.join(quantity_type.units)}",
     )
 
 
@@ -315,11 +328,11 @@ def format_interval(
     decimals = _interval_decimals((high - low) / 2) if high > low else _three_digit_decimals(value)
     # No trial justifies more than six digits, even with a very narrow interval.
     decimals = max(0, min(decimals, _three_digit_decimals(value) + 3))
-    side = max(high - value, value - low)
+    wider_side = max(high - value, value - low)
     return IntervalText(
         value=_format_fixed(value, decimals),
         interval=f"[{_format_fixed(low, decimals)}, {_format_fixed(high, decimals)}]",
-        plus_minus=f"± {_format_fixed(side, decimals)}",
+        plus_minus=f"± {_format_fixed(wider_side, decimals)}",
         unit=scale.unit,
     )
 

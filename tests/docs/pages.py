@@ -1,4 +1,4 @@
-"""The pages of the documentation, and what of them a program can check: links, code blocks, commands."""
+"""Pages of the documentation, with their links, code blocks and commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Block:
     page: Path
     line: int
     language: str
-    """What the fence says; empty for an indented block."""
+    """Language of the fence; empty for an indented block."""
     text: str
 
     def __str__(self) -> str:
@@ -31,53 +31,53 @@ class Block:
 class Command:
     """One `vnetbench …` of a code block, without the word `vnetbench`."""
 
-    place: str
+    location: str
     words: str
 
     def __str__(self) -> str:
-        return f"{self.place} {self.words}"
+        return f"{self.location} {self.words}"
 
 
-def pages() -> list[Path]:
-    """The README and every page below docs/."""
+def list_pages() -> list[Path]:
+    """Return the README and every page in docs/."""
     return [*ROOT.glob("README.md"), *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def links(page: Path) -> list[str]:
-    """The targets of a page's links to files of this repository, without their anchors."""
+def find_links(page: Path) -> list[str]:
+    """Return the targets of a page's links to files of this repository, without anchors."""
     prose = INLINE_CODE.sub("", _prose(page))
     targets = (target.partition("#")[0] for target in LINK.findall(prose))
     return [target for target in targets if target and "://" not in target]
 
 
-def blocks(page: Path) -> list[Block]:
-    """The code blocks of a page: fenced, or indented by four spaces after an empty line."""
-    found: list[Block] = []
+def find_blocks(page: Path) -> list[Block]:
+    """Return the code blocks of a page: fenced, or indented by four spaces after an empty line."""
+    result: list[Block] = []
     lines = page.read_text().splitlines()
     number = 0
     while number < len(lines):
         start = number
         if fence := FENCE.match(lines[number]):
             number = next(i for i in range(start + 1, len(lines)) if FENCE.match(lines[i]))
-            found.append(Block(page, start + 2, fence[1], "\n".join(lines[start + 1 : number])))
+            result.append(Block(page, start + 2, fence[1], "\n".join(lines[start + 1 : number])))
         elif lines[number].startswith("    ") and not lines[number - 1].strip():
             while number < len(lines) and (lines[number].startswith("    ") or not lines[number].strip()):
                 number += 1
             text = "\n".join(line.removeprefix("    ") for line in lines[start:number])
-            found.append(Block(page, start + 1, "", text.rstrip()))
+            result.append(Block(page, start + 1, "", text.rstrip()))
             continue
         number += 1
-    return found
+    return result
 
 
-def commands(block: Block) -> list[Command]:
-    """The commands shown in a block; one that goes on after a backslash is one."""
-    whole = re.sub(r"\\\n\s*", "", block.text)
-    return [Command(str(block), match["words"]) for match in map(COMMAND.match, whole.splitlines()) if match]
+def find_commands(block: Block) -> list[Command]:
+    """Return the commands in a block; a backslash at the end of a line continues a command."""
+    joined = re.sub(r"\\\n\s*", "", block.text)
+    return [Command(str(block), match["words"]) for match in map(COMMAND.match, joined.splitlines()) if match]
 
 
 def is_study(block: Block) -> bool:
-    """Whether a block is a whole study: one that has a title."""
+    """Return whether a block is a complete study, which has a title."""
     return block.language in ("", "toml") and re.search(r"^title = ", block.text, re.MULTILINE) is not None
 
 

@@ -1,4 +1,4 @@
-"""The order of the stages is the one that docs/architecture.md draws: what each of them imports."""
+"""Imports follow the order of the stages in docs/architecture.md."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ pytestmark = pytest.mark.pure
 
 PACKAGE = ROOT / "src" / "vnetbench"
 STAGES = ("study", "campaign", "importers", "results", "estimate", "explain", "statements", "report")
-"""In the order of the page, from left to right."""
-TO_THE_RIGHT = {
+"""Stages in the order of the page, from left to right."""
+LATER_STAGE_IMPORTS = {
     ("campaign", "results"), ("importers", "results"), ("campaign", "estimate"),
     ("importers/table/mapping.py", "estimate/metrics.py"),
 }  # fmt: skip
-"""What the page names as exceptions: a stage or a file, and what of a later stage it imports."""
+"""Exceptions that the page lists: a stage or a file, and what it imports of a later stage."""
 
 
-def imported(file: Path) -> Iterator[Path]:
-    """The modules of this package that a file imports; of a folder's `__init__.py` the folder."""
+def imported_modules(file: Path) -> Iterator[Path]:
+    """Yield the modules of this package that a file imports; a folder stands for its `__init__.py`."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("vnetbench."):
             parts = PACKAGE.joinpath(*node.module.split(".")[1:])
@@ -34,47 +34,61 @@ def imported(file: Path) -> Iterator[Path]:
 
 
 @lru_cache
-def imports() -> set[tuple[str, str]]:
-    """Of every module: itself and each that it imports, as paths below the package."""
+def all_imports() -> set[tuple[str, str]]:
+    """Return pairs of a module and a module that it imports, as paths in the package."""
     return {
         (str(file.relative_to(PACKAGE)), str(found.relative_to(PACKAGE)))
         for file in PACKAGE.rglob("*.py")
-        for found in imported(file)
+        for found in imported_modules(file)
     }
 
 
-def stage_of(path: str) -> str:
+def stage(path: str) -> str:
     return path.partition("/")[0]
 
 
-def test_a_stage_imports_no_later_one_but_for_what_the_page_names() -> None:
-    found = [(one, other) for one, other in imports() if {stage_of(one), stage_of(other)} <= set(STAGES)]
+def test_a_stage_imports_no_later_stage_except_those_that_the_page_lists() -> None:
+    found = [
+        (importer, module)
+        for importer, module in all_imports()
+        if {stage(importer), stage(module)} <= set(STAGES)
+    ]
     assert len(found) > 500
     backwards = {
-        (one, other)
-        for one, other in found
-        if STAGES.index(stage_of(one)) < STAGES.index(stage_of(other))
-        and not {(one, other), (stage_of(one), stage_of(other))} & TO_THE_RIGHT
+        (importer, module)
+        for importer, module in found
+        if STAGES.index(stage(importer)) < STAGES.index(stage(module))
+        and not {(importer, module), (stage(importer), stage(module))} & LATER_STAGE_IMPORTS
     }
     assert backwards == set()
-    # Each exception is one still.
-    used = {pair for one, other in found for pair in ((one, other), (stage_of(one), stage_of(other)))}
-    assert used >= TO_THE_RIGHT
+    # Each exception is still necessary.
+    used = {
+        pair for importer, module in found for pair in ((importer, module), (stage(importer), stage(module)))
+    }
+    assert used >= LATER_STAGE_IMPORTS
 
 
 @pytest.mark.parametrize(
-    ("folder", "known"),
+    ("folder", "allowed"),
     [
         ("search", {"search", "errors.py"}),
         ("agents", {"agents", "errors.py", "process.py"}),
         ("study", {"study", "published", "quantity.py", "printable.py", "errors.py"}),
     ],
 )
-def test_a_folder_that_knows_nothing_of_others_imports_nothing_of_them(folder: str, known: set[str]) -> None:
-    found = {stage_of(other) for one, other in imports() if stage_of(one) == folder}
-    assert found and found <= known
+def test_a_folder_imports_only_its_allowed_folders(folder: str, allowed: set[str]) -> None:
+    found = {stage(module) for importer, module in all_imports() if stage(importer) == folder}
+    assert found and found <= allowed
 
 
-def test_a_study_knows_the_names_of_published_tables_and_nothing_else_of_them() -> None:
-    found = {other for one, other in imports() if stage_of(one) == "study"}
-    assert {other for other in found if stage_of(other) == "published"} == {"published/catalog.py"}
+def test_a_study_imports_only_the_catalog_of_published_tables() -> None:
+    found = {module for importer, module in all_imports() if stage(importer) == "study"}
+    assert {module for module in found if stage(module) == "published"} == {"published/catalog.py"}
+
+
+def test_the_folders_of_a_study_depend_on_each_other_in_one_direction() -> None:
+    order = ("study", "study/factors", "study/rules", "study/file")
+    folders = {(str(Path(a).parent), str(Path(b).parent)) for a, b in all_imports()}
+    found = {(importer, module) for importer, module in folders if {importer, module} <= set(order)}
+    assert len(found) > 4
+    assert {pair for pair in found if order.index(pair[0]) < order.index(pair[1])} == set()

@@ -1,4 +1,4 @@
-"""The documentation holds: its links lead somewhere, its commands parse and its studies load."""
+"""The documentation is valid: its links resolve, its commands parse and its studies load."""
 
 from __future__ import annotations
 
@@ -12,43 +12,52 @@ from typing import Any
 import click
 import pytest
 
-from tests.docs.pages import ROOT, Block, Command, blocks, commands, is_study, links, pages
+from tests.docs.pages import (
+    ROOT,
+    Block,
+    Command,
+    find_blocks,
+    find_commands,
+    find_links,
+    is_study,
+    list_pages,
+)
 from tests.faults import bench_process as bench
 from vnetbench.cli import cli
 from vnetbench.errors import BenchError
 from vnetbench.study.file.load import load_study, parse_study
 
-BLOCKS = [block for page in pages() for block in blocks(page)]
-COMMANDS = [command for block in BLOCKS for command in commands(block)]
+BLOCKS = [block for page in list_pages() for block in find_blocks(page)]
+COMMANDS = [command for block in BLOCKS for command in find_commands(block)]
 SHELL = ("|", ">", "&&", "||", "&", ";")
 STUDIES = [block for block in BLOCKS if is_study(block)]
 
 
 def test_commands_and_studies_are_found_on_the_pages() -> None:
     assert len([c for c in COMMANDS if c.words.startswith("run studies/")]) > 20
-    assert len(COMMANDS) > 80 and len(STUDIES) > 4 and len(pages()) > 30
+    assert len(COMMANDS) > 80 and len(STUDIES) > 4 and len(list_pages()) > 30
 
 
-@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_link_leads_to_a_file(page: Path) -> None:
-    assert [target for target in links(page) if not (page.parent / target).exists()] == []
+@pytest.mark.parametrize("page", list_pages(), ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_resolves_to_a_file(page: Path) -> None:
+    assert [target for target in find_links(page) if not (page.parent / target).exists()] == []
 
 
-def test_the_index_names_every_page() -> None:
+def test_the_index_links_every_page() -> None:
     index = ROOT / "docs" / "README.md"
-    named = {(index.parent / target).resolve() for target in links(index)}
-    assert [page for page in pages() if page not in named | {index, ROOT / "README.md"}] == []
+    named = {(index.parent / target).resolve() for target in find_links(index)}
+    assert [page for page in list_pages() if page not in named | {index, ROOT / "README.md"}] == []
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=str)
 def test_every_command_parses(command: Command) -> None:
-    parsed(command)
+    parse_command(command)
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.words.startswith("run studies/")], ids=str)
-def test_every_command_asks_what_its_study_can_be_asked(command: Command) -> None:
-    asked = parsed(command)
-    load_study(ROOT / asked["study"], asked["overrides"])
+def test_the_overrides_of_every_command_fit_its_study(command: Command) -> None:
+    parameters = parse_command(command)
+    load_study(ROOT / parameters["study"], parameters["overrides"])
 
 
 @pytest.mark.parametrize("block", STUDIES, ids=str)
@@ -56,16 +65,16 @@ def test_every_study_loads(block: Block) -> None:
     assert parse_study(block.text, str(block)).factors
 
 
-def test_a_wrong_option_and_a_wrong_level_are_noticed() -> None:
+def test_an_invalid_option_and_an_invalid_level_are_detected() -> None:
     with pytest.raises(click.UsageError):
-        parsed(Command("here", "run studies/offloads.toml --outptu x.vnb"))
+        parse_command(Command("here", "run studies/offloads.toml --outptu x.vnb"))
     with pytest.raises(click.UsageError):
-        parsed(Command("here", "lab upp play"))
+        parse_command(Command("here", "lab upp play"))
     with pytest.raises(BenchError):
         load_study(ROOT / "studies/offloads.toml", ["tso=perhaps"])
 
 
-def test_the_explanation_in_the_readme_is_one_that_is_printed(tmp_path: Path) -> None:
+def test_the_explanation_in_the_readme_is_the_printed_one(tmp_path: Path) -> None:
     recorded = ROOT / "tests" / "data" / "results" / "corpus" / "877a17fd809d.vnb.gz"
     (tmp_path / "small.vnb").write_bytes(gzip.decompress(recorded.read_bytes()))
     code, output = bench.run("explain", tmp_path / "small.vnb")
@@ -73,23 +82,23 @@ def test_the_explanation_in_the_readme_is_one_that_is_printed(tmp_path: Path) ->
     _, _, rest = (ROOT / "README.md").read_text().partition("    $ vnetbench explain small.vnb\n")
     sample = itertools.takewhile(lambda line: not line or line.startswith("    "), rest.splitlines())
     shown = "\n".join(line.removeprefix("    ") for line in sample).strip()
-    # "…" stands for lines that are left out.
+    # "…" stands for omitted lines.
     parts = [re.escape(part) for part in re.split(r"^ *…$", shown, flags=re.MULTILINE)]
     assert code == 0 and len(parts) > 1
     assert re.fullmatch(".*".join(parts), output.strip(), re.DOTALL)
 
 
-def parsed(command: Command) -> dict[str, Any]:
-    """The parameters that the command line would be called with; raises click's own errors."""
+def parse_command(command: Command) -> dict[str, Any]:
+    """Return the parameters of the command line; raises click's own errors."""
     words = shlex.split(command.words, comments=True)
     words = list(itertools.takewhile(lambda word: word not in SHELL, words))
-    found: click.Command | None = cli
+    current: click.Command | None = cli
     context = None
-    while isinstance(found, click.Group):
-        context = click.Context(found, parent=context)
+    while isinstance(current, click.Group):
+        context = click.Context(current, parent=context)
         name = words.pop(0)
-        found = found.get_command(context, name)
-        if found is None:
-            raise click.UsageError(f"there is no command {name}", context)
-    assert found is not None
-    return found.make_context(found.name, words, parent=context).params
+        current = current.get_command(context, name)
+        if current is None:
+            raise click.UsageError(f"no command {name}", context)
+    assert current is not None
+    return current.make_context(current.name, words, parent=context).params

@@ -1,4 +1,4 @@
-"""What the page of the agent's protocol lists the bench knows; the agent's tests hold the agent to it."""
+"""The bench handles the errors that docs/protocol.md lists; the agent has the same test."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from vnetbench.campaign.load_checks import REFUSALS
 pytestmark = pytest.mark.pure
 
 
-def kinds() -> Iterator[tuple[str, str]]:
-    """Each kind of errors in the page's table, with the code that it comes with."""
+def listed_error_kinds() -> Iterator[tuple[str, str]]:
+    """Yield each error kind in the page's table, with its code."""
     page = (ROOT / "docs" / "protocol.md").read_text()
     table = re.search(r"^\| `kind` \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", page, re.MULTILINE)
     assert table
@@ -24,8 +24,8 @@ def kinds() -> Iterator[tuple[str, str]]:
         yield kind.strip(" `"), code.strip()
 
 
-def test_the_bench_knows_each_kind_of_error_that_an_agent_sends_and_no_other() -> None:
-    listed = dict(kinds())
+def test_the_bench_handles_exactly_the_error_kinds_that_the_page_lists() -> None:
+    listed = dict(listed_error_kinds())
     assert {kind for kind, code in listed.items() if "-32006" in code} == set(SERVER_FIXES)
     assert set(listed) == set(REFUSALS) | set(SERVER_FIXES)
     assert set(PATIENCE_S) | set(CONTACT_PATIENCE_S) <= set(SERVER_FIXES)

@@ -27,7 +27,10 @@ def problems(text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("factors", "what"),
     [
-        ('adapter = "e1000"\nqueues = 4\n', "queues = 4 is too many for adapter = e1000: its driver supports at most 1"),
+        (
+            'adapter = "e1000"\nqueues = 4\n',
+            "queues = 4 is too many for adapter = e1000: its driver supports at most 1",
+        ),
         (
             'adapter = "vmxnet3"\nqueues = 4\nvcpus = 2\n',
             "queues = 4 is not possible with adapter = vmxnet3 and vcpus = 2: "
@@ -37,15 +40,28 @@ def problems(text: str) -> list[str]:
             'adapter = "vmxnet3"\nmtu = 9001\n',
             "mtu = 9001 is too large for adapter = vmxnet3: its driver supports at most 9000",
         ),
-        ('adapter = "rtl8139"\nrx_ring = 128\n', "rx_ring = 128 is out of range for adapter = rtl8139: its driver supports 64 to 64 descriptors"),
-        ("tx_ring = 512\n", "tx_ring = 512 is out of range for adapter = virtio-net: its driver supports 2 to 256 descriptors"),
+        (
+            'adapter = "rtl8139"\nrx_ring = 128\n',
+            "rx_ring = 128 is out of range for adapter = rtl8139: its driver supports 64 to 64 descriptors",
+        ),
+        (
+            "tx_ring = 512\n",
+            "tx_ring = 512 is out of range for adapter = virtio-net: "
+            "its driver supports 2 to 256 descriptors",
+        ),
         ('adapter = "e1000e"\nlro = "on"\n', "lro = on is not possible with adapter = e1000e: it has no LRO"),
         (
             'adapter = "e1000"\ncoalesce = "20 us"\n',
             "coalesce is not possible with adapter = e1000: its driver cannot set interrupt coalescing",
         ),
-        ("irq_pin = 1\n", "irq_pin = 1 names CPUs that a guest with vcpus = 1 does not have; its first CPU is 0"),
-        ('emulator_pin = "own"\n', "emulator_pin = own needs a vcpu_pin, because without it vCPUs run on every CPU"),
+        (
+            "irq_pin = 1\n",
+            "irq_pin = 1 names CPUs that a guest with vcpus = 1 does not have; its first CPU is 0",
+        ),
+        (
+            'emulator_pin = "own"\n',
+            "emulator_pin = own needs a vcpu_pin, because without it vCPUs run on every CPU",
+        ),
         (
             'adapter = "vf"\n',
             "adapter = vf needs a host adapter with virtual functions, and the study names none",
@@ -55,7 +71,7 @@ def problems(text: str) -> list[str]:
             "adapter = macvtap is not a port of a vSwitch: it needs role = guest-to-guest and no uplink",
         ),
     ],
-)  # fmt: skip
+)
 def test_levels_beyond_the_limits_of_an_adapter_are_reported(factors: str, what: str) -> None:
     assert problems(guest_study(factors)) == [what]
 

@@ -101,7 +101,7 @@ def test_a_level_expression_gives_these_levels(
         ("tso", "yes", "is not a valid value", 'did you mean "on"?'),
         ("cpus", "each", "is not a valid CPU set", ""),
         ("cpus", "0-99999", "CPU 99999 does not exist", ""),
-        ("cpus", "own, 0", "mixes words and CPU lists", "write a TOML list"),
+        ("cpus", "own, 0", "mixes keywords and CPU lists", "write a TOML list"),
         ("link_rate", "10 Gbit", "is not a unit", 'did you mean "Gbit/s"?'),
     ],
 )

@@ -94,12 +94,12 @@ def _parse_item(value_type: ValueType, raw: object) -> list[Level]:
 def _split_cpu_levels(raw: str) -> list[str]:
     """Split CPU levels: "own, apart" are two, "0,2" is one, and a mixture must be a TOML list."""
     parts = raw.split(",")
-    words = [bool(re.search(r"[a-z]", part)) for part in parts]
-    if all(words):
+    has_letters = [bool(re.search(r"[a-z]", part)) for part in parts]
+    if all(has_letters):
         return parts
-    if any(words):
+    if any(has_letters):
         raise WrongValue(
-            f"{format_raw_value(raw)} mixes words and CPU lists",
+            f"{format_raw_value(raw)} mixes keywords and CPU lists",
             fix='write a TOML list, such as ["own", "0,2"]',
         )
     return [raw]

@@ -52,22 +52,22 @@ class ValueType:
     """The values are `on` and `off`."""
 
 
-def integers(low: int, high: int, *words: str, unit: str = "") -> ValueType:
+def integers(low: int, high: int, *extra_keywords: str, unit: str = "") -> ValueType:
     """Make the type of whole numbers in a range, or one of the keywords.
 
     Args:
         low: Smallest number.
         high: Largest number.
-        words: Keywords.
+        extra_keywords: Keywords that are valid in addition to numbers.
         unit: Unit that may follow a number in quotes.
     """
-    expected = f"a whole number from {low} to {high}" + "".join(f' or "{word}"' for word in words)
+    expected = f"a whole number from {low} to {high}" + "".join(f' or "{word}"' for word in extra_keywords)
     digits = r"[+-]?[0-9]{1,18}"
     quoted_number = rf"\s*({digits})\s*(?:{unit})?\s*" if unit else rf"\s*({digits})\s*"
 
     def parse(raw: object) -> Level:
         if isinstance(raw, str):
-            if raw.strip() in words:
+            if raw.strip() in extra_keywords:
                 return raw.strip()
             number = re.fullmatch(quoted_number, raw)
             if number is None:
@@ -79,10 +79,16 @@ def integers(low: int, high: int, *words: str, unit: str = "") -> ValueType:
             raise _invalid(raw, "is out of range", expected)
         return raw
 
-    pattern = "|".join((*words, rf"[+]?[0-9]+(\s*{unit})?" if unit else r"[+]?[0-9]+"))
+    pattern = "|".join((*extra_keywords, rf"[+]?[0-9]+(\s*{unit})?" if unit else r"[+]?[0-9]+"))
     number: Json = {"type": "integer", "minimum": low, "maximum": high}
     return ValueType(
-        expected, parse, str, f"({pattern})" if words else pattern, (number,), words, is_integer=True
+        expected,
+        parse,
+        str,
+        f"({pattern})" if extra_keywords else pattern,
+        (number,),
+        extra_keywords,
+        is_integer=True,
     )
 
 
@@ -97,18 +103,18 @@ def _quantity_type(
     low: float,
     high: float,
     units: str,
-    words: tuple[str, ...],
+    extra_keywords: tuple[str, ...],
 ) -> ValueType:
-    or_words = "".join(f' or "{word}"' for word in words)
+    or_words = "".join(f' or "{word}"' for word in extra_keywords)
     expected = f'a {noun} from "{format_number(low)}" to "{format_number(high)}"{or_words}'
 
     def parse(raw: object) -> Level:
         if isinstance(raw, str):
             text = raw.strip()
-            if text in words:
+            if text in extra_keywords:
                 return text
-            if text[:1].isalpha() and words:
-                fix = suggest(text, words, otherwise=f"write {expected}")
+            if text[:1].isalpha() and extra_keywords:
+                fix = suggest(text, extra_keywords, otherwise=f"write {expected}")
                 raise WrongValue(f"{format_raw_value(raw)} is not a {noun}", fix=fix)
             value = parse_text(raw)
             if not low <= value <= high:
@@ -124,62 +130,68 @@ def _quantity_type(
 
     number = r"[+]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?"
     term = rf"{number}\s*({units})"
-    pattern = "|".join((*words, rf"{term}(\s*{term})*"))
-    return ValueType(expected, parse, format_level, f"({pattern})", keywords=words)
+    pattern = "|".join((*extra_keywords, rf"{term}(\s*{term})*"))
+    return ValueType(expected, parse, format_level, f"({pattern})", keywords=extra_keywords)
 
 
-def durations(low_s: float, high_s: float, *words: str) -> ValueType:
+def durations(low_s: float, high_s: float, *extra_keywords: str) -> ValueType:
     """Make the type of durations in seconds, or one of the keywords."""
     parse, format_number = quantity.parse_duration, quantity.format_exact_duration
-    return _quantity_type("duration", parse, format_number, low_s, high_s, "µs|μs|us|ms|s|min|h", words)
+    return _quantity_type(
+        "duration", parse, format_number, low_s, high_s, "µs|μs|us|ms|s|min|h", extra_keywords
+    )
 
 
-def sizes(low: int, high: int, *words: str) -> ValueType:
+def sizes(low: int, high: int, *extra_keywords: str) -> ValueType:
     """Make the type of sizes in whole bytes, or one of the keywords."""
 
     def format_number(size: float | int) -> str:
         return quantity.format_exact_bytes(int(size))
 
     units = "B|kB|KB|KiB|MB|MiB|GB|GiB"
-    return _quantity_type("size", quantity.parse_bytes, format_number, low, high, units, words)
+    return _quantity_type("size", quantity.parse_bytes, format_number, low, high, units, extra_keywords)
 
 
-def bit_rates(low_bps: int, high_bps: int, *words: str) -> ValueType:
+def bit_rates(low_bps: int, high_bps: int, *extra_keywords: str) -> ValueType:
     """Make the type of rates in whole bits per second, or one of the keywords."""
     units = "bit/s|kbit/s|Mbit/s|Gbit/s|bps|kbps|Mbps|Gbps"
     parse, format_number = quantity.parse_rate, quantity.format_exact_rate
-    return _quantity_type("rate", parse, format_number, low_bps, high_bps, units, words)
+    return _quantity_type("rate", parse, format_number, low_bps, high_bps, units, extra_keywords)
 
 
-def frequencies(low_per_s: float, high_per_s: float, *words: str) -> ValueType:
+def frequencies(low_per_s: float, high_per_s: float, *extra_keywords: str) -> ValueType:
     """Make the type of numbers per second, or one of the keywords."""
     parse, format_number = quantity.parse_frequency, quantity.format_exact_frequency
-    return _quantity_type("frequency", parse, format_number, low_per_s, high_per_s, "/s|k/s|M/s", words)
+    return _quantity_type(
+        "frequency", parse, format_number, low_per_s, high_per_s, "/s|k/s|M/s", extra_keywords
+    )
 
 
-def frame_rates(low_fps: float, high_fps: float, *words: str) -> ValueType:
+def frame_rates(low_fps: float, high_fps: float, *extra_keywords: str) -> ValueType:
     """Make the type of frames per second, or one of the keywords."""
     units = "frame/s|kframe/s|Mframe/s|frames/s|kframes/s|Mframes/s"
     parse, format_number = quantity.parse_frame_rate, quantity.format_exact_frame_rate
-    return _quantity_type("frame rate", parse, format_number, low_fps, high_fps, units, words)
+    return _quantity_type("frame rate", parse, format_number, low_fps, high_fps, units, extra_keywords)
 
 
-def percentages(low: float, high: float, *words: str) -> ValueType:
+def percentages(low: float, high: float, *extra_keywords: str) -> ValueType:
     """Make the type of shares of 1, written in percent, or one of the keywords."""
     parse, format_number = quantity.parse_share, quantity.format_exact_share
-    return _quantity_type("share", parse, format_number, low, high, "%", words)
+    return _quantity_type("share", parse, format_number, low, high, "%", extra_keywords)
 
 
-def frame_loads(low_fps: float, high_fps: float, *words: str) -> ValueType:
+def frame_loads(low_fps: float, high_fps: float, *extra_keywords: str) -> ValueType:
     """Make the type of a frame rate, a share of the throughput (level "90 %"), or one of the keywords."""
-    rate, share = frame_rates(low_fps, high_fps, *words), percentages(0.01, 2)
+    rate, share = frame_rates(low_fps, high_fps, *extra_keywords), percentages(0.01, 2)
 
     def parse(raw: object) -> Level:
         is_share = isinstance(raw, str) and raw.strip().endswith("%")
         return share.format(share.parse(raw)) if is_share else rate.parse(raw)
 
     expected = f'{rate.expected_form}, or a share of the throughput such as "90 %"'
-    return ValueType(expected, parse, rate.format, f"({rate.pattern}|{share.pattern})", keywords=words)
+    return ValueType(
+        expected, parse, rate.format, f"({rate.pattern}|{share.pattern})", keywords=extra_keywords
+    )
 
 
 def loss_goals(max_goals: int) -> ValueType:
@@ -236,7 +248,7 @@ def texts(max_characters: int) -> ValueType:
 
 def on_off() -> ValueType:
     """Make the type of "on" and "off"; TOML's true and false mean the same."""
-    words = keywords("on", "off")
+    keyword_type = keywords("on", "off")
 
     def parse(raw: object) -> Level:
         if isinstance(raw, bool):
@@ -247,10 +259,12 @@ def on_off() -> ValueType:
                 f"{format_raw_value(raw)} is not a valid value",
                 fix=f'did you mean "{meant}"? write "on" or "off"',
             )
-        return words.parse(raw)
+        return keyword_type.parse(raw)
 
     boolean: Json = {"type": "boolean"}
-    return ValueType('"on" or "off"', parse, str, words.pattern, (boolean,), words.keywords, is_on_off=True)
+    return ValueType(
+        '"on" or "off"', parse, str, keyword_type.pattern, (boolean,), keyword_type.keywords, is_on_off=True
+    )
 
 
 def booleans() -> ValueType:
@@ -296,24 +310,24 @@ def congestion_controls() -> ValueType:
 
 def directions() -> ValueType:
     """Make the type of stream directions: a keyword, or a mix such as "3/1"."""
-    words = keywords(*DIRECTION_SHARES)
-    expected = f'{words.expected_form}, or a mix such as "3/1"'
+    keyword_type = keywords(*DIRECTION_SHARES)
+    expected = f'{keyword_type.expected_form}, or a mix such as "3/1"'
 
     def parse(raw: object) -> str:
         if isinstance(raw, str) and "/" in raw:
             return canonical_direction_mix(raw)
         try:
-            return str(words.parse(raw))
+            return str(keyword_type.parse(raw))
         except WrongValue as error:
             has_suggestion = "did you mean" in str(error.fix)
             raise WrongValue(error.what, fix=error.fix if has_suggestion else f"write {expected}") from error
 
-    pattern = f"{words.pattern[:-1]}|{DIRECTION_MIX_PATTERN})"
-    return ValueType(expected, parse, str, pattern, keywords=words.keywords)
+    pattern = f"{keyword_type.pattern[:-1]}|{DIRECTION_MIX_PATTERN})"
+    return ValueType(expected, parse, str, pattern, keywords=keyword_type.keywords)
 
 
 def _cpu_type(
-    words: tuple[str, ...],
+    known: tuple[str, ...],
     expected: str,
     pattern: str = CPU_LIST_PATTERN,
     canonical: Callable[[str], str] = canonical_cpu_list,
@@ -326,10 +340,10 @@ def _cpu_type(
         if not isinstance(raw, str):
             raise _invalid(raw, "is not a valid CPU set", expected)
         text = raw.strip()
-        if text in words:
+        if text in known:
             return text
         if len(text) > 1000 or not re.match(r"[0-9]", text):
-            fix = suggest(text, words, otherwise=f"write {expected}")
+            fix = suggest(text, known, otherwise=f"write {expected}")
             raise WrongValue(f"{format_raw_value(raw)} is not a valid CPU set", fix=fix)
         try:
             return canonical(text)
@@ -338,8 +352,8 @@ def _cpu_type(
             raise WrongValue(error.what, fix=error.fix if names_range else f"write {expected}") from error
 
     bare: Json = {"type": "integer", "minimum": 0, "maximum": MAX_CPU}
-    full_pattern = f"({'|'.join((*words, pattern))})"
-    return ValueType(expected, parse, str, full_pattern, (bare,), keywords=words, has_commas=True)
+    full_pattern = f"({'|'.join((*known, pattern))})"
+    return ValueType(expected, parse, str, full_pattern, (bare,), keywords=known, has_commas=True)
 
 
 _ENDPOINT_CPUS_PATTERN = rf"{CPU_LIST_PATTERN}(\s*/\s*{CPU_LIST_PATTERN})?"
@@ -374,5 +388,5 @@ def interrupt_cpus() -> ValueType:
 
 def receive_cpus() -> ValueType:
     """Make the type of the CPUs for receive processing."""
-    words = ("off", "own", "apart", "spread")
-    return _cpu_type(words, '"off", "own", "apart", "spread" or CPUs such as "0-1"')
+    known = ("off", "own", "apart", "spread")
+    return _cpu_type(known, '"off", "own", "apart", "spread" or CPUs such as "0-1"')

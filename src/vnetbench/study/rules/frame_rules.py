@@ -100,7 +100,7 @@ FRAME_RULES = (
     LevelRule(
         "role",
         lambda levels, _: "frame_size" in levels and levels.get("role", "router") not in ("router", "bridge"),
-        "role = {role} is not possible with {workload}: the guest under test stands between two endpoints "
+        "role = {role} is not possible with {workload}: the guest under test must be between two endpoints "
         "on the host",
         f"write router or bridge, or {EXCLUDE_FIX}",
     ),

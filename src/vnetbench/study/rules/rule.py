@@ -30,6 +30,6 @@ def differs(levels: TreatmentLevels, factor: str, neutral: Level = "none") -> bo
     return levels.get(factor, neutral) != neutral
 
 
-def have_levels(**wanted: Level) -> LevelPredicate:
+def have_levels(**levels_by_factor: Level) -> LevelPredicate:
     """Return a predicate: all these factors have these levels."""
-    return lambda levels, _: all(levels.get(name) == level for name, level in wanted.items())
+    return lambda levels, _: all(levels.get(name) == level for name, level in levels_by_factor.items())
