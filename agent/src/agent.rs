@@ -34,26 +34,26 @@ const WORKLOADS: [&str; 7] = [
 ];
 
 /// Requests that may wait (for streams, for a path) at one time.
-const MAX_WAITING: usize = 256;
+const MAX_BLOCKED_REQUESTS: usize = 256;
 /// How long the end is put off for answers that are still to be written.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const FINAL_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What the agent runs on, and so what may be asked of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Setting {
+pub enum RunMode {
     Host,
     /// All of it is the agent's: what it is called, its addresses, its power.
     Guest,
 }
 
 /// Serves standard input and output until the input closes.
-pub fn serve(setting: Setting) -> ExitCode {
-    if setting == Setting::Guest {
+pub fn serve(setting: RunMode) -> ExitCode {
+    if setting == RunMode::Guest {
         clock::set(None);
     }
     // Before any other thread starts: only threads that start later are counted with this one.
     let cycles = ProcessCycles::open();
-    allow_all_descriptors();
+    raise_descriptor_limit();
     let outbox = match Outbox::to_stdout() {
         Ok(outbox) => outbox,
         Err(error) => {
@@ -65,33 +65,35 @@ pub fn serve(setting: Setting) -> ExitCode {
         trials: Trials::new(Arc::clone(&outbox), cycles.clone()),
         paths: Paths::default(),
         delay_lines: DelayLines::default(),
-        waiting: Arc::default(),
+        blocked_requests: Arc::default(),
         outbox,
         cycles,
-        setting,
+        run_mode: setting,
     };
     let mut input = std::io::stdin().lock();
     while let Ok(line) = next_line(&mut input) {
         match line {
-            Line::Text(text) => agent.take(text.trim_ascii()),
+            Line::Text(text) => agent.handle_line(text.trim_ascii()),
             Line::TooLong => {
                 let error =
                     Error::InvalidRequest(format!("the line is over {MAX_LINE_BYTES} bytes long"));
-                agent.outbox.answer(rpc::answer(&Value::Null, Err(error)));
+                agent
+                    .outbox
+                    .send_answer(rpc::answer(&Value::Null, Err(error)));
             }
             Line::End => break,
         }
     }
     // Whoever reads a guest's port next is another host.
-    if setting == Setting::Host {
-        agent.outbox.drain(LAST_WORDS);
+    if setting == RunMode::Host {
+        agent.outbox.drain(FINAL_DRAIN_TIMEOUT);
     }
     // Ends every thread, and with the sockets (which linger for nothing) every stream.
-    journal::leave()
+    journal::restore_and_exit()
 }
 
 /// A stream is a descriptor, and the usual soft limit of 1024 is soon reached.
-fn allow_all_descriptors() {
+fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
@@ -103,7 +105,7 @@ fn allow_all_descriptors() {
 
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Nothing {}
+struct NoParameters {}
 
 struct Agent {
     outbox: Arc<Outbox>,
@@ -111,12 +113,12 @@ struct Agent {
     trials: Arc<Trials>,
     paths: Paths,
     delay_lines: DelayLines,
-    waiting: Arc<AtomicUsize>,
-    setting: Setting,
+    blocked_requests: Arc<AtomicUsize>,
+    run_mode: RunMode,
 }
 
 impl Agent {
-    fn take(&self, line: &[u8]) {
+    fn handle_line(&self, line: &[u8]) {
         if line.is_empty() {
             return;
         }
@@ -128,23 +130,23 @@ impl Agent {
                 };
                 // A fault of ours in one request must not cost the trials that run: unwinding drops the reply, which
                 // answers by itself.
-                let _ = catch_unwind(AssertUnwindSafe(|| self.carry_out(request, reply)));
+                let _ = catch_unwind(AssertUnwindSafe(|| self.dispatch(request, reply)));
             }
-            Err((id, error)) => self.outbox.answer(rpc::answer(&id, Err(error))),
+            Err((id, error)) => self.outbox.send_answer(rpc::answer(&id, Err(error))),
         }
     }
 
-    fn carry_out(&self, request: Request, reply: Reply) {
+    fn dispatch(&self, request: Request, reply: Reply) {
         let Request { method, params, .. } = request;
         match method.as_str() {
             "agent.hello" => reply.send(Ok(hello())),
-            "agent.facts" => reply.send(Ok(facts::facts(&self.cycles))),
+            "agent.facts" => reply.send(Ok(facts::collect_facts(&self.cycles))),
             "knob.get" => reply.send(rpc::params(params).and_then(knob_requests::get)),
             "knob.set" => reply.send(rpc::params(params).and_then(knob_requests::set)),
             "path.listen" => reply.send(rpc::params(params).and_then(|p| self.paths.listen(p))),
             "path.close" => reply.send(rpc::params(params).and_then(|p| self.paths.close(p))),
             "path.probe" => match rpc::params(params) {
-                Ok(params) => self.apart(reply, || path::probe(params)),
+                Ok(params) => self.dispatch_blocking(reply, || path::probe(params)),
                 Err(error) => reply.send(Err(error)),
             },
             "line.start" => reply.send(rpc::params(params).and_then(|p| self.delay_lines.start(p))),
@@ -152,35 +154,37 @@ impl Agent {
             "line.read" => reply.send(rpc::params(params).and_then(|p| self.delay_lines.read(p))),
             "line.stop" => reply.send(rpc::params(params).and_then(|p| self.delay_lines.stop(p))),
             "frames.able" => match rpc::params(params) {
-                Ok(params) => self.apart(reply, || probe_capabilities(params)),
+                Ok(params) => self.dispatch_blocking(reply, || probe_capabilities(params)),
                 Err(error) => reply.send(Err(error)),
             },
             "iperf3.greet" => match rpc::params(params) {
-                Ok(params) => self.apart(reply, || server_probe::probe_server(params)),
+                Ok(params) => self.dispatch_blocking(reply, || server_probe::probe_server(params)),
                 Err(error) => reply.send(Err(error)),
             },
             "trial.prepare" => match rpc::params(params).and_then(|p| self.trials.prepare(p)) {
-                Ok((trial, None)) => self.apart(reply, move || trial.wait_until_connected()),
+                Ok((trial, None)) => {
+                    self.dispatch_blocking(reply, move || trial.wait_until_connected())
+                }
                 Ok((_, Some(answer))) => reply.send(Ok(answer)),
                 Err(error) => reply.send(Err(error)),
             },
             "trial.ready" => match rpc::params(params).and_then(|p| self.trials.find(p)) {
-                Ok(trial) => self.apart(reply, move || trial.wait_until_ready()),
+                Ok(trial) => self.dispatch_blocking(reply, move || trial.wait_until_ready()),
                 Err(error) => reply.send(Err(error)),
             },
             "trial.start" => match rpc::params(params).and_then(|p| self.trials.start(p)) {
-                Ok(starting) => self.apart(reply, move || starting.wait()),
+                Ok(starting) => self.dispatch_blocking(reply, move || starting.wait()),
                 Err(error) => reply.send(Err(error)),
             },
             "trial.stop" => reply.send(rpc::params(params).and_then(|p| self.trials.stop(p))),
-            "guest.configure" if self.setting == Setting::Guest => {
+            "guest.configure" if self.run_mode == RunMode::Guest => {
                 reply.send(rpc::params(params).and_then(guest::configure));
             }
-            "guest.power_off" if self.setting == Setting::Guest => {
-                match rpc::params::<Nothing>(params) {
-                    Ok(Nothing {}) => {
+            "guest.power_off" if self.run_mode == RunMode::Guest => {
+                match rpc::params::<NoParameters>(params) {
+                    Ok(NoParameters {}) => {
                         reply.send(Ok(json!({})));
-                        self.outbox.drain(LAST_WORDS);
+                        self.outbox.drain(FINAL_DRAIN_TIMEOUT);
                         guest::power_off()
                     }
                     Err(error) => reply.send(Err(error)),
@@ -191,13 +195,17 @@ impl Agent {
     }
 
     /// Carries out what may take its time, while further requests are taken.
-    fn apart(&self, reply: Reply, work: impl FnOnce() -> Result<Value> + Send + 'static) {
-        let place = Place::take(&self.waiting);
-        if place.number > MAX_WAITING {
+    fn dispatch_blocking(
+        &self,
+        reply: Reply,
+        work: impl FnOnce() -> Result<Value> + Send + 'static,
+    ) {
+        let place = BlockedRequest::new(&self.blocked_requests);
+        if place.number > MAX_BLOCKED_REQUESTS {
             return reply.send(Err(Error::System {
                 operation: "take another request that waits".into(),
                 errno: libc::EAGAIN,
-                reason: format!("{MAX_WAITING} are waiting already"),
+                reason: format!("{MAX_BLOCKED_REQUESTS} are waiting already"),
                 kind: None,
             }));
         }
@@ -230,7 +238,7 @@ struct Reply {
 impl Reply {
     fn send(mut self, outcome: Result<Value>) {
         if let Some(id) = self.id.take() {
-            self.outbox.answer(rpc::answer(&id, outcome));
+            self.outbox.send_answer(rpc::answer(&id, outcome));
         }
     }
 }
@@ -239,28 +247,28 @@ impl Drop for Reply {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
             let fault = Error::Internal("the request was given up".into());
-            self.outbox.answer(rpc::answer(&id, Err(fault)));
+            self.outbox.send_answer(rpc::answer(&id, Err(fault)));
         }
     }
 }
 
 /// One of the requests that wait.
-struct Place {
+struct BlockedRequest {
     number: usize,
-    taken: Arc<AtomicUsize>,
+    count: Arc<AtomicUsize>,
 }
 
-impl Place {
-    fn take(taken: &Arc<AtomicUsize>) -> Self {
+impl BlockedRequest {
+    fn new(taken: &Arc<AtomicUsize>) -> Self {
         Self {
             number: taken.fetch_add(1, Ordering::Relaxed) + 1,
-            taken: Arc::clone(taken),
+            count: Arc::clone(taken),
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for BlockedRequest {
     fn drop(&mut self) {
-        self.taken.fetch_sub(1, Ordering::Relaxed);
+        self.count.fetch_sub(1, Ordering::Relaxed);
     }
 }

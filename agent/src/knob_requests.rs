@@ -11,20 +11,20 @@ const MAX_KNOBS: usize = 64;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Get {
+pub struct GetRequest {
     interface: Option<String>,
     knobs: Vec<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Set {
+pub struct SetRequest {
     interface: Option<String>,
     knob: String,
     value: Value,
 }
 
-pub fn get(asked: Get) -> Result<Value> {
+pub fn get(asked: GetRequest) -> Result<Value> {
     if asked.knobs.len() > MAX_KNOBS {
         return Err(Error::BadParameter(format!(
             "more than {MAX_KNOBS} knobs in one request"
@@ -39,8 +39,8 @@ pub fn get(asked: Get) -> Result<Value> {
 }
 
 /// Where a journal is kept, it has how the interface was found before this changes it.
-pub fn set(asked: Set) -> Result<Value> {
-    let Set {
+pub fn set(asked: SetRequest) -> Result<Value> {
+    let SetRequest {
         interface,
         knob,
         value,
@@ -56,7 +56,7 @@ pub fn set(asked: Set) -> Result<Value> {
 mod tests {
     use super::*;
 
-    fn of(json: Value) -> Get {
+    fn of(json: Value) -> GetRequest {
         serde_json::from_value(json).expect("parameters")
     }
 

@@ -56,9 +56,9 @@ fn main() -> ExitCode {
         .collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
-        ["stdio"] => agent::serve(agent::Setting::Host),
-        ["stdio", "--journal", folder] => match journal::keep_in(Path::new(folder)) {
-            Ok(()) => agent::serve(agent::Setting::Host),
+        ["stdio"] => agent::serve(agent::RunMode::Host),
+        ["stdio", "--journal", folder] => match journal::open_journal(Path::new(folder)) {
+            Ok(()) => agent::serve(agent::RunMode::Host),
             Err(error) => {
                 eprintln!("vnetbench-agent: {error}");
                 ExitCode::FAILURE
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
 }
 
 fn serve_as_guest() -> ExitCode {
-    agent::serve(agent::Setting::Guest)
+    agent::serve(agent::RunMode::Guest)
 }
 
 fn usage_error(what: &str) -> ExitCode {

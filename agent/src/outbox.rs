@@ -44,7 +44,7 @@ impl Outbox {
     }
 
     /// Queues the answer to a request. Waits where the bench asks without reading, so that memory stays bounded.
-    pub fn answer(&self, line: String) {
+    pub fn send_answer(&self, line: String) {
         let mut queue = self.lock();
         while queue.bytes > MAX_ANSWER_BYTES {
             queue = self
@@ -54,7 +54,7 @@ impl Outbox {
                 .0;
             // The thread that waits here may be the one that would have noticed the end of the input.
             if input_hung_up() {
-                journal::leave();
+                journal::restore_and_exit();
             }
         }
         self.push(queue, line);
@@ -62,7 +62,7 @@ impl Outbox {
 
     /// Queues an event that may be lost; says whether it was queued.
     #[must_use]
-    pub fn offer(&self, line: String) -> bool {
+    pub fn try_send_event(&self, line: String) -> bool {
         let queue = self.lock();
         if queue.bytes > MAX_EVENT_BYTES {
             return false;
@@ -72,7 +72,7 @@ impl Outbox {
     }
 
     /// Queues an event that must not be lost. There is one a trial, so these alone cannot fill the memory.
-    pub fn tell(&self, line: String) {
+    pub fn send_event(&self, line: String) {
         self.push(self.lock(), line);
     }
 
@@ -119,7 +119,7 @@ impl Outbox {
             queue.writing = true;
             drop(queue);
             if output.write_all(line.as_bytes()).is_err() {
-                journal::leave();
+                journal::restore_and_exit();
             }
             let mut queue = self.lock();
             queue.bytes -= line.len();

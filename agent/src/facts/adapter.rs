@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use vnetbench_interfaces::interface::{Interface, bus_of};
+use vnetbench_interfaces::interface::{Interface, bus_name};
 
 /// Vendor and device of the PCI bus (pci.ids), those that guests have: emulated ones, paravirtual ones and virtual
 /// functions.
-const BY_PCI_ID: [(&str, &str); 37] = [
+const MODELS_BY_PCI_ID: [(&str, &str); 37] = [
     ("15ad:07b0", "vmxnet3"),
     ("15ad:0720", "vmxnet"),
     ("1af4:1000", "virtio-net"),
@@ -47,12 +47,16 @@ const BY_PCI_ID: [(&str, &str); 37] = [
 ];
 
 /// One that is not known by its name is told by its ids, `8086:1234`. `None` where the interface has no hardware.
-pub fn kind(interface: &Interface) -> Option<String> {
+pub fn adapter_model(interface: &Interface) -> Option<String> {
     let device = interface.hardware().ok()?;
-    match bus_of(&device)?.as_str() {
+    match bus_name(&device)?.as_str() {
         "pci" => {
-            let ids = format!("{}:{}", id(&device, "vendor")?, id(&device, "device")?);
-            Some(named(&ids).map_or(ids, str::to_owned))
+            let ids = format!(
+                "{}:{}",
+                read_pci_id(&device, "vendor")?,
+                read_pci_id(&device, "device")?
+            );
+            Some(model_of_pci_id(&ids).map_or(ids, str::to_owned))
         }
         "vmbus" => Some("hv_netvsc".into()),
         "xen" => Some("xen-netfront".into()),
@@ -63,13 +67,13 @@ pub fn kind(interface: &Interface) -> Option<String> {
     }
 }
 
-fn named(ids: &str) -> Option<&'static str> {
-    let known = BY_PCI_ID.iter().find(|(known, _)| *known == ids)?;
+fn model_of_pci_id(ids: &str) -> Option<&'static str> {
+    let known = MODELS_BY_PCI_ID.iter().find(|(known, _)| *known == ids)?;
     Some(known.1)
 }
 
 /// `0x15ad` of the file as `15ad`.
-fn id(device: &Path, file: &str) -> Option<String> {
+fn read_pci_id(device: &Path, file: &str) -> Option<String> {
     let text = std::fs::read_to_string(device.join(file)).ok()?;
     Some(text.trim().strip_prefix("0x")?.to_owned())
 }
@@ -80,13 +84,13 @@ mod tests {
 
     #[test]
     fn an_adapter_goes_by_the_name_that_people_give_it() {
-        assert_eq!(named("15ad:07b0"), Some("vmxnet3"));
-        assert_eq!(named("8086:10d3"), Some("e1000e"));
-        assert_eq!(named("ffff:0001"), None);
+        assert_eq!(model_of_pci_id("15ad:07b0"), Some("vmxnet3"));
+        assert_eq!(model_of_pci_id("8086:10d3"), Some("e1000e"));
+        assert_eq!(model_of_pci_id("ffff:0001"), None);
     }
 
     #[test]
     fn what_has_no_hardware_is_no_adapter() {
-        assert_eq!(kind(&Interface::named("lo").expect("lo")), None);
+        assert_eq!(adapter_model(&Interface::open("lo").expect("lo")), None);
     }
 }

@@ -8,7 +8,7 @@ use vnetbench_interfaces::interface::{DriverInfo, Interface};
 
 /// All null but the name where there is none of it.
 pub fn describe(name: &str) -> Value {
-    let interface = Interface::named(name).ok();
+    let interface = Interface::open(name).ok();
     let interface = interface.as_ref();
     let driver = interface.and_then(|i| i.driver_info().ok());
     let said = |text: fn(&DriverInfo) -> &String| {
@@ -19,17 +19,17 @@ pub fn describe(name: &str) -> Value {
         "name": name,
         "mac": interface.and_then(|i| i.mac().ok()),
         "mtu": interface.and_then(|i| i.mtu().ok()),
-        "adapter": interface.and_then(adapter::kind),
+        "adapter": interface.and_then(adapter::adapter_model),
         "driver": said(|info| &info.driver),
         "driver_version": said(|info| &info.version),
         "firmware": said(|info| &info.firmware),
         "bus": said(|info| &info.bus),
-        "rx_queues": interface.and_then(|i| i.count_of_queues("rx-").ok()),
-        "tx_queues": interface.and_then(|i| i.count_of_queues("tx-").ok()),
+        "rx_queues": interface.and_then(|i| i.queue_count("rx-").ok()),
+        "tx_queues": interface.and_then(|i| i.queue_count("tx-").ok()),
         "offloads": interface.and_then(offloads),
-        "channels": interface.and_then(channels_of),
-        "rings": interface.and_then(rings_of),
-        "coalescing": interface.and_then(coalescing_of),
+        "channels": interface.and_then(read_channels),
+        "rings": interface.and_then(read_rings),
+        "coalescing": interface.and_then(read_coalescing),
     })
 }
 
@@ -43,20 +43,20 @@ fn offloads(interface: &Interface) -> Option<Vec<&'static str>> {
     Some(on.map(|(name, _)| name).collect())
 }
 
-fn channels_of(interface: &Interface) -> Option<Value> {
-    let channels = queues::channels(interface).ok()?;
+fn read_channels(interface: &Interface) -> Option<Value> {
+    let channels = queues::read_channels(interface).ok()?;
     Some(json!({
         "rx": channels.rx, "tx": channels.tx, "combined": channels.combined,
         "max_rx": channels.max_rx, "max_tx": channels.max_tx, "max_combined": channels.max_combined,
     }))
 }
 
-fn rings_of(interface: &Interface) -> Option<Value> {
+fn read_rings(interface: &Interface) -> Option<Value> {
     let rings = rings::read(interface).ok()?;
     Some(json!({"rx": rings.rx, "tx": rings.tx, "max_rx": rings.max_rx, "max_tx": rings.max_tx}))
 }
 
-fn coalescing_of(interface: &Interface) -> Option<Value> {
+fn read_coalescing(interface: &Interface) -> Option<Value> {
     let found = coalescing::read_all(interface).ok()?;
     Some(json!({
         "rx_us": found.rx_us, "rx_frames": found.rx_frames, "adaptive_rx": found.adaptive_rx != 0,

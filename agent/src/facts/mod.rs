@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 pub use self::interface::describe;
 
-use self::files::{line_of, number_of, numbers_of, value_in, words_of};
+use self::files::{read_line, read_number, read_numbers, read_value, read_words};
 use vnetbench_counters::{ProcessCycles, availability, mean_clock_hz};
-use vnetbench_interfaces::interface::names;
+use vnetbench_interfaces::interface::interface_names;
 use vnetbench_system::cpu_list::CpuList;
 
-pub fn facts(cycles: &ProcessCycles) -> Value {
+pub fn collect_facts(cycles: &ProcessCycles) -> Value {
     let system = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
     let perf = availability(cycles);
@@ -29,14 +29,14 @@ pub fn facts(cycles: &ProcessCycles) -> Value {
         "cpu": cpu(),
         "memory_bytes": memory_bytes(),
         "tcp": {
-            "congestion_control": line_of("/proc/sys/net/ipv4/tcp_congestion_control"),
-            "available_congestion_control": words_of("/proc/sys/net/ipv4/tcp_available_congestion_control"),
-            "rmem": numbers_of("/proc/sys/net/ipv4/tcp_rmem"),
-            "wmem": numbers_of("/proc/sys/net/ipv4/tcp_wmem"),
+            "congestion_control": read_line("/proc/sys/net/ipv4/tcp_congestion_control"),
+            "available_congestion_control": read_words("/proc/sys/net/ipv4/tcp_available_congestion_control"),
+            "rmem": read_numbers("/proc/sys/net/ipv4/tcp_rmem"),
+            "wmem": read_numbers("/proc/sys/net/ipv4/tcp_wmem"),
         },
         "socket_buffers": {
-            "rmem_max": number_of("/proc/sys/net/core/rmem_max"),
-            "wmem_max": number_of("/proc/sys/net/core/wmem_max"),
+            "rmem_max": read_number("/proc/sys/net/core/rmem_max"),
+            "wmem_max": read_number("/proc/sys/net/core/wmem_max"),
         },
         "perf": {
             "process_cycles": kind(perf.process),
@@ -46,18 +46,18 @@ pub fn facts(cycles: &ProcessCycles) -> Value {
         "hypervisor": platform::hypervisor(),
         "dmi": platform::dmi(),
         "services": platform::services(),
-        "interfaces": names().iter().map(|name| describe(name)).collect::<Vec<_>>(),
+        "interfaces": interface_names().iter().map(|name| describe(name)).collect::<Vec<_>>(),
     })
 }
 
 fn cpu() -> Value {
-    let online = line_of("/sys/devices/system/cpu/online");
+    let online = read_line("/sys/devices/system/cpu/online");
     let count = online
         .as_deref()
         .and_then(|list| CpuList::parse(list).ok())
         .map(|list| list.iter().count());
     json!({
-        "model": value_in("/proc/cpuinfo", "model name"),
+        "model": read_value("/proc/cpuinfo", "model name"),
         "count": count,
         "online": online,
         "mhz": mean_clock_hz().map(|hz| hz / 1e6),
@@ -65,7 +65,7 @@ fn cpu() -> Value {
 }
 
 fn memory_bytes() -> Option<u64> {
-    let text = value_in("/proc/meminfo", "MemTotal")?;
+    let text = read_value("/proc/meminfo", "MemTotal")?;
     let kib: u64 = text.strip_suffix(" kB")?.parse().ok()?;
     Some(kib * 1024)
 }

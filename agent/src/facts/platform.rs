@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::files::line_of;
+use super::files::read_line;
 
 const DMI: &str = "/sys/class/dmi/id";
 /// A vendor and the beginning of a product (SMBIOS, system information), and the hypervisor that shows them.
-const BY_DMI: [(&str, &str, &str); 9] = [
+const HYPERVISORS_BY_DMI: [(&str, &str, &str); 9] = [
     ("VMware, Inc.", "", "VMware"),
     ("QEMU", "", "QEMU"),
     ("Red Hat", "", "KVM"),
@@ -24,20 +24,20 @@ pub fn dmi() -> Value {
 }
 
 fn vendor() -> Option<String> {
-    line_of(&format!("{DMI}/sys_vendor"))
+    read_line(&format!("{DMI}/sys_vendor"))
 }
 
 fn product() -> Option<String> {
-    line_of(&format!("{DMI}/product_name"))
+    read_line(&format!("{DMI}/product_name"))
 }
 
 /// What this endpoint runs on: what the processor says, or else the firmware. Null on bare metal, or where neither says.
 pub fn hypervisor() -> Option<String> {
-    by_processor().or_else(|| by_dmi(&vendor()?, &product()?).map(str::to_owned))
+    by_processor().or_else(|| hypervisor_by_dmi(&vendor()?, &product()?).map(str::to_owned))
 }
 
-fn by_dmi(vendor: &str, product: &str) -> Option<&'static str> {
-    let known = BY_DMI
+fn hypervisor_by_dmi(vendor: &str, product: &str) -> Option<&'static str> {
+    let known = HYPERVISORS_BY_DMI
         .iter()
         .find(|(of, begins, _)| *of == vendor && product.starts_with(begins));
     known.map(|(_, _, name)| *name)
@@ -72,7 +72,7 @@ fn by_processor() -> Option<String> {
 
 #[cfg(not(target_arch = "x86_64"))]
 fn by_processor() -> Option<String> {
-    line_of("/sys/hypervisor/type")
+    read_line("/sys/hypervisor/type")
 }
 
 /// Whether they run here, by the names of their processes, and what tuned has set; null where /proc does not show that.
@@ -85,7 +85,7 @@ pub fn services() -> Value {
     };
     json!({
         "tuned": runs("tuned"),
-        "tuned_profile": line_of("/etc/tuned/active_profile").filter(|profile| !profile.is_empty()),
+        "tuned_profile": read_line("/etc/tuned/active_profile").filter(|profile| !profile.is_empty()),
         "open_vm_tools": runs("vmtoolsd"),
         "qemu_guest_agent": runs("qemu-ga"),
     })
@@ -93,7 +93,7 @@ pub fn services() -> Value {
 
 fn processes() -> Option<Vec<String>> {
     let entries = std::fs::read_dir("/proc").ok()?.flatten();
-    let name = |entry: std::fs::DirEntry| line_of(entry.path().join("comm").to_str()?);
+    let name = |entry: std::fs::DirEntry| read_line(entry.path().join("comm").to_str()?);
     Some(entries.filter_map(name).collect())
 }
 
@@ -103,18 +103,24 @@ mod tests {
 
     #[test]
     fn a_hypervisor_is_known_by_what_its_firmware_shows() {
-        assert_eq!(by_dmi("VMware, Inc.", "VMware20,1"), Some("VMware"));
         assert_eq!(
-            by_dmi("Microsoft Corporation", "Virtual Machine"),
+            hypervisor_by_dmi("VMware, Inc.", "VMware20,1"),
+            Some("VMware")
+        );
+        assert_eq!(
+            hypervisor_by_dmi("Microsoft Corporation", "Virtual Machine"),
             Some("Hyper-V")
         );
-        assert_eq!(by_dmi("Microsoft Corporation", "Surface Pro"), None);
-        assert_eq!(by_dmi("Dell Inc.", "PowerEdge R650"), None);
+        assert_eq!(
+            hypervisor_by_dmi("Microsoft Corporation", "Surface Pro"),
+            None
+        );
+        assert_eq!(hypervisor_by_dmi("Dell Inc.", "PowerEdge R650"), None);
     }
 
     #[test]
     fn a_process_that_runs_is_seen() {
-        let own = line_of("/proc/self/comm").expect("Linux");
+        let own = read_line("/proc/self/comm").expect("Linux");
         assert!(processes().expect("Linux").contains(&own));
     }
 }

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::str::FromStr;
 
 use vnetbench_interfaces::netlink::{
-    self, Message, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE, ask, attributes,
+    self, Message, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE, attributes, request,
 };
 
 const RTM_NEWADDR: u16 = 20;
@@ -18,7 +18,7 @@ const IFA_LOCAL: u16 = 2;
 /// It is used at once, and not tried for a second first.
 const IFA_F_NODAD: u8 = 0x02;
 /// `struct ifaddrmsg`.
-const HEAD_BYTES: usize = 8;
+const HEADER_BYTES: usize = 8;
 
 /// An address of an interface with the length of its network's prefix: `10.0.0.1/16`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,11 +51,11 @@ impl fmt::Display for Address {
 
 /// All that the interface has, in the kernel's order.
 pub fn read(interface: u32) -> io::Result<Vec<Address>> {
-    let all = Message::new(RTM_GETADDR, NLM_F_DUMP, &[0; HEAD_BYTES]);
-    let found = ask(&netlink::open(None)?, &all)?;
+    let all = Message::new(RTM_GETADDR, NLM_F_DUMP, &[0; HEADER_BYTES]);
+    let found = request(&netlink::open(None)?, &all)?;
     let ours = found
         .iter()
-        .filter_map(|(_, body)| address_of(body, interface));
+        .filter_map(|(_, body)| parse_address(body, interface));
     Ok(ours.collect())
 }
 
@@ -74,7 +74,7 @@ pub fn set(interface: u32, wanted: &[Address]) -> io::Result<()> {
 }
 
 /// As netlink's messages name the version of an address.
-pub fn family_of(ip: IpAddr) -> u8 {
+pub fn address_family(ip: IpAddr) -> u8 {
     let family = if ip.is_ipv4() {
         libc::AF_INET
     } else {
@@ -84,7 +84,7 @@ pub fn family_of(ip: IpAddr) -> u8 {
 }
 
 /// As netlink's attributes have it.
-pub fn octets_of(ip: IpAddr) -> Vec<u8> {
+pub fn address_octets(ip: IpAddr) -> Vec<u8> {
     match ip {
         IpAddr::V4(ip) => ip.octets().to_vec(),
         IpAddr::V6(ip) => ip.octets().to_vec(),
@@ -98,30 +98,30 @@ fn change(
     interface: u32,
     address: Address,
 ) -> io::Result<()> {
-    let octets = octets_of(address.ip);
-    let message = Message::new(kind, flags, &head(interface, address))
+    let octets = address_octets(address.ip);
+    let message = Message::new(kind, flags, &message_header(interface, address))
         .with(IFA_LOCAL, &octets)
         .with(IFA_ADDRESS, &octets);
-    ask(socket, &message).map(drop)
+    request(socket, &message).map(drop)
 }
 
 /// `struct ifaddrmsg`.
-fn head(interface: u32, address: Address) -> [u8; HEAD_BYTES] {
+fn message_header(interface: u32, address: Address) -> [u8; HEADER_BYTES] {
     let [a, b, c, d] = interface.to_ne_bytes();
-    let family = family_of(address.ip);
+    let family = address_family(address.ip);
     [family, address.prefix, IFA_F_NODAD, 0, a, b, c, d]
 }
 
-fn address_of(body: &[u8], interface: u32) -> Option<Address> {
-    let (head, rest) = body.split_at_checked(HEAD_BYTES)?;
+fn parse_address(body: &[u8], interface: u32) -> Option<Address> {
+    let (head, rest) = body.split_at_checked(HEADER_BYTES)?;
     if u32::from_ne_bytes(head[4..8].try_into().ok()?) != interface {
         return None;
     }
     let (mut local, mut other) = (None, None);
     for (kind, value) in attributes(rest) {
         match kind {
-            IFA_LOCAL => local = ip_of(value),
-            IFA_ADDRESS => other = ip_of(value),
+            IFA_LOCAL => local = parse_ip(value),
+            IFA_ADDRESS => other = parse_ip(value),
             _ => {}
         }
     }
@@ -132,7 +132,7 @@ fn address_of(body: &[u8], interface: u32) -> Option<Address> {
     })
 }
 
-fn ip_of(value: &[u8]) -> Option<IpAddr> {
+fn parse_ip(value: &[u8]) -> Option<IpAddr> {
     match value.len() {
         4 => Some(IpAddr::from(*value.first_chunk::<4>()?)),
         _ => Some(IpAddr::from(*value.first_chunk::<16>()?)),

@@ -7,24 +7,24 @@ use super::addresses::{self, Address};
 use super::forwarding::{self, Forwarding};
 use super::neighbours::{self, Neighbour};
 use crate::facts;
-use vnetbench_interfaces::interface::{Interface, LINK_PATIENCE, names};
+use vnetbench_interfaces::interface::{Interface, LINK_TIMEOUT, interface_names};
 use vnetbench_system::clock;
 use vnetbench_system::error::{Error, Result};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Asked {
+pub struct ConfigureRequest {
     host_name: Option<String>,
     clock: Option<String>,
     #[serde(default)]
-    interfaces: Vec<InterfaceAsked>,
+    interfaces: Vec<InterfaceRequest>,
     forwarding: Option<Forwarding>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct InterfaceAsked {
-    r#match: Match,
+struct InterfaceRequest {
+    r#match: AdapterSelector,
     name: Option<String>,
     mac: Option<String>,
     #[serde(default)]
@@ -36,7 +36,7 @@ struct InterfaceAsked {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Match {
+enum AdapterSelector {
     Mac(String),
     Driver(String),
     Index(usize),
@@ -52,14 +52,14 @@ struct Adapter {
 }
 
 /// Makes the guest what is asked, whatever it was before; answers with its interfaces as they then are.
-pub fn configure(asked: Asked) -> Result<Value> {
+pub fn configure(asked: ConfigureRequest) -> Result<Value> {
     let wanted: Vec<Vec<Address>> = asked
         .interfaces
         .iter()
         .map(|interface| interface.addresses.iter().map(|a| a.parse()).collect())
         .collect::<std::result::Result<_, _>>()
         .map_err(Error::BadParameter)?;
-    let found = assign(&asked.interfaces, &adapters()?)?;
+    let found = match_adapters(&asked.interfaces, &adapters()?)?;
     if let Some(name) = &asked.host_name {
         rustix::system::sethostname(name.as_bytes())
             .map_err(|error| Error::system(format!("name this guest {name}"), error))?;
@@ -69,7 +69,7 @@ pub fn configure(asked: Asked) -> Result<Value> {
     let mut interfaces = Vec::with_capacity(found.len());
     for ((asked, adapter), addresses) in asked.interfaces.iter().zip(&found).zip(&wanted) {
         let name = asked.name.as_deref().unwrap_or(&adapter.name);
-        let interface = make(asked, adapter, name, addresses)
+        let interface = configure_interface(asked, adapter, name, addresses)
             .map_err(|error| Error::system(format!("configure {name}"), error))?;
         interfaces.push(interface);
     }
@@ -78,14 +78,14 @@ pub fn configure(asked: Asked) -> Result<Value> {
         if asked.up != Some(false) && !interface.wait_for_link() {
             return Err(Error::TimedOut {
                 operation: format!("waiting for the link of {}", interface.name),
-                after_s: LINK_PATIENCE.as_secs_f64(),
+                after_s: LINK_TIMEOUT.as_secs_f64(),
                 kind: None,
             });
         }
     }
     for (asked, adapter) in asked.interfaces.iter().zip(&found) {
         for neighbour in &asked.neighbours {
-            neighbours::know(adapter.index, neighbour)?;
+            neighbours::add_permanent(adapter.index, neighbour)?;
         }
     }
     let described: Result<Vec<Value>> = interfaces
@@ -99,9 +99,9 @@ pub fn configure(asked: Asked) -> Result<Value> {
 /// The adapters of this guest, in the kernel's order; what has no hardware is none.
 fn adapters() -> Result<Vec<Adapter>> {
     let mut adapters = Vec::new();
-    for name in names() {
+    for name in interface_names() {
         let read = || {
-            let interface = Interface::named(&name)?;
+            let interface = Interface::open(&name)?;
             match interface.hardware() {
                 Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return Ok(None),
                 found => found?,
@@ -121,7 +121,7 @@ fn adapters() -> Result<Vec<Adapter>> {
 }
 
 /// Which adapter each of those asked for is: the first that matches and is not another's.
-fn assign(asked: &[InterfaceAsked], adapters: &[Adapter]) -> Result<Vec<Adapter>> {
+fn match_adapters(asked: &[InterfaceRequest], adapters: &[Adapter]) -> Result<Vec<Adapter>> {
     let mut free: Vec<&Adapter> = adapters.iter().collect();
     asked
         .iter()
@@ -132,24 +132,26 @@ fn assign(asked: &[InterfaceAsked], adapters: &[Adapter]) -> Result<Vec<Adapter>
             };
             let at = match &asked.r#match {
                 // It may have been given its other one already.
-                Match::Mac(mac) => by_mac(mac).or_else(|| by_mac(asked.mac.as_deref()?)),
-                Match::Driver(driver) => free.iter().position(|adapter| adapter.driver == *driver),
-                Match::Index(index) => {
+                AdapterSelector::Mac(mac) => by_mac(mac).or_else(|| by_mac(asked.mac.as_deref()?)),
+                AdapterSelector::Driver(driver) => {
+                    free.iter().position(|adapter| adapter.driver == *driver)
+                }
+                AdapterSelector::Index(index) => {
                     let wanted = adapters.get(*index);
                     free.iter().position(|adapter| Some(*adapter) == wanted)
                 }
             };
             at.map(|at| free.remove(at).clone())
-                .ok_or_else(|| absent(&asked.r#match, adapters))
+                .ok_or_else(|| no_such_adapter(&asked.r#match, adapters))
         })
         .collect()
 }
 
-fn absent(wanted: &Match, adapters: &[Adapter]) -> Error {
+fn no_such_adapter(wanted: &AdapterSelector, adapters: &[Adapter]) -> Error {
     let wanted = match wanted {
-        Match::Mac(mac) => format!("the MAC address {mac}"),
-        Match::Driver(driver) => format!("the driver {driver}"),
-        Match::Index(index) => format!("the index {index}"),
+        AdapterSelector::Mac(mac) => format!("the MAC address {mac}"),
+        AdapterSelector::Driver(driver) => format!("the driver {driver}"),
+        AdapterSelector::Index(index) => format!("the index {index}"),
     };
     let there: Vec<String> = adapters
         .iter()
@@ -166,7 +168,7 @@ fn absent(wanted: &Match, adapters: &[Adapter]) -> Error {
 }
 
 /// An interface is renamed while it is down. One's new name may still be another's: all make room first.
-fn rename_all(asked: &[InterfaceAsked], found: &[Adapter]) -> Result<()> {
+fn rename_all(asked: &[InterfaceRequest], found: &[Adapter]) -> Result<()> {
     let renamed: Vec<(&Adapter, &str)> = found
         .iter()
         .zip(asked)
@@ -186,18 +188,18 @@ fn rename_all(asked: &[InterfaceAsked], found: &[Adapter]) -> Result<()> {
 }
 
 fn rename(from: &str, to: &str) -> std::io::Result<()> {
-    let interface = Interface::named(from)?;
+    let interface = Interface::open(from)?;
     interface.set_up(false)?;
     interface.set_name(to)
 }
 
-fn make(
-    asked: &InterfaceAsked,
+fn configure_interface(
+    asked: &InterfaceRequest,
     adapter: &Adapter,
     name: &str,
     addresses: &[Address],
 ) -> std::io::Result<Interface> {
-    let interface = Interface::named(name)?;
+    let interface = Interface::open(name)?;
     if let Some(mac) = &asked.mac
         && !adapter.mac.eq_ignore_ascii_case(mac)
     {
@@ -248,13 +250,13 @@ mod tests {
     }
 
     fn indexes(matches: Value) -> Result<Vec<u32>> {
-        let asked: Vec<InterfaceAsked> = matches
+        let asked: Vec<InterfaceRequest> = matches
             .as_array()
             .expect("a list")
             .iter()
             .map(|m| serde_json::from_value(m.clone()).expect("parameters"))
             .collect();
-        let found = assign(&asked, &adapters())?;
+        let found = match_adapters(&asked, &adapters())?;
         Ok(found.iter().map(|adapter| adapter.index).collect())
     }
 

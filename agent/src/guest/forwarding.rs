@@ -29,7 +29,7 @@ pub fn set(forwarding: Forwarding, interfaces: &[Interface]) -> Result<()> {
     };
     mounts::set("net/ipv4/ip_forward", routes)?;
     mounts::set("net/ipv6/conf/all/forwarding", routes)?;
-    let bridge = Interface::named(BRIDGE).map_err(|error| Error::system("find br0", error))?;
+    let bridge = Interface::open(BRIDGE).map_err(|error| Error::system("find br0", error))?;
     // One that is there has ports from before.
     match bridge.remove_bridge() {
         Ok(()) => {}

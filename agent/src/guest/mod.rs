@@ -41,16 +41,16 @@ pub fn init(serve: fn() -> ExitCode) -> ExitCode {
         );
         return ExitCode::from(2);
     }
-    std::panic::set_hook(Box::new(|fault| end_with(&fault.to_string())));
+    std::panic::set_hook(Box::new(|fault| halt_with_error(&fault.to_string())));
     let Err(error) = serve_hosts(serve);
-    end_with(&error.to_string())
+    halt_with_error(&error.to_string())
 }
 
 fn serve_hosts(serve: fn() -> ExitCode) -> Result<Infallible> {
     mounts::mount_all()?;
-    mounts::settle_kernel()?;
+    mounts::set_kernel_defaults()?;
     modules::load_all()?;
-    Interface::named("lo")
+    Interface::open("lo")
         .and_then(|lo| lo.set_up(true))
         .map_err(|error| Error::system("set lo up", error))?;
     let limit = Rlimit {
@@ -107,7 +107,7 @@ fn wait_for(session: libc::pid_t) -> Result<()> {
     }
 }
 
-fn end_with(what: &str) -> ! {
+fn halt_with_error(what: &str) -> ! {
     eprintln!("vnetbench-agent: {}", what.replace('\n', " "));
     power_off()
 }

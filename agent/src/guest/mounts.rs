@@ -46,7 +46,7 @@ pub fn mount_all() -> Result<()> {
     Ok(())
 }
 
-pub fn settle_kernel() -> Result<()> {
+pub fn set_kernel_defaults() -> Result<()> {
     SETTINGS
         .into_iter()
         .try_for_each(|(name, value)| set(name, value))

@@ -4,9 +4,9 @@ use std::net::IpAddr;
 
 use serde::Deserialize;
 
-use super::addresses::{family_of, octets_of};
+use super::addresses::{address_family, address_octets};
 use vnetbench_interfaces::interface::mac_bytes;
-use vnetbench_interfaces::netlink::{self, Message, NLM_F_CREATE, NLM_F_REPLACE, ask};
+use vnetbench_interfaces::netlink::{self, Message, NLM_F_CREATE, NLM_F_REPLACE, request};
 use vnetbench_system::error::{Error, Result};
 
 const RTM_NEWNEIGH: u16 = 28;
@@ -22,19 +22,32 @@ pub struct Neighbour {
 }
 
 /// It stays known until another MAC address is told; others that are known stay so too.
-pub fn know(interface: u32, neighbour: &Neighbour) -> Result<()> {
+pub fn add_permanent(interface: u32, neighbour: &Neighbour) -> Result<()> {
     let Neighbour { address, mac } = neighbour;
     let mac = mac_bytes(mac)
         .ok_or_else(|| Error::BadParameter(format!("\"{mac}\" is no MAC address")))?;
     let [a, b, c, d] = interface.to_ne_bytes();
     let [low, high] = u16::from(NUD_PERMANENT).to_ne_bytes();
     // `struct ndmsg`: family, three bytes to fill up, the interface, the state, flags, type.
-    let head = [family_of(*address), 0, 0, 0, a, b, c, d, low, high, 0, 0];
+    let head = [
+        address_family(*address),
+        0,
+        0,
+        0,
+        a,
+        b,
+        c,
+        d,
+        low,
+        high,
+        0,
+        0,
+    ];
     let message = Message::new(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &head)
-        .with(NDA_DST, &octets_of(*address))
+        .with(NDA_DST, &address_octets(*address))
         .with(NDA_LLADDR, &mac);
     netlink::open(None)
-        .and_then(|socket| ask(&socket, &message))
+        .and_then(|socket| request(&socket, &message))
         .map_err(|error| Error::system(format!("know the neighbour {address}"), error))?;
     Ok(())
 }

@@ -12,16 +12,16 @@ use vnetbench_system::error::{Error, Result};
 const NAME: &str = "vnetbench.agent";
 const PORTS: &str = "/sys/class/virtio-ports";
 /// The host tells of its ports only after the driver has been loaded.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PORT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Between two looks. A port without a host is always ready to say so: there is nothing to sleep on.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Kept open all the time: on its last close the driver throws away what a host has sent already.
 pub struct Port(File);
 
 impl Port {
     pub fn find() -> Result<Self> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + PORT_TIMEOUT;
         loop {
             if let Some(path) = path() {
                 let opened = OpenOptions::new().read(true).write(true).open(&path);
@@ -32,17 +32,17 @@ impl Port {
             if Instant::now() > until {
                 return Err(Error::TimedOut {
                     operation: format!("waiting for the virtio port named {NAME}"),
-                    after_s: PATIENCE.as_secs_f64(),
+                    after_s: PORT_TIMEOUT.as_secs_f64(),
                     kind: None,
                 });
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 
     pub fn wait_for_host(&self) {
         while !self.has_host() {
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 

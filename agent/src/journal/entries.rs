@@ -11,45 +11,45 @@ use rustix::process::{Flock, FlockType, Signal, fcntl_getlk, kill_process};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::folder::Folder;
+use super::folder::JournalFolder;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// How long an agent that is told to end may take to put all back: each knob may cost an adapter its link for seconds.
-const PATIENCE: Duration = Duration::from_secs(45);
-const PAUSE: Duration = Duration::from_millis(20);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(45);
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A knob as it was before this agent changed any of its interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Found {
+pub struct OriginalSetting {
     pub interface: String,
     pub knob: String,
     pub value: Value,
 }
 
 #[derive(Serialize, Deserialize)]
-struct Head {
+struct JournalHeader {
     boot: String,
 }
 
 /// Oldest first; the file is locked by whoever has it.
 pub struct Entries {
     file: File,
-    found: Vec<Found>,
+    found: Vec<OriginalSetting>,
 }
 
 /// What was in a folder that is to be put back.
-pub enum Taken {
+pub enum TakeOutcome {
     Entries(Entries),
     /// No knob was changed, or the agent was never started.
     Nothing,
-    OfAnEarlierBoot,
-    PutBackByItsAgent,
+    EarlierBoot,
+    RestoredByAgent,
 }
 
 impl Entries {
     /// An empty journal; one that is there already was left by another agent.
-    pub fn create(folder: &Folder) -> Result<Self, String> {
+    pub fn create(folder: &JournalFolder) -> Result<Self, String> {
         let file = folder.create_journal()?;
         fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|error| format!("cannot lock the journal in {folder}: {error}"))?;
@@ -57,7 +57,7 @@ impl Entries {
             file,
             found: Vec::new(),
         };
-        let head = Head { boot: boot() };
+        let head = JournalHeader { boot: boot_id() };
         entries
             .write(&[head])
             .and_then(|()| folder.sync())
@@ -66,14 +66,14 @@ impl Entries {
     }
 
     /// Those of an agent that was killed. One that still serves is told to end.
-    pub fn take(folder: &Folder) -> Result<Taken, String> {
+    pub fn take(folder: &JournalFolder) -> Result<TakeOutcome, String> {
         let Some(mut file) = folder.open_journal()? else {
-            return Ok(Taken::Nothing);
+            return Ok(TakeOutcome::Nothing);
         };
-        lock_once_its_agent_has_ended(&file).map_err(|error| format!("{folder}: {error}"))?;
+        lock_after_agent_exit(&file).map_err(|error| format!("{folder}: {error}"))?;
         let unread = |error| format!("cannot read the journal in {folder}: {error}");
         if fstat(&file).map_err(|error| unread(error.into()))?.st_nlink == 0 {
-            return Ok(Taken::PutBackByItsAgent);
+            return Ok(TakeOutcome::RestoredByAgent);
         }
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(unread)?;
@@ -81,27 +81,27 @@ impl Entries {
             format!("line {line} of the journal in {folder} is not what an agent writes; put back by hand what it says, and remove the folder")
         })?;
         Ok(match head {
-            Some(head) if head.boot != boot() => Taken::OfAnEarlierBoot,
-            _ if found.is_empty() => Taken::Nothing,
-            _ => Taken::Entries(Self { file, found }),
+            Some(head) if head.boot != boot_id() => TakeOutcome::EarlierBoot,
+            _ if found.is_empty() => TakeOutcome::Nothing,
+            _ => TakeOutcome::Entries(Self { file, found }),
         })
     }
 
-    pub fn found(&self) -> &[Found] {
+    pub fn original_settings(&self) -> &[OriginalSetting] {
         &self.found
     }
 
-    pub fn has(&self, interface: &str, knob: &str) -> bool {
-        let is_it = |found: &Found| found.interface == interface && found.knob == knob;
+    pub fn contains(&self, interface: &str, knob: &str) -> bool {
+        let is_it = |found: &OriginalSetting| found.interface == interface && found.knob == knob;
         self.found.iter().any(is_it)
     }
 
-    pub fn has_any(&self, interface: &str) -> bool {
+    pub fn contains_interface(&self, interface: &str) -> bool {
         self.found.iter().any(|found| found.interface == interface)
     }
 
     /// On disk when this returns.
-    pub fn add(&mut self, found: Vec<Found>) -> std::io::Result<()> {
+    pub fn add(&mut self, found: Vec<OriginalSetting>) -> std::io::Result<()> {
         self.write(&found)?;
         self.found.extend(found);
         Ok(())
@@ -127,7 +127,7 @@ impl Entries {
 
 /// The number of the line that is no line of a journal is the error. A last line without its end was never followed by a
 /// change: its agent was killed as it wrote it.
-fn parse(text: &str) -> Result<(Option<Head>, Vec<Found>), usize> {
+fn parse(text: &str) -> Result<(Option<JournalHeader>, Vec<OriginalSetting>), usize> {
     let mut lines = text
         .split_inclusive('\n')
         .filter(|line| line.ends_with('\n'))
@@ -140,8 +140,8 @@ fn parse(text: &str) -> Result<(Option<Head>, Vec<Found>), usize> {
     Ok((Some(head), found.collect::<Result<_, _>>()?))
 }
 
-fn lock_once_its_agent_has_ended(file: &File) -> Result<(), String> {
-    let until = Instant::now() + PATIENCE;
+fn lock_after_agent_exit(file: &File) -> Result<(), String> {
+    let until = Instant::now() + LOCK_TIMEOUT;
     let mut told = None;
     loop {
         match fcntl_lock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -166,12 +166,12 @@ fn lock_once_its_agent_has_ended(file: &File) -> Result<(), String> {
         if Instant::now() > until {
             return Err("an agent still works with it, and does not end".into());
         }
-        std::thread::sleep(PAUSE);
+        std::thread::sleep(LOCK_RETRY_INTERVAL);
     }
 }
 
 /// Empty where the kernel does not say.
-fn boot() -> String {
+fn boot_id() -> String {
     let text = std::fs::read_to_string(BOOT_ID).unwrap_or_default();
     text.trim().to_owned()
 }
@@ -184,13 +184,13 @@ mod tests {
     const HEAD: &str = "{\"boot\":\"b\"}\n";
     const MTU: &str = "{\"interface\":\"eth0\",\"knob\":\"mtu\",\"value\":1500}\n";
 
-    fn found(text: &str) -> Result<Vec<Found>, usize> {
+    fn found(text: &str) -> Result<Vec<OriginalSetting>, usize> {
         parse(text).map(|(_, found)| found)
     }
 
     #[test]
     fn what_was_written_is_read_and_half_a_line_at_the_end_is_not() {
-        let mtu = Found {
+        let mtu = OriginalSetting {
             interface: "eth0".into(),
             knob: "mtu".into(),
             value: json!(1500),
@@ -217,7 +217,7 @@ mod tests {
         };
         let (interface, knob) = ("eth0".to_owned(), "mtu".to_owned());
         let value = json!(1500);
-        let found = Found {
+        let found = OriginalSetting {
             interface,
             knob,
             value,
@@ -227,7 +227,7 @@ mod tests {
             kept.map_err(|error| error.kind()),
             Err(std::io::ErrorKind::StorageFull)
         );
-        assert!(!entries.has("eth0", "mtu"));
+        assert!(!entries.contains("eth0", "mtu"));
     }
 
     #[test]

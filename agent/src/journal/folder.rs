@@ -16,18 +16,18 @@ const JOURNAL: &str = "journal";
 const MODE: u32 = 0o700;
 
 /// An open folder that is this user's alone, and named as a bench names them.
-pub struct Folder {
+pub struct JournalFolder {
     path: PathBuf,
     descriptor: OwnedFd,
 }
 
-impl fmt::Display for Folder {
+impl fmt::Display for JournalFolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.path.display().fmt(f)
     }
 }
 
-impl Folder {
+impl JournalFolder {
     /// What goes wrong is a sentence.
     pub fn open(path: &Path) -> Result<Self, String> {
         let refused = |reason: String| format!("{}: {reason}", path.display());
@@ -37,7 +37,7 @@ impl Folder {
                 "the name of an agent's folder begins with {PREFIX}"
             )));
         }
-        let path = without_end(path, name).map_err(|error| refused(error.to_string()))?;
+        let path = canonical_parent(path, name).map_err(|error| refused(error.to_string()))?;
         let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::RDONLY | OFlags::CLOEXEC;
         let descriptor = open(&path, flags, Mode::empty()).map_err(|error| {
             refused(match error {
@@ -101,7 +101,7 @@ impl Folder {
 }
 
 /// From the root, without a stroke at its end: that would follow a link.
-fn without_end(path: &Path, name: OsString) -> io::Result<PathBuf> {
+fn canonical_parent(path: &Path, name: OsString) -> io::Result<PathBuf> {
     let whole = std::path::absolute(path)?;
     Ok(whole.parent().unwrap_or(Path::new("/")).join(name))
 }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     fn refusal(path: &Path) -> String {
-        Folder::open(path)
+        JournalFolder::open(path)
             .map(drop)
             .expect_err("it is none of ours")
     }
@@ -133,7 +133,7 @@ mod tests {
         let (around, folder) = folders("files", "vnetbench-u-1", 0o700);
         std::fs::write(folder.join("journal"), "x").expect("a file");
         symlink("/", folder.join("link")).expect("a link");
-        let opened = Folder::open(&folder.join(".")).expect("it is ours");
+        let opened = JournalFolder::open(&folder.join(".")).expect("it is ours");
         opened.remove().expect("it is ours");
         assert!(!folder.exists());
         std::fs::remove_dir(around).expect("nothing else is in it");
@@ -143,7 +143,7 @@ mod tests {
     fn a_folder_with_another_in_it_stays() {
         let (around, folder) = folders("inner", "vnetbench-u-1", 0o700);
         std::fs::create_dir(folder.join("inner")).expect("a folder");
-        let opened = Folder::open(&folder).expect("it is ours");
+        let opened = JournalFolder::open(&folder).expect("it is ours");
         assert!(
             opened
                 .remove()

@@ -9,32 +9,36 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use self::entries::{Entries, Found, Taken};
-use self::folder::Folder;
+use self::entries::{Entries, OriginalSetting, TakeOutcome};
+use self::folder::JournalFolder;
 use crate::knobs;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::signals::on_signals;
 
 /// What ends a program that is told to end, or whose connection is lost.
-const ENDING: [i32; 3] = [libc::SIGTERM, libc::SIGHUP, libc::SIGINT];
+const TERMINATION_SIGNALS: [i32; 3] = [libc::SIGTERM, libc::SIGHUP, libc::SIGINT];
 /// What one knob is set to may change another: so often all are put back that do not stand as they were found.
-const ROUNDS: usize = 2;
+const RESTORE_ROUNDS: usize = 2;
 
 /// Of this process, where it keeps one.
-static KEPT: OnceLock<Mutex<Journal>> = OnceLock::new();
+static JOURNAL: OnceLock<Mutex<Journal>> = OnceLock::new();
 
 struct Journal {
-    folder: Folder,
+    folder: JournalFolder,
     entries: Entries,
 }
 
 /// From here on every knob of an interface is kept in this folder before it is changed, and put back at the end of this
 /// process. To be called before any other thread is started. What goes wrong is a sentence.
-pub fn keep_in(path: &Path) -> std::result::Result<(), String> {
-    let folder = Folder::open(path)?;
+pub fn open_journal(path: &Path) -> std::result::Result<(), String> {
+    let folder = JournalFolder::open(path)?;
     let entries = Entries::create(&folder)?;
-    on_signals(&ENDING, || leave()).map_err(|error| format!("cannot wait for signals: {error}"))?;
-    if KEPT.set(Mutex::new(Journal { folder, entries })).is_err() {
+    on_signals(&TERMINATION_SIGNALS, || restore_and_exit())
+        .map_err(|error| format!("cannot wait for signals: {error}"))?;
+    if JOURNAL
+        .set(Mutex::new(Journal { folder, entries }))
+        .is_err()
+    {
         unreachable!("a process keeps one journal");
     }
     Ok(())
@@ -44,7 +48,7 @@ pub fn keep_in(path: &Path) -> std::result::Result<(), String> {
 /// may change another, and how that is found later is no longer how it was. Nothing is put back while what this returns
 /// lives: the knob may be set meanwhile.
 pub fn before_change(interface: Option<&str>, knob: &str) -> Result<Option<impl Drop + use<>>> {
-    let (Some(journal), Some(interface)) = (KEPT.get(), interface) else {
+    let (Some(journal), Some(interface)) = (JOURNAL.get(), interface) else {
         return Ok(None);
     };
     let mut journal = lock(journal);
@@ -53,15 +57,15 @@ pub fn before_change(interface: Option<&str>, knob: &str) -> Result<Option<impl 
         interface: Some(interface.into()),
         reason,
     };
-    if !journal.entries.has_any(interface) {
-        let kept = journal.entries.add(found_on(interface));
+    if !journal.entries.contains_interface(interface) {
+        let kept = journal.entries.add(original_settings(interface));
         kept.map_err(|error| {
             refused(format!(
                 "cannot be set: how it was found cannot be kept: {error}"
             ))
         })?;
     }
-    if !journal.entries.has(interface, knob) {
+    if !journal.entries.contains(interface, knob) {
         // What there is not at all is said as ever.
         knobs::read(knob, Some(interface))?;
         let reason = "cannot be set: it had no value, or no single one, that could be put back";
@@ -70,26 +74,29 @@ pub fn before_change(interface: Option<&str>, knob: &str) -> Result<Option<impl 
     Ok(Some(journal))
 }
 
-fn found_on(interface: &str) -> Vec<Found> {
+fn original_settings(interface: &str) -> Vec<OriginalSetting> {
     let found = |knob: &str| {
-        let value = knobs::read_whole(knob, interface).ok()?;
-        (!value.is_null()).then(|| Found {
+        let value = knobs::read_full(knob, interface).ok()?;
+        (!value.is_null()).then(|| OriginalSetting {
             interface: interface.into(),
             knob: knob.into(),
             value,
         })
     };
-    knobs::OF_INTERFACES.into_iter().filter_map(found).collect()
+    knobs::INTERFACE_KNOBS
+        .into_iter()
+        .filter_map(found)
+        .collect()
 }
 
 /// Ends the process, once all knobs stand as they were found.
-pub fn leave() -> ! {
-    let Some(journal) = KEPT.get() else {
+pub fn restore_and_exit() -> ! {
+    let Some(journal) = JOURNAL.get() else {
         std::process::exit(0);
     };
     // Never let go: nothing is set any more.
     let journal = lock(journal);
-    let (_, mut failures) = put_back(journal.entries.found());
+    let (_, mut failures) = restore_settings(journal.entries.original_settings());
     if failures.is_empty() {
         failures.extend(journal.folder.remove().err());
     }
@@ -113,18 +120,18 @@ pub fn restore(path: &Path) -> ExitCode {
 
 fn try_restore(path: &Path) -> std::result::Result<Vec<String>, Vec<String>> {
     let alone = |error| vec![error];
-    let folder = Folder::open(path).map_err(alone)?;
+    let folder = JournalFolder::open(path).map_err(alone)?;
     let mut lines = match Entries::take(&folder).map_err(alone)? {
-        Taken::PutBackByItsAgent => {
+        TakeOutcome::RestoredByAgent => {
             return Ok(vec![
                 "its agent was still at work, and has put all back".into(),
             ]);
         }
-        Taken::OfAnEarlierBoot => {
+        TakeOutcome::EarlierBoot => {
             vec!["the machine was started anew since: nothing is left of what was set".into()]
         }
-        Taken::Nothing => vec!["nothing was changed".into()],
-        Taken::Entries(entries) => match put_back(entries.found()) {
+        TakeOutcome::Nothing => vec!["nothing was changed".into()],
+        TakeOutcome::Entries(entries) => match restore_settings(entries.original_settings()) {
             (lines, failures) if !failures.is_empty() => return Err([lines, failures].concat()),
             (lines, _) if lines.is_empty() => vec!["all stands as it was found".into()],
             (lines, _) => lines,
@@ -140,25 +147,25 @@ fn try_restore(path: &Path) -> std::result::Result<Vec<String>, Vec<String>> {
 }
 
 /// Newest first. What had to be put back and stands as it was found, and what does not stand so, a line each.
-fn put_back(found: &[Found]) -> (Vec<String>, Vec<String>) {
+fn restore_settings(found: &[OriginalSetting]) -> (Vec<String>, Vec<String>) {
     let mut moved = vec![false; found.len()];
     let mut refusals: Vec<Option<String>> = vec![None; found.len()];
-    for _ in 0..ROUNDS {
+    for _ in 0..RESTORE_ROUNDS {
         let outcomes = moved.iter_mut().zip(&mut refusals);
         for (each, (moved, refusal)) in found.iter().zip(outcomes).rev() {
-            let done = put_back_one(each);
+            let done = restore_setting(each);
             *moved |= !matches!(done, Ok(false));
             *refusal = done.err().map(|error| error.to_string());
         }
     }
     let (mut lines, mut failures) = (Vec::new(), Vec::new());
     for (each, (moved, refusal)) in found.iter().zip(moved.into_iter().zip(refusals)).rev() {
-        let Found {
+        let OriginalSetting {
             interface,
             knob,
             value,
         } = each;
-        match (refusal, knobs::read_whole(knob, interface)) {
+        match (refusal, knobs::read_full(knob, interface)) {
             (_, Ok(now)) if now == *value => {
                 if moved {
                     lines.push(format!("{knob} of {interface} is {value} again"));
@@ -175,14 +182,14 @@ fn put_back(found: &[Found]) -> (Vec<String>, Vec<String>) {
 }
 
 /// Whether it had to be.
-fn put_back_one(found: &Found) -> Result<bool> {
-    let Found {
+fn restore_setting(found: &OriginalSetting) -> Result<bool> {
+    let OriginalSetting {
         interface,
         knob,
         value,
     } = found;
     // Some drivers start an interface anew whatever it is set to.
-    if knobs::read_whole(knob, interface)? == *value {
+    if knobs::read_full(knob, interface)? == *value {
         return Ok(false);
     }
     knobs::change(knob, Some(interface), value)?;

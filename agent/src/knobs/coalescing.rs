@@ -7,29 +7,29 @@ use vnetbench_interfaces::interface::Interface;
 const ETHTOOL_GCOALESCE: u32 = 0x0e;
 const ETHTOOL_SCOALESCE: u32 = 0x0f;
 /// Drivers that have no switch to adapt, but take small numbers of microseconds for ways to do so, and read them back.
-const BY_NUMBER: [ByNumber; 5] = [
-    ByNumber::intel("e1000"),
-    ByNumber::intel("e1000e"),
-    ByNumber::intel("igb"),
-    ByNumber::newer_intel("ixgbe"),
-    ByNumber::newer_intel("ixgbevf"),
+const REGISTER_DRIVERS: [RegisterDriver; 5] = [
+    RegisterDriver::intel("e1000"),
+    RegisterDriver::intel("e1000e"),
+    RegisterDriver::intel("igb"),
+    RegisterDriver::newer_intel("ixgbe"),
+    RegisterDriver::newer_intel("ixgbevf"),
 ];
 
-struct ByNumber {
+struct RegisterDriver {
     driver: &'static str,
     /// The ways; a driver begins with the first.
-    ways: &'static [u32],
+    allowed_us: &'static [u32],
     /// Below it there are only the ways, 0, and what is refused.
-    least_us: u32,
+    min_us: u32,
 }
 
-impl ByNumber {
+impl RegisterDriver {
     /// drivers/net/ethernet/intel/e1000e/param.c, InterruptThrottleRate.
     const fn intel(driver: &'static str) -> Self {
         Self {
             driver,
-            ways: &[3, 1],
-            least_us: 10,
+            allowed_us: &[3, 1],
+            min_us: 10,
         }
     }
 
@@ -37,8 +37,8 @@ impl ByNumber {
     const fn newer_intel(driver: &'static str) -> Self {
         Self {
             driver,
-            ways: &[1],
-            least_us: 2,
+            allowed_us: &[1],
+            min_us: 2,
         }
     }
 }
@@ -69,13 +69,13 @@ pub enum Coalesce {
 
 /// For what is received, and for what is transmitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Both {
+pub struct DirectionCoalescing {
     pub rx: Coalesce,
     pub tx: Coalesce,
 }
 
-impl Both {
-    pub fn alike(coalesce: Coalesce) -> Self {
+impl DirectionCoalescing {
+    pub fn uniform(coalesce: Coalesce) -> Self {
         Self {
             rx: coalesce,
             tx: coalesce,
@@ -83,9 +83,9 @@ impl Both {
     }
 
     /// A driver that has receiving only, or both in one, shows nothing of the other: then both are alike.
-    pub fn as_asked_for(self) -> Self {
+    pub fn without_driver_default(self) -> Self {
         if self.tx == Coalesce::For(0) {
-            Self::alike(self.rx)
+            Self::uniform(self.rx)
         } else {
             self
         }
@@ -102,9 +102,9 @@ pub fn read_all(interface: &Interface) -> io::Result<Coalescing> {
 }
 
 /// As the driver shows it.
-pub fn read(interface: &Interface) -> io::Result<Both> {
+pub fn read(interface: &Interface) -> io::Result<DirectionCoalescing> {
     let found = read_all(interface)?;
-    let ways = by_number(interface).map_or(&[][..], |known| known.ways);
+    let ways = register_driver(interface).map_or(&[][..], |known| known.allowed_us);
     let of = |us: u32, adaptive: u32| {
         if adaptive != 0 || ways.contains(&us) {
             Coalesce::Adaptive
@@ -112,25 +112,25 @@ pub fn read(interface: &Interface) -> io::Result<Both> {
             Coalesce::For(us)
         }
     };
-    Ok(Both {
+    Ok(DirectionCoalescing {
         rx: of(found.rx_us, found.adaptive_rx),
         tx: of(found.tx_us, found.adaptive_tx),
     })
 }
 
 /// For receiving only, where the driver has no more.
-pub fn set(interface: &Interface, wanted: Both) -> io::Result<()> {
-    let known = by_number(interface);
+pub fn set(interface: &Interface, wanted: DirectionCoalescing) -> io::Result<()> {
+    let known = register_driver(interface);
     let known = known.as_ref();
     let numbers = |coalesce| match (coalesce, known) {
-        (Coalesce::For(us), Some(known)) if (1..known.least_us).contains(&us) => {
-            let least = known.least_us;
+        (Coalesce::For(us), Some(known)) if (1..known.min_us).contains(&us) => {
+            let least = known.min_us;
             Err(io::Error::other(format!(
                 "the driver takes 0, and {least} us or more, not {us} us"
             )))
         }
         (Coalesce::For(us), _) => Ok((us, 0)),
-        (Coalesce::Adaptive, Some(known)) => Ok((known.ways[0], 0)),
+        (Coalesce::Adaptive, Some(known)) => Ok((known.allowed_us[0], 0)),
         (Coalesce::Adaptive, None) => Ok((0, 1)),
     };
     let found = read_all(interface)?;
@@ -154,9 +154,11 @@ fn write(interface: &Interface, mut coalescing: Coalescing) -> io::Result<()> {
     interface.ethtool(&mut coalescing)
 }
 
-fn by_number(interface: &Interface) -> Option<ByNumber> {
+fn register_driver(interface: &Interface) -> Option<RegisterDriver> {
     let driver = interface.driver().ok()?;
-    BY_NUMBER.into_iter().find(|known| known.driver == driver)
+    REGISTER_DRIVERS
+        .into_iter()
+        .find(|known| known.driver == driver)
 }
 
 #[cfg(test)]
@@ -171,9 +173,12 @@ mod tests {
     #[test]
     fn what_a_driver_shows_of_receiving_only_stands_for_both() {
         let (rx, none) = (Coalesce::For(50), Coalesce::For(0));
-        let receiving = Both { rx, tx: none };
-        assert_eq!(receiving.as_asked_for(), Both::alike(rx));
-        let transmitting = Both { rx: none, tx: rx };
-        assert_eq!(transmitting.as_asked_for(), transmitting);
+        let receiving = DirectionCoalescing { rx, tx: none };
+        assert_eq!(
+            receiving.without_driver_default(),
+            DirectionCoalescing::uniform(rx)
+        );
+        let transmitting = DirectionCoalescing { rx: none, tx: rx };
+        assert_eq!(transmitting.without_driver_default(), transmitting);
     }
 }

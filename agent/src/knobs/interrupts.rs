@@ -9,7 +9,7 @@ use vnetbench_interfaces::interface::Interface;
 use vnetbench_system::cpu_list::CpuList;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Placing {
+pub enum IrqPlacement {
     /// All on all of these CPUs.
     On(CpuList),
     /// A CPU for each, in turn.
@@ -20,11 +20,11 @@ pub enum Placing {
 
 /// Interfaces whose interrupts were last asked to be spread. A single interrupt on a single CPU is spread, too: how it
 /// stands does not say how it was asked for.
-static SPREAD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+static SPREAD_INTERFACES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// EOPNOTSUPP where there are no interrupts of its own.
-pub fn read(interface: &Interface) -> io::Result<Placing> {
-    let interrupts = of(interface)?;
+pub fn read(interface: &Interface) -> io::Result<IrqPlacement> {
+    let interrupts = interrupts_of(interface)?;
     let mut lists = Vec::with_capacity(interrupts.len());
     for interrupt in &interrupts {
         let text = std::fs::read_to_string(interrupt.file())?;
@@ -32,26 +32,26 @@ pub fn read(interface: &Interface) -> io::Result<Placing> {
         lists.push(list);
     }
     let alike = lists.windows(2).all(|pair| pair[0] == pair[1]);
-    let was_asked = lock(&SPREAD).contains(&interface.name);
-    if (was_asked || !alike) && lists == spread(&interrupts)? {
-        return Ok(Placing::Spread);
+    let was_asked = lock(&SPREAD_INTERFACES).contains(&interface.name);
+    if (was_asked || !alike) && lists == spread_interrupts(&interrupts)? {
+        return Ok(IrqPlacement::Spread);
     }
     Ok(match lists.pop() {
-        Some(list) if alike => Placing::On(list),
+        Some(list) if alike => IrqPlacement::On(list),
         last => {
             lists.extend(last);
-            Placing::Each(lists)
+            IrqPlacement::Each(lists)
         }
     })
 }
 
-pub fn set(interface: &Interface, placing: &Placing) -> io::Result<()> {
-    let interrupts = of(interface)?;
+pub fn set(interface: &Interface, placing: &IrqPlacement) -> io::Result<()> {
+    let interrupts = interrupts_of(interface)?;
     let lists = match placing {
-        Placing::On(cpus) => vec![cpus.clone(); interrupts.len()],
-        Placing::Spread => spread(&interrupts)?,
-        Placing::Each(lists) if lists.len() == interrupts.len() => lists.clone(),
-        Placing::Each(_) => {
+        IrqPlacement::On(cpus) => vec![cpus.clone(); interrupts.len()],
+        IrqPlacement::Spread => spread_interrupts(&interrupts)?,
+        IrqPlacement::Each(lists) if lists.len() == interrupts.len() => lists.clone(),
+        IrqPlacement::Each(_) => {
             let count = interrupts.len();
             return Err(io::Error::other(format!("there are {count} interrupts")));
         }
@@ -70,10 +70,10 @@ pub fn set(interface: &Interface, placing: &Placing) -> io::Result<()> {
             }
         })?;
     }
-    let mut asked = lock(&SPREAD);
+    let mut asked = lock(&SPREAD_INTERFACES);
     match placing {
-        Placing::Spread => asked.insert(interface.name.clone()),
-        Placing::On(_) | Placing::Each(_) => asked.remove(&interface.name),
+        IrqPlacement::Spread => asked.insert(interface.name.clone()),
+        IrqPlacement::On(_) | IrqPlacement::Each(_) => asked.remove(&interface.name),
     };
     Ok(())
 }
@@ -95,13 +95,13 @@ impl Interrupt {
 }
 
 /// In the order of their numbers.
-fn of(interface: &Interface) -> io::Result<Vec<Interrupt>> {
-    let interrupts: Vec<Interrupt> = numbers_of(&interface.hardware()?)
+fn interrupts_of(interface: &Interface) -> io::Result<Vec<Interrupt>> {
+    let interrupts: Vec<Interrupt> = interrupt_numbers(&interface.hardware()?)
         .into_iter()
         .filter(|number| Interrupt::folder(*number).exists())
         .map(|number| Interrupt {
             number,
-            kind: kind_of(&Interrupt::folder(number)),
+            kind: handler_name(&Interrupt::folder(number)),
         })
         .collect();
     if interrupts.is_empty() {
@@ -111,7 +111,7 @@ fn of(interface: &Interface) -> io::Result<Vec<Interrupt>> {
 }
 
 /// Those that a device signals by messages, or else the one of its line.
-fn numbers_of(device: &Path) -> BTreeSet<u32> {
+fn interrupt_numbers(device: &Path) -> BTreeSet<u32> {
     if let Ok(entries) = std::fs::read_dir(device.join("msi_irqs")) {
         let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
         return entries.flatten().filter_map(number).collect();
@@ -126,7 +126,7 @@ fn numbers_of(device: &Path) -> BTreeSet<u32> {
 }
 
 /// The folder of an interrupt has one for its driver, which names it.
-fn kind_of(folder: &Path) -> String {
+fn handler_name(folder: &Path) -> String {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let named = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let name = named
@@ -138,14 +138,14 @@ fn kind_of(folder: &Path) -> String {
         .collect()
 }
 
-fn spread(interrupts: &[Interrupt]) -> io::Result<Vec<CpuList>> {
+fn spread_interrupts(interrupts: &[Interrupt]) -> io::Result<Vec<CpuList>> {
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
     let online = CpuList::parse(&online).map_err(io::Error::other)?;
-    Ok(dealt(interrupts, &online))
+    Ok(assign_round_robin(interrupts, &online))
 }
 
 /// Those of each kind by themselves: the first queue's for receiving and for transmitting have the same CPU.
-fn dealt(interrupts: &[Interrupt], cpus: &CpuList) -> Vec<CpuList> {
+fn assign_round_robin(interrupts: &[Interrupt], cpus: &CpuList) -> Vec<CpuList> {
     let cpus: Vec<usize> = cpus.iter().collect();
     let mut of_kind: HashMap<&str, usize> = HashMap::new();
     interrupts
@@ -154,7 +154,7 @@ fn dealt(interrupts: &[Interrupt], cpus: &CpuList) -> Vec<CpuList> {
             let turn = of_kind.entry(&interrupt.kind).or_default();
             let cpu = cpus[*turn % cpus.len()];
             *turn += 1;
-            CpuList::of(cpu)
+            CpuList::single(cpu)
         })
         .collect()
 }
@@ -184,7 +184,7 @@ mod tests {
             })
             .collect();
         let cpus = CpuList::parse("0-1").expect("valid");
-        let lists: Vec<String> = dealt(&interrupts, &cpus)
+        let lists: Vec<String> = assign_round_robin(&interrupts, &cpus)
             .iter()
             .map(CpuList::to_string)
             .collect();
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_has_no_interrupts_has_no_such_knob() {
-        let lo = Interface::named("lo").expect("lo");
+        let lo = Interface::open("lo").expect("lo");
         let absent = read(&lo).map_err(|error| error.raw_os_error());
         assert_eq!(absent, Err(Some(libc::EOPNOTSUPP)));
     }

@@ -13,10 +13,10 @@ use std::io;
 
 use serde_json::{Value, json};
 
-use self::coalescing::Both;
+use self::coalescing::DirectionCoalescing;
 use self::rings::Direction;
 use vnetbench_interfaces::features;
-use vnetbench_interfaces::interface::{Interface, LINK_PATIENCE};
+use vnetbench_interfaces::interface::{Interface, LINK_TIMEOUT};
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::ports;
 
@@ -33,7 +33,7 @@ pub const OFFLOADS: [&str; 7] = [
 
 /// Those of an interface. What one is set to may change what stands before it: a driver starts the adapter anew, and what
 /// needs checksums goes with them.
-pub const OF_INTERFACES: [&str; 16] = [
+pub const INTERFACE_KNOBS: [&str; 16] = [
     "napi_first",
     "napi_cpus",
     "lro",
@@ -77,7 +77,7 @@ impl Knob {
         Self::Switch { get, set }
     }
 
-    fn named(name: &str) -> Result<Self> {
+    fn by_name(name: &str) -> Result<Self> {
         Ok(match name {
             "mtu" => Self::Mtu,
             "rx_checksum" => Self::switch(0x14, 0x15),
@@ -103,7 +103,7 @@ impl Knob {
 
     /// Null where the interface has no such knob, or no one value for it.
     fn read(&self, interface: Option<&str>) -> io::Result<Value> {
-        let of = || Interface::named(interface.unwrap_or_default());
+        let of = || Interface::open(interface.unwrap_or_default());
         let value = match self {
             Self::Mtu => of()?.mtu().map(Value::from),
             Self::Switch { get, .. } => of()?.switch(*get).map(Value::from),
@@ -113,16 +113,16 @@ impl Knob {
                 rings::descriptors(&of()?, *direction).map(|descriptors| json!(descriptors))
             }
             Self::Coalesce => coalescing::read(&of()?)
-                .map(Both::as_asked_for)
-                .map(values::of_coalescing),
-            Self::IrqCpus => interrupts::read(&of()?).map(values::of_placing),
+                .map(DirectionCoalescing::without_driver_default)
+                .map(values::coalescing_to_json),
+            Self::IrqCpus => interrupts::read(&of()?).map(values::placement_to_json),
             Self::RpsCpus => {
                 receive_steering::read(&of()?).map(|list| json!(list.map(|list| list.to_string())))
             }
             Self::NapiCpus => {
                 napi::read_cpus(&of()?).map(|list| json!(list.map(|list| list.to_string())))
             }
-            Self::NapiFirst => napi::read_first(&of()?).map(|first| json!(first)),
+            Self::NapiFirst => napi::read_priority(&of()?).map(|first| json!(first)),
             Self::Cpus => cpus::read().map(|list| json!(list.to_string())),
             Self::Ports => Ok(json!(ports::read())),
         };
@@ -130,67 +130,67 @@ impl Knob {
     }
 
     /// The same, with all that is to be put back.
-    fn read_whole(&self, interface: Option<&str>) -> io::Result<Value> {
+    fn read_full(&self, interface: Option<&str>) -> io::Result<Value> {
         match self {
             // A driver whose transmitting is off, and can be on, would be put back with both alike.
             Self::Coalesce => or_null(
-                Interface::named(interface.unwrap_or_default())
+                Interface::open(interface.unwrap_or_default())
                     .and_then(|interface| coalescing::read(&interface))
-                    .map(values::of_coalescing),
+                    .map(values::coalescing_to_json),
             ),
             _ => self.read(interface),
         }
     }
 
     fn write(&self, interface: Option<&str>, value: &Value) -> Result<io::Result<()>> {
-        let of = || Interface::named(interface.unwrap_or_default());
+        let of = || Interface::open(interface.unwrap_or_default());
         Ok(match self {
             Self::Mtu => {
-                let mtu = values::count(value)?;
+                let mtu = values::parse_count(value)?;
                 of().and_then(|interface| interface.set_mtu(mtu))
             }
             Self::Switch { set, .. } => {
-                let on = values::switch(value)?;
+                let on = values::parse_switch(value)?;
                 of().and_then(|interface| interface.set_switch(*set, on))
             }
             Self::Feature(name) => {
-                let on = values::switch(value)?;
+                let on = values::parse_switch(value)?;
                 of().and_then(|interface| features::set(&interface, name, on))
             }
             Self::Queues => {
-                let queues = values::count(value)?;
+                let queues = values::parse_count(value)?;
                 of().and_then(|interface| queues::set(&interface, queues))
             }
             Self::Ring(direction) => {
-                let descriptors = values::count(value)?;
+                let descriptors = values::parse_count(value)?;
                 of().and_then(|interface| rings::set(&interface, *direction, descriptors))
             }
             Self::Coalesce => {
-                let both = values::coalescing(value)?;
+                let both = values::parse_coalescing(value)?;
                 of().and_then(|interface| coalescing::set(&interface, both))
             }
             Self::IrqCpus => {
-                let placing = values::placing(value)?;
+                let placing = values::parse_placement(value)?;
                 of().and_then(|interface| interrupts::set(&interface, &placing))
             }
             Self::RpsCpus => {
-                let list = values::cpu_list(value)?;
+                let list = values::parse_cpu_list(value)?;
                 of().and_then(|interface| receive_steering::set(&interface, &list))
             }
             Self::NapiCpus => {
-                let list = values::cpu_list(value)?;
+                let list = values::parse_cpu_list(value)?;
                 of().and_then(|interface| napi::set_cpus(&interface, &list))
             }
             Self::NapiFirst => {
-                let first = values::switch(value)?;
-                of().and_then(|interface| napi::set_first(&interface, first))
+                let first = values::parse_switch(value)?;
+                of().and_then(|interface| napi::set_priority(&interface, first))
             }
             Self::Cpus => {
-                let list = values::some_cpus(value)?;
+                let list = values::parse_nonempty_cpu_list(value)?;
                 cpus::set(&list)
             }
             Self::Ports => {
-                ports::set(values::ports(value)?);
+                ports::set(values::parse_ports(value)?);
                 Ok(())
             }
         })
@@ -206,7 +206,7 @@ fn or_null(value: io::Result<Value>) -> io::Result<Value> {
 
 /// `None` where the interface has no such knob, or it is no switch.
 pub fn is_on(interface: &str, name: &str) -> Option<bool> {
-    Knob::named(name)
+    Knob::by_name(name)
         .ok()?
         .read(Some(interface))
         .ok()?
@@ -215,23 +215,23 @@ pub fn is_on(interface: &str, name: &str) -> Option<bool> {
 
 /// The value as it stands; null where the interface has no such knob, or no one value for it.
 pub fn read(name: &str, interface: Option<&str>) -> Result<Value> {
-    find(name, interface)?
+    applicable_knob(name, interface)?
         .read(interface)
         .map_err(|error| refusal(name, interface, "read", &error))
 }
 
 /// The value of an interface's knob with all that is to be put back when it is set to that again.
-pub fn read_whole(name: &str, interface: &str) -> Result<Value> {
+pub fn read_full(name: &str, interface: &str) -> Result<Value> {
     let interface = Some(interface);
-    find(name, interface)?
-        .read_whole(interface)
+    applicable_knob(name, interface)?
+        .read_full(interface)
         .map_err(|error| refusal(name, interface, "read", &error))
 }
 
 /// Sets it, and returns the value as it then stands.
 pub fn change(name: &str, interface: Option<&str>, value: &Value) -> Result<Value> {
-    let knob = find(name, interface)?;
-    let had_link = linked(interface);
+    let knob = applicable_knob(name, interface)?;
+    let had_link = interface_with_link(interface);
     knob.write(interface, value)?
         .map_err(|error| refusal(name, interface, "set", &error))?;
     // Some drivers start the adapter anew; what comes next must not find it without its link.
@@ -241,7 +241,7 @@ pub fn change(name: &str, interface: Option<&str>, value: &Value) -> Result<Valu
         return Err(Error::Knob {
             knob: name.into(),
             interface: interface.map(str::to_owned),
-            reason: format!("was set, and the link has not come back within {LINK_PATIENCE:?}"),
+            reason: format!("was set, and the link has not come back within {LINK_TIMEOUT:?}"),
         });
     }
     knob.read(interface)
@@ -249,13 +249,13 @@ pub fn change(name: &str, interface: Option<&str>, value: &Value) -> Result<Valu
 }
 
 /// The interface, where it has its link.
-fn linked(name: Option<&str>) -> Option<Interface> {
-    let interface = Interface::named(name?).ok()?;
+fn interface_with_link(name: Option<&str>) -> Option<Interface> {
+    let interface = Interface::open(name?).ok()?;
     interface.has_link().then_some(interface)
 }
 
-fn find(name: &str, interface: Option<&str>) -> Result<Knob> {
-    let knob = Knob::named(name)?;
+fn applicable_knob(name: &str, interface: Option<&str>) -> Result<Knob> {
+    let knob = Knob::by_name(name)?;
     match (&knob, interface) {
         (Knob::Cpus | Knob::Ports, Some(_)) => Err(Error::BadParameter(format!(
             "the knob {name} is the agent's, not an interface's"
@@ -287,9 +287,9 @@ mod tests {
 
     #[test]
     fn every_knob_that_is_kept_of_an_interface_is_one() {
-        for name in OF_INTERFACES {
-            assert!(find(name, Some("lo")).is_ok(), "{name}");
+        for name in INTERFACE_KNOBS {
+            assert!(applicable_knob(name, Some("lo")).is_ok(), "{name}");
         }
-        assert!(OFFLOADS.iter().all(|name| OF_INTERFACES.contains(name)));
+        assert!(OFFLOADS.iter().all(|name| INTERFACE_KNOBS.contains(name)));
     }
 }

@@ -43,7 +43,7 @@ pub fn set_cpus(interface: &Interface, cpus: &CpuList) -> io::Result<()> {
 }
 
 /// Whether they run before all that is no more urgent than they (SCHED_FIFO); `None` where they differ, or cannot be told.
-pub fn read_first(interface: &Interface) -> io::Result<Option<bool>> {
+pub fn read_priority(interface: &Interface) -> io::Result<Option<bool>> {
     if !is_threaded(interface)? {
         return Ok(Some(false));
     }
@@ -63,7 +63,7 @@ pub fn read_first(interface: &Interface) -> io::Result<Option<bool>> {
     Ok(found.into_iter().next_back().filter(|_| alike))
 }
 
-pub fn set_first(interface: &Interface, first: bool) -> io::Result<()> {
+pub fn set_priority(interface: &Interface, first: bool) -> io::Result<()> {
     let (policy, priority) = if first {
         (libc::SCHED_FIFO, Rank::Port as libc::c_int)
     } else {
@@ -99,15 +99,15 @@ fn is_threaded(interface: &Interface) -> io::Result<bool> {
 }
 
 fn threads(interface: &Interface) -> io::Result<Vec<Pid>> {
-    netdev::ask_of(interface, NETDEV_CMD_NAPI_GET, &[])
-        .map_err(|_| too_old())?
+    netdev::request_for(interface, NETDEV_CMD_NAPI_GET, &[])
+        .map_err(|_| kernel_too_old())?
         .iter()
         .map(|napi| Pid::from_raw(napi.u32(NETDEV_A_NAPI_PID)?.cast_signed()))
         .collect::<Option<_>>()
-        .ok_or_else(too_old)
+        .ok_or_else(kernel_too_old)
 }
 
-fn too_old() -> io::Error {
+fn kernel_too_old() -> io::Error {
     io::Error::other("this kernel does not tell which threads are an interface's (Linux 6.9 does)")
 }
 
@@ -117,9 +117,9 @@ mod tests {
 
     #[test]
     fn what_has_no_threads_runs_before_nothing() {
-        let lo = Interface::named("lo").expect("lo is there");
+        let lo = Interface::open("lo").expect("lo is there");
         assert_eq!(read_cpus(&lo).expect("read"), Some(CpuList::default()));
-        assert_eq!(read_first(&lo).expect("read"), Some(false));
-        assert!(set_first(&lo, true).is_err());
+        assert_eq!(read_priority(&lo).expect("read"), Some(false));
+        assert!(set_priority(&lo, true).is_err());
     }
 }

@@ -24,12 +24,12 @@ pub struct Channels {
 
 impl Channels {
     /// `None` where there are not as many for receiving as for transmitting.
-    fn queues(&self) -> Option<u32> {
+    fn queue_count(&self) -> Option<u32> {
         let (rx, tx) = (self.rx + self.combined, self.tx + self.combined);
         (rx == tx).then_some(rx)
     }
 
-    fn most_queues(&self) -> u32 {
+    fn max_queues(&self) -> u32 {
         if self.max_combined > 0 {
             self.max_combined
         } else {
@@ -38,7 +38,7 @@ impl Channels {
     }
 
     /// So many of both. Drivers have either combined queues (virtio, most hardware) or separate ones (veth).
-    fn of(mut self, queues: u32) -> Self {
+    fn with_queues(mut self, queues: u32) -> Self {
         if self.max_combined > 0 {
             (self.combined, self.rx, self.tx) = (queues, 0, 0);
         } else {
@@ -48,7 +48,7 @@ impl Channels {
     }
 }
 
-pub fn channels(interface: &Interface) -> io::Result<Channels> {
+pub fn read_channels(interface: &Interface) -> io::Result<Channels> {
     let mut channels = Channels {
         command: ETHTOOL_GCHANNELS,
         ..Default::default()
@@ -64,25 +64,25 @@ fn set_channels(interface: &Interface, mut channels: Channels) -> io::Result<()>
 
 /// A driver without channels has a fixed number of queues, which the kernel shows.
 pub fn read(interface: &Interface) -> io::Result<Option<u32>> {
-    match channels(interface) {
+    match read_channels(interface) {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
             interface.hardware()?;
-            let [rx, tx] = ["rx-", "tx-"].map(|kind| interface.count_of_queues(kind));
+            let [rx, tx] = ["rx-", "tx-"].map(|kind| interface.queue_count(kind));
             let (rx, tx) = (rx?, tx?);
             Ok((rx == tx).then_some(rx))
         }
-        channels => Ok(channels?.queues()),
+        channels => Ok(channels?.queue_count()),
     }
 }
 
 pub fn set(interface: &Interface, wanted: u32) -> io::Result<()> {
     let change = || {
-        let found = channels(interface)?;
-        let most = found.most_queues();
+        let found = read_channels(interface)?;
+        let most = found.max_queues();
         if wanted > most {
             return Err(io::Error::other(format!("the driver takes {most} at most")));
         }
-        set_channels(interface, found.of(wanted))
+        set_channels(interface, found.with_queues(wanted))
     };
     match change() {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => match read(interface)? {
@@ -117,13 +117,22 @@ mod tests {
             tx: 2,
             ..Default::default()
         };
-        assert_eq!(combined.queues(), Some(4));
-        assert_eq!((combined.of(2).queues(), combined.of(2).rx), (Some(2), 0));
-        assert_eq!(separate.queues(), Some(2));
+        assert_eq!(combined.queue_count(), Some(4));
         assert_eq!(
-            (separate.of(3).queues(), separate.of(3).combined),
+            (
+                combined.with_queues(2).queue_count(),
+                combined.with_queues(2).rx
+            ),
+            (Some(2), 0)
+        );
+        assert_eq!(separate.queue_count(), Some(2));
+        assert_eq!(
+            (
+                separate.with_queues(3).queue_count(),
+                separate.with_queues(3).combined
+            ),
             (Some(3), 0)
         );
-        assert_eq!(Channels { rx: 1, ..separate }.queues(), None);
+        assert_eq!(Channels { rx: 1, ..separate }.queue_count(), None);
     }
 }

@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Value, json};
 
-use super::coalescing::{Both, Coalesce};
-use super::interrupts::Placing;
+use super::coalescing::{Coalesce, DirectionCoalescing};
+use super::interrupts::IrqPlacement;
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::ports;
@@ -14,27 +14,29 @@ use vnetbench_system::ports;
 const ADAPTIVE: &str = "adaptive";
 const SPREAD: &str = "spread";
 /// Between the lists of interrupts that stand each on CPUs of its own.
-const BETWEEN_INTERRUPTS: &str = ";";
+const INTERRUPT_SEPARATOR: &str = ";";
 /// No adapter gathers longer.
 const MAX_COALESCE_S: f64 = 1.0;
 
-pub fn switch(value: &Value) -> Result<bool> {
-    value.as_bool().ok_or_else(|| wrong(value, "true or false"))
+pub fn parse_switch(value: &Value) -> Result<bool> {
+    value
+        .as_bool()
+        .ok_or_else(|| wrong_value(value, "true or false"))
 }
 
-fn wrong(value: &Value, wanted: &str) -> Error {
+fn wrong_value(value: &Value, wanted: &str) -> Error {
     Error::BadParameter(format!("the value is {value}, and should be {wanted}"))
 }
 
-pub fn count(value: &Value) -> Result<u32> {
+pub fn parse_count(value: &Value) -> Result<u32> {
     value
         .as_u64()
         .and_then(|n| u32::try_from(n).ok())
         .filter(|n| *n > 0)
-        .ok_or_else(|| wrong(value, "a whole number above 0"))
+        .ok_or_else(|| wrong_value(value, "a whole number above 0"))
 }
 
-pub fn of_coalescing(both: Both) -> Value {
+pub fn coalescing_to_json(both: DirectionCoalescing) -> Value {
     let [rx, tx] = [both.rx, both.tx].map(|coalesce| match coalesce {
         Coalesce::Adaptive => Value::from(ADAPTIVE),
         Coalesce::For(us) => json!(f64::from(us) / 1e6),
@@ -46,70 +48,70 @@ pub fn of_coalescing(both: Both) -> Value {
     }
 }
 
-pub fn coalescing(value: &Value) -> Result<Both> {
+pub fn parse_coalescing(value: &Value) -> Result<DirectionCoalescing> {
     let Some(parts) = value.as_object() else {
-        return coalesce(value).map(Both::alike);
+        return parse_coalesce(value).map(DirectionCoalescing::uniform);
     };
     match (parts.get("rx"), parts.get("tx")) {
-        (Some(rx), Some(tx)) if parts.len() == 2 => Ok(Both {
-            rx: coalesce(rx)?,
-            tx: coalesce(tx)?,
+        (Some(rx), Some(tx)) if parts.len() == 2 => Ok(DirectionCoalescing {
+            rx: parse_coalesce(rx)?,
+            tx: parse_coalesce(tx)?,
         }),
-        _ => Err(wrong(value, "rx and tx")),
+        _ => Err(wrong_value(value, "rx and tx")),
     }
 }
 
-fn coalesce(value: &Value) -> Result<Coalesce> {
+fn parse_coalesce(value: &Value) -> Result<Coalesce> {
     if value == ADAPTIVE {
         return Ok(Coalesce::Adaptive);
     }
     let seconds = value.as_f64();
     match seconds.filter(|seconds| (0.0..=MAX_COALESCE_S).contains(seconds)) {
         Some(seconds) => Ok(Coalesce::For((seconds * 1e6).round() as u32)),
-        None => Err(wrong(value, "seconds, from 0 to 1, or \"adaptive\"")),
+        None => Err(wrong_value(value, "seconds, from 0 to 1, or \"adaptive\"")),
     }
 }
 
-pub fn of_placing(placing: Placing) -> Value {
+pub fn placement_to_json(placing: IrqPlacement) -> Value {
     Value::from(match placing {
-        Placing::Spread => SPREAD.into(),
-        Placing::On(list) => list.to_string(),
-        Placing::Each(lists) => {
+        IrqPlacement::Spread => SPREAD.into(),
+        IrqPlacement::On(list) => list.to_string(),
+        IrqPlacement::Each(lists) => {
             let lists: Vec<String> = lists.iter().map(CpuList::to_string).collect();
-            lists.join(BETWEEN_INTERRUPTS)
+            lists.join(INTERRUPT_SEPARATOR)
         }
     })
 }
 
-pub fn placing(value: &Value) -> Result<Placing> {
+pub fn parse_placement(value: &Value) -> Result<IrqPlacement> {
     match value.as_str() {
-        Some(SPREAD) => Ok(Placing::Spread),
-        Some(text) if text.contains(BETWEEN_INTERRUPTS) => {
-            let lists = text.split(BETWEEN_INTERRUPTS).map(CpuList::parse);
-            Ok(Placing::Each(lists.collect::<Result<_>>()?))
+        Some(SPREAD) => Ok(IrqPlacement::Spread),
+        Some(text) if text.contains(INTERRUPT_SEPARATOR) => {
+            let lists = text.split(INTERRUPT_SEPARATOR).map(CpuList::parse);
+            Ok(IrqPlacement::Each(lists.collect::<Result<_>>()?))
         }
-        _ => some_cpus(value).map(Placing::On),
+        _ => parse_nonempty_cpu_list(value).map(IrqPlacement::On),
     }
 }
 
-pub fn ports(value: &Value) -> Result<Option<RangeInclusive<u16>>> {
+pub fn parse_ports(value: &Value) -> Result<Option<RangeInclusive<u16>>> {
     let ports = value.as_str().and_then(ports::parse);
-    ports.ok_or_else(|| wrong(value, "ports from 1024 on, as first-last"))
+    ports.ok_or_else(|| wrong_value(value, "ports from 1024 on, as first-last"))
 }
 
-pub fn some_cpus(value: &Value) -> Result<CpuList> {
-    let list = cpu_list(value)?;
+pub fn parse_nonempty_cpu_list(value: &Value) -> Result<CpuList> {
+    let list = parse_cpu_list(value)?;
     if list.is_empty() {
-        return Err(wrong(value, "a list of at least one CPU"));
+        return Err(wrong_value(value, "a list of at least one CPU"));
     }
     Ok(list)
 }
 
-pub fn cpu_list(value: &Value) -> Result<CpuList> {
+pub fn parse_cpu_list(value: &Value) -> Result<CpuList> {
     CpuList::parse(
         value
             .as_str()
-            .ok_or_else(|| wrong(value, "a CPU list as text"))?,
+            .ok_or_else(|| wrong_value(value, "a CPU list as text"))?,
     )
 }
 
@@ -126,11 +128,17 @@ mod tests {
             json!({"rx": "adaptive", "tx": 6.4e-5}),
             json!({"rx": 5e-5, "tx": 0.0}),
         ] {
-            assert_eq!(of_coalescing(coalescing(&value).expect("valid")), value);
+            assert_eq!(
+                coalescing_to_json(parse_coalescing(&value).expect("valid")),
+                value
+            );
         }
         for value in ["spread", "0-1", "0-1;0;0"] {
             let value = json!(value);
-            assert_eq!(of_placing(placing(&value).expect("valid")), value);
+            assert_eq!(
+                placement_to_json(parse_placement(&value).expect("valid")),
+                value
+            );
         }
     }
 }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use socket2::{SockAddr, Socket};
 
-use super::socket::{MAX_PACKET_BYTES, header_bytes, unfragmented};
+use super::socket::{MAX_PACKET_BYTES, header_bytes, open_unfragmented};
 use super::wire::{
     self, HEADER_BYTES, LONG_ANSWER, PROBE, SHORT_ANSWER, SHORT_ANSWER_BYTES, Token,
 };
@@ -23,7 +23,7 @@ const MAX_TIMEOUT_S: f64 = 60.0;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Probe {
+pub struct ProbeRequest {
     from: IpAddr,
     to: IpAddr,
     port: u16,
@@ -33,7 +33,7 @@ pub struct Probe {
 }
 
 #[derive(Default)]
-struct Found {
+struct ProbeResult {
     forward: bool,
     back: bool,
     rtt: Option<Duration>,
@@ -41,13 +41,13 @@ struct Found {
 }
 
 /// Sends all attempts, and keeps the shortest round trip: the first one also has to find the neighbour.
-pub fn probe(asked: Probe) -> Result<Value> {
+pub fn probe(asked: ProbeRequest) -> Result<Value> {
     let payload_bytes = check(&asked)?;
-    let socket = unfragmented(asked.from, 0)?;
+    let socket = open_unfragmented(asked.from, 0)?;
     let bell = Waker::new().map_err(|error| Error::system("wait for answers", error))?;
-    let mut found = Found::default();
+    let mut found = ProbeResult::default();
     if let Err(error) = socket.connect(&SockAddr::from(SocketAddr::new(asked.to, asked.port))) {
-        found.reason = reason_of(&error);
+        found.reason = local_reason(&error);
     } else {
         let mut probe = vec![0; payload_bytes];
         let mut token: Token = [0; 20];
@@ -55,7 +55,7 @@ pub fn probe(asked: Probe) -> Result<Value> {
             .map_err(|error| Error::system("draw random bytes", error))?;
         for attempt in 0..asked.attempts {
             token[16..].copy_from_slice(&attempt.to_be_bytes());
-            wire::write(&mut probe, PROBE, &token);
+            wire::write_header(&mut probe, PROBE, &token);
             let until = Instant::now() + Duration::from_secs_f64(asked.timeout_s);
             match attempt_one(&socket, &probe, &token, &bell, until, &mut found) {
                 // Trying again cannot make the interface's MTU larger.
@@ -63,7 +63,7 @@ pub fn probe(asked: Probe) -> Result<Value> {
                     found.reason = "larger than the MTU of the sending interface".into();
                     break;
                 }
-                Err(error) => found.reason = reason_of(&error),
+                Err(error) => found.reason = local_reason(&error),
                 Ok(()) => {}
             }
         }
@@ -82,7 +82,7 @@ pub fn probe(asked: Probe) -> Result<Value> {
 }
 
 /// The bytes of payload that make a packet of the size that is asked for.
-fn check(asked: &Probe) -> Result<usize> {
+fn check(asked: &ProbeRequest) -> Result<usize> {
     let bad = |what: String| Err(Error::BadParameter(what));
     let smallest = header_bytes(asked.to) + SHORT_ANSWER_BYTES;
     if asked.from.is_ipv4() != asked.to.is_ipv4() {
@@ -109,7 +109,7 @@ fn attempt_one(
     token: &Token,
     bell: &Waker,
     until: Instant,
-    found: &mut Found,
+    found: &mut ProbeResult,
 ) -> io::Result<()> {
     let sent = Instant::now();
     socket.send(probe)?;
@@ -131,7 +131,7 @@ fn attempt_one(
             Err(rustix::io::Errno::AGAIN) => continue,
             Err(error) => return Err(error.into()),
         };
-        match wire::read(&answer[..length.min(answer.len())]) {
+        match wire::read_header(&answer[..length.min(answer.len())]) {
             Some((LONG_ANSWER, answered)) if answered == token && length == probe.len() => {
                 long = true;
                 found.back = true;
@@ -142,7 +142,7 @@ fn attempt_one(
                 let errno =
                     i32::from_be_bytes(answer[HEADER_BYTES..].try_into().expect("four bytes"));
                 if errno != 0 {
-                    found.reason = far_reason(errno);
+                    found.reason = remote_reason(errno);
                     return Ok(());
                 }
             }
@@ -154,11 +154,11 @@ fn attempt_one(
     Ok(())
 }
 
-fn reason_of(error: &io::Error) -> String {
+fn local_reason(error: &io::Error) -> String {
     format!("unreachable: {error}")
 }
 
-fn far_reason(errno: i32) -> String {
+fn remote_reason(errno: i32) -> String {
     if errno == libc::EMSGSIZE {
         return "larger than the MTU of the answering interface".into();
     }

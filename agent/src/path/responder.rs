@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use socket2::Socket;
 
-use super::socket::{MAX_PACKET_BYTES, unfragmented};
+use super::socket::{MAX_PACKET_BYTES, open_unfragmented};
 use super::wire::{self, LONG_ANSWER, PROBE, SHORT_ANSWER, SHORT_ANSWER_BYTES};
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::ports;
@@ -23,35 +23,35 @@ const MAX_PATHS: usize = 256;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Listen {
+pub struct ListenRequest {
     address: IpAddr,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Close {
+pub struct CloseRequest {
     path: String,
 }
 
 #[derive(Default)]
-struct Open {
-    made: u64,
-    bells: HashMap<String, Arc<Waker>>,
+struct OpenResponders {
+    created: u64,
+    wakers: HashMap<String, Arc<Waker>>,
 }
 
 /// The paths that are answered for now.
 #[derive(Default)]
-pub struct Paths(Mutex<Open>);
+pub struct Paths(Mutex<OpenResponders>);
 
 impl Paths {
-    pub fn listen(&self, asked: Listen) -> Result<Value> {
+    pub fn listen(&self, asked: ListenRequest) -> Result<Value> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.bells.len() >= MAX_PATHS {
+        if open.wakers.len() >= MAX_PATHS {
             return Err(Error::BadParameter(format!(
                 "{MAX_PATHS} paths are open already; close some"
             )));
         }
-        let socket = ports::choose(|port| unfragmented(asked.address, port))?;
+        let socket = ports::try_ports(|port| open_unfragmented(asked.address, port))?;
         let start = || {
             let address = socket
                 .local_addr()?
@@ -61,19 +61,19 @@ impl Paths {
             let heard = Arc::clone(&bell);
             std::thread::Builder::new()
                 .name("path".into())
-                .spawn(move || answer_until_rung(&socket, &heard))?;
+                .spawn(move || answer_until_woken(&socket, &heard))?;
             Ok((address.port(), bell))
         };
         let (port, bell) = start().map_err(|e: io::Error| Error::system("answer probes", e))?;
-        open.made += 1;
-        let name = format!("p{}", open.made);
-        open.bells.insert(name.clone(), bell);
+        open.created += 1;
+        let name = format!("p{}", open.created);
+        open.wakers.insert(name.clone(), bell);
         Ok(json!({"path": name, "port": port}))
     }
 
-    pub fn close(&self, asked: Close) -> Result<Value> {
+    pub fn close(&self, asked: CloseRequest) -> Result<Value> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match open.bells.remove(&asked.path) {
+        match open.wakers.remove(&asked.path) {
             Some(bell) => {
                 bell.wake();
                 Ok(json!({"path": asked.path}))
@@ -86,7 +86,7 @@ impl Paths {
     }
 }
 
-fn answer_until_rung(socket: &Socket, bell: &Waker) {
+fn answer_until_woken(socket: &Socket, bell: &Waker) {
     let mut buffer = vec![0; MAX_PACKET_BYTES];
     let mut ready = Vec::new();
     while let Ok(WaitOutcome::Ready) =
@@ -99,17 +99,17 @@ fn answer_until_rung(socket: &Socket, bell: &Waker) {
 
 fn answer_one(socket: &Socket, buffer: &mut [u8]) -> rustix::io::Result<()> {
     let (length, _, from) = recvfrom(socket, &mut *buffer, RecvFlags::empty())?;
-    let (Some((PROBE, token)), Some(from)) = (wire::read(&buffer[..length]), from) else {
+    let (Some((PROBE, token)), Some(from)) = (wire::read_header(&buffer[..length]), from) else {
         return Ok(());
     };
     let token = *token;
-    wire::write(buffer, LONG_ANSWER, &token);
+    wire::write_header(buffer, LONG_ANSWER, &token);
     let met = match sendto(socket, &buffer[..length], SendFlags::empty(), &from) {
         Ok(_) => 0,
         Err(error) => error.raw_os_error(),
     };
     let mut short = [0; SHORT_ANSWER_BYTES];
-    wire::write(&mut short, SHORT_ANSWER, &token);
+    wire::write_header(&mut short, SHORT_ANSWER, &token);
     short[wire::HEADER_BYTES..].copy_from_slice(&met.to_be_bytes());
     sendto(socket, &short, SendFlags::empty(), &from)?;
     Ok(())

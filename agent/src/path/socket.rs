@@ -18,7 +18,7 @@ pub fn header_bytes(address: IpAddr) -> usize {
 }
 
 /// A UDP socket whose datagrams go out whole or not at all; port 0: any.
-pub fn unfragmented(address: IpAddr, port: u16) -> Result<Socket> {
+pub fn open_unfragmented(address: IpAddr, port: u16) -> Result<Socket> {
     let bound = SocketAddr::new(address, port);
     let open = || {
         let socket = Socket::new(Domain::for_address(bound), Type::DGRAM, None)?;

@@ -13,13 +13,13 @@ pub const SHORT_ANSWER_BYTES: usize = HEADER_BYTES + 4;
 /// Whose probe it is, and its attempt: what both answers repeat.
 pub type Token = [u8; 20];
 
-pub fn write(into: &mut [u8], mark: &[u8; 4], token: &Token) {
+pub fn write_header(into: &mut [u8], mark: &[u8; 4], token: &Token) {
     into[..4].copy_from_slice(mark);
     into[4..HEADER_BYTES].copy_from_slice(token);
 }
 
 /// The mark and the token, where the datagram is long enough to have them.
-pub fn read(datagram: &[u8]) -> Option<(&[u8; 4], &Token)> {
+pub fn read_header(datagram: &[u8]) -> Option<(&[u8; 4], &Token)> {
     let (mark, rest) = datagram.split_first_chunk()?;
     let (token, _) = rest.split_first_chunk()?;
     Some((mark, token))

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use super::message::Message;
+use super::message::ConductorMessage;
 use super::registry::{Registry, Trial};
 use crate::outbox::Outbox;
 
@@ -13,6 +13,6 @@ pub struct Conductor {
     pub registry: Arc<Registry>,
     pub outbox: Arc<Outbox>,
     pub trial: Arc<Trial>,
-    pub messages: Receiver<Message>,
+    pub messages: Receiver<ConductorMessage>,
     pub interval: Duration,
 }

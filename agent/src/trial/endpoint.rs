@@ -36,7 +36,7 @@ pub enum Connect {
         address: IpAddr,
         port: u16,
         from: Option<IpAddr>,
-        speaks: Option<Speaks>,
+        speaks: Option<PeerProtocol>,
     },
     Vsock {
         vsock: VsockPeer,
@@ -65,7 +65,7 @@ impl Listen {
 /// What the other side understands.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Speaks {
+pub enum PeerProtocol {
     Vnetbench,
     Iperf3,
 }
@@ -93,7 +93,7 @@ impl Connect {
         matches!(
             self,
             Self::Ip {
-                speaks: Some(Speaks::Iperf3),
+                speaks: Some(PeerProtocol::Iperf3),
                 ..
             }
         )
@@ -101,16 +101,16 @@ impl Connect {
 }
 
 #[derive(Debug)]
-pub enum Place {
+pub enum EndpointAddress {
     /// At its interface: a side of frames has no connection.
     Port,
-    Listens(SockAddr),
-    Connects(Box<Route>),
+    Listen(SockAddr),
+    Connect(Box<Route>),
     /// At the other side is an iperf3 server, which is asked for that.
-    AsksIperf3(Box<Route>, Box<TestParameters>),
+    ConnectIperf3(Box<Route>, Box<TestParameters>),
 }
 
-impl Place {
+impl EndpointAddress {
     pub fn is_vsock(&self) -> bool {
         self.domain() == Some(Domain::VSOCK)
     }
@@ -119,8 +119,8 @@ impl Place {
     pub fn domain(&self) -> Option<Domain> {
         match self {
             Self::Port => None,
-            Self::Listens(address) => Some(address.domain()),
-            Self::Connects(route) | Self::AsksIperf3(route, _) => Some(route.to.domain()),
+            Self::Listen(address) => Some(address.domain()),
+            Self::Connect(route) | Self::ConnectIperf3(route, _) => Some(route.to.domain()),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::limits::{bad, within};
+use super::limits::{bad_parameter, check_max};
 use vnetbench_frames::headers::MAX_TAGS;
 use vnetbench_frames::template::{self, MAX_FLOWS};
 use vnetbench_frames::{
@@ -26,7 +26,7 @@ const MAX_SETTLE_S: f64 = 4.0;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct OfFrames {
+pub struct FrameRequest {
     frame_bytes: Vec<FrameSize>,
     frames_per_s: Option<f64>,
     frames: Option<u64>,
@@ -51,12 +51,12 @@ struct Addresses {
     to: IpAddr,
 }
 
-pub fn frames(asked: OfFrames, interface: Option<&str>) -> Result<FrameParameters> {
+pub fn frames(asked: FrameRequest, interface: Option<&str>) -> Result<FrameParameters> {
     let Some(interface) = interface else {
-        return bad("the workload frames needs an interface".into());
+        return bad_parameter("the workload frames needs an interface".into());
     };
     let Some(mac_to) = interface::mac_bytes(&asked.mac_to) else {
-        return bad(format!("mac_to is no MAC address: \"{}\"", asked.mac_to));
+        return bad_parameter(format!("mac_to is no MAC address: \"{}\"", asked.mac_to));
     };
     let Addresses { from, to } = asked.addresses;
     let ip_version = asked
@@ -66,31 +66,31 @@ pub fn frames(asked: OfFrames, interface: Option<&str>) -> Result<FrameParameter
         .iter()
         .any(|address| ip_version != if address.is_ipv6() { 6 } else { 4 })
     {
-        return bad(format!(
+        return bad_parameter(format!(
             "{from} and {to} are not both addresses of IPv{ip_version}"
         ));
     }
     let vlan_tags = asked.vlan_tags.unwrap_or_default();
     if vlan_tags.len() > MAX_TAGS || vlan_tags.iter().any(|tag| !(1..=MAX_VLAN).contains(tag)) {
-        return bad(format!(
+        return bad_parameter(format!(
             "vlan_tags must be {MAX_TAGS} at most, of 1 to {MAX_VLAN}"
         ));
     }
     if let Some(per_s) = asked.frames_per_s
         && !(MIN_FRAMES_PER_S..=MAX_FRAMES_PER_S).contains(&per_s)
     {
-        return bad(format!(
+        return bad_parameter(format!(
             "frames_per_s must lie within {MIN_FRAMES_PER_S} and {MAX_FRAMES_PER_S}"
         ));
     }
     if asked.frames == Some(0) {
-        return bad("frames must be at least 1".into());
+        return bad_parameter("frames must be at least 1".into());
     }
     let flows = asked.flows.unwrap_or(1);
-    within("flows", flows as usize, MAX_FLOWS as usize)?;
+    check_max("flows", flows as usize, MAX_FLOWS as usize)?;
     let settle_s = asked.settle_s.unwrap_or(SETTLE_S);
     if !(0.0..=MAX_SETTLE_S).contains(&settle_s) {
-        return bad(format!("settle_s must lie within 0 and {MAX_SETTLE_S}"));
+        return bad_parameter(format!("settle_s must lie within 0 and {MAX_SETTLE_S}"));
     }
     let frames = FrameParameters {
         interface: interface.into(),
@@ -120,7 +120,7 @@ fn check_sizes(asked: &FrameParameters) -> Result<()> {
     if asked.sizes.iter().any(|size| size.weight == 0)
         || !(1..=MAX_MIX_FRAMES as u64).contains(&weights)
     {
-        return bad(format!(
+        return bad_parameter(format!(
             "frame_bytes must have a size at least, each of a weight of at least 1, and weights of {MAX_MIX_FRAMES} together"
         ));
     }
@@ -128,12 +128,12 @@ fn check_sizes(asked: &FrameParameters) -> Result<()> {
         if *bytes < least {
             let tags = asked.vlan_tags.len();
             let ip = if asked.from.is_ipv6() { 6 } else { 4 };
-            return bad(format!(
+            return bad_parameter(format!(
                 "frame_bytes: a frame of IPv{ip} with {tags} VLAN tags has at least {least} bytes ({FCS_BYTES} of FCS \
                  among them), not {bytes}: what numbers and times it needs room"
             ));
         }
-        within("frame_bytes", *bytes, MAX_FRAME_BYTES)?;
+        check_max("frame_bytes", *bytes, MAX_FRAME_BYTES)?;
     }
     Ok(())
 }

@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 use socket2::Socket;
 
 use super::conductor::Conductor;
-use super::endpoint::Place;
-use super::message::Message;
+use super::endpoint::EndpointAddress;
+use super::message::ConductorMessage;
 use super::parameters::PartName;
-use super::ready::{Connecting, Ready};
+use super::ready::{ConnectionState, Ready};
 use super::registry::lock;
-use super::report::{End, Instrument};
-use super::running::{Outcome, Reason};
-use super::sampler::{Counted, Sampler};
-use super::server::Server;
+use super::report::{InstrumentCost, TrialEnd};
+use super::running::{EndReason, LoadOutcome};
+use super::sampler::{CounterSources, Sampler};
+use super::server::Iperf3Server;
 use super::streams::Streams;
 use crate::rpc;
 use vnetbench_iperf3::parameters::TestParameters;
@@ -32,45 +32,46 @@ use vnetbench_traffic::{
 };
 
 /// Where a trial's streams come from.
-pub enum Entry {
-    Nothing,
+pub enum ConnectionPlan {
+    None,
     Port(Load),
     Listener(Socket, Load),
     Connect(Box<Route>, Load),
     Iperf3(Box<Route>, Box<TestParameters>, Load),
 }
 
-impl Entry {
+impl ConnectionPlan {
     /// Of a load, or of none; and the answer of `trial.prepare` where there is one at once.
-    pub fn open(load: Option<(Place, Load)>) -> Result<(Self, Option<Value>)> {
+    pub fn open(load: Option<(EndpointAddress, Load)>) -> Result<(Self, Option<Value>)> {
         Ok(match load {
-            None => (Self::Nothing, Some(json!(Ready::default()))),
-            Some((Place::Listens(address), load)) => {
+            None => (Self::None, Some(json!(Ready::default()))),
+            Some((EndpointAddress::Listen(address), load)) => {
                 let streams = load.roles.len();
                 let (listener, port) = listener::listen(&address, streams, &load.options)?;
                 let answer = json!({ "port": port });
                 (Self::Listener(listener, load), Some(answer))
             }
-            Some((Place::Connects(route), load)) => (Self::Connect(route, load), None),
-            Some((Place::AsksIperf3(route, asked), load)) => {
+            Some((EndpointAddress::Connect(route), load)) => (Self::Connect(route, load), None),
+            Some((EndpointAddress::ConnectIperf3(route, asked), load)) => {
                 (Self::Iperf3(route, asked, load), None)
             }
-            Some((Place::Port, load)) => (Self::Port(load), None),
+            Some((EndpointAddress::Port, load)) => (Self::Port(load), None),
         })
     }
 }
 
 impl Conductor {
-    pub fn conduct(self, entry: Entry, counted: Counted) {
+    pub fn conduct(self, entry: ConnectionPlan, counted: CounterSources) {
         // Else the kernel may wake this thread 50 µs late, to save itself some work.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
-        let has_answered = matches!(entry, Entry::Nothing | Entry::Listener(..));
-        let (mut streams, mut server) = (Streams::default(), Server::default());
+        let has_answered = matches!(entry, ConnectionPlan::None | ConnectionPlan::Listener(..));
+        let (mut streams, mut server) = (Streams::default(), Iperf3Server::default());
         let connected = self.connect(entry, &mut streams, &mut server);
-        let mut sampler = Sampler::new(counted, &streams.all, streams.counted());
+        let mut sampler = Sampler::new(counted, &streams.all, streams.load_threads());
         let outcome = match connected {
             Ok(true) => {
-                self.trial.note(Connecting::Done(streams.ready()));
+                self.trial
+                    .set_connection_state(ConnectionState::Done(streams.ready()));
                 match self.wait_for_start() {
                     Some((duration, started)) => {
                         match server.begin(&streams.all, &self.on_end()) {
@@ -78,56 +79,64 @@ impl Conductor {
                                 self.run(&mut sampler, &mut streams, &server, duration, &started)
                             }
                             Err(error) => {
-                                let fault = Reason::Fault(error.to_string());
+                                let fault = EndReason::Fault(error.to_string());
                                 // Fails only when nobody waits for it.
                                 let _ = started.try_send(Err(error));
-                                Outcome::never_started(fault, &mut sampler)
+                                LoadOutcome::never_started(fault, &mut sampler)
                             }
                         }
                     }
-                    None => Outcome::never_started(Reason::Stopped, &mut sampler),
+                    None => LoadOutcome::never_started(EndReason::Stopped, &mut sampler),
                 }
             }
             Ok(false) => {
                 let stopped = Error::Trial(format!("trial {} was stopped", self.trial.name));
-                self.trial.note(Connecting::Failed(stopped));
-                Outcome::never_started(Reason::Stopped, &mut sampler)
+                self.trial
+                    .set_connection_state(ConnectionState::Failed(stopped));
+                LoadOutcome::never_started(EndReason::Stopped, &mut sampler)
             }
             Err(error) => {
-                let fault = Reason::Fault(error.to_string());
-                self.registry.forget(&self.trial);
-                self.trial.note(Connecting::Failed(error));
+                let fault = EndReason::Fault(error.to_string());
+                self.registry.remove(&self.trial);
+                self.trial
+                    .set_connection_state(ConnectionState::Failed(error));
                 if !has_answered {
                     // What is noted is the answer of `trial.prepare`: this trial never came to be.
                     return;
                 }
-                Outcome::never_started(fault, &mut sampler)
+                LoadOutcome::never_started(fault, &mut sampler)
             }
         };
         self.finish(streams, server, sampler, outcome);
     }
 
     /// Makes the streams and their threads; false where the trial was stopped before.
-    fn connect(&self, entry: Entry, streams: &mut Streams, server: &mut Server) -> Result<bool> {
-        let bell = &self.trial.bell;
+    fn connect(
+        &self,
+        entry: ConnectionPlan,
+        streams: &mut Streams,
+        server: &mut Iperf3Server,
+    ) -> Result<bool> {
+        let bell = &self.trial.waker;
         let (load, sockets) = match entry {
-            Entry::Nothing => return Ok(true),
-            Entry::Port(load) => {
+            ConnectionPlan::None => return Ok(true),
+            ConnectionPlan::Port(load) => {
                 streams.open_port(&load, &self.on_end())?;
                 return Ok(true);
             }
-            Entry::Listener(listener, load) => {
+            ConnectionPlan::Listener(listener, load) => {
                 let sockets = listener::accept_all(&listener, &load, bell, &mut streams.foreign)?;
                 (load, sockets)
             }
-            Entry::Connect(route, load) => {
+            ConnectionPlan::Connect(route, load) => {
                 let sockets = connector::connect_all(&route, &load, bell, self.trial.timeout)?;
                 (load, sockets)
             }
-            Entry::Iperf3(route, asked, load) => {
-                let agreed = NegotiatedTest::connect(&route, *asked, &load, bell, self.trial.timeout)?;
+            ConnectionPlan::Iperf3(route, asked, load) => {
+                let agreed =
+                    NegotiatedTest::connect(&route, *asked, &load, bell, self.trial.timeout)?;
                 let sockets = agreed.map(|(agreed, sockets)| {
-                    *server = Server::Agreed(agreed);
+                    *server = Iperf3Server::Negotiated(agreed);
                     sockets
                 });
                 (load, sockets)
@@ -147,7 +156,7 @@ impl Conductor {
         let ended = lock(&self.trial.conductor).clone();
         Arc::new(move || {
             // Fails only when the trial is over.
-            let _ = ended.send(Message::StreamEnded);
+            let _ = ended.send(ConductorMessage::StreamEnded);
         })
     }
 
@@ -167,7 +176,7 @@ impl Conductor {
                 load,
                 flow,
                 sockets,
-                &self.trial.bell,
+                &self.trial.waker,
                 self.trial.timeout,
             )?,
             _ => Some(Vec::new()),
@@ -179,9 +188,11 @@ impl Conductor {
     fn wait_for_start(&self) -> Option<(Duration, SyncSender<Result<u64>>)> {
         loop {
             match self.messages.recv() {
-                Ok(Message::Start { duration, started }) => return Some((duration, started)),
-                Ok(Message::StreamEnded) => {}
-                Ok(Message::Stop) | Err(_) => return None,
+                Ok(ConductorMessage::Start { duration, started }) => {
+                    return Some((duration, started));
+                }
+                Ok(ConductorMessage::StreamEnded) => {}
+                Ok(ConductorMessage::Stop) | Err(_) => return None,
             }
         }
     }
@@ -190,13 +201,13 @@ impl Conductor {
     fn finish(
         &self,
         mut streams: Streams,
-        mut server: Server,
+        mut server: Iperf3Server,
         mut sampler: Sampler,
-        outcome: Outcome,
+        outcome: LoadOutcome,
     ) {
         streams.end();
         let server = server.end(&streams.all);
-        let last = sampler.read_whole();
+        let last = sampler.read_full();
         let mut moved = sampler.between(&outcome.first, &last);
         for (moved, stream) in moved.streams.iter_mut().zip(&streams.all) {
             moved.state = stream.end.get().map(vnetbench_streams::StreamEnd::name);
@@ -206,16 +217,16 @@ impl Conductor {
             let frames = stream.frames.as_ref();
             moved.frames = frames.map(|frames| frames.outcome(outcome.ended));
         }
-        let end = End {
+        let end = TrialEnd {
             trial: &self.trial.name,
             reason: outcome.reason.name(),
             fault: match outcome.reason {
-                Reason::Fault(fault) => fault,
-                Reason::Done | Reason::Stopped => String::new(),
+                EndReason::Fault(fault) => fault,
+                EndReason::Done | EndReason::Stopped => String::new(),
             },
             duration_s: outcome.duration.as_secs_f64(),
             load_began_s: streams
-                .began_after(PartName::Transfers.name())
+                .started_after(PartName::Transfers.name())
                 .map(|after| after.as_secs_f64()),
             drained: streams.have_drained(),
             calls_sent: streams.all.iter().map(|s| s.counters.sent.calls()).sum(),
@@ -225,13 +236,13 @@ impl Conductor {
                 .map(|s| s.counters.received.calls())
                 .sum(),
             outstanding_at_end: outcome.outstanding,
-            unanswered: streams.owed(outcome.ended),
+            unanswered: streams.unanswered(outcome.ended),
             foreign_connections: streams.foreign,
-            at_port: streams.at_port(),
+            at_port: streams.port_counts(),
             server,
             moved,
-            driver: sampler.driver_moved(outcome.driver.as_ref()),
-            instrument: Instrument {
+            driver: sampler.driver_change(outcome.driver.as_ref()),
+            instrument: InstrumentCost {
                 pacing: streams.pacing(outcome.ended),
                 ..outcome.instrument
             },
@@ -239,18 +250,18 @@ impl Conductor {
         let event = rpc::event("trial.end", &end);
         drop(sampler);
         drop(streams);
-        self.registry.forget(&self.trial);
-        self.outbox.tell(event);
+        self.registry.remove(&self.trial);
+        self.outbox.send_event(event);
     }
 }
 
 impl Drop for Conductor {
     fn drop(&mut self) {
         // Only after a fault of the agent's own is there anything left to do here.
-        self.registry.forget(&self.trial);
+        self.registry.remove(&self.trial);
         let mut connecting = lock(&self.trial.connecting);
-        if matches!(*connecting, Connecting::UnderWay) {
-            *connecting = Connecting::Failed(Error::Internal("the trial was given up".into()));
+        if matches!(*connecting, ConnectionState::InProgress) {
+            *connecting = ConnectionState::Failed(Error::Internal("the trial was given up".into()));
         }
         drop(connecting);
         self.trial.changed.notify_all();

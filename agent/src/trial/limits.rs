@@ -2,13 +2,13 @@
 
 use vnetbench_system::error::{Error, Result};
 
-pub fn bad<T>(what: String) -> Result<T> {
+pub fn bad_parameter<T>(what: String) -> Result<T> {
     Err(Error::BadParameter(what))
 }
 
-pub fn within(name: &str, value: usize, most: usize) -> Result<()> {
+pub fn check_max(name: &str, value: usize, most: usize) -> Result<()> {
     if (1..=most).contains(&value) {
         return Ok(());
     }
-    bad(format!("{name} must lie within 1 and {most}"))
+    bad_parameter(format!("{name} must lie within 1 and {most}"))
 }

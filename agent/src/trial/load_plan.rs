@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::endpoint::{Connect, Place};
-use super::limits::{bad, within};
-use super::parameters::{self, PartName, Workload};
-use super::requests::{Prepare, interval};
+use super::endpoint::{Connect, EndpointAddress};
+use super::limits::{bad_parameter, check_max};
+use super::parameters::{self, PartName, WorkloadName};
+use super::requests::{PrepareRequest, interval};
 use vnetbench_iperf3::parameters::TestParameters;
 use vnetbench_iperf3::trial;
 use vnetbench_streams::Secret;
@@ -20,9 +20,9 @@ use vnetbench_traffic::{Load, LoadPart};
 pub const MAX_STREAMS: usize = 1024;
 const MAX_SOCKET_BUFFER_BYTES: usize = 1 << 30;
 
-impl Prepare {
-    pub fn load(&mut self) -> Result<(Place, Load)> {
-        let place = self.place()?;
+impl PrepareRequest {
+    pub fn load(&mut self) -> Result<(EndpointAddress, Load)> {
+        let place = self.address()?;
         let secret = self
             .secret
             .as_deref()
@@ -30,12 +30,12 @@ impl Prepare {
             .ok_or_else(|| Error::BadParameter("secret must be 32 hexadecimal digits".into()))?;
         let ids: HashSet<u32> = self.streams.iter().map(|stream| stream.id).collect();
         if !(1..=MAX_STREAMS).contains(&self.streams.len()) || ids.len() != self.streams.len() {
-            return bad(format!(
+            return bad_parameter(format!(
                 "streams must be 1 to {MAX_STREAMS}, each with an id of its own"
             ));
         }
         if let Some(bytes) = self.socket_buffer_bytes {
-            within("socket_buffer_bytes", bytes, MAX_SOCKET_BUFFER_BYTES)?;
+            check_max("socket_buffer_bytes", bytes, MAX_SOCKET_BUFFER_BYTES)?;
         }
         let mut options = SocketOptions {
             buffer_bytes: self.socket_buffer_bytes,
@@ -47,37 +47,39 @@ impl Prepare {
             self.check_vsock()?;
             options.transport = Transport::Vsock;
         }
-        if self.workload == Workload::UdpStream && options.transport == Transport::Mptcp {
-            return bad("udp_stream runs over UDP, not over mptcp".into());
+        if self.workload == WorkloadName::UdpStream && options.transport == Transport::Mptcp {
+            return bad_parameter("udp_stream runs over UDP, not over mptcp".into());
         }
         let load = match self.workload {
-            Workload::Mixed => self.of_two_parts(secret, options)?,
-            _ => self.of_one_part(secret, options)?,
+            WorkloadName::Mixed => self.mixed_load(secret, options)?,
+            _ => self.single_part_load(secret, options)?,
         };
-        let place = match (place, self.asked_of_server(&load)?) {
-            (Place::Connects(route), Some(asked)) => Place::AsksIperf3(route, asked),
+        let place = match (place, self.server_parameters(&load)?) {
+            (EndpointAddress::Connect(route), Some(asked)) => {
+                EndpointAddress::ConnectIperf3(route, asked)
+            }
             (place, _) => place,
         };
         load.check()?;
         Ok((place, load))
     }
 
-    fn place(&self) -> Result<Place> {
-        if self.workload == Workload::Frames {
+    fn address(&self) -> Result<EndpointAddress> {
+        if self.workload == WorkloadName::Frames {
             return match (self.listen, self.connect) {
-                (None, None) => Ok(Place::Port),
-                _ => bad("the workload frames neither listens nor connects".into()),
+                (None, None) => Ok(EndpointAddress::Port),
+                _ => bad_parameter("the workload frames neither listens nor connects".into()),
             };
         }
         match (self.listen, self.connect) {
-            (Some(at), None) => Ok(Place::Listens(at.address())),
-            (None, Some(to)) => Ok(Place::Connects(Box::new(to.route()))),
-            _ => bad("exactly one of listen and connect must be there".into()),
+            (Some(at), None) => Ok(EndpointAddress::Listen(at.address())),
+            (None, Some(to)) => Ok(EndpointAddress::Connect(Box::new(to.route()))),
+            _ => bad_parameter("exactly one of listen and connect must be there".into()),
         }
     }
 
     /// What an iperf3 server is asked for, where one is at the other side.
-    fn asked_of_server(&self, load: &Load) -> Result<Option<Box<TestParameters>>> {
+    fn server_parameters(&self, load: &Load) -> Result<Option<Box<TestParameters>>> {
         if !self.connect.is_some_and(Connect::is_to_iperf3) {
             return Ok(None);
         }
@@ -85,16 +87,16 @@ impl Prepare {
         Ok(Some(Box::new(asked)))
     }
 
-    fn of_one_part(&mut self, secret: Secret, mut options: SocketOptions) -> Result<Load> {
+    fn single_part_load(&mut self, secret: Secret, mut options: SocketOptions) -> Result<Load> {
         if self.streams.iter().any(|stream| stream.part.is_some()) {
-            return bad("only streams of the workload mixed have a part".into());
+            return bad_parameter("only streams of the workload mixed have a part".into());
         }
         let asked = std::mem::take(&mut self.parameters);
         let interface = self.interface.as_deref();
-        let work = parameters::work(self.workload, asked, interface, &mut options)?;
+        let work = parameters::parse_workload(self.workload, asked, interface, &mut options)?;
         let count = self.streams.len();
-        if parameters::takes_a_thread_each(&work) && (1..count).contains(&self.threads) {
-            return bad("each stream of this workload takes a thread of its own".into());
+        if parameters::needs_thread_per_stream(&work) && (1..count).contains(&self.threads) {
+            return bad_parameter("each stream of this workload takes a thread of its own".into());
         }
         let part = LoadPart {
             name: None,
@@ -102,15 +104,15 @@ impl Prepare {
             work,
             options: options.clone(),
             threads: self.threads(self.threads, count)?,
-            begins_after: Duration::ZERO,
+            starts_after: Duration::ZERO,
         };
-        Ok(self.of_parts(secret, options, vec![part]))
+        Ok(self.load_of_parts(secret, options, vec![part]))
     }
 
     /// Each part has its own threads; it is the requests' that are limited.
-    fn of_two_parts(&mut self, secret: Secret, options: SocketOptions) -> Result<Load> {
+    fn mixed_load(&mut self, secret: Secret, options: SocketOptions) -> Result<Load> {
         if self.streams.iter().any(|stream| stream.part.is_none()) {
-            return bad("each stream of the workload mixed has a part".into());
+            return bad_parameter("each stream of the workload mixed has a part".into());
         }
         self.streams.sort_by_key(|stream| stream.part);
         let (all, requests) = (self.streams.len(), PartName::Requests);
@@ -118,18 +120,18 @@ impl Prepare {
             .streams
             .partition_point(|stream| stream.part == Some(requests));
         if asking == 0 || asking == all {
-            return bad("the workload mixed has streams of both parts".into());
+            return bad_parameter("the workload mixed has streams of both parts".into());
         }
         let asked = std::mem::take(&mut self.parameters);
         let interval = interval(self.interval_s)?;
-        let mixed = parameters::mixed(asked, interval, &options)?;
+        let mixed = parameters::parse_mixed(asked, interval, &options)?;
         let requests = LoadPart {
             name: Some(requests.name()),
             streams: 0..asking,
             work: mixed.requests.0,
             options: mixed.requests.1,
             threads: self.threads(self.threads, asking)?,
-            begins_after: Duration::ZERO,
+            starts_after: Duration::ZERO,
         };
         let transfers = LoadPart {
             name: Some(PartName::Transfers.name()),
@@ -139,12 +141,12 @@ impl Prepare {
             threads: self
                 .threads(0, all - asking)?
                 .skipping(requests.threads.count.min(asking)),
-            begins_after: mixed.idle,
+            starts_after: mixed.idle,
         };
-        Ok(self.of_parts(secret, options, vec![requests, transfers]))
+        Ok(self.load_of_parts(secret, options, vec![requests, transfers]))
     }
 
-    fn of_parts(&self, secret: Secret, options: SocketOptions, parts: Vec<LoadPart>) -> Load {
+    fn load_of_parts(&self, secret: Secret, options: SocketOptions, parts: Vec<LoadPart>) -> Load {
         let roles = self.streams.iter().map(|stream| (stream.id, stream.role));
         Load {
             secret,
@@ -180,14 +182,14 @@ impl Prepare {
             ),
             (is_discard, "receive: discard"),
             (
-                !matches!(self.workload, Workload::TcpStream | Workload::TcpRr),
+                !matches!(self.workload, WorkloadName::TcpStream | WorkloadName::TcpRr),
                 "any workload but tcp_stream and tcp_rr",
             ),
         ];
         if let Some((_, what)) = of_tcp.iter().find(|(is_asked, _)| *is_asked) {
-            return bad(format!("VSOCK has no such thing as {what}"));
+            return bad_parameter(format!("VSOCK has no such thing as {what}"));
         }
-        if self.workload == Workload::TcpStream {
+        if self.workload == WorkloadName::TcpStream {
             asked.insert("receive".into(), "copy".into());
         }
         Ok(())
@@ -196,7 +198,7 @@ impl Prepare {
     fn thread_cpus(&self) -> Result<Vec<CpuList>> {
         let texts = self.thread_cpus.as_deref().unwrap_or_default();
         if texts.len() > MAX_STREAMS {
-            return bad(format!(
+            return bad_parameter(format!(
                 "thread_cpus must name the CPUs of {MAX_STREAMS} threads at most"
             ));
         }
@@ -205,7 +207,7 @@ impl Prepare {
             .map(|text| CpuList::parse(text))
             .collect::<Result<_>>()?;
         if lists.iter().any(CpuList::is_empty) {
-            return bad("thread_cpus must name at least one CPU for each thread".into());
+            return bad_parameter("thread_cpus must name at least one CPU for each thread".into());
         }
         Ok(lists)
     }
@@ -223,12 +225,12 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::trial::requests::Plan;
+    use crate::trial::requests::TrialPlan;
     use crate::trial::requests::tests::plan_of;
     use vnetbench_streams::Role;
     use vnetbench_traffic::Workload;
 
-    fn mixed(changes: Value) -> Result<Plan> {
+    fn mixed(changes: Value) -> Result<TrialPlan> {
         let mut asked = json!({"workload": "mixed", "idle_s": 0.5, "interval_s": 0.1, "streams": [
             {"id": 3, "role": "source", "part": "transfers"}, {"id": 1, "role": "sink", "part": "requests"},
         ]});
@@ -257,8 +259,8 @@ mod tests {
             (Some("transfers"), &(1..2))
         );
         assert!(requests.options.no_delay && !transfers.options.no_delay);
-        assert_eq!(requests.begins_after, Duration::ZERO);
-        assert_eq!(transfers.begins_after, Duration::from_millis(500));
+        assert_eq!(requests.starts_after, Duration::ZERO);
+        assert_eq!(transfers.starts_after, Duration::from_millis(500));
         assert!(
             matches!(&requests.work, Workload::RequestResponse(e) if e.rate_per_s == Some(1000.0))
         );
@@ -299,7 +301,7 @@ mod tests {
         let both = json!([{"id": 1, "role": "source"}, {"id": 2, "role": "sink"}]);
         for taken in [json!({}), json!({"streams": both})] {
             let (place, _) = plan(taken).expect("valid").load.expect("streams");
-            assert!(matches!(place, Place::AsksIperf3(..)));
+            assert!(matches!(place, EndpointAddress::ConnectIperf3(..)));
         }
         let sinks_first = json!([{"id": 1, "role": "sink"}, {"id": 2, "role": "source"}]);
         let many: Vec<Value> = (0..129)

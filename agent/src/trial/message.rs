@@ -6,7 +6,7 @@ use std::time::Duration;
 use vnetbench_system::error::Result;
 
 /// What the conductor of a trial is told.
-pub enum Message {
+pub enum ConductorMessage {
     Start {
         duration: Duration,
         /// Takes the monotonic clock, in nanoseconds, of the moment at which the trial started, or why it did not.

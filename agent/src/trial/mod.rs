@@ -28,15 +28,15 @@ use serde_json::{Value, json};
 use socket2::Domain;
 
 use self::conductor::Conductor;
-use self::endpoint::Place;
-use self::lifecycle::Entry;
-use self::message::Message;
-use self::ready::{Connecting, Ready};
+use self::endpoint::EndpointAddress;
+use self::lifecycle::ConnectionPlan;
+use self::message::ConductorMessage;
+use self::ready::{ConnectionState, Ready};
 use self::registry::{Registry, Trial, lock};
-use self::requests::{Named, Prepare, Start};
-use self::sampler::Counted;
+use self::requests::{PrepareRequest, StartRequest, TrialRequest};
+use self::sampler::CounterSources;
 use crate::outbox::Outbox;
-use vnetbench_counters::{CyclesOf, ProcessCycles, Scope};
+use vnetbench_counters::{CycleScope, ProcessCycles, Scope};
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::waiting::Waker;
 
@@ -44,12 +44,12 @@ use vnetbench_system::waiting::Waker;
 const MAX_TRIALS: usize = 64;
 
 /// A trial that has been told to start.
-pub struct Starting {
+pub struct PendingStart {
     trial: Arc<Trial>,
     answer: Receiver<Result<u64>>,
 }
 
-impl Starting {
+impl PendingStart {
     /// The answer of `trial.start`.
     pub fn wait(self) -> Result<Value> {
         let name = &self.trial.name;
@@ -79,37 +79,37 @@ impl Trials {
     }
 
     /// The trial, and the answer where there is one at once: a connecting side answers when it is connected.
-    pub fn prepare(&self, asked: Prepare) -> Result<(Arc<Trial>, Option<Value>)> {
+    pub fn prepare(&self, asked: PrepareRequest) -> Result<(Arc<Trial>, Option<Value>)> {
         let plan = asked.plan()?;
         let mut by_name = lock(&self.registry.by_name);
-        has_room_for(&plan.trial, &by_name)?;
+        check_capacity(&plan.trial, &by_name)?;
         let parts = plan.load.iter().flat_map(|(_, load)| &load.parts);
-        let begun_after = parts.map(|part| part.begins_after).max();
+        let begun_after = parts.map(|part| part.starts_after).max();
         let place = plan.load.as_ref().map(|(place, _)| place);
         let scope = Scope {
             interface: plan.interface.as_deref(),
             cycles: match place {
-                Some(_) => CyclesOf::Process(&self.cycles),
-                None => CyclesOf::System,
+                Some(_) => CycleScope::Process(&self.cycles),
+                None => CycleScope::System,
             },
             system: plan.system,
-            without_ipv6: place.and_then(Place::domain) == Some(Domain::IPV4),
+            without_ipv6: place.and_then(EndpointAddress::domain) == Some(Domain::IPV4),
         };
-        let counted = Counted::open(scope, plan.watched)?;
-        let (entry, answer) = Entry::open(plan.load)?;
+        let counted = CounterSources::open(scope, plan.watched)?;
+        let (entry, answer) = ConnectionPlan::open(plan.load)?;
         let bell = Waker::new().map_err(|error| Error::system("prepare a trial", error))?;
         let (sender, messages) = channel();
         let trial = Arc::new(Trial {
             name: plan.trial,
             timeout: plan.timeout,
-            begun_after: begun_after.unwrap_or_default(),
+            prepared_after: begun_after.unwrap_or_default(),
             connecting: Mutex::new(match entry {
                 // Ready as soon as it is prepared.
-                Entry::Nothing => Connecting::Done(Ready::default()),
-                _ => Connecting::UnderWay,
+                ConnectionPlan::None => ConnectionState::Done(Ready::default()),
+                _ => ConnectionState::InProgress,
             }),
             changed: Condvar::new(),
-            bell,
+            waker: bell,
             conductor: Mutex::new(sender),
         });
         let conductor = Conductor {
@@ -127,35 +127,35 @@ impl Trials {
         Ok((trial, answer))
     }
 
-    pub fn find(&self, asked: Named) -> Result<Arc<Trial>> {
-        self.registry.named(&asked.trial)
+    pub fn find(&self, asked: TrialRequest) -> Result<Arc<Trial>> {
+        self.registry.find(&asked.trial)
     }
 
-    pub fn start(&self, asked: Start) -> Result<Starting> {
+    pub fn start(&self, asked: StartRequest) -> Result<PendingStart> {
         let duration = asked.duration()?;
-        let trial = self.registry.named(&asked.trial)?;
-        if trial.begun_after > Duration::ZERO && duration <= trial.begun_after {
+        let trial = self.registry.find(&asked.trial)?;
+        if trial.prepared_after > Duration::ZERO && duration <= trial.prepared_after {
             return Err(Error::BadParameter(
                 "duration_s must exceed idle_s: it is both phases together".into(),
             ));
         }
-        if !matches!(*lock(&trial.connecting), Connecting::Done(_)) {
+        if !matches!(*lock(&trial.connecting), ConnectionState::Done(_)) {
             return Err(Error::Trial(format!("trial {} is not ready", trial.name)));
         }
         let (started, answer) = sync_channel(1);
-        trial.tell(Message::Start { duration, started });
-        Ok(Starting { trial, answer })
+        trial.send_message(ConductorMessage::Start { duration, started });
+        Ok(PendingStart { trial, answer })
     }
 
-    pub fn stop(&self, asked: Named) -> Result<Value> {
-        let trial = self.registry.named(&asked.trial)?;
-        trial.bell.wake();
-        trial.tell(Message::Stop);
+    pub fn stop(&self, asked: TrialRequest) -> Result<Value> {
+        let trial = self.registry.find(&asked.trial)?;
+        trial.waker.wake();
+        trial.send_message(ConductorMessage::Stop);
         Ok(json!({"trial": trial.name}))
     }
 }
 
-fn has_room_for(trial: &str, by_name: &HashMap<String, Arc<Trial>>) -> Result<()> {
+fn check_capacity(trial: &str, by_name: &HashMap<String, Arc<Trial>>) -> Result<()> {
     if by_name.contains_key(trial) {
         return Err(Error::Trial(format!("there is a trial {trial} already")));
     }

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::frames;
-use super::limits::{bad, within};
+use super::limits::{bad_parameter, check_max};
 use vnetbench_counters::watched;
 use vnetbench_streams::datagram_header::{HEADER_BYTES, MAX_DATAGRAM_BYTES};
 use vnetbench_system::error::{Error, Result};
@@ -34,7 +34,7 @@ const BUSY_POLL_US: u32 = 50;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Workload {
+pub enum WorkloadName {
     TcpStream,
     TcpRr,
     TcpCrr,
@@ -44,7 +44,7 @@ pub enum Workload {
     Observe,
 }
 
-impl Workload {
+impl WorkloadName {
     fn name(self) -> &'static str {
         match self {
             Self::TcpStream => "tcp_stream",
@@ -77,7 +77,7 @@ impl PartName {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OfTcpStream {
+struct TcpStreamRequest {
     message_bytes: Option<usize>,
     send: Option<SendMode>,
     send_batch: Option<u32>,
@@ -87,7 +87,7 @@ struct OfTcpStream {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OfTcpRr {
+struct TcpRrRequest {
     request_bytes: Option<usize>,
     response_bytes: Option<usize>,
     rate_per_s: Option<f64>,
@@ -96,14 +96,14 @@ struct OfTcpRr {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OfTcpCrr {
+struct TcpCrrRequest {
     request_bytes: Option<usize>,
     response_bytes: Option<usize>,
 }
 
 /// What of `mixed` is of its requests; its other parameters are of its transfers.
-const OF_REQUESTS: [&str; 4] = ["request_bytes", "response_bytes", "rate_per_s", "waiting"];
-const IDLE: &str = "idle_s";
+const REQUEST_PARAMETERS: [&str; 4] = ["request_bytes", "response_bytes", "rate_per_s", "waiting"];
+const IDLE_PARAMETER: &str = "idle_s";
 
 /// The two parts of `mixed`: what each does, and with which sockets.
 pub struct Mixed {
@@ -115,7 +115,7 @@ pub struct Mixed {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OfUdpStream {
+struct UdpStreamRequest {
     datagram_bytes: Option<usize>,
     rate_per_s: Option<f64>,
     pacing: Option<udp_stream::PacingWait>,
@@ -126,89 +126,93 @@ struct OfUdpStream {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct OfObserve {
-    watch: Option<watched::Asked>,
+struct ObserveRequest {
+    watch: Option<watched::ObserverRequest>,
 }
 
 /// What the streams do; `options` becomes what the workload asks of their sockets.
-pub fn work(
-    workload: Workload,
+pub fn parse_workload(
+    workload: WorkloadName,
     asked: Map<String, Value>,
     interface: Option<&str>,
     options: &mut SocketOptions,
 ) -> Result<Workload> {
-    options.no_delay = workload != Workload::TcpStream;
+    options.no_delay = workload != WorkloadName::TcpStream;
     match workload {
-        Workload::TcpStream => tcp_stream(read(workload, asked)?, options),
-        Workload::TcpRr => tcp_rr(read(workload, asked)?, options),
-        Workload::TcpCrr => tcp_crr(read(workload, asked)?, options),
-        Workload::UdpStream => udp_stream(read(workload, asked)?, options),
-        Workload::Frames => frames::frames(read(workload, asked)?, interface).map(Workload::Frames),
-        Workload::Mixed => bad("the workload mixed has two parts".into()),
-        Workload::Observe => bad("the workload observe takes no streams".into()),
+        WorkloadName::TcpStream => tcp_stream(read(workload, asked)?, options),
+        WorkloadName::TcpRr => tcp_rr(read(workload, asked)?, options),
+        WorkloadName::TcpCrr => tcp_crr(read(workload, asked)?, options),
+        WorkloadName::UdpStream => udp_stream(read(workload, asked)?, options),
+        WorkloadName::Frames => {
+            frames::frames(read(workload, asked)?, interface).map(Workload::Frames)
+        }
+        WorkloadName::Mixed => bad_parameter("the workload mixed has two parts".into()),
+        WorkloadName::Observe => bad_parameter("the workload observe takes no streams".into()),
     }
 }
 
 /// What both parts of `mixed` do. A sample must end where the idle phase does, so that is a whole number of intervals.
-pub fn mixed(
+pub fn parse_mixed(
     mut asked: Map<String, Value>,
     interval: Duration,
     options: &SocketOptions,
 ) -> Result<Mixed> {
-    let idle_s = asked.remove(IDLE).unwrap_or_default();
+    let idle_s = asked.remove(IDLE_PARAMETER).unwrap_or_default();
     let Some(idle_s) = idle_s
         .as_f64()
         .filter(|idle_s| (0.0..=MAX_IDLE_S).contains(idle_s))
     else {
-        return bad(format!("mixed: {IDLE} must lie within 0 and {MAX_IDLE_S}"));
+        return bad_parameter(format!(
+            "mixed: {IDLE_PARAMETER} must lie within 0 and {MAX_IDLE_S}"
+        ));
     };
     let intervals = (idle_s / interval.as_secs_f64()).round();
     let idle = Duration::from_nanos(interval.as_nanos() as u64 * intervals as u64);
     if intervals < 1.0 || (idle.as_secs_f64() - idle_s).abs() > 1e-6 {
-        return bad(format!(
-            "mixed: {IDLE} must be interval_s, or a multiple of it"
+        return bad_parameter(format!(
+            "mixed: {IDLE_PARAMETER} must be interval_s, or a multiple of it"
         ));
     }
-    let of_requests = OF_REQUESTS
+    let of_requests = REQUEST_PARAMETERS
         .into_iter()
         .filter_map(|name| asked.remove_entry(name))
         .collect();
     let part = |workload, asked| {
         let mut options = options.clone();
-        work(workload, asked, None, &mut options).map(|work| (work, options))
+        parse_workload(workload, asked, None, &mut options).map(|work| (work, options))
     };
     Ok(Mixed {
-        requests: part(Workload::TcpRr, of_requests)?,
-        transfers: part(Workload::TcpStream, asked)?,
+        requests: part(WorkloadName::TcpRr, of_requests)?,
+        transfers: part(WorkloadName::TcpStream, asked)?,
         idle,
     })
 }
 
 /// What an observer watches beside the system.
-pub fn observe(asked: Map<String, Value>) -> Result<watched::Asked> {
-    let asked: OfObserve = read(Workload::Observe, asked)?;
+pub fn parse_observe(asked: Map<String, Value>) -> Result<watched::ObserverRequest> {
+    let asked: ObserveRequest = read(WorkloadName::Observe, asked)?;
     let watched = asked.watch.unwrap_or_default();
     watched.check().map(|()| watched)
 }
 
-pub fn takes_a_thread_each(work: &Workload) -> bool {
+pub fn needs_thread_per_stream(work: &Workload) -> bool {
     matches!(
         work,
         Workload::ConnectRequestResponse(_) | Workload::Datagrams(_) | Workload::Frames(_)
     )
 }
 
-fn read<P: DeserializeOwned>(workload: Workload, asked: Map<String, Value>) -> Result<P> {
+fn read<P: DeserializeOwned>(workload: WorkloadName, asked: Map<String, Value>) -> Result<P> {
     serde_json::from_value(Value::Object(asked))
         .map_err(|error| Error::BadParameter(format!("{}: {error}", workload.name())))
 }
 
-fn tcp_stream(asked: OfTcpStream, options: &mut SocketOptions) -> Result<Workload> {
+fn tcp_stream(asked: TcpStreamRequest, options: &mut SocketOptions) -> Result<Workload> {
     if let Some(bps) = asked.pacing_rate_bps
         && !PACING_RATES_BPS.contains(&bps)
     {
         let (least, most) = PACING_RATES_BPS.into_inner();
-        return bad(format!(
+        return bad_parameter(format!(
             "pacing_rate_bps must lie within {least} and {most}"
         ));
     }
@@ -217,9 +221,9 @@ fn tcp_stream(asked: OfTcpStream, options: &mut SocketOptions) -> Result<Workloa
         mode: asked.send.unwrap_or(SendMode::Copy),
         batch: asked.send_batch.unwrap_or(1),
     };
-    within("send_batch", sending.batch as usize, MAX_SEND_BATCH)?;
+    check_max("send_batch", sending.batch as usize, MAX_SEND_BATCH)?;
     if sending.batch > 1 && !sending.mode.is_batched() {
-        return bad("send_batch above 1 takes send io_uring or io_uring_zerocopy".into());
+        return bad_parameter("send_batch above 1 takes send io_uring or io_uring_zerocopy".into());
     }
     Ok(Workload::Stream(TransferOptions {
         message_bytes: message_bytes("message_bytes", asked.message_bytes, 1 << 20)?,
@@ -228,11 +232,13 @@ fn tcp_stream(asked: OfTcpStream, options: &mut SocketOptions) -> Result<Workloa
     }))
 }
 
-fn tcp_rr(asked: OfTcpRr, options: &mut SocketOptions) -> Result<Workload> {
+fn tcp_rr(asked: TcpRrRequest, options: &mut SocketOptions) -> Result<Workload> {
     let waiting = asked.waiting.unwrap_or(WaitMode::Block);
     check_rate(asked.rate_per_s)?;
     if asked.rate_per_s.is_some() && waiting == WaitMode::BusyPoll {
-        return bad("busy_poll waits for answers only: no request can be due meanwhile".into());
+        return bad_parameter(
+            "busy_poll waits for answers only: no request can be due meanwhile".into(),
+        );
     }
     options.busy_poll_us = (waiting == WaitMode::BusyPoll).then_some(BUSY_POLL_US);
     Ok(Workload::RequestResponse(ExchangeOptions {
@@ -243,7 +249,7 @@ fn tcp_rr(asked: OfTcpRr, options: &mut SocketOptions) -> Result<Workload> {
     }))
 }
 
-fn tcp_crr(asked: OfTcpCrr, options: &SocketOptions) -> Result<Workload> {
+fn tcp_crr(asked: TcpCrrRequest, options: &SocketOptions) -> Result<Workload> {
     Ok(Workload::ConnectRequestResponse(ConnectionOptions {
         request_bytes: message_bytes("request_bytes", asked.request_bytes, 1)?,
         response_bytes: message_bytes("response_bytes", asked.response_bytes, 1)?,
@@ -252,19 +258,19 @@ fn tcp_crr(asked: OfTcpCrr, options: &SocketOptions) -> Result<Workload> {
 }
 
 /// The socket buffers asked for are those of the datagrams; the connections beside them carry next to nothing.
-fn udp_stream(asked: OfUdpStream, options: &mut SocketOptions) -> Result<Workload> {
+fn udp_stream(asked: UdpStreamRequest, options: &mut SocketOptions) -> Result<Workload> {
     check_rate(asked.rate_per_s)?;
     let [segmented, aggregated, fragmented] =
         [asked.gso, asked.gro, asked.fragments].map(Option::unwrap_or_default);
     if asked.rate_per_s.is_some() && segmented {
-        return bad("gso sends many datagrams at once, and a rate one at a time".into());
+        return bad_parameter("gso sends many datagrams at once, and a rate one at a time".into());
     }
     if fragmented && segmented {
-        return bad("gso cuts messages into datagrams that are not fragmented".into());
+        return bad_parameter("gso cuts messages into datagrams that are not fragmented".into());
     }
     let datagram_bytes = asked.datagram_bytes.unwrap_or(DATAGRAM_BYTES);
     if !(HEADER_BYTES..=MAX_DATAGRAM_BYTES).contains(&datagram_bytes) {
-        return bad(format!(
+        return bad_parameter(format!(
             "datagram_bytes must lie within {HEADER_BYTES} and {MAX_DATAGRAM_BYTES}"
         ));
     }
@@ -281,14 +287,14 @@ fn udp_stream(asked: OfUdpStream, options: &mut SocketOptions) -> Result<Workloa
 
 fn check_rate(per_s: Option<f64>) -> Result<()> {
     match per_s {
-        Some(per_s) if !(MIN_RATE_PER_S..=MAX_RATE_PER_S).contains(&per_s) => bad(format!(
-            "rate_per_s must lie within {MIN_RATE_PER_S} and {MAX_RATE_PER_S}"
-        )),
+        Some(per_s) if !(MIN_RATE_PER_S..=MAX_RATE_PER_S).contains(&per_s) => bad_parameter(
+            format!("rate_per_s must lie within {MIN_RATE_PER_S} and {MAX_RATE_PER_S}"),
+        ),
         _ => Ok(()),
     }
 }
 
 fn message_bytes(name: &str, asked: Option<usize>, otherwise: usize) -> Result<usize> {
     let bytes = asked.unwrap_or(otherwise);
-    within(name, bytes, MAX_MESSAGE_BYTES).map(|()| bytes)
+    check_max(name, bytes, MAX_MESSAGE_BYTES).map(|()| bytes)
 }

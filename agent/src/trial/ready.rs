@@ -7,8 +7,8 @@ use vnetbench_system::error::Error;
 use vnetbench_traffic::effective_options::EffectiveOptions;
 
 /// How far a trial's streams are.
-pub enum Connecting {
-    UnderWay,
+pub enum ConnectionState {
+    InProgress,
     Done(Ready),
     Failed(Error),
 }

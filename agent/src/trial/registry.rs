@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::message::Message;
-use super::ready::Connecting;
+use super::message::ConductorMessage;
+use super::ready::ConnectionState;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::waiting::Waker;
 
@@ -17,12 +17,12 @@ pub struct Trial {
     pub name: String,
     pub timeout: Duration,
     /// When the last part of its load begins.
-    pub begun_after: Duration,
-    pub connecting: Mutex<Connecting>,
+    pub prepared_after: Duration,
+    pub connecting: Mutex<ConnectionState>,
     pub changed: Condvar,
     /// Ends the waiting for streams.
-    pub bell: Waker,
-    pub conductor: Mutex<Sender<Message>>,
+    pub waker: Waker,
+    pub conductor: Mutex<Sender<ConductorMessage>>,
 }
 
 impl Trial {
@@ -41,9 +41,9 @@ impl Trial {
         let mut connecting = lock(&self.connecting);
         loop {
             match &*connecting {
-                Connecting::Done(ready) => return Ok(json!(ready)),
-                Connecting::Failed(error) => return Err(error.clone()),
-                Connecting::UnderWay => {}
+                ConnectionState::Done(ready) => return Ok(json!(ready)),
+                ConnectionState::Failed(error) => return Err(error.clone()),
+                ConnectionState::InProgress => {}
             }
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             connecting = match left {
@@ -66,13 +66,13 @@ impl Trial {
         }
     }
 
-    pub fn note(&self, connecting: Connecting) {
+    pub fn set_connection_state(&self, connecting: ConnectionState) {
         *lock(&self.connecting) = connecting;
         self.changed.notify_all();
     }
 
     /// Whether the message will be looked at.
-    pub fn tell(&self, message: Message) -> bool {
+    pub fn send_message(&self, message: ConductorMessage) -> bool {
         lock(&self.conductor).send(message).is_ok()
     }
 }
@@ -84,7 +84,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    pub fn named(&self, name: &str) -> Result<Arc<Trial>> {
+    pub fn find(&self, name: &str) -> Result<Arc<Trial>> {
         let by_name = lock(&self.by_name);
         by_name
             .get(name)
@@ -93,7 +93,7 @@ impl Registry {
     }
 
     /// Its name may have been given to another trial since.
-    pub fn forget(&self, trial: &Arc<Trial>) {
+    pub fn remove(&self, trial: &Arc<Trial>) {
         lock(&self.by_name).retain(|_, kept| !Arc::ptr_eq(kept, trial));
     }
 }

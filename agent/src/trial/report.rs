@@ -9,11 +9,11 @@ use vnetbench_counters::socket_memory::Memory;
 use vnetbench_counters::tcp_info::TcpReading;
 use vnetbench_counters::{Counters, CpuWork, driver, watched};
 use vnetbench_frames::PortCounts;
-use vnetbench_iperf3::trial::ServerSide;
+use vnetbench_iperf3::trial::ServerReport;
 use vnetbench_streams::datagrams::{DatagramCounts, GapDeviation};
 use vnetbench_streams::frames::FrameOutcome;
 use vnetbench_streams::{Role, ZeroCopyCounts};
-use vnetbench_system::histogram::{Counts, Distribution, Histogram};
+use vnetbench_system::histogram::{Distribution, Histogram, HistogramCounts};
 use vnetbench_traffic::route::Transport;
 
 #[derive(Serialize)]
@@ -23,12 +23,12 @@ pub struct Sample<'a> {
     pub t_s: f64,
     pub interval_s: f64,
     #[serde(flatten)]
-    pub moved: Moved,
+    pub moved: SampleCounters,
 }
 
 /// What was moved and counted between two moments.
 #[derive(Serialize)]
-pub struct Moved {
+pub struct SampleCounters {
     pub bytes_sent: u64,
     pub bytes_received: u64,
     /// Where requests are made: how long their answers took.
@@ -44,12 +44,12 @@ pub struct Moved {
     pub cpu: Vec<CpuWork>,
     /// Of an observer that was told to watch something.
     #[serde(flatten)]
-    pub watched: Option<watched::Moved>,
-    pub streams: Vec<StreamMoved>,
+    pub watched: Option<watched::ObserverChange>,
+    pub streams: Vec<StreamSample>,
 }
 
 #[derive(Serialize)]
-pub struct StreamMoved {
+pub struct StreamSample {
     pub id: u32,
     pub role: Role,
     /// Where the load has several parts.
@@ -60,7 +60,7 @@ pub struct StreamMoved {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_acked: Option<u64>,
     #[serde(flatten)]
-    pub of: Kind,
+    pub counters: StreamCounters,
     /// How the stream ended; in `trial.end` only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<&'static str>,
@@ -77,28 +77,28 @@ pub struct StreamMoved {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-pub enum Kind {
-    Tcp(TcpMoved),
-    Source(DatagramsSent),
-    Sink(DatagramsReceived),
-    Frames(FramesMoved),
+pub enum StreamCounters {
+    Tcp(TcpSample),
+    Source(DatagramSourceSample),
+    Sink(DatagramSinkSample),
+    Frames(FrameSample),
 }
 
 /// Of a source sent, of a sink received.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum FramesMoved {
+pub enum FrameSample {
     FramesSent(u64),
     FramesReceived(u64),
 }
 
 #[derive(Serialize)]
-pub struct DatagramsSent {
+pub struct DatagramSourceSample {
     pub datagrams: u64,
 }
 
 #[derive(Serialize)]
-pub struct DatagramsReceived {
+pub struct DatagramSinkSample {
     /// Duplicates included.
     pub datagrams: u64,
     /// Negative where more came late than were newly missed.
@@ -112,7 +112,7 @@ pub struct DatagramsReceived {
     pub memory: Option<ReceiveMemory>,
 }
 
-impl DatagramsReceived {
+impl DatagramSinkSample {
     pub fn between(then: &DatagramReading, now: &DatagramReading) -> Self {
         let (before, after) = (&then.counts, &now.counts);
         Self {
@@ -137,7 +137,7 @@ pub struct DatagramReading {
 }
 
 #[derive(Serialize)]
-pub struct TcpMoved {
+pub struct TcpSample {
     pub rtt_us: u32,
     pub rttvar_us: u32,
     pub min_rtt_us: Option<u32>,
@@ -156,7 +156,7 @@ pub struct TcpMoved {
     pub detail: Option<Detail>,
 }
 
-impl TcpMoved {
+impl TcpSample {
     pub fn between(role: Role, then: &TcpReading, now: &TcpReading) -> Self {
         let seconds = |now: u64, then: u64| now.saturating_sub(then) as f64 / 1e6;
         Self {
@@ -180,7 +180,7 @@ impl TcpMoved {
 }
 
 #[derive(Serialize)]
-pub struct End<'a> {
+pub struct TrialEnd<'a> {
     pub trial: &'a str,
     pub reason: &'static str,
     pub fault: String,
@@ -201,17 +201,17 @@ pub struct End<'a> {
     pub unanswered: Option<u64>,
     /// What an iperf3 server said of its side.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub server: Option<ServerSide>,
+    pub server: Option<ServerReport>,
     #[serde(flatten)]
-    pub moved: Moved,
+    pub moved: SampleCounters,
     #[serde(flatten)]
-    pub driver: driver::Moved,
-    pub instrument: Instrument,
+    pub driver: driver::DriverChange,
+    pub instrument: InstrumentCost,
 }
 
 /// What the instrument itself took, and how well it kept its times.
 #[derive(Default, Serialize)]
-pub struct Instrument {
+pub struct InstrumentCost {
     #[serde(serialize_with = "as_seconds", rename = "sampler_cpu_s")]
     pub sampler_cpu: Duration,
     #[serde(serialize_with = "as_seconds", rename = "sampler_late_max_s")]
@@ -241,8 +241,8 @@ pub struct PacingError {
 }
 
 impl PacingError {
-    pub fn of(due: u64, late: &[&Histogram], gaps: &GapDeviation) -> Self {
-        let all = Counts::of(late.iter().copied()).since(&Counts::none());
+    pub fn new(due: u64, late: &[&Histogram], gaps: &GapDeviation) -> Self {
+        let all = HistogramCounts::sum(late.iter().copied()).since(&HistogramCounts::empty());
         let us = |duration: Duration| duration.as_secs_f64() * 1e6;
         let sum = late
             .iter()

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::endpoint::{Connect, Listen, Place};
-use super::limits::bad;
-use super::parameters::{self, PartName, Workload};
+use super::endpoint::{Connect, EndpointAddress, Listen};
+use super::limits::bad_parameter;
+use super::parameters::{self, PartName, WorkloadName};
 use vnetbench_counters::watched;
 use vnetbench_streams::Role;
 use vnetbench_system::error::Result;
@@ -24,18 +24,18 @@ const MAX_INTERVAL_S: f64 = 3600.0;
 const MAX_DURATION_S: f64 = 7.0 * 24.0 * 3600.0;
 
 #[derive(Deserialize)]
-pub struct Prepare {
+pub struct PrepareRequest {
     pub trial: String,
-    pub workload: Workload,
+    pub workload: WorkloadName,
     pub secret: Option<String>,
     pub listen: Option<Listen>,
     pub connect: Option<Connect>,
-    #[serde(default, deserialize_with = "or_default")]
-    pub streams: Vec<StreamAsked>,
+    #[serde(default, deserialize_with = "null_as_default")]
+    pub streams: Vec<StreamRequest>,
     pub socket_buffer_bytes: Option<usize>,
     pub congestion_control: Option<String>,
     pub transport: Option<Transport>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "null_as_default")]
     pub threads: usize,
     pub thread_cpus: Option<Vec<String>>,
     pub interface: Option<String>,
@@ -49,7 +49,7 @@ pub struct Prepare {
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StreamAsked {
+pub struct StreamRequest {
     pub id: u32,
     pub role: Role,
     pub part: Option<PartName>,
@@ -57,25 +57,25 @@ pub struct StreamAsked {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Named {
+pub struct TrialRequest {
     pub trial: String,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Start {
+pub struct StartRequest {
     pub trial: String,
     duration_s: f64,
 }
 
-impl Start {
+impl StartRequest {
     pub fn duration(&self) -> Result<Duration> {
         seconds("duration_s", self.duration_s, 0.0, MAX_DURATION_S)
     }
 }
 
 /// Null means what nothing means.
-fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
+fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
     from: D,
 ) -> std::result::Result<T, D::Error> {
     Ok(Option::deserialize(from)?.unwrap_or_default())
@@ -83,7 +83,7 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
 
 /// One side of a trial, as it will be carried out.
 #[derive(Debug)]
-pub struct Plan {
+pub struct TrialPlan {
     pub trial: String,
     pub interface: Option<String>,
     /// Whether it counts what is the whole kernel's, too.
@@ -91,21 +91,21 @@ pub struct Plan {
     pub interval: Duration,
     pub timeout: Duration,
     /// `None` for `observe`.
-    pub load: Option<(Place, Load)>,
+    pub load: Option<(EndpointAddress, Load)>,
     /// Of `observe`; nothing for the others.
-    pub watched: watched::Asked,
+    pub watched: watched::ObserverRequest,
 }
 
-impl Prepare {
-    pub fn plan(mut self) -> Result<Plan> {
+impl PrepareRequest {
+    pub fn plan(mut self) -> Result<TrialPlan> {
         if self.trial.is_empty() || self.trial.len() > MAX_TRIAL_NAME_BYTES {
-            return bad(format!("trial must have 1 to {MAX_TRIAL_NAME_BYTES} bytes"));
+            return bad_parameter(format!("trial must have 1 to {MAX_TRIAL_NAME_BYTES} bytes"));
         }
         let (load, watched) = match self.workload {
-            Workload::Observe => (None, self.watched()?),
-            _ => (Some(self.load()?), watched::Asked::default()),
+            WorkloadName::Observe => (None, self.watched()?),
+            _ => (Some(self.load()?), watched::ObserverRequest::default()),
         };
-        Ok(Plan {
+        Ok(TrialPlan {
             interval: interval(self.interval_s)?,
             timeout: timeout(self.timeout_s)?,
             load,
@@ -116,12 +116,14 @@ impl Prepare {
         })
     }
 
-    fn watched(&mut self) -> Result<watched::Asked> {
-        let watched = parameters::observe(std::mem::take(&mut self.parameters))?;
+    fn watched(&mut self) -> Result<watched::ObserverRequest> {
+        let watched = parameters::parse_observe(std::mem::take(&mut self.parameters))?;
         if self.streams.is_empty() && self.listen.is_none() && self.connect.is_none() {
             return Ok(watched);
         }
-        bad("the workload observe takes no streams, and neither listens nor connects".into())
+        bad_parameter(
+            "the workload observe takes no streams, and neither listens nor connects".into(),
+        )
     }
 }
 
@@ -139,7 +141,7 @@ fn seconds(name: &str, value: f64, least: f64, most: f64) -> Result<Duration> {
     if (least..=most).contains(&value) {
         return Ok(Duration::from_secs_f64(value));
     }
-    bad(format!("{name} must lie within {least} and {most}"))
+    bad_parameter(format!("{name} must lie within {least} and {most}"))
 }
 
 #[cfg(test)]
@@ -149,7 +151,7 @@ pub mod tests {
     use serde_json::json;
     use vnetbench_traffic::Workload;
 
-    pub fn plan_of(changes: Value) -> Result<Plan> {
+    pub fn plan_of(changes: Value) -> Result<TrialPlan> {
         let mut asked = json!({
             "trial": "1", "workload": "tcp_stream", "secret": "00112233445566778899aabbccddeeff",
             "listen": {"address": "127.0.0.1"}, "streams": [{"id": 7, "role": "sink"}],
@@ -157,7 +159,7 @@ pub mod tests {
         for (key, value) in changes.as_object().expect("an object") {
             asked[key] = value.clone();
         }
-        serde_json::from_value::<Prepare>(asked)
+        serde_json::from_value::<PrepareRequest>(asked)
             .expect("parameters")
             .plan()
     }

@@ -6,47 +6,47 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::report::{
-    DatagramReading, DatagramsReceived, DatagramsSent, FramesMoved, Kind, Moved, StreamMoved,
-    TcpMoved,
+    DatagramReading, DatagramSinkSample, DatagramSourceSample, FrameSample, SampleCounters,
+    StreamCounters, StreamSample, TcpSample,
 };
 use super::socket_detail::DETAILED_STREAMS;
-use vnetbench_counters::driver::{self, Driver};
+use vnetbench_counters::driver::{self, DriverCounters};
 use vnetbench_counters::load_thread::{self, LoadThread};
 use vnetbench_counters::socket_memory::{self, DropMeter};
 use vnetbench_counters::tcp_info::{Meter, TcpReading};
 use vnetbench_counters::thread_time::ThreadTime;
-use vnetbench_counters::watched::{self, Seen, Watched};
-use vnetbench_counters::{Amount, Counters, CpuWork, Depth, Reading, Scope, Sources};
+use vnetbench_counters::watched::{self, Observer, ObserverReading};
+use vnetbench_counters::{CounterValue, Counters, CpuWork, ReadScope, Reading, Scope, Sources};
 use vnetbench_streams::{Role, Stream};
 use vnetbench_system::error::Result;
-use vnetbench_system::histogram::{Counts, Histogram};
+use vnetbench_system::histogram::{Histogram, HistogramCounts};
 
 /// What a trial counts beside its streams.
-pub struct Counted {
+pub struct CounterSources {
     sources: Sources,
-    watched: Option<Watched>,
-    driver: Option<Driver>,
+    observed: Option<Observer>,
+    driver: Option<DriverCounters>,
 }
 
-impl Counted {
-    pub fn open(scope: Scope<'_>, watched: watched::Asked) -> Result<Self> {
+impl CounterSources {
+    pub fn open(scope: Scope<'_>, watched: watched::ObserverRequest) -> Result<Self> {
         let interface = scope.interface;
         Ok(Self {
             sources: Sources::open(scope)?,
-            watched: watched.open()?,
-            driver: interface.map(Driver::of),
+            observed: watched.open()?,
+            driver: interface.map(DriverCounters::open),
         })
     }
 }
 
 pub struct Sampler {
-    counted: Counted,
-    streams: Vec<(Arc<Stream>, Meters)>,
+    sources: CounterSources,
+    streams: Vec<(Arc<Stream>, StreamMeters)>,
     threads: Vec<Arc<LoadThread>>,
 }
 
 /// What is kept of one stream from reading to reading.
-struct Meters {
+struct StreamMeters {
     tcp: Meter,
     drops: DropMeter,
 }
@@ -56,11 +56,11 @@ pub struct Snapshot {
     pub at: Instant,
     /// Sent and received by each stream.
     bytes: Vec<(u64, u64)>,
-    latency: Option<Counts>,
-    connect: Option<Counts>,
-    delay: Option<Counts>,
+    latency: Option<HistogramCounts>,
+    connect: Option<HistogramCounts>,
+    delay: Option<HistogramCounts>,
     reading: Reading,
-    seen: Option<Seen>,
+    observed: Option<ObserverReading>,
     streams: Vec<StreamReading>,
     threads: Vec<Option<ThreadTime>>,
 }
@@ -80,12 +80,16 @@ impl Snapshot {
 }
 
 impl Sampler {
-    pub fn new(counted: Counted, streams: &[Arc<Stream>], threads: Vec<Arc<LoadThread>>) -> Self {
+    pub fn new(
+        sources: CounterSources,
+        streams: &[Arc<Stream>],
+        threads: Vec<Arc<LoadThread>>,
+    ) -> Self {
         let mut alike = HashMap::new();
         let metered = streams.iter().map(|stream| {
             let before = alike.entry((stream.part, stream.role)).or_insert(0);
             *before += 1;
-            let meters = Meters {
+            let meters = StreamMeters {
                 tcp: Meter::new(*before <= DETAILED_STREAMS),
                 drops: DropMeter::default(),
             };
@@ -93,7 +97,7 @@ impl Sampler {
         });
         Self {
             streams: metered.collect(),
-            counted,
+            sources,
             threads,
         }
     }
@@ -101,22 +105,22 @@ impl Sampler {
     /// What a trial begins with. Frames that its sinks have counted by then came from a side that had begun before this one:
     /// they are of the trial too, and of its first sample.
     pub fn read_first(&mut self) -> Snapshot {
-        let mut first = self.read_whole();
+        let mut first = self.read_full();
         for (i, (stream, _)) in self.streams.iter().enumerate() {
             if stream.frames.is_some() && stream.role == Role::Sink {
                 first.bytes[i].1 = 0;
                 first.streams[i] = StreamReading::Frames(0);
-                first.delay = Some(Counts::none());
+                first.delay = Some(HistogramCounts::empty());
             }
         }
         first
     }
 
-    pub fn read_whole(&mut self) -> Snapshot {
-        self.read(Depth::WHOLE)
+    pub fn read_full(&mut self) -> Snapshot {
+        self.read(ReadScope::ALL)
     }
 
-    pub fn read(&mut self, depth: Depth) -> Snapshot {
+    pub fn read(&mut self, depth: ReadScope) -> Snapshot {
         // The bytes right after the clock: goodput is what must fit its interval best.
         let at = Instant::now();
         let bytes = self
@@ -128,9 +132,9 @@ impl Sampler {
         let connect = self.counts(|stream| stream.timing.as_ref()?.connect.as_ref());
         let delay = self.counts(|stream| stream.datagrams.as_ref()?.delay.as_ref());
         let delay = delay.or_else(|| self.delay_of_frames());
-        let reading = self.counted.sources.read(depth);
-        let watched = self.counted.watched.as_mut();
-        let seen = watched.map(|watched: &mut Watched| watched.read(depth.queues));
+        let reading = self.sources.sources.read(depth);
+        let watched = self.sources.observed.as_mut();
+        let seen = watched.map(|watched: &mut Observer| watched.read(depth.queues));
         let streams = self
             .streams
             .iter_mut()
@@ -143,39 +147,39 @@ impl Sampler {
             connect,
             delay,
             reading,
-            seen,
+            observed: seen,
             streams,
             threads: self.threads.iter().map(|thread| thread.time()).collect(),
         }
     }
 
-    pub fn read_driver(&self) -> Option<driver::Reading> {
-        self.counted.driver.as_ref().map(Driver::read)
+    pub fn read_driver(&self) -> Option<driver::DriverReading> {
+        self.sources.driver.as_ref().map(DriverCounters::read)
     }
 
-    pub fn driver_moved(&self, then: Option<&driver::Reading>) -> driver::Moved {
-        let driver = self.counted.driver.as_ref().zip(then);
+    pub fn driver_change(&self, then: Option<&driver::DriverReading>) -> driver::DriverChange {
+        let driver = self.sources.driver.as_ref().zip(then);
         driver.map_or_else(Default::default, |(driver, then)| driver.since(then))
     }
 
     /// One kind of histogram of all streams together; `None` where no stream has it.
-    fn counts(&self, kind: impl Fn(&Stream) -> Option<&Histogram>) -> Option<Counts> {
+    fn counts(&self, kind: impl Fn(&Stream) -> Option<&Histogram>) -> Option<HistogramCounts> {
         let mut histograms = self
             .streams
             .iter()
             .filter_map(|(stream, _)| kind(stream))
             .peekable();
         histograms.peek()?;
-        Some(Counts::of(histograms))
+        Some(HistogramCounts::sum(histograms))
     }
 
-    fn delay_of_frames(&self) -> Option<Counts> {
+    fn delay_of_frames(&self) -> Option<HistogramCounts> {
         let mut streams = self.streams.iter();
         streams.find_map(|(stream, _)| stream.frames.as_ref()?.delay())
     }
 
-    pub fn between(&self, then: &Snapshot, now: &Snapshot) -> Moved {
-        let streams: Vec<StreamMoved> = self
+    pub fn between(&self, then: &Snapshot, now: &Snapshot) -> SampleCounters {
+        let streams: Vec<StreamSample> = self
             .streams
             .iter()
             .enumerate()
@@ -191,13 +195,13 @@ impl Sampler {
                     }
                     _ => None,
                 };
-                StreamMoved {
+                StreamSample {
                     id: stream.id,
                     role: stream.role,
                     part: stream.part,
                     bytes,
                     bytes_acked: acked(now).map(|now| now.saturating_sub(acked(then).unwrap_or(0))),
-                    of: moved(stream.role, &then.streams[i], &now.streams[i]),
+                    counters: stream_change(stream.role, &then.streams[i], &now.streams[i]),
                     state: None,
                     transport: None,
                     lent: None,
@@ -215,9 +219,10 @@ impl Sampler {
         let last_cpu = |place: usize| self.threads[place].last_cpu();
         load_thread::count(&then.threads, &now.threads, last_cpu, &mut counters);
         count_frames(&streams, &mut counters);
-        let since =
-            |now: &Option<Counts>, then: &Option<Counts>| Some(now.as_ref()?.since(then.as_ref()?));
-        Moved {
+        let since = |now: &Option<HistogramCounts>, then: &Option<HistogramCounts>| {
+            Some(now.as_ref()?.since(then.as_ref()?))
+        };
+        SampleCounters {
             bytes_sent: sent - sent_then,
             bytes_received: received - received_then,
             latency: since(&now.latency, &then.latency),
@@ -226,16 +231,16 @@ impl Sampler {
             counters,
             cpu: CpuWork::since(&now.reading.cpu, &then.reading.cpu),
             watched: now
-                .seen
+                .observed
                 .as_ref()
-                .zip(then.seen.as_ref())
+                .zip(then.observed.as_ref())
                 .map(|(now, then)| now.since(then)),
             streams,
         }
     }
 }
 
-impl Meters {
+impl StreamMeters {
     fn read(&mut self, stream: &Stream) -> StreamReading {
         if let Some(frames) = &stream.frames {
             return StreamReading::Frames(frames.counts().frames);
@@ -253,38 +258,40 @@ impl Meters {
 }
 
 /// The frames of a side that has any, as counters.
-fn count_frames(streams: &[StreamMoved], counters: &mut Counters) {
+fn count_frames(streams: &[StreamSample], counters: &mut Counters) {
     let mut sums = [("frames_sent", None), ("frames_received", None)];
     for stream in streams {
-        let (sum, frames) = match stream.of {
-            Kind::Frames(FramesMoved::FramesSent(frames)) => (&mut sums[0].1, frames),
-            Kind::Frames(FramesMoved::FramesReceived(frames)) => (&mut sums[1].1, frames),
+        let (sum, frames) = match stream.counters {
+            StreamCounters::Frames(FrameSample::FramesSent(frames)) => (&mut sums[0].1, frames),
+            StreamCounters::Frames(FrameSample::FramesReceived(frames)) => (&mut sums[1].1, frames),
             _ => continue,
         };
         *sum = Some(sum.unwrap_or(0) + frames);
     }
     for (name, sum) in sums {
         if let Some(frames) = sum {
-            counters.push(name, Amount::Count(frames));
+            counters.push(name, CounterValue::Count(frames));
         }
     }
 }
 
-fn moved(role: Role, then: &StreamReading, now: &StreamReading) -> Kind {
+fn stream_change(role: Role, then: &StreamReading, now: &StreamReading) -> StreamCounters {
     match (then, now) {
         (StreamReading::Tcp(then), StreamReading::Tcp(now)) => {
-            Kind::Tcp(TcpMoved::between(role, then, now))
+            StreamCounters::Tcp(TcpSample::between(role, then, now))
         }
         (StreamReading::Datagrams(then), StreamReading::Datagrams(now)) => match role {
-            Role::Source => Kind::Source(DatagramsSent {
+            Role::Source => StreamCounters::Source(DatagramSourceSample {
                 datagrams: now.counts.datagrams - then.counts.datagrams,
             }),
-            Role::Sink => Kind::Sink(DatagramsReceived::between(then, now)),
+            Role::Sink => StreamCounters::Sink(DatagramSinkSample::between(then, now)),
         },
-        (StreamReading::Frames(then), StreamReading::Frames(now)) => Kind::Frames(match role {
-            Role::Source => FramesMoved::FramesSent(now - then),
-            Role::Sink => FramesMoved::FramesReceived(now - then),
-        }),
+        (StreamReading::Frames(then), StreamReading::Frames(now)) => {
+            StreamCounters::Frames(match role {
+                Role::Source => FrameSample::FramesSent(now - then),
+                Role::Sink => FrameSample::FramesReceived(now - then),
+            })
+        }
         _ => unreachable!("a stream is of one kind from beginning to end"),
     }
 }

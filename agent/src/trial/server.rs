@@ -3,24 +3,24 @@
 use std::mem;
 use std::sync::Arc;
 
-use vnetbench_iperf3::trial::{NegotiatedTest, Begun, ServerSide};
+use vnetbench_iperf3::trial::{NegotiatedTest, ServerReport, ServerTest};
 use vnetbench_streams::{OnEnd, Stream};
 use vnetbench_system::error::Result;
 
 #[derive(Default)]
-pub enum Server {
+pub enum Iperf3Server {
     /// There is none: an agent is at the other side.
     #[default]
     None,
-    Agreed(NegotiatedTest),
-    Begun(Begun),
+    Negotiated(NegotiatedTest),
+    Running(ServerTest),
 }
 
-impl Server {
+impl Iperf3Server {
     /// Has it begin. `on_end` is called when its part is over.
     pub fn begin(&mut self, streams: &[Arc<Stream>], on_end: &OnEnd) -> Result<()> {
         *self = match mem::take(self) {
-            Self::Agreed(agreed) => Self::Begun(agreed.begin(streams, on_end)?),
+            Self::Negotiated(agreed) => Self::Running(agreed.begin(streams, on_end)?),
             other => other,
         };
         Ok(())
@@ -28,23 +28,23 @@ impl Server {
 
     /// The sources have been told to end.
     pub fn load_is_over(&self) {
-        if let Self::Begun(test) = self {
-            test.load_is_over();
+        if let Self::Running(test) = self {
+            test.notify_load_end();
         }
     }
 
     pub fn is_over(&self) -> bool {
         match self {
-            Self::Begun(test) => test.is_over(),
-            Self::None | Self::Agreed(_) => true,
+            Self::Running(test) => test.is_finished(),
+            Self::None | Self::Negotiated(_) => true,
         }
     }
 
     /// Why the trial has come to nothing. `broken` says that a stream broke; a server knows better why.
     pub fn fault(&self, broken: Option<String>) -> Option<String> {
         match (self, broken) {
-            (Self::Begun(test), Some(broken)) => Some(test.fault_of(broken)),
-            (Self::Begun(test), None) => test.fault(),
+            (Self::Running(test), Some(broken)) => Some(test.explain_stream_failure(broken)),
+            (Self::Running(test), None) => test.failure_message(),
             (_, broken) => broken,
         }
     }
@@ -59,10 +59,10 @@ impl Server {
     }
 
     /// Ends its part where it is not over; returns what it said of it.
-    pub fn end(&mut self, streams: &[Arc<Stream>]) -> Option<ServerSide> {
+    pub fn end(&mut self, streams: &[Arc<Stream>]) -> Option<ServerReport> {
         match mem::take(self) {
-            Self::Begun(test) => Some(ServerSide::new(test.end()?, streams)),
-            Self::None | Self::Agreed(_) => None,
+            Self::Running(test) => Some(ServerReport::new(test.finish()?, streams)),
+            Self::None | Self::Negotiated(_) => None,
         }
     }
 }

@@ -83,22 +83,22 @@ impl Detail {
                     .bytes_retransmitted
                     .zip(before.bytes_retransmitted)
                     .map(|(now, then)| now.saturating_sub(then)),
-                dsack_dups: grown(tcp.dsack_dups, before.dsack_dups),
-                reord_seen: grown(tcp.reord_seen, before.reord_seen),
+                dsack_dups: increase(tcp.dsack_dups, before.dsack_dups),
+                reord_seen: increase(tcp.reord_seen, before.reord_seen),
                 memory: tcp.memory.map(SendMemory::from),
             }),
             Role::Sink => Self::Sink(SinkDetail {
                 mss_bytes: tcp.rcv_mss,
                 rcv_space_bytes: tcp.rcv_space_bytes,
                 rcv_rtt_us: tcp.rcv_rtt_us,
-                rcv_ooopack: grown(tcp.rcv_ooopack, before.rcv_ooopack),
+                rcv_ooopack: increase(tcp.rcv_ooopack, before.rcv_ooopack),
                 memory: tcp.memory.map(ReceiveMemory::from),
             }),
         })
     }
 }
 
-fn grown(now: Option<u32>, then: Option<u32>) -> Option<u32> {
+fn increase(now: Option<u32>, then: Option<u32>) -> Option<u32> {
     Some(now?.wrapping_sub(then?))
 }
 

@@ -20,22 +20,22 @@ use vnetbench_traffic::{Load, LoadPart, Workload, effective_options, sockets};
 #[derive(Default)]
 pub struct Streams {
     pub all: Vec<Arc<Stream>>,
-    parts: Vec<Begun>,
+    parts: Vec<RunningPart>,
     threads: Vec<StartedThread>,
     pub foreign: u64,
     /// By which ways a side's frames are made and counted.
-    ways: Option<ChosenBackends>,
-    watch: Option<PortObserver>,
+    backends: Option<ChosenBackends>,
+    port_observer: Option<PortObserver>,
 }
 
 /// Streams that begin at the same time.
-struct Begun {
+struct RunningPart {
     name: Option<&'static str>,
     streams: Range<usize>,
     orders: Arc<Commands>,
-    begins_after: Duration,
+    starts_after: Duration,
     /// How long after the start it was told to begin.
-    began_after: Option<Duration>,
+    started_after: Option<Duration>,
 }
 
 impl Streams {
@@ -70,8 +70,8 @@ impl Streams {
             unreachable!("only frames are at a port");
         };
         let opened = vnetbench_frames::open(&load.roles, &load.secret, asked)?;
-        self.ways = Some(opened.backends);
-        self.watch = Some(opened.observer);
+        self.backends = Some(opened.backends);
+        self.port_observer = Some(opened.observer);
         for ((id, role), (socket, frames)) in load.roles.iter().zip(opened.streams) {
             let stream = Stream::new(*id, *role, None, socket, None, None);
             self.all.push(Arc::new(Stream {
@@ -86,12 +86,12 @@ impl Streams {
         for part in &load.parts {
             let orders = Arc::default();
             let started = part.start(&self.all[part.streams.clone()], &orders, on_end);
-            self.parts.push(Begun {
+            self.parts.push(RunningPart {
                 name: part.name,
                 streams: part.streams.clone(),
                 orders,
-                begins_after: part.begins_after,
-                began_after: None,
+                starts_after: part.starts_after,
+                started_after: None,
             });
             match started {
                 Ok(threads) => self.threads.extend(threads),
@@ -100,7 +100,7 @@ impl Streams {
                     let is_at_limit = error.raw_os_error() == Some(libc::EAGAIN);
                     let refused = Error::system("start the streams' threads", error);
                     return Err(if is_at_limit {
-                        refused.of(Kind::Threads)
+                        refused.with_kind(Kind::Threads)
                     } else {
                         refused
                     });
@@ -118,7 +118,7 @@ impl Streams {
         for frames in self.all.iter().filter_map(|stream| stream.frames.as_ref()) {
             frames.begin(start);
         }
-        if let Some(watch) = &self.watch {
+        if let Some(watch) = &self.port_observer {
             watch.begin();
         }
     }
@@ -126,26 +126,26 @@ impl Streams {
     /// Has every part begin whose time had come at `now`.
     pub fn begin(&mut self, start: Instant, now: Instant) {
         for part in &mut self.parts {
-            if part.began_after.is_none() && now >= start + part.begins_after {
-                part.began_after = Some(start.elapsed());
+            if part.started_after.is_none() && now >= start + part.starts_after {
+                part.started_after = Some(start.elapsed());
                 part.orders.issue(Command::Go);
             }
         }
     }
 
     /// How long after the start the next part begins; `None` where all have begun.
-    pub fn next_begins_after(&self) -> Option<Duration> {
-        let to_come = self.parts.iter().filter(|p| p.began_after.is_none());
-        to_come.map(|part| part.begins_after).min()
+    pub fn next_start_after(&self) -> Option<Duration> {
+        let to_come = self.parts.iter().filter(|p| p.started_after.is_none());
+        to_come.map(|part| part.starts_after).min()
     }
 
     /// How long after the start a part of that name began.
-    pub fn began_after(&self, name: &str) -> Option<Duration> {
+    pub fn started_after(&self, name: &str) -> Option<Duration> {
         let part = self.parts.iter().find(|part| part.name == Some(name))?;
-        part.began_after
+        part.started_after
     }
 
-    pub fn give(&self, order: Command) {
+    pub fn issue(&self, order: Command) {
         for part in &self.parts {
             part.orders.issue(order);
         }
@@ -164,7 +164,7 @@ impl Streams {
 
     /// Ends what still runs; returns when no thread is left.
     pub fn end(&mut self) {
-        self.give(Command::EndAll);
+        self.issue(Command::EndAll);
         self.enforce();
         for thread in self.threads.drain(..) {
             // A thread of ours that panicked has reported its streams as broken.
@@ -174,7 +174,7 @@ impl Streams {
 
     pub fn ready(&self) -> Ready {
         let cpus = |thread: &StartedThread| {
-            CpuList::of_started(&thread.handle)
+            CpuList::of_thread_handle(&thread.handle)
                 .map_or_else(|_| String::new(), |cpus| cpus.to_string())
         };
         Ready {
@@ -185,22 +185,22 @@ impl Streams {
                 .collect(),
             thread_cpus: self.threads.iter().map(cpus).collect(),
             frames: self
-                .ways
+                .backends
                 .clone()
                 .map(|frames| ReadyPort { port: None, frames }),
         }
     }
 
     /// What its threads are counted by.
-    pub fn counted(&self) -> Vec<Arc<LoadThread>> {
-        let at_port = self.watch.as_ref().and_then(PortObserver::thread);
+    pub fn load_threads(&self) -> Vec<Arc<LoadThread>> {
+        let at_port = self.port_observer.as_ref().and_then(PortObserver::thread);
         let counted = self.threads.iter().map(|thread| &thread.load_thread);
         counted.chain(at_port).cloned().collect()
     }
 
     /// What else came to the port of a side of frames.
-    pub fn at_port(&self) -> Option<PortCounts> {
-        self.watch.as_ref().map(PortObserver::counts)
+    pub fn port_counts(&self) -> Option<PortCounts> {
+        self.port_observer.as_ref().map(PortObserver::counts)
     }
 
     pub fn have_ended(&self) -> bool {
@@ -226,7 +226,7 @@ impl Streams {
     }
 
     /// How many requests made until then have no answer now; `None` where none are made.
-    pub fn owed(&self, then: Instant) -> Option<u64> {
+    pub fn unanswered(&self, then: Instant) -> Option<u64> {
         let mut timings = self.all.iter().filter_map(|s| s.timing.as_ref()).peekable();
         timings.peek()?;
         Some(timings.map(|timing| timing.unanswered(then)).sum())
@@ -242,6 +242,6 @@ impl Streams {
         let flows = self.all.iter().filter_map(|s| s.datagrams.as_ref());
         let gaps = flows.filter_map(|datagrams| datagrams.gaps.get());
         let gaps = gaps.fold(GapDeviation::default(), |sum, each| sum.merge(each));
-        (!late.is_empty()).then(|| PacingError::of(due, &late, &gaps))
+        (!late.is_empty()).then(|| PacingError::new(due, &late, &gaps))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vnetbench_interfaces::ethtool_strings::{self, Set, names, roomy};
+use vnetbench_interfaces::ethtool_strings::{self, StringSet, buffer_words, names};
 use vnetbench_interfaces::interface::Interface;
 
 const ETHTOOL_GSTATS: u32 = 0x1d;
@@ -20,19 +20,19 @@ pub struct Adapter {
 impl Adapter {
     /// `None` where the driver counts nothing of its own.
     pub fn open(interface: &str) -> Option<Self> {
-        let interface = Interface::named(interface).ok()?;
-        let names = names(&interface, Set::Statistics).ok()?;
+        let interface = Interface::open(interface).ok()?;
+        let names = names(&interface, StringSet::Statistics).ok()?;
         (!names.is_empty()).then_some(Self { interface, names })
     }
 
     /// `None` where it has other statistics by now (more queues), or has gone.
     pub fn read(&self) -> Option<Vec<u64>> {
         let count = self.names.len();
-        if ethtool_strings::count(&self.interface, Set::Statistics).ok()? != count {
+        if ethtool_strings::count(&self.interface, StringSet::Statistics).ok()? != count {
             return None;
         }
         // `struct ethtool_stats`: command and count share the first word, each following word is a statistic.
-        let mut words = vec![0u64; 1 + roomy(count)];
+        let mut words = vec![0u64; 1 + buffer_words(count)];
         words[0] = word_of([ETHTOOL_GSTATS, count as u32]);
         self.interface.ethtool(words.as_mut_slice()).ok()?;
         if words[0] != word_of([ETHTOOL_GSTATS, count as u32]) {

@@ -5,9 +5,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::proc_file::ProcFile;
-use crate::reading::{Amount, Reading, Source};
+use crate::reading::{CounterSource, CounterValue, Reading};
 
-pub struct Quota {
+pub struct CgroupQuota {
     /// Those that have one, the nearest first.
     groups: Vec<Group>,
     /// What was counted since they were opened.
@@ -42,7 +42,7 @@ enum Version {
     Two,
 }
 
-impl Quota {
+impl CgroupQuota {
     /// `None` where no quota is set, or none can be seen.
     pub fn open() -> Option<Self> {
         let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -53,14 +53,14 @@ impl Quota {
             .find_map(|seen_by| {
                 let mounts = std::fs::read(seen_by.join("mountinfo")).ok()?;
                 let mounts = String::from_utf8_lossy(&mounts);
-                Self::seen(&groups, &mounts, &seen_by.join("root"))
+                Self::open_at(&groups, &mounts, &seen_by.join("root"))
             })
     }
 
-    fn seen(groups: &str, mounts: &str, root: &Path) -> Option<Self> {
-        let mut trees = mounts.lines().filter_map(tree_of);
+    fn open_at(groups: &str, mounts: &str, root: &Path) -> Option<Self> {
+        let mut trees = mounts.lines().filter_map(parse_mount);
         let groups = trees.find_map(|tree| {
-            let group = group_in(groups, tree.version)?;
+            let group = group_path(groups, tree.version)?;
             let inside = Path::new(group).strip_prefix(&tree.root).ok()?;
             let top = root.join(tree.mount.strip_prefix("/").ok()?);
             let folders = inside.ancestors().map(|group| top.join(group));
@@ -75,9 +75,9 @@ impl Quota {
     }
 }
 
-impl Source for Quota {
+impl CounterSource for CgroupQuota {
     fn read(&mut self, into: &mut Reading) {
-        let moved = self.groups.iter_mut().map(Group::moved);
+        let moved = self.groups.iter_mut().map(Group::read);
         // Of those that are alike, the nearest.
         let most =
             moved.reduce(
@@ -92,12 +92,15 @@ impl Source for Quota {
         sum.throttled_periods += most.throttled_periods;
         sum.throttled_nanos += most.throttled_nanos;
         for (name, amount) in [
-            ("cgroup_periods", Amount::Count(sum.periods)),
+            ("cgroup_periods", CounterValue::Count(sum.periods)),
             (
                 "cgroup_throttled_periods",
-                Amount::Count(sum.throttled_periods),
+                CounterValue::Count(sum.throttled_periods),
             ),
-            ("cgroup_throttled_s", Amount::Nanos(sum.throttled_nanos)),
+            (
+                "cgroup_throttled_s",
+                CounterValue::Nanos(sum.throttled_nanos),
+            ),
         ] {
             into.counters.push(name, amount);
         }
@@ -107,13 +110,13 @@ impl Source for Quota {
 impl Group {
     fn open(folder: &Path) -> Option<Self> {
         let mut file = ProcFile::open(folder.join("cpu.stat").to_str()?)?;
-        let last = Throttling::of(file.text())?;
+        let last = Throttling::parse(file.text())?;
         Some(Self { file, last })
     }
 
     /// Since this was asked last; nothing where the group is gone.
-    fn moved(&mut self) -> Throttling {
-        let now = Throttling::of(self.file.text()).unwrap_or(self.last);
+    fn read(&mut self) -> Throttling {
+        let now = Throttling::parse(self.file.text()).unwrap_or(self.last);
         let then = std::mem::replace(&mut self.last, now);
         Throttling {
             periods: now.periods.saturating_sub(then.periods),
@@ -125,29 +128,30 @@ impl Group {
 
 impl Throttling {
     /// Of cpu.stat.
-    fn of(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         // Version 1 in nanoseconds, version 2 in microseconds.
-        let nanos = number_of(text, "throttled_time");
-        let throttled_nanos = nanos.or_else(|| Some(number_of(text, "throttled_usec")? * 1000))?;
+        let nanos = read_number(text, "throttled_time");
+        let throttled_nanos =
+            nanos.or_else(|| Some(read_number(text, "throttled_usec")? * 1000))?;
         Some(Self {
-            periods: number_of(text, "nr_periods")?,
-            throttled_periods: number_of(text, "nr_throttled")?,
+            periods: read_number(text, "nr_periods")?,
+            throttled_periods: read_number(text, "nr_throttled")?,
             throttled_nanos,
         })
     }
 }
 
-fn number_of(text: &str, key: &str) -> Option<u64> {
+fn read_number(text: &str, key: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
     let (_, number) = lines.find(|(name, _)| *name == key)?;
     number.trim().parse().ok()
 }
 
 /// Of a line of mountinfo (proc(5)), where that is of a hierarchy that may limit CPU time.
-fn tree_of(mount: &str) -> Option<Tree> {
+fn parse_mount(mount: &str) -> Option<Tree> {
     let (place, kind) = mount.split_once(" - ")?;
     let mut place = place.split(' ').skip(3);
-    let (root, mount) = (unescaped(place.next()?), unescaped(place.next()?));
+    let (root, mount) = (unescape_path(place.next()?), unescape_path(place.next()?));
     let mut kind = kind.split(' ');
     let version = match kind.next()? {
         "cgroup2" => Version::Two,
@@ -163,7 +167,7 @@ fn tree_of(mount: &str) -> Option<Tree> {
 
 /// A path as it is: mountinfo has what would end a word there by its number, and so the backslash (systemd's groups have
 /// some: `/system-a\x2db.slice`).
-fn unescaped(path: &str) -> PathBuf {
+fn unescape_path(path: &str) -> PathBuf {
     let written = [
         (r"\040", " "),
         (r"\011", "\t"),
@@ -179,7 +183,7 @@ fn unescaped(path: &str) -> PathBuf {
 }
 
 /// The group of a process in such a hierarchy, by its lines `4:cpu,cpuacct:/group` and `0::/group` of version 2.
-fn group_in(groups: &str, version: Version) -> Option<&str> {
+fn group_path(groups: &str, version: Version) -> Option<&str> {
     let mut lines = groups.lines().filter_map(|line| {
         let (_, rest) = line.split_once(':')?;
         rest.split_once(':')
@@ -233,8 +237,8 @@ mod tests {
             }
         }
 
-        fn quota(&self, groups: &str) -> Option<Quota> {
-            Quota::seen(groups, MOUNTS, &self.0)
+        fn quota(&self, groups: &str) -> Option<CgroupQuota> {
+            CgroupQuota::open_at(groups, MOUNTS, &self.0)
         }
     }
 
@@ -244,7 +248,7 @@ mod tests {
         }
     }
 
-    fn counters(quota: &mut Quota) -> String {
+    fn counters(quota: &mut CgroupQuota) -> String {
         let mut reading = Reading::default();
         quota.read(&mut reading);
         serde_json::to_string(&reading.counters).expect("serializes")
@@ -350,7 +354,7 @@ mod tests {
     #[test]
     fn what_mountinfo_writes_by_its_number_is_read_as_it_is() {
         let mount = r"41 31 0:38 /a\134x2db /my\040groups rw - cgroup2 cgroup2 rw";
-        let tree = tree_of(mount).expect("a hierarchy");
+        let tree = parse_mount(mount).expect("a hierarchy");
         assert_eq!(
             (tree.root, tree.mount),
             (r"/a\x2db".into(), "/my groups".into())

@@ -3,7 +3,7 @@
 
 use crate::cpu_work::{CpuPackets, CpuWork};
 use crate::proc_file::ProcFile;
-use crate::reading::{Amount, Reading, Source};
+use crate::reading::{CounterSource, CounterValue, Reading};
 
 pub struct Cpu {
     file: ProcFile,
@@ -19,7 +19,7 @@ impl Cpu {
     }
 }
 
-impl Source for Cpu {
+impl CounterSource for Cpu {
     fn read(&mut self, into: &mut Reading) {
         parse(self.file.text(), self.ticks_per_s, into);
     }
@@ -36,7 +36,7 @@ fn parse(text: &str, ticks_per_s: f64, into: &mut Reading) {
                 "context_switches_system"
             };
             if let Some(count) = words.next().and_then(|w| w.parse().ok()) {
-                into.counters.push(counter, Amount::Count(count));
+                into.counters.push(counter, CounterValue::Count(count));
             }
         } else if let Some(cpu) = name.strip_prefix("cpu").and_then(|n| n.parse().ok()) {
             let mut next = || {

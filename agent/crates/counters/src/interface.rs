@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::proc_file::ProcFile;
-use crate::reading::{Amount, Reading, Source};
+use crate::reading::{CounterSource, CounterValue, Reading};
 use vnetbench_interfaces::interface;
 use vnetbench_system::error::{Error, Result};
 
@@ -40,7 +40,7 @@ impl Interface {
             Error::system(operation(), io::Error::from_raw_os_error(libc::ENODEV))
         })?;
         let device =
-            interface::Interface::named(name).map_err(|error| Error::system(operation(), error))?;
+            interface::Interface::open(name).map_err(|error| Error::system(operation(), error))?;
         Ok(Self {
             ran: device.is_running().unwrap_or(false),
             device,
@@ -55,14 +55,14 @@ impl Interface {
     fn fault(&self, is_listed: bool) -> Option<String> {
         let has_stopped = self.ran && matches!(self.device.is_running(), Ok(false));
         let name = &self.device.name;
-        if !is_listed || has_stopped && !self.device.stays() {
+        if !is_listed || has_stopped && !self.device.keeps_settings_while_down() {
             return Some(format!("interface {name} vanished"));
         }
         has_stopped.then(|| format!("interface {name} went down or lost its carrier"))
     }
 }
 
-impl Source for Interface {
+impl CounterSource for Interface {
     fn read(&mut self, into: &mut Reading) {
         let row = row_of(self.file.text(), &self.device.name);
         into.fault = self.fault(row.is_some());
@@ -70,7 +70,7 @@ impl Source for Interface {
         self.last = row.unwrap_or(self.last);
         for (name, count) in COLUMNS.iter().zip(self.last) {
             if !name.is_empty() {
-                into.counters.push(name, Amount::Count(count));
+                into.counters.push(name, CounterValue::Count(count));
             }
         }
     }

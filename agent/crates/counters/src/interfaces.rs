@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::interface::row_of;
 use crate::proc_file::ProcFile;
-use crate::qdisc::{Qdisc, Queued};
+use crate::qdisc::{Qdisc, QdiscCounters};
 use vnetbench_interfaces::netlink;
 use vnetbench_system::error::{Error, Result};
 
@@ -37,7 +37,7 @@ pub struct Passed {
     rx_dropped: u64,
     tx_dropped: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    qdisc: Option<Queued>,
+    qdisc: Option<QdiscCounters>,
     /// It has vanished: what it had passed by its last reading is all that is known.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     gone: bool,
@@ -50,7 +50,7 @@ impl Interfaces {
             let place = namespace.as_deref().unwrap_or("this network namespace");
             Error::system(format!("read the counters of {place}"), error)
         })?;
-        let mut file = ProcFile::of(file);
+        let mut file = ProcFile::from_file(file);
         let text = file.text();
         let first = |name: String| {
             let absent = io::Error::from_raw_os_error(libc::ENODEV);

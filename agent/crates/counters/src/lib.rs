@@ -55,5 +55,5 @@ mod wrap;
 pub use cpu::mean_clock_hz;
 pub use cpu_work::{CpuPackets, CpuWork};
 pub use perf::{ProcessCycles, availability};
-pub use reading::{Amount, Counters, Depth, Reading};
-pub use sources::{CyclesOf, Scope, Sources};
+pub use reading::{CounterValue, Counters, ReadScope, Reading};
+pub use sources::{CycleScope, Scope, Sources};

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use crate::reading::{Amount, Counters};
+use crate::reading::{CounterValue, Counters};
 use crate::thread_time::{ThreadClock, ThreadTime};
 
 /// One such thread; it lives on as a count when the thread has ended.
@@ -65,7 +65,7 @@ pub fn count(
     if now.is_empty() {
         return;
     }
-    into.push("load_threads", Amount::Flag(now.len() as u64));
+    into.push("load_threads", CounterValue::Flag(now.len() as u64));
     let moved = now
         .iter()
         .zip(then)
@@ -85,11 +85,11 @@ pub fn count(
         ("busiest_thread_waited_s", busiest.waited_nanos),
     ] {
         if let Some(nanos) = nanos {
-            into.push(name, Amount::Nanos(nanos));
+            into.push(name, CounterValue::Nanos(nanos));
         }
     }
     if let Some(cpu) = last_cpu(place) {
-        into.push("busiest_thread_cpu", Amount::Flag(u64::from(cpu)));
+        into.push("busiest_thread_cpu", CounterValue::Flag(u64::from(cpu)));
     }
 }
 

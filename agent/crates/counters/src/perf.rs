@@ -16,10 +16,10 @@ use sys::bindings::{
 
 use crate::cpu::mean_clock_hz;
 use crate::cpu_work::CpuWork;
-use crate::reading::{Amount, Reading, Source};
+use crate::reading::{CounterSource, CounterValue, Reading};
 use vnetbench_system::cpu_list::CpuList;
 
-const KINDS: [(&str, u32); 2] = [
+const HARDWARE_EVENTS: [(&str, u32); 2] = [
     ("cycles", PERF_COUNT_HW_CPU_CYCLES),
     ("instructions", PERF_COUNT_HW_INSTRUCTIONS),
 ];
@@ -95,12 +95,12 @@ impl Event {
 
 /// Makes a count whole where the hardware had to share its counters: what was counted, × wanted time ÷ counted time.
 #[derive(Default)]
-struct Scaled {
+struct ScaledCounter {
     last: RawCount,
     total: u64,
 }
 
-impl Scaled {
+impl ScaledCounter {
     fn read(&mut self, event: &Event) -> u64 {
         if let Some(now) = event.read() {
             self.update(now);
@@ -148,13 +148,13 @@ impl ProcessCycles {
             events: Arc::clone(&self.events),
             scaled: Default::default(),
             last_nanos: None,
-            estimate: Estimate::default(),
+            estimate: CycleEstimate::default(),
         }
     }
 }
 
 fn open_all(scope: Scope) -> io::Result<Vec<Event>> {
-    KINDS
+    HARDWARE_EVENTS
         .iter()
         .map(|(_, config)| Event::open(*config, scope))
         .collect()
@@ -175,12 +175,12 @@ fn refusal(error: &io::Error) -> String {
 
 pub(crate) struct ProcessCyclesSource {
     events: Arc<[Event]>,
-    scaled: [Scaled; KINDS.len()],
+    scaled: [ScaledCounter; HARDWARE_EVENTS.len()],
     last_nanos: Option<u64>,
-    estimate: Estimate,
+    estimate: CycleEstimate,
 }
 
-impl Source for ProcessCyclesSource {
+impl CounterSource for ProcessCyclesSource {
     fn read(&mut self, into: &mut Reading) {
         if self.events.is_empty() {
             let now = into.process_cpu_nanos;
@@ -189,19 +189,22 @@ impl Source for ProcessCyclesSource {
             self.estimate.read(spent_s, into);
             return;
         }
-        for (((name, _), event), scaled) in
-            KINDS.iter().zip(self.events.iter()).zip(&mut self.scaled)
+        for (((name, _), event), scaled) in HARDWARE_EVENTS
+            .iter()
+            .zip(self.events.iter())
+            .zip(&mut self.scaled)
         {
-            into.counters.push(name, Amount::Count(scaled.read(event)));
+            into.counters
+                .push(name, CounterValue::Count(scaled.read(event)));
         }
     }
 }
 
 /// Cycles and instructions of every CPU together.
 pub(crate) struct SystemCycles {
-    cpus: Vec<(Vec<Event>, [Scaled; KINDS.len()])>,
+    cpus: Vec<(Vec<Event>, [ScaledCounter; HARDWARE_EVENTS.len()])>,
     last_times: Option<Vec<CpuWork>>,
-    estimate: Estimate,
+    estimate: CycleEstimate,
 }
 
 impl SystemCycles {
@@ -209,12 +212,12 @@ impl SystemCycles {
         Self {
             cpus: open_on_all_cpus().unwrap_or_default(),
             last_times: None,
-            estimate: Estimate::default(),
+            estimate: CycleEstimate::default(),
         }
     }
 }
 
-fn open_on_all_cpus() -> io::Result<Vec<(Vec<Event>, [Scaled; KINDS.len()])>> {
+fn open_on_all_cpus() -> io::Result<Vec<(Vec<Event>, [ScaledCounter; HARDWARE_EVENTS.len()])>> {
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
     let online = CpuList::parse(&online).map_err(io::Error::other)?;
     online
@@ -223,7 +226,7 @@ fn open_on_all_cpus() -> io::Result<Vec<(Vec<Event>, [Scaled; KINDS.len()])>> {
         .collect()
 }
 
-impl Source for SystemCycles {
+impl CounterSource for SystemCycles {
     fn read(&mut self, into: &mut Reading) {
         if self.cpus.is_empty() {
             let before = self.last_times.replace(into.cpu.clone());
@@ -231,41 +234,46 @@ impl Source for SystemCycles {
             self.estimate.read(spent_s, into);
             return;
         }
-        for (kind, (name, _)) in KINDS.iter().enumerate() {
+        for (kind, (name, _)) in HARDWARE_EVENTS.iter().enumerate() {
             let total = self
                 .cpus
                 .iter_mut()
                 .map(|(events, scaled)| scaled[kind].read(&events[kind]))
                 .sum();
-            into.counters.push(name, Amount::Count(total));
+            into.counters.push(name, CounterValue::Count(total));
         }
     }
 }
 
 /// How long a clock that was looked up is used: to look it up takes some 15 µs for each CPU of the machine.
-const CLOCK_HOLDS: Duration = Duration::from_secs(1);
+const CLOCK_RATE_LIFETIME: Duration = Duration::from_secs(1);
 
 /// Cycles from CPU time × clock.
 #[derive(Default)]
-struct Estimate {
+struct CycleEstimate {
     cycles: u64,
     clock: Option<(Instant, f64)>,
 }
 
-impl Estimate {
+impl CycleEstimate {
     /// `spent_s`: CPU time since the reading before; `None` at the first, before the load has had its effect on the clock.
     fn read(&mut self, spent_s: Option<f64>, into: &mut Reading) {
         if let Some(spent_s) = spent_s {
             let Some(hz) = self.hz() else { return };
             self.cycles += (spent_s * hz) as u64;
         }
-        into.counters.push("cycles", Amount::Count(self.cycles));
-        into.counters.push("cycles_estimated", Amount::Flag(1));
+        into.counters
+            .push("cycles", CounterValue::Count(self.cycles));
+        into.counters
+            .push("cycles_estimated", CounterValue::Flag(1));
     }
 
     fn hz(&mut self) -> Option<f64> {
         let now = Instant::now();
-        if self.clock.is_none_or(|(at, _)| now - at >= CLOCK_HOLDS) {
+        if self
+            .clock
+            .is_none_or(|(at, _)| now - at >= CLOCK_RATE_LIFETIME)
+        {
             self.clock = mean_clock_hz().map(|hz| (now, hz));
         }
         self.clock.map(|(_, hz)| hz)
@@ -298,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_shared_counter_is_scaled_to_the_time_that_was_wanted() {
-        let mut scaled = Scaled::default();
+        let mut scaled = ScaledCounter::default();
         let count = |value, enabled_ns, running_ns| RawCount {
             value,
             enabled_ns,
@@ -316,9 +324,9 @@ mod tests {
 
     #[test]
     fn cycles_are_estimated_from_the_second_reading_on() {
-        let mut estimate = Estimate {
+        let mut estimate = CycleEstimate {
             cycles: 0,
-            clock: Some((Instant::now() + CLOCK_HOLDS, 2.5e9)),
+            clock: Some((Instant::now() + CLOCK_RATE_LIFETIME, 2.5e9)),
         };
         let mut cycles_after = |spent_s| {
             let mut reading = Reading::default();

@@ -1,7 +1,7 @@
 //! /proc/pressure/cpu: for how long some task of the system was ready to run and had no CPU (pressure stall information).
 
 use crate::proc_file::ProcFile;
-use crate::reading::{Amount, Reading, Source};
+use crate::reading::{CounterSource, CounterValue, Reading};
 
 pub struct Pressure {
     file: ProcFile,
@@ -15,12 +15,12 @@ impl Pressure {
     }
 }
 
-impl Source for Pressure {
+impl CounterSource for Pressure {
     fn read(&mut self, into: &mut Reading) {
         // A kernel that was told not to keep it (psi=0) has the file, and refuses to read it.
         if let Some(micros) = some_total(self.file.text()) {
             let name = "pressure_cpu_some_s";
-            into.counters.push(name, Amount::Nanos(micros * 1000));
+            into.counters.push(name, CounterValue::Nanos(micros * 1000));
         }
     }
 }

@@ -14,10 +14,10 @@ pub struct ProcFile {
 
 impl ProcFile {
     pub fn open(path: &str) -> Option<Self> {
-        Some(Self::of(File::open(path).ok()?))
+        Some(Self::from_file(File::open(path).ok()?))
     }
 
-    pub fn of(file: File) -> Self {
+    pub fn from_file(file: File) -> Self {
         Self {
             file,
             buffer: vec![0; 16 << 10],
@@ -80,7 +80,7 @@ mod tests {
         let name = format!("vnetbench-proc-file-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, b"lo: 1 2\n\xff\xc3: 3 4\neth0: 5 6\n").expect("a file");
-        let mut file = ProcFile::of(File::open(&path).expect("it is there"));
+        let mut file = ProcFile::from_file(File::open(&path).expect("it is there"));
         std::fs::remove_file(&path).expect("it is ours");
         assert_eq!(file.text(), "lo: 1 2\n??: 3 4\neth0: 5 6\n");
     }

@@ -1,27 +1,30 @@
 //! CPU time and context switches of the agent's own process.
 
-use crate::reading::{Amount, Reading, Source};
+use crate::reading::{CounterSource, CounterValue, Reading};
 
 pub struct Process;
 
-impl Source for Process {
+impl CounterSource for Process {
     fn read(&mut self, into: &mut Reading) {
-        let usage = usage_of_process();
+        let usage = process_usage();
         let (user, system) = (nanos(usage.ru_utime), nanos(usage.ru_stime));
         into.process_cpu_nanos = user + system;
         let counters = &mut into.counters;
-        counters.push("process_cpu_user_s", Amount::Nanos(user));
-        counters.push("process_cpu_system_s", Amount::Nanos(system));
-        counters.push("voluntary_switches", Amount::Count(usage.ru_nvcsw as u64));
+        counters.push("process_cpu_user_s", CounterValue::Nanos(user));
+        counters.push("process_cpu_system_s", CounterValue::Nanos(system));
+        counters.push(
+            "voluntary_switches",
+            CounterValue::Count(usage.ru_nvcsw as u64),
+        );
         counters.push(
             "involuntary_switches",
-            Amount::Count(usage.ru_nivcsw as u64),
+            CounterValue::Count(usage.ru_nivcsw as u64),
         );
     }
 }
 
 /// `getrusage` and not /proc/self/stat: it counts by the scheduler's clock, not in ticks of 10 ms.
-fn usage_of_process() -> libc::rusage {
+fn process_usage() -> libc::rusage {
     // SAFETY: all-zero is a valid `rusage` (it holds integers only).
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is valid for writes of its type for the whole call.

@@ -7,13 +7,13 @@ use std::os::fd::OwnedFd;
 use rustix::net::netdevice::name_to_index;
 use serde::Serialize;
 
-use crate::reading::{Amount, Counters};
+use crate::reading::{CounterValue, Counters};
 use crate::wrap::Unwrapped;
-use vnetbench_interfaces::netlink::{self, Message, NLM_F_ECHO, ask, attributes};
+use vnetbench_interfaces::netlink::{self, Message, NLM_F_ECHO, attributes, request};
 
 const RTM_GETQDISC: u16 = 38;
 /// `struct tcmsg`: family and padding, index, handle, parent, info.
-const HEAD_BYTES: usize = 20;
+const HEADER_BYTES: usize = 20;
 const TC_H_ROOT: u32 = 0xffff_ffff;
 const TCA_KIND: u16 = 1;
 const TCA_STATS2: u16 = 7;
@@ -23,7 +23,7 @@ const NO_QUEUE: &str = "noqueue";
 
 /// One at one moment, or between two: then the first three are what came to them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Queued {
+pub struct QdiscCounters {
     kind: String,
     drops: u64,
     overlimits: u64,
@@ -37,7 +37,7 @@ pub struct Qdisc {
     index: u32,
     handle: u32,
     counts: [Unwrapped; 3],
-    last: Queued,
+    last: QdiscCounters,
 }
 
 impl Qdisc {
@@ -49,7 +49,7 @@ impl Qdisc {
             index,
             handle: found.handle,
             counts: Default::default(),
-            last: Queued {
+            last: QdiscCounters {
                 kind,
                 drops: 0,
                 overlimits: 0,
@@ -63,7 +63,7 @@ impl Qdisc {
     }
 
     /// As it was where it cannot be read any more, or another has taken its place: that one counts from 0.
-    pub fn read(&mut self, socket: &OwnedFd) -> Queued {
+    pub fn read(&mut self, socket: &OwnedFd) -> QdiscCounters {
         if let Some((kind, found)) = root_of(socket, self.index)
             && (kind == self.last.kind && found.handle == self.handle)
         {
@@ -83,7 +83,7 @@ impl Qdisc {
     }
 }
 
-impl Queued {
+impl QdiscCounters {
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             drops: self.drops - earlier.drops,
@@ -109,11 +109,11 @@ impl OfInterface {
 
     pub fn read(&mut self) -> Counters {
         let now = self.qdisc.read(&self.socket);
-        let level = |level| Amount::Level(u64::from(level));
+        let level = |level| CounterValue::Level(u64::from(level));
         Counters(vec![
-            ("qdisc_drops", Amount::Count(now.drops)),
-            ("qdisc_overlimits", Amount::Count(now.overlimits)),
-            ("qdisc_requeues", Amount::Count(now.requeues)),
+            ("qdisc_drops", CounterValue::Count(now.drops)),
+            ("qdisc_overlimits", CounterValue::Count(now.overlimits)),
+            ("qdisc_requeues", CounterValue::Count(now.requeues)),
             ("qdisc_backlog_bytes", level(now.backlog_bytes)),
             ("qdisc_backlog_packets", level(now.backlog_packets)),
         ])
@@ -131,16 +131,16 @@ struct Root {
 }
 
 fn root_of(socket: &OwnedFd, index: u32) -> Option<(String, Root)> {
-    let mut head = [0; HEAD_BYTES];
+    let mut head = [0; HEADER_BYTES];
     head[4..8].copy_from_slice(&index.to_ne_bytes());
     head[12..16].copy_from_slice(&TC_H_ROOT.to_ne_bytes());
     // Without the echo some kernels tell everyone but who asks.
-    let answers = ask(socket, &Message::new(RTM_GETQDISC, NLM_F_ECHO, &head)).ok()?;
+    let answers = request(socket, &Message::new(RTM_GETQDISC, NLM_F_ECHO, &head)).ok()?;
     parse(&answers.first()?.1)
 }
 
 fn parse(body: &[u8]) -> Option<(String, Root)> {
-    let (head, rest) = body.split_at_checked(HEAD_BYTES)?;
+    let (head, rest) = body.split_at_checked(HEADER_BYTES)?;
     let kind = attribute(rest, TCA_KIND)?;
     let counts = attribute(attribute(rest, TCA_STATS2)?, TCA_STATS_QUEUE)?;
     let number = |of: &[u8], place: usize| {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use vnetbench_interfaces::interface::Interface;
-use vnetbench_interfaces::netdev::{self, Answer};
+use vnetbench_interfaces::netdev::{self, NetdevReply};
 
 // include/uapi/linux/netdev.h
 const NETDEV_CMD_QSTATS_GET: u8 = 12;
@@ -30,14 +30,14 @@ pub struct Moved {
 
 /// `None` where the driver, or the kernel, does not tell.
 pub fn read(interface: &str) -> Option<Reading> {
-    let interface = Interface::named(interface).ok()?;
+    let interface = Interface::open(interface).ok()?;
     let scope = [(NETDEV_A_QSTATS_SCOPE, NETDEV_QSTATS_SCOPE_QUEUE)];
-    let answers = netdev::ask_of(&interface, NETDEV_CMD_QSTATS_GET, &scope).ok()?;
+    let answers = netdev::request_for(&interface, NETDEV_CMD_QSTATS_GET, &scope).ok()?;
     let queues: Reading = answers.iter().filter_map(queue_of).collect();
     (!queues.is_empty()).then_some(queues)
 }
 
-fn queue_of(answer: &Answer) -> Option<((&'static str, u32), [u64; 2])> {
+fn queue_of(answer: &NetdevReply) -> Option<((&'static str, u32), [u64; 2])> {
     let kind = answer.u32(NETDEV_A_QSTATS_QUEUE_TYPE)?;
     let (kind, packets, bytes) = COUNTS.get(kind as usize)?;
     let counts = [answer.uint(*packets)?, answer.uint(*bytes)?];
@@ -87,9 +87,9 @@ mod tests {
         let (tx, number) = (1u32.to_ne_bytes(), 5u32.to_ne_bytes());
         let (long, short) = (9u64.to_ne_bytes(), 300u32.to_ne_bytes());
         let queue = [(2, &tx[..]), (3, &number), (10, &long), (11, &short)];
-        let told = queue_of(&Answer::of(&queue));
+        let told = queue_of(&NetdevReply::from_attributes(&queue));
         assert_eq!(told, Some((("tx", 5), [9, 300])));
-        assert_eq!(queue_of(&Answer::of(&queue[..3])), None);
+        assert_eq!(queue_of(&NetdevReply::from_attributes(&queue[..3])), None);
     }
 
     #[test]

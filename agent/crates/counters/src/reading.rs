@@ -5,7 +5,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use crate::cpu_work::{CpuPackets, CpuWork};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Amount {
+pub enum CounterValue {
     Count(u64),
     /// Travels as seconds.
     Nanos(u64),
@@ -16,10 +16,10 @@ pub enum Amount {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counters(pub(crate) Vec<(&'static str, Amount)>);
+pub struct Counters(pub(crate) Vec<(&'static str, CounterValue)>);
 
 impl Counters {
-    pub fn push(&mut self, name: &'static str, amount: Amount) {
+    pub fn push(&mut self, name: &'static str, amount: CounterValue) {
         self.0.push((name, amount));
     }
 
@@ -36,11 +36,11 @@ impl Counters {
             .enumerate()
             .filter_map(|(place, &(name, now))| {
                 let amount = match (now, before(place, name)?.1) {
-                    (Amount::Count(now), Amount::Count(then)) => {
-                        Amount::Count(now.saturating_sub(then))
+                    (CounterValue::Count(now), CounterValue::Count(then)) => {
+                        CounterValue::Count(now.saturating_sub(then))
                     }
-                    (Amount::Nanos(now), Amount::Nanos(then)) => {
-                        Amount::Nanos(now.saturating_sub(then))
+                    (CounterValue::Nanos(now), CounterValue::Nanos(then)) => {
+                        CounterValue::Nanos(now.saturating_sub(then))
                     }
                     (as_it_stands, _) => as_it_stands,
                 };
@@ -55,10 +55,12 @@ impl Serialize for Counters {
         let mut map = to.serialize_map(Some(self.0.len()))?;
         for (name, amount) in &self.0 {
             match amount {
-                Amount::Count(count) | Amount::Level(count) | Amount::Flag(count) => {
+                CounterValue::Count(count)
+                | CounterValue::Level(count)
+                | CounterValue::Flag(count) => {
                     map.serialize_entry(name, count)?;
                 }
-                Amount::Nanos(nanos) => map.serialize_entry(name, &(*nanos as f64 / 1e9))?,
+                CounterValue::Nanos(nanos) => map.serialize_entry(name, &(*nanos as f64 / 1e9))?,
             }
         }
         map.end()
@@ -67,7 +69,7 @@ impl Serialize for Counters {
 
 /// What of a reading is not in each.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Depth {
+pub struct ReadScope {
     /// Queueing disciplines: to be asked for them the kernel takes a lock (RTNL) that whoever sets up an interface,
     /// address or route holds.
     pub queues: bool,
@@ -75,8 +77,8 @@ pub struct Depth {
     pub protocols: bool,
 }
 
-impl Depth {
-    pub const WHOLE: Self = Self {
+impl ReadScope {
+    pub const ALL: Self = Self {
         queues: true,
         protocols: true,
     };
@@ -91,7 +93,7 @@ pub struct Reading {
     /// What the kernel counts of its protocols, as it was read last.
     pub(crate) protocols: Counters,
     /// Which of both was read at this moment.
-    pub(crate) depth: Depth,
+    pub(crate) depth: ReadScope,
     pub cpu: Vec<CpuWork>,
     /// CPU time of this process, user and system: what its cycles may have to be estimated from.
     pub(crate) process_cpu_nanos: u64,
@@ -114,7 +116,7 @@ impl Reading {
         counters
     }
 
-    pub(crate) fn packets_of(&mut self, cpu: u32) -> Option<&mut CpuPackets> {
+    pub(crate) fn cpu_packets(&mut self, cpu: u32) -> Option<&mut CpuPackets> {
         let mut cpus = self.cpu.iter_mut();
         cpus.find(|work| work.cpu == cpu)
             .map(|work| &mut work.packets)
@@ -122,7 +124,7 @@ impl Reading {
 }
 
 /// One place that counters come from. A source keeps its file open: the paths may mean another thing later.
-pub(crate) trait Source: Send {
+pub(crate) trait CounterSource: Send {
     fn read(&mut self, into: &mut Reading);
 }
 
@@ -143,14 +145,14 @@ mod tests {
     #[test]
     fn a_difference_never_goes_below_zero_and_keeps_flags() {
         let mut then = Counters::default();
-        then.push("a", Amount::Count(5));
-        then.push("t", Amount::Nanos(1_000_000_000));
-        then.push("f", Amount::Flag(1));
+        then.push("a", CounterValue::Count(5));
+        then.push("t", CounterValue::Nanos(1_000_000_000));
+        then.push("f", CounterValue::Flag(1));
         let mut now = Counters::default();
-        now.push("a", Amount::Count(3));
-        now.push("t", Amount::Nanos(1_500_000_000));
-        now.push("f", Amount::Flag(1));
-        now.push("new", Amount::Count(9));
+        now.push("a", CounterValue::Count(3));
+        now.push("t", CounterValue::Nanos(1_500_000_000));
+        now.push("f", CounterValue::Flag(1));
+        now.push("new", CounterValue::Count(9));
         let text = serde_json::to_string(&now.since(&then)).expect("serializes");
         assert_eq!(text, r#"{"a":0,"t":0.5,"f":1}"#);
     }

@@ -2,7 +2,7 @@
 //! together (the names are those of net/ipv4/proc.c and net/ipv6/proc.c).
 
 use crate::proc_file::ProcFile;
-use crate::reading::{Amount, Counters};
+use crate::reading::{CounterValue, Counters};
 
 /// What is kept of snmp and netstat, by the protocol and the name there. Rows of one counter are added up.
 const OF_PROTOCOLS: [(&str, &str, &str); 21] = [
@@ -81,7 +81,7 @@ impl Snmp {
         let counts = sums.0.into_iter();
         Counters(
             counts
-                .map(|(name, sum)| (name, Amount::Count(sum)))
+                .map(|(name, sum)| (name, CounterValue::Count(sum)))
                 .collect(),
         )
     }

@@ -1,7 +1,7 @@
 //! /proc/softirqs: how often each kind of software interrupt ran, all CPUs together; that of receiving by CPU too.
 
 use crate::proc_file::ProcFile;
-use crate::reading::{Amount, Reading, Source};
+use crate::reading::{CounterSource, CounterValue, Reading};
 use crate::wrap::Unwrapped;
 
 const KINDS: [(&str, &str); 4] = [
@@ -28,7 +28,7 @@ impl Softirq {
     }
 }
 
-impl Source for Softirq {
+impl CounterSource for Softirq {
     fn read(&mut self, into: &mut Reading) {
         parse(self.file.text(), &mut self.seen, into);
     }
@@ -60,12 +60,12 @@ fn parse(text: &str, seen: &mut [Vec<Unwrapped>; KINDS.len()], into: &mut Readin
             let count = seen.update(count.parse().unwrap_or(0));
             total += count;
             if at == NET_RX
-                && let Some(packets) = into.packets_of(*cpu)
+                && let Some(packets) = into.cpu_packets(*cpu)
             {
                 packets.net_rx = Some(count);
             }
         }
-        into.counters.push(KINDS[at].1, Amount::Count(total));
+        into.counters.push(KINDS[at].1, CounterValue::Count(total));
     }
 }
 

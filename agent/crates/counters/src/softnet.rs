@@ -3,7 +3,7 @@
 //! (net/core/net-procfs.c, softnet_seq_show).
 
 use crate::proc_file::ProcFile;
-use crate::reading::{Amount, Reading, Source};
+use crate::reading::{CounterSource, CounterValue, Reading};
 use crate::wrap::Unwrapped;
 
 const COLUMNS: [&str; 3] = ["softnet_processed", "softnet_dropped", "softnet_squeezed"];
@@ -33,7 +33,7 @@ impl Softnet {
     }
 }
 
-impl Source for Softnet {
+impl CounterSource for Softnet {
     fn read(&mut self, into: &mut Reading) {
         parse(self.file.text(), &mut self.seen, into);
     }
@@ -56,7 +56,7 @@ fn parse(text: &str, seen: &mut Vec<Row>, into: &mut Reading) {
         if let Some(count) = words().nth(RPS_COLUMN) {
             seen.rps.get_or_insert_default().update(count);
         }
-        if let Some(packets) = into.packets_of(cpu as u32) {
+        if let Some(packets) = into.cpu_packets(cpu as u32) {
             let [processed, dropped, squeezed] = seen.columns.map(|count| count.total());
             packets.softnet_processed = Some(processed);
             packets.softnet_dropped = Some(dropped);
@@ -67,7 +67,7 @@ fn parse(text: &str, seen: &mut Vec<Row>, into: &mut Reading) {
     for (column, name) in COLUMNS.iter().enumerate() {
         // Those of CPUs that have gone offline since, too: a total does not go down.
         let total = seen.iter().map(|row| row.columns[column].total()).sum();
-        into.counters.push(name, Amount::Count(total));
+        into.counters.push(name, CounterValue::Count(total));
     }
 }
 

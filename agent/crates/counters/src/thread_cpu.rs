@@ -10,7 +10,7 @@ use vnetbench_system::error::{Error, Result};
 /// A thread to watch, by the number that the kernel has for it (gettid(2)).
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Asked {
+pub struct ThreadRequest {
     name: String,
     tid: u32,
 }
@@ -24,14 +24,14 @@ pub struct ThreadCpu {
 
 /// One thread at one moment.
 #[derive(Debug, Clone)]
-pub struct Spent {
+pub struct ThreadReading {
     name: String,
     time: ThreadTime,
     is_gone: bool,
 }
 
 #[derive(Debug, Serialize)]
-pub struct Moved {
+pub struct ThreadChange {
     name: String,
     cpu_s: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,8 +42,8 @@ pub struct Moved {
 }
 
 impl ThreadCpu {
-    pub fn open(asked: Asked) -> Result<Self> {
-        let Asked { name, tid } = asked;
+    pub fn open(asked: ThreadRequest) -> Result<Self> {
+        let ThreadRequest { name, tid } = asked;
         let refused = |error: io::Error| {
             let operation = format!("read the CPU time of {name} (thread {tid})");
             Error::system(operation, error)
@@ -58,12 +58,12 @@ impl ThreadCpu {
         })
     }
 
-    pub fn read(&mut self) -> Spent {
+    pub fn read(&mut self) -> ThreadReading {
         match self.clock.read() {
             Ok(time) => self.last = time,
             Err(_) => self.is_gone = true,
         }
-        Spent {
+        ThreadReading {
             name: self.name.clone(),
             time: self.last,
             is_gone: self.is_gone,
@@ -71,11 +71,11 @@ impl ThreadCpu {
     }
 }
 
-impl Spent {
-    pub fn since(&self, earlier: &Self) -> Moved {
+impl ThreadReading {
+    pub fn since(&self, earlier: &Self) -> ThreadChange {
         let seconds = |nanos: u64| nanos as f64 / NANOS_PER_S as f64;
         let moved = self.time.since(&earlier.time);
-        Moved {
+        ThreadChange {
             name: self.name.clone(),
             cpu_s: seconds(moved.cpu_nanos),
             waited_s: moved.waited_nanos.map(seconds),

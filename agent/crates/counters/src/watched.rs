@@ -4,22 +4,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::interfaces::{Interfaces, Passed};
 use crate::kvm_exits::{Exits, KvmExits};
-use crate::thread_cpu::{self, Spent, ThreadCpu};
+use crate::thread_cpu::{self, ThreadCpu, ThreadReading};
 use vnetbench_system::error::{Error, Result};
 
 /// Of threads, of interfaces, and of processes with virtual machines.
-const MOST_OF_EACH: usize = 1024;
+const MAX_OBSERVED: usize = 1024;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Asked {
-    threads: Option<Vec<thread_cpu::Asked>>,
+pub struct ObserverRequest {
+    threads: Option<Vec<thread_cpu::ThreadRequest>>,
     interfaces: Option<Vec<String>>,
     namespace: Option<String>,
     kvm_pids: Option<Vec<u32>>,
 }
 
-pub struct Watched {
+pub struct Observer {
     threads: Vec<ThreadCpu>,
     interfaces: Option<Interfaces>,
     kvm: Option<KvmExits>,
@@ -27,8 +27,8 @@ pub struct Watched {
 
 /// All of it at one moment.
 #[derive(Debug, Clone)]
-pub struct Seen {
-    threads: Vec<Spent>,
+pub struct ObserverReading {
+    threads: Vec<ThreadReading>,
     interfaces: Vec<Passed>,
     /// Whether what waits before these was read at this moment.
     has_queues: bool,
@@ -37,30 +37,30 @@ pub struct Seen {
 
 /// All of it between two.
 #[derive(Debug, Serialize)]
-pub struct Moved {
-    threads: Vec<thread_cpu::Moved>,
+pub struct ObserverChange {
+    threads: Vec<thread_cpu::ThreadChange>,
     interfaces: Vec<Passed>,
     /// Null where the kernel does not show them.
     kvm_exits: Option<Exits>,
 }
 
-impl Asked {
+impl ObserverRequest {
     pub fn check(&self) -> Result<()> {
         let counts = [
             ("threads", self.threads.as_ref().map(Vec::len)),
             ("interfaces", self.interfaces.as_ref().map(Vec::len)),
             ("kvm_pids", self.kvm_pids.as_ref().map(Vec::len)),
         ];
-        match counts.iter().find(|(_, count)| *count > Some(MOST_OF_EACH)) {
+        match counts.iter().find(|(_, count)| *count > Some(MAX_OBSERVED)) {
             Some((name, _)) => Err(Error::BadParameter(format!(
-                "{name} must be {MOST_OF_EACH} at most"
+                "{name} must be {MAX_OBSERVED} at most"
             ))),
             None => Ok(()),
         }
     }
 
     /// Opens all that is to be watched, once for all readings; `None` where nothing is.
-    pub fn open(self) -> Result<Option<Watched>> {
+    pub fn open(self) -> Result<Option<Observer>> {
         let (threads, interfaces, processes) = (
             self.threads.unwrap_or_default(),
             self.interfaces.unwrap_or_default(),
@@ -70,7 +70,7 @@ impl Asked {
             return Ok(None);
         }
         let threads = threads.into_iter().map(ThreadCpu::open);
-        Ok(Some(Watched {
+        Ok(Some(Observer {
             threads: threads.collect::<Result<_>>()?,
             interfaces: match interfaces.is_empty() {
                 true => None,
@@ -81,9 +81,9 @@ impl Asked {
     }
 }
 
-impl Watched {
-    pub fn read(&mut self, queues: bool) -> Seen {
-        Seen {
+impl Observer {
+    pub fn read(&mut self, queues: bool) -> ObserverReading {
+        ObserverReading {
             threads: self.threads.iter_mut().map(ThreadCpu::read).collect(),
             interfaces: self
                 .interfaces
@@ -95,8 +95,8 @@ impl Watched {
     }
 }
 
-impl Seen {
-    pub fn since(&self, earlier: &Self) -> Moved {
+impl ObserverReading {
+    pub fn since(&self, earlier: &Self) -> ObserverChange {
         let threads = self.threads.iter().zip(&earlier.threads);
         let interfaces = self.interfaces.iter().zip(&earlier.interfaces);
         let interfaces = interfaces.map(|(now, then)| match self.has_queues {
@@ -104,7 +104,7 @@ impl Seen {
             false => now.since(then).without_queue(),
         });
         let exits = self.kvm_exits.as_ref().zip(earlier.kvm_exits.as_ref());
-        Moved {
+        ObserverChange {
             threads: threads.map(|(now, then)| now.since(then)).collect(),
             interfaces: interfaces.collect(),
             kvm_exits: exits.map(|(now, then)| {

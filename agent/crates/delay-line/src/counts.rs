@@ -64,8 +64,8 @@ impl DirectionCounts {
     /// As docs/protocol.md has them.
     pub fn to_json(&self) -> Value {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let late = histogram::Counts::of([&self.late].into_iter());
-        let late = late.since(&histogram::Counts::none());
+        let late = histogram::HistogramCounts::sum([&self.late].into_iter());
+        let late = late.since(&histogram::HistogramCounts::empty());
         json!({
             "frames": of(&self.frames),
             "bytes": of(&self.bytes),

@@ -18,7 +18,7 @@ use crate::impairments::{ImpairmentSampler, Impairments};
 use crate::ports::Port;
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::error::{Error, Result};
-use vnetbench_system::priority::{Rank, run_before_others};
+use vnetbench_system::priority::{Rank, raise_priority};
 use vnetbench_system::waiting::{Waker, wait};
 
 /// Frames that are given, at most, before it is looked whether others are there.
@@ -81,7 +81,7 @@ impl Direction {
                 .name(format!("line {name}"))
                 .spawn(move || {
                     // Who waits for it is there.
-                    let _ = ready_sender.send((gettid(), run_before_others(Rank::Port)));
+                    let _ = ready_sender.send((gettid(), raise_priority(Rank::Port)));
                     let [from, to] = ports;
                     if let Err(error) =
                         ForwardingLoop::new(from, to, queue_bytes, Arc::clone(&thread_shared)).run()
@@ -135,7 +135,7 @@ impl Direction {
         let cpu = self.cpu_time();
         let cpus = self
             .running()
-            .and_then(|thread| CpuList::of_started(thread).ok());
+            .and_then(|thread| CpuList::of_thread_handle(thread).ok());
         let setting = self.shared.setting();
         let mut counts = setting.counts.to_json();
         counts["cpu_s"] = cpu

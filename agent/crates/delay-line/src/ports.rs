@@ -34,7 +34,7 @@ impl Port {
             // Before Linux 6.2 what UDP hands over as one comes in parts.
             tap::set_offloads(&tap, SEGMENTS_OF_TCP | SEGMENTS_OF_UDP)
                 .or_else(|_| tap::set_offloads(&tap, SEGMENTS_OF_TCP))?;
-            let interface = Interface::named(&name)?;
+            let interface = Interface::open(&name)?;
             interface.set_queue_length(QUEUE_FRAMES)?;
             interface.set_up(true)?;
             Ok(Self { name, tap })

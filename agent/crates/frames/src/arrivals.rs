@@ -6,7 +6,7 @@ use aya::Ebpf;
 
 use crate::bpf_programs::{ProbeResult, SharedArray, SharedWithPrograms};
 use crate::foreign::{EXAMPLE_BYTES, ForeignFrames, FrameClass};
-use vnetbench_system::histogram::{BUCKETS, Counts};
+use vnetbench_system::histogram::{BUCKETS, HistogramCounts};
 
 /// The words of one stream (WORDS in bpf/arrivals.h).
 pub const BITMAP_WORDS: u32 = 1 << 15;
@@ -109,8 +109,8 @@ impl Arrivals {
     }
 
     /// How long the frames of all streams were under way.
-    pub fn delay(&self) -> Counts {
-        let mut sum = Counts::none();
+    pub fn delay(&self) -> HistogramCounts {
+        let mut sum = HistogramCounts::empty();
         for receiver in self.cpu_counters.iter() {
             sum.add(&receiver.delay, &receiver.touched);
         }

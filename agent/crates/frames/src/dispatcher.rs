@@ -34,6 +34,6 @@ impl DispatcherSlot {
 /// A new tap, and its number.
 fn create_tap() -> io::Result<(File, u32)> {
     let (tap, name) = tap::open(NAME, 0)?;
-    let index = Interface::named(&name)?.index()?;
+    let index = Interface::open(&name)?.index()?;
     Ok((tap, index))
 }

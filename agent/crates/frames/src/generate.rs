@@ -180,7 +180,7 @@ impl XdpSource {
                 u64::MAX
             };
             let began = Instant::now();
-            turns.go_on(began);
+            turns.advance(began);
             let run = u64::from(runs).min(exact) as u32;
             self.run_program(run, batch)?;
             runs = next_call_runs(run, began.elapsed(), call);
@@ -200,7 +200,7 @@ impl XdpSource {
         while orders.current() == Command::Go && self.remaining_frames() > 0 {
             let made = self.progress.made.load(Ordering::Relaxed);
             let now = Instant::now();
-            turns.go_on(now);
+            turns.advance(now);
             let due = schedule
                 .count_due_until(now)
                 .saturating_sub(made)
@@ -230,14 +230,16 @@ impl XdpSource {
         let due = schedule
             .count_due_until(load_ended)
             .min(self.max_frames.unwrap_or(u64::MAX));
-        let late = histogram::Counts::of_buckets(std::array::from_fn(|i| load(&self.late.0[i])));
+        let late = histogram::HistogramCounts::from_buckets(std::array::from_fn(|i| {
+            load(&self.late.0[i])
+        }));
         let classes = progress.bursts.iter().map(load).collect();
         let (last, max) = (load(&progress.burst), load(&progress.burst_max));
         PacingOutcome::new(
             pacing_name(pacing),
             due,
             due.saturating_sub(load(&progress.made)),
-            &late.since(&histogram::Counts::none()),
+            &late.since(&histogram::HistogramCounts::empty()),
             (load(&progress.late_sum), load(&progress.late_max)),
             BurstSizes::from_classes(load(&progress.made), classes, last, max),
         )
@@ -257,7 +259,7 @@ impl FrameEndpoint for XdpSource {
 
     fn run(&self, orders: &Commands) -> io::Result<StreamEnd> {
         // Where it is refused, other work makes frames late, which is told.
-        let turns = &mut Turns::of(Rank::Generator, self.shares_cpu);
+        let turns = &mut Turns::new(Rank::Generator, self.shares_cpu);
         match &self.paced {
             None => self.run_unpaced(orders, BATCH, turns)?,
             Some((schedule, PacingMethod::Auto | PacingMethod::Program)) => {

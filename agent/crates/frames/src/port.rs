@@ -26,9 +26,10 @@ pub struct Port {
 
 impl Port {
     pub fn open(name: &str) -> Result<Self> {
-        let refused =
-            |error| Error::system(format!("use {name} as a port"), error).of(Kind::FramesPort);
-        let interface = Interface::named(name).map_err(refused)?;
+        let refused = |error| {
+            Error::system(format!("use {name} as a port"), error).with_kind(Kind::FramesPort)
+        };
+        let interface = Interface::open(name).map_err(refused)?;
         let port = Self {
             name: name.into(),
             index: interface.index().map_err(refused)?,

@@ -64,7 +64,7 @@ impl FrameCounter {
     }
 
     /// How long the frames of all sinks were under way.
-    pub fn delay(&self) -> histogram::Counts {
+    pub fn delay(&self) -> histogram::HistogramCounts {
         match &self.backend {
             CounterBackend::Program(program) => program.arrivals.delay(),
             CounterBackend::Packets(packets) => packets.delay(),
@@ -226,7 +226,7 @@ impl FrameEndpoint for StreamSink {
     }
 
     /// The sinks at a port count it together, so the first speaks for all.
-    fn delay(&self) -> Option<histogram::Counts> {
+    fn delay(&self) -> Option<histogram::HistogramCounts> {
         (self.place == 0 && !self.counter.has_separate_clock()).then(|| self.counter.delay())
     }
 

@@ -13,7 +13,7 @@ use crate::port::Port;
 use crate::sink::FrameCounter;
 use crate::template::tests::asked;
 use crate::test_network::{frame, has_all_rights, in_own_network, pair, run_on, shell};
-use vnetbench_system::histogram::Counts;
+use vnetbench_system::histogram::HistogramCounts;
 
 const IPV4: [&str; 2] = ["198.18.0.1", "198.19.0.1"];
 const IPV6: [&str; 2] = ["2001:2::1", "2001:2::2"];
@@ -298,7 +298,7 @@ fn the_time_that_a_frame_was_under_way_is_counted_where_it_can_be_known() {
         let frames = [0, 1, 2].map(|number| frame(&asked, key(SINKS[0]), number, ago));
         send(a, &frames);
         wait_for(counting, 3);
-        let delay = counting.delay().since(&Counts::none());
+        let delay = counting.delay().since(&HistogramCounts::empty());
         assert_eq!(delay.count, 3, "{way:?}");
         // By the middles of buckets, each within 0.4 %.
         assert!(delay.p50_us >= Some(1_992_000.0), "{:?}", delay.p50_us);
@@ -310,7 +310,7 @@ fn the_time_that_a_frame_was_under_way_is_counted_where_it_can_be_known() {
         wait_for(counting, 5);
         assert_eq!(counting.stream(1).impossible_transits, 2);
         assert!(counting.has_separate_clock());
-        assert_eq!(counting.delay().since(&Counts::none()).count, 3);
+        assert_eq!(counting.delay().since(&HistogramCounts::empty()).count, 3);
     });
 }
 

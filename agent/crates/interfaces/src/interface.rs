@@ -41,8 +41,8 @@ pub struct DriverInfo {
 }
 
 /// How long an adapter may take to find its link: that of an e1000 is negotiated for some seconds.
-pub const LINK_PATIENCE: Duration = Duration::from_secs(10);
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+pub const LINK_TIMEOUT: Duration = Duration::from_secs(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 const RTM_SETLINK: u16 = 19;
 /// Of bridges (include/uapi/linux/sockios.h); the first two take a name alone, which is how a request begins.
@@ -59,7 +59,7 @@ pub struct Interface {
 
 impl Interface {
     /// Any name that fits; whether it exists shows at the first question.
-    pub fn named(name: &str) -> io::Result<Self> {
+    pub fn open(name: &str) -> io::Result<Self> {
         if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains(['\0', '/']) {
             return Err(io::Error::from_raw_os_error(libc::ENODEV));
         }
@@ -96,7 +96,7 @@ impl Interface {
         head[4..8].copy_from_slice(&self.index()?.to_ne_bytes());
         let message =
             Message::new(RTM_SETLINK, 0, &head).with(libc::IFLA_TXQLEN, &frames.to_ne_bytes());
-        netlink::ask(&netlink::open(None)?, &message).map(drop)
+        netlink::request(&netlink::open(None)?, &message).map(drop)
     }
 
     /// The kernel's own number for it.
@@ -129,19 +129,19 @@ impl Interface {
 
     /// Whether it is there when the kernel has made the changes that it is at: it takes down what it removes, and only some
     /// milliseconds later removes it. Ethtool's questions wait for that.
-    pub fn stays(&self) -> bool {
+    pub fn keeps_settings_while_down(&self) -> bool {
         let asked = self.switch(ETHTOOL_GLINK);
         !matches!(asked, Err(error) if error.raw_os_error() == Some(libc::ENODEV))
     }
 
     /// Waits until it has its link, after what may have cost it that; says whether it has.
     pub fn wait_for_link(&self) -> bool {
-        let until = Instant::now() + LINK_PATIENCE;
+        let until = Instant::now() + LINK_TIMEOUT;
         while !self.has_link() {
             if Instant::now() > until {
                 return false;
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
         true
     }
@@ -157,7 +157,7 @@ impl Interface {
 
     /// It has to be down, and this one then has its old name.
     pub fn set_name(&self, name: &str) -> io::Result<()> {
-        let renamed = Self::named(name)?.request().ifr_name;
+        let renamed = Self::open(name)?.request().ifr_name;
         let mut request = self.request();
         request.ifr_ifru.ifru_newname = renamed;
         self.ioctl(libc::SIOCSIFNAME, request).map(drop)
@@ -213,7 +213,7 @@ impl Interface {
         let device = self.sysfs()?.join("device").canonicalize();
         let device = device.map_err(|_| absent())?;
         // What is on the bus is not the virtio device, but the transport below it.
-        if bus_of(&device).as_deref() == Some("virtio") {
+        if bus_name(&device).as_deref() == Some("virtio") {
             return device.parent().map(PathBuf::from).ok_or_else(absent);
         }
         Ok(device)
@@ -277,7 +277,7 @@ impl Interface {
     }
 
     /// The queues that the kernel has for it, of the kind `rx-` or `tx-`.
-    pub fn count_of_queues(&self, kind: &str) -> io::Result<u32> {
+    pub fn queue_count(&self, kind: &str) -> io::Result<u32> {
         let mut count = 0;
         for entry in std::fs::read_dir(self.sysfs()?.join("queues"))? {
             count += u32::from(entry?.file_name().to_string_lossy().starts_with(kind));
@@ -313,7 +313,7 @@ impl Interface {
 }
 
 /// The kind of bus that a device of sysfs is on: `pci`, `virtio`, `vmbus`.
-pub fn bus_of(device: &Path) -> Option<String> {
+pub fn bus_name(device: &Path) -> Option<String> {
     let bus = device.join("subsystem").canonicalize().ok()?;
     Some(bus.file_name()?.to_string_lossy().into_owned())
 }
@@ -332,7 +332,7 @@ pub fn mac_bytes(text: &str) -> Option<[u8; 6]> {
 }
 
 /// The names of all interfaces of this namespace.
-pub fn names() -> Vec<String> {
+pub fn interface_names() -> Vec<String> {
     // A name may hold bytes that are no text.
     let text = std::fs::read("/proc/net/dev").unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -354,13 +354,13 @@ mod tests {
 
     #[test]
     fn the_loopback_is_there_and_others_are_not() {
-        assert!(names().contains(&"lo".to_owned()));
-        assert!(Interface::named("lo").and_then(|lo| lo.mtu()).expect("lo") > 0);
-        let absent = Interface::named("vnb-absent").and_then(|i| i.mtu());
+        assert!(interface_names().contains(&"lo".to_owned()));
+        assert!(Interface::open("lo").and_then(|lo| lo.mtu()).expect("lo") > 0);
+        let absent = Interface::open("vnb-absent").and_then(|i| i.mtu());
         assert_eq!(
             absent.map_err(|e| e.raw_os_error()),
             Err(Some(libc::ENODEV))
         );
-        assert!(Interface::named("a-name-that-is-too-long").is_err());
+        assert!(Interface::open("a-name-that-is-too-long").is_err());
     }
 }

@@ -4,7 +4,7 @@
 use std::io;
 
 use crate::interface::Interface;
-use crate::netlink::{self, Message, NLM_F_DUMP, ask, attributes};
+use crate::netlink::{self, Message, NLM_F_DUMP, attributes, request};
 
 // include/uapi/linux/genetlink.h
 const GENL_ID_CTRL: u16 = 16;
@@ -12,17 +12,17 @@ const CTRL_CMD_GETFAMILY: u8 = 3;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;
 const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 /// `struct genlmsghdr`.
-const HEAD_BYTES: usize = 4;
+const HEADER_BYTES: usize = 4;
 /// The attribute that names the interface, alike in all requests.
 const IFINDEX: u16 = 1;
 
 /// One of what an interface has several of.
-pub struct Answer(Vec<u8>);
+pub struct NetdevReply(Vec<u8>);
 
-impl Answer {
+impl NetdevReply {
     /// Make an answer with these attributes, for tests of the crates that read answers.
-    pub fn of(attributes: &[(u16, &[u8])]) -> Self {
-        let mut bytes = vec![0; HEAD_BYTES];
+    pub fn from_attributes(attributes: &[(u16, &[u8])]) -> Self {
+        let mut bytes = vec![0; HEADER_BYTES];
         for (kind, value) in attributes {
             bytes.extend((4 + value.len() as u16).to_ne_bytes());
             bytes.extend(kind.to_ne_bytes());
@@ -45,31 +45,40 @@ impl Answer {
     }
 
     fn value(&self, wanted: u16) -> Option<&[u8]> {
-        attributes(self.0.get(HEAD_BYTES..)?)
+        attributes(self.0.get(HEADER_BYTES..)?)
             .find(|(kind, _)| *kind == wanted)
             .map(|(_, value)| value)
     }
 }
 
 /// All that the kernel answers for one interface, with further attributes of the request.
-pub fn ask_of(interface: &Interface, command: u8, more: &[(u16, u32)]) -> io::Result<Vec<Answer>> {
+pub fn request_for(
+    interface: &Interface,
+    command: u8,
+    more: &[(u16, u32)],
+) -> io::Result<Vec<NetdevReply>> {
     let socket = netlink::open(Some(rustix::net::netlink::GENERIC))?;
-    let request = |command| [command, 1, 0, 0];
-    let whose = Message::new(GENL_ID_CTRL, 0, &request(CTRL_CMD_GETFAMILY))
+    let generic_header = |command| [command, 1, 0, 0];
+    let whose = Message::new(GENL_ID_CTRL, 0, &generic_header(CTRL_CMD_GETFAMILY))
         .with(CTRL_ATTR_FAMILY_NAME, b"netdev\0");
-    let (_, family) = ask(&socket, &whose)?.pop().ok_or_else(unknown)?;
-    let family = Answer(family);
-    let id = family.value(CTRL_ATTR_FAMILY_ID).ok_or_else(unknown)?;
-    let id = u16::from_ne_bytes(*id.first_chunk().ok_or_else(unknown)?);
-    let mut all = Message::new(id, NLM_F_DUMP, &request(command))
+    let (_, family) = request(&socket, &whose)?.pop().ok_or_else(unknown_family)?;
+    let family = NetdevReply(family);
+    let id = family
+        .value(CTRL_ATTR_FAMILY_ID)
+        .ok_or_else(unknown_family)?;
+    let id = u16::from_ne_bytes(*id.first_chunk().ok_or_else(unknown_family)?);
+    let mut all = Message::new(id, NLM_F_DUMP, &generic_header(command))
         .with(IFINDEX, &interface.index()?.to_ne_bytes());
     for (attribute, value) in more {
         all = all.with(*attribute, &value.to_ne_bytes());
     }
-    let answers = ask(&socket, &all)?;
-    Ok(answers.into_iter().map(|(_, body)| Answer(body)).collect())
+    let answers = request(&socket, &all)?;
+    Ok(answers
+        .into_iter()
+        .map(|(_, body)| NetdevReply(body))
+        .collect())
 }
 
-fn unknown() -> io::Error {
+fn unknown_family() -> io::Error {
     io::Error::from_raw_os_error(libc::EOPNOTSUPP)
 }

@@ -18,11 +18,11 @@ const NLMSG_DONE: u16 = 3;
 const NLM_F_REQUEST: u16 = 0x01;
 const NLM_F_ACK: u16 = 0x04;
 /// `struct nlmsghdr`.
-const HEAD_BYTES: usize = 16;
+const HEADER_BYTES: usize = 16;
 /// `struct nlattr`.
 const ATTRIBUTE_BYTES: usize = 4;
 /// The kernel fills no more than this at a time (NLMSG_GOODSIZE and what a dump may make of it).
-const ANSWER_BYTES: usize = 64 << 10;
+const RECEIVE_BUFFER_BYTES: usize = 64 << 10;
 
 /// A request that is being written.
 pub struct Message(Vec<u8>);
@@ -30,11 +30,11 @@ pub struct Message(Vec<u8>);
 impl Message {
     /// `head` is what messages of this kind have before their attributes.
     pub fn new(kind: u16, flags: u16, head: &[u8]) -> Self {
-        let mut bytes = vec![0; HEAD_BYTES];
+        let mut bytes = vec![0; HEADER_BYTES];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
         bytes[6..8].copy_from_slice(&(flags | NLM_F_REQUEST | NLM_F_ACK).to_ne_bytes());
         bytes.extend(head);
-        Self(bytes).closed()
+        Self(bytes).finish()
     }
 
     pub fn with(mut self, kind: u16, value: &[u8]) -> Self {
@@ -43,10 +43,10 @@ impl Message {
         self.0.extend(kind.to_ne_bytes());
         self.0.extend(value);
         self.0.resize(self.0.len().next_multiple_of(4), 0);
-        self.closed()
+        self.finish()
     }
 
-    fn closed(mut self) -> Self {
+    fn finish(mut self) -> Self {
         let length = self.0.len() as u32;
         self.0[..4].copy_from_slice(&length.to_ne_bytes());
         self
@@ -60,18 +60,18 @@ pub fn open(protocol: Option<Protocol>) -> io::Result<OwnedFd> {
 }
 
 /// Kind and body of all that the kernel answers; its refusal is the error.
-pub fn ask(socket: &OwnedFd, message: &Message) -> io::Result<Vec<(u16, Vec<u8>)>> {
+pub fn request(socket: &OwnedFd, message: &Message) -> io::Result<Vec<(u16, Vec<u8>)>> {
     send(socket, &message.0, SendFlags::empty())?;
     let mut answers = Vec::new();
-    let mut buffer = Vec::with_capacity(ANSWER_BYTES);
+    let mut buffer = Vec::with_capacity(RECEIVE_BUFFER_BYTES);
     loop {
         buffer.clear();
         recv(socket, spare_capacity(&mut buffer), RecvFlags::empty())?;
         let mut rest = &buffer[..];
-        while let Some((kind, body, after)) = next(rest, HEAD_BYTES, whole_message) {
+        while let Some((kind, body, after)) = next(rest, HEADER_BYTES, message_header) {
             match kind {
                 NLMSG_DONE => return Ok(answers),
-                NLMSG_ERROR => return acknowledged(body).map(|()| answers),
+                NLMSG_ERROR => return check_acknowledgement(body).map(|()| answers),
                 _ => answers.push((kind, body.to_vec())),
             }
             rest = after;
@@ -82,14 +82,14 @@ pub fn ask(socket: &OwnedFd, message: &Message) -> io::Result<Vec<(u16, Vec<u8>)
 /// Kind and value of each attribute, from where they begin.
 pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
-        let (kind, value, after) = next(bytes, ATTRIBUTE_BYTES, whole_attribute)?;
+        let (kind, value, after) = next(bytes, ATTRIBUTE_BYTES, attribute_header)?;
         bytes = after;
         Some((kind, value))
     })
 }
 
 /// The body of NLMSG_ERROR: 0 for what was done, else the error below zero.
-fn acknowledged(body: &[u8]) -> io::Result<()> {
+fn check_acknowledgement(body: &[u8]) -> io::Result<()> {
     let code = body
         .first_chunk()
         .map_or(-libc::EPROTO, |code| i32::from_ne_bytes(*code));
@@ -99,12 +99,12 @@ fn acknowledged(body: &[u8]) -> io::Result<()> {
     Err(io::Error::from_raw_os_error(-code))
 }
 
-fn whole_message(head: &[u8]) -> (usize, u16) {
+fn message_header(head: &[u8]) -> (usize, u16) {
     let length = u32::from_ne_bytes(head[..4].try_into().expect("four bytes are four"));
     (length as usize, u16::from_ne_bytes([head[4], head[5]]))
 }
 
-fn whole_attribute(head: &[u8]) -> (usize, u16) {
+fn attribute_header(head: &[u8]) -> (usize, u16) {
     let length = u16::from_ne_bytes([head[0], head[1]]);
     (length.into(), u16::from_ne_bytes([head[2], head[3]]))
 }
@@ -130,7 +130,7 @@ mod tests {
         let message = Message::new(20, 0, &[1, 2, 3, 4])
             .with(7, b"odd")
             .with(8, b"even");
-        let (kind, body, rest) = next(&message.0, HEAD_BYTES, whole_message).expect("whole");
+        let (kind, body, rest) = next(&message.0, HEADER_BYTES, message_header).expect("whole");
         assert_eq!((kind, rest.len()), (20, 0));
         let found: Vec<_> = attributes(&body[4..]).collect();
         assert_eq!(found, [(7, &b"odd"[..]), (8, &b"even"[..])]);
@@ -140,7 +140,7 @@ mod tests {
     fn what_is_cut_short_is_no_message() {
         let message = Message::new(20, 0, &[]).with(1, &[0; 16]);
         for length in 0..message.0.len() {
-            assert!(next(&message.0[..length], HEAD_BYTES, whole_message).is_none());
+            assert!(next(&message.0[..length], HEADER_BYTES, message_header).is_none());
         }
     }
 }

@@ -10,7 +10,7 @@ pub const TUN: &str = "/dev/net/tun";
 
 /// A new tap. In `name` the kernel puts a number in the place of `%d`; the second value is what it is called.
 pub fn open(name: &str, flags: libc::c_int) -> io::Result<(File, String)> {
-    let mut request = request_of(name)?;
+    let mut request = interface_request(name)?;
     let tap = OpenOptions::new()
         .read(true)
         .write(true)
@@ -37,7 +37,7 @@ pub fn set_offloads(tap: &File, offloads: libc::c_uint) -> io::Result<()> {
     }
 }
 
-fn request_of(name: &str) -> io::Result<libc::ifreq> {
+fn interface_request(name: &str) -> io::Result<libc::ifreq> {
     // SAFETY: all-zero is a valid `ifreq` (integers, and a union of integers, addresses and null pointers).
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.is_empty() || name.len() >= request.ifr_name.len() || name.contains(['\0', '/']) {

@@ -1,4 +1,6 @@
-//! A command line cut into options and words, in all spellings of getopt: `-p5201`, `-p 5201`, `-uR`, `--port=5201`.
+//! Splits a command line into options and positional arguments.
+//!
+//! All spellings of getopt are accepted: `-p5201`, `-p 5201`, `-uR`, `--port=5201`.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -6,14 +8,18 @@ use std::time::Duration;
 use crate::units::parse_count;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
+/// One option or positional argument.
 pub enum Argument {
+    /// A one-letter option, without its dash.
     Short(String),
+    /// A long option, without its dashes.
     Long(String),
+    /// An argument that is no option.
     Positional(String),
 }
 
 impl Argument {
-    /// An option's name without its dashes; empty for a word.
+    /// Returns the option's name without dashes; empty for a positional argument.
     pub fn name(&self) -> &str {
         match self {
             Self::Short(name) | Self::Long(name) => name,
@@ -22,15 +28,17 @@ impl Argument {
     }
 }
 
+/// Iterates over the arguments of a command line.
 pub struct ArgumentParser<'a> {
     words: std::slice::Iter<'a, String>,
-    /// What is left of a word with several short options, or the value after `=`.
+    /// The unread short options of the current word, or the value after `=`.
     remainder: String,
     is_remainder_value: bool,
     last_option: String,
 }
 
 impl<'a> ArgumentParser<'a> {
+    /// Creates a parser for these words.
     pub fn new(words: &'a [String]) -> Self {
         Self {
             words: words.iter(),
@@ -40,11 +48,12 @@ impl<'a> ArgumentParser<'a> {
         }
     }
 
+    /// Returns the next option or positional argument.
     pub fn next(&mut self) -> Option<Argument> {
         if !self.remainder.is_empty() && !self.is_remainder_value {
             return Some(self.next_short());
         }
-        // A value that nobody took: an option that takes none was given one.
+        // The value was not read: the option takes none. Return it, so that it is reported as unexpected.
         if std::mem::take(&mut self.is_remainder_value) {
             return Some(Argument::Positional(format!(
                 "={}",
@@ -77,7 +86,7 @@ impl<'a> ArgumentParser<'a> {
         Argument::Short(letter)
     }
 
-    /// The value of the option that `next` returned last.
+    /// Returns the value of the option that `next` returned last.
     pub fn value(&mut self) -> Result<String, String> {
         let value = std::mem::take(&mut self.remainder);
         if std::mem::take(&mut self.is_remainder_value) || !value.is_empty() {
@@ -89,15 +98,15 @@ impl<'a> ArgumentParser<'a> {
             .ok_or_else(|| format!("{} needs a value", self.last_option))
     }
 
-    /// `what` completes the sentence "… is".
+    /// Parses the option's value; `expected` completes the error message "-p must be …".
     pub fn parse_value<T: FromStr>(&mut self, expected: &str) -> Result<T, String> {
         let value = self.value()?;
         value
             .parse()
-            .map_err(|_| format!("{} is {expected}, not \"{value}\"", self.last_option))
+            .map_err(|_| format!("{} must be {expected}, not \"{value}\"", self.last_option))
     }
 
-    /// A count, with a suffix where `base` is not 1.
+    /// Parses a count within `allowed`; with a `base` other than 1 it may have a suffix (K, M, G, T).
     pub fn parse_count_within(
         &mut self,
         allowed: std::ops::RangeInclusive<u64>,
@@ -114,13 +123,14 @@ impl<'a> ArgumentParser<'a> {
             .filter(|number| allowed.contains(number))
             .ok_or_else(|| {
                 format!(
-                    "{name} is from {} to {}, not \"{value}\"",
+                    "{name} must be from {} to {}, not \"{value}\"",
                     allowed.start(),
                     allowed.end()
                 )
             })
     }
 
+    /// Parses a time in seconds, from 0 to `max_s`.
     pub fn parse_seconds(&mut self, max_s: f64, name: &str) -> Result<Duration, String> {
         let value = self.value()?;
         let seconds = value
@@ -129,6 +139,6 @@ impl<'a> ArgumentParser<'a> {
             .filter(|seconds| (0.0..=max_s).contains(seconds));
         seconds
             .map(Duration::from_secs_f64)
-            .ok_or_else(|| format!("{name} is from 0 to {max_s} s, not \"{value}\""))
+            .ok_or_else(|| format!("{name} must be from 0 to {max_s} seconds, not \"{value}\""))
     }
 }

@@ -1,4 +1,4 @@
-//! `iperf3-client`: one test against any iperf3 server.
+//! The command `iperf3-client`: runs one test against an iperf3 server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -25,13 +25,14 @@ use vnetbench_streams::Role;
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 
-/// What the first stream is called; iperf3 shows the number of its socket.
+/// Label of the first stream; iperf3 prints the number of its socket here.
 const FIRST_STREAM_LABEL: u32 = 5;
 
-/// Runs the test and prints it; the failure is in the JSON too.
+/// Runs the test and prints its results. A JSON document contains the error, too.
 pub fn run(options: &ClientOptions) -> Result<(), TestError> {
-    interrupt::install_handler()
-        .map_err(|error| TestError::failed(format!("Ctrl-C cannot be waited for: {error}")))?;
+    interrupt::install_handler().map_err(|error| {
+        TestError::failed(format!("cannot install the handler for Ctrl-C: {error}"))
+    })?;
     let mut document = json::JsonDocument {
         title: options.parameters.title.clone(),
         extra_data: options.parameters.extra_data.clone(),
@@ -42,7 +43,8 @@ pub fn run(options: &ClientOptions) -> Result<(), TestError> {
     let outcome = run_test(options, &mut document);
     if options.session.json {
         document.error = outcome.as_ref().err().map(ToString::to_string);
-        let text = serde_json::to_string_pretty(&document).expect("it is made of plain values");
+        let text = serde_json::to_string_pretty(&document)
+            .expect("the document serialises: it holds only JSON values");
         write_stdout(&format!("{text}\n"));
     }
     outcome
@@ -150,11 +152,11 @@ impl Client<'_> {
         self.control.finish()
     }
 
-    /// As asked on the command line; what depends on the path is filled in.
+    /// Returns the parameters of the command line; the path's MSS sets the default datagram size.
     fn parameters(&self) -> TestParameters {
         let mut parameters = self.options.parameters.clone();
         if parameters.is_udp() && !self.options.has_block_length {
-            // One datagram a segment, as iperf3 does it.
+            // One datagram fills one segment, as in iperf3.
             let mss = self.control.connection.mss() as usize;
             if (MIN_DATAGRAM_BYTES..=MAX_DATAGRAM_BYTES).contains(&mss) {
                 parameters.block_bytes = mss;
@@ -180,9 +182,7 @@ impl Client<'_> {
                 };
                 TestStream::new(index, role, socket)
                     .map(Arc::new)
-                    .map_err(|error| {
-                        TestError::failed(format!("a stream cannot be set up: {error}"))
-                    })
+                    .map_err(|error| TestError::failed(format!("cannot set up a stream: {error}")))
             })
             .collect()
     }
@@ -199,11 +199,10 @@ impl Client<'_> {
         Ok(socket)
     }
 
-    /// A UDP stream is one whose greeting was answered.
+    /// Opens a UDP stream: sends the connect message and waits for the reply.
     fn open_udp(&self, parameters: &TestParameters) -> Result<Socket, TestError> {
-        let failed = |error: std::io::Error| {
-            TestError::failed(format!("a UDP stream cannot be opened: {error}"))
-        };
+        let failed =
+            |error: std::io::Error| TestError::failed(format!("cannot open a UDP stream: {error}"));
         let socket = open_socket(Transport::Udp, &self.address).map_err(failed)?;
         apply_parameters(&socket, parameters, &self.address)?;
         bind_source(&socket, self.options.bind)?;
@@ -219,7 +218,7 @@ impl Client<'_> {
             == WaitOutcome::TimedOut
         {
             return Err(TestError::failed(format!(
-                "{} does not answer over UDP: a firewall may let only TCP through",
+                "{} does not answer over UDP. Check that firewalls on the path let UDP through",
                 self.address
             )));
         }
@@ -229,7 +228,7 @@ impl Client<'_> {
                 .map_err(|error| failed(error.into()))?;
         if !is_connect_reply(&answer[..count]) {
             return Err(TestError::failed(format!(
-                "{} answered a UDP greeting with something else",
+                "{} sent an unknown reply to the UDP connect message",
                 self.address
             )));
         }
@@ -247,7 +246,7 @@ impl Client<'_> {
         })
     }
 
-    /// After the test's own end: everything that is on its way.
+    /// Ends the test: waits for the data in flight and closes the last interval.
     fn finish(
         &mut self,
         running: &mut RunningTest,

@@ -1,4 +1,4 @@
-//! The client's side of the control connection: what it says to a server, and the answers in their turn.
+//! The client's steps of the protocol on the control connection.
 
 use std::collections::VecDeque;
 use std::io::Read;
@@ -18,14 +18,16 @@ use vnetbench_system::waiting::Waker;
 
 const COOKIE_LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// One test's conversation with a server. Dropped before the test is over, it tells the server so.
+/// The client's end of one test's control connection.
+///
+/// Dropping it before the test is finished sends `ClientTerminated` to the server.
 pub struct ClientControl {
-    /// Shared with whoever may have to end the test.
+    /// Shared with the thread that can abort the test.
     pub connection: Arc<ControlConnection>,
     pub cookie: Cookie,
-    /// For each answer of the server.
+    /// Time limit for each reply of the server.
     reply_timeout: Duration,
-    /// For all of them together.
+    /// Time limit for all further replies together.
     deadline: Option<Instant>,
     decoder: ServerMessageDecoder,
     messages: VecDeque<ServerMessage>,
@@ -33,7 +35,7 @@ pub struct ClientControl {
 }
 
 impl ClientControl {
-    /// Connects to the server, within the time; nothing is said yet.
+    /// Connects to the server; sends nothing yet.
     pub fn connect(
         to: SocketAddr,
         from: Option<IpAddr>,
@@ -41,7 +43,7 @@ impl ClientControl {
         reply_timeout: Duration,
     ) -> Result<Self, TestError> {
         let socket = connect_tcp(to, from, connect_timeout, |_| Ok(()))?;
-        // A client is ended by its load, never in the midst of what it says.
+        // Ctrl-C ends a client's load, never one of its messages: this waker is never used.
         let control =
             Waker::new().and_then(|waker| ControlConnection::new(socket, Arc::new(waker)));
         Ok(Self {
@@ -57,13 +59,13 @@ impl ClientControl {
         })
     }
 
-    /// Tells the server what is asked; it then waits for the streams.
+    /// Sends the cookie and the parameters; afterwards the server waits for the streams.
     pub fn send_parameters(&mut self, parameters: &TestParameters) -> Result<(), TestError> {
         self.connection
             .send(&self.cookie)
             .and_then(|()| self.expect_state(State::ParameterExchange, "answer"))
             .map_err(|failure| match failure {
-                // A stock server does not listen for a moment after each test, and drops who comes then.
+                // A stock server does not listen for a moment after each test and resets connections made then.
                 TestError::ConnectionLost(message) => TestError::Unreachable(message),
                 other => other,
             })?;
@@ -72,22 +74,26 @@ impl ClientControl {
         self.expect_state(State::CreateStreams, "take the parameters")
     }
 
-    /// Says whose a stream is.
+    /// Sends the cookie on a stream, which assigns the stream to this test.
     pub fn send_cookie(&self, stream: &Socket) -> Result<(), TestError> {
-        // All of it: a new connection's buffer is empty, and no smaller than this.
+        // One call sends the whole cookie: the buffer of a new connection is empty and larger than this.
         stream
             .send(&self.cookie)
             .map(drop)
-            .map_err(|error| TestError::failed(format!("a stream cannot be opened: {error}")))
+            .map_err(|error| TestError::failed(format!("cannot open a stream: {error}")))
     }
 
-    /// Waits until the server has all streams and begins.
+    /// Waits until the server has all streams and starts the test.
     pub fn await_start(&mut self) -> Result<(), TestError> {
         self.expect_state(State::TestStart, "take the streams")?;
         self.expect_state(State::TestRunning, "start the test")
     }
 
-    /// While the test runs the server says nothing: whatever it says is why it came to nothing.
+    /// Decodes bytes that arrive while the test runs.
+    ///
+    /// # Errors
+    ///
+    /// The server sends nothing during a test, so any message is the reason why it failed.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), TestError> {
         match self.decoder.feed(bytes)?.into_iter().next() {
             None => Ok(()),
@@ -95,13 +101,13 @@ impl ClientControl {
         }
     }
 
-    /// Has the server end its part of the load.
+    /// Tells the server to end the test.
     pub fn end_test(&mut self) -> Result<(), TestError> {
         self.connection.send_state(State::TestEnd)?;
         self.expect_state(State::ExchangeResults, "end the test")
     }
 
-    /// Exchanges results; both sides have then all that they need of each other.
+    /// Sends the local results and returns the server's.
     pub fn exchange_results(
         &mut self,
         local_results: &TestResults,
@@ -119,12 +125,13 @@ impl ClientControl {
         Ok(peer_results.fill_missing_from(local_results))
     }
 
+    /// Sends the final state: the test is finished.
     pub fn finish(&mut self) -> Result<(), TestError> {
         self.is_finished = true;
         self.connection.send_state(State::Done)
     }
 
-    /// From here on no answer is waited for longer than until then.
+    /// Limits all further waits for replies to this time.
     pub fn set_deadline(&mut self, deadline: Instant) {
         self.deadline = Some(deadline);
     }
@@ -152,7 +159,7 @@ impl ClientControl {
 impl Drop for ClientControl {
     fn drop(&mut self) {
         if !self.is_finished {
-            // It may be gone, and then needs not be told.
+            // Fails only if the server is gone.
             let _ = self.connection.send_state(State::ClientTerminated);
         }
     }
@@ -162,7 +169,7 @@ fn generate_cookie() -> Result<Cookie, TestError> {
     let mut cookie = [0; COOKIE_BYTES];
     std::fs::File::open("/dev/urandom")
         .and_then(|mut random| random.read_exact(&mut cookie))
-        .map_err(|error| TestError::failed(format!("no random numbers can be had: {error}")))?;
+        .map_err(|error| TestError::failed(format!("cannot read /dev/urandom: {error}")))?;
     for byte in &mut cookie {
         *byte = COOKIE_LETTERS[usize::from(*byte) % COOKIE_LETTERS.len()];
     }
@@ -182,13 +189,13 @@ fn unexpected_message(message: &ServerMessage) -> TestError {
             std::io::Error::from_raw_os_error(*errno)
         )),
         ServerMessage::State(State::AccessDenied) => {
-            TestError::Busy("the server is busy running a test; try again later".into())
+            TestError::Busy("the server is busy with another test. Try again later".into())
         }
         ServerMessage::State(State::ServerTerminated) => {
             TestError::failed("the server has terminated")
         }
         ServerMessage::State(_) | ServerMessage::Results(_) => TestError::failed(
-            "the server does not speak iperf3's protocol as far as it is known here: it spoke out of turn",
+            "the server does not speak iperf3's protocol: it sent a message out of turn",
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! The commands `iperf3-serve` and `iperf3-client`: their help, and the exit code.
+//! The commands `iperf3-serve` and `iperf3-client`: help texts and exit codes.
 
 use std::process::ExitCode;
 
@@ -7,54 +7,56 @@ use crate::{client, options, printer, server};
 const SERVE_HELP: &str = "\
 Usage: vnetbench iperf3 serve [OPTIONS]
 
-Serves stock iperf3 clients, TCP and UDP, several at once.
+Serves stock iperf3 clients over TCP and UDP, several at the same time.
 
-  -B, --bind ADDRESS     listen there  [127.0.0.1; :: or 0.0.0.0 for all]
-  -p, --port PORT        [5201; 0 for a free one]
-  -1, --one-off          leave after the first client
-  -i, --interval S       between lines; 0 for none  [1]
-  -f, --format LETTER    rates in k m g t (bits) or K M G T (bytes)
-  -J, --json             a line of JSON for each test
-      --rcv-timeout MS   give up a test in which nothing moves  [120000]
+  -B, --bind ADDRESS     address to listen on; :: or 0.0.0.0 for all  [127.0.0.1]
+  -p, --port PORT        port to listen on; 0 for a free one  [5201]
+  -1, --one-off          exit after the first client
+  -i, --interval S       seconds between interval lines; 0 for none  [1]
+  -f, --format LETTER    unit of rates: k m g t (bits) or K M G T (bytes)
+  -J, --json             print one line of JSON for each test
+      --rcv-timeout MS   abort a test that transfers no data for this time  [120000]
 ";
 
 const CLIENT_HELP: &str = "\
 Usage: vnetbench iperf3 client [OPTIONS] HOST
 
-Runs a test against any iperf3 server.
+Runs one test against an iperf3 server.
 
-  -p, --port PORT        [5201]
-  -4, -6                 only IPv4, only IPv6
-  -B, --bind ADDRESS     send from there
-  -u, --udp              instead of TCP
-  -R, --reverse          the server is_sender
-      --bidir            both send
-  -P, --parallel N       streams each way  [1]
-  -t, --time S           0 for no end  [10]
-  -n, --bytes N[KMG]     end after so many bytes
-  -k, --blockcount N     end after so many blocks
-  -O, --omit S           leave the first seconds out of the results
-  -b, --bitrate N[KMG][/BURST]   of each stream  [UDP 1M, TCP without limit]
-  -l, --length N[KMG]    bytes of a block  [TCP 128K, UDP one segment]
-  -w, --window N[KMG]    socket buffers
-  -M, --set-mss N        segment size
-  -C, --congestion NAME  congestion control
-  -N, --no-delay         without Nagle's algorithm
-  -S, --tos N            type of service
-  -i, --interval S       between lines; 0 for none  [1]
-  -f, --format LETTER    rates in k m g t (bits) or K M G T (bytes)
-  -J, --json             one JSON document
-  -T, --title TEXT       before every line
-      --extra-data TEXT  goes into both sides' JSON
-      --get-server-output
-      --udp-counters-64bit
-      --repeating-payload
-      --skip-rx-copy     receivers leave the data in the kernel
-      --connect-timeout MS   [10000]
-      --rcv-timeout MS   give up a test in which nothing moves  [120000]
+  -p, --port PORT        port of the server  [5201]
+  -4, -6                 use only IPv4 or only IPv6
+  -B, --bind ADDRESS     local address to send from
+  -u, --udp              use UDP instead of TCP
+  -R, --reverse          the server sends
+      --bidir            both sides send
+  -P, --parallel N       streams in each direction  [1]
+  -t, --time S           duration in seconds; 0 for no limit  [10]
+  -n, --bytes N[KMG]     end after this number of bytes
+  -k, --blockcount N     end after this number of blocks
+  -O, --omit S           omit the first S seconds from the results
+  -b, --bitrate N[KMG][/BURST]   rate of each stream  [UDP 1M, TCP unlimited]
+  -l, --length N[KMG]    block size in bytes  [TCP 128K, UDP one segment]
+  -w, --window N[KMG]    socket buffer size
+  -M, --set-mss N        maximum segment size
+  -C, --congestion NAME  TCP congestion control algorithm
+  -N, --no-delay         disable Nagle's algorithm
+  -S, --tos N            IP type of service
+  -i, --interval S       seconds between interval lines; 0 for none  [1]
+  -f, --format LETTER    unit of rates: k m g t (bits) or K M G T (bytes)
+  -J, --json             print one JSON document
+  -T, --title TEXT       print this before every line
+      --extra-data TEXT  include this text in the JSON of client and server
+      --get-server-output    print the server's output, too
+      --udp-counters-64bit   use 64-bit counters in UDP datagrams
+      --repeating-payload    send a repeating pattern of digits
+      --skip-rx-copy     receivers discard the data in the kernel
+      --connect-timeout MS   time limit for connecting  [10000]
+      --rcv-timeout MS   abort a test that transfers no data for this time  [120000]
 ";
 
-/// 0 where all went well, 1 where a test came to nothing, 2 where the command line is wrong.
+/// Runs `iperf3-serve`.
+///
+/// Returns exit code 0 after success, 1 after a failed test and 2 after a usage error.
 pub fn run_server(arguments: &[String]) -> ExitCode {
     run_command(arguments, SERVE_HELP, |arguments| {
         let options = options::ServerOptions::parse(arguments).map_err(CommandError::Usage)?;
@@ -62,13 +64,13 @@ pub fn run_server(arguments: &[String]) -> ExitCode {
     })
 }
 
-/// As for `run_server`.
+/// Runs `iperf3-client`; the exit codes are those of [`run_server`].
 pub fn run_client(arguments: &[String]) -> ExitCode {
     run_command(arguments, CLIENT_HELP, |arguments| {
         let options = options::ClientOptions::parse(arguments).map_err(CommandError::Usage)?;
         match client::run(&options) {
             Ok(()) => Ok(true),
-            // It is in the document.
+            // The JSON document contains the error.
             Err(_) if options.session.json => Ok(false),
             Err(failure) => Err(CommandError::Failed(failure.to_string())),
         }
@@ -95,10 +97,9 @@ fn run_command(
     let (message, code) = match command(arguments) {
         Ok(true) => return ExitCode::SUCCESS,
         Ok(false) => return ExitCode::FAILURE,
-        Err(CommandError::Usage(message)) => (
-            format!("{message}\n  fix: --help shows what can be asked"),
-            2,
-        ),
+        Err(CommandError::Usage(message)) => {
+            (format!("{message}\n  fix: --help lists the options"), 2)
+        }
         Err(CommandError::Failed(words)) => (words, 1),
     };
     eprintln!("vnetbench iperf3: {message}");

@@ -1,4 +1,4 @@
-//! The control connection of one test: bytes out within a time, bytes in as they come.
+//! The control connection of one test: sends and receives bytes with time limits.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,20 +13,23 @@ use socket2::Socket;
 use crate::states::{State, TestError};
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 
-/// How long a peer may take for one step of the protocol.
+/// Time limit for one step of the protocol.
 pub const STEP_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a peer that was refused may take to leave.
+/// Time that a refused peer has to read the last message and close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 const CHUNK_BYTES: usize = 16 << 10;
 
+/// One end of a control connection.
 pub struct ControlConnection {
     socket: Socket,
+    /// Address of the peer.
     pub peer: SocketAddr,
-    /// Rung when everything is to end by hand.
+    /// Wakes all waits when the user interrupts the process.
     interrupt: Arc<Waker>,
 }
 
 impl ControlConnection {
+    /// Wraps a connected socket and makes it non-blocking.
     pub fn new(socket: Socket, interrupt: Arc<Waker>) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_tcp_nodelay(true)?;
@@ -41,14 +44,17 @@ impl ControlConnection {
         })
     }
 
+    /// Returns the connection's maximum segment size; 0 if unknown.
     pub fn mss(&self) -> u32 {
         self.socket.tcp_mss().unwrap_or(0)
     }
 
+    /// Sends a state byte.
     pub fn send_state(&self, state: State) -> Result<(), TestError> {
         self.send(&[state.byte()])
     }
 
+    /// Sends all bytes within `STEP_TIMEOUT`.
     pub fn send(&self, mut bytes: &[u8]) -> Result<(), TestError> {
         let deadline = Instant::now() + STEP_TIMEOUT;
         let mut ready = Vec::new();
@@ -59,9 +65,9 @@ impl ControlConnection {
                     let writing = [(self.socket.as_fd(), PollFlags::OUT)];
                     match wait(&writing, &mut ready, &self.interrupt, Some(deadline)) {
                         Ok(WaitOutcome::TimedOut) => {
-                            return Err(self.timeout_error("did not take what was sent"));
+                            return Err(self.timeout_error("did not read the message in time"));
                         }
-                        Ok(WaitOutcome::Rung) => return Err(TestError::Interrupted),
+                        Ok(WaitOutcome::Woken) => return Err(TestError::Interrupted),
                         Ok(WaitOutcome::Ready) => {}
                         Err(error) => return Err(self.connection_error(&error)),
                     }
@@ -73,7 +79,7 @@ impl ControlConnection {
         Ok(())
     }
 
-    /// Waits for the peer to speak, for the bell (`None`: for no bell), or until the moment.
+    /// Waits until the peer sends bytes, the waker fires (if there is one), or the deadline passes.
     pub fn wait(&self, waker: Option<&Waker>, deadline: Instant) -> Result<WaitOutcome, TestError> {
         let mut ready = Vec::new();
         let polled = [
@@ -88,18 +94,18 @@ impl ControlConnection {
         )
         .map_err(|error| self.connection_error(&error))?;
         match waited {
-            WaitOutcome::Rung if waker.is_none() => Err(TestError::Interrupted),
+            WaitOutcome::Woken if waker.is_none() => Err(TestError::Interrupted),
             WaitOutcome::Ready if ready[1] => Err(TestError::Interrupted),
             _ => Ok(waited),
         }
     }
 
-    /// What has come; empty where nothing has.
+    /// Returns the bytes received; empty if there are none yet.
     pub fn read(&self) -> Result<Vec<u8>, TestError> {
         let mut chunk = [0; CHUNK_BYTES];
         match rustix::net::recv(&self.socket, &mut chunk[..], RecvFlags::empty()) {
             Ok((0, _)) => Err(TestError::ConnectionLost(format!(
-                "{} has closed the control connection unexpectedly",
+                "{} closed the control connection unexpectedly",
                 self.peer
             ))),
             Ok((count, _)) => Ok(chunk[..count].to_vec()),
@@ -108,8 +114,9 @@ impl ControlConnection {
         }
     }
 
-    /// Reads until `hear` has made something of it, for `STEP_TIMEOUT` at most and `patience` if that is less.
-    /// `what` completes the sentence "did not … in time".
+    /// Reads until `decode` returns a message, for at most `timeout` and `STEP_TIMEOUT`.
+    ///
+    /// `action` completes the error message "… did not … in time".
     pub fn await_message<T>(
         &self,
         timeout: Duration,
@@ -118,7 +125,7 @@ impl ControlConnection {
     ) -> Result<T, TestError> {
         let deadline = Instant::now() + timeout.min(STEP_TIMEOUT);
         loop {
-            // First what was heard before: one read can bring two messages.
+            // Decode buffered bytes first: one read can contain two messages.
             if let Some(message) = decode(&[])? {
                 return Ok(message);
             }
@@ -135,17 +142,18 @@ impl ControlConnection {
         }
     }
 
-    /// Ends every wait for the peer.
+    /// Shuts the connection down, which ends every wait for the peer.
     pub fn close(&self) {
-        // Fails only on a connection that is gone.
+        // Fails only on a closed connection.
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
     }
 
-    /// Lets the peer read all that was said before the connection is closed: what it sent itself and nobody has read
-    /// would otherwise have the system throw that away.
+    /// Closes the connection after the peer has read all data.
+    ///
+    /// Closing a socket with unread bytes makes the kernel reset the connection and discard the data sent before.
     pub fn close_gracefully(&self) {
         let deadline = Instant::now() + CLOSE_TIMEOUT;
-        // Nothing else ends this: it is short, and comes last.
+        // Not interruptible: the wait is short and the last step of a test.
         let Ok(waker) = Waker::new() else {
             return;
         };
@@ -175,7 +183,7 @@ impl ControlConnection {
 
     fn connection_error(&self, error: &io::Error) -> TestError {
         TestError::ConnectionLost(format!(
-            "the control connection with {} broke: {error}",
+            "the control connection with {} failed: {error}",
             self.peer
         ))
     }

@@ -1,4 +1,4 @@
-//! CPU time of threads, added up for one test: several tests may share the process.
+//! CPU time of the threads of one test; several tests can share the process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,17 +6,19 @@ use std::time::Duration;
 use crate::results::CpuUsage;
 
 #[derive(Debug, Default)]
+/// Sum of the CPU time of a test's threads.
 pub struct CpuTimeTotal {
     user_us: AtomicU64,
     system_us: AtomicU64,
 }
 
 impl CpuTimeTotal {
-    /// Adds what the calling thread has used since it was started, or since `before`.
+    /// Adds the CPU time that the calling thread used since `before`; the default value means its start.
     pub fn add_current_thread(&self, before: CpuTime) {
         self.add(CpuTime::current_thread(), before);
     }
 
+    /// Adds the difference of two readings.
     pub fn add(&self, now: CpuTime, before: CpuTime) {
         self.user_us.fetch_add(
             now.user_us.saturating_sub(before.user_us),
@@ -28,6 +30,7 @@ impl CpuTimeTotal {
         );
     }
 
+    /// Returns the CPU usage in percent of one CPU over this time.
     pub fn usage_over(&self, elapsed: Duration) -> CpuUsage {
         let wall_us = elapsed.as_secs_f64().max(1e-6) * 1e6;
         let user = 100.0 * self.user_us.load(Ordering::Relaxed) as f64 / wall_us;
@@ -41,18 +44,19 @@ impl CpuTimeTotal {
 }
 
 #[derive(Debug, Clone, Copy, Default)]
+/// A reading of CPU time.
 pub struct CpuTime {
     user_us: u64,
     system_us: u64,
 }
 
 impl CpuTime {
-    /// What the calling thread has used so far.
+    /// Returns the CPU time that the calling thread has used.
     pub fn current_thread() -> Self {
         Self::read(libc::RUSAGE_THREAD)
     }
 
-    /// What this process has used so far.
+    /// Returns the CPU time that this process has used.
     pub fn current_process() -> Self {
         Self::read(libc::RUSAGE_SELF)
     }

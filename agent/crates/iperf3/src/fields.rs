@@ -1,4 +1,4 @@
-//! Single fields of a client's parameters, each read within its limits, or refused with iperf3's own number.
+//! Reads single fields of a client's parameters, checks their limits and refuses with iperf3's error codes.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use vnetbench_system::cpu_list::CpuList;
 
 const MAX_TEXT_BYTES: usize = 1_024;
 
-/// The fields of one document.
+/// The fields of one parameter document.
 pub struct ParameterFields<'a>(pub &'a Map<String, Value>);
 
 impl ParameterFields<'_> {
-    /// Flags come as `true` and as numbers.
+    /// Returns whether a flag is set; clients send `true` or a positive number.
     pub fn flag(&self, name: &str) -> bool {
         match self.0.get(name) {
             Some(Value::Bool(flag)) => *flag,
@@ -31,11 +31,12 @@ impl ParameterFields<'_> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => value.as_f64().map(Some).ok_or_else(|| {
-                TestError::refused(code, format!("the parameter {name} is no number"))
+                TestError::refused(code, format!("the parameter {name} is not a number"))
             }),
         }
     }
 
+    /// Returns an integer within `allowed`, or the default if the field is missing.
     pub fn integer(
         &self,
         name: &str,
@@ -46,14 +47,14 @@ impl ParameterFields<'_> {
         let Some(number) = self.number(name, code)? else {
             return Ok(default);
         };
-        // A float keeps 53 bits; the exact value is there when it is a whole number.
+        // A float has 53 bits of precision: prefer the exact integer.
         let exact = self.0.get(name).and_then(Value::as_u64);
         let value = exact.unwrap_or(number.trunc().max(0.0) as u64);
         if number < 0.0 || !allowed.contains(&value) {
             return Err(TestError::refused(
                 code,
                 format!(
-                    "the parameter {name} is {number}, from {} to {} it can be",
+                    "the parameter {name} is {number}; it must be from {} to {}",
                     allowed.start(),
                     allowed.end()
                 ),
@@ -62,7 +63,7 @@ impl ParameterFields<'_> {
         Ok(value)
     }
 
-    /// Like `whole`, with 0 for what is not asked.
+    /// Returns an integer within `allowed`; `None` if the field is missing or 0.
     pub fn optional_integer(
         &self,
         name: &str,
@@ -73,17 +74,19 @@ impl ParameterFields<'_> {
         Ok((value > 0).then_some(value))
     }
 
+    /// Returns a time in seconds, at most `max_s`.
     pub fn duration(&self, name: &str, max_s: f64, code: ErrorCode) -> Result<Duration, TestError> {
         let seconds = self.number(name, code)?.unwrap_or(0.0);
         if !(0.0..=max_s).contains(&seconds) {
             return Err(TestError::refused(
                 code,
-                format!("the parameter {name} is {seconds} s, at most {max_s} s it can be"),
+                format!("the parameter {name} is {seconds} s; it must be from 0 to {max_s} s"),
             ));
         }
         Ok(Duration::from_secs_f64(seconds))
     }
 
+    /// Returns what ends the test.
     pub fn end_condition(&self) -> Result<EndCondition, TestError> {
         let bytes = self.integer("num", 0, 0..=u64::MAX, ErrorCode::EndConditions)?;
         let blocks = self.integer("blockcount", 0, 0..=u64::MAX, ErrorCode::EndConditions)?;
@@ -91,7 +94,7 @@ impl ParameterFields<'_> {
         match (bytes, blocks, time) {
             (1.., 1.., _) => Err(TestError::refused(
                 ErrorCode::EndConditions,
-                "both -n and -k",
+                "-n and -k exclude each other",
             )),
             (1.., 0, _) => Ok(EndCondition::Bytes(bytes)),
             (0, 1.., _) => Ok(EndCondition::Blocks(blocks)),
@@ -100,6 +103,7 @@ impl ParameterFields<'_> {
         }
     }
 
+    /// Returns the size of a block or datagram.
     pub fn block_bytes(&self, transport: Transport) -> Result<usize, TestError> {
         let (default, allowed, code) = match transport {
             Transport::Tcp => (
@@ -116,20 +120,22 @@ impl ParameterFields<'_> {
         Ok(self.integer("len", default as u64, allowed, code)? as usize)
     }
 
+    /// Returns a text of limited length.
     pub fn text(&self, name: &str) -> Result<Option<String>, TestError> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) if text.len() <= MAX_TEXT_BYTES => Ok(Some(text.clone())),
             Some(_) => Err(TestError::refused(
                 ErrorCode::ReceiveParameters,
-                format!("the parameter {name} is no text of at most {MAX_TEXT_BYTES} bytes"),
+                format!("the parameter {name} must be a text of at most {MAX_TEXT_BYTES} bytes"),
             )),
         }
     }
 
+    /// Returns the CPUs on which the server's threads run; empty for all.
     pub fn server_cpus(&self) -> Result<CpuList, TestError> {
         let number = self.number("server_affinity", ErrorCode::Affinity)?;
-        // A client that asks for none says -1.
+        // A client without a preference sends -1.
         let Some(number) = number.filter(|number| *number >= 0.0) else {
             return Ok(CpuList::default());
         };

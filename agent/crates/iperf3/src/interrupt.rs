@@ -1,5 +1,4 @@
-//! Ctrl-C: at the client the first ends the load, and the test is concluded as always; at a server it ends every test and
-//! tells its client. The second leaves at once.
+//! Handles Ctrl-C of the client: the first press ends the load and the test completes normally, the second exits at once.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,11 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::streams::SharedLoad;
 use vnetbench_system::signals::on_signals;
 
-/// The load that the next Ctrl-C ends.
+/// The load that the next Ctrl-C stops.
 static LOAD: Mutex<Option<Arc<SharedLoad>>> = Mutex::new(None);
 const EXIT_INTERRUPTED: i32 = 130;
 
-/// From here on Ctrl-C ends the load that `ends` names. To be called before any other thread is started.
+/// Installs the handler, which stops the load given to `set_load`.
+///
+/// Call it before the process starts other threads: they inherit the blocked signals.
 pub fn install_handler() -> io::Result<()> {
     on_signals(&[libc::SIGINT], || match lock_load().take() {
         Some(shared) => shared.waker.wake(),
@@ -19,11 +20,12 @@ pub fn install_handler() -> io::Result<()> {
     })
 }
 
-/// At once, as a shell tells it of an interrupted program.
+/// Exits at once with the code that shells use for an interrupted program.
 pub fn exit_interrupted() -> ! {
     std::process::exit(EXIT_INTERRUPTED)
 }
 
+/// Sets the load that the next Ctrl-C stops.
 pub fn set_load(shared: &Arc<SharedLoad>) {
     *lock_load() = Some(Arc::clone(shared));
 }

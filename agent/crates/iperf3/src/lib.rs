@@ -1,29 +1,28 @@
-//! The wire protocol of iperf3, both roles: a server for stock clients, and a client for stock servers
-//! (docs/iperf3.md).
+//! The iperf3 wire protocol: a server for stock clients and a client for stock servers (docs/iperf3.md).
 //!
-//! There are three ways in:
+//! The crate has three entry points:
 //!
-//! - [`run_server`] and [`run_client`] are the commands `iperf3-serve` and `iperf3-client`;
-//! - [`server_probe::greet`] asks a server whether it is one, and what it can do;
-//! - [`trial`] has a stock server as the other endpoint of a trial.
+//! - [`run_server`] and [`run_client`] run the commands `iperf3-serve` and `iperf3-client`.
+//! - [`server_probe::probe_server`] checks that an iperf3 server answers and returns its version.
+//! - [`trial`] uses a stock server as the remote endpoint of a trial.
 //!
-//! | modules | know |
+//! | modules | contents |
 //! |---|---|
-//! | `wire`, `states` | which messages there are and when each may come; why a test fails |
-//! | `limits`, [`parameters`], `fields`, `results` | the parameters and results of a test, as JSON, within named limits |
-//! | `control_connection`, `client_control` | the control connection: time limits, and the client's side of it |
-//! | `server`, `listener`, `test_registry`, `session` | the server: its listener, the tests under way, one test |
+//! | `wire`, `states` | protocol messages, their order, and the errors of a test |
+//! | `limits`, [`parameters`], `fields`, `results` | test parameters and results as JSON, with their limits |
+//! | `control_connection`, `client_control` | the control connection with its timeouts, and the client's protocol steps |
+//! | `server`, `listener`, `test_registry`, `session` | the server: its sockets, the running tests, one test |
 //! | `client` | the client |
 //! | `running`, `streams`, `udp`, `pacing`, `cpu_time` | the load of one test, the same in both roles |
-//! | `record`, `report`, `text`, `json`, `units`, `printer` | what is counted, and how it is printed |
+//! | `record`, `report`, `text`, `json`, `units`, `printer` | counters, intervals and their output |
 //! | `command_line`, `options`, `session_options`, `arguments` | the commands and their options |
-//! | `sockets`, `interrupt` | sockets as the parameters ask for them; ending by a signal |
+//! | `sockets`, `interrupt` | socket setup and Ctrl-C |
 //! | `mutated_messages` (tests) | the fuzz test of all parsers |
 //!
-//! # What does not belong here
+//! # Out of scope
 //!
-//! Trials beyond the part that [`trial`] plays in one, and the protocol between bench and agent. Of the crate
-//! `vnetbench-traffic` it uses what moves data (senders, receivers) and the types of a load.
+//! Trials belong to the agent; this crate contributes only [`trial`]. The protocol between bench and agent is not
+//! part of it either. From `vnetbench-traffic` the crate uses the senders, the receivers and the load types.
 
 mod arguments;
 mod client;

@@ -1,33 +1,49 @@
-//! The limits and defaults of a test, its transports, and what ends it.
+//! Limits and defaults of a test, its transports and end conditions.
 
 use std::time::Duration;
 
-/// The limits that a stock server has too.
+/// Maximum number of streams in each direction; a stock server has the same limits.
 pub const MAX_STREAMS: usize = 128;
+/// Maximum duration of a test.
 pub const MAX_DURATION_S: f64 = 86_400.0;
+/// Maximum omitted time at the start of a test.
 pub const MAX_OMIT_S: f64 = 600.0;
+/// Maximum size of a TCP block.
 pub const MAX_BLOCK_BYTES: usize = 1 << 20;
+/// Maximum payload of a UDP datagram.
 pub const MAX_DATAGRAM_BYTES: usize = 65_507;
-/// Room for the header with a counter of 64 bits.
+/// Minimum payload of a UDP datagram: the header with a 64-bit counter.
 pub const MIN_DATAGRAM_BYTES: usize = 16;
+/// Maximum size of a socket buffer.
 pub const MAX_BUFFER_BYTES: usize = 512 << 20;
+/// Maximum segment size in bytes.
 pub const MAX_MSS: u32 = 9_216;
+/// Maximum number of blocks in a burst.
 pub const MAX_BURST: u32 = 1_000;
 
+/// Default size of a TCP block.
 pub const DEFAULT_BLOCK_BYTES: usize = 128 << 10;
+/// Default payload of a UDP datagram.
 pub const DEFAULT_DATAGRAM_BYTES: usize = 1_460;
+
+/// The transport protocol of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
+    /// TCP.
     Tcp,
+    /// UDP.
     Udp,
 }
 
-/// When the client ends the test.
+/// What ends a test; the client decides.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum EndCondition {
+    /// Ends after this time.
     After(Duration),
+    /// Ends after this number of bytes.
     Bytes(u64),
+    /// Ends after this number of blocks.
     Blocks(u64),
-    /// Only by hand.
+    /// Ends only when the user interrupts it.
     Never,
 }

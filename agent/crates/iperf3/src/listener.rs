@@ -1,5 +1,7 @@
-//! Who is at a server's door: new connections are heard until they have shown their cookie, then go to the test that it
-//! belongs to, or begin one; a UDP stream goes to the test of its address that waits for it.
+//! A server's listening sockets, and the delivery of connections to tests.
+//!
+//! A TCP connection is pending until its cookie has arrived. It then goes to the test with this cookie, or starts a new
+//! test. A UDP stream goes to the test that collects streams from its address.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,24 +21,26 @@ use crate::udp::connect_reply;
 use crate::wire::{COOKIE_BYTES, Cookie};
 use vnetbench_system::waiting::{Waker, wait};
 
-/// How long a connection may take to show its cookie.
+/// Time limit for a connection to send its cookie.
 const COOKIE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Connections that have not shown it yet; beyond this the oldest gives way.
+/// Maximum number of connections without a cookie; beyond it the oldest is closed.
 const MAX_PENDING: usize = 256;
 const BACKLOG: i32 = 1_024;
-/// Where the system has no room for another connection, it is asked again after this.
+/// Time until the next `accept` after the system ran out of descriptors or memory.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
+/// The listening sockets of a server and its pending connections.
 pub struct Listener {
     tcp: Socket,
     udp: Socket,
     address: SocketAddr,
     pending: VecDeque<PendingConnection>,
-    /// Rung when nobody is to be let in any more.
+    /// Wakes `poll` when the server stops.
     pub stop: Arc<Waker>,
     cookie_timeout: Duration,
 }
 
+/// A connection that has not sent its whole cookie.
 struct PendingConnection {
     socket: Socket,
     peer: IpAddr,
@@ -46,8 +50,9 @@ struct PendingConnection {
 }
 
 impl Listener {
-    /// Listens on the address for both; port 0 takes a free one. A connection has `patience` to show its cookie, and
-    /// `COOKIE_TIMEOUT` at most.
+    /// Listens on the address for TCP and UDP; port 0 selects a free port.
+    ///
+    /// A connection has `cookie_timeout`, at most `COOKIE_TIMEOUT`, to send its cookie.
     pub fn bind(address: SocketAddr, cookie_timeout: Duration) -> io::Result<Self> {
         let tcp = open_socket(Transport::Tcp, &address)?;
         tcp.set_reuse_address(true)?;
@@ -62,7 +67,7 @@ impl Listener {
         let udp = open_socket(Transport::Udp, &address)?;
         dual_stack(&udp, &address)?;
         udp.bind(&SockAddr::from(address))?;
-        // Only now: set before, it would let this bind beside another server.
+        // Set after `bind`: otherwise `bind` would succeed although another server has the port.
         udp.set_reuse_address(true)?;
         udp.set_nonblocking(true)?;
         Ok(Self {
@@ -75,11 +80,12 @@ impl Listener {
         })
     }
 
+    /// Returns the address on which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Waits for somebody, and sends everybody whose cookie is known where it belongs; returns who begins a test.
+    /// Waits for events and delivers connections to their tests; returns those that start a new test.
     pub fn poll(&mut self, registry: &TestRegistry) -> io::Result<Vec<(Socket, Cookie)>> {
         let polled: Vec<_> = [self.tcp.as_fd(), self.udp.as_fd()]
             .into_iter()
@@ -102,7 +108,7 @@ impl Listener {
         }
         for (index, connection) in self.pending.iter_mut().enumerate() {
             if is_readable(index + 2) && !connection.read_cookie() {
-                // Whoever closes or goes on talking before a test has nothing to do here.
+                // The peer closed the connection or sent more than a cookie.
                 connection.is_closed = true;
             }
         }
@@ -142,7 +148,7 @@ impl Listener {
             {
                 std::thread::sleep(ACCEPT_RETRY_DELAY);
             }
-            // The connection was gone again before it was taken (accept(2), "Error handling").
+            // The connection closed before it was accepted (accept(2), "Error handling").
             Err(_) => {}
         }
     }
@@ -159,8 +165,8 @@ impl Listener {
                 pending.push_back(connection);
                 continue;
             };
-            // Streams are numbered in the order in which they were opened: one that came before this and has not shown its
-            // cookie yet may be of the same test.
+            // Streams are numbered in the order in which they are opened. An earlier connection without a cookie may
+            // belong to the same test: deliver this one after it.
             let since = registry.collecting_since(&cookie);
             let earlier = |other: &PendingConnection| {
                 other.peer == connection.peer
@@ -180,8 +186,9 @@ impl Listener {
         new_tests
     }
 
-    /// Makes a stream of the socket that a greeting came to, and listens on a new one: whatever that peer sends comes to
-    /// its own socket from here on.
+    /// Connects the UDP socket to each peer that sent a connect message, and listens on a new socket.
+    ///
+    /// The kernel then delivers all further datagrams of that peer to its own socket.
     fn accept_udp(&mut self, registry: &TestRegistry) -> io::Result<()> {
         let mut messages = VecDeque::new();
         while let Some(message) = next_connect_message(&self.udp) {
@@ -191,7 +198,7 @@ impl Listener {
             let Some(collector) = registry.udp_collector(from.ip().to_canonical()) else {
                 continue;
             };
-            // The new one before the old one is connected: at no moment is nobody there.
+            // Bind the new socket before connecting the old one, so that no connect message is lost.
             let next = open_socket(Transport::Udp, &self.address)?;
             next.set_reuse_address(true)?;
             dual_stack(&next, &self.address)?;
@@ -204,7 +211,7 @@ impl Listener {
             while let Some(other) = next_connect_message(&stream) {
                 messages.push_back(other);
             }
-            // Lost only with the stream, and then the client says so.
+            // If this fails, the client reports the missing reply.
             let _ = stream.send(&reply);
             let _ = collector.send(stream);
         }
@@ -220,7 +227,7 @@ fn dual_stack(socket: &Socket, address: &SocketAddr) -> io::Result<()> {
     }
 }
 
-/// The next datagram that is a greeting, and what answers it; others are dropped.
+/// Returns the sender of the next connect message and the reply to it; drops other datagrams.
 fn next_connect_message(socket: &Socket) -> Option<(SocketAddr, [u8; 4])> {
     let mut bytes = [0; 8];
     loop {
@@ -238,7 +245,7 @@ fn next_connect_message(socket: &Socket) -> Option<(SocketAddr, [u8; 4])> {
 }
 
 impl PendingConnection {
-    /// Reads what is missing of the cookie; false where nothing can come of it.
+    /// Reads the rest of the cookie; returns false if the connection cannot complete it.
     fn read_cookie(&mut self) -> bool {
         let missing = COOKIE_BYTES - self.received.len();
         if missing == 0 {

@@ -1,4 +1,4 @@
-//! The command lines of both roles: iperf3's own options, each done, or refused in words.
+//! The options of both commands. They are iperf3's own; an unsupported option is refused with a hint.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -16,52 +16,65 @@ use crate::units::{RateFormat, parse_count};
 const DEFAULT_PORT: u16 = 5201;
 const DEFAULT_IDLE_TIMEOUT: Duration = Duration::from_secs(120);
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// What iperf3 sends over UDP when no rate is asked for.
+/// iperf3's default rate for UDP.
 const DEFAULT_UDP_RATE_BPS: u64 = 1 << 20;
 const INTERVAL_S: std::ops::RangeInclusive<f64> = 0.1..=60.0;
 
 #[derive(Debug)]
+/// The options of `iperf3-serve`.
 pub struct ServerOptions {
+    /// Address to listen on.
     pub bind: IpAddr,
+    /// Port to listen on; 0 for a free one.
     pub port: u16,
+    /// Whether the server exits after its first client.
     pub one_off: bool,
+    /// Output and timeout of each test.
     pub session: SessionOptions,
 }
 
 #[derive(Debug)]
+/// The options of `iperf3-client`.
 pub struct ClientOptions {
+    /// Name or address of the server.
     pub host: String,
+    /// Port of the server.
     pub port: u16,
+    /// Address family for resolving the host.
     pub family: AddressFamily,
+    /// Local address to send from.
     pub bind: Option<IpAddr>,
+    /// Time limit for each connection.
     pub connect_timeout: Duration,
+    /// Parameters that the client sends to the server.
     pub parameters: TestParameters,
-    /// `-l` was given.
+    /// Whether `-l` is present.
     pub has_block_length: bool,
+    /// Output and timeout of the test.
     pub session: SessionOptions,
 }
 
-/// Options of iperf3 that are known and not done here, and what stands in for them.
+/// Options of iperf3 that this implementation does not support, each with a hint.
 const UNSUPPORTED_OPTIONS: [(&[&str], &str); 15] = [
-    (&["Z", "zerocopy"], "blocks are sent by plain calls"),
-    (&["F", "file"], "what is sent is a fixed pattern"),
-    (&["A", "affinity"], "run it under taskset"),
-    (&["D", "daemon"], "run it in the background"),
-    (&["I", "pidfile"], "the shell knows its number"),
-    (&["L", "flowlabel"], "the system chooses flow labels"),
-    (&["X", "xbind", "sctp", "nstreams"], "there is no SCTP here"),
+    (&["Z", "zerocopy"], "it always sends with plain system calls"),
+    (&["F", "file"], "it always sends a fixed pattern"),
+    (&["A", "affinity"], "use taskset instead"),
+    (&["D", "daemon"], "use the shell to run it in the background"),
+    (&["I", "pidfile"], "use the shell to find the process id"),
+    (&["L", "flowlabel"], "the kernel selects flow labels"),
+    (&["X", "xbind", "sctp", "nstreams"], "there is no SCTP; use TCP or UDP"),
     (
         &["V", "verbose", "d", "debug"],
-        "-J tells all that is known",
+        "-J prints all details",
     ),
     (
         &["logfile", "forceflush", "timestamps"],
-        "lines go to standard output as they come: redirect them",
+        "every line goes to standard output at once; redirect it",
     ),
-    (&["cport"], "the system chooses ports"),
-    (&["fq-rate", "pacing-timer"], "-b paces"),
-    (&["dont-fragment"], "the system decides on fragments"),
-    (&["snd-timeout"], "--rcv-timeout holds both ways"),
+    (&["cport"], "the kernel selects the client's ports"),
+    (&["fq-rate", "pacing-timer"], "use -b to limit the rate"),
+    (&["dont-fragment"], "the kernel decides whether to fragment"),
+    (&["snd-timeout"], "--rcv-timeout applies to both directions"),
     (
         &[
             "username",
@@ -70,7 +83,7 @@ const UNSUPPORTED_OPTIONS: [(&[&str], &str); 15] = [
             "authorized-users-path",
             "time-skew-threshold",
         ],
-        "there is no authentication here",
+        "there is no authentication",
     ),
     (
         &[
@@ -81,13 +94,13 @@ const UNSUPPORTED_OPTIONS: [(&[&str], &str); 15] = [
             "mptcp",
             "m",
         ],
-        "it is left to newer versions of iperf3",
+        "use a newer version of iperf3",
     ),
 ];
 
 fn unknown_option(option: &Argument) -> String {
     let name = match option {
-        Argument::Positional(word) => return format!("what is \"{word}\"?"),
+        Argument::Positional(word) => return format!("unexpected argument \"{word}\""),
         Argument::Short(letter) => letter.to_string(),
         Argument::Long(name) => name.clone(),
     };
@@ -100,13 +113,17 @@ fn unknown_option(option: &Argument) -> String {
         .iter()
         .find(|(names, _)| names.contains(&name.as_str()))
     {
-        Some((_, advice)) => format!("{spelled} is not done here: {advice}"),
-        None => format!("there is no option {spelled}"),
+        Some((_, advice)) => format!("{spelled} is not supported: {advice}"),
+        None => format!("unknown option {spelled}"),
     }
 }
 
 impl ServerOptions {
-    /// `Err` says what is wrong.
+    /// Parses the command line.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user.
     pub fn parse(arguments: &[String]) -> Result<Self, String> {
         let mut options = Self {
             bind: IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -144,7 +161,7 @@ fn default_session_options() -> SessionOptions {
     }
 }
 
-/// Options that both roles have; false where it is none of them.
+/// Parses an option that both commands have; returns false for any other option.
 fn parse_session_option(
     name: &str,
     parser: &mut ArgumentParser<'_>,
@@ -156,7 +173,7 @@ fn parse_session_option(
             let seconds: f64 = parser.parse_value("seconds")?;
             if seconds != 0.0 && !INTERVAL_S.contains(&seconds) {
                 return Err(format!(
-                    "-i is 0 (one for all) or from {} to {} s",
+                    "-i must be 0 (a single interval) or from {} to {} seconds",
                     INTERVAL_S.start(),
                     INTERVAL_S.end()
                 ));
@@ -166,7 +183,7 @@ fn parse_session_option(
         "f" | "format" => {
             let letter = parser.value()?;
             session.format = RateFormat::parse(&letter)
-                .ok_or("-f is one of k m g t (bits) and K M G T (bytes)")?;
+                .ok_or("-f must be one of k m g t (bits) or K M G T (bytes)")?;
         }
         "rcv-timeout" => {
             let milliseconds = parser.parse_count_within(100..=86_400_000, "--rcv-timeout", 1)?;
@@ -178,7 +195,11 @@ fn parse_session_option(
 }
 
 impl ClientOptions {
-    /// `Err` says what is wrong.
+    /// Parses the command line.
+    ///
+    /// # Errors
+    ///
+    /// A message for the user.
     pub fn parse(arguments: &[String]) -> Result<Self, String> {
         let mut options = Self {
             host: String::new(),
@@ -220,7 +241,7 @@ impl ClientOptions {
             }
         }
         if end_conditions > 1 {
-            return Err("only one of -t, -n and -k can end a test".into());
+            return Err("-t, -n and -k exclude each other: use only one of them".into());
         }
         options.validate(rate)
     }
@@ -284,7 +305,7 @@ impl ClientOptions {
 
     fn validate(mut self, rate: Option<(u64, u32)>) -> Result<Self, String> {
         if self.host.is_empty() {
-            return Err("which host? vnetbench iperf3 client HOST".into());
+            return Err("the host is missing. Usage: vnetbench iperf3 client HOST".into());
         }
         let parameters = &mut self.parameters;
         let default_rate = if parameters.is_udp() {
@@ -297,7 +318,7 @@ impl ClientOptions {
             let fits = (MIN_DATAGRAM_BYTES..=MAX_DATAGRAM_BYTES).contains(&parameters.block_bytes);
             if self.has_block_length && !fits {
                 return Err(format!(
-                    "-l of UDP is from {MIN_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES} bytes"
+                    "-l must be from {MIN_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES} bytes with -u"
                 ));
             }
             let tcp_options = [
@@ -306,14 +327,14 @@ impl ClientOptions {
                 ("-N", parameters.no_delay),
             ];
             if let Some((option, _)) = tcp_options.iter().find(|(_, given)| *given) {
-                return Err(format!("{option} is of TCP: UDP has no such thing"));
+                return Err(format!("{option} applies only to TCP: remove it, or remove -u"));
             }
         }
         Ok(self)
     }
 }
 
-const REVERSE_AND_BIDIR: &str = "-R and --bidir cannot be had at once";
+const REVERSE_AND_BIDIR: &str = "-R and --bidir exclude each other: use only one of them";
 
 fn parse_end_condition(
     name: &str,
@@ -333,15 +354,15 @@ fn parse_end_condition(
     })
 }
 
-/// `10M`, or `10M/5`: in bursts of five blocks.
+/// Parses a rate: `10M`, or `10M/5` for bursts of five blocks.
 fn parse_rate_and_burst(text: &str) -> Result<(u64, u32), String> {
     let (rate, burst) = text.split_once('/').unwrap_or((text, "0"));
     parse_count(rate, 1000)
         .zip(burst.parse().ok().filter(|burst| *burst <= MAX_BURST))
-        .ok_or_else(|| format!("-b is a rate in bit/s as 10M, or with a burst of at most {MAX_BURST} as 10M/5, not \"{text}\""))
+        .ok_or_else(|| format!("-b must be a rate in bit/s such as 10M, or 10M/5 with a burst of at most {MAX_BURST} blocks, not \"{text}\""))
 }
 
-/// Decimal, octal with 0 before it, or hexadecimal with 0x, as iperf3 reads it.
+/// Parses a type of service in iperf3's notation: decimal, octal (leading 0) or hexadecimal (leading 0x).
 fn parse_type_of_service(text: &str) -> Result<u32, String> {
     let lower = text.to_ascii_lowercase();
     let number = if let Some(digits) = lower.strip_prefix("0x") {
@@ -354,7 +375,7 @@ fn parse_type_of_service(text: &str) -> Result<u32, String> {
     number
         .ok()
         .filter(|number| *number <= 255)
-        .ok_or_else(|| format!("-S is from 0 to 255, not \"{text}\""))
+        .ok_or_else(|| format!("-S must be from 0 to 255, not \"{text}\""))
 }
 
 #[cfg(test)]
@@ -367,9 +388,9 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read_in_every_spelling() {
+    fn every_spelling_of_an_option_is_parsed() {
         let options = client("host -p5202 -uR --parallel=3 -t 0.5 -b 10M/5 -i.5 --rcv-timeout 500")
-            .expect("right");
+            .expect("the options are valid");
         assert_eq!((options.host.as_str(), options.port), ("host", 5202));
         assert_eq!(options.parameters.direction, Direction::Reverse);
         assert_eq!(
@@ -388,22 +409,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_done_is_refused_in_words() {
+    fn unsupported_and_invalid_options_are_refused_with_a_message() {
         for (line, arguments) in [
-            ("host -Z", "-Z is not done here"),
+            ("host -Z", "-Z is not supported"),
             ("host --sctp", "no SCTP"),
-            ("host --frobnicate", "there is no option --frobnicate"),
-            ("host -R --bidir", "at once"),
-            ("host -t 1 -n 5", "only one"),
-            ("host -u -C cubic", "-C is of TCP"),
+            ("host --frobnicate", "unknown option --frobnicate"),
+            ("host -R --bidir", "exclude each other"),
+            ("host -t 1 -n 5", "-t, -n and -k exclude"),
+            ("host -u -C cubic", "-C applies only to TCP"),
             ("host -P 129", "from 1 to 128"),
             ("host -u -l 8", "from 16"),
-            ("host -i 0.01", "-i is"),
-            ("host -b fast", "-b is"),
-            ("host -S 256", "-S is"),
+            ("host -i 0.01", "-i must be"),
+            ("host -b fast", "-b must be"),
+            ("host -S 256", "-S must be"),
             ("host -t", "-t needs"),
-            ("host again", "what is \"again\""),
-            ("", "which host"),
+            ("host again", "unexpected argument \"again\""),
+            ("", "the host is missing"),
         ] {
             let error = client(line).expect_err(line);
             assert!(error.contains(arguments), "{line}: {error}");
@@ -411,9 +432,9 @@ mod tests {
     }
 
     #[test]
-    fn a_server_listens_on_loopback_unless_told_otherwise() {
-        assert!(ServerOptions::parse(&[]).expect("right").bind.is_loopback());
-        let wide = ServerOptions::parse(&["-B".into(), "::".into(), "-1".into()]).expect("right");
+    fn a_server_listens_on_loopback_by_default() {
+        assert!(ServerOptions::parse(&[]).expect("the options are valid").bind.is_loopback());
+        let wide = ServerOptions::parse(&["-B".into(), "::".into(), "-1".into()]).expect("the options are valid");
         assert!(wide.bind.is_unspecified() && wide.one_off);
     }
 }

@@ -1,14 +1,14 @@
-//! What holds a sender back: its rate, and the bytes after which a test is over.
+//! Limits of a sender: its rate and the bytes that end the test.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The longest sleep of a sender between two looks at whether it is still to send.
+/// Maximum sleep of a sender before it checks again whether it must stop.
 const MAX_SLEEP: Duration = Duration::from_millis(5);
-/// Rates so low that the next block is due after this are all the same.
+/// Maximum time until a block is due; lower rates behave the same.
 const MAX_WAIT_S: f64 = 1e9;
 
-/// Holds a sender to its rate: on average since its start, so that what a blocked call cost is made up for.
+/// Limits a sender's average rate since its start; the sender catches up after a blocked call.
 pub struct Pacer {
     started: Instant,
     sent_blocks: u64,
@@ -18,7 +18,7 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// `rate_bps` 0 is without a limit; `burst` blocks go out in one go.
+    /// Creates a pacer; `rate_bps` 0 means unlimited, `burst` is the number of blocks sent back to back.
     pub fn new(rate_bps: u64, block_bytes: usize, burst: u32) -> Self {
         Self {
             started: Instant::now(),
@@ -29,7 +29,7 @@ impl Pacer {
         }
     }
 
-    /// Returns when the next block is due, or nothing is to be sent any more.
+    /// Waits until the next block is due or `is_sending` returns false.
     pub fn wait(&mut self, is_sending: impl Fn() -> bool) {
         let block = self.sent_blocks;
         self.sent_blocks += 1;
@@ -48,7 +48,9 @@ impl Pacer {
     }
 }
 
-/// What is left of the bytes that end a test; all its streams draw on it, from the end of what is omitted on.
+/// The bytes that remain until a test ends, shared by all its streams.
+///
+/// It counts only after the omitted time.
 #[derive(Debug)]
 pub struct ByteQuota {
     remaining_bytes: AtomicI64,
@@ -56,6 +58,7 @@ pub struct ByteQuota {
 }
 
 impl ByteQuota {
+    /// Creates a quota; it counts at once if `is_active`.
     pub fn new(bytes: u64, counts: bool) -> Self {
         Self {
             remaining_bytes: AtomicI64::new(i64::try_from(bytes).unwrap_or(i64::MAX)),
@@ -63,11 +66,12 @@ impl ByteQuota {
         }
     }
 
+    /// Starts counting.
     pub fn activate(&self) {
         self.is_active.store(true, Ordering::Relaxed);
     }
 
-    /// Before a block is sent: whether there is room for it, or for its first bytes.
+    /// Reserves a block before it is sent; returns false if no bytes remain.
     pub fn reserve(&self, bytes: usize) -> bool {
         !self.is_active.load(Ordering::Relaxed)
             || self
@@ -76,7 +80,7 @@ impl ByteQuota {
                 > 0
     }
 
-    /// After bytes have come: whether they are enough.
+    /// Counts received bytes; returns whether the quota is used up.
     pub fn consume(&self, bytes: usize) -> bool {
         self.is_active.load(Ordering::Relaxed)
             && self
@@ -91,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quota_ends_with_the_block_that_fills_it() {
+    fn a_quota_ends_with_the_block_that_uses_it_up() {
         let quota = ByteQuota::new(250, true);
         assert_eq!(
             [100; 4].map(|bytes| quota.reserve(bytes)),
@@ -105,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_does_not_count_what_is_omitted() {
+    fn a_quota_does_not_count_omitted_bytes() {
         let quota = ByteQuota::new(100, false);
         assert!((0..1_000).all(|_| quota.reserve(100)));
         quota.activate();
@@ -113,12 +117,12 @@ mod tests {
     }
 
     #[test]
-    fn a_pacer_lets_a_burst_through_and_stops_when_told() {
+    fn a_pacer_does_not_delay_a_burst_and_stops_on_request() {
         let mut pacer = Pacer::new(1, 1 << 20, 3);
         for _ in 0..3 {
             pacer.wait(|| panic!("a block of the first burst is due at once"));
         }
-        // Due in months, were it not over.
+        // The next block is due in months: only the stop ends the wait.
         pacer.wait(|| false);
     }
 }

@@ -1,19 +1,23 @@
-//! Where the lines of one test go: to standard output as they come, and into what a client can ask for.
+//! Prints the lines of one test to standard output and records them for `--get-server-output`.
 
 use std::io::Write;
 
-/// The most that is kept for `--get-server-output`.
+/// Maximum size of the recorded output.
 const MAX_TRANSCRIPT_BYTES: usize = 4 << 20;
 
 #[derive(Debug)]
+/// Prints the lines of one test.
 pub struct Printer {
-    /// Before every line on standard output, not in what is kept.
+    /// Printed before every line on standard output; not part of the transcript.
     pub prefix: String,
+    /// Whether nothing goes to standard output.
     pub is_silent: bool,
+    /// The recorded output; `None` if the client does not request it.
     pub transcript: Option<String>,
 }
 
 impl Printer {
+    /// Prints one line.
     pub fn print_line(&mut self, line: &str) {
         if !self.is_silent {
             write_stdout(&format!("{}{line}\n", self.prefix));
@@ -26,6 +30,7 @@ impl Printer {
         }
     }
 
+    /// Prints several lines.
     pub fn print_lines(&mut self, lines: &[String]) {
         for line in lines {
             self.print_line(line);
@@ -33,10 +38,10 @@ impl Printer {
     }
 }
 
-/// In one piece, and at once: several tests print at the same time.
+/// Writes the text in one piece and flushes it: several tests print at the same time.
 pub fn write_stdout(text: &str) {
     let mut output = std::io::stdout().lock();
-    // A reader that has left needs no more lines; the test goes on.
+    // The reader has closed the pipe: the test continues without output.
     let _ = output
         .write_all(text.as_bytes())
         .and_then(|()| output.flush());

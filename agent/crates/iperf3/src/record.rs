@@ -1,4 +1,4 @@
-//! The record of one test on one side: its intervals, and its totals from the end of what is omitted on.
+//! The counters of one test on this host: intervals, and totals without the omitted time.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -11,46 +11,61 @@ use crate::udp::DatagramTotals;
 use vnetbench_counters::tcp_info::{Meter, TcpReading};
 use vnetbench_streams::Role;
 
-/// The most samples of single streams that are kept for JSON; a long test of many streams tells the rest in text.
+/// Maximum number of stream samples kept for JSON; later intervals appear only in the text output.
 pub const MAX_SAMPLES: usize = 200_000;
 
-/// What one stream did in one interval.
+/// The counters of one stream in one interval.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StreamSample {
+    /// Bytes sent or received.
     pub bytes: u64,
+    /// TCP state of a sending stream.
     pub tcp: Option<TcpSample>,
+    /// Datagram counters of a UDP stream.
     pub datagrams: DatagramTotals,
 }
 
-/// A sending TCP stream.
+/// TCP state of a sending stream in one interval.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct TcpSample {
+    /// Retransmitted segments.
     pub retransmits: u64,
+    /// Congestion window.
     pub cwnd_bytes: u64,
+    /// Smoothed round-trip time.
     pub rtt_us: u32,
+    /// Variation of the round-trip time.
     pub rttvar_us: u32,
 }
 
 #[derive(Debug, Clone, PartialEq)]
+/// One interval of a test.
 pub struct Interval {
+    /// Start, since the start of the test or the end of the omitted time.
     pub start_s: f64,
+    /// End, on the same clock.
     pub end_s: f64,
+    /// Whether the results omit this interval.
     pub is_omitted: bool,
-    /// In the order of the streams.
+    /// One sample for each stream, in order.
     pub samples: Vec<StreamSample>,
 }
 
-/// What a sending TCP stream showed over the whole test.
+/// Extreme values of a sending TCP stream over the whole test.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct TcpExtremes {
+    /// Largest congestion window.
     pub max_cwnd_bytes: u64,
+    /// Largest smoothed round-trip time.
     pub max_rtt_us: u32,
+    /// Smallest smoothed round-trip time.
     pub min_rtt_us: u32,
     rtt_sum_us: u64,
     sample_count: u64,
 }
 
 impl TcpExtremes {
+    /// Returns the mean of the sampled round-trip times.
     pub fn mean_rtt_us(&self) -> u64 {
         self.rtt_sum_us.checked_div(self.sample_count).unwrap_or(0)
     }
@@ -67,7 +82,7 @@ impl TcpExtremes {
     }
 }
 
-/// The counters of one stream at one moment.
+/// The counters of one stream at one time.
 #[derive(Debug, Clone, Copy, Default)]
 struct CounterReading {
     bytes: u64,
@@ -75,22 +90,26 @@ struct CounterReading {
     datagrams: DatagramTotals,
 }
 
+/// Reads the counters of a test's streams and keeps its intervals.
 pub struct TestRecord {
     streams: Vec<Arc<TestStream>>,
     is_udp: bool,
     meters: Vec<Meter>,
-    /// At the end of what is omitted.
+    /// Readings at the end of the omitted time; totals count from here.
     baseline: Vec<CounterReading>,
     last_readings: Vec<CounterReading>,
     last_at: Instant,
     started: Instant,
+    /// Extreme values of each stream.
     pub extremes: Vec<TcpExtremes>,
+    /// The intervals kept for JSON.
     pub intervals: Vec<Interval>,
-    /// Intervals that were not kept, since there are too many.
+    /// Number of intervals beyond `MAX_SAMPLES`, which are not kept.
     pub dropped_intervals: u64,
 }
 
 impl TestRecord {
+    /// Starts a record at the current time.
     pub fn new(streams: &[Arc<TestStream>], is_udp: bool) -> Self {
         let now = Instant::now();
         let mut record = Self {
@@ -105,7 +124,7 @@ impl TestRecord {
             intervals: Vec::new(),
             dropped_intervals: 0,
         };
-        // Totals of a meter count from its first reading.
+        // A meter's totals count from its first reading.
         record.read_counters();
         record
     }
@@ -128,7 +147,7 @@ impl TestRecord {
             .collect()
     }
 
-    /// Closes the interval that ends now.
+    /// Closes the current interval and returns it.
     pub fn close_interval(&mut self, now: Instant, omitted: bool) -> Interval {
         let readings = self.read_counters();
         let samples = readings
@@ -162,6 +181,7 @@ impl TestRecord {
         interval
     }
 
+    /// Keeps an interval for JSON, unless there are too many.
     pub fn push_interval(&mut self, interval: Interval) {
         if (self.intervals.len() + 1) * self.streams.len().max(1) <= MAX_SAMPLES {
             self.intervals.push(interval);
@@ -170,17 +190,18 @@ impl TestRecord {
         }
     }
 
-    /// Totals count from here, where an interval has just been closed, and time begins anew.
+    /// Restarts totals and time at the end of the last closed interval.
     pub fn reset_baseline(&mut self) {
         self.baseline.clone_from(&self.last_readings);
         self.started = self.last_at;
     }
 
+    /// Returns the time since the start, or since the end of the omitted time.
     pub fn seconds_since_start(&self, time: Instant) -> f64 {
         time.saturating_duration_since(self.started).as_secs_f64()
     }
 
-    /// Whether anything has been counted since the last interval was closed.
+    /// Returns whether bytes moved since the last interval closed.
     pub fn has_unreported_bytes(&self) -> bool {
         self.streams
             .iter()
@@ -188,11 +209,12 @@ impl TestRecord {
             .any(|(stream, last)| stream.byte_count.bytes() != last.bytes)
     }
 
+    /// Returns the time at which the last interval closed.
     pub fn last_at(&self) -> Instant {
         self.last_at
     }
 
-    /// Bytes of all streams so far, whatever is omitted.
+    /// Returns the bytes of all streams, including the omitted time.
     pub fn total_bytes(&self) -> u64 {
         self.streams
             .iter()
@@ -200,7 +222,7 @@ impl TestRecord {
             .sum()
     }
 
-    /// What this side tells the other, up to the last interval that was closed.
+    /// Returns the results that this host sends to its peer, up to the last closed interval.
     pub fn stream_results(&self) -> Vec<StreamResult> {
         let seconds = self.seconds_since_start(self.last_at);
         self.streams
@@ -223,7 +245,7 @@ impl TestRecord {
             .collect()
     }
 
-    /// Datagrams that came out of order, of each stream.
+    /// Returns the number of datagrams that arrived out of order, for each stream.
     pub fn out_of_order(&self) -> Vec<u64> {
         self.last_readings
             .iter()
@@ -238,20 +260,22 @@ impl TestRecord {
             .filter(|stream| stream.role == Role::Sink)
     }
 
-    /// When data came last, or the moment, whichever is later.
+    /// Returns the later of `time` and the last arrival of data.
     pub fn last_received_at(&self, time: Instant) -> Instant {
         self.receiving_streams()
             .map(|stream| stream.last_received_at())
             .fold(time, Instant::max)
     }
 
-    /// Lets what is on its way arrive: until every receiving stream has `expected` (by its id, bytes or datagrams), is
-    /// closed, or nothing has come for `IDLE`, and `LONGEST` at most.
+    /// Waits for the data in flight.
+    ///
+    /// Returns when every receiving stream is closed or has its `expected` bytes or datagrams (by stream id), when
+    /// nothing has arrived for `IDLE_TIMEOUT`, or after `MAX_WAIT`.
     pub fn await_arrivals(&self, expected: &dyn Fn(u32) -> Option<u64>) {
-        const IDLE: Duration = Duration::from_millis(100);
-        const LONGEST: Duration = Duration::from_secs(1);
-        const STEP: Duration = Duration::from_millis(1);
-        let began = Instant::now();
+        const IDLE_TIMEOUT: Duration = Duration::from_millis(100);
+        const MAX_WAIT: Duration = Duration::from_secs(1);
+        const POLL_INTERVAL: Duration = Duration::from_millis(1);
+        let started = Instant::now();
         loop {
             let is_complete = self.receiving_streams().all(|stream| {
                 let arrived = if self.is_udp {
@@ -262,11 +286,11 @@ impl TestRecord {
                 stream.is_closed.load(Ordering::Acquire)
                     || expected(stream.id).is_some_and(|all| arrived >= all)
             });
-            let last = self.last_received_at(began);
-            if is_complete || last.elapsed() >= IDLE || began.elapsed() >= LONGEST {
+            let last = self.last_received_at(started);
+            if is_complete || last.elapsed() >= IDLE_TIMEOUT || started.elapsed() >= MAX_WAIT {
                 return;
             }
-            std::thread::sleep(STEP);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }

@@ -1,43 +1,59 @@
-//! What is known at the end of a test: both sides' counts of each stream, and their sums for each direction.
+//! The final report of a test: the counts of sender and receiver for each stream, and sums for each direction.
 
 use crate::record::TcpExtremes;
 use crate::results::{CpuUsage, StreamResult, TestResults};
 use vnetbench_streams::Role;
 
-/// One stream, as its sender and its receiver have counted it.
+/// One stream, as its sender and its receiver counted it.
 #[derive(Debug, Clone, Default)]
 pub struct StreamReport {
+    /// Number printed for the stream.
     pub label: u32,
-    /// Whether this side sent.
+    /// Whether this host sends.
     pub is_sender: bool,
+    /// The sender's counts, if known.
     pub sender: Option<StreamResult>,
+    /// The receiver's counts, if known.
     pub receiver: Option<StreamResult>,
+    /// Extreme values of a sending TCP stream.
     pub extremes: TcpExtremes,
+    /// Datagrams that this host received out of order.
     pub out_of_order: u64,
 }
 
-/// The sum of one side of one direction.
+/// The sum over the streams of one direction, as one host counted them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct DirectionSum {
+    /// Bytes of all streams.
     pub bytes: u64,
+    /// Duration of the longest stream.
     pub duration_s: f64,
+    /// Retransmitted segments, if a sender counts them.
     pub retransmits: Option<u64>,
-    /// The mean over the streams.
+    /// Mean jitter of the streams.
     pub jitter_s: f64,
+    /// Lost datagrams.
     pub lost_datagrams: u64,
+    /// Datagrams sent, or expected by the receiver.
     pub datagrams: u64,
 }
 
+/// The results of a finished test.
 pub struct FinalReport {
+    /// All streams, in order.
     pub streams: Vec<StreamReport>,
+    /// CPU usage of this host.
     pub local_cpu: CpuUsage,
+    /// CPU usage of the peer, if known.
     pub remote_cpu: Option<CpuUsage>,
+    /// Congestion control of this host; `None` for UDP.
     pub local_congestion_control: Option<String>,
+    /// Congestion control of the peer, if known.
     pub remote_congestion_control: Option<String>,
 }
 
 impl FinalReport {
-    /// `own` in the order of the streams.
+    /// Combines both hosts' results; `local_results` must be in the order of the streams.
     pub fn new(
         roles: &[(u32, Role)],
         local_results: &TestResults,
@@ -77,7 +93,7 @@ impl FinalReport {
         }
     }
 
-    /// The streams that this side sends, or receives; `None` where there are none.
+    /// Returns the streams on which this host sends (or receives); `None` if there are none.
     pub fn direction_streams(&self, is_sender: bool) -> Option<Vec<&StreamReport>> {
         let streams: Vec<&StreamReport> = self
             .streams
@@ -88,7 +104,7 @@ impl FinalReport {
     }
 }
 
-/// `None` where that side has told nothing.
+/// Returns the sum of the results; `None` if one is missing.
 pub fn sum_results<'a>(
     results: impl Iterator<Item = Option<&'a StreamResult>>,
 ) -> Option<DirectionSum> {
@@ -115,6 +131,7 @@ pub fn sum_results<'a>(
     })
 }
 
+/// Returns the share of lost datagrams in percent.
 pub fn loss_percent(lost: u64, packets: u64) -> f64 {
     if packets == 0 {
         0.0

@@ -1,43 +1,57 @@
-//! What each side tells the other after a test: CPU, and one line of counts for each stream.
+//! The results that both hosts exchange after a test: CPU usage, and the counts of each stream.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Most streams that are looked at in a peer's results: all that a test can have.
+/// Maximum number of streams in a peer's results: those of both directions.
 const MAX_STREAMS: usize = 2 * crate::limits::MAX_STREAMS;
 
 const MAX_TEXT_CHARACTERS: usize = 200;
 
-/// In percent of one CPU, over the whole test.
+/// CPU usage over the whole test, in percent of one CPU.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct CpuUsage {
+    /// User and system time.
     pub total: f64,
+    /// User time.
     pub user: f64,
+    /// System time.
     pub system: f64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
+/// The counts of one stream on one host.
 pub struct StreamResult {
+    /// Number of the stream on the wire.
     pub id: u32,
+    /// Bytes sent or received.
     pub bytes: u64,
-    /// `None` where this side does not know: it received, or it is UDP.
+    /// Retransmitted segments; `None` for a receiver and for UDP.
     pub retransmits: Option<u64>,
+    /// Jitter (RFC 3550) of a UDP receiver.
     pub jitter_s: f64,
-    /// Datagrams lost.
+    /// Lost datagrams.
     pub lost_datagrams: u64,
-    /// After what is omitted.
+    /// Datagrams after the omitted time.
     pub datagrams: u64,
-    /// `None` where the other side did not say; its `packets` then are all.
+    /// Datagrams in the omitted time; `None` if the peer does not report them and `datagrams` includes them.
     pub omitted_datagrams: Option<u64>,
+    /// Duration without the omitted time.
     pub duration_s: f64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]
+/// The results of one host.
 pub struct TestResults {
+    /// CPU usage.
     pub cpu: CpuUsage,
+    /// Congestion control algorithm.
     pub congestion_control: Option<String>,
+    /// The counts of each stream.
     pub streams: Vec<StreamResult>,
+    /// The server's text output, if the client requests it.
     pub server_text: Option<String>,
+    /// The server's JSON output, if the client requests it.
     pub server_json: Option<Value>,
 }
 
@@ -46,8 +60,9 @@ impl TestResults {
         self.streams.iter().find(|stream| stream.id == id)
     }
 
-    /// Fills in what early versions leave out by what is known on the `own` side: how long the test was, and how many
-    /// packets were omitted, which they count as sent.
+    /// Fills in values that early versions of iperf3 do not send from the local results.
+    ///
+    /// These are the duration and the omitted datagrams, which those versions count as sent.
     pub fn fill_missing_from(mut self, local_results: &Self) -> Self {
         for stream in &mut self.streams {
             let Some(local) = local_results.parse_stream(stream.id) else {
@@ -64,7 +79,9 @@ impl TestResults {
         self
     }
 
-    /// `retransmits_known`: 1 where a sender counts them, 0 where none can be, -1 for a receiver.
+    /// Returns the document to send.
+    ///
+    /// `sender_has_retransmits` is 1 for a sender that counts them, 0 for UDP and -1 for a receiver.
     pub fn to_json(&self, retransmits_known: i32) -> Value {
         let streams: Vec<Value> = self
             .streams
@@ -76,8 +93,8 @@ impl TestResults {
                     "retransmits": stream.retransmits.map_or(json!(-1), Value::from),
                     "jitter": stream.jitter_s,
                     "errors": stream.lost_datagrams,
-                    // Version 3.12 takes what it omitted itself off the packets, and nothing off the errors; a newer
-                    // one takes off what is said here.
+                    // Version 3.12 subtracts its own omitted datagrams from the packets and nothing from the errors;
+                    // newer versions subtract the values of these fields.
                     "omitted_errors": 0,
                     "packets": stream.datagrams.saturating_add(stream.omitted_datagrams.unwrap_or(0)),
                     "omitted_packets": stream.omitted_datagrams.unwrap_or(0),
@@ -110,11 +127,15 @@ impl TestResults {
         document
     }
 
-    /// `Err` says what is missing or wrong.
+    /// Parses a peer's results.
+    ///
+    /// # Errors
+    ///
+    /// Names the missing or invalid field.
     pub fn from_json(document: &Value) -> Result<Self, String> {
         let fields = document
             .as_object()
-            .ok_or("the results are no JSON object")?;
+            .ok_or("the results are not a JSON object")?;
         let percent = |name: &str| {
             fields
                 .get(name)
@@ -127,7 +148,7 @@ impl TestResults {
             .ok_or("the results have no list of streams")?;
         if streams.len() > MAX_STREAMS {
             return Err(format!(
-                "the results tell of {} streams, at most {MAX_STREAMS} can be",
+                "the results contain {} streams; at most {MAX_STREAMS} are possible",
                 streams.len()
             ));
         }
@@ -151,7 +172,7 @@ impl TestResults {
     }
 }
 
-/// A text of the peer's that others are to read: short, and without characters that a terminal obeys.
+/// Shortens a peer's text for display and removes control characters, which a terminal would execute.
 pub fn sanitize_text(text: &str) -> String {
     text.chars()
         .filter(|character| !character.is_control())
@@ -188,7 +209,7 @@ fn stream(document: &Value) -> Result<StreamResult, String> {
     })
 }
 
-/// A count; `None` where it is missing or stands for "unknown": -1, which some versions write as 2^64 - 1.
+/// Returns a count; `None` if it is missing or unknown (-1, which some versions write as 2^64 - 1).
 fn count_field(document: &Value, name: &str) -> Option<u64> {
     let number = document.get(name)?;
     match number.as_u64() {
@@ -206,21 +227,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_stock_server_sends_is_read() {
+    fn results_of_a_stock_server_are_parsed() {
         let read = TestResults::from_json(&json!({
             "cpu_util_total": 14.79, "cpu_util_user": 7.4, "cpu_util_system": 7.4,
             "sender_has_retransmits": 18_446_744_073_709_551_615_u64, "congestion_used": "bbr",
             "streams": [{"id": 1, "bytes": 262_144, "retransmits": 18_446_744_073_709_551_615_u64, "jitter": 0,
                          "errors": 0, "packets": 0, "start_time": 0, "end_time": 0.001767}]
         }))
-        .expect("it is right");
-        let stream = read.parse_stream(1).expect("it is there");
+        .expect("the results are valid");
+        let stream = read.parse_stream(1).expect("stream 1 is present");
         assert_eq!((stream.bytes, stream.retransmits), (262_144, None));
         assert_eq!(stream.duration_s, 0.001767);
     }
 
     #[test]
-    fn what_one_side_tells_is_what_the_other_reads() {
+    fn results_survive_a_round_trip_through_json() {
         let results = TestResults {
             cpu: CpuUsage {
                 total: 3.0,
@@ -245,9 +266,9 @@ mod tests {
     }
 
     #[test]
-    fn what_an_early_version_does_not_say_is_filled_in_from_here() {
+    fn missing_values_of_an_early_version_come_from_the_local_results() {
         let stream = json!({"id": 1, "bytes": 0, "errors": 0, "packets": 1_250});
-        let peer = TestResults::from_json(&json!({"streams": [stream]})).expect("it is right");
+        let peer = TestResults::from_json(&json!({"streams": [stream]})).expect("the results are valid");
         let mut local_results = peer.clone();
         local_results.streams[0].omitted_datagrams = Some(625);
         local_results.streams[0].duration_s = 1.5;
@@ -256,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn results_without_streams_or_counts_are_refused_in_words() {
+    fn results_without_streams_or_counts_are_refused() {
         assert!(
             TestResults::from_json(&json!({}))
                 .unwrap_err()

@@ -110,7 +110,7 @@ impl RunningTest {
             if waited == WaitOutcome::Ready && on_bytes(&control.read()?)? {
                 return Ok(());
             }
-            if waited == WaitOutcome::Rung {
+            if waited == WaitOutcome::Woken {
                 if self.load.first_error().is_none() {
                     return Ok(());
                 }

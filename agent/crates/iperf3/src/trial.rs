@@ -251,7 +251,7 @@ struct TestThread {
 impl TestThread {
     fn run(mut self, load_end: &Waker) -> Result<TestResults, TestError> {
         let control = Arc::clone(&self.control.connection);
-        while control.wait(Some(load_end), Instant::now() + LOAD_TIMEOUT)? != WaitOutcome::Rung {
+        while control.wait(Some(load_end), Instant::now() + LOAD_TIMEOUT)? != WaitOutcome::Woken {
             self.control.feed(&control.read()?)?;
         }
         let (ended, elapsed) = (Instant::now(), self.started.elapsed());

@@ -67,7 +67,7 @@ pub trait FrameEndpoint: Debug + Send + Sync {
     fn begin(&self, _at: Instant) {}
 
     /// Of a sink: how long frames were under way.
-    fn delay(&self) -> Option<histogram::Counts> {
+    fn delay(&self) -> Option<histogram::HistogramCounts> {
         None
     }
 

@@ -20,7 +20,7 @@ pub struct CpuList(BTreeSet<usize>);
 
 impl CpuList {
     /// Of this one alone.
-    pub fn of(cpu: usize) -> Self {
+    pub fn single(cpu: usize) -> Self {
         Self(BTreeSet::from([cpu]))
     }
 
@@ -100,7 +100,7 @@ impl CpuList {
     }
 
     /// Where a thread that was started, and not joined yet, may run.
-    pub fn of_started<T>(thread: &JoinHandle<T>) -> io::Result<Self> {
+    pub fn of_thread_handle<T>(thread: &JoinHandle<T>) -> io::Result<Self> {
         // SAFETY: all zeroes are a valid, empty `cpu_set_t`.
         let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
         // SAFETY: the thread has not been joined, as its handle is here, and `set` is valid for writes of its size.

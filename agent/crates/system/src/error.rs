@@ -78,14 +78,14 @@ pub enum Error {
     },
     #[error("{0}")]
     Trial(String),
-    #[error("knob {knob}{}: {reason}", on_interface(.interface))]
+    #[error("knob {knob}{}: {reason}", interface_suffix(.interface))]
     Knob {
         knob: String,
         interface: Option<String>,
         reason: String,
     },
     #[error("what listens at {address} is no agent of this trial: {reason}")]
-    Stranger { address: String, reason: String },
+    UnexpectedPeer { address: String, reason: String },
     #[error("{operation} took longer than {after_s} s")]
     TimedOut {
         operation: String,
@@ -96,7 +96,7 @@ pub enum Error {
     Server { kind: Kind, words: String },
 }
 
-fn on_interface(interface: &Option<String>) -> String {
+fn interface_suffix(interface: &Option<String>) -> String {
     interface
         .as_ref()
         .map(|name| format!(" of {name}"))
@@ -118,7 +118,7 @@ impl Error {
 
     /// The same, where it is one that can be of a kind and has none yet, of this one: with no open file left
     /// nothing else can be had either.
-    pub fn of(mut self, this: Kind) -> Self {
+    pub fn with_kind(mut self, this: Kind) -> Self {
         if let Self::System { kind, .. } | Self::TimedOut { kind, .. } = &mut self {
             kind.get_or_insert(this);
         }
@@ -137,7 +137,7 @@ impl Error {
             Self::Trial(_) => -32002,
             Self::Knob { .. } => -32003,
             Self::TimedOut { .. } => -32004,
-            Self::Stranger { .. } => -32005,
+            Self::UnexpectedPeer { .. } => -32005,
             Self::Server { .. } => -32006,
         }
     }
@@ -165,7 +165,7 @@ impl Error {
             } => Some(json!({
                 "operation": operation, "after_s": after_s, "kind": kind.map(Kind::name),
             })),
-            Self::Stranger { address, reason } => {
+            Self::UnexpectedPeer { address, reason } => {
                 Some(json!({"address": address, "reason": reason}))
             }
             Self::Server { kind, .. } => Some(json!({"kind": kind.name()})),
@@ -205,14 +205,17 @@ mod tests {
         for errno in [libc::EMFILE, libc::ENFILE] {
             assert_eq!(kind(refused(errno)), "open_files");
         }
-        assert_eq!(kind(refused(libc::EINVAL).of(Kind::Mptcp)), "mptcp");
-        assert_eq!(kind(refused(libc::EMFILE).of(Kind::Mptcp)), "open_files");
+        assert_eq!(kind(refused(libc::EINVAL).with_kind(Kind::Mptcp)), "mptcp");
+        assert_eq!(
+            kind(refused(libc::EMFILE).with_kind(Kind::Mptcp)),
+            "open_files"
+        );
         let late = Error::TimedOut {
             operation: "going on".into(),
             after_s: 1.0,
             kind: None,
         };
         assert_eq!(kind(late.clone()), Value::Null);
-        assert_eq!(kind(late.of(Kind::Datagram)), "datagram");
+        assert_eq!(kind(late.with_kind(Kind::Datagram)), "datagram");
     }
 }

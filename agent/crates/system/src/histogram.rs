@@ -14,14 +14,14 @@ const BITS: u32 = 7;
 /// Buckets of one power of two, and of what lies below the first.
 const STEP: usize = 1 << BITS;
 /// From 2^36 ns (68.7 s) on a duration is counted in the last bucket.
-const MOST_BITS: u32 = 36;
+const MAX_BITS: u32 = 36;
 /// What is shorter has a bucket of its own length.
-pub const RANGE: Duration = Duration::from_nanos(1 << MOST_BITS);
-const STEPS: usize = (MOST_BITS - BITS + 1) as usize;
+pub const RANGE: Duration = Duration::from_nanos(1 << MAX_BITS);
+const STEPS: usize = (MAX_BITS - BITS + 1) as usize;
 pub const BUCKETS: usize = STEPS * STEP;
 
-fn bucket_of(nanos: u64) -> usize {
-    let nanos = nanos.min((1 << MOST_BITS) - 1);
+fn bucket_index(nanos: u64) -> usize {
+    let nanos = nanos.min((1 << MAX_BITS) - 1);
     if nanos < STEP as u64 {
         return nanos as usize;
     }
@@ -31,7 +31,7 @@ fn bucket_of(nanos: u64) -> usize {
 }
 
 /// The middle of a bucket, rounded down.
-fn middle_of(bucket: usize) -> u64 {
+fn bucket_middle(bucket: usize) -> u64 {
     if bucket < 2 * STEP {
         return bucket as u64;
     }
@@ -69,13 +69,13 @@ impl Histogram {
     }
 
     pub fn record(&self, duration: Duration) {
-        self.record_alike(duration, 1);
+        self.record_many(duration, 1);
     }
 
     /// Records so many of one duration.
-    pub fn record_alike(&self, duration: Duration, times: u64) {
+    pub fn record_many(&self, duration: Duration, times: u64) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        let bucket = bucket_of(nanos);
+        let bucket = bucket_index(nanos);
         // Loads and stores and no read-modify-write: there is one writer.
         let add = |to: &AtomicU64, more: u64| {
             to.store(
@@ -111,15 +111,15 @@ impl Histogram {
 
 /// What histograms held at one moment, added up.
 #[derive(Debug, Clone)]
-pub struct Counts(Vec<u64>);
+pub struct HistogramCounts(Vec<u64>);
 
-impl Counts {
-    pub fn none() -> Self {
+impl HistogramCounts {
+    pub fn empty() -> Self {
         Self(vec![0; BUCKETS])
     }
 
-    pub fn of<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> Self {
-        let mut sums = Self::none();
+    pub fn sum<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> Self {
+        let mut sums = Self::empty();
         for histogram in histograms {
             sums.add(&histogram.counts, &histogram.touched);
         }
@@ -138,7 +138,7 @@ impl Counts {
     }
 
     /// Of buckets that another has filled in the same layout.
-    pub fn of_buckets(buckets: [u64; BUCKETS]) -> Self {
+    pub fn from_buckets(buckets: [u64; BUCKETS]) -> Self {
         Self(buckets.into())
     }
 
@@ -146,9 +146,9 @@ impl Counts {
     pub fn since(&self, then: &Self) -> Distribution {
         let buckets: Vec<(u64, u64)> = (0..BUCKETS)
             .filter(|bucket| self.0[*bucket] > then.0[*bucket])
-            .map(|bucket| (middle_of(bucket), self.0[bucket] - then.0[bucket]))
+            .map(|bucket| (bucket_middle(bucket), self.0[bucket] - then.0[bucket]))
             .collect();
-        Distribution::of(buckets)
+        Distribution::from_buckets(buckets)
     }
 }
 
@@ -164,7 +164,7 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    fn of(buckets: Vec<(u64, u64)>) -> Self {
+    fn from_buckets(buckets: Vec<(u64, u64)>) -> Self {
         let count = buckets.iter().map(|(_, count)| count).sum();
         Self {
             count,
@@ -202,7 +202,7 @@ mod tests {
         };
         (0..many)
             .map(|_| {
-                let bits = next() % u64::from(MOST_BITS);
+                let bits = next() % u64::from(MAX_BITS);
                 next() & ((2 << bits) - 1)
             })
             .collect()
@@ -218,9 +218,9 @@ mod tests {
 
     #[test]
     fn every_value_is_within_its_buckets_precision_of_its_middle() {
-        let edges = (0..MOST_BITS).flat_map(|bits| [(1 << bits) - 1, 1 << bits, (1 << bits) + 1]);
+        let edges = (0..MAX_BITS).flat_map(|bits| [(1 << bits) - 1, 1 << bits, (1 << bits) + 1]);
         for nanos in edges.chain(values(100_000)) {
-            let middle = middle_of(bucket_of(nanos));
+            let middle = bucket_middle(bucket_index(nanos));
             assert!(
                 middle.abs_diff(nanos) * 256 <= nanos,
                 "{nanos} ns is told as {middle} ns"
@@ -231,15 +231,15 @@ mod tests {
     #[test]
     fn buckets_follow_each_other_without_gap_or_overlap() {
         for bucket in 1..BUCKETS {
-            assert!(middle_of(bucket) > middle_of(bucket - 1));
-            assert_eq!(bucket_of(middle_of(bucket)), bucket);
+            assert!(bucket_middle(bucket) > bucket_middle(bucket - 1));
+            assert_eq!(bucket_index(bucket_middle(bucket)), bucket);
         }
     }
 
     #[test]
     fn quantiles_are_those_of_the_values_themselves() {
         let mut sorted = values(10_001);
-        let told = Counts::of([filled(&sorted)].iter()).since(&Counts::none());
+        let told = HistogramCounts::sum([filled(&sorted)].iter()).since(&HistogramCounts::empty());
         sorted.sort_unstable();
         assert_eq!(told.count, 10_001);
         for (told_us, rank) in [
@@ -259,24 +259,25 @@ mod tests {
     #[test]
     fn only_what_came_between_two_readings_is_told() {
         let histogram = filled(&[1_000, 2_000]);
-        let then = Counts::of(std::iter::once(&histogram));
+        let then = HistogramCounts::sum(std::iter::once(&histogram));
         histogram.record(Duration::from_nanos(2_000));
-        let told = Counts::of(std::iter::once(&histogram)).since(&then);
-        assert_eq!(told.buckets, [(middle_of(bucket_of(2_000)), 1)]);
+        let told = HistogramCounts::sum(std::iter::once(&histogram)).since(&then);
+        assert_eq!(told.buckets, [(bucket_middle(bucket_index(2_000)), 1)]);
         assert_eq!(told.count, 1);
     }
 
     #[test]
     fn nothing_has_no_quantiles() {
-        let told = Counts::none().since(&Counts::none());
+        let told = HistogramCounts::empty().since(&HistogramCounts::empty());
         assert_eq!((told.count, told.p50_us, told.max_us), (0, None, None));
     }
 
     #[test]
     fn what_is_longer_than_the_range_is_counted_in_the_last_bucket() {
         let histogram = filled(&[u64::MAX, 1 << 40]);
-        let told = Counts::of(std::iter::once(&histogram)).since(&Counts::none());
-        assert_eq!(told.buckets, [(middle_of(BUCKETS - 1), 2)]);
+        let told =
+            HistogramCounts::sum(std::iter::once(&histogram)).since(&HistogramCounts::empty());
+        assert_eq!(told.buckets, [(bucket_middle(BUCKETS - 1), 2)]);
         assert_eq!(histogram.max(), Duration::from_nanos(u64::MAX));
     }
 }

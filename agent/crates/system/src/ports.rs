@@ -6,19 +6,21 @@ use std::sync::{PoisonError, RwLock};
 use crate::error::{Error, Result};
 
 /// The lowest that every user may listen on.
-const LOWEST: u16 = 1024;
+const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 
-static NAMED: RwLock<Option<RangeInclusive<u16>>> = RwLock::new(None);
+static CONFIGURED_PORTS: RwLock<Option<RangeInclusive<u16>>> = RwLock::new(None);
 
 /// As `parse` takes them; empty: any.
 pub fn read() -> String {
-    named().map_or_else(String::new, |ports| {
+    configured_ports().map_or_else(String::new, |ports| {
         format!("{}-{}", ports.start(), ports.end())
     })
 }
 
 pub fn set(ports: Option<RangeInclusive<u16>>) {
-    *NAMED.write().unwrap_or_else(PoisonError::into_inner) = ports;
+    *CONFIGURED_PORTS
+        .write()
+        .unwrap_or_else(PoisonError::into_inner) = ports;
 }
 
 /// `first-last`, or nothing for any; `None` for what is neither.
@@ -28,12 +30,12 @@ pub fn parse(text: &str) -> Option<Option<RangeInclusive<u16>>> {
     }
     let (first, last) = text.split_once('-')?;
     let (first, last) = (first.parse().ok()?, last.parse().ok()?);
-    (LOWEST <= first && first <= last).then_some(Some(first..=last))
+    (FIRST_UNPRIVILEGED_PORT <= first && first <= last).then_some(Some(first..=last))
 }
 
 /// Has a socket made on port 0, which is any, or where ports are named on the first of them that is free.
-pub fn choose<T>(mut make: impl FnMut(u16) -> Result<T>) -> Result<T> {
-    let Some(ports) = named() else {
+pub fn try_ports<T>(mut make: impl FnMut(u16) -> Result<T>) -> Result<T> {
+    let Some(ports) = configured_ports() else {
         return make(0);
     };
     let (first, last) = (*ports.start(), *ports.end());
@@ -51,8 +53,11 @@ pub fn choose<T>(mut make: impl FnMut(u16) -> Result<T>) -> Result<T> {
     })
 }
 
-fn named() -> Option<RangeInclusive<u16>> {
-    NAMED.read().unwrap_or_else(PoisonError::into_inner).clone()
+fn configured_ports() -> Option<RangeInclusive<u16>> {
+    CONFIGURED_PORTS
+        .read()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
 }
 
 #[cfg(test)]

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 /// Of so many turns one is without rank, and so long is each.
-const TURNS: u32 = 10;
+const TURNS_PER_ROUND: u32 = 10;
 const TURN: Duration = Duration::from_millis(20);
 /// Threads of a kind that share a CPU change places so often.
 pub const SHARED_TURN: Duration = Duration::from_millis(1);
-const MOST_FAVOURED: libc::c_int = -20;
+const HIGHEST_NICE: libc::c_int = -20;
 
 /// Of two that are due, the later named runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,7 +21,7 @@ pub enum Rank {
 }
 
 /// Has this thread run before all that have no rank. False where that is not permitted (CAP_SYS_NICE).
-pub fn run_before_others(rank: Rank) -> bool {
+pub fn raise_priority(rank: Rank) -> bool {
     let asked = libc::sched_param {
         sched_priority: rank as libc::c_int,
     };
@@ -41,11 +41,11 @@ pub fn run_before_others(rank: Rank) -> bool {
 pub struct Turns {
     began: Instant,
     number: u32,
-    kind: Kind,
+    kind: TurnMode,
 }
 
 #[derive(Debug, PartialEq)]
-enum Kind {
+enum TurnMode {
     Ranked(Rank),
     Shared,
     Refused,
@@ -53,15 +53,15 @@ enum Kind {
 
 impl Turns {
     /// Begins with a turn that has the rank, of the thread that calls it.
-    pub fn of(rank: Rank, shares_cpu: bool) -> Self {
+    pub fn new(rank: Rank, shares_cpu: bool) -> Self {
         // SAFETY: a call without pointers; 0 means this thread.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, MOST_FAVOURED) };
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, HIGHEST_NICE) };
         let kind = if shares_cpu {
-            Kind::Shared
-        } else if run_before_others(rank) {
-            Kind::Ranked(rank)
+            TurnMode::Shared
+        } else if raise_priority(rank) {
+            TurnMode::Ranked(rank)
         } else {
-            Kind::Refused
+            TurnMode::Refused
         };
         Self {
             began: Instant::now(),
@@ -71,29 +71,29 @@ impl Turns {
     }
 
     /// Has the thread take its next turn, if it is time for that; to be called many times in each.
-    pub fn go_on(&mut self, now: Instant) {
+    pub fn advance(&mut self, now: Instant) {
         let length = match self.kind {
-            Kind::Ranked(_) => TURN,
-            Kind::Shared => SHARED_TURN,
-            Kind::Refused => return,
+            TurnMode::Ranked(_) => TURN,
+            TurnMode::Shared => SHARED_TURN,
+            TurnMode::Refused => return,
         };
         if now.saturating_duration_since(self.began) < length {
             return;
         }
         self.began = now;
-        self.number = (self.number + 1) % TURNS;
+        self.number = (self.number + 1) % TURNS_PER_ROUND;
         match (&self.kind, self.number) {
-            (Kind::Ranked(rank), 0) => {
-                run_before_others(*rank);
+            (TurnMode::Ranked(rank), 0) => {
+                raise_priority(*rank);
             }
-            (Kind::Ranked(_), last) if last == TURNS - 1 => run_among_others(),
-            (Kind::Shared, _) => std::thread::yield_now(),
+            (TurnMode::Ranked(_), last) if last == TURNS_PER_ROUND - 1 => run_at_normal_priority(),
+            (TurnMode::Shared, _) => std::thread::yield_now(),
             _ => {}
         }
     }
 }
 
-fn run_among_others() {
+fn run_at_normal_priority() {
     let none = libc::sched_param { sched_priority: 0 };
     // SAFETY: `none` is a valid `sched_param` through the call; 0 means this thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &none) };
@@ -110,8 +110,8 @@ mod tests {
 
     #[test]
     fn one_turn_of_ten_is_without_rank() {
-        let mut turns = Turns::of(Rank::Generator, false);
-        if turns.kind == Kind::Refused {
+        let mut turns = Turns::new(Rank::Generator, false);
+        if turns.kind == TurnMode::Refused {
             assert_eq!(
                 policy(),
                 libc::SCHED_OTHER,
@@ -121,7 +121,7 @@ mod tests {
         }
         let begin = turns.began;
         let with_rank = |turn: u32, turns: &mut Turns| {
-            turns.go_on(begin + TURN * turn);
+            turns.advance(begin + TURN * turn);
             policy() == libc::SCHED_RR
         };
         let of_two_rounds: Vec<bool> = (0..20).map(|turn| with_rank(turn, &mut turns)).collect();
@@ -131,10 +131,10 @@ mod tests {
 
     #[test]
     fn who_shares_a_cpu_has_no_rank() {
-        let mut turns = Turns::of(Rank::Generator, true);
+        let mut turns = Turns::new(Rank::Generator, true);
         let began = turns.began;
         for turn in 0..20 {
-            turns.go_on(began + SHARED_TURN * turn);
+            turns.advance(began + SHARED_TURN * turn);
             assert_eq!(policy(), libc::SCHED_OTHER);
         }
     }

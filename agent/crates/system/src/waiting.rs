@@ -24,7 +24,10 @@ impl Waker {
 
     pub fn is_woken(&self) -> bool {
         let now = Some(Instant::now());
-        matches!(wait(&[], &mut Vec::new(), self, now), Ok(WaitOutcome::Rung))
+        matches!(
+            wait(&[], &mut Vec::new(), self, now),
+            Ok(WaitOutcome::Woken)
+        )
     }
 }
 
@@ -37,7 +40,7 @@ impl AsFd for Waker {
 #[derive(Debug, PartialEq, Eq)]
 pub enum WaitOutcome {
     Ready,
-    Rung,
+    Woken,
     TimedOut,
 }
 
@@ -64,7 +67,7 @@ pub fn wait(
     }
     let (bell, sockets) = polled.split_last().expect("the bell is there");
     if !bell.revents().is_empty() {
-        return Ok(WaitOutcome::Rung);
+        return Ok(WaitOutcome::Woken);
     }
     ready.clear();
     ready.extend(sockets.iter().map(|socket| !socket.revents().is_empty()));
@@ -94,11 +97,11 @@ mod tests {
         bell.wake();
         assert_eq!(
             wait(&[], &mut ready, &bell, None).expect("poll"),
-            WaitOutcome::Rung
+            WaitOutcome::Woken
         );
         assert_eq!(
             wait(&[], &mut ready, &bell, None).expect("poll"),
-            WaitOutcome::Rung
+            WaitOutcome::Woken
         );
     }
 }

@@ -60,7 +60,7 @@ fn complete_handshakes(
             })
             .collect();
         match wait(&polled, &mut ready, bell, Some(until)).map_err(failed)? {
-            WaitOutcome::Rung => return Ok(false),
+            WaitOutcome::Woken => return Ok(false),
             WaitOutcome::TimedOut => {
                 let connected = waiting.iter().all(|(_, hearing)| hearing.is_some());
                 let what = if connected {
@@ -102,7 +102,7 @@ fn advance_handshake(
         return Ok(Some(HandshakeReader::default()));
     };
     let stranger = |reason| {
-        Err(Error::Stranger {
+        Err(Error::UnexpectedPeer {
             address: to.to_owned(),
             reason,
         })
@@ -155,7 +155,7 @@ pub fn connect_in_turn(
         let socket = begin(route, options)?;
         let polled = [(socket.as_fd(), PollFlags::OUT)];
         match wait(&polled, &mut Vec::new(), waker, Some(until)).map_err(failed)? {
-            WaitOutcome::Rung => return Ok(None),
+            WaitOutcome::Woken => return Ok(None),
             WaitOutcome::TimedOut => return Err(timeout_error("connecting to", &to, timeout)),
             WaitOutcome::Ready => {}
         }

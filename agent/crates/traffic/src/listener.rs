@@ -30,7 +30,7 @@ pub fn listen(
     options: &SocketOptions,
 ) -> Result<(Socket, u32)> {
     match address.as_socket() {
-        Some(ip) if ip.port() == 0 => ports::choose(|port| {
+        Some(ip) if ip.port() == 0 => ports::try_ports(|port| {
             listen_at(&SocketAddr::new(ip.ip(), port).into(), streams, options)
         }),
         _ => listen_at(address, streams, options),
@@ -99,7 +99,7 @@ pub fn accept_all(
         let until = unknown.front().map(|connection| connection.until);
         let waited = wait(&polled, &mut ready, waker, until).map_err(failed)?;
         match waited {
-            WaitOutcome::Rung => return Ok(None),
+            WaitOutcome::Woken => return Ok(None),
             WaitOutcome::TimedOut => ready.clear(),
             WaitOutcome::Ready => {}
         }

@@ -42,7 +42,7 @@ pub struct LoadPart {
     pub options: SocketOptions,
     pub threads: ThreadPlan,
     /// How long after the start.
-    pub begins_after: Duration,
+    pub starts_after: Duration,
 }
 
 /// What the streams do.

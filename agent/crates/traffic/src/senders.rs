@@ -19,7 +19,7 @@ pub fn check_send_mode(sending: SendOptions, unconnected: &Socket) -> Result<()>
     match tried {
         Err(error) if !matches!(error.raw_os_error(), Some(libc::EPIPE | libc::ENOTCONN)) => {
             let operation = format!("send by {}", sending.mode.call());
-            Err(Error::system(operation, error).of(Kind::SendMode))
+            Err(Error::system(operation, error).with_kind(Kind::SendMode))
         }
         _ => Ok(()),
     }

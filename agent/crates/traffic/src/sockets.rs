@@ -35,7 +35,7 @@ pub(crate) fn open(domain: Domain, options: &SocketOptions) -> Result<Socket> {
     let socket = Socket::new(domain, Type::STREAM, protocol).map_err(|error| {
         let refused = Error::system(format!("open {name} socket"), error);
         match options.transport {
-            Transport::Mptcp => refused.of(Kind::Mptcp),
+            Transport::Mptcp => refused.with_kind(Kind::Mptcp),
             Transport::Tcp | Transport::Vsock => refused,
         }
     })?;
@@ -48,7 +48,7 @@ pub(crate) fn open(domain: Domain, options: &SocketOptions) -> Result<Socket> {
                 Errno::PERM => Kind::CongestionControlForbidden,
                 _ => Kind::CongestionControlAbsent,
             };
-            Error::system(format!("set the congestion control {name}"), error).of(kind)
+            Error::system(format!("set the congestion control {name}"), error).with_kind(kind)
         })?;
     }
     Ok(socket)
@@ -63,7 +63,7 @@ pub fn set_changeable(socket: &Socket, options: &SocketOptions) -> Result<()> {
     }
     if let Some(us) = options.busy_poll_us {
         socket_option::set(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, us).map_err(|error| {
-            Error::system(format!("set SO_BUSY_POLL to {us} us"), error).of(Kind::BusyPoll)
+            Error::system(format!("set SO_BUSY_POLL to {us} us"), error).with_kind(Kind::BusyPoll)
         })?;
     }
     if let Some(bps) = options.pacing_rate_bps {

@@ -163,7 +163,7 @@ impl ConnectionLoop {
     fn run_server(mut self, orders: &Commands) -> io::Result<LoopEnd> {
         let source = address(self.stream.socket.peer_addr())?;
         let mut here = address(self.stream.socket.local_addr())?;
-        let listener = ports::choose(|port| {
+        let listener = ports::try_ports(|port| {
             here.set_port(port);
             listen(here, &self.options).map_err(|error| Error::system("listen", error))
         });

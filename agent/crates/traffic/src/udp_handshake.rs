@@ -85,7 +85,7 @@ pub fn open_flows(
             .map(|socket| (socket, PollFlags::IN))
             .collect();
         let waited = wait(&polled, &mut ready, bell, Some(until.min(probe_at)));
-        if waited.map_err(|error| Error::system("wait for datagrams", error))? == WaitOutcome::Rung
+        if waited.map_err(|error| Error::system("wait for datagrams", error))? == WaitOutcome::Woken
         {
             return Ok(None);
         }
@@ -129,7 +129,7 @@ impl<'a> FlowHandshake<'a> {
         };
         let socket = match role {
             Role::Source => at_port(0)?,
-            Role::Sink => ports::choose(at_port)?,
+            Role::Sink => ports::try_ports(at_port)?,
         };
         let words = match role {
             Role::Source => here.unwrap_or_default().to_vec(),
@@ -177,7 +177,7 @@ impl<'a> FlowHandshake<'a> {
     }
 
     fn error(&self, error: impl Into<io::Error>) -> Error {
-        Error::system(self.operation("get"), error).of(Kind::Datagram)
+        Error::system(self.operation("get"), error).with_kind(Kind::Datagram)
     }
 
     fn advance(&mut self, probes: bool) -> Result<()> {
@@ -257,7 +257,7 @@ impl<'a> FlowHandshake<'a> {
             format!("send a datagram of {} bytes", self.datagram_bytes),
             error,
         )
-        .of(Kind::Datagram)
+        .with_kind(Kind::Datagram)
     }
 
     fn advance_listening(&mut self) -> Result<()> {
@@ -341,7 +341,7 @@ fn open(at: SocketAddr, role: Role, flow: &FlowOptions) -> Result<Socket> {
         socket_option::set(&socket, level, option, value)
             .map_err(|error| Error::system(format!("set {what}"), error))
     };
-    let offload = |error: Error| error.of(Kind::UdpOffload);
+    let offload = |error: Error| error.with_kind(Kind::UdpOffload);
     match role {
         Role::Sink => {
             set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1, "SO_TIMESTAMPNS")?;

@@ -252,7 +252,7 @@ impl SinkCounters<'_> {
                     self.jitter.record(transit);
                     self.jitter.record_equal_transits(run.datagrams - 1);
                     if let (Some(delay), Ok(nanos)) = (&self.datagrams.delay, transit.try_into()) {
-                        delay.record_alike(Duration::from_nanos(nanos), run.datagrams);
+                        delay.record_many(Duration::from_nanos(nanos), run.datagrams);
                     }
                 }
                 _ => self.foreign += run.datagrams,

@@ -18,7 +18,7 @@ use vnetbench_streams::jitter::JitterEstimator;
 use vnetbench_streams::reception::SequenceTracker;
 use vnetbench_system::clock::monotonic_nanos;
 use vnetbench_system::error::{Error, Result};
-use vnetbench_system::histogram::{Counts, Histogram, RANGE};
+use vnetbench_system::histogram::{Histogram, HistogramCounts, RANGE};
 
 /// So many numbers back it is known which have come (WINDOW_BITS in bpf/arrivals.h).
 const SEQUENCE_WINDOW: u64 = 1 << 20;
@@ -97,8 +97,8 @@ impl PacketSink {
         }
     }
 
-    pub fn delay(&self) -> Counts {
-        Counts::of(std::iter::once(&lock(&self.counters).delay))
+    pub fn delay(&self) -> HistogramCounts {
+        HistogramCounts::sum(std::iter::once(&lock(&self.counters).delay))
     }
 
     pub fn foreign_frames(&self) -> ForeignFrames {

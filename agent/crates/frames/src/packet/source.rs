@@ -91,9 +91,9 @@ impl PacketSource {
 
     fn run_unpaced(&self, batch: &mut SendBatch, orders: &Commands) -> io::Result<()> {
         let mut number = 0;
-        let mut turns = Turns::of(Rank::Generator, self.shares_cpu);
+        let mut turns = Turns::new(Rank::Generator, self.shares_cpu);
         while number < self.max_frames && orders.current() == Command::Go {
-            turns.go_on(Instant::now());
+            turns.advance(Instant::now());
             number += self.send(batch, number, self.max_frames - number)?;
         }
         Ok(())
@@ -112,11 +112,11 @@ impl PacketSource {
         // What is late leaves no sooner.
         let mut gate = paced.schedule.due_at(0);
         let mut number = 0;
-        let mut turns = Turns::of(Rank::Generator, self.shares_cpu);
+        let mut turns = Turns::new(Rank::Generator, self.shares_cpu);
         while number < self.max_frames && orders.current() == Command::Go {
             let next = paced.schedule.due_at(number).max(gate);
             let now = Instant::now();
-            turns.go_on(now);
+            turns.advance(now);
             let left = next.saturating_duration_since(now);
             if left > SPIN_BEFORE_DUE {
                 std::thread::sleep((left - SPIN_BEFORE_DUE).min(STOP_CHECK_INTERVAL));
@@ -216,14 +216,14 @@ impl FrameEndpoint for PacketSource {
                 .schedule
                 .count_due_until(load_ended)
                 .min(self.max_frames);
-            let late = histogram::Counts::of([&paced.late].into_iter());
+            let late = histogram::HistogramCounts::sum([&paced.late].into_iter());
             let nanos = |duration: Duration| duration.as_nanos() as u64;
             let bursts = paced.bursts.get().cloned().unwrap_or_default();
             PacingOutcome::new(
                 "batches",
                 due,
                 due.saturating_sub(made),
-                &late.since(&histogram::Counts::none()),
+                &late.since(&histogram::HistogramCounts::empty()),
                 (nanos(paced.late.sum()), nanos(paced.late.max())),
                 bursts.finish(made),
             )
