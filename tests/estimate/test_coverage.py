@@ -1,4 +1,4 @@
-"""The proof by simulation: intervals cover what they say, and short trials save time."""
+"""Simulations: intervals have their stated coverage, and adaptive trials save time."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import statistics
 
 import pytest
 
-from tests.estimate.simulated_trials import KINDS, many, many_long
+from tests.estimate.simulated_trials import NOISE_MODELS, run_adaptive_campaigns, run_long_campaigns
 from vnetbench.study.model import Precision
 
 CAMPAIGNS = 2000
-INDEPENDENT_TRIALS = [name for name in KINDS if name != "dependent"]
+INDEPENDENT_TRIALS = [name for name in NOISE_MODELS if name != "dependent"]
 
 
 @pytest.mark.parametrize("kind", INDEPENDENT_TRIALS)
-def test_a_95_percent_interval_covers_the_truth_in_at_least_93_of_100_campaigns(kind: str) -> None:
-    # As wide as lets campaigns stop anywhere from 6 trials on: looking repeatedly is put to the test too.
+def test_95_percent_intervals_cover_the_truth_in_at_least_93_percent_of_campaigns(kind: str) -> None:
+    # Wide enough for campaigns to stop anywhere from 6 trials on, which tests the interim analyses too.
     wide = 0.2 if kind == "bimodal" else 0.08
-    outcomes = many(KINDS[kind], CAMPAIGNS, Precision(half_width=wide))
+    outcomes = run_adaptive_campaigns(NOISE_MODELS[kind], CAMPAIGNS, Precision(half_width=wide))
 
-    assert sum(outcome.covered for outcome in outcomes) >= 0.93 * CAMPAIGNS
-    assert len({outcome.trials for outcome in outcomes}) >= 3
+    assert sum(outcome.covers_truth for outcome in outcomes) >= 0.93 * CAMPAIGNS
+    assert len({outcome.trial_count for outcome in outcomes}) >= 3
 
 
-def test_the_adaptive_rule_takes_a_fifth_of_the_time_of_three_long_trials_for_a_narrower_interval() -> None:
-    long = many_long(KINDS["default"], CAMPAIGNS, 0.95)
+def test_adaptive_trials_reach_a_narrower_interval_in_a_fifth_of_the_time_of_three_long_trials() -> None:
+    long = run_long_campaigns(NOISE_MODELS["default"], CAMPAIGNS, 0.95)
     usual = statistics.fmean(outcome.half_width for outcome in long)
 
-    adaptive = many(KINDS["default"], CAMPAIGNS, Precision(half_width=usual))
+    adaptive = run_adaptive_campaigns(NOISE_MODELS["default"], CAMPAIGNS, Precision(half_width=usual))
 
-    assert statistics.fmean(o.seconds for o in adaptive) <= statistics.fmean(o.seconds for o in long) / 5
+    assert statistics.fmean(o.total_s for o in adaptive) <= statistics.fmean(o.total_s for o in long) / 5
     assert statistics.fmean(o.half_width for o in adaptive) <= usual
     assert sum(o.half_width <= usual for o in adaptive) >= 0.99 * CAMPAIGNS
-    assert sum(o.covered for o in adaptive) >= 0.93 * CAMPAIGNS
+    assert sum(o.covers_truth for o in adaptive) >= 0.93 * CAMPAIGNS

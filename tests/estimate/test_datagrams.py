@@ -1,4 +1,4 @@
-"""Metrics of datagrams: shares of all that came of a trial, rates of its steady part, and what zero means."""
+"""Datagram metrics: shares of the whole trial, rates of its steady part, and bounds of zero counts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.estimate.test_latency import summary_of
-from vnetbench.estimate.time_series import metric_time_series, steady_latency_histogram
 from vnetbench.estimate.datagrams import zero_count_upper_bound_percent
+from vnetbench.estimate.time_series import metric_time_series, steady_latency_histogram
 from vnetbench.estimate.trial_metrics import trial_metrics
 from vnetbench.report.text.notes import legend
-from vnetbench.results.records import Sample, EndpointRecord, StreamSample, TrialRecord
-from vnetbench.wording.estimate_text import metric_scale, format_short_estimate
+from vnetbench.results.records import EndpointRecord, Sample, StreamSample, TrialRecord
+from vnetbench.wording.estimate_text import format_short_estimate, metric_scale
 
 STUDY = """\
 title = "Made up"
@@ -34,7 +34,7 @@ def flow(role: str, counts: dict[str, int], jitter_us: float = 2.0) -> StreamSam
 def datagrams(
     samples: list[dict[str, int]], last: dict[str, int] | None = None, deviation_us: float | None = None
 ) -> TrialRecord:
-    """A trial of one flow: what the sink counted in each sample, and `last` what came after the samples."""
+    """Return a trial of one flow with the sink's counts in each sample, and after the samples (`last`)."""
     names = ("datagrams", "lost", "duplicates", "reordered", "foreign", "socket_drops")
     full = [{name: counts.get(name, 0) for name in names} for counts in (*samples, last or {})]
     total = {name: sum(counts[name] for counts in full) for name in names}
@@ -69,7 +69,7 @@ def _side(
     return EndpointRecord(endpoint, role, {"streams": [stream], "instrument": instrument}, samples)
 
 
-def test_rates_are_of_the_steady_part_and_leave_duplicates_out() -> None:
+def test_rates_exclude_the_warm_up_and_duplicates() -> None:
     trial = datagrams([{"datagrams": 10}] * 5 + [{"datagrams": 105, "duplicates": 5, "lost": 10}] * 15)
     found = trial_metrics(trial, 5)
     assert found["datagrams_received_per_s"] == pytest.approx(100 / INTERVAL_S)
@@ -81,13 +81,13 @@ def test_rates_are_of_the_steady_part_and_leave_duplicates_out() -> None:
     assert found["goodput_bps"] == pytest.approx(8 * 64 * 105 / INTERVAL_S)
 
 
-def test_what_is_lost_after_the_last_sample_is_lost_too() -> None:
+def test_losses_after_the_last_sample_count() -> None:
     found = trial_metrics(datagrams([{"datagrams": 100}] * 10, {"datagrams": 0, "lost": 1000}), 0)
     assert found["loss_percent"] == pytest.approx(50)
     assert found["datagrams"] == 2000
 
 
-def test_what_was_lost_in_the_warm_up_is_not_of_the_steady_part() -> None:
+def test_losses_in_the_warm_up_do_not_count() -> None:
     some = [{"datagrams": 50, "lost": 50, "socket_drops": 20}] * 2 + [{"datagrams": 100, "reordered": 1}] * 8
     found = trial_metrics(datagrams(some), 2)
     assert found["loss_percent"] == found["socket_drop_percent"] == 0
@@ -95,19 +95,19 @@ def test_what_was_lost_in_the_warm_up_is_not_of_the_steady_part() -> None:
     assert trial_metrics(datagrams(some), 0)["socket_drop_percent"] == pytest.approx(4)
 
 
-def test_what_was_missed_in_the_warm_up_and_comes_late_makes_no_negative_loss() -> None:
+def test_datagrams_that_arrive_after_the_warm_up_cause_no_negative_loss() -> None:
     late = [{"datagrams": 90, "lost": 10}, {"datagrams": 110, "lost": -10}, *[{"datagrams": 100}] * 8]
     assert trial_metrics(datagrams(late), 1)["loss_percent"] == 0
 
 
-def test_a_path_that_carries_nothing_has_lost_all() -> None:
+def test_a_path_that_delivers_nothing_has_100_percent_loss() -> None:
     found = trial_metrics(datagrams([{"datagrams": 0}] * 10, {"datagrams": 0, "lost": 500}), 0)
     assert found["loss_percent"] == 100
     assert found["datagrams_received_per_s"] == 0
     assert "reordered_percent" not in found and "delay_p50_us" not in found
 
 
-def test_delays_have_percentiles_and_pacing_its_error() -> None:
+def test_delay_percentiles_and_pacing_error_are_reported() -> None:
     trial = datagrams([{"datagrams": 100}] * 10, deviation_us=0.7)
     found = trial_metrics(trial, 0)
     assert (found["delay_p50_us"], found["delay_p99_us"], found["jitter_us"]) == (5.0, 5.0, 2.0)
@@ -116,12 +116,12 @@ def test_delays_have_percentiles_and_pacing_its_error() -> None:
     assert steady_latency_histogram(trial, 5) == ((5_000, 500),)
 
 
-def test_figures_of_tcp_are_not_told_of_datagrams() -> None:
+def test_datagram_loads_have_no_tcp_metrics() -> None:
     found = trial_metrics(datagrams([{"datagrams": 100}] * 10), 0)
     assert not {"rtt_us", "retransmits_per_s", "segments_per_s"} & found.keys()
 
 
-def test_no_loss_is_told_with_what_so_many_datagrams_rule_out(tmp_path: Path) -> None:
+def test_zero_loss_is_reported_with_an_upper_bound(tmp_path: Path) -> None:
     lossless = datagrams([{"datagrams": 100}] * 10)
     lossy = datagrams([{"datagrams": 99, "lost": 1}] * 10)
     summary = summary_of(tmp_path / "r.vnb", STUDY, [lossless, lossy] * 6)
@@ -134,8 +134,8 @@ def test_no_loss_is_told_with_what_so_many_datagrams_rule_out(tmp_path: Path) ->
     assert "none was observed" in legend(summary)
 
 
-def test_the_bound_of_what_was_never_seen_covers_as_it_says() -> None:
+def test_the_upper_bound_of_a_zero_count_has_the_stated_confidence() -> None:
     for datagrams_sent in (10, 1000, 10**7):
         share = zero_count_upper_bound_percent(datagrams_sent, 0.95) / 100
-        # Were it that large, none would be seen with a chance of 5 %.
+        # With a share of this size, the chance of no event is 5 %.
         assert math.exp(datagrams_sent * math.log1p(-share)) == pytest.approx(0.05)

@@ -1,4 +1,4 @@
-"""Effects and the best treatment: how often they cover, how often they see what is not there."""
+"""Effects and the best treatment: coverage of the intervals and rate of false discoveries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from vnetbench.estimate.effects import find_best_treatment, estimate_effects
+from vnetbench.estimate.effects import estimate_effects, find_best_treatment
 from vnetbench.estimate.interim_analyses import interim_analyses
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.stopping_rule import decide_stopping
@@ -38,7 +38,7 @@ NOISES: Mapping[str, Noise] = {
 def treatment(
     index: int, factors: Mapping[str, Level], values: Mapping[int, float], metric: str = "goodput_bps"
 ) -> TreatmentSummary:
-    """A treatment from one value a block."""
+    """Return a treatment from its value in each block."""
     points = [
         TrialPoint(trial, block, 0.0, 1.0, 0.0, True, {metric: value})
         for trial, (block, value) in enumerate(values.items())
@@ -85,7 +85,7 @@ def simulated(
 
 
 @pytest.mark.parametrize("noise", NOISES)
-def test_intervals_of_effects_cover_through_blocks_that_differ_and_treatments_that_stop_early(
+def test_effect_intervals_cover_the_truth_despite_block_effects_and_early_stopping(
     noise: str,
 ) -> None:
     truth = {("streams", 4): 1.5, ("streams", 16): 2.0, ("mtu", 9000): 1.2}
@@ -102,7 +102,7 @@ def test_intervals_of_effects_cover_through_blocks_that_differ_and_treatments_th
 
 
 @pytest.mark.parametrize("noise", NOISES)
-def test_where_no_factor_matters_an_effect_is_called_in_at_most_5_of_100_campaigns(noise: str) -> None:
+def test_without_effects_at_most_5_percent_of_campaigns_report_one(noise: str) -> None:
     called = 0
     for seed in range(CAMPAIGNS):
         found = estimate_effects(simulated(np.random.default_rng([1, seed]), NOISES[noise]))
@@ -112,7 +112,7 @@ def test_where_no_factor_matters_an_effect_is_called_in_at_most_5_of_100_campaig
     assert called <= 0.06 * CAMPAIGNS
 
 
-def test_an_effect_that_is_there_is_found() -> None:
+def test_an_existing_effect_is_detected() -> None:
     found = 0
     for seed in range(200):
         mtu = estimate_effects(simulated(np.random.default_rng([2, seed]), NOISES["normal"], mtu_effect=1.2))[
@@ -124,18 +124,18 @@ def test_an_effect_that_is_there_is_found() -> None:
 
 
 @pytest.mark.parametrize("noise", NOISES)
-def test_a_treatment_as_good_as_the_best_is_seldom_told_from_it(noise: str) -> None:
+def test_a_treatment_equal_to_the_best_is_rarely_called_different(noise: str) -> None:
     told = 0
     for seed in range(CAMPAIGNS):
         found = find_best_treatment(simulated(np.random.default_rng([3, seed]), NOISES[noise]))
         assert found is not None
-        # All six are equal: treatment 2 stands for the one that is truly asked for.
+        # All six are equal: treatment 2 is a fixed one of them.
         told += 2 not in (found.index, *found.tied_with)
 
     assert told <= 0.05 * CAMPAIGNS
 
 
-def test_a_clearly_better_treatment_is_told_from_all_others() -> None:
+def test_a_clearly_better_treatment_differs_from_all_others() -> None:
     told = 0
     for seed in range(200):
         found = find_best_treatment(
@@ -148,12 +148,12 @@ def test_a_clearly_better_treatment_is_told_from_all_others() -> None:
 
 
 def even(value: float, blocks: int = 6) -> dict[int, float]:
-    """Trials that scatter a little, the same way in each treatment."""
+    """Return trials that vary a little, in the same way in each treatment."""
     return {block: value * (1 + 0.001 * (-1) ** block) for block in range(blocks)}
 
 
 def grid(values: Mapping[tuple[int, int], Mapping[int, float]]) -> CampaignSummary:
-    """A campaign from (streams, mtu) to values by block."""
+    """Return a campaign from values by block of each (streams, mtu)."""
     treatments = [
         treatment(index, {"streams": streams, "mtu": mtu}, by_block)
         for index, ((streams, mtu), by_block) in enumerate(values.items())
@@ -161,7 +161,7 @@ def grid(values: Mapping[tuple[int, int], Mapping[int, float]]) -> CampaignSumma
     return campaign(treatments, FactorLevels("streams", (1, 4)), MTU)
 
 
-def test_an_effect_is_the_geometric_mean_over_matched_pairs_and_says_how_they_differ() -> None:
+def test_an_effect_is_the_geometric_mean_of_matched_pairs_with_their_range() -> None:
     summary = grid({(1, 1500): even(10), (1, 9000): even(20), (4, 1500): even(10), (4, 9000): even(80)})
     streams, mtu = estimate_effects(summary)
 
@@ -177,7 +177,7 @@ def test_an_effect_is_the_geometric_mean_over_matched_pairs_and_says_how_they_di
     assert streams.ratio.value == pytest.approx(2.0)
 
 
-def test_what_a_block_does_to_both_cancels_out() -> None:
+def test_block_effects_on_both_treatments_cancel_out() -> None:
     slow = {block: 0.5 if block % 2 else 1.0 for block in range(6)}
     base = {block: 10 * slow[block] for block in slow}
     summary = grid({(1, 1500): base, (1, 9000): {block: 1.1 * value for block, value in base.items()}})
@@ -198,14 +198,14 @@ def test_five_blocks_give_a_ratio_without_an_interval() -> None:
     )
 
 
-def test_only_blocks_that_both_have_count() -> None:
+def test_only_shared_blocks_count() -> None:
     base, jumbo = even(10, 9), {block + 4: 20.0 for block in range(9)}
     (mtu,) = estimate_effects(grid({(1, 1500): base, (1, 9000): jumbo}))
 
     assert mtu.ratio.low is None
 
 
-def test_a_pair_with_a_dead_or_a_missing_treatment_is_left_out_and_counted() -> None:
+def test_pairs_with_a_zero_or_missing_treatment_are_excluded_and_counted() -> None:
     alive = {(1, 1500): even(10), (1, 9000): even(20), (4, 1500): even(10)}
     _, refused = estimate_effects(grid({**alive, (4, 9000): {}}))
     _, dead = estimate_effects(grid({**alive, (4, 9000): dict.fromkeys(range(6), 0.0)}))
@@ -215,7 +215,7 @@ def test_a_pair_with_a_dead_or_a_missing_treatment_is_left_out_and_counted() -> 
         assert mtu.ratio.value == pytest.approx(2.0)
 
 
-def test_a_pair_with_too_few_blocks_is_left_out_where_others_have_enough() -> None:
+def test_pairs_with_too_few_blocks_are_excluded_if_others_have_enough() -> None:
     values = {(1, 1500): even(10), (1, 9000): even(20), (4, 1500): even(10), (4, 9000): even(80, 3)}
     _, mtu = estimate_effects(grid(values))
 
@@ -223,14 +223,14 @@ def test_a_pair_with_too_few_blocks_is_left_out_where_others_have_enough() -> No
     assert mtu.ratio.low == pytest.approx(2.0, rel=0.01)
 
 
-def test_one_dead_trial_in_six_does_not_take_the_effect_away() -> None:
+def test_one_zero_trial_of_six_does_not_hide_an_effect() -> None:
     (mtu,) = estimate_effects(grid({(1, 1500): even(10), (1, 9000): {**even(20), 3: 0.0}}))
 
     assert mtu.ratio.value == pytest.approx(2.0, rel=0.01)
     assert mtu.ratio.low is not None and mtu.ratio.low > 1.9
 
 
-def test_trials_that_are_all_alike_have_no_effect() -> None:
+def test_identical_trials_have_no_effect() -> None:
     alike = dict.fromkeys(range(6), 10.0)
     (mtu,) = estimate_effects(grid({(1, 1500): alike, (1, 9000): alike}))
 
@@ -245,11 +245,11 @@ def test_a_campaign_with_one_treatment_has_no_effects() -> None:
     assert found is not None and (found.index, found.tied_with) == (0, ())
 
 
-def test_a_campaign_without_a_measured_treatment_has_no_best() -> None:
+def test_a_campaign_without_measurements_has_no_best_treatment() -> None:
     assert find_best_treatment(grid({(1, 1500): {}})) is None
 
 
-def test_with_too_few_blocks_no_treatment_is_told_from_the_best() -> None:
+def test_with_too_few_blocks_no_treatment_differs_from_the_best() -> None:
     found = find_best_treatment(
         grid({(1, 1500): even(10, 3), (1, 9000): even(30, 3), (4, 1500): even(20, 3)})
     )
@@ -258,7 +258,7 @@ def test_with_too_few_blocks_no_treatment_is_told_from_the_best() -> None:
     assert (found.index, found.tied_with) == (1, (2, 0))
 
 
-def test_a_dead_treatment_is_told_from_the_best() -> None:
+def test_a_zero_treatment_differs_from_the_best() -> None:
     found = find_best_treatment(grid({(1, 1500): even(10), (1, 9000): dict.fromkeys(range(6), 0.0)}))
 
     assert found is not None
@@ -266,7 +266,7 @@ def test_a_dead_treatment_is_told_from_the_best() -> None:
     assert found.ratios[1].value == 0
 
 
-def test_of_a_metric_that_should_be_low_the_lowest_is_the_best() -> None:
+def test_the_lowest_value_is_best_if_lower_is_better() -> None:
     summary = grid({(1, 1500): even(10), (1, 9000): even(20)})
     treatments = tuple(
         treatment(

@@ -1,4 +1,4 @@
-"""Where frames were lost, by what the places on their way counted: each place by itself, and all together."""
+"""Locations of frame losses, each by itself and all together."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from vnetbench.estimate.frame_losses import (
     ELSEWHERE,
     IN_BACKLOG,
     FrameLosses,
-    path_counters,
-    attribute_losses,
     add_up_losses,
+    attribute_losses,
+    path_counters,
 )
 from vnetbench.results.records import EndpointRecord
 
@@ -40,7 +40,7 @@ SENT = 1000
 
 
 def seen(testbed: dict[str, Any], received: int, **counts: Any) -> dict[str, int]:
-    """The places that lost some, of so many frames sent; `counts` are those of the host's interfaces."""
+    """Return the lost frames of each location with losses; `counts` are those of the host's interfaces."""
     others: dict[str, Any] = {
         name: counts.pop(name) for name in ("softnet_dropped", "refused") if name in counts
     }
@@ -57,7 +57,7 @@ def port(taken: int = 0, given: int = 0, **more: int) -> dict[str, int]:
     return {"rx_packets": taken, "tx_packets": given, **more}
 
 
-def test_frames_that_all_arrive_were_lost_nowhere() -> None:
+def test_without_losses_no_location_lost_frames() -> None:
     assert seen(BRIDGE, 1000, a1=port(1000), b1=port(0, 1000)) == {}
 
 
@@ -73,27 +73,27 @@ def test_frames_that_all_arrive_were_lost_nowhere() -> None:
         ({"a1": port(1000), "b1": port(0, 1000)}, ELSEWHERE),
     ],
 )
-def test_a_place_that_lost_frames_is_named(counts: dict[str, Any], place: str) -> None:
+def test_losses_are_attributed_to_their_location(counts: dict[str, Any], place: str) -> None:
     assert seen(BRIDGE, 400, **counts) == {place: 600}
 
 
-def test_what_is_lost_between_two_switches_is_lost_in_neither() -> None:
+def test_losses_between_two_switches_are_not_attributed_to_a_switch() -> None:
     lost_on_link = {"a1": port(1000), "up0": port(0, 1000), "up1": port(700), "b1": port(0, 700)}
     assert seen(UPLINK, 700, **lost_on_link) == {ELSEWHERE: 300}
     lost_in_switch = {"a1": port(1000), "up0": port(0, 700), "up1": port(700), "b1": port(0, 700)}
     assert seen(UPLINK, 700, **lost_in_switch) == {AT_SWITCH: 300}
 
 
-def test_what_a_source_was_refused_is_the_switchs_loss_where_the_observer_came_late() -> None:
+def test_frames_refused_before_the_observer_started_are_lost_at_the_switch() -> None:
     late = {"a1": port(200, rx_dropped=300), "b1": port(0, 200)}
     assert seen(BRIDGE, 400, **late, refused=600) == {AT_SWITCH: 600}
 
 
-def test_packets_of_others_are_not_frames_that_were_lost() -> None:
+def test_drops_of_foreign_packets_do_not_count_as_lost_frames() -> None:
     assert seen(BRIDGE, 990, a1=port(1000, rx_dropped=25), b1=port(0, 1000, tx_dropped=25)) == {AT_SWITCH: 10}
 
 
-def test_several_places_and_several_runs_add_up() -> None:
+def test_losses_add_up_over_locations_and_runs() -> None:
     counts = {"a1": port(800, rx_dropped=200), "b1": port(0, 500, tx_dropped=100, queue_drops=200)}
     once = seen(BRIDGE, 500, **counts)
     assert once == {AT_SWITCH: 200, BEFORE_LINK: 200, BEFORE_RECEIVER: 100}
@@ -102,11 +102,11 @@ def test_several_places_and_several_runs_add_up() -> None:
     assert twice.lost_at[AT_SWITCH] == 200 and twice.lost_at[ELSEWHERE] == 100
 
 
-def test_a_share_of_nothing_is_not_known() -> None:
+def test_shares_are_unknown_without_frames() -> None:
     assert attribute_losses(10, 10, {}, {}).percent_of_lost(AT_SWITCH) is None
 
 
-def test_what_is_counted_is_kept_as_interfaces_tell_it_and_refused_frames_where_they_are_lost() -> None:
+def test_path_counters_contain_interface_counts_and_lost_refused_frames() -> None:
     interface = {
         "name": "b1",
         "rx_packets": 1,

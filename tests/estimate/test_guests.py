@@ -1,4 +1,4 @@
-"""What guests tell of themselves beside what the host saw of them, from samples whose figures are known."""
+"""CPU metrics of guests by their own kernels and by the host, from samples with known counters."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests import fixtures
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.trial_metrics import trial_metrics
-from vnetbench.results.records import Sample, EndpointRecord, TrialRecord, Observation
+from vnetbench.results.records import EndpointRecord, Observation, Sample, TrialRecord
 
 STEADY = [8e9] * 20
 OF_GUESTS = {
@@ -32,7 +32,7 @@ def guests(
     exits: dict[str, int] | None = None,
     rates: list[float] = STEADY,
 ) -> TrialRecord:
-    """A trial of guests of which side a is idle for 3 in 4 and side b for 2 in 5, by their own accounts."""
+    """Return a trial whose first guest is idle 75 % of the time and its second 40 %, by their own counts."""
     trial = fixtures.make_trial(rates=rates)
     a, b, host = trial.endpoints
     seen = Observation(threads, PORTS, exits)
@@ -46,7 +46,7 @@ def guests(
     )
 
 
-def test_a_guest_that_looks_idle_stands_beside_the_vcpu_that_the_host_saw_full() -> None:
+def test_guest_cpu_and_host_view_of_its_vcpus_are_separate_metrics() -> None:
     found = trial_metrics(guests(exits={"exits": 100, "io_exits": 40}), 0)
     assert {name: found[name] for name in OF_GUESTS} == pytest.approx(
         {
@@ -66,15 +66,15 @@ def test_a_guest_that_looks_idle_stands_beside_the_vcpu_that_the_host_saw_full()
     assert {name: found[name] for name in without} == pytest.approx(without)
 
 
-def test_where_nothing_was_watched_there_are_no_such_metrics() -> None:
+def test_without_observations_the_metrics_are_absent() -> None:
     assert not OF_GUESTS & set(trial_metrics(fixtures.make_trial(rates=STEADY), 0))
 
 
-def test_exits_that_the_kernel_does_not_show_are_not_taken_for_none() -> None:
+def test_unknown_kvm_exits_are_not_reported_as_zero() -> None:
     assert "kvm_exits_per_s" not in trial_metrics(guests(), 0)
 
 
-def test_the_warm_up_is_left_out_of_what_was_watched() -> None:
+def test_observations_in_the_warm_up_do_not_count() -> None:
     cold = guests(rates=[2e9] * 6 + [8e9] * 14)
     *ends, host = cold.endpoints
     busy = Observation(dict.fromkeys(THREADS, 0.05), PORTS, None)
@@ -83,7 +83,7 @@ def test_the_warm_up_is_left_out_of_what_was_watched() -> None:
     assert found["vcpus_cpu_percent"] == pytest.approx(160.0)
 
 
-def test_with_both_directions_each_vm_has_its_own_figures() -> None:
+def test_bidirectional_loads_have_metrics_for_each_vm() -> None:
     trial = guests()
     both = [replace(side, role="both") if side.role != "observe" else side for side in trial.endpoints]
     found = trial_metrics(replace(trial, endpoints=tuple(both)), 0)
@@ -92,7 +92,7 @@ def test_with_both_directions_each_vm_has_its_own_figures() -> None:
     assert "receiver_busy_percent" not in found
 
 
-def test_a_guest_that_forwards_is_told_of_and_is_not_taken_for_the_host() -> None:
+def test_a_forwarding_guest_has_its_own_metrics() -> None:
     trial = guests({"g1 vcpu0": 0.05, "g1 emulator": 0.01})
     a, b, host = fixtures.make_trial(rates=STEADY).endpoints
     watching = trial.endpoints[2]

@@ -1,4 +1,4 @@
-"""Estimates of figures that another tool rounded."""
+"""Estimates of values that another tool rounded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CONFIDENCE = 0.95
 
 
 def points(values: list[float], digit: float) -> list[TrialPoint]:
-    """Trials whose figures were rounded to a multiple of `digit`."""
+    """Return trials with values rounded to a multiple of `digit`."""
     told = [round(value / digit) * digit for value in values]
     ends = [(value - digit / 2, value + digit / 2) for value in told]
     return [
@@ -25,7 +25,7 @@ def points(values: list[float], digit: float) -> list[TrialPoint]:
 
 
 def covered(digit: float, spread: float) -> float:
-    """How often the interval has the true median in it, of 500 treatments of seven trials each."""
+    """Return the coverage of the interval over 500 treatments of seven trials each."""
     draw = np.random.default_rng(2011)
     hits = 0
     for _ in range(500):
@@ -38,12 +38,12 @@ def covered(digit: float, spread: float) -> float:
     return hits / 500
 
 
-def test_the_interval_holds_although_figures_were_rounded() -> None:
+def test_intervals_cover_the_truth_despite_rounding() -> None:
     assert covered(digit=0.1, spread=0.02) >= CONFIDENCE
     assert covered(digit=0.1, spread=0.3) >= CONFIDENCE - 0.02
 
 
-def test_figures_that_are_exact_have_the_interval_that_they_had() -> None:
+def test_exact_values_keep_their_interval() -> None:
     exact = [TrialPoint(n, n, 0.0, 10.0, 0.0, True, {"goodput_bps": 10.0 + n}) for n in range(8)]
     own = estimate_median([point.values["goodput_bps"] for point in exact], CONFIDENCE)
 

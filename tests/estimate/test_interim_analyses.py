@@ -1,33 +1,33 @@
-"""Looking repeatedly costs nothing: over all looks together the intervals fail no more often than asked."""
+"""Interim analyses: over all analyses together, intervals miss no more often than requested."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from vnetbench.estimate.interim_analyses import interval_bounds, fewest_trials_for_interval, interim_analyses
+from vnetbench.estimate.interim_analyses import fewest_trials_for_interval, interim_analyses, interval_bounds
 from vnetbench.estimate.median import median_interval
 from vnetbench.study.model import Precision
 
 CAMPAIGNS = 4000
 
 
-def test_the_default_study_is_judged_at_6_9_13_20_and_30_trials() -> None:
+def test_default_analyses_are_at_6_9_13_20_and_30_trials() -> None:
     assert interim_analyses(Precision()) == (6, 9, 13, 20, 30)
 
 
-def test_the_first_look_waits_until_the_confidence_has_an_interval() -> None:
+def test_the_first_analysis_needs_enough_trials_for_an_interval() -> None:
     assert fewest_trials_for_interval(0.95) == 6
     assert interim_analyses(Precision(confidence=0.99))[0] == fewest_trials_for_interval(0.99) == 9
     assert interim_analyses(Precision(fewest_trials=10))[0] == 10
 
 
-def test_too_few_trials_for_any_interval_are_never_judged() -> None:
+def test_too_few_trials_for_any_interval_have_no_analysis() -> None:
     assert interim_analyses(Precision(most_trials=5)) == ()
     assert interim_analyses(Precision(most_trials=6)) == (6,)
 
 
-def test_an_impossible_confidence_is_refused() -> None:
+def test_an_invalid_confidence_is_rejected() -> None:
     with pytest.raises(ValueError, match="confidence"):
         fewest_trials_for_interval(1.0)
 
@@ -44,7 +44,7 @@ def test_an_impossible_confidence_is_refused() -> None:
     ],
     ids=str,
 )
-def test_the_chance_that_any_look_misses_is_what_the_confidence_leaves(precision: Precision) -> None:
+def test_the_chance_that_any_analysis_misses_is_one_minus_the_confidence(precision: Precision) -> None:
     judged_at = interim_analyses(precision)
     random = np.random.default_rng(7)
     missed = 0
@@ -57,7 +57,7 @@ def test_the_chance_that_any_look_misses_is_what_the_confidence_leaves(precision
     assert missed / CAMPAIGNS == pytest.approx(error, abs=0.007 + 0.12 * error)
 
 
-def test_between_two_looks_the_interval_is_the_next_looks_come_early() -> None:
+def test_between_analyses_the_interval_is_that_of_the_next_analysis_done_early() -> None:
     random = np.random.default_rng(8)
     missed = 0
     for _ in range(CAMPAIGNS):
@@ -67,25 +67,25 @@ def test_between_two_looks_the_interval_is_the_next_looks_come_early() -> None:
     assert missed / CAMPAIGNS <= 0.05
 
 
-def test_more_trials_than_the_last_look_take_its_place() -> None:
+def test_more_trials_than_the_last_analysis_replace_it() -> None:
     assert interval_bounds(60, 0.95, (6, 9, 13, 20, 30)) == interval_bounds(60, 0.95, (6, 9, 13, 20, 60))
 
 
-def test_something_of_the_error_is_left_to_each_look() -> None:
+def test_each_analysis_has_some_error_to_spend() -> None:
     reached = [interval_bounds(look, 0.95, (6, 9, 13, 20, 30)) for look in (9, 13, 20, 30)]
 
-    # Spent at the first look, the error would leave each later one about the whole range of the trials.
+    # If the first analysis spent all error, each later interval would be about the whole range of the trials.
     assert [reach.order for reach in reached if reach is not None] == [1, 2, 4, 8]
 
 
-def test_more_looks_make_wider_intervals() -> None:
+def test_more_analyses_make_wider_intervals() -> None:
     fixed, watched = interval_bounds(30, 0.95), interval_bounds(30, 0.95, (6, 9, 13, 20, 30))
 
     assert fixed is not None and watched is not None
     assert (fixed.order, fixed.fraction) > (watched.order, watched.fraction)
 
 
-def test_an_import_of_thousands_of_trials_has_an_interval_as_deep_as_the_normal_one() -> None:
+def test_thousands_of_trials_have_the_bounds_of_the_normal_approximation() -> None:
     for trials in (1001, 2000, 20_000):
         found = interval_bounds(trials, 0.95)
         assert found is not None

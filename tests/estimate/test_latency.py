@@ -1,4 +1,4 @@
-"""Latencies from histograms: percentiles, the steady part, and what a trial of requests comes to."""
+"""Latencies from histograms: percentiles, steady part and metrics of request loads."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import fixtures
-from vnetbench.estimate.time_series import metric_time_series, steady_latency_histogram, find_warmups
-from vnetbench.estimate.latency import PERCENTILES, histogram_count, tail_curve, merge_histograms, quantile_us
+from vnetbench.estimate.latency import PERCENTILES, histogram_count, merge_histograms, quantile_us, tail_curve
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.estimate.time_series import find_warmups, metric_time_series, steady_latency_histogram
 from vnetbench.estimate.trial_metrics import trial_metrics
-from vnetbench.results.records import Histogram, Sample, EndpointRecord, TrialRecord
+from vnetbench.results.records import EndpointRecord, Histogram, Sample, TrialRecord
 from vnetbench.study.model import Timing
 
 HISTOGRAMS = st.dictionaries(st.integers(1, 10**9), st.integers(1, 50), max_size=30).map(
@@ -31,7 +31,7 @@ rate = ["1 k/s", "2 k/s"]
 
 
 def asking(histograms: list[Histogram], *, paced: bool = False, kind: str = "latency") -> TrialRecord:
-    """A trial whose source timed these in each 50 ms; of the kind `connect` too where that is named."""
+    """Return a trial with these histograms in samples of 50 ms, with `connect` histograms if requested."""
     trial = fixtures.make_trial(rates=[1e6] * len(histograms))
     source, *others = trial.endpoints
     totals = {**source.totals, "outstanding_at_end": 3, "instrument": {"pacing": {}} if paced else {}}
@@ -54,7 +54,7 @@ def summary_of(path: Path, text: str, trials: list[TrialRecord]) -> CampaignSumm
 
 
 @given(HISTOGRAMS, st.sampled_from(sorted(PERCENTILES.values())))
-def test_a_percentile_is_the_value_of_its_rank(histogram: Histogram, share: float) -> None:
+def test_a_percentile_is_the_value_at_its_rank(histogram: Histogram, share: float) -> None:
     values = [value for value, count in histogram for _ in range(count)]
     beyond = len(values) * (1 - share)
     if not values or (share > 0.5 and beyond < 1 - 1e-6):
@@ -65,26 +65,26 @@ def test_a_percentile_is_the_value_of_its_rank(histogram: Histogram, share: floa
 
 
 @given(st.lists(HISTOGRAMS, max_size=5))
-def test_adding_histograms_up_loses_nothing_and_keeps_their_order(parts: list[Histogram]) -> None:
+def test_merged_histograms_keep_all_counts_and_the_order(parts: list[Histogram]) -> None:
     whole = merge_histograms(parts)
     assert histogram_count(whole) == sum(map(histogram_count, parts))
     assert list(whole) == sorted(dict(whole).items())
 
 
 @given(HISTOGRAMS)
-def test_the_curve_rises_and_ends_with_single_transactions(histogram: Histogram) -> None:
+def test_the_tail_curve_rises_and_ends_at_a_single_value(histogram: Histogram) -> None:
     points = tail_curve(histogram)
     assert list(points) == sorted(points, key=lambda point: (-point[0], point[1]))
     assert all(share * histogram_count(histogram) >= 1 - 1e-6 for share, _ in points)
 
 
-def test_a_percentile_that_no_transaction_is_beyond_is_absent() -> None:
+def test_a_percentile_without_a_value_beyond_it_is_absent() -> None:
     found = trial_metrics(asking([((10_000, 50),)] * 20), 0)
     assert found["latency_p99_9_us"] == 10.0
     assert "latency_p99_99_us" not in found and "latency_p99_999_us" not in found
 
 
-def test_rate_and_percentiles_leave_the_warm_up_out() -> None:
+def test_rate_and_percentiles_exclude_the_warm_up() -> None:
     cold: Histogram = ((900_000, 5),)
     warm: Histogram = ((10_000, 99), (20_000, 1))
     trial = asking([cold] * 6 + [warm] * 14)
@@ -98,7 +98,7 @@ def test_rate_and_percentiles_leave_the_warm_up_out() -> None:
     assert rates.steady_value(6) == pytest.approx(found["transactions_per_s"])
 
 
-def test_the_course_of_a_percentile_agrees_with_the_metric_and_bridges_samples_without_answers() -> None:
+def test_the_time_series_of_a_percentile_matches_the_metric_and_bridges_empty_samples() -> None:
     some: Histogram = ((10_000, 995), (30_000, 5))
     trial = asking([some, (), ((40_000, 3),), *[some] * 17])
     of_p99 = metric_time_series(trial, "latency_p99_us")
@@ -107,7 +107,7 @@ def test_the_course_of_a_percentile_agrees_with_the_metric_and_bridges_samples_w
         assert of_p99.steady_value(cut) == trial_metrics(trial, cut)["latency_p99_us"]
 
 
-def test_too_few_answers_for_the_percentile_that_decides_are_said_and_do_not_decide_as_zero(
+def test_too_few_answers_for_the_deciding_percentile_give_a_warning_instead_of_zero(
     tmp_path: Path,
 ) -> None:
     few: Histogram = ((10_000, 2), (30_000, 1))
@@ -116,7 +116,7 @@ def test_too_few_answers_for_the_percentile_that_decides_are_said_and_do_not_dec
     assert any("Latency, 99 % is missing from 12 of 12 trials" in each for each in found.warnings)
 
 
-def test_counters_are_told_by_transaction_and_goodput_is_not() -> None:
+def test_request_loads_have_counters_per_transaction_and_no_goodput() -> None:
     found = trial_metrics(asking([((10_000, 100),)] * 20), 0)
     size = int(1e6 * 0.05 / 8)
     assert found["cycles_per_transaction"] == pytest.approx(0.5 * size / 100)
@@ -126,18 +126,18 @@ def test_counters_are_told_by_transaction_and_goodput_is_not() -> None:
     assert "outstanding_at_end" not in found
 
 
-def test_an_open_loop_tells_what_was_outstanding_at_its_end() -> None:
+def test_an_open_loop_reports_requests_outstanding_at_its_end() -> None:
     assert trial_metrics(asking([((10_000, 100),)] * 20, paced=True), 0)["outstanding_at_end"] == 3
 
 
-def test_connections_have_a_rate_and_times_of_their_own() -> None:
+def test_connections_have_a_rate_and_connection_times() -> None:
     found = trial_metrics(asking([((10_000, 100),)] * 20, kind="connect"), 0)
     assert found["connections_per_s"] == pytest.approx(2000)
     assert (found["connect_p50_us"], found["connect_p99_us"]) == (10.0, 10.0)
     assert "rtt_us" not in found and "transactions_per_s" not in found
 
 
-def test_histograms_come_back_from_the_file_and_decide_what_is_reported(tmp_path: Path) -> None:
+def test_reported_percentiles_come_from_the_stored_histograms(tmp_path: Path) -> None:
     fast, slow = (asking([((ns, 100), (2 * ns, 5))] * 20, paced=True) for ns in (10_000, 20_000))
     summary = summary_of(tmp_path / "r.vnb", OPEN_LOOP, [fast, slow] * 6)
     assert summary.deciding_metric == "latency_p99_us"
@@ -146,6 +146,6 @@ def test_histograms_come_back_from_the_file_and_decide_what_is_reported(tmp_path
     assert summary.treatments[0].points[0].time_series == (20.0,) * 20
 
 
-def test_a_sample_without_histograms_is_one_without_requests() -> None:
+def test_a_sample_without_histograms_has_no_requests() -> None:
     assert Sample(0, 0.1, 0.1, 0, 0, {}).histograms == {}
     assert steady_latency_histogram(fixtures.make_trial(), 0) == ()

@@ -1,4 +1,4 @@
-"""Latency under load: the phases are told apart exactly, and the increase is each trial's own."""
+"""Latency under load: separation of the phases, and the increase of each trial."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 
 from tests import fixtures
 from tests.estimate.test_effects import grid
-from vnetbench.estimate.time_series import metric_time_series, idle_samples, find_warmups
 from vnetbench.estimate.effects import estimate_effects
 from vnetbench.estimate.latency import histogram_count, merge_histograms
 from vnetbench.estimate.summarize import estimate_metrics, summarize
+from vnetbench.estimate.time_series import find_warmups, idle_samples, metric_time_series
 from vnetbench.estimate.trial_metrics import trial_metrics
 from vnetbench.results.records import TrialRecord
 from vnetbench.study.model import Precision, Timing
@@ -36,7 +36,7 @@ def counted_idle(trial: TrialRecord) -> int:
     )
 
 
-def test_what_was_before_the_load_and_what_under_it_are_told_apart() -> None:
+def test_idle_phase_and_load_have_separate_metrics() -> None:
     values = trial_metrics(fixtures.make_mixed_trial(idle_us=100, increase_us=4000), 0)
     assert values["latency_idle_p50_us"] == pytest.approx(100, rel=0.02)
     assert values["latency_p50_us"] == pytest.approx(4100, rel=0.02)
@@ -46,7 +46,7 @@ def test_what_was_before_the_load_and_what_under_it_are_told_apart() -> None:
     assert values["latency_ratio_p50"] == pytest.approx(41, rel=0.03)
 
 
-def test_the_goodput_is_the_transfers_and_is_of_the_time_under_load_alone() -> None:
+def test_goodput_covers_transfers_under_load_only() -> None:
     values = trial_metrics(fixtures.make_mixed_trial(), 0)
     assert values["goodput_bps"] == pytest.approx(1e9)
     assert values["transactions_per_s"] == pytest.approx(1000)
@@ -54,13 +54,13 @@ def test_the_goodput_is_the_transfers_and_is_of_the_time_under_load_alone() -> N
     assert "cycles_per_transaction" not in values and "packets_per_transaction" not in values
 
 
-def test_other_workloads_have_nothing_before_a_load() -> None:
+def test_other_workloads_have_no_idle_phase() -> None:
     trial = fixtures.make_trial()
     assert not [name for name in trial_metrics(trial, 0) if "idle" in name or "increase" in name]
     assert metric_time_series(trial).idle_values == ()
 
 
-def test_the_first_tenth_and_the_last_interval_of_the_idle_phase_do_not_count() -> None:
+def test_idle_samples_exclude_the_first_tenth_and_the_last_interval() -> None:
     trial = fixtures.make_mixed_trial(requests=50)
     assert counted_idle(trial) == 8 * 50
     slow = ((10**9, 1),)
@@ -71,7 +71,7 @@ def test_the_first_tenth_and_the_last_interval_of_the_idle_phase_do_not_count() 
     assert trial_metrics(disturbed, 0)["latency_idle_p99_us"] == quiet
 
 
-def test_a_sample_that_spans_the_beginning_of_the_load_is_in_neither_phase() -> None:
+def test_a_sample_across_the_start_of_the_load_is_in_neither_phase() -> None:
     trial = fixtures.make_mixed_trial()
     source, sink = trial.endpoints
     late = replace(source.samples[10], interval_s=0.1)
@@ -82,7 +82,7 @@ def test_a_sample_that_spans_the_beginning_of_the_load_is_in_neither_phase() -> 
     assert trial_metrics(merged_trial, 0)["goodput_bps"] == pytest.approx(1e9)
 
 
-def test_the_course_of_an_increase_comes_to_the_trial_s_value() -> None:
+def test_the_time_series_of_an_increase_matches_the_metric() -> None:
     trial = fixtures.make_mixed_trial(filling=5)
     found = metric_time_series(trial, "latency_increase_p50_us")
     assert len(found.idle_values) == 10 and len(found.values) == 20
@@ -91,7 +91,7 @@ def test_the_course_of_an_increase_comes_to_the_trial_s_value() -> None:
     assert found.steady_value(7) == pytest.approx(trial_metrics(trial, 7)["latency_increase_p50_us"])
 
 
-def test_the_filling_of_a_queue_is_cut_from_the_time_under_load_alone() -> None:
+def test_the_warm_up_of_a_filling_queue_is_cut_from_the_load_only() -> None:
     trials = [fixtures.make_mixed_trial(block=block, filling=5) for block in range(6)]
     found = find_warmups([metric_time_series(trial, "latency_p50_us") for trial in trials], Timing())
     assert all(4 <= warmup.samples <= 12 for warmup in found)
@@ -102,7 +102,7 @@ def test_the_filling_of_a_queue_is_cut_from_the_time_under_load_alone() -> None:
         assert counted_idle(trial) == 8 * 50
 
 
-def test_the_interval_of_the_increase_covers_it_however_much_the_idle_latency_varies() -> None:
+def test_intervals_of_the_increase_cover_the_truth_despite_a_varying_idle_latency() -> None:
     random = np.random.default_rng(7)
     covered, widths = 0, []
     for campaign in range(CAMPAIGNS):
@@ -120,11 +120,11 @@ def test_the_interval_of_the_increase_covers_it_however_much_the_idle_latency_va
         covered += estimate.low <= 300 <= estimate.high
         widths.append((estimate.high - estimate.low) / (loaded.high - loaded.low))
     assert covered >= 0.93 * CAMPAIGNS
-    # The increase is paired with the trial's own idle latency, so that what varies there is not in it.
+    # The increase is relative to the trial's own idle latency, so its variation cancels out.
     assert np.median(widths) < 0.25
 
 
-def test_a_load_that_adds_nothing_has_no_increase_beyond_chance() -> None:
+def test_a_load_without_effect_shows_no_increase_beyond_chance() -> None:
     values = [
         trial_metrics(fixtures.make_mixed_trial(0, block, increase_us=0.0, requests=20), 0)
         for block in range(9)
@@ -134,7 +134,7 @@ def test_a_load_that_adds_nothing_has_no_increase_beyond_chance() -> None:
     assert increase.low <= 0 <= increase.high
 
 
-def test_an_increase_below_zero_has_no_ratio_and_is_left_out_of_effects() -> None:
+def test_negative_increases_have_no_ratio_and_no_effects() -> None:
     values = {
         (streams, mtu): dict.fromkeys(range(6), -5.0 if (streams, mtu) == (1, 1500) else 10.0)
         for streams in (1, 4, 16)
@@ -144,7 +144,7 @@ def test_an_increase_below_zero_has_no_ratio_and_is_left_out_of_effects() -> Non
     assert (found[4].pair_count, found[4].excluded_pairs) == (1, 1)
 
 
-def test_a_campaign_tells_its_increase_with_its_own_interval(tmp_path: Path) -> None:
+def test_a_campaign_reports_its_latency_increase_with_an_interval(tmp_path: Path) -> None:
     file, _ = fixtures.create_results_file(tmp_path / "r.vnb", fixtures.make_study(STUDY))
     for block in range(6):
         file.add_trial(fixtures.make_mixed_trial(0, block, filling=3), 1.0)

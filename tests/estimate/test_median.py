@@ -1,4 +1,4 @@
-"""A treatment's estimate: its median, an interval that needs nothing but independent trials, its outliers."""
+"""The estimate of a treatment: median, distribution-free interval, modes and outliers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vnetbench.estimate.interim_analyses import interim_analyses
-from vnetbench.estimate.median import estimate_median, median_interval, find_outliers
+from vnetbench.estimate.median import estimate_median, find_outliers, median_interval
 from vnetbench.study.model import Precision
 
 LOOKS = interim_analyses(Precision())
@@ -18,7 +18,7 @@ trials = st.lists(st.floats(0, 1e12, allow_subnormal=False), min_size=6, max_siz
 
 
 @given(trials)
-def test_the_interval_holds_the_median_and_lies_within_the_trials(values: list[float]) -> None:
+def test_the_interval_contains_the_median_and_lies_within_the_trials(values: list[float]) -> None:
     found = estimate_median(values, 0.95, LOOKS)
 
     assert found.low is not None and found.high is not None
@@ -45,7 +45,7 @@ def test_the_unit_does_not_matter(values: list[float], factor: float) -> None:
 
 
 @given(st.lists(st.floats(1, 10), min_size=1, max_size=5))
-def test_fewer_than_six_trials_have_a_median_and_no_interval(values: list[float]) -> None:
+def test_fewer_than_six_trials_have_a_median_but_no_interval(values: list[float]) -> None:
     found = estimate_median(values, 0.95, LOOKS)
 
     assert (found.low, found.high, found.half_width) == (None, None, None)
@@ -53,21 +53,21 @@ def test_fewer_than_six_trials_have_a_median_and_no_interval(values: list[float]
 
 
 @pytest.mark.parametrize("value", [0.0, 7.0])
-def test_trials_that_are_all_alike_have_an_interval_of_no_width(value: float) -> None:
+def test_identical_trials_have_an_interval_of_no_width(value: float) -> None:
     found = estimate_median([value] * 8, 0.95, LOOKS)
 
     assert (found.value, found.low, found.high, found.outliers) == (value, value, value, ())
 
 
 @pytest.mark.parametrize("bad", [[], [1.0, float("nan")], [float("inf")]])
-def test_what_is_no_measurement_is_refused(bad: Sequence[float]) -> None:
+def test_invalid_values_are_rejected(bad: Sequence[float]) -> None:
     with pytest.raises(ValueError):
         estimate_median(bad, 0.95)
 
 
 @pytest.mark.parametrize("draw", ["normal", "cauchy", "lognormal"])
 @pytest.mark.parametrize("count", [6, 7, 10, 21])
-def test_of_a_number_of_trials_fixed_beforehand_95_of_100_intervals_cover(draw: str, count: int) -> None:
+def test_95_percent_of_intervals_cover_the_median_for_a_fixed_number_of_trials(draw: str, count: int) -> None:
     random = np.random.default_rng(count)
     sets = {
         "normal": random.standard_normal((4000, count)),
@@ -81,7 +81,7 @@ def test_of_a_number_of_trials_fixed_beforehand_95_of_100_intervals_cover(draw: 
 
 
 @pytest.mark.parametrize("count", [5, 6, 9, 13, 30])
-def test_one_in_twenty_sets_of_clean_trials_has_any_marked(count: int) -> None:
+def test_one_in_twenty_sets_of_normal_trials_has_an_outlier(count: int) -> None:
     sets = np.random.default_rng(100 + count).normal(5.0, 0.2, (4000, count))
 
     assert np.mean([bool(find_outliers(values.tolist())) for values in sets]) == pytest.approx(
@@ -89,7 +89,7 @@ def test_one_in_twenty_sets_of_clean_trials_has_any_marked(count: int) -> None:
     )
 
 
-def test_a_trial_far_off_is_marked_and_still_counts() -> None:
+def test_an_outlier_is_marked_and_still_counts() -> None:
     values = [10.0, 10.1, 9.9, 10.05, 9.95, 10.02, 9.97, 4.0, 10.03]
     found = estimate_median(values, 0.95)
 
@@ -97,7 +97,7 @@ def test_a_trial_far_off_is_marked_and_still_counts() -> None:
     assert found.trial_count == 9
 
 
-def test_each_modes_interval_covers_its_own_median() -> None:
+def test_the_interval_of_each_mode_covers_its_median() -> None:
     random = np.random.default_rng(7)
     covered = []
     for _ in range(400):
@@ -111,14 +111,14 @@ def test_each_modes_interval_covers_its_own_median() -> None:
     assert np.mean(covered) > 0.93
 
 
-def test_a_mode_of_too_few_trials_has_no_interval() -> None:
+def test_a_mode_with_too_few_trials_has_no_interval() -> None:
     values = [19.0 + place / 10 for place in range(5)] + [27.0 + place / 10 for place in range(20)]
     few, many = estimate_median(values, 0.95).modes
     assert (few.low, few.high) == (None, None)
     assert many.low is not None and many.low < many.value
 
 
-def test_the_trials_of_a_second_mode_are_no_outliers() -> None:
+def test_trials_of_a_second_mode_are_not_outliers() -> None:
     any_marked = []
     for seed in range(500):
         random = np.random.default_rng(seed)
@@ -130,6 +130,6 @@ def test_the_trials_of_a_second_mode_are_no_outliers() -> None:
     assert np.mean(any_marked) <= 0.1
 
 
-def test_where_most_trials_are_alike_any_other_is_marked() -> None:
+def test_if_most_trials_are_identical_any_other_is_an_outlier() -> None:
     assert find_outliers([5.0, 5.0, 5.0, 5.0, 5.1]) == (4,)
     assert find_outliers([0.0, 0.0, 0.0, 0.0, 3.0]) == (4,)

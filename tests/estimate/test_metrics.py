@@ -1,4 +1,4 @@
-"""Metrics of a trial, from samples that were made up so that every figure is known."""
+"""Metrics of a trial from samples with known counters."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import replace
 import pytest
 
 from tests import fixtures
-from vnetbench.estimate.time_series import metric_time_series, find_warmups
 from vnetbench.estimate.metrics import METRICS, is_lower_better
+from vnetbench.estimate.time_series import find_warmups, metric_time_series
 from vnetbench.estimate.trial_metrics import trial_metrics
-from vnetbench.results.records import Sample, EndpointRecord, TrialRecord
+from vnetbench.results.records import EndpointRecord, Sample, TrialRecord
 from vnetbench.study.model import Timing
 
 STEADY = [8e9] * 20  # 50 MB in each 50 ms
 COLD = [2e9] * 6 + [8e9] * 14
 
 
-def test_every_metric_comes_from_its_counters() -> None:
+def test_every_metric_is_calculated_from_its_counters() -> None:
     found = trial_metrics(fixtures.make_trial(rates=STEADY), 0)
     assert found == pytest.approx(
         {
@@ -41,7 +41,7 @@ def test_every_metric_comes_from_its_counters() -> None:
     assert set(found) <= set(METRICS)
 
 
-def test_of_a_side_that_only_tells_its_totals_nothing_is_made_up() -> None:
+def test_an_endpoint_without_samples_has_no_invented_metrics() -> None:
     whole = fixtures.make_trial(rates=STEADY)
     sender, _, host = whole.endpoints
     told = {"protocol": "iperf3", "cpu_percent": {"total": 42.0}, "streams": [{"id": 0, "retransmits": None}]}
@@ -57,7 +57,7 @@ def test_of_a_side_that_only_tells_its_totals_nothing_is_made_up() -> None:
     assert found["cycles_per_byte"] == pytest.approx(everything["cycles_per_byte"] / 0.9)
 
 
-def test_of_a_sending_server_only_what_it_tells_is_known() -> None:
+def test_a_sending_iperf3_server_has_only_the_metrics_that_it_reports() -> None:
     whole = fixtures.make_trial(rates=STEADY)
     _, receiver, host = whole.endpoints
     told = {"protocol": "iperf3", "streams": [{"id": 0, "retransmits": 3}, {"id": 1, "retransmits": 4}]}
@@ -69,7 +69,7 @@ def test_of_a_sending_server_only_what_it_tells_is_known() -> None:
     assert not {"retransmits_per_s", "sender_cpu_percent", "rtt_us", "server_cpu_percent"} & set(found)
 
 
-def test_the_warm_up_is_left_out_of_every_metric() -> None:
+def test_every_metric_excludes_the_warm_up() -> None:
     cold, steady = (
         trial_metrics(fixtures.make_trial(rates=COLD), 6),
         trial_metrics(fixtures.make_trial(rates=STEADY), 0),
@@ -78,7 +78,7 @@ def test_the_warm_up_is_left_out_of_every_metric() -> None:
     assert trial_metrics(fixtures.make_trial(rates=COLD), 0)["goodput_bps"] == pytest.approx(6.2e9)
 
 
-def test_a_counter_that_is_missing_leaves_its_metric_out_and_invents_nothing() -> None:
+def test_a_missing_counter_makes_its_metrics_absent() -> None:
     trial = _without(fixtures.make_trial(rates=STEADY), {"cycles", "tx_packets"})
     found = trial_metrics(trial, 0)
     assert "cycles_per_byte" not in found
@@ -86,7 +86,7 @@ def test_a_counter_that_is_missing_leaves_its_metric_out_and_invents_nothing() -
     assert found["goodput_bps"] == pytest.approx(8e9)
 
 
-def test_what_arrives_after_the_load_has_ended_does_not_count() -> None:
+def test_bytes_that_arrive_after_the_load_do_not_count() -> None:
     trial = fixtures.make_trial(rates=STEADY)
     drained = [_later(side) for side in trial.endpoints]
     assert trial_metrics(replace(trial, endpoints=tuple(drained)), 0) == pytest.approx(
@@ -94,8 +94,8 @@ def test_what_arrives_after_the_load_has_ended_does_not_count() -> None:
     )
 
 
-def test_a_late_sample_that_closes_two_intervals_shifts_nothing() -> None:
-    """Whichever side it is on: bytes stay with the time in which they were moved."""
+def test_a_late_sample_that_closes_two_intervals_keeps_bytes_and_time_together() -> None:
+    """The result is the same for a late sample of either endpoint."""
     trial = fixtures.make_trial(rates=COLD)
     for late in (0, 1):
         sides = list(trial.endpoints)
@@ -108,9 +108,7 @@ def test_a_late_sample_that_closes_two_intervals_shifts_nothing() -> None:
 
 
 @pytest.mark.parametrize(("name_a", "name_b"), [("a1", "b1"), ("web-01", "web-02"), ("zone", "apache")])
-def test_with_both_directions_at_once_each_way_and_each_vm_have_figures_of_their_own(
-    name_a: str, name_b: str
-) -> None:
+def test_bidirectional_loads_have_metrics_for_each_direction_and_each_vm(name_a: str, name_b: str) -> None:
     forth, back = fixtures.make_trial(rates=STEADY), fixtures.make_trial(rates=[4e9] * 20)
     a = _both((forth.endpoints[0], 0), (back.endpoints[1], 1))
     b = _both((back.endpoints[0], 1), (forth.endpoints[1], 0))
@@ -120,14 +118,14 @@ def test_with_both_directions_at_once_each_way_and_each_vm_have_figures_of_their
     assert found["goodput_bps"] == pytest.approx(12e9)
     assert found["goodput_forward_bps"] == pytest.approx(8e9)
     assert found["goodput_reverse_bps"] == pytest.approx(4e9)
-    # Both of them send and receive: there is no sender's CPU, and no receiver's.
+    # Both endpoints send and receive, so there is no sender CPU and no receiver CPU.
     assert found["first_vm_cpu_percent"] == found["second_vm_cpu_percent"] == pytest.approx(50.0)
     assert "sender_cpu_percent" not in found
     assert "receiver_cpu_percent" not in found
     assert set(found) <= set(METRICS)
 
 
-def test_the_course_of_a_trial_and_its_mean_agree_with_the_metric() -> None:
+def test_the_time_series_and_its_mean_match_the_metric() -> None:
     trial = fixtures.make_trial(rates=COLD)
     assert metric_time_series(trial).values == pytest.approx(COLD)
     for cut in (0, 6, 19):
@@ -136,20 +134,20 @@ def test_the_course_of_a_trial_and_its_mean_agree_with_the_metric() -> None:
         )
 
 
-def test_a_fixed_warm_up_is_cut_as_asked_and_leaves_something() -> None:
+def test_a_fixed_warm_up_is_cut_and_leaves_a_sample() -> None:
     courses = [metric_time_series(fixtures.make_trial(rates=STEADY))] * 3
     assert [w.samples for w in find_warmups(courses, Timing(warmup_s=0.2))] == [4, 4, 4]
     assert [w.samples for w in find_warmups(courses, Timing(warmup_s=60))] == [19, 19, 19]
 
 
-def test_a_warm_up_is_found_and_all_of_it_is_cut() -> None:
+def test_a_detected_warm_up_is_cut_completely() -> None:
     courses = [metric_time_series(fixtures.make_trial(rates=COLD))] * 6
     found = find_warmups(courses, Timing())
     assert all(w.samples >= 6 and w.has_steady_state for w in found)
     assert all(c.steady_value(w.samples) == pytest.approx(8e9) for c, w in zip(courses, found, strict=True))
 
 
-def test_of_which_metrics_less_is_better_is_known_and_of_no_others() -> None:
+def test_lower_is_better_only_for_metrics_that_say_so() -> None:
     assert is_lower_better("latency_p99_us") and is_lower_better("retransmits_per_s")
     assert not is_lower_better("goodput_bps") and not is_lower_better("packets_per_s")
     assert not is_lower_better("of_another_version")
@@ -177,7 +175,7 @@ def _later(side: EndpointRecord) -> EndpointRecord:
 
 
 def _both(sent: tuple[EndpointRecord, int], taken: tuple[EndpointRecord, int]) -> EndpointRecord:
-    """A side with the streams of a source and of a sink, each with the number that they get."""
+    """Return an endpoint with the streams of a source and of a sink, with the given stream numbers."""
     (source, first), (sink, second) = sent, taken
     samples = tuple(
         replace(
@@ -215,7 +213,7 @@ def _closing_two(side: EndpointRecord, at: int) -> EndpointRecord:
 
 
 def _acknowledged(side: EndpointRecord, share: float) -> EndpointRecord:
-    """The side with that share of what it sent in each interval acknowledged in it."""
+    """Return the endpoint with this share of the bytes sent acknowledged in each interval."""
 
     def acknowledged(sample: Sample) -> Sample:
         streams = tuple(

@@ -1,4 +1,4 @@
-"""Two modes are found at a known rate, and seldom where there is one."""
+"""Detection of two modes: its rate, and its rate of false alarms."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def share_called_two(draw: Draw, trials: int) -> float:
 
 @pytest.mark.parametrize("trials", [20, 30, 100])
 @pytest.mark.parametrize("name", ONE_MODE)
-def test_one_mode_is_called_two_in_at_most_5_of_100_sets(name: str, trials: int) -> None:
+def test_a_single_mode_is_called_two_in_at_most_5_percent_of_sets(name: str, trials: int) -> None:
     assert share_called_two(ONE_MODE[name], trials) <= 0.05
 
 
@@ -43,10 +43,10 @@ def test_one_mode_is_called_two_in_at_most_5_of_100_sets(name: str, trials: int)
         (100, 5.0, 0.3, 0.90),
     ],
 )
-def test_two_modes_are_found_at_the_rate_that_the_docs_give(
+def test_two_modes_are_detected_at_the_documented_rate(
     trials: int, apart: float, minor: float, found: float
 ) -> None:
-    """`apart` is in standard deviations of one mode, `minor` the share of the smaller."""
+    """`apart` is in standard deviations of one mode, `minor` is the share of the smaller mode."""
 
     def draw(random: np.random.Generator, n: int) -> np.ndarray:
         return np.exp(0.03 * (random.standard_normal(n) - apart * (random.random(n) < minor)))
@@ -54,7 +54,7 @@ def test_two_modes_are_found_at_the_rate_that_the_docs_give(
     assert share_called_two(draw, trials) >= found
 
 
-def test_an_outlier_hides_no_mode() -> None:
+def test_an_outlier_does_not_hide_a_mode() -> None:
     random = np.random.default_rng(4)
     values = [*random.normal(10, 0.1, 14), *random.normal(7, 0.1, 8)]
 
@@ -71,16 +71,16 @@ def test_each_mode_has_its_own_median_and_share() -> None:
     assert [mode.share for mode in found.modes] == [0.3, 0.7]
 
 
-def test_below_twenty_trials_nothing_is_said() -> None:
+def test_fewer_than_twenty_trials_cannot_tell() -> None:
     assert find_modes([1.0, 2.0] * 9).modality == "cannot tell"
 
 
 @pytest.mark.parametrize("values", [[0.0] * 20, [5.0] * 30, [1.0, 1.0 + 2e-16] * 15])
-def test_trials_that_are_alike_are_one_mode(values: list[float]) -> None:
+def test_identical_trials_are_one_mode(values: list[float]) -> None:
     assert find_modes(values).modality == "one"
 
 
-def test_dead_trials_can_be_a_mode() -> None:
+def test_zero_trials_can_be_a_mode() -> None:
     found = find_modes([0.0] * 10 + [9.0, 9.1, 8.9, 9.2] * 5)
 
     assert [mode.value for mode in found.modes] == pytest.approx([0.0, 9.05])

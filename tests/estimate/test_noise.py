@@ -1,4 +1,4 @@
-"""Noise is told from samples whose level shifts."""
+"""Noise estimates from samples with shifts of their level."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def autoregression(seed: int, correlation: float, shape: tuple[int, int]) -> np.
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.3, 0.6, 0.8])
-def test_it_is_the_variance_of_a_mean_times_the_number_of_samples(correlation: float) -> None:
+def test_long_run_variance_is_the_variance_of_a_mean_times_the_number_of_samples(correlation: float) -> None:
     found = [long_run_variance([row]) for row in autoregression(1, correlation, (200, 400))]
 
     assert np.median(found) == pytest.approx(1 / (1 - correlation) ** 2, rel=0.3)
@@ -29,7 +29,7 @@ def test_several_trials_count_together() -> None:
     assert long_run_variance(trials) == pytest.approx(1 / 0.4**2, rel=0.25)
 
 
-def test_a_few_shifts_of_level_are_no_noise() -> None:
+def test_a_few_level_shifts_do_not_count_as_noise() -> None:
     samples = autoregression(3, 0.0, (1, 400))[0]
     samples[100:] += 8
     samples[250:] -= 20
@@ -37,6 +37,6 @@ def test_a_few_shifts_of_level_are_no_noise() -> None:
     assert long_run_variance([samples]) == pytest.approx(1.0, rel=0.3)
 
 
-def test_even_samples_have_none() -> None:
+def test_constant_samples_have_no_noise() -> None:
     assert long_run_variance([np.full(50, 3.0)]) == 0
     assert long_run_variance([np.array([1.0, 2.0])]) == 0

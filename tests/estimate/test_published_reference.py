@@ -1,4 +1,4 @@
-"""Published tables as campaigns: figures without intervals, and what they are alike with."""
+"""Published tables as campaigns, and their matching with measured treatments."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from tests.statements.campaigns import Way, goodputs, made
 from vnetbench.errors import BenchError
 from vnetbench.estimate.matching import match_treatments
 from vnetbench.estimate.published_reference import reference_summary
-from vnetbench.published.tables import load_table
 from vnetbench.published.catalog import TABLE_NAMES
+from vnetbench.published.tables import load_table
 
 
 @pytest.mark.parametrize("name", TABLE_NAMES)
-def test_every_figure_is_a_treatment_without_trials(name: str) -> None:
+def test_every_published_row_is_a_treatment_without_trials(name: str) -> None:
     summary, source = reference_summary(name), load_table(name)
     assert summary.reference_table == source and summary.path == f"reference:{name}"
     assert len(summary.treatments) == len(source.rows)
@@ -23,20 +23,20 @@ def test_every_figure_is_a_treatment_without_trials(name: str) -> None:
         assert all(own.is_published and own.confidence == 0 for own in treatment.metrics.values())
 
 
-def test_one_value_has_no_interval_and_a_mean_has_its_least_and_most() -> None:
+def test_a_single_value_has_no_range_and_a_mean_has_its_minimum_and_maximum() -> None:
     alone = reference_summary("ntttcp-vmxnet3-2011").treatments[0].metrics["goodput_bps"]
     assert (alone.value, alone.low, alone.high) == (9853.56e6, None, None)
     spread = reference_summary("packet-forwarding-2011").treatments[0].metrics["throughput_fps"]
     assert (spread.value, spread.low, spread.high) == (516623.4, 475260, 578445)
 
 
-def test_a_name_that_is_none_is_answered_with_those_that_are() -> None:
+def test_an_unknown_table_name_lists_the_known_names() -> None:
     with pytest.raises(BenchError) as caught:
         reference_summary("ntttcp-vmxnet3")
     assert 'did you mean "ntttcp-vmxnet3-2011"?' in str(caught.value)
 
 
-def test_a_figure_is_alike_with_treatments_of_the_same_level_of_all_that_both_tell() -> None:
+def test_a_published_row_matches_treatments_with_equal_shared_levels() -> None:
     table = reference_summary("ntttcp-vmxnet3-2011")
     here = made(
         [*goodputs("streams", {8: 20.0, 16: 20.0}, mtu=9000), *goodputs("streams", {8: 9.0}, mtu=1500)]
@@ -54,13 +54,13 @@ def test_a_figure_is_alike_with_treatments_of_the_same_level_of_all_that_both_te
     ]
 
 
-def test_another_workload_and_no_common_factor_are_alike_with_nothing() -> None:
+def test_another_workload_or_no_common_factor_gives_no_match() -> None:
     table = reference_summary("ntttcp-vmxnet3-2011")
     assert match_treatments(table, reference_summary("packet-forwarding-2011")) == []
     assert match_treatments(table, made(goodputs("pairs", {1: 9.0}))) == []
 
 
-def test_between_campaigns_of_ours_a_default_counts_and_beside_an_import_it_does_not() -> None:
+def test_defaults_count_between_measured_campaigns_but_not_with_an_import() -> None:
     named = made(goodputs("streams", {4: 9.0}, message_size=2**20))
     unnamed = made(goodputs("streams", {4: 9.0}))
     other = made(goodputs("streams", {4: 9.0}, message_size=65536))

@@ -1,4 +1,4 @@
-"""Two treatments' ratio: how often it covers, how often it calls a difference that is none."""
+"""Ratios of two treatments: coverage of the interval and rate of false differences."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vnetbench.estimate.ratios import adjust_p_values, rank_ratio
 from vnetbench.estimate.model import Ratio
+from vnetbench.estimate.ratios import adjust_p_values, rank_ratio
 
 SETS = 1000
 SIZES = [(6, 6), (6, 13), (9, 9), (20, 30)]
@@ -32,7 +32,7 @@ def sides(kind: str, before: int, after: int, factor: float, seed: int) -> tuple
 
 @pytest.mark.parametrize("kind", SPREADS)
 @pytest.mark.parametrize(("before", "after"), SIZES)
-def test_the_interval_covers_the_true_ratio(kind: str, before: int, after: int) -> None:
+def test_intervals_cover_the_true_ratio(kind: str, before: int, after: int) -> None:
     covered = 0
     for seed in range(SETS):
         found = rank_ratio(*sides(kind, before, after, 1.3, seed), 0.95)
@@ -44,18 +44,18 @@ def test_the_interval_covers_the_true_ratio(kind: str, before: int, after: int) 
 
 @pytest.mark.parametrize("kind", SPREADS)
 @pytest.mark.parametrize(("before", "after"), SIZES)
-def test_p_values_of_no_difference_are_uniform(kind: str, before: int, after: int) -> None:
+def test_p_values_are_uniform_without_a_difference(kind: str, before: int, after: int) -> None:
     found = np.array(
         [rank_ratio(*sides(kind, before, after, 1.0, seed), 0.95).p_value for seed in range(SETS)]
     )
 
     for level in (0.01, 0.05, 0.2, 0.5):
         assert np.mean(found <= level) <= level + 3 * math.sqrt(level * (1 - level) / SETS)
-    # Exact p values of few trials come in steps, so they may fall short, but not by much.
+    # Exact p values of few trials are discrete, so the rate may be slightly below the level.
     assert np.mean(found <= 0.5) >= 0.4
 
 
-def test_the_side_that_varies_more_has_more_trials_and_the_interval_still_covers() -> None:
+def test_intervals_cover_the_truth_if_the_noisier_side_has_more_trials() -> None:
     covered = 0
     for seed in range(SETS):
         random = np.random.default_rng(seed)
@@ -67,7 +67,7 @@ def test_the_side_that_varies_more_has_more_trials_and_the_interval_still_covers
 
 
 @given(positive, positive)
-def test_the_other_way_round_it_is_the_inverse(before: list[float], after: list[float]) -> None:
+def test_swapped_sides_give_the_inverse_ratio(before: list[float], after: list[float]) -> None:
     there, back = rank_ratio(before, after, 0.95), rank_ratio(after, before, 0.95)
 
     assert there.low is not None and back.high is not None
@@ -77,9 +77,7 @@ def test_the_other_way_round_it_is_the_inverse(before: list[float], after: list[
 
 
 @given(positive, positive, st.floats(0.01, 100))
-def test_it_is_as_many_times_larger_as_its_trials(
-    before: list[float], after: list[float], factor: float
-) -> None:
+def test_scaled_trials_scale_the_ratio(before: list[float], after: list[float], factor: float) -> None:
     found, scaled = (
         rank_ratio(before, after, 0.95),
         rank_ratio(before, [factor * value for value in after], 0.95),
@@ -89,7 +87,7 @@ def test_it_is_as_many_times_larger_as_its_trials(
     assert found.high is not None and scaled.high == pytest.approx(factor * found.high)
 
 
-def test_three_trials_on_each_side_have_a_ratio_and_no_interval() -> None:
+def test_three_trials_on_each_side_have_a_ratio_but_no_interval() -> None:
     found = rank_ratio([1.0, 1.1, 0.9], [2.0, 2.1, 1.9], 0.95)
 
     assert found.value == pytest.approx(2.0, rel=0.05)
@@ -97,13 +95,13 @@ def test_three_trials_on_each_side_have_a_ratio_and_no_interval() -> None:
     assert found.p_value == pytest.approx(0.1)
 
 
-def test_trials_that_are_all_alike_do_not_differ() -> None:
+def test_identical_trials_do_not_differ() -> None:
     found = rank_ratio([5.0] * 6, [5.0] * 6, 0.95)
 
     assert (found.value, found.low, found.high, found.p_value) == (1.0, 1.0, 1.0, 1.0)
 
 
-def test_a_dead_side_makes_a_ratio_of_nothing_or_without_end() -> None:
+def test_a_zero_side_gives_a_ratio_of_zero_or_infinity() -> None:
     dead, alive = [0.0] * 6, [1.0, 1.1, 1.2, 0.9, 1.05, 1.15]
 
     assert rank_ratio(alive, dead, 0.95).value == 0
@@ -113,18 +111,18 @@ def test_a_dead_side_makes_a_ratio_of_nothing_or_without_end() -> None:
 
 
 @pytest.mark.parametrize("bad", [[], [-1.0], [float("nan")]])
-def test_what_has_no_logarithm_is_refused(bad: list[float]) -> None:
+def test_values_without_a_logarithm_are_rejected(bad: list[float]) -> None:
     with pytest.raises(ValueError, match="ratio needs"):
         rank_ratio([1.0, 2.0], bad, 0.95)
 
 
-def test_p_values_are_adjusted_for_being_many() -> None:
-    """The worked figures of Benjamini & Hochberg (1995), section 3.2, adjusted as they describe."""
+def test_p_values_are_adjusted_for_multiple_comparisons() -> None:
+    """The example is from Benjamini & Hochberg (1995), section 3.2."""
     raw = [0.0001, 0.0004, 0.0019, 0.0095, 0.0201, 0.0278, 0.0298, 0.0344, 0.0459, 0.324, 0.4262, 0.5719]
     raw += [0.6528, 0.759, 1.0]
     adjusted = adjust_p_values([Ratio(1.0, None, None, 0.95, p) for p in raw])
 
-    # They reject the four smallest at 5 %.
+    # The paper rejects the four smallest at 5 %.
     assert [each.p_value is not None and each.p_value <= 0.05 for each in adjusted] == [True] * 4 + [
         False
     ] * 11
@@ -132,7 +130,7 @@ def test_p_values_are_adjusted_for_being_many() -> None:
     assert all(each.is_adjusted for each in adjusted)
 
 
-def test_a_ratio_without_p_is_left_alone() -> None:
+def test_a_ratio_without_a_p_value_stays_unchanged() -> None:
     known, unknown = Ratio(2.0, 1.5, 2.5, 0.95, 0.04), Ratio(2.0, None, None, 0.95, None)
 
     assert adjust_p_values([known, unknown]) == [Ratio(2.0, 1.5, 2.5, 0.95, 0.04, is_adjusted=True), unknown]

@@ -1,4 +1,4 @@
-"""A treatment is repeated until its interval is as narrow as asked."""
+"""The stopping rule repeats a treatment until its interval is narrow enough."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from vnetbench.study.model import Precision
 ON = StoppingDecision(False)
 
 
-def test_narrow_trials_stop_at_the_first_look() -> None:
+def test_precise_trials_stop_at_the_first_analysis() -> None:
     values = [100.0, 100.5, 99.5, 100.2, 99.8, 100.1]
 
     assert decide_stopping(values[:5], Precision()) == ON
     assert decide_stopping(values, Precision()) == StoppingDecision(True, "precision")
 
 
-def test_between_looks_nothing_is_decided() -> None:
+def test_nothing_is_decided_between_analyses() -> None:
     assert decide_stopping([100.0] * 7, Precision()) == ON
     assert decide_stopping([100.0] * 9, Precision()) == StoppingDecision(True, "precision")
 
 
-def test_wide_trials_go_on_to_the_most_trials_and_the_result_says_so() -> None:
+def test_noisy_trials_continue_to_the_maximum_and_report_it() -> None:
     values = [50.0, 150.0] * 15
 
     assert decide_stopping(values[:20], Precision()) == ON
     assert decide_stopping(values, Precision()) == StoppingDecision(True, "most trials")
 
 
-def test_too_few_trials_for_an_interval_end_at_the_most_trials() -> None:
+def test_too_few_trials_for_an_interval_stop_at_the_maximum() -> None:
     assert decide_stopping([1.0] * 3, Precision(fewest_trials=2, most_trials=3)) == StoppingDecision(
         True, "most trials"
     )
 
 
-def test_a_dead_path_is_enough_at_the_first_look() -> None:
+def test_a_zero_result_stops_at_the_first_analysis() -> None:
     assert decide_stopping([0.0] * 6, Precision()) == StoppingDecision(True, "precision")
 
 
 @pytest.mark.parametrize("half_width", [0.02, 0.05, 0.1])
-def test_it_stops_by_the_interval_that_is_reported(half_width: float) -> None:
+def test_the_stopping_rule_uses_the_reported_interval(half_width: float) -> None:
     precision = Precision(half_width=half_width)
     values = [100.0, 104.0, 97.0, 101.0, 99.0, 108.0, 95.0, 100.0, 103.0]
     low, high = median_interval(values, 0.95, interim_analyses(precision)) or (0.0, 0.0)

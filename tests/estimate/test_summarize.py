@@ -1,4 +1,4 @@
-"""From a results file to what is shown: states, failures, and what a campaign at work must not break."""
+"""Summaries of results files: states, failures, warnings and files of running campaigns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read(path: Path) -> CampaignSummary:
         file.close()
 
 
-def test_states_failures_and_trials_are_those_of_the_file(tmp_path: Path) -> None:
+def test_the_summary_has_the_states_failures_and_trials_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
     file, _ = fixtures.create_results_file(path)
     for block in range(6):
@@ -46,7 +46,7 @@ def test_states_failures_and_trials_are_those_of_the_file(tmp_path: Path) -> Non
     assert (fourth.stopped_by, fourth.metrics) == ("interrupted", {})
 
 
-def test_a_campaign_whose_bench_was_killed_is_interrupted_and_one_at_work_is_running(tmp_path: Path) -> None:
+def test_a_killed_campaign_is_interrupted_and_an_active_one_is_running(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
     file, _ = fixtures.create_results_file(path)
     file.add_trial(fixtures.make_trial(0, 0), 1)
@@ -58,27 +58,25 @@ def test_a_campaign_whose_bench_was_killed_is_interrupted_and_one_at_work_is_run
     file.close()
 
 
-def test_a_trial_that_finishes_while_the_file_is_read_is_left_for_the_next_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trial_added_during_the_reading_is_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "r.vnb"
     file, _ = fixtures.create_results_file(path)
     file.add_trial(fixtures.make_trial(0, 0), 1)
     found = module._find_warmups
 
-    def and_meanwhile(*arguments: object) -> object:
+    def summarize_and_add_trial(*arguments: object) -> object:
         cuts = found(*arguments)  # type: ignore[arg-type]
         file.add_trial(fixtures.make_trial(0, 1), 2)
         return cuts
 
-    monkeypatch.setattr(module, "_find_warmups", and_meanwhile)
+    monkeypatch.setattr(module, "_find_warmups", summarize_and_add_trial)
     assert read(path).treatments[0].trial_count == 1
     monkeypatch.undo()
     assert read(path).treatments[0].trial_count == 2
     file.close()
 
 
-def test_sessions_on_another_footing_are_said(tmp_path: Path) -> None:
+def test_a_changed_environment_gives_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
     file, _ = fixtures.create_results_file(path)
     file.add_facts("host", {"kernel": {"release": "6.1"}, "perf": {"system_cycles": "hardware"}})

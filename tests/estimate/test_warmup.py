@@ -1,12 +1,12 @@
-"""Warm-up is found, noise is not taken for it, and a trial that never gets steady says so."""
+"""Detection of the warm-up, its false alarms, and trials without a steady state."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from tests.estimate.simulated_trials import KINDS, SimulatedCampaign
-from vnetbench.estimate.warmup import find_warmup, fixed_warmup, find_shared_warmups
+from tests.estimate.simulated_trials import NOISE_MODELS, SimulatedCampaign
+from vnetbench.estimate.warmup import find_shared_warmups, find_warmup, fixed_warmup
 
 SEEDS = 200
 
@@ -18,15 +18,15 @@ def slow_beginning(random: np.random.Generator, warm: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("warm", [4, 8, 12])
-def test_a_slow_beginning_is_cut_where_it_ends(warm: int) -> None:
+def test_a_slow_start_is_cut_at_its_end(warm: int) -> None:
     cuts = [find_warmup(slow_beginning(np.random.default_rng(seed), warm)).samples for seed in range(SEEDS)]
 
-    # In one trial of forty samples chance autocorrelation hides a step in one of ten.
+    # With forty samples, chance autocorrelation hides a step in one of ten trials.
     assert np.mean([abs(cut - warm) <= 1 for cut in cuts]) >= 0.85
 
 
 @pytest.mark.parametrize("warm", [4, 8, 12])
-def test_all_trials_together_miss_no_slow_beginning(warm: int) -> None:
+def test_the_joint_analysis_misses_no_slow_start(warm: int) -> None:
     for seed in range(SEEDS):
         random = np.random.default_rng(seed)
         trials = [slow_beginning(random, warm) for _ in range(6)]
@@ -44,10 +44,10 @@ def test_all_trials_together_miss_no_slow_beginning(warm: int) -> None:
         ("heavy tails", 2.0, 0.15),
     ],
 )
-def test_of_trials_without_warm_up_little_is_cut(kind: str, seconds: float, share: float) -> None:
+def test_little_is_cut_from_trials_without_warm_up(kind: str, seconds: float, share: float) -> None:
     cut = []
     for seed in range(SEEDS):
-        campaign = SimulatedCampaign(KINDS[kind], seed, trials=9)
+        campaign = SimulatedCampaign(NOISE_MODELS[kind], seed, trials=9)
         trials = [campaign.samples(trial, seconds) for trial in range(9)]
         found = find_shared_warmups(trials, [find_warmup(samples) for samples in trials])
         cut += [each.samples / len(samples) for each, samples in zip(found, trials, strict=True)]
@@ -55,16 +55,18 @@ def test_of_trials_without_warm_up_little_is_cut(kind: str, seconds: float, shar
     assert np.mean(cut) <= share
 
 
-def test_noise_is_seldom_called_unsteady() -> None:
+def test_noise_is_rarely_called_unsteady() -> None:
     unsteady = [
-        not find_warmup(SimulatedCampaign(KINDS["default"], seed, trials=1).samples(0, 2.0)).has_steady_state
+        not find_warmup(
+            SimulatedCampaign(NOISE_MODELS["default"], seed, trials=1).samples(0, 2.0)
+        ).has_steady_state
         for seed in range(500)
     ]
 
     assert np.mean(unsteady) <= 0.2
 
 
-def test_a_rise_too_slow_to_be_seen_in_one_trial_is_cut_when_all_are_looked_at() -> None:
+def test_a_slow_rise_hidden_in_single_trials_is_cut_by_the_joint_analysis() -> None:
     left = []
     for seed in range(SEEDS):
         random = np.random.default_rng(seed)
@@ -73,18 +75,18 @@ def test_a_rise_too_slow_to_be_seen_in_one_trial_is_cut_when_all_are_looked_at()
         found = find_shared_warmups(trials, [find_warmup(samples) for samples in trials])
         left.append(np.mean([1 - rise[each.samples :].mean() for each in found]))
 
-    # Nothing cut would leave 3 %.
+    # Without a cut, the error would be 3 %.
     assert np.mean(left) < 0.004
 
 
-def test_a_warm_up_of_more_than_half_a_trial_is_no_steady_state() -> None:
+def test_a_warm_up_of_more_than_half_a_trial_leaves_no_steady_state() -> None:
     samples = np.random.default_rng(1).normal(10.0, 0.3, 40)
     samples[:25] *= 0.5
 
     assert not find_warmup(samples).has_steady_state
 
 
-def test_what_longer_trials_show_of_the_warm_up_is_cut_from_the_shorter_ones_too() -> None:
+def test_a_warm_up_seen_in_longer_trials_is_cut_from_shorter_ones() -> None:
     random = np.random.default_rng(5)
     trials = [random.normal(10.0, 0.5, length) for length in (20, 20, 20, 40, 40, 40, 40)]
     for samples in trials:
@@ -96,7 +98,7 @@ def test_what_longer_trials_show_of_the_warm_up_is_cut_from_the_shorter_ones_too
     assert [each.has_steady_state for each in found[3:]] == [True] * 4
 
 
-def test_a_change_that_all_trials_share_in_their_second_half_makes_them_unsteady() -> None:
+def test_a_shared_change_in_the_second_half_makes_trials_unsteady() -> None:
     random = np.random.default_rng(6)
     trials = [random.normal(10.0, 2.0, 20) for _ in range(6)]
     for samples in trials:
@@ -107,19 +109,19 @@ def test_a_change_that_all_trials_share_in_their_second_half_makes_them_unsteady
 
 
 @pytest.mark.parametrize("samples", [[], [3.0], [0.0] * 40, [7.0] * 40, [1.0, 2.0, 3.0]])
-def test_dead_even_and_short_trials_keep_all_samples(samples: list[float]) -> None:
+def test_zero_constant_and_short_trials_keep_all_samples(samples: list[float]) -> None:
     own = find_warmup(samples)
 
     assert (own.samples, own.has_steady_state) == (0, True)
     assert find_shared_warmups([samples] * 6, [own] * 6) == (own,) * 6
 
 
-def test_a_fixed_warm_up_takes_every_sample_that_it_touches() -> None:
+def test_a_fixed_warm_up_includes_every_sample_that_it_overlaps() -> None:
     assert fixed_warmup([1.0] * 100, 0.05, 0.12).samples == 3
     assert fixed_warmup([1.0] * 100, 0.1, 0.3).samples == 3
 
 
-def test_a_fixed_warm_up_longer_than_the_trial_keeps_one_sample_and_is_not_steady() -> None:
+def test_a_fixed_warm_up_longer_than_the_trial_keeps_one_sample_without_a_steady_state() -> None:
     found = fixed_warmup([1.0] * 10, 0.05, 5.0)
 
     assert (found.samples, found.has_steady_state) == (9, False)

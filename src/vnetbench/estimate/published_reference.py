@@ -65,5 +65,5 @@ def _treatment_summary(index: int, row: PublishedRow) -> TreatmentSummary:
 
 def _estimate(value: ValueRange) -> Estimate:
     return Estimate(
-        value.mean, value.minimum, value.maximum, confidence=0.0, trial_count=0, is_published=True
+        value.value, value.minimum, value.maximum, confidence=0.0, trial_count=0, is_published=True
     )

@@ -1,4 +1,4 @@
-"""Trials whose counters are known, for tests of the figures that are made of them."""
+"""Trials with known counters, for tests of evidence metrics."""
 
 from __future__ import annotations
 
@@ -7,82 +7,92 @@ from dataclasses import replace
 from typing import Any
 
 from tests import fixtures
-from vnetbench.estimate.time_series import metric_time_series
 from vnetbench.estimate.evidence import collect_evidence
 from vnetbench.estimate.evidence.trial_data import TrialData, build_trial_data
 from vnetbench.estimate.steady_state import select_steady_part
+from vnetbench.estimate.time_series import metric_time_series
 from vnetbench.estimate.trial_metrics import steady_metrics
-from vnetbench.results.records import HOST, Sample, EndpointRecord, TrialRecord, Observation
+from vnetbench.results.records import HOST, EndpointRecord, Observation, Sample, TrialRecord
 
-EVEN = [8e9] * 20
+UNIFORM_RATES_BPS = [8e9] * 20
 """1 s in 20 samples of 50 ms, 50 MB each."""
 
 
-def case(trial: TrialRecord, cut: int = 0, testbed: Mapping[str, Any] | None = None) -> TrialData:
-    """A trial after its first `cut` intervals."""
-    part = select_steady_part(trial, cut)
+def trial_data(
+    trial: TrialRecord, warmup_samples: int = 0, testbed: Mapping[str, Any] | None = None
+) -> TrialData:
+    """Return the data of a trial without its first `warmup_samples` intervals."""
+    part = select_steady_part(trial, warmup_samples)
     return build_trial_data(part, steady_metrics(part), metric_time_series(trial), testbed or {})
 
 
-def evidence(trial: TrialRecord, cut: int = 0, testbed: Mapping[str, Any] | None = None) -> dict[str, float]:
-    """Its figures."""
-    return collect_evidence(case(trial, cut, testbed))
+def trial_evidence(
+    trial: TrialRecord, warmup_samples: int = 0, testbed: Mapping[str, Any] | None = None
+) -> dict[str, float]:
+    """Return the evidence of a trial."""
+    return collect_evidence(trial_data(trial, warmup_samples, testbed))
 
 
-def even(**effective: object) -> TrialRecord:
-    """A stream of 8 Gbit/s from a1 to b1, which share the kernel of the host."""
-    trial = fixtures.make_trial(rates=EVEN)
+def uniform_trial(**effective: object) -> TrialRecord:
+    """Return a trial of one stream of 8 Gbit/s from a1 to b1, which share the host's kernel."""
+    trial = fixtures.make_trial(rates=UNIFORM_RATES_BPS)
     return replace(trial, effective={**trial.effective, **effective})
 
 
-def at(trial: TrialRecord, endpoint: str, change: Callable[[EndpointRecord], EndpointRecord]) -> TrialRecord:
-    """The trial with another side."""
+def change_endpoint(
+    trial: TrialRecord, endpoint: str, change: Callable[[EndpointRecord], EndpointRecord]
+) -> TrialRecord:
+    """Return the trial with one endpoint changed."""
     return replace(trial, endpoints=tuple(change(x) if x.name == endpoint else x for x in trial.endpoints))
 
 
-def counting(trial: TrialRecord, endpoint: str, **counters: float | Sequence[float]) -> TrialRecord:
-    """With more counters in each sample of an endpoint, of the same value or of one each."""
+def with_counters(trial: TrialRecord, endpoint: str, **counters: float | Sequence[float]) -> TrialRecord:
+    """Return the trial with counters added to an endpoint's samples: one value, or a list with one each."""
 
-    def change(place: int, sample: Sample) -> Sample:
-        values = {k: v[place] if isinstance(v, Sequence) else v for k, v in counters.items()}
+    def change(index: int, sample: Sample) -> Sample:
+        values = {k: v[index] if isinstance(v, Sequence) else v for k, v in counters.items()}
         return replace(sample, counters={**sample.counters, **values})
 
-    return at(trial, endpoint, lambda side: _each(side, change))
+    return change_endpoint(trial, endpoint, lambda x: _change_samples(x, change))
 
 
-def telling(trial: TrialRecord, endpoint: str, **info: object) -> TrialRecord:
-    """With more said of each stream of an endpoint, in each sample the same or one value each."""
+def with_stream_details(trial: TrialRecord, endpoint: str, **details: object) -> TrialRecord:
+    """Return the trial with details added to an endpoint's streams: one value, or a list with one each."""
 
-    def change(place: int, sample: Sample) -> Sample:
-        now = {k: v[place] if isinstance(v, list) else v for k, v in info.items()}
-        own = {k: now.pop(k) for k in ("bytes", "rtt_us", "cwnd", "retransmits") if k in now}
-        streams = (replace(x, details={**x.details, **now}, **own) for x in sample.streams)  # type: ignore[arg-type]
+    def change(index: int, sample: Sample) -> Sample:
+        new = {k: v[index] if isinstance(v, list) else v for k, v in details.items()}
+        own = {k: new.pop(k) for k in ("bytes", "rtt_us", "cwnd", "retransmits") if k in new}
+        streams = (replace(x, details={**x.details, **new}, **own) for x in sample.streams)  # type: ignore[arg-type]
         return replace(sample, streams=tuple(streams))
 
-    return at(trial, endpoint, lambda side: _each(side, change))
+    return change_endpoint(trial, endpoint, lambda x: _change_samples(x, change))
 
 
-def of_cpus(trial: TrialRecord, endpoint: str, *cpus: Mapping[str, float]) -> TrialRecord:
-    """With these CPUs in each sample, numbered in order."""
+def with_cpus(trial: TrialRecord, endpoint: str, *cpus: Mapping[str, float]) -> TrialRecord:
+    """Return the trial with these CPUs, numbered in order, in each sample of an endpoint."""
     numbered = tuple({"cpu": number, **cpu} for number, cpu in enumerate(cpus))
-    return at(trial, endpoint, lambda side: _each(side, lambda _, x: replace(x, cpu=numbered)))
+    return change_endpoint(
+        trial, endpoint, lambda x: _change_samples(x, lambda _, sample: replace(sample, cpu=numbered))
+    )
 
 
 def with_totals(trial: TrialRecord, endpoint: str, **totals: object) -> TrialRecord:
-    """With more in what the endpoint said at the end."""
-    return at(trial, endpoint, lambda side: replace(side, totals={**side.totals, **totals}))
+    """Return the trial with values added to the totals of an endpoint."""
+    return change_endpoint(trial, endpoint, lambda x: replace(x, totals={**x.totals, **totals}))
 
 
-def watching(
+def with_observation(
     trial: TrialRecord,
     threads: Mapping[str, float] | None = None,
     waited: Mapping[str, float] | None = None,
     **interfaces: Mapping[str, Any],
 ) -> TrialRecord:
-    """With this seen by the host in each sample."""
-    seen = Observation(threads or {}, interfaces, None, waited or {})
-    return at(trial, HOST, lambda side: _each(side, lambda _, x: replace(x, observation=seen)))
+    """Return the trial with this observation in each sample of the host."""
+    observation = Observation(threads or {}, interfaces, None, waited or {})
+    return change_endpoint(
+        trial, HOST, lambda x: _change_samples(x, lambda _, sample: replace(sample, observation=observation))
+    )
 
 
-def _each(side: EndpointRecord, change: Callable[[int, Sample], Sample]) -> EndpointRecord:
-    return replace(side, samples=tuple(change(i, x) for i, x in enumerate(side.samples)))
+def _change_samples(endpoint: EndpointRecord, change: Callable[[int, Sample], Sample]) -> EndpointRecord:
+    return replace(endpoint, samples=tuple(change(i, x) for i, x in enumerate(endpoint.samples)))

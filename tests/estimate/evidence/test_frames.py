@@ -1,4 +1,4 @@
-"""Evidence of frames: shares of those that were lost, with a search those of its steps; and threads."""
+"""Evidence of frames: drop locations, search steps and receiving threads."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests import fixtures
-from tests.estimate.evidence.fixtures import evidence, watching, with_totals
+from tests.estimate.evidence.fixtures import trial_evidence, with_observation, with_totals
 from vnetbench.results.records import SEARCH_STEP, StepRecord, TrialRecord
 
 TESTBED = {
@@ -26,11 +26,11 @@ def frames(sent: int, received: int, **effective: object) -> TrialRecord:
 
 
 def told(trial: TrialRecord) -> dict[str, float]:
-    found = evidence(trial, testbed=TESTBED)
+    found = trial_evidence(trial, testbed=TESTBED)
     return {name: value for name, value in found.items() if name.startswith("lost_")}
 
 
-def test_lost_frames_are_told_by_place_as_shares_of_all_that_were_lost() -> None:
+def test_lost_frames_are_reported_by_location_as_shares() -> None:
     ports = [
         {**PORTS, "name": "a1", "rx_packets": 4000, "rx_dropped": 6000},
         {**PORTS, "name": "b1", "tx_packets": 2000, "tx_dropped": 2000},
@@ -41,21 +41,23 @@ def test_lost_frames_are_told_by_place_as_shares_of_all_that_were_lost() -> None
     }  # fmt: skip
 
 
-def test_what_a_sink_had_no_time_to_count_is_not_lost() -> None:
+def test_frames_dropped_by_the_sink_itself_are_not_lost() -> None:
     trial = frames(10_000, 8000)
-    assert evidence(trial)["frames_lost_percent"] == pytest.approx(20)
-    assert evidence(with_totals(trial, "b1", sink_dropped=1500))["frames_lost_percent"] == pytest.approx(5)
+    assert trial_evidence(trial)["frames_lost_percent"] == pytest.approx(20)
+    assert trial_evidence(with_totals(trial, "b1", sink_dropped=1500))[
+        "frames_lost_percent"
+    ] == pytest.approx(5)
 
 
-def test_sources_with_a_rate_are_told_from_those_that_go_as_fast_as_they_can() -> None:
+def test_paced_and_unpaced_sources_are_distinguished() -> None:
     trial = frames(1000, 1000)
     (source,) = (dict(stream) for stream in trial.endpoints[0].totals["streams"])  # type: ignore[attr-defined]
     paced = with_totals(trial, "a1", streams=[{**source, "pacing": {"due": 1000, "unsent": 0}}])
-    assert evidence(trial)["frames_unpaced"] == 1
-    assert evidence(paced)["frames_unpaced"] == 0
+    assert trial_evidence(trial)["frames_unpaced"] == 1
+    assert trial_evidence(paced)["frames_unpaced"] == 0
 
 
-def test_a_few_lost_frames_tell_nothing() -> None:
+def test_a_few_lost_frames_have_no_location() -> None:
     assert told(frames(10_000, 9960)) == {}
 
 
@@ -63,8 +65,8 @@ def test_other_loads_have_no_lost_frames() -> None:
     assert told(fixtures.make_trial()) == {}
 
 
-def test_drops_at_interfaces_are_no_evidence_with_frames() -> None:
-    found = evidence(watching(frames(1000, 1000), a1={**PORTS, "rx_dropped": 5}))
+def test_interface_drops_are_absent_with_frames() -> None:
+    found = trial_evidence(with_observation(frames(1000, 1000), a1={**PORTS, "rx_dropped": 5}))
     assert not {"interface_drops_per_s", "switch_drops_per_s"} & found.keys()
 
 
@@ -76,26 +78,26 @@ def step(number: int, load_fps: float, received: int, dropped: int) -> StepRecor
     )
 
 
-def test_a_search_tells_where_its_steps_a_little_above_the_throughput_lost_frames() -> None:
+def test_a_search_locates_the_losses_of_steps_a_little_above_the_throughput() -> None:
     answer = {"goal": 0.01, "throughput_fps": 1000.0, "limited_by": "device"}
     answer |= {"low_fps": 990.0, "high_fps": 1010.0, "confidence": None}
     search = {"direction_count": 1, "frame_bytes": 64, "goal_results": [answer]}
     steps = (
-        step(0, 900.0, 800, 0),  # below it: an accident
+        step(0, 900.0, 800, 0),  # below the throughput: a momentary disturbance
         step(1, 1100.0, 800, 200),
-        step(2, 1200.0, 995, 0),  # kept the goal
-        step(3, 5000.0, 100, 0),  # far beyond
+        step(2, 1200.0, 995, 0),  # within the loss goal
+        step(3, 5000.0, 100, 0),  # far above the throughput
     )
     assert told(replace(frames(1000, 1000, search=search), steps=steps))["lost_at_switch_percent"] == 100
 
 
-def test_of_the_threads_that_take_frames_in_the_one_counts_that_could_have_run_the_most() -> None:
-    trial = watching(
+def test_the_receiving_thread_with_the_most_runnable_time_counts() -> None:
+    trial = with_observation(
         frames(1000, 1000),
         {"a1 switch0": 0.02, "b1 switch0": 0.03, "b1 sink0": 0.01, "a1 vcpu0": 0.05},
         {"a1 switch0": 0.03, "b1 switch0": 0.0},
     )
-    found = evidence(trial)
+    found = trial_evidence(trial)
     shares = ("switch_thread_busy", "switch_thread_waiting", "switch_thread_runnable", "sink_thread_runnable")
     assert [found[f"{share}_percent"] for share in shares] == pytest.approx([40, 60, 100, 20])
     assert "sink_thread_waiting_percent" not in found

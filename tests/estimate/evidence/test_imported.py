@@ -1,4 +1,4 @@
-"""Evidence of trials that other tools ran: what their logs tell, and no more."""
+"""Evidence of trials that other tools ran."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import pytest
 
 from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.estimate.evidence.imported import imported_evidence
-from vnetbench.results.records import OBSERVE, IMPORTED, Sample, EndpointRecord, TrialRecord
+from vnetbench.results.records import IMPORTED, OBSERVE, EndpointRecord, Sample, TrialRecord
 
 ALSO = {"tcp_mss_default": "1448"}
 
 
 def imported(*counters: dict[str, float], also: dict[str, str] = ALSO) -> TrialRecord:
-    """A trial whose log tells these of each second."""
+    """Return a trial whose log reports these counters for each second."""
     samples = tuple(Sample(i, i + 1.0, 1.0, 0, 0, told) for i, told in enumerate(counters))
     way = EndpointRecord("forward", OBSERVE, {}, samples)
     return TrialRecord(0, 0, None, 0.0, len(counters), 0.0, {IMPORTED: {"other_results": also}}, (way,))
 
 
-def test_a_log_of_iperf3_tells_of_its_window_and_of_segments_sent_again() -> None:
+def test_an_iperf3_log_provides_window_and_retransmits() -> None:
     seconds = [
         {"bytes": 1.448e6, "retransmits": n, "rtt_us": 200.0 + n, "cwnd_bytes": 90_000} for n in (90, 10, 30)
     ]
@@ -38,19 +38,19 @@ def test_a_log_of_iperf3_tells_of_its_window_and_of_segments_sent_again() -> Non
     assert found.keys() <= EVIDENCE_METRICS.keys()
 
 
-def test_a_process_of_several_streams_does_not_tell_of_its_threads() -> None:
+def test_a_process_with_several_streams_has_no_thread_evidence() -> None:
     found = imported_evidence(imported({"bytes": 1e6}), 0, {"sender_cpu_percent": 180.0}, (), {"streams": 4})
     assert "sender_thread_busy_percent" not in found
     assert "stream_goodput_bps" not in found
 
 
-def test_requests_are_told_by_their_connections() -> None:
+def test_requests_are_reported_per_connection() -> None:
     metrics = {"transactions_per_s": 8000.0, "latency_mean_us": 500.0}
     found = imported_evidence(imported({"transactions": 8000.0}, also={}), 0, metrics, (), {"connections": 4})
     assert found["transactions_per_connection_s"] == 2000
     assert found["latency_share"] == pytest.approx(1)
 
 
-def test_the_connection_beside_datagrams_is_not_taken_for_theirs() -> None:
+def test_the_control_connection_of_a_udp_test_is_not_evidence() -> None:
     found = imported_evidence(imported({"datagrams": 100.0}), 0, {"loss_percent": 2.5}, (), {"streams": 1})
     assert found == {"loss_percent": 2.5}

@@ -1,4 +1,4 @@
-"""Evidence of links and the path: each figure from counters whose meaning is known."""
+"""Evidence of links and the path from known counters."""
 
 from __future__ import annotations
 
@@ -7,34 +7,43 @@ from dataclasses import replace
 import pytest
 
 from tests import fixtures
-from tests.estimate.evidence.fixtures import case, counting, even, evidence, telling, watching
+from tests.estimate.evidence.fixtures import (
+    trial_data,
+    trial_evidence,
+    uniform_trial,
+    with_counters,
+    with_observation,
+    with_stream_details,
+)
 from vnetbench.estimate.evidence import collect_evidence
 from vnetbench.results.records import TrialRecord
 
 SIZE = 50_000_000
-"""Bytes of each sample of the even stream."""
+"""Bytes in each sample of the uniform trial."""
 
 
 def port(rx_bytes: int = 0, tx_bytes: int = 0, **qdisc: float) -> dict[str, object]:
-    """An interface of the switches in one sample of 50 ms."""
+    """Return the counters of a switch interface in one sample of 50 ms."""
     counts = {"rx_packets": 0, "tx_packets": 0, "rx_dropped": 0, "tx_dropped": 0}
     queue = {"qdisc": {"kind": "tbf", **qdisc}} if qdisc else {}
     return {**counts, "rx_bytes": rx_bytes, "tx_bytes": tx_bytes, **queue}
 
 
 def one_way() -> TrialRecord:
-    """The even stream, of which interfaces counted what went forward and nothing back."""
-    return counting(counting(even(), "a1", rx_bytes=0), "b1", tx_bytes=0)
+    """Return the uniform trial with interface counters of the forward direction only."""
+    return with_counters(with_counters(uniform_trial(), "a1", rx_bytes=0), "b1", tx_bytes=0)
 
 
 def watched(name: str, role: str, leads_to: str, *pairs: int) -> dict[str, object]:
     return {"name": name, "role": role, "leads_to": leads_to, "pairs": list(pairs)}
 
 
-def test_a_queue_before_a_link_is_told_in_bytes_and_in_time() -> None:
+def test_a_queue_before_a_link_is_reported_in_bytes_and_time() -> None:
     queued = port(tx_bytes=1_000_000, backlog_bytes=200_000, overlimits=5, drops=1)
-    found = evidence(
-        watching(even(), up0=queued, b1=port(tx_bytes=1_000_000, backlog_bytes=10, overlimits=1))
+    found = trial_evidence(
+        with_observation(
+            uniform_trial(), up0=queued, b1=port(tx_bytes=1_000_000, backlog_bytes=10, overlimits=1)
+        )
     )
     assert found["backlog_bytes"] == 200_000
     assert found["backlog_delay_us"] == pytest.approx(10_000)
@@ -42,17 +51,17 @@ def test_a_queue_before_a_link_is_told_in_bytes_and_in_time() -> None:
     assert found["qdisc_drops_per_s"] == pytest.approx(20)
 
 
-def test_a_queue_of_an_endpoint_counts_as_well() -> None:
-    trial = counting(
-        even(), "a1", qdisc_backlog_bytes=[0] * 9 + [5000] * 11, qdisc_overlimits=2, qdisc_drops=0
+def test_the_queue_of_an_endpoint_counts_too() -> None:
+    trial = with_counters(
+        uniform_trial(), "a1", qdisc_backlog_bytes=[0] * 9 + [5000] * 11, qdisc_overlimits=2, qdisc_drops=0
     )
-    found = evidence(trial)
+    found = trial_evidence(trial)
     assert found["backlog_bytes"] == 5000
     assert found["overlimits_per_s"] == pytest.approx(40)
 
 
-def test_a_queue_that_is_not_in_each_short_sample_counts_for_all_since_the_last() -> None:
-    trial = even()
+def test_queue_counters_cover_the_time_since_their_previous_reading() -> None:
+    trial = uniform_trial()
     (side,) = (side for side in trial.endpoints if side.name == "a1")
     held_back = {"qdisc_overlimits": 12.0, "qdisc_drops": 3.0, "qdisc_backlog_bytes": 5000.0}
     samples = (
@@ -60,72 +69,81 @@ def test_a_queue_that_is_not_in_each_short_sample_counts_for_all_since_the_last(
         for place, x in enumerate(side.samples)
     )
     short = replace(side, samples=tuple(samples))
-    found = evidence(replace(trial, endpoints=tuple(short if x is side else x for x in trial.endpoints)))
+    found = trial_evidence(
+        replace(trial, endpoints=tuple(short if x is side else x for x in trial.endpoints))
+    )
     assert found["overlimits_per_s"] == pytest.approx(12 / (5 * 0.05))
     assert found["qdisc_drops_per_s"] == pytest.approx(3 / (5 * 0.05))
     assert found["backlog_bytes"] == 5000
 
 
-def test_a_discipline_that_was_put_there_meanwhile_does_not_add_what_it_never_held_back() -> None:
+def test_a_new_queueing_discipline_adds_no_earlier_overlimits() -> None:
     wrapped = [10.0] * 19 + [4e9]
-    assert evidence(counting(even(), "a1", qdisc_overlimits=wrapped))["overlimits_per_s"] == pytest.approx(
-        200
-    )
+    assert trial_evidence(with_counters(uniform_trial(), "a1", qdisc_overlimits=wrapped))[
+        "overlimits_per_s"
+    ] == pytest.approx(200)
 
 
-def test_uplinks_are_held_against_each_other_in_the_direction_of_the_load() -> None:
-    team = watching(
-        even(), up0=port(tx_bytes=900), up2=port(tx_bytes=100), up1=port(tx_bytes=40), up3=port(tx_bytes=40)
+def test_uplinks_are_compared_in_the_direction_of_the_load() -> None:
+    team = with_observation(
+        uniform_trial(),
+        up0=port(tx_bytes=900),
+        up2=port(tx_bytes=100),
+        up1=port(tx_bytes=40),
+        up3=port(tx_bytes=40),
     )
     roles = [watched(f"up{n}", "uplink", "sw1" if n % 2 == 0 else "sw0", 1) for n in range(4)]
-    found = evidence(team, testbed={"observed_interfaces": roles})
+    found = trial_evidence(team, testbed={"observed_interfaces": roles})
     assert found["uplink_count"] == 2
     assert found["busiest_uplink_percent"] == pytest.approx(90)
-    assert "uplink_count" not in evidence(team)
+    assert "uplink_count" not in trial_evidence(team)
 
 
-def test_other_traffic_is_what_the_test_cannot_have_sent() -> None:
-    alone = watching(one_way(), up0=port(rx_bytes=SIZE + 100_000))
-    assert evidence(alone)["foreign_traffic_percent"] == 0
-    beside = watching(one_way(), up0=port(rx_bytes=2 * SIZE, tx_bytes=2 * SIZE))
-    assert evidence(beside)["foreign_traffic_percent"] == pytest.approx(67.2, abs=0.1)
+def test_foreign_traffic_is_what_the_test_cannot_have_sent() -> None:
+    alone = with_observation(one_way(), up0=port(rx_bytes=SIZE + 100_000))
+    assert trial_evidence(alone)["foreign_traffic_percent"] == 0
+    beside = with_observation(one_way(), up0=port(rx_bytes=2 * SIZE, tx_bytes=2 * SIZE))
+    assert trial_evidence(beside)["foreign_traffic_percent"] == pytest.approx(67.2, abs=0.1)
 
 
-def test_data_that_had_waited_at_the_sender_is_none_of_others() -> None:
-    late = telling(one_way(), "a1", bytes_acked=2 * SIZE, unacked=0)
-    drained = counting(late, "a1", tx_bytes=2 * SIZE)
-    assert evidence(drained)["foreign_traffic_percent"] == 0
+def test_data_queued_at_the_sender_is_not_foreign_traffic() -> None:
+    late = with_stream_details(one_way(), "a1", bytes_acked=2 * SIZE, unacked=0)
+    drained = with_counters(late, "a1", tx_bytes=2 * SIZE)
+    assert trial_evidence(drained)["foreign_traffic_percent"] == 0
 
 
-def test_only_the_pairs_that_cross_an_interface_can_have_sent_what_it_carries() -> None:
+def test_only_pairs_that_cross_an_interface_explain_its_traffic() -> None:
     idle = (
         fixtures.endpoint_record("a2", "source", [0] * 20),
         fixtures.endpoint_record("b2", "sink", [0] * 20),
     )
-    two = watching(one_way(), b1=port(tx_bytes=SIZE), b2=port(tx_bytes=SIZE))
+    two = with_observation(one_way(), b1=port(tx_bytes=SIZE), b2=port(tx_bytes=SIZE))
     two = replace(two, endpoints=(*two.endpoints, *idle))
     testbed = {
         "endpoints": [{"name": f"{side}{pair}", "pair": pair} for side in "ab" for pair in (1, 2)],
         "observed_interfaces": [watched(f"b{pair}", "port", f"b{pair}", pair) for pair in (1, 2)],
     }
-    assert evidence(two, testbed=testbed)["foreign_traffic_percent"] == pytest.approx(95)
-    assert evidence(two)["foreign_traffic_percent"] == 0
+    assert trial_evidence(two, testbed=testbed)["foreign_traffic_percent"] == pytest.approx(95)
+    assert trial_evidence(two)["foreign_traffic_percent"] == 0
 
 
-def test_loss_that_is_counted_nowhere_is_the_paths() -> None:
-    lossy = telling(even(mss=1448), "a1", busy_s=0.05, segments_out=1000, retransmits=20)
-    lossy = counting(lossy, "a1", tx_packets=1000)
-    assert evidence(lossy)["path_loss_percent"] == pytest.approx(2)
-    known = watching(lossy, up0=port(tx_bytes=10, drops=15, backlog_bytes=0))
-    assert evidence(known)["path_loss_percent"] == pytest.approx(0.5)
-    again = telling(lossy, "a1", dsack_dups=12)
-    assert evidence(again)["path_loss_percent"] == pytest.approx(0.8)
-    assert evidence(again)["spurious_retransmit_percent"] == pytest.approx(60)
+def test_loss_without_a_drop_counter_is_path_loss() -> None:
+    lossy = with_stream_details(uniform_trial(mss=1448), "a1", busy_s=0.05, segments_out=1000, retransmits=20)
+    lossy = with_counters(lossy, "a1", tx_packets=1000)
+    assert trial_evidence(lossy)["path_loss_percent"] == pytest.approx(2)
+    known = with_observation(lossy, up0=port(tx_bytes=10, drops=15, backlog_bytes=0))
+    assert trial_evidence(known)["path_loss_percent"] == pytest.approx(0.5)
+    again = with_stream_details(lossy, "a1", dsack_dups=12)
+    assert trial_evidence(again)["path_loss_percent"] == pytest.approx(0.8)
+    assert trial_evidence(again)["spurious_retransmit_percent"] == pytest.approx(60)
 
 
-def test_of_datagrams_too_what_a_socket_or_a_queue_dropped_was_not_lost_on_the_path() -> None:
+def test_datagrams_dropped_by_a_socket_or_queue_are_not_path_loss() -> None:
     told = {"loss_percent": 5.0, "datagrams_sent_per_s": 1000.0}
-    free, queued = case(even()), case(counting(even(), "a1", qdisc_drops=0.5))
+    free, queued = (
+        trial_data(uniform_trial()),
+        trial_data(with_counters(uniform_trial(), "a1", qdisc_drops=0.5)),
+    )
     losses = [
         collect_evidence(replace(of, metrics=metrics))["path_loss_percent"]
         for of, metrics in (
@@ -136,20 +154,20 @@ def test_of_datagrams_too_what_a_socket_or_a_queue_dropped_was_not_lost_on_the_p
     assert losses == pytest.approx([5, 3, 4, 0])
 
 
-def test_a_large_packet_that_is_dropped_counts_as_all_its_segments() -> None:
-    large = telling(even(mss=1448), "a1", busy_s=0.05, segments_out=1000, retransmits=45)
-    large = counting(large, "a1", tx_packets=25, qdisc_drops=1)
-    assert evidence(large)["path_loss_percent"] == 0
+def test_a_dropped_large_packet_counts_as_all_its_segments() -> None:
+    large = with_stream_details(uniform_trial(mss=1448), "a1", busy_s=0.05, segments_out=1000, retransmits=45)
+    large = with_counters(large, "a1", tx_packets=25, qdisc_drops=1)
+    assert trial_evidence(large)["path_loss_percent"] == 0
 
 
-def test_reordering_is_told_by_both_ends() -> None:
-    trial = telling(even(), "b1", busy_s=0.0, rcv_ooopack=30, segments_in=1000)
-    found = evidence(telling(trial, "a1", busy_s=0.05, reord_seen=1))
+def test_reordering_is_reported_by_both_endpoints() -> None:
+    trial = with_stream_details(uniform_trial(), "b1", busy_s=0.0, rcv_ooopack=30, segments_in=1000)
+    found = trial_evidence(with_stream_details(trial, "a1", busy_s=0.05, reord_seen=1))
     assert found["reordered_percent"] == pytest.approx(3)
     assert found["reordering_events_per_s"] == pytest.approx(20)
 
 
-def test_the_variation_of_a_link_is_of_all_that_it_carries() -> None:
+def test_link_variation_covers_all_traffic() -> None:
     sizes = [4 * SIZE, 6 * SIZE] * 10
-    found = evidence(counting(even(), "b1", rx_bytes=sizes, tx_bytes=0))
+    found = trial_evidence(with_counters(uniform_trial(), "b1", rx_bytes=sizes, tx_bytes=0))
     assert found["link_variation_percent"] == pytest.approx(20.5, abs=0.1)

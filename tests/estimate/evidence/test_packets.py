@@ -1,4 +1,4 @@
-"""Evidence of packets: each figure from counters whose meaning is known."""
+"""Evidence of packets from known counters."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from dataclasses import replace
 import pytest
 
 from tests.estimate.evidence.fixtures import (
-    at,
-    counting,
-    even,
-    evidence,
-    of_cpus,
-    telling,
-    watching,
+    change_endpoint,
+    trial_evidence,
+    uniform_trial,
+    with_counters,
+    with_cpus,
+    with_observation,
+    with_stream_details,
     with_totals,
 )
 from vnetbench.results.records import EndpointRecord
 
 
-def test_segments_in_a_packet_tell_whether_packets_are_cut_and_joined() -> None:
-    trial = counting(
-        telling(even(), "a1", busy_s=0.05, segments_out=450), "a1", tx_packets=10, tx_bytes=651_600
+def test_segments_per_packet_show_segmentation_and_aggregation() -> None:
+    trial = with_counters(
+        with_stream_details(uniform_trial(), "a1", busy_s=0.05, segments_out=450),
+        "a1",
+        tx_packets=10,
+        tx_bytes=651_600,
     )
-    found = evidence(counting(trial, "b1", rx_packets=450, rx_bytes=681_300))
+    found = trial_evidence(with_counters(trial, "b1", rx_packets=450, rx_bytes=681_300))
     assert found["segments_per_packet"] == 45
     assert found["segment_bytes_sent"] == 65160
     assert found["segments_per_packet_received"] == 1
@@ -31,9 +34,9 @@ def test_segments_in_a_packet_tell_whether_packets_are_cut_and_joined() -> None:
     assert found["packets_per_s"] == pytest.approx(9000)
 
 
-def test_settings_are_those_that_were_read_back_where_they_matter() -> None:
-    found = evidence(
-        even(
+def test_settings_are_read_back_from_the_relevant_endpoints() -> None:
+    found = trial_evidence(
+        uniform_trial(
             mtu={"a1": 9000, "b1": 1500}, vswitch_mtu=1500, mss=1448, queues={"a1": 1, "b1": 4},
             tso=True, gso=False, gro={"a1": False, "b1": True}, tx_checksum=True, rx_checksum=False,
         )
@@ -46,17 +49,22 @@ def test_settings_are_those_that_were_read_back_where_they_matter() -> None:
     assert found["receive_queues"] == 4
 
 
-def test_packets_on_one_cpu_are_a_share_of_those_of_the_receiving_kernel() -> None:
+def test_packets_on_one_cpu_are_a_share_of_the_receiving_kernels_packets() -> None:
     cpus = [{"idle_s": 0.05, "softnet_processed": count} for count in (900.0, 60.0, 40.0, 0.0)]
-    found = evidence(of_cpus(even(), "host", *cpus))
+    found = trial_evidence(with_cpus(uniform_trial(), "host", *cpus))
     assert found["busiest_receive_cpu_percent"] == pytest.approx(90)
     assert found["receive_cpus"] == 2
-    own = of_cpus(
-        of_cpus(even(), "host", *cpus), "b1", {"softnet_processed": 50.0}, {"softnet_processed": 50.0}
+    own = with_cpus(
+        with_cpus(uniform_trial(), "host", *cpus),
+        "b1",
+        {"softnet_processed": 50.0},
+        {"softnet_processed": 50.0},
     )
-    assert evidence(of_cpus(own, "a1", {"idle_s": 0.05}))["busiest_receive_cpu_percent"] == pytest.approx(50)
-    alone = of_cpus(even(), "host", {"idle_s": 0.05, "softnet_processed": 900.0})
-    assert "busiest_receive_cpu_percent" not in evidence(alone)
+    assert trial_evidence(with_cpus(own, "a1", {"idle_s": 0.05}))[
+        "busiest_receive_cpu_percent"
+    ] == pytest.approx(50)
+    alone = with_cpus(uniform_trial(), "host", {"idle_s": 0.05, "softnet_processed": 900.0})
+    assert "busiest_receive_cpu_percent" not in trial_evidence(alone)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +78,7 @@ def test_packets_on_one_cpu_are_a_share_of_those_of_the_receiving_kernel() -> No
         ("queue_0_rx_cnt", "queue_1_rx_cnt"),
     ],
 )
-def test_packets_in_one_queue_are_a_share_by_the_drivers_own_names(names: tuple[str, str]) -> None:
+def test_the_share_of_one_queue_uses_the_drivers_counter_names(names: tuple[str, str]) -> None:
     other = {
         "rx_packets": 5000,
         "Rx Queue#0 LRO pkts rx": 900,
@@ -78,29 +86,27 @@ def test_packets_in_one_queue_are_a_share_by_the_drivers_own_names(names: tuple[
         "rx_queue_0_kicks": 9,
     }
     counts = dict(zip(names, (950, 50), strict=True))
-    found = evidence(with_totals(even(), "b1", adapter={**counts, **other}))
+    found = trial_evidence(with_totals(uniform_trial(), "b1", adapter={**counts, **other}))
     assert found["busiest_queue_percent"] == pytest.approx(95)
     assert found["receive_queues"] == 2
-    assert "busiest_queue_percent" not in evidence(with_totals(even(), "b1", adapter=other))
+    assert "busiest_queue_percent" not in trial_evidence(with_totals(uniform_trial(), "b1", adapter=other))
 
 
-def test_what_the_kernel_tells_of_queues_goes_before_the_drivers_own_counts_and_nothing_counts_twice() -> (
-    None
-):
+def test_kernel_queue_counters_replace_driver_counters() -> None:
     adapter = {"rx_queue_0_packets": 90, "rx_queue_0_xdp_packets": 90, "rx_queue_1_packets": 10}
-    found = evidence(with_totals(even(), "b1", adapter=adapter))
+    found = trial_evidence(with_totals(uniform_trial(), "b1", adapter=adapter))
     assert (found["busiest_queue_percent"], found["receive_queues"]) == (90, 2)
     queues = [{"kind": "rx", "queue": number, "packets": count} for number, count in enumerate((60, 40, 0))]
     told = [*queues, {"kind": "tx", "queue": 0, "packets": 500}]
-    found = evidence(with_totals(even(), "b1", adapter=adapter, queues=told))
+    found = trial_evidence(with_totals(uniform_trial(), "b1", adapter=adapter, queues=told))
     assert (found["busiest_queue_percent"], found["receive_queues"]) == (60, 3)
 
 
-def test_what_is_dropped_is_told_by_where() -> None:
-    trial = counting(even(), "host", softnet_dropped=3, softnet_squeezed=1)
-    trial = counting(trial, "b1", rx_dropped=2, udp_receive_buffer_errors=4, udp_checksum_errors=1)
+def test_drops_are_reported_by_location() -> None:
+    trial = with_counters(uniform_trial(), "host", softnet_dropped=3, softnet_squeezed=1)
+    trial = with_counters(trial, "b1", rx_dropped=2, udp_receive_buffer_errors=4, udp_checksum_errors=1)
     port = {"rx_packets": 0, "tx_packets": 0, "rx_dropped": 1, "tx_dropped": 4}
-    found = evidence(watching(trial, sw=port))
+    found = trial_evidence(with_observation(trial, sw=port))
     assert found["softnet_dropped_per_s"] == pytest.approx(60)
     assert found["softnet_squeezed_per_s"] == pytest.approx(20)
     assert found["interface_drops_per_s"] == pytest.approx(40)
@@ -109,25 +115,31 @@ def test_what_is_dropped_is_told_by_where() -> None:
     assert found["switch_drops_per_s"] == pytest.approx(100)
 
 
-def test_what_the_host_sees_after_the_load_is_left_out() -> None:
+def test_observations_after_the_load_do_not_count() -> None:
     def drained(side: EndpointRecord) -> EndpointRecord:
         last = side.samples[-1]
         late = replace(last, seq=20, t_s=1.05, counters={**last.counters, "softnet_dropped": 500})
         return replace(side, samples=(*side.samples, late))
 
-    trial = at(counting(even(), "host", softnet_dropped=1), "host", drained)
-    assert evidence(trial)["softnet_dropped_per_s"] == pytest.approx(20)
+    trial = change_endpoint(with_counters(uniform_trial(), "host", softnet_dropped=1), "host", drained)
+    assert trial_evidence(trial)["softnet_dropped_per_s"] == pytest.approx(20)
 
 
-def test_a_stream_stalls_where_data_waits_and_nothing_is_acknowledged() -> None:
+def test_a_stream_with_waiting_data_and_no_acknowledgement_is_stalled() -> None:
     acked = [0] * 5 + [1000] * 15
-    waiting = telling(even(), "a1", busy_s=0.05, bytes_acked=acked, unacked=10, backoff=[0] * 18 + [3, 2])
-    assert evidence(waiting)["stalled_percent"] == pytest.approx(25)
-    assert evidence(waiting)["max_backoff"] == 3
-    idle = telling(even(), "a1", busy_s=0.0, bytes_acked=acked, unacked=0, notsent_bytes=0)
-    assert evidence(idle)["stalled_percent"] == 0
+    waiting = with_stream_details(
+        uniform_trial(), "a1", busy_s=0.05, bytes_acked=acked, unacked=10, backoff=[0] * 18 + [3, 2]
+    )
+    assert trial_evidence(waiting)["stalled_percent"] == pytest.approx(25)
+    assert trial_evidence(waiting)["max_backoff"] == 3
+    idle = with_stream_details(
+        uniform_trial(), "a1", busy_s=0.0, bytes_acked=acked, unacked=0, notsent_bytes=0
+    )
+    assert trial_evidence(idle)["stalled_percent"] == 0
 
 
-def test_packets_that_are_too_large_are_counted_wherever_that_shows() -> None:
-    trial = counting(even(), "a1", ip_fragments_failed=1, tcp_mtu_probes_failed=2)
-    assert evidence(counting(trial, "b1", icmp_in_unreachable=1))["mtu_errors_per_s"] == pytest.approx(80)
+def test_mtu_errors_are_summed_over_their_counters() -> None:
+    trial = with_counters(uniform_trial(), "a1", ip_fragments_failed=1, tcp_mtu_probes_failed=2)
+    assert trial_evidence(with_counters(trial, "b1", icmp_in_unreachable=1))[
+        "mtu_errors_per_s"
+    ] == pytest.approx(80)

@@ -1,4 +1,4 @@
-"""The figures' tables: their page is current, and every counter that they name is documented."""
+"""The tables of evidence metrics: their page is current, and every counter is documented."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.docs.pages import ROOT
-from vnetbench.estimate.evidence import FAMILIES, EVIDENCE_METRICS
+from vnetbench.estimate.evidence import EVIDENCE_METRICS, FAMILIES
 from vnetbench.estimate.evidence.reference import PAGE, evidence_page
 
 DOCUMENTED = "".join(
@@ -20,11 +20,11 @@ def test_the_page_in_docs_is_current() -> None:
     assert (ROOT / "docs" / PAGE).read_text() == evidence_page(), why
 
 
-def test_no_two_figures_have_one_name() -> None:
+def test_evidence_metric_names_are_unique() -> None:
     assert len(EVIDENCE_METRICS) == sum(map(len, FAMILIES.values()))
 
 
 @pytest.mark.parametrize("figure", EVIDENCE_METRICS.values(), ids=lambda figure: figure.name)
-def test_every_counter_of_a_figure_is_documented(figure) -> None:  # type: ignore[no-untyped-def]
+def test_every_counter_of_an_evidence_metric_is_documented(figure) -> None:  # type: ignore[no-untyped-def]
     words = {word for name in figure.counters for word in re.split(r"\[\]\.?|\.", name) if word}
     assert [word for word in sorted(words) if word not in DOCUMENTED] == []

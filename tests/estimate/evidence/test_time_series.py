@@ -1,4 +1,4 @@
-"""Figures in time: those that are near their most, in each interval, warm-up included."""
+"""Time series of evidence metrics near their limit, warm-up included."""
 
 from __future__ import annotations
 
@@ -6,44 +6,53 @@ from dataclasses import replace
 
 import pytest
 
-from tests.estimate.evidence.fixtures import case, counting, even, of_cpus, telling, watching
+from tests.estimate.evidence.fixtures import (
+    trial_data,
+    uniform_trial,
+    with_counters,
+    with_cpus,
+    with_observation,
+    with_stream_details,
+)
 from vnetbench.estimate.evidence import collect_evidence
 from vnetbench.estimate.evidence.time_series import evidence_time_series
 from vnetbench.results.records import HOST, TrialRecord
 
 
 def courses(trial: TrialRecord, cut: int = 0) -> dict[str, tuple[float, ...]]:
-    of_trial = case(trial, cut)
+    of_trial = trial_data(trial, cut)
     return evidence_time_series(of_trial, collect_evidence(of_trial))
 
 
-def test_a_thread_that_is_busy_is_shown_from_the_first_interval_on() -> None:
-    trial = counting(even(), "a1", busiest_thread_cpu_s=[0.01] * 5 + [0.05] * 15)
-    trial = counting(trial, "b1", busiest_thread_cpu_s=0.01)
+def test_a_busy_thread_has_a_time_series_from_the_first_interval_on() -> None:
+    trial = with_counters(uniform_trial(), "a1", busiest_thread_cpu_s=[0.01] * 5 + [0.05] * 15)
+    trial = with_counters(trial, "b1", busiest_thread_cpu_s=0.01)
     shown = courses(trial, cut=5)
     assert shown == {"sender_thread_busy_percent": pytest.approx([20.0] * 5 + [100.0] * 15)}
 
 
-def test_each_interval_has_what_the_host_saw_meanwhile() -> None:
+def test_each_interval_has_the_host_observations_of_its_time() -> None:
     queue = {"backlog_bytes": 200_000}
     port = {"rx_dropped": 0, "tx_dropped": 0, "rx_bytes": 0, "tx_bytes": 1000, "qdisc": queue}
-    trial = watching(of_cpus(even(), "host", {"softirq_s": 0.04, "idle_s": 0.01}), up0=port)
-    shown = courses(telling(trial, "a1", busy_s=0.05, rwnd_limited_s=0.025))
+    trial = with_observation(
+        with_cpus(uniform_trial(), "host", {"softirq_s": 0.04, "idle_s": 0.01}), up0=port
+    )
+    shown = courses(with_stream_details(trial, "a1", busy_s=0.05, rwnd_limited_s=0.025))
     assert shown["busiest_cpu_softirq_percent"] == pytest.approx([80.0] * 20)
     assert shown["backlog_bytes"] == (200_000,) * 20
     assert shown["rwnd_limited_percent"] == pytest.approx([50.0] * 20)
 
 
-def test_a_guest_that_forwards_is_among_the_kernels_of_each_interval() -> None:
-    trial = of_cpus(even(), "host", {"softirq_s": 0.0, "idle_s": 0.05})
+def test_a_forwarding_guest_is_a_kernel_in_each_interval() -> None:
+    trial = with_cpus(uniform_trial(), "host", {"softirq_s": 0.0, "idle_s": 0.05})
     host = next(side for side in trial.endpoints if side.name == HOST)
     forwarder = replace(host, name="f1")
-    trial = of_cpus(replace(trial, endpoints=(*trial.endpoints, forwarder)), "f1", {"softirq_s": 0.05})
+    trial = with_cpus(replace(trial, endpoints=(*trial.endpoints, forwarder)), "f1", {"softirq_s": 0.05})
     assert courses(trial)["busiest_cpu_softirq_percent"] == pytest.approx([100.0] * 20)
 
 
-def test_what_one_interval_lacks_is_not_shown() -> None:
-    trial = counting(even(), "a1", busiest_thread_cpu_s=0.05)
+def test_a_metric_missing_in_one_interval_has_no_time_series() -> None:
+    trial = with_counters(uniform_trial(), "a1", busiest_thread_cpu_s=0.05)
     a1 = trial.endpoints[0]
     del a1.samples[3].counters["busiest_thread_cpu_s"]  # type: ignore[attr-defined]
     assert courses(trial) == {}
