@@ -1,4 +1,4 @@
-"""The charts: what varies decides their form, every trial is in them, and they draw."""
+"""Charts: the varying factors decide their type, they contain every trial, and they render."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tests.report.campaigns import jumbo_campaign
 from vnetbench.estimate.model import Mode
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.charts.campaign_charts import main_charts, other_metric_charts, trial_charts
-from vnetbench.report.charts.image_files import render_svg, write_pngs
 from vnetbench.report.charts.chart import Chart
 from vnetbench.report.charts.chart_rows import metric_rows, time_series_rows
 from vnetbench.report.charts.chart_specs import metric_spec
 from vnetbench.report.charts.factor_layout import lay_out_factors
+from vnetbench.report.charts.image_files import render_svg, write_pngs
 
 SENDER = 'title = "t"\n[factors]\nstreams = 1\n'
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -35,7 +35,9 @@ def test_every_chart_is_valid_vega_lite(name: str, request: pytest.FixtureReques
         alt.Chart.from_dict(chart.spec, validate=True)
 
 
-def test_streams_are_on_x_mtu_makes_the_lines_and_direction_the_panels(jumbo: CampaignSummary) -> None:
+def test_streams_are_on_the_x_axis_mtu_in_the_lines_and_direction_in_the_panels(
+    jumbo: CampaignSummary,
+) -> None:
     layout = lay_out_factors(jumbo)
     assert layout.x_factor is not None and layout.colour_factor is not None
     assert (layout.x_factor.name, layout.colour_factor.name, [f.name for f in layout.panel_factors]) == (
@@ -46,45 +48,45 @@ def test_streams_are_on_x_mtu_makes_the_lines_and_direction_the_panels(jumbo: Ca
         assert text in svg
 
 
-def test_two_numeric_factors_make_a_heat_map_with_the_figures_in_its_cells(surface: CampaignSummary) -> None:
+def test_two_numeric_factors_make_a_heat_map_with_values_in_its_cells(surface: CampaignSummary) -> None:
     heat, lines = main_charts(surface)
     assert heat.name == "goodput_bps-heat" and lines.name == "goodput_bps"
     svg = render_svg(heat)
     assert "512 KiB" in svg and "auto" in svg and "[" in svg
 
 
-def test_words_alone_make_rows_of_dots(placement: CampaignSummary) -> None:
+def test_categorical_factors_make_a_dot_plot(placement: CampaignSummary) -> None:
     assert lay_out_factors(placement).x_factor is None
     assert "Receive processing on spread" in render_svg(main_charts(placement)[0])
 
 
 def test_every_trial_is_a_point(jumbo: CampaignSummary) -> None:
     rows = metric_rows(jumbo, lay_out_factors(jumbo), "goodput_bps")
-    drawn = [row["trial"] for row in rows if row["kind"] == "trial"]
-    assert sorted(drawn) == sorted(point.trial_id for t in jumbo.treatments for point in t.points)
+    plotted = [row["trial"] for row in rows if row["kind"] == "trial"]
+    assert sorted(plotted) == sorted(point.trial_id for t in jumbo.treatments for point in t.points)
 
 
-def test_two_modes_are_two_marks_and_no_median(jumbo: CampaignSummary) -> None:
+def test_two_modes_have_two_marks_and_no_median(jumbo: CampaignSummary) -> None:
     rows = metric_rows(jumbo, lay_out_factors(jumbo), "goodput_bps")
     bimodal = [row for row in rows if row["treatment"] == "8 streams, reverse, MTU 9000"]
     assert [row["share"] for row in bimodal if row["kind"] == "mode"] == ["33 %", "67 %"]
     assert [row["value"] for row in bimodal if row["kind"] == "estimate"] == [None]
 
 
-def test_what_was_not_measured_is_marked_with_the_reason(jumbo: CampaignSummary) -> None:
+def test_an_unmeasured_treatment_is_marked_with_the_reason(jumbo: CampaignSummary) -> None:
     rows = metric_rows(jumbo, lay_out_factors(jumbo), "goodput_bps")
     missing = [row["estimate_text"] for row in rows if row["kind"] == "missing"]
     assert len(missing) == 2 and missing[0].startswith("the path carries 1500 bytes")
 
 
-def test_goodput_in_trials_shows_what_was_cut_as_warm_up(single: CampaignSummary) -> None:
-    rows, left_out = time_series_rows(single, lay_out_factors(single))
-    assert left_out == "Drawn are the last 8 trials of each."
+def test_goodput_within_trials_shows_the_warm_up(single: CampaignSummary) -> None:
+    rows, omission_note = time_series_rows(single, lay_out_factors(single))
+    assert omission_note == "Each panel shows the last 8 trials."
     point = next(p for p in single.treatments[0].points[1:] if p.warmup_s > 0)
-    cut = [row["t"] for row in rows if row["trial"] == point.trial_id and row["part"] == "warm-up"]
-    assert cut[0] == pytest.approx(0.025)
-    # The line reaches to the first sample that counts.
-    assert cut[-1] == pytest.approx(point.warmup_s + 0.025)
+    warmup_s = [row["time_s"] for row in rows if row["trial"] == point.trial_id and row["part"] == "warm-up"]
+    assert warmup_s[0] == pytest.approx(0.025)
+    # The line extends to the first measured sample.
+    assert warmup_s[-1] == pytest.approx(point.warmup_s + 0.025)
 
 
 def test_a_campaign_without_trials_has_no_charts(empty: CampaignSummary) -> None:
@@ -98,37 +100,39 @@ def test_each_chart_is_written_as_a_png(tmp_path_factory: pytest.TempPathFactory
     assert all(file.read_bytes().startswith(PNG) for file in files)
 
 
-@pytest.mark.parametrize(("apart_s", "unit"), [(1, "Seconds"), (60, "Minutes")])
-def test_a_short_campaign_is_drawn_over_seconds(apart_s: float, unit: str) -> None:
+@pytest.mark.parametrize(("trial_interval_s", "unit"), [(1, "Seconds"), (60, "Minutes")])
+def test_the_time_axis_of_a_short_campaign_is_in_seconds(trial_interval_s: float, unit: str) -> None:
     summary = campaign(SENDER, Made(QUOTA, trials=9))
     (treatment,) = summary.treatments
-    points = tuple(replace(each, started_s=apart_s * n) for n, each in enumerate(treatment.points))
+    points = tuple(replace(each, started_s=trial_interval_s * n) for n, each in enumerate(treatment.points))
     charts = all_charts(replace(summary, treatments=(replace(treatment, points=points),)))
     (chart,) = (each for each in charts if each.name == "trials-in-time")
-    assert f'"{unit} since the campaign began"' in json.dumps(chart.spec)
+    assert f'"{unit} since the campaign started"' in json.dumps(chart.spec)
 
 
-def test_a_caption_names_an_interval_and_a_line_only_where_they_are_drawn() -> None:
+def test_a_caption_mentions_intervals_and_lines_only_if_the_chart_has_them() -> None:
     several = all_charts(campaign(SENDER, Made(QUOTA, trials=9)))
-    assert "Median of the trials with its 95 % interval" in several[0].caption
-    assert "the line joins the medians of the blocks" in captions(several)["trials-in-time"]
+    assert "Medians of the trials with 95 % confidence intervals" in several[0].caption
+    assert "The line joins the medians of the blocks" in captions(several)["trials-in-time"]
 
     few = all_charts(campaign(SENDER, Made(QUOTA, trials=3)))
-    assert few[0].caption == "Median of the trials, too few for an interval; each trial is a faint point."
+    assert few[0].caption == "Medians of the trials, too few for an interval. Each faint point is a trial."
 
     (one,) = campaign(SENDER, Made(QUOTA, trials=9)).treatments
-    both = replace(one.metrics["goodput_bps"], modality="two", modes=(Mode(9e9, 0.5), Mode(11e9, 0.5)))
-    split = replace(one, metrics={**one.metrics, "goodput_bps": both})
-    of_two = all_charts(replace(campaign(SENDER, Made(QUOTA, trials=9)), treatments=(split,)))
-    assert of_two[0].caption.startswith("Each trial is a faint point. Two diamonds:")
-    assert "line" not in captions(of_two)["trials-in-time"]
+    bimodal = replace(one.metrics["goodput_bps"], modality="two", modes=(Mode(9e9, 0.5), Mode(11e9, 0.5)))
+    bimodal_treatment = replace(one, metrics={**one.metrics, "goodput_bps": bimodal})
+    bimodal_charts = all_charts(
+        replace(campaign(SENDER, Made(QUOTA, trials=9)), treatments=(bimodal_treatment,))
+    )
+    assert bimodal_charts[0].caption.startswith("Each faint point is a trial. Two diamonds show")
+    assert "line" not in captions(bimodal_charts)["trials-in-time"]
 
 
 def captions(charts: list[Chart]) -> dict[str, str]:
     return {chart.name: chart.caption for chart in charts}
 
 
-def test_the_picture_of_each_finding_is_written_under_a_name_that_tells_of_what(tmp_path: Path) -> None:
+def test_the_chart_of_each_finding_has_a_file_named_by_its_cause(tmp_path: Path) -> None:
     study = 'title = "t"\n[factors]\nstreams = [1, 2]\n'
     quota = Made({**QUOTA, "sender_throttled_periods_percent": 60.0})
     written = {file.name for file in write_pngs([campaign(study, quota, Made())], tmp_path)}
@@ -136,7 +140,7 @@ def test_the_picture_of_each_finding_is_written_under_a_name_that_tells_of_what(
     assert all((tmp_path / name).read_bytes().startswith(PNG) for name in written)
 
 
-def test_latencies_are_a_curve_for_each_treatment_down_to_a_single_transaction(
+def test_each_treatment_has_a_latency_curve_down_to_a_single_transaction(
     requests: CampaignSummary,
 ) -> None:
     deciding, latencies = main_charts(requests)
@@ -150,7 +154,7 @@ def test_latencies_are_a_curve_for_each_treatment_down_to_a_single_transaction(
     assert next(chart.name for chart in other_metric_charts(requests)) == "transactions_per_s"
 
 
-def test_latencies_before_the_load_are_curves_of_their_own(mixed: CampaignSummary) -> None:
+def test_latencies_before_the_load_have_separate_curves(mixed: CampaignSummary) -> None:
     latencies = next(chart for chart in main_charts(mixed) if chart.name == "latency-percentiles")
     assert {row["dash"] for row in latencies.rows} == {"under load", "before the load"}
     assert len({(row["treatment"], row["colour"]) for row in latencies.rows}) == 6
@@ -158,32 +162,40 @@ def test_latencies_before_the_load_are_curves_of_their_own(mixed: CampaignSummar
     assert slowest_idle < min(row["latency"] for row in latencies.rows if row["dash"] == "under load")
 
 
-def test_a_trial_in_time_shows_the_idle_phase_before_second_0(mixed: CampaignSummary) -> None:
+def test_a_time_series_shows_the_idle_phase_before_second_0(mixed: CampaignSummary) -> None:
     rows, _ = time_series_rows(mixed, lay_out_factors(mixed))
-    of_part = {part: [row for row in rows if row["part"] == part] for part in ("idle", "warm-up", "measured")}
-    assert max(row["t"] for row in of_part["idle"]) < 0 < min(row["t"] for row in of_part["warm-up"])
-    assert min(row["t"] for row in of_part["idle"]) == pytest.approx(-0.475)
-    assert max(row["value"] for row in of_part["idle"]) < min(row["value"] for row in of_part["measured"])
-    assert "Seconds since the load began" in render_svg(trial_charts(mixed)[-1])
+    rows_by_part = {
+        part: [row for row in rows if row["part"] == part] for part in ("idle", "warm-up", "measured")
+    }
+    assert (
+        max(row["time_s"] for row in rows_by_part["idle"])
+        < 0
+        < min(row["time_s"] for row in rows_by_part["warm-up"])
+    )
+    assert min(row["time_s"] for row in rows_by_part["idle"]) == pytest.approx(-0.475)
+    assert max(row["value"] for row in rows_by_part["idle"]) < min(
+        row["value"] for row in rows_by_part["measured"]
+    )
+    assert "Seconds since the load started" in render_svg(trial_charts(mixed)[-1])
 
 
-def test_the_increase_and_the_goodput_have_the_first_charts_beside_the_main_one(
+def test_goodput_and_latency_increase_have_the_first_charts_of_other_metrics(
     mixed: CampaignSummary,
 ) -> None:
     names = [chart.name for chart in other_metric_charts(mixed)]
     assert names[:3] == ["goodput_bps", "latency_increase_p50_us", "latency_increase_p99_us"]
 
 
-def test_an_increase_below_zero_is_not_cut_off(mixed: CampaignSummary) -> None:
+def test_the_axis_includes_an_increase_below_zero(mixed: CampaignSummary) -> None:
     metric = "latency_increase_p50_us"
     first, *others = mixed.treatments
-    below = replace(first.metrics[metric], value=-500.0, low=-700.0, high=-300.0)
-    changed = replace(first, metrics={**first.metrics, metric: below})
+    negative = replace(first.metrics[metric], value=-500.0, low=-700.0, high=-300.0)
+    changed = replace(first, metrics={**first.metrics, metric: negative})
     layout = lay_out_factors(mixed)
     assert "domainMin" in str(metric_spec(mixed, layout, metric))
     summary = replace(mixed, treatments=(changed, *others))
     assert "domainMin" not in str(metric_spec(summary, layout, metric))
 
 
-def test_a_campaign_of_streams_has_no_chart_of_latencies(jumbo: CampaignSummary) -> None:
+def test_a_campaign_of_streams_has_no_latency_chart(jumbo: CampaignSummary) -> None:
     assert [chart.name for chart in main_charts(jumbo)] == ["goodput_bps"]

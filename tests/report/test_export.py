@@ -1,4 +1,4 @@
-"""Estimates for programs: the forms say all that the summary knows, and stay readable by others' tools."""
+"""Exports: JSON in the documented format, CSV and Markdown."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "show-json.md"
 
 
 def schema() -> dict[str, object]:
-    """The JSON Schema as the documentation has it."""
+    """Return the JSON Schema in the documentation."""
     block = re.search(r"```json\n(\{\s*\"\$schema\".*?)```", DOCUMENT.read_text(), re.DOTALL)
     assert block is not None
-    found: dict[str, object] = json.loads(block[1])
-    return found
+    parsed: dict[str, object] = json.loads(block[1])
+    return parsed
 
 
 @pytest.mark.parametrize("name", ["jumbo", "surface", "placement", "single", "empty"])
-def test_the_form_is_the_documented_one(name: str, request: pytest.FixtureRequest) -> None:
+def test_the_json_matches_the_documented_schema(name: str, request: pytest.FixtureRequest) -> None:
     summary: CampaignSummary = request.getfixturevalue(name)
     jsonschema.Draft202012Validator.check_schema(schema())
     jsonschema.validate(json.loads(campaign_json(summary)), schema())
 
 
-def test_the_documentation_names_every_key(jumbo: CampaignSummary) -> None:
+def test_the_documentation_contains_every_key(jumbo: CampaignSummary) -> None:
     known = schema()
     form = json.loads(campaign_json(jumbo))
     assert set(form) == set(known["properties"])  # type: ignore[call-overload]
@@ -59,22 +59,22 @@ def test_numbers_are_numbers_in_base_units(surface: CampaignSummary) -> None:
     assert goodput["unit"] == "bit/s"
 
 
-def test_what_is_not_known_is_null_and_never_zero(jumbo: CampaignSummary) -> None:
+def test_unknown_values_are_null(jumbo: CampaignSummary) -> None:
     few = json.loads(campaign_json(jumbo))["treatments"][14]
-    assert few["trials"] == 4
+    assert few["trial_count"] == 4
     assert few["metrics"]["goodput_bps"]["low"] is None
     refused = json.loads(campaign_json(jumbo))["treatments"][7]
     assert (refused["stopped_by"], refused["metrics"]) == ("refused", {})
     assert refused["failures"][0].startswith("the path carries 1500 bytes")
 
 
-def test_two_modes_are_given_with_their_shares(jumbo: CampaignSummary) -> None:
+def test_two_modes_have_shares(jumbo: CampaignSummary) -> None:
     goodput = json.loads(campaign_json(jumbo))["treatments"][15]["metrics"]["goodput_bps"]
     assert goodput["modality"] == "two"
     assert sum(mode["share"] for mode in goodput["modes"]) == pytest.approx(1)
 
 
-def test_csv_has_a_row_a_treatment_and_reads_back(jumbo: CampaignSummary) -> None:
+def test_csv_has_a_row_per_treatment_and_parses_back(jumbo: CampaignSummary) -> None:
     rows = list(csv.DictReader(io.StringIO(campaign_csv(jumbo))))
     assert len(rows) == 20
     assert float(rows[0]["goodput_bps"]) == jumbo.treatments[0].metrics["goodput_bps"].value
@@ -86,7 +86,7 @@ def test_csv_has_a_row_a_treatment_and_reads_back(jumbo: CampaignSummary) -> Non
     )
 
 
-def test_markdown_is_a_table_with_its_notes(jumbo: CampaignSummary) -> None:
+def test_markdown_contains_the_table_and_its_notes(jumbo: CampaignSummary) -> None:
     text = campaign_markdown(jumbo)
     table = [line for line in text.splitlines() if line.startswith("|")]
     assert len(table) == 22
@@ -94,12 +94,12 @@ def test_markdown_is_a_table_with_its_notes(jumbo: CampaignSummary) -> None:
     assert "43.5 (33 %)<br>64.0 (67 %)" in text
 
 
-def test_markdown_in_a_title_is_shown_and_not_obeyed(jumbo: CampaignSummary) -> None:
+def test_special_characters_in_a_title_are_escaped_in_markdown(jumbo: CampaignSummary) -> None:
     text = campaign_markdown(replace(jumbo, title="a | b <script>\n# c"))
     assert text.splitlines()[0] == r"# a \| b \<script\> \# c"
 
 
-def test_a_published_table_tells_its_source_and_has_no_trials() -> None:
+def test_a_published_table_has_a_source_and_no_trials() -> None:
     table = reference_summary("ntttcp-vmxnet3-2011")
     jsonschema.validate(json.loads(campaign_json(table)), schema())
     text = campaign_markdown(table)
@@ -107,28 +107,27 @@ def test_a_published_table_tells_its_source_and_has_no_trials() -> None:
     assert "Trials" not in text and "| 9.85 |" in text
 
 
-def test_an_explanation_has_the_documented_form_and_its_sentences_stand_alone_too(
+def test_an_explanation_matches_the_schema_and_its_texts_are_listed_separately(
     jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(narrative, "explain", lambda _: EXPLANATION)
     form = json.loads(campaign_json(jumbo))
     jsonschema.validate(form, schema())
     explained = form["explanation"]
-    assert form["findings"] == [each["says"] for each in explained["findings"]]
-    assert explained["answer"][1:] == list(EXPLANATION.answer)
-    first = explained["findings"][0]["suspects"][0]
-    assert (first["cause"], first["certainty"], first["setting"]) == (
+    assert form["findings"] == [each["text"] for each in explained["findings"]]
+    assert explained["answer"][2:] == list(EXPLANATION.answer)
+    first = explained["findings"][0]["candidates"][0]
+    assert (first["cause"], first["confidence"], first["setting"]) == (
         "receiver_cpu",
         "very likely",
         {"streams": 4},
     )
-    assert first["evidence"][0]["estimate_text"] == "receiver_thread_busy_percent"
-    assert first["proof"]["verdict"] == "inconclusive" and first["proof"]["low"] < 1 < first["proof"]["high"]
+    assert first["evidence"][0]["metric"] == "receiver_thread_busy_percent"
+    assert first["experiment_result"]["verdict"] == "inconclusive"
+    assert first["experiment_result"]["low"] < 1 < first["experiment_result"]["high"]
 
 
-def test_a_proof_that_brought_a_dead_treatment_to_life_has_a_ratio_without_a_number(
-    jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_infinite_ratio_is_null(jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch) -> None:
     revived = replace(TRIED, ratio=Ratio(math.inf, None, None, 0.95, 0.0))
     suspect = replace(LIMIT.candidates[0], experiment_result=ExperimentResult("confirmed", revived))
     monkeypatch.setattr(
@@ -136,18 +135,19 @@ def test_a_proof_that_brought_a_dead_treatment_to_life_has_a_ratio_without_a_num
     )
     form = json.loads(campaign_json(jumbo))
     jsonschema.validate(form, schema())
-    assert form["explanation"]["findings"][0]["suspects"][0]["proof"]["ratio"] is None
-    assert "(no interval: one of the two is 0), in 8 blocks" in format_experiment_result(
+    assert form["explanation"]["findings"][0]["candidates"][0]["experiment_result"]["ratio"] is None
+    assert "(no interval: one of the two values is 0) in 8 blocks" in format_experiment_result(
         ExperimentResult("confirmed", revived)
     )
 
 
-def test_markdown_has_the_answer_the_findings_and_the_commands_before_the_table(
+def test_markdown_has_the_answer_findings_and_commands_before_the_table(
     jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(narrative, "explain", lambda _: EXPLANATION)
     lines = campaign_markdown(jumbo).splitlines()
     table = next(place for place, line in enumerate(lines) if line.startswith("|"))
     before = "\n".join(lines[:table])
-    assert "**Goodput is highest" in before and "\n1. 1 stream" in before and "98.7 to 99.4" in before
+    assert "**Goodput is 1.4" in before and "Goodput is highest" in before
+    assert "\n1. 1 stream" in before and "98.7 to 99.4" in before
     assert f"`{COMMAND}`" in before

@@ -1,4 +1,4 @@
-"""The page: whole, offline, small, inert towards what it quotes, and readable without scripts."""
+"""The page: self-contained, offline, small, safe for quoted text, and readable without scripts."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
 
 
 class Page(HTMLParser):
-    """What a browser would make of the page: its elements, and the text that is shown."""
+    """The elements of the page and its visible text, as a browser parses them."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.scripts: list[str] = []
-        self.shown = ""
-        self._inside = ""
+        self.visible_text = ""
+        self._open_tag = ""
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
-        self._inside = tag
+        self._open_tag = tag
         if tag == "script":
             self.scripts.append("")
 
     def handle_endtag(self, tag: str) -> None:
-        self._inside = ""
+        self._open_tag = ""
 
     def handle_data(self, data: str) -> None:
-        if self._inside == "script":
+        if self._open_tag == "script":
             self.scripts[-1] += data
-        elif self._inside != "style":
-            self.shown += data
+        elif self._open_tag != "style":
+            self.visible_text += data
 
     def count(self, tag: str) -> int:
         return sum(name == tag for name, _ in self.elements)
@@ -64,14 +64,14 @@ def page(jumbo: CampaignSummary) -> Page:
     return Page(render_page([jumbo]))
 
 
-def test_the_question_and_the_answer_come_first(page: Page) -> None:
-    shown = page.shown
-    question = shown.index("Is TCP faster with an MTU of 9000")
-    best = shown.index("Goodput is highest with 8 streams, forward, MTU 9000")
-    assert question < best < shown.index("All treatments") < shown.index("How it was measured")
+def test_the_question_and_the_answer_precede_the_table(page: Page) -> None:
+    text = page.visible_text
+    question = text.index("Is TCP faster with an MTU of 9000")
+    best = text.index("Goodput is highest with 8 streams, forward, MTU 9000")
+    assert question < best < text.index("All treatments") < text.index("How it was measured")
 
 
-def test_nothing_is_fetched_from_anywhere(page: Page) -> None:
+def test_the_page_loads_no_external_resource(page: Page) -> None:
     for _, attributes in page.elements:
         for name in ("src", "href"):
             assert (attributes.get(name) or "#").startswith(("#", "data:"))
@@ -81,30 +81,30 @@ def test_nothing_is_fetched_from_anywhere(page: Page) -> None:
     assert "http" not in policy
 
 
-def test_everything_is_in_the_text_without_scripts(page: Page) -> None:
+def test_the_page_contains_all_texts_without_scripts(page: Page) -> None:
     for text in (
         "bench-7", "AMD EPYC 7763", "seed 20170321", "[factors]", "streams=1,2,4..16", "refused: the path",
     ):  # fmt: skip
-        assert text in page.shown
+        assert text in page.visible_text
     assert page.count("tr") > 20
     assert any(tag == "img" and "data:image/svg" in (a["src"] or "") for tag, a in page.elements)
 
 
-def test_the_table_can_be_sorted_by_every_column(page: Page) -> None:
+def test_every_column_of_the_table_has_sort_keys(page: Page) -> None:
     headings = [a for tag, a in page.elements if tag == "th" and a.get("scope") == "col"]
-    ranked = [a["data-rank"] for tag, a in page.elements if tag == "td" and "data-rank" in a]
-    assert len(ranked) == 20 * (len(headings) - 3)  # all but the table of facts
-    assert all(rank == "" or float(rank or 0) is not None for rank in ranked)
+    sort_keys = [a["data-sort-key"] for tag, a in page.elements if tag == "td" and "data-sort-key" in a]
+    assert len(sort_keys) == 20 * (len(headings) - 3)  # All but the table of facts.
+    assert all(key == "" or float(key or 0) is not None for key in sort_keys)
 
 
-def test_what_a_study_says_is_shown_and_never_run(single: CampaignSummary) -> None:
+def test_texts_of_a_study_are_displayed_and_not_executed(single: CampaignSummary) -> None:
     page = Page(render_page([replace(single, title=HOSTILE, question="?", study_text=HOSTILE, path=HOSTILE)]))
-    assert page.shown.count(HOSTILE) >= 4  # title of the page, heading, study, path
+    assert page.visible_text.count(HOSTILE) >= 4  # Page title, heading, study and path.
     assert len(page.scripts) == 3
-    assert page.count("img") == 1  # the picture for browsers without scripts
+    assert page.count("img") == 1  # The image for browsers without scripts.
 
 
-def test_facts_failures_and_warnings_are_inert_too(single: CampaignSummary) -> None:
+def test_facts_failures_and_warnings_are_not_executed(single: CampaignSummary) -> None:
     refused = replace(
         single.treatments[0], index=1, metrics={}, points=(), stopped_by="refused", failures=(HOSTILE,)
     )
@@ -131,13 +131,13 @@ def test_3840_trials_of_128_treatments_stay_below_three_megabytes() -> None:
     assert len(text.encode()) < MAX_PAGE_BYTES == 3_000_000
 
 
-def test_a_page_that_would_be_too_large_leaves_out_charts_and_says_which(
+def test_a_page_that_is_too_large_omits_charts_and_lists_them(
     jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(html, "LARGEST_PAGE", 1_150_000)
+    monkeypatch.setattr(html, "MAX_PAGE_BYTES", 1_150_000)
     text = render_page([jumbo])
     assert len(text.encode()) < 1_150_000
-    assert "Without a chart, to keep this page small:" in text
+    assert "No chart, to limit the size of this page:" in text
     assert '<figure id="c1-receiver_cpu_percent"' in text
 
 
@@ -149,7 +149,7 @@ def test_a_page_is_below_three_megabytes(name: str, tmp_path: Path, request: pyt
     assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
 
 
-def test_several_campaigns_stand_on_one_page(jumbo: CampaignSummary, placement: CampaignSummary) -> None:
+def test_a_page_can_contain_several_campaigns(jumbo: CampaignSummary, placement: CampaignSummary) -> None:
     page = Page(render_page([jumbo, placement]))
     assert page.count("article") == 3
     charts = json.loads(page.scripts[0])["charts"]
@@ -158,7 +158,7 @@ def test_several_campaigns_stand_on_one_page(jumbo: CampaignSummary, placement: 
     assert figures == set(charts)
 
 
-def test_light_and_dark_have_their_own_colours_in_charts_and_text(page: Page) -> None:
+def test_light_and_dark_themes_have_separate_colours(page: Page) -> None:
     configs = json.loads(page.scripts[0])["configs"]
     assert configs["light"]["text"]["color"] != configs["dark"]["text"]["color"]
     text = render_page([])
@@ -166,57 +166,57 @@ def test_light_and_dark_have_their_own_colours_in_charts_and_text(page: Page) ->
     assert re.search(r'id="theme"', text)
 
 
-def test_a_folder_that_is_not_there_is_said(single: CampaignSummary, tmp_path: Path) -> None:
-    with pytest.raises(BenchError, match="can't be written"):
+def test_a_missing_folder_is_reported(single: CampaignSummary, tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match="cannot write the page"):
         write_html([single], tmp_path / "no" / "page.html")
 
 
-def test_the_page_opens_with_the_answer_and_the_findings_each_with_its_picture_and_evidence(
+def test_the_answer_precedes_the_findings_with_their_charts_and_evidence(
     jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(narrative, "explain", lambda _: EXPLANATION)
     page = Page(render_page([jumbo]))
-    shown = page.shown
+    text = page.visible_text
     order = (
         "Goodput is highest with 8 streams", "Jumbo frames make TCP faster", "1 stream, forward, MTU 1500 is",
-        COMMAND, "98.7 to 99.4", "falls into two modes", "How sure that is", "All treatments",
+        COMMAND, "98.7 to 99.4", "falls into two modes", "Precision and missing results", "All treatments",
     )  # fmt: skip
-    places = [shown.index(words) for words in order]
-    assert places == sorted(places)
-    pictures = [a["id"] for tag, a in page.elements if tag == "figure" and "finding" in (a["id"] or "")]
-    assert pictures == [f"c1-finding-{number}" for number in range(1, 7)]
-    assert set(pictures) <= set(json.loads(page.scripts[0])["charts"])
-    assert "What each factor does" not in shown  # a finding says it
+    positions = [text.index(phrase) for phrase in order]
+    assert positions == sorted(positions)
+    charts = [a["id"] for tag, a in page.elements if tag == "figure" and "finding" in (a["id"] or "")]
+    assert charts == [f"c1-finding-{number}" for number in range(1, 7)]
+    assert set(charts) <= set(json.loads(page.scripts[0])["charts"])
+    assert "Effects" not in text  # A finding contains them.
 
 
-def test_what_is_counted_has_no_word_for_how_sure_it_is(
+def test_a_counted_cause_has_no_confidence_label(
     jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     suspect = CandidateCause(get_cause("too_few_trials"), 1.0, "very likely", ())
     few = Finding("instrument", "There are 3.", candidates=(suspect,), details={"cause": "too_few_trials"})
     monkeypatch.setattr(narrative, "explain", lambda _: replace(EXPLANATION, findings=(few,)))
-    shown = Page(render_page([jumbo])).shown
-    assert "Repeat: six trials" in shown and "very likely" not in shown
+    text = Page(render_page([jumbo])).visible_text
+    assert "Run at least six trials" in text and "very likely" not in text
 
 
-def test_a_cause_that_was_measured_over_the_trials_has_no_word_either_and_says_none_in_the_terminal(
+def test_a_measured_cause_has_no_confidence_label_on_the_page_and_in_the_terminal(
     jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evidence = (EvidenceItem("other_work_percent", 60.0, 48.0, 144.0, None),)
     suspect = CandidateCause(get_cause("machine_busy"), 1.0, "very likely", evidence)
-    says = "The machine was busy with something else, and the trials show it: it is 83 % worse."
-    busy = Finding("unstable", says, candidates=(suspect,), details={"cause": "machine_busy"})
+    sentence = "Other work kept the machine busy: goodput is 83 % lower in these trials."
+    busy = Finding("unstable", sentence, candidates=(suspect,), details={"cause": "machine_busy"})
     explanation = replace(EXPLANATION, findings=(busy,))
     monkeypatch.setattr(narrative, "explain", lambda _: explanation)
-    shown = Page(render_page([jumbo])).shown
-    assert "Stop what else runs" in shown and "other work on the machine" in shown
-    assert "very likely" not in shown
+    text = Page(render_page([jumbo])).visible_text
+    assert "Stop other work" in text and "other work on the machine" in text
+    assert "very likely" not in text
     out = io.StringIO()
     Console(width=100, file=out).print(ExplanationText(explanation))
-    assert "Stop what else runs" in out.getvalue() and "very likely" not in out.getvalue()
+    assert "Stop other work" in out.getvalue() and "very likely" not in out.getvalue()
 
 
-def test_findings_of_several_files_and_hostile_ones_stay_apart_and_inert(
+def test_findings_of_several_files_are_separate_and_not_executed(
     jumbo: CampaignSummary, single: CampaignSummary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hostile = Finding("not explained", HOSTILE, candidates=(replace(LIMIT.candidates[0], command=HOSTILE),))
@@ -224,6 +224,8 @@ def test_findings_of_several_files_and_hostile_ones_stay_apart_and_inert(
     monkeypatch.setattr(narrative, "explain", lambda _: explanation)
     page = Page(render_page([jumbo, single, reference_summary("ntttcp-vmxnet3-2011")]))
     assert len(page.scripts) == 3
-    assert page.shown.count(HOSTILE) == 4  # as a sentence and as a command, of two files; a table has none
+    assert (
+        page.visible_text.count(HOSTILE) == 4
+    )  # Once as a text and once as a command for two files; a table has no findings.
     figures = {a["id"] for tag, a in page.elements if tag == "figure"}
     assert {"c1-finding-1", "c2-finding-1"} <= figures and "c3-finding-1" not in figures

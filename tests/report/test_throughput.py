@@ -1,4 +1,4 @@
-"""The answer of `vnetbench throughput`: a line for each frame size and goal, in eighty columns."""
+"""The table of `vnetbench throughput`: a line per frame size and loss goal in 80 columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vnetbench.study.file.load import parse_study
 from vnetbench.study.plan import make_plan
 
 
-def answer(path: Path, ports: SimulatedPorts, *overrides: str) -> str:
+def run_and_print(path: Path, ports: SimulatedPorts, *overrides: str) -> str:
     study = parse_study(STUDY, None, ["search.method=rfc2544", *overrides])
     plan = make_plan(study, 7)
     file = ResultsFile.create(path, study, plan)
@@ -31,20 +31,20 @@ def answer(path: Path, ports: SimulatedPorts, *overrides: str) -> str:
     return console.export_text()
 
 
-def test_each_size_and_goal_has_a_line_that_says_what_limited_it(tmp_path: Path) -> None:
+def test_each_size_and_goal_has_a_line_with_its_limit(tmp_path: Path) -> None:
     sizes = ("frame_size=64,1518", "search.loss=0 %, 0.5 %")
-    lines = answer(tmp_path / "r.vnb", SimulatedPorts(), *sizes).splitlines()
+    lines = run_and_print(tmp_path / "r.vnb", SimulatedPorts(), *sizes).splitlines()
     rows = [line.split() for line in lines if line.strip().startswith(("64", "1518"))]
     assert [row[:3] for row in rows] == [
         [size, loss, "%"] for size in ("64", "1518") for loss in ("0", "0.5")
     ]
     assert all(row[-1] == "device" for row in rows)
     assert all(99 < float(row[3]) < 101 and row[4] == "kframe/s" for row in rows)
-    assert any("each search says of its own answer" in line for line in lines)
+    assert any("Each interval is the one that the search reports" in line for line in lines)
 
 
-def test_what_the_generator_limits_is_at_least_so_much(tmp_path: Path) -> None:
+def test_a_throughput_limited_by_the_generator_is_a_lower_bound(tmp_path: Path) -> None:
     ports = SimulatedPorts(SimulatedDevice(DeviceModel(limit_fps=1e9), 1))
-    text = answer(tmp_path / "r.vnb", ports)
+    text = run_and_print(tmp_path / "r.vnb", ports)
     (row,) = [line for line in text.splitlines() if line.strip().startswith("64")]
     assert "≥ " in row and row.split()[-1] == "generator"

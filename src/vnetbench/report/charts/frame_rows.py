@@ -190,7 +190,7 @@ def _treatment_label(layout: FactorLayout, treatment: TreatmentSummary) -> str:
 
 def _range_fields(value_range: ValueRange, scale: Scale) -> ChartRow:
     """Return mean, minimum and maximum; the latter two are None for a single published value."""
-    values = {"mean": value_range.mean, "minimum": value_range.minimum, "maximum": value_range.maximum}
+    values = {"mean": value_range.value, "minimum": value_range.minimum, "maximum": value_range.maximum}
     return {
         name: None if value is None else round_for_chart(value / scale.divisor)
         for name, value in values.items()
@@ -271,7 +271,7 @@ def _select_steps(treatment: TreatmentSummary, *purposes: str) -> list[tuple[int
 
 def _offered_load_fps(step: StepRecord) -> float:
     """Return the load per direction of each pair that the generator really offered."""
-    return step.sent / step.duration_s / int(str(step.details["ways"]))
+    return step.sent / step.duration_s / int(str(step.details["direction_count"]))
 
 
 def _search_rows(treatment: TreatmentSummary, divisor: float) -> Iterator[ChartRow]:

@@ -72,9 +72,9 @@ def direction_label(direction: str) -> str:
 
 def bidirectional_ratio(ranges: DirectionRanges) -> float | None:
     """Return the bidirectional mean over the unidirectional mean; None if one of them is missing."""
-    if len(ranges) < len(_DIRECTION_LABELS) or not ranges[_FORWARD].mean:
+    if len(ranges) < len(_DIRECTION_LABELS) or not ranges[_FORWARD].value:
         return None
-    return ranges[_BOTH].mean / ranges[_FORWARD].mean
+    return ranges[_BOTH].value / ranges[_FORWARD].value
 
 
 def comparison_scale(comparison: PublishedComparison) -> Scale:
@@ -83,7 +83,7 @@ def comparison_scale(comparison: PublishedComparison) -> Scale:
         ranges for each in comparison.treatments for ranges in (each.measured, *each.published.values())
     ]
     values = [each for ranges in by_direction for each in ranges.values()]
-    largest = max((each.mean if each.maximum is None else each.maximum for each in values), default=0.0)
+    largest = max((each.value if each.maximum is None else each.maximum for each in values), default=0.0)
     return choose_scale(find_metric(comparison.source.metric).unit, largest)
 
 
@@ -103,7 +103,7 @@ def comparison_columns(comparison: PublishedComparison) -> list[Column]:
             texts = (_range_text(ranges.get(direction), scale) for ranges in each.published.values())
             published.append(tuple(texts) or ("–",))
         names.append("")
-        directions.append("bidirectional ratio")
+        directions.append("ratio")
         measured.append(_ratio_text(each.measured))
         published.append(tuple(map(_ratio_text, each.published.values())) or ("–",))
         settings += [tuple(each.published) or ("",)] * (len(_DIRECTION_LABELS) + 1)
@@ -114,7 +114,7 @@ def comparison_columns(comparison: PublishedComparison) -> list[Column]:
         Column("published", "Published", scale.unit, tuple(published), True),
     ]
     if any(map(any, settings)):
-        columns.append(Column("setting", comparison.source.setting, "", tuple(settings), False))
+        columns.append(Column("setting", comparison.source.setting_title, "", tuple(settings), False))
     return columns
 
 
@@ -142,7 +142,7 @@ def _range_text(value_range: ValueRange | None, scale: Scale) -> str:
     if value_range is None:
         return "–"
     low, high = value_range.minimum, value_range.maximum
-    text = format_interval(value_range.mean, low, high, scale.unit, scale=scale)
+    text = format_interval(value_range.value, low, high, scale.unit, scale=scale)
     return f"{text.value} {text.interval}".rstrip()
 
 

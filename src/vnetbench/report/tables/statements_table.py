@@ -108,7 +108,7 @@ def _part_lines(part: StatementPart, verdict: Verdict, width: int) -> Iterator[T
         yield from _wrap_lines(text, width, 5, hanging=7, style=_STYLES[part.state])
     deciding_first = sorted(part.evidence, key=lambda each: each.state != part.state)
     for evidence in deciding_first[:_MAX_EVIDENCE_LINES]:
-        yield from _wrap_lines(evidence_text(evidence, verdict.varying), width, 7, hanging=9)
+        yield from _wrap_lines(evidence_text(evidence, verdict.varying_factors), width, 7, hanging=9)
     hidden_count = len(part.evidence) - _MAX_EVIDENCE_LINES
     if hidden_count > 0:
         agreeing = sum(evidence.state == part.state for evidence in part.evidence)
@@ -123,7 +123,9 @@ def _reported_value_lines(statement: Statement, verdict: Verdict, width: int) ->
     value = f"{statement.value} {statement.unit}".strip()
     prefix = f"Reported for another machine, not checked: {value}. Measured:" if value else "Measured:"
     for evidence in verdict.reported_values[:_MAX_EVIDENCE_LINES]:
-        yield from _wrap_lines(f"{prefix} {evidence_text(evidence, verdict.varying)}", width, 5, hanging=7)
+        yield from _wrap_lines(
+            f"{prefix} {evidence_text(evidence, verdict.varying_factors)}", width, 5, hanging=7
+        )
 
 
 def _source_text(statement: Statement) -> str:
