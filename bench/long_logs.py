@@ -1,4 +1,7 @@
-"""Long logs, made of the tests' short ones: `python -m bench.long_logs` imports one and tells its memory."""
+"""Make long logs from the short ones of the tests.
+
+`python -m bench.long_logs` imports one and reports the peak memory.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from typing import Any
 
 import click
 
-from vnetbench.study.workloads import STREAM
+from vnetbench.study.workloads import TCP_STREAM
 
 _LOGS = Path(__file__).parents[1] / "tests" / "data" / "logs" / "iperf3"
 TEXT = _LOGS / "parallel-omit-verbose-3.12.log"
@@ -23,7 +26,7 @@ _MIB = 2**20
 
 
 def write_text(path: Path, size: int) -> None:
-    """A file of at least so many bytes: a run of iperf3 over and over."""
+    """Write a file of at least `size` bytes that repeats a run of iperf3."""
     run = TEXT.read_bytes() + b"\n"
     with path.open("wb") as file:
         for _ in range(-(-size // len(run))):
@@ -31,39 +34,47 @@ def write_text(path: Path, size: int) -> None:
 
 
 def write_document(path: Path, size: int) -> None:
-    """A JSON document of iperf3 of about so many bytes: a run that goes on and on."""
+    """Write a JSON document of one long iperf3 run, of about `size` bytes."""
     text = DOCUMENT.read_text()
     document, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
-    told = document["intervals"]
-    times = size // len(json.dumps(told, indent="\t"))
-    document["intervals"] = [later for turn in range(times) for later in _later(told, turn)]
+    intervals = document["intervals"]
+    copies = size // len(json.dumps(intervals, indent="\t"))
+    document["intervals"] = [
+        interval for number in range(copies) for interval in _shift_intervals(intervals, number)
+    ]
     path.write_text(json.dumps(document, indent="\t") + "\n")
 
 
 def import_text(path: Path, folder: Path) -> None:
-    """Import it by the command, in a process of its own, into a results file in this folder."""
-    command = [sys.executable, "-m", "vnetbench", "import", str(path), "--workload", STREAM]
+    """Import a log with the command, in a separate process, into a results file in this folder."""
+    command = [sys.executable, "-m", "vnetbench", "import", str(path), "--workload", TCP_STREAM]
     subprocess.run([*command, "-o", str(folder / "imported.vnb")], check=True, stdout=subprocess.DEVNULL)
 
 
-def _later(intervals: list[dict[str, Any]], turn: int) -> Iterator[Mapping[str, Any]]:
-    shift = turn * intervals[-1]["sum"]["end"]
+def _shift_intervals(intervals: list[dict[str, Any]], copy_number: int) -> Iterator[Mapping[str, Any]]:
+    offset_s = copy_number * intervals[-1]["sum"]["end"]
     for interval in intervals:
-        streams = [{**each, **_times(each, shift)} for each in interval["streams"]]
-        yield {**interval, "streams": streams, "sum": {**interval["sum"], **_times(interval["sum"], shift)}}
+        streams = [{**each, **_shift_times(each, offset_s)} for each in interval["streams"]]
+        yield {
+            **interval,
+            "streams": streams,
+            "sum": {**interval["sum"], **_shift_times(interval["sum"], offset_s)},
+        }
 
 
-def _times(told: Mapping[str, Any], shift: float) -> dict[str, float]:
-    return {"start": told["start"] + shift, "end": told["end"] + shift}
+def _shift_times(values: Mapping[str, Any], offset_s: float) -> dict[str, float]:
+    return {"start": values["start"] + offset_s, "end": values["end"] + offset_s}
 
 
 @click.command()
-@click.option("--mib", default=1024, show_default=True, type=click.IntRange(1), help="Length of the log.")
 @click.option(
-    "--folder", type=click.Path(path_type=Path, file_okay=False), help="Where there is room for it."
+    "--mib", default=1024, show_default=True, type=click.IntRange(1), help="Size of the log, in MiB."
+)
+@click.option(
+    "--folder", type=click.Path(path_type=Path, file_okay=False), help="Folder for temporary files."
 )
 def main(mib: int, folder: Path | None) -> None:
-    """Import a long text log by the command, and tell how much memory that took at most."""
+    """Import a long text log with the command and report the peak memory."""
     with tempfile.TemporaryDirectory(dir=folder) as name:
         log = Path(name) / "long.log"
         write_text(log, mib * _MIB)
@@ -74,7 +85,7 @@ def main(mib: int, folder: Path | None) -> None:
         results = (Path(name) / "imported.vnb").stat().st_size
     peak_kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     click.echo(f"{size / _MIB:.0f} MiB in {took_s:.0f} s: {size / took_s / 1e6:.1f} MB/s")
-    click.echo(f"most memory: {peak_kib / 1024:.0f} MiB; results file: {results / _MIB:.0f} MiB")
+    click.echo(f"peak memory: {peak_kib / 1024:.0f} MiB; results file: {results / _MIB:.0f} MiB")
 
 
 if __name__ == "__main__":

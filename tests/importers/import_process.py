@@ -12,9 +12,9 @@ from vnetbench.study.workloads import TCP_STREAM
 
 def peak_kib() -> int:
     """Return the peak memory of this process. `getrusage` would include its parent."""
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
-    assert found
-    return int(found[1])
+    peak = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert peak
+    return int(peak[1])
 
 
 if __name__ == "__main__":

@@ -133,14 +133,14 @@ def test_archives_nested_too_deep_are_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["run.log.gz", "all.zip", "all.tar.xz"])
 def test_a_damaged_archive_is_reported(tmp_path: Path, name: str) -> None:
     content = TEXT * 10_000 + bytes(range(256)) * 100
-    whole = {
+    archive = {
         "run.log.gz": gzip.compress(content),
         "all.zip": make_zip({"a.log": content, "b.log": content}),
         "all.tar.xz": lzma.compress(make_tar({"a.log": content})),
     }[name]
     path = tmp_path / name
-    for cut in (20, len(whole) // 2, len(whole) - 3):
-        path.write_bytes(whole[:cut])
+    for cut in (20, len(archive) // 2, len(archive) - 3):
+        path.write_bytes(archive[:cut])
         assert any("damaged" in str(reason) for reason in read_logs(path).values()), cut
 
 

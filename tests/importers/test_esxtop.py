@@ -179,11 +179,11 @@ def _log(*moments: tuple[float, float]) -> list[str]:
 def _run(
     started_at: datetime | None,
     duration_s: float,
-    figures: dict[str, ReportedValue] | None = None,
+    metrics: dict[str, ReportedValue] | None = None,
     *,
     omitted_s: float = 0.0,
 ) -> Run:
     return Run(
-        "iperf3", "3.12", 1, 2, "tcp_stream", {}, figures or {},
+        "iperf3", "3.12", 1, 2, "tcp_stream", {}, metrics or {},
         duration_s=duration_s, omitted_s=omitted_s, started_at=started_at,
     )  # fmt: skip

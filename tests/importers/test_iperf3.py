@@ -114,12 +114,12 @@ def test_a_run_without_end_and_with_zeros_for_the_receiver_was_interrupted() -> 
 
 def test_an_error_before_a_complete_run_is_a_separate_run() -> None:
     error = "iperf3: error - unable to connect to server: Connection refused"
-    failed, whole = parse_lines(error, *CLIENT)
+    failed, complete = parse_lines(error, *CLIENT)
     (cut,) = parse_lines(error, *CLIENT[:4])
 
-    assert isinstance(failed, Run) and isinstance(whole, Run) and isinstance(cut, Run)
+    assert isinstance(failed, Run) and isinstance(complete, Run) and isinstance(cut, Run)
     assert (failed.first_line, failed.last_line, failed.failure) == (1, 1, error.removeprefix("iperf3: "))
-    assert (whole.first_line, whole.last_line, whole.failure) == (2, 11, "")
+    assert (complete.first_line, complete.last_line, complete.failure) == (2, 11, "")
     assert (cut.first_line, cut.failure, len(cut.intervals)) == (1, error.removeprefix("iperf3: "), 1)
 
 

@@ -49,9 +49,9 @@ def test_a_run_that_another_one_interrupts_is_cut_off() -> None:
 
 
 def test_documents_are_found_in_text() -> None:
-    found = parse_runs(f"Mon Mar  2 10:00:00\n{DOCUMENT}{RUN}{DOCUMENT.strip()} trailing text\n{DOCUMENT}")
+    parsed = parse_runs(f"Mon Mar  2 10:00:00\n{DOCUMENT}{RUN}{DOCUMENT.strip()} trailing text\n{DOCUMENT}")
 
-    assert [(run.first_line, run.last_line) for run in found] == [(2, 8), (9, 11), (12, 18), (19, 25)]
+    assert [(run.first_line, run.last_line) for run in parsed] == [(2, 8), (9, 11), (12, 18), (19, 25)]
 
 
 def test_text_behind_a_document_on_the_same_line_is_kept() -> None:
@@ -76,9 +76,9 @@ def test_numbers_that_are_not_finite_become_null(number: str) -> None:
 
 def test_an_incomplete_document_is_cut_off() -> None:
     beginning = "".join(DOCUMENT.splitlines(keepends=True)[:-2])
-    found = parse_runs(beginning + DOCUMENT + beginning)
+    parsed = parse_runs(beginning + DOCUMENT + beginning)
 
-    assert [(run.first_line, run.failure) for run in found] == [(1, "cut off"), (6, ""), (13, "cut off")]
+    assert [(run.first_line, run.failure) for run in parsed] == [(1, "cut off"), (6, ""), (13, "cut off")]
 
 
 def test_a_document_cut_off_too_early_is_reported() -> None:
@@ -96,9 +96,9 @@ def test_a_document_of_an_unknown_tool_is_reported() -> None:
 
 
 def test_xml_is_read_with_and_without_declaration() -> None:
-    whole = '<?xml version="1.0" encoding="utf-16"?>\n<toy>\n</toy>\n'
+    complete = '<?xml version="1.0" encoding="utf-16"?>\n<toy>\n</toy>\n'
 
-    assert parse_text(whole + "<toy>\n</toy> after\n") == [UnrecognizedLines(5, 5, " after")]
+    assert parse_text(complete + "<toy>\n</toy> after\n") == [UnrecognizedLines(5, 5, " after")]
 
 
 def test_xml_that_declares_entities_is_not_expanded() -> None:

@@ -80,8 +80,8 @@ def test_runs_of_the_same_factors_are_trials_of_one_treatment(tmp_path: Path) ->
 def test_a_trial_names_its_log(tmp_path: Path) -> None:
     summary = import_logs(tmp_path / "a.vnb", {"a.log": "a note\n" + format_run(800)})
 
-    told = summary.treatments[0].points[0].imported_log
-    assert (told["tool"], told["version"], told["log"], told["lines"]) == ("toy", "1.2", "a.log", [2, 3])
+    log = summary.treatments[0].points[0].imported_log
+    assert (log["tool"], log["version"], log["log"], log["lines"]) == ("toy", "1.2", "a.log", [2, 3])
     assert any(
         "imported, not measured here: 1 trial of toy 1.2 from a.log" in each for each in summary.warnings
     )

@@ -73,12 +73,12 @@ def test_intervals_that_end_before_they_start_are_dropped() -> None:
 @pytest.mark.parametrize("value", [math.inf, math.nan])
 def test_a_value_that_is_not_finite_is_refused(value: float) -> None:
     with pytest.raises(ValueError, match="not a finite number"):
-        validate_run(build_run(figures={"goodput_bps": ReportedValue.exact(value)}))
+        validate_run(build_run(metrics={"goodput_bps": ReportedValue.exact(value)}))
 
 
 def build_run(
     factors: dict[str, Level] | None = None,
-    figures: dict[str, ReportedValue] | None = None,
+    metrics: dict[str, ReportedValue] | None = None,
     intervals: tuple[ReportInterval, ...] = (),
 ) -> Run:
-    return Run("iperf 2", "", 1, 2, "tcp_stream", factors or {}, figures or {}, intervals)
+    return Run("iperf 2", "", 1, 2, "tcp_stream", factors or {}, metrics or {}, intervals)

@@ -86,47 +86,49 @@ def _parse_date_line(line: str) -> tuple[date | None, time | None] | None:
     text = line.strip(_DECORATION)
     if not 4 < len(text) <= _MAX_LENGTH or not any(mark in text for mark in ":./-"):
         return None
-    found = next((match.groupdict() for form in _DATE_PATTERNS if (match := form.fullmatch(text))), None)
-    if found is None:
+    fields = next(
+        (match.groupdict() for pattern in _DATE_PATTERNS if (match := pattern.fullmatch(text))), None
+    )
+    if fields is None:
         return None
     try:
-        day = _parse_day(found) if "year" in found else None
-        return None if "year" in found and day is None else (day, _parse_time(found))
+        day = _parse_day(fields) if "year" in fields else None
+        return None if "year" in fields and day is None else (day, _parse_time(fields))
     except ValueError:
         return None
 
 
-def _parse_day(found: Mapping[str, str | None]) -> date | None:
+def _parse_day(fields: Mapping[str, str | None]) -> date | None:
     """Return the day; None if it is ambiguous.
 
     `05/11/2025` is in November in Berlin, and in May in Boston.
     """
-    year = int(found["year"] or 0)
-    if "first" not in found:
-        return date(year, _parse_month(found), int(found["day"] or 0))
-    first, other = int(found["first"] or 0), int(found["other"] or 0)
+    year = int(fields["year"] or 0)
+    if "first" not in fields:
+        return date(year, _parse_month(fields), int(fields["day"] or 0))
+    first, other = int(fields["first"] or 0), int(fields["other"] or 0)
     orders = [(month, day) for month, day in ((first, other), (other, first)) if month <= 12]
     days = {date(year, month, day) for month, day in orders}
-    weekday = (found["weekday"] or "").lower()
+    weekday = (fields["weekday"] or "").lower()
     if weekday in _WEEKDAYS:
         days = {day for day in days if day.weekday() == _WEEKDAYS.index(weekday)}
     return days.pop() if len(days) == 1 else None
 
 
-def _parse_month(found: Mapping[str, str | None]) -> int:
-    if number := found.get("month_number"):
+def _parse_month(fields: Mapping[str, str | None]) -> int:
+    if number := fields.get("month_number"):
         return int(number)
-    return _MONTHS.index((found["month"] or "").lower()) + 1
+    return _MONTHS.index((fields["month"] or "").lower()) + 1
 
 
-def _parse_time(found: Mapping[str, str | None]) -> time | None:
-    if not found.get("hour"):
+def _parse_time(fields: Mapping[str, str | None]) -> time | None:
+    if not fields.get("hour"):
         return None
-    hour = int(found["hour"] or 0)
-    if half := found.get("half"):
-        hour = hour % 12 + (12 if half in "Pp" else 0)
+    hour = int(fields["hour"] or 0)
+    if meridiem := fields.get("half"):
+        hour = hour % 12 + (12 if meridiem in "Pp" else 0)
     return time(
-        hour, int(found["minute"] or 0), int(found["second"] or 0), tzinfo=_parse_zone(found.get("zone"))
+        hour, int(fields["minute"] or 0), int(fields["second"] or 0), tzinfo=_parse_zone(fields.get("zone"))
     )
 
 

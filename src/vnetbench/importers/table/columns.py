@@ -31,12 +31,12 @@ class Columns:
         for title in _mapped_titles(mapping):
             if texts.count(title) == 1:
                 continue
-            known = [text for text in texts if text]
+            titles = [text for text in texts if text]
             problem = "occurs more than once" if title in texts else "is missing"
             raise BenchError(
                 f"the column {format_raw_value(title)} {problem}",
                 where=f"{name}, row {header.number}",
-                fix=suggest(title, known, otherwise=f"the columns are {', '.join(known[:40])}"),
+                fix=suggest(title, titles, otherwise=f"the columns are {', '.join(titles[:40])}"),
             )
         return cls(name, {text: position for position, text in enumerate(texts)})
 

@@ -221,11 +221,13 @@ def _read_text(raw: object) -> str:
     return raw
 
 
-def _choice_reader(*known: str) -> Callable[[object], str]:
+def _choice_reader(*allowed: str) -> Callable[[object], str]:
     def read_value(raw: object) -> str:
-        if raw not in known:
-            wanted = ", ".join(format_raw_value(each) for each in known)
-            raise WrongValue(f"{format_raw_value(raw)} is not one of {wanted}", fix=f"write one of {wanted}")
+        if raw not in allowed:
+            choices = ", ".join(format_raw_value(each) for each in allowed)
+            raise WrongValue(
+                f"{format_raw_value(raw)} is not one of {choices}", fix=f"write one of {choices}"
+            )
         return str(raw)
 
     return read_value

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
 
+from vnetbench.importers.arithmetic import sum_values
 from vnetbench.importers.command_line import CommandLine
 from vnetbench.importers.line_report import LineReport, report_reader
 from vnetbench.importers.log_lines import LogLines
@@ -180,9 +181,9 @@ class NeperReport(LineReport):
         direction = self._stream_direction()
         if direction != "both":
             return {**metrics, "goodput_bps": client if direction == REVERSE else server}
-        both = ReportedValue(client.value + server.value, client.low + server.low, client.high + server.high)
+        combined = sum_values([client, server])
         return {
-            **metrics, "goodput_bps": both, "goodput_forward_bps": server, "goodput_reverse_bps": client,
+            **metrics, "goodput_bps": combined, "goodput_forward_bps": server, "goodput_reverse_bps": client,
         }  # fmt: skip
 
     def _latency_metrics(self) -> dict[str, ReportedValue]:

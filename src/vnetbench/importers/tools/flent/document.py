@@ -80,7 +80,7 @@ def _load_run(
         begin, end = load_period(transfers)
         metrics |= latency_metrics(probes, begin, end)
         factors |= _probe_factors(probes)
-        kinds = " and ".join(sorted({probe.kind for probe in probes if probe.times}))
+        kinds = " and ".join(sorted({probe.protocol for probe in probes if probe.times}))
         remarks.append(f"The latencies are those of {kinds} probes, not of TCP requests.")
     hosts = len(as_list(meta.get("HOSTS")))
     if hosts > 1:
@@ -111,7 +111,7 @@ def _probe_run(meta: Mapping[str, Any], probe: Probe, common: dict[str, Any]) ->
         metrics=probe.metrics(),
         duration_s=as_number(meta.get("LENGTH"), least=0),
         reported_by="sender",
-        remarks=(f"The requests are {probe.kind} probes, not TCP requests.",),
+        remarks=(f"The requests are {probe.protocol} probes, not TCP requests.",),
         **common,
     )
 
@@ -138,7 +138,7 @@ def _probe_factors(probes: Sequence[Probe]) -> dict[str, Level]:
     rates = {probe.rate for probe in asking}
     return {
         **_levels({"connections": len(asking), "rate": rates.pop() if len(rates) == 1 else None}),
-        "label_probes": ", ".join(sorted({probe.kind for probe in asking})),
+        "label_probes": ", ".join(sorted({probe.protocol for probe in asking})),
     }
 
 
@@ -148,14 +148,14 @@ def _address_factor(meta: Mapping[str, Any]) -> dict[str, Level]:
 
 def _levels(raw: Mapping[str, object]) -> dict[str, Level]:
     """Return the canonical levels of the values that are valid."""
-    found: dict[str, Level] = {}
+    levels: dict[str, Level] = {}
     for name, value in raw.items():
         try:
             if value is not None:
-                found[name] = parse_level(name, value)
+                levels[name] = parse_level(name, value)
         except BenchError:
             continue
-    return found
+    return levels
 
 
 def _common_value(transfers: Sequence[Transfer], key: str) -> object | None:
@@ -173,13 +173,13 @@ def _duration(meta: Mapping[str, Any], transfers: Sequence[Transfer]) -> float |
 
 def _other_results(meta: Mapping[str, Any], series: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     named = {"test": "NAME", "title": "TITLE", "note": "NOTE", "host": "HOST", "kernel": "KERNEL_RELEASE"}
-    found = {ours: as_text(meta.get(theirs)) for ours, theirs in named.items()}
+    results = {ours: as_text(meta.get(theirs)) for ours, theirs in named.items()}
     pings = {
         f"{name}, mean": f"{each['MEAN_VALUE']} ms"
         for name, each in series.items()
         if name.startswith("Ping") and as_number(each.get("MEAN_VALUE")) is not None
     }
-    return {name: text for name, text in {**found, **pings}.items() if text}
+    return {name: text for name, text in {**results, **pings}.items() if text}
 
 
 def _format_version(document: Mapping[str, Any]) -> int:

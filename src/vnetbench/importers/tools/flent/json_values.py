@@ -33,7 +33,7 @@ def as_number(value: Any, least: float = -_MAX_VALUE) -> float | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
-        found = float(value)
+        number = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) and least <= found <= _MAX_VALUE else None
+    return number if math.isfinite(number) and least <= number <= _MAX_VALUE else None

@@ -27,7 +27,7 @@ class Probe:
     """One series of pings."""
 
     name: str
-    kind: str
+    protocol: str
     """`ICMP` or `UDP`."""
     rate: str | None
     """How often Flent sent pings, `5 /s`. `none`: each follows the reply to the one before. None: unknown."""
@@ -54,7 +54,7 @@ def parse_probe(name: str, meta: Mapping[str, Any], points: Sequence[Any]) -> Pr
     """Return the series of this name as pings; None if it has none."""
     if not name.startswith("Ping (ms)") or name.endswith("avg"):
         return None
-    kind = "UDP" if "UDP" in name else "ICMP"
+    protocol = "UDP" if "UDP" in name else "ICMP"
     single: list[tuple[float, float]] = []
     for point in map(as_object, points):
         at, time = (as_number(point.get(key), least=0) for key in ("t", "val"))
@@ -64,10 +64,10 @@ def parse_probe(name: str, meta: Mapping[str, Any], points: Sequence[Any]) -> Pr
     if single:
         metrics = _restore_rounding([time for _, time in single])
         times = tuple((at, value) for (at, _), value in zip(single, metrics, strict=True))
-        return Probe(name, kind, _probe_rate(meta), times, None)
+        return Probe(name, protocol, _probe_rate(meta), times, None)
     if not mean or not any("dur" in as_object(point) for point in points):
         return None
-    return Probe(name, kind, "none", (), mean * _US_PER_MS)
+    return Probe(name, protocol, "none", (), mean * _US_PER_MS)
 
 
 def latency_metrics(probes: Sequence[Probe], begin: float, end: float) -> dict[str, ReportedValue]:
@@ -78,9 +78,9 @@ def latency_metrics(probes: Sequence[Probe], begin: float, end: float) -> dict[s
         begin: Start of the load (Unix time).
         end: End of the load (Unix time).
     """
-    every = [time for probe in probes for time in probe.times]
-    loaded = _distribution_metrics("latency", [time for at, time in every if begin <= at <= end])
-    idle = _distribution_metrics("latency_idle", [time for at, time in every if at < begin])
+    all_times = [time for probe in probes for time in probe.times]
+    loaded = _distribution_metrics("latency", [time for at, time in all_times if begin <= at <= end])
+    idle = _distribution_metrics("latency_idle", [time for at, time in all_times if at < begin])
     added = {
         name.replace("latency_", "latency_increase_"): _subtract(value, before)
         for name, value in loaded.items()
@@ -98,11 +98,11 @@ def _distribution_metrics(prefix: str, times: Sequence[ReportedValue]) -> dict[s
         *(math.fsum(each) / count for each in zip(*((t.value, t.low, t.high) for t in times), strict=True))
     )
     ascending = sorted(times, key=lambda time: time.value)
-    found = {f"{prefix}_mean_us": mean}
+    metrics = {f"{prefix}_mean_us": mean}
     for name, fraction in _PERCENTILES.items():
         if count * (1 - fraction) >= 1 - 1e-9:
-            found[f"{prefix}_{name}_us"] = ascending[math.ceil(fraction * count) - 1]
-    return found
+            metrics[f"{prefix}_{name}_us"] = ascending[math.ceil(fraction * count) - 1]
+    return metrics
 
 
 def _subtract(a: ReportedValue, b: ReportedValue) -> ReportedValue:
@@ -142,8 +142,8 @@ def _decimals(time: float) -> int:
 def _probe_rate(meta: Mapping[str, Any]) -> str | None:
     command = as_text(meta.get("COMMAND"))
     for period, unit in _PERIODS:
-        found = period.search(command)
-        seconds = as_number(found[1], least=0) if found else None
+        match = period.search(command)
+        seconds = as_number(match[1], least=0) if match else None
         if seconds:
             return f"{1 / (seconds * unit):.6g} /s"
     return None

@@ -50,19 +50,19 @@ class Transfer:
     @cached_property
     def cumulative_bytes(self) -> tuple[tuple[float, ReportedValue], ...]:
         """Times in ascending order, with the bytes that had arrived by then."""
-        steps: list[tuple[float, ReportedValue]] = []
-        as_text = ReportedValue.exact(0.0)
+        points: list[tuple[float, ReportedValue]] = []
+        total = ReportedValue.exact(0.0)
         for end, length, rate in self.points:
-            steps.append((end - length, as_text))
-            as_text = _add(as_text, _bytes(length, rate))
-            steps.append((end, as_text))
-        return tuple(steps)
+            points.append((end - length, total))
+            total = _add(total, _bytes(length, rate))
+            points.append((end, total))
+        return tuple(points)
 
 
 def parse_transfer(name: str, meta: Mapping[str, Any], points: Sequence[Any]) -> Transfer | None:
     """Return the series of this name as a transfer; None if it is none."""
-    says_what_ran = "COMMAND" in meta or "RUNNER" in meta
-    test = _COMMAND_TEST.search(as_text(meta.get("COMMAND"))) if says_what_ran else _TRANSFER_NAME.match(name)
+    has_command = "COMMAND" in meta or "RUNNER" in meta
+    test = _COMMAND_TEST.search(as_text(meta.get("COMMAND"))) if has_command else _TRANSFER_NAME.match(name)
     if test is None or test[1] not in _DIRECTIONS:
         return None
     return Transfer(name, _DIRECTIONS[test[1]], meta, tuple(_parse_points(points)))
@@ -70,13 +70,13 @@ def parse_transfer(name: str, meta: Mapping[str, Any], points: Sequence[Any]) ->
 
 def _parse_points(points: Sequence[Any]) -> Iterator[tuple[float, float, float]]:
     """Yield valid intervals: finite numbers, a length, and no overlap with the interval before."""
-    told_until = 0.0
+    previous_end = 0.0
     for point in map(as_object, points):
         end, length, rate = (as_number(point.get(key), least=0) for key in ("t", "dur", "val"))
-        if end is None or rate is None or not length or end <= told_until:
+        if end is None or rate is None or not length or end <= previous_end:
             continue
-        yield end, min(length, end - told_until), rate
-        told_until = end
+        yield end, min(length, end - previous_end), rate
+        previous_end = end
 
 
 def goodput_metrics(transfers: Sequence[Transfer]) -> dict[str, ReportedValue]:
@@ -85,15 +85,15 @@ def goodput_metrics(transfers: Sequence[Transfer]) -> dict[str, ReportedValue]:
     names = {"goodput_bps": directions}
     if len(directions) > 1:
         names |= {"goodput_forward_bps": {FORWARD}, "goodput_reverse_bps": {REVERSE}}
-    found = {}
-    for name, counted in names.items():
-        rates = [t.result or 0.0 for t in transfers if t.direction in counted]
-        half = _HALF_RATE_DIGIT * len(rates)
+    metrics = {}
+    for name, included in names.items():
+        rates = [t.result or 0.0 for t in transfers if t.direction in included]
+        half_digit = _HALF_RATE_DIGIT * len(rates)
         value = sum(rates)
-        found[name] = ReportedValue(
-            *(each * _MEGABIT for each in (value, max(0.0, value - half), value + half))
+        metrics[name] = ReportedValue(
+            *(each * _MEGABIT for each in (value, max(0.0, value - half_digit), value + half_digit))
         )
-    return {**found, **_retransmit_metric(transfers)}
+    return {**metrics, **_retransmit_metric(transfers)}
 
 
 def _retransmit_metric(transfers: Sequence[Transfer]) -> dict[str, ReportedValue]:
@@ -105,7 +105,7 @@ def _retransmit_metric(transfers: Sequence[Transfer]) -> dict[str, ReportedValue
 
 
 def build_intervals(transfers: Sequence[Transfer]) -> Iterator[ReportInterval]:
-    """Yield the intervals of each direction, all transfers together.
+    """Yield the intervals of each direction, all transfers active.
 
     They are the intervals of the transfer that has the fewest. netperf's processes do not report at the same
     times. So within an interval of another process the rate of each counts as constant. A direction whose
@@ -113,25 +113,26 @@ def build_intervals(transfers: Sequence[Transfer]) -> Iterator[ReportInterval]:
     """
     begin, end = load_period(transfers)
     for direction in (FORWARD, REVERSE):
-        together = [t for t in transfers if t.direction == direction]
-        if not together or not all(t.points for t in together):
+        active = [t for t in transfers if t.direction == direction]
+        if not active or not all(t.points for t in active):
             continue
         first, last = (
-            max(t.cumulative_bytes[0][0] for t in together),
-            min(t.cumulative_bytes[-1][0] for t in together),
+            max(t.cumulative_bytes[0][0] for t in active),
+            min(t.cumulative_bytes[-1][0] for t in active),
         )
         if last - first < _MIN_OVERLAP * (end - begin):
             continue
-        for until, length, _ in min((t.points for t in together), key=len):
-            since = max(until - length, first)
-            if since < until <= last:
+        for interval_end, length, _ in min((t.points for t in active), key=len):
+            interval_start = max(interval_end - length, first)
+            if interval_start < interval_end <= last:
                 arrived = [
                     _subtract(
-                        _bytes_until(t.cumulative_bytes, until), _bytes_until(t.cumulative_bytes, since)
+                        _bytes_until(t.cumulative_bytes, interval_end),
+                        _bytes_until(t.cumulative_bytes, interval_start),
                     )
-                    for t in together
+                    for t in active
                 ]
-                start_s, end_s = (round(time - begin, _DECIMALS) for time in (since, until))
+                start_s, end_s = (round(time - begin, _DECIMALS) for time in (interval_start, interval_end))
                 yield ReportInterval(start_s, end_s, {"bytes": sum_values(arrived)}, direction=direction)
 
 

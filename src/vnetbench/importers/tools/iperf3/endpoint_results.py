@@ -161,15 +161,15 @@ def _preferred_result(endpoint_results: EndpointResults, direction: str) -> Endp
 def _goodput_metrics(
     workload: str, endpoint_results: EndpointResults, directions: list[str]
 ) -> Iterator[tuple[str, ReportedValue]]:
-    found = {}
+    goodput = {}
     for direction in directions:
         if (direction, RECEIVER) in endpoint_results or workload != UDP_STREAM:
-            found[direction] = _preferred_result(endpoint_results, direction).bits_per_s
-    if not directions or len(found) < len(directions):
+            goodput[direction] = _preferred_result(endpoint_results, direction).bits_per_s
+    if not directions or len(goodput) < len(directions):
         return
-    yield "goodput_bps", sum_values(list(found.values()))
+    yield "goodput_bps", sum_values(list(goodput.values()))
     if len(directions) > 1:
-        yield from ((_GOODPUT_METRICS[direction], value) for direction, value in found.items())
+        yield from ((_GOODPUT_METRICS[direction], value) for direction, value in goodput.items())
 
 
 def _stream_metrics(

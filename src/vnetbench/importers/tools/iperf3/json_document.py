@@ -63,7 +63,7 @@ def read_runs(
     builder = DocumentRunBuilder(as_object(document["start"]))
     for interval in as_objects(document.get("intervals")):
         builder.collector.add(interval)
-    builder.rest = document
+    builder.other_parts = document
     return [builder.build_run(first_line, last_line, command)]
 
 
@@ -92,13 +92,13 @@ class DocumentRunBuilder:
     def __init__(self, start: JsonObject) -> None:
         self.start = start
         self.collector = IntervalCollector(start)
-        self.rest: JsonObject = {}
+        self.other_parts: JsonObject = {}
         """What the document has besides `start` and `intervals`."""
         self.remarks: list[str] = []
 
     def build_run(self, first_line: int, last_line: int, command: CommandLine | None) -> Run:
         """Return the run, once all parts are there."""
-        end, error = as_object(self.rest.get("end")), self.rest.get("error")
+        end, error = as_object(self.other_parts.get("end")), self.other_parts.get("error")
         self.collector.is_bidirectional |= f"sum_sent{_SUFFIX[REVERSE]}" in end
         requested = requested_options(command, self.collector.workload)
         failure = str(error) if error else "" if "cpu_utilization_percent" in end else CUT_OFF
@@ -133,7 +133,10 @@ class DocumentRunBuilder:
 
     def _server_intervals(self) -> PackedIntervals | None:
         """Return the intervals that a receiving server sent back (--get-server-output)."""
-        document, text = self.rest.get("server_output_json"), self.rest.get("server_output_text")
+        document, text = (
+            self.other_parts.get("server_output_json"),
+            self.other_parts.get("server_output_text"),
+        )
         intervals: PackedIntervals | None = None
         if self.collector.direction == "forward" and isinstance(document, dict):
             intervals = read_intervals(document)
@@ -143,67 +146,72 @@ class DocumentRunBuilder:
 
     def _endpoint_results(self, end: JsonObject) -> EndpointResults:
         streams = as_objects(end.get("streams"))
-        found: dict[tuple[str, str], EndpointResult] = {}
+        results: dict[tuple[str, str], EndpointResult] = {}
         for direction in DIRECTIONS[self.collector.direction]:
             if self.collector.workload == TCP_STREAM:
-                found |= self._stream_results(direction, streams)
+                results |= self._stream_results(direction, streams)
             elif (sums := self._sum_results(direction, end)) is not None:
-                found |= sums
+                results |= sums
             else:
-                found |= self._split_old_result(direction, streams)
-        return found
+                results |= self._split_old_result(direction, streams)
+        return results
 
     def _stream_results(
         self, direction: str, streams: Sequence[JsonObject]
     ) -> Iterator[tuple[tuple[str, str], EndpointResult]]:
-        for which in (SENDER, RECEIVER):
+        for endpoint in (SENDER, RECEIVER):
             results = [
                 part
                 for each in streams
-                if (part := as_object(each.get(which))) and self.collector.stream_direction(part) == direction
+                if (part := as_object(each.get(endpoint)))
+                and self.collector.stream_direction(part) == direction
             ]
             rates, seconds = collect_numbers(results, "bits_per_second"), collect_numbers(results, "end")
             if results and rates and seconds:
-                resent = collect_numbers(results, "retransmits")
-                count = int(sum(resent)) if resent and min(resent) >= 0 and which == SENDER else None
+                retransmits = collect_numbers(results, "retransmits")
+                count = (
+                    int(sum(retransmits))
+                    if retransmits and min(retransmits) >= 0 and endpoint == SENDER
+                    else None
+                )
                 yield (
-                    (direction, which),
+                    (direction, endpoint),
                     EndpointResult(ReportedValue.exact(max(seconds)), ReportedValue.exact(sum(rates)), count),
                 )
 
     def _sum_results(self, direction: str, end: JsonObject) -> dict[tuple[str, str], EndpointResult] | None:
-        """Return the results of UDP from 3.10 on; None if the document has none."""
-        found = {}
-        for name, which in (("sum_sent", SENDER), ("sum_received", RECEIVER)):
-            results = as_object(end.get(f"{name}{_SUFFIX[direction]}"))
+        """Return the sums of UDP from 3.10 on; None if the document has none."""
+        endpoint_results = {}
+        for name, endpoint in (("sum_sent", SENDER), ("sum_received", RECEIVER)):
+            sums = as_object(end.get(f"{name}{_SUFFIX[direction]}"))
             seconds, rate, packets, lost, jitter = (
-                as_number(results.get(key))
+                as_number(sums.get(key))
                 for key in ("end", "bits_per_second", "packets", "lost_packets", "jitter_ms")
             )
             if seconds is None or rate is None or packets is None:
                 return None
-            found[direction, which] = EndpointResult(
+            endpoint_results[direction, endpoint] = EndpointResult(
                 ReportedValue.exact(seconds),
                 ReportedValue.exact(rate),
                 datagrams=int(packets),
                 lost=None if lost is None else int(lost),
                 jitter_us=None if jitter is None else ReportedValue.exact(1e3 * jitter),
             )
-        return found
+        return endpoint_results
 
     def _split_old_result(
         self, direction: str, streams: Sequence[JsonObject]
     ) -> Iterator[tuple[tuple[str, str], EndpointResult]]:
-        results = [
+        udp_results = [
             part
             for each in streams
             if (part := as_object(each.get("udp"))) and self.collector.stream_direction(part) == direction
         ]
         keys = ("end", "bits_per_second", "packets", "lost_packets", "jitter_ms")
-        seconds, rates, packets, lost, jitters = (collect_numbers(results, key) for key in keys)
+        seconds, rates, packets, lost, jitters = (collect_numbers(udp_results, key) for key in keys)
         if not (seconds and rates and packets and lost and jitters):
             return
-        one_line = EndpointResult(
+        combined = EndpointResult(
             ReportedValue.exact(max(seconds)),
             ReportedValue.exact(sum(rates)),
             datagrams=int(sum(packets)),
@@ -212,14 +220,14 @@ class DocumentRunBuilder:
         )
         size = as_number(self.collector.test.get("blksize"))
         yield from split_udp_result(
-            one_line, direction, endpoint_role(self.collector.role, direction), 8 * size if size else None
+            combined, direction, endpoint_role(self.collector.role, direction), 8 * size if size else None
         )
 
     def _factors(self, end: JsonObject) -> dict[str, Level]:
         start, test = self.start, self.collector.test
         size = as_number(test.get("blksize"))
         hosts = [as_text(each.get("local_host")) for each in as_objects(start.get("connected"))]
-        raw: dict[str, object] = {
+        raw_levels: dict[str, object] = {
             "streams": as_integer(test.get("num_streams")),
             "direction": self.collector.direction if test else None,
             "ip_version": (6 if ":" in hosts[0] else 4) if hosts else None,
@@ -234,25 +242,23 @@ class DocumentRunBuilder:
             label_name("set-mss"): as_text(start.get("tcp_mss")) or None,
             label_name("sctp"): "on" if test.get("protocol") == "SCTP" else None,
         }
-        results = {name: each for name, each in raw.items() if each is not None}
-        levels = {name: find_level(name, self.collector.workload, each) for name, each in results.items()}
+        known = {name: each for name, each in raw_levels.items() if each is not None}
+        levels = {name: find_level(name, self.collector.workload, each) for name, each in known.items()}
         return {name: level for name, level in levels.items() if level is not None}
 
     def _connection(self) -> str:
         for each in as_objects(self.start.get("connected"))[:1]:
-            endpoint_results = [
+            addresses = [
                 (as_text(each.get(f"{n}_host")), as_integer(each.get(f"{n}_port")))
                 for n in ("local", "remote")
             ]
-            return format_connection(
-                self.collector.role, *(f"{host}:{port}" for host, port in endpoint_results)
-            )
+            return format_connection(self.collector.role, *(f"{host}:{port}" for host, port in addresses))
         return ""
 
     def _pacing_rate(self) -> str | None:
         rates = [as_number(self.start.get(name)) for name in ("fq_rate", "target_bitrate")]
-        results = [rate for rate in rates if rate is not None]
-        return _format_or_default(max(results), "bit/s", "none") if results else None
+        known = [rate for rate in rates if rate is not None]
+        return _format_or_default(max(known), "bit/s", "none") if known else None
 
     def _rtt_metric(self, end: JsonObject) -> dict[str, ReportedValue]:
         times = collect_numbers(
@@ -262,8 +268,8 @@ class DocumentRunBuilder:
         return {"rtt_us": ReportedValue.exact(sum(means) / len(means))} if means else {}
 
     def _cpu_metrics(self, end: JsonObject, failure: str) -> dict[str, ReportedValue]:
-        results = as_object(end.get("cpu_utilization_percent"))
-        local, remote = (as_number(results.get(name)) for name in ("host_total", "remote_total"))
+        cpu = as_object(end.get("cpu_utilization_percent"))
+        local, remote = (as_number(cpu.get(name)) for name in ("host_total", "remote_total"))
         if local is None:
             return {}
         shares = ReportedValue.exact(local), None if remote is None else ReportedValue.exact(remote)
@@ -271,7 +277,7 @@ class DocumentRunBuilder:
 
     def _other_results(self, end: JsonObject) -> dict[str, str]:
         results = {name: self.start.get(name) for name in _OTHER_RESULTS}
-        results |= {"title": self.rest.get("title"), "extra_data": self.rest.get("extra_data")}
+        results |= {"title": self.other_parts.get("title"), "extra_data": self.other_parts.get("extra_data")}
         results |= {"receiver_tcp_congestion": end.get("receiver_tcp_congestion")}
         results |= {"tos": as_number(self.collector.test.get("tos")) or None}
         return {name: as_text(value) for name, value in results.items() if value is not None}

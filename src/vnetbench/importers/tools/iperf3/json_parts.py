@@ -53,8 +53,8 @@ class IntervalCollector:
         by_direction: dict[str, list[JsonObject]] = {}
         for each in streams:
             by_direction.setdefault(self.stream_direction(each), []).append(each)
-        for direction, alike in by_direction.items():
-            self._add_direction(direction, alike)
+        for direction, same_direction in by_direction.items():
+            self._add_direction(direction, same_direction)
 
     def _add_direction(self, direction: str, streams: Sequence[JsonObject]) -> None:
         start_s, end_s = as_number(streams[0].get("start")), as_number(streams[0].get("end"))
@@ -64,14 +64,14 @@ class IntervalCollector:
         shift = 0.0 if is_omitted else self.omitted_s
         if is_omitted:
             self.omitted_s = max(self.omitted_s, end_s)
-        results = [_values(each) for each in streams]
+        stream_values = [_values(each) for each in streams]
         rows: list[tuple[int | None, Mapping[str, float]]] = [
-            (None, results[0] if len(results) == 1 else _sum(results))
+            (None, stream_values[0] if len(stream_values) == 1 else _sum(stream_values))
         ]
-        if len(results) > 1:
+        if len(stream_values) > 1:
             rows += [
-                (int(as_number(each.get("socket")) or 0), one)
-                for each, one in zip(streams, results, strict=True)
+                (int(as_number(each.get("socket")) or 0), values)
+                for each, values in zip(streams, stream_values, strict=True)
             ]
         for stream, values in rows:
             number = self.intervals.register(IntervalFormat(tuple(values), stream, direction, is_omitted))
@@ -102,21 +102,21 @@ _ADD_UP = ("bytes", "retransmits", "datagrams", "lost")
 
 
 def _values(stream: JsonObject) -> dict[str, float]:
-    found = {
+    values = {
         ours: factor * number
         for theirs, (ours, factor) in _NAMES.items()
         if (number := as_number(stream.get(theirs))) is not None
     }
-    if "datagrams" in found and "lost" not in found:
-        found.pop("bytes", None)  # The sender's bytes are not what arrived.
-    return found
+    if "datagrams" in values and "lost" not in values:
+        values.pop("bytes", None)  # The sender's bytes are not what arrived.
+    return values
 
 
 def _sum(streams: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    found = {n: sum(each[n] for each in streams) for n in _ADD_UP if all(n in each for each in streams)}
+    sums = {n: sum(each[n] for each in streams) for n in _ADD_UP if all(n in each for each in streams)}
     if all("jitter_us" in each for each in streams):
-        found["jitter_us"] = sum(each["jitter_us"] for each in streams) / len(streams)
-    return found
+        sums["jitter_us"] = sum(each["jitter_us"] for each in streams) / len(streams)
+    return sums
 
 
 def as_object(value: Any) -> JsonObject:
@@ -137,9 +137,9 @@ def as_number(value: Any) -> float | None:
 
 def collect_numbers(maps: Iterable[JsonObject], name: str) -> list[float]:
     """Return the values of all objects, or none if one of them lacks it."""
-    found = [as_number(each.get(name)) for each in maps]
-    results = [each for each in found if each is not None]
-    return results if len(results) == len(found) else []
+    numbers = [as_number(each.get(name)) for each in maps]
+    finite = [each for each in numbers if each is not None]
+    return finite if len(finite) == len(numbers) else []
 
 
 def as_integer(value: Any) -> int | None:

@@ -53,7 +53,7 @@ def read_runs(lines: LogLines, starts_run: StartsRun, command: CommandLine | Non
             rest[found["name"]] = data
         if found["name"] == "end":
             break
-    builder.rest = rest
+    builder.other_parts = rest
     if broken:
         builder.remarks.append(f"Unreadable events: {len(broken)}, the first on line {broken[0]}.")
     last = lines.number

@@ -52,28 +52,28 @@ def read_runs(lines: LogLines, starts_run: StartsRun, command: CommandLine | Non
     failed = [_failed_run(error, first, lines.number, command)] if error else []
     if error and not _starts_with(lines, "is_connecting", "is_version"):
         return failed
-    then, parser = lines.number + 1, TextRunParser(lines, starts_run)
+    next_line, parser = lines.number + 1, TextRunParser(lines, starts_run)
     parser.parse()
     if parser.has_no_run:
         return failed
     if error and parser.is_done:
-        return [*failed, parser.build_run(then, command)]
+        return [*failed, parser.build_run(next_line, command)]
     return [parser.build_run(first, command, error)]
 
 
 def take_errors(lines: LogLines) -> str:
     """Take the next lines while they are errors, and return their messages."""
-    found: list[str] = []
+    messages: list[str] = []
     while (line := lines.peek()) is not None:
-        start = line_patterns.find_start(line)
-        if start is None or start.lastgroup != "is_error":
+        match = line_patterns.find_start(line)
+        if match is None or match.lastgroup != "is_error":
             break
         lines.take()
-        found += [start["error"].strip()] if start["error"].strip() not in found else []
-    if found and (lines.peek() or "").startswith("Usage: "):
+        messages += [match["error"].strip()] if match["error"].strip() not in messages else []
+    if messages and (lines.peek() or "").startswith("Usage: "):
         while (line := lines.peek()) is not None and line_patterns.USAGE.match(line):
             lines.take()
-    return "; ".join(found)
+    return "; ".join(messages)
 
 
 def read_text_intervals(lines: LogLines, starts_run: StartsRun) -> PackedIntervals:
@@ -177,9 +177,9 @@ class TextRunParser:
         elif not self.rows.add_interval(groups):
             self._foreign_lines.append(self._lines.number)
 
-    def _belongs_to_run(self, found: re.Match[str]) -> bool:
+    def _belongs_to_run(self, match: re.Match[str]) -> bool:
         """Return whether a line of iperf3 belongs to this run and not to the next one."""
-        name = str(found.lastgroup)
+        name = str(match.lastgroup)
         if name == "is_dashes":
             return self._order < _CONNECTED_ORDER
         if name == "is_done":
@@ -250,15 +250,15 @@ class TextRunParser:
                 return False
             if line_patterns.ROW.search(line):
                 return True
-            if found := line_patterns.find_start(line) or line_patterns.find_note(line):
-                return self._belongs_to_run(found)
+            if match := line_patterns.find_start(line) or line_patterns.find_note(line):
+                return self._belongs_to_run(match)
         return False
 
     @property
     def _has_summary(self) -> bool:
         summary_endpoints = self.rows.summary_endpoints()
-        wanted = {SENDER, RECEIVER} if self.facts.role == CLIENT else set()
-        has_both = all(wanted <= results or "" in results for results in summary_endpoints.values())
+        required = {SENDER, RECEIVER} if self.facts.role == CLIENT else set()
+        has_both = all(required <= results or "" in results for results in summary_endpoints.values())
         return bool(summary_endpoints) and has_both and len(summary_endpoints) > self.facts.is_bidirectional
 
     def _workload(self, requested: str) -> str:
@@ -268,7 +268,7 @@ class TextRunParser:
         facts = self.facts
         streams = facts.streams // (2 if facts.is_bidirectional else 1) or self.rows.streams
         rate = facts.bit_rate
-        raw: dict[str, object] = {
+        raw_levels: dict[str, object] = {
             "streams": streams or None,
             "direction": self._direction(),
             "ip_version": facts.ip_version,
@@ -280,7 +280,9 @@ class TextRunParser:
             **facts.labels(),
         }
         levels = {
-            name: find_level_cached(name, workload, each) for name, each in raw.items() if each is not None
+            name: find_level_cached(name, workload, each)
+            for name, each in raw_levels.items()
+            if each is not None
         }
         return {name: level for name, level in levels.items() if level is not None}
 

@@ -149,13 +149,13 @@ class TextRows:
         }
 
     def finish(self, directions: Sequence[str]) -> None:
-        """Set the directions of the intervals and whether they are of all streams.
+        """Set the directions of the intervals and whether they are of all stream_counts.
 
         Both are known only at the end.
         """
-        streams = {direction: len(ids - {_ALL_STREAMS}) for direction, ids in self._ids.items()}
+        stream_counts = {direction: len(ids - {_ALL_STREAMS}) for direction, ids in self._ids.items()}
         self.intervals.replace_formats(
-            lambda interval_format: _finish_format(interval_format, directions, streams)
+            lambda interval_format: _finish_format(interval_format, directions, stream_counts)
         )
 
     def endpoint_results(
@@ -167,9 +167,9 @@ class TextRows:
         """
         endpoint_results: dict[tuple[str, str], EndpointResult] = {}
         for direction in directions:
-            found = direction if self.is_bidirectional else _UNKNOWN_DIRECTION
+            row_direction = direction if self.is_bidirectional else _UNKNOWN_DIRECTION
             for mark in (SENDER, RECEIVER, ""):
-                row = self._total_row(found, mark)
+                row = self._total_row(row_direction, mark)
                 if row is not None and mark:
                     endpoint_results[direction, mark] = _to_result(row, mark)
                 elif row is not None:

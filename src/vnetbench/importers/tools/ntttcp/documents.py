@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from vnetbench.importers.arithmetic import scale, sum_values
 from vnetbench.importers.reader import DocumentReader
 from vnetbench.importers.runs import ReportedValue, ReportInterval, Run
 from vnetbench.importers.tools.ntttcp.endpoint_report import (
@@ -124,8 +125,8 @@ def _read_json(document: Any, first_line: int, last_line: int) -> list[Run]:
 
 
 def _parse_json_endpoint(name: str, body: Mapping[str, Any]) -> _EndpointDocument:
-    results = {_JSON_NAMES.get(key, key): _as_text(value) for key, value in body.items()}
-    results |= {
+    values = {_JSON_NAMES.get(key, key): _as_text(value) for key, value in body.items()}
+    values |= {
         _THROUGHPUT_KEY.format(metric=each.get("metric", "")): _as_text(each)
         for each in body.get("throughputs", [])
     }
@@ -135,7 +136,7 @@ def _parse_json_endpoint(name: str, body: Mapping[str, Any]) -> _EndpointDocumen
         version=str(body.get("version", "")),
         computer=str(body.get("computername", "")),
         parameters={_JSON_NAMES.get(key, key): str(value) for key, value in parameters.items()},
-        values={key: text for key, text in results.items() if text},
+        values={key: text for key, text in values.items() if text},
         threads=len(body.get("threads", [])),
     )
 
@@ -148,12 +149,12 @@ def _as_text(value: Any) -> str:
 
 
 def _build_report(document: _EndpointDocument, first_line: int, last_line: int) -> EndpointReport:
-    results, tool = document.values, LINUX if document.is_from_linux else WINDOWS
-    duration = results.get("realtime", "")
-    throughput = results.get("throughput mbps")
+    values, tool = document.values, LINUX if document.is_from_linux else WINDOWS
+    duration = values.get("realtime", "")
+    throughput = values.get("throughput mbps")
     requested = _requested_options(document)
     names = _LINUX_OTHER_RESULTS if document.is_from_linux else _WINDOWS_OTHER_RESULTS
-    other_results = {name: results[name] for name in names if name in results}
+    other_results = {name: values[name] for name in names if name in values}
     return EndpointReport(
         tool,
         first_line,
@@ -172,60 +173,51 @@ def _build_report(document: _EndpointDocument, first_line: int, last_line: int) 
 
 
 def _combine_samples(documents: list[_EndpointDocument], first_line: int, last_line: int) -> EndpointReport:
-    """Return one report for several samples: each is an interval, and the metrics are their means."""
-    each = [_build_report(document, first_line, last_line) for document in documents]
-    lengths = [x.duration_s or 0.0 for x in each]
-    rates = [x.throughput_bps or ReportedValue.exact(0.0) for x in each]
+    """Return one report for several samples: reports is an interval, and the metrics are their means."""
+    reports = [_build_report(document, first_line, last_line) for document in documents]
+    lengths = [report.duration_s or 0.0 for report in reports]
+    rates = [report.throughput_bps or ReportedValue.exact(0.0) for report in reports]
     starts = list(accumulate(lengths, initial=0.0))
-    whole_s = starts.pop()
-    if whole_s <= 0:
+    duration_s = starts.pop()
+    if duration_s <= 0:
         raise ValueError("its samples have no duration")
     return replace(
-        each[0],
+        reports[0],
         throughput_bps=_weighted_mean(rates, lengths),
         metrics={
-            name: _weighted_mean([x.metrics[name] for x in each], lengths)
-            for name in each[0].metrics
-            if all(name in x.metrics for x in each)
+            name: _weighted_mean([report.metrics[name] for report in reports], lengths)
+            for name in reports[0].metrics
+            if all(name in report.metrics for report in reports)
         },
-        other_results={"samples": str(len(each)), "computername": documents[0].computer},
-        duration_s=whole_s,
+        other_results={"samples": str(len(reports)), "computername": documents[0].computer},
+        duration_s=duration_s,
         intervals=tuple(
-            ReportInterval(start, start + length, {"bytes": _scale_value(rate, length / 8)})
+            ReportInterval(start, start + length, {"bytes": scale(rate, length / 8)})
             for start, length, rate in zip(starts, lengths, rates, strict=True)
         ),
     )
 
 
-def _weighted_mean(metrics: list[ReportedValue], weights: list[float]) -> ReportedValue:
-    ends = [
-        sum(weight * pick(value) for value, weight in zip(metrics, weights, strict=True)) / sum(weights)
-        for pick in _PARTS
-    ]
-    return ReportedValue(*ends)
-
-
-_PARTS: tuple[Callable[[ReportedValue], float], ...] = (lambda x: x.value, lambda x: x.low, lambda x: x.high)
-
-
-def _scale_value(value: ReportedValue, factor: float) -> ReportedValue:
-    return ReportedValue(*(pick(value) * factor for pick in _PARTS))
+def _weighted_mean(values: list[ReportedValue], weights: list[float]) -> ReportedValue:
+    total = sum_values(scale(value, weight) for value, weight in zip(values, weights, strict=True))
+    weight = sum(weights)
+    return ReportedValue(total.value / weight, total.low / weight, total.high / weight)
 
 
 def _requested_options(document: _EndpointDocument) -> RequestedOptions:
-    requested = document.parameters
-    if "udp" not in requested:
+    parameters = document.parameters
+    if "udp" not in parameters:
         return RequestedOptions(document.endpoint)
-    is_udp = requested["udp"] == "True"
+    is_udp = parameters["udp"] == "True"
     length = _buffer_bytes(document)
-    levels: dict[str, object] = {"ip_version": 6 if requested.get("use_ipv6") == "True" else 4}
+    levels: dict[str, object] = {"ip_version": 6 if parameters.get("use_ipv6") == "True" else 4}
     if document.endpoint == SENDER:
         levels |= write_size_factor(is_udp, length)
     streams = document.values.get("conns_tested") if document.is_from_linux else str(document.threads or "")
     if streams and streams.isdigit():
         levels["streams"] = int(streams)
-    # Windows writes the measured time in milliseconds, Linux the requested time in seconds.
-    warm_up = parse_rounded(requested.get("warmup_time", "0"), 1.0 if document.is_from_linux else 1e-3)
+    # Windows writes the measured time in milliseconds, Linux the parameters time in seconds.
+    warm_up = parse_rounded(parameters.get("warmup_time", "0"), 1.0 if document.is_from_linux else 1e-3)
     return RequestedOptions(
         document.endpoint, UDP_STREAM if is_udp else TCP_STREAM, levels, length, warm_up.value
     )
@@ -242,42 +234,42 @@ def _buffer_bytes(document: _EndpointDocument) -> int | None:
 
 
 def _datagram_bytes(document: _EndpointDocument, requested: RequestedOptions) -> int | None:
-    """Return the size of a datagram, if every call moved exactly one buffer."""
+    """Return the size of a datagram, if every call bytes_per_call exactly one buffer."""
     if document.is_from_linux:
         return requested.buffer_bytes if document.endpoint == SENDER else None
-    moved = parse_rounded(document.values.get("avg_bytes_per_compl", "0")).value
-    return requested.buffer_bytes if moved == requested.buffer_bytes else None
+    bytes_per_call = parse_rounded(document.values.get("avg_bytes_per_compl", "0")).value
+    return requested.buffer_bytes if bytes_per_call == requested.buffer_bytes else None
 
 
 def _metrics(document: _EndpointDocument) -> Iterator[tuple[str, ReportedValue]]:
-    results, duration = document.values, document.values["realtime"]
-    if "cycles_per_byte" in results:
-        yield "cycles_per_byte", parse_rounded(results["cycles_per_byte"])
-    if "packets_retransmitted" in results and document.parameters.get("udp") != "True":
-        yield "retransmits_per_s", per_second(results["packets_retransmitted"], duration)
-    yield from _linux_metrics(results, duration) if document.is_from_linux else _windows_metrics(results)
+    values, duration = document.values, document.values["realtime"]
+    if "cycles_per_byte" in values:
+        yield "cycles_per_byte", parse_rounded(values["cycles_per_byte"])
+    if "packets_retransmitted" in values and document.parameters.get("udp") != "True":
+        yield "retransmits_per_s", per_second(values["packets_retransmitted"], duration)
+    yield from _linux_metrics(values, duration) if document.is_from_linux else _windows_metrics(values)
 
 
-def _windows_metrics(results: Mapping[str, str]) -> Iterator[tuple[str, ReportedValue]]:
-    if "cpu" in results:
-        yield "busy_percent", parse_rounded(results["cpu"])
-    if "interrupts" in results:
-        yield "interrupts_per_s", parse_rounded(results["interrupts"])
+def _windows_metrics(values: Mapping[str, str]) -> Iterator[tuple[str, ReportedValue]]:
+    if "cpu" in values:
+        yield "busy_percent", parse_rounded(values["cpu"])
+    if "interrupts" in values:
+        yield "interrupts_per_s", parse_rounded(values["interrupts"])
 
 
-def _linux_metrics(results: Mapping[str, str], duration: str) -> Iterator[tuple[str, ReportedValue]]:
-    if {"idle", "iowait"} <= results.keys():
+def _linux_metrics(values: Mapping[str, str], duration: str) -> Iterator[tuple[str, ReportedValue]]:
+    if {"idle", "iowait"} <= values.keys():
         yield (
             "busy_percent",
-            subtract(100.0, parse_rounded(results["idle"]), parse_rounded(results["iowait"])),
+            subtract(100.0, parse_rounded(values["idle"]), parse_rounded(values["iowait"])),
         )
-    if "cpu_busy_all" in results:
-        yield "cpu_percent", parse_rounded(results["cpu_busy_all"])
+    if "cpu_busy_all" in values:
+        yield "cpu_percent", parse_rounded(values["cpu_busy_all"])
     # ntttcp writes 0 unless it counts them (--show-nic-packets).
-    if results.get("packets_received", "0") != "0":
-        yield "packets_per_s", per_second(results["packets_received"], duration)
-    if "tcp_average_rtt" in results:
-        yield "rtt_us", parse_count(results["tcp_average_rtt"].removesuffix(" us"))
+    if values.get("packets_received", "0") != "0":
+        yield "packets_per_s", per_second(values["packets_received"], duration)
+    if "tcp_average_rtt" in values:
+        yield "rtt_us", parse_count(values["tcp_average_rtt"].removesuffix(" us"))
 
 
 READERS = (

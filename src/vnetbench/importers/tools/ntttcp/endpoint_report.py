@@ -51,54 +51,54 @@ class EndpointReport:
     remarks: tuple[str, ...] = ()
 
 
-def build_run(results: EndpointReport) -> Run:
+def build_run(report: EndpointReport) -> Run:
     """Return the run that an endpoint's log reports. Raises ValueError for a damaged log."""
-    endpoint, workload = results.requested.endpoint, results.requested.workload or TCP_STREAM
-    if results.duration_s is not None and results.duration_s < 0:
-        raise ValueError(f"the duration is {results.duration_s} s")
-    factors, unsupported = parse_factors(results.requested.levels, workload)
-    is_idle = "busy_percent" in results.metrics and results.metrics["busy_percent"].high <= 0
+    endpoint, workload = report.requested.endpoint, report.requested.workload or TCP_STREAM
+    if report.duration_s is not None and report.duration_s < 0:
+        raise ValueError(f"the duration is {report.duration_s} s")
+    factors, unsupported = parse_factors(report.requested.levels, workload)
+    lacks_cpu_time = "busy_percent" in report.metrics and report.metrics["busy_percent"].high <= 0
     metrics, other_results = _split_results(
-        _drop_cpu(results.metrics) if is_idle else results.metrics, endpoint
+        _drop_cpu(report.metrics) if lacks_cpu_time else report.metrics, endpoint
     )
-    moved = _throughput_metrics(results, endpoint, workload)
+    throughput = _throughput_metrics(report, endpoint, workload)
     return Run(
-        tool=results.tool,
-        version=results.version,
-        first_line=results.first_line,
-        last_line=results.last_line,
+        tool=report.tool,
+        version=report.version,
+        first_line=report.first_line,
+        last_line=report.last_line,
         workload=workload,
         factors=factors,
-        metrics=moved | metrics,
-        intervals=results.intervals,
-        duration_s=results.duration_s,
-        omitted_s=results.omitted_s,
+        metrics=throughput | metrics,
+        intervals=report.intervals,
+        duration_s=report.duration_s,
+        omitted_s=report.omitted_s,
         reported_by=endpoint,
-        command=results.command,
+        command=report.command,
         other_results={
-            **results.other_results,
+            **report.other_results,
             **other_results,
-            **_offered_rate(results, endpoint, workload),
+            **_offered_rate(report, endpoint, workload),
         },
-        failure=results.failure or results.requested.unsupported,
+        failure=report.failure or report.requested.unsupported,
         remarks=(
-            *results.remarks,
-            *_remarks(results, workload),
-            *((_CPU_LEFT_OUT,) if is_idle else ()),
+            *report.remarks,
+            *_remarks(report, workload),
+            *((_CPU_LEFT_OUT,) if lacks_cpu_time else ()),
             *unsupported,
         ),
     )
 
 
 def per_second(count: str, duration: str) -> ReportedValue:
-    """Return the rate of an exact count over a printed time in seconds.
+    """Return the rate total an exact count over a printed time in seconds.
 
     Raises ValueError if there is none.
     """
-    times, of = parse_rounded(duration), parse_count(count).value
-    if times.low <= 0:
+    seconds, total = parse_rounded(duration), parse_count(count).value
+    if seconds.low <= 0:
         raise ValueError(f"the duration is zero: {duration!r}")
-    return ReportedValue(of / times.value, of / times.high, of / times.low)
+    return ReportedValue(total / seconds.value, total / seconds.high, total / seconds.low)
 
 
 def subtract(whole: float, *parts: ReportedValue) -> ReportedValue:
@@ -111,50 +111,52 @@ def subtract(whole: float, *parts: ReportedValue) -> ReportedValue:
 
 
 def _split_results(
-    results: Mapping[str, ReportedValue], endpoint: str
+    values: Mapping[str, ReportedValue], endpoint: str
 ) -> tuple[dict[str, ReportedValue], dict[str, str]]:
     """Return our metrics from an endpoint's values, and the values without a metric as text."""
     names = dict(_ENDPOINT_METRICS) if endpoint else {}
     names |= _SENDER_METRICS if endpoint == SENDER else _RECEIVER_METRICS if endpoint == RECEIVER else {}
     metrics = {
-        names[name].format(endpoint=endpoint): value for name, value in results.items() if name in names
+        names[name].format(endpoint=endpoint): value for name, value in values.items() if name in names
     }
-    return metrics, {} if endpoint else {name: f"{value.value:g}" for name, value in results.items()}
+    return metrics, {} if endpoint else {name: f"{value.value:g}" for name, value in values.items()}
 
 
-def _drop_cpu(results: Mapping[str, ReportedValue]) -> dict[str, ReportedValue]:
-    return {name: value for name, value in results.items() if name not in ("busy_percent", "cycles_per_byte")}
+def _drop_cpu(values: Mapping[str, ReportedValue]) -> dict[str, ReportedValue]:
+    return {name: value for name, value in values.items() if name not in ("busy_percent", "cycles_per_byte")}
 
 
-def _throughput_metrics(results: EndpointReport, endpoint: str, workload: str) -> dict[str, ReportedValue]:
+def _throughput_metrics(report: EndpointReport, endpoint: str, workload: str) -> dict[str, ReportedValue]:
     """Return the throughput as metrics. A UDP sender reports only what it offered, which is no goodput."""
-    moved = results.throughput_bps
-    if moved is None:
+    throughput = report.throughput_bps
+    if throughput is None:
         return {}
-    found = {} if workload == UDP_STREAM and endpoint == SENDER else {"goodput_bps": moved}
-    if workload == UDP_STREAM and results.datagram_bytes and endpoint:
-        bits = 8.0 * results.datagram_bytes
+    metrics = {} if workload == UDP_STREAM and endpoint == SENDER else {"goodput_bps": throughput}
+    if workload == UDP_STREAM and report.datagram_bytes and endpoint:
+        bits = 8.0 * report.datagram_bytes
         name = "datagrams_sent_per_s" if endpoint == SENDER else "datagrams_received_per_s"
-        found[name] = ReportedValue(moved.value / bits, moved.low / bits, moved.high / bits)
-    return found
+        metrics[name] = ReportedValue(throughput.value / bits, throughput.low / bits, throughput.high / bits)
+    return metrics
 
 
-def _offered_rate(results: EndpointReport, endpoint: str, workload: str) -> dict[str, str]:
-    if results.throughput_bps is None or workload != UDP_STREAM or endpoint != SENDER:
+def _offered_rate(report: EndpointReport, endpoint: str, workload: str) -> dict[str, str]:
+    if report.throughput_bps is None or workload != UDP_STREAM or endpoint != SENDER:
         return {}
-    return {"offered bit/s": f"{results.throughput_bps.value:.0f}"}
+    return {"offered bit/s": f"{report.throughput_bps.value:.0f}"}
 
 
-def _remarks(results: EndpointReport, workload: str) -> tuple[str, ...]:
-    requested, found = results.requested, list[str]()
-    if results.failure:
+def _remarks(report: EndpointReport, workload: str) -> tuple[str, ...]:
+    requested, remarks = report.requested, list[str]()
+    if report.failure:
         return ()
     if not requested.endpoint:
-        found.append(
-            "The log does not say which endpoint wrote it, so results of its machine are kept as text."
+        remarks.append(
+            "The log does not say which endpoint wrote it, so report of its machine are kept as text."
         )
     if not requested.workload:
-        found.append("The log does not say whether the load used TCP or UDP; it is read as TCP, the default.")
-    if requested.endpoint == SENDER and workload == TCP_STREAM and results.throughput_bps:
-        found.append("The goodput is what the sender wrote; the receiver's is not in this log.")
-    return tuple(found)
+        remarks.append(
+            "The log does not say whether the load used TCP or UDP; it is read as TCP, the default."
+        )
+    if requested.endpoint == SENDER and workload == TCP_STREAM and report.throughput_bps:
+        remarks.append("The goodput is what the sender wrote; the receiver's is not in this log.")
+    return tuple(remarks)

@@ -33,7 +33,7 @@ from vnetbench.importers.units import NUMBER, parse_count, parse_rounded
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
 _VERSION = re.compile(r"NTTTCP for Linux (?P<version>\d[\w.]*)")
-_MESSAGE = re.compile(r"\d\d:\d\d:\d\d (?P<kind>INFO|ERR |DBG ): (?P<text>.*)")
+_MESSAGE = re.compile(r"\d\d:\d\d:\d\d (?P<severity>INFO|ERR |DBG ): (?P<text>.*)")
 """`22:36:42 INFO: test duration\t:10.36 seconds` (logger.c, PRINT_LOG)"""
 _START = re.compile(
     r"\d\d:\d\d:\d\d (?:INFO: (?:\d+ threads created|Test cycle time negotiated is"
@@ -135,17 +135,17 @@ def _is_trailing_line(line: str) -> bool:
     is_behind = message["text"].startswith(
         ("tcpi rtt", "Test cooldown", "Test cycle finished", "Error writing")
     )
-    return is_behind or (message["kind"] == "DBG " and not _START.match(line))
+    return is_behind or (message["severity"] == "DBG " and not _START.match(line))
 
 
 def _add_line(report: _RunReport, line: str) -> bool:
     """Record a line. Return whether it is the run's own."""
-    found = list(_REAL_TIME.finditer(line))
-    report.lines += [parse_rounded(each["number"], _BPS[each["unit"]]) for each in found]
+    rates = list(_REAL_TIME.finditer(line))
+    report.lines += [parse_rounded(each["number"], _BPS[each["unit"]]) for each in rates]
     # In a captured terminal the next message may follow on the same line.
-    text = line[found[-1].end() :].lstrip("\r") if found else line
+    text = line[rates[-1].end() :].lstrip("\r") if rates else line
     if message := _MESSAGE.match(text):
-        _add_message(report, message["kind"], message["text"])
+        _add_message(report, message["severity"], message["text"])
         return True
     if version := _VERSION.match(line):
         report.version = version["version"]
@@ -156,12 +156,12 @@ def _add_line(report: _RunReport, line: str) -> bool:
     elif report.command is None and (command := find_command(line, PROGRAMS)):
         report.command = command
     else:
-        return bool(found) or bool(_RULER.match(line))
+        return bool(rates) or bool(_RULER.match(line))
     return True
 
 
-def _add_message(report: _RunReport, kind: str, text: str) -> None:
-    if kind == "ERR ":
+def _add_message(report: _RunReport, severity: str, text: str) -> None:
+    if severity == "ERR ":
         report.error = text.strip()
     elif connections := _CONNECTIONS.match(text):
         report.connections = int(connections["number"])
@@ -174,7 +174,7 @@ def _add_message(report: _RunReport, kind: str, text: str) -> None:
     elif _INTERRUPTED.search(text):
         # A receiver prints this also for every sender that finishes first. Then its load has ended.
         report.is_interrupted = report.is_interrupted or not report.is_measured
-    elif kind == "INFO" and (total := _TOTAL.fullmatch(text)):
+    elif severity == "INFO" and (total := _TOTAL.fullmatch(text)):
         report.totals.setdefault(total["name"], (total["number"], total["unit"]))
 
 
@@ -187,7 +187,7 @@ def _build_run(report: _RunReport, last_line: int) -> Run:
         requested.warm_up_s if requested.warm_up_s is not None else len(report.warm_up) * _WARM_UP_LINE_S
     )
     throughput = totals.get("throughput")
-    results = EndpointReport(
+    endpoint_report = EndpointReport(
         LINUX,
         report.first_line,
         last_line,
@@ -203,7 +203,7 @@ def _build_run(report: _RunReport, last_line: int) -> Run:
         command=report.command.text if report.command else "",
         failure=_fault(report),
     )
-    return build_run(replace(results, remarks=tuple(remarks)))
+    return build_run(replace(endpoint_report, remarks=tuple(remarks)))
 
 
 def _fault(report: _RunReport) -> str:
@@ -264,22 +264,22 @@ def _parse_integer(text: str) -> int | None:
 
 
 def _metrics(totals: Mapping[str, tuple[str, str]], duration: str) -> dict[str, ReportedValue]:
-    found: dict[str, ReportedValue] = {}
-    printed = {name: number for name, (number, _) in totals.items()}
-    if {"idle", "iowait"} <= printed.keys():
-        found["busy_percent"] = subtract(
-            100.0, parse_rounded(printed["idle"]), parse_rounded(printed["iowait"])
+    metrics: dict[str, ReportedValue] = {}
+    numbers = {name: number for name, (number, _) in totals.items()}
+    if {"idle", "iowait"} <= numbers.keys():
+        metrics["busy_percent"] = subtract(
+            100.0, parse_rounded(numbers["idle"]), parse_rounded(numbers["iowait"])
         )
     for theirs, ours in (("cpu busy (all)", "cpu_percent"), ("cycles/byte", "cycles_per_byte")):
-        if theirs in printed:
-            found[ours] = parse_rounded(printed[theirs])
-    if "retrans segs" in printed:
-        found["retransmits_per_s"] = per_second(printed["retrans segs"], duration)
-    if "rx_packets" in printed:
-        found["packets_per_s"] = per_second(printed["rx_packets"], duration)
-    if "tcpi rtt" in printed:
-        found["rtt_us"] = parse_count(printed["tcpi rtt"])
-    return found
+        if theirs in numbers:
+            metrics[ours] = parse_rounded(numbers[theirs])
+    if "retrans segs" in numbers:
+        metrics["retransmits_per_s"] = per_second(numbers["retrans segs"], duration)
+    if "rx_packets" in numbers:
+        metrics["packets_per_s"] = per_second(numbers["rx_packets"], duration)
+    if "tcpi rtt" in numbers:
+        metrics["rtt_us"] = parse_count(numbers["tcpi rtt"])
+    return metrics
 
 
 def _intervals(
@@ -303,11 +303,13 @@ def _intervals(
 def _make_intervals(
     rates: list[ReportedValue], length_s: float, *, is_omitted: bool
 ) -> tuple[ReportInterval, ...]:
-    def moved(rate: ReportedValue) -> ReportedValue:
+    def scale_to_bytes(rate: ReportedValue) -> ReportedValue:
         return ReportedValue(*(x * length_s / 8 for x in (rate.value, rate.low, rate.high)))
 
     return tuple(
-        ReportInterval(at * length_s, (at + 1) * length_s, {"bytes": moved(rate)}, is_omitted=is_omitted)
+        ReportInterval(
+            at * length_s, (at + 1) * length_s, {"bytes": scale_to_bytes(rate)}, is_omitted=is_omitted
+        )
         for at, rate in enumerate(rates)
     )
 

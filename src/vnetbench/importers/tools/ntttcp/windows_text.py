@@ -178,8 +178,8 @@ def _add_text(report: _RunReport, text: str) -> bool:
     if report.characteristics is not None and (named := _CHARACTERISTIC.fullmatch(text)):
         report.characteristics[named["name"]] = named["value"]
         return True
-    known = (version, progress, failure, flag, _OTHER_OUTPUT.match(text), "###" in text or None)
-    return is_own or any(known)
+    recognized = (version, progress, failure, flag, _OTHER_OUTPUT.match(text), "###" in text or None)
+    return is_own or any(recognized)
 
 
 def _take_trailing_line(report: _RunReport, lines: LogLines) -> bool:
@@ -187,19 +187,19 @@ def _take_trailing_line(report: _RunReport, lines: LogLines) -> bool:
 
     Return whether there was any.
     """
-    ahead = 0
-    while (line := lines.peek(ahead)) is not None and not line.strip() and ahead < 3:
-        ahead += 1
+    offset = 0
+    while (line := lines.peek(offset)) is not None and not line.strip() and offset < 3:
+        offset += 1
     text = (line or "").strip()
     is_wanted = (
         (not report.summary and _SUMMARY.match(text))
         or (report.characteristics is None and _CHARACTERISTICS.match(text))
-        or (report.characteristics is not None and not ahead and _is_characteristic(text))
+        or (report.characteristics is not None and not offset and _is_characteristic(text))
         or text.startswith("NOTE::")
     )
     if not is_wanted:
         return False
-    for _ in range(ahead):
+    for _ in range(offset):
         lines.take()
     _add_text(report, lines.take())
     return True
@@ -215,7 +215,7 @@ def _build_run(report: _RunReport, last_line: int) -> Run:
     requested = _requested_options(report)
     remarks: list[str] = []
     time_text = totals.get("realtime", "")
-    results = EndpointReport(
+    endpoint_report = EndpointReport(
         WINDOWS,
         report.first_line,
         last_line,
@@ -230,7 +230,7 @@ def _build_run(report: _RunReport, last_line: int) -> Run:
         command=report.command.text if report.command else "",
         failure="" if report.is_complete else report.failure or CUT_OFF,
     )
-    run = build_run(replace(results, remarks=tuple(remarks)))
+    run = build_run(replace(endpoint_report, remarks=tuple(remarks)))
     return replace(run, started_at=_parse_timestamp(report.stamp))
 
 
@@ -266,10 +266,10 @@ def _throughput_metrics(totals: dict[str, str]) -> ReportedValue | None:
 
 def _metrics(totals: dict[str, str], time_text: str) -> dict[str, ReportedValue]:
     """Return the metrics of one endpoint's machine. `time_text` is empty if there are no retransmissions."""
-    found = {ours: parse_rounded(totals[theirs]) for theirs, ours in _METRICS.items() if theirs in totals}
+    metrics = {ours: parse_rounded(totals[theirs]) for theirs, ours in _METRICS.items() if theirs in totals}
     if "Retransmits" in totals and time_text:
-        found["retransmits_per_s"] = per_second(totals["Retransmits"], time_text)
-    return found
+        metrics["retransmits_per_s"] = per_second(totals["Retransmits"], time_text)
+    return metrics
 
 
 def _other_results(totals: dict[str, str], report: _RunReport) -> dict[str, str]:
@@ -280,11 +280,11 @@ def _other_results(totals: dict[str, str], report: _RunReport) -> dict[str, str]
 
 
 def _datagram_bytes(requested: RequestedOptions, tables: Tables, remarks: list[str]) -> int | None:
-    """Return the size of a datagram, if every call moved exactly one buffer."""
+    """Return the size of a datagram, if every call sizes exactly one buffer."""
     if requested.workload != UDP_STREAM or not requested.buffer_bytes:
         return None
-    moved = {parse_rounded(row["Avg B / Compl"]).value for row in tables.threads if "Avg B / Compl" in row}
-    if moved <= {float(requested.buffer_bytes)}:
+    sizes = {parse_rounded(row["Avg B / Compl"]).value for row in tables.threads if "Avg B / Compl" in row}
+    if sizes <= {float(requested.buffer_bytes)}:
         return requested.buffer_bytes
     remarks.append(
         "The calls sent or received other sizes than their buffer's, so the number of datagrams is not known."
