@@ -269,7 +269,7 @@ def test_a_damaged_agent_or_one_for_another_architecture_is_not_run(
 ) -> None:
     host = network.hosts["web-01"].spec
     with monkeypatch.context() as patched:
-        patched.setattr(deployment, "agent_hash", lambda: "0" * 64)
+        patched.setattr(deployment, "agent_sha256", lambda: "0" * 64)
         with pytest.raises(BenchError, match="the received file differs from the sent one"):
             hosts_testbed.connect_host(host, "a-test", "a test")
     monkeypatch.setattr(deployment, "agent_architectures", lambda: ("aarch64", "arm64"))
@@ -312,8 +312,8 @@ def test_the_doctor_lists_the_knobs_of_a_host_and_leaves_nothing_there(
         if line[:1] > " "
     }
     assert results == {
-        "connection": GOOD, "machine": GOOD, "agent on it": GOOD, "knobs": LIMITED, "interface": GOOD,
-        "knobs it has": GOOD, "knobs it lacks": LIMITED, "clean-up": GOOD,
+        "connection": GOOD, "machine": GOOD, "agent": GOOD, "settings": LIMITED, "interface": GOOD,
+        "adapter settings": GOOD, "unsupported": LIMITED, "clean-up": GOOD,
     }  # fmt: skip
     assert check_host(Console(width=200), "root@full-01") == 1
     assert "noexec" in capsys.readouterr().out
