@@ -28,9 +28,9 @@ def words(run: Labelled) -> str:
 
 
 @pytest.mark.parametrize("run", labelled(KEPT), ids=words)
-def test_the_cause_is_named_first(run: Labelled, tmp_path: Path) -> None:
+def test_the_injected_cause_is_the_first_candidate(run: Labelled, tmp_path: Path) -> None:
     assert named_first(run, tmp_path) in run.accepted
 
 
-def test_the_small_corpus_has_most_causes() -> None:
+def test_the_small_corpus_covers_most_causes() -> None:
     assert len({cause for run in labelled(KEPT) for cause in run.causes}) >= 25

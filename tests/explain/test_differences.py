@@ -31,7 +31,7 @@ def found(study: str, *made: Made) -> list[Finding]:
     return list(difference_findings(summary, find_limits(summary)))
 
 
-def test_larger_packets_at_the_same_rate_show_that_the_packet_rate_was_the_limit() -> None:
+def test_larger_packets_at_a_constant_rate_identify_the_packet_rate_as_limit() -> None:
     (finding,) = found(
         MTUS,
         Made({"packets_per_s": 200e3, "segment_bytes_received": 1514.0, "cycles_per_byte": 2.0}, 2.3e9),
@@ -46,7 +46,7 @@ def test_larger_packets_at_the_same_rate_show_that_the_packet_rate_was_the_limit
     assert finding.details["law"] == "packets_per_s" and finding.details["ratio"] == pytest.approx(6.0)
 
 
-def test_a_packet_rate_that_changed_too_is_no_such_law() -> None:
+def test_a_changed_packet_rate_does_not_match_the_packet_law() -> None:
     (finding,) = found(
         MTUS,
         Made({"packets_per_s": 200e3, "segment_bytes_received": 1514.0}, 2.3e9),
@@ -55,7 +55,7 @@ def test_a_packet_rate_that_changed_too_is_no_such_law() -> None:
     assert finding.details["law"] is None
 
 
-def test_more_under_way_in_the_same_round_trip_shows_a_window() -> None:
+def test_more_data_in_flight_at_a_constant_round_trip_time_identifies_a_window() -> None:
     made = (
         Made({**WINDOW, "rtt_us": 1000.0, "in_flight_bytes": size}, 8e9 * size / 1e6)
         for size in (64e3, 256e3)
@@ -64,7 +64,7 @@ def test_more_under_way_in_the_same_round_trip_shows_a_window() -> None:
     assert "A window is the limit, and a larger window carries more." in finding.text
 
 
-def test_without_a_window_suspected_the_same_figures_show_none() -> None:
+def test_the_window_law_needs_a_window_as_candidate_cause() -> None:
     made = (
         Made({**SENDER_FULL, "rtt_us": 1000.0, "in_flight_bytes": size}, 8e9 * size / 1e6)
         for size in (64e3, 256e3)
@@ -73,7 +73,7 @@ def test_without_a_window_suspected_the_same_figures_show_none() -> None:
     assert finding.details["law"] is None
 
 
-def test_calls_of_more_bytes_at_the_same_rate_show_the_calls() -> None:
+def test_larger_calls_at_a_constant_rate_identify_the_call_rate_as_limit() -> None:
     (finding,) = found(
         MESSAGES,
         Made({"calls_per_s": 1e6, "bytes_per_call": 64.0}, 0.5e9),
@@ -82,14 +82,14 @@ def test_calls_of_more_bytes_at_the_same_rate_show_the_calls() -> None:
     assert finding.details["law"] == "calls_per_s"
 
 
-def test_streams_that_each_bring_as_much_show_a_limit_of_each() -> None:
+def test_constant_goodput_per_stream_identifies_a_limit_per_stream() -> None:
     (finding,) = found(
         STREAMS, Made({"stream_goodput_bps": 1e9}, 1e9), Made({"stream_goodput_bps": 0.98e9}, 3.9e9)
     )
     assert "Each stream has its own limit" in finding.text
 
 
-def test_where_no_law_holds_what_changed_most_and_how_the_limit_moved_are_told() -> None:
+def test_without_a_law_the_finding_names_the_largest_change_and_both_limits() -> None:
     quiet = {**SENDER_FULL, "sender_thread_busy_percent": 10.0, "sender_thread_runnable_percent": 12.0}
     (finding,) = found(STREAMS, Made(SENDER_FULL, 1e9), Made({**quiet, "rtt_us": 5.0}, 2e9))
     assert (
@@ -102,12 +102,12 @@ def test_where_no_law_holds_what_changed_most_and_how_the_limit_moved_are_told()
     assert finding.details["limits"] == ["sender_cpu", "not explained"]
 
 
-def test_trials_that_overlap_and_small_differences_are_no_finding() -> None:
+def test_overlapping_trials_and_small_differences_give_no_finding() -> None:
     assert found(STREAMS, Made(value=1e9), Made(value=1.1e9)) == []
     assert found(STREAMS, Made(value=1e9), Made(value=1e9)) == []
 
 
-def test_trials_that_overlap_are_no_finding_however_far_apart_their_medians_are() -> None:
+def test_overlapping_trials_give_no_finding_even_with_distant_medians() -> None:
     summary = campaign(STREAMS, Made(value=1e9), Made(value=2e9))
     one, other = summary.treatments
     points = (replace(one.points[0], values={"goodput_bps": 5e9}), *one.points[1:])
@@ -116,7 +116,7 @@ def test_trials_that_overlap_are_no_finding_however_far_apart_their_medians_are(
     assert list(difference_findings(overlapping, find_limits(overlapping))) == []
 
 
-def test_of_a_metric_that_should_be_low_the_larger_is_the_slower() -> None:
+def test_the_larger_value_of_a_lower_is_better_metric_is_the_slower_one() -> None:
     study = (
         'title = "t"\nworkload = "tcp_rr"\n[factors]\nconnections = [1, 4]\n'
         '[precision]\nmetric = "latency_p50_us"\n'
@@ -126,7 +126,7 @@ def test_of_a_metric_that_should_be_low_the_larger_is_the_slower() -> None:
     assert finding.text.startswith("With 1 connection instead of 4 connections, latency, 50 % is 20.")
 
 
-def test_of_several_pairs_of_a_factor_the_one_that_a_law_explains_is_told() -> None:
+def test_the_finding_prefers_the_pair_that_matches_a_law() -> None:
     study = 'title = "t"\n[factors]\nmtu = [1500, 9000]\nstreams = [1, 4]\n'
     by_law = (
         {"packets_per_s": 200e3, "segment_bytes_received": 1514.0},

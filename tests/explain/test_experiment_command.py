@@ -34,14 +34,14 @@ def settings(command: str) -> list[str]:
     return [words[place + 1] for place, word in enumerate(words) if word == "--set"]
 
 
-def test_one_factor_has_two_levels_and_all_others_the_treatments_own() -> None:
+def test_the_command_varies_one_factor_and_keeps_the_other_levels() -> None:
     setting, command = proved(made(), "small_messages", treatment=3)
     assert setting == {"message_size": 2**20}
     assert settings(command) == ["streams=2", "mtu=9000", "message_size=64 B,1 MiB"]
     assert command.startswith("vnetbench run study.toml ") and command.endswith("-o study-small_messages.vnb")
 
 
-def test_the_command_asks_for_two_treatments() -> None:
+def test_the_command_runs_two_treatments() -> None:
     _, command = proved(made(), "small_messages")
     changed = parse_study(STUDY, None, settings(command))
     assert {factor.name: factor.levels for factor in changed.factors} == {
@@ -49,12 +49,12 @@ def test_the_command_asks_for_two_treatments() -> None:
     }  # fmt: skip
 
 
-def test_twice_is_twice_what_the_treatment_has() -> None:
+def test_twice_means_two_times_the_treatments_level() -> None:
     assert proved(made(), "sender_cpu", treatment=2)[0] == {"streams": 4}
     assert "streams=2,4" in settings(proved(made(), "sender_cpu", treatment=2)[1])
 
 
-def test_what_the_word_for_a_study_without_a_file_stands_for_is_told() -> None:
+def test_the_study_placeholder_is_explained() -> None:
     _, of_none = proved(made(path=""), "small_messages")
     assert of_none.startswith("vnetbench run STUDY ")
     assert study_placeholder_note(of_none).startswith(
@@ -64,23 +64,23 @@ def test_what_the_word_for_a_study_without_a_file_stands_for_is_told() -> None:
     assert study_placeholder_note(of_a_file) == "" == study_placeholder_note("")
 
 
-def test_a_path_with_blanks_is_quoted_for_a_shell() -> None:
+def test_a_path_with_spaces_is_quoted() -> None:
     _, command = proved(made(path="my studies/a b.toml"), "small_messages")
     assert shlex.split(command)[2] == "my studies/a b.toml"
 
 
-def test_what_the_treatment_has_already_proves_nothing() -> None:
+def test_a_setting_that_the_treatment_already_has_is_skipped() -> None:
     assert proved(made(), "receive_window") == ({}, "")  # its buffers are the kernel's
 
 
-def test_a_factor_that_neither_testbed_nor_workload_has_is_passed_over() -> None:
+def test_a_factor_without_support_in_testbed_or_workload_is_skipped() -> None:
     # `connections` is of requests, so of both settings the streams stand.
     assert proved(made(), "receiver_cpu")[0] == {"streams": 2}
     requests = made('title = "t"\nworkload = "tcp_rr"\n[factors]\nconnections = 3\n', treatments=1)
     assert proved(requests, "receiver_cpu")[0] == {"connections": 6}
 
 
-def test_a_setting_that_the_study_refuses_is_passed_over() -> None:
+def test_a_setting_that_the_study_rejects_is_skipped() -> None:
     # CPUs apart from the VM's are there only where the VM has its own.
     free, pinned = (
         made(f'title = "t"\n[factors]\nstreams = 1\n{cpus}', treatments=1) for cpus in ("", 'cpus = "0/1"\n')
@@ -89,22 +89,22 @@ def test_a_setting_that_the_study_refuses_is_passed_over() -> None:
     assert proved(pinned, "shared_with_packets")[0] == {"irq_cpus": "apart"}
 
 
-def test_a_switch_that_is_left_to_the_system_stands_beside_its_opposite() -> None:
+def test_a_switch_at_its_system_default_is_compared_with_its_opposite() -> None:
     _, command = proved(made(), "segmentation_off")
     assert "tso=off,on" in settings(command)
 
 
-def test_a_shaper_that_the_study_did_not_set_is_not_taken_away() -> None:
+def test_a_shaper_outside_the_study_is_not_removed() -> None:
     assert proved(made(), "link_full") == ({}, "")
 
 
-def test_levels_that_are_all_words_are_parted_by_commas() -> None:
+def test_levels_that_are_words_are_separated_by_commas() -> None:
     assert format_levels("thread_cpus", ("any", "spread")) == "any,spread"
     assert format_levels("mtu", (1500, 9000)) == "1500,9000"
     assert format_levels("cpus", ("0", "1 each")) == '["0", "1 each"]'
 
 
-def test_vms_that_have_their_own_cpus_are_not_given_their_own() -> None:
+def test_vms_with_exclusive_cpus_get_no_exclusive_cpus() -> None:
     shared, apart = (
         made(f'title = "t"\n[factors]\ncpus = "{cpus}"\n', treatments=1) for cpus in ("0/0", "0/1")
     )
@@ -125,7 +125,7 @@ def test_vms_that_have_their_own_cpus_are_not_given_their_own() -> None:
         ('thread_cpus = "0/1-2"', False, True, True),
     ],
 )
-def test_more_threads_are_offered_where_more_than_one_cpu_is_allowed(
+def test_more_threads_are_suggested_if_several_cpus_are_allowed(
     levels: str, sender: bool, receiver: bool, modes: bool
 ) -> None:
     summary = made(f'title = "t"\n[factors]\nstreams = 1\n{levels}\n', treatments=1)
@@ -144,7 +144,7 @@ def test_more_threads_are_offered_where_more_than_one_cpu_is_allowed(
         ("streams = 1\nthreads = \"auto\"", {"streams": 2}, ["streams=1,2"]),
     ],
 )  # fmt: skip
-def test_more_streams_are_offered_with_threads_of_their_own_or_not_at_all(
+def test_more_streams_are_suggested_only_with_their_own_threads(
     levels: str, setting: dict[str, Level], asked: list[str]
 ) -> None:
     summary = made(f'title = "t"\n[factors]\n{levels}\n', treatments=1)
@@ -153,48 +153,48 @@ def test_more_streams_are_offered_with_threads_of_their_own_or_not_at_all(
         assert found == setting and settings(command) == asked
 
 
-def test_more_connections_are_offered_with_threads_of_their_own() -> None:
+def test_more_connections_are_suggested_with_their_own_threads() -> None:
     study = 'title = "t"\nworkload = "tcp_rr"\n[factors]\nconnections = 3\nthreads = 3\n'
     setting, command = proved(made(study, treatments=1), "receiver_cpu")
     assert setting == {"connections": 6, "threads": "auto"}
     assert settings(command) == ["connections=3,6", "threads=auto"]
 
 
-def test_more_streams_that_stand_for_more_flows_need_no_threads() -> None:
+def test_more_streams_as_flows_need_no_threads() -> None:
     summary = made('title = "t"\n[factors]\nstreams = 2\nthreads = 1\n', treatments=1)
     assert proved(summary, "one_uplink")[0] == {"streams": 4}
 
 
 @pytest.mark.parametrize(("vcpus", "offered"), [(1, False), (2, True)])
-def test_a_guest_with_one_vcpu_is_not_offered_more_threads(vcpus: int, offered: bool) -> None:
+def test_no_additional_threads_are_suggested_for_a_guest_with_one_vcpu(vcpus: int, offered: bool) -> None:
     study = f'title = "t"\n[testbed]\nlab = "qemu"\n[factors]\nstreams = 1\nvcpus = {vcpus}\n'
     assert bool(proved(made(study, treatments=1), "sender_cpu")[1]) is offered
 
 
-def test_a_quota_that_the_study_set_is_taken_away_and_no_other() -> None:
+def test_only_a_quota_of_the_study_is_removed() -> None:
     summary = made('title = "t"\n[factors]\ncpu_quota = "50 %"\n', treatments=1)
     assert settings(proved(summary, "cpu_quota")[1]) == ["cpu_quota=50 %,none"]
     assert proved(made(), "cpu_quota") == ({}, "")
 
 
-def test_a_level_with_a_comma_in_it_stands_in_a_list() -> None:
+def test_a_level_that_contains_a_comma_is_written_as_a_list() -> None:
     summary = made('title = "t"\n[factors]\ncpus = "0,2-3/1"\nirq_cpus = "1"\n', treatments=1)
     setting, command = proved(summary, "shared_with_packets")
     assert setting == {"irq_cpus": "apart"}
     assert settings(command) == ['irq_cpus=["1", "apart"]']
 
 
-def test_what_changed_the_study_stays_changed() -> None:
+def test_overrides_of_the_study_are_kept() -> None:
     summary = replace(made(), overrides=("precision.most_trials=9", "message_size=64 B"))
     _, command = proved(summary, "sender_cpu")
     assert settings(command) == ["precision.most_trials=9", "streams=1,2", "mtu=1500", "message_size=64 B"]
 
 
-def test_a_cause_that_no_setting_lifts_has_no_command() -> None:
+def test_a_cause_without_a_setting_has_no_command() -> None:
     assert proved(made(), "steal") == ({}, "")
 
 
-def test_what_another_tool_ran_is_told_in_words() -> None:
+def test_imported_trials_get_a_sentence_instead_of_a_command() -> None:
     summary = replace(made(), testbed_backend=IMPORTED)
     setting, words = proved(summary, "small_messages")
     assert setting == {"message_size": 2**20}

@@ -19,7 +19,7 @@ from vnetbench.study.model import Level
 
 
 @pytest.mark.lab
-def test_a_shaper_that_is_taken_away_proves_itself_beside_a_buffer_that_is_not_the_limit(
+def test_an_experiment_confirms_a_shaper_and_refutes_a_buffer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = fixtures.make_study(

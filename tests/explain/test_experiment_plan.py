@@ -43,7 +43,7 @@ def finding(*settings: dict[str, Level], typical: int = 0) -> Finding:
     return Finding("limit", "", (0, 1), tuple(suspects), details={"representative": typical})
 
 
-def test_the_treatment_stands_beside_itself_with_each_suspects_setting(measured: CampaignSummary) -> None:
+def test_the_plan_has_the_treatment_and_a_variant_per_candidate(measured: CampaignSummary) -> None:
     asked = plan_experiment(measured, [finding({"streams": 4}, {"socket_buffer": 1048576}, {"streams": 8})])
     assert asked is not None
     base, first, second = (dict(each.factors) for each in asked.plan.treatments)
@@ -52,7 +52,7 @@ def test_the_treatment_stands_beside_itself_with_each_suspects_setting(measured:
     assert base["streams"] == 1 and base["socket_buffer"] == "auto"
 
 
-def test_its_trials_are_short_and_six_at_least_and_it_has_the_same_study(measured: CampaignSummary) -> None:
+def test_the_plan_has_at_least_six_short_trials_of_the_same_study(measured: CampaignSummary) -> None:
     asked = plan_experiment(measured, [finding({"streams": 4})])
     assert asked is not None
     assert asked.study.precision.fewest_trials == asked.study.precision.most_trials >= 6
@@ -60,7 +60,7 @@ def test_its_trials_are_short_and_six_at_least_and_it_has_the_same_study(measure
     assert asked.study.text == measured.study_text
 
 
-def test_a_level_that_is_a_list_of_cpus_stands_beside_a_word() -> None:
+def test_a_cpu_list_can_be_compared_with_a_word() -> None:
     study = 'title = "t"\n[factors]\ncpus = "0,2-3/1"\nirq_cpus = "1"\n'
     asked = plan_experiment(campaign(study, Made()), [finding({"irq_cpus": "apart"})])
     assert asked is not None
@@ -68,7 +68,7 @@ def test_a_level_that_is_a_list_of_cpus_stands_beside_a_word() -> None:
 
 
 @pytest.mark.parametrize(("of_study", "own"), [(3.0, 3.0), (60.0, 5.0), (None, 1.0)])
-def test_its_trials_last_as_long_as_the_studys_or_as_those_that_were_made_and_never_long(
+def test_trials_last_as_long_as_in_the_campaign_up_to_a_maximum(
     measured: CampaignSummary, of_study: float | None, own: float
 ) -> None:
     timed = replace(measured, timing=replace(measured.timing, duration_s=of_study))
@@ -76,7 +76,7 @@ def test_its_trials_last_as_long_as_the_studys_or_as_those_that_were_made_and_ne
     assert asked is not None and asked.study.timing.duration_s == own
 
 
-def test_more_streams_stand_with_a_thread_each_beside_those_of_the_fixed_number() -> None:
+def test_more_streams_get_a_thread_each_in_both_treatments() -> None:
     study = 'title = "t"\n[factors]\nstreams = 1\nthreads = 1\n'
     asked = plan_experiment(campaign(study, Made()), [finding({"streams": 2, "threads": "auto"})])
     assert asked is not None
@@ -84,13 +84,13 @@ def test_more_streams_stand_with_a_thread_each_beside_those_of_the_fixed_number(
     assert levels == [(1, 1), (2, "auto")]
 
 
-def test_what_a_switch_was_is_the_other_of_the_two(measured: CampaignSummary) -> None:
+def test_the_baseline_of_a_switch_is_its_opposite(measured: CampaignSummary) -> None:
     asked = plan_experiment(measured, [finding({"tso": "on"})])
     assert asked is not None
     assert [each.factors["tso"] for each in asked.plan.treatments] == ["off", "on"]
 
 
-def test_a_suspicion_that_no_setting_can_prove_is_passed_over(measured: CampaignSummary) -> None:
+def test_a_candidate_without_a_setting_is_skipped(measured: CampaignSummary) -> None:
     asked = plan_experiment(measured, [finding({}), finding({}, {"streams": 4}, typical=1)])
     assert asked is not None
     assert asked.treatment.index == 1 and [each.cause.name for each in asked.candidates] == ["cpu_quota"]
@@ -98,25 +98,25 @@ def test_a_suspicion_that_no_setting_can_prove_is_passed_over(measured: Campaign
     assert plan_experiment(measured, [finding({"streams": 1})]) is None  # it has that already
 
 
-def test_of_two_settings_that_contradict_each_other_the_first_is_tried(measured: CampaignSummary) -> None:
+def test_the_first_of_two_contradictory_settings_is_tested(measured: CampaignSummary) -> None:
     asked = plan_experiment(measured, [finding({"streams": 4}, {"transport": "vsock"})])
     assert asked is not None and len(asked.candidates) == 1
 
 
-def test_one_setting_that_would_prove_two_suspects_is_run_once(measured: CampaignSummary) -> None:
+def test_a_setting_shared_by_two_candidates_runs_once(measured: CampaignSummary) -> None:
     asked = plan_experiment(measured, [finding({"streams": 4}, {"streams": 4}, {"socket_buffer": 1048576})])
     assert asked is not None
     assert [each.cause.setting for each in asked.candidates] == [{"streams": 4}, {"socket_buffer": 1048576}]
     assert len(asked.plan.treatments) == 3
 
 
-def test_the_files_treatments_are_read_back_as_experiments(measured: CampaignSummary) -> None:
+def test_the_treatments_of_the_proof_file_become_experiments(measured: CampaignSummary) -> None:
     (found,) = estimate_experiments(measured)
     assert found.changed_levels == {"mtu": 9000} and found.base_levels["mtu"] == 1500
     assert found.shared_blocks == 6 and found.ratio.value == pytest.approx(2.0, rel=0.05)
 
 
-def test_a_metric_that_was_below_zero_has_no_ratio_and_is_no_experiment(measured: CampaignSummary) -> None:
+def test_a_negative_metric_has_no_ratio_and_gives_no_experiment(measured: CampaignSummary) -> None:
     metric = "latency_increase_p99_us"
     below = tuple(
         replace(each, points=tuple(replace(point, values={metric: -1.0}) for point in each.points))
@@ -125,12 +125,12 @@ def test_a_metric_that_was_below_zero_has_no_ratio_and_is_no_experiment(measured
     assert estimate_experiments(replace(measured, deciding_metric=metric, treatments=below)) == ()
 
 
-def test_a_proof_belongs_to_the_campaign_of_the_same_study(measured: CampaignSummary) -> None:
+def test_a_proof_file_belongs_to_the_campaign_of_the_same_study(measured: CampaignSummary) -> None:
     assert has_same_study(replace(measured, overrides=("streams=1,4",)), measured)
     assert not has_same_study(replace(measured, study_text=f"{measured.study_text}\n"), measured)
 
 
-def test_what_a_proof_will_do_is_said_when_it_begins_and_not_before_the_process_is_started_again(
+def test_the_plan_is_announced_once_when_the_experiment_starts(
     measured: CampaignSummary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = io.StringIO()
@@ -146,7 +146,7 @@ def test_what_a_proof_will_do_is_said_when_it_begins_and_not_before_the_process_
     assert out.getvalue().startswith("Testing 4 streams against the original treatment")
 
 
-def test_of_chosen_treatments_only_what_is_said_of_them_is_proved(
+def test_only_findings_about_the_chosen_treatments_are_tested(
     measured: CampaignSummary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     of_first = replace(finding({"streams": 4}), treatments=(0,))

@@ -35,11 +35,11 @@ def ratio(value: float, low: float | None, high: float | None) -> Ratio:
         (ratio(1.8, None, None), "inconclusive"),
     ],
 )
-def test_a_run_confirms_what_is_worthwhile_beyond_chance(found: Ratio, says: str) -> None:
+def test_an_experiment_confirms_a_relevant_and_significant_improvement(found: Ratio, says: str) -> None:
     assert experiment_verdict(found, "goodput_bps") == says
 
 
-def test_what_brings_a_dead_treatment_to_life_is_confirmed_in_blocks_enough_and_what_kills_one_refuted() -> (
+def test_traffic_with_the_setting_only_confirms_and_traffic_without_it_only_refutes() -> (
     None
 ):
     dead, alive = (dict.fromkeys(range(8), value) for value in (0.0, 1e9))
@@ -53,7 +53,7 @@ def test_what_brings_a_dead_treatment_to_life_is_confirmed_in_blocks_enough_and_
     assert says == ["confirmed", "refuted", "inconclusive"]
 
 
-def test_of_what_is_better_low_less_confirms() -> None:
+def test_a_decrease_of_a_lower_is_better_metric_confirms() -> None:
     assert experiment_verdict(ratio(0.5, 0.45, 0.55), "latency_p50_us") == "confirmed"
     assert experiment_verdict(ratio(1.5, 1.4, 1.6), "latency_p50_us") == "refuted"
     assert experiment_verdict(ratio(0.9, 0.5, 1.2), "latency_p50_us") == "inconclusive"
@@ -68,7 +68,7 @@ def suspects() -> tuple[CandidateCause, ...]:
     return (quota, CandidateCause(RECEIVER, 0.9, "very likely", ()))
 
 
-def test_what_is_confirmed_comes_first_and_what_is_refuted_last() -> None:
+def test_confirmed_candidates_come_first_and_refuted_ones_last() -> None:
     names = [
         (each.cause.name, each.confidence)
         for each in apply_experiments(suspects(), LEVELS, [tried(1.9, 0.1)])
@@ -83,20 +83,20 @@ def test_what_is_confirmed_comes_first_and_what_is_refuted_last() -> None:
     )
 
 
-def test_of_two_that_were_confirmed_the_one_that_gained_most_comes_first() -> None:
+def test_the_confirmed_candidate_with_the_larger_gain_comes_first() -> None:
     gained = replace(tried(9.0, 1.0), changed_levels={"threads": 2})
     for order in (suspects(), suspects()[::-1]):
         names = [each.cause.name for each in apply_experiments(order, LEVELS, [tried(1.3, 0.1), gained])]
         assert names == ["cpu_quota", "receiver_cpu"]
 
 
-def test_what_a_run_does_not_show_stays_as_sure_as_it_was() -> None:
+def test_an_inconclusive_experiment_keeps_the_confidence() -> None:
     (_, receiver) = apply_experiments(suspects(), LEVELS, [tried(1.1, 0.3)])
     assert receiver.confidence == "very likely"
     assert receiver.experiment_result is not None and receiver.experiment_result.verdict == "inconclusive"
 
 
-def test_a_run_of_another_treatment_or_setting_says_nothing() -> None:
+def test_an_experiment_with_another_treatment_or_setting_is_ignored() -> None:
     for other in (
         replace(tried(1.9, 0.1), base_levels={**TRIED.base_levels, "mtu": 9000}),
         replace(tried(1.9, 0.1), changed_levels={"streams": 8}),

@@ -24,7 +24,7 @@ def of_kind(findings: tuple[Finding, ...], kind: str) -> list[Finding]:
     return [finding for finding in findings if finding.kind == kind]
 
 
-def test_one_treatment_is_explained_in_a_sentence_with_its_figures() -> None:
+def test_one_treatment_is_explained_with_its_evidence() -> None:
     told = explain(campaign(ONE, Made(QUOTA)))
     finding = told.findings[0]
     assert finding.kind == "limit" and finding.treatments == (0,)
@@ -40,13 +40,13 @@ def test_one_treatment_is_explained_in_a_sentence_with_its_figures() -> None:
     assert told.answer[1].startswith("Raise or remove the quota")
 
 
-def test_a_natural_limit_is_said_to_be_nothing_wrong() -> None:
+def test_a_natural_limit_is_reported_as_normal() -> None:
     told = explain(campaign(ONE, Made(SENDER_FULL)))
     assert told.answer[1].startswith("This is normal for an unpaced load.")
     assert "This is normal for an unpaced load." in told.findings[0].text
 
 
-def test_a_natural_limit_that_is_hardly_known_calms_nobody() -> None:
+def test_a_natural_limit_with_low_confidence_is_not_reported_as_normal() -> None:
     hardly = {**SENDER_FULL, "sender_thread_runnable_percent": 70.0, "sender_thread_busy_percent": 50.0}
     told = explain(campaign(ONE, Made(hardly)))
     assert told.findings[0].candidates[0].confidence == "possible"
@@ -56,7 +56,7 @@ def test_a_natural_limit_that_is_hardly_known_calms_nobody() -> None:
     )
 
 
-def test_treatments_that_are_limited_alike_are_one_finding_the_most_first() -> None:
+def test_treatments_with_the_same_limit_share_a_finding_largest_group_first() -> None:
     told = explain(campaign(FOUR, Made(QUOTA), Made(SENDER_FULL), Made(SENDER_FULL), Made(SENDER_FULL)))
     most, fewer = of_kind(told.findings, "limit")
     assert most.text.startswith("3 of 4 treatments: the sending thread saturates its CPU")
@@ -65,18 +65,18 @@ def test_treatments_that_are_limited_alike_are_one_finding_the_most_first() -> N
     assert told.answer[0].startswith("The network is limited in 3 of 4 treatments:")
 
 
-def test_the_treatment_with_the_middle_score_stands_for_those_that_are_limited_alike() -> None:
+def test_the_treatment_with_the_median_score_represents_its_group() -> None:
     made = [Made({**QUOTA, "sender_throttled_percent": told}) for told in (9.0, 7.0, 8.0, 10.0)]
     finding = explain(campaign(FOUR, *made)).findings[0]
     assert finding.details["representative"] == 2
 
 
-def test_all_treatments_alike_are_told_as_all() -> None:
+def test_a_group_of_all_treatments_is_named_all() -> None:
     told = explain(campaign(FOUR, *[Made(SENDER_FULL)] * 4))
     assert told.findings[0].text.startswith("All 4 treatments: ")
 
 
-def test_evidence_that_fits_nothing_is_not_explained_and_told_what_came_nearest() -> None:
+def test_without_a_matching_cause_the_finding_names_the_closest_one() -> None:
     told = explain(campaign(ONE, Made({**IDLE, "sender_throttled_percent": 3.0})))
     finding = told.findings[0]
     assert finding.kind == "not explained" and finding.candidates == ()
@@ -88,14 +88,14 @@ def test_evidence_that_fits_nothing_is_not_explained_and_told_what_came_nearest(
     assert told.answer == ("The counters do not explain what limits the network.",)
 
 
-def test_trials_without_counters_are_said_to_have_none() -> None:
+def test_trials_without_counters_are_reported() -> None:
     told = explain(campaign(ONE, Made({})))
     assert "The trials have no counters that distinguish causes." in told.findings[0].text
     unjudged = told.findings[0].details["unscored"]
     assert isinstance(unjudged, dict) and unjudged["cpu_quota"][0] == "busiest_cpu_percent"
 
 
-def test_the_picture_shows_the_figure_that_speaks_of_each_treatment_or_trial() -> None:
+def test_the_chart_shows_the_supporting_metric_by_treatment_or_trial() -> None:
     alone, several = (
         explain(campaign(study, *[Made(QUOTA)] * count)).findings[0].chart
         for study, count in ((ONE, 1), (FOUR, 4))
@@ -107,14 +107,14 @@ def test_the_picture_shows_the_figure_that_speaks_of_each_treatment_or_trial() -
     assert several.chart_type == "bars" and several.y_label == "sending endpoint throttled (% of time)"
 
 
-def test_the_picture_is_of_what_happened_before_it_is_of_how_many_queues_there_are() -> None:
+def test_the_chart_prefers_measured_metrics_to_item_counts() -> None:
     counted = {**IDLE, "receive_queues": 4.0, "switch_drops_per_s": 12_800.0, "other_cpus_idle_percent": 30.0}
     finding = explain(campaign(ONE, Made(counted))).findings[0]
     assert finding.details["cause"] == "one_queue" and finding.chart is not None
     assert finding.chart.title == "Dropped at the switch" and finding.chart.y_label.endswith("(k/s)")
 
 
-def test_a_bar_is_the_median_of_its_trials_from_the_least_to_the_most() -> None:
+def test_a_bar_is_the_median_of_the_trials_with_their_range() -> None:
     summary = campaign(FOUR, *[Made(QUOTA)] * 4)
     first, *others = summary.treatments
     points = tuple(
@@ -126,7 +126,7 @@ def test_a_bar_is_the_median_of_its_trials_from_the_least_to_the_most() -> None:
     assert [picture.rows[0][end] for end in ("low", "y", "high")] == [40, 65, 90]
 
 
-def test_too_few_trials_are_told_and_enough_are_not() -> None:
+def test_too_few_trials_are_reported_and_enough_trials_are_not() -> None:
     few = of_kind(explain(campaign(ONE, Made(trials=3))).findings, "instrument")
     enough = of_kind(explain(campaign(ONE, Made(trials=6))).findings, "instrument")
     assert [finding.details["cause"] for finding in few] == ["too_few_trials"] and enough == []
@@ -135,7 +135,7 @@ def test_too_few_trials_are_told_and_enough_are_not() -> None:
     )
 
 
-def test_two_trials_that_differ_in_what_limits_them_tell_no_limit_and_that_is_said_first() -> None:
+def test_two_trials_with_different_limits_give_an_ambiguous_answer_first() -> None:
     told = explain(_two_trials(3e9, {**SENDER_FULL, **QUOTA}))
     assert told.findings[0].details["cause"] == "too_few_trials"
     assert told.findings[0].text.endswith(
@@ -144,7 +144,7 @@ def test_two_trials_that_differ_in_what_limits_them_tell_no_limit_and_that_is_sa
     assert told.answer == (told.findings[0].text, get_cause("too_few_trials").advice)
 
 
-def test_two_trials_alike_in_their_figures_or_in_what_limits_them_tell_the_limit_first() -> None:
+def test_two_trials_with_equal_values_or_limits_give_the_limit_first() -> None:
     for told in (
         explain(_two_trials(1e10, {**SENDER_FULL, **QUOTA})),
         explain(_two_trials(3e9, SENDER_FULL)),
@@ -163,7 +163,7 @@ def _two_trials(second: float, evidence: Mapping[str, float]) -> CampaignSummary
     return replace(summary, treatments=(replace(treatment, points=points),))
 
 
-def test_a_campaign_without_trials_says_so() -> None:
+def test_a_campaign_without_trials_has_no_findings() -> None:
     told = explain(campaign(ONE, Made(trials=0)))
     assert (
         told.answer == ("No treatment has been measured yet, so there is nothing to explain.",)
@@ -171,23 +171,23 @@ def test_a_campaign_without_trials_says_so() -> None:
     )
 
 
-def test_a_generator_at_its_limit_is_told_as_the_instruments() -> None:
+def test_a_generator_at_its_limit_is_an_instrument_finding() -> None:
     told = explain(campaign(ONE, Made({**SENDER_FULL, "generator_limited": 1.0, "sampler_cpu_percent": 1.0})))
     assert told.findings[0].kind == "instrument"
     assert told.findings[0].details["cause"] == "instrument_limit"
 
 
-def test_results_that_know_nothing_of_evidence_are_explained_without_it() -> None:
+def test_results_without_evidence_can_be_explained() -> None:
     told = explain(jumbo_campaign())
     assert of_kind(told.findings, "not explained")
 
 
-def test_explaining_changes_nothing_and_says_the_same_again() -> None:
+def test_explaining_twice_gives_the_same_result() -> None:
     summary = campaign(FOUR, *[Made(SENDER_FULL)] * 4)
     assert explain(summary) == explain(replace(summary))
 
 
-def test_that_the_bench_is_the_limit_is_not_said_of_the_network() -> None:
+def test_a_limit_of_the_bench_is_not_reported_for_the_network() -> None:
     study = 'title = "t"\nworkload = "tcp_rr"\n[factors]\nrate = "400 k/s"\n'
     told = explain(campaign(study, Made({**IDLE, "rate_achieved_percent": 36.0})))
     assert (
@@ -195,7 +195,7 @@ def test_that_the_bench_is_the_limit_is_not_said_of_the_network() -> None:
     )
 
 
-def test_a_picture_has_the_unit_that_its_figure_reads_best_in_and_says_what_it_leaves_out() -> None:
+def test_a_chart_scales_its_unit_and_names_omitted_bars() -> None:
     shaped = {**IDLE, "overlimits_per_s": 6280.0}
     picture = explain(campaign(ONE, Made(shaped, trials=14))).findings[0].chart
     assert picture is not None and picture.y_label == "held back by a shaper (k/s)"

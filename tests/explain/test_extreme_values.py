@@ -125,7 +125,7 @@ def out_of_bounds(told: object, name: str = "") -> Iterator[str]:
 
 
 @pytest.mark.parametrize("seed", range(CAMPAIGNS))
-def test_a_campaign_with_odd_figures_is_explained_in_figures_that_can_be(
+def test_extreme_values_give_only_valid_numbers(
     campaigns: Sequence[CampaignSummary], seed: int
 ) -> None:
     random = Random(seed)
@@ -138,7 +138,7 @@ def test_a_campaign_with_odd_figures_is_explained_in_figures_that_can_be(
     assert told["answer"]
 
 
-def test_what_cannot_be_is_found() -> None:
+def test_invalid_numbers_are_detected() -> None:
     told = {"says": "times inf", "suspects": [{"score": 1.5, "certainty": "sure"}], "low": 2.0, "high": 1.0}
 
     assert len(list(out_of_bounds(told))) == 4

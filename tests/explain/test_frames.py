@@ -76,18 +76,18 @@ SEARCH = 'title = "t"\nworkload = "frames"\n[factors]\nframe_size = 64\n[search]
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_the_limit_is_where_frames_were_lost(evidence: Evidence, cause: str) -> None:
+def test_the_drop_location_identifies_the_limit(evidence: Evidence, cause: str) -> None:
     summary = campaign(STUDY, Made({**PACED, **evidence}, 0.7e6))
     assert find_limits(summary)[0].cause_name == cause
 
 
-def test_a_rate_that_was_not_kept_is_the_benchs_limit_unless_the_switch_loses_most_of_it_anyway() -> None:
+def test_a_missed_rate_is_the_benchs_limit_unless_the_switch_loses_most_frames() -> None:
     behind = {**PACED, "rate_achieved_percent": 40.0, "generator_limited": 1.0, "frames_lost_percent": 0.0}
     assert find_limits(campaign(STUDY, Made(behind, 0.4e6)))[0].cause_name == "instrument_limit"
     assert find_limits(campaign(STUDY, Made({**behind, **SWITCH_FULL}, 0.3e6)))[0].cause_name == "switch_cpu"
 
 
-def test_frames_as_fast_as_they_go_that_arrive_are_limited_by_their_generator_and_nothing_is_wrong() -> None:
+def test_unpaced_frames_without_loss_are_normally_limited_by_the_generator() -> None:
     free = {
         name: value
         for name, value in PACED.items()
@@ -103,7 +103,7 @@ def test_frames_as_fast_as_they_go_that_arrive_are_limited_by_their_generator_an
     assert advice.startswith("This is normal for an unpaced load.")
 
 
-def test_what_a_search_says_was_its_limit_is_what_is_explained() -> None:
+def test_the_limit_of_a_search_is_explained() -> None:
     at_generator = {**PACED, "generator_limited": 1.0, "frames_lost_percent": 0.0}
     at_device = {**PACED, **SWITCH_FULL, "generator_limited": 0.0, "frames_lost_percent": 5.0}
     del at_generator["rate_achieved_percent"], at_device["rate_achieved_percent"]

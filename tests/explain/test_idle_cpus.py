@@ -44,7 +44,7 @@ def campaign_of(forwarding: CampaignSummary, *cpus: tuple[float, float]) -> Camp
     return replace(forwarding, treatments=treatments)
 
 
-def test_an_idle_guest_whose_vcpu_is_full_is_found_with_its_figures(forwarding: CampaignSummary) -> None:
+def test_an_idle_guest_with_a_busy_vcpu_is_reported(forwarding: CampaignSummary) -> None:
     summary = campaign_of(forwarding, (62.0, 97.0), (99.0, 99.0))
     (sentence,) = findings(summary)
     assert sentence.startswith("Guests lose frames although they report idle CPUs, in 1 of 2 treatments")
@@ -55,13 +55,13 @@ def test_an_idle_guest_whose_vcpu_is_full_is_found_with_its_figures(forwarding: 
     )
 
 
-def test_guests_that_are_busy_are_said_to_be(forwarding: CampaignSummary) -> None:
+def test_busy_guests_are_reported_as_not_idle(forwarding: CampaignSummary) -> None:
     (sentence,) = findings(campaign_of(forwarding, (95.0, 97.0), (85.0, 97.0)))
     assert sentence.startswith("No guest loses frames while it reports idle CPUs")
     assert "The most idle treatment is both: 14.9 % idle" in sentence
 
 
-def test_without_an_interval_the_busiest_trial_tells_whether_a_guest_looks_idle(
+def test_without_an_interval_the_busiest_trial_decides(
     forwarding: CampaignSummary,
 ) -> None:
     # 80 % in the middle, 80.1 in the busiest of three.
@@ -87,7 +87,7 @@ def cut_by_time(treatment: TreatmentSummary, high_fps: float) -> TreatmentSummar
     return replace(treatment, points=points)
 
 
-def test_a_search_that_was_cut_off_tells_of_the_device_where_it_knows_an_upper_end(
+def test_a_search_that_stopped_early_counts_if_it_found_an_upper_bound(
     forwarding: CampaignSummary,
 ) -> None:
     idle = with_cpus(forwarding.treatments[0], 60.0, 97.0)
@@ -96,11 +96,11 @@ def test_a_search_that_was_cut_off_tells_of_the_device_where_it_knows_an_upper_e
     assert not saturated_forwarders(replace(forwarding, treatments=(cut_by_time(idle, most_fps),)))
 
 
-def test_where_the_generator_was_the_limit_nothing_is_said(forwarding: CampaignSummary) -> None:
+def test_a_limit_of_the_generator_gives_no_finding(forwarding: CampaignSummary) -> None:
     never_lost = with_cpus(searched(0, {"adapter": "virtio-net"}, 1e9), 30.0, 97.0)
     assert {a.limited_by for p in never_lost.points for a in p.goal_results} == {"generator"}
     assert saturated_forwarders(replace(forwarding, treatments=(never_lost,))) == ()
 
 
-def test_without_a_guest_between_nothing_is_said(forwarding: CampaignSummary) -> None:
+def test_without_a_forwarding_guest_there_is_no_finding(forwarding: CampaignSummary) -> None:
     assert findings(forwarding) == ()

@@ -22,7 +22,7 @@ def treatment(evidence: dict[str, float]) -> TreatmentSummary:
     return campaign(ONE, Made(evidence)).treatments[0]
 
 
-def test_a_window_over_a_round_trip_stands_beside_the_goodput_that_it_gave() -> None:
+def test_the_window_model_is_compared_with_the_goodput() -> None:
     found = check_model(treatment(WINDOW), "receive_window")
     assert found is not None
     assert found.details["window_law_bps"] == pytest.approx(117.8e6, rel=0.001)
@@ -32,11 +32,11 @@ def test_a_window_over_a_round_trip_stands_beside_the_goodput_that_it_gave() -> 
     )
 
 
-def test_a_goodput_that_the_window_does_not_explain_is_not_said_to_follow_it() -> None:
+def test_a_goodput_far_from_the_window_model_gives_no_check() -> None:
     assert check_model(treatment({**WINDOW, "stream_goodput_bps": 50e6}), "receive_window") is None
 
 
-def test_loss_stands_beside_what_it_leaves_of_reno_and_cubic() -> None:
+def test_the_loss_models_are_compared_with_the_goodput() -> None:
     found = check_model(treatment(LOSS), "path_loss")
     assert found is not None
     assert found.details["reno_law_bps"] == pytest.approx(89e6, rel=0.05)
@@ -44,22 +44,22 @@ def test_loss_stands_beside_what_it_leaves_of_reno_and_cubic() -> None:
 
 
 @pytest.mark.parametrize("goodput_bps", [2.55e9, 30e6])
-def test_a_goodput_that_loss_does_not_explain_is_not_held_against_its_laws(goodput_bps: float) -> None:
+def test_a_goodput_far_from_the_loss_models_gives_no_check(goodput_bps: float) -> None:
     # As where packets that were only late were sent again: 931 Mbit/s by the law, and 2.55 Gbit/s carried.
     assert check_model(treatment({**LOSS, "stream_goodput_bps": goodput_bps}), "path_loss") is None
 
 
 @pytest.mark.parametrize("missing", ["rtt_us", "in_flight_bytes", "stream_goodput_bps"])
-def test_a_figure_that_is_not_known_leaves_the_law_unsaid(missing: str) -> None:
+def test_a_missing_metric_gives_no_check(missing: str) -> None:
     known = {name: value for name, value in WINDOW.items() if name != missing}
     assert check_model(treatment(known), "receive_window") is None
 
 
-def test_causes_without_a_law_have_none() -> None:
+def test_causes_without_a_model_give_no_check() -> None:
     assert check_model(treatment(WINDOW), "cpu_quota") is None
 
 
-def test_the_finding_tells_the_law_of_its_first_suspect() -> None:
+def test_the_finding_contains_the_model_of_its_first_candidate() -> None:
     suspected = {
         "rwnd_limited_percent": 95.0, "in_flight_over_peer_window": 0.98, "receive_buffer_bytes": 131072.0,
         "receiver_thread_busy_percent": 3.0, "overlimits_per_s": 0.0,

@@ -24,34 +24,34 @@ def datagrams(per_s: float, factors: str) -> str:
     return find_limits(summary)[0].cause_name
 
 
-def test_requests_that_were_answered_as_asked_are_limited_by_nothing() -> None:
+def test_delivered_requests_have_no_limit() -> None:
     # 1000 a second on each of 4 connections of each of 2 pairs.
     assert requests(7900) == NO_LIMIT
     assert requests(7800) == "sender_cpu"
 
 
-def test_a_closed_loop_asks_for_as_much_as_it_gets() -> None:
+def test_a_closed_loop_has_no_offered_load() -> None:
     assert requests(8000, rate='"none"') == "sender_cpu"
 
 
-def test_datagrams_count_by_their_payload() -> None:
+def test_the_datagram_rate_follows_from_payload_size_and_bit_rate() -> None:
     factors = 'bit_rate = "100 Mbit/s"\ndatagram_size = "1250 B"\nstreams = 2'
     assert datagrams(19_950, factors) == NO_LIMIT
     assert datagrams(19_000, factors) == "sender_cpu"
 
 
-def test_bits_without_the_size_of_a_datagram_are_no_load_that_is_known() -> None:
+def test_a_bit_rate_without_datagram_size_gives_no_offered_load() -> None:
     study = 'title = "t"\nworkload = "udp_stream"\n[factors]\nstreams = 1\n'
     (treatment,) = campaign(study, Made(values={"datagrams_received_per_s": 10.0})).treatments
     assert measure_delivery(treatment, {"bit_rate": 1e6}, "udp_stream") is None
 
 
-def test_datagrams_each_way_count_both() -> None:
+def test_datagrams_in_both_directions_are_added() -> None:
     assert datagrams(1995, 'rate = "1 k/s"\ndirection = "both"') == NO_LIMIT
     assert datagrams(1500, 'rate = "1 k/s"\ndirection = "both"') == "sender_cpu"
 
 
-def test_frames_count_one_by_one_and_in_each_direction() -> None:
+def test_frames_are_counted_individually_and_per_direction() -> None:
     def frames(per_s: float, lost_percent: float = 0.0) -> str:
         study = (
             'title = "t"\nworkload = "frames"\n[factors]\nframe_load = "10 kframe/s"\ndirection = "both"\n'
@@ -65,7 +65,7 @@ def test_frames_count_one_by_one_and_in_each_direction() -> None:
     assert frames(19_500) == UNEXPLAINED
 
 
-def test_guests_are_pairs_and_generators_share_the_load_of_their_direction() -> None:
+def test_guests_count_as_pairs_and_generators_share_a_directions_load() -> None:
     study = 'title = "t"\n[factors]\nstreams = 1\n'
     (requests_made,) = campaign(study, Made(values={"transactions_per_s": 10.0})).treatments
     of_guests = measure_delivery(requests_made, {"rate": 1000, "connections": 2, "guests": 3}, "tcp_rr")
@@ -77,7 +77,7 @@ def test_guests_are_pairs_and_generators_share_the_load_of_their_direction() -> 
     assert of_frames is not None and of_frames.offered_per_s == 2000
 
 
-def test_what_was_carried_is_said_with_what_was_asked() -> None:
+def test_the_finding_has_delivered_and_offered_load() -> None:
     study = 'title = "t"\nworkload = "tcp_rr"\n[factors]\nrate = "1 k/s"\n'
     told = explain(campaign(study, Made(SENDER_FULL, 100.0, values={"transactions_per_s": 999.0})))
     assert told.answer == ("The network delivered the whole offered load.",)
@@ -88,6 +88,6 @@ def test_what_was_carried_is_said_with_what_was_asked() -> None:
     assert told.findings[0].details["cause"] == NO_LIMIT and told.findings[0].candidates == ()
 
 
-def test_a_stream_has_no_load_that_is_asked_for() -> None:
+def test_a_tcp_stream_has_no_offered_load() -> None:
     (limit,) = find_limits(campaign('title = "t"\n[factors]\nstreams = 1\n', Made()))
     assert limit.delivery is None

@@ -16,7 +16,7 @@ def test_the_page_of_causes_is_current() -> None:
     assert written == causes_page(), "run: python -m vnetbench.explain.reference docs"
 
 
-def test_the_page_has_every_cause_with_what_would_change_it() -> None:
+def test_the_page_has_every_cause_with_its_advice() -> None:
     page = causes_page()
     for name, rule in load_rules().items():
         assert f"### {name}\n" in page and rule.cause.advice in page and rule.cause.source in page

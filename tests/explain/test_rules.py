@@ -56,17 +56,17 @@ requires = [{ metric = "load", from = 50, to = 100 }]
 """
 
 
-def test_every_cause_has_its_rule() -> None:
+def test_every_cause_has_a_rule() -> None:
     assert set(load_rules()) == set(NAMES)
     assert {rule.cause.family for rule in load_rules().values()} == set(FAMILIES)
 
 
-def test_only_what_single_trials_do_not_show_has_no_conditions() -> None:
+def test_only_causes_that_need_comparisons_have_no_patterns() -> None:
     unjudged = {name for name, rule in load_rules().items() if not rule.has_patterns}
     assert unjudged == {"two_modes", "drift", "warm_up", "too_few_trials"}
 
 
-def test_every_condition_is_of_a_figure_that_there_is() -> None:
+def test_every_condition_uses_a_known_metric() -> None:
     asked = {
         condition.metric
         for rule in load_rules().values()
@@ -76,25 +76,25 @@ def test_every_condition_is_of_a_figure_that_there_is() -> None:
     assert asked <= EVIDENCE_METRICS.keys()
 
 
-def test_natural_limits_are_no_faults() -> None:
+def test_natural_limits_are_not_faults() -> None:
     natural = {name for name, rule in load_rules().items() if not rule.cause.is_fault}
     assert natural == {"sender_cpu", "receiver_cpu", "generator_cpu", "switch_cpu", "request_response"}
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_says_stands_in_a_sentence_and_change_is_one(name: str) -> None:
+def test_descriptions_are_clauses_and_advice_is_sentences(name: str) -> None:
     cause = load_rules()[name].cause
     assert cause.description[0].islower() and not cause.description.endswith(".")
     assert cause.advice[0].isupper() and cause.advice.endswith(".")
 
 
-def test_a_ramp_rises_between_its_ends_and_falls_where_they_are_turned() -> None:
+def test_a_ramp_rises_or_falls_between_its_ends() -> None:
     rising, falling = Condition("load", 50, 100), Condition("bytes", 4096, 512)
     assert [rising.degree(value) for value in (0, 50, 75, 100, 200)] == [0, 0, 0.5, 1, 1]
     assert [falling.degree(value) for value in (9000, 4096, 512, 64)] == [0, 0, 1, 1]
 
 
-def test_a_setting_is_a_level_as_a_study_has_it() -> None:
+def test_a_setting_is_parsed_like_a_level_of_a_study() -> None:
     assert load_rules()["small_messages"].cause.setting == {"message_size": 2**20}
 
 
@@ -117,19 +117,19 @@ def test_a_setting_is_a_level_as_a_study_has_it() -> None:
         (("[full]", "full = 1\n[other]"), "full is not a table"),
     ],
 )
-def test_a_wrong_rule_is_refused_with_its_file_and_its_fault(change: tuple[str, str], says: str) -> None:
+def test_an_invalid_rule_is_rejected_with_file_and_reason(change: tuple[str, str], says: str) -> None:
     with pytest.raises(BenchError) as refused:
         parse_rules({"cpu.toml": GOOD.replace(*change)}, metrics=("load",))
     assert says in refused.value.what
     assert "cpu.toml" in str(refused.value.where) and refused.value.fix
 
 
-def test_a_cause_that_two_files_describe_is_refused() -> None:
+def test_a_cause_in_two_files_is_rejected() -> None:
     with pytest.raises(BenchError, match="defined twice"):
         parse_rules({"cpu.toml": GOOD, "links.toml": GOOD})
 
 
-def test_causes_that_explain_each_other_are_refused() -> None:
+def test_causes_that_explain_each_other_are_rejected() -> None:
     other = GOOD.replace("[full]", "[empty]").replace("requires", 'explains = ["full"]\nrequires')
     with pytest.raises(BenchError, match=r"explain each other: .*empty.*full"):
         parse_rules({"cpu.toml": GOOD.replace("requires", 'explains = ["empty"]\nrequires') + other})

@@ -50,7 +50,7 @@ def names(judgement: CauseRanking) -> list[str]:
     return [suspect.cause.name for suspect in judgement.candidates]
 
 
-def test_evidence_that_fits_names_the_cause_with_its_figures() -> None:
+def test_matching_evidence_names_the_cause_with_its_metrics() -> None:
     found = judged(*({"load": value} for value in (98.0, 99.0, 97.0)))
     (suspect,) = found.candidates
     assert suspect.cause.name == "full" and suspect.confidence == "very likely"
@@ -59,7 +59,7 @@ def test_evidence_that_fits_names_the_cause_with_its_figures() -> None:
     assert exhibit.threshold == 50 and exhibit.role == "supports"
 
 
-def test_evidence_that_fits_nothing_names_nothing() -> None:
+def test_evidence_without_a_match_names_no_cause() -> None:
     found = judged({"load": 55.0, "stopped": 0.0, "idle": 0.0})
     assert found.candidates == ()
     assert (
@@ -67,33 +67,33 @@ def test_evidence_that_fits_nothing_names_nothing() -> None:
     )
 
 
-def test_the_more_specific_cause_stands_before_the_one_that_it_accounts_for() -> None:
+def test_a_specific_cause_ranks_before_the_cause_that_it_explains() -> None:
     assert names(judged({"load": 99.0, "stopped": 9.0, "idle": 0.0})) == ["throttled", "full"]
 
 
-def test_a_specific_cause_that_hardly_fits_accounts_for_nothing() -> None:
+def test_a_specific_cause_with_a_low_score_explains_nothing() -> None:
     assert names(judged({"load": 99.0, "stopped": 1.5, "idle": 0.0})) == ["full", "throttled"]
 
 
-def test_one_trial_unlike_the_others_neither_names_a_cause_nor_hides_one() -> None:
+def test_one_odd_trial_neither_adds_nor_hides_a_cause() -> None:
     assert names(judged({"load": 99.0}, {"load": 10.0}, {"load": 98.0})) == ["full"]
     assert names(judged({"load": 10.0}, {"load": 99.0}, {"load": 20.0})) == []
 
 
-def test_trials_that_disagree_cost_certainty() -> None:
+def test_disagreement_between_trials_lowers_the_confidence() -> None:
     certain = judged(*[{"load": 99.0}] * 5)
     torn = judged(*[{"load": 99.0}] * 3, *[{"load": 10.0}] * 2)
     assert [each.candidates[0].confidence for each in (certain, torn)] == ["very likely", "likely"]
 
 
-def test_another_cause_that_fits_as_well_costs_certainty() -> None:
+def test_a_tied_cause_lowers_the_confidence() -> None:
     rivals = parse_rules({"cpu.toml": "\n".join(
         f'[{name}]\n{_ABOUT}requires = [{{ metric = "load", from = 0, to = 1 }}]' for name in ("one", "other")
     )})  # fmt: skip
     assert {s.confidence for s in rank_causes([{"load": 1.0}], rivals, "tcp_stream").candidates} == {"likely"}
 
 
-def test_no_suspect_is_surer_than_those_before_it() -> None:
+def test_no_candidate_has_more_confidence_than_those_before_it() -> None:
     needs = 'requires = [{ metric = "load", from = 0, to = 100 }]'
     table = "\n".join(f"[{name}]\n{_ABOUT}{needs}\n" for name in ("small", "waits", "full"))
     both = parse_rules({"cpu.toml": table.replace(needs, f'{needs}\nexplains = ["full"]', 2)})
@@ -104,31 +104,31 @@ def test_no_suspect_is_surer_than_those_before_it() -> None:
     ]  # fmt: skip
 
 
-def test_what_cannot_be_judged_is_told_with_what_lacks_and_is_not_scored() -> None:
+def test_unscored_causes_are_listed_with_missing_metrics() -> None:
     found = judged({"load": 99.0})
     assert found.unscored == {"throttled": ("held", "stopped")}
     assert names(found) == ["full"]
 
 
-def test_one_alternative_that_is_known_is_enough_to_judge() -> None:
+def test_one_known_alternative_is_enough_for_a_score() -> None:
     assert "throttled" in names(judged({"load": 99.0, "stopped": 9.0, "idle": 0.0}))
 
 
-def test_a_figure_that_most_trials_lack_leaves_a_cause_unjudged() -> None:
+def test_a_metric_that_most_trials_lack_leaves_a_cause_unscored() -> None:
     assert judged({"load": 99.0}, {}, {}).unscored["full"] == ("load",)
 
 
-def test_without_any_evidence_nothing_is_said() -> None:
+def test_without_evidence_there_are_no_candidates() -> None:
     assert judged({}, {}) == CauseRanking(
         (), {"full": ("load",), "throttled": ("held", "load", "stopped")}, None
     )
 
 
-def test_a_cause_of_another_workload_is_not_even_unjudged() -> None:
+def test_a_cause_of_another_workload_is_ignored() -> None:
     assert "unlike" not in judged({}).unscored and "unlike" in judged({}, workload="tcp_rr").unscored
 
 
-def test_what_speaks_against_is_shown_and_counts() -> None:
+def test_contradicting_evidence_counts_and_is_listed() -> None:
     throttled = next(
         each
         for each in judged({"load": 60.0, "stopped": 10.0, "idle": 30.0}).candidates
@@ -140,7 +140,7 @@ def test_what_speaks_against_is_shown_and_counts() -> None:
     assert throttled.score == pytest.approx(0.75)
 
 
-def test_of_several_signs_the_one_that_fits_best_counts_and_is_shown() -> None:
+def test_the_best_pattern_counts_and_provides_the_evidence() -> None:
     two = parse_rules(
         {
             "cpu.toml": f"""
@@ -162,13 +162,13 @@ contradicts = [{{ metric = "no", from = 0, to = 9 }}]
     assert [each.score for each in (by_figure, by_other, alone)] == pytest.approx([0.9, 0.8, 0.8])
 
 
-def test_a_denial_that_cannot_be_looked_at_costs_a_little() -> None:
+def test_a_missing_contradicting_metric_costs_a_little() -> None:
     rule = MADE_UP["throttled"]
     told, untold = (score_cause(rule, {"load": 99, "stopped": 10, **more}) for more in ({"idle": 0}, {}))
     assert told == 1 and untold == pytest.approx(0.97)
 
 
-def test_a_need_of_less_weight_counts_for_less() -> None:
+def test_a_requirement_with_less_weight_counts_less() -> None:
     rule = parse_rules(
         {
             "cpu.toml": f"""
@@ -185,25 +185,25 @@ requires = [
     assert score_cause(rule, {"load": 100, "heat": 50}) == pytest.approx(0.5 ** (1 / 3))
 
 
-def test_an_alternative_of_less_weight_can_do_no_more_than_that() -> None:
+def test_an_alternative_contributes_at_most_its_weight() -> None:
     score = score_cause(MADE_UP["throttled"], {"load": 60, "held": 10, "idle": 0})
     assert score == pytest.approx(0.5**0.5)
 
 
-def test_of_a_cause_and_one_that_it_accounts_for_neither_makes_the_other_doubtful() -> None:
+def test_a_cause_and_the_cause_that_it_explains_are_not_rivals() -> None:
     specific, general = judged({"load": 99.0, "stopped": 8.0, "idle": 0.0}).candidates
     assert general.score > specific.score - 0.1
     assert (specific.confidence, general.confidence) == ("very likely", "likely")
 
 
-def test_no_more_than_three_are_named() -> None:
+def test_at_most_three_candidates_are_named() -> None:
     many = parse_rules({"cpu.toml": "\n".join(
         f'[{name}]\n{_ABOUT}requires = [{{ metric = "load", from = 0, to = 1 }}]' for name in "abcd"
     )})  # fmt: skip
     assert names(rank_causes([{"load": 1.0}], many, "tcp_stream")) == ["a", "b", "c"]
 
 
-def test_a_figure_that_speaks_where_it_is_low_says_so() -> None:
+def test_evidence_that_supports_when_low_is_marked() -> None:
     low = parse_rules({"cpu.toml": f'[full]\n{_ABOUT}requires = [{{ metric = "idle", from = 50, to = 0 }}]'})
     (exhibit,) = rank_causes([{"idle": 1.0}], low, "tcp_stream").candidates[0].evidence
     (rising,) = judged({"load": 99.0}).candidates[0].evidence
@@ -238,7 +238,7 @@ def evidence_at(pattern: Pattern, degrees: Mapping[str, float]) -> dict[str, flo
 @pytest.mark.parametrize(("name", "pattern_index", "field", "condition_index"), CONDITIONS)
 @settings(max_examples=15)
 @given(degrees=DEGREES, less=st.floats(0, 1), more=st.floats(0, 1))
-def test_more_evidence_for_a_cause_never_lowers_its_score_and_more_against_it_never_raises_it(
+def test_the_score_is_monotonic_in_each_condition(
     name: str,
     pattern_index: int,
     field: str,
@@ -260,7 +260,7 @@ def test_more_evidence_for_a_cause_never_lowers_its_score_and_more_against_it_ne
 @pytest.mark.parametrize(("name", "pattern_index", "field", "condition_index"), CONDITIONS)
 @settings(max_examples=15)
 @given(degrees=DEGREES)
-def test_a_figure_that_is_not_known_never_scores_above_the_best_that_it_could_be(
+def test_a_missing_metric_never_scores_above_its_best_value(
     name: str, pattern_index: int, field: str, condition_index: int, degrees: list[float]
 ) -> None:
     pattern = load_rules()[name].patterns[pattern_index]
@@ -275,7 +275,7 @@ def test_a_figure_that_is_not_known_never_scores_above_the_best_that_it_could_be
 
 
 @pytest.mark.parametrize(("name", "index"), PATTERNS)
-def test_each_sign_is_met_at_the_far_ends_of_its_ramps_and_not_at_their_beginnings(
+def test_each_pattern_scores_fully_at_the_ends_of_its_ramps_and_0_at_their_starts(
     name: str, index: int
 ) -> None:
     pattern = load_rules()[name].patterns[index]

@@ -12,7 +12,7 @@ from vnetbench.study.workloads import WORKLOADS
 
 
 @pytest.mark.parametrize("name", TABLE_NAMES)
-def test_every_level_is_one_that_a_study_can_have(name: str) -> None:
+def test_every_level_is_valid_in_a_study(name: str) -> None:
     found = load_table(name)
     assert found.rows and found.workload in WORKLOADS
     for figure in found.rows:
@@ -22,7 +22,7 @@ def test_every_level_is_one_that_a_study_can_have(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TABLE_NAMES)
-def test_no_two_figures_are_of_the_same_thing(name: str) -> None:
+def test_all_rows_have_different_levels(name: str) -> None:
     told = [frozenset(figure.levels.items()) for figure in load_table(name).rows]
     assert len(told) == len(set(told))
 
@@ -34,13 +34,13 @@ def test_a_row_of_packet_forwarding_is_read_as_published() -> None:
     assert figure.values["throughput_fps"] == ValueRange(150940, 141087, 157335) and figure.setting == "4,4"
 
 
-def test_a_blank_cell_is_no_level() -> None:
+def test_a_blank_cell_gives_no_level() -> None:
     virtual_functions = [f for f in load_table("packet-forwarding-2011").rows if f.levels["adapter"] == "vf"]
     assert len(virtual_functions) == 10
     assert all("queues" not in figure.levels and figure.setting == "" for figure in virtual_functions)
 
 
-def test_a_row_of_ntttcp_is_read_in_our_units_and_stands_alone() -> None:
+def test_a_row_of_ntttcp_is_converted_to_base_units_without_a_range() -> None:
     # 2x Xeon 5620,Windows 2008R2,9000,8,2,1,16,262144,16300.43,46.5,1.10,11597
     levels = {"mtu": 9000, "streams": 8, "label_receiver_cpus": "2", "label_ip_pairs": "1"}
     (figure,) = [

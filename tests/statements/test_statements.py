@@ -179,7 +179,7 @@ def _each(told: dict[str, list[tuple[CampaignSummary, str]]]) -> list[tuple[str,
     return [(name, *each) for name, cases in told.items() for each in cases]
 
 
-def test_every_statement_has_a_check_and_every_case_here() -> None:
+def test_every_statement_has_a_check_and_test_cases() -> None:
     ids = [statement.id for statement in load_statements()]
     assert ids == [f"S{number:02}" for number in range(1, 20)]
     assert list(CHECKS) == ids == list(UNTOLD)
@@ -187,7 +187,7 @@ def test_every_statement_has_a_check_and_every_case_here() -> None:
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_a_statement_that_is_so_is_shown_with_its_figures(name: str) -> None:
+def test_a_true_statement_is_supported_with_evidence(name: str) -> None:
     found = verdict(name, TOLD[name][0])
     assert found.state == SUPPORTED, found.parts
     assert any(part.evidence for part in found.parts)
@@ -195,14 +195,14 @@ def test_a_statement_that_is_so_is_shown_with_its_figures(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TOLD)
-def test_a_statement_that_is_not_so_is_refuted_with_its_figures(name: str) -> None:
+def test_a_false_statement_is_refuted_with_evidence(name: str) -> None:
     found = verdict(name, TOLD[name][1])
     assert found.state == REFUTED, found.parts
     assert any(each.state == REFUTED for part in found.parts for each in part.evidence)
 
 
 @pytest.mark.parametrize(("name", "summary", "missing"), _each(UNTOLD))
-def test_what_cannot_be_told_is_said_with_what_is_missing(
+def test_an_inconclusive_check_names_what_is_missing(
     name: str, summary: CampaignSummary, missing: str
 ) -> None:
     found = verdict(name, summary)
@@ -212,7 +212,7 @@ def test_what_cannot_be_told_is_said_with_what_is_missing(
 
 # A share of all trials (S04), and a guest that was idle in every trial (S14), are told of few trials.
 @pytest.mark.parametrize("name", sorted(TOLD.keys() - {"S04", "S14"}))
-def test_too_few_trials_tell_nothing_about_a_ratio_or_a_level(name: str) -> None:
+def test_too_few_trials_are_inconclusive(name: str) -> None:
     shown = TOLD[name][0]
     few = [
         ({**treatment.factors}, {metric: own.value for metric, own in treatment.metrics.items()})
@@ -224,14 +224,14 @@ def test_too_few_trials_tell_nothing_about_a_ratio_or_a_level(name: str) -> None
     assert any("trials" in part.missing for part in found.parts)
 
 
-def test_a_wide_spread_leaves_it_open() -> None:
+def test_a_wide_spread_is_inconclusive() -> None:
     rows = goodputs("direction", {"forward": 20.0, "reverse": 19.0}, mtu=1500)
     found = verdict("S05", made(rows, Way(spread=0.5)))
     assert found.state == INCONCLUSIVE
     assert found.parts[0].missing == "more trials, because the intervals are too wide"
 
 
-def test_chance_alone_seldom_shows_a_difference_however_many_pairs_there_are() -> None:
+def test_chance_rarely_supports_a_difference_with_many_pairs() -> None:
     shown = 0
     for seed in range(100):
         rows = [
@@ -244,20 +244,20 @@ def test_chance_alone_seldom_shows_a_difference_however_many_pairs_there_are() -
     assert shown <= 12
 
 
-def test_an_import_is_compared_by_ranks_as_its_trials_share_no_blocks() -> None:
+def test_imported_trials_are_compared_by_ranks() -> None:
     rows = goodputs("direction", {"forward": 20.0, "reverse": 16.0}, mtu=1500)
     (evidence,) = verdict("S05", made(rows, Way(kind="imported"))).parts[0].evidence
     assert evidence.state == SUPPORTED
     assert evidence.base == {"direction": "forward"} and evidence.level == {"direction": "reverse"}
 
 
-def test_a_ratio_that_mixes_two_modes_says_so() -> None:
+def test_a_ratio_of_bimodal_trials_has_a_note() -> None:
     rows = goodputs("direction", {"forward": 30.0, "reverse": (20.0, 10.0)}, mtu=1500)
     (evidence,) = verdict("S05", made(rows, Way(trials=30))).parts[0].evidence
     assert "two modes, and the ratio mixes them" in evidence.note
 
 
-def test_a_treatment_that_moves_nothing_breaks_no_check() -> None:
+def test_a_treatment_without_traffic_breaks_no_check() -> None:
     dead = goodputs("direction", {"forward": 20.0, "reverse": 0.0}, mtu=1500)
     assert verdict("S05", made(dead)).state == INCONCLUSIVE
     (part,) = verdict("S08", packets(0.0, goodput_bps=0.0)).parts
@@ -268,13 +268,13 @@ def test_a_treatment_that_moves_nothing_breaks_no_check() -> None:
     assert '"value": null' in form
 
 
-def test_links_of_their_own_are_added_up() -> None:
+def test_separate_links_are_added() -> None:
     found = verdict("S11", vms({1: 9.3, 8: 74.4}, uplink=False))
     assert found.state == SUPPORTED
     assert verdict("S11", vms({1: 9.3, 8: 9.3}, uplink=False)).state == REFUTED
 
 
-def test_another_workload_and_a_published_table_cannot_tell() -> None:
+def test_another_workload_or_a_published_table_is_inconclusive() -> None:
     (part,) = verdict("S13", streams({1: 9.0})).parts
     assert part.missing == "the workload frames; this file has tcp_stream"
     table = reference_summary("packet-forwarding-2011")
@@ -282,7 +282,7 @@ def test_another_workload_and_a_published_table_cannot_tell() -> None:
     assert "no interval" in part.missing
 
 
-def test_of_several_files_those_that_tell_are_heard() -> None:
+def test_conclusive_files_decide() -> None:
     shows, refutes = TOLD["S05"]
     silent = streams({1: 9.0})
     by_id = {each.statement.id: each for each in check_statements([silent, shows, refutes])}
@@ -298,7 +298,7 @@ def _runs() -> list[Statement]:
 
 
 @pytest.mark.parametrize("statement", _runs(), ids=lambda each: each.id)
-def test_the_run_that_would_tell_is_one_and_lacks_no_factor_or_level(statement: Statement) -> None:
+def test_the_suggested_run_is_valid_and_complete(statement: Statement) -> None:
     """Its treatments are made up with equal figures of every metric: no part may miss any of them."""
     path, *options = shlex.split(statement.run)
     assert options[::2] == ["--set"] * (len(options) // 2)
@@ -324,5 +324,5 @@ def test_the_run_that_would_tell_is_one_and_lacks_no_factor_or_level(statement: 
         assert not any(lacking), lacking
 
 
-def test_what_no_run_can_tell_is_said() -> None:
+def test_the_limits_of_a_run_are_stated() -> None:
     assert all(statement.run or statement.limitation for statement in load_statements())

@@ -28,7 +28,7 @@ def equal(levels: Mapping[str, Level]) -> float:
     return 10e9 if levels["streams"] != 1 else 5e9
 
 
-def test_a_treatment_that_is_worse_by_the_margin_is_taken_for_as_good_in_at_most_3_of_100() -> None:
+def test_a_treatment_worse_by_the_margin_is_accepted_in_at_most_3_of_100_campaigns() -> None:
     wrong = 0
     for seed in range(CAMPAIGNS):
         found = compare_with_best(simulated(np.random.default_rng(seed), STREAMS, truth, half_width=0.05))
@@ -38,7 +38,7 @@ def test_a_treatment_that_is_worse_by_the_margin_is_taken_for_as_good_in_at_most
     assert wrong <= 0.03 * CAMPAIGNS
 
 
-def test_an_equal_one_is_found_where_trials_are_precise_and_unsure_where_they_are_not() -> None:
+def test_an_equal_treatment_is_accepted_with_precise_trials_and_inconclusive_otherwise() -> None:
     precise, unsure = 0, 0
     for seed in range(CAMPAIGNS):
         near = compare_with_best(simulated(np.random.default_rng([1, seed]), STREAMS, equal, noise=0.01))
@@ -51,7 +51,7 @@ def test_an_equal_one_is_found_where_trials_are_precise_and_unsure_where_they_ar
     assert unsure >= 0.9 * CAMPAIGNS
 
 
-def test_the_finding_names_the_best_and_its_equals() -> None:
+def test_the_finding_names_the_best_and_those_within_the_margin() -> None:
     (finding,) = findings(simulated(np.random.default_rng(3), STREAMS, equal, noise=0.003, of_blocks=0.003))
 
     assert finding.kind == "best"
@@ -63,7 +63,7 @@ def test_the_finding_names_the_best_and_its_equals() -> None:
     assert {row["series"] for row in finding.chart.rows} == {"not worse", "worse"}
 
 
-def test_of_a_metric_that_should_be_low_the_least_is_best_and_what_is_hardly_more_is_as_good() -> None:
+def test_the_lowest_value_of_a_lower_is_better_metric_is_best() -> None:
     def slower(levels: Mapping[str, Level]) -> float:
         return {1: 10.0, 2: 10.1, 4: 20.0}[int(levels["streams"])]
 
@@ -93,7 +93,7 @@ def test_of_a_metric_that_should_be_low_the_least_is_best_and_what_is_hardly_mor
         ({4: 0.0, 2: 0.0}, "Of these, it also has the lowest cycles per byte."),
     ],
 )
-def test_of_equals_the_cheapest_is_named_and_a_cost_of_0_does_no_harm(
+def test_the_cheapest_treatment_is_named_even_with_a_cost_of_0(
     costs: dict[int, float], says: str
 ) -> None:
     def slightly(levels: Mapping[str, Level]) -> float:
@@ -109,14 +109,14 @@ def test_of_equals_the_cheapest_is_named_and_a_cost_of_0_does_no_harm(
     assert says in finding.text
 
 
-def test_of_one_treatment_or_too_few_trials_nothing_is_said() -> None:
+def test_one_treatment_or_too_few_trials_give_no_finding() -> None:
     alone = campaign([FactorLevels("streams", (1,))], [treatment(0, {"streams": 1}, [1e9] * 6)])
 
     assert compare_with_best(alone) is None and findings(alone) == ()
     assert findings(simulated(np.random.default_rng(4), STREAMS, truth, blocks=3)) == ()
 
 
-def test_a_ratio_without_a_number_is_none() -> None:
+def test_an_infinite_ratio_becomes_none() -> None:
     # The best carried nothing in the only block that both have.
     best = [0, *(9e9 + 1e7 * block for block in range(8))]
     others = [[1e9], best, [5e9 + 1e7 * block for block in range(9)]]

@@ -26,16 +26,16 @@ def logs(treatments: int) -> list[float]:
     return [cell.log_mean for cell in cell_means(summary, GOODPUT)]
 
 
-def test_a_treatment_that_missed_the_bad_blocks_is_no_better_for_it() -> None:
+def test_a_treatment_that_missed_bad_blocks_gets_no_advantage() -> None:
     assert logs(6) == pytest.approx([logs(6)[0]] * 6, abs=0.02)
 
 
-def test_what_few_treatments_share_is_not_taken_for_the_blocks() -> None:
+def test_blocks_with_few_treatments_have_no_block_effect() -> None:
     first, *others = logs(3)
     assert all(first - each > 0.2 for each in others)
 
 
-def test_a_treatment_that_hardly_ever_carried_anything_has_no_number() -> None:
+def test_a_treatment_with_mostly_zero_values_has_no_cell_mean() -> None:
     levels = FactorLevels("streams", (1, 2))
     for dead, count in ((1, 2), (3, 1)):
         often = treatment(0, {"streams": 1}, [0.0] * dead + [1e9] * (9 - dead))

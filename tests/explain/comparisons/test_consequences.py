@@ -40,7 +40,7 @@ def of_modes(metric: str, **figures: Callable[[bool, int], float]) -> CampaignSu
 SHARES_LOST = ("frame_loss_percent", "loss_percent", "frames_lost_percent")
 
 
-def test_what_a_forwarding_rate_lacks_of_its_load_follows_from_its_modes_and_a_place_of_loss_leads() -> None:
+def test_loss_is_a_consequence_of_the_forwarding_rate_and_its_drop_location_is_not() -> None:
     def lost(upper: bool, place: int) -> float:
         return 0.0 if upper else 33.0 - place / 1e3
 
@@ -55,7 +55,7 @@ def test_what_a_forwarding_rate_lacks_of_its_load_follows_from_its_modes_and_a_p
     assert {each.metric for each in split.separating_metrics} == {*SHARES_LOST}
 
 
-def test_trials_that_lost_no_frames_lost_none_at_the_place_that_the_others_name() -> None:
+def test_trials_without_loss_have_0_at_each_drop_location() -> None:
     def at_switch(upper: bool, place: int) -> float:
         return 90.0 - place
 
@@ -76,7 +76,7 @@ def test_trials_that_lost_no_frames_lost_none_at_the_place_that_the_others_name(
 @pytest.mark.parametrize(
     ("metric", "told"), [("latency_p99_us", ["latency_idle_p50_us"]), ("latency_increase_p99_us", [])]
 )
-def test_the_latency_before_the_load_follows_only_from_the_modes_of_its_increase(
+def test_idle_latency_is_a_consequence_only_of_the_latency_increase(
     metric: str, told: Sequence[str]
 ) -> None:
     def latency(upper: bool, place: int) -> float:
@@ -96,7 +96,7 @@ OF_OTHER_TOOLS = (
 )
 
 
-def test_what_another_tool_tells_of_work_for_each_byte_follows_from_the_modes() -> None:
+def test_imported_work_per_byte_is_a_consequence() -> None:
     is_slow = [place % 3 == 0 for place in range(24)]
     values = [(19e9 if slow else 27e9) + 1e7 * place for place, slow in enumerate(is_slow)]
     evidence = [
@@ -109,7 +109,7 @@ def test_what_another_tool_tells_of_work_for_each_byte_follows_from_the_modes() 
     assert [each.metric for each in split.separating_metrics] == ["sender_retransmits_per_s"]
 
 
-def test_every_consequence_is_a_figure_that_trials_have() -> None:
+def test_every_derived_metric_exists() -> None:
     known = {*METRICS, *EVIDENCE_METRICS}
 
     unknown = [

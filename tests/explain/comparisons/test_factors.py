@@ -44,7 +44,7 @@ def interacting(levels: Mapping[str, Level]) -> float:
     return additive(levels) * more
 
 
-def test_where_nothing_matters_anything_is_called_in_at_most_6_of_100_campaigns() -> None:
+def test_without_effects_at_most_6_of_100_campaigns_have_a_false_alarm() -> None:
     called = 0
     for seed in range(CAMPAIGNS):
         found = analyze_factors(simulated(np.random.default_rng(seed), MATRIX, flat))
@@ -55,7 +55,7 @@ def test_where_nothing_matters_anything_is_called_in_at_most_6_of_100_campaigns(
     assert called <= 0.06 * CAMPAIGNS
 
 
-def test_an_interaction_is_found_with_its_size() -> None:
+def test_an_interaction_is_estimated_with_its_size() -> None:
     seen, covered = 0, 0
     for seed in range(CAMPAIGNS):
         found = analyze_factors(simulated(np.random.default_rng([1, seed]), MATRIX, interacting)).interactions
@@ -68,7 +68,7 @@ def test_an_interaction_is_found_with_its_size() -> None:
     assert covered >= 0.93 * CAMPAIGNS
 
 
-def test_of_all_that_is_called_at_most_5_of_100_are_not_there() -> None:
+def test_at_most_5_of_100_reported_effects_are_false() -> None:
     false = 0.0
     for seed in range(CAMPAIGNS):
         found = analyze_factors(simulated(np.random.default_rng([2, seed]), MATRIX, additive))
@@ -82,7 +82,7 @@ def test_of_all_that_is_called_at_most_5_of_100_are_not_there() -> None:
     assert false <= 0.05 * CAMPAIGNS
 
 
-def test_shares_cover_what_the_truth_is_made_of_and_add_up() -> None:
+def test_share_intervals_cover_the_truth_and_shares_add_up() -> None:
     covered = dict.fromkeys(("streams", "mtu", "direction"), 0)
     for seed in range(CAMPAIGNS):
         summary = simulated(np.random.default_rng([3, seed]), MATRIX, additive)
@@ -96,7 +96,7 @@ def test_shares_cover_what_the_truth_is_made_of_and_add_up() -> None:
     assert min(covered.values()) >= 0.9 * CAMPAIGNS
 
 
-def test_in_a_matrix_with_gaps_nothing_is_given_to_a_factor_that_does_nothing() -> None:
+def test_a_factor_without_effect_gets_no_share_in_a_matrix_with_gaps() -> None:
     def is_refused(levels: Mapping[str, Level]) -> bool:
         return levels["streams"] == 4 and levels["direction"] == "reverse"
 
@@ -108,7 +108,7 @@ def test_in_a_matrix_with_gaps_nothing_is_given_to_a_factor_that_does_nothing() 
     assert found.terms["direction",].value < 0.01
 
 
-def test_the_finding_names_factors_by_weight_and_says_what_is_not_shown_and_missing() -> None:
+def test_the_finding_orders_factors_by_share_and_lists_caveats() -> None:
     def is_refused(levels: Mapping[str, Level]) -> bool:
         return levels["streams"] == 4 and levels["mtu"] == 9000
 
@@ -125,7 +125,7 @@ def test_the_finding_names_factors_by_weight_and_says_what_is_not_shown_and_miss
     assert finding.chart.rows[0]["x"] == "4 streams / 1 stream"
 
 
-def test_of_one_change_at_a_time_effects_hold_beside_the_first_levels_and_none_interact() -> None:
+def test_one_at_a_time_studies_have_effects_without_interactions() -> None:
     random = np.random.default_rng(6)
     base: dict[str, Level] = {"streams": 1, "mtu": 1500}
     changes: list[dict[str, Level]] = [{}, {"streams": 4}, {"mtu": 9000}]
@@ -143,13 +143,13 @@ def test_of_one_change_at_a_time_effects_hold_beside_the_first_levels_and_none_i
     assert "The study changes one factor at a time" in finding.text
 
 
-def test_without_blocks_enough_nothing_is_said() -> None:
+def test_too_few_blocks_give_no_finding() -> None:
     assert findings(simulated(np.random.default_rng(7), MATRIX, additive, blocks=3)) == ()
     empty = simulated(np.random.default_rng(7), MATRIX, additive, without=lambda levels: True)
     assert findings(empty) == ()
 
 
-def test_a_metric_that_may_be_zero_or_less_does_no_harm() -> None:
+def test_metrics_of_zero_or_less_are_accepted() -> None:
     summary = simulated(np.random.default_rng(8), MATRIX, additive)
     dead = treatment(0, summary.treatments[0].factors, [0.0] * 9)
     (finding,) = findings(replace(summary, treatments=(dead, *summary.treatments[1:])))

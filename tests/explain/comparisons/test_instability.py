@@ -53,7 +53,7 @@ def of_cause(found: Sequence[Finding], cause: str) -> list[Finding]:
     return [each for each in found if each.candidates and each.candidates[0].cause.name == cause]
 
 
-def test_the_figure_that_goes_with_the_modes_is_named_and_no_consequence_of_them() -> None:
+def test_the_finding_names_the_separating_metric_and_no_consequence() -> None:
     named = 0
     for seed in range(CAMPAIGNS):
         (split,) = find_splits(two_modes(np.random.default_rng(seed)))
@@ -72,7 +72,7 @@ OF_FRAMES_AND_LINES = (
 
 
 @pytest.mark.parametrize("figure", OF_FRAMES_AND_LINES)
-def test_frames_lost_and_what_a_delay_line_did_may_be_what_tells_the_modes_apart(figure: str) -> None:
+def test_lost_frames_and_delay_line_metrics_can_separate_modes(figure: str) -> None:
     is_slow = [place % 3 == 0 for place in range(24)]
     values = [(19e9 if slow else 27e9) + 1e7 * place for place, slow in enumerate(is_slow)]
     evidence = [
@@ -86,7 +86,7 @@ def test_frames_lost_and_what_a_delay_line_did_may_be_what_tells_the_modes_apart
     assert [each.metric for each in split.separating_metrics] == [figure]
 
 
-def test_modes_that_no_figure_goes_with_are_said_to_be_unexplained() -> None:
+def test_modes_without_a_separating_metric_are_reported_as_unexplained() -> None:
     told = 0
     for seed in range(CAMPAIGNS):
         (split,) = find_splits(two_modes(np.random.default_rng([1, seed]), told=False))
@@ -99,7 +99,7 @@ def test_modes_that_no_figure_goes_with_are_said_to_be_unexplained() -> None:
     assert finding.candidates[0].confidence == "possible"
 
 
-def test_the_finding_shows_both_groups() -> None:
+def test_the_finding_shows_both_groups_of_trials() -> None:
     (finding,) = of_cause(findings(two_modes(np.random.default_rng(3))), "two_modes")
 
     assert finding.kind == "unstable"
@@ -112,7 +112,7 @@ def test_the_finding_shows_both_groups() -> None:
     assert [row["series"] for row in finding.chart.rows].count("lower") == 8
 
 
-def test_of_fewer_than_20_trials_a_split_counts_only_with_a_figure() -> None:
+def test_below_20_trials_a_split_needs_a_separating_metric() -> None:
     with_one = sum(
         bool(find_splits(two_modes(np.random.default_rng([4, seed]), trials=14, slow=5)))
         for seed in range(CAMPAIGNS)
@@ -126,7 +126,7 @@ def test_of_fewer_than_20_trials_a_split_counts_only_with_a_figure() -> None:
     assert without <= 0.1 * CAMPAIGNS
 
 
-def test_a_place_that_tells_the_modes_apart_less_well_does_not_stand_first() -> None:
+def test_a_placement_metric_with_less_separation_does_not_come_first() -> None:
     is_slow = [place % 3 == 0 for place in range(24)]
     values = [(19e9 if slow else 27e9) + 1e7 * place for place, slow in enumerate(is_slow)]
     shared = [slow != (place in (0, 1, 3)) for place, slow in enumerate(is_slow)]
@@ -144,7 +144,7 @@ def test_a_place_that_tells_the_modes_apart_less_well_does_not_stand_first() -> 
     assert split.separating_metrics[0].metric == "retransmitted_percent"
 
 
-def test_the_answer_of_two_modes_says_their_figures_once_and_then_what_tells_them_apart() -> None:
+def test_the_answer_reports_two_modes_once_and_then_their_difference() -> None:
     modes, apart, advice = build_narrative(two_modes(np.random.default_rng(1))).lead
 
     assert modes.startswith("Goodput falls into two modes: 18.7 [18.3, 19.1] (33 %), ")
@@ -171,7 +171,7 @@ def of_two_kinds(random: np.random.Generator, times: float, figure: str) -> Camp
 
 
 @pytest.mark.parametrize("figure", KINDS)
-def test_trials_of_two_kinds_are_told_though_their_metric_scatters_too_much_for_modes(figure: str) -> None:
+def test_groups_by_placement_are_found_even_if_the_metric_shows_no_modes(figure: str) -> None:
     told = [
         find_splits(of_two_kinds(np.random.default_rng([11, seed]), 1.8, figure)) for seed in range(CAMPAIGNS)
     ]
@@ -184,7 +184,7 @@ def test_trials_of_two_kinds_are_told_though_their_metric_scatters_too_much_for_
     assert sum(map(bool, false)) <= 0.03 * CAMPAIGNS
 
 
-def test_a_share_that_only_scatters_shows_no_two_kinds() -> None:
+def test_a_noisy_share_does_not_form_two_groups() -> None:
     def scattered(seed: int) -> CampaignSummary:
         random = np.random.default_rng([13, seed])
         shares = random.uniform(50, 95, 24)
@@ -196,7 +196,7 @@ def test_a_share_that_only_scatters_shows_no_two_kinds() -> None:
     assert sum(bool(find_splits(scattered(seed))) for seed in range(CAMPAIGNS)) <= 0.1 * CAMPAIGNS
 
 
-def test_modes_that_go_with_other_work_are_a_busy_machine() -> None:
+def test_modes_that_correlate_with_other_work_have_the_cause_machine_busy() -> None:
     random = np.random.default_rng(6)
     is_slow = [trial % 3 == 0 for trial in range(24)]
     values = [(19e9 if slow else 27e9) * float(np.exp(random.normal(0, 0.02))) for slow in is_slow]
@@ -210,7 +210,7 @@ def test_modes_that_go_with_other_work_are_a_busy_machine() -> None:
     assert of_cause(found, "two_modes") == []
 
 
-def test_trials_that_only_scatter_are_not_unstable() -> None:
+def test_random_noise_is_not_unstable() -> None:
     seen = sum(
         bool(findings(simulated(np.random.default_rng([7, s]), STREAMS, level))) for s in range(CAMPAIGNS)
     )
@@ -218,7 +218,7 @@ def test_trials_that_only_scatter_are_not_unstable() -> None:
     assert seen <= 0.03 * CAMPAIGNS
 
 
-def test_drift_through_all_treatments_is_told_with_its_size() -> None:
+def test_drift_of_all_treatments_is_reported_with_its_size() -> None:
     def drifting(seed: int) -> CampaignSummary:
         summary = simulated(np.random.default_rng([8, seed]), STREAMS, level, of_blocks=0.01, blocks=12)
         treatments = [
@@ -250,7 +250,7 @@ def restless(*courses: Sequence[float]) -> CampaignSummary:
     return replace(summary, treatments=(replace(first, points=moving), *others))
 
 
-def test_a_treatment_most_of_whose_trials_never_rest_is_told() -> None:
+def test_a_treatment_without_steady_state_is_reported() -> None:
     (finding,) = of_cause(findings(restless(*[RISING] * 6)), "warm_up")
 
     assert finding.treatments == (0,)
@@ -259,7 +259,7 @@ def test_a_treatment_most_of_whose_trials_never_rest_is_told() -> None:
     assert "6 of 9 trials were still falling when they ended" in finding.text
 
 
-def test_moves_that_go_both_ways_or_matter_to_nobody_are_noise() -> None:
+def test_mixed_or_irrelevant_trends_within_trials_are_noise() -> None:
     slight = [1000.0 + place for place in range(12)]
 
     assert of_cause(findings(restless(*[RISING, FALLING] * 3)), "warm_up") == []
@@ -267,7 +267,7 @@ def test_moves_that_go_both_ways_or_matter_to_nobody_are_noise() -> None:
     assert of_cause(findings(restless(*[()] * 9)), "warm_up") == []
 
 
-def test_other_work_that_goes_with_bad_trials_is_told_and_work_that_does_not_is_not() -> None:
+def test_other_work_is_reported_only_if_it_correlates_with_bad_trials() -> None:
     def busy(seed: int, harm: float) -> CampaignSummary:
         random = np.random.default_rng([10, seed])
         summary = simulated(random, STREAMS, level)
@@ -290,7 +290,7 @@ def test_other_work_that_goes_with_bad_trials_is_told_and_work_that_does_not_is_
 
 
 @pytest.mark.parametrize(("harm", "is_told"), [(0.4, True), (-0.4, False)])
-def test_of_a_metric_that_should_be_low_more_is_worse(harm: float, is_told: bool) -> None:
+def test_an_increase_of_a_lower_is_better_metric_is_worse(harm: float, is_told: bool) -> None:
     work = [20.0 * block for block in range(9)]
     only = treatment(0, {"streams": 1}, [1.0] * 9, [{"other_work_percent": each} for each in work])
     points = tuple(
@@ -304,7 +304,7 @@ def test_of_a_metric_that_should_be_low_more_is_worse(harm: float, is_told: bool
 
 
 @pytest.mark.parametrize("apart", [0.0, 1e-13, 1e-3, 0.7, 30.0])
-def test_work_that_hardly_differs_between_trials_that_do_is_no_reason(apart: float) -> None:
+def test_nearly_constant_other_work_is_not_a_reason(apart: float) -> None:
     values = [1e9 * 0.8**block for block in range(9)]
     evidence = [{"other_work_percent": 40.0 + apart * block / 9} for block in range(9)]
     only = treatment(0, {"streams": 1}, values, evidence)
@@ -313,7 +313,7 @@ def test_work_that_hardly_differs_between_trials_that_do_is_no_reason(apart: flo
     assert bool(of_cause(found, "machine_busy")) == (apart > 20)
 
 
-def test_the_harm_of_other_work_is_not_more_than_trials_differ() -> None:
+def test_the_effect_of_other_work_is_limited_to_the_range_of_trials() -> None:
     close = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 400.0, 800.0]
     values = [1e9 * 0.5**place for place in range(10)]
     only = treatment(0, {"streams": 1}, values, [{"other_work_percent": each} for each in close])
@@ -322,7 +322,7 @@ def test_the_harm_of_other_work_is_not_more_than_trials_differ() -> None:
     assert float(str(finding.details["decline"])) <= 1 - 0.5**9
 
 
-def test_the_lower_modes_figures_speak_on_the_side_on_which_they_lie() -> None:
+def test_evidence_of_the_lower_mode_supports_on_its_own_side_of_the_threshold() -> None:
     (finding,) = of_cause(findings(two_modes(np.random.default_rng(3))), "two_modes")
     first = finding.candidates[0].evidence[0]
     assert first.threshold is not None and first.value > first.threshold and not first.supports_when_low
@@ -330,7 +330,7 @@ def test_the_lower_modes_figures_speak_on_the_side_on_which_they_lie() -> None:
     assert finding.chart.x_label == "both threads on one CPU (% of samples)"
 
 
-def test_of_a_busy_machine_the_evidence_is_the_median_the_least_and_the_most() -> None:
+def test_evidence_of_a_busy_machine_is_the_median_and_range() -> None:
     random = np.random.default_rng(8)
     work = [float(each) for each in random.uniform(0, 200, 24)]
     values = [20e9 * (1 - each / 400) * float(np.exp(random.normal(0, 0.01))) for each in work]

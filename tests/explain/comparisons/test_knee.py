@@ -49,7 +49,7 @@ def true_knee(curve: Curve) -> float:
 
 
 @pytest.mark.parametrize("curve", [plateau, retrograde])
-def test_the_knee_is_found_and_its_interval_covers_it(curve: Curve) -> None:
+def test_the_knee_interval_covers_the_true_knee(curve: Curve) -> None:
     found = [one(seed, curve) for seed in range(CAMPAIGNS)]
     truth = true_knee(curve)
 
@@ -58,11 +58,11 @@ def test_the_knee_is_found_and_its_interval_covers_it(curve: Curve) -> None:
     assert all(each.is_significant for each in found)
 
 
-def test_where_more_always_brings_more_no_knee_is_shown() -> None:
+def test_steady_growth_has_no_significant_knee() -> None:
     assert not any(one(seed, growing).is_significant for seed in range(CAMPAIGNS))
 
 
-def test_the_law_that_made_the_curve_is_chosen() -> None:
+def test_the_law_behind_the_curve_is_chosen() -> None:
     random = np.random.default_rng(0)
 
     def chosen(curve: Curve) -> str:
@@ -73,13 +73,13 @@ def test_the_law_that_made_the_curve_is_chosen() -> None:
     assert [chosen(curve) for curve in (plateau, retrograde, growing)] == [PLATEAU, SCALABILITY, POWER]
 
 
-def test_a_curve_that_no_law_comes_near_to_is_taken_as_measured() -> None:
+def test_a_curve_without_a_fitting_law_is_interpolated() -> None:
     logs = np.log([[10, 40, 20, 80, 15, 60]])
 
     assert choose_laws(LEVELS, logs, 0.05)[0][0] is NO_LAW
 
 
-def test_a_peak_is_told_with_what_is_lost_beyond_it() -> None:
+def test_a_peak_is_reported_with_the_decline_beyond_it() -> None:
     found = one(0, retrograde, noise=0.005)
 
     assert found.peak == pytest.approx(8, rel=0.15)
@@ -90,7 +90,7 @@ def test_a_peak_is_told_with_what_is_lost_beyond_it() -> None:
         assert 0.9 * low <= truth <= 1.1 * high
 
 
-def test_the_finding_says_where_the_knee_is_and_draws_the_law() -> None:
+def test_the_finding_names_the_knee_and_draws_the_law() -> None:
     def truth(levels: Mapping[str, Level]) -> float:
         return plateau(float(levels["streams"])) * (1.3 if levels["mtu"] == 9000 else 1)
 
@@ -104,14 +104,14 @@ def test_the_finding_says_where_the_knee_is_and_draws_the_law() -> None:
     assert {"measured", "MTU 1500: plateau", "MTU 9000: plateau"} == series
 
 
-def test_no_knee_is_said_to_be_none() -> None:
+def test_a_missing_knee_is_reported() -> None:
     summary = simulated(np.random.default_rng(2), {"streams": LEVELS}, lambda x: growing(float(x["streams"])))
     (finding,) = findings(summary)
 
     assert finding.text.startswith("Goodput has no knee up to 32 streams")
 
 
-def test_three_levels_words_and_metrics_that_should_be_low_have_no_knee() -> None:
+def test_few_levels_words_and_lower_is_better_metrics_have_no_knee() -> None:
     random = np.random.default_rng(3)
     few = simulated(random, {"streams": (1, 2, 4)}, lambda x: growing(float(x["streams"])))
     words = simulated(random, {"direction": ("forward", "reverse", "both", "mix")}, lambda x: 1e9)

@@ -34,7 +34,7 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> CampaignSummary:
         file.close()
 
 
-def test_the_counter_that_goes_with_the_two_groups_of_trials_is_named(summary: CampaignSummary) -> None:
+def test_the_counter_that_separates_two_groups_of_trials_is_named(summary: CampaignSummary) -> None:
     (split,) = find_splits(summary)
 
     assert split.separating_metrics[0].metric == "threads_on_one_cpu_percent"
@@ -42,7 +42,7 @@ def test_the_counter_that_goes_with_the_two_groups_of_trials_is_named(summary: C
     assert split.medians[1] > 1.8 * split.medians[0]
 
 
-def test_the_finding_shows_both_groups_and_how_to_prove_it(summary: CampaignSummary) -> None:
+def test_the_finding_shows_both_groups_and_the_experiment_command(summary: CampaignSummary) -> None:
     finding = next(each for each in findings(summary) if each.details["cause"] == "two_modes")
 
     groups = "Goodput is 14.4 [13.2, 17.4] Gbit/s in 10 of 24 trials and 29 [25, 37] Gbit/s in the others"
@@ -53,7 +53,7 @@ def test_the_finding_shows_both_groups_and_how_to_prove_it(summary: CampaignSumm
     assert finding.chart is not None and len(finding.chart.rows) == 24
 
 
-def test_the_answer_is_that_there_are_two_kinds_and_no_limit_of_both(summary: CampaignSummary) -> None:
+def test_the_answer_reports_two_groups_instead_of_a_limit(summary: CampaignSummary) -> None:
     kinds, advice = explain(summary).answer
 
     assert (
@@ -63,7 +63,7 @@ def test_the_answer_is_that_there_are_two_kinds_and_no_limit_of_both(summary: Ca
     assert advice.startswith("Fix what differs between the modes")
 
 
-def test_every_trial_tells_where_its_threads_ran(summary: CampaignSummary) -> None:
+def test_every_trial_records_where_its_threads_ran(summary: CampaignSummary) -> None:
     (treatment,) = summary.treatments
 
     assert treatment.trial_count == 24

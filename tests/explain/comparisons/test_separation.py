@@ -12,7 +12,7 @@ pytestmark = pytest.mark.pure
 SETS = 100
 
 
-def test_of_60_figures_that_say_nothing_any_is_called_in_at_most_6_of_100_sets() -> None:
+def test_60_unrelated_metrics_give_a_false_alarm_in_at_most_6_of_100_sets() -> None:
     called = 0
     for seed in range(SETS):
         random = np.random.default_rng(seed)
@@ -25,7 +25,7 @@ def test_of_60_figures_that_say_nothing_any_is_called_in_at_most_6_of_100_sets()
     assert called <= 0.06 * SETS
 
 
-def test_the_figure_that_tells_the_groups_apart_comes_first_with_both_medians() -> None:
+def test_the_separating_metric_comes_first_with_both_medians() -> None:
     upper = [True] * 8 + [False] * 16
     random = np.random.default_rng(1)
     figures = {
@@ -39,7 +39,7 @@ def test_the_figure_that_tells_the_groups_apart_comes_first_with_both_medians() 
     assert (first.lower, first.upper) == pytest.approx((80.75, 5.35))
 
 
-def test_a_name_is_judged_by_what_goes_with_it_and_not_by_its_size() -> None:
+def test_nominal_values_are_ordered_by_group_share_not_by_size() -> None:
     upper = [True, True, True, True, True, False, False, False, False, False, False, False]
     cpu = [0.0, 3.0, 0.0, 3.0, 0.0, 1.0, 2.0, 1.0, 1.0, 2.0, 1.0, 1.0]
     (by_name,) = rank_separations({"cpu": cpu}, upper, frozenset({"cpu"}))
@@ -49,12 +49,12 @@ def test_a_name_is_judged_by_what_goes_with_it_and_not_by_its_size() -> None:
     assert by_size.distance < 0.5 < by_name.distance
 
 
-def test_many_names_that_fit_by_chance_are_not_sure() -> None:
+def test_many_nominal_values_that_separate_by_chance_are_not_significant() -> None:
     upper = [True] * 6 + [False] * 6
     (found,) = rank_separations({"order": [float(n) for n in range(12)]}, upper, frozenset({"order"}))
 
     assert (found.distance, found.p_value) == (1.0, 1.0)
 
 
-def test_a_figure_that_never_changes_says_nothing() -> None:
+def test_a_constant_metric_has_no_separation() -> None:
     assert rank_separations({"mtu_bytes": [1500.0] * 6}, [True, False] * 3) == []

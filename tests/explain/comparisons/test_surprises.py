@@ -46,7 +46,7 @@ def with_two(levels: Mapping[str, Level]) -> float:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("odd", [1, 2, 3, 4, 8])
-def test_where_trials_do_not_scatter_at_all_the_odd_treatment_alone_stands_out(odd: int) -> None:
+def test_without_noise_only_the_odd_treatment_is_an_outlier(odd: int) -> None:
     def flat(levels: Mapping[str, Level]) -> float:
         return 1e9 * (0.6 if (levels["streams"], levels["mtu"]) == (odd, 9000) else 1.0)
 
@@ -56,7 +56,7 @@ def test_where_trials_do_not_scatter_at_all_the_odd_treatment_alone_stands_out(o
     assert [each.cell.treatment.factors for each in found] == [{"streams": odd, "mtu": 9000}]
 
 
-def test_where_effects_and_interactions_tell_all_at_most_5_of_100_campaigns_have_a_surprise() -> None:
+def test_an_exact_model_gives_a_surprise_in_at_most_5_of_100_campaigns() -> None:
     seen = sum(
         bool(find_outliers(simulated(np.random.default_rng(s), MATRIX, smooth))) for s in range(CAMPAIGNS)
     )
@@ -64,7 +64,7 @@ def test_where_effects_and_interactions_tell_all_at_most_5_of_100_campaigns_have
     assert seen <= 0.05 * CAMPAIGNS
 
 
-def test_a_treatment_that_is_off_is_found_with_how_far_it_is_off() -> None:
+def test_an_outlier_is_found_with_its_ratio() -> None:
     found, covered, false = 0, 0, 0
     for seed in range(CAMPAIGNS):
         seen = find_outliers(simulated(np.random.default_rng([1, seed]), MATRIX, with_one))
@@ -80,7 +80,7 @@ def test_a_treatment_that_is_off_is_found_with_how_far_it_is_off() -> None:
     assert false <= 0.05 * CAMPAIGNS
 
 
-def test_what_stands_out_by_less_than_the_study_asks_to_tell_is_no_surprise() -> None:
+def test_an_outlier_below_the_studys_precision_is_not_a_surprise() -> None:
     def hardly(levels: Mapping[str, Level]) -> float:
         return smooth(levels) * (0.98 if is_odd(levels, (4, 9000, "reverse")) else 1.0)
 
@@ -91,7 +91,7 @@ def test_what_stands_out_by_less_than_the_study_asks_to_tell_is_no_surprise() ->
     assert len(fine) == 1 and coarse == ()
 
 
-def test_one_does_not_hide_behind_another() -> None:
+def test_an_outlier_does_not_mask_another_one() -> None:
     both = sum(
         len(find_outliers(simulated(np.random.default_rng([2, seed]), MATRIX, with_two))) == 2
         for seed in range(CAMPAIGNS)
@@ -100,7 +100,7 @@ def test_one_does_not_hide_behind_another() -> None:
     assert both >= 0.9 * CAMPAIGNS
 
 
-def test_a_level_that_one_treatment_alone_has_is_no_surprise() -> None:
+def test_a_level_of_a_single_treatment_is_not_a_surprise() -> None:
     def without(levels: Mapping[str, Level]) -> bool:
         return levels["streams"] == 8 and (
             levels["mtu"] == 9000 or levels["direction"] == "reverse" or levels["congestion_control"] == "bbr"
@@ -109,13 +109,13 @@ def test_a_level_that_one_treatment_alone_has_is_no_surprise() -> None:
     assert find_outliers(simulated(np.random.default_rng(3), MATRIX, smooth, without=without)) == ()
 
 
-def test_too_few_treatments_leave_nothing_to_be_surprised_at() -> None:
+def test_too_few_treatments_give_no_surprise() -> None:
     assert (
         find_outliers(simulated(np.random.default_rng(4), {"streams": (1, 2, 4, 8)}, smooth_of_streams)) == ()
     )
 
 
-def test_a_campaign_that_measured_nothing_has_no_surprise() -> None:
+def test_a_campaign_without_values_has_no_surprise() -> None:
     campaign = simulated(np.random.default_rng(5), {"streams": (4,)}, smooth_of_streams)
     dead = [replace(each, metrics={}, points=()) for each in campaign.treatments]
 
@@ -126,7 +126,7 @@ def smooth_of_streams(levels: Mapping[str, Level]) -> float:
     return 1e10 * math.sqrt(float(levels["streams"]))
 
 
-def test_more_that_is_less_is_told_and_seldom_where_it_is_not() -> None:
+def test_declines_are_reported_with_few_false_alarms() -> None:
     def falling(levels: Mapping[str, Level]) -> float:
         return smooth(levels) * (0.5 if levels["streams"] == 8 else 1.0)
 
@@ -143,7 +143,7 @@ def test_more_that_is_less_is_told_and_seldom_where_it_is_not() -> None:
     assert "for 8 of 24 pairs that differ only in streams" in finding.text
 
 
-def test_an_offload_that_does_harm_is_told() -> None:
+def test_a_harmful_offload_is_reported() -> None:
     def truth(levels: Mapping[str, Level]) -> float:
         return 9e9 if levels["gro"] == "on" else 1e10
 

@@ -15,7 +15,7 @@ CAMPAIGNS = 200
 BLOCKS = 8
 
 
-def test_treatments_of_any_level_that_fall_alike_have_one_slope() -> None:
+def test_treatments_at_different_levels_share_one_slope() -> None:
     series = [{block: level - 0.25 * block for block in range(BLOCKS)} for level in (1.0, 50.0, 900.0)]
     found = trend_over_blocks(series)
     assert found is not None
@@ -24,7 +24,7 @@ def test_treatments_of_any_level_that_fall_alike_have_one_slope() -> None:
     assert found.p_value <= 2 / 2000
 
 
-def test_blocks_that_scatter_for_all_treatments_at_once_are_seldom_a_trend() -> None:
+def test_random_block_effects_are_rarely_a_trend() -> None:
     called = 0
     for seed in range(CAMPAIGNS):
         random = np.random.default_rng(seed)
@@ -36,14 +36,14 @@ def test_blocks_that_scatter_for_all_treatments_at_once_are_seldom_a_trend() -> 
     assert called <= 0.08 * CAMPAIGNS
 
 
-def test_a_treatment_that_lacks_a_block_counts_in_the_others() -> None:
+def test_a_treatment_with_a_missing_block_counts_in_its_other_blocks() -> None:
     found = trend_over_blocks([{0: 1.0, 2: 3.0}, {1: 7.0, 2: 8.0}])
     assert found is not None and found.slope == pytest.approx(1.0)
     assert trend_over_blocks([{0: 1.0}, {1: 2.0}]) is None
     assert trend_over_blocks([]) is None
 
 
-def test_hundreds_of_blocks_take_megabytes() -> None:
+def test_hundreds_of_blocks_need_only_megabytes() -> None:
     series = [dict(enumerate(np.random.default_rng(0).normal(0, 1, 150).tolist()))]
     tracemalloc.start()
     trend_over_blocks(series)
@@ -52,7 +52,7 @@ def test_hundreds_of_blocks_take_megabytes() -> None:
     assert most < 30e6
 
 
-def test_values_that_fall_with_a_figure_have_its_slope_and_kendalls_p() -> None:
+def test_a_trend_over_a_metric_has_its_slope_and_kendalls_p_value() -> None:
     figures = [[1.0, 5.0, 2.0, 4.0, 3.0], [40.0, 10.0, 30.0, 20.0]]
     values = [[9.0 - 2 * each for each in row] for row in figures]
     found = trend_with_metric(values, figures)
@@ -61,7 +61,7 @@ def test_values_that_fall_with_a_figure_have_its_slope_and_kendalls_p() -> None:
     assert found.p_value == pytest.approx(0.00148, rel=0.01)
 
 
-def test_figures_that_say_nothing_are_seldom_called() -> None:
+def test_unrelated_metrics_are_rarely_a_trend() -> None:
     called = 0
     for seed in range(CAMPAIGNS):
         random = np.random.default_rng([1, seed])
@@ -71,6 +71,6 @@ def test_figures_that_say_nothing_are_seldom_called() -> None:
     assert called <= 0.08 * CAMPAIGNS
 
 
-def test_a_figure_that_never_moves_has_no_trend() -> None:
+def test_a_constant_metric_has_no_trend() -> None:
     assert trend_with_metric([[1.0, 2.0, 3.0]], [[7.0, 7.0, 7.0]]) is None
     assert trend_with_metric([], []) is None

@@ -10,7 +10,7 @@ from vnetbench.explain.models.packet_rate import PacketCost, fit_cost
 pytestmark = pytest.mark.pure
 
 
-def test_the_cost_of_a_made_up_cpu_is_found_again() -> None:
+def test_the_fit_recovers_the_cost_of_a_simulated_cpu() -> None:
     truth, noise = PacketCost(2000, 0.3), np.random.default_rng(5)
     sizes = [64, 512, 1500, 9000, 64, 512, 1500, 9000]
     cycles = [
@@ -24,12 +24,12 @@ def test_the_cost_of_a_made_up_cpu_is_found_again() -> None:
     ) and found.cycles_per_byte == pytest.approx(0.3, rel=0.05)
 
 
-def test_a_cost_that_falls_with_size_or_begins_below_zero_is_one_part_alone() -> None:
+def test_negative_costs_are_replaced_by_zero() -> None:
     falling, through_zero = fit_cost([64, 1500], [2000, 1900]), fit_cost([1000, 2000], [900, 2100])
     assert falling is not None and falling == PacketCost(1950, 0)
     assert through_zero is not None and through_zero.cycles_per_packet == 0
     assert through_zero.cycles_per_byte == pytest.approx(1.02)
 
 
-def test_one_size_tells_nothing() -> None:
+def test_one_packet_size_gives_no_cost() -> None:
     assert fit_cost([1500, 1500], [2000, 2100]) is None

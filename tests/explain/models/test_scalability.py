@@ -15,7 +15,7 @@ LEVELS = (1, 2, 4, 8, 16, 32)
 FITS = 500
 
 
-def test_values_that_follow_the_law_give_its_parameters_back() -> None:
+def test_the_fit_recovers_the_parameters() -> None:
     law = ScalabilityFit(gamma=17e9, sigma=0.08, kappa=0.004, peak=0.0)
     found = fit(LEVELS, [law.value(n) for n in LEVELS])
 
@@ -37,20 +37,20 @@ def test_intervals_cover_the_truth() -> None:
     assert min(covered.values()) >= 0.93 * FITS
 
 
-def test_what_scales_without_loss_has_no_peak() -> None:
+def test_linear_scaling_has_no_peak() -> None:
     found = fit((1, 2, 4, 8), (10.0, 20.0, 40.0, 80.0))
 
     assert (found.sigma, found.kappa, found.peak) == pytest.approx((0.0, 0.0, math.inf), abs=1e-9)
 
 
-def test_what_grows_faster_than_its_number_stays_at_the_bounds() -> None:
+def test_superlinear_scaling_stays_at_the_bounds() -> None:
     found = fit((1, 2, 4), (1.0, 4.0, 16.0))
 
     assert (found.sigma, found.kappa) == (0.0, 0.0)
     assert found.intervals == {}
 
 
-def test_too_few_or_impossible_values_are_refused() -> None:
+def test_too_few_or_invalid_values_are_rejected() -> None:
     for levels, values in (((1, 2), (1.0, 2.0)), ((1, 1, 2), (1.0, 1.0, 2.0)), ((0, 1, 2), (1.0, 1.0, 2.0))):
         with pytest.raises(ValueError, match="three different n"):
             fit(levels, values)
@@ -58,7 +58,7 @@ def test_too_few_or_impossible_values_are_refused() -> None:
         fit((1, 2, 4), (1.0, 0.0, 2.0))
 
 
-def test_values_that_differ_beyond_measure_have_an_interval_without_end() -> None:
+def test_extremely_different_values_have_an_infinite_interval() -> None:
     found = fit((1, 2, 4, 8), (1e18, 1e-15, 1e18, 1e-15))
 
     assert found.intervals["gamma"] == pytest.approx((0.0, math.inf))

@@ -14,16 +14,16 @@ def test_a_window_of_64_kib_over_100_ms_carries_5_2_mbit_per_s() -> None:
     assert max_goodput_bps(65535, 100_000) == pytest.approx(5.24e6, rel=0.001)
 
 
-def test_goodput_that_is_far_from_the_law_does_not_follow_it() -> None:
+def test_goodput_far_from_the_model_is_inconsistent() -> None:
     # An 8 kB window behind a shaper: the sender is limited by it, the goodput is not.
     assert is_consistent(max_goodput_bps(8192, 1000), 8192, 1000)
     assert not is_consistent(0.5 * max_goodput_bps(8192, 1000), 8192, 1000)
 
 
-def test_nothing_follows_a_window_of_nothing() -> None:
+def test_a_window_of_zero_is_consistent_with_nothing() -> None:
     assert not is_consistent(1e9, 0, 1000)
 
 
-def test_a_round_trip_of_nothing_is_refused() -> None:
+def test_a_round_trip_time_of_zero_is_rejected() -> None:
     with pytest.raises(ValueError, match="must be positive"):
         max_goodput_bps(65535, 0)
