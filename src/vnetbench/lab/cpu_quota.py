@@ -178,7 +178,7 @@ def _limit_process(hierarchy: CgroupHierarchy, group: Path, pid: int, quota_us: 
 
 
 def _read_quota(pid: int) -> Level | None:
-    """Return the quota of a process in CPUs, whoever set it; None if it is unknown."""
+    """Return the CPUs that a process's quota allows, whichever program set it; None if unknown."""
     here, there = find_hierarchy(), find_hierarchy(pid)
     if here is None or there is None:
         return None

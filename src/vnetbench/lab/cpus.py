@@ -66,10 +66,10 @@ def assign_thread_cpus(
         if level == "any":
             placed[endpoint.name] = [format_cpu_list(own)] * count
             continue
-        asked = (
+        requested = (
             own if level == "spread" else parse_cpu_set(second or first if endpoint.side == "b" else first)
         )
-        if missing := asked - own:
+        if missing := requested - own:
             raise BenchError(
                 f"thread_cpus = {level!r} names CPU {format_cpu_list(missing)};"
                 f" {endpoint.name} has {format_cpu_list(own)}",
@@ -78,7 +78,7 @@ def assign_thread_cpus(
             )
         begin = taken[own] if level == "spread" else 0
         taken[own] += count
-        ordered = sorted(asked)
+        ordered = sorted(requested)
         placed[endpoint.name] = [str(ordered[(begin + i) % len(ordered)]) for i in range(count)]
     return placed
 

@@ -47,7 +47,7 @@ def translate_errors(where: str) -> Iterator[None]:
         raise BenchError(
             f"the kernel refused: {error.args[1] if len(error.args) > 1 else error}",
             where=where,
-            fix=FIXES_BY_ERRNO.get(error.code, "vnetbench doctor says what this machine allows"),
+            fix=FIXES_BY_ERRNO.get(error.code, "run vnetbench doctor to see what this machine allows"),
         ) from error
     except FileNotFoundError as error:
         raise BenchError(
@@ -57,9 +57,9 @@ def translate_errors(where: str) -> Iterator[None]:
 
 FIXES_BY_ERRNO = {
     errno.EPERM: "run as root, or allow unprivileged user namespaces (vnetbench doctor shows how)",
-    errno.EOPNOTSUPP: "this kernel lacks that feature; vnetbench doctor lists what is missing",
-    errno.ENOENT: "this kernel lacks that feature; vnetbench doctor lists what is missing",
-    errno.EEXIST: "another testbed has this name; see vnetbench lab ls, or run vnetbench lab clean",
+    errno.EOPNOTSUPP: "run vnetbench doctor to see which features this kernel lacks",
+    errno.ENOENT: "run vnetbench doctor to see which features this kernel lacks",
+    errno.EEXIST: "another testbed has this name: choose another one, or run vnetbench lab clean",
 }
 
 
@@ -80,7 +80,7 @@ def find_route(address: str, source: str | None) -> tuple[str, str]:
         raise BenchError(
             f"this machine has no route to it: {os.strerror(error.code)}",
             where=address,
-            fix=f"{route_command} shows what is missing",
+            fix=f"run {route_command} to see what is missing",
         ) from error
 
 

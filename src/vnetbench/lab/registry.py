@@ -53,7 +53,7 @@ def register(name: str, purpose: str, description: dict[str, object]) -> None:
         raise BenchError(
             f"a testbed named {name} exists already",
             where=name,
-            fix=f"choose another name, or: vnetbench lab down {name}",
+            fix=f"choose another name, or run vnetbench lab down {name}",
         ) from None
     except OSError as error:
         raise BenchError(

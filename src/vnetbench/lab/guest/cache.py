@@ -14,7 +14,7 @@ from vnetbench.errors import BenchError
 from vnetbench.lab.user_cache import cache_folder
 
 ABANDONED_AGE_S = 3600.0
-"""Age of a temporary file or folder from which on its bench is taken for killed."""
+"""Minimum age of a temporary file or folder that counts as left by a killed bench."""
 _UNFINISHED_PREFIX = ".making-"
 
 

@@ -14,7 +14,9 @@ def find_virtual_functions(interface: str) -> list[str]:
     device = _NETWORK / interface / "device"
     if not device.exists():
         raise BenchError(
-            f"this machine has no adapter {interface}", where="testbed.vf_of", fix="ip link lists them"
+            f"this machine has no adapter {interface}",
+            where="testbed.vf_of",
+            fix="run ip link to list the adapters",
         )
     found = sorted(path.resolve() for path in device.glob("virtfn*"))
     if not found:

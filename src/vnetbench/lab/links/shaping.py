@@ -75,7 +75,7 @@ def shape_link(
         raise BenchError(
             f"the link is not shaped: its queueing discipline is {kind or 'the default'}, not {shaper}",
             where=device.label,
-            fix="run vnetbench doctor, which lists the shapers of this kernel",
+            fix="run vnetbench doctor to see the shapers of this kernel",
         )
     return shaped
 

@@ -167,7 +167,7 @@ def configure_for_frames(
 
 def _offload_settings(endpoints: Iterable[Endpoint], offloads: Mapping[str, bool]) -> list[KnobSetting]:
     return [
-        KnobSetting(endpoint, knob, is_on, "a workload of frames")
+        KnobSetting(endpoint, knob, is_on, f"{knob} = {'on' if is_on else 'off'} for frames")
         for endpoint in endpoints
         for knob, is_on in offloads.items()
     ]

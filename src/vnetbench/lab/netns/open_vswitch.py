@@ -111,7 +111,7 @@ def _start_error(what: str, log: Path | None) -> BenchError:
     return BenchError(
         f"Open vSwitch does not run: {what}{last}",
         where="vswitch = openvswitch",
-        fix="run vnetbench doctor, which shows what this machine allows; or leave the level out",
+        fix="run vnetbench doctor to see what this machine allows, or leave the level out",
     )
 
 

@@ -219,7 +219,7 @@ def check_testbed_name(name: str) -> None:
     if not NAME_PATTERN.fullmatch(name):
         raise BenchError(
             f"{name!r} is not a valid testbed name",
-            fix="use up to 24 lower-case letters, digits and hyphens, for example: vnetbench lab up my-bed",
+            fix="use up to 24 lower-case letters, digits and hyphens, as in vnetbench lab up my-testbed",
         )
 
 
