@@ -1,4 +1,4 @@
-"""The command line: exit codes, what is printed where, and words for every mistake."""
+"""The command line: exit codes, output and error messages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_help_names_every_command() -> None:
         assert f"\n  {command} " in output
 
 
-def test_a_wrong_option_of_throughput_is_told_as_the_study_would_tell_it() -> None:
+def test_an_invalid_option_of_throughput_has_the_error_of_the_study() -> None:
     for options, what in (
         (("--frame-size", "63"), "63 is out of range"),
         (("--vswitch", "brigde"), 'did you mean "bridge"?'),
@@ -77,9 +77,9 @@ def test_show_in_a_pipe_is_plain_and_fits_eighty_columns(results: Path) -> None:
     assert "9.9" in output
 
 
-def test_show_for_programs_is_what_the_estimates_are(results: Path) -> None:
+def test_show_json_and_csv_contain_the_estimates(results: Path) -> None:
     whole = json.loads(bench.run("show", "--json", results)[1])
-    assert whole["title"] == "Made up"
+    assert whole["title"] == "Synthetic"
     first = whole["treatments"][0]
     assert first["factors"] == {"streams": 1, "mtu": 1500}
     assert (first["trials"], first["stopped_by"]) == (6, "precision")
@@ -91,10 +91,10 @@ def test_show_for_programs_is_what_the_estimates_are(results: Path) -> None:
     assert bench.run("show", "--markdown", results)[1].count("\n|") >= 5
 
 
-def test_explain_in_a_pipe_is_plain_and_only_commands_are_wider_than_eighty_columns(results: Path) -> None:
+def test_explain_in_a_pipe_prints_plain_text_of_80_columns_except_for_commands(results: Path) -> None:
     code, output = bench.run("explain", str(results))
     assert code == 0 and "\x1b" not in output
-    assert output.startswith(("Goodput is highest with ", "The highest median"))
+    assert output.startswith(("No significant difference in goodput", "Goodput is highest with "))
     assert [line for line in output.splitlines() if len(line) > 80 and "vnetbench run" not in line] == []
 
 
@@ -136,9 +136,9 @@ def test_explain_can_be_asked_of_one_treatment(results: Path) -> None:
         assert json.loads(bench.run("explain", str(results), "--json", "--treatment", same)[1]) == told
 
 
-def test_why_nothing_explains_published_figures_is_said() -> None:
+def test_explain_of_a_published_table_says_why_it_has_no_findings() -> None:
     code, output = bench.run("explain", "reference:ntttcp-vmxnet3-2011")
-    assert (code, output) == (0, "Published figures have no trials, so nothing explains them.\n")
+    assert (code, output) == (0, "Published results have no trials, so they cannot be explained.\n")
 
 
 def test_what_makes_all_treatments_unstable_is_told_of_each(tmp_path: Path) -> None:
@@ -154,39 +154,39 @@ def test_what_makes_all_treatments_unstable_is_told_of_each(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("selector", "message"),
     [
-        ("streams=7", "no treatment is streams=7"),
+        ("streams=7", "no treatment matches streams=7"),
         ("streem=1", 'did you mean "streams"?'),
-        ("foo=9", "fix: name levels of its factors (streams, mtu)"),
-        ("vswitch=direct", "no treatment is vswitch=direct"),
-        ("9", "no treatment is 9"),
+        ("foo=9", "fix: give levels of the factors streams, mtu"),
+        ("vswitch=direct", "no treatment matches vswitch=direct"),
+        ("9", "no treatment matches 9"),
     ],
 )
-def test_a_treatment_that_is_not_there_is_told_what_to_write(results: Path, asked: str, words: str) -> None:
-    code, output = bench.run("explain", str(results), "--treatment", asked)
-    assert code == 2 and words in output and "fix: " in output
+def test_an_unknown_treatment_is_an_error_with_a_fix(results: Path, selector: str, message: str) -> None:
+    code, output = bench.run("explain", str(results), "--treatment", selector)
+    assert code == 2 and message in output and "fix: " in output
 
 
-def test_what_no_run_can_prove_is_said_so(results: Path) -> None:
+def test_prove_fails_if_no_cause_can_be_tested_by_an_experiment(results: Path) -> None:
     code, output = bench.run("explain", str(results), "--prove")
-    assert code == 2 and "no suspicion in it can be proved by a run from here" in output
+    assert code == 2 and "no candidate cause can be tested by an experiment" in output
 
 
-def test_a_proof_of_another_study_beside_is_told_and_not_used(results: Path, tmp_path: Path) -> None:
+def test_a_proof_file_of_another_study_is_reported_and_not_used(results: Path, tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
     path.write_bytes(results.read_bytes())
-    other = fixtures.make_study(fixtures.STUDY_TEXT.replace("Made up", "Another"))
+    other = fixtures.make_study(fixtures.STUDY_TEXT.replace("Synthetic", "Another"))
     file, _ = fixtures.create_results_file(tmp_path / "r.proof.vnb", other)
     file.close("finished")
     code, output = bench.run("explain", str(path))
-    assert code == 0 and "r.proof.vnb lies beside and is not used: it is of another study" in " ".join(
+    assert code == 0 and "r.proof.vnb is not used: it belongs to another study" in " ".join(
         output.split()
     )
     assert bench.run("explain", str(path), "--prove")[0] == 2
 
 
-def test_a_proof_whose_treatments_were_refused_is_told_and_is_no_success(
+def test_a_proof_with_refused_treatments_is_reported_and_fails(
     results: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "r.vnb"
@@ -196,18 +196,18 @@ def test_a_proof_whose_treatments_were_refused_is_told_and_is_no_success(
         file.set_treatment_state(treatment.index, "refused", "a1 eth0: tso = on cannot be set")
     file.close("finished")
     code, output = bench.run("explain", str(path), "--prove")
-    said = " ".join(output.split())
-    assert code == 1 and "nothing to compare: a1 eth0: tso = on cannot be set fix: mend what" in said
-    assert "it has nothing to compare, and is not used" in said
+    text = " ".join(output.split())
+    assert code == 1 and "nothing to compare: a1 eth0: tso = on cannot be set fix: correct the cause" in text
+    assert "and has nothing to compare" in text
     assert bench.run("explain", str(path))[0] == 0
 
 
-def test_a_treatment_that_is_not_there_is_told_before_anything_is_proved(results: Path) -> None:
+def test_an_unknown_treatment_is_an_error_before_any_experiment_runs(results: Path) -> None:
     code, output = bench.run("explain", str(results), "--prove", "--treatment", "9")
-    assert code == 2 and "no treatment is 9" in output
+    assert code == 2 and "no treatment matches 9" in output
 
 
-def test_a_reader_that_leaves_early_is_no_error(results: Path) -> None:
+def test_a_closed_output_pipe_is_no_error(results: Path) -> None:
     shown = subprocess.run(
         f"{sys.executable} -m vnetbench show --json {results} | head -c 10",
         shell=True, capture_output=True, text=True, check=True,
@@ -243,9 +243,9 @@ def test_compare_fails_only_when_something_surely_got_worse(results: Path, tmp_p
     assert '"five" is not a share' in output
 
 
-def test_published_figures_stand_where_a_results_file_may(results: Path, tmp_path: Path) -> None:
+def test_commands_accept_a_published_table_in_place_of_a_results_file(results: Path, tmp_path: Path) -> None:
     code, output = bench.run("reference", "list")
-    assert code == 0 and "ntttcp-vmxnet3-2011" in output and "44 figures" in output
+    assert code == 0 and "ntttcp-vmxnet3-2011" in output and "44 values" in output
     code, output = bench.run("reference", "show", "ntttcp-vmxnet3-2011")
     assert (code, bench.run("show", "reference:ntttcp-vmxnet3-2011")) == (0, (0, output))
     assert "best of five runs" in output and max(map(len, output.splitlines())) <= 80
@@ -260,16 +260,16 @@ def test_published_figures_stand_where_a_results_file_may(results: Path, tmp_pat
     assert code == 2 and "has no trials" in output
 
 
-def test_results_are_held_against_statements(results: Path) -> None:
+def test_check_statements_compares_results_with_published_statements(results: Path) -> None:
     code, output = bench.run("check-statements", results, "reference:packet-forwarding-2011")
     assert code == 0 and "19 published statements" in output
-    assert "to tell: vnetbench run studies/jumbo-frames.toml" in output
+    assert "19 published statements" in output
     form = json.loads(bench.run("check-statements", "--json", results)[1])
     assert [each["id"] for each in form["statements"]][:2] == ["S01", "S02"]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (["run", "no-such.toml"], "no-such.toml"),
         (["run", "studies/jumbo-frames.toml", "--set", "straems=1"], 'did you mean "streams"'),
@@ -277,18 +277,18 @@ def test_results_are_held_against_statements(results: Path) -> None:
         (["run", "studies/jumbo-frames.toml", "--seed", "x"], "seed"),
         (["show"], "RESULTS"),
         (["report"], "RESULTS"),
-        (["check-statements", "reference:packets"], "is no published table"),
-        (["reference", "show", "ntttcp"], "write one of packet-forwarding-2011"),
+        (["check-statements", "reference:packets"], "is not a published table"),
+        (["reference", "show", "ntttcp"], "use one of packet-forwarding-2011"),
         (["dance"], "dance"),
-        (["lab", "up", "Not A Name"], "cannot name a testbed"),
-        (["lab", "up", "t-cli", "--set", "streams=2"], "trial by trial"),
+        (["lab", "up", "Not A Name"], "is not a valid testbed name"),
+        (["lab", "up", "t-cli", "--set", "streams=2"], "is a setting of a trial"),
         (["lab", "up", "t-cli", "--set", "mtu"], "FACTOR=LEVEL"),
         (["lab", "down", "t-none"], "no testbed named t-none"),
-        (["lab", "down"], "which testbed"),
+        (["lab", "down"], "no testbed is named"),
         (["lab", "exec", "t-none", "a1", "true"], "no testbed named t-none"),
     ],
 )
-def test_a_mistake_is_answered_in_words_with_exit_code_2(arguments: list[str], words: str) -> None:
+def test_an_invalid_command_line_has_an_error_and_exit_code_2(arguments: list[str], message: str) -> None:
     code, output = bench.run(*arguments, cwd=ROOT)
     assert code == 2, output
-    assert words in output
+    assert message in output

@@ -166,7 +166,7 @@ def report(results: tuple[Path, ...], output: Path | None, png: Path | None) -> 
     """
     summaries = [_load_summary(path) for path in results]
     if png is not None:
-        from vnetbench.report.charts.campaign_charts import write_pngs
+        from vnetbench.report.charts.image_files import write_pngs
 
         for path in write_pngs(summaries, png):
             click.echo(path)

@@ -42,13 +42,13 @@ def test_the_first_vm_asks_whichever_way_the_transfers_go(
 
 
 class Bed:
-    """As much of a testbed as says which CPUs its ends have."""
+    """A testbed that only has endpoints and their CPUs."""
 
     def __init__(self, cpus: str) -> None:
         self.endpoints = [Endpoint(name, name[0], 1, "eth0", "", "") for name in ("a1", "b1")]
         self._cpus = parse_cpu_set(cpus)
 
-    def cpus(self, _factors: Mapping[str, Level]) -> dict[str, frozenset[int]]:
+    def load_cpus(self, _factors: Mapping[str, Level]) -> dict[str, frozenset[int]]:
         return {end.name: self._cpus for end in self.endpoints}
 
 

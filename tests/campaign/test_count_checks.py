@@ -20,7 +20,7 @@ def test_bytes_that_got_lost_are_the_instruments_fault_once_all_has_drained() ->
     wrong = find_count_error(
         "tcp_stream", 1.0, [sent, side("b1", "sink", (), drained=True, bytes_received=9)]
     )
-    assert wrong == "the instrument miscounted: 10 bytes were sent and 9 arrived"
+    assert wrong == "the instrument miscounted: 10 bytes were sent, but 9 arrived"
     assert not find_count_error(
         "tcp_stream", 1.0, [sent, side("b1", "sink", [arrived(0.9, 5)], bytes_received=5)]
     )
@@ -30,7 +30,7 @@ def test_data_that_stopped_coming_for_good_is_told_from_data_that_was_slow() -> 
     samples = [arrived(0.1, 5), arrived(0.4, 5), arrived(0.5, 0), arrived(1.0, 0), arrived(3.0, 0)]
     sent = side("a1", "source", ())
     assert find_count_error("tcp_stream", 1.0, [sent, side("b1", "sink", samples)]) == (
-        "b1: nothing arrived after 0.40 s: the path carries no more"
+        "b1: nothing arrived after 0.40 s, so the path no longer carries data"
     )
     assert not find_count_error("tcp_stream", 1.0, [sent, side("b1", "sink", [*samples, arrived(4.0, 1)])])
     # Requests may have ended long ago, and the last one may still be unanswered.

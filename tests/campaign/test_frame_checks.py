@@ -53,41 +53,41 @@ def test_what_a_sinks_own_ring_had_no_room_for_is_no_loss_of_the_device_and_is_r
     assert found(50).received == {"forward": 100}
     assert found(4).sink_dropped == {"b1": 4}
     (remark,) = frame_notes(found(4))
-    assert "b1: the bench's own receive ring had no room for 4 frames" in remark
+    assert "b1: the bench's full receive ring dropped 4 frames" in remark
 
 
 def test_a_port_that_takes_nothing_is_told_from_a_generator_that_could_not_run() -> None:
     with pytest.raises(TreatmentRefused, match="the ports refused all 900") as refused:
         check_frame_counts(counts(0, 0, refused=900))
     assert "carrier" in str(refused.value.fix)
-    with pytest.raises(TrialFailed, match="kept from running"):
+    with pytest.raises(TrialFailed, match="got no CPU time"):
         check_frame_counts(counts(0, 0))
 
 
 def test_own_frames_that_come_back_are_a_loop_and_a_few_are_a_remark() -> None:
     with pytest.raises(
-        TreatmentRefused, match="a loop: 6000 of the frames that a1 sent came back"
+        TreatmentRefused, match="the network has a loop: 6000 frames that a1 sent came back"
     ) as refused:
         check_frame_counts(counts(foreign={"a1": ForeignFrames(own=6000)}))
     assert refused.value.where == "a1"
     few = counts(foreign={"a1": ForeignFrames(own=3)})
     check_frame_counts(few)
-    assert list(frame_notes(few)) == ["a1: 3 of its own frames came back"]
+    assert list(frame_notes(few)) == ["a1: 3 of its own frames came back to it"]
 
 
 def test_more_frames_than_were_sent_are_the_instruments_fault() -> None:
-    with pytest.raises(TrialFailed, match="miscounted: 10 frames were sent forward and 11 arrived"):
+    with pytest.raises(TrialFailed, match="miscounted: 10 frames were sent in the forward direction, but 11 arrived"):
         check_frame_counts(counts(10, 11))
 
 
 @pytest.mark.parametrize(
     ("beside", "what"),
     [
-        ({"duplicates": 1000}, "the device made copies: 1000 duplicates came (1.00 % of the frames)"),
+        ({"duplicates": 1000}, "the device duplicated 1000 frames (1.00 % of the frames received)"),
         ({"foreign": {"b2": ForeignFrames(other_trial=2000)}}, "b2: 2000 frames of another pair"),
         (
             {"foreign": {"b1": ForeignFrames(others=2000, example="UDP from 192.0.2.1")}},
-            "b1: 2000 foreign frames came (such as UDP from 192.0.2.1): another sender is on the link",
+            "b1: 2000 foreign frames arrived (for example UDP from 192.0.2.1). Another sender uses the link",
         ),
     ],
 )
@@ -104,7 +104,7 @@ def test_a_few_foreign_frames_are_what_any_link_has() -> None:
 
 def test_a_generator_that_sent_less_than_it_was_asked_is_told() -> None:
     (remark,) = offered_load_notes(counts(90_000), {"frame_load": 100_000.0}, 1.0)
-    assert "sent only 90.0 % of what was asked" in remark
+    assert "sent only 90.0 % of the requested load" in remark
     assert not list(offered_load_notes(counts(99_000), {"frame_load": 100_000.0}, 1.0))
     assert not list(offered_load_notes(counts(1), {"frame_load": "max"}, 1.0))
 
@@ -130,9 +130,9 @@ def test_what_all_steps_of_a_trial_saw_is_added_up() -> None:
 @pytest.mark.parametrize(
     ("interfaces", "where"),
     [
-        ({"p1": (1000, 0), "p2": (0, 1000)}, "; they left at p2"),
-        ({"p1": (1000, 0), "p2": (0, 0)}, "; they came in at p1 and left nowhere"),
-        ({"p1": (0, 0), "p2": (0, 0)}, "; they did not come to p1, p2"),
+        ({"p1": (1000, 0), "p2": (0, 1000)}, "; they left the device at p2"),
+        ({"p1": (1000, 0), "p2": (0, 0)}, "; they entered the device at p1 and did not leave it"),
+        ({"p1": (0, 0), "p2": (0, 0)}, "; they did not reach p1, p2"),
         ({}, ""),
     ],
 )

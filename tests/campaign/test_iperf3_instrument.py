@@ -138,7 +138,7 @@ def test_a_server_that_is_busy_is_asked_again_and_that_is_noted() -> None:
         server.denials = 5
         done = instrument.measure(load(), lambda: False)
     assert server.denials == 0
-    assert [note for note in done.measurement.notes if note.startswith("esx-07 could be had only after")]
+    assert [note for note in done.measurement.notes if note.startswith("esx-07 was unavailable for")]
 
 
 def test_a_server_that_stays_busy_costs_the_trial_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +227,7 @@ def test_a_server_that_does_not_know_of_both_ways_is_told_by_that() -> None:
 
 @pytest.mark.parametrize(
     ("counted", "words"),
-    [(lambda n: 2 * n + 1, "were sent to it"), (lambda n: n // 2, "something on the way acknowledges")],
+    [(lambda n: 2 * n + 1, "were sent to it"), (lambda n: n // 2, "a proxy on the path acknowledged")],
 )
 def test_counts_that_cannot_be_of_one_trial_fail_it(counted: object, words: str) -> None:
     with serving(FakeServer(count=counted)) as server, pytest.raises(TrialFailed, match=words):  # type: ignore[arg-type]
@@ -242,13 +242,13 @@ def test_a_few_bytes_that_were_not_counted_are_noted() -> None:
 
 def test_a_count_that_nobody_can_send_fails_the_trial() -> None:
     told = {"bytes_sent": 1 << 63, "bytes_received": 0, "congestion_control": None}
-    with pytest.raises(TrialFailed, match="tells that it sent"):
+    with pytest.raises(TrialFailed, match="reports an impossible count"):
         check_server_totals({}, "esx-07", {"bytes_sent": 0, "bytes_received": 1}, told)
 
 
 def test_a_congestion_control_that_the_server_did_not_use_is_refused() -> None:
     told = {"bytes_sent": 1, "bytes_received": 0, "congestion_control": "bbr"}
-    with pytest.raises(TreatmentRefused, match="cubic did not take effect: bbr was used"):
+    with pytest.raises(TreatmentRefused, match="cubic had no effect: bbr was used"):
         check_server_totals(
             {"congestion_control": "cubic"}, "esx-07", {"bytes_sent": 0, "bytes_received": 1}, told
         )
@@ -259,4 +259,4 @@ def test_a_congestion_control_that_the_server_does_not_tell_is_noted() -> None:
     notes = check_server_totals(
         {"congestion_control": "cubic"}, "esx-07", {"bytes_sent": 0, "bytes_received": 1}, told
     )
-    assert notes == ["esx-07 does not tell its congestion control; cubic was asked for"]
+    assert notes == ["esx-07 does not report its congestion control; cubic was requested"]

@@ -262,7 +262,7 @@ def test_a_testbed_that_cannot_be_built_stops_what_needs_it_and_nothing_else(
     def lacking(*_: object) -> None:
         raise BenchError("the kernel refused: Operation not supported", where="sw", fix="vnetbench doctor")
 
-    monkeypatch.setitem(builder._JOIN, "macvlan", lacking)
+    monkeypatch.setitem(builder._CONNECT, "macvlan", lacking)
     with pytest.raises(TreatmentRefused, match="Operation not supported"):
         instrument.measure(load(vswitch="macvlan"), lambda: False)
     assert raised() == 0

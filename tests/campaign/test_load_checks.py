@@ -23,7 +23,7 @@ RATE_BPS = 10**9
 
 def test_threads_that_the_kernel_put_elsewhere_are_refused() -> None:
     assert check_threads({"a1": ["0", "0-1"]}, {"a1": ["0", "1,0"]})
-    with pytest.raises(TreatmentRefused, match="threads on the CPUs 0 1 were asked for, and 0 0 read back"):
+    with pytest.raises(TreatmentRefused, match="threads were placed on the CPUs 0 0 instead of 0 1"):
         check_threads({"a1": ["0", "1"]}, {"a1": ["0", "0"]})
 
 
@@ -43,13 +43,13 @@ def test_a_stream_that_is_not_mptcp_is_refused_at_the_beginning_and_at_the_end()
 def test_a_pacing_rate_that_the_kernel_did_not_keep_is_refused() -> None:
     assert check_streams({"pacing_rate": 1_000_001}, [{"pacing_rate_bps": 1_000_000}])
     for found in (None, 2 * 10**6):
-        with pytest.raises(TreatmentRefused, match="pacing_rate = 1 Mbit/s did not take effect"):
+        with pytest.raises(TreatmentRefused, match="pacing_rate = 1 Mbit/s had no effect"):
             check_streams({"pacing_rate": 10**6}, [{"pacing_rate_bps": 10**6}, {"pacing_rate_bps": found}])
 
 
 @pytest.mark.parametrize(
     ("share", "remark"),
-    [(1.0, ""), (1.04, ""), (0.8, "the streams came to 800 Mbit/s on average"), (1.3, None)],
+    [(1.0, ""), (1.04, ""), (0.8, "their mean is 800 Mbit/s"), (1.3, None)],
 )
 def test_what_arrives_of_paced_streams_is_held_against_their_rate(share: float, remark: str | None) -> None:
     sides = [
@@ -57,7 +57,7 @@ def test_what_arrives_of_paced_streams_is_held_against_their_rate(share: float, 
     ]  # fmt: skip
     asked = {"pacing_rate": RATE_BPS}
     if remark is None:
-        with pytest.raises(TreatmentRefused, match=r"did not hold: 1\.30 Gbit/s arrived"):
+        with pytest.raises(TreatmentRefused, match=r"was exceeded: 1\.30 Gbit/s arrived"):
             check_load(asked, 1.0, sides)
     else:
         assert [remark in note for note in check_load(asked, 1.0, sides)] == [True] * bool(remark)
@@ -87,7 +87,7 @@ def refused(kind: str, code: int = -32001, message: str = "no") -> TreatmentRefu
 )
 def test_a_limit_of_the_process_is_refused_with_how_to_raise_it(kind: str, limit: str, fix: str) -> None:
     refusal = refused(kind)
-    assert refusal.what == f"the limit of {limit} is too low for so many streams: no"
+    assert refusal.what == f"the limit of {limit} is too low for this number of streams: no"
     assert refusal.where == "a1"
     assert fix in str(refusal.fix)
 
@@ -109,8 +109,8 @@ def test_a_send_mode_that_the_kernel_lacks_is_refused_with_the_fix(call: str) ->
 @pytest.mark.parametrize(
     ("kind", "what", "fix"),
     [
-        ("congestion_control_absent", "the kernel does not have", "modprobe tcp_NAME"),
-        ("congestion_control_forbidden", "this user may not choose", "run as root"),
+        ("congestion_control_absent", "the kernel does not support", "modprobe tcp_NAME"),
+        ("congestion_control_forbidden", "this user is not allowed to use", "run as root"),
     ],
 )
 def test_a_congestion_control_that_cannot_be_had_is_refused_by_why(kind: str, what: str, fix: str) -> None:

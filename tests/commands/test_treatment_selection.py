@@ -43,7 +43,7 @@ PARTLY_TOLD = of(
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("selector", "found"),
     [
         ("thread_cpus=0,2", [0, 1]),
         ("thread_cpus=0,2,mtu=1500", [0]),
@@ -55,12 +55,12 @@ PARTLY_TOLD = of(
         ("2", [2]),
     ],
 )
-def test_a_level_may_have_commas_where_no_factor_follows_them(asked: str, found: list[int]) -> None:
-    assert select_treatments(PINNED, asked) == found
+def test_a_level_may_contain_commas_that_no_factor_follows(selector: str, found: list[int]) -> None:
+    assert select_treatments(PINNED, selector) == found
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("selector", "found"),
     [
         ("label_host=old, 2 CPUs", [1]),
         ("label_host=new,x=1,mtu=1500", [3]),
@@ -69,12 +69,12 @@ def test_a_level_may_have_commas_where_no_factor_follows_them(asked: str, found:
         ('label_host="old",mtu=9000', [0]),
     ],
 )
-def test_a_label_may_be_any_text(asked: str, found: list[int]) -> None:
-    assert select_treatments(LABELLED, asked) == found
+def test_a_label_may_be_any_text(selector: str, found: list[int]) -> None:
+    assert select_treatments(LABELLED, selector) == found
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("selector", "found"),
     [
         ("mtu=unspecified", [1, 2]),
         ("mtu=unspecified,thread_cpus=0,2", [2]),
@@ -82,31 +82,31 @@ def test_a_label_may_be_any_text(asked: str, found: list[int]) -> None:
         ("mtu=1500", [0]),
     ],
 )
-def test_a_level_that_a_log_does_not_tell_can_be_named(asked: str, found: list[int]) -> None:
-    assert select_treatments(PARTLY_TOLD, asked) == found
+def test_the_level_unspecified_selects_treatments_without_that_level(selector: str, found: list[int]) -> None:
+    assert select_treatments(PARTLY_TOLD, selector) == found
 
 
 @pytest.mark.parametrize(
-    ("summary", "asked", "what", "fix"),
+    ("summary", "selector", "what", "fix"),
     [
-        (LABELLED, "label_host=old,mtu=9000", "it can be read in two ways", "'label_host=\"old,mtu=9000\"'"),
-        (PINNED, "mtu=1500,9000", "mtu=1500,9000 are 2 levels", "a --treatment of its own"),
-        (PINNED, "mtu=1500,mtu=9000", "mtu is named twice", "a --treatment of its own"),
+        (LABELLED, "label_host=old,mtu=9000", "the text is ambiguous", "'label_host=\"old,mtu=9000\"'"),
+        (PINNED, "mtu=1500,9000", "mtu=1500,9000 has 2 levels", "one --treatment option for each"),
+        (PINNED, "mtu=1500,mtu=9000", "mtu is given twice", "one --treatment option for each"),
         (PINNED, "mtu=1500,streem=1", '"streem" is not a factor', 'did you mean "streams"?'),
         (PINNED, "thread_cpus=0,2,streem=1", '"streem" is not a factor', 'did you mean "streams"?'),
-        (PINNED, "thread_cpus=any,0,2", "names no CPUs", "write "),
-        (PINNED, "thread_cpus=0,3", "no treatment is thread_cpus=0,3", "name levels of its factors"),
-        (PINNED, "mtu=unspecified", "no treatment is mtu=unspecified", "name levels of its factors"),
+        (PINNED, "thread_cpus=any,0,2", "is not a valid CPU set", "write "),
+        (PINNED, "thread_cpus=0,3", "no treatment matches thread_cpus=0,3", "give levels of the factors"),
+        (PINNED, "mtu=unspecified", "no treatment matches mtu=unspecified", "give levels of the factors"),
         (PINNED, "mtu=", "is not a whole number", "write "),
-        (PINNED, "", '"" is not a factor', "name levels of its factors"),
-        (PINNED, ",mtu=1500", '"" is not a factor', "name levels of its factors"),
+        (PINNED, "", '"" is not a factor', "give levels of the factors"),
+        (PINNED, ",mtu=1500", '"" is not a factor', "give levels of the factors"),
     ],
 )
-def test_what_cannot_be_told_is_refused_with_what_to_write(
-    summary: CampaignSummary, asked: str, what: str, fix: str
+def test_an_unclear_selector_is_an_error_with_a_fix(
+    summary: CampaignSummary, selector: str, what: str, fix: str
 ) -> None:
     with pytest.raises(BenchError) as error:
-        select_treatments(summary, asked)
+        select_treatments(summary, selector)
 
     assert error.value.where == "--treatment"
     assert what in error.value.what and fix in str(error.value.fix)
