@@ -24,27 +24,27 @@ pub struct SetRequest {
     value: Value,
 }
 
-pub fn get(asked: GetRequest) -> Result<Value> {
-    if asked.knobs.len() > MAX_KNOBS {
+pub fn get(request: GetRequest) -> Result<Value> {
+    if request.knobs.len() > MAX_KNOBS {
         return Err(Error::BadParameter(format!(
             "more than {MAX_KNOBS} knobs in one request"
         )));
     }
     let mut values = Map::new();
-    for name in asked.knobs {
-        let value = knobs::read(&name, asked.interface.as_deref())?;
+    for name in request.knobs {
+        let value = knobs::read(&name, request.interface.as_deref())?;
         values.insert(name, value);
     }
     Ok(json!({ "values": values }))
 }
 
 /// Where a journal is kept, it has how the interface was found before this changes it.
-pub fn set(asked: SetRequest) -> Result<Value> {
+pub fn set(request: SetRequest) -> Result<Value> {
     let SetRequest {
         interface,
         knob,
         value,
-    } = asked;
+    } = request;
     let interface = interface.as_deref();
     let kept = journal::before_change(interface, &knob)?;
     let found = knobs::change(&knob, interface, &value)?;

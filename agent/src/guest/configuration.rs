@@ -52,30 +52,30 @@ struct Adapter {
 }
 
 /// Makes the guest what is asked, whatever it was before; answers with its interfaces as they then are.
-pub fn configure(asked: ConfigureRequest) -> Result<Value> {
-    let wanted: Vec<Vec<Address>> = asked
+pub fn configure(request: ConfigureRequest) -> Result<Value> {
+    let wanted: Vec<Vec<Address>> = request
         .interfaces
         .iter()
         .map(|interface| interface.addresses.iter().map(|a| a.parse()).collect())
         .collect::<std::result::Result<_, _>>()
         .map_err(Error::BadParameter)?;
-    let found = match_adapters(&asked.interfaces, &adapters()?)?;
-    if let Some(name) = &asked.host_name {
+    let found = match_adapters(&request.interfaces, &adapters()?)?;
+    if let Some(name) = &request.host_name {
         rustix::system::sethostname(name.as_bytes())
             .map_err(|error| Error::system(format!("name this guest {name}"), error))?;
     }
-    clock::set(asked.clock.as_deref());
-    rename_all(&asked.interfaces, &found)?;
+    clock::set(request.clock.as_deref());
+    rename_all(&request.interfaces, &found)?;
     let mut interfaces = Vec::with_capacity(found.len());
-    for ((asked, adapter), addresses) in asked.interfaces.iter().zip(&found).zip(&wanted) {
-        let name = asked.name.as_deref().unwrap_or(&adapter.name);
-        let interface = configure_interface(asked, adapter, name, addresses)
+    for ((request, adapter), addresses) in request.interfaces.iter().zip(&found).zip(&wanted) {
+        let name = request.name.as_deref().unwrap_or(&adapter.name);
+        let interface = configure_interface(request, adapter, name, addresses)
             .map_err(|error| Error::system(format!("configure {name}"), error))?;
         interfaces.push(interface);
     }
-    forwarding::set(asked.forwarding.unwrap_or_default(), &interfaces)?;
-    for (asked, interface) in asked.interfaces.iter().zip(&interfaces) {
-        if asked.up != Some(false) && !interface.wait_for_link() {
+    forwarding::set(request.forwarding.unwrap_or_default(), &interfaces)?;
+    for (request, interface) in request.interfaces.iter().zip(&interfaces) {
+        if request.up != Some(false) && !interface.wait_for_link() {
             return Err(Error::TimedOut {
                 operation: format!("waiting for the link of {}", interface.name),
                 after_s: LINK_TIMEOUT.as_secs_f64(),
@@ -83,8 +83,8 @@ pub fn configure(asked: ConfigureRequest) -> Result<Value> {
             });
         }
     }
-    for (asked, adapter) in asked.interfaces.iter().zip(&found) {
-        for neighbour in &asked.neighbours {
+    for (request, adapter) in request.interfaces.iter().zip(&found) {
+        for neighbour in &request.neighbours {
             neighbours::add_permanent(adapter.index, neighbour)?;
         }
     }
@@ -121,18 +121,20 @@ fn adapters() -> Result<Vec<Adapter>> {
 }
 
 /// Which adapter each of those asked for is: the first that matches and is not another's.
-fn match_adapters(asked: &[InterfaceRequest], adapters: &[Adapter]) -> Result<Vec<Adapter>> {
+fn match_adapters(request: &[InterfaceRequest], adapters: &[Adapter]) -> Result<Vec<Adapter>> {
     let mut free: Vec<&Adapter> = adapters.iter().collect();
-    asked
+    request
         .iter()
-        .map(|asked| {
+        .map(|request| {
             let by_mac = |mac: &str| {
                 free.iter()
                     .position(|adapter| adapter.mac.eq_ignore_ascii_case(mac))
             };
-            let at = match &asked.r#match {
+            let at = match &request.r#match {
                 // It may have been given its other one already.
-                AdapterSelector::Mac(mac) => by_mac(mac).or_else(|| by_mac(asked.mac.as_deref()?)),
+                AdapterSelector::Mac(mac) => {
+                    by_mac(mac).or_else(|| by_mac(request.mac.as_deref()?))
+                }
                 AdapterSelector::Driver(driver) => {
                     free.iter().position(|adapter| adapter.driver == *driver)
                 }
@@ -142,7 +144,7 @@ fn match_adapters(asked: &[InterfaceRequest], adapters: &[Adapter]) -> Result<Ve
                 }
             };
             at.map(|at| free.remove(at).clone())
-                .ok_or_else(|| no_such_adapter(&asked.r#match, adapters))
+                .ok_or_else(|| no_such_adapter(&request.r#match, adapters))
         })
         .collect()
 }
@@ -168,11 +170,11 @@ fn no_such_adapter(wanted: &AdapterSelector, adapters: &[Adapter]) -> Error {
 }
 
 /// An interface is renamed while it is down. One's new name may still be another's: all make room first.
-fn rename_all(asked: &[InterfaceRequest], found: &[Adapter]) -> Result<()> {
+fn rename_all(request: &[InterfaceRequest], found: &[Adapter]) -> Result<()> {
     let renamed: Vec<(&Adapter, &str)> = found
         .iter()
-        .zip(asked)
-        .filter_map(|(adapter, asked)| Some((adapter, asked.name.as_deref()?)))
+        .zip(request)
+        .filter_map(|(adapter, request)| Some((adapter, request.name.as_deref()?)))
         .filter(|(adapter, name)| adapter.name != *name)
         .collect();
     let waiting = |adapter: &Adapter| format!("renamed{}", adapter.index);
@@ -194,13 +196,13 @@ fn rename(from: &str, to: &str) -> std::io::Result<()> {
 }
 
 fn configure_interface(
-    asked: &InterfaceRequest,
+    request: &InterfaceRequest,
     adapter: &Adapter,
     name: &str,
     addresses: &[Address],
 ) -> std::io::Result<Interface> {
     let interface = Interface::open(name)?;
-    if let Some(mac) = &asked.mac
+    if let Some(mac) = &request.mac
         && !adapter.mac.eq_ignore_ascii_case(mac)
     {
         // Most drivers take it while it is up; a link that goes down may take seconds to come back.
@@ -212,7 +214,7 @@ fn configure_interface(
             interface.set_mac(mac)?;
         }
     }
-    interface.set_up(asked.up.unwrap_or(true))?;
+    interface.set_up(request.up.unwrap_or(true))?;
     addresses::set(adapter.index, addresses)?;
     Ok(interface)
 }
@@ -250,13 +252,13 @@ mod tests {
     }
 
     fn indexes(matches: Value) -> Result<Vec<u32>> {
-        let asked: Vec<InterfaceRequest> = matches
+        let request: Vec<InterfaceRequest> = matches
             .as_array()
             .expect("a list")
             .iter()
             .map(|m| serde_json::from_value(m.clone()).expect("parameters"))
             .collect();
-        let found = match_adapters(&asked, &adapters())?;
+        let found = match_adapters(&request, &adapters())?;
         Ok(found.iter().map(|adapter| adapter.index).collect())
     }
 

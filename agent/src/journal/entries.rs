@@ -142,7 +142,7 @@ fn parse(text: &str) -> Result<(Option<JournalHeader>, Vec<OriginalSetting>), us
 
 fn lock_after_agent_exit(file: &File) -> Result<(), String> {
     let until = Instant::now() + LOCK_TIMEOUT;
-    let mut told = None;
+    let mut json = None;
     loop {
         match fcntl_lock(file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(()),
@@ -156,12 +156,12 @@ fn lock_after_agent_exit(file: &File) -> Result<(), String> {
             .and_then(|lock| lock.pid)
             // The kernel has -1 for a holder that is no process of this machine; to kill would take that for all of them.
             .filter(|holder| holder.as_raw_pid() > 0);
-        if told.is_none()
+        if json.is_none()
             && let Some(agent) = holder
         {
             kill_process(agent, Signal::TERM)
                 .map_err(|error| format!("its agent (process {agent}) cannot be ended: {error}"))?;
-            told = Some(agent);
+            json = Some(agent);
         }
         if Instant::now() > until {
             return Err("an agent still works with it, and does not end".into());

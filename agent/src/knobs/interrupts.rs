@@ -70,10 +70,10 @@ pub fn set(interface: &Interface, placing: &IrqPlacement) -> io::Result<()> {
             }
         })?;
     }
-    let mut asked = lock(&SPREAD_INTERFACES);
+    let mut request = lock(&SPREAD_INTERFACES);
     match placing {
-        IrqPlacement::Spread => asked.insert(interface.name.clone()),
-        IrqPlacement::On(_) | IrqPlacement::Each(_) => asked.remove(&interface.name),
+        IrqPlacement::Spread => request.insert(interface.name.clone()),
+        IrqPlacement::On(_) | IrqPlacement::Each(_) => request.remove(&interface.name),
     };
     Ok(())
 }

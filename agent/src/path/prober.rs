@@ -41,23 +41,23 @@ struct ProbeResult {
 }
 
 /// Sends all attempts, and keeps the shortest round trip: the first one also has to find the neighbour.
-pub fn probe(asked: ProbeRequest) -> Result<Value> {
-    let payload_bytes = check(&asked)?;
-    let socket = open_unfragmented(asked.from, 0)?;
-    let bell = Waker::new().map_err(|error| Error::system("wait for answers", error))?;
+pub fn probe(request: ProbeRequest) -> Result<Value> {
+    let payload_bytes = check(&request)?;
+    let socket = open_unfragmented(request.from, 0)?;
+    let waker = Waker::new().map_err(|error| Error::system("wait for answers", error))?;
     let mut found = ProbeResult::default();
-    if let Err(error) = socket.connect(&SockAddr::from(SocketAddr::new(asked.to, asked.port))) {
+    if let Err(error) = socket.connect(&SockAddr::from(SocketAddr::new(request.to, request.port))) {
         found.reason = local_reason(&error);
     } else {
         let mut probe = vec![0; payload_bytes];
         let mut token: Token = [0; 20];
         getrandom(&mut token[..16], GetRandomFlags::empty())
             .map_err(|error| Error::system("draw random bytes", error))?;
-        for attempt in 0..asked.attempts {
+        for attempt in 0..request.attempts {
             token[16..].copy_from_slice(&attempt.to_be_bytes());
             wire::write_header(&mut probe, PROBE, &token);
-            let until = Instant::now() + Duration::from_secs_f64(asked.timeout_s);
-            match attempt_one(&socket, &probe, &token, &bell, until, &mut found) {
+            let until = Instant::now() + Duration::from_secs_f64(request.timeout_s);
+            match attempt_one(&socket, &probe, &token, &waker, until, &mut found) {
                 // Trying again cannot make the interface's MTU larger.
                 Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
                     found.reason = "larger than the MTU of the sending interface".into();
@@ -82,24 +82,24 @@ pub fn probe(asked: ProbeRequest) -> Result<Value> {
 }
 
 /// The bytes of payload that make a packet of the size that is asked for.
-fn check(asked: &ProbeRequest) -> Result<usize> {
+fn check(request: &ProbeRequest) -> Result<usize> {
     let bad = |what: String| Err(Error::BadParameter(what));
-    let smallest = header_bytes(asked.to) + SHORT_ANSWER_BYTES;
-    if asked.from.is_ipv4() != asked.to.is_ipv4() {
+    let smallest = header_bytes(request.to) + SHORT_ANSWER_BYTES;
+    if request.from.is_ipv4() != request.to.is_ipv4() {
         return bad("from and to are of different versions of IP".into());
     }
-    if !(smallest..=MAX_PACKET_BYTES).contains(&asked.packet_bytes) {
+    if !(smallest..=MAX_PACKET_BYTES).contains(&request.packet_bytes) {
         return bad(format!(
             "packet_bytes must lie within {smallest} and {MAX_PACKET_BYTES}"
         ));
     }
-    if !(1..=MAX_ATTEMPTS).contains(&asked.attempts) {
+    if !(1..=MAX_ATTEMPTS).contains(&request.attempts) {
         return bad(format!("attempts must lie within 1 and {MAX_ATTEMPTS}"));
     }
-    if !(0.0..=MAX_TIMEOUT_S).contains(&asked.timeout_s) {
+    if !(0.0..=MAX_TIMEOUT_S).contains(&request.timeout_s) {
         return bad(format!("timeout_s must lie within 0 and {MAX_TIMEOUT_S}"));
     }
-    Ok(asked.packet_bytes - header_bytes(asked.to))
+    Ok(request.packet_bytes - header_bytes(request.to))
 }
 
 /// Returns when both answers have come, or the moment has.
@@ -107,7 +107,7 @@ fn attempt_one(
     socket: &Socket,
     probe: &[u8],
     token: &Token,
-    bell: &Waker,
+    waker: &Waker,
     until: Instant,
     found: &mut ProbeResult,
 ) -> io::Result<()> {
@@ -119,7 +119,7 @@ fn attempt_one(
         let waited = wait(
             &[(socket.as_fd(), PollFlags::IN)],
             &mut ready,
-            bell,
+            waker,
             Some(until),
         )?;
         if waited != WaitOutcome::Ready {

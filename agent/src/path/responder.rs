@@ -44,53 +44,53 @@ struct OpenResponders {
 pub struct Paths(Mutex<OpenResponders>);
 
 impl Paths {
-    pub fn listen(&self, asked: ListenRequest) -> Result<Value> {
+    pub fn listen(&self, request: ListenRequest) -> Result<Value> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if open.wakers.len() >= MAX_PATHS {
             return Err(Error::BadParameter(format!(
                 "{MAX_PATHS} paths are open already; close some"
             )));
         }
-        let socket = ports::try_ports(|port| open_unfragmented(asked.address, port))?;
+        let socket = ports::try_ports(|port| open_unfragmented(request.address, port))?;
         let start = || {
             let address = socket
                 .local_addr()?
                 .as_socket()
                 .ok_or(io::ErrorKind::Other)?;
-            let bell = Arc::new(Waker::new()?);
-            let heard = Arc::clone(&bell);
+            let waker = Arc::new(Waker::new()?);
+            let heard = Arc::clone(&waker);
             std::thread::Builder::new()
                 .name("path".into())
                 .spawn(move || answer_until_woken(&socket, &heard))?;
-            Ok((address.port(), bell))
+            Ok((address.port(), waker))
         };
-        let (port, bell) = start().map_err(|e: io::Error| Error::system("answer probes", e))?;
+        let (port, waker) = start().map_err(|e: io::Error| Error::system("answer probes", e))?;
         open.created += 1;
         let name = format!("p{}", open.created);
-        open.wakers.insert(name.clone(), bell);
+        open.wakers.insert(name.clone(), waker);
         Ok(json!({"path": name, "port": port}))
     }
 
-    pub fn close(&self, asked: CloseRequest) -> Result<Value> {
+    pub fn close(&self, request: CloseRequest) -> Result<Value> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match open.wakers.remove(&asked.path) {
-            Some(bell) => {
-                bell.wake();
-                Ok(json!({"path": asked.path}))
+        match open.wakers.remove(&request.path) {
+            Some(waker) => {
+                waker.wake();
+                Ok(json!({"path": request.path}))
             }
             None => Err(Error::BadParameter(format!(
                 "there is no path \"{}\"",
-                asked.path
+                request.path
             ))),
         }
     }
 }
 
-fn answer_until_woken(socket: &Socket, bell: &Waker) {
+fn answer_until_woken(socket: &Socket, waker: &Waker) {
     let mut buffer = vec![0; MAX_PACKET_BYTES];
     let mut ready = Vec::new();
     while let Ok(WaitOutcome::Ready) =
-        wait(&[(socket.as_fd(), PollFlags::IN)], &mut ready, bell, None)
+        wait(&[(socket.as_fd(), PollFlags::IN)], &mut ready, waker, None)
     {
         // An error here is the network's answer to something sent before; the next probe may fare better.
         let _ = answer_one(socket, &mut buffer);

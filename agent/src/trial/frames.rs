@@ -51,15 +51,18 @@ struct Addresses {
     to: IpAddr,
 }
 
-pub fn frames(asked: FrameRequest, interface: Option<&str>) -> Result<FrameParameters> {
+pub fn frames(parameters: FrameRequest, interface: Option<&str>) -> Result<FrameParameters> {
     let Some(interface) = interface else {
         return bad_parameter("the workload frames needs an interface".into());
     };
-    let Some(mac_to) = interface::mac_bytes(&asked.mac_to) else {
-        return bad_parameter(format!("mac_to is no MAC address: \"{}\"", asked.mac_to));
+    let Some(mac_to) = interface::mac_bytes(&parameters.mac_to) else {
+        return bad_parameter(format!(
+            "mac_to is no MAC address: \"{}\"",
+            parameters.mac_to
+        ));
     };
-    let Addresses { from, to } = asked.addresses;
-    let ip_version = asked
+    let Addresses { from, to } = parameters.addresses;
+    let ip_version = parameters
         .ip_version
         .unwrap_or(if from.is_ipv6() { 6 } else { 4 });
     if [from, to]
@@ -70,64 +73,68 @@ pub fn frames(asked: FrameRequest, interface: Option<&str>) -> Result<FrameParam
             "{from} and {to} are not both addresses of IPv{ip_version}"
         ));
     }
-    let vlan_tags = asked.vlan_tags.unwrap_or_default();
+    let vlan_tags = parameters.vlan_tags.unwrap_or_default();
     if vlan_tags.len() > MAX_TAGS || vlan_tags.iter().any(|tag| !(1..=MAX_VLAN).contains(tag)) {
         return bad_parameter(format!(
             "vlan_tags must be {MAX_TAGS} at most, of 1 to {MAX_VLAN}"
         ));
     }
-    if let Some(per_s) = asked.frames_per_s
+    if let Some(per_s) = parameters.frames_per_s
         && !(MIN_FRAMES_PER_S..=MAX_FRAMES_PER_S).contains(&per_s)
     {
         return bad_parameter(format!(
             "frames_per_s must lie within {MIN_FRAMES_PER_S} and {MAX_FRAMES_PER_S}"
         ));
     }
-    if asked.frames == Some(0) {
+    if parameters.frames == Some(0) {
         return bad_parameter("frames must be at least 1".into());
     }
-    let flows = asked.flows.unwrap_or(1);
+    let flows = parameters.flows.unwrap_or(1);
     check_max("flows", flows as usize, MAX_FLOWS as usize)?;
-    let settle_s = asked.settle_s.unwrap_or(SETTLE_S);
+    let settle_s = parameters.settle_s.unwrap_or(SETTLE_S);
     if !(0.0..=MAX_SETTLE_S).contains(&settle_s) {
         return bad_parameter(format!("settle_s must lie within 0 and {MAX_SETTLE_S}"));
     }
     let frames = FrameParameters {
         interface: interface.into(),
-        sizes: asked.frame_bytes,
-        frames_per_s: asked.frames_per_s,
-        max_frames: asked.frames,
+        sizes: parameters.frame_bytes,
+        frames_per_s: parameters.frames_per_s,
+        max_frames: parameters.frames,
         flows,
-        vary_addresses: asked.vary_addresses.unwrap_or(false),
+        vary_addresses: parameters.vary_addresses.unwrap_or(false),
         from,
         to,
         vlan_tags,
         mac_to,
-        generator: asked.generator.unwrap_or_default(),
-        sink: asked.sink.unwrap_or_default(),
-        pacing: asked.pacing.unwrap_or_default(),
-        refused_frames: asked.refused.unwrap_or_default(),
+        generator: parameters.generator.unwrap_or_default(),
+        sink: parameters.sink.unwrap_or_default(),
+        pacing: parameters.pacing.unwrap_or_default(),
+        refused_frames: parameters.refused.unwrap_or_default(),
         settle: Duration::from_secs_f64(settle_s),
-        shares_cpus: asked.shares_cpus.unwrap_or(false),
+        shares_cpus: parameters.shares_cpus.unwrap_or(false),
     };
     check_sizes(&frames)?;
     Ok(frames)
 }
 
-fn check_sizes(asked: &FrameParameters) -> Result<()> {
-    let least = template::min_frame_bytes(asked);
-    let weights: u64 = asked.sizes.iter().map(|size| u64::from(size.weight)).sum();
-    if asked.sizes.iter().any(|size| size.weight == 0)
+fn check_sizes(parameters: &FrameParameters) -> Result<()> {
+    let least = template::min_frame_bytes(parameters);
+    let weights: u64 = parameters
+        .sizes
+        .iter()
+        .map(|size| u64::from(size.weight))
+        .sum();
+    if parameters.sizes.iter().any(|size| size.weight == 0)
         || !(1..=MAX_MIX_FRAMES as u64).contains(&weights)
     {
         return bad_parameter(format!(
             "frame_bytes must have a size at least, each of a weight of at least 1, and weights of {MAX_MIX_FRAMES} together"
         ));
     }
-    for FrameSize { bytes, .. } in &asked.sizes {
+    for FrameSize { bytes, .. } in &parameters.sizes {
         if *bytes < least {
-            let tags = asked.vlan_tags.len();
-            let ip = if asked.from.is_ipv6() { 6 } else { 4 };
+            let tags = parameters.vlan_tags.len();
+            let ip = if parameters.from.is_ipv6() { 6 } else { 4 };
             return bad_parameter(format!(
                 "frame_bytes: a frame of IPv{ip} with {tags} VLAN tags has at least {least} bytes ({FCS_BYTES} of FCS \
                  among them), not {bytes}: what numbers and times it needs room"
@@ -146,25 +153,25 @@ mod tests {
     use crate::trial::requests::tests::plan_of;
     use vnetbench_traffic::Workload;
 
-    fn asked(changes: Value) -> Result<FrameParameters> {
-        let mut asked = json!({
+    fn parameters(changes: Value) -> Result<FrameParameters> {
+        let mut parameters = json!({
             "workload": "frames", "listen": null, "interface": "eth0",
             "frame_bytes": [{"bytes": 64, "weight": 1}], "mac_to": "02:00:00:00:00:02",
             "addresses": {"from": "198.18.0.1", "to": "198.19.0.1"},
         });
         for (key, value) in changes.as_object().expect("an object") {
-            asked[key] = value.clone();
+            parameters[key] = value.clone();
         }
-        let (_, mut load) = plan_of(asked)?.load.expect("streams");
+        let (_, mut load) = plan_of(parameters)?.load.expect("streams");
         match load.parts.remove(0).work {
-            Workload::Frames(asked) => Ok(asked),
+            Workload::Frames(parameters) => Ok(parameters),
             work => panic!("frames, not {work:?}"),
         }
     }
 
     #[test]
     fn what_is_not_said_is_one_flow_as_fast_as_it_goes() {
-        let frames = asked(json!({})).expect("valid");
+        let frames = parameters(json!({})).expect("valid");
         assert_eq!(
             (frames.flows, frames.frames_per_s, frames.max_frames),
             (1, None, None)
@@ -174,7 +181,7 @@ mod tests {
         let nothing = json!({"frames_per_s": null, "frames": null, "flows": null, "vary_addresses": null,
             "ip_version": null, "vlan_tags": null, "generator": null, "sink": null, "pacing": null, "settle_s": null,
             "shares_cpus": null});
-        asked(nothing).expect("null means what nothing means");
+        parameters(nothing).expect("null means what nothing means");
     }
 
     #[test]
@@ -209,7 +216,7 @@ mod tests {
             json!({"listen": {"address": "127.0.0.1"}}),
             json!({"threads": 1, "streams": [{"id": 1, "role": "sink"}, {"id": 2, "role": "source"}]}),
         ] {
-            let refused = asked(changes.clone()).expect_err(&changes.to_string());
+            let refused = parameters(changes.clone()).expect_err(&changes.to_string());
             assert_eq!(refused.code(), -32602, "{changes}");
         }
     }
@@ -219,8 +226,10 @@ mod tests {
         let ipv6 = json!({"from": "2001:2::1", "to": "2001:2::2"});
         for (tags, bytes) in [(json!([]), 84), (json!([7]), 88), (json!([7, 8]), 92)] {
             let of = |bytes| json!({"addresses": ipv6, "vlan_tags": tags, "frame_bytes": [{"bytes": bytes, "weight": 1}]});
-            asked(of(bytes)).expect("the least");
-            let refused = asked(of(bytes - 1)).expect_err("too small").to_string();
+            parameters(of(bytes)).expect("the least");
+            let refused = parameters(of(bytes - 1))
+                .expect_err("too small")
+                .to_string();
             assert!(
                 refused.contains(&format!("at least {bytes} bytes")),
                 "{refused}"

@@ -52,8 +52,8 @@ impl ConnectionPlan {
                 (Self::Listener(listener, load), Some(answer))
             }
             Some((EndpointAddress::Connect(route), load)) => (Self::Connect(route, load), None),
-            Some((EndpointAddress::ConnectIperf3(route, asked), load)) => {
-                (Self::Iperf3(route, asked, load), None)
+            Some((EndpointAddress::ConnectIperf3(route, request), load)) => {
+                (Self::Iperf3(route, request, load), None)
             }
             Some((EndpointAddress::Port, load)) => (Self::Port(load), None),
         })
@@ -117,7 +117,7 @@ impl Conductor {
         streams: &mut Streams,
         server: &mut Iperf3Server,
     ) -> Result<bool> {
-        let bell = &self.trial.waker;
+        let waker = &self.trial.waker;
         let (load, sockets) = match entry {
             ConnectionPlan::None => return Ok(true),
             ConnectionPlan::Port(load) => {
@@ -125,16 +125,16 @@ impl Conductor {
                 return Ok(true);
             }
             ConnectionPlan::Listener(listener, load) => {
-                let sockets = listener::accept_all(&listener, &load, bell, &mut streams.foreign)?;
+                let sockets = listener::accept_all(&listener, &load, waker, &mut streams.foreign)?;
                 (load, sockets)
             }
             ConnectionPlan::Connect(route, load) => {
-                let sockets = connector::connect_all(&route, &load, bell, self.trial.timeout)?;
+                let sockets = connector::connect_all(&route, &load, waker, self.trial.timeout)?;
                 (load, sockets)
             }
-            ConnectionPlan::Iperf3(route, asked, load) => {
+            ConnectionPlan::Iperf3(route, request, load) => {
                 let agreed =
-                    NegotiatedTest::connect(&route, *asked, &load, bell, self.trial.timeout)?;
+                    NegotiatedTest::connect(&route, *request, &load, waker, self.trial.timeout)?;
                 let sockets = agreed.map(|(agreed, sockets)| {
                     *server = Iperf3Server::Negotiated(agreed);
                     sockets

@@ -55,8 +55,8 @@ impl PrepareRequest {
             _ => self.single_part_load(secret, options)?,
         };
         let place = match (place, self.server_parameters(&load)?) {
-            (EndpointAddress::Connect(route), Some(asked)) => {
-                EndpointAddress::ConnectIperf3(route, asked)
+            (EndpointAddress::Connect(route), Some(request)) => {
+                EndpointAddress::ConnectIperf3(route, request)
             }
             (place, _) => place,
         };
@@ -83,17 +83,17 @@ impl PrepareRequest {
         if !self.connect.is_some_and(Connect::is_to_iperf3) {
             return Ok(None);
         }
-        let asked = trial::test_parameters(load).map_err(Error::BadParameter)?;
-        Ok(Some(Box::new(asked)))
+        let request = trial::test_parameters(load).map_err(Error::BadParameter)?;
+        Ok(Some(Box::new(request)))
     }
 
     fn single_part_load(&mut self, secret: Secret, mut options: SocketOptions) -> Result<Load> {
         if self.streams.iter().any(|stream| stream.part.is_some()) {
             return bad_parameter("only streams of the workload mixed have a part".into());
         }
-        let asked = std::mem::take(&mut self.parameters);
+        let request = std::mem::take(&mut self.parameters);
         let interface = self.interface.as_deref();
-        let work = parameters::parse_workload(self.workload, asked, interface, &mut options)?;
+        let work = parameters::parse_workload(self.workload, request, interface, &mut options)?;
         let count = self.streams.len();
         if parameters::needs_thread_per_stream(&work) && (1..count).contains(&self.threads) {
             return bad_parameter("each stream of this workload takes a thread of its own".into());
@@ -122,9 +122,9 @@ impl PrepareRequest {
         if asking == 0 || asking == all {
             return bad_parameter("the workload mixed has streams of both parts".into());
         }
-        let asked = std::mem::take(&mut self.parameters);
+        let request = std::mem::take(&mut self.parameters);
         let interval = interval(self.interval_s)?;
-        let mixed = parameters::parse_mixed(asked, interval, &options)?;
+        let mixed = parameters::parse_mixed(request, interval, &options)?;
         let requests = LoadPart {
             name: Some(requests.name()),
             streams: 0..asking,
@@ -157,17 +157,17 @@ impl PrepareRequest {
     }
 
     /// So many for that number of streams; 0: one each.
-    fn threads(&self, asked: usize, streams: usize) -> Result<ThreadPlan> {
+    fn threads(&self, request: usize, streams: usize) -> Result<ThreadPlan> {
         Ok(ThreadPlan {
-            count: if asked == 0 { streams } else { asked },
+            count: if request == 0 { streams } else { request },
             cpus: self.thread_cpus()?,
         })
     }
 
     /// A VSOCK socket has no options of TCP, and its data cannot be discarded in the kernel (MSG_TRUNC).
     fn check_vsock(&mut self) -> Result<()> {
-        let asked = &mut self.parameters;
-        let is_discard = asked
+        let request = &mut self.parameters;
+        let is_discard = request
             .get("receive")
             .is_some_and(|receive| !receive.is_null() && receive != "copy");
         let of_tcp = [
@@ -175,7 +175,7 @@ impl PrepareRequest {
             (self.congestion_control.is_some(), "congestion_control"),
             (self.transport.is_some(), "transport"),
             (
-                asked
+                request
                     .get("pacing_rate_bps")
                     .is_some_and(|rate| !rate.is_null()),
                 "pacing_rate_bps",
@@ -190,7 +190,7 @@ impl PrepareRequest {
             return bad_parameter(format!("VSOCK has no such thing as {what}"));
         }
         if self.workload == WorkloadName::TcpStream {
-            asked.insert("receive".into(), "copy".into());
+            request.insert("receive".into(), "copy".into());
         }
         Ok(())
     }
@@ -231,20 +231,20 @@ mod tests {
     use vnetbench_traffic::Workload;
 
     fn mixed(changes: Value) -> Result<TrialPlan> {
-        let mut asked = json!({"workload": "mixed", "idle_s": 0.5, "interval_s": 0.1, "streams": [
+        let mut request = json!({"workload": "mixed", "idle_s": 0.5, "interval_s": 0.1, "streams": [
             {"id": 3, "role": "source", "part": "transfers"}, {"id": 1, "role": "sink", "part": "requests"},
         ]});
         for (key, value) in changes.as_object().expect("an object") {
-            asked[key] = value.clone();
+            request[key] = value.clone();
         }
-        plan_of(asked)
+        plan_of(request)
     }
 
     #[test]
     fn the_parts_of_mixed_have_their_own_parameters_and_sockets() {
-        let asked =
+        let request =
             json!({"message_bytes": 4096, "rate_per_s": 1000, "threads": 1, "waiting": "spin"});
-        let (_, load) = mixed(asked).expect("valid").load.expect("streams");
+        let (_, load) = mixed(request).expect("valid").load.expect("streams");
         assert_eq!(load.roles, [(1, Role::Sink), (3, Role::Source)]);
         assert!(!load.options.no_delay);
         let [requests, transfers] = &load.parts[..] else {
@@ -292,11 +292,11 @@ mod tests {
     fn an_iperf3_server_is_asked_for_what_it_can_do_only() {
         let server = json!({"address": "127.0.0.1", "port": 5201, "speaks": "iperf3"});
         let plan = |changes: Value| {
-            let mut asked = json!({"listen": null, "connect": server, "message_bytes": 65536});
+            let mut request = json!({"listen": null, "connect": server, "message_bytes": 65536});
             for (key, value) in changes.as_object().expect("an object") {
-                asked[key] = value.clone();
+                request[key] = value.clone();
             }
-            plan_of(asked)
+            plan_of(request)
         };
         let both = json!([{"id": 1, "role": "source"}, {"id": 2, "role": "sink"}]);
         for taken in [json!({}), json!({"streams": both})] {

@@ -79,8 +79,8 @@ impl Trials {
     }
 
     /// The trial, and the answer where there is one at once: a connecting side answers when it is connected.
-    pub fn prepare(&self, asked: PrepareRequest) -> Result<(Arc<Trial>, Option<Value>)> {
-        let plan = asked.plan()?;
+    pub fn prepare(&self, request: PrepareRequest) -> Result<(Arc<Trial>, Option<Value>)> {
+        let plan = request.plan()?;
         let mut by_name = lock(&self.registry.by_name);
         check_capacity(&plan.trial, &by_name)?;
         let parts = plan.load.iter().flat_map(|(_, load)| &load.parts);
@@ -97,7 +97,7 @@ impl Trials {
         };
         let counted = CounterSources::open(scope, plan.watched)?;
         let (entry, answer) = ConnectionPlan::open(plan.load)?;
-        let bell = Waker::new().map_err(|error| Error::system("prepare a trial", error))?;
+        let waker = Waker::new().map_err(|error| Error::system("prepare a trial", error))?;
         let (sender, messages) = channel();
         let trial = Arc::new(Trial {
             name: plan.trial,
@@ -109,7 +109,7 @@ impl Trials {
                 _ => ConnectionState::InProgress,
             }),
             changed: Condvar::new(),
-            waker: bell,
+            waker: waker,
             conductor: Mutex::new(sender),
         });
         let conductor = Conductor {
@@ -127,13 +127,13 @@ impl Trials {
         Ok((trial, answer))
     }
 
-    pub fn find(&self, asked: TrialRequest) -> Result<Arc<Trial>> {
-        self.registry.find(&asked.trial)
+    pub fn find(&self, request: TrialRequest) -> Result<Arc<Trial>> {
+        self.registry.find(&request.trial)
     }
 
-    pub fn start(&self, asked: StartRequest) -> Result<PendingStart> {
-        let duration = asked.duration()?;
-        let trial = self.registry.find(&asked.trial)?;
+    pub fn start(&self, request: StartRequest) -> Result<PendingStart> {
+        let duration = request.duration()?;
+        let trial = self.registry.find(&request.trial)?;
         if trial.prepared_after > Duration::ZERO && duration <= trial.prepared_after {
             return Err(Error::BadParameter(
                 "duration_s must exceed idle_s: it is both phases together".into(),
@@ -147,8 +147,8 @@ impl Trials {
         Ok(PendingStart { trial, answer })
     }
 
-    pub fn stop(&self, asked: TrialRequest) -> Result<Value> {
-        let trial = self.registry.find(&asked.trial)?;
+    pub fn stop(&self, request: TrialRequest) -> Result<Value> {
+        let trial = self.registry.find(&request.trial)?;
         trial.waker.wake();
         trial.send_message(ConductorMessage::Stop);
         Ok(json!({"trial": trial.name}))

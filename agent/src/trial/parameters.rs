@@ -133,18 +133,18 @@ struct ObserveRequest {
 /// What the streams do; `options` becomes what the workload asks of their sockets.
 pub fn parse_workload(
     workload: WorkloadName,
-    asked: Map<String, Value>,
+    request: Map<String, Value>,
     interface: Option<&str>,
     options: &mut SocketOptions,
 ) -> Result<Workload> {
     options.no_delay = workload != WorkloadName::TcpStream;
     match workload {
-        WorkloadName::TcpStream => tcp_stream(read(workload, asked)?, options),
-        WorkloadName::TcpRr => tcp_rr(read(workload, asked)?, options),
-        WorkloadName::TcpCrr => tcp_crr(read(workload, asked)?, options),
-        WorkloadName::UdpStream => udp_stream(read(workload, asked)?, options),
+        WorkloadName::TcpStream => tcp_stream(read(workload, request)?, options),
+        WorkloadName::TcpRr => tcp_rr(read(workload, request)?, options),
+        WorkloadName::TcpCrr => tcp_crr(read(workload, request)?, options),
+        WorkloadName::UdpStream => udp_stream(read(workload, request)?, options),
         WorkloadName::Frames => {
-            frames::frames(read(workload, asked)?, interface).map(Workload::Frames)
+            frames::frames(read(workload, request)?, interface).map(Workload::Frames)
         }
         WorkloadName::Mixed => bad_parameter("the workload mixed has two parts".into()),
         WorkloadName::Observe => bad_parameter("the workload observe takes no streams".into()),
@@ -153,11 +153,11 @@ pub fn parse_workload(
 
 /// What both parts of `mixed` do. A sample must end where the idle phase does, so that is a whole number of intervals.
 pub fn parse_mixed(
-    mut asked: Map<String, Value>,
+    mut request: Map<String, Value>,
     interval: Duration,
     options: &SocketOptions,
 ) -> Result<Mixed> {
-    let idle_s = asked.remove(IDLE_PARAMETER).unwrap_or_default();
+    let idle_s = request.remove(IDLE_PARAMETER).unwrap_or_default();
     let Some(idle_s) = idle_s
         .as_f64()
         .filter(|idle_s| (0.0..=MAX_IDLE_S).contains(idle_s))
@@ -175,23 +175,23 @@ pub fn parse_mixed(
     }
     let of_requests = REQUEST_PARAMETERS
         .into_iter()
-        .filter_map(|name| asked.remove_entry(name))
+        .filter_map(|name| request.remove_entry(name))
         .collect();
-    let part = |workload, asked| {
+    let part = |workload, request| {
         let mut options = options.clone();
-        parse_workload(workload, asked, None, &mut options).map(|work| (work, options))
+        parse_workload(workload, request, None, &mut options).map(|work| (work, options))
     };
     Ok(Mixed {
         requests: part(WorkloadName::TcpRr, of_requests)?,
-        transfers: part(WorkloadName::TcpStream, asked)?,
+        transfers: part(WorkloadName::TcpStream, request)?,
         idle,
     })
 }
 
 /// What an observer watches beside the system.
-pub fn parse_observe(asked: Map<String, Value>) -> Result<watched::ObserverRequest> {
-    let asked: ObserveRequest = read(WorkloadName::Observe, asked)?;
-    let watched = asked.watch.unwrap_or_default();
+pub fn parse_observe(request: Map<String, Value>) -> Result<watched::ObserverRequest> {
+    let request: ObserveRequest = read(WorkloadName::Observe, request)?;
+    let watched = request.watch.unwrap_or_default();
     watched.check().map(|()| watched)
 }
 
@@ -202,13 +202,13 @@ pub fn needs_thread_per_stream(work: &Workload) -> bool {
     )
 }
 
-fn read<P: DeserializeOwned>(workload: WorkloadName, asked: Map<String, Value>) -> Result<P> {
-    serde_json::from_value(Value::Object(asked))
+fn read<P: DeserializeOwned>(workload: WorkloadName, request: Map<String, Value>) -> Result<P> {
+    serde_json::from_value(Value::Object(request))
         .map_err(|error| Error::BadParameter(format!("{}: {error}", workload.name())))
 }
 
-fn tcp_stream(asked: TcpStreamRequest, options: &mut SocketOptions) -> Result<Workload> {
-    if let Some(bps) = asked.pacing_rate_bps
+fn tcp_stream(request: TcpStreamRequest, options: &mut SocketOptions) -> Result<Workload> {
+    if let Some(bps) = request.pacing_rate_bps
         && !PACING_RATES_BPS.contains(&bps)
     {
         let (least, most) = PACING_RATES_BPS.into_inner();
@@ -216,59 +216,59 @@ fn tcp_stream(asked: TcpStreamRequest, options: &mut SocketOptions) -> Result<Wo
             "pacing_rate_bps must lie within {least} and {most}"
         ));
     }
-    options.pacing_rate_bps = asked.pacing_rate_bps;
+    options.pacing_rate_bps = request.pacing_rate_bps;
     let sending = SendOptions {
-        mode: asked.send.unwrap_or(SendMode::Copy),
-        batch: asked.send_batch.unwrap_or(1),
+        mode: request.send.unwrap_or(SendMode::Copy),
+        batch: request.send_batch.unwrap_or(1),
     };
     check_max("send_batch", sending.batch as usize, MAX_SEND_BATCH)?;
     if sending.batch > 1 && !sending.mode.is_batched() {
         return bad_parameter("send_batch above 1 takes send io_uring or io_uring_zerocopy".into());
     }
     Ok(Workload::Stream(TransferOptions {
-        message_bytes: message_bytes("message_bytes", asked.message_bytes, 1 << 20)?,
+        message_bytes: message_bytes("message_bytes", request.message_bytes, 1 << 20)?,
         sending,
-        receive: asked.receive.unwrap_or(ReceiveMode::Discard),
+        receive: request.receive.unwrap_or(ReceiveMode::Discard),
     }))
 }
 
-fn tcp_rr(asked: TcpRrRequest, options: &mut SocketOptions) -> Result<Workload> {
-    let waiting = asked.waiting.unwrap_or(WaitMode::Block);
-    check_rate(asked.rate_per_s)?;
-    if asked.rate_per_s.is_some() && waiting == WaitMode::BusyPoll {
+fn tcp_rr(request: TcpRrRequest, options: &mut SocketOptions) -> Result<Workload> {
+    let waiting = request.waiting.unwrap_or(WaitMode::Block);
+    check_rate(request.rate_per_s)?;
+    if request.rate_per_s.is_some() && waiting == WaitMode::BusyPoll {
         return bad_parameter(
             "busy_poll waits for answers only: no request can be due meanwhile".into(),
         );
     }
     options.busy_poll_us = (waiting == WaitMode::BusyPoll).then_some(BUSY_POLL_US);
     Ok(Workload::RequestResponse(ExchangeOptions {
-        request_bytes: message_bytes("request_bytes", asked.request_bytes, 1)?,
-        response_bytes: message_bytes("response_bytes", asked.response_bytes, 1)?,
-        rate_per_s: asked.rate_per_s,
+        request_bytes: message_bytes("request_bytes", request.request_bytes, 1)?,
+        response_bytes: message_bytes("response_bytes", request.response_bytes, 1)?,
+        rate_per_s: request.rate_per_s,
         waiting,
     }))
 }
 
-fn tcp_crr(asked: TcpCrrRequest, options: &SocketOptions) -> Result<Workload> {
+fn tcp_crr(request: TcpCrrRequest, options: &SocketOptions) -> Result<Workload> {
     Ok(Workload::ConnectRequestResponse(ConnectionOptions {
-        request_bytes: message_bytes("request_bytes", asked.request_bytes, 1)?,
-        response_bytes: message_bytes("response_bytes", asked.response_bytes, 1)?,
+        request_bytes: message_bytes("request_bytes", request.request_bytes, 1)?,
+        response_bytes: message_bytes("response_bytes", request.response_bytes, 1)?,
         options: options.clone(),
     }))
 }
 
 /// The socket buffers asked for are those of the datagrams; the connections beside them carry next to nothing.
-fn udp_stream(asked: UdpStreamRequest, options: &mut SocketOptions) -> Result<Workload> {
-    check_rate(asked.rate_per_s)?;
+fn udp_stream(request: UdpStreamRequest, options: &mut SocketOptions) -> Result<Workload> {
+    check_rate(request.rate_per_s)?;
     let [segmented, aggregated, fragmented] =
-        [asked.gso, asked.gro, asked.fragments].map(Option::unwrap_or_default);
-    if asked.rate_per_s.is_some() && segmented {
+        [request.gso, request.gro, request.fragments].map(Option::unwrap_or_default);
+    if request.rate_per_s.is_some() && segmented {
         return bad_parameter("gso sends many datagrams at once, and a rate one at a time".into());
     }
     if fragmented && segmented {
         return bad_parameter("gso cuts messages into datagrams that are not fragmented".into());
     }
-    let datagram_bytes = asked.datagram_bytes.unwrap_or(DATAGRAM_BYTES);
+    let datagram_bytes = request.datagram_bytes.unwrap_or(DATAGRAM_BYTES);
     if !(HEADER_BYTES..=MAX_DATAGRAM_BYTES).contains(&datagram_bytes) {
         return bad_parameter(format!(
             "datagram_bytes must lie within {HEADER_BYTES} and {MAX_DATAGRAM_BYTES}"
@@ -276,8 +276,8 @@ fn udp_stream(asked: UdpStreamRequest, options: &mut SocketOptions) -> Result<Wo
     }
     Ok(Workload::Datagrams(FlowOptions {
         datagram_bytes,
-        rate_per_s: asked.rate_per_s,
-        waiting: asked.pacing.unwrap_or(udp_stream::PacingWait::Spin),
+        rate_per_s: request.rate_per_s,
+        waiting: request.pacing.unwrap_or(udp_stream::PacingWait::Spin),
         segmented,
         aggregated,
         fragmented,
@@ -294,7 +294,7 @@ fn check_rate(per_s: Option<f64>) -> Result<()> {
     }
 }
 
-fn message_bytes(name: &str, asked: Option<usize>, otherwise: usize) -> Result<usize> {
-    let bytes = asked.unwrap_or(otherwise);
+fn message_bytes(name: &str, request: Option<usize>, otherwise: usize) -> Result<usize> {
+    let bytes = request.unwrap_or(otherwise);
     check_max(name, bytes, MAX_MESSAGE_BYTES).map(|()| bytes)
 }

@@ -127,14 +127,14 @@ impl PrepareRequest {
     }
 }
 
-pub fn interval(asked_s: Option<f64>) -> Result<Duration> {
-    let asked_s = asked_s.unwrap_or(INTERVAL_S);
-    seconds("interval_s", asked_s, MIN_INTERVAL_S, MAX_INTERVAL_S)
+pub fn interval(requested_s: Option<f64>) -> Result<Duration> {
+    let requested_s = requested_s.unwrap_or(INTERVAL_S);
+    seconds("interval_s", requested_s, MIN_INTERVAL_S, MAX_INTERVAL_S)
 }
 
-fn timeout(asked_s: Option<f64>) -> Result<Duration> {
-    let asked_s = asked_s.unwrap_or(TIMEOUT_S);
-    seconds("timeout_s", asked_s, 0.0, MAX_TIMEOUT_S)
+fn timeout(requested_s: Option<f64>) -> Result<Duration> {
+    let requested_s = requested_s.unwrap_or(TIMEOUT_S);
+    seconds("timeout_s", requested_s, 0.0, MAX_TIMEOUT_S)
 }
 
 fn seconds(name: &str, value: f64, least: f64, most: f64) -> Result<Duration> {
@@ -152,14 +152,14 @@ pub mod tests {
     use vnetbench_traffic::Workload;
 
     pub fn plan_of(changes: Value) -> Result<TrialPlan> {
-        let mut asked = json!({
+        let mut request = json!({
             "trial": "1", "workload": "tcp_stream", "secret": "00112233445566778899aabbccddeeff",
             "listen": {"address": "127.0.0.1"}, "streams": [{"id": 7, "role": "sink"}],
         });
         for (key, value) in changes.as_object().expect("an object") {
-            asked[key] = value.clone();
+            request[key] = value.clone();
         }
-        serde_json::from_value::<PrepareRequest>(asked)
+        serde_json::from_value::<PrepareRequest>(request)
             .expect("parameters")
             .plan()
     }
@@ -222,11 +222,11 @@ pub mod tests {
             ),
         ];
         for (workload, own) in own {
-            let mut asked = json!({"workload": workload, "listen": listen});
+            let mut request = json!({"workload": workload, "listen": listen});
             for name in common.iter().chain(own) {
-                asked[name] = Value::Null;
+                request[name] = Value::Null;
             }
-            plan_of(asked).expect(workload);
+            plan_of(request).expect(workload);
         }
         let vsock = json!({"listen": {"vsock": {"port": null}}, "receive": null});
         plan_of(vsock).expect("VSOCK");

@@ -62,14 +62,14 @@ impl Streams {
     pub fn open_port(&mut self, load: &Load, on_end: &OnEnd) -> Result<()> {
         let [
             LoadPart {
-                work: Workload::Frames(asked),
+                work: Workload::Frames(request),
                 ..
             },
         ] = &load.parts[..]
         else {
             unreachable!("only frames are at a port");
         };
-        let opened = vnetbench_frames::open(&load.roles, &load.secret, asked)?;
+        let opened = vnetbench_frames::open(&load.roles, &load.secret, request)?;
         self.backends = Some(opened.backends);
         self.port_observer = Some(opened.observer);
         for ((id, role), (socket, frames)) in load.roles.iter().zip(opened.streams) {

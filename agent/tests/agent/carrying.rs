@@ -62,9 +62,9 @@ fn streams_run_over_ipv6() {
 fn mptcp_carries_every_workload_and_says_that_it_did() {
     for workload in ["tcp_stream", "tcp_rr", "tcp_crr"] {
         let mut pair = Pair::start();
-        let asked =
+        let request =
             json!({"workload": workload, "transport": "mptcp", "congestion_control": "reno"});
-        let sides = run_unlike(&mut pair, &asked, &asked, LOAD_S);
+        let sides = run_unlike(&mut pair, &request, &request, LOAD_S);
         for (streams, end) in &sides {
             assert_eq!(each(streams, "transport"), ["mptcp", "mptcp"]);
             assert_eq!(each(streams, "subflows"), [1, 1]);
@@ -97,8 +97,8 @@ fn mptcp_that_meets_tcp_falls_back_and_both_sides_say_so() {
 #[test]
 fn mptcp_that_is_switched_off_is_said_by_name() {
     let mut agent = Agent::start_apart("echo 0 > /proc/sys/net/mptcp/enabled &&");
-    let asked = listening("t", &["sink"], &json!({"transport": "mptcp"}));
-    let error = agent.ask("trial.prepare", asked).expect_err("it is off");
+    let request = listening("t", &["sink"], &json!({"transport": "mptcp"}));
+    let error = agent.ask("trial.prepare", request).expect_err("it is off");
     assert_eq!(error["data"]["operation"], "open an MPTCP socket");
     assert_eq!(error["data"]["kind"], "mptcp");
 }
@@ -108,8 +108,8 @@ fn a_paced_stream_keeps_its_rate_and_lets_go_of_what_it_holds_at_the_end() {
     let mut pair = Pair::start();
     // At this rate it would take a quarter of a minute to send what the buffers hold.
     let rate_bps = 1_000_000;
-    let asked = json!({"pacing_rate_bps": rate_bps, "socket_buffer_bytes": 1 << 20});
-    let [(here, a), (there, b)] = run_unlike(&mut pair, &asked, &asked, 0.5);
+    let request = json!({"pacing_rate_bps": rate_bps, "socket_buffer_bytes": 1 << 20});
+    let [(here, a), (there, b)] = run_unlike(&mut pair, &request, &request, 0.5);
     for streams in [&here, &there] {
         assert_eq!(each(streams, "pacing_rate_bps"), [rate_bps, rate_bps]);
     }
@@ -138,14 +138,14 @@ fn without_a_rate_nothing_is_paced_and_other_workloads_have_none() {
     let mut pair = Pair::start();
     let [here, _] = pair.prepare("t", &["source"], json!({}));
     assert_eq!(each(&here, "pacing_rate_bps"), [&Value::Null]);
-    for asked in [
+    for request in [
         json!({"pacing_rate_bps": 1}),
         json!({"workload": "tcp_rr", "pacing_rate_bps": 1_000_000}),
         json!({"transport": "sctp"}),
     ] {
         assert_eq!(
             pair.b
-                .code("trial.prepare", listening("u", &["sink"], &asked)),
+                .code("trial.prepare", listening("u", &["sink"], &request)),
             -32602
         );
     }
@@ -170,10 +170,10 @@ fn over_vsock(port: Option<&Value>, roles: &[&str], changes: &Value) -> Value {
 fn vsock_carries_streams_and_requests_where_this_machine_has_its_loopback() {
     for workload in ["tcp_stream", "tcp_rr"] {
         let mut pair = Pair::start();
-        let asked = json!({"workload": workload, "timeout_s": 1});
+        let request = json!({"workload": workload, "timeout_s": 1});
         let prepared = pair
             .b
-            .ask("trial.prepare", over_vsock(None, &ROLES, &asked));
+            .ask("trial.prepare", over_vsock(None, &ROLES, &request));
         let Ok(answer) = prepared else {
             eprintln!(
                 "skipped: no VSOCK here ({})",
@@ -183,7 +183,7 @@ fn vsock_carries_streams_and_requests_where_this_machine_has_its_loopback() {
         };
         let connected = pair.a.ask(
             "trial.prepare",
-            over_vsock(Some(&answer["port"]), &ROLES, &asked),
+            over_vsock(Some(&answer["port"]), &ROLES, &request),
         );
         let Ok(here) = connected else {
             let error = connected.expect_err("it is none");
@@ -205,7 +205,7 @@ fn vsock_carries_streams_and_requests_where_this_machine_has_its_loopback() {
 #[test]
 fn what_only_tcp_has_is_refused_of_vsock() {
     let mut agent = Agent::start();
-    for asked in [
+    for request in [
         json!({"transport": "mptcp"}),
         json!({"transport": "vsock"}),
         json!({"congestion_control": "cubic"}),
@@ -214,7 +214,7 @@ fn what_only_tcp_has_is_refused_of_vsock() {
         json!({"receive": "discard"}),
         json!({"workload": "tcp_crr"}),
     ] {
-        let params = over_vsock(None, &ROLES, &asked);
-        assert_eq!(agent.code("trial.prepare", params), -32602, "{asked}");
+        let params = over_vsock(None, &ROLES, &request);
+        assert_eq!(agent.code("trial.prepare", params), -32602, "{request}");
     }
 }

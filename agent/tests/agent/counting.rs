@@ -85,8 +85,8 @@ fn packet_sockets_count_as_programs_do_and_lose_nothing_of_their_own() {
 fn frames_larger_than_a_page_are_made_by_packet_sockets_and_it_is_said() {
     let mut agent = Agent::start_at_ports();
     agent.run_beside("ip link set left mtu 9000 && ip link set right mtu 9000");
-    let asked = json!({"frames": 200, "frame_bytes": [{"bytes": 9018, "weight": 1}]});
-    let [ways, source, sink] = generate(&mut agent, &asked, 0.3);
+    let request = json!({"frames": 200, "frame_bytes": [{"bytes": 9018, "weight": 1}]});
+    let [ways, source, sink] = generate(&mut agent, &request, 0.3);
     assert_eq!(ways["generator"], PACKETS, "{ways}");
     assert!(!ways["why"].as_str().expect("a reason").is_empty());
     assert_all_came(&source, &sink);
@@ -100,8 +100,8 @@ fn frames_larger_than_a_page_are_made_by_packet_sockets_and_it_is_said() {
 #[test]
 fn packet_sockets_keep_times_and_say_how_late_they_were() {
     let mut agent = Agent::start_at_ports();
-    let asked = json!({"frames_per_s": 1000, "frames": 100, "generator": PACKETS});
-    let [_, source, sink] = generate(&mut agent, &asked, 0.5);
+    let request = json!({"frames_per_s": 1000, "frames": 100, "generator": PACKETS});
+    let [_, source, sink] = generate(&mut agent, &request, 0.5);
     assert_all_came(&source, &sink);
     let kept = &source["streams"][0]["pacing"];
     assert_eq!(kept["by"], "batches", "{source}");

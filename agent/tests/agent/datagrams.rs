@@ -144,14 +144,14 @@ fn ipv6_carries_them_too() {
 
 /// Runs a trial through a relay; returns the ends of source and sink, and what the relay did. Slow enough that all of it
 /// fits a socket's buffer: a source that the machine keeps waiting sends at once what is due.
-fn through(fates: Fates, changes: &Value) -> (Value, Value, Done) {
+fn through(sampler: Fates, changes: &Value) -> (Value, Value, Done) {
     let mut pair = Pair::start();
     let changes = with(changes);
     let port = pair
         .b
         .must("trial.prepare", listening("t", &["sink"], &changes))["port"]
         .take();
-    let relay = Relay::start(&port, fates);
+    let relay = Relay::start(&port, sampler);
     pair.a.must(
         "trial.prepare",
         connecting("t", &["source"], &relay.port, &changes),
@@ -163,7 +163,7 @@ fn through(fates: Fates, changes: &Value) -> (Value, Value, Done) {
 
 #[test]
 fn what_a_path_does_to_datagrams_is_told_as_it_was_done() {
-    let fates = |number: u64, _| match number % 10 {
+    let sampler = |number: u64, _| match number % 10 {
         _ if number >= PROBES => Fate::Pass,
         1 => Fate::WithForeign,
         3 => Fate::Drop,
@@ -175,28 +175,28 @@ fn what_a_path_does_to_datagrams_is_told_as_it_was_done() {
         json!({"rate_per_s": 600}),
         json!({"rate_per_s": 600, "gro": true}),
     ] {
-        let (source, sink, done) = through(fates, &changes);
+        let (source, sink, done) = through(sampler, &changes);
         assert_they_agree(&source, &sink, 64);
         assert!(done.swapped > 10 && done.foreign > 10, "{done:?}");
-        let told = Done {
+        let json = Done {
             taken: sum(&source, "datagrams") as u64,
             dropped: sum(&sink, "lost") as u64,
             doubled: sum(&sink, "duplicates") as u64,
             swapped: sum(&sink, "reordered") as u64,
             foreign: sum(&sink, "foreign") as u64,
         };
-        assert_eq!(told, done);
+        assert_eq!(json, done);
         assert_eq!(sum(&sink, "socket_drops"), 0);
     }
 }
 
 #[test]
 fn what_is_lost_last_is_known_from_what_the_source_sent() {
-    let fates = |number, _| match number {
+    let sampler = |number, _| match number {
         100..PROBES => Fate::Drop,
         _ => Fate::Pass,
     };
-    let (source, sink, done) = through(fates, &json!({"rate_per_s": 600}));
+    let (source, sink, done) = through(sampler, &json!({"rate_per_s": 600}));
     assert_they_agree(&source, &sink, 64);
     assert_eq!(sum(&sink, "datagrams"), 100);
     assert_eq!(sum(&sink, "lost"), done.dropped as i64);
@@ -252,13 +252,18 @@ fn a_source_that_keeps_its_rate_tells_how_well() {
 }
 
 /// Both sides of a trial that cannot be: what the connecting and what the listening one are answered.
-fn refused(agent: &mut Agent, roles: &[&str], fates: Option<Fates>, changes: &Value) -> [Value; 2] {
+fn refused(
+    agent: &mut Agent,
+    roles: &[&str],
+    sampler: Option<Fates>,
+    changes: &Value,
+) -> [Value; 2] {
     let changes = with(changes);
     let mut listening = listening("b", &opposite(roles), &changes);
     // The connecting side's time runs out first: the answer is its own, and not that the other has left.
     listening["timeout_s"] = json!(60);
     let mut port = agent.must("trial.prepare", listening)["port"].take();
-    let relay = fates.map(|fates| Relay::start(&port, fates));
+    let relay = sampler.map(|sampler| Relay::start(&port, sampler));
     if let Some(relay) = &relay {
         port = relay.port.clone();
     }
@@ -306,8 +311,8 @@ fn a_datagram_larger_than_the_mtu_is_refused_by_name_or_sent_in_fragments() {
 #[test]
 fn a_path_that_carries_no_datagrams_or_only_small_ones_is_an_error_that_says_which() {
     let mut agent = Agent::start();
-    let asked = json!({"datagram_bytes": 500, "timeout_s": 0.4});
-    let [connects, _] = refused(&mut agent, &["source"], Some(|_, _| Fate::Drop), &asked);
+    let request = json!({"datagram_bytes": 500, "timeout_s": 0.4});
+    let [connects, _] = refused(&mut agent, &["source"], Some(|_, _| Fate::Drop), &request);
     assert!(
         message(&connects).contains("getting a datagram of 500 bytes through"),
         "{connects}"
@@ -319,8 +324,8 @@ fn a_path_that_carries_no_datagrams_or_only_small_ones_is_an_error_that_says_whi
     assert_eq!(connects["data"]["kind"], "datagram");
     let small_only: Fates = |_, bytes| if bytes > 100 { Fate::Drop } else { Fate::Pass };
     // The small ones must get through in their share of this.
-    let asked = json!({"datagram_bytes": 500, "timeout_s": 2});
-    let [connects, _] = refused(&mut agent, &["source"], Some(small_only), &asked);
+    let request = json!({"datagram_bytes": 500, "timeout_s": 2});
+    let [connects, _] = refused(&mut agent, &["source"], Some(small_only), &request);
     assert!(
         message(&connects).contains("small ones of 18 bytes get through"),
         "{connects}"

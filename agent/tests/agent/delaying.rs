@@ -15,13 +15,13 @@ fn agent_in_silence() -> Agent {
 
 /// Starts a line between the ports left and right; what is sent to 10.0.0.9 leaves by left.
 fn start_line(agent: &mut Agent, forward: Value) -> String {
-    let asked = json!({"ports": ["left", "right"], "forward": forward, "seed": 3});
-    let told = agent.must("line.start", asked);
-    assert_eq!(told["ports"], json!(["left", "right"]));
+    let request = json!({"ports": ["left", "right"], "forward": forward, "seed": 3});
+    let json = agent.must("line.start", request);
+    assert_eq!(json["ports"], json!(["left", "right"]));
     agent.run_beside(
         "ip addr add 10.0.0.1/24 dev left && ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev left",
     );
-    told["line"].as_str().expect("a name").to_owned()
+    json["line"].as_str().expect("a name").to_owned()
 }
 
 fn send_probes(agent: &mut Agent) {
@@ -31,8 +31,8 @@ fn send_probes(agent: &mut Agent) {
     agent.must("path.probe", probe);
 }
 
-fn forward_counts(told: &mut Value) -> Value {
-    told["forward"]["counts"].take()
+fn forward_counts(json: &mut Value) -> Value {
+    json["forward"]["counts"].take()
 }
 
 /// Reads the line until so many are counted there.
@@ -58,10 +58,10 @@ fn frames_cross_a_line_one_way_and_are_counted_there() {
     for name in ["lost", "held_back", "overflowed", "refused", "waiting"] {
         assert_eq!(counts[name], 0, "{name}");
     }
-    let told = agent.must("line.read", json!({"line": line}));
-    assert_eq!(told["reverse"]["counts"]["segments"], 0);
-    assert_eq!(told["forward"]["asked"]["jitter_us"], 100.0);
-    let seeds = ["forward", "reverse"].map(|way| told[way]["seed"].as_u64());
+    let json = agent.must("line.read", json!({"line": line}));
+    assert_eq!(json["reverse"]["counts"]["segments"], 0);
+    assert_eq!(json["forward"]["asked"]["jitter_us"], 100.0);
+    let seeds = ["forward", "reverse"].map(|way| json[way]["seed"].as_u64());
     assert_eq!(seeds, [Some(6), Some(7)]);
 }
 
@@ -136,7 +136,7 @@ fn a_line_whose_port_was_removed_says_which_and_what_to_do() {
 #[test]
 fn what_no_line_can_be_is_refused() {
     let mut agent = agent_in_silence();
-    let mut code = |asked: Value| agent.code("line.start", asked);
+    let mut code = |request: Value| agent.code("line.start", request);
     // What is there already, and what no interface is called.
     assert_eq!(code(json!({"ports": ["lo", "lo"]})), -32001);
     assert_eq!(code(json!({"ports": ["left", "lo"]})), -32001);
@@ -162,6 +162,6 @@ fn what_no_line_can_be_is_refused() {
     let line = start_line(&mut agent, json!({"delay_us": 7}));
     let wrong = json!({"line": line, "forward": {}, "reverse": {"loss": -1}});
     assert_eq!(agent.code("line.set", wrong), -32602);
-    let told = agent.must("line.stop", json!({"line": line}));
-    assert_eq!(told["forward"]["asked"]["delay_us"], 7.0, "it is as it was");
+    let json = agent.must("line.stop", json!({"line": line}));
+    assert_eq!(json["forward"]["asked"]["delay_us"], 7.0, "it is as it was");
 }

@@ -11,15 +11,15 @@ pub fn at(port: &str, role: &str, changes: &Value) -> Value {
         "left" => ("198.18.0.1", "198.18.0.2", "02:00:00:00:00:02"),
         _ => ("198.18.0.2", "198.18.0.1", "02:00:00:00:00:01"),
     };
-    let mut asked = json!({
+    let mut request = json!({
         "trial": port, "workload": "frames", "secret": SECRET, "interface": port, "interval_s": 0.05,
         "streams": [{"id": 0, "role": role}], "frame_bytes": [{"bytes": 64, "weight": 1}],
         "addresses": {"from": from, "to": to}, "mac_to": mac_to,
     });
     for (key, value) in changes.as_object().expect("an object") {
-        asked[key] = value.clone();
+        request[key] = value.clone();
     }
-    asked
+    request
 }
 
 const SINK_LONGER_S: f64 = 1.0;
@@ -141,11 +141,11 @@ fn a_stack_that_checks_them_takes_all_frames_for_sound() {
             json!({"flows": 100_000}),
             json!({"flows": 100_000, "vary_addresses": true}),
         ] {
-            let mut asked = at("left", "source", &changes);
-            asked["addresses"] = json!({"from": from, "to": to});
-            asked["frame_bytes"] = imix.clone();
-            asked["frames"] = json!(300);
-            agent.must("trial.prepare", asked);
+            let mut request = at("left", "source", &changes);
+            request["addresses"] = json!({"from": from, "to": to});
+            request["frame_bytes"] = imix.clone();
+            request["frames"] = json!(300);
+            agent.must("trial.prepare", request);
             let sound = of_stack(&agent, protocol, "NoPorts");
             agent.must("trial.start", json!({"trial": "left", "duration_s": 0.5}));
             let (_, end) = agent.events("left");
@@ -185,8 +185,8 @@ fn frames_of_every_form_arrive() {
 fn frames_are_sent_when_they_are_due_and_it_is_said_how_late_they_were() {
     let mut agent = Agent::start_at_ports();
     for pacing in ["program", "batches"] {
-        let asked = json!({"frames_per_s": 1000, "frames": 100, "pacing": pacing});
-        let [_, source, sink] = generate(&mut agent, &asked, 0.5);
+        let request = json!({"frames_per_s": 1000, "frames": 100, "pacing": pacing});
+        let [_, source, sink] = generate(&mut agent, &request, 0.5);
         assert_all_came(&source, &sink);
         let kept = &source["streams"][0]["pacing"];
         let unsent = 100 - sum(&source, "frames_sent");
@@ -225,9 +225,9 @@ fn what_a_generator_is_too_slow_for_is_said() {
 #[test]
 fn several_streams_of_a_side_are_told_apart() {
     let mut agent = Agent::start_at_ports();
-    let asked = json!({"frames": 3000, "threads": 0, "thread_cpus": ["0"],
+    let request = json!({"frames": 3000, "threads": 0, "thread_cpus": ["0"],
         "streams": [{"id": 3, "role": "source"}, {"id": 5, "role": "source"}]});
-    let [_, source, sink] = generate(&mut agent, &asked, 0.3);
+    let [_, source, sink] = generate(&mut agent, &request, 0.3);
     assert_all_came(&source, &sink);
     for (source, sink) in [0, 1].map(|place| (&source["streams"][place], &sink["streams"][place])) {
         assert_eq!(source["id"], sink["id"]);
@@ -267,9 +267,9 @@ fn a_port_that_takes_no_redirected_frames_is_said_to() {
     let mut agent = Agent::start_at_ports();
     let gro = json!({"interface": "right", "knob": "gro", "value": false});
     agent.must("knob.set", gro);
-    let asked = at("left", "source", &json!({"generator": "xdp"}));
+    let request = at("left", "source", &json!({"generator": "xdp"}));
     let error = agent
-        .ask("trial.prepare", asked)
+        .ask("trial.prepare", request)
         .expect_err("nothing takes them");
     let message = error["message"].to_string();
     assert!(message.contains("ethtool -K ... gro on"), "{message}");

@@ -23,10 +23,10 @@ fn pair_apart() -> Pair {
 }
 
 /// Four probes go to a shaped interface: one passes, two wait, one finds no room.
-fn observe_probes(asked: &Value) -> (Vec<Value>, Value) {
+fn observe_probes(request: &Value) -> (Vec<Value>, Value) {
     let mut agent = Agent::start_apart(SHAPED);
     let mut prepare = json!({"trial": "t", "workload": "observe", "interval_s": 0.05});
-    for (key, value) in asked.as_object().expect("an object") {
+    for (key, value) in request.as_object().expect("an object") {
         prepare[key] = value.clone();
     }
     agent.must("trial.prepare", prepare);
@@ -101,15 +101,15 @@ fn of_short_samples_those_tell_what_waits_with_which_a_twentieth_of_a_second_is_
         let sample = agent.event("trial.sample", "t");
         let before = closed;
         closed = sample["seq"].as_u64().expect("a number") + 1;
-        let told = [
+        let json = [
             &sample["counters"]["qdisc_drops"],
             &sample["interfaces"][0]["qdisc"]["drops"],
         ];
-        for (told, drops) in told.iter().zip(&mut drops) {
-            assert_eq!(told.is_u64(), closed / 5 > before / 5, "{sample}");
-            *drops += told.as_u64().unwrap_or(0);
+        for (json, drops) in json.iter().zip(&mut drops) {
+            assert_eq!(json.is_u64(), closed / 5 > before / 5, "{sample}");
+            *drops += json.as_u64().unwrap_or(0);
         }
-        with += u32::from(told[0].is_u64());
+        with += u32::from(json[0].is_u64());
     }
     agent.must("trial.stop", json!({"trial": "t"}));
     let end = agent.event("trial.end", "t");
@@ -200,16 +200,16 @@ fn of_many_streams_the_first_ones_of_each_role_are_told_of_in_full() {
     let few = json!({"threads": 2, "message_bytes": 65_536});
     pair.prepare("t", &roles, few);
     let [(_, a), _] = pair.run("t", 0.2);
-    let told = |role: &str, name: &str| {
+    let json = |role: &str, name: &str| {
         let streams = a["streams"].as_array().expect("a list");
         let places = streams.iter().enumerate();
         let full = places.filter(|(_, s)| s["role"] == role && s[name].is_u64());
         full.map(|(place, _)| place).collect::<Vec<_>>()
     };
     let sources: Vec<usize> = (0..64).map(|i| 2 * i).collect();
-    assert_eq!(told("source", "sndbuf_bytes"), sources);
-    assert_eq!(told("sink", "rcvbuf_bytes").len(), 64);
-    assert_eq!(told("source", "cwnd").len(), 70);
+    assert_eq!(json("source", "sndbuf_bytes"), sources);
+    assert_eq!(json("sink", "rcvbuf_bytes").len(), 64);
+    assert_eq!(json("source", "cwnd").len(), 70);
 }
 
 #[test]

@@ -59,10 +59,10 @@ fn a_path_and_datagrams_come_to_these_ports_too() {
 fn connections_of_their_own_come_to_these_ports_too_trial_after_trial() {
     let first = free(18_000, 2);
     let mut pair = Pair::start();
-    let asked = json!({"workload": "tcp_crr", "request_bytes": 1, "response_bytes": 1});
+    let request = json!({"workload": "tcp_crr", "request_bytes": 1, "response_bytes": 1});
     let mut run = |last: u16, trial: &str| -> Value {
         set(&mut pair.b, first, last);
-        pair.prepare(trial, &["source"; 2], asked.clone());
+        pair.prepare(trial, &["source"; 2], request.clone());
         let [_, (_, end)] = pair.run(trial, 0.1);
         end
     };

@@ -44,7 +44,7 @@ pub struct Relay {
 
 impl Relay {
     /// For one stream whose sink listens on that port.
-    pub fn start(sink_port: &Value, fates: Fates) -> Self {
+    pub fn start(sink_port: &Value, sampler: Fates) -> Self {
         let to = ("127.0.0.1", sink_port.as_u64().expect("a port") as u16);
         let sink = TcpStream::connect(to).expect("the sink listens");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -53,7 +53,7 @@ impl Relay {
         std::thread::spawn(move || {
             let (source, _) = listener.accept().expect("the source connects");
             // Fails only where the test is over.
-            let _ = done.send(relay(&source, &sink, fates));
+            let _ = done.send(relay(&source, &sink, sampler));
         });
         Self { port, done: count }
     }
@@ -65,7 +65,7 @@ impl Relay {
     }
 }
 
-fn relay(source: &TcpStream, sink: &TcpStream, fates: Fates) -> Done {
+fn relay(source: &TcpStream, sink: &TcpStream, sampler: Fates) -> Done {
     let clone = |of: &TcpStream| of.try_clone().expect("a descriptor");
     let (from_source, to_sink) = (clone(source), clone(sink));
     let forth = std::thread::spawn(move || pass_on(from_source, to_sink));
@@ -80,7 +80,7 @@ fn relay(source: &TcpStream, sink: &TcpStream, fates: Fates) -> Done {
         let _ = clone(source).write_all(&own);
         let (from_sink, to_source) = (clone(sink), clone(source));
         let back = std::thread::spawn(move || pass_on(from_sink, to_source));
-        done = relay_datagrams(&here, to, fates, || back.is_finished());
+        done = relay_datagrams(&here, to, sampler, || back.is_finished());
         let _ = back.join();
     }
     let _ = forth.join();
@@ -95,7 +95,7 @@ fn pass_on(mut from: TcpStream, mut to: TcpStream) {
 fn relay_datagrams(
     here: &UdpSocket,
     to: SocketAddr,
-    fates: Fates,
+    sampler: Fates,
     is_over: impl Fn() -> bool,
 ) -> Done {
     here.set_read_timeout(Some(IDLE)).expect("a timeout");
@@ -114,7 +114,7 @@ fn relay_datagrams(
         };
         let datagram = &bytes[..length];
         let number = u64::from_be_bytes(datagram[4..12].try_into().expect("8 bytes"));
-        let fate = fates(number, length);
+        let fate = sampler(number, length);
         if number < PROBES {
             done.taken += 1;
         }

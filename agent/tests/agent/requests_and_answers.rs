@@ -97,8 +97,8 @@ fn sink(act: impl FnOnce(TcpStream) + Send + 'static) -> (Value, JoinHandle<()>)
 fn ask_of(act: impl FnOnce(TcpStream) + Send + 'static, changes: &Value, duration_s: f64) -> Value {
     let (port, thread) = sink(act);
     let mut agent = Agent::start();
-    let asked = connecting("t", &["source"], &port, &with("tcp_rr", changes));
-    agent.must("trial.prepare", asked);
+    let request = connecting("t", &["source"], &port, &with("tcp_rr", changes));
+    agent.must("trial.prepare", request);
     agent.must(
         "trial.start",
         json!({"trial": "t", "duration_s": duration_s}),

@@ -22,19 +22,19 @@ const MODES: [(&str, u32); 8] = [
 ];
 
 fn sending(mode: (&str, u32), more: &Value) -> Value {
-    let mut asked = json!({"send": mode.0, "send_batch": mode.1});
+    let mut request = json!({"send": mode.0, "send_batch": mode.1});
     for (key, value) in more.as_object().expect("an object") {
-        asked[key] = value.clone();
+        request[key] = value.clone();
     }
-    asked
+    request
 }
 
 #[test]
 fn every_mode_moves_every_byte_to_every_kind_of_sink() {
     for mode in MODES {
         for (receive, message_bytes) in [("discard", 1 << 20), ("copy", 700)] {
-            let asked = json!({"receive": receive, "message_bytes": message_bytes});
-            transfer(&["source"], sending(mode, &asked));
+            let request = json!({"receive": receive, "message_bytes": message_bytes});
+            transfer(&["source"], sending(mode, &request));
         }
     }
 }
@@ -44,8 +44,8 @@ fn every_mode_serves_several_streams_on_a_thread() {
     let roles = ["source", "sink", "source"];
     for mode in MODES {
         for (receive, message_bytes) in [("discard", 64), ("copy", 300_000)] {
-            let asked = json!({"receive": receive, "message_bytes": message_bytes, "threads": 1});
-            transfer(&roles, sending(mode, &asked));
+            let request = json!({"receive": receive, "message_bytes": message_bytes, "threads": 1});
+            transfer(&roles, sending(mode, &request));
         }
     }
 }
@@ -67,10 +67,10 @@ fn what_is_sent_is_one_message_after_the_other_whatever_a_call_takes() {
     for mode in MODES {
         for buffer in [json!(null), json!(16_384)] {
             let mut agent = Agent::start();
-            let asked = json!({"message_bytes": message_bytes, "socket_buffer_bytes": buffer});
-            let asked = sending(mode, &asked);
+            let request = json!({"message_bytes": message_bytes, "socket_buffer_bytes": buffer});
+            let request = sending(mode, &request);
             let run = |duration_s| {
-                let mut stream = receive_from(&mut agent, "t", &asked);
+                let mut stream = receive_from(&mut agent, "t", &request);
                 agent.must(
                     "trial.start",
                     json!({"trial": "t", "duration_s": duration_s}),
@@ -81,12 +81,12 @@ fn what_is_sent_is_one_message_after_the_other_whatever_a_call_takes() {
                 (received, agent.events("t").1)
             };
             let (received, end) = long_enough(0.1, run, |(all, _)| all.len() > message_bytes);
-            assert_eq!(end["drained"], true, "{asked}: {end}");
+            assert_eq!(end["drained"], true, "{request}: {end}");
             assert_eq!(number(&end, "bytes_sent"), received.len() as u64);
-            assert!(received.len() > message_bytes, "{asked}");
+            assert!(received.len() > message_bytes, "{request}");
             let is_right =
                 |(at, byte): (usize, &u8)| *byte == ((at % message_bytes * 31) >> 3) as u8;
-            assert!(received.iter().enumerate().all(is_right), "{asked}");
+            assert!(received.iter().enumerate().all(is_right), "{request}");
         }
     }
 }
@@ -96,8 +96,8 @@ fn a_source_that_nobody_reads_from_ends_when_it_is_stopped() {
     let each = |message_bytes| MODES.map(|mode| (mode, message_bytes));
     for (mode, message_bytes) in [each(1 << 20), each(64)].concat() {
         let mut agent = Agent::start();
-        let asked = sending(mode, &json!({"message_bytes": message_bytes}));
-        let stream = receive_from(&mut agent, "t", &asked);
+        let request = sending(mode, &json!({"message_bytes": message_bytes}));
+        let stream = receive_from(&mut agent, "t", &request);
         agent.must("trial.start", json!({"trial": "t", "duration_s": 60}));
         std::thread::sleep(Duration::from_millis(50));
         agent.must("trial.stop", json!({"trial": "t"}));
@@ -105,7 +105,7 @@ fn a_source_that_nobody_reads_from_ends_when_it_is_stopped() {
         assert_eq!(
             (&end["reason"], &end["drained"]),
             (&json!("stopped"), &json!(false)),
-            "{asked}"
+            "{request}"
         );
         drop(stream);
     }
@@ -120,15 +120,15 @@ fn a_source_that_nobody_reads_from_ends_by_itself() {
         ("splice", 1),
     ] {
         let mut pair = Pair::start();
-        let asked = sending(mode, &json!({}));
-        pair.prepare("t", &["source"], asked.clone());
+        let request = sending(mode, &json!({}));
+        pair.prepare("t", &["source"], request.clone());
         let start = json!({"trial": "t", "duration_s": 0.1});
         pair.a.must("trial.start", start.clone());
         let (_, sent) = pair.a.events("t");
         assert_eq!(
             (&sent["reason"], &sent["drained"]),
             (&json!("done"), &json!(false)),
-            "{asked}"
+            "{request}"
         );
     }
 }
@@ -136,13 +136,13 @@ fn a_source_that_nobody_reads_from_ends_by_itself() {
 #[test]
 fn what_became_of_lent_memory_is_said_of_every_send() {
     for (mode, sends_a_call) in [("zerocopy", 1), ("io_uring_zerocopy", 4)] {
-        let asked = sending((mode, sends_a_call), &json!({"message_bytes": 65_536}));
-        let [source, sink] = transfer(&["source"], asked.clone());
+        let request = sending((mode, sends_a_call), &json!({"message_bytes": 65_536}));
+        let [source, sink] = transfer(&["source"], request.clone());
         let lent = &source["streams"][0]["lent"];
         let sends = number(lent, "in_place") + number(lent, "copied") + number(lent, "unsettled");
-        assert!(sends >= number(&source, "calls_sent"), "{asked}: {lent}");
+        assert!(sends >= number(&source, "calls_sent"), "{request}: {lent}");
         // Over the loopback the kernel copies all of it after all.
-        assert!(number(lent, "copied") > 0, "{asked}: {lent}");
+        assert!(number(lent, "copied") > 0, "{request}: {lent}");
         assert!(sink["streams"][0]["lent"].is_null());
     }
     let [source, _] = transfer(&["source"], json!({}));
@@ -151,8 +151,8 @@ fn what_became_of_lent_memory_is_said_of_every_send() {
 
 #[test]
 fn a_batch_is_one_call() {
-    let asked = sending(("io_uring", 16), &json!({"message_bytes": 64}));
-    let [source, _] = transfer(&["source"], asked);
+    let request = sending(("io_uring", 16), &json!({"message_bytes": 64}));
+    let [source, _] = transfer(&["source"], request);
     let (bytes, calls) = (number(&source, "bytes_sent"), number(&source, "calls_sent"));
     assert!(bytes > 8 * 64 * calls, "{bytes} bytes by {calls} calls");
 }

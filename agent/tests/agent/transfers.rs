@@ -196,9 +196,9 @@ fn what_protocols_count_is_in_a_sample_ten_times_a_second_at_most() {
     for sample in &samples {
         let before = tenths;
         tenths = (number(sample, "seq") + 1) / 5;
-        let told = sample["counters"]["tcp_in_segments"].as_u64();
-        assert_eq!(told.is_some(), tenths > before, "{sample}");
-        counted += told.unwrap_or(0);
+        let json = sample["counters"]["tcp_in_segments"].as_u64();
+        assert_eq!(json.is_some(), tenths > before, "{sample}");
+        counted += json.unwrap_or(0);
     }
     assert!(counted <= number(&end["counters"], "tcp_in_segments"));
 }
@@ -229,7 +229,7 @@ fn a_bench_that_does_not_read_loses_samples_and_slows_no_stream() {
     pair.b.set_reading(false);
     // Answers that repeat what was asked for, more of them than the agent keeps events beside.
     let long_name = "x".repeat(1_000_000);
-    let asked: Vec<u64> = (0..40)
+    let request: Vec<u64> = (0..40)
         .map(|_| pair.b.send(&long_name, json!({})))
         .collect();
     let started = pair.b.send("trial.start", start.clone());
@@ -240,7 +240,7 @@ fn a_bench_that_does_not_read_loses_samples_and_slows_no_stream() {
         (&json!("done"), &json!(true))
     );
     pair.b.set_reading(true);
-    for id in asked {
+    for id in request {
         assert_eq!(
             pair.b.reply(id).expect_err("there is no such method")["code"],
             -32601

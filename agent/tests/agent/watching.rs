@@ -230,9 +230,9 @@ fn what_the_driver_of_a_trials_interface_counted_is_in_its_end() {
         agent.must("knob.set", set);
     }
     let mut of = |interface: &str| {
-        let mut asked = observe(json!({}));
-        asked["interface"] = interface.into();
-        agent.must("trial.prepare", asked);
+        let mut request = observe(json!({}));
+        request["interface"] = interface.into();
+        agent.must("trial.prepare", request);
         probed(&mut agent)["adapter"].take()
     };
     let counted = of("vnb1");

@@ -333,9 +333,9 @@ mod tests {
             estimate.read(spent_s, &mut reading);
             serde_json::to_string(&reading.counters).expect("serializes")
         };
-        let told = |cycles| format!("{{\"cycles\":{cycles},\"cycles_estimated\":1}}");
-        assert_eq!(cycles_after(None), told(0u64));
-        assert_eq!(cycles_after(Some(2.0)), told(5_000_000_000));
-        assert_eq!(cycles_after(Some(0.5)), told(6_250_000_000));
+        let json = |cycles| format!("{{\"cycles\":{cycles},\"cycles_estimated\":1}}");
+        assert_eq!(cycles_after(None), json(0u64));
+        assert_eq!(cycles_after(Some(2.0)), json(5_000_000_000));
+        assert_eq!(cycles_after(Some(0.5)), json(6_250_000_000));
     }
 }

@@ -87,8 +87,8 @@ mod tests {
         let (tx, number) = (1u32.to_ne_bytes(), 5u32.to_ne_bytes());
         let (long, short) = (9u64.to_ne_bytes(), 300u32.to_ne_bytes());
         let queue = [(2, &tx[..]), (3, &number), (10, &long), (11, &short)];
-        let told = queue_of(&NetdevReply::from_attributes(&queue));
-        assert_eq!(told, Some((("tx", 5), [9, 300])));
+        let json = queue_of(&NetdevReply::from_attributes(&queue));
+        assert_eq!(json, Some((("tx", 5), [9, 300])));
         assert_eq!(queue_of(&NetdevReply::from_attributes(&queue[..3])), None);
     }
 

@@ -128,8 +128,8 @@ mod tests {
         let mut packets = |text: String| {
             let mut reading = Reading::of_cpus(3);
             parse(&text, &mut seen, &mut reading);
-            let told = reading.cpu.iter().map(|cpu| cpu.packets);
-            told.map(|of| (of.softnet_processed, of.softnet_squeezed, of.softnet_rps))
+            let json = reading.cpu.iter().map(|cpu| cpu.packets);
+            json.map(|of| (of.softnet_processed, of.softnet_squeezed, of.softnet_rps))
                 .collect::<Vec<_>>()
         };
         packets(row(900, 5, 70, 0) + &row(10, 0, 7, 2));

@@ -42,8 +42,8 @@ pub struct ThreadChange {
 }
 
 impl ThreadCpu {
-    pub fn open(asked: ThreadRequest) -> Result<Self> {
-        let ThreadRequest { name, tid } = asked;
+    pub fn open(request: ThreadRequest) -> Result<Self> {
+        let ThreadRequest { name, tid } = request;
         let refused = |error: io::Error| {
             let operation = format!("read the CPU time of {name} (thread {tid})");
             Error::system(operation, error)

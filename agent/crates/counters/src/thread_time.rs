@@ -147,14 +147,14 @@ mod tests {
         let allowed = rustix::thread::sched_getaffinity(None).expect("a set of CPUs");
         let last = (0..rustix::thread::CpuSet::MAX_CPU).rfind(|&cpu| allowed.is_set(cpu));
         let cpu = last.expect("one at least");
-        let told = std::thread::spawn(move || {
+        let json = std::thread::spawn(move || {
             let mut only = rustix::thread::CpuSet::new();
             only.set(cpu);
             rustix::thread::sched_setaffinity(None, &only).expect("it is among ours");
             ThreadClock::of_this_thread().map(|clock| clock.last_cpu())
         });
-        let told = told.join().expect("it ends").expect("readable");
-        assert_eq!(told, u32::try_from(cpu).ok());
+        let json = json.join().expect("it ends").expect("readable");
+        assert_eq!(json, u32::try_from(cpu).ok());
     }
 
     #[test]

@@ -63,48 +63,51 @@ struct DelayLine {
 }
 
 impl DelayLines {
-    pub fn start(&self, asked: StartRequest) -> Result<Value> {
+    pub fn start(&self, request: StartRequest) -> Result<Value> {
         let mut open = self.open();
         if open.lines.len() >= MAX_LINES {
             return Err(Error::BadParameter(format!(
                 "{MAX_LINES} lines are open already; stop some"
             )));
         }
-        let line = DelayLine::start(asked)?;
+        let line = DelayLine::start(request)?;
         open.created += 1;
         let name = format!("l{}", open.created);
-        let told = line.to_json(&name);
+        let json = line.to_json(&name);
         open.lines.insert(name, line);
-        Ok(told)
+        Ok(json)
     }
 
-    pub fn set(&self, asked: UpdateRequest) -> Result<Value> {
+    pub fn set(&self, request: UpdateRequest) -> Result<Value> {
         let open = self.open();
-        let line = open.find_running(&asked.line)?;
-        check_seed(asked.seed)?;
-        asked.forward.check()?;
-        asked.reverse.check()?;
+        let line = open.find_running(&request.line)?;
+        check_seed(request.seed)?;
+        request.forward.check()?;
+        request.reverse.check()?;
         for (place, (direction, impairments)) in line
             .directions
             .iter()
-            .zip([asked.forward, asked.reverse])
+            .zip([request.forward, request.reverse])
             .enumerate()
         {
-            direction.set(impairments, direction_seed(asked.seed, place));
+            direction.set(impairments, direction_seed(request.seed, place));
         }
-        Ok(line.to_json(&asked.line))
+        Ok(line.to_json(&request.line))
     }
 
-    pub fn read(&self, asked: LineRequest) -> Result<Value> {
-        Ok(self.open().find_running(&asked.line)?.to_json(&asked.line))
+    pub fn read(&self, request: LineRequest) -> Result<Value> {
+        Ok(self
+            .open()
+            .find_running(&request.line)?
+            .to_json(&request.line))
     }
 
     /// What it counted to the last, also where it had ended by itself; then its ports are gone.
-    pub fn stop(&self, asked: LineRequest) -> Result<Value> {
+    pub fn stop(&self, request: LineRequest) -> Result<Value> {
         let mut open = self.open();
-        let told = open.find(&asked.line)?.to_json(&asked.line);
-        open.lines.remove(&asked.line);
-        Ok(told)
+        let json = open.find(&request.line)?.to_json(&request.line);
+        open.lines.remove(&request.line);
+        Ok(json)
     }
 
     fn open(&self) -> MutexGuard<'_, OpenLines> {
@@ -129,17 +132,17 @@ impl OpenLines {
 }
 
 impl DelayLine {
-    fn start(asked: StartRequest) -> Result<Self> {
-        asked.forward.check()?;
-        asked.reverse.check()?;
-        check_seed(asked.seed)?;
-        let queue_bytes = asked.queue_bytes.unwrap_or(DEFAULT_QUEUE_BYTES);
+    fn start(request: StartRequest) -> Result<Self> {
+        request.forward.check()?;
+        request.reverse.check()?;
+        check_seed(request.seed)?;
+        let queue_bytes = request.queue_bytes.unwrap_or(DEFAULT_QUEUE_BYTES);
         if !(1..=MAX_QUEUE_BYTES).contains(&queue_bytes) {
             return Err(Error::BadParameter(format!(
                 "queue_bytes must lie within 1 and {MAX_QUEUE_BYTES}"
             )));
         }
-        let [a, b] = asked.ports;
+        let [a, b] = request.ports;
         let (a, b) = (Arc::new(Port::open(&a)?), Arc::new(Port::open(&b)?));
         let start = |place: usize, name, from: &Arc<Port>, to: &Arc<Port>, impairments| {
             let ports = [Arc::clone(from), Arc::clone(to)];
@@ -148,11 +151,11 @@ impl DelayLine {
                 ports,
                 queue_bytes,
                 impairments,
-                direction_seed(asked.seed, place),
+                direction_seed(request.seed, place),
             )
         };
-        let forward = start(0, "forward", &a, &b, asked.forward)?;
-        let reverse = start(1, "reverse", &b, &a, asked.reverse)?;
+        let forward = start(0, "forward", &a, &b, request.forward)?;
+        let reverse = start(1, "reverse", &b, &a, request.reverse)?;
         Ok(Self {
             ports: [a, b],
             directions: [forward, reverse],
@@ -162,15 +165,15 @@ impl DelayLine {
 
     /// As docs/protocol.md has it.
     fn to_json(&self, name: &str) -> Value {
-        let mut told = json!({
+        let mut json = json!({
             "line": name,
             "ports": self.ports.each_ref().map(|port| &port.name),
             "queue_bytes": self.queue_bytes,
         });
         for direction in &self.directions {
-            told[direction.name] = direction.to_json();
+            json[direction.name] = direction.to_json();
         }
-        told
+        json
     }
 
     /// Why it carries nothing any more one way, and what to do about it.

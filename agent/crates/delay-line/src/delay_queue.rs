@@ -39,11 +39,11 @@ impl DelayQueue {
     /// From now on. What waits leaves when it was to, and is counted here as it leaves.
     pub fn reconfigure(
         &mut self,
-        fates: ImpairmentSampler,
+        sampler: ImpairmentSampler,
         counts: Arc<DirectionCounts>,
         now: Instant,
     ) {
-        self.sampler = fates;
+        self.sampler = sampler;
         self.counts = counts;
         // What was longer on its way before does not hold up what comes now.
         self.last_due = now;
@@ -160,16 +160,19 @@ mod tests {
     /// Of frames of `tcp`.
     const SEGMENTS: u64 = 3;
 
-    fn fates(asked: Value) -> ImpairmentSampler {
-        let asked: Impairments = serde_json::from_value(asked).expect("impairments");
-        asked.check().expect("they can be");
-        ImpairmentSampler::new(asked, 7)
+    fn sampler(impairments: Value) -> ImpairmentSampler {
+        let impairments: Impairments = serde_json::from_value(impairments).expect("impairments");
+        impairments.check().expect("they can be");
+        ImpairmentSampler::new(impairments, 7)
     }
 
-    fn passage(queue_bytes: usize, asked: Value) -> (DelayQueue, Arc<DirectionCounts>, Instant) {
+    fn queue(
+        queue_bytes: usize,
+        impairments: Value,
+    ) -> (DelayQueue, Arc<DirectionCounts>, Instant) {
         let (counts, now) = (Arc::new(DirectionCounts::new()), Instant::now());
-        let passage = DelayQueue::new(queue_bytes, fates(asked), Arc::clone(&counts), now);
-        (passage, counts, now)
+        let queue = DelayQueue::new(queue_bytes, sampler(impairments), Arc::clone(&counts), now);
+        (queue, counts, now)
     }
 
     fn frame(byte: u8) -> Frame {
@@ -177,12 +180,12 @@ mod tests {
     }
 
     /// All that waits, as it leaves.
-    fn leave(passage: &mut DelayQueue) -> Vec<(Instant, Vec<u8>)> {
+    fn leave(queue: &mut DelayQueue) -> Vec<(Instant, Vec<u8>)> {
         let at_last = Instant::now() + Duration::from_secs(3600);
         let mut left = Vec::new();
-        while let Some((due, frame)) = passage.take_due(at_last) {
+        while let Some((due, frame)) = queue.take_due(at_last) {
             left.push((due, frame.bytes().to_vec()));
-            passage.record_delivery((due, frame), true, due);
+            queue.record_delivery((due, frame), true, due);
         }
         left
     }
@@ -193,27 +196,27 @@ mod tests {
 
     #[test]
     fn a_frame_leaves_when_its_delay_is_over_and_not_before() {
-        let (mut passage, counts, now) = passage(QUEUE_BYTES, json!({"delay_us": 1000}));
+        let (mut queue, counts, now) = queue(QUEUE_BYTES, json!({"delay_us": 1000}));
         let due = now + Duration::from_millis(1);
-        passage.enqueue(now, frame(1));
-        assert_eq!(passage.next_due(), Some(due));
-        assert!(passage.take_due(due - Duration::from_nanos(1)).is_none());
-        let taken = passage.take_due(due).expect("it is due");
-        passage.record_delivery(taken, true, due + Duration::from_micros(5));
-        let told = counts.to_json();
-        assert_eq!((&told["frames"], &told["segments"]), (&json!(1), &json!(1)));
-        assert!(told["late_max_us"].as_f64() > Some(4.9), "{told}");
+        queue.enqueue(now, frame(1));
+        assert_eq!(queue.next_due(), Some(due));
+        assert!(queue.take_due(due - Duration::from_nanos(1)).is_none());
+        let taken = queue.take_due(due).expect("it is due");
+        queue.record_delivery(taken, true, due + Duration::from_micros(5));
+        let json = counts.to_json();
+        assert_eq!((&json["frames"], &json["segments"]), (&json!(1), &json!(1)));
+        assert!(json["late_max_us"].as_f64() > Some(4.9), "{json}");
     }
 
     #[test]
     fn frames_keep_their_order_whatever_is_drawn_for_each() {
         let jittered = json!({"delay_us": 1000, "jitter_us": 1000});
-        let (mut passage, _, now) = passage(QUEUE_BYTES, jittered);
+        let (mut queue, _, now) = queue(QUEUE_BYTES, jittered);
         let order: Vec<u8> = (0..200).collect();
         for byte in &order {
-            passage.enqueue(now, frame(*byte));
+            queue.enqueue(now, frame(*byte));
         }
-        let left = leave(&mut passage);
+        let left = leave(&mut queue);
         assert_eq!(first_bytes(&left), order);
         assert!(left[0].0 < left[199].0, "they have delays of their own");
     }
@@ -221,11 +224,11 @@ mod tests {
     #[test]
     fn what_comes_behind_a_frame_that_is_held_back_does_not_wait_for_it() {
         let held_back = json!({"delay_us": 1000, "reorder": 1, "reorder_us": 300});
-        let (mut passage, counts, now) = passage(QUEUE_BYTES, held_back);
-        passage.enqueue(now, frame(1));
-        passage.reconfigure(fates(json!({"delay_us": 1000})), Arc::clone(&counts), now);
-        passage.enqueue(now, frame(2));
-        let left = leave(&mut passage);
+        let (mut queue, counts, now) = queue(QUEUE_BYTES, held_back);
+        queue.enqueue(now, frame(1));
+        queue.reconfigure(sampler(json!({"delay_us": 1000})), Arc::clone(&counts), now);
+        queue.enqueue(now, frame(2));
+        let left = leave(&mut queue);
         assert_eq!(first_bytes(&left), [2, 1]);
         assert_eq!(left[1].0 - left[0].0, Duration::from_micros(300));
         assert_eq!(counts.to_json()["held_back"], 1);
@@ -233,32 +236,32 @@ mod tests {
 
     #[test]
     fn what_is_lost_does_not_wait_and_is_counted_by_its_segments() {
-        let (mut passage, counts, now) = passage(QUEUE_BYTES, json!({"loss": 1}));
-        passage.enqueue(now, frame(1));
-        passage.enqueue(now, Frame::new(tcp(true, 0)));
-        assert_eq!(passage.next_due(), None);
-        let told = counts.to_json();
-        assert_eq!(told["lost"], 1 + SEGMENTS);
-        assert_eq!(told["segments"], 1 + SEGMENTS);
-        assert_eq!(told["overflowed"], 0);
+        let (mut queue, counts, now) = queue(QUEUE_BYTES, json!({"loss": 1}));
+        queue.enqueue(now, frame(1));
+        queue.enqueue(now, Frame::new(tcp(true, 0)));
+        assert_eq!(queue.next_due(), None);
+        let json = counts.to_json();
+        assert_eq!(json["lost"], 1 + SEGMENTS);
+        assert_eq!(json["segments"], 1 + SEGMENTS);
+        assert_eq!(json["overflowed"], 0);
     }
 
     #[test]
     fn each_segment_of_a_frame_is_lost_passes_or_is_held_back_once() {
         const FRAMES: u64 = 200;
         let some = json!({"loss": 0.3, "reorder": 0.2, "reorder_us": 300});
-        let (mut passage, counts, now) = passage(QUEUE_BYTES, some);
+        let (mut queue, counts, now) = queue(QUEUE_BYTES, some);
         for _ in 0..FRAMES {
-            passage.enqueue(now, Frame::new(tcp(true, 0)));
+            queue.enqueue(now, Frame::new(tcp(true, 0)));
         }
-        let told = counts.to_json();
-        let [lost, held_back] = ["lost", "held_back"].map(|name| told[name].as_u64().unwrap_or(0));
-        assert_eq!(told["segments"], FRAMES * SEGMENTS);
-        assert!(lost > 0 && held_back > 0, "{told}");
+        let json = counts.to_json();
+        let [lost, held_back] = ["lost", "held_back"].map(|name| json[name].as_u64().unwrap_or(0));
+        assert_eq!(json["segments"], FRAMES * SEGMENTS);
+        assert!(lost > 0 && held_back > 0, "{json}");
         let segments = |frame: &[u8]| {
             SegmentLayout::parse(frame).map_or(1, |layout| layout.segment_count()) as u64
         };
-        let (late, in_time): (Vec<_>, Vec<_>) = leave(&mut passage)
+        let (late, in_time): (Vec<_>, Vec<_>) = leave(&mut queue)
             .into_iter()
             .partition(|(due, _)| *due > now);
         assert_eq!(late.len() as u64, held_back, "each by itself");
@@ -271,57 +274,57 @@ mod tests {
 
     #[test]
     fn a_frame_of_which_nothing_is_lost_leaves_as_it_came() {
-        let (mut passage, _, now) = passage(QUEUE_BYTES, json!({}));
-        passage.enqueue(now, Frame::new(tcp(false, 1)));
-        assert_eq!(leave(&mut passage), [(now, tcp(false, 1))]);
+        let (mut queue, _, now) = queue(QUEUE_BYTES, json!({}));
+        queue.enqueue(now, Frame::new(tcp(false, 1)));
+        assert_eq!(leave(&mut queue), [(now, tcp(false, 1))]);
     }
 
     #[test]
     fn what_there_is_no_room_for_and_what_the_far_port_does_not_take_is_told_apart() {
-        let (mut passage, counts, now) = passage(2 * BYTES, json!({}));
+        let (mut queue, counts, now) = queue(2 * BYTES, json!({}));
         for byte in 0..5 {
-            passage.enqueue(now, frame(byte));
+            queue.enqueue(now, frame(byte));
         }
-        let first = passage.take_due(now).expect("it is due");
-        passage.record_delivery(first, false, now);
-        assert_eq!(first_bytes(&leave(&mut passage)), [1]);
-        let told = counts.to_json();
+        let first = queue.take_due(now).expect("it is due");
+        queue.record_delivery(first, false, now);
+        assert_eq!(first_bytes(&leave(&mut queue)), [1]);
+        let json = counts.to_json();
         let of_ethernet = BYTES - super::super::ports::VNET_HEADER_BYTES;
-        assert_eq!(told["overflowed"], 3);
-        assert_eq!(told["overflowed_bytes"], 3 * of_ethernet);
-        assert_eq!((&told["refused"], &told["frames"]), (&json!(1), &json!(1)));
-        assert_eq!(told["bytes"], of_ethernet);
+        assert_eq!(json["overflowed"], 3);
+        assert_eq!(json["overflowed_bytes"], 3 * of_ethernet);
+        assert_eq!((&json["refused"], &json["frames"]), (&json!(1), &json!(1)));
+        assert_eq!(json["bytes"], of_ethernet);
     }
 
     #[test]
     fn what_waits_when_the_line_is_set_is_counted_by_the_new_counts() {
-        let (mut passage, before, now) = passage(QUEUE_BYTES, json!({"delay_us": 1000}));
-        passage.enqueue(now, frame(1));
-        passage.enqueue(now, frame(2));
-        passage.note_level();
+        let (mut queue, before, now) = queue(QUEUE_BYTES, json!({"delay_us": 1000}));
+        queue.enqueue(now, frame(1));
+        queue.enqueue(now, frame(2));
+        queue.note_level();
         let counts = Arc::new(DirectionCounts::continuing(&before));
-        passage.reconfigure(fates(json!({})), Arc::clone(&counts), now);
-        let told = counts.to_json();
+        queue.reconfigure(sampler(json!({})), Arc::clone(&counts), now);
+        let json = counts.to_json();
         assert_eq!(
-            (&told["waiting"], &told["frames"]),
+            (&json["waiting"], &json["frames"]),
             (&json!(2), &json!(0)),
             "before another frame comes"
         );
-        assert_eq!(told["most_waiting_bytes"], 2 * BYTES);
-        assert_eq!(first_bytes(&leave(&mut passage)), [1, 2]);
-        passage.note_level();
-        let told = counts.to_json();
-        assert_eq!((&told["waiting"], &told["frames"]), (&json!(0), &json!(2)));
+        assert_eq!(json["most_waiting_bytes"], 2 * BYTES);
+        assert_eq!(first_bytes(&leave(&mut queue)), [1, 2]);
+        queue.note_level();
+        let json = counts.to_json();
+        assert_eq!((&json["waiting"], &json["frames"]), (&json!(0), &json!(2)));
         assert_eq!(before.to_json()["frames"], 0);
     }
 
     #[test]
     fn a_longer_delay_before_does_not_hold_up_what_comes_after_another_was_set() {
-        let (mut passage, counts, now) = passage(QUEUE_BYTES, json!({"delay_us": 1e6}));
-        passage.enqueue(now, frame(1));
-        passage.reconfigure(fates(json!({})), counts, now);
-        passage.enqueue(now, frame(2));
-        let left = leave(&mut passage);
+        let (mut queue, counts, now) = queue(QUEUE_BYTES, json!({"delay_us": 1e6}));
+        queue.enqueue(now, frame(1));
+        queue.reconfigure(sampler(json!({})), counts, now);
+        queue.enqueue(now, frame(2));
+        let left = leave(&mut queue);
         assert_eq!(first_bytes(&left), [2, 1]);
         assert_eq!(left[0].0, now);
         assert_eq!(left[1].0 - now, Duration::from_secs(1), "as it was to");

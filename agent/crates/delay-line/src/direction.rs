@@ -164,11 +164,11 @@ impl Direction {
             tv_nsec: 0,
         };
         // SAFETY: the thread has not been joined, as its handle is here; both are valid for writes.
-        let told = unsafe {
+        let json = unsafe {
             libc::pthread_getcpuclockid(thread.as_pthread_t(), &raw mut clock) == 0
                 && libc::clock_gettime(clock, &raw mut now) == 0
         };
-        match told {
+        match json {
             true => Duration::new(now.tv_sec as u64, now.tv_nsec as u32),
             false => Duration::ZERO,
         }
@@ -197,11 +197,11 @@ struct ForwardingLoop {
 
 impl ForwardingLoop {
     fn new(from: Arc<Port>, to: Arc<Port>, queue_bytes: usize, shared: Arc<Shared>) -> Self {
-        let (fates, counts) = shared.sampler_and_counts();
+        let (sampler, counts) = shared.sampler_and_counts();
         Self {
             from,
             to,
-            queue: DelayQueue::new(queue_bytes, fates, counts, Instant::now()),
+            queue: DelayQueue::new(queue_bytes, sampler, counts, Instant::now()),
             version: 0,
             shared,
         }
@@ -230,8 +230,8 @@ impl ForwardingLoop {
         let version = self.shared.version.load(Ordering::Acquire);
         if version != self.version {
             self.version = version;
-            let (fates, counts) = self.shared.sampler_and_counts();
-            self.queue.reconfigure(fates, counts, Instant::now());
+            let (sampler, counts) = self.shared.sampler_and_counts();
+            self.queue.reconfigure(sampler, counts, Instant::now());
         }
     }
 
@@ -269,7 +269,7 @@ impl Shared {
 
     fn sampler_and_counts(&self) -> (ImpairmentSampler, Arc<DirectionCounts>) {
         let setting = self.setting();
-        let fates = ImpairmentSampler::new(setting.impairments.clone(), setting.seed);
-        (fates, Arc::clone(&setting.counts))
+        let sampler = ImpairmentSampler::new(setting.impairments.clone(), setting.seed);
+        (sampler, Arc::clone(&setting.counts))
     }
 }

@@ -182,16 +182,16 @@ mod tests {
 
     #[test]
     fn long_frames_stay_where_they_were_read_and_short_ones_do_not() {
-        let mut rooms = BufferPool::default();
-        let mut room = rooms.acquire();
+        let mut buffers = BufferPool::default();
+        let mut room = buffers.acquire();
         room[0] = 7;
-        let short = rooms.make_frame(room, 100);
+        let short = buffers.make_frame(room, 100);
         assert_eq!((short.buffer.len(), short.bytes()[0]), (100, 7));
-        assert_eq!(rooms.0.len(), 1, "the room is to be had again");
-        let room = rooms.acquire();
-        let long = rooms.make_frame(room, 40_000);
-        assert_eq!((rooms.0.len(), long.bytes().len()), (0, 40_000));
-        rooms.release_frame(long);
-        assert_eq!(rooms.0.len(), 1);
+        assert_eq!(buffers.0.len(), 1, "the room is to be had again");
+        let room = buffers.acquire();
+        let long = buffers.make_frame(room, 40_000);
+        assert_eq!((buffers.0.len(), long.bytes().len()), (0, 40_000));
+        buffers.release_frame(long);
+        assert_eq!(buffers.0.len(), 1);
     }
 }

@@ -174,16 +174,16 @@ mod tests {
 
     const DRAWN: usize = 400_000;
 
-    fn asked() -> Impairments {
+    fn impairments() -> Impairments {
         Impairments {
             delay_us: 1000.0,
             ..Impairments::default()
         }
     }
 
-    fn shares(asked: Impairments) -> (f64, f64, f64) {
-        let mut fates = ImpairmentSampler::new(asked, 11);
-        let drawn: Vec<SegmentOutcome> = (0..DRAWN).map(|_| fates.sample_segment()).collect();
+    fn shares(impairments: Impairments) -> (f64, f64, f64) {
+        let mut sampler = ImpairmentSampler::new(impairments, 11);
+        let drawn: Vec<SegmentOutcome> = (0..DRAWN).map(|_| sampler.sample_segment()).collect();
         let share = |fate| drawn.iter().filter(|each| **each == fate).count() as f64 / DRAWN as f64;
         let begun = drawn
             .windows(2)
@@ -201,7 +201,7 @@ mod tests {
         let (lost, held, in_a_row) = shares(Impairments {
             loss: 0.02,
             reorder: 0.05,
-            ..asked()
+            ..impairments()
         });
         assert!((lost - 0.02).abs() < 0.002, "{lost}");
         assert!((held - 0.05 * 0.98).abs() < 0.003, "{held}");
@@ -213,7 +213,7 @@ mod tests {
         let (lost, _, in_a_row) = shares(Impairments {
             loss: 0.02,
             loss_burst: Some(8.0),
-            ..asked()
+            ..impairments()
         });
         assert!((lost - 0.02).abs() < 0.004, "{lost}");
         assert!((in_a_row - 8.0).abs() < 0.8, "{in_a_row}");
@@ -225,11 +225,11 @@ mod tests {
             let jittered = Impairments {
                 jitter_us: 200.0,
                 distribution,
-                ..asked()
+                ..impairments()
             };
-            let mut fates = ImpairmentSampler::new(jittered, 5);
+            let mut sampler = ImpairmentSampler::new(jittered, 5);
             let drawn: Vec<f64> = (0..DRAWN)
-                .map(|_| fates.sample_delay().as_secs_f64() * 1e6)
+                .map(|_| sampler.sample_delay().as_secs_f64() * 1e6)
                 .collect();
             let mean = drawn.iter().sum::<f64>() / DRAWN as f64;
             let beyond = drawn
@@ -242,7 +242,7 @@ mod tests {
         assert!((mean - 1000.0).abs() < 2.0 && beyond == 0.0);
         let (mean, beyond) = of(Distribution::Normal);
         assert!((mean - 1000.0).abs() < 2.0 && (beyond - 0.317).abs() < 0.01);
-        let mut steady = ImpairmentSampler::new(asked(), 5);
+        let mut steady = ImpairmentSampler::new(impairments(), 5);
         assert_eq!(steady.sample_delay(), Duration::from_millis(1));
     }
 
@@ -251,38 +251,38 @@ mod tests {
         let wrong = [
             Impairments {
                 delay_us: -1.0,
-                ..asked()
+                ..impairments()
             },
             Impairments {
                 delay_us: f64::NAN,
-                ..asked()
+                ..impairments()
             },
             Impairments {
                 jitter_us: 1001.0,
-                ..asked()
+                ..impairments()
             },
             Impairments {
                 loss: 1.5,
-                ..asked()
+                ..impairments()
             },
             Impairments {
                 loss: 0.6,
                 loss_burst: Some(1.0),
-                ..asked()
+                ..impairments()
             },
             Impairments {
                 loss: 1.0,
                 loss_burst: Some(8.0),
-                ..asked()
+                ..impairments()
             },
             Impairments {
                 reorder: -0.1,
-                ..asked()
+                ..impairments()
             },
         ];
         for each in wrong {
             assert!(each.check().is_err(), "{each:?}");
         }
-        assert!(asked().check().is_ok());
+        assert!(impairments().check().is_ok());
     }
 }

@@ -243,7 +243,7 @@ pub mod tests {
                 assert_eq!(sequence, SEQUENCE.wrapping_add((number * SEGMENT) as u32));
                 assert_eq!(tcp[13] & CWR != 0, number == 0);
                 assert_eq!(tcp[13] & (FIN | PSH) != 0, number == 2);
-                let told = usize::from(u16::from_be_bytes(match is_v4 {
+                let json = usize::from(u16::from_be_bytes(match is_v4 {
                     true => [header[layout.network + 2], header[layout.network + 3]],
                     false => [header[layout.network + 4], header[layout.network + 5]],
                 }));
@@ -252,7 +252,7 @@ pub mod tests {
                 } else {
                     layout.transport
                 };
-                assert_eq!(told, cut.len() - from);
+                assert_eq!(json, cut.len() - from);
             }
         }
     }
@@ -286,8 +286,8 @@ pub mod tests {
         );
         let length = (cut.len() - layout.transport) as u32;
         let addresses = sum_words(&cut[layout.network + 12..][..8]);
-        let told = u16::from_be_bytes([cut[layout.transport + 16], cut[layout.transport + 17]]);
-        assert_eq!(told, fold_checksum(addresses + length + u32::from(TCP)));
+        let json = u16::from_be_bytes([cut[layout.transport + 16], cut[layout.transport + 17]]);
+        assert_eq!(json, fold_checksum(addresses + length + u32::from(TCP)));
         assert_eq!(
             SegmentLayout::parse(&cut)
                 .expect("two segments")

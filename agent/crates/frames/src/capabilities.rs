@@ -22,8 +22,8 @@ pub struct CapabilitiesRequest {
 }
 
 /// The answer of `frames.able`. One frame leaves the port, to itself.
-pub fn probe_capabilities(asked: CapabilitiesRequest) -> Result<Value> {
-    let port = Port::open(&asked.interface)?;
+pub fn probe_capabilities(parameters: CapabilitiesRequest) -> Result<Value> {
+    let port = Port::open(&parameters.interface)?;
     let nothing = FrameFilter {
         prefix: 0,
         sources: Vec::new(),

@@ -258,15 +258,15 @@ mod tests {
         packet
     }
 
-    fn told(frame: &[u8]) -> ForeignFrameCounts {
-        let mut strangers = ForeignFrames::default();
+    fn json(frame: &[u8]) -> ForeignFrameCounts {
+        let mut foreign = ForeignFrames::default();
         let kind = udp_payload(frame).map_or_else(|kind| kind, |(_, kind)| kind);
-        strangers.add(kind, 1, frame);
-        strangers.since(&ForeignFrames::default())
+        foreign.add(kind, 1, frame);
+        foreign.since(&ForeignFrames::default())
     }
 
     fn example(frame: &[u8]) -> String {
-        told(frame).example.expect("one has come")
+        json(frame).example.expect("one has come")
     }
 
     #[test]
@@ -331,13 +331,13 @@ mod tests {
 
     #[test]
     fn others_are_counted_by_kind_from_one_moment_to_another() {
-        let mut strangers = ForeignFrames::default();
-        strangers.add(FrameClass::Arp, 2, &[]);
-        let then = strangers.clone();
-        strangers.add(FrameClass::Ipv6, 3, &[]);
-        strangers.add(FrameClass::Arp, 1, &[]);
-        strangers.add(FrameClass::OwnReturned, 9, &[]);
-        let foreign = strangers.since(&then);
+        let mut foreign = ForeignFrames::default();
+        foreign.add(FrameClass::Arp, 2, &[]);
+        let then = foreign.clone();
+        foreign.add(FrameClass::Ipv6, 3, &[]);
+        foreign.add(FrameClass::Arp, 1, &[]);
+        foreign.add(FrameClass::OwnReturned, 9, &[]);
+        let foreign = foreign.since(&then);
         assert_eq!(
             (
                 foreign.other_senders,

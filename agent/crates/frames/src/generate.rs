@@ -63,13 +63,13 @@ impl XdpSource {
     /// Number `place` of so many at the port, once one of its frames has shown that the port takes them.
     pub fn load(
         port: &Port,
-        asked: &FrameParameters,
+        parameters: &FrameParameters,
         key: u32,
         place: usize,
         sources: usize,
     ) -> ProbeResult<Self> {
-        let template = FrameTemplate::new(asked, port.mac, key);
-        let shapes = template.interleave_sizes(&asked.sizes);
+        let template = FrameTemplate::new(parameters, port.mac, key);
+        let shapes = template.interleave_sizes(&parameters.sizes);
         let largest = shapes
             .iter()
             .map(|shape| shape.bytes)
@@ -84,7 +84,7 @@ impl XdpSource {
             ));
         }
         let frame = template.frame(largest, 0, 0, 0);
-        let plan = build_config(asked, &template, &shapes, largest);
+        let plan = build_config(parameters, &template, &shapes, largest);
         let mut object = bpf_programs::load_object(bpf_programs::GENERATE, |loader| {
             loader.override_global("plan", &plan, true);
         })?;
@@ -104,13 +104,13 @@ impl XdpSource {
             _dispatcher_slot: in_dispatcher,
             frame,
             has_sizes: shapes.len() > 1,
-            max_frames: asked.max_frames,
-            refused_frames: asked.refused_frames,
-            shares_cpu: asked.shares_cpus,
-            paced: asked.frames_per_s.map(|per_s| {
+            max_frames: parameters.max_frames,
+            refused_frames: parameters.refused_frames,
+            shares_cpu: parameters.shares_cpus,
+            paced: parameters.frames_per_s.map(|per_s| {
                 (
                     Schedule::new(RequestRate::staggered(per_s, place, sources)),
-                    asked.pacing,
+                    parameters.pacing,
                 )
             }),
         };

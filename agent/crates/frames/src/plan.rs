@@ -100,7 +100,7 @@ impl GeneratorState {
 }
 
 pub fn build_config(
-    asked: &FrameParameters,
+    parameters: &FrameParameters,
     template: &FrameTemplate,
     shapes: &[SizeFields],
     largest: usize,
@@ -116,7 +116,7 @@ pub fn build_config(
     }
     let mut plan = GeneratorConfig {
         start,
-        most: asked.max_frames.unwrap_or(u64::MAX),
+        most: parameters.max_frames.unwrap_or(u64::MAX),
         gap: 0,
         gap_fraction: 0,
         short_gap: 0,
@@ -126,13 +126,13 @@ pub fn build_config(
         udp_at: template.udp_offset() as u32,
         is_ipv6: template.is_ipv6.into(),
         varies_addresses: template.varies_addresses.into(),
-        flows: asked.flows,
+        flows: parameters.flows,
         sizes: shapes.len() as u32,
         largest: largest as u32,
         shapes: [SizeFields::default(); MAX_MIX_FRAMES],
     };
     plan.shapes[..shapes.len()].copy_from_slice(shapes);
-    if let Some(per_s) = asked.frames_per_s {
+    if let Some(per_s) = parameters.frames_per_s {
         let gap = FrameGap::from_rate(per_s);
         plan.gap = gap.nanos;
         plan.gap_fraction = gap.fraction;

@@ -40,11 +40,11 @@ impl FrameCounter {
     /// By which way, and why not by a better one.
     pub fn open_sinks(
         port: &Port,
-        sought: &FrameFilter,
+        filter: &FrameFilter,
         way: Backend,
     ) -> Result<(Self, &'static str, String)> {
-        let (by, name, why) = CounterBackend::open(port, sought, way)?;
-        let sinks = sought.sinks.len();
+        let (by, name, why) = CounterBackend::open(port, filter, way)?;
+        let sinks = filter.sinks.len();
         Ok((Self { backend: by, sinks }, name, why))
     }
 
@@ -95,13 +95,13 @@ impl FrameCounter {
 impl CounterBackend {
     fn open(
         port: &Port,
-        sought: &FrameFilter,
+        filter: &FrameFilter,
         way: Backend,
     ) -> Result<(Self, &'static str, String)> {
         let refused = if way == Backend::Packet {
             String::new()
         } else {
-            match SinkProgram::attach(port, sought) {
+            match SinkProgram::attach(port, filter) {
                 Ok((program, why)) => {
                     let name = program.mode.name();
                     return Ok((Self::Program(program), name, why));
@@ -115,7 +115,7 @@ impl CounterBackend {
                 Err(why) => format!("no XDP program counts: {why}"),
             }
         };
-        let packets = PacketSink::open(port, sought)?;
+        let packets = PacketSink::open(port, filter)?;
         Ok((Self::Packets(packets), "packet", refused))
     }
 }
@@ -155,10 +155,10 @@ impl PortObserver {
     }
 
     pub fn counts(&self) -> PortCounts {
-        let (strangers, dropped) = self.foreign_and_dropped();
+        let (foreign, dropped) = self.foreign_and_dropped();
         let (strangers_then, dropped_then) = self.at_start.get_or_init(Default::default);
         PortCounts {
-            foreign: strangers.since(strangers_then),
+            foreign: foreign.since(strangers_then),
             sink_dropped: dropped - dropped_then,
         }
     }
@@ -171,18 +171,18 @@ impl PortObserver {
 /// A sink for each stream that is sought, in their order; and what watches all else, on a side without sinks too.
 pub fn open(
     port: &Port,
-    sought: &FrameFilter,
+    filter: &FrameFilter,
     way: Backend,
     settle: Duration,
     ways: &mut ChosenBackends,
 ) -> Result<(Vec<Box<dyn FrameEndpoint>>, PortObserver)> {
-    let (counting, name, why) = FrameCounter::open_sinks(port, sought, way)?;
+    let (counting, name, why) = FrameCounter::open_sinks(port, filter, way)?;
     let counting = Arc::new(counting);
-    if !sought.sinks.is_empty() {
+    if !filter.sinks.is_empty() {
         ways.sink = Some(name);
         ways.add_reason(&why);
     }
-    let sinks = (0..sought.sinks.len()).map(|place| -> Box<dyn FrameEndpoint> {
+    let sinks = (0..filter.sinks.len()).map(|place| -> Box<dyn FrameEndpoint> {
         Box::new(StreamSink {
             counter: Arc::clone(&counting),
             place,

@@ -43,16 +43,16 @@ pub struct SinkProgram {
 
 impl SinkProgram {
     /// With it why it is not in the driver; empty where it is.
-    pub fn attach(port: &Port, sought: &FrameFilter) -> ProbeResult<(Self, String)> {
+    pub fn attach(port: &Port, filter: &FrameFilter) -> ProbeResult<(Self, String)> {
         let cpus = nr_cpus().map_err(|(what, error)| format!("{what}: {error}"))?;
-        let sinks = sought.sinks.len();
-        let places = sought.stream_table();
+        let sinks = filter.sinks.len();
+        let places = filter.stream_table();
         // A map has one element at least.
         let elements = |count: usize| count.max(1) as u32;
         let cpus_told = cpus as u32;
         let mut object = bpf_programs::load_object(SINK, |loader: &mut EbpfLoader<'_>| {
             loader
-                .override_global("secret", &sought.prefix, true)
+                .override_global("secret", &filter.prefix, true)
                 .override_global("cpus", &cpus_told, true)
                 .override_global("places", &places[..], true)
                 .map_max_entries("accounts", elements(sinks * cpus))

@@ -45,17 +45,17 @@ pub struct SizeFields {
 }
 
 impl FrameTemplate {
-    pub fn new(asked: &FrameParameters, mac_from: [u8; 6], key: u32) -> Self {
+    pub fn new(parameters: &FrameParameters, mac_from: [u8; 6], key: u32) -> Self {
         let mut header = Vec::with_capacity(MAX_HEADER_BYTES);
-        header.extend(asked.mac_to);
+        header.extend(parameters.mac_to);
         header.extend(mac_from);
-        for (place, tag) in asked.vlan_tags.iter().enumerate() {
-            let is_outer = place + 1 < asked.vlan_tags.len();
+        for (place, tag) in parameters.vlan_tags.iter().enumerate() {
+            let is_outer = place + 1 < parameters.vlan_tags.len();
             let tagged = if is_outer { OUTER_TAG } else { TAG };
             header.extend(tagged.to_be_bytes());
             header.extend(tag.to_be_bytes());
         }
-        let is_ipv6 = asked.from.is_ipv6();
+        let is_ipv6 = parameters.from.is_ipv6();
         header.extend(if is_ipv6 { IPV6 } else { IPV4 }.to_be_bytes());
         let ip_offset = header.len();
         if is_ipv6 {
@@ -64,12 +64,12 @@ impl FrameTemplate {
             // Not to be fragmented.
             header.extend([0x45, 0, 0, 0, 0, 0, 0x40, 0, HOP_LIMIT, UDP, 0, 0]);
         }
-        for address in [asked.from, asked.to] {
+        for address in [parameters.from, parameters.to] {
             match address {
                 IpAddr::V4(address) => header.extend(address.octets()),
                 IpAddr::V6(address) => header.extend(address.octets()),
             }
-            if asked.vary_addresses {
+            if parameters.vary_addresses {
                 header.pop();
                 header.push(0);
             }
@@ -81,7 +81,7 @@ impl FrameTemplate {
             header,
             ip_offset,
             is_ipv6,
-            varies_addresses: asked.vary_addresses,
+            varies_addresses: parameters.vary_addresses,
         }
     }
 
@@ -222,13 +222,13 @@ fn fold_checksum(sum: u32) -> u16 {
 }
 
 /// The least that a frame may have, with FCS.
-pub fn min_frame_bytes(asked: &FrameParameters) -> usize {
-    FrameTemplate::new(asked, [0; 6], 0).header.len() + FCS_BYTES
+pub fn min_frame_bytes(parameters: &FrameParameters) -> usize {
+    FrameTemplate::new(parameters, [0; 6], 0).header.len() + FCS_BYTES
 }
 
 /// One of a side's frames that no sink counts.
-pub fn learning_frame(port: &Port, asked: &FrameParameters, key: u32) -> Vec<u8> {
-    let template = FrameTemplate::new(asked, port.mac, key);
+pub fn learning_frame(port: &Port, parameters: &FrameParameters, key: u32) -> Vec<u8> {
+    let template = FrameTemplate::new(parameters, port.mac, key);
     template.frame(template.header.len(), 0, PROBE_NUMBER, 0)
 }
 
@@ -238,7 +238,7 @@ pub mod tests {
     use crate::parameters::{Backend, PacingMethod, RefusedFrames};
     use std::time::Duration;
 
-    pub fn asked(ip: [&str; 2], tags: &[u16]) -> FrameParameters {
+    pub fn parameters(ip: [&str; 2], tags: &[u16]) -> FrameParameters {
         let [from, to] = ip.map(|address| address.parse().expect("an address"));
         FrameParameters {
             interface: "eth0".into(),
@@ -271,13 +271,14 @@ pub mod tests {
             (IPV6, &[][..], 84),
             (IPV6, &[7, 8][..], 92),
         ] {
-            assert_eq!(min_frame_bytes(&asked(addresses, tags)), bytes);
+            assert_eq!(min_frame_bytes(&parameters(addresses, tags)), bytes);
         }
     }
 
     #[test]
     fn a_frame_with_two_tags_has_them_outermost_first() {
-        let template = FrameTemplate::new(&asked(IPV4, &[0x123, 0x456]), [2, 0, 0, 0, 0, 1], 7);
+        let template =
+            FrameTemplate::new(&parameters(IPV4, &[0x123, 0x456]), [2, 0, 0, 0, 0, 1], 7);
         let frame = template.frame(100, 0, 0, 0);
         let macs = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
         assert_eq!(frame[..12], macs);
@@ -291,7 +292,7 @@ pub mod tests {
     fn sizes_take_turns_as_evenly_as_their_weights_allow() {
         let sizes =
             [(64, 7), (594, 4), (1518, 1)].map(|(bytes, weight)| FrameSize { bytes, weight });
-        let shapes = FrameTemplate::new(&asked(IPV4, &[]), [2; 6], 7).interleave_sizes(&sizes);
+        let shapes = FrameTemplate::new(&parameters(IPV4, &[]), [2; 6], 7).interleave_sizes(&sizes);
         let bytes: Vec<u16> = shapes.iter().map(|shape| shape.bytes + 4).collect();
         assert_eq!(
             bytes,
@@ -304,11 +305,11 @@ pub mod tests {
         for (addresses, vary_addresses) in
             [(IPV4, false), (IPV4, true), (IPV6, false), (IPV6, true)]
         {
-            let asked = FrameParameters {
+            let parameters = FrameParameters {
                 vary_addresses,
-                ..asked(addresses, &[5])
+                ..parameters(addresses, &[5])
             };
-            let template = FrameTemplate::new(&asked, [2; 6], 0xdead_beef);
+            let template = FrameTemplate::new(&parameters, [2; 6], 0xdead_beef);
             for (bytes, flow, number) in [
                 (88, 0, 0),
                 (1514, 70_000, u64::MAX - 9),

@@ -11,7 +11,7 @@ use crate::packet::ring::ReceiveRing;
 use crate::parameters::{Backend, FCS_BYTES};
 use crate::port::Port;
 use crate::sink::FrameCounter;
-use crate::template::tests::asked;
+use crate::template::tests::parameters;
 use crate::test_network::{frame, has_all_rights, in_own_network, pair, run_on, shell};
 use vnetbench_system::histogram::HistogramCounts;
 
@@ -82,9 +82,9 @@ fn wait_for(counting: &FrameCounter, all: u64) {
 }
 
 fn numbered(numbers: &[u64]) -> Vec<Vec<u8>> {
-    let asked = asked(IPV4, &[]);
+    let parameters = parameters(IPV4, &[]);
     let made = numbers.iter();
-    made.map(|number| frame(&asked, key(SINKS[0]), *number, NONE_AGO))
+    made.map(|number| frame(&parameters, key(SINKS[0]), *number, NONE_AGO))
         .collect()
 }
 
@@ -154,12 +154,12 @@ fn frames_of_either_ip_with_up_to_two_tags_are_counted_with_their_fcs() {
     let path = path!(frames_of_either_ip_with_up_to_two_tags_are_counted_with_their_fcs);
     with_each_backend(path, |counting, a, way| {
         let tags: [&[u16]; 3] = [&[], &[7], &[7, 8]];
-        let kinds = [IPV4, IPV6].map(|ip| tags.map(|tags| asked(ip, tags)));
+        let kinds = [IPV4, IPV6].map(|ip| tags.map(|tags| parameters(ip, tags)));
         let frames: Vec<Vec<u8>> = kinds
             .iter()
             .flatten()
             .zip(0..)
-            .map(|(asked, number)| frame(asked, key(SINKS[1]), number, NONE_AGO))
+            .map(|(parameters, number)| frame(parameters, key(SINKS[1]), number, NONE_AGO))
             .collect();
         send(a, &frames);
         wait_for(counting, 6);
@@ -179,8 +179,8 @@ fn what_is_no_frame_of_the_sinks_is_told_apart() {
     with_each_backend(
         path!(what_is_no_frame_of_the_sinks_is_told_apart),
         |counting, a, way| {
-            let asked = asked(IPV4, &[]);
-            let of = |key, number, ago| frame(&asked, key, number, ago);
+            let parameters = parameters(IPV4, &[]);
+            let of = |key, number, ago| frame(&parameters, key, number, ago);
             let mut request = vec![0xff; 6];
             request.extend([2, 0, 0, 0, 0, 9, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
             request.extend([2, 0, 0, 0, 0, 9, 10, 0, 0, 9, 0, 0, 0, 0, 0, 0, 10, 0, 0, 5]);
@@ -233,15 +233,19 @@ fn foreign_frames_reach_the_stack_and_the_trials_do_not() {
             // UDP ports as the first flow has them.
             let socket = UdpSocket::bind("198.19.0.1:49152").expect("b has it");
             socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
-            let asked = asked(IPV4, &[]);
-            let own = frame(&asked, key(SINKS[0]), 0, NONE_AGO);
-            let stranger = frame(&asked, !PREFIX, 1 << 60, NONE_AGO);
-            send(&a, [&own, &stranger]);
+            let parameters = parameters(IPV4, &[]);
+            let own = frame(&parameters, key(SINKS[0]), 0, NONE_AGO);
+            let foreign_sender = frame(&parameters, !PREFIX, 1 << 60, NONE_AGO);
+            send(&a, [&own, &foreign_sender]);
             wait_for(&counting, 2);
             let mut came = [0; 18];
             socket.recv(&mut came).expect("one comes");
             // A receive ring only looks on.
-            let first = if name == "packet" { own } else { stranger };
+            let first = if name == "packet" {
+                own
+            } else {
+                foreign_sender
+            };
             assert_eq!(came, first[42..]);
         },
     );
@@ -261,12 +265,12 @@ fn a_stream_that_several_cpus_receive_is_counted_as_exactly() {
                 let barrier = Arc::clone(&barrier);
                 scope.spawn(move || {
                     run_on(thread as usize);
-                    let asked = asked(IPV4, &[]);
+                    let parameters = parameters(IPV4, &[]);
                     for round in 0..ROUNDS {
                         // Each number is sent by two threads, at about the same time.
                         let first = (round * THREADS / 2 + thread / 2) * ROUND;
                         let numbers = first..first + ROUND;
-                        let made = numbers.map(|n| frame(&asked, key(SINKS[0]), n, NONE_AGO));
+                        let made = numbers.map(|n| frame(&parameters, key(SINKS[0]), n, NONE_AGO));
                         send(a, &made.collect::<Vec<_>>());
                         barrier.wait();
                         if thread == 0 {
@@ -293,9 +297,9 @@ fn a_stream_that_several_cpus_receive_is_counted_as_exactly() {
 fn the_time_that_a_frame_was_under_way_is_counted_where_it_can_be_known() {
     let path = path!(the_time_that_a_frame_was_under_way_is_counted_where_it_can_be_known);
     with_each_backend(path, |counting, a, way| {
-        let asked = asked(IPV4, &[]);
+        let parameters = parameters(IPV4, &[]);
         let ago = Duration::from_secs(2);
-        let frames = [0, 1, 2].map(|number| frame(&asked, key(SINKS[0]), number, ago));
+        let frames = [0, 1, 2].map(|number| frame(&parameters, key(SINKS[0]), number, ago));
         send(a, &frames);
         wait_for(counting, 3);
         let delay = counting.delay().since(&HistogramCounts::empty());
@@ -305,7 +309,7 @@ fn the_time_that_a_frame_was_under_way_is_counted_where_it_can_be_known() {
         assert!(!counting.has_separate_clock());
         // An hour is too long; the other is, by 48 bits, some seconds before it was sent.
         for ago in [3600, 281_464].map(Duration::from_secs) {
-            send(a, [&frame(&asked, key(SINKS[1]), ago.as_secs(), ago)]);
+            send(a, [&frame(&parameters, key(SINKS[1]), ago.as_secs(), ago)]);
         }
         wait_for(counting, 5);
         assert_eq!(counting.stream(1).impossible_transits, 2);

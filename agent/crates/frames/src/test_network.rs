@@ -33,10 +33,10 @@ pub fn in_own_network(test: &str, body: impl FnOnce()) {
         .env(INSIDE, "1")
         .output()
         .expect("unshare runs");
-    let told = [outcome.stdout, outcome.stderr].concat();
-    let told = String::from_utf8_lossy(&told);
-    assert!(outcome.status.success(), "{told}");
-    assert!(told.contains("1 passed"), "no test {path}: {told}");
+    let json = [outcome.stdout, outcome.stderr].concat();
+    let json = String::from_utf8_lossy(&json);
+    assert!(outcome.status.success(), "{json}");
+    assert!(json.contains("1 passed"), "no test {path}: {json}");
 }
 
 /// Whether programs may be loaded: root of a user namespace may not.
@@ -68,8 +68,8 @@ pub fn shell(script: &str) -> String {
 }
 
 /// Of a stream with this key, as short as can be, sent so long ago.
-pub fn frame(asked: &FrameParameters, key: u32, number: u64, ago: Duration) -> Vec<u8> {
-    let template = FrameTemplate::new(asked, [2, 0, 0, 0, 0, 1], key);
+pub fn frame(parameters: &FrameParameters, key: u32, number: u64, ago: Duration) -> Vec<u8> {
+    let template = FrameTemplate::new(parameters, [2, 0, 0, 0, 0, 1], key);
     let sent = monotonic_nanos().wrapping_sub(ago.as_nanos() as u64);
     template.frame(template.header.len(), 0, number, sent)
 }

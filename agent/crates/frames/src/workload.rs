@@ -30,31 +30,37 @@ pub struct FrameWorkload {
 pub fn open(
     roles: &[(u32, Role)],
     secret: &Secret,
-    asked: &FrameParameters,
+    parameters: &FrameParameters,
 ) -> Result<FrameWorkload> {
     if roles.iter().any(|(id, _)| *id as usize >= MAX_STREAMS) {
         let what = format!("streams of frames have ids below {MAX_STREAMS}");
         return Err(Error::BadParameter(what));
     }
-    let port = Port::open(&asked.interface)?;
-    let largest = asked.sizes.iter().map(|size| size.bytes).max();
-    port.check_size(largest.unwrap_or_default(), asked.vlan_tags.len())?;
+    let port = Port::open(&parameters.interface)?;
+    let largest = parameters.sizes.iter().map(|size| size.bytes).max();
+    port.check_size(largest.unwrap_or_default(), parameters.vlan_tags.len())?;
     let ids = |role| {
         let of_role = roles.iter().filter(move |(_, of)| *of == role);
         of_role.map(|(id, _)| *id).collect()
     };
     let key = |id| datagram_header::stream_key(secret, id);
-    let sought = FrameFilter {
+    let filter = FrameFilter {
         prefix: key(0),
         sources: ids(Role::Source),
         sinks: ids(Role::Sink),
     };
-    let keys: Vec<u32> = sought.sources.iter().map(|id| key(*id)).collect();
+    let keys: Vec<u32> = filter.sources.iter().map(|id| key(*id)).collect();
     let mut ways = ChosenBackends::default();
     // First: where a program is at a port, some drivers can have frames redirected into it.
-    let (sinks, watch) = sink::open(&port, &sought, asked.sink, asked.settle, &mut ways)?;
+    let (sinks, watch) = sink::open(
+        &port,
+        &filter,
+        parameters.sink,
+        parameters.settle,
+        &mut ways,
+    )?;
     let mut sinks = sinks.into_iter();
-    let mut sources = open_sources(&port, asked, &keys, &mut ways)?.into_iter();
+    let mut sources = open_sources(&port, parameters, &keys, &mut ways)?.into_iter();
     let carried = roles.iter().map(|(_, role)| match role {
         Role::Source => sources.next(),
         Role::Sink => sinks.next(),
@@ -64,7 +70,7 @@ pub fn open(
         let frames = frames.expect("one for each stream of the role");
         streams.push((port.socket()?, frames));
     }
-    let learning = template::learning_frame(&port, asked, key(roles[0].0));
+    let learning = template::learning_frame(&port, parameters, key(roles[0].0));
     port.announce(&learning)?;
     Ok(FrameWorkload {
         streams,
@@ -76,29 +82,29 @@ pub fn open(
 /// A source for each of these keys, in their order.
 fn open_sources(
     port: &Port,
-    asked: &FrameParameters,
+    parameters: &FrameParameters,
     keys: &[u32],
     ways: &mut ChosenBackends,
 ) -> Result<Vec<Box<dyn FrameEndpoint>>> {
     let by_program = |(place, key): (usize, &u32)| -> ProbeResult<Box<dyn FrameEndpoint>> {
-        let source = generate::XdpSource::load(port, asked, *key, place, keys.len())?;
+        let source = generate::XdpSource::load(port, parameters, *key, place, keys.len())?;
         Ok(Box::new(source))
     };
     let by_packets = |(place, key): (usize, &u32)| -> Result<Box<dyn FrameEndpoint>> {
-        let source = PacketSource::open(port, asked, *key, place, keys.len())?;
+        let source = PacketSource::open(port, parameters, *key, place, keys.len())?;
         Ok(Box::new(source))
     };
     if keys.is_empty() {
         return Ok(Vec::new());
     }
-    if asked.generator != Backend::Packet {
+    if parameters.generator != Backend::Packet {
         let made: ProbeResult<Vec<_>> = keys.iter().enumerate().map(by_program).collect();
         match made {
             Ok(sources) => {
                 ways.generator = Some("xdp");
                 return Ok(sources);
             }
-            Err(why) if asked.generator == Backend::Xdp => {
+            Err(why) if parameters.generator == Backend::Xdp => {
                 let name = &port.name;
                 return Err(Error::Trial(format!(
                     "no program makes frames at {name}: {why}"

@@ -130,8 +130,8 @@ impl Interface {
     /// Whether it is there when the kernel has made the changes that it is at: it takes down what it removes, and only some
     /// milliseconds later removes it. Ethtool's questions wait for that.
     pub fn keeps_settings_while_down(&self) -> bool {
-        let asked = self.switch(ETHTOOL_GLINK);
-        !matches!(asked, Err(error) if error.raw_os_error() == Some(libc::ENODEV))
+        let request = self.switch(ETHTOOL_GLINK);
+        !matches!(request, Err(error) if error.raw_os_error() == Some(libc::ENODEV))
     }
 
     /// Waits until it has its link, after what may have cost it that; says whether it has.

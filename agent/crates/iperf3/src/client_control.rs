@@ -111,10 +111,11 @@ impl ClientControl {
     pub fn exchange_results(
         &mut self,
         local_results: &TestResults,
-        retransmits_known: i32,
+        sender_has_retransmits: i32,
     ) -> Result<TestResults, TestError> {
-        self.connection
-            .send(&encode_document(&local_results.to_json(retransmits_known)))?;
+        self.connection.send(&encode_document(
+            &local_results.to_json(sender_has_retransmits),
+        ))?;
         let peer_results = match self.next_message("send its results")? {
             ServerMessage::Results(document) => {
                 TestResults::from_json(&document).map_err(TestError::Failed)?

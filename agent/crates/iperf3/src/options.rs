@@ -56,17 +56,23 @@ pub struct ClientOptions {
 
 /// Options of iperf3 that this implementation does not support, each with a hint.
 const UNSUPPORTED_OPTIONS: [(&[&str], &str); 15] = [
-    (&["Z", "zerocopy"], "it always sends with plain system calls"),
+    (
+        &["Z", "zerocopy"],
+        "it always sends with plain system calls",
+    ),
     (&["F", "file"], "it always sends a fixed pattern"),
     (&["A", "affinity"], "use taskset instead"),
-    (&["D", "daemon"], "use the shell to run it in the background"),
+    (
+        &["D", "daemon"],
+        "use the shell to run it in the background",
+    ),
     (&["I", "pidfile"], "use the shell to find the process id"),
     (&["L", "flowlabel"], "the kernel selects flow labels"),
-    (&["X", "xbind", "sctp", "nstreams"], "there is no SCTP; use TCP or UDP"),
     (
-        &["V", "verbose", "d", "debug"],
-        "-J prints all details",
+        &["X", "xbind", "sctp", "nstreams"],
+        "there is no SCTP; use TCP or UDP",
     ),
+    (&["V", "verbose", "d", "debug"], "-J prints all details"),
     (
         &["logfile", "forceflush", "timestamps"],
         "every line goes to standard output at once; redirect it",
@@ -327,7 +333,9 @@ impl ClientOptions {
                 ("-N", parameters.no_delay),
             ];
             if let Some((option, _)) = tcp_options.iter().find(|(_, given)| *given) {
-                return Err(format!("{option} applies only to TCP: remove it, or remove -u"));
+                return Err(format!(
+                    "{option} applies only to TCP: remove it, or remove -u"
+                ));
             }
         }
         Ok(self)
@@ -433,8 +441,14 @@ mod tests {
 
     #[test]
     fn a_server_listens_on_loopback_by_default() {
-        assert!(ServerOptions::parse(&[]).expect("the options are valid").bind.is_loopback());
-        let wide = ServerOptions::parse(&["-B".into(), "::".into(), "-1".into()]).expect("the options are valid");
+        assert!(
+            ServerOptions::parse(&[])
+                .expect("the options are valid")
+                .bind
+                .is_loopback()
+        );
+        let wide = ServerOptions::parse(&["-B".into(), "::".into(), "-1".into()])
+            .expect("the options are valid");
         assert!(wide.bind.is_unspecified() && wide.one_off);
     }
 }

@@ -65,7 +65,7 @@ impl FinalReport {
             let local = local_results.streams.get(at).cloned();
             let remote = local.as_ref().and_then(|local| {
                 peer_results
-                    .and_then(|peer_results| peer_results.parse_stream(local.id))
+                    .and_then(|peer_results| peer_results.find_stream(local.id))
                     .cloned()
             });
             let is_sender = *role == Role::Source;

@@ -56,7 +56,8 @@ pub struct TestResults {
 }
 
 impl TestResults {
-    pub fn parse_stream(&self, id: u32) -> Option<&StreamResult> {
+    /// Returns the counts of the stream with this id.
+    pub fn find_stream(&self, id: u32) -> Option<&StreamResult> {
         self.streams.iter().find(|stream| stream.id == id)
     }
 
@@ -65,7 +66,7 @@ impl TestResults {
     /// These are the duration and the omitted datagrams, which those versions count as sent.
     pub fn fill_missing_from(mut self, local_results: &Self) -> Self {
         for stream in &mut self.streams {
-            let Some(local) = local_results.parse_stream(stream.id) else {
+            let Some(local) = local_results.find_stream(stream.id) else {
                 continue;
             };
             if stream.omitted_datagrams.is_none() {
@@ -82,7 +83,7 @@ impl TestResults {
     /// Returns the document to send.
     ///
     /// `sender_has_retransmits` is 1 for a sender that counts them, 0 for UDP and -1 for a receiver.
-    pub fn to_json(&self, retransmits_known: i32) -> Value {
+    pub fn to_json(&self, sender_has_retransmits: i32) -> Value {
         let streams: Vec<Value> = self
             .streams
             .iter()
@@ -107,7 +108,7 @@ impl TestResults {
             "cpu_util_total": self.cpu.total,
             "cpu_util_user": self.cpu.user,
             "cpu_util_system": self.cpu.system,
-            "sender_has_retransmits": retransmits_known,
+            "sender_has_retransmits": sender_has_retransmits,
             "streams": streams,
         });
         let mut add = |name: &str, value: Option<Value>| {
@@ -162,7 +163,7 @@ impl TestResults {
                 .get("congestion_used")
                 .and_then(Value::as_str)
                 .map(Into::into),
-            streams: streams.iter().map(stream).collect::<Result<_, _>>()?,
+            streams: streams.iter().map(parse_stream).collect::<Result<_, _>>()?,
             server_text: fields
                 .get("server_output_text")
                 .and_then(Value::as_str)
@@ -180,7 +181,7 @@ pub fn sanitize_text(text: &str) -> String {
         .collect()
 }
 
-fn stream(document: &Value) -> Result<StreamResult, String> {
+fn parse_stream(document: &Value) -> Result<StreamResult, String> {
     let id = count_field(document, "id")
         .and_then(|id| u32::try_from(id).ok())
         .ok_or("a stream of the results has no id")?;
@@ -235,7 +236,7 @@ mod tests {
                          "errors": 0, "packets": 0, "start_time": 0, "end_time": 0.001767}]
         }))
         .expect("the results are valid");
-        let stream = read.parse_stream(1).expect("stream 1 is present");
+        let stream = read.find_stream(1).expect("stream 1 is present");
         assert_eq!((stream.bytes, stream.retransmits), (262_144, None));
         assert_eq!(stream.duration_s, 0.001767);
     }
@@ -268,7 +269,8 @@ mod tests {
     #[test]
     fn missing_values_of_an_early_version_come_from_the_local_results() {
         let stream = json!({"id": 1, "bytes": 0, "errors": 0, "packets": 1_250});
-        let peer = TestResults::from_json(&json!({"streams": [stream]})).expect("the results are valid");
+        let peer =
+            TestResults::from_json(&json!({"streams": [stream]})).expect("the results are valid");
         let mut local_results = peer.clone();
         local_results.streams[0].omitted_datagrams = Some(625);
         local_results.streams[0].duration_s = 1.5;

@@ -1,4 +1,4 @@
-//! The load of one test from its first byte to its last, the same on both sides: intervals, what is omitted, the end.
+//! Runs the load of one test in both roles: intervals, omitted time, progress check and end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,29 +21,33 @@ use vnetbench_streams::Role;
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::waiting::WaitOutcome;
 
-/// How often it is looked whether anything moves at all.
+/// Time between two checks that data moves.
 const PROGRESS_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// A stream that breaks may be a peer's that has ended its test: so long its control connection has to say so.
+/// A stream also fails when the peer ends the test: time for the control connection to report that.
 const FAILURE_GRACE: Duration = Duration::from_secs(1);
-/// How much longer than it said itself a client's test may take.
+/// Time that a client's test may take beyond its announced duration.
 const OVERTIME: Duration = Duration::from_secs(30);
-/// An interval that is shorter than this share of a whole one is not worth a line, unless it has data.
+/// A last interval without data and shorter than this share of a full one is not printed.
 const MIN_INTERVAL_SHARE: f64 = 0.1;
 
+/// A test with its load and its counters.
 pub struct RunningTest {
+    /// The threads that send and receive.
     pub load: LoadThreads,
+    /// The counters.
     pub record: TestRecord,
+    /// The layout of the output.
     pub layout: ReportLayout,
     parameters: TestParameters,
     options: SessionOptions,
     started: Instant,
-    /// Of the thread that conducts the test.
+    /// CPU time of the thread that controls the test, at its start.
     cpu_at_start: CpuTime,
     is_client: bool,
 }
 
 impl RunningTest {
-    /// `shown`: what the streams are called, in their order.
+    /// Starts the threads, which wait for `run`; `labels` are the printed stream numbers, in order.
     pub fn prepare(
         streams: Vec<Arc<TestStream>>,
         labels: &[u32],
@@ -66,7 +70,7 @@ impl RunningTest {
         let failed = |error| {
             TestError::refused(
                 ErrorCode::CreateStream,
-                format!("the streams cannot be started: {error}"),
+                format!("cannot start the streams: {error}"),
             )
         };
         let shared = SharedLoad::new(parameters, is_client).map_err(failed)?;
@@ -83,7 +87,7 @@ impl RunningTest {
         })
     }
 
-    /// Drives the load until its own end, or until `heard` says that the peer has ended it.
+    /// Runs the load until its end condition, or until `on_bytes` returns true: the peer has ended the test.
     pub fn run(
         &mut self,
         control: &ControlConnection,
@@ -123,16 +127,13 @@ impl RunningTest {
             if now >= schedule.deadline {
                 return Err(TestError::refused(
                     ErrorCode::IdleTimeout,
-                    format!(
-                        "{} did not end the test when its time was over",
-                        control.peer
-                    ),
+                    format!("{} did not end the test after its duration", control.peer),
                 ));
             }
         }
     }
 
-    /// What is due from its beginning on.
+    /// Returns the initial schedule.
     fn schedule(&self) -> Schedule {
         let time = match self.parameters.end_condition {
             EndCondition::After(time) => time,
@@ -154,7 +155,7 @@ impl RunningTest {
         }
     }
 
-    /// Does what is due by now; returns whether that is to end the test.
+    /// Performs the actions that are due; returns whether the test is over.
     fn run_due_actions(
         &mut self,
         schedule: &mut Schedule,
@@ -177,7 +178,7 @@ impl RunningTest {
         }
         if is_due(schedule.interval_end) {
             self.close_interval(now, schedule.omit_end.is_some(), printer);
-            // A tick that came too late to be of use is left out.
+            // Skip interval ends that are already in the past.
             schedule.interval_end =
                 schedule
                     .interval_end
@@ -201,7 +202,7 @@ impl RunningTest {
             return Err(TestError::refused(
                 ErrorCode::IdleTimeout,
                 format!(
-                    "nothing has moved for {:.1} s",
+                    "no data moved for {:.1} s",
                     self.options.idle_timeout.as_secs_f64()
                 ),
             ));
@@ -211,22 +212,22 @@ impl RunningTest {
 
     fn stream_error(&self) -> TestError {
         self.load.first_error().map_or_else(
-            || TestError::failed("a stream broke"),
+            || TestError::failed("a stream failed"),
             |(stream, error)| {
-                let (code, did) = match stream.role {
-                    Role::Source => (ErrorCode::StreamWrite, "be written to"),
-                    Role::Sink => (ErrorCode::StreamRead, "be read from"),
+                let (code, action) = match stream.role {
+                    Role::Source => (ErrorCode::StreamWrite, "write to"),
+                    Role::Sink => (ErrorCode::StreamRead, "read from"),
                 };
                 let hint = match error.raw_os_error() {
                     Some(libc::EMSGSIZE) => {
-                        "; the datagram is larger than the path's MTU allows: ask for less with -l"
+                        "; the datagram is larger than the path's MTU. Use a smaller -l"
                     }
                     _ => "",
                 };
                 TestError::Refused {
                     code,
                     errno: error.raw_os_error().unwrap_or(0),
-                    message: format!("stream {} could not {did}: {error}{hint}", stream.id),
+                    message: format!("cannot {action} stream {}: {error}{hint}", stream.id),
                 }
             },
         )
@@ -242,7 +243,7 @@ impl RunningTest {
         self.record.push_interval(interval);
     }
 
-    /// Closes the last interval; nothing is counted any more.
+    /// Closes the last interval at this time.
     pub fn finish(&mut self, end: Instant, printer: &mut Printer) {
         let since = end
             .saturating_duration_since(self.record.last_at())
@@ -257,7 +258,7 @@ impl RunningTest {
         }
     }
 
-    /// What this side has counted; to be called once, by the thread that conducts the test.
+    /// Returns this host's results. Call it once, from the thread that controls the test: it adds its CPU time.
     pub fn local_results(&self) -> TestResults {
         self.load.shared.cpu.add_current_thread(self.cpu_at_start);
         TestResults {
@@ -276,7 +277,7 @@ impl RunningTest {
         }
     }
 
-    /// The number by which the other side knows what this side's retransmits are worth.
+    /// Returns the protocol's field: 1 for a sender with retransmit counts, 0 for UDP, -1 for a receiver.
     pub fn sender_has_retransmits(&self) -> i32 {
         match (
             self.parameters.is_udp(),
@@ -288,6 +289,7 @@ impl RunningTest {
         }
     }
 
+    /// Combines both hosts' results.
     pub fn final_report(
         &self,
         local_results: &TestResults,
@@ -309,12 +311,14 @@ impl RunningTest {
         )
     }
 
+    /// Prints the final lines.
     pub fn print_report(&self, report: &FinalReport, printer: &mut Printer) {
         printer.print_line(SEPARATOR);
         printer.print_line(&self.layout.final_header());
         printer.print_lines(&self.layout.final_lines(report));
     }
 
+    /// Returns the kept intervals as JSON.
     pub fn intervals_json(&self) -> Vec<serde_json::Value> {
         self.record
             .intervals
@@ -323,11 +327,12 @@ impl RunningTest {
             .collect()
     }
 
-    /// What the peer says that it has sent on a stream, in what `Record::drain` counts; known only where nothing is
-    /// omitted, since each side omits by its own clock.
+    /// Returns what the peer sent on a stream, in bytes (TCP) or datagrams (UDP).
+    ///
+    /// It is known only without omitted time: each host omits by its own clock.
     pub fn expected_count(&self, peer: &TestResults, id: u32) -> Option<u64> {
         let stream = peer
-            .parse_stream(id)
+            .find_stream(id)
             .filter(|_| self.parameters.omit.is_zero())?;
         Some(if self.parameters.is_udp() {
             stream.datagrams
@@ -337,22 +342,22 @@ impl RunningTest {
     }
 }
 
-/// What a test that runs is waiting for.
+/// The next times at which a running test must act.
 struct Schedule {
-    /// This side ends it; `None` where the other side or the load does.
+    /// This host ends the test; `None` if the peer or the load ends it.
     end: Option<Instant>,
-    /// This side gives it up.
+    /// This host aborts the test.
     deadline: Instant,
-    /// `None` where nothing is omitted, or nothing any more.
+    /// The omitted time ends; `None` if there is none or it is over.
     omit_end: Option<Instant>,
-    /// An interval is over.
+    /// The current interval ends.
     interval_end: Option<Instant>,
-    /// A stream has broken, and until then the peer may say why.
+    /// A stream has failed: until this time the peer can report the reason.
     failure_deadline: Option<Instant>,
 }
 
 impl Schedule {
-    /// When there is something to do next, and be it to look whether anything moves.
+    /// Returns the next time to act, at most `PROGRESS_CHECK_INTERVAL` from now.
     fn next_wakeup(&self, now: Instant) -> Instant {
         [
             self.end,
@@ -369,6 +374,7 @@ impl Schedule {
     }
 }
 
+/// The last time at which data moved.
 struct Progress {
     bytes: u64,
     changed_at: Instant,
@@ -379,7 +385,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intervals_begin_anew_behind_what_is_omitted_and_late_ticks_are_left_out() {
+    fn intervals_restart_after_the_omitted_time_and_late_interval_ends_are_skipped() {
         let s = Duration::from_secs_f64;
         let parameters = TestParameters {
             omit: s(1.5),

@@ -1,4 +1,4 @@
-//! `iperf3-serve`: takes stock iperf3 clients, any number at once, each as if it were alone.
+//! The command `iperf3-serve`: serves stock iperf3 clients, several at the same time.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,14 +22,15 @@ use vnetbench_system::signals::on_signals;
 use vnetbench_system::waiting::Waker;
 
 const BANNER_RULE: &str = "-----------------------------------------------------------";
-/// What keeps the door from being attended (no memory, no descriptors) mostly passes.
+/// Pause after a failed poll; its causes (no memory, no descriptors) are usually temporary.
 const POLL_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Serves until it is ended by hand, or with `one_off` until the first client has left; then returns whether that was a
-/// whole test.
+/// Serves clients until a signal ends the server, or with `one_off` until the first client has left.
+///
+/// Returns whether the `one_off` client completed its test; true after a signal.
 pub fn serve(options: &ServerOptions) -> Result<bool, TestError> {
     raise_file_limit();
-    let failed = |error| TestError::failed(format!("the server cannot be set up: {error}"));
+    let failed = |error| TestError::failed(format!("cannot set up the server: {error}"));
     let mut listener = open_listener(options)?;
     if !options.session.json {
         let address = listener.address();
@@ -52,7 +53,7 @@ pub fn serve(options: &ServerOptions) -> Result<bool, TestError> {
         let mut number = 0_u64;
         while !server.is_stopping.load(Ordering::Acquire) {
             let new_tests = listener.poll(&server.registry).unwrap_or_else(|error| {
-                eprintln!("vnetbench iperf3: {error}; going on");
+                eprintln!("vnetbench iperf3: cannot wait for clients: {error}. Trying again");
                 std::thread::sleep(POLL_RETRY_DELAY);
                 Vec::new()
             });
@@ -62,7 +63,9 @@ pub fn serve(options: &ServerOptions) -> Result<bool, TestError> {
                 let serve = move || server.serve_client(number, socket, cookie);
                 let thread = std::thread::Builder::new().name(format!("client {number}"));
                 if let Err(error) = thread.spawn_scoped(scope, serve) {
-                    eprintln!("vnetbench iperf3: client {number} gets no thread: {error}");
+                    eprintln!(
+                        "vnetbench iperf3: cannot start a thread for client {number}: {error}"
+                    );
                 }
             }
         }
@@ -78,19 +81,19 @@ fn open_listener(options: &ServerOptions) -> Result<Listener, TestError> {
     let address = SocketAddr::new(options.bind, options.port);
     Listener::bind(address, options.session.idle_timeout).map_err(|error| {
         let fix = match error.raw_os_error() {
-            Some(libc::EADDRINUSE) => "; another server has this port: choose one with -p",
-            Some(libc::EADDRNOTAVAIL) => "; this machine has no such address",
-            Some(libc::EACCES) => "; ports below 1024 need the right to bind them",
+            Some(libc::EADDRINUSE) => "; another server uses this port: choose one with -p",
+            Some(libc::EADDRNOTAVAIL) => "; this machine does not have this address",
+            Some(libc::EACCES) => "; ports below 1024 need CAP_NET_BIND_SERVICE",
             _ => "",
         };
         TestError::failed(format!("cannot listen on {address}: {error}{fix}"))
     })
 }
 
-/// Each stream needs a descriptor, and the usual limit is as low as the number of streams allowed here.
+/// Raises the limit of open files: each stream needs a descriptor, and the usual limit of 1,024 equals `MAX_STREAMS`.
 fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // Where it cannot be raised, a stream too many is refused when it comes.
+    // If this fails, the server refuses the streams beyond the limit.
     let _ = setrlimit(
         Resource::Nofile,
         Rlimit {
@@ -100,21 +103,21 @@ fn raise_file_limit() {
     );
 }
 
-/// What the threads of all clients share.
+/// State shared by the threads of all clients.
 struct Server<'a> {
     options: &'a ServerOptions,
     registry: TestRegistry,
-    /// No client is to be taken any more.
+    /// Whether the server accepts no more clients.
     is_stopping: Arc<AtomicBool>,
-    /// Has the door look whether that is so.
+    /// Wakes the listener, which then checks `is_stopping`.
     stop_listener: Arc<Waker>,
     interrupt: Arc<Waker>,
-    /// Whether the one client of `one_off` had a whole test.
+    /// Whether the client of `one_off` completed its test.
     has_completed_test: AtomicBool,
 }
 
 impl Server<'_> {
-    /// Has signals end it: the first one properly, a second one where it stands.
+    /// Installs the signal handler: the first signal ends all tests and the server, the second exits at once.
     fn install_signal_handler(&self) -> io::Result<()> {
         let (is_stopping, stop_listener, interrupt) = (
             Arc::clone(&self.is_stopping),
@@ -140,10 +143,10 @@ impl Server<'_> {
         }
     }
 
-    /// Returns whether it was a whole test.
+    /// Serves one client; returns whether it completed its test.
     fn run_session(&self, name: &str, socket: Socket, cookie: Cookie) -> bool {
         let Ok(control) = ControlConnection::new(socket, Arc::clone(&self.interrupt)) else {
-            // It is gone already.
+            // The client has already closed the connection.
             return false;
         };
         let options = self.options.session.clone();
@@ -154,9 +157,13 @@ impl Server<'_> {
             None => {
                 let is_told = deny_access(&control).is_ok();
                 eprintln!(
-                    "vnetbench iperf3: {} was turned away: the server is full{}",
+                    "vnetbench iperf3: refused {}: the server is running its maximum number of tests{}",
                     control.peer,
-                    if is_told { "" } else { ", and it did not wait" }
+                    if is_told {
+                        ""
+                    } else {
+                        " (the client has already left)"
+                    }
                 );
                 false
             }

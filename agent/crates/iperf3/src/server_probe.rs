@@ -1,4 +1,4 @@
-//! The shortest test of an iperf3 server: that there is one, that it serves, and what it says of itself.
+//! Probes an iperf3 server with a minimal test and returns its version.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -20,6 +20,7 @@ const MAX_TIMEOUT_S: f64 = 60.0;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
+/// Parameters of the method `iperf3.greet`.
 pub struct ProbeRequest {
     address: IpAddr,
     port: u16,
@@ -32,11 +33,15 @@ fn default_timeout_s() -> f64 {
     10.0
 }
 
-/// What `iperf3.greet` answers.
+/// Runs a minimal test against a server; returns its version and operating system, if it reports them.
+///
+/// # Errors
+///
+/// The server is unreachable, busy or does not complete the test.
 pub fn probe_server(request: ProbeRequest) -> Result<Value> {
     if !(0.0..=MAX_TIMEOUT_S).contains(&request.timeout_s) {
         return Err(Error::BadParameter(format!(
-            "timeout_s must lie within 0 and {MAX_TIMEOUT_S}"
+            "timeout_s must be from 0 to {MAX_TIMEOUT_S}"
         )));
     }
     let server = SocketAddr::new(request.address, request.port);
@@ -45,7 +50,7 @@ pub fn probe_server(request: ProbeRequest) -> Result<Value> {
         request.from,
         Duration::from_secs_f64(request.timeout_s),
     )?;
-    // Only one that runs with --json says more than its counts.
+    // Only a server that runs with --json reports them.
     let start_text = |name: &str| {
         let start = results.server_json.as_ref()?.get("start")?;
         start.get(name)?.as_str().map(sanitize_text)
@@ -70,7 +75,7 @@ fn run_probe_test(
     control.await_start()?;
     stream
         .send(&[0; BLOCK_BYTES])
-        .map_err(|error| TestError::failed(format!("a stream cannot be written to: {error}")))?;
+        .map_err(|error| TestError::failed(format!("cannot write to a stream: {error}")))?;
     control.end_test()?;
     let local_results = TestResults {
         streams: vec![StreamResult {

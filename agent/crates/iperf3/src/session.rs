@@ -1,4 +1,4 @@
-//! One client of a server, from its parameters to its results.
+//! Serves one client, from its parameters to the results.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -25,11 +25,12 @@ use crate::wire::{
 use vnetbench_streams::Role;
 use vnetbench_system::cpu_list::CpuList;
 
-/// How often a test that waits for streams looks whether its client is still there.
+/// Time between two checks of the control connection while the server waits for streams.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// What the first stream of a test is called; iperf3 shows the number of its socket.
+/// Label of the first stream; iperf3 prints the number of its socket here.
 const FIRST_STREAM_LABEL: u32 = 5;
 
+/// One client's test on the server.
 pub struct Session<'a> {
     control: ControlConnection,
     decoder: ClientMessageDecoder,
@@ -42,7 +43,7 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// `name` tells this client's lines from others' on the server's output.
+    /// Creates a session; `name` prefixes this client's lines in the server's output.
     pub fn new(
         control: ControlConnection,
         cookie: Cookie,
@@ -67,12 +68,12 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Serves the client to its end; returns whether that was a whole test.
+    /// Serves the client; returns whether it completed its test.
     pub fn serve(mut self) -> bool {
         let mut running = None;
         let outcome = self.run_test(&mut running);
         if let Err(failure) = &outcome {
-            // Whoever cannot be told is gone.
+            // Fails only if the client is gone.
             let _ = match failure {
                 TestError::Refused { code, errno, .. } => {
                     self.control.send(&encode_server_error(*code, *errno))
@@ -84,16 +85,17 @@ impl<'a> Session<'a> {
             self.document.error = Some(failure.to_string());
         }
         if self.options.json {
-            let text = serde_json::to_string(&self.document).expect("it is made of plain values");
+            let text = serde_json::to_string(&self.document)
+                .expect("the document serialises: it holds only JSON values");
             write_stdout(&format!("{text}\n"));
         }
         self.control.close_gracefully();
-        // Only now: a client whose streams break before it has heard why says that they broke.
+        // Close the streams last: otherwise the client reports broken streams instead of this error.
         drop(running);
         outcome.is_ok()
     }
 
-    /// `under_way` is the load where there has been any: it holds the streams.
+    /// Runs the test; `running_test` receives the load, which owns the streams.
     fn run_test(&mut self, running_test: &mut Option<RunningTest>) -> Result<(), TestError> {
         let peer = canonical_address(self.control.peer);
         self.control.send_state(State::ParameterExchange)?;
@@ -160,7 +162,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// After the client has ended the load: everything that is on its way, both sides' results, the last lines.
+    /// Ends the test: waits for the data in flight, exchanges results and prints the report.
     fn finish(
         &mut self,
         running: &mut RunningTest,
@@ -216,7 +218,7 @@ impl<'a> Session<'a> {
             })
     }
 
-    /// Whether the system gives what is asked, before any stream is made.
+    /// Checks that the system supports the parameters before any stream opens.
     fn check_resources(&mut self, parameters: &TestParameters) -> Result<(), TestError> {
         if !self
             .registration
@@ -224,14 +226,14 @@ impl<'a> Session<'a> {
         {
             return Err(TestError::refused(
                 ErrorCode::NumberOfStreams,
-                format!("the server's {MAX_STREAMS} streams are in use by others"),
+                format!("other clients use most of the server's {MAX_STREAMS} streams"),
             ));
         }
         let address = canonical_address(self.control.peer);
         let socket = open_socket(parameters.transport, &address).map_err(|error| {
             TestError::refused(
                 ErrorCode::CreateStream,
-                format!("no socket can be had: {error}"),
+                format!("cannot open a socket: {error}"),
             )
         })?;
         apply_parameters(&socket, parameters, &address)?;
@@ -241,7 +243,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// The streams in the order in which the client opens them: first those that it sends on.
+    /// Accepts the streams in the order in which the client opens them: those on which it sends come first.
     fn accept_streams(
         &mut self,
         parameters: &TestParameters,
@@ -272,11 +274,11 @@ impl<'a> Session<'a> {
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(TestError::refused(
                         ErrorCode::StreamAccept,
-                        "the server takes no more streams",
+                        "the server accepts no more streams",
                     ));
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    // Fails where the server is ended by hand.
+                    // Fails if a signal ends the server.
                     self.control.wait(None, Instant::now())?;
                     let bytes = self.control.read()?;
                     if let Some(message) = self.decoder.feed(&bytes)?.first() {
@@ -286,7 +288,7 @@ impl<'a> Session<'a> {
                         return Err(TestError::refused(
                             ErrorCode::StreamAccept,
                             format!(
-                                "{} of {} streams were opened in time",
+                                "the client opened {} of {} streams in time",
                                 streams.len(),
                                 parameters.total_streams()
                             ),
@@ -316,13 +318,13 @@ impl<'a> Session<'a> {
         TestStream::new(index, role, socket).map_err(|error| {
             TestError::refused(
                 ErrorCode::CreateStream,
-                format!("a stream cannot be set up: {error}"),
+                format!("cannot set up a stream: {error}"),
             )
         })
     }
 }
 
-/// On a thread of its own: the session itself is not to move.
+/// Checks the CPUs on a new thread: the session's thread keeps its affinity.
 fn check_cpus(cpus: &CpuList) -> Result<(), TestError> {
     let cpus = cpus.clone();
     let tried = std::thread::spawn(move || cpus.apply_to(None)).join();
@@ -330,7 +332,7 @@ fn check_cpus(cpus: &CpuList) -> Result<(), TestError> {
         Ok(Ok(())) => Ok(()),
         _ => Err(TestError::refused(
             ErrorCode::Affinity,
-            "the server has no such CPU",
+            "the server cannot use this CPU",
         )),
     }
 }
@@ -341,19 +343,21 @@ fn unexpected_message(message: &ClientMessage) -> TestError {
         ClientMessage::Parameters(_)
         | ClientMessage::TestEnd
         | ClientMessage::Results(_)
-        | ClientMessage::Done => {
-            TestError::refused(ErrorCode::UnknownMessage, "the client spoke out of turn")
-        }
+        | ClientMessage::Done => TestError::refused(
+            ErrorCode::UnknownMessage,
+            "the client sent a message out of turn",
+        ),
     }
 }
 
+/// Returns the line that iperf3 prints for a connected stream.
 pub fn connection_line(label: u32, stream: &TestStream) -> String {
     let address = |address: std::io::Result<socket2::SockAddr>| {
         address
             .ok()
             .and_then(|address| address.as_socket())
             .map_or_else(
-                || "somewhere".to_owned(),
+                || "an unknown address".to_owned(),
                 |address| {
                     format!(
                         "{} port {}",
@@ -370,7 +374,7 @@ pub fn connection_line(label: u32, stream: &TestStream) -> String {
     )
 }
 
-/// Tells a client that there is no room for its test.
+/// Tells a client that the server is busy.
 pub fn deny_access(control: &ControlConnection) -> Result<(), TestError> {
     control.send_state(State::AccessDenied)?;
     control.close_gracefully();

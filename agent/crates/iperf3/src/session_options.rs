@@ -1,16 +1,18 @@
-//! The options of a test that each side sets for itself.
+//! Options of a test that each host sets for itself.
 
 use std::time::Duration;
 
 use crate::units::RateFormat;
 
-/// What both sides set for themselves.
+/// Output and timeout of a test on this host.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
-    /// `None`: one interval, the whole test.
+    /// Time between interval lines; `None` for a single interval.
     pub interval: Option<Duration>,
+    /// Unit of printed rates.
     pub format: RateFormat,
+    /// Whether the output is JSON.
     pub json: bool,
-    /// A test in which nothing moves for so long is given up.
+    /// Time after which a test without data transfer is aborted.
     pub idle_timeout: Duration,
 }

@@ -1,4 +1,4 @@
-//! Sockets of a test: resolved, opened, and set as its parameters ask, with iperf3's own number for what is refused.
+//! Sockets of a test: resolves addresses, opens sockets and applies the test parameters.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -11,35 +11,43 @@ use crate::limits::Transport;
 use crate::parameters::TestParameters;
 use crate::states::{ErrorCode, TestError};
 
-/// `-4` and `-6`.
+/// The address family that `-4` or `-6` selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AddressFamily {
     #[default]
+    /// IPv4 or IPv6.
     Any,
+    /// Only IPv4.
     V4,
+    /// Only IPv6.
     V6,
 }
 
-/// The first address of a host in that family; `Err` in words.
+/// Returns the first address of a host in this family.
+///
+/// # Errors
+///
+/// A message for the user.
 pub fn resolve(host: &str, port: u16, family: AddressFamily) -> Result<SocketAddr, String> {
     let addresses = (host, port)
         .to_socket_addrs()
-        .map_err(|error| format!("the host {host} cannot be found: {error}"))?;
+        .map_err(|error| format!("cannot resolve the host {host}: {error}"))?;
     let mut matching = addresses.filter(|address| match family {
         AddressFamily::Any => true,
         AddressFamily::V4 => address.is_ipv4(),
         AddressFamily::V6 => address.is_ipv6(),
     });
-    matching
-        .next()
-        .ok_or_else(|| format!("the host {host} has no address of the family asked for"))
+    matching.next().ok_or_else(|| {
+        format!("the host {host} has no address of the family that -4 or -6 selects")
+    })
 }
 
-/// An address for people and JSON: an IPv4 address that came in over an IPv6 socket is shown as what it is.
+/// Returns the address for output: converts an IPv4-mapped IPv6 address to IPv4.
 pub fn canonical_address(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
+/// Opens a socket for this transport and address family.
 pub fn open_socket(transport: Transport, address: &SocketAddr) -> io::Result<Socket> {
     let kind = match transport {
         Transport::Tcp => Type::STREAM,
@@ -48,7 +56,7 @@ pub fn open_socket(transport: Transport, address: &SocketAddr) -> io::Result<Soc
     Socket::new(Domain::for_address(*address), kind, None)
 }
 
-/// A connected TCP socket, set up before by `prepare`.
+/// Opens and connects a TCP socket; `prepare` configures it before it connects.
 pub fn connect_tcp(
     to: SocketAddr,
     from: Option<IpAddr>,
@@ -65,6 +73,7 @@ pub fn connect_tcp(
     Ok(socket)
 }
 
+/// Binds a socket to the local address, if there is one.
 pub fn bind_source(socket: &Socket, from: Option<IpAddr>) -> Result<(), TestError> {
     from.map_or(Ok(()), |from| {
         socket
@@ -73,7 +82,11 @@ pub fn bind_source(socket: &Socket, from: Option<IpAddr>) -> Result<(), TestErro
     })
 }
 
-/// Sets what is asked of every socket of a test.
+/// Applies the test parameters to a socket.
+///
+/// # Errors
+///
+/// iperf3's error code for the option that the system refuses.
 pub fn apply_parameters(
     socket: &Socket,
     parameters: &TestParameters,
@@ -133,7 +146,7 @@ pub fn apply_parameters(
     if parameters.no_delay {
         socket
             .set_tcp_nodelay(true)
-            .map_err(|error| refusal(ErrorCode::CreateStream, "no delay".into(), &error))?;
+            .map_err(|error| refusal(ErrorCode::CreateStream, "TCP_NODELAY".into(), &error))?;
     }
     if let Some(name) = &parameters.congestion_control {
         set_tcp_congestion(socket, name).map_err(|error| {
@@ -151,10 +164,11 @@ fn refusal(code: ErrorCode, what: String, error: &io::Error) -> TestError {
     TestError::Refused {
         code,
         errno: error.raw_os_error().unwrap_or(0),
-        message: format!("the system refused {what}: {error}"),
+        message: format!("the system refuses {what}: {error}"),
     }
 }
 
+/// Returns the socket's congestion control algorithm.
 pub fn congestion_control(socket: &Socket) -> Option<String> {
     tcp_congestion(socket).ok()
 }

@@ -1,10 +1,12 @@
-//! The states that both sides of an iperf3 test tell each other, one byte each, and the protocol's own error numbers.
+//! The states and error codes of the iperf3 protocol, and the errors of a test.
 
 use std::fmt;
 
 use vnetbench_system::error::{Error, Kind};
 
-/// What a state byte says (the project's wiki, "The Iperf3 Protocol and State Machine"; numbers as seen on the wire).
+/// A state byte of the protocol.
+///
+/// Source: the iperf3 wiki, "The Iperf3 Protocol and State Machine"; the values were observed on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i8)]
 pub enum State {
@@ -38,16 +40,18 @@ impl State {
         Self::ServerError,
     ];
 
+    /// Returns the state with this byte.
     pub fn from_byte(byte: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|state| state.byte() == byte)
     }
 
+    /// Returns the state's byte.
     pub fn byte(self) -> u8 {
         self as i8 as u8
     }
 }
 
-/// The numbers of iperf3's errors that can be sent or met here, each with what a stock client prints for it.
+/// iperf3's error codes that this implementation sends; a stock client prints its own message for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub enum ErrorCode {
@@ -83,20 +87,20 @@ pub enum ErrorCode {
 }
 
 const ERROR_MESSAGES: &[(i32, &str)] = &[
-    (5, "the test lasts longer than the server allows"),
+    (5, "the duration is longer than the server allows"),
     (6, "more streams than the server allows"),
     (7, "the block is longer than the server allows"),
     (8, "the socket buffer is larger than the server allows"),
     (10, "the segment size is larger than the server allows"),
-    (12, "the server cannot omit that much"),
-    (13, "the server does not implement an option"),
+    (12, "the omitted time is longer than the server allows"),
+    (13, "the server does not support an option of the test"),
     (15, "the burst is longer than the server allows"),
-    (16, "more than one of -t, -n and -k"),
-    (18, "the server has no SCTP"),
-    (20, "the server cannot use datagrams of that size"),
-    (21, "the server cannot use that type of service"),
-    (25, "reverse and bidirectional at once"),
-    (27, "the server's limit on the bit rate is lower than asked"),
+    (16, "-t, -n and -k exclude each other"),
+    (18, "the server does not support SCTP"),
+    (20, "the server does not support this datagram size"),
+    (21, "the server does not support this type of service"),
+    (25, "-R and --bidir exclude each other"),
+    (27, "the requested bit rate is over the server's limit"),
     (110, "the server did not understand a message"),
     (114, "the server could not read the parameters"),
     (117, "the server could not read the results"),
@@ -106,54 +110,58 @@ const ERROR_MESSAGES: &[(i32, &str)] = &[
     (125, "the server cannot set the type of service"),
     (127, "the server cannot set the flow label"),
     (132, "the server cannot set the CPU affinity"),
-    (134, "the server has no such congestion control"),
+    (134, "the server does not support this congestion control"),
     (140, "the server cannot pace its sockets"),
-    (141, "the server's socket buffers are limited to less"),
-    (142, "the server wants a user name and a password"),
-    (144, "the server has waited too long for data"),
-    (145, "the server cannot forbid fragments"),
-    (160, "the bit rate is over the server's limit"),
-    (200, "the server could not make a stream"),
+    (141, "the server limits socket buffers to a smaller size"),
+    (142, "the server requires a user name and a password"),
+    (144, "the server received no data within its timeout"),
+    (145, "the server cannot set the don't-fragment flag"),
+    (160, "the total bit rate exceeds the server's limit"),
+    (200, "the server could not create a stream"),
     (204, "the server could not accept a stream"),
     (205, "the server could not write to a stream"),
     (206, "the server could not read from a stream"),
 ];
 
-/// What one of iperf3's error numbers means, in words.
+/// Returns the message for one of iperf3's error codes.
 pub fn error_message(number: i32) -> String {
     ERROR_MESSAGES
         .iter()
         .find(|(known, _)| *known == number)
         .map_or_else(
-            || format!("iperf3's error {number}"),
+            || format!("iperf3 error {number}"),
             |(_, message)| (*message).into(),
         )
 }
 
-/// Why a test came to nothing.
+/// The reason why a test failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TestError {
-    /// What a server tells its client, in the protocol's own way, before it leaves.
+    /// This host refuses or aborts the test and sends the code to its peer.
     Refused {
+        /// iperf3's error code.
         code: ErrorCode,
+        /// The system's error number, or 0.
         errno: i32,
+        /// The message for the user.
         message: String,
     },
-    /// The peer has ended the test, stalls, or speaks something else: there is nobody to tell.
+    /// The peer ended the test, stalled or violated the protocol.
     Failed(String),
-    /// The control connection is gone.
+    /// The control connection closed.
     ConnectionLost(String),
-    /// This side is to end now, and what it does with it.
+    /// The user interrupted this host.
     Interrupted,
-    /// No connection can be made.
+    /// The server does not accept connections.
     Unreachable(String),
-    /// The server serves another client now.
+    /// The server is serving another client.
     Busy(String),
-    /// The server does not do what was asked, and said so.
+    /// The server refused the parameters.
     RefusedByServer(String),
 }
 
 impl TestError {
+    /// Creates a `Refused` without a system error.
     pub fn refused(code: ErrorCode, message: impl Into<String>) -> Self {
         Self::Refused {
             code,
@@ -162,6 +170,7 @@ impl TestError {
         }
     }
 
+    /// Creates a `Failed`.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::Failed(message.into())
     }
@@ -188,7 +197,7 @@ impl From<TestError> for Error {
 impl fmt::Display for TestError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Interrupted => out.write_str("the server has been ended by hand"),
+            Self::Interrupted => out.write_str("a signal ended the server"),
             Self::Refused { message, .. }
             | Self::Failed(message)
             | Self::ConnectionLost(message)
@@ -204,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_state_is_read_back_from_its_byte_and_no_other_byte_is_one() {
+    fn only_the_bytes_of_states_are_decoded() {
         let known = (0..=u8::MAX).filter_map(State::from_byte).count();
         assert_eq!(known, State::ALL.len());
         assert_eq!(State::from_byte(0xfe), Some(State::ServerError));
@@ -212,8 +221,8 @@ mod tests {
     }
 
     #[test]
-    fn an_error_without_words_is_told_by_its_number() {
+    fn an_unknown_error_code_is_reported_as_a_number() {
         assert!(error_message(134).contains("congestion"));
-        assert_eq!(error_message(-77), "iperf3's error -77");
+        assert_eq!(error_message(-77), "iperf3 error -77");
     }
 }

@@ -1,4 +1,4 @@
-//! The streams of one test: what each is, and the threads that drive them, one a stream.
+//! The streams of one test, and the threads that send and receive, one for each stream.
 
 use std::io;
 use std::net::Shutdown;
@@ -24,30 +24,37 @@ use vnetbench_system::waiting::Waker;
 use vnetbench_traffic::receive::{Discard, Receiver};
 use vnetbench_traffic::send::{CopySender, Sender, make_message};
 
-/// How long one call may keep a thread that has been told to stop.
+/// Timeout of one system call, which bounds the time until a thread stops.
 const CALL_TIMEOUT: Duration = Duration::from_millis(20);
 const STACK_BYTES: usize = 256 << 10;
 
-/// One stream and its one direction; on cache lines of its own, for its thread writes its counts all the time.
+/// One stream, which carries data in one direction.
+///
+/// Aligned to its own cache lines, because its thread updates the counters all the time.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct TestStream {
-    /// Its number on the wire.
+    /// Number of the stream on the wire.
     pub id: u32,
+    /// Whether this host sends or receives.
     pub role: Role,
+    /// The connected socket.
     pub socket: Socket,
+    /// Bytes sent or received.
     pub byte_count: CallCounter,
+    /// Datagram counters of a UDP stream.
     pub datagrams: DatagramCounters,
     created: Instant,
-    /// When data came last, in nanoseconds since it was made.
+    /// Last arrival of data, in nanoseconds since `created`.
     last_received_ns: AtomicU64,
-    /// The sender has closed it: nothing more will come.
+    /// Whether the sender has closed the stream.
     pub is_closed: AtomicBool,
+    /// The error that ended the stream.
     pub error: OnceLock<io::Error>,
 }
 
 impl TestStream {
-    /// The stream that was made as number `index` (from 0) of its test.
+    /// Creates the stream that opens as number `index` (from 0) of its test.
     pub fn new(index: usize, role: Role, socket: Socket) -> io::Result<Self> {
         socket.set_nonblocking(false)?;
         socket.set_read_timeout(Some(CALL_TIMEOUT))?;
@@ -65,25 +72,25 @@ impl TestStream {
         })
     }
 
-    /// One call has brought so many bytes.
+    /// Counts received bytes.
     fn record_received(&self, bytes: usize) {
         let since = u64::try_from(self.created.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.last_received_ns.store(since, Ordering::Relaxed);
         self.byte_count.add(bytes);
     }
 
-    /// When data came last; when it was made, if none has.
+    /// Returns the last arrival of data; the time of creation if there is none.
     pub fn last_received_at(&self) -> Instant {
         self.created + Duration::from_nanos(self.last_received_ns.load(Ordering::Relaxed))
     }
 }
 
-/// Streams are numbered 1, 3, 4, 5 … in the order in which they are made: iperf3 leaves the 2 out.
+/// Returns the number on the wire: 1, 3, 4, 5 … in the order in which streams open. iperf3 skips 2.
 pub fn stream_id(index: usize) -> u32 {
     index as u32 + if index == 0 { 1 } else { 2 }
 }
 
-/// What all threads of a test share.
+/// State shared by all threads of a test.
 pub struct SharedLoad {
     transport: Transport,
     block_bytes: usize,
@@ -98,13 +105,14 @@ pub struct SharedLoad {
     started_since_epoch: Duration,
     orders: Commands,
     active_senders: AtomicUsize,
-    /// Rung when the quota is used up, a stream has failed, or the user has pressed Ctrl-C.
+    /// Woken when the quota is used up, a stream fails, or the user presses Ctrl-C.
     pub waker: Waker,
+    /// CPU time of the threads.
     pub cpu: CpuTimeTotal,
 }
 
 impl SharedLoad {
-    /// `counts_quota`: this side ends the test.
+    /// Creates the state; with `counts_quota` this host enforces the end condition.
     pub fn new(parameters: &TestParameters, counts_quota: bool) -> io::Result<Self> {
         let bytes = match parameters.end_condition {
             EndCondition::Bytes(bytes) => Some(bytes),
@@ -144,13 +152,14 @@ impl SharedLoad {
         })
     }
 
+    /// Starts counting the quota.
     pub fn activate_quota(&self) {
         if let Some(quota) = &self.quota {
             quota.activate();
         }
     }
 
-    /// Before a block is sent: whether the quota has room for it.
+    /// Reserves a block before it is sent; returns false if the quota is used up.
     fn reserve_block(&self) -> bool {
         match &self.quota {
             Some(quota) if self.quota_role == Role::Source => quota.reserve(self.block_bytes),
@@ -167,7 +176,9 @@ impl SharedLoad {
         }
     }
 
-    /// The time of day, without its leaps: early versions of iperf3 measure the first transit against it.
+    /// Returns the time for a datagram header.
+    ///
+    /// It is the time of day without clock steps: early versions of iperf3 compute the first transit time from it.
     fn current_datagram_time(&self) -> Duration {
         self.started_since_epoch + self.started.elapsed()
     }
@@ -185,15 +196,17 @@ impl SharedLoad {
     }
 }
 
-/// The threads at work; dropping it ends them.
+/// The threads of a test; dropping it stops them.
 pub struct LoadThreads {
+    /// The streams, in order.
     pub streams: Vec<Arc<TestStream>>,
+    /// State shared with the threads.
     pub shared: Arc<SharedLoad>,
     threads: Vec<(Role, JoinHandle<()>)>,
 }
 
 impl LoadThreads {
-    /// Starts the threads; they wait for `go`.
+    /// Spawns the threads, which wait for `start`.
     pub fn spawn(
         streams: Vec<Arc<TestStream>>,
         shared: SharedLoad,
@@ -222,30 +235,30 @@ impl LoadThreads {
         Ok(load)
     }
 
+    /// Starts the load.
     pub fn start(&self) {
         self.shared.orders.issue(Command::Go);
     }
 
-    /// Returns when nothing more will be sent.
+    /// Stops the senders and waits for their threads.
     pub fn stop_sending(&mut self) {
         self.shared.orders.issue(Command::EndSources);
         self.join_threads(|role| role == Role::Source);
     }
 
-    /// Lets the receivers of what was sent see its end. A stock client that waits for the rest of a block would wait for
-    /// good.
+    /// Closes the sending direction. Otherwise a stock client waits forever for the rest of a block.
     pub fn close_sources(&self) {
         for stream in self
             .streams
             .iter()
             .filter(|stream| stream.role == Role::Source)
         {
-            // Fails only on a connection that is gone, or where there is none.
+            // Fails only on a closed connection.
             let _ = stream.socket.shutdown(Shutdown::Write);
         }
     }
 
-    /// Returns when all threads have ended.
+    /// Stops all threads and waits for them.
     pub fn stop(&mut self) {
         self.shared.orders.issue(Command::EndAll);
         self.join_threads(|_| true);
@@ -257,12 +270,12 @@ impl LoadThreads {
             .partition(|(role, _)| is_selected(*role));
         self.threads = staying;
         for (_, thread) in ending {
-            // A thread that panicked has nothing more to say.
+            // A thread that panicked has no result.
             let _ = thread.join();
         }
     }
 
-    /// The first stream that has failed, and how.
+    /// Returns the first failed stream and its error.
     pub fn first_error(&self) -> Option<(&TestStream, &io::Error)> {
         self.streams
             .iter()
@@ -278,7 +291,7 @@ impl Drop for LoadThreads {
 
 fn run_stream(stream: &TestStream, shared: &SharedLoad, cpus: &CpuList) {
     if !cpus.is_empty() {
-        // That these CPUs can be had was tried before the test was accepted.
+        // Cannot fail: the session checked these CPUs before it accepted the test.
         let _ = cpus.apply_to(None);
     }
     shared.orders.wait_for_start();
@@ -319,7 +332,7 @@ fn send_tcp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads blocks of the length that the test names, as an application does.
+/// Reads blocks of the test's block size, as an application does.
 struct BlockReceiver(Vec<u8>);
 
 impl Receiver for BlockReceiver {
@@ -375,7 +388,7 @@ fn send_udp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
                     stream.datagrams.record_sent();
                     break;
                 }
-                // Refused: an earlier datagram found nobody. Whether anybody is there the control connection knows.
+                // Refused: no socket received an earlier datagram. The control connection detects a dead peer.
                 Err(rustix::io::Errno::CONNREFUSED | rustix::io::Errno::NOBUFS) => {}
                 Err(error) if is_transient(&error.into()) => {}
                 Err(error) => return Err(error.into()),
@@ -393,7 +406,7 @@ fn receive_udp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
             Ok((kept, count)) => {
                 let Some(header) = DatagramHeader::read(shared.counters_64bit, &datagram[..kept])
                 else {
-                    // A greeting that came twice, or nothing of this test.
+                    // A repeated connect message, or a foreign datagram.
                     continue;
                 };
                 debug_assert!(kept >= HEADER_BYTES_32BIT);

@@ -1,4 +1,4 @@
-//! All tests of one server: which of them wait for streams, and how many there may be.
+//! Registers all tests of a server, limits their number, and delivers streams to them.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,12 +10,13 @@ use socket2::Socket;
 
 use crate::wire::Cookie;
 
-/// Tests at the same time; a client beyond them is told that the server is busy.
+/// Maximum number of tests at the same time; further clients get the state `AccessDenied`.
 pub const MAX_TESTS: usize = 64;
-/// Streams of all tests together: a thread and up to 1 MiB each.
+/// Maximum number of streams of all tests; each takes a thread and up to 1 MiB.
 pub const MAX_STREAMS: usize = 1_024;
 
 #[derive(Default)]
+/// All tests of a server.
 pub struct TestRegistry {
     state: Mutex<RegistryState>,
     udp_released: Condvar,
@@ -23,20 +24,23 @@ pub struct TestRegistry {
 
 #[derive(Default)]
 struct RegistryState {
-    test_count: usize,
     stream_count: usize,
     tests: HashMap<Cookie, TestEntry>,
-    /// UDP streams carry no cookie: an address gathers them for one test at a time.
+    /// UDP streams carry no cookie: at any time, one test collects the streams of an address.
     udp_collectors: HashMap<IpAddr, Sender<Socket>>,
 }
 
+/// A registered test; it accepts streams while it has a `stream_sender`.
 struct TestEntry {
     collecting_since: Instant,
     stream_sender: Option<Sender<Socket>>,
 }
 
+/// The result of delivering a connection.
 pub enum Delivery {
+    /// The connection belonged to a registered test.
     Delivered,
+    /// No test has this cookie: the connection starts a new test.
     NewTest(Socket),
 }
 
@@ -45,13 +49,13 @@ impl TestRegistry {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for one more test; `None` where all are taken, or the cookie is another's.
+    /// Registers a test; returns `None` if there are too many or the cookie is in use.
     pub fn register(&self, cookie: Cookie) -> Option<Registration<'_>> {
         let mut state = self.state();
-        if state.test_count >= MAX_TESTS || state.tests.contains_key(&cookie) {
+        if state.tests.len() >= MAX_TESTS || state.tests.contains_key(&cookie) {
             return None;
         }
-        state.test_count += 1;
+
         state.tests.insert(
             cookie,
             TestEntry {
@@ -67,14 +71,14 @@ impl TestRegistry {
         })
     }
 
-    /// Since when the test of this cookie takes streams; `None` where it takes none.
+    /// Returns the time since which the test accepts streams; `None` if it accepts none.
     pub fn collecting_since(&self, cookie: &Cookie) -> Option<Instant> {
         let state = self.state();
         let test = state.tests.get(cookie)?;
         test.stream_sender.as_ref().map(|_| test.collecting_since)
     }
 
-    /// Hands a connection to the test that its cookie names. One of a test that takes no stream now is closed.
+    /// Delivers a connection to the test with this cookie; closes it if the test accepts no streams.
     pub fn deliver(&self, cookie: &Cookie, socket: Socket) -> Delivery {
         match self.state().tests.get(cookie) {
             None => return Delivery::NewTest(socket),
@@ -82,7 +86,7 @@ impl TestRegistry {
                 stream_sender: Some(to),
                 ..
             }) => {
-                // Fails where the test has just ended, and then the connection goes with it.
+                // Fails if the test has just ended; this closes the connection.
                 let _ = to.send(socket);
             }
             Some(TestEntry {
@@ -93,13 +97,13 @@ impl TestRegistry {
         Delivery::Delivered
     }
 
-    /// Where the UDP streams of an address go now.
+    /// Returns the channel that collects the UDP streams of an address.
     pub fn udp_collector(&self, from: IpAddr) -> Option<Sender<Socket>> {
         self.state().udp_collectors.get(&from).cloned()
     }
 }
 
-/// One test's place; dropping it gives it back.
+/// One registered test; dropping it removes the test.
 pub struct Registration<'a> {
     registry: &'a TestRegistry,
     cookie: Cookie,
@@ -108,7 +112,7 @@ pub struct Registration<'a> {
 }
 
 impl Registration<'_> {
-    /// Takes room for so many streams; false where there is none.
+    /// Reserves streams; returns false if there would be more than `MAX_STREAMS`.
     pub fn reserve_streams(&mut self, count: usize) -> bool {
         let mut state = self.registry.state();
         if state.stream_count + count > MAX_STREAMS {
@@ -119,6 +123,7 @@ impl Registration<'_> {
         true
     }
 
+    /// Accepts TCP streams with this test's cookie.
     pub fn collect_tcp_streams(&self, to: Sender<Socket>) {
         if let Some(test) = self.registry.state().tests.get_mut(&self.cookie) {
             *test = TestEntry {
@@ -128,7 +133,7 @@ impl Registration<'_> {
         }
     }
 
-    /// Waits until no other test gathers from this address; false where that took too long.
+    /// Accepts UDP streams from this address once no other test does; returns false after the timeout.
     pub fn collect_udp_streams(
         &mut self,
         from: IpAddr,
@@ -154,7 +159,7 @@ impl Registration<'_> {
         true
     }
 
-    /// All streams are there.
+    /// Stops accepting streams.
     pub fn end_collection(&mut self) {
         let mut state = self.registry.state();
         if let Some(test) = state.tests.get_mut(&self.cookie) {
@@ -171,7 +176,7 @@ impl Drop for Registration<'_> {
     fn drop(&mut self) {
         self.end_collection();
         let mut state = self.registry.state();
-        state.test_count -= 1;
+
         state.stream_count -= self.stream_count;
         state.tests.remove(&self.cookie);
     }

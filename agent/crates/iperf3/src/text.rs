@@ -1,4 +1,4 @@
-//! The lines that people read, as iperf3 lays them out.
+//! The text output, in iperf3's layout.
 
 use crate::record::{Interval, StreamSample};
 use crate::report::{DirectionSum, FinalReport, StreamReport, loss_percent, sum_results};
@@ -6,17 +6,22 @@ use crate::results::StreamResult;
 use crate::udp::DatagramTotals;
 use crate::units::{RateFormat, format_bytes, format_rate};
 
-/// What all lines of a test have in common.
+/// Properties of a test that determine the layout of its output.
 #[derive(Debug, Clone)]
 pub struct ReportLayout {
+    /// Whether the test uses UDP.
     pub is_udp: bool,
+    /// Whether this host is the client.
     pub is_client: bool,
+    /// Whether both hosts send.
     pub is_bidirectional: bool,
+    /// Unit of rates.
     pub format: RateFormat,
-    /// What each stream is called, and whether this side sends on it.
+    /// Label of each stream, and whether this host sends on it.
     pub streams: Vec<(u32, bool)>,
 }
 
+/// The line between intervals and before the report.
 pub const SEPARATOR: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
 
 impl ReportLayout {
@@ -42,6 +47,7 @@ impl ReportLayout {
         format!("[{id:>3}]{role}")
     }
 
+    /// Returns the column headings of the intervals.
     pub fn interval_header(&self) -> String {
         self.header(
             match (self.is_udp, self.has_sender(), self.is_bidirectional) {
@@ -53,6 +59,7 @@ impl ReportLayout {
         )
     }
 
+    /// Returns the column headings of the report.
     pub fn final_header(&self) -> String {
         self.header(if self.is_udp {
             "Jitter    Lost/Total Datagrams"
@@ -79,7 +86,7 @@ impl ReportLayout {
         .into()
     }
 
-    /// A line for each stream, and a sum for each direction that has several.
+    /// Returns a line for each stream, and a sum for each direction with several streams.
     pub fn interval_lines(&self, interval: &Interval) -> Vec<String> {
         let times = (interval.start_s, interval.end_s);
         let note = if interval.is_omitted { "(omitted)" } else { "" };
@@ -140,7 +147,7 @@ impl ReportLayout {
         }
     }
 
-    /// What both sides have counted; a side that told nothing has no line.
+    /// Returns the lines of the report; a host without counts has no line.
     pub fn final_lines(&self, report: &FinalReport) -> Vec<String> {
         let mut lines: Vec<String> = report
             .streams
@@ -207,7 +214,7 @@ fn format_loss(jitter_s: f64, lost: u64, packets: u64) -> String {
     )
 }
 
-/// Jitter is the mean over the streams.
+/// Returns the sum of the samples; the jitter is their mean.
 pub fn sum_samples(samples: &[&StreamSample]) -> StreamSample {
     let mut sum = StreamSample::default();
     for sample in samples {

@@ -367,7 +367,7 @@ impl ServerReport {
     /// `streams` in the order in which they were connected.
     pub fn new(results: TestResults, streams: &[Arc<Stream>]) -> Self {
         let reports = streams.iter().enumerate().filter_map(|(index, stream)| {
-            let reports = results.parse_stream(stream_id(index))?;
+            let reports = results.find_stream(stream_id(index))?;
             Some(ServerStreamReport {
                 id: stream.id,
                 role: stream.role.opposite(),

@@ -1,18 +1,21 @@
-//! The datagrams of a UDP stream: their header, how a stream is opened by them, and what a receiver counts.
+//! Datagrams of a UDP stream: connect messages, header and counters.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use vnetbench_streams::jitter::JitterEstimator;
 
-/// What opens a UDP stream and what answers it, as seen on the wire; versions before 3.2 used the second pair.
+/// The messages that open a UDP stream, each with its reply, as observed on the wire.
+///
+/// Versions before 3.2 use the second pair.
 const CONNECT_MESSAGES: [([u8; 4], [u8; 4]); 2] = [
     (*b"9876", *b"6789"),
     (123_456_789_u32.to_le_bytes(), 987_654_321_u32.to_le_bytes()),
 ];
+/// The message that a client sends to open a UDP stream.
 pub const CONNECT_MESSAGE: [u8; 4] = CONNECT_MESSAGES[0].0;
 
-/// What answers a greeting; `None` where it is none.
+/// Returns the reply to a connect message; `None` for any other datagram.
 pub fn connect_reply(message: &[u8]) -> Option<[u8; 4]> {
     CONNECT_MESSAGES
         .iter()
@@ -20,23 +23,31 @@ pub fn connect_reply(message: &[u8]) -> Option<[u8; 4]> {
         .map(|(_, reply)| *reply)
 }
 
+/// Returns whether the bytes are a reply to a connect message.
 pub fn is_connect_reply(bytes: &[u8]) -> bool {
     CONNECT_MESSAGES.iter().any(|(_, reply)| reply == bytes)
 }
 
-/// Seconds, microseconds and the number of a datagram, all in network byte order; the number has 32 bits, or 64.
+/// The header of a datagram: seconds, microseconds and sequence number in network byte order.
+///
+/// The sequence number has 32 or 64 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DatagramHeader {
+    /// Time of sending.
     pub sent_at: Duration,
+    /// Sequence number, from 1.
     pub number: u64,
 }
 
+/// Length of a header with a 32-bit sequence number.
 pub const HEADER_BYTES_32BIT: usize = 12;
+/// Length of a header with a 64-bit sequence number.
 pub const HEADER_BYTES_64BIT: usize = 16;
 
 impl DatagramHeader {
+    /// Writes the header to the start of a datagram.
     pub fn write(self, is_64bit: bool, datagram: &mut [u8]) {
-        // Only differences of the time count, and those that wrap in 136 years.
+        // Receivers use only differences of times: the 32-bit seconds wrap after 136 years.
         datagram[..4].copy_from_slice(&(self.sent_at.as_secs() as u32).to_be_bytes());
         datagram[4..8].copy_from_slice(&self.sent_at.subsec_micros().to_be_bytes());
         if is_64bit {
@@ -46,7 +57,7 @@ impl DatagramHeader {
         }
     }
 
-    /// `None` where the datagram is too short to have one.
+    /// Reads the header; returns `None` if the datagram is too short.
     pub fn read(is_64bit: bool, datagram: &[u8]) -> Option<Self> {
         let word = |at: usize| {
             let bytes = datagram.get(at..)?.first_chunk::<4>()?;
@@ -65,26 +76,32 @@ impl DatagramHeader {
     }
 }
 
-/// What one stream has counted; its own thread writes, the session reads.
+/// The counters of one stream: its thread writes them, the session reads them.
 #[derive(Debug, Default)]
 pub struct DatagramCounters {
-    /// Sent, or the highest number received.
+    /// Datagrams sent, or the highest sequence number received.
     packets: AtomicU64,
-    /// A datagram that comes late after all is taken off again.
+    /// Lost datagrams; a late arrival decrements it.
     lost: AtomicI64,
     out_of_order: AtomicU64,
     jitter_ns: AtomicU64,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
+/// The values of the counters at one time.
 pub struct DatagramTotals {
+    /// Datagrams sent, or the highest sequence number received.
     pub datagrams: u64,
+    /// Lost datagrams; negative in an interval in which late datagrams arrive.
     pub lost: i64,
+    /// Datagrams received out of order.
     pub out_of_order: u64,
+    /// Jitter (RFC 3550).
     pub jitter_s: f64,
 }
 
 impl DatagramCounters {
+    /// Returns the current values.
     pub fn totals(&self) -> DatagramTotals {
         DatagramTotals {
             datagrams: self.packets.load(Ordering::Relaxed),
@@ -94,13 +111,13 @@ impl DatagramCounters {
         }
     }
 
-    /// Another one was sent; returns its number.
+    /// Counts a sent datagram and returns its sequence number.
     pub fn record_sent(&self) -> u64 {
         self.packets.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 
-/// The receiving thread's own state.
+/// State of the receiving thread.
 #[derive(Debug, Default)]
 pub struct DatagramReceiver {
     highest: u64,
@@ -110,7 +127,7 @@ pub struct DatagramReceiver {
 }
 
 impl DatagramReceiver {
-    /// A datagram has come.
+    /// Counts a received datagram.
     pub fn record(&mut self, header: DatagramHeader, now: Duration, counters: &DatagramCounters) {
         let advance = header.number.saturating_sub(self.highest);
         if advance > 0 {
@@ -151,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_read_as_it_was_written_narrow_and_wide() {
+    fn a_header_survives_a_round_trip_with_32_and_64_bit_numbers() {
         let header = DatagramHeader {
             sent_at: Duration::new(15_018, 299_147_000),
             number: 5 << 33,
@@ -169,20 +186,20 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_is_loss_until_the_late_datagram_comes() {
+    fn a_gap_counts_as_loss_until_the_late_datagram_arrives() {
         assert_eq!(received(&[1, 2, 5]).lost, 2);
         let late = received(&[1, 2, 5, 3]);
         assert_eq!((late.datagrams, late.lost, late.out_of_order), (5, 1, 1));
     }
 
     #[test]
-    fn a_number_from_nowhere_does_not_overflow_the_counts() {
+    fn an_extreme_sequence_number_does_not_overflow_the_counters() {
         let wild = received(&[1, u64::MAX, 0, u64::MAX]);
         assert_eq!((wild.datagrams, wild.out_of_order), (u64::MAX, 2));
     }
 
     #[test]
-    fn both_greetings_are_answered_and_nothing_else() {
+    fn only_the_two_connect_messages_have_a_reply() {
         assert_eq!(connect_reply(b"9876"), Some(*b"6789"));
         assert_eq!(
             connect_reply(&[0x15, 0xcd, 0x5b, 0x07]),

@@ -1,17 +1,19 @@
-//! Numbers as iperf3's users write and read them: `128K`, `10M/5`, `1.22 MBytes`, `10.2 Mbits/sec`.
+//! Parses and formats numbers in iperf3's notation: `128K`, `1.22 MBytes`, `10.2 Mbits/sec`.
 
-/// `-f`: the unit that all lines are to have.
+/// The unit of printed rates (`-f`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RateFormat {
     #[default]
+    /// Bits with the prefix that fits the value.
     Adaptive,
-    /// Thousands of bits to this power (k, m, g, t).
+    /// Bits with a prefix: a power of 1000 (k, m, g, t).
     Bits(usize),
-    /// 1024 bytes to this power (K, M, G, T).
+    /// Bytes with a prefix: a power of 1024 (K, M, G, T).
     Bytes(usize),
 }
 
 impl RateFormat {
+    /// Parses the letter of `-f`.
     pub fn parse(letter: &str) -> Option<Self> {
         let power = |letter: char| "kmgt".find(letter).map(|at| at + 1);
         let mut letters = letter.chars();
@@ -42,13 +44,13 @@ fn scale(value: f64, base: f64, power: Option<usize>) -> (String, &'static str) 
     (format!("{value:.digits$}"), PREFIXES[power])
 }
 
-/// `1.22 MBytes`: bytes count in 1024s.
+/// Formats an amount of data with prefixes of 1024, such as `1.22 MBytes`.
 pub fn format_bytes(bytes: u64) -> String {
     let (number, prefix) = scale(bytes as f64, 1024.0, None);
     format!("{number:>4} {prefix}Bytes")
 }
 
-/// `10.2 Mbits/sec`: bits count in 1000s.
+/// Formats a rate, such as `10.2 Mbits/sec`; prefixes of bits are powers of 1000.
 pub fn format_rate(bytes: u64, seconds: f64, format: RateFormat) -> String {
     let per_second = if seconds > 0.0 {
         bytes as f64 / seconds
@@ -64,7 +66,7 @@ pub fn format_rate(bytes: u64, seconds: f64, format: RateFormat) -> String {
     format!("{number:>4} {prefix}{unit}/sec")
 }
 
-/// A count with a suffix: `base` 1024 for bytes, 1000 for rates.
+/// Parses a count with an optional suffix (K, M, G, T); `base` is 1024 for bytes and 1000 for rates.
 pub fn parse_count(text: &str, base: u64) -> Option<u64> {
     let (number, power) = match text.chars().last()?.to_ascii_lowercase() {
         letter @ ('k' | 'm' | 'g' | 't') => {
@@ -82,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_and_rates_read_as_in_iperf3() {
+    fn amounts_and_rates_have_the_format_of_iperf3() {
         assert_eq!(format_bytes(393_216), " 384 KBytes");
         assert_eq!(format_bytes(0), "0.00 Bytes");
         assert_eq!(format_bytes(1_279_263), "1.22 MBytes");
@@ -105,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_read_with_their_suffix() {
+    fn counts_with_a_suffix_are_parsed() {
         assert_eq!(parse_count("128K", 1024), Some(131_072));
         assert_eq!(parse_count("1.5M", 1000), Some(1_500_000));
         assert_eq!(parse_count("7", 1024), Some(7));
@@ -115,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_is_one_letter() {
+    fn a_format_must_be_one_letter() {
         assert_eq!(RateFormat::parse("m"), Some(RateFormat::Bits(2)));
         assert_eq!(RateFormat::parse("T"), Some(RateFormat::Bytes(4)));
         assert_eq!(RateFormat::parse("x"), None);

@@ -84,12 +84,12 @@ pub struct GapDeviation {
 
 impl GapDeviation {
     /// So many were handed to the kernel in one go, at that time.
-    pub fn record(&mut self, at: Instant, count: usize, asked: Duration) {
-        let asked = asked.as_nanos() as f64;
+    pub fn record(&mut self, at: Instant, count: usize, request: Duration) {
+        let request = request.as_nanos() as f64;
         let mut add = |times: f64, gap: f64| {
             self.count += times as u64;
-            self.sum_nanos += times * (gap - asked);
-            self.squares += times * (gap - asked) * (gap - asked);
+            self.sum_nanos += times * (gap - request);
+            self.squares += times * (gap - request) * (gap - request);
         };
         if let Some(last) = self.last.replace(at) {
             add(1.0, (at - last).as_nanos() as f64);

@@ -183,9 +183,9 @@ mod tests {
             let now = start + Duration::from_micros(at_us);
             counter.record(now, frames, Duration::from_micros(5));
         }
-        let told = counter.finish(8);
-        assert_eq!(told.bursts, [(1, 1), (2, 1), (4, 1)]);
-        assert_eq!(told.burst_max, Some(4));
+        let json = counter.finish(8);
+        assert_eq!(json.bursts, [(1, 1), (2, 1), (4, 1)]);
+        assert_eq!(json.burst_max, Some(4));
     }
 
     #[test]

@@ -36,17 +36,17 @@ impl RequestTiming {
 
     /// One more request has been made.
     pub fn count_request(&self) {
-        let asked = self.sent_requests.load(Ordering::Relaxed) + 1;
-        self.sent_requests.store(asked, Ordering::Relaxed);
+        let request = self.sent_requests.load(Ordering::Relaxed) + 1;
+        self.sent_requests.store(request, Ordering::Relaxed);
     }
 
     /// How many of the requests that were made until then, in an open loop that were due before, have no answer now.
     pub fn unanswered(&self, then: Instant) -> u64 {
-        let asked = match &self.pacing {
+        let request = match &self.pacing {
             Some(pacing) => pacing.schedule.count_due_before(then),
             None => self.sent_requests.load(Ordering::Relaxed),
         };
-        asked.saturating_sub(self.latency.count())
+        request.saturating_sub(self.latency.count())
     }
 }
 

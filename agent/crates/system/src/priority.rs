@@ -22,12 +22,12 @@ pub enum Rank {
 
 /// Has this thread run before all that have no rank. False where that is not permitted (CAP_SYS_NICE).
 pub fn raise_priority(rank: Rank) -> bool {
-    let asked = libc::sched_param {
+    let request = libc::sched_param {
         sched_priority: rank as libc::c_int,
     };
     // Generators on one CPU take turns (SCHED_RR): the first to run would else keep it to its end.
     // SAFETY: `asked` is a valid `sched_param` through the call; 0 means this thread.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &asked) == 0 }
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &request) == 0 }
 }
 
 /// Has a thread that never sleeps run before all that have no rank, but for one turn of ten.

@@ -48,14 +48,14 @@ pub enum WaitOutcome {
 pub fn wait(
     sockets: &[(BorrowedFd<'_>, PollFlags)],
     ready: &mut Vec<bool>,
-    bell: &Waker,
+    waker: &Waker,
     until: Option<Instant>,
 ) -> io::Result<WaitOutcome> {
     let mut polled: Vec<PollFd<'_>> = sockets
         .iter()
         .map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags))
         .collect();
-    polled.push(PollFd::new(bell, PollFlags::IN));
+    polled.push(PollFd::new(waker, PollFlags::IN));
     loop {
         let left = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
         match poll(&mut polled, left.as_ref()) {
@@ -65,8 +65,8 @@ pub fn wait(
             Err(error) => return Err(error.into()),
         }
     }
-    let (bell, sockets) = polled.split_last().expect("the bell is there");
-    if !bell.revents().is_empty() {
+    let (waker, sockets) = polled.split_last().expect("the bell is there");
+    if !waker.revents().is_empty() {
         return Ok(WaitOutcome::Woken);
     }
     ready.clear();
@@ -87,20 +87,20 @@ mod tests {
 
     #[test]
     fn a_bell_once_rung_ends_every_wait() {
-        let bell = Waker::new().expect("eventfd");
+        let waker = Waker::new().expect("eventfd");
         let now = Some(Instant::now());
         let mut ready = Vec::new();
         assert_eq!(
-            wait(&[], &mut ready, &bell, now).expect("poll"),
+            wait(&[], &mut ready, &waker, now).expect("poll"),
             WaitOutcome::TimedOut
         );
-        bell.wake();
+        waker.wake();
         assert_eq!(
-            wait(&[], &mut ready, &bell, None).expect("poll"),
+            wait(&[], &mut ready, &waker, None).expect("poll"),
             WaitOutcome::Woken
         );
         assert_eq!(
-            wait(&[], &mut ready, &bell, None).expect("poll"),
+            wait(&[], &mut ready, &waker, None).expect("poll"),
             WaitOutcome::Woken
         );
     }

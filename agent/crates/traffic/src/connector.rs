@@ -38,7 +38,7 @@ fn complete_handshakes(
     begun: &[Socket],
     to: &str,
     load: &Load,
-    bell: &Waker,
+    waker: &Waker,
     until: Instant,
     timeout: Duration,
 ) -> Result<bool> {
@@ -59,7 +59,7 @@ fn complete_handshakes(
                 (begun[*at].as_fd(), awaited)
             })
             .collect();
-        match wait(&polled, &mut ready, bell, Some(until)).map_err(failed)? {
+        match wait(&polled, &mut ready, waker, Some(until)).map_err(failed)? {
             WaitOutcome::Woken => return Ok(false),
             WaitOutcome::TimedOut => {
                 let connected = waiting.iter().all(|(_, hearing)| hearing.is_some());
@@ -101,7 +101,7 @@ fn advance_handshake(
             .map_err(|error| Error::system(format!("connect to {to}"), error))?;
         return Ok(Some(HandshakeReader::default()));
     };
-    let stranger = |reason| {
+    let foreign_sender = |reason| {
         Err(Error::UnexpectedPeer {
             address: to.to_owned(),
             reason,
@@ -110,8 +110,8 @@ fn advance_handshake(
     match hearing.read(socket) {
         ReadState::NotYet => Ok(Some(hearing)),
         ReadState::All if hearing.is_answer_to(id, secret) => Ok(None),
-        ReadState::All => stranger(format!("it answered {}", hearing.quoted())),
-        ReadState::Closed => stranger(format!(
+        ReadState::All => foreign_sender(format!("it answered {}", hearing.quoted())),
+        ReadState::Closed => foreign_sender(format!(
             "it closed the connection after {}",
             hearing.quoted()
         )),

@@ -107,7 +107,7 @@ impl Requester {
             {
                 self.unsent = 0;
             }
-            asked => asked?,
+            request => request?,
         }
         match receive(stream, buffer, blocks && self.unsent == 0)? {
             None => Ok(ReadOutcome::Nothing),

@@ -45,7 +45,7 @@ pub fn open_flows(
     load: &Load,
     flow: &FlowOptions,
     connections: &[Socket],
-    bell: &Waker,
+    waker: &Waker,
     timeout: Duration,
 ) -> Result<Option<Vec<DatagramFlow>>> {
     let here = clock::identity();
@@ -84,7 +84,7 @@ pub fn open_flows(
             .flat_map(|opening| [opening.connection.as_fd(), opening.socket.as_fd()])
             .map(|socket| (socket, PollFlags::IN))
             .collect();
-        let waited = wait(&polled, &mut ready, bell, Some(until.min(probe_at)));
+        let waited = wait(&polled, &mut ready, waker, Some(until.min(probe_at)));
         if waited.map_err(|error| Error::system("wait for datagrams", error))? == WaitOutcome::Woken
         {
             return Ok(None);

@@ -56,10 +56,10 @@ struct StreamCounters {
 }
 
 impl PacketSink {
-    pub fn open(port: &Port, sought: &FrameFilter) -> Result<Self> {
+    pub fn open(port: &Port, filter: &FrameFilter) -> Result<Self> {
         let refused = |error| Error::system(format!("open a receive ring at {}", port.name), error);
         let ring = ReceiveRing::open(port, BLOCKS).map_err(refused)?;
-        let account = Arc::new(Mutex::new(PortCounters::new(sought)));
+        let account = Arc::new(Mutex::new(PortCounters::new(filter)));
         let is_over = Arc::new(AtomicBool::new(false));
         let counted = Arc::new(LoadThread::default());
         let counting = (Arc::clone(&account), Arc::clone(&is_over));
@@ -158,7 +158,7 @@ fn realtime_offset_nanos() -> u64 {
 }
 
 impl PortCounters {
-    fn new(sought: &FrameFilter) -> Self {
+    fn new(filter: &FrameFilter) -> Self {
         let stream = |_: &u32| StreamCounters {
             reception: SequenceTracker::new(SEQUENCE_WINDOW),
             jitter: JitterEstimator::default(),
@@ -166,9 +166,9 @@ impl PortCounters {
             impossible_transits: 0,
         };
         Self {
-            prefix: sought.prefix,
-            stream_table: sought.stream_table(),
-            streams: sought.sinks.iter().map(stream).collect(),
+            prefix: filter.prefix,
+            stream_table: filter.stream_table(),
+            streams: filter.sinks.iter().map(stream).collect(),
             delay: Histogram::new(),
             foreign_frames: ForeignFrames::default(),
             dropped: 0,

@@ -59,7 +59,7 @@ impl PacketSource {
     /// Number `place` of so many at the port.
     pub fn open(
         port: &Port,
-        asked: &FrameParameters,
+        parameters: &FrameParameters,
         key: u32,
         place: usize,
         sources: usize,
@@ -67,14 +67,14 @@ impl PacketSource {
         let socket = port.socket()?;
         socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1u32)
             .map_err(|error| Error::system("pass the queueing discipline by", error))?;
-        let template = FrameTemplate::new(asked, port.mac, key);
+        let template = FrameTemplate::new(parameters, port.mac, key);
         Ok(Self {
             socket,
-            shapes: template.interleave_sizes(&asked.sizes),
+            shapes: template.interleave_sizes(&parameters.sizes),
             template,
-            flows: asked.flows,
-            max_frames: asked.max_frames.unwrap_or(u64::MAX),
-            paced: asked.frames_per_s.map(|per_s| PacingState {
+            flows: parameters.flows,
+            max_frames: parameters.max_frames.unwrap_or(u64::MAX),
+            paced: parameters.frames_per_s.map(|per_s| PacingState {
                 schedule: Schedule::new(RequestRate::staggered(per_s, place, sources)),
                 gap: FrameGap::from_rate(per_s),
                 late: Histogram::new(),
@@ -84,8 +84,8 @@ impl PacketSource {
             sent_bytes: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             refused_bytes: AtomicU64::new(0),
-            refused_frames: asked.refused_frames,
-            shares_cpu: asked.shares_cpus,
+            refused_frames: parameters.refused_frames,
+            shares_cpu: parameters.shares_cpus,
         })
     }
 
