@@ -181,8 +181,8 @@ def test_a_run_cut_off_is_no_trial_and_its_line_is_kept(tmp_path: Path) -> None:
     assert summary.treatments[0].trial_count == 1
     read = summary.facts["imported"]["read"]
     assert isinstance(read, dict)
-    assert (read["runs"], read["not_whole"]) == (2, 1)
-    assert (read["not_read"][0]["first_line"], read["not_read"][0]["why"]) == (3, "cut off")
+    assert (read["runs"], read["incomplete_runs"]) == (2, 1)
+    assert (read["skipped"][0]["first_line"], read["skipped"][0]["reason"]) == (3, "cut off")
 
 
 def test_an_impossible_level_marks_a_run_as_damaged() -> None:

@@ -182,7 +182,7 @@ class _DocumentSection:
     ) -> Iterator[LogItem]:
         if self.buffer.characters > MAX_DOCUMENT_CHARACTERS:
             size, limit = self.buffer.characters / 2**20, MAX_DOCUMENT_CHARACTERS >> 20
-            reason = f"The document has {size:.0f} MiB, the limit is {limit} MiB"
+            reason = f"the document is too large: {size:.0f} MiB, the limit is {limit} MiB"
             yield UnreadableSection(first_line, last_line, reason)
             return
         try:

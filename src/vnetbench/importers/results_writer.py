@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from vnetbench.importers.endpoint_matching import match_endpoint_runs, merge_endpoint_runs
@@ -123,26 +123,17 @@ def _build_trials(
 
 def _import_facts(store: RunStore, workload: str) -> dict[str, object]:
     """Return the facts that the results file keeps about the import."""
-    not_read = [
-        {
-            "log": each.log,
-            "first_line": each.first_line,
-            "last_line": each.last_line,
-            "why": each.reason,
-            "is_run": each.is_run,
-            "text": each.first_text,
-        }
-        for each in store.skipped
-    ]
     return {
-        "set": dict(store.fixed_factors),
+        "fixed_factors": dict(store.fixed_factors),
         "read": {
             "logs": store.logs,
-            "copies": [{"name": log, "of": original} for log, original in store.duplicate_logs.items()],
+            "duplicate_logs": [
+                {"name": log, "original": original} for log, original in store.duplicate_logs.items()
+            ],
             "runs": store.run_count + store.failure_counts.total(),
-            "not_whole": store.failure_counts.total(),
-            "not_read": not_read,
-            "lines_of_no_tool": store.unrecognized_line_count,
+            "incomplete_runs": store.failure_counts.total(),
+            "skipped": [asdict(each) for each in store.skipped],
+            "unrecognized_lines": store.unrecognized_line_count,
             "other_workloads": {
                 name: count for name, count in store.workload_counts().items() if name != workload
             },

@@ -48,17 +48,17 @@ class TextFacts:
     other_results: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
 
-    def add_start(self, name: str, found: re.Match[str]) -> None:
+    def add_start(self, name: str, match: re.Match[str]) -> None:
         """Record a line with which a run starts (`line_patterns.START_PATTERNS`)."""
-        if found.start() and not self.prefix:
-            self.prefix = found.string[: found.start()]
+        if match.start() and not self.prefix:
+            self.prefix = match.string[: match.start()]
             self.started_at = self.started_at or _parse_timestamp(self.prefix)
-        _START_HANDLERS[name](self, found)
+        _START_HANDLERS[name](self, match)
 
-    def add_note(self, name: str, found: re.Match[str]) -> None:
+    def add_note(self, name: str, match: re.Match[str]) -> None:
         """Record another line (`line_patterns.NOTE_PATTERNS`). Many have no facts."""
         if name in _NOTE_HANDLERS:
-            _NOTE_HANDLERS[name](self, found)
+            _NOTE_HANDLERS[name](self, match)
 
     @property
     def is_sender(self) -> bool:
@@ -70,92 +70,92 @@ class TextFacts:
         return not line.strip() or (bool(self.prefix) and _mask_digits(line) == _mask_digits(self.prefix))
 
     def labels(self) -> dict[str, str]:
-        """Return the labels of what no factor describes."""
+        """Return labels for properties without a factor."""
         return {label_name("sctp"): "on"} if self.protocol == "SCTP" else {}
 
-    def _take_header(self, found: re.Match[str]) -> None:
-        columns = found["columns"]
+    def _add_header(self, match: re.Match[str]) -> None:
+        columns = match["columns"]
         if "Datagrams" in columns:
             self.protocol = "UDP"
         elif self.protocol == "UDP" or not self.protocol:
             self.protocol = "TCP"
-        self.is_bidirectional |= found["roles"] is not None
+        self.is_bidirectional |= match["roles"] is not None
         self.columns = self.columns or columns
 
-    def _take_connected(self, found: re.Match[str]) -> None:
+    def _add_connection(self, match: re.Match[str]) -> None:
         self.streams += 1
-        self.ip_version = 6 if ":" in found["address"] else 4
+        self.ip_version = 6 if ":" in match["address"] else 4
         if self.streams == 1 and self.role:
-            local, remote = f"{found['address']}:{found['port']}", found["remote"].replace(" port ", ":")
+            local, remote = f"{match['address']}:{match['port']}", match["remote"].replace(" port ", ":")
             self.connection = format_connection(self.role, local, remote)
 
-    def _take_version(self, found: re.Match[str]) -> None:
-        self.version = found["version"]
+    def _add_version(self, match: re.Match[str]) -> None:
+        self.version = match["version"]
 
-    def _take_role(self, role: str) -> None:
+    def _set_role(self, role: str) -> None:
         self.role = role
 
-    def _take_time(self, found: re.Match[str]) -> None:
+    def _add_time(self, match: re.Match[str]) -> None:
         try:
-            self.started_at = parsedate_to_datetime(found["time"]).astimezone(UTC)
+            self.started_at = parsedate_to_datetime(match["time"]).astimezone(UTC)
         except ValueError:
-            self.remarks.append(f"The start time is invalid: {found['time']}")
+            self.remarks.append(f"The start time is invalid: {match['time']}")
 
-    def _take_test(self, found: re.Match[str]) -> None:
-        self.protocol, self.block_bytes = found["protocol"], int(found["block"])
+    def _add_test(self, match: re.Match[str]) -> None:
+        self.protocol, self.block_bytes = match["protocol"], int(match["block"])
 
-    def _take_cpu(self, found: re.Match[str]) -> None:
+    def _add_cpu(self, match: re.Match[str]) -> None:
         if self.cpu is None:
-            self.cpu = parse_rounded(found["local"]), parse_rounded(found["remote"])
+            self.cpu = parse_rounded(match["local"]), parse_rounded(match["remote"])
 
-    def _take_warning(self, found: re.Match[str]) -> None:
+    def _add_warning(self, match: re.Match[str]) -> None:
         if len(self.remarks) < _MAX_REMARKS:
-            self.remarks.append(f"iperf3 warned: {found['warning'].strip()[:200]}")
+            self.remarks.append(f"iperf3 warned: {match['warning'].strip()[:200]}")
 
-    def _take_reverse(self, _: re.Match[str]) -> None:
+    def _set_reverse(self, _: re.Match[str]) -> None:
         self.is_reverse = True
 
-    def _take_rate(self, found: re.Match[str]) -> None:
-        self.bit_rate = int(found["bit_rate"])
+    def _add_bit_rate(self, match: re.Match[str]) -> None:
+        self.bit_rate = int(match["bit_rate"])
 
-    def _take_congestion(self, found: re.Match[str]) -> None:
-        self.congestion = found["congestion"]
+    def _add_congestion_control(self, match: re.Match[str]) -> None:
+        self.congestion = match["congestion"]
 
-    def _take_noted(self, found: re.Match[str]) -> None:
-        self.other_results[found["noted"]] = found["value"]
+    def _add_named_value(self, match: re.Match[str]) -> None:
+        self.other_results[match["noted"]] = match["value"]
 
-    def _take_disorder(self, found: re.Match[str]) -> None:
-        self.other_results["datagrams received out-of-order"] = found["disorder"]
+    def _add_reordering(self, match: re.Match[str]) -> None:
+        self.other_results["datagrams received out-of-order"] = match["disorder"]
 
 
 _LineHandler = Callable[[TextFacts, re.Match[str]], None]
 _START_HANDLERS: Mapping[str, _LineHandler] = {
-    "is_version": TextFacts._take_version,
-    "is_listening": lambda facts, _: facts._take_role(SERVER),
-    "is_accepted": lambda facts, _: facts._take_role(SERVER),
-    "is_connecting": lambda facts, _: facts._take_role(CLIENT),
-    "is_connected": TextFacts._take_connected,
-    "is_header": TextFacts._take_header,
+    "is_version": TextFacts._add_version,
+    "is_listening": lambda facts, _: facts._set_role(SERVER),
+    "is_accepted": lambda facts, _: facts._set_role(SERVER),
+    "is_connecting": lambda facts, _: facts._set_role(CLIENT),
+    "is_connected": TextFacts._add_connection,
+    "is_header": TextFacts._add_header,
 }
 _NOTE_HANDLERS: Mapping[str, _LineHandler] = {
-    "is_reverse": TextFacts._take_reverse,
-    "is_time": TextFacts._take_time,
-    "is_test": TextFacts._take_test,
-    "is_bit_rate": TextFacts._take_rate,
-    "is_cpu": TextFacts._take_cpu,
-    "is_congestion": TextFacts._take_congestion,
-    "is_note": TextFacts._take_noted,
-    "is_disorder": TextFacts._take_disorder,
-    "is_warning": TextFacts._take_warning,
+    "is_reverse": TextFacts._set_reverse,
+    "is_time": TextFacts._add_time,
+    "is_test": TextFacts._add_test,
+    "is_bit_rate": TextFacts._add_bit_rate,
+    "is_cpu": TextFacts._add_cpu,
+    "is_congestion": TextFacts._add_congestion_control,
+    "is_note": TextFacts._add_named_value,
+    "is_disorder": TextFacts._add_reordering,
+    "is_warning": TextFacts._add_warning,
 }
 
 
 def _parse_timestamp(prefix: str) -> datetime | None:
-    found = _TIMESTAMP.search(prefix)
+    match = _TIMESTAMP.search(prefix)
     try:
-        if found and found["c"]:
-            return datetime.strptime(found["c"], "%b %d %H:%M:%S %Y")
-        return datetime.fromisoformat(found["iso"]) if found else None
+        if match and match["c"]:
+            return datetime.strptime(match["c"], "%b %d %H:%M:%S %Y")
+        return datetime.fromisoformat(match["iso"]) if match else None
     except ValueError:
         return None
 

@@ -81,8 +81,8 @@ def has_output(lines: LogLines, output_pattern: re.Pattern[str]) -> bool:
         return False
     if output_pattern.search(line):
         return True
-    for ahead in range(1, _MAX_OUTPUT_DISTANCE):
-        following = lines.peek(ahead)
+    for offset in range(1, _MAX_OUTPUT_DISTANCE):
+        following = lines.peek(offset)
         if following is None or find_command(following, PROGRAMS):
             return False
         if output_pattern.search(following):

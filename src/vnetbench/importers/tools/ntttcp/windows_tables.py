@@ -69,7 +69,7 @@ _TOKEN = re.compile(
 
 
 @dataclass
-class Tables:
+class WindowsTables:
     """The numbers in the tables of one run."""
 
     totals: dict[str, str] = field(default_factory=dict)
@@ -90,11 +90,11 @@ class Tables:
         while (token := _TOKEN.match(text, at)) and not self.is_complete:
             at = token.end()
             if token["title"]:
-                self._title(_NAMES[" ".join(token["title"].split()).lower()])
+                self._add_title(_NAMES[" ".join(token["title"].split()).lower()])
             elif token["ruler"]:
                 self._rulers += 1
             elif token["number"]:
-                self._number(token["number"])
+                self._add_number(token["number"])
         return text[at:] if at else None
 
     @property
@@ -107,12 +107,12 @@ class Tables:
         """Whether a table has titles and may get more rows."""
         return bool(self._titles)
 
-    def _title(self, name: str) -> None:
+    def _add_title(self, name: str) -> None:
         if self._has_rows or self._row:
             self._titles, self._rulers, self._row, self._has_rows = [], 0, [], False
         self._titles.append(name)
 
-    def _number(self, text: str) -> None:
+    def _add_number(self, text: str) -> None:
         # With other counts of rulers and titles, a line is damaged and the columns do not match.
         if not self._titles or self._rulers not in (0, len(self._titles)):
             return

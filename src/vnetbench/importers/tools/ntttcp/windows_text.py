@@ -21,7 +21,7 @@ from vnetbench.importers.tools.ntttcp.options import (
     parse_windows_command,
     write_size_factor,
 )
-from vnetbench.importers.tools.ntttcp.windows_tables import OPENING, Tables
+from vnetbench.importers.tools.ntttcp.windows_tables import OPENING, WindowsTables
 from vnetbench.importers.units import NUMBER, parse_rounded
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
@@ -35,7 +35,7 @@ _PAIR = re.compile(rf"(?P<name>[A-Za-z][\w/().]*(?: [A-Za-z][\w/().]*)*)\s*=\s*(
 _CHARACTERISTICS = re.compile(r"Network Characteristics\s*:?\s*$", re.IGNORECASE)
 _CHARACTERISTIC = re.compile(r"\s*(?P<name>[A-Za-z][^:=]{0,60}?)\s*[:=]\s*(?P<value>\S.{0,200}?)\s*$")
 _TABLE = re.compile(r"Throughput\(KB/s\)|Bytes\(MEG\)")
-_FAILURE = re.compile(_STAMP + r"(?:Thread\s*\[?\d+\]?:?\s*)?ERROR: (?P<what>.+? failed.*)")
+_FAILURE = re.compile(_STAMP + r"(?:Thread\s*\[?\d+\]?:?\s*)?ERROR: (?P<message>.+? failed.*)")
 _OTHER_OUTPUT = re.compile(r"\d{1,2}/\d{1,2}/\d{4} \d{1,2}:\d{1,2}:\d{1,2} |NOTE::")
 _SETTING = re.compile(r"(?P<name>[a-z][A-Za-z0-9_]+)(?:\[\d+\])?: (?P<value>.*)")
 """`send_flag: 1` and the other settings that `-v` prints first (PrintFlags)."""
@@ -79,7 +79,7 @@ class _RunReport:
     command: CommandLine | None = None
     version: str = ""
     stamp: str = ""
-    tables: Tables = field(default_factory=Tables)
+    tables: WindowsTables = field(default_factory=WindowsTables)
     summary: dict[str, str] = field(default_factory=dict)
     characteristics: dict[str, str] | None = None
     settings: dict[str, str] = field(default_factory=dict)
@@ -93,8 +93,8 @@ class _RunReport:
 def starts_run(lines: LogLines) -> bool:
     """Return whether a command line, a version, or the first table of a run is next."""
     line = lines.peek() or ""
-    small = line.lower()
-    if not any(hint in small for hint in _HINT_WORDS):
+    lower = line.lower()
+    if not any(hint in lower for hint in _HINT_WORDS):
         return False
     if _OUTPUT.search(line) or _CHARACTERISTICS.match(line.strip()):
         return True
@@ -166,7 +166,7 @@ def _add_text(report: _RunReport, text: str) -> bool:
     if progress and not report.stamp:
         report.stamp = progress["stamp"] or ""
     if failure := _FAILURE.search(text):
-        report.failure = report.failure or failure["what"].strip()
+        report.failure = report.failure or failure["message"].strip()
     if flag := _SETTING.fullmatch(text.strip()):
         report.settings[flag["name"]] = flag["value"]
     if _CHARACTERISTICS.match(text.strip()):
@@ -183,10 +183,7 @@ def _add_text(report: _RunReport, text: str) -> bool:
 
 
 def _take_trailing_line(report: _RunReport, lines: LogLines) -> bool:
-    """Take what may follow a run's tables: its line of totals, its characteristics.
-
-    Return whether there was any.
-    """
+    """Take the next line if it may follow a run's tables. Return whether it did."""
     offset = 0
     while (line := lines.peek(offset)) is not None and not line.strip() and offset < 3:
         offset += 1
@@ -194,7 +191,7 @@ def _take_trailing_line(report: _RunReport, lines: LogLines) -> bool:
     is_wanted = (
         (not report.summary and _SUMMARY.match(text))
         or (report.characteristics is None and _CHARACTERISTICS.match(text))
-        or (report.characteristics is not None and not offset and _is_characteristic(text))
+        or (report.characteristics is not None and not offset and _matches_characteristic(text))
         or text.startswith("NOTE::")
     )
     if not is_wanted:
@@ -205,7 +202,7 @@ def _take_trailing_line(report: _RunReport, lines: LogLines) -> bool:
     return True
 
 
-def _is_characteristic(text: str) -> bool:
+def _matches_characteristic(text: str) -> bool:
     return bool(_CHARACTERISTIC.fullmatch(text)) and find_command(text, PROGRAMS) is None
 
 
@@ -221,7 +218,7 @@ def _build_run(report: _RunReport, last_line: int) -> Run:
         last_line,
         requested,
         report.version,
-        throughput_bps=_throughput_metrics(totals),
+        throughput_bps=_find_throughput(totals),
         datagram_bytes=_datagram_bytes(requested, report.tables, remarks),
         metrics=_metrics(totals, time_text if requested.workload != UDP_STREAM else ""),
         other_results=_other_results(totals, report),
@@ -235,9 +232,9 @@ def _build_run(report: _RunReport, last_line: int) -> Run:
 
 
 def _requested_options(report: _RunReport) -> RequestedOptions:
-    """Return the options: from the command line or from what `-v` prints.
+    """Return the options from the command line or from the output.
 
-    The table has the number of threads.
+    The output has settings with `-v`. The table of threads has their number.
     """
     requested = RequestedOptions()
     settings = report.settings
@@ -257,7 +254,7 @@ def _requested_options(report: _RunReport) -> RequestedOptions:
     return requested
 
 
-def _throughput_metrics(totals: dict[str, str]) -> ReportedValue | None:
+def _find_throughput(totals: dict[str, str]) -> ReportedValue | None:
     for name, scale in _THROUGHPUT_UNITS.items():
         if name in totals:
             return parse_rounded(totals[name], scale)
@@ -279,8 +276,8 @@ def _other_results(totals: dict[str, str], report: _RunReport) -> dict[str, str]
     }
 
 
-def _datagram_bytes(requested: RequestedOptions, tables: Tables, remarks: list[str]) -> int | None:
-    """Return the size of a datagram, if every call sizes exactly one buffer."""
+def _datagram_bytes(requested: RequestedOptions, tables: WindowsTables, remarks: list[str]) -> int | None:
+    """Return the size of a datagram, if every call sent or received exactly one buffer."""
     if requested.workload != UDP_STREAM or not requested.buffer_bytes:
         return None
     sizes = {parse_rounded(row["Avg B / Compl"]).value for row in tables.threads if "Avg B / Compl" in row}
