@@ -73,7 +73,7 @@ lint: install
 	cargo clippy --locked --quiet --all-targets -- -D warnings
 
 test-agent: install
-	$(PYTHON) -m tools.look_twice cargo cargo test --locked --quiet
+	$(PYTHON) -m tools.rerun_failed cargo cargo test --locked --quiet
 
 test-agent-built: install
 	cargo test --locked --quiet --no-run
@@ -85,7 +85,7 @@ test-pure: install
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 tools/in-lab $(BIN)/pytest -m pure -n auto --dist worksteal
 
 test-real: install test-peers
-	$(PYTHON) -m tools.look_twice pytest tools/in-lab $(BIN)/pytest -m "not pure"
+	$(PYTHON) -m tools.rerun_failed pytest tools/in-lab $(BIN)/pytest -m "not pure"
 
 # What the tests run against, and nobody needs who only measures.
 test-peers:

@@ -51,9 +51,9 @@ def test_a_together_table_adds_no_duplicate_treatment() -> None:
 
 def test_exclusions_and_overrides_apply_to_one_at_a_time_studies() -> None:
     assert {"streams": 4, "mtu": 576, "gro": "on"} not in treatments(HEAD + "[[exclude]]\nmtu = 576\n")
-    found = treatments(HEAD + "[[together]]\nmtu = 9000\n", "mtu=4000,5000", "tso=on,off")
-    assert [each["mtu"] for each in found] == [4000, 5000, 4000, 4000, 9000]
-    assert [each["tso"] for each in found] == ["on", "on", "on", "off", "on"]
+    found_treatments = treatments(HEAD + "[[together]]\nmtu = 9000\n", "mtu=4000,5000", "tso=on,off")
+    assert [each["mtu"] for each in found_treatments] == [4000, 5000, 4000, 4000, 9000]
+    assert [each["tso"] for each in found_treatments] == ["on", "on", "on", "off", "on"]
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_exclusions_and_overrides_apply_to_one_at_a_time_studies() -> None:
     ],
 )
 def test_an_invalid_together_table_is_reported_with_its_line(rest: str, line: int, what: str) -> None:
-    found = problem(HEAD + rest)
-    assert (found.line, found.what) == (line, what)
+    reported = problem(HEAD + rest)
+    assert (reported.line, reported.what) == (line, what)
 
 
 def test_a_together_table_without_one_at_a_time_is_reported() -> None:

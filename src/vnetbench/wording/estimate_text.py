@@ -65,9 +65,8 @@ def format_estimate(estimate: Estimate, name: str, scale: Scale) -> str:
 def format_short_estimate(estimate: Estimate, name: str, scale: Scale) -> tuple[str, ...]:
     """Return an estimate as the lines of a narrow column.
 
-    The line is `27.3 ± 0.4` (the wider side), or `27.3 ± ?` without an interval. Each of two modes has
-    its own line. A published value is `27.3 [26.1, 28]` with its smallest and largest value, or `27.3` without
-    them.
+    The line is `27.3 ± 0.4` (the wider side), or `27.3 ± ?` without an interval. Each mode has one line.
+    A published value is `27.3 [26.1, 28]` with its smallest and largest value, or `27.3` without them.
     """
     if estimate.modes:
         texts = _format_mode_intervals(estimate, name, scale)
