@@ -27,8 +27,10 @@ FEWEST_WORDS = 3
 """A literal of fewer words is a label or a key, not a sentence."""
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z'’-]+")
-_NOT_PROSE = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|ALTER|DROP|BEGIN|COMMIT|studies/)\b")
-"""SQL, and arguments of commands."""
+_NOT_PROSE = re.compile(
+    r"\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|ALTER|DROP|BEGIN|COMMIT|studies/|datum\b)\b"
+)
+"""SQL, arguments of commands, and expressions of charts."""
 _RUST_QUOTES = re.compile(r'^b?r?#*"|"#*$')
 _RUST_CONTINUATION = re.compile(r"\\\n\s*")
 _COMMAND_DECORATORS = ("command", "group")

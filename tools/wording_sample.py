@@ -11,7 +11,6 @@ import argparse
 import ast
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import tree_sitter_rust
 from tree_sitter import Language, Node, Parser
@@ -83,8 +82,11 @@ def identifiers() -> list[str]:
 
 
 def sentences() -> list[str]:
-    """Return every user-facing sentence with the module that has it."""
-    return [f"{Path(s.file).relative_to(ROOT)}: {' '.join(s.text.split())}" for s in user_sentences()]
+    """Return every user-facing sentence once, with the first module that has it."""
+    modules = {
+        " ".join(each.text.split()): each.file.relative_to(ROOT) for each in reversed(user_sentences())
+    }
+    return sorted(f"{module}: {text}" for text, module in modules.items())
 
 
 def main() -> None:
