@@ -70,7 +70,7 @@ class Testbed(Protocol):
         """Return the description for the results file."""
 
     def close(self) -> None:
-        """End the agents and remove everything that was created, whatever state the testbed is in."""
+        """End the agents and remove everything that was created, in any state of the testbed."""
 
 
 if not TYPE_CHECKING:

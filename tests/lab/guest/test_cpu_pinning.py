@@ -27,7 +27,8 @@ def guest(name: str, vcpus: int = 1) -> GuestThreads:
 def cpus(level: str, *guests: GuestThreads) -> dict[str, list[int]]:
     """Return the CPU of each vCPU for a level that assigns one CPU each."""
     return {
-        name: [next(iter(cpu)) for cpu in each] for name, each in assign_vcpu_cpus(level, guests, ONLINE).items()
+        name: [next(iter(cpu)) for cpu in each]
+        for name, each in assign_vcpu_cpus(level, guests, ONLINE).items()
     }
 
 

@@ -20,7 +20,7 @@ from vnetbench.campaign.trial import TrialLoad
 from vnetbench.lab import netlink, registry
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.guest import hardware, snapshot, watchdog
-from vnetbench.lab.guest.hardware import Hardware, BootImages
+from vnetbench.lab.guest.hardware import BootImages, Hardware
 from vnetbench.lab.guest.lab import QemuLab, guest_shape
 from vnetbench.lab.guest.prerequisites import GuestPrerequisites, prepare_guests
 from vnetbench.lab.guest.qemu_process import QemuEnded

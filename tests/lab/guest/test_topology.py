@@ -12,9 +12,9 @@ from vnetbench.errors import BenchError
 from vnetbench.lab.guest.hardware import (
     Adapter,
     AdapterBackend,
+    BootImages,
     Hardware,
     QemuFiles,
-    BootImages,
     check_memory,
     qemu_command,
 )

@@ -130,7 +130,7 @@ def check_pinning(
     vcpus: int,
     online_cpus: frozenset[int],
 ) -> None:
-    """Raise BenchError if guests with so many vCPUs, given by name and side, cannot be pinned."""
+    """Raise BenchError if guests with this number of vCPUs, given by name and side, cannot be pinned."""
     threads = [GuestThreads(name, side, tuple(range(vcpus)), 0, (), ()) for name, side in guests]
     assign_emulator_cpus(emulator_level, assign_vcpu_cpus(vcpu_level, threads, online_cpus), online_cpus)
 

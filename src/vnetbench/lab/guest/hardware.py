@@ -20,7 +20,7 @@ BOOT_OPTIONS = f"console=ttyS0 loglevel=5 panic=-1 rdinit=/{INIT_FILE} -- init"
 """panic=-1: after a panic the kernel reboots at once, and QEMU ends (-no-reboot)."""
 MEMORY_MIB, MEMORY_PER_EXTRA_VCPU_MIB = 256, 64
 FIRST_CID, CID_COUNT = 1 << 16, 1 << 30
-"""VSOCK addresses of guests, far from those that people choose (0 to 2 are reserved, vsock(7))."""
+"""First VSOCK address of guests and their number, above addresses in common use (vsock(7))."""
 QEMU_OVERHEAD_MIB = 96
 """Memory of a QEMU besides its guest's: its code, and the translated code under TCG."""
 MAC_RESETTING_ADAPTERS = ("vmxnet3",)
@@ -86,7 +86,7 @@ class AdapterBackend:
     netdev: str = ""
     """Value of QEMU's -netdev, without its id; empty for a device of the host's own."""
     mac: str = ""
-    """MAC address that the adapter shall have."""
+    """MAC address of the adapter."""
     device_options: str = ""
     """More properties for QEMU's -device."""
     descriptors: tuple[int, ...] = ()
@@ -160,7 +160,7 @@ def qemu_command(
 
 
 def check_memory(guest_count: int, hardware: Hardware) -> None:
-    """Raise BenchError if this machine has too little memory for so many guests at once."""
+    """Raise BenchError if this machine has too little memory for this number of guests."""
     available_mib, needed_mib = _available_mib(), guest_count * hardware.host_memory_mib
     if needed_mib > available_mib:
         raise BenchError(

@@ -103,7 +103,7 @@ def _make_local_endpoint(spec: HostSpec, server: Iperf3Server) -> LocalEndpoint:
 
 
 def _source_address(interface: str | None, server: Iperf3Server) -> str | None:
-    """Return the interface's address in the server's family; None if the system shall choose."""
+    """Return the interface's address in the server's family; None lets the system choose."""
     if interface is None:
         return None
     family = socket.AF_INET6 if ":" in server.address else socket.AF_INET

@@ -43,7 +43,7 @@ _SIGNAL_EXIT_CODES = {137: "killed by SIGKILL", 143: "killed by SIGTERM"}
 """Exit codes of a shell whose program was killed."""
 
 _MASTER_OPTIONS = {
-    "BatchMode": "yes",  # Nobody is there to answer a prompt.
+    "BatchMode": "yes",  # A campaign runs unattended, so it cannot answer prompts.
     "ConnectTimeout": str(CONNECT_TIMEOUT_S),
     "ServerAliveInterval": str(KEEPALIVE_INTERVAL_S),
     "ServerAliveCountMax": str(KEEPALIVE_MAX_MISSED),

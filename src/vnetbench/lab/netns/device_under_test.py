@@ -91,8 +91,8 @@ def device_ports(topology: NetnsTopology) -> list[Endpoint]:
 def receive_threads(topology: NetnsTopology) -> list[dict[str, object]]:
     """Return the NAPI threads of the device's ports (`a1 switch0`) and of the VMs (`b1 sink0`).
 
-    They have the form that the observer watches. Without threaded NAPI, whatever CPU brings a frame processes
-    it, and the list is empty.
+    They have the form that the observer watches. Without threaded NAPI the list is empty, and the CPU that
+    brings a frame processes it.
     """
     locations = [
         (port.interface, "switch", (topology.switch_namespace, port.interface))
