@@ -11,22 +11,22 @@ from hypothesis import strategies as st
 from vnetbench.quantity import (
     QuantityError,
     choose_scale,
+    format_bit_rate,
     format_bytes,
     format_count,
     format_duration,
+    format_exact_bit_rate,
     format_exact_bytes,
     format_exact_duration,
     format_exact_frame_rate,
-    format_exact_rate,
     format_exact_share,
     format_interval,
-    format_rate,
     format_share,
     format_value,
+    parse_bit_rate,
     parse_bytes,
     parse_duration,
     parse_frame_rate,
-    parse_rate,
     parse_share,
 )
 
@@ -70,7 +70,7 @@ def test_a_size_parses_to_bytes(text: str, size: int) -> None:
     ("text", "rate"), [("10 Gbit/s", 10**10), ("2.5 Gbps", 25 * 10**8), ("100 Mbit/s", 10**8), ("8 bit/s", 8)]
 )
 def test_a_rate_parses_to_bits_per_second(text: str, rate: int) -> None:
-    assert parse_rate(text) == rate
+    assert parse_bit_rate(text) == rate
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_a_percentage_parses_to_a_ratio() -> None:
         (parse_bytes, "64 Kib", '"Kib" is not a unit of a size', 'did you mean "KiB"?'),
         (parse_bytes, "64 k", '"k" is not a unit of a size', 'did you mean "KiB"?'),
         (parse_bytes, "1 KiB 5 B", "is not a size", ""),
-        (parse_rate, "10 Gbit", '"Gbit" is not a unit of a rate', 'did you mean "Gbit/s"?'),
-        (parse_rate, "1 GB", '"GB" is not a unit of a rate', ""),
+        (parse_bit_rate, "10 Gbit", '"Gbit" is not a unit of a rate', 'did you mean "Gbit/s"?'),
+        (parse_bit_rate, "1 GB", '"GB" is not a unit of a rate', ""),
         (parse_frame_rate, "1 Mpps", '"Mpps" is not a unit of a frame rate', 'did you mean "Mframe/s"?'),
         (parse_share, "3 percent", '"percent" is not a unit of a share', 'did you mean "%"?'),
         (parse_share, "\x1b[2J", "is not a share", ""),
@@ -124,7 +124,7 @@ def test_an_exactly_formatted_size_parses_to_itself(size: int) -> None:
 
 @given(st.integers(0, 10**15))
 def test_an_exactly_formatted_rate_parses_to_itself(rate: int) -> None:
-    assert parse_rate(format_exact_rate(rate)) == rate
+    assert parse_bit_rate(format_exact_bit_rate(rate)) == rate
 
 
 @given(st.floats(1e-3, 1e12))
@@ -144,7 +144,7 @@ def test_an_exactly_formatted_share_parses_to_itself(share: float) -> None:
 
 @given(st.text(max_size=80))
 def test_any_text_parses_or_raises_an_error_with_a_fix(text: str) -> None:
-    for parse in (parse_duration, parse_bytes, parse_rate, parse_frame_rate, parse_share):
+    for parse in (parse_duration, parse_bytes, parse_bit_rate, parse_frame_rate, parse_share):
         try:
             assert parse(text) >= 0
         except QuantityError as error:
@@ -158,8 +158,8 @@ def test_any_text_parses_or_raises_an_error_with_a_fix(text: str) -> None:
         (format_exact_bytes(64000), "64 kB"),
         (format_exact_bytes(9000), "9000 B"),
         (format_exact_bytes(0), "0 B"),
-        (format_exact_rate(2.5e9), "2.5 Gbit/s"),
-        (format_exact_rate(0), "0 Gbit/s"),
+        (format_exact_bit_rate(2.5e9), "2.5 Gbit/s"),
+        (format_exact_bit_rate(0), "0 Gbit/s"),
         (format_exact_frame_rate(14.88e6), "14.88 Mframe/s"),
         (format_exact_duration(0.05), "50 ms"),
         (format_exact_duration(150), "150 s"),
@@ -175,8 +175,8 @@ def test_an_exact_format_is_the_shortest_one(text: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (format_rate(27.3e9), "27.3 Gbit/s"),
-        (format_rate(999.96e6), "1.00 Gbit/s"),
+        (format_bit_rate(27.3e9), "27.3 Gbit/s"),
+        (format_bit_rate(999.96e6), "1.00 Gbit/s"),
         (format_value(1_488_095.0, "frame/s"), "1.49 Mframe/s"),
         (format_value(640.0, "frame/s"), "640 frame/s"),
         (format_bytes(1448), "1448 B"),

@@ -97,7 +97,7 @@ def parse_bytes(text: str) -> int:
     return _require_whole(_parse(text, _SIZE), text, "bytes", _SIZE)
 
 
-def parse_rate(text: str) -> int:
+def parse_bit_rate(text: str) -> int:
     """Return the whole bit/s of a rate such as "10 Gbit/s" or "10 Gbps"; raises QuantityError."""
     return _require_whole(_parse(text, _RATE), text, "bits/s", _RATE)
 
@@ -206,7 +206,7 @@ def format_exact_bytes(size: int) -> str:
     return f"{size} B"
 
 
-def format_exact_rate(rate_bps: float) -> str:
+def format_exact_bit_rate(rate_bps: float) -> str:
     """Return a rate in bit/s exactly: 2.5e9 is "2.5 Gbit/s"."""
     return _format_exact(Decimal(str(rate_bps)), ("Gbit/s", "Mbit/s", "kbit/s", "bit/s"), _RATE_UNITS)
 
@@ -342,7 +342,7 @@ def format_value(value: float, unit: str) -> str:
     return format_interval(value, None, None, unit).text
 
 
-def format_rate(rate_bps: float) -> str:
+def format_bit_rate(rate_bps: float) -> str:
     """Return a rate in bit/s for people: "27.3 Gbit/s"."""
     return format_value(rate_bps, "bit/s")
 

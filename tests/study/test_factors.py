@@ -75,4 +75,4 @@ def test_a_level_reads_as_a_phrase(name: str, level: str | int, phrase: str) -> 
     ],
 )
 def test_an_agent_gets_booleans_numbers_keywords_or_none(name: str, level: str | int, value: object) -> None:
-    assert FACTORS[name].agent_value(level) == value
+    assert FACTORS[name].to_agent_value(level) == value

@@ -24,7 +24,7 @@ def make_plan(study: Study, seed: int | None) -> Plan:
 
 def level_combinations(study: Study) -> Iterator[dict[str, Level]]:
     """Yield the combinations of levels that no exclusion matches; the last factor varies fastest."""
-    for combination in _one_at_a_time(study) if study.combine == ONE_AT_A_TIME else _all_combinations(study):
+    for combination in _single_changes(study) if study.combine == ONE_AT_A_TIME else _all_combinations(study):
         if not any(_is_excluded(combination, exclusion) for exclusion in study.exclude):
             yield combination
 
@@ -40,7 +40,7 @@ def _all_combinations(study: Study) -> Iterator[dict[str, Level]]:
         yield dict(zip(names, levels, strict=True))
 
 
-def _one_at_a_time(study: Study) -> Iterator[dict[str, Level]]:
+def _single_changes(study: Study) -> Iterator[dict[str, Level]]:
     """Yield the base, each single change to it, and the changes made together, without duplicates."""
     base = base_levels(study)
     changes: list[Mapping[str, Level]] = [{}]

@@ -80,7 +80,7 @@ def find_nearest(word: str, choices: Iterable[str]) -> str | None:
     return by_lower[close[0]] if close else None
 
 
-def suggest(word: str, choices: Iterable[str], *, otherwise: str) -> str:
+def suggest_fix(word: str, choices: Iterable[str], *, otherwise: str) -> str:
     """Return a fix: "did you mean …?" if a choice is similar to `word`, followed by `otherwise`."""
     near = find_nearest(word, choices)
     return f'did you mean "{near}"? {otherwise}' if near else otherwise

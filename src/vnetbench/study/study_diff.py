@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 
 
-def diff_study(recorded: str, current: str, path: str) -> str:
+def diff_study_texts(recorded: str, current: str, path: str) -> str:
     """Return a unified diff from the recorded text to the current text of `path`; empty if they are equal.
 
     Line endings are ignored, because they do not change the study.

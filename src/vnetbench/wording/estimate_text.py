@@ -39,7 +39,7 @@ def measured_metrics(treatments: Iterable[MetricOwner]) -> list[str]:
     return [name for name in METRICS if name in names] + sorted(names - METRICS.keys())
 
 
-def metric_scale(treatments: Iterable[MetricOwner], name: str) -> Scale:
+def choose_metric_scale(treatments: Iterable[MetricOwner], name: str) -> Scale:
     """Return one scale for a metric in the whole report, so that its values are easy to compare."""
     values = [treatment.metrics[name].value for treatment in treatments if name in treatment.metrics]
     return choose_scale(find_metric(name).unit, max(map(abs, values), default=0.0))
@@ -62,7 +62,7 @@ def format_estimate(estimate: Estimate, name: str, scale: Scale) -> str:
     return f"{text.value} {text.interval or 'no interval: ' + pluralize(estimate.trial_count, 'trial')}"
 
 
-def format_short_estimate(estimate: Estimate, name: str, scale: Scale) -> tuple[str, ...]:
+def format_estimate_lines(estimate: Estimate, name: str, scale: Scale) -> tuple[str, ...]:
     """Return an estimate as the lines of a narrow column.
 
     The line is `27.3 ± 0.4` (the wider side), or `27.3 ± ?` without an interval. Each mode has one line.

@@ -61,7 +61,7 @@ class Factor:
             return f"{level} {self.counted_noun}{'' if level == 1 else 's'}"
         return (self.phrase or f"{self.title} {{}}").format(self.value_type.format(level))
 
-    def agent_value(self, level: Level) -> Level | None:
+    def to_agent_value(self, level: Level) -> Level | None:
         """Return the level as the agent takes it: on and off as booleans, None for `auto` and `none`."""
         if self.value_type.is_on_off:
             return level == "on"

@@ -33,20 +33,20 @@ def mean_frame_bytes(frame_size: Level) -> float:
     return sum(size * weight for size, weight in mix) / sum(weight for _, weight in mix)
 
 
-def smallest_frame_bytes(factors: Mapping[str, Level]) -> int:
+def smallest_frame_bytes(levels: Mapping[str, Level]) -> int:
     """Return the bytes of the smallest frame with a treatment's IP version and VLAN tags."""
-    tags = int(factors.get("vlan_tags", 0))
-    return _MIN_BYTES_BY_IP_VERSION[str(factors.get("ip_version", "4"))] + VLAN_TAG_BYTES * tags
+    tags = int(levels.get("vlan_tags", 0))
+    return _MIN_BYTES_BY_IP_VERSION[str(levels.get("ip_version", "4"))] + VLAN_TAG_BYTES * tags
 
 
-def largest_packet_bytes(factors: Mapping[str, Level]) -> int:
+def largest_packet_bytes(levels: Mapping[str, Level]) -> int:
     """Return the bytes of the IP packet in the largest frame of a treatment: the MTU that it needs.
 
     Linux accepts frames that are one VLAN tag longer (xdp_ok_fwd_dev in net/core/filter.c), so only a second
     tag counts.
     """
-    largest = max(size for size, _ in frame_mix(factors["frame_size"]))
-    return largest - _ETHERNET_BYTES - VLAN_TAG_BYTES * min(1, int(factors.get("vlan_tags", 0)))
+    largest = max(size for size, _ in frame_mix(levels["frame_size"]))
+    return largest - _ETHERNET_BYTES - VLAN_TAG_BYTES * min(1, int(levels.get("vlan_tags", 0)))
 
 
 def throughput_share(frame_load: Level) -> float | None:

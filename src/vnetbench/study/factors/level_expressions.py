@@ -105,14 +105,14 @@ def _split_cpu_levels(raw: str) -> list[str]:
     return [raw]
 
 
-def _continue_progression(value_type: ValueType, shown_terms: list[Level], end: Level) -> Iterator[Level]:
+def _continue_progression(value_type: ValueType, first_terms: list[Level], end: Level) -> Iterator[Level]:
     """Return the levels after the last of `shown_terms`, up to and including `end`."""
-    if isinstance(end, str) or any(isinstance(term, str) for term in shown_terms[-3:]):
+    if isinstance(end, str) or any(isinstance(term, str) for term in first_terms[-3:]):
         raise WrongValue("a range needs a number at both ends", fix="write every level, separated by commas")
-    terms = [Fraction(str(term)) for term in shown_terms[-3:]]
+    terms = [Fraction(str(term)) for term in first_terms[-3:]]
     last, stop = terms[-1], Fraction(str(end))
     if stop <= last:
-        first, second = value_type.format(shown_terms[-1]), value_type.format(end)
+        first, second = value_type.format(first_terms[-1]), value_type.format(end)
         raise WrongValue(
             f'a range from "{first}" to "{second}" goes down', fix="write the smaller number first"
         )
@@ -120,11 +120,11 @@ def _continue_progression(value_type: ValueType, shown_terms: list[Level], end: 
         if not value_type.is_integer:
             raise WrongValue(
                 "a range of quantities needs its first three terms",
-                fix=f'write three terms first, such as "{_example_terms(value_type, shown_terms[-1])}"',
+                fix=f'write three terms first, such as "{_example_terms(value_type, first_terms[-1])}"',
             )
         add, times = Fraction(1), Fraction(1)
     elif len(terms) == 2:
-        one, two = (value_type.format(term) for term in shown_terms[-2:])
+        one, two = (value_type.format(term) for term in first_terms[-2:])
         raise WrongValue(
             f'"{one}, {two} .." is ambiguous',
             fix='write three terms: "1, 2, 3 .. 8" adds 1 to each term, "1, 2, 4 .. 8" doubles it',

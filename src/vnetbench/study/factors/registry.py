@@ -15,7 +15,7 @@ from vnetbench.study.factors.load_factors import LOAD_FACTORS
 from vnetbench.study.factors.testbed_factors import TESTBED_FACTORS
 from vnetbench.study.labs import HOSTS, IMPORTED, IPERF3, IPERF3_FACTORS, NETNS
 from vnetbench.study.model import Level
-from vnetbench.study.problems import WrongValue, suggest
+from vnetbench.study.problems import WrongValue, suggest_fix
 from vnetbench.study.workloads import FRAME_WORKLOADS, TCP_STREAM
 
 FACTORS: Mapping[str, Factor] = {
@@ -45,7 +45,7 @@ def find_factor(name: str) -> Factor:
     if is_label(name):
         fix = f"write {LABEL_PREFIX} followed by at most 40 letters, digits and underscores"
         raise WrongValue(f'"{name[:60]}" is not a label', fix=fix)
-    fix = suggest(name, FACTORS, otherwise=f"use one of these factors: {', '.join(FACTORS)}")
+    fix = suggest_fix(name, FACTORS, otherwise=f"use one of these factors: {', '.join(FACTORS)}")
     raise WrongValue(f'"{name[:60]}" is not a factor', fix=fix)
 
 
@@ -69,7 +69,7 @@ def format_levels(name: str, levels: Sequence[Level]) -> str:
     return f"[{', '.join(map(json.dumps, texts))}]"
 
 
-def has_factor_on(backend: str, name: str) -> bool:
+def backend_has_factor(backend: str, name: str) -> bool:
     """Return whether a testbed of this backend (`TestbedSpec.backend`) can set the factor."""
     if backend == IMPORTED:
         return True
@@ -101,7 +101,7 @@ def _default_levels(workload: str, backend: str) -> dict[str, Level]:
         factor.name: default
         for factor in factors
         if workload in factor.workloads
-        and has_factor_on(backend, factor.name)
+        and backend_has_factor(backend, factor.name)
         and (default := factor.workload_defaults.get(workload, factor.default)) is not None
     }
 
@@ -115,6 +115,6 @@ def check_factor_workload(name: str, workload: str) -> None:
     fix = (
         f'did you mean "{equivalent}"?'
         if equivalent
-        else suggest(name, choices, otherwise=f"use one of its factors: {', '.join(choices)}")
+        else suggest_fix(name, choices, otherwise=f"use one of its factors: {', '.join(choices)}")
     )
     raise WrongValue(f"{name} is not a factor of the workload {workload}", fix=fix)

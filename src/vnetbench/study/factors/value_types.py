@@ -21,7 +21,7 @@ from vnetbench.study.factors.directions import (
     canonical_direction_mix,
 )
 from vnetbench.study.model import Level
-from vnetbench.study.problems import WrongValue, format_raw_value, suggest
+from vnetbench.study.problems import WrongValue, format_raw_value, suggest_fix
 
 Json = dict[str, object]
 
@@ -114,7 +114,7 @@ def _quantity_type(
             if text in extra_keywords:
                 return text
             if text[:1].isalpha() and extra_keywords:
-                fix = suggest(text, extra_keywords, otherwise=f"write {expected}")
+                fix = suggest_fix(text, extra_keywords, otherwise=f"write {expected}")
                 raise WrongValue(f"{format_raw_value(raw)} is not a {noun}", fix=fix)
             value = parse_text(raw)
             if not low <= value <= high:
@@ -155,7 +155,7 @@ def sizes(low: int, high: int, *extra_keywords: str) -> ValueType:
 def bit_rates(low_bps: int, high_bps: int, *extra_keywords: str) -> ValueType:
     """Make the type of rates in whole bits per second, or one of the keywords."""
     units = "bit/s|kbit/s|Mbit/s|Gbit/s|bps|kbps|Mbps|Gbps"
-    parse, format_number = quantity.parse_rate, quantity.format_exact_rate
+    parse, format_number = quantity.parse_bit_rate, quantity.format_exact_bit_rate
     return _quantity_type("rate", parse, format_number, low_bps, high_bps, units, extra_keywords)
 
 
@@ -221,7 +221,7 @@ def keywords(*known: str) -> ValueType:
         text = raw.strip() if isinstance(raw, str) else ""
         if text in known:
             return text
-        fix = suggest(text, known, otherwise=f"write {expected}")
+        fix = suggest_fix(text, known, otherwise=f"write {expected}")
         raise WrongValue(f"{format_raw_value(raw)} is not a valid value", fix=fix)
 
     return ValueType(expected, parse, str, f"({'|'.join(known)})", keywords=known)
@@ -343,7 +343,7 @@ def _cpu_type(
         if text in known:
             return text
         if len(text) > 1000 or not re.match(r"[0-9]", text):
-            fix = suggest(text, known, otherwise=f"write {expected}")
+            fix = suggest_fix(text, known, otherwise=f"write {expected}")
             raise WrongValue(f"{format_raw_value(raw)} is not a valid CPU set", fix=fix)
         try:
             return canonical(text)

@@ -28,7 +28,7 @@ from vnetbench.study.problems import (
     WrongValue,
     find_nearest,
     format_raw_value,
-    suggest,
+    suggest_fix,
 )
 
 MAX_TABLES = 200
@@ -215,4 +215,6 @@ def _unknown_key(name: str, section: StudySection) -> WrongValue:
         other_words = [*FACTORS, *(key for each in SECTIONS.values() for key in each.keys)]
         if nearest := find_nearest(name, other_words):
             return WrongValue(what, fix=f'did you mean "{nearest}"? {misplaced_word_fix(nearest)}')
-    return WrongValue(what, fix=suggest(name, choices, otherwise=f"use one of these: {', '.join(choices)}"))
+    return WrongValue(
+        what, fix=suggest_fix(name, choices, otherwise=f"use one of these: {', '.join(choices)}")
+    )

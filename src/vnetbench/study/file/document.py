@@ -74,7 +74,7 @@ class TomlDocument:
 def read_document(text: str, path: str | None) -> TomlDocument:
     """Parse a text; syntax errors become its `problems`, and nothing is raised."""
     name = "study" if path is None else make_printable(path)
-    if refused := _find_oversize(text):
+    if refused := _find_unreadable_line(text):
         return TomlDocument({}, (_make_location(name, refused[0]).wrap_error(refused[1]),), "", name)
     lines = text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}").split("\n")
     problems: list[Problem] = []
@@ -96,7 +96,7 @@ def read_document(text: str, path: str | None) -> TomlDocument:
     return TomlDocument({}, tuple(problems), "", name)
 
 
-def _find_oversize(text: str) -> tuple[int, WrongValue] | None:
+def _find_unreadable_line(text: str) -> tuple[int, WrongValue] | None:
     """Return the line and the error of a text that is too large or not UTF-8."""
     if len(text) > MAX_CHARACTERS:
         return 1, WrongValue(

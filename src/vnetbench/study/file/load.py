@@ -14,7 +14,7 @@ from vnetbench.study.file.overrides import parse_overrides
 from vnetbench.study.file.sections import SECTIONS, TOP_LEVEL
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels, Precision, SearchSpec, Study, TestbedSpec, Timing
-from vnetbench.study.problems import Problem, StudyError, StudyLocation, suggest
+from vnetbench.study.problems import Problem, StudyError, StudyLocation, suggest_fix
 from vnetbench.study.rules.study_checks import check_study, check_table_levels
 from vnetbench.study.workloads import FRAME_WORKLOADS, FRAMES, SOAK
 
@@ -123,6 +123,6 @@ def _unreadable_file(path: Path, error: OSError | ValueError) -> Problem:
     reason = error.strerror if isinstance(error, OSError) else None
     fix = "name a study file, such as studies/jumbo-frames.toml"
     if isinstance(error, FileNotFoundError) and path.parent.is_dir():
-        fix = suggest(path.name, (each.name for each in path.parent.glob("*.toml")), otherwise=fix)
+        fix = suggest_fix(path.name, (each.name for each in path.parent.glob("*.toml")), otherwise=fix)
     location = StudyLocation(make_printable(str(path)))
     return location.make_problem(f"the study file cannot be read: {reason or error}", fix=fix)

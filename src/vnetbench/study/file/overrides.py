@@ -9,7 +9,7 @@ from vnetbench.printable import make_printable
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.file.contents import HEADINGS, StudyContents
 from vnetbench.study.file.sections import SECTIONS
-from vnetbench.study.problems import StudyLocation, WrongValue, format_raw_value, suggest
+from vnetbench.study.problems import StudyLocation, WrongValue, format_raw_value, suggest_fix
 
 
 def parse_overrides(overrides: Iterable[str]) -> StudyContents:
@@ -47,7 +47,7 @@ def _parse_override(contents: StudyContents, override: str, location: StudyLocat
         contents.add_section(section, {key: _parse_raw_value(text)}, lambda *_: location)
     else:
         choices = [f"{heading}.{each}" for heading in HEADINGS for each in SECTIONS[heading].keys]
-        fix = suggest(
+        fix = suggest_fix(
             name, [*choices, *FACTORS], otherwise=f"use one of these sections: {', '.join(HEADINGS)}"
         )
         raise WrongValue(f"{format_raw_value(name)} cannot be set", fix=fix)

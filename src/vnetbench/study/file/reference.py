@@ -9,7 +9,7 @@ from pathlib import Path
 
 from vnetbench.study.factors.factor import Factor
 from vnetbench.study.factors.level_expressions import MAX_LEVELS
-from vnetbench.study.factors.registry import FACTORS, has_factor_on
+from vnetbench.study.factors.registry import FACTORS, backend_has_factor
 from vnetbench.study.file.contents import MAX_TABLES
 from vnetbench.study.file.host_section import HOST_SECTION
 from vnetbench.study.file.keys import StudyKey, StudySection
@@ -179,7 +179,7 @@ def _factor_lines(factor: Factor) -> Iterator[str]:
         yield f"- Only with the workload {' or '.join(f'`{name}`' for name in factor.workloads)}."
     if factor.labs != LABS:
         yield f"- Only in the lab {' or '.join(f'`{lab}`' for lab in factor.labs)}."
-    if has_factor_on(IPERF3, factor.name):
+    if backend_has_factor(IPERF3, factor.name):
         yield "- Also with an endpoint that only has an iperf3 server."
     yield f"- A level: {factor.value_type.expected_form}."
     yield f"- Without it: {without}."

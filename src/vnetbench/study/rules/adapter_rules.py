@@ -12,7 +12,13 @@ from vnetbench.study.factors.adapter_limits import (
 )
 from vnetbench.study.factors.cpu_lists import parse_cpu_list
 from vnetbench.study.model import Study
-from vnetbench.study.rules.rule import EXCLUDE_FIX, LevelPredicate, LevelRule, TreatmentLevels, differs
+from vnetbench.study.rules.rule import (
+    EXCLUDE_FIX,
+    LevelPredicate,
+    LevelRule,
+    TreatmentLevels,
+    has_other_level,
+)
 
 ADAPTERS_WITHOUT_BRIDGE = ("macvtap", "vf")
 """Adapters that are not ports of a bridge."""
@@ -32,7 +38,7 @@ def adapter_limit_texts(levels: TreatmentLevels) -> dict[str, str]:
     }
 
 
-def _adapter_lacks(is_beyond: Callable[[AdapterLimits, TreatmentLevels], bool]) -> LevelPredicate:
+def _exceeds_adapter_limits(is_beyond: Callable[[AdapterLimits, TreatmentLevels], bool]) -> LevelPredicate:
     """Return a predicate: the treatment's adapter has known limits, and its levels are beyond them."""
 
     def is_broken(levels: TreatmentLevels, _: Study) -> bool:
@@ -54,12 +60,12 @@ def _names_missing_vcpus(levels: TreatmentLevels, _: Study) -> bool:
 ADAPTER_RULES = (
     LevelRule(
         "mtu",
-        _adapter_lacks(lambda limits, levels: int(levels.get("mtu", 0)) > limits.max_mtu),
+        _exceeds_adapter_limits(lambda limits, levels: int(levels.get("mtu", 0)) > limits.max_mtu),
         "mtu = {mtu} is too large for adapter = {adapter}: its driver supports at most {max_mtu}",
     ),
     LevelRule(
         "queues",
-        _adapter_lacks(lambda limits, levels: int(levels.get("queues", 0)) > limits.max_queues),
+        _exceeds_adapter_limits(lambda limits, levels: int(levels.get("queues", 0)) > limits.max_queues),
         "queues = {queues} is too many for adapter = {adapter}: its driver supports at most {max_queues}",
         f'{EXCLUDE_FIX}, or use "virtio-net"',
     ),
@@ -84,12 +90,16 @@ ADAPTER_RULES = (
     ),
     LevelRule(
         "lro",
-        _adapter_lacks(lambda limits, levels: differs(levels, "lro", "off") and not limits.lro),
+        _exceeds_adapter_limits(
+            lambda limits, levels: has_other_level(levels, "lro", "off") and not limits.lro
+        ),
         "lro = on is not possible with adapter = {adapter}: it has no LRO",
     ),
     LevelRule(
         "coalesce",
-        _adapter_lacks(lambda limits, levels: differs(levels, "coalesce") and not limits.coalesce),
+        _exceeds_adapter_limits(
+            lambda limits, levels: has_other_level(levels, "coalesce") and not limits.coalesce
+        ),
         "coalesce is not possible with adapter = {adapter}: its driver cannot set interrupt coalescing",
     ),
     LevelRule(
@@ -101,7 +111,7 @@ ADAPTER_RULES = (
     LevelRule(
         "emulator_pin",
         lambda levels, _: (
-            levels.get("emulator_pin") in ("own", "apart") and not differs(levels, "vcpu_pin", "any")
+            levels.get("emulator_pin") in ("own", "apart") and not has_other_level(levels, "vcpu_pin", "any")
         ),
         "emulator_pin = {emulator_pin} needs a vcpu_pin, because without it vCPUs run on every CPU",
         f'add a vcpu_pin ("spread"), or {EXCLUDE_FIX}',

@@ -10,7 +10,7 @@ from vnetbench.study.factors.frame_sizes import (
     throughput_share,
 )
 from vnetbench.study.model import Study
-from vnetbench.study.rules.rule import EXCLUDE_FIX, LevelRule, TreatmentLevels, differs
+from vnetbench.study.rules.rule import EXCLUDE_FIX, LevelRule, TreatmentLevels, has_other_level
 from vnetbench.study.workloads import FRAME_LATENCY, FRAME_WORKLOADS, FRAMES, SOAK
 
 
@@ -92,7 +92,7 @@ FRAME_RULES = (
     LevelRule(
         "link_rate",
         lambda levels, study: (
-            "frame_size" in levels and differs(levels, "link_rate") and not study.testbed.uplink
+            "frame_size" in levels and has_other_level(levels, "link_rate") and not study.testbed.uplink
         ),
         "link_rate = {link_rate} has no effect with {workload}: frames bypass the VM's queue that shapes",
         f"write uplink = true under [testbed] to shape the uplink instead; or {EXCLUDE_FIX}",

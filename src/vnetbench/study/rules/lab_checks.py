@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from vnetbench.study.factors.imported_factors import UNSPECIFIED, is_label
-from vnetbench.study.factors.registry import FACTORS, format_level, has_factor_on
+from vnetbench.study.factors.registry import FACTORS, backend_has_factor, format_level
 from vnetbench.study.labs import HOSTS, IPERF3, LABS
 from vnetbench.study.model import Study, TestbedSpec
 from vnetbench.study.problems import KeyLocator, Problem
@@ -133,7 +133,7 @@ def _check_iperf3_hosts(testbed: TestbedSpec, locate: KeyLocator) -> Iterator[Pr
 
 def _check_factors(study: Study, locate: KeyLocator) -> Iterator[Problem]:
     testbed = study.testbed
-    available = [name for name in FACTORS if has_factor_on(testbed.backend, name)]
+    available = [name for name in FACTORS if backend_has_factor(testbed.backend, name)]
     for factor in study.factors:
         if is_label(factor.name):
             yield locate("factors", factor.name).make_problem(
@@ -147,7 +147,7 @@ def _check_factors(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             continue
         if factor.name in available:
             continue
-        other_labs = [lab for lab in LABS if lab != testbed.lab and has_factor_on(lab, factor.name)]
+        other_labs = [lab for lab in LABS if lab != testbed.lab and backend_has_factor(lab, factor.name)]
         if (equivalent := _EQUIVALENT_FACTORS.get(factor.name)) in available:
             fix = f'did you mean "{equivalent}"?'
         elif other_labs and not testbed.hosts:

@@ -11,7 +11,7 @@ from vnetbench.study.rules.rule import (
     LevelPredicate,
     LevelRule,
     TreatmentLevels,
-    differs,
+    has_other_level,
     have_levels,
 )
 from vnetbench.study.workloads import RATE_FACTORS, TCP_CRR
@@ -29,16 +29,18 @@ def missing_cpus_text(levels: TreatmentLevels) -> str:
     return format_cpu_list(missing)
 
 
-def _is_vsock_with(factor: str, neutral: Level) -> LevelPredicate:
-    return lambda levels, _: levels.get("transport") == VSOCK and differs(levels, factor, neutral)
+def _uses_vsock_with(factor: str, neutral: Level) -> LevelPredicate:
+    return lambda levels, _: levels.get("transport") == VSOCK and has_other_level(levels, factor, neutral)
 
 
-def _is_gso_with(rate: str) -> LevelPredicate:
-    return lambda levels, _: levels.get("udp_gso") == "on" and differs(levels, rate)
+def _uses_gso_with(rate: str) -> LevelPredicate:
+    return lambda levels, _: levels.get("udp_gso") == "on" and has_other_level(levels, rate)
 
 
 def _has_idle_threads(levels: TreatmentLevels, _: Study) -> bool:
-    return differs(levels, "threads", "auto") and int(levels["threads"]) > sum(streams_per_direction(levels))
+    return has_other_level(levels, "threads", "auto") and int(levels["threads"]) > sum(
+        streams_per_direction(levels)
+    )
 
 
 def _has_too_many_connections(levels: TreatmentLevels, _: Study) -> bool:
@@ -52,7 +54,7 @@ def _has_too_many_connections(levels: TreatmentLevels, _: Study) -> bool:
 LOAD_RULES = (
     LevelRule(
         "waiting",
-        lambda levels, _: levels.get("waiting") == "busy_poll" and differs(levels, "rate"),
+        lambda levels, _: levels.get("waiting") == "busy_poll" and has_other_level(levels, "rate"),
         "waiting = busy_poll cannot be combined with a rate: "
         "no request can leave while the kernel polls for responses",
         f'{EXCLUDE_FIX}, or write "spin"',
@@ -65,7 +67,7 @@ LOAD_RULES = (
     ),
     LevelRule(
         "pacing_rate",
-        lambda levels, _: levels.get("transport") == "mptcp" and differs(levels, "pacing_rate"),
+        lambda levels, _: levels.get("transport") == "mptcp" and has_other_level(levels, "pacing_rate"),
         "pacing_rate is not possible with transport = mptcp: Linux has no SO_MAX_PACING_RATE for MPTCP "
         "sockets",
         f'{EXCLUDE_FIX}, or write "none"',
@@ -100,7 +102,7 @@ LOAD_RULES = (
     *(
         LevelRule(
             factor,
-            _is_vsock_with(factor, neutral),
+            _uses_vsock_with(factor, neutral),
             f"{factor} is not possible with transport = vsock: VSOCK does not support it",
             f'{EXCLUDE_FIX}, or write "{neutral}"',
         )
@@ -109,7 +111,7 @@ LOAD_RULES = (
     LevelRule(
         "send_batch",
         lambda levels, _: (
-            differs(levels, "send_batch", 1)
+            has_other_level(levels, "send_batch", 1)
             and levels.get("send_mode", BATCH_SEND_MODES[0]) not in BATCH_SEND_MODES
         ),
         "send_batch above 1 is not possible with send_mode = {send_mode}: one call sends one message",
@@ -117,14 +119,14 @@ LOAD_RULES = (
     ),
     LevelRule(
         "bit_rate",
-        lambda levels, _: differs(levels, "bit_rate") and differs(levels, "rate"),
+        lambda levels, _: has_other_level(levels, "bit_rate") and has_other_level(levels, "rate"),
         "bit_rate cannot be combined with rate: both set how often a stream sends a datagram",
         f"use one of them, or {EXCLUDE_FIX}",
     ),
     *(
         LevelRule(
             "udp_gso",
-            _is_gso_with(rate),
+            _uses_gso_with(rate),
             f"udp_gso = on cannot be combined with {rate}: "
             "it sends many datagrams at once, and a rate sends them one by one",
             f'{EXCLUDE_FIX}, or write udp_gso = "off"',
@@ -152,7 +154,8 @@ LOAD_RULES = (
     LevelRule(
         "pacing",
         lambda levels, _: (
-            differs(levels, "pacing", "spin") and not any(differs(levels, rate) for rate in RATE_FACTORS)
+            has_other_level(levels, "pacing", "spin")
+            and not any(has_other_level(levels, rate) for rate in RATE_FACTORS)
         ),
         "pacing = {pacing} needs a rate: at full speed, sources do not wait",
         f"add a {' or a '.join(RATE_FACTORS)}, or {EXCLUDE_FIX}",

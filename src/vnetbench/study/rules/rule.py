@@ -25,7 +25,7 @@ class LevelRule:
     fix: str = EXCLUDE_FIX
 
 
-def differs(levels: TreatmentLevels, factor: str, neutral: Level = "none") -> bool:
+def has_other_level(levels: TreatmentLevels, factor: str, neutral: Level = "none") -> bool:
     """Return whether the treatment has the factor at another level than the neutral one."""
     return levels.get(factor, neutral) != neutral
 

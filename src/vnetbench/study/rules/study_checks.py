@@ -11,7 +11,7 @@ from vnetbench.study.factors.registry import check_factor_workload, format_level
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import ONE_AT_A_TIME, Level, Precision, Study
 from vnetbench.study.plan import level_combinations
-from vnetbench.study.problems import KeyLocator, Problem, WrongValue, suggest
+from vnetbench.study.problems import KeyLocator, Problem, WrongValue, suggest_fix
 from vnetbench.study.rules.contradictions import find_contradictions
 from vnetbench.study.rules.lab_checks import check_lab
 from vnetbench.study.workloads import DECIDING_METRICS, FRAME_WORKLOADS, FRAMES, MIXED, SEARCH_METRICS, SOAK
@@ -88,7 +88,7 @@ def check_table_levels(
                 text = format_level(name, level)
                 yield locate(*location, name).make_problem(
                     f'{name} has no level "{text}" in this study',
-                    fix=suggest(
+                    fix=suggest_fix(
                         text, known_texts, otherwise=f"use one of its levels: {', '.join(known_texts)}"
                     ),
                 )
@@ -108,7 +108,7 @@ def _check_workload(study: Study, locate: KeyLocator) -> Iterator[Problem]:
     if metric is not None and metric not in known_metrics:
         yield locate("precision", "metric").make_problem(
             f"the workload {study.workload} does not measure {metric}",
-            fix=suggest(metric, known_metrics, otherwise=f"write one of {', '.join(known_metrics)}"),
+            fix=suggest_fix(metric, known_metrics, otherwise=f"write one of {', '.join(known_metrics)}"),
         )
     if study.published is not None and study.workload != (workload := table_workload(study.published)):
         yield locate("published").make_problem(

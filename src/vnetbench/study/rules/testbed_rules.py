@@ -10,7 +10,7 @@ from vnetbench.study.rules.rule import (
     LevelPredicate,
     LevelRule,
     TreatmentLevels,
-    differs,
+    has_other_level,
     have_levels,
 )
 
@@ -62,7 +62,9 @@ TESTBED_RULES = (
     ),
     LevelRule(
         "link_queue",
-        lambda levels, _: differs(levels, "link_queue", "auto") and not differs(levels, "link_rate"),
+        lambda levels, _: (
+            has_other_level(levels, "link_queue", "auto") and not has_other_level(levels, "link_rate")
+        ),
         "link_queue needs a link_rate, because a link without shaping has no queue",
         f"add a link_rate, or {EXCLUDE_FIX}",
     ),
@@ -70,7 +72,7 @@ TESTBED_RULES = (
         "link_queue",
         lambda levels, study: (
             not isinstance(levels.get("link_queue", "auto"), str)
-            and differs(levels, "link_rate")
+            and has_other_level(levels, "link_rate")
             and study.testbed.shaper != "tbf"
         ),
         "link_queue cannot be a duration with the shaper {shaper}, whose queue counts packets",
@@ -108,7 +110,7 @@ TESTBED_RULES = (
     ),
     LevelRule(
         "irq_cpus",
-        lambda levels, _: levels.get("irq_cpus") == "apart" and not differs(levels, "cpus", "any"),
+        lambda levels, _: levels.get("irq_cpus") == "apart" and not has_other_level(levels, "cpus", "any"),
         "irq_cpus = apart is not possible with cpus = any: a VM that may use every CPU leaves none",
         f'give the VMs their own CPUs (cpus = "1 each"), or {EXCLUDE_FIX}',
     ),
