@@ -146,14 +146,14 @@ def _section_text(section: StudySection) -> str:
     heading = f"[[{section.name}]]" if section is HOST_SECTION else f"[{section.name}]"
     title = "The head of the file" if section.name == TOP_LEVEL else f"`{heading}`"
     rows = [_key_row(key) for key in section.keys.values()]
-    table = ["| key | meaning | written | without it |", "|---|---|---|---|", *rows]
+    table = ["| key | meaning | value | default |", "|---|---|---|---|", *rows]
     return "\n".join([f"## {title}", "", section.description, "", *table, ""])
 
 
 def _key_row(key: StudyKey) -> str:
-    without = "required" if key.required else f"`{key.default_text}`" if key.default_text else "–"
+    default = "required" if key.required else f"`{key.default_text}`" if key.default_text else "–"
     written = f"{key.value_type.expected_form}, e.g. `{key.example}`"
-    return f"| `{key.name}` | {key.description} | {written} | {without} |"
+    return f"| `{key.name}` | {key.description} | {written} | {default} |"
 
 
 def _factors_text() -> str:
@@ -164,25 +164,25 @@ def _factors_text() -> str:
 
 
 def _factor_lines(factor: Factor) -> Iterator[str]:
-    without = (
+    default = (
         "the system's own setting"
         if factor.default is None
-        else f"`{factor.value_type.format(factor.default)}`, set in every trial"
+        else f"`{factor.value_type.format(factor.default)}`, which the bench sets in every trial"
     )
-    without += "".join(
-        f"; with `{workload}` `{factor.value_type.format(level)}`"
+    default += "".join(
+        f"; with `{workload}`: `{factor.value_type.format(level)}`"
         for workload, level in factor.workload_defaults.items()
     )
-    examples = " or ".join(f"`{factor.name} = {example}`" for example in factor.examples)
+    examples = ", or ".join(f"`{factor.name} = {example}`" for example in factor.examples)
     yield f"### `{factor.name}`\n\n{factor.description}\n"
     if factor.workloads != WORKLOADS:
-        yield f"- Only with the workload {' or '.join(f'`{name}`' for name in factor.workloads)}."
+        yield f"- Workloads: {', '.join(f'`{name}`' for name in factor.workloads)}."
     if factor.labs != LABS:
-        yield f"- Only in the lab {' or '.join(f'`{lab}`' for lab in factor.labs)}."
+        yield f"- Labs: {', '.join(f'`{lab}`' for lab in factor.labs)}."
     if backend_has_factor(IPERF3, factor.name):
-        yield "- Also with an endpoint that only has an iperf3 server."
-    yield f"- A level: {factor.value_type.expected_form}."
-    yield f"- Without it: {without}."
+        yield "- Also available with an endpoint that only has an iperf3 server."
+    yield f"- Level: {factor.value_type.expected_form}."
+    yield f"- Default: {default}."
     yield f"- Example: {examples}.\n"
 
 
