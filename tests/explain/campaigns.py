@@ -1,4 +1,4 @@
-"""Campaigns whose trials have evidence that was made up, of studies that can be read."""
+"""Simulated campaigns of valid studies, with given evidence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vnetbench.study.workloads import deciding_metric
 
 Evidence = Mapping[str, float]
 
-SENDER_FULL: Evidence = {
+SENDER_SATURATED: Evidence = {
     "sender_thread_busy_percent": 98.0,
     "sender_thread_runnable_percent": 99.0,
     "receiver_thread_busy_percent": 40.0,
@@ -24,9 +24,9 @@ SENDER_FULL: Evidence = {
     "other_work_percent": 5.0,
     "other_cpus_idle_percent": 60.0,
 }
-QUOTA: Evidence = {**SENDER_FULL, "sender_thread_busy_percent": 30.0, "sender_throttled_percent": 60.0}
+QUOTA: Evidence = {**SENDER_SATURATED, "sender_thread_busy_percent": 30.0, "sender_throttled_percent": 60.0}
 IDLE: Evidence = {
-    **SENDER_FULL,
+    **SENDER_SATURATED,
     "sender_thread_busy_percent": 10.0,
     "sender_thread_runnable_percent": 11.0,
     "busiest_cpu_percent": 20.0,
@@ -34,26 +34,26 @@ IDLE: Evidence = {
 
 
 @dataclass(frozen=True)
-class Made:
-    """What the trials of one treatment are to show."""
+class SimulatedTreatment:
+    """Values and evidence of one treatment's trials."""
 
-    evidence: Evidence = field(default_factory=lambda: SENDER_FULL)
+    evidence: Evidence = field(default_factory=lambda: SENDER_SATURATED)
     value: float = 10e9
-    """Of the deciding metric, about."""
+    """Approximate value of the deciding metric."""
     trials: int = 6
     values: Mapping[str, float] = field(default_factory=dict)
     """Other metrics."""
 
 
-def campaign(study_text: str, *made: Made, path: str = "study.toml") -> CampaignSummary:
-    """A campaign of a study; its treatments show what was made for them, in the order of the plan."""
+def campaign(study_text: str, *simulated: SimulatedTreatment, path: str = "study.toml") -> CampaignSummary:
+    """Return a campaign of a study with these treatments, in the order of the plan."""
     study = parse_study(study_text, path)
     treatments = [
         _treatment(treatment.index, treatment.factors, each, deciding_metric(study))
-        for treatment, each in zip(make_plan(study, 1).treatments, made, strict=True)
+        for treatment, each in zip(make_plan(study, 1).treatments, simulated, strict=True)
     ]
     return CampaignSummary(
-        path="made.vnb",
+        path="simulated.vnb",
         title=study.title,
         question="",
         workload=study.workload,
@@ -74,9 +74,9 @@ def campaign(study_text: str, *made: Made, path: str = "study.toml") -> Campaign
 
 
 def _treatment(
-    index: int, factors: Mapping[str, str | int | float], made: Made, main: str
+    index: int, factors: Mapping[str, str | int | float], simulated: SimulatedTreatment, metric: str
 ) -> TreatmentSummary:
-    points = [_point(index, number, made, main) for number in range(made.trials)]
+    points = [_point(index, number, simulated, metric) for number in range(simulated.trials)]
     names = points[0].values if points else ()
     return TreatmentSummary(
         index=index,
@@ -88,8 +88,8 @@ def _treatment(
     )
 
 
-def _point(index: int, number: int, made: Made, main: str) -> TrialPoint:
-    value = made.value * (1 + 0.001 * number)
+def _point(index: int, number: int, simulated: SimulatedTreatment, metric: str) -> TrialPoint:
+    value = simulated.value * (1 + 0.001 * number)
     return TrialPoint(
         trial_id=100 * index + number,
         block=number,
@@ -97,6 +97,6 @@ def _point(index: int, number: int, made: Made, main: str) -> TrialPoint:
         duration_s=1.0,
         warmup_s=0.0,
         has_steady_state=True,
-        values={main: value, **made.values},
-        evidence=made.evidence,
+        values={metric: value, **simulated.values},
+        evidence=simulated.evidence,
     )

@@ -1,4 +1,4 @@
-"""The words of certainty, and that the documentation tells the figures that the table has."""
+"""Confidence words, and their table in the documentation."""
 
 from __future__ import annotations
 

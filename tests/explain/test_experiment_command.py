@@ -1,4 +1,4 @@
-"""The command that would prove a cause: short, of this treatment, and one that the bench would run."""
+"""Commands of experiments: short, for one treatment, and valid for the bench."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.explain.campaigns import Made, campaign
+from tests.explain.campaigns import SimulatedTreatment, campaign
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.experiment_command import experiment_command, study_placeholder_note
 from vnetbench.explain.rules import get_cause
@@ -21,11 +21,11 @@ pytestmark = pytest.mark.pure
 STUDY = 'title = "t"\n[factors]\nstreams = [1, 2]\nmtu = [1500, 9000]\nmessage_size = "64 B"\n'
 
 
-def made(study: str = STUDY, path: str = "study.toml", treatments: int = 4) -> CampaignSummary:
-    return campaign(study, *[Made()] * treatments, path=path)
+def build_campaign(study: str = STUDY, path: str = "study.toml", treatments: int = 4) -> CampaignSummary:
+    return campaign(study, *[SimulatedTreatment()] * treatments, path=path)
 
 
-def proved(summary: CampaignSummary, cause: str, treatment: int = 0) -> tuple[dict[str, Level], str]:
+def experiment(summary: CampaignSummary, cause: str, treatment: int = 0) -> tuple[dict[str, Level], str]:
     return experiment_command(summary, summary.treatments[treatment], get_cause(cause))
 
 
@@ -35,14 +35,14 @@ def settings(command: str) -> list[str]:
 
 
 def test_the_command_varies_one_factor_and_keeps_the_other_levels() -> None:
-    setting, command = proved(made(), "small_messages", treatment=3)
+    setting, command = experiment(build_campaign(), "small_messages", treatment=3)
     assert setting == {"message_size": 2**20}
     assert settings(command) == ["streams=2", "mtu=9000", "message_size=64 B,1 MiB"]
     assert command.startswith("vnetbench run study.toml ") and command.endswith("-o study-small_messages.vnb")
 
 
 def test_the_command_runs_two_treatments() -> None:
-    _, command = proved(made(), "small_messages")
+    _, command = experiment(build_campaign(), "small_messages")
     changed = parse_study(STUDY, None, settings(command))
     assert {factor.name: factor.levels for factor in changed.factors} == {
         "streams": (1,), "mtu": (1500,), "message_size": (64, 2**20),
@@ -50,52 +50,53 @@ def test_the_command_runs_two_treatments() -> None:
 
 
 def test_twice_means_two_times_the_treatments_level() -> None:
-    assert proved(made(), "sender_cpu", treatment=2)[0] == {"streams": 4}
-    assert "streams=2,4" in settings(proved(made(), "sender_cpu", treatment=2)[1])
+    assert experiment(build_campaign(), "sender_cpu", treatment=2)[0] == {"streams": 4}
+    assert "streams=2,4" in settings(experiment(build_campaign(), "sender_cpu", treatment=2)[1])
 
 
 def test_the_study_placeholder_is_explained() -> None:
-    _, of_none = proved(made(path=""), "small_messages")
+    _, of_none = experiment(build_campaign(path=""), "small_messages")
     assert of_none.startswith("vnetbench run STUDY ")
     assert study_placeholder_note(of_none).startswith(
         "STUDY is a file with the study's text. To write it, run: vnetbench show"
     )
-    _, of_a_file = proved(made(), "small_messages")
+    _, of_a_file = experiment(build_campaign(), "small_messages")
     assert study_placeholder_note(of_a_file) == "" == study_placeholder_note("")
 
 
 def test_a_path_with_spaces_is_quoted() -> None:
-    _, command = proved(made(path="my studies/a b.toml"), "small_messages")
+    _, command = experiment(build_campaign(path="my studies/a b.toml"), "small_messages")
     assert shlex.split(command)[2] == "my studies/a b.toml"
 
 
 def test_a_setting_that_the_treatment_already_has_is_skipped() -> None:
-    assert proved(made(), "receive_window") == ({}, "")  # its buffers are the kernel's
+    assert experiment(build_campaign(), "receive_window") == ({}, "")  # its buffers are the kernel's
 
 
 def test_a_factor_without_support_in_testbed_or_workload_is_skipped() -> None:
-    # `connections` is of requests, so of both settings the streams stand.
-    assert proved(made(), "receiver_cpu")[0] == {"streams": 2}
-    requests = made('title = "t"\nworkload = "tcp_rr"\n[factors]\nconnections = 3\n', treatments=1)
-    assert proved(requests, "receiver_cpu")[0] == {"connections": 6}
+    # `connections` belongs to requests, so the other setting, `streams`, applies.
+    assert experiment(build_campaign(), "receiver_cpu")[0] == {"streams": 2}
+    requests = build_campaign('title = "t"\nworkload = "tcp_rr"\n[factors]\nconnections = 3\n', treatments=1)
+    assert experiment(requests, "receiver_cpu")[0] == {"connections": 6}
 
 
 def test_a_setting_that_the_study_rejects_is_skipped() -> None:
-    # CPUs apart from the VM's are there only where the VM has its own.
+    # CPUs apart from the VM's exist only if the VM has its own CPUs.
     free, pinned = (
-        made(f'title = "t"\n[factors]\nstreams = 1\n{cpus}', treatments=1) for cpus in ("", 'cpus = "0/1"\n')
+        build_campaign(f'title = "t"\n[factors]\nstreams = 1\n{cpus}', treatments=1)
+        for cpus in ("", 'cpus = "0/1"\n')
     )
-    assert proved(free, "shared_with_packets") == ({}, "")
-    assert proved(pinned, "shared_with_packets")[0] == {"irq_cpus": "apart"}
+    assert experiment(free, "shared_with_packets") == ({}, "")
+    assert experiment(pinned, "shared_with_packets")[0] == {"irq_cpus": "apart"}
 
 
 def test_a_switch_at_its_system_default_is_compared_with_its_opposite() -> None:
-    _, command = proved(made(), "segmentation_off")
+    _, command = experiment(build_campaign(), "segmentation_off")
     assert "tso=off,on" in settings(command)
 
 
 def test_a_shaper_outside_the_study_is_not_removed() -> None:
-    assert proved(made(), "link_full") == ({}, "")
+    assert experiment(build_campaign(), "link_full") == ({}, "")
 
 
 def test_levels_that_are_words_are_separated_by_commas() -> None:
@@ -106,10 +107,10 @@ def test_levels_that_are_words_are_separated_by_commas() -> None:
 
 def test_vms_with_exclusive_cpus_get_no_exclusive_cpus() -> None:
     shared, apart = (
-        made(f'title = "t"\n[factors]\ncpus = "{cpus}"\n', treatments=1) for cpus in ("0/0", "0/1")
+        build_campaign(f'title = "t"\n[factors]\ncpus = "{cpus}"\n', treatments=1) for cpus in ("0/0", "0/1")
     )
-    assert settings(proved(shared, "shared_by_vms")[1]) == ['cpus=["0/0", "1 each"]']
-    assert proved(apart, "shared_by_vms") == ({}, "")
+    assert settings(experiment(shared, "shared_by_vms")[1]) == ['cpus=["0/0", "1 each"]']
+    assert experiment(apart, "shared_by_vms") == ({}, "")
 
 
 @pytest.mark.parametrize(
@@ -128,13 +129,13 @@ def test_vms_with_exclusive_cpus_get_no_exclusive_cpus() -> None:
 def test_more_threads_are_suggested_if_several_cpus_are_allowed(
     levels: str, sender: bool, receiver: bool, modes: bool
 ) -> None:
-    summary = made(f'title = "t"\n[factors]\nstreams = 1\n{levels}\n', treatments=1)
+    summary = build_campaign(f'title = "t"\n[factors]\nstreams = 1\n{levels}\n', treatments=1)
     causes = ("sender_cpu", "receiver_cpu", "two_modes")
-    assert [bool(proved(summary, cause)[1]) for cause in causes] == [sender, receiver, modes]
+    assert [bool(experiment(summary, cause)[1]) for cause in causes] == [sender, receiver, modes]
 
 
 @pytest.mark.parametrize(
-    ("levels", "setting", "asked"),
+    ("levels", "setting", "expected"),
     [
         ("streams = 1\nthreads = 1", {"streams": 2, "threads": "auto"}, ["streams=1,2", "threads=auto"]),
         ("streams = 2\nthreads = 1", {"threads": "auto"}, ["threads=1,auto"]),
@@ -145,57 +146,57 @@ def test_more_threads_are_suggested_if_several_cpus_are_allowed(
     ],
 )  # fmt: skip
 def test_more_streams_are_suggested_only_with_their_own_threads(
-    levels: str, setting: dict[str, Level], asked: list[str]
+    levels: str, setting: dict[str, Level], expected: list[str]
 ) -> None:
-    summary = made(f'title = "t"\n[factors]\n{levels}\n', treatments=1)
+    summary = build_campaign(f'title = "t"\n[factors]\n{levels}\n', treatments=1)
     for cause in ("sender_cpu", "receiver_cpu"):
-        found, command = proved(summary, cause)
-        assert found == setting and settings(command) == asked
+        result, command = experiment(summary, cause)
+        assert result == setting and settings(command) == expected
 
 
 def test_more_connections_are_suggested_with_their_own_threads() -> None:
     study = 'title = "t"\nworkload = "tcp_rr"\n[factors]\nconnections = 3\nthreads = 3\n'
-    setting, command = proved(made(study, treatments=1), "receiver_cpu")
+    setting, command = experiment(build_campaign(study, treatments=1), "receiver_cpu")
     assert setting == {"connections": 6, "threads": "auto"}
     assert settings(command) == ["connections=3,6", "threads=auto"]
 
 
 def test_more_streams_as_flows_need_no_threads() -> None:
-    summary = made('title = "t"\n[factors]\nstreams = 2\nthreads = 1\n', treatments=1)
-    assert proved(summary, "one_uplink")[0] == {"streams": 4}
+    summary = build_campaign('title = "t"\n[factors]\nstreams = 2\nthreads = 1\n', treatments=1)
+    assert experiment(summary, "one_uplink")[0] == {"streams": 4}
 
 
 @pytest.mark.parametrize(("vcpus", "offered"), [(1, False), (2, True)])
 def test_no_additional_threads_are_suggested_for_a_guest_with_one_vcpu(vcpus: int, offered: bool) -> None:
     study = f'title = "t"\n[testbed]\nlab = "qemu"\n[factors]\nstreams = 1\nvcpus = {vcpus}\n'
-    assert bool(proved(made(study, treatments=1), "sender_cpu")[1]) is offered
+    assert bool(experiment(build_campaign(study, treatments=1), "sender_cpu")[1]) is offered
 
 
 def test_only_a_quota_of_the_study_is_removed() -> None:
-    summary = made('title = "t"\n[factors]\ncpu_quota = "50 %"\n', treatments=1)
-    assert settings(proved(summary, "cpu_quota")[1]) == ["cpu_quota=50 %,none"]
-    assert proved(made(), "cpu_quota") == ({}, "")
+    summary = build_campaign('title = "t"\n[factors]\ncpu_quota = "50 %"\n', treatments=1)
+    assert settings(experiment(summary, "cpu_quota")[1]) == ["cpu_quota=50 %,none"]
+    assert experiment(build_campaign(), "cpu_quota") == ({}, "")
 
 
 def test_a_level_that_contains_a_comma_is_written_as_a_list() -> None:
-    summary = made('title = "t"\n[factors]\ncpus = "0,2-3/1"\nirq_cpus = "1"\n', treatments=1)
-    setting, command = proved(summary, "shared_with_packets")
+    summary = build_campaign('title = "t"\n[factors]\ncpus = "0,2-3/1"\nirq_cpus = "1"\n', treatments=1)
+    setting, command = experiment(summary, "shared_with_packets")
     assert setting == {"irq_cpus": "apart"}
     assert settings(command) == ['irq_cpus=["1", "apart"]']
 
 
 def test_overrides_of_the_study_are_kept() -> None:
-    summary = replace(made(), overrides=("precision.most_trials=9", "message_size=64 B"))
-    _, command = proved(summary, "sender_cpu")
+    summary = replace(build_campaign(), overrides=("precision.most_trials=9", "message_size=64 B"))
+    _, command = experiment(summary, "sender_cpu")
     assert settings(command) == ["precision.most_trials=9", "streams=1,2", "mtu=1500", "message_size=64 B"]
 
 
 def test_a_cause_without_a_setting_has_no_command() -> None:
-    assert proved(made(), "steal") == ({}, "")
+    assert experiment(build_campaign(), "steal") == ({}, "")
 
 
 def test_imported_trials_get_a_sentence_instead_of_a_command() -> None:
-    summary = replace(made(), testbed_backend=IMPORTED)
-    setting, words = proved(summary, "small_messages")
+    summary = replace(build_campaign(), testbed_backend=IMPORTED)
+    setting, words = experiment(summary, "small_messages")
     assert setting == {"message_size": 2**20}
     assert words == "measure it again with message_size = 1 MiB instead of 64 B"

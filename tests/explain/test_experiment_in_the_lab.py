@@ -1,4 +1,4 @@
-"""A proof is a campaign like any other, and its file says what the suspicion is worth."""
+"""Experiments in the lab confirm or refute candidate causes."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def test_an_experiment_confirms_a_shaper_and_refutes_a_buffer(
         "link_full": {"link_rate": "none"},
         "send_buffer": {"socket_buffer": parse_level("socket_buffer", "1 MiB")},
     }
-    suspects = tuple(
+    candidates = tuple(
         CandidateCause(replace(RECEIVER, name=name, setting=setting), 0.9, "likely", ())
         for name, setting in settings.items()
     )
-    finding = Finding("limit", "", (0,), suspects, details={"representative": 0})
+    finding = Finding("limit", "", (0,), candidates, details={"representative": 0})
     monkeypatch.setattr(proof, "explain", lambda _: Explanation((), (finding,)))
 
     out = io.StringIO()
@@ -55,6 +55,6 @@ def test_an_experiment_confirms_a_shaper_and_refutes_a_buffer(
     )
     assert buffer.ratio.high is not None and buffer.ratio.high < 2
 
-    # It is not run again.
+    # A second call does not run it again.
     assert proof.run_proof(results, read_summary(results), (), Console(file=out, width=200)) == "finished"
     assert "already has the proof" in out.getvalue()

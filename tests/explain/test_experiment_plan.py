@@ -1,4 +1,4 @@
-"""What is run to prove a suspicion: the treatment as it was and as it would be, and nothing else."""
+"""Plans of experiments: the original treatment and a variant per candidate cause."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from tests import fixtures
-from tests.explain.campaigns import Made, campaign
+from tests.explain.campaigns import SimulatedTreatment, campaign
 from tests.report.explanations import QUOTA, RECEIVER
 from vnetbench.commands import proof
 from vnetbench.estimate.experiments import estimate_experiments, has_same_study
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.pure
 
 @pytest.fixture
 def measured(tmp_path_factory: pytest.TempPathFactory) -> CampaignSummary:
-    """With trials of one stream and an MTU of 1500, and twice as fast of 9000."""
+    """Campaign of one stream, twice as fast with an MTU of 9000 as with 1500."""
     file, _ = fixtures.create_results_file(tmp_path_factory.mktemp("proof") / "r.vnb")
     for block in range(6):
         for treatment in range(2):
@@ -44,27 +44,27 @@ def finding(*settings: dict[str, Level], typical: int = 0) -> Finding:
 
 
 def test_the_plan_has_the_treatment_and_a_variant_per_candidate(measured: CampaignSummary) -> None:
-    asked = plan_experiment(measured, [finding({"streams": 4}, {"socket_buffer": 1048576}, {"streams": 8})])
-    assert asked is not None
-    base, first, second = (dict(each.factors) for each in asked.plan.treatments)
+    plan = plan_experiment(measured, [finding({"streams": 4}, {"socket_buffer": 1048576}, {"streams": 8})])
+    assert plan is not None
+    base, first, second = (dict(each.factors) for each in plan.plan.treatments)
     assert {**base, "streams": 4} == first and {**base, "socket_buffer": 1048576} == second
     assert base["mtu"] == measured.treatments[0].factors["mtu"]
     assert base["streams"] == 1 and base["socket_buffer"] == "auto"
 
 
 def test_the_plan_has_at_least_six_short_trials_of_the_same_study(measured: CampaignSummary) -> None:
-    asked = plan_experiment(measured, [finding({"streams": 4})])
-    assert asked is not None
-    assert asked.study.precision.fewest_trials == asked.study.precision.most_trials >= 6
-    assert asked.study.timing.duration_s is not None and asked.study.timing.duration_s <= 5
-    assert asked.study.text == measured.study_text
+    plan = plan_experiment(measured, [finding({"streams": 4})])
+    assert plan is not None
+    assert plan.study.precision.fewest_trials == plan.study.precision.most_trials >= 6
+    assert plan.study.timing.duration_s is not None and plan.study.timing.duration_s <= 5
+    assert plan.study.text == measured.study_text
 
 
 def test_a_cpu_list_can_be_compared_with_a_word() -> None:
     study = 'title = "t"\n[factors]\ncpus = "0,2-3/1"\nirq_cpus = "1"\n'
-    asked = plan_experiment(campaign(study, Made()), [finding({"irq_cpus": "apart"})])
-    assert asked is not None
-    assert [each.factors["irq_cpus"] for each in asked.plan.treatments] == ["1", "apart"]
+    plan = plan_experiment(campaign(study, SimulatedTreatment()), [finding({"irq_cpus": "apart"})])
+    assert plan is not None
+    assert [each.factors["irq_cpus"] for each in plan.plan.treatments] == ["1", "apart"]
 
 
 @pytest.mark.parametrize(("of_study", "own"), [(3.0, 3.0), (60.0, 5.0), (None, 1.0)])
@@ -72,42 +72,44 @@ def test_trials_last_as_long_as_in_the_campaign_up_to_a_maximum(
     measured: CampaignSummary, of_study: float | None, own: float
 ) -> None:
     timed = replace(measured, timing=replace(measured.timing, duration_s=of_study))
-    asked = plan_experiment(timed, [finding({"streams": 4})])
-    assert asked is not None and asked.study.timing.duration_s == own
+    plan = plan_experiment(timed, [finding({"streams": 4})])
+    assert plan is not None and plan.study.timing.duration_s == own
 
 
 def test_more_streams_get_a_thread_each_in_both_treatments() -> None:
     study = 'title = "t"\n[factors]\nstreams = 1\nthreads = 1\n'
-    asked = plan_experiment(campaign(study, Made()), [finding({"streams": 2, "threads": "auto"})])
-    assert asked is not None
-    levels = [(each.factors["streams"], each.factors["threads"]) for each in asked.plan.treatments]
+    plan = plan_experiment(
+        campaign(study, SimulatedTreatment()), [finding({"streams": 2, "threads": "auto"})]
+    )
+    assert plan is not None
+    levels = [(each.factors["streams"], each.factors["threads"]) for each in plan.plan.treatments]
     assert levels == [(1, 1), (2, "auto")]
 
 
 def test_the_baseline_of_a_switch_is_its_opposite(measured: CampaignSummary) -> None:
-    asked = plan_experiment(measured, [finding({"tso": "on"})])
-    assert asked is not None
-    assert [each.factors["tso"] for each in asked.plan.treatments] == ["off", "on"]
+    plan = plan_experiment(measured, [finding({"tso": "on"})])
+    assert plan is not None
+    assert [each.factors["tso"] for each in plan.plan.treatments] == ["off", "on"]
 
 
 def test_a_candidate_without_a_setting_is_skipped(measured: CampaignSummary) -> None:
-    asked = plan_experiment(measured, [finding({}), finding({}, {"streams": 4}, typical=1)])
-    assert asked is not None
-    assert asked.treatment.index == 1 and [each.cause.name for each in asked.candidates] == ["cpu_quota"]
+    plan = plan_experiment(measured, [finding({}), finding({}, {"streams": 4}, typical=1)])
+    assert plan is not None
+    assert plan.treatment.index == 1 and [each.cause.name for each in plan.candidates] == ["cpu_quota"]
     assert plan_experiment(measured, [finding({})]) is None
     assert plan_experiment(measured, [finding({"streams": 1})]) is None  # it has that already
 
 
 def test_the_first_of_two_contradictory_settings_is_tested(measured: CampaignSummary) -> None:
-    asked = plan_experiment(measured, [finding({"streams": 4}, {"transport": "vsock"})])
-    assert asked is not None and len(asked.candidates) == 1
+    plan = plan_experiment(measured, [finding({"streams": 4}, {"transport": "vsock"})])
+    assert plan is not None and len(plan.candidates) == 1
 
 
 def test_a_setting_shared_by_two_candidates_runs_once(measured: CampaignSummary) -> None:
-    asked = plan_experiment(measured, [finding({"streams": 4}, {"streams": 4}, {"socket_buffer": 1048576})])
-    assert asked is not None
-    assert [each.cause.setting for each in asked.candidates] == [{"streams": 4}, {"socket_buffer": 1048576}]
-    assert len(asked.plan.treatments) == 3
+    plan = plan_experiment(measured, [finding({"streams": 4}, {"streams": 4}, {"socket_buffer": 1048576})])
+    assert plan is not None
+    assert [each.cause.setting for each in plan.candidates] == [{"streams": 4}, {"socket_buffer": 1048576}]
+    assert len(plan.plan.treatments) == 3
 
 
 def test_the_treatments_of_the_proof_file_become_experiments(measured: CampaignSummary) -> None:
@@ -152,13 +154,13 @@ def test_only_findings_about_the_chosen_treatments_are_tested(
     of_first = replace(finding({"streams": 4}), treatments=(0,))
     of_second = replace(finding({"streams": 8}, typical=1), treatments=(1,))
     monkeypatch.setattr(proof, "explain", lambda _: Explanation((), (of_first, of_second)))
-    asked: list[Plan] = []
+    plans: list[Plan] = []
 
     def begin(study: Study, plan: Plan, *_: object) -> str:
-        asked.append(plan)
+        plans.append(plan)
         return "finished"
 
     monkeypatch.setattr(proof, "run_plan", begin)
     for chosen in ((), (1,)):
         proof.run_proof(tmp_path / "r.vnb", measured, chosen, Console(file=io.StringIO()))
-    assert [plan.treatments[1].factors["streams"] for plan in asked] == [4, 8]
+    assert [plan.treatments[1].factors["streams"] for plan in plans] == [4, 8]

@@ -1,4 +1,4 @@
-"""What a run says of a suspicion: confirmed and refuted beyond chance, and of the same treatment, only."""
+"""Verdicts of experiments: confirmed, refuted or inconclusive."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def ratio(value: float, low: float | None, high: float | None) -> Ratio:
 
 
 @pytest.mark.parametrize(
-    ("found", "says"),
+    ("result", "expected"),
     [
         (ratio(1.8, 1.7, 1.9), "confirmed"),
         (ratio(1.06, 1.01, 1.11), "confirmed"),
@@ -35,22 +35,20 @@ def ratio(value: float, low: float | None, high: float | None) -> Ratio:
         (ratio(1.8, None, None), "inconclusive"),
     ],
 )
-def test_an_experiment_confirms_a_relevant_and_significant_improvement(found: Ratio, says: str) -> None:
-    assert experiment_verdict(found, "goodput_bps") == says
+def test_an_experiment_confirms_a_relevant_and_significant_improvement(result: Ratio, expected: str) -> None:
+    assert experiment_verdict(result, "goodput_bps") == expected
 
 
-def test_traffic_with_the_setting_only_confirms_and_traffic_without_it_only_refutes() -> (
-    None
-):
+def test_traffic_with_the_setting_only_confirms_and_traffic_without_it_only_refutes() -> None:
     dead, alive = (dict.fromkeys(range(8), value) for value in (0.0, 1e9))
     pairs = [paired_ratio(dead, alive), paired_ratio(alive, dead)]
     revived, killed = (combine_ratios([pair], 0.95) for pair in pairs if pair is not None)
     few = paired_ratio({0: 0.0}, {0: 1e9})
     assert few is not None
-    says = [
+    expected = [
         experiment_verdict(each, "goodput_bps") for each in (revived, killed, combine_ratios([few], 0.95))
     ]
-    assert says == ["confirmed", "refuted", "inconclusive"]
+    assert expected == ["confirmed", "refuted", "inconclusive"]
 
 
 def test_a_decrease_of_a_lower_is_better_metric_confirms() -> None:
@@ -63,7 +61,7 @@ def tried(value: float, spread: float) -> Experiment:
     return replace(TRIED, ratio=ratio(value, value - spread, value + spread))
 
 
-def suspects() -> tuple[CandidateCause, ...]:
+def candidates() -> tuple[CandidateCause, ...]:
     quota = CandidateCause(replace(QUOTA, setting={"threads": 2}), 0.6, "likely", ())
     return (quota, CandidateCause(RECEIVER, 0.9, "very likely", ()))
 
@@ -71,10 +69,10 @@ def suspects() -> tuple[CandidateCause, ...]:
 def test_confirmed_candidates_come_first_and_refuted_ones_last() -> None:
     names = [
         (each.cause.name, each.confidence)
-        for each in apply_experiments(suspects(), LEVELS, [tried(1.9, 0.1)])
+        for each in apply_experiments(candidates(), LEVELS, [tried(1.9, 0.1)])
     ]
     assert names == [("receiver_cpu", "confirmed"), ("cpu_quota", "likely")]
-    first, last = apply_experiments(suspects()[::-1], LEVELS, [tried(1.0, 0.02)])
+    first, last = apply_experiments(candidates()[::-1], LEVELS, [tried(1.0, 0.02)])
     assert (first.cause.name, first.experiment_result) == ("cpu_quota", None)
     assert (
         last.confidence == "refuted"
@@ -85,13 +83,13 @@ def test_confirmed_candidates_come_first_and_refuted_ones_last() -> None:
 
 def test_the_confirmed_candidate_with_the_larger_gain_comes_first() -> None:
     gained = replace(tried(9.0, 1.0), changed_levels={"threads": 2})
-    for order in (suspects(), suspects()[::-1]):
+    for order in (candidates(), candidates()[::-1]):
         names = [each.cause.name for each in apply_experiments(order, LEVELS, [tried(1.3, 0.1), gained])]
         assert names == ["cpu_quota", "receiver_cpu"]
 
 
 def test_an_inconclusive_experiment_keeps_the_confidence() -> None:
-    (_, receiver) = apply_experiments(suspects(), LEVELS, [tried(1.1, 0.3)])
+    (_, receiver) = apply_experiments(candidates(), LEVELS, [tried(1.1, 0.3)])
     assert receiver.confidence == "very likely"
     assert receiver.experiment_result is not None and receiver.experiment_result.verdict == "inconclusive"
 
@@ -101,5 +99,5 @@ def test_an_experiment_with_another_treatment_or_setting_is_ignored() -> None:
         replace(tried(1.9, 0.1), base_levels={**TRIED.base_levels, "mtu": 9000}),
         replace(tried(1.9, 0.1), changed_levels={"streams": 8}),
     ):
-        assert apply_experiments(suspects(), LEVELS, [other]) == suspects()
+        assert apply_experiments(candidates(), LEVELS, [other]) == candidates()
     assert has_experiment(LEVELS, [TRIED]) and not has_experiment({**LEVELS, "mtu": 9000}, [TRIED])

@@ -1,4 +1,4 @@
-"""What is said of a campaign: limits in groups, the answer, what cannot be judged, too few trials."""
+"""Explanations of campaigns: groups of limits, the answer, unscored causes, too few trials."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.explain.campaigns import IDLE, QUOTA, SENDER_FULL, Made, campaign
+from tests.explain.campaigns import IDLE, QUOTA, SENDER_SATURATED, SimulatedTreatment, campaign
 from tests.report.campaigns import jumbo_campaign
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.explain import explain
@@ -20,13 +20,13 @@ ONE = 'title = "t"\n[factors]\nstreams = 1\n'
 FOUR = 'title = "t"\n[factors]\nstreams = "1..4"\n'
 
 
-def of_kind(findings: tuple[Finding, ...], kind: str) -> list[Finding]:
+def findings_of_kind(findings: tuple[Finding, ...], kind: str) -> list[Finding]:
     return [finding for finding in findings if finding.kind == kind]
 
 
 def test_one_treatment_is_explained_with_its_evidence() -> None:
-    told = explain(campaign(ONE, Made(QUOTA)))
-    finding = told.findings[0]
+    explanation = explain(campaign(ONE, SimulatedTreatment(QUOTA)))
+    finding = explanation.findings[0]
     assert finding.kind == "limit" and finding.treatments == (0,)
     assert finding.text == (
         "A CPU quota stops the load's threads for part of the time (very likely). Evidence: sending endpoint "
@@ -34,70 +34,81 @@ def test_one_treatment_is_explained_with_its_evidence() -> None:
     )
     assert finding.candidates[0].cause.name == "cpu_quota"
     assert (
-        told.answer[0]
+        explanation.answer[0]
         == "The network is limited: a CPU quota stops the load's threads for part of the time."
     )
-    assert told.answer[1].startswith("Raise or remove the quota")
+    assert explanation.answer[1].startswith("Raise or remove the quota")
 
 
 def test_a_natural_limit_is_reported_as_normal() -> None:
-    told = explain(campaign(ONE, Made(SENDER_FULL)))
-    assert told.answer[1].startswith("This is normal for an unpaced load.")
-    assert "This is normal for an unpaced load." in told.findings[0].text
+    explanation = explain(campaign(ONE, SimulatedTreatment(SENDER_SATURATED)))
+    assert explanation.answer[1].startswith("This is normal for an unpaced load.")
+    assert "This is normal for an unpaced load." in explanation.findings[0].text
 
 
 def test_a_natural_limit_with_low_confidence_is_not_reported_as_normal() -> None:
-    hardly = {**SENDER_FULL, "sender_thread_runnable_percent": 70.0, "sender_thread_busy_percent": 50.0}
-    told = explain(campaign(ONE, Made(hardly)))
-    assert told.findings[0].candidates[0].confidence == "possible"
-    assert told.answer == (
+    hardly = {**SENDER_SATURATED, "sender_thread_runnable_percent": 70.0, "sender_thread_busy_percent": 50.0}
+    explanation = explain(campaign(ONE, SimulatedTreatment(hardly)))
+    assert explanation.findings[0].candidates[0].confidence == "possible"
+    assert explanation.answer == (
         "The network is possibly limited: the sending thread saturates its CPU.",
         get_cause("sender_cpu").advice,
     )
 
 
 def test_treatments_with_the_same_limit_share_a_finding_largest_group_first() -> None:
-    told = explain(campaign(FOUR, Made(QUOTA), Made(SENDER_FULL), Made(SENDER_FULL), Made(SENDER_FULL)))
-    most, fewer = of_kind(told.findings, "limit")
+    explanation = explain(
+        campaign(
+            FOUR,
+            SimulatedTreatment(QUOTA),
+            SimulatedTreatment(SENDER_SATURATED),
+            SimulatedTreatment(SENDER_SATURATED),
+            SimulatedTreatment(SENDER_SATURATED),
+        )
+    )
+    most, fewer = findings_of_kind(explanation.findings, "limit")
     assert most.text.startswith("3 of 4 treatments: the sending thread saturates its CPU")
     assert most.treatments == (1, 2, 3)
     assert fewer.text.startswith("1 stream: ") and fewer.treatments == (0,)
-    assert told.answer[0].startswith("The network is limited in 3 of 4 treatments:")
+    assert explanation.answer[0].startswith("The network is limited in 3 of 4 treatments:")
 
 
 def test_the_treatment_with_the_median_score_represents_its_group() -> None:
-    made = [Made({**QUOTA, "sender_throttled_percent": told}) for told in (9.0, 7.0, 8.0, 10.0)]
+    made = [
+        SimulatedTreatment({**QUOTA, "sender_throttled_percent": explanation})
+        for explanation in (9.0, 7.0, 8.0, 10.0)
+    ]
     finding = explain(campaign(FOUR, *made)).findings[0]
     assert finding.details["representative"] == 2
 
 
 def test_a_group_of_all_treatments_is_named_all() -> None:
-    told = explain(campaign(FOUR, *[Made(SENDER_FULL)] * 4))
-    assert told.findings[0].text.startswith("All 4 treatments: ")
+    explanation = explain(campaign(FOUR, *[SimulatedTreatment(SENDER_SATURATED)] * 4))
+    assert explanation.findings[0].text.startswith("All 4 treatments: ")
 
 
 def test_without_a_matching_cause_the_finding_names_the_closest_one() -> None:
-    told = explain(campaign(ONE, Made({**IDLE, "sender_throttled_percent": 3.0})))
-    finding = told.findings[0]
+    explanation = explain(campaign(ONE, SimulatedTreatment({**IDLE, "sender_throttled_percent": 3.0})))
+    finding = explanation.findings[0]
     assert finding.kind == "not explained" and finding.candidates == ()
     assert finding.details["cause"] == "not explained"
     assert finding.text == (
-        "No cause fits the evidence well enough. The closest one is: a CPU quota stops the load's threads for "
-        "part of the time (score 0.10)."
+        "No cause fits the evidence well enough. The closest one is: a CPU quota stops the load's threads "
+        "for part of the time (score 0.10)."
     )
-    assert told.answer == ("The counters do not explain what limits the network.",)
+    assert explanation.answer == ("The counters do not explain what limits the network.",)
 
 
 def test_trials_without_counters_are_reported() -> None:
-    told = explain(campaign(ONE, Made({})))
-    assert "The trials have no counters that distinguish causes." in told.findings[0].text
-    unjudged = told.findings[0].details["unscored"]
+    explanation = explain(campaign(ONE, SimulatedTreatment({})))
+    assert "The trials have no counters that distinguish causes." in explanation.findings[0].text
+    unjudged = explanation.findings[0].details["unscored"]
     assert isinstance(unjudged, dict) and unjudged["cpu_quota"][0] == "busiest_cpu_percent"
 
 
 def test_the_chart_shows_the_supporting_metric_by_treatment_or_trial() -> None:
     alone, several = (
-        explain(campaign(study, *[Made(QUOTA)] * count)).findings[0].chart
+        explain(campaign(study, *[SimulatedTreatment(QUOTA)] * count)).findings[0].chart
         for study, count in ((ONE, 1), (FOUR, 4))
     )
     assert alone is not None and several is not None
@@ -109,13 +120,13 @@ def test_the_chart_shows_the_supporting_metric_by_treatment_or_trial() -> None:
 
 def test_the_chart_prefers_measured_metrics_to_item_counts() -> None:
     counted = {**IDLE, "receive_queues": 4.0, "switch_drops_per_s": 12_800.0, "other_cpus_idle_percent": 30.0}
-    finding = explain(campaign(ONE, Made(counted))).findings[0]
+    finding = explain(campaign(ONE, SimulatedTreatment(counted))).findings[0]
     assert finding.details["cause"] == "one_queue" and finding.chart is not None
     assert finding.chart.title == "Dropped at the switch" and finding.chart.y_label.endswith("(k/s)")
 
 
 def test_a_bar_is_the_median_of_the_trials_with_their_range() -> None:
-    summary = campaign(FOUR, *[Made(QUOTA)] * 4)
+    summary = campaign(FOUR, *[SimulatedTreatment(QUOTA)] * 4)
     first, *others = summary.treatments
     points = tuple(
         replace(point, evidence={**QUOTA, "sender_throttled_percent": 40.0 + 10 * number})
@@ -127,8 +138,8 @@ def test_a_bar_is_the_median_of_the_trials_with_their_range() -> None:
 
 
 def test_too_few_trials_are_reported_and_enough_trials_are_not() -> None:
-    few = of_kind(explain(campaign(ONE, Made(trials=3))).findings, "instrument")
-    enough = of_kind(explain(campaign(ONE, Made(trials=6))).findings, "instrument")
+    few = findings_of_kind(explain(campaign(ONE, SimulatedTreatment(trials=3))).findings, "instrument")
+    enough = findings_of_kind(explain(campaign(ONE, SimulatedTreatment(trials=6))).findings, "instrument")
     assert [finding.details["cause"] for finding in few] == ["too_few_trials"] and enough == []
     assert few[0].text == (
         "Too few trials for an interval: it has 3 trials. A 95 % interval of the median needs at least 6."
@@ -136,27 +147,27 @@ def test_too_few_trials_are_reported_and_enough_trials_are_not() -> None:
 
 
 def test_two_trials_with_different_limits_give_an_ambiguous_answer_first() -> None:
-    told = explain(_two_trials(3e9, {**SENDER_FULL, **QUOTA}))
-    assert told.findings[0].details["cause"] == "too_few_trials"
-    assert told.findings[0].text.endswith(
+    explanation = explain(_two_trials(3e9, {**SENDER_SATURATED, **QUOTA}))
+    assert explanation.findings[0].details["cause"] == "too_few_trials"
+    assert explanation.findings[0].text.endswith(
         "The two trials differ in value and limit, and either may be typical."
     )
-    assert told.answer == (told.findings[0].text, get_cause("too_few_trials").advice)
+    assert explanation.answer == (explanation.findings[0].text, get_cause("too_few_trials").advice)
 
 
 def test_two_trials_with_equal_values_or_limits_give_the_limit_first() -> None:
-    for told in (
-        explain(_two_trials(1e10, {**SENDER_FULL, **QUOTA})),
-        explain(_two_trials(3e9, SENDER_FULL)),
+    for explanation in (
+        explain(_two_trials(1e10, {**SENDER_SATURATED, **QUOTA})),
+        explain(_two_trials(3e9, SENDER_SATURATED)),
     ):
-        assert told.findings[0].kind == "limit"
-        assert told.answer[0].startswith("The network is")
-        assert "too_few_trials" in [finding.details.get("cause") for finding in told.findings]
+        assert explanation.findings[0].kind == "limit"
+        assert explanation.answer[0].startswith("The network is")
+        assert "too_few_trials" in [finding.details.get("cause") for finding in explanation.findings]
 
 
 def _two_trials(second: float, evidence: Mapping[str, float]) -> CampaignSummary:
-    """One of 10 Gbit/s whose sender's CPU is full, and a second one."""
-    summary = campaign(ONE, Made(SENDER_FULL, trials=2))
+    """Return a campaign with a trial of 10 Gbit/s and a saturated sender, and a second trial."""
+    summary = campaign(ONE, SimulatedTreatment(SENDER_SATURATED, trials=2))
     (treatment,) = summary.treatments
     first, other = (replace(point, values={"goodput_bps": 1e10}) for point in treatment.points)
     points = (first, replace(other, values={"goodput_bps": second}, evidence=evidence))
@@ -164,40 +175,46 @@ def _two_trials(second: float, evidence: Mapping[str, float]) -> CampaignSummary
 
 
 def test_a_campaign_without_trials_has_no_findings() -> None:
-    told = explain(campaign(ONE, Made(trials=0)))
+    explanation = explain(campaign(ONE, SimulatedTreatment(trials=0)))
     assert (
-        told.answer == ("No treatment has been measured yet, so there is nothing to explain.",)
-        and told.findings == ()
+        explanation.answer == ("No treatment has been measured yet, so there is nothing to explain.",)
+        and explanation.findings == ()
     )
 
 
 def test_a_generator_at_its_limit_is_an_instrument_finding() -> None:
-    told = explain(campaign(ONE, Made({**SENDER_FULL, "generator_limited": 1.0, "sampler_cpu_percent": 1.0})))
-    assert told.findings[0].kind == "instrument"
-    assert told.findings[0].details["cause"] == "instrument_limit"
+    explanation = explain(
+        campaign(
+            ONE,
+            SimulatedTreatment({**SENDER_SATURATED, "generator_limited": 1.0, "sampler_cpu_percent": 1.0}),
+        )
+    )
+    assert explanation.findings[0].kind == "instrument"
+    assert explanation.findings[0].details["cause"] == "instrument_limit"
 
 
 def test_results_without_evidence_can_be_explained() -> None:
-    told = explain(jumbo_campaign())
-    assert of_kind(told.findings, "not explained")
+    explanation = explain(jumbo_campaign())
+    assert findings_of_kind(explanation.findings, "not explained")
 
 
 def test_explaining_twice_gives_the_same_result() -> None:
-    summary = campaign(FOUR, *[Made(SENDER_FULL)] * 4)
+    summary = campaign(FOUR, *[SimulatedTreatment(SENDER_SATURATED)] * 4)
     assert explain(summary) == explain(replace(summary))
 
 
 def test_a_limit_of_the_bench_is_not_reported_for_the_network() -> None:
     study = 'title = "t"\nworkload = "tcp_rr"\n[factors]\nrate = "400 k/s"\n'
-    told = explain(campaign(study, Made({**IDLE, "rate_achieved_percent": 36.0})))
+    explanation = explain(campaign(study, SimulatedTreatment({**IDLE, "rate_achieved_percent": 36.0})))
     assert (
-        told.answer[0] == "The bench, not the network, limits the results: the bench reaches its own limit."
+        explanation.answer[0]
+        == "The bench, not the network, limits the results: the bench reaches its own limit."
     )
 
 
 def test_a_chart_scales_its_unit_and_names_omitted_bars() -> None:
     shaped = {**IDLE, "overlimits_per_s": 6280.0}
-    picture = explain(campaign(ONE, Made(shaped, trials=14))).findings[0].chart
+    picture = explain(campaign(ONE, SimulatedTreatment(shaped, trials=14))).findings[0].chart
     assert picture is not None and picture.y_label == "held back by a shaper (k/s)"
     assert {row["y"] for row in picture.rows} == {6.28} and picture.threshold == 0.02
     assert picture.title == "Held back by a shaper, the first 12 of 14 trials"

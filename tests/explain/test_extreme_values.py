@@ -1,4 +1,4 @@
-"""Odd figures break no explanation: figures of 0, that hardly differ, huge, below zero, or missing."""
+"""Explanations of campaigns with extreme values: zero, nearly equal, huge, negative or missing ones."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from vnetbench.report.export.campaign_json import explanation_json
 from vnetbench.report.text.narrative import build_narrative
 from vnetbench.study.model import Level
 
-# A warning would be printed in the middle of what a person reads.
+# A warning would appear in the middle of the user's output.
 pytestmark = [pytest.mark.pure, pytest.mark.filterwarnings("error")]
 
 CAMPAIGNS = 150
 ONE_RUN_OF = 6
-"""So many of the small corpus: each has other workloads, testbeds and causes."""
+"""Number of files from the small corpus, with different workloads, testbeds and causes."""
 ODD_SHARES = (0.02, 0.2, 0.7)
-"""Of all figures of a campaign."""
+"""Share of all values in a campaign."""
 BETWEEN_0_AND_1 = ("score", "p", "share", "chance", "auc", "distance")
-"""Figures of `explain --json` that are chances or shares."""
+"""Keys in `explain --json` with probabilities or shares."""
 
 
 def streams_of(levels: Mapping[str, Level]) -> float:
@@ -40,7 +40,7 @@ def streams_of(levels: Mapping[str, Level]) -> float:
 
 
 def with_evidence_of(campaign: CampaignSummary, real: CampaignSummary) -> CampaignSummary:
-    """The same evidence in all trials, so that they differ only in what is made odd."""
+    """Give all trials the same evidence, so that they differ only in the extreme values."""
     evidence = real.treatments[0].points[0].evidence
     treatments = (
         replace(each, points=tuple(replace(point, evidence=evidence) for point in each.points))
@@ -51,9 +51,9 @@ def with_evidence_of(campaign: CampaignSummary, real: CampaignSummary) -> Campai
 
 @pytest.fixture(scope="module")
 def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Sequence[CampaignSummary]:
-    """Real ones, and for each a simulated one of several treatments, the first without any scatter."""
+    """Return real campaigns, each with a simulated one whose first treatment has no noise."""
     folder = tmp_path_factory.mktemp("unpacked")
-    found = []
+    result = []
     for number, run in enumerate(labelled(KEPT)[::ONE_RUN_OF]):
         path = folder / run.path.name
         path.write_bytes(gzip.decompress(run.path.with_name(run.path.name + PACKED).read_bytes()))
@@ -61,12 +61,12 @@ def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Sequence[CampaignSumm
         factors, scatter = {"streams": (1, 2, 4, 8), "mtu": (1500, 9000)}, 0.01 * number
         generator = np.random.default_rng(number)
         large = simulated(generator, factors, streams_of, noise=scatter, of_blocks=scatter)
-        found += [real, with_evidence_of(large, real)]
-    return found
+        result += [real, with_evidence_of(large, real)]
+    return result
 
 
 def odd(random: Random, value: float) -> float:
-    """A figure that is far off, or just not the same."""
+    """Return an extreme value, or a slightly different one."""
     return random.choice(
         [
             0.0,
@@ -82,8 +82,8 @@ def odd(random: Random, value: float) -> float:
     )
 
 
-def with_odd_figures(campaign: CampaignSummary, random: Random) -> CampaignSummary:
-    """The campaign with some figures odd, some missing, trials missing, and trials without rest."""
+def with_extreme_values(campaign: CampaignSummary, random: Random) -> CampaignSummary:
+    """Return the campaign with extreme and missing values, missing trials, and unsteady trials."""
     share = random.choice(ODD_SHARES)
 
     def figures(all_of_them: Mapping[str, float]) -> dict[str, float]:
@@ -106,39 +106,42 @@ def with_odd_figures(campaign: CampaignSummary, random: Random) -> CampaignSumma
     return replace(campaign, treatments=tuple(map(treatment, campaign.treatments)))
 
 
-def out_of_bounds(told: object, name: str = "") -> Iterator[str]:
-    """What of `explain --json` cannot be."""
-    if isinstance(told, dict):
-        low, high = told.get("low"), told.get("high")
+def invalid_values(value: object, name: str = "") -> Iterator[str]:
+    """Yield the invalid values in the output of `explain --json`."""
+    if isinstance(value, dict):
+        low, high = value.get("low"), value.get("high")
         if low is not None and high is not None and low > high:
             yield f"{name}: {low} to {high}"
-        for key, value in told.items():
-            yield from out_of_bounds(value, key)
-    elif isinstance(told, list):
-        for value in told:
-            yield from out_of_bounds(value, name)
-    elif isinstance(told, str):
-        if (name == "certainty" and told not in CONFIDENCE_WORDS) or re.search(r"\b(nan|inf)\b", told):
-            yield f"{name}: {told}"
-    elif isinstance(told, float) and name in BETWEEN_0_AND_1 and not 0 <= told <= 1:
-        yield f"{name}: {told}"
+        for key, each in value.items():
+            yield from invalid_values(each, key)
+    elif isinstance(value, list):
+        for each in value:
+            yield from invalid_values(each, name)
+    elif isinstance(value, str):
+        if (name == "confidence" and value not in CONFIDENCE_WORDS) or re.search(r"\b(nan|inf)\b", value):
+            yield f"{name}: {value}"
+    elif isinstance(value, float) and name in BETWEEN_0_AND_1 and not 0 <= value <= 1:
+        yield f"{name}: {value}"
 
 
 @pytest.mark.parametrize("seed", range(CAMPAIGNS))
-def test_extreme_values_give_only_valid_numbers(
-    campaigns: Sequence[CampaignSummary], seed: int
-) -> None:
+def test_extreme_values_give_only_valid_numbers(campaigns: Sequence[CampaignSummary], seed: int) -> None:
     random = Random(seed)
-    campaign = with_odd_figures(random.choice(campaigns), random)
+    campaign = with_extreme_values(random.choice(campaigns), random)
 
-    # Raises ValueError for a figure that JSON does not have.
-    told = json.loads(explanation_json(campaign, build_narrative(campaign)))
+    # Raises ValueError for a number that JSON does not support.
+    value = json.loads(explanation_json(campaign, build_narrative(campaign)))
 
-    assert not list(out_of_bounds(told))
-    assert told["answer"]
+    assert not list(invalid_values(value))
+    assert value["answer"]
 
 
 def test_invalid_numbers_are_detected() -> None:
-    told = {"says": "times inf", "suspects": [{"score": 1.5, "certainty": "sure"}], "low": 2.0, "high": 1.0}
+    value = {
+        "text": "times inf",
+        "candidates": [{"score": 1.5, "confidence": "sure"}],
+        "low": 2.0,
+        "high": 1.0,
+    }
 
-    assert len(list(out_of_bounds(told))) == 4
+    assert len(list(invalid_values(value))) == 4

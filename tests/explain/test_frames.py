@@ -1,10 +1,10 @@
-"""What is said of frames that do not arrive: by where they were lost, and what was busy or waited there."""
+"""Causes of lost frames, by drop location and by the state of the threads there."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.explain.campaigns import Evidence, Made, campaign
+from tests.explain.campaigns import Evidence, SimulatedTreatment, campaign
 from vnetbench.explain.explain import explain
 from vnetbench.explain.limits import find_limits
 
@@ -18,7 +18,7 @@ PACED: Evidence = {
     "generator_limited": 0.0,
     "busiest_cpu_percent": 100.0,
 }
-"""A generator that holds its rate waits awake."""
+"""A paced generator busy-waits."""
 LOST: Evidence = {
     "frames_lost_percent": 30.0,
     "loss_percent": 30.0,
@@ -77,14 +77,17 @@ SEARCH = 'title = "t"\nworkload = "frames"\n[factors]\nframe_size = 64\n[search]
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_the_drop_location_identifies_the_limit(evidence: Evidence, cause: str) -> None:
-    summary = campaign(STUDY, Made({**PACED, **evidence}, 0.7e6))
+    summary = campaign(STUDY, SimulatedTreatment({**PACED, **evidence}, 0.7e6))
     assert find_limits(summary)[0].cause_name == cause
 
 
 def test_a_missed_rate_is_the_benchs_limit_unless_the_switch_loses_most_frames() -> None:
     behind = {**PACED, "rate_achieved_percent": 40.0, "generator_limited": 1.0, "frames_lost_percent": 0.0}
-    assert find_limits(campaign(STUDY, Made(behind, 0.4e6)))[0].cause_name == "instrument_limit"
-    assert find_limits(campaign(STUDY, Made({**behind, **SWITCH_FULL}, 0.3e6)))[0].cause_name == "switch_cpu"
+    assert find_limits(campaign(STUDY, SimulatedTreatment(behind, 0.4e6)))[0].cause_name == "instrument_limit"
+    assert (
+        find_limits(campaign(STUDY, SimulatedTreatment({**behind, **SWITCH_FULL}, 0.3e6)))[0].cause_name
+        == "switch_cpu"
+    )
 
 
 def test_unpaced_frames_without_loss_are_normally_limited_by_the_generator() -> None:
@@ -94,10 +97,12 @@ def test_unpaced_frames_without_loss_are_normally_limited_by_the_generator() -> 
         if name not in ("rate_achieved_percent", "generator_limited")
     }
     study = STUDY.replace("1 Mframe/s", "max")
-    summary = campaign(study, Made({**free, "frames_unpaced": 1.0, "frames_lost_percent": 0.1}, 5e6))
+    summary = campaign(
+        study, SimulatedTreatment({**free, "frames_unpaced": 1.0, "frames_lost_percent": 0.1}, 5e6)
+    )
     assert find_limits(summary)[0].cause_name == "generator_cpu"
-    said, advice = explain(summary).answer
-    assert said.startswith(
+    sentence, advice = explain(summary).answer
+    assert sentence.startswith(
         "The bench, not the network, limits the results: the generator sends frames at its maximum rate"
     )
     assert advice.startswith("This is normal for an unpaced load.")
@@ -107,5 +112,8 @@ def test_the_limit_of_a_search_is_explained() -> None:
     at_generator = {**PACED, "generator_limited": 1.0, "frames_lost_percent": 0.0}
     at_device = {**PACED, **SWITCH_FULL, "generator_limited": 0.0, "frames_lost_percent": 5.0}
     del at_generator["rate_achieved_percent"], at_device["rate_achieved_percent"]
-    assert find_limits(campaign(SEARCH, Made(at_generator, 4e6)))[0].cause_name == "instrument_limit"
-    assert find_limits(campaign(SEARCH, Made(at_device, 0.3e6)))[0].cause_name == "switch_cpu"
+    assert (
+        find_limits(campaign(SEARCH, SimulatedTreatment(at_generator, 4e6)))[0].cause_name
+        == "instrument_limit"
+    )
+    assert find_limits(campaign(SEARCH, SimulatedTreatment(at_device, 0.3e6)))[0].cause_name == "switch_cpu"

@@ -1,4 +1,4 @@
-"""Whether CPUs that look idle lose frames: from both counts of them, never from one alone."""
+"""Guests that lose frames while they report idle CPUs."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ def forwarding() -> CampaignSummary:
 
 
 def with_cpus(treatment: TreatmentSummary, busy: float, vcpu: float) -> TreatmentSummary:
-    """The treatment with a guest that calls its CPUs `busy` and whose vCPU threads take `vcpu`, percent."""
-    told = {"forwarder_busy_percent": busy, "forwarder_vcpu_percent": vcpu}
+    """Return the treatment with these CPU counts of the guest and of the host, percent."""
+    cpu_use = {"forwarder_busy_percent": busy, "forwarder_vcpu_percent": vcpu}
     points = tuple(
         replace(
             point,
-            values={**point.values, **{name: value + place / 10 for name, value in told.items()}},
+            values={**point.values, **{name: value + place / 10 for name, value in cpu_use.items()}},
         )
         for place, point in enumerate(treatment.points)
     )
-    metrics = {name: estimate([point.values[name] for point in points]) for name in told}
+    metrics = {name: estimate([point.values[name] for point in points]) for name in cpu_use}
     return replace(treatment, points=points, metrics={**treatment.metrics, **metrics})
 
 
@@ -64,13 +64,13 @@ def test_busy_guests_are_reported_as_not_idle(forwarding: CampaignSummary) -> No
 def test_without_an_interval_the_busiest_trial_decides(
     forwarding: CampaignSummary,
 ) -> None:
-    # 80 % in the middle, 80.1 in the busiest of three.
+    # Median 80 %, and 80.1 % in the busiest of three trials.
     (sentence,) = findings(campaign_of(forwarding, (79.9, 97.0), (99.0, 99.0)))
     assert sentence.startswith("No guest loses frames while it reports idle CPUs")
 
 
 def cut_by_time(treatment: TreatmentSummary, high_fps: float) -> TreatmentSummary:
-    """The treatment with searches that ended before they were sure of more than an upper end."""
+    """Return the treatment with searches that stopped early with an upper bound only."""
     points = tuple(
         replace(
             point,

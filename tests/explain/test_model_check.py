@@ -1,10 +1,10 @@
-"""What a law gives for a treatment stands beside what was measured, where it holds and is known of."""
+"""Comparison of measured goodput with throughput models."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.explain.campaigns import Made, campaign
+from tests.explain.campaigns import SimulatedTreatment, campaign
 from vnetbench.estimate.summary import TreatmentSummary
 from vnetbench.explain.explain import explain
 from vnetbench.explain.model_check import check_model
@@ -19,14 +19,14 @@ LOSS = {
 
 
 def treatment(evidence: dict[str, float]) -> TreatmentSummary:
-    return campaign(ONE, Made(evidence)).treatments[0]
+    return campaign(ONE, SimulatedTreatment(evidence)).treatments[0]
 
 
 def test_the_window_model_is_compared_with_the_goodput() -> None:
-    found = check_model(treatment(WINDOW), "receive_window")
-    assert found is not None
-    assert found.details["window_law_bps"] == pytest.approx(117.8e6, rel=0.001)
-    assert found.text == (
+    result = check_model(treatment(WINDOW), "receive_window")
+    assert result is not None
+    assert result.details["window_law_bps"] == pytest.approx(117.8e6, rel=0.001)
+    assert result.text == (
         "A window of 65.5 kB and a round-trip time of 4.45 ms allow 118 Mbit/s per stream. "
         "The measured goodput is 116 Mbit/s per stream."
     )
@@ -37,15 +37,15 @@ def test_a_goodput_far_from_the_window_model_gives_no_check() -> None:
 
 
 def test_the_loss_models_are_compared_with_the_goodput() -> None:
-    found = check_model(treatment(LOSS), "path_loss")
-    assert found is not None
-    assert found.details["reno_law_bps"] == pytest.approx(89e6, rel=0.05)
-    assert "with reno and" in found.text and "measured goodput is 60.0 Mbit/s per stream" in found.text
+    result = check_model(treatment(LOSS), "path_loss")
+    assert result is not None
+    assert result.details["reno_law_bps"] == pytest.approx(89e6, rel=0.05)
+    assert "with reno and" in result.text and "measured goodput is 60.0 Mbit/s per stream" in result.text
 
 
 @pytest.mark.parametrize("goodput_bps", [2.55e9, 30e6])
 def test_a_goodput_far_from_the_loss_models_gives_no_check(goodput_bps: float) -> None:
-    # As where packets that were only late were sent again: 931 Mbit/s by the law, and 2.55 Gbit/s carried.
+    # Spurious retransmissions of late packets: 931 Mbit/s by the model, and 2.55 Gbit/s measured.
     assert check_model(treatment({**LOSS, "stream_goodput_bps": goodput_bps}), "path_loss") is None
 
 
@@ -64,7 +64,7 @@ def test_the_finding_contains_the_model_of_its_first_candidate() -> None:
         "rwnd_limited_percent": 95.0, "in_flight_over_peer_window": 0.98, "receive_buffer_bytes": 131072.0,
         "receiver_thread_busy_percent": 3.0, "overlimits_per_s": 0.0,
     }  # fmt: skip
-    finding = explain(campaign(ONE, Made({**WINDOW, **suspected}))).findings[0]
+    finding = explain(campaign(ONE, SimulatedTreatment({**WINDOW, **suspected}))).findings[0]
     assert finding.details["cause"] == "receive_window"
     assert finding.text.endswith(
         "A window of 65.5 kB and a round-trip time of 4.45 ms allow 118 Mbit/s per stream. "

@@ -1,10 +1,10 @@
-"""Whether a load that was set was carried; then nothing limited it."""
+"""Delivered and offered load of paced treatments."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.explain.campaigns import IDLE, SENDER_FULL, Made, campaign
+from tests.explain.campaigns import IDLE, SENDER_SATURATED, SimulatedTreatment, campaign
 from vnetbench.explain.explain import explain
 from vnetbench.explain.limits import NO_LIMIT, UNEXPLAINED, find_limits
 from vnetbench.explain.offered_load import measure_delivery
@@ -14,18 +14,22 @@ pytestmark = pytest.mark.pure
 
 def requests(per_s: float, *, rate: str = '"1 k/s"') -> str:
     study = f'title = "t"\nworkload = "tcp_rr"\n[factors]\nrate = {rate}\nconnections = 4\npairs = 2\n'
-    summary = campaign(study, Made(SENDER_FULL, 100.0, values={"transactions_per_s": per_s}))
+    summary = campaign(
+        study, SimulatedTreatment(SENDER_SATURATED, 100.0, values={"transactions_per_s": per_s})
+    )
     return find_limits(summary)[0].cause_name
 
 
 def datagrams(per_s: float, factors: str) -> str:
     study = f'title = "t"\nworkload = "udp_stream"\n[factors]\n{factors}\n'
-    summary = campaign(study, Made(SENDER_FULL, 100.0, values={"datagrams_received_per_s": per_s}))
+    summary = campaign(
+        study, SimulatedTreatment(SENDER_SATURATED, 100.0, values={"datagrams_received_per_s": per_s})
+    )
     return find_limits(summary)[0].cause_name
 
 
 def test_delivered_requests_have_no_limit() -> None:
-    # 1000 a second on each of 4 connections of each of 2 pairs.
+    # 1000 requests per second on each of 4 connections in each of 2 pairs.
     assert requests(7900) == NO_LIMIT
     assert requests(7800) == "sender_cpu"
 
@@ -42,7 +46,7 @@ def test_the_datagram_rate_follows_from_payload_size_and_bit_rate() -> None:
 
 def test_a_bit_rate_without_datagram_size_gives_no_offered_load() -> None:
     study = 'title = "t"\nworkload = "udp_stream"\n[factors]\nstreams = 1\n'
-    (treatment,) = campaign(study, Made(values={"datagrams_received_per_s": 10.0})).treatments
+    (treatment,) = campaign(study, SimulatedTreatment(values={"datagrams_received_per_s": 10.0})).treatments
     assert measure_delivery(treatment, {"bit_rate": 1e6}, "udp_stream") is None
 
 
@@ -56,9 +60,9 @@ def test_frames_are_counted_individually_and_per_direction() -> None:
         study = (
             'title = "t"\nworkload = "frames"\n[factors]\nframe_load = "10 kframe/s"\ndirection = "both"\n'
         )
-        return find_limits(campaign(study, Made(IDLE, per_s, values={"frame_loss_percent": lost_percent})))[
-            0
-        ].cause_name
+        return find_limits(
+            campaign(study, SimulatedTreatment(IDLE, per_s, values={"frame_loss_percent": lost_percent}))
+        )[0].cause_name
 
     assert frames(19_950, 0.2) == NO_LIMIT
     assert frames(19_950, 1.0) == UNEXPLAINED, "single frames that are lost are a limit too"
@@ -67,9 +71,9 @@ def test_frames_are_counted_individually_and_per_direction() -> None:
 
 def test_guests_count_as_pairs_and_generators_share_a_directions_load() -> None:
     study = 'title = "t"\n[factors]\nstreams = 1\n'
-    (requests_made,) = campaign(study, Made(values={"transactions_per_s": 10.0})).treatments
+    (requests_made,) = campaign(study, SimulatedTreatment(values={"transactions_per_s": 10.0})).treatments
     of_guests = measure_delivery(requests_made, {"rate": 1000, "connections": 2, "guests": 3}, "tcp_rr")
-    (frames_made,) = campaign(study, Made(values={"forwarding_rate_fps": 10.0})).treatments
+    (frames_made,) = campaign(study, SimulatedTreatment(values={"forwarding_rate_fps": 10.0})).treatments
     of_frames = measure_delivery(
         frames_made, {"frame_load": 1000, "generators": 2, "direction": "both"}, "frames"
     )
@@ -79,15 +83,17 @@ def test_guests_count_as_pairs_and_generators_share_a_directions_load() -> None:
 
 def test_the_finding_has_delivered_and_offered_load() -> None:
     study = 'title = "t"\nworkload = "tcp_rr"\n[factors]\nrate = "1 k/s"\n'
-    told = explain(campaign(study, Made(SENDER_FULL, 100.0, values={"transactions_per_s": 999.0})))
-    assert told.answer == ("The network delivered the whole offered load.",)
+    explanation = explain(
+        campaign(study, SimulatedTreatment(SENDER_SATURATED, 100.0, values={"transactions_per_s": 999.0}))
+    )
+    assert explanation.answer == ("The network delivered the whole offered load.",)
     assert (
-        told.findings[0].text
+        explanation.findings[0].text
         == "Nothing limits the load. The network delivered 999 /s of 1.00 k/s offered (transactions)."
     )
-    assert told.findings[0].details["cause"] == NO_LIMIT and told.findings[0].candidates == ()
+    assert explanation.findings[0].details["cause"] == NO_LIMIT and explanation.findings[0].candidates == ()
 
 
 def test_a_tcp_stream_has_no_offered_load() -> None:
-    (limit,) = find_limits(campaign('title = "t"\n[factors]\nstreams = 1\n', Made()))
+    (limit,) = find_limits(campaign('title = "t"\n[factors]\nstreams = 1\n', SimulatedTreatment()))
     assert limit.delivery is None

@@ -1,4 +1,4 @@
-"""The page of causes is that of the rules."""
+"""The page of causes matches the rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules that are shipped, and what is said of rules that are wrong."""
+"""The rules in the package, and errors of invalid rules."""
 
 from __future__ import annotations
 
@@ -67,13 +67,13 @@ def test_only_causes_that_need_comparisons_have_no_patterns() -> None:
 
 
 def test_every_condition_uses_a_known_metric() -> None:
-    asked = {
+    metrics = {
         condition.metric
         for rule in load_rules().values()
         for sign in rule.patterns
         for condition in sign.conditions
     }
-    assert asked <= EVIDENCE_METRICS.keys()
+    assert metrics <= EVIDENCE_METRICS.keys()
 
 
 def test_natural_limits_are_not_faults() -> None:
@@ -99,7 +99,7 @@ def test_a_setting_is_parsed_like_a_level_of_a_study() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "expected"),
     [
         (("source", "soruce"), "full has unknown keys: soruce"),
         (('source = "made up"', ""), "full has no source"),
@@ -117,10 +117,10 @@ def test_a_setting_is_parsed_like_a_level_of_a_study() -> None:
         (("[full]", "full = 1\n[other]"), "full is not a table"),
     ],
 )
-def test_an_invalid_rule_is_rejected_with_file_and_reason(change: tuple[str, str], says: str) -> None:
+def test_an_invalid_rule_is_rejected_with_file_and_reason(change: tuple[str, str], expected: str) -> None:
     with pytest.raises(BenchError) as refused:
         parse_rules({"cpu.toml": GOOD.replace(*change)}, metrics=("load",))
-    assert says in refused.value.what
+    assert expected in refused.value.what
     assert "cpu.toml" in str(refused.value.where) and refused.value.fix
 
 

@@ -1,4 +1,4 @@
-"""How the engine judges evidence: by rules that are made up here, and by what holds of all rules."""
+"""Scores of causes: with simple test rules, and properties of all rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.pure
 
 _ABOUT = 'description = "it is so"\nadvice = "Change it."\nsource = "made up"\n'
 
-MADE_UP = parse_rules(
+TEST_RULES = parse_rules(
     {
         "cpu.toml": f"""
 [full]
@@ -42,47 +42,49 @@ requires = [{{ metric = "load", from = 0, to = 1 }}]
 )
 
 
-def judged(*trials: Mapping[str, float], workload: str = "tcp_stream") -> CauseRanking:
-    return rank_causes(trials, MADE_UP, workload)
+def rank(*trials: Mapping[str, float], workload: str = "tcp_stream") -> CauseRanking:
+    return rank_causes(trials, TEST_RULES, workload)
 
 
-def names(judgement: CauseRanking) -> list[str]:
-    return [suspect.cause.name for suspect in judgement.candidates]
+def names(ranking: CauseRanking) -> list[str]:
+    return [candidate.cause.name for candidate in ranking.candidates]
 
 
 def test_matching_evidence_names_the_cause_with_its_metrics() -> None:
-    found = judged(*({"load": value} for value in (98.0, 99.0, 97.0)))
-    (suspect,) = found.candidates
-    assert suspect.cause.name == "full" and suspect.confidence == "very likely"
-    (exhibit,) = suspect.evidence
-    assert (exhibit.metric, exhibit.value, exhibit.low, exhibit.high) == ("load", 98.0, 97.0, 99.0)
-    assert exhibit.threshold == 50 and exhibit.role == "supports"
+    result = rank(*({"load": value} for value in (98.0, 99.0, 97.0)))
+    (candidate,) = result.candidates
+    assert candidate.cause.name == "full" and candidate.confidence == "very likely"
+    (item,) = candidate.evidence
+    assert (item.metric, item.value, item.low, item.high) == ("load", 98.0, 97.0, 99.0)
+    assert item.threshold == 50 and item.role == "supports"
 
 
 def test_evidence_without_a_match_names_no_cause() -> None:
-    found = judged({"load": 55.0, "stopped": 0.0, "idle": 0.0})
-    assert found.candidates == ()
+    result = rank({"load": 55.0, "stopped": 0.0, "idle": 0.0})
+    assert result.candidates == ()
     assert (
-        found.top_score is not None and found.top_score[0] == "full" and found.top_score[1] < minimum_score()
+        result.top_score is not None
+        and result.top_score[0] == "full"
+        and result.top_score[1] < minimum_score()
     )
 
 
 def test_a_specific_cause_ranks_before_the_cause_that_it_explains() -> None:
-    assert names(judged({"load": 99.0, "stopped": 9.0, "idle": 0.0})) == ["throttled", "full"]
+    assert names(rank({"load": 99.0, "stopped": 9.0, "idle": 0.0})) == ["throttled", "full"]
 
 
 def test_a_specific_cause_with_a_low_score_explains_nothing() -> None:
-    assert names(judged({"load": 99.0, "stopped": 1.5, "idle": 0.0})) == ["full", "throttled"]
+    assert names(rank({"load": 99.0, "stopped": 1.5, "idle": 0.0})) == ["full", "throttled"]
 
 
 def test_one_odd_trial_neither_adds_nor_hides_a_cause() -> None:
-    assert names(judged({"load": 99.0}, {"load": 10.0}, {"load": 98.0})) == ["full"]
-    assert names(judged({"load": 10.0}, {"load": 99.0}, {"load": 20.0})) == []
+    assert names(rank({"load": 99.0}, {"load": 10.0}, {"load": 98.0})) == ["full"]
+    assert names(rank({"load": 10.0}, {"load": 99.0}, {"load": 20.0})) == []
 
 
 def test_disagreement_between_trials_lowers_the_confidence() -> None:
-    certain = judged(*[{"load": 99.0}] * 5)
-    torn = judged(*[{"load": 99.0}] * 3, *[{"load": 10.0}] * 2)
+    certain = rank(*[{"load": 99.0}] * 5)
+    torn = rank(*[{"load": 99.0}] * 3, *[{"load": 10.0}] * 2)
     assert [each.candidates[0].confidence for each in (certain, torn)] == ["very likely", "likely"]
 
 
@@ -97,41 +99,41 @@ def test_no_candidate_has_more_confidence_than_those_before_it() -> None:
     needs = 'requires = [{ metric = "load", from = 0, to = 100 }]'
     table = "\n".join(f"[{name}]\n{_ABOUT}{needs}\n" for name in ("small", "waits", "full"))
     both = parse_rules({"cpu.toml": table.replace(needs, f'{needs}\nexplains = ["full"]', 2)})
-    found = rank_causes([{"load": 100.0}], both, "tcp_stream").candidates
-    # The first two are rivals; the third, which both account for, has none.
-    assert [(each.cause.name, each.confidence) for each in found] == [
+    result = rank_causes([{"load": 100.0}], both, "tcp_stream").candidates
+    # The first two are rivals. The third one, which both explain, has no rival.
+    assert [(each.cause.name, each.confidence) for each in result] == [
         ("small", "likely"), ("waits", "likely"), ("full", "likely"),
     ]  # fmt: skip
 
 
 def test_unscored_causes_are_listed_with_missing_metrics() -> None:
-    found = judged({"load": 99.0})
-    assert found.unscored == {"throttled": ("held", "stopped")}
-    assert names(found) == ["full"]
+    result = rank({"load": 99.0})
+    assert result.unscored == {"throttled": ("held", "stopped")}
+    assert names(result) == ["full"]
 
 
 def test_one_known_alternative_is_enough_for_a_score() -> None:
-    assert "throttled" in names(judged({"load": 99.0, "stopped": 9.0, "idle": 0.0}))
+    assert "throttled" in names(rank({"load": 99.0, "stopped": 9.0, "idle": 0.0}))
 
 
 def test_a_metric_that_most_trials_lack_leaves_a_cause_unscored() -> None:
-    assert judged({"load": 99.0}, {}, {}).unscored["full"] == ("load",)
+    assert rank({"load": 99.0}, {}, {}).unscored["full"] == ("load",)
 
 
 def test_without_evidence_there_are_no_candidates() -> None:
-    assert judged({}, {}) == CauseRanking(
+    assert rank({}, {}) == CauseRanking(
         (), {"full": ("load",), "throttled": ("held", "load", "stopped")}, None
     )
 
 
 def test_a_cause_of_another_workload_is_ignored() -> None:
-    assert "unlike" not in judged({}).unscored and "unlike" in judged({}, workload="tcp_rr").unscored
+    assert "unlike" not in rank({}).unscored and "unlike" in rank({}, workload="tcp_rr").unscored
 
 
 def test_contradicting_evidence_counts_and_is_listed() -> None:
     throttled = next(
         each
-        for each in judged({"load": 60.0, "stopped": 10.0, "idle": 30.0}).candidates
+        for each in rank({"load": 60.0, "stopped": 10.0, "idle": 30.0}).candidates
         if each.cause.name == "throttled"
     )
     assert [(each.metric, each.role) for each in throttled.evidence] == [
@@ -163,9 +165,9 @@ contradicts = [{{ metric = "no", from = 0, to = 9 }}]
 
 
 def test_a_missing_contradicting_metric_costs_a_little() -> None:
-    rule = MADE_UP["throttled"]
-    told, untold = (score_cause(rule, {"load": 99, "stopped": 10, **more}) for more in ({"idle": 0}, {}))
-    assert told == 1 and untold == pytest.approx(0.97)
+    rule = TEST_RULES["throttled"]
+    known, missing = (score_cause(rule, {"load": 99, "stopped": 10, **more}) for more in ({"idle": 0}, {}))
+    assert known == 1 and missing == pytest.approx(0.97)
 
 
 def test_a_requirement_with_less_weight_counts_less() -> None:
@@ -186,12 +188,12 @@ requires = [
 
 
 def test_an_alternative_contributes_at_most_its_weight() -> None:
-    score = score_cause(MADE_UP["throttled"], {"load": 60, "held": 10, "idle": 0})
+    score = score_cause(TEST_RULES["throttled"], {"load": 60, "held": 10, "idle": 0})
     assert score == pytest.approx(0.5**0.5)
 
 
 def test_a_cause_and_the_cause_that_it_explains_are_not_rivals() -> None:
-    specific, general = judged({"load": 99.0, "stopped": 8.0, "idle": 0.0}).candidates
+    specific, general = rank({"load": 99.0, "stopped": 8.0, "idle": 0.0}).candidates
     assert general.score > specific.score - 0.1
     assert (specific.confidence, general.confidence) == ("very likely", "likely")
 
@@ -205,9 +207,9 @@ def test_at_most_three_candidates_are_named() -> None:
 
 def test_evidence_that_supports_when_low_is_marked() -> None:
     low = parse_rules({"cpu.toml": f'[full]\n{_ABOUT}requires = [{{ metric = "idle", from = 50, to = 0 }}]'})
-    (exhibit,) = rank_causes([{"idle": 1.0}], low, "tcp_stream").candidates[0].evidence
-    (rising,) = judged({"load": 99.0}).candidates[0].evidence
-    assert exhibit.supports_when_low and not rising.supports_when_low
+    (item,) = rank_causes([{"idle": 1.0}], low, "tcp_stream").candidates[0].evidence
+    (rising,) = rank({"load": 99.0}).candidates[0].evidence
+    assert item.supports_when_low and not rising.supports_when_low
 
 
 FIELDS = ("requires", "alternatives", "contradicts")

@@ -1,4 +1,4 @@
-"""The published figures that a study may name: as they were published, in levels that studies have."""
+"""Published tables, as rows with levels of a study."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from vnetbench.study.workloads import WORKLOADS
 
 @pytest.mark.parametrize("name", TABLE_NAMES)
 def test_every_level_is_valid_in_a_study(name: str) -> None:
-    found = load_table(name)
-    assert found.rows and found.workload in WORKLOADS
-    for figure in found.rows:
+    result = load_table(name)
+    assert result.rows and result.workload in WORKLOADS
+    for figure in result.rows:
         for factor, level in figure.levels.items():
             assert parse_level(factor, format_level(factor, level)) == level
-        assert found.metric in figure.values.keys() <= METRICS.keys()
+        assert result.metric in figure.values.keys() <= METRICS.keys()
 
 
 @pytest.mark.parametrize("name", TABLE_NAMES)
 def test_all_rows_have_different_levels(name: str) -> None:
-    told = [frozenset(figure.levels.items()) for figure in load_table(name).rows]
-    assert len(told) == len(set(told))
+    levels = [frozenset(figure.levels.items()) for figure in load_table(name).rows]
+    assert len(levels) == len(set(levels))
 
 
 def test_a_row_of_packet_forwarding_is_read_as_published() -> None:

@@ -1,4 +1,4 @@
-"""Made-up campaigns that are held against statements: any levels, any means, trials in blocks."""
+"""Simulated campaigns for statements: any levels and means, trials in blocks."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from vnetbench.statements.statement import Verdict
 from vnetbench.study.model import FactorLevels, Level, Timing
 
 Means = Mapping[str, float | tuple[float, float]]
-"""Of each metric the mean of its trials, or two between which they take turns."""
+"""Metric to the mean of its trials, or to two alternating means."""
 
 
 @dataclass(frozen=True)
-class Way:
-    """How all trials of a made-up campaign were."""
+class SimulationOptions:
+    """Properties of all trials of a simulated campaign."""
 
     workload: str = "tcp_stream"
     kind: str = "netns"
@@ -34,9 +34,11 @@ class Way:
     seed: int = 0
 
 
-def made(rows: Sequence[tuple[Mapping[str, Level], Means]], way: Way | None = None) -> CampaignSummary:
-    """A campaign with a treatment for each row of levels and means."""
-    way = way or Way()
+def simulated_campaign(
+    rows: Sequence[tuple[Mapping[str, Level], Means]], way: SimulationOptions | None = None
+) -> CampaignSummary:
+    """Return a campaign with a treatment for each row of levels and means."""
+    way = way or SimulationOptions()
     treatments = [_treatment(index, levels, means, way) for index, (levels, means) in enumerate(rows)]
     names = dict.fromkeys(name for levels, _ in rows for name in levels)
     factors = [
@@ -56,14 +58,14 @@ def made(rows: Sequence[tuple[Mapping[str, Level], Means]], way: Way | None = No
 def goodputs(
     factor: str, means: Mapping[Level, float | tuple[float, float]], **others: Level
 ) -> list[tuple[Mapping[str, Level], Means]]:
-    """Rows over one factor, in Gbit/s."""
+    """Return rows over one factor, in Gbit/s."""
     return [({factor: level, **others}, {"goodput_bps": _times(mean, 1e9)}) for level, mean in means.items()]
 
 
 def forwarded(
     factor: str, means: Mapping[Level, float], **others: Level
 ) -> list[tuple[Mapping[str, Level], Means]]:
-    """Rows over one factor, in thousands of frames a second."""
+    """Return rows over one factor, in thousands of frames per second."""
     return [
         ({factor: level, "frame_size": 64, **others}, {"throughput_fps": mean * 1e3})
         for level, mean in means.items()
@@ -71,19 +73,21 @@ def forwarded(
 
 
 def verdict(statement: str, summary: CampaignSummary) -> Verdict:
-    """What the campaign says of the statement of that id."""
-    (found,) = [each for each in check_statements([summary]) if each.statement.id == statement]
-    (of_file,) = found.verdicts
+    """Return the campaign's verdict on a statement."""
+    (result,) = [each for each in check_statements([summary]) if each.statement.id == statement]
+    (of_file,) = result.verdicts
     return of_file
 
 
-def _treatment(index: int, levels: Mapping[str, Level], means: Means, way: Way) -> TreatmentSummary:
+def _treatment(
+    index: int, levels: Mapping[str, Level], means: Means, way: SimulationOptions
+) -> TreatmentSummary:
     points = [_point(index, block, means, way) for block in range(way.trials)]
     metrics = {name: estimate_median([point.values[name] for point in points], 0.95) for name in means}
     return TreatmentSummary(index, levels, {}, "precision", metrics, tuple(points))
 
 
-def _point(index: int, block: int, means: Means, way: Way) -> TrialPoint:
+def _point(index: int, block: int, means: Means, way: SimulationOptions) -> TrialPoint:
     random = np.random.default_rng([way.seed, index, block])
     values = {
         name: (mean[block % 2] if isinstance(mean, tuple) else mean)

@@ -1,4 +1,4 @@
-"""Each published statement is shown, refuted, or not told, by campaigns that do just that."""
+"""Checks of published statements by simulated campaigns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.statements.campaigns import Means, Way, forwarded, goodputs, made, verdict
+from tests.statements.campaigns import (
+    Means,
+    SimulationOptions,
+    forwarded,
+    goodputs,
+    simulated_campaign,
+    verdict,
+)
 from vnetbench.estimate.published_reference import reference_summary
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.export.statements_json import statements_json
@@ -20,62 +27,63 @@ from vnetbench.study.model import Level
 from vnetbench.study.plan import make_plan
 
 ROOT = Path(__file__).parents[2]
-FRAMES = Way("frames", "qemu")
+FRAMES = SimulationOptions("frames", "qemu")
 LINK: Level = 10e9
 
 
 def streams(means: dict[Level, float], mtu: int = 1500) -> CampaignSummary:
-    return made(goodputs("streams", means, mtu=mtu))
+    return simulated_campaign(goodputs("streams", means, mtu=mtu))
 
 
 def ways(forward: float, reverse: float, **others: Level) -> CampaignSummary:
-    return made(goodputs("direction", {"forward": forward, "reverse": reverse}, **others))
+    return simulated_campaign(goodputs("direction", {"forward": forward, "reverse": reverse}, **others))
 
 
 def repeats(mean: float | tuple[float, float], trials: int = 30, **others: Level) -> CampaignSummary:
-    return made(goodputs("mtu", {9000: mean}, **others), Way(trials=trials))
+    return simulated_campaign(goodputs("mtu", {9000: mean}, **others), SimulationOptions(trials=trials))
 
 
 def long_trials(warmup_s: float, **others: float) -> CampaignSummary:
     rows = goodputs("streams", {1: 9.0, 4: 20.0})
-    return made(rows, Way(duration_s=25.0, warmup_s=warmup_s, trials=12, **others))  # type: ignore[arg-type]
+    options = SimulationOptions(duration_s=25.0, warmup_s=warmup_s, trials=12, **others)  # type: ignore[arg-type]
+    return simulated_campaign(rows, options)
 
 
 def packets(per_s: float, goodput_bps: float = 9e9) -> CampaignSummary:
     means: Means = {"goodput_bps": goodput_bps, "packets_per_s": per_s}
-    return made([({"mtu": 1500}, means)])
+    return simulated_campaign([({"mtu": 1500}, means)])
 
 
 def segments(mean_bytes: float) -> CampaignSummary:
-    return made([({"socket_buffer": "auto"}, {"mean_segment_bytes": mean_bytes})])
+    return simulated_campaign([({"socket_buffer": "auto"}, {"mean_segment_bytes": mean_bytes})])
 
 
 def vms(means: dict[Level, float], *, uplink: bool = True) -> CampaignSummary:
-    return made(goodputs("pairs", means, link_rate=LINK), Way(uplink=uplink))
+    return simulated_campaign(goodputs("pairs", means, link_rate=LINK), SimulationOptions(uplink=uplink))
 
 
 def adapters(**means: float) -> CampaignSummary:
     named: dict[Level, float] = {name.replace("_", "-"): mean for name, mean in means.items()}
-    return made(forwarded("adapter", named, queues=1), FRAMES)
+    return simulated_campaign(forwarded("adapter", named, queues=1), FRAMES)
 
 
 def placed(shared: float, apart: float, host: str = "0") -> CampaignSummary:
-    return made(forwarded("vcpu_pin", {"0": shared, "1": apart}, emulator_pin=host), FRAMES)
+    return simulated_campaign(forwarded("vcpu_pin", {"0": shared, "1": apart}, emulator_pin=host), FRAMES)
 
 
 def queues(one: dict[Level, float], other: dict[Level, float]) -> CampaignSummary:
     rows = [*forwarded("queues", one, adapter="virtio-net"), *forwarded("queues", other, adapter="vmxnet3")]
-    return made(rows, FRAMES)
+    return simulated_campaign(rows, FRAMES)
 
 
 def idle(busy_percent: float) -> CampaignSummary:
     means: Means = {
         "throughput_fps": 5e4, "forwarder_busy_percent": busy_percent, "forwarder_vcpu_percent": 97.0,
     }  # fmt: skip
-    return made([({"adapter": "virtio-net"}, means)], FRAMES)
+    return simulated_campaign([({"adapter": "virtio-net"}, means)], FRAMES)
 
 
-TOLD: dict[str, tuple[CampaignSummary, CampaignSummary]] = {
+CONCLUSIVE_CASES: dict[str, tuple[CampaignSummary, CampaignSummary]] = {
     "S01": (
         streams({2: 8.0, 4: 14.0, 8: 20.0, 12: 16.0, 16: 16.1}),
         streams({2: 8.0, 4: 14.0, 8: 20.0, 12: 24.0, 16: 27.0}),
@@ -87,16 +95,23 @@ TOLD: dict[str, tuple[CampaignSummary, CampaignSummary]] = {
     "S03": (repeats(30.0, cpus="0/2"), repeats((30.0, 20.0), vcpu_pin="0,2/4,6")),
     "S04": (long_trials(4.5), long_trials(0.0)),
     "S05": (ways(20.0, 16.0, mtu=1500), ways(20.0, 20.0, mtu=1500)),
-    "S06": (made(goodputs("queues", {1: 20.0, 4: 17.0})), made(goodputs("queues", {1: 17.0, 4: 20.0}))),
+    "S06": (
+        simulated_campaign(goodputs("queues", {1: 20.0, 4: 17.0})),
+        simulated_campaign(goodputs("queues", {1: 17.0, 4: 20.0})),
+    ),
     "S07": (ways(9.3, 9.3, streams=5, link_rate=LINK), ways(9.3, 7.0, streams=5, link_rate=LINK)),
     "S08": (packets(830_000), packets(150_000)),
     "S09": (
-        made(goodputs("vcpus", {1: 2.0, 2: 2.0}, socket_buffer=8192)),
-        made(goodputs("vcpus", {1: 2.0, 2: 3.5}, socket_buffer=8192)),
+        simulated_campaign(goodputs("vcpus", {1: 2.0, 2: 2.0}, socket_buffer=8192)),
+        simulated_campaign(goodputs("vcpus", {1: 2.0, 2: 3.5}, socket_buffer=8192)),
     ),
     "S10": (
-        made(goodputs("streams", {1: 1.0, 5: 4.0, 20: 9.0}, socket_buffer=8192, message_size=4096)),
-        made(goodputs("streams", {1: 1.0, 5: 4.0, 20: 4.0}, socket_buffer=8192, message_size=4096)),
+        simulated_campaign(
+            goodputs("streams", {1: 1.0, 5: 4.0, 20: 9.0}, socket_buffer=8192, message_size=4096)
+        ),
+        simulated_campaign(
+            goodputs("streams", {1: 1.0, 5: 4.0, 20: 4.0}, socket_buffer=8192, message_size=4096)
+        ),
     ),
     "S11": (vms({1: 9.3, 4: 9.3, 8: 9.3}), vms({1: 9.3, 4: 8.8, 8: 7.0})),
     "S12": (segments(32_000), segments(1448)),
@@ -111,9 +126,9 @@ TOLD: dict[str, tuple[CampaignSummary, CampaignSummary]] = {
         queues({1: 50, 4: 100}, {1: 50, 4: 100}),
     ),
 }  # fmt: skip
-"""Of each statement a campaign that shows it, and one that refutes it."""
+"""Statement to a campaign that supports it and one that refutes it."""
 
-UNTOLD: dict[str, list[tuple[CampaignSummary, str]]] = {
+INCONCLUSIVE_CASES: dict[str, list[tuple[CampaignSummary, str]]] = {
     "S01": [
         (streams({4: 14.0, 8: 20.0, 16: 16.0}), "two numbers of streams above 8"),
         (streams({4: 14.0, 16: 16.0}), "8 streams and other numbers of streams"),
@@ -131,104 +146,121 @@ UNTOLD: dict[str, list[tuple[CampaignSummary, str]]] = {
     "S05": [(ways(20.0, 16.0, mtu=9000), "MTU 1500"), (streams({1: 9.0}), "forward and reverse")],
     "S06": [
         (streams({1: 9.0, 4: 20.0}), "one and several queues"),
-        (made(goodputs("queues", {1: 20.0, 4: 17.0}), Way(kind="hosts")), "without a physical adapter"),
-        (made(goodputs("queues", {1: 20.0, 4: 17.0}, adapter="vf"), Way(kind="qemu")), "without a physical"),
+        (
+            simulated_campaign(goodputs("queues", {1: 20.0, 4: 17.0}), SimulationOptions(kind="hosts")),
+            "without a physical adapter",
+        ),
+        (
+            simulated_campaign(
+                goodputs("queues", {1: 20.0, 4: 17.0}, adapter="vf"), SimulationOptions(kind="qemu")
+            ),
+            "without a physical",
+        ),
     ],
     "S07": [
         (ways(9.3, 9.3, streams=5), "a link of 10 Gbit/s"),
-        (made(goodputs("direction", {"forward": 9.3}, streams=5, link_rate=LINK)), "reverse"),
+        (simulated_campaign(goodputs("direction", {"forward": 9.3}, streams=5, link_rate=LINK)), "reverse"),
     ],
     "S08": [(streams({4: 20.0}), "the metric goodput_bps and packets_per_s")],
-    "S09": [(made(goodputs("vcpus", {1: 2.0, 2: 2.0})), "socket buffers of 8 kB")],
+    "S09": [(simulated_campaign(goodputs("vcpus", {1: 2.0, 2: 2.0})), "socket buffers of 8 kB")],
     "S10": [
         (
-            made(goodputs("streams", {1: 1.0, 4: 4.0, 16: 9.0}, socket_buffer=8192, message_size=4096)),
+            simulated_campaign(
+                goodputs("streams", {1: 1.0, 4: 4.0, 16: 9.0}, socket_buffer=8192, message_size=4096)
+            ),
             "the level 20 of streams",
         ),
         (streams({1: 1.0, 20: 9.0}), "small socket buffers"),
     ],
     "S11": [
         (vms({1: 9.3, 4: 9.3}), "the level 8 of pairs"),
-        (made(goodputs("pairs", {1: 9.3, 8: 9.3})), "a known link rate"),
+        (simulated_campaign(goodputs("pairs", {1: 9.3, 8: 9.3})), "a known link rate"),
     ],
     "S12": [
         (streams({4: 20.0}), "the metric mean_segment_bytes"),
         (
-            made([({"socket_buffer": "auto", "tso": "off"}, {"mean_segment_bytes": 1448.0})]),
+            simulated_campaign([({"socket_buffer": "auto", "tso": "off"}, {"mean_segment_bytes": 1448.0})]),
             "treatments with TSO on",
         ),
     ],
     "S13": [
         (adapters(virtio_net_vhost=120, virtio_net=80, e1000=20), "the adapters vf and macvtap"),
         (
-            made(forwarded("adapter", {"virtio-net": 20, "e1000": 40}), Way("frames", goal=0.01)),
+            simulated_campaign(
+                forwarded("adapter", {"virtio-net": 20, "e1000": 40}), SimulationOptions("frames", goal=0.01)
+            ),
             "a search with an accepted loss of 0.01 % or less",
         ),
     ],
     "S14": [(adapters(virtio_net=80, e1000=20), "guests that forward frames"), (idle(80.0), "more trials")],
     "S15": [(placed(30, 60, host="any"), "with and without a shared core")],
-    "S16": [(made(forwarded("queues", {1: 50, 4: 50}, adapter="virtio-net"), FRAMES), "two adapters")],
+    "S16": [
+        (
+            simulated_campaign(forwarded("queues", {1: 50, 4: 50}, adapter="virtio-net"), FRAMES),
+            "two adapters",
+        )
+    ],
     "S17": [(streams({1: 9.0}), "a lab with teams")],
     "S18": [(streams({1: 9.0}), "a lab with teams")],
     "S19": [(streams({1: 9.0}), "a lab with teams")],
 }
-"""Of each statement campaigns that cannot tell it, and what they lack."""
+"""Statement to campaigns that are inconclusive, and what they lack."""
 
 
-def _each(told: dict[str, list[tuple[CampaignSummary, str]]]) -> list[tuple[str, CampaignSummary, str]]:
-    return [(name, *each) for name, cases in told.items() for each in cases]
+def _each(cases: dict[str, list[tuple[CampaignSummary, str]]]) -> list[tuple[str, CampaignSummary, str]]:
+    return [(name, *each) for name, cases in cases.items() for each in cases]
 
 
 def test_every_statement_has_a_check_and_test_cases() -> None:
     ids = [statement.id for statement in load_statements()]
     assert ids == [f"S{number:02}" for number in range(1, 20)]
-    assert list(CHECKS) == ids == list(UNTOLD)
-    assert list(TOLD) == ids[:16]
+    assert list(CHECKS) == ids == list(INCONCLUSIVE_CASES)
+    assert list(CONCLUSIVE_CASES) == ids[:16]
 
 
-@pytest.mark.parametrize("name", TOLD)
+@pytest.mark.parametrize("name", CONCLUSIVE_CASES)
 def test_a_true_statement_is_supported_with_evidence(name: str) -> None:
-    found = verdict(name, TOLD[name][0])
-    assert found.state == SUPPORTED, found.parts
-    assert any(part.evidence for part in found.parts)
-    assert all(part.state == SUPPORTED and not part.missing for part in found.parts)
+    result = verdict(name, CONCLUSIVE_CASES[name][0])
+    assert result.state == SUPPORTED, result.parts
+    assert any(part.evidence for part in result.parts)
+    assert all(part.state == SUPPORTED and not part.missing for part in result.parts)
 
 
-@pytest.mark.parametrize("name", TOLD)
+@pytest.mark.parametrize("name", CONCLUSIVE_CASES)
 def test_a_false_statement_is_refuted_with_evidence(name: str) -> None:
-    found = verdict(name, TOLD[name][1])
-    assert found.state == REFUTED, found.parts
-    assert any(each.state == REFUTED for part in found.parts for each in part.evidence)
+    result = verdict(name, CONCLUSIVE_CASES[name][1])
+    assert result.state == REFUTED, result.parts
+    assert any(each.state == REFUTED for part in result.parts for each in part.evidence)
 
 
-@pytest.mark.parametrize(("name", "summary", "missing"), _each(UNTOLD))
+@pytest.mark.parametrize(("name", "summary", "missing"), _each(INCONCLUSIVE_CASES))
 def test_an_inconclusive_check_names_what_is_missing(
     name: str, summary: CampaignSummary, missing: str
 ) -> None:
-    found = verdict(name, summary)
-    assert found.state == INCONCLUSIVE, found.parts
-    assert any(missing in part.missing for part in found.parts), [part.missing for part in found.parts]
+    result = verdict(name, summary)
+    assert result.state == INCONCLUSIVE, result.parts
+    assert any(missing in part.missing for part in result.parts), [part.missing for part in result.parts]
 
 
-# A share of all trials (S04), and a guest that was idle in every trial (S14), are told of few trials.
-@pytest.mark.parametrize("name", sorted(TOLD.keys() - {"S04", "S14"}))
+# S04 checks a share of all trials, and S14 needs idle CPUs in every trial: few trials can decide them.
+@pytest.mark.parametrize("name", sorted(CONCLUSIVE_CASES.keys() - {"S04", "S14"}))
 def test_too_few_trials_are_inconclusive(name: str) -> None:
-    shown = TOLD[name][0]
+    shown = CONCLUSIVE_CASES[name][0]
     few = [
         ({**treatment.factors}, {metric: own.value for metric, own in treatment.metrics.items()})
         for treatment in shown.treatments
     ]
-    way = Way(shown.workload, shown.testbed_backend, trials=3, uplink=True)
-    found = verdict(name, made(few, way))
-    assert found.state == INCONCLUSIVE
-    assert any("trials" in part.missing for part in found.parts)
+    way = SimulationOptions(shown.workload, shown.testbed_backend, trials=3, uplink=True)
+    result = verdict(name, simulated_campaign(few, way))
+    assert result.state == INCONCLUSIVE
+    assert any("trials" in part.missing for part in result.parts)
 
 
 def test_a_wide_spread_is_inconclusive() -> None:
     rows = goodputs("direction", {"forward": 20.0, "reverse": 19.0}, mtu=1500)
-    found = verdict("S05", made(rows, Way(spread=0.5)))
-    assert found.state == INCONCLUSIVE
-    assert found.parts[0].missing == "more trials, because the intervals are too wide"
+    result = verdict("S05", simulated_campaign(rows, SimulationOptions(spread=0.5)))
+    assert result.state == INCONCLUSIVE
+    assert result.parts[0].missing == "more trials, because the intervals are too wide"
 
 
 def test_chance_rarely_supports_a_difference_with_many_pairs() -> None:
@@ -239,38 +271,47 @@ def test_chance_rarely_supports_a_difference_with_many_pairs() -> None:
             for count in range(1, 6)
             for row in goodputs("direction", {"forward": 9.0, "reverse": 9.0}, streams=count)
         ]
-        (part,) = check_directions_differ(select_treatments(made(rows, Way(seed=seed))))
+        (part,) = check_directions_differ(
+            select_treatments(simulated_campaign(rows, SimulationOptions(seed=seed)))
+        )
         shown += part.state == SUPPORTED
     assert shown <= 12
 
 
 def test_imported_trials_are_compared_by_ranks() -> None:
     rows = goodputs("direction", {"forward": 20.0, "reverse": 16.0}, mtu=1500)
-    (evidence,) = verdict("S05", made(rows, Way(kind="imported"))).parts[0].evidence
+    (evidence,) = (
+        verdict("S05", simulated_campaign(rows, SimulationOptions(kind="imported"))).parts[0].evidence
+    )
     assert evidence.state == SUPPORTED
     assert evidence.base == {"direction": "forward"} and evidence.level == {"direction": "reverse"}
 
 
 def test_a_ratio_of_bimodal_trials_has_a_note() -> None:
     rows = goodputs("direction", {"forward": 30.0, "reverse": (20.0, 10.0)}, mtu=1500)
-    (evidence,) = verdict("S05", made(rows, Way(trials=30))).parts[0].evidence
+    (evidence,) = verdict("S05", simulated_campaign(rows, SimulationOptions(trials=30))).parts[0].evidence
     assert "two modes, and the ratio mixes them" in evidence.note
 
 
 def test_a_treatment_without_traffic_breaks_no_check() -> None:
     dead = goodputs("direction", {"forward": 20.0, "reverse": 0.0}, mtu=1500)
-    assert verdict("S05", made(dead)).state == INCONCLUSIVE
+    assert verdict("S05", simulated_campaign(dead)).state == INCONCLUSIVE
     (part,) = verdict("S08", packets(0.0, goodput_bps=0.0)).parts
     assert part.missing == "goodput above zero"
     form = statements_json(
-        check_statements([made(dead), made(goodputs("direction", {"forward": 0.0, "reverse": 1.0}))])
+        check_statements(
+            [
+                simulated_campaign(dead),
+                simulated_campaign(goodputs("direction", {"forward": 0.0, "reverse": 1.0})),
+            ]
+        )
     )
     assert '"value": null' in form
 
 
 def test_separate_links_are_added() -> None:
-    found = verdict("S11", vms({1: 9.3, 8: 74.4}, uplink=False))
-    assert found.state == SUPPORTED
+    result = verdict("S11", vms({1: 9.3, 8: 74.4}, uplink=False))
+    assert result.state == SUPPORTED
     assert verdict("S11", vms({1: 9.3, 8: 9.3}, uplink=False)).state == REFUTED
 
 
@@ -283,7 +324,7 @@ def test_another_workload_or_a_published_table_is_inconclusive() -> None:
 
 
 def test_conclusive_files_decide() -> None:
-    shows, refutes = TOLD["S05"]
+    shows, refutes = CONCLUSIVE_CASES["S05"]
     silent = streams({1: 9.0})
     by_id = {each.statement.id: each for each in check_statements([silent, shows, refutes])}
     assert [each.state for each in by_id["S05"].verdicts] == [SUPPORTED, REFUTED]
@@ -299,7 +340,7 @@ def _runs() -> list[Statement]:
 
 @pytest.mark.parametrize("statement", _runs(), ids=lambda each: each.id)
 def test_the_suggested_run_is_valid_and_complete(statement: Statement) -> None:
-    """Its treatments are made up with equal figures of every metric: no part may miss any of them."""
+    """Run the checks on treatments with all metrics: no part may lack a metric."""
     path, *options = shlex.split(statement.run)
     assert options[::2] == ["--set"] * (len(options) // 2)
     study = load_study(ROOT / path, options[1::2])
@@ -308,7 +349,7 @@ def test_the_suggested_run_is_valid_and_complete(statement: Statement) -> None:
         "forwarder_busy_percent", "forwarder_vcpu_percent",
     )  # fmt: skip
     rows = [(each.factors, dict.fromkeys(metrics, 50.0)) for each in make_plan(study, 1).treatments]
-    way = Way(
+    way = SimulationOptions(
         study.workload,
         study.testbed.backend,
         trials=study.precision.most_trials,
@@ -316,7 +357,11 @@ def test_the_suggested_run_is_valid_and_complete(statement: Statement) -> None:
         set_warmup_s=study.timing.warmup_s,
         uplink=study.testbed.uplink,
     )
-    lacking = [part.missing for part in verdict(statement.id, made(rows, way)).parts if not part.evidence]
+    lacking = [
+        part.missing
+        for part in verdict(statement.id, simulated_campaign(rows, way)).parts
+        if not part.evidence
+    ]
     if statement.id == "S13":
         assert all("vf" in each or "macvtap" in each for each in lacking)
         assert "vf and macvtap" in statement.limitation

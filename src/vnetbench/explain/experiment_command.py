@@ -16,7 +16,7 @@ from vnetbench.explain.model import Cause
 from vnetbench.explain.rules import TWICE
 from vnetbench.study.factors.cpu_lists import parse_cpu_list
 from vnetbench.study.factors.directions import streams_per_direction
-from vnetbench.study.factors.registry import FACTORS, format_level, format_levels, has_factor_on, parse_level
+from vnetbench.study.factors.registry import FACTORS, format_level, format_levels, backend_has_factor, parse_level
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.model import Level
 
@@ -77,7 +77,7 @@ def _applicable_settings(
     if cause.name in _CPU_CAUSE_ENDPOINTS and not _has_several_cpus(present, cause):
         return
     for name, wanted in cause.setting.items():
-        if summary.workload not in FACTORS[name].workloads or not has_factor_on(
+        if summary.workload not in FACTORS[name].workloads or not backend_has_factor(
             summary.testbed_backend, name
         ):
             continue

@@ -1,4 +1,4 @@
-"""Campaigns with a known truth: a function of the levels, blocks that differ, and trials that scatter."""
+"""Simulated campaigns with a known model: a function of the levels, block effects and noise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def treatment(
     evidence: Sequence[Mapping[str, float]] | None = None,
     steady: Sequence[bool] | None = None,
 ) -> TreatmentSummary:
-    """A treatment with one value a block."""
+    """Return a treatment with one value per block."""
     count = len(values)
     points = tuple(
         TrialPoint(
@@ -67,7 +67,7 @@ def simulated(
     without: Callable[[Mapping[str, Level]], bool] = lambda levels: False,
     half_width: float = 0.03,
 ) -> CampaignSummary:
-    """Every combination of levels; those that are `without` were refused."""
+    """Return a campaign of all combinations of levels. Those in `without` are refused."""
     names = list(factors)
     common = random.normal(0, of_blocks, blocks)
     treatments = []

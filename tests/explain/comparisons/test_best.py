@@ -1,4 +1,4 @@
-"""The best treatment and those not worse: seldom one that is worse, and those that are equal."""
+"""The best treatment and those within the margin, with error rates."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def equal(levels: Mapping[str, Level]) -> float:
 def test_a_treatment_worse_by_the_margin_is_accepted_in_at_most_3_of_100_campaigns() -> None:
     wrong = 0
     for seed in range(CAMPAIGNS):
-        found = compare_with_best(simulated(np.random.default_rng(seed), STREAMS, truth, half_width=0.05))
-        assert found is not None
-        wrong += found.best.index == 2 and 1 in found.not_worse
+        result = compare_with_best(simulated(np.random.default_rng(seed), STREAMS, truth, half_width=0.05))
+        assert result is not None
+        wrong += result.best.index == 2 and 1 in result.not_worse
 
     assert wrong <= 0.03 * CAMPAIGNS
 
@@ -74,16 +74,16 @@ def test_the_lowest_value_of_a_lower_is_better_metric_is_best() -> None:
         points = [replace(p, values={"latency_p50_us": v}) for p, v in zip(each.points, values, strict=True)]
         metrics = {"latency_p50_us": estimate_median(values, 0.95)}
         treatments.append(replace(each, points=tuple(points), metrics=metrics))
-    found = compare_with_best(
+    result = compare_with_best(
         replace(summary, treatments=tuple(treatments), deciding_metric="latency_p50_us")
     )
 
-    assert found is not None
-    assert (found.best.index, found.not_worse, found.worse) == (0, (1,), (2,))
+    assert result is not None
+    assert (result.best.index, result.not_worse, result.worse) == (0, (1,), (2,))
 
 
 @pytest.mark.parametrize(
-    ("costs", "says"),
+    ("costs", "expected"),
     [
         (
             {4: 8.0, 2: 6.0},
@@ -94,7 +94,7 @@ def test_the_lowest_value_of_a_lower_is_better_metric_is_best() -> None:
     ],
 )
 def test_the_cheapest_treatment_is_named_even_with_a_cost_of_0(
-    costs: dict[int, float], says: str
+    costs: dict[int, float], expected: str
 ) -> None:
     def slightly(levels: Mapping[str, Level]) -> float:
         return {1: 5e9, 2: 9.999e9, 4: 10e9}[int(levels["streams"])]
@@ -106,7 +106,7 @@ def test_the_cheapest_treatment_is_named_even_with_a_cost_of_0(
         treatments.append(replace(each, metrics={**each.metrics, "cycles_per_byte": cost}))
     (finding,) = findings(replace(summary, treatments=tuple(treatments)))
 
-    assert says in finding.text
+    assert expected in finding.text
 
 
 def test_one_treatment_or_too_few_trials_give_no_finding() -> None:
@@ -117,13 +117,13 @@ def test_one_treatment_or_too_few_trials_give_no_finding() -> None:
 
 
 def test_an_infinite_ratio_becomes_none() -> None:
-    # The best carried nothing in the only block that both have.
+    # The best treatment has no traffic in the only common block.
     best = [0, *(9e9 + 1e7 * block for block in range(8))]
     others = [[1e9], best, [5e9 + 1e7 * block for block in range(9)]]
     treatments = [treatment(place, {"streams": 2**place}, values) for place, values in enumerate(others)]
-    (found,) = findings(campaign([FactorLevels("streams", (1, 2, 4))], treatments))
-    ratios = found.details["ratios"]
+    (result,) = findings(campaign([FactorLevels("streams", (1, 2, 4))], treatments))
+    ratios = result.details["ratios"]
 
-    assert found.details["best"] == 1
+    assert result.details["best"] == 1
     assert isinstance(ratios, dict) and ratios["0"] == {"ratio": None, "low": None, "high": None}
-    assert found.chart is not None and len(found.chart.rows) == 1
+    assert result.chart is not None and len(result.chart.rows) == 1

@@ -1,4 +1,4 @@
-"""One number a treatment: what a block did to all of them is taken out of it."""
+"""Cell means without block effects."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from vnetbench.study.model import FactorLevels
 pytestmark = pytest.mark.pure
 
 BAD = 4
-"""Blocks of nine in which everything was half as fast."""
+"""Blocks, of nine, in which all treatments are half as fast."""
 
 
 def logs(treatments: int) -> list[float]:
-    """Of treatments that are all alike, the first of which was not run in the bad blocks."""
+    """Return cell means of equal treatments. The first one did not run in the bad blocks."""
     values = [5e9] * BAD + [1e10] * 5
     all_of_them = [treatment(index, {"streams": index + 1}, values) for index in range(treatments)]
     first = replace(all_of_them[0], points=all_of_them[0].points[BAD:])

@@ -1,4 +1,4 @@
-"""Which figures may tell modes apart: none that follows from them, and of lost frames the place."""
+"""Metrics that can explain modes, and metrics that are their consequences."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from vnetbench.study.model import FactorLevels
 pytestmark = pytest.mark.pure
 
 
-def of_modes(metric: str, **figures: Callable[[bool, int], float]) -> CampaignSummary:
-    """A treatment of 24 trials with two modes of this metric, and figures by whether a trial is in the upper
-    one, and its place."""
+def bimodal_campaign(metric: str, **metrics: Callable[[bool, int], float]) -> CampaignSummary:
+    """Return a campaign of 24 trials with two modes, and metrics by group and position of the trial."""
     is_upper = [place % 3 > 0 for place in range(24)]
     values = [(3e5 if upper else 2e5) + place for place, upper in enumerate(is_upper)]
     only = treatment(0, {"streams": 1}, values)
@@ -29,7 +28,7 @@ def of_modes(metric: str, **figures: Callable[[bool, int], float]) -> CampaignSu
         replace(
             point,
             values={metric: value},
-            evidence={name: figure(upper, place) for name, figure in figures.items()},
+            evidence={name: function(upper, place) for name, function in metrics.items()},
         )
         for place, (point, value, upper) in enumerate(zip(only.points, values, is_upper, strict=True))
     )
@@ -46,12 +45,12 @@ def test_loss_is_a_consequence_of_the_forwarding_rate_and_its_drop_location_is_n
 
     shares = dict.fromkeys(SHARES_LOST, lost)
 
-    (split,) = find_splits(of_modes("forwarding_rate_fps", **shares))
+    (split,) = find_splits(bimodal_campaign("forwarding_rate_fps", **shares))
     assert split.separating_metrics == ()
     at_switch = {"lost_at_switch_percent": lambda upper, place: 20.0 + place % 7 if upper else 90.0 - place}
-    (split,) = find_splits(of_modes("forwarding_rate_fps", **shares, **at_switch))
+    (split,) = find_splits(bimodal_campaign("forwarding_rate_fps", **shares, **at_switch))
     assert [each.metric for each in split.separating_metrics] == ["lost_at_switch_percent"]
-    (split,) = find_splits(of_modes("delay_p99_us", **shares))
+    (split,) = find_splits(bimodal_campaign("delay_p99_us", **shares))
     assert {each.metric for each in split.separating_metrics} == {*SHARES_LOST}
 
 
@@ -59,7 +58,9 @@ def test_trials_without_loss_have_0_at_each_drop_location() -> None:
     def at_switch(upper: bool, place: int) -> float:
         return 90.0 - place
 
-    summary = of_modes("forwarding_rate_fps", frames_lost_percent=lambda upper, _: 0.0 if upper else 30.0)
+    summary = bimodal_campaign(
+        "forwarding_rate_fps", frames_lost_percent=lambda upper, _: 0.0 if upper else 30.0
+    )
     (treatment,) = summary.treatments
     points = tuple(
         replace(each, evidence={**each.evidence, "lost_at_switch_percent": at_switch(False, place)})
@@ -67,24 +68,24 @@ def test_trials_without_loss_have_0_at_each_drop_location() -> None:
         else each
         for place, each in enumerate(treatment.points)
     )
-    (found,) = findings(replace(summary, treatments=(replace(treatment, points=points),)))
-    assert "The trials differ in this metric: lost at the switch, " in found.text
-    assert found.text.endswith("0 % of lost frames where it is high.")
-    assert found.chart is not None and found.candidates[0].evidence
+    (result,) = findings(replace(summary, treatments=(replace(treatment, points=points),)))
+    assert "The trials differ in this metric: lost at the switch, " in result.text
+    assert result.text.endswith("0 % of lost frames where it is high.")
+    assert result.chart is not None and result.candidates[0].evidence
 
 
 @pytest.mark.parametrize(
-    ("metric", "told"), [("latency_p99_us", ["latency_idle_p50_us"]), ("latency_increase_p99_us", [])]
+    ("metric", "expected"), [("latency_p99_us", ["latency_idle_p50_us"]), ("latency_increase_p99_us", [])]
 )
 def test_idle_latency_is_a_consequence_only_of_the_latency_increase(
-    metric: str, told: Sequence[str]
+    metric: str, expected: Sequence[str]
 ) -> None:
     def latency(upper: bool, place: int) -> float:
         return 80.0 * upper + 20.0 + place % 7
 
-    (split,) = find_splits(of_modes(metric, latency_idle_p50_us=latency, latency_p50_us=latency))
+    (split,) = find_splits(bimodal_campaign(metric, latency_idle_p50_us=latency, latency_p50_us=latency))
 
-    assert [each.metric for each in split.separating_metrics] == told
+    assert [each.metric for each in split.separating_metrics] == expected
 
 
 OF_OTHER_TOOLS = (

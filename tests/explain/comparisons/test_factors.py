@@ -1,4 +1,4 @@
-"""Which factors matter: effects and interactions that are there, and not others; shares that cover."""
+"""Effects, interactions and variance shares of factors, with error rates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MATRIX: Mapping[str, tuple[Level, ...]] = {
 
 STREAMS = float(np.var([0.6 * math.log(n) for n in (1, 2, 4)]))
 MTU = float(np.var([0.0, math.log(1.25)]))
-"""What each puts into the variance of `additive`, of logarithms."""
+"""Variance of the logarithms of `additive` by factor."""
 
 
 def flat(levels: Mapping[str, Level]) -> float:
@@ -39,7 +39,7 @@ def additive(levels: Mapping[str, Level]) -> float:
 
 
 def interacting(levels: Mapping[str, Level]) -> float:
-    """Jumbo frames do more with more streams: 1.0, 1.15, 1.32 times."""
+    """Return goodput where jumbo frames gain more with more streams: 1.0, 1.15, 1.32 times."""
     more = math.pow(1.15, math.log2(float(levels["streams"]))) if levels["mtu"] == 9000 else 1.0
     return additive(levels) * more
 
@@ -47,8 +47,8 @@ def interacting(levels: Mapping[str, Level]) -> float:
 def test_without_effects_at_most_6_of_100_campaigns_have_a_false_alarm() -> None:
     called = 0
     for seed in range(CAMPAIGNS):
-        found = analyze_factors(simulated(np.random.default_rng(seed), MATRIX, flat))
-        ratios = [*(e.ratio for e in found.effects), *(i.ratio for i in found.interactions)]
+        result = analyze_factors(simulated(np.random.default_rng(seed), MATRIX, flat))
+        ratios = [*(e.ratio for e in result.effects), *(i.ratio for i in result.interactions)]
         assert all(ratio.is_adjusted for ratio in ratios)
         called += any(ratio.p_value is not None and ratio.p_value <= 0.05 for ratio in ratios)
 
@@ -58,8 +58,10 @@ def test_without_effects_at_most_6_of_100_campaigns_have_a_false_alarm() -> None
 def test_an_interaction_is_estimated_with_its_size() -> None:
     seen, covered = 0, 0
     for seed in range(CAMPAIGNS):
-        found = analyze_factors(simulated(np.random.default_rng([1, seed]), MATRIX, interacting)).interactions
-        most = next(i for i in found if i.factors == ("streams", "mtu") and i.levels == (4, 9000))
+        result = analyze_factors(
+            simulated(np.random.default_rng([1, seed]), MATRIX, interacting)
+        ).interactions
+        most = next(i for i in result if i.factors == ("streams", "mtu") and i.levels == (4, 9000))
         assert most.ratio.p_value is not None and most.ratio.low is not None and most.ratio.high is not None
         seen += most.ratio.p_value <= 0.05
         covered += most.ratio.low <= 1.15**2 <= most.ratio.high
@@ -71,10 +73,10 @@ def test_an_interaction_is_estimated_with_its_size() -> None:
 def test_at_most_5_of_100_reported_effects_are_false() -> None:
     false = 0.0
     for seed in range(CAMPAIGNS):
-        found = analyze_factors(simulated(np.random.default_rng([2, seed]), MATRIX, additive))
-        right = [e.ratio for e in found.effects if e.factor != "direction"]
-        wrong = [e.ratio for e in found.effects if e.factor == "direction"]
-        wrong += [interaction.ratio for interaction in found.interactions]
+        result = analyze_factors(simulated(np.random.default_rng([2, seed]), MATRIX, additive))
+        right = [e.ratio for e in result.effects if e.factor != "direction"]
+        wrong = [e.ratio for e in result.effects if e.factor == "direction"]
+        wrong += [interaction.ratio for interaction in result.interactions]
         called = [[r for r in side if r.p_value is not None and r.p_value <= 0.05] for side in (right, wrong)]
         assert len(called[0]) == len(right)
         false += len(called[1]) / (len(called[0]) + len(called[1]))
@@ -86,11 +88,11 @@ def test_share_intervals_cover_the_truth_and_shares_add_up() -> None:
     covered = dict.fromkeys(("streams", "mtu", "direction"), 0)
     for seed in range(CAMPAIGNS):
         summary = simulated(np.random.default_rng([3, seed]), MATRIX, additive)
-        found = variance_shares(cell_means(summary, "goodput_bps"), list(MATRIX), 0.95)
-        assert found is not None
-        assert sum(share.value for share in found.terms.values()) <= 1.02
+        result = variance_shares(cell_means(summary, "goodput_bps"), list(MATRIX), 0.95)
+        assert result is not None
+        assert sum(share.value for share in result.terms.values()) <= 1.02
         for name, truth in (("streams", STREAMS), ("mtu", MTU), ("direction", 0.0)):
-            share = found.terms[name,]
+            share = result.terms[name,]
             covered[name] += share.low - 1e-9 <= truth / (STREAMS + MTU) <= share.high + 1e-9
 
     assert min(covered.values()) >= 0.9 * CAMPAIGNS
@@ -101,11 +103,11 @@ def test_a_factor_without_effect_gets_no_share_in_a_matrix_with_gaps() -> None:
         return levels["streams"] == 4 and levels["direction"] == "reverse"
 
     summary = simulated(np.random.default_rng(4), MATRIX, additive, without=is_refused)
-    found = variance_shares(cell_means(summary, "goodput_bps"), list(MATRIX), 0.95)
-    assert found is not None
-    assert found.terms["streams",].value == pytest.approx(STREAMS / (STREAMS + MTU), abs=0.15)
-    assert found.terms["mtu",].value == pytest.approx(MTU / (STREAMS + MTU), abs=0.05)
-    assert found.terms["direction",].value < 0.01
+    result = variance_shares(cell_means(summary, "goodput_bps"), list(MATRIX), 0.95)
+    assert result is not None
+    assert result.terms["streams",].value == pytest.approx(STREAMS / (STREAMS + MTU), abs=0.15)
+    assert result.terms["mtu",].value == pytest.approx(MTU / (STREAMS + MTU), abs=0.05)
+    assert result.terms["direction",].value < 0.01
 
 
 def test_the_finding_orders_factors_by_share_and_lists_caveats() -> None:

@@ -1,4 +1,4 @@
-"""Why trials differ: modes and what goes with them, drift, no rest, a busy machine; each put there."""
+"""Instability: injected modes, drift, missing steady state and a busy machine."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def level(levels: Mapping[str, Level]) -> float:
 
 
 def two_modes(
-    random: np.random.Generator, trials: int = 24, slow: int = 8, told: bool = True
+    random: np.random.Generator, trials: int = 24, slow: int = 8, is_separable: bool = True
 ) -> CampaignSummary:
-    """A treatment that is 19 Gbit/s where both threads share a CPU, and 27 elsewhere."""
+    """Return a treatment with 19 Gbit/s if both threads share a CPU, and 27 Gbit/s otherwise."""
     is_slow = random.permutation([True] * slow + [False] * (trials - slow))
     values = np.where(is_slow, 19e9, 27e9) * np.exp(random.normal(0, 0.03, trials))
-    shares = [bool(each) for each in is_slow] if told else random.random(trials) < 0.3
+    shares = [bool(each) for each in is_slow] if is_separable else random.random(trials) < 0.3
     evidence = [
         {
             "threads_on_one_cpu_percent": float(random.uniform(80, 100) if shared else random.uniform(0, 30)),
@@ -49,8 +49,8 @@ def two_modes(
     return campaign([FactorLevels("streams", (1,))], [only])
 
 
-def of_cause(found: Sequence[Finding], cause: str) -> list[Finding]:
-    return [each for each in found if each.candidates and each.candidates[0].cause.name == cause]
+def findings_of_cause(result: Sequence[Finding], cause: str) -> list[Finding]:
+    return [each for each in result if each.candidates and each.candidates[0].cause.name == cause]
 
 
 def test_the_finding_names_the_separating_metric_and_no_consequence() -> None:
@@ -87,20 +87,20 @@ def test_lost_frames_and_delay_line_metrics_can_separate_modes(figure: str) -> N
 
 
 def test_modes_without_a_separating_metric_are_reported_as_unexplained() -> None:
-    told = 0
+    is_separable = 0
     for seed in range(CAMPAIGNS):
-        (split,) = find_splits(two_modes(np.random.default_rng([1, seed]), told=False))
-        told += bool(split.separating_metrics)
-    assert told <= 0.05 * CAMPAIGNS
+        (split,) = find_splits(two_modes(np.random.default_rng([1, seed]), is_separable=False))
+        is_separable += bool(split.separating_metrics)
+    assert is_separable <= 0.05 * CAMPAIGNS
 
-    found = findings(two_modes(np.random.default_rng(2), told=False))
-    (finding,) = of_cause(found, "two_modes")
+    result = findings(two_modes(np.random.default_rng(2), is_separable=False))
+    (finding,) = findings_of_cause(result, "two_modes")
     assert finding.text.endswith("No counter separates the two groups of trials.")
     assert finding.candidates[0].confidence == "possible"
 
 
 def test_the_finding_shows_both_groups_of_trials() -> None:
-    (finding,) = of_cause(findings(two_modes(np.random.default_rng(3))), "two_modes")
+    (finding,) = findings_of_cause(findings(two_modes(np.random.default_rng(3))), "two_modes")
 
     assert finding.kind == "unstable"
     assert finding.text.startswith("the trials fall into two modes. Goodput is 19.")
@@ -118,7 +118,7 @@ def test_below_20_trials_a_split_needs_a_separating_metric() -> None:
         for seed in range(CAMPAIGNS)
     )
     without = sum(
-        bool(find_splits(two_modes(np.random.default_rng([5, seed]), trials=14, slow=5, told=False)))
+        bool(find_splits(two_modes(np.random.default_rng([5, seed]), trials=14, slow=5, is_separable=False)))
         for seed in range(CAMPAIGNS)
     )
 
@@ -157,11 +157,11 @@ KINDS = {
     "threads_on_one_cpu_percent": ((0, 30), (70, 100)),
     "busiest_receive_cpu_percent": ((50, 60), (84, 94)),
 }
-"""Where trials ran, and what that is in trials of two kinds; of the second both are above 50."""
+"""Placement metrics with their values in both groups. Both values of the second one are above 50."""
 
 
-def of_two_kinds(random: np.random.Generator, times: float, figure: str) -> CampaignSummary:
-    """A figure is high in some trials, which are `times` as fast, and all scatter much."""
+def two_group_campaign(random: np.random.Generator, times: float, figure: str) -> CampaignSummary:
+    """Return a noisy campaign in which trials with a high metric are `times` as fast."""
     share = random.permutation([True] * 10 + [False] * 14)
     values = 20e9 * np.where(share, times, 1.0) * np.exp(random.normal(0, 0.25, 24))
     evidence = [{figure: float(random.uniform(*KINDS[figure][bool(each)]))} for each in share]
@@ -172,15 +172,17 @@ def of_two_kinds(random: np.random.Generator, times: float, figure: str) -> Camp
 
 @pytest.mark.parametrize("figure", KINDS)
 def test_groups_by_placement_are_found_even_if_the_metric_shows_no_modes(figure: str) -> None:
-    told = [
-        find_splits(of_two_kinds(np.random.default_rng([11, seed]), 1.8, figure)) for seed in range(CAMPAIGNS)
+    is_separable = [
+        find_splits(two_group_campaign(np.random.default_rng([11, seed]), 1.8, figure))
+        for seed in range(CAMPAIGNS)
     ]
     false = [
-        find_splits(of_two_kinds(np.random.default_rng([12, seed]), 1.0, figure)) for seed in range(CAMPAIGNS)
+        find_splits(two_group_campaign(np.random.default_rng([12, seed]), 1.0, figure))
+        for seed in range(CAMPAIGNS)
     ]
 
-    assert sum(map(bool, told)) >= 0.95 * CAMPAIGNS
-    assert sum(each[0].is_by_placement for each in told if each) >= 0.8 * CAMPAIGNS
+    assert sum(map(bool, is_separable)) >= 0.95 * CAMPAIGNS
+    assert sum(each[0].is_by_placement for each in is_separable if each) >= 0.8 * CAMPAIGNS
     assert sum(map(bool, false)) <= 0.03 * CAMPAIGNS
 
 
@@ -204,10 +206,10 @@ def test_modes_that_correlate_with_other_work_have_the_cause_machine_busy() -> N
         {"other_work_percent": float(random.uniform(*((150, 250) if slow else (0, 20))))} for slow in is_slow
     ]
     only = treatment(0, {"streams": 1}, values, evidence)
-    found = findings(campaign([FactorLevels("streams", (1,))], [only]))
+    result = findings(campaign([FactorLevels("streams", (1,))], [only]))
 
-    assert of_cause(found, "machine_busy")[0].text.startswith("the trials fall into two modes")
-    assert of_cause(found, "two_modes") == []
+    assert findings_of_cause(result, "machine_busy")[0].text.startswith("the trials fall into two modes")
+    assert findings_of_cause(result, "two_modes") == []
 
 
 def test_random_noise_is_not_unstable() -> None:
@@ -227,11 +229,11 @@ def test_drift_of_all_treatments_is_reported_with_its_size() -> None:
         ]
         return replace(summary, treatments=tuple(treatments))
 
-    found = [of_cause(findings(drifting(seed)), "drift") for seed in range(CAMPAIGNS)]
-    assert sum(map(len, found)) >= 0.95 * CAMPAIGNS
-    changes = [float(str(finding.details["change"])) for each in found for finding in each]
+    result = [findings_of_cause(findings(drifting(seed)), "drift") for seed in range(CAMPAIGNS)]
+    assert sum(map(len, result)) >= 0.95 * CAMPAIGNS
+    changes = [float(str(finding.details["change"])) for each in result for finding in each]
     assert float(np.median(changes)) == pytest.approx(0.985**11 - 1, abs=0.01)
-    assert "falls by 1" in found[0][0].text
+    assert "falls by 1" in result[0][0].text
 
 
 RISING = tuple(float(100 + 10 * place) for place in range(12))
@@ -239,7 +241,7 @@ FALLING = RISING[::-1]
 
 
 def restless(*courses: Sequence[float]) -> CampaignSummary:
-    """One of several treatments has trials of these courses, and no steady state in any."""
+    """Return a campaign in which one treatment has these time series and no steady state."""
     summary = simulated(np.random.default_rng(9), STREAMS, level)
     first, *others = summary.treatments
     moving = tuple(
@@ -251,20 +253,20 @@ def restless(*courses: Sequence[float]) -> CampaignSummary:
 
 
 def test_a_treatment_without_steady_state_is_reported() -> None:
-    (finding,) = of_cause(findings(restless(*[RISING] * 6)), "warm_up")
+    (finding,) = findings_of_cause(findings(restless(*[RISING] * 6)), "warm_up")
 
     assert finding.treatments == (0,)
     assert finding.text.startswith("1 stream, MTU 1500: 6 of 9 trials were still rising when they ended.")
-    (finding,) = of_cause(findings(restless(*[FALLING] * 6)), "warm_up")
+    (finding,) = findings_of_cause(findings(restless(*[FALLING] * 6)), "warm_up")
     assert "6 of 9 trials were still falling when they ended" in finding.text
 
 
 def test_mixed_or_irrelevant_trends_within_trials_are_noise() -> None:
     slight = [1000.0 + place for place in range(12)]
 
-    assert of_cause(findings(restless(*[RISING, FALLING] * 3)), "warm_up") == []
-    assert of_cause(findings(restless(*[slight] * 9)), "warm_up") == []
-    assert of_cause(findings(restless(*[()] * 9)), "warm_up") == []
+    assert findings_of_cause(findings(restless(*[RISING, FALLING] * 3)), "warm_up") == []
+    assert findings_of_cause(findings(restless(*[slight] * 9)), "warm_up") == []
+    assert findings_of_cause(findings(restless(*[()] * 9)), "warm_up") == []
 
 
 def test_other_work_is_reported_only_if_it_correlates_with_bad_trials() -> None:
@@ -282,10 +284,14 @@ def test_other_work_is_reported_only_if_it_correlates_with_bad_trials() -> None:
             treatments.append(treatment(each.index, each.factors, values, evidence))
         return replace(summary, treatments=tuple(treatments))
 
-    told = sum(bool(of_cause(findings(busy(seed, 0.3)), "machine_busy")) for seed in range(CAMPAIGNS))
-    false = sum(bool(of_cause(findings(busy(seed, 0.0)), "machine_busy")) for seed in range(CAMPAIGNS))
+    is_separable = sum(
+        bool(findings_of_cause(findings(busy(seed, 0.3)), "machine_busy")) for seed in range(CAMPAIGNS)
+    )
+    false = sum(
+        bool(findings_of_cause(findings(busy(seed, 0.0)), "machine_busy")) for seed in range(CAMPAIGNS)
+    )
 
-    assert told >= 0.95 * CAMPAIGNS
+    assert is_separable >= 0.95 * CAMPAIGNS
     assert false <= 0.03 * CAMPAIGNS
 
 
@@ -298,9 +304,9 @@ def test_an_increase_of_a_lower_is_better_metric_is_worse(harm: float, is_told: 
         for point, spent in zip(only.points, work, strict=True)
     )
     summary = campaign([FactorLevels("streams", (1,))], [replace(only, points=points)])
-    found = of_cause(findings(replace(summary, deciding_metric="latency_p50_us")), "machine_busy")
+    result = findings_of_cause(findings(replace(summary, deciding_metric="latency_p50_us")), "machine_busy")
 
-    assert bool(found) == is_told
+    assert bool(result) == is_told
 
 
 @pytest.mark.parametrize("apart", [0.0, 1e-13, 1e-3, 0.7, 30.0])
@@ -308,22 +314,24 @@ def test_nearly_constant_other_work_is_not_a_reason(apart: float) -> None:
     values = [1e9 * 0.8**block for block in range(9)]
     evidence = [{"other_work_percent": 40.0 + apart * block / 9} for block in range(9)]
     only = treatment(0, {"streams": 1}, values, evidence)
-    found = findings(campaign([FactorLevels("streams", (1,))], [only]))
+    result = findings(campaign([FactorLevels("streams", (1,))], [only]))
 
-    assert bool(of_cause(found, "machine_busy")) == (apart > 20)
+    assert bool(findings_of_cause(result, "machine_busy")) == (apart > 20)
 
 
 def test_the_effect_of_other_work_is_limited_to_the_range_of_trials() -> None:
     close = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 400.0, 800.0]
     values = [1e9 * 0.5**place for place in range(10)]
     only = treatment(0, {"streams": 1}, values, [{"other_work_percent": each} for each in close])
-    (finding,) = of_cause(findings(campaign([FactorLevels("streams", (1,))], [only])), "machine_busy")
+    (finding,) = findings_of_cause(
+        findings(campaign([FactorLevels("streams", (1,))], [only])), "machine_busy"
+    )
 
     assert float(str(finding.details["decline"])) <= 1 - 0.5**9
 
 
 def test_evidence_of_the_lower_mode_supports_on_its_own_side_of_the_threshold() -> None:
-    (finding,) = of_cause(findings(two_modes(np.random.default_rng(3))), "two_modes")
+    (finding,) = findings_of_cause(findings(two_modes(np.random.default_rng(3))), "two_modes")
     first = finding.candidates[0].evidence[0]
     assert first.threshold is not None and first.value > first.threshold and not first.supports_when_low
     assert finding.chart is not None
@@ -335,7 +343,7 @@ def test_evidence_of_a_busy_machine_is_the_median_and_range() -> None:
     work = [float(each) for each in random.uniform(0, 200, 24)]
     values = [20e9 * (1 - each / 400) * float(np.exp(random.normal(0, 0.01))) for each in work]
     only = treatment(0, {"streams": 1}, values, [{"other_work_percent": each} for each in work])
-    found = findings(campaign([FactorLevels("streams", (1,))], [only]))
-    (exhibit,) = of_cause(found, "machine_busy")[0].candidates[0].evidence
-    assert (exhibit.value, exhibit.low, exhibit.high) == (float(np.median(work)), min(work), max(work))
-    assert exhibit.threshold is None
+    result = findings(campaign([FactorLevels("streams", (1,))], [only]))
+    (item,) = findings_of_cause(result, "machine_busy")[0].candidates[0].evidence
+    assert (item.value, item.low, item.high) == (float(np.median(work)), min(work), max(work))
+    assert item.threshold is None

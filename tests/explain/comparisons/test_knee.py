@@ -1,4 +1,4 @@
-"""The knee of scaling curves: found where it is, with an interval that covers, and only there."""
+"""Knees of scaling curves: position, coverage of the interval, false alarms."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Curve = Callable[[float], float]
 
 
 def plateau(n: float) -> float:
-    """Doubles up to 4 streams, then stays."""
+    """Return goodput that doubles up to 4 streams and then stays constant."""
     return 1e10 * min(n, 4)
 
 
 def retrograde(n: float) -> float:
-    """Its peak is at 8 streams."""
+    """Return goodput with a peak at 8 streams."""
     return 1e10 * n / (1 + 0.1 * (n - 1) + 0.9 / 64 * n * (n - 1))
 
 
@@ -40,8 +40,8 @@ def one(seed: int, curve: Curve, noise: float = 0.03) -> ScalingKnee:
     def truth(levels: Mapping[str, Level]) -> float:
         return curve(float(levels["streams"]))
 
-    (found,) = find_knees(simulated(np.random.default_rng(seed), {"streams": LEVELS}, truth, noise=noise))
-    return found
+    (result,) = find_knees(simulated(np.random.default_rng(seed), {"streams": LEVELS}, truth, noise=noise))
+    return result
 
 
 def true_knee(curve: Curve) -> float:
@@ -50,12 +50,12 @@ def true_knee(curve: Curve) -> float:
 
 @pytest.mark.parametrize("curve", [plateau, retrograde])
 def test_the_knee_interval_covers_the_true_knee(curve: Curve) -> None:
-    found = [one(seed, curve) for seed in range(CAMPAIGNS)]
+    result = [one(seed, curve) for seed in range(CAMPAIGNS)]
     truth = true_knee(curve)
 
-    assert sum(each.level == truth for each in found) >= 0.9 * CAMPAIGNS
-    assert sum(each.low <= truth <= each.high for each in found) >= 0.93 * CAMPAIGNS
-    assert all(each.is_significant for each in found)
+    assert sum(each.level == truth for each in result) >= 0.9 * CAMPAIGNS
+    assert sum(each.low <= truth <= each.high for each in result) >= 0.93 * CAMPAIGNS
+    assert all(each.is_significant for each in result)
 
 
 def test_steady_growth_has_no_significant_knee() -> None:
@@ -80,13 +80,13 @@ def test_a_curve_without_a_fitting_law_is_interpolated() -> None:
 
 
 def test_a_peak_is_reported_with_the_decline_beyond_it() -> None:
-    found = one(0, retrograde, noise=0.005)
+    result = one(0, retrograde, noise=0.005)
 
-    assert found.peak == pytest.approx(8, rel=0.15)
-    assert found.decline_share == pytest.approx(1 - retrograde(32) / retrograde(8), abs=0.05)
-    assert found.scalability_fit is not None
+    assert result.peak == pytest.approx(8, rel=0.15)
+    assert result.decline_share == pytest.approx(1 - retrograde(32) / retrograde(8), abs=0.05)
+    assert result.scalability_fit is not None
     for name, truth in (("gamma", 1e10), ("sigma", 0.1), ("kappa", 0.9 / 64)):
-        low, high = found.scalability_fit.intervals[name]
+        low, high = result.scalability_fit.intervals[name]
         assert 0.9 * low <= truth <= 1.1 * high
 
 

@@ -1,4 +1,4 @@
-"""Figures that tell groups of trials apart: found where they do, seldom where they do not."""
+"""Metrics that separate groups of trials, with false alarm rates."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def test_60_unrelated_metrics_give_a_false_alarm_in_at_most_6_of_100_sets() -> N
     for seed in range(SETS):
         random = np.random.default_rng(seed)
         upper = random.permutation([True] * 8 + [False] * 16).tolist()
-        figures = {f"f{n}": random.lognormal(0, 1, 24).tolist() for n in range(40)}
-        figures |= {f"n{n}": random.integers(0, 4, 24).astype(float).tolist() for n in range(20)}
-        names = frozenset(name for name in figures if name.startswith("n"))
-        called += any(each.p_value <= 0.05 for each in rank_separations(figures, upper, names))
+        metrics = {f"f{n}": random.lognormal(0, 1, 24).tolist() for n in range(40)}
+        metrics |= {f"n{n}": random.integers(0, 4, 24).astype(float).tolist() for n in range(20)}
+        names = frozenset(name for name in metrics if name.startswith("n"))
+        called += any(each.p_value <= 0.05 for each in rank_separations(metrics, upper, names))
 
     assert called <= 0.06 * SETS
 
@@ -28,11 +28,11 @@ def test_60_unrelated_metrics_give_a_false_alarm_in_at_most_6_of_100_sets() -> N
 def test_the_separating_metric_comes_first_with_both_medians() -> None:
     upper = [True] * 8 + [False] * 16
     random = np.random.default_rng(1)
-    figures = {
+    metrics = {
         "noise": random.normal(0, 1, 24).tolist(),
         "shared": [5.0 + 0.1 * n for n in range(8)] + [80.0 + 0.1 * n for n in range(16)],
     }
-    first, second = rank_separations(figures, upper)
+    first, second = rank_separations(metrics, upper)
 
     assert (first.metric, first.auc, second.metric) == ("shared", 0.0, "noise")
     assert first.p_value < 0.001 < second.p_value
@@ -51,9 +51,9 @@ def test_nominal_values_are_ordered_by_group_share_not_by_size() -> None:
 
 def test_many_nominal_values_that_separate_by_chance_are_not_significant() -> None:
     upper = [True] * 6 + [False] * 6
-    (found,) = rank_separations({"order": [float(n) for n in range(12)]}, upper, frozenset({"order"}))
+    (result,) = rank_separations({"order": [float(n) for n in range(12)]}, upper, frozenset({"order"}))
 
-    assert (found.distance, found.p_value) == (1.0, 1.0)
+    assert (result.distance, result.p_value) == (1.0, 1.0)
 
 
 def test_a_constant_metric_has_no_separation() -> None:

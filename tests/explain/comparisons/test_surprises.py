@@ -1,4 +1,4 @@
-"""Surprises: seldom seen where there are none, found where they were put, several at once among them."""
+"""Surprises: injected outliers and contradictions, and false alarm rates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MATRIX: Mapping[str, tuple[Level, ...]] = {
 
 
 def smooth(levels: Mapping[str, Level]) -> float:
-    """Effects, and more of jumbo frames with more streams."""
+    """Return goodput with main effects and an interaction of MTU and streams."""
     streams = float(levels["streams"])
     jumbo = 1.2 * math.pow(streams, 0.1) if levels["mtu"] == 9000 else 1.0
     return 1e10 * math.sqrt(streams) * jumbo * (0.9 if levels["congestion_control"] == "bbr" else 1.0)
@@ -51,9 +51,9 @@ def test_without_noise_only_the_odd_treatment_is_an_outlier(odd: int) -> None:
         return 1e9 * (0.6 if (levels["streams"], levels["mtu"]) == (odd, 9000) else 1.0)
 
     matrix = {"streams": (1, 2, 3, 4, 8, 16), "mtu": (1500, 4000, 9000)}
-    found = find_outliers(simulated(np.random.default_rng(0), matrix, flat, noise=0.0, of_blocks=0.0))
+    result = find_outliers(simulated(np.random.default_rng(0), matrix, flat, noise=0.0, of_blocks=0.0))
 
-    assert [each.cell.treatment.factors for each in found] == [{"streams": odd, "mtu": 9000}]
+    assert [each.cell.treatment.factors for each in result] == [{"streams": odd, "mtu": 9000}]
 
 
 def test_an_exact_model_gives_a_surprise_in_at_most_5_of_100_campaigns() -> None:
@@ -65,18 +65,18 @@ def test_an_exact_model_gives_a_surprise_in_at_most_5_of_100_campaigns() -> None
 
 
 def test_an_outlier_is_found_with_its_ratio() -> None:
-    found, covered, false = 0, 0, 0
+    result, covered, false = 0, 0, 0
     for seed in range(CAMPAIGNS):
         seen = find_outliers(simulated(np.random.default_rng([1, seed]), MATRIX, with_one))
         odd = [each for each in seen if is_odd(each.cell.treatment.factors, (4, 9000, "reverse"))]
-        found += bool(odd)
+        result += bool(odd)
         false += len(seen) > len(odd)
         for each in odd:
             assert each.ratio.low is not None and each.ratio.high is not None
             covered += each.ratio.low <= 0.6 <= each.ratio.high
 
-    assert found >= 0.95 * CAMPAIGNS
-    assert covered >= 0.9 * found
+    assert result >= 0.95 * CAMPAIGNS
+    assert covered >= 0.9 * result
     assert false <= 0.05 * CAMPAIGNS
 
 

@@ -1,4 +1,4 @@
-"""Trends through many treatments: how steep they are, and how seldom chance is taken for one."""
+"""Trends over several treatments: slopes and false alarm rates."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ BLOCKS = 8
 
 def test_treatments_at_different_levels_share_one_slope() -> None:
     series = [{block: level - 0.25 * block for block in range(BLOCKS)} for level in (1.0, 50.0, 900.0)]
-    found = trend_over_blocks(series)
-    assert found is not None
-    assert found.slope == pytest.approx(-0.25)
-    # Of 8! orders two are as steep, so hardly one of the 1999 random ones.
-    assert found.p_value <= 2 / 2000
+    result = trend_over_blocks(series)
+    assert result is not None
+    assert result.slope == pytest.approx(-0.25)
+    # Two of 8! orders have this trend, so hardly any of the 1999 random ones.
+    assert result.p_value <= 2 / 2000
 
 
 def test_random_block_effects_are_rarely_a_trend() -> None:
@@ -30,15 +30,15 @@ def test_random_block_effects_are_rarely_a_trend() -> None:
         random = np.random.default_rng(seed)
         common = random.normal(0, 1, BLOCKS)
         series = [dict(enumerate(common + random.normal(0, 0.1, BLOCKS))) for _ in range(6)]
-        found = trend_over_blocks(series)
-        assert found is not None
-        called += found.p_value <= 0.05
+        result = trend_over_blocks(series)
+        assert result is not None
+        called += result.p_value <= 0.05
     assert called <= 0.08 * CAMPAIGNS
 
 
 def test_a_treatment_with_a_missing_block_counts_in_its_other_blocks() -> None:
-    found = trend_over_blocks([{0: 1.0, 2: 3.0}, {1: 7.0, 2: 8.0}])
-    assert found is not None and found.slope == pytest.approx(1.0)
+    result = trend_over_blocks([{0: 1.0, 2: 3.0}, {1: 7.0, 2: 8.0}])
+    assert result is not None and result.slope == pytest.approx(1.0)
     assert trend_over_blocks([{0: 1.0}, {1: 2.0}]) is None
     assert trend_over_blocks([]) is None
 
@@ -53,21 +53,21 @@ def test_hundreds_of_blocks_need_only_megabytes() -> None:
 
 
 def test_a_trend_over_a_metric_has_its_slope_and_kendalls_p_value() -> None:
-    figures = [[1.0, 5.0, 2.0, 4.0, 3.0], [40.0, 10.0, 30.0, 20.0]]
-    values = [[9.0 - 2 * each for each in row] for row in figures]
-    found = trend_with_metric(values, figures)
-    assert found is not None and found.slope == pytest.approx(-2)
+    metrics = [[1.0, 5.0, 2.0, 4.0, 3.0], [40.0, 10.0, 30.0, 20.0]]
+    values = [[9.0 - 2 * each for each in row] for row in metrics]
+    result = trend_with_metric(values, metrics)
+    assert result is not None and result.slope == pytest.approx(-2)
     # S = 10 + 6, its variance 5·4·15/18 + 4·3·13/18 = 25.33: z = 3.18.
-    assert found.p_value == pytest.approx(0.00148, rel=0.01)
+    assert result.p_value == pytest.approx(0.00148, rel=0.01)
 
 
 def test_unrelated_metrics_are_rarely_a_trend() -> None:
     called = 0
     for seed in range(CAMPAIGNS):
         random = np.random.default_rng([1, seed])
-        found = trend_with_metric(random.normal(0, 1, (4, 9)).tolist(), random.normal(0, 1, (4, 9)).tolist())
-        assert found is not None
-        called += found.p_value <= 0.05
+        result = trend_with_metric(random.normal(0, 1, (4, 9)).tolist(), random.normal(0, 1, (4, 9)).tolist())
+        assert result is not None
+        called += result.p_value <= 0.05
     assert called <= 0.08 * CAMPAIGNS
 
 

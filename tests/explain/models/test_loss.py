@@ -1,4 +1,4 @@
-"""What loss leaves of TCP's rate, against figures that can be worked out by hand or are published."""
+"""TCP throughput under loss, compared with published values and hand calculations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATH = (1460, 100_000)
 
 
 def test_a_loss_of_one_percent_allows_a_window_of_twelve_segments() -> None:
-    # √(3/2) / √0.01 = 12.2 segments in each round trip.
+    # √(3/2) / √0.01 = 12.2 segments per round trip.
     assert mathis_bps(*PATH, 0.01) == pytest.approx(12.25 * 1460 * 8 / 0.1, rel=0.001)
 
 

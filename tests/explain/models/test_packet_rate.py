@@ -1,4 +1,4 @@
-"""The packet-rate law, against made-up CPUs whose cost is known."""
+"""The packet-rate model, with simulated CPUs of known cost."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def test_the_fit_recovers_the_cost_of_a_simulated_cpu() -> None:
         (truth.cycles_per_packet + truth.cycles_per_byte * size) * (1 + 0.01 * noise.standard_normal())
         for size in sizes
     ]
-    found = fit_cost(sizes, cycles)
-    assert found is not None
-    assert found.cycles_per_packet == pytest.approx(
+    result = fit_cost(sizes, cycles)
+    assert result is not None
+    assert result.cycles_per_packet == pytest.approx(
         2000, rel=0.03
-    ) and found.cycles_per_byte == pytest.approx(0.3, rel=0.05)
+    ) and result.cycles_per_byte == pytest.approx(0.3, rel=0.05)
 
 
 def test_negative_costs_are_replaced_by_zero() -> None:

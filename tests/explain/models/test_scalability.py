@@ -1,4 +1,4 @@
-"""The universal scalability law: what a fit finds again, and how often its intervals cover."""
+"""The universal scalability law: recovered parameters and coverage of intervals."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ FITS = 500
 
 def test_the_fit_recovers_the_parameters() -> None:
     law = ScalabilityFit(gamma=17e9, sigma=0.08, kappa=0.004, peak=0.0)
-    found = fit(LEVELS, [law.value(n) for n in LEVELS])
+    result = fit(LEVELS, [law.value(n) for n in LEVELS])
 
-    assert (found.gamma, found.sigma, found.kappa) == pytest.approx((17e9, 0.08, 0.004), rel=1e-6)
-    assert found.peak == pytest.approx(math.sqrt(0.92 / 0.004))
-    assert found.intervals["sigma"] == pytest.approx((0.08, 0.08), abs=1e-6)
+    assert (result.gamma, result.sigma, result.kappa) == pytest.approx((17e9, 0.08, 0.004), rel=1e-6)
+    assert result.peak == pytest.approx(math.sqrt(0.92 / 0.004))
+    assert result.intervals["sigma"] == pytest.approx((0.08, 0.08), abs=1e-6)
 
 
 def test_intervals_cover_the_truth() -> None:
@@ -30,24 +30,24 @@ def test_intervals_cover_the_truth() -> None:
     covered = dict.fromkeys(truth, 0)
     for seed in range(FITS):
         noise = np.exp(np.random.default_rng(seed).normal(0, 0.02, len(LEVELS)))
-        found = fit(LEVELS, [law.value(n) * float(e) for n, e in zip(LEVELS, noise, strict=True)])
-        for name, (low, high) in found.intervals.items():
+        result = fit(LEVELS, [law.value(n) * float(e) for n, e in zip(LEVELS, noise, strict=True)])
+        for name, (low, high) in result.intervals.items():
             covered[name] += low <= truth[name] <= high
 
     assert min(covered.values()) >= 0.93 * FITS
 
 
 def test_linear_scaling_has_no_peak() -> None:
-    found = fit((1, 2, 4, 8), (10.0, 20.0, 40.0, 80.0))
+    result = fit((1, 2, 4, 8), (10.0, 20.0, 40.0, 80.0))
 
-    assert (found.sigma, found.kappa, found.peak) == pytest.approx((0.0, 0.0, math.inf), abs=1e-9)
+    assert (result.sigma, result.kappa, result.peak) == pytest.approx((0.0, 0.0, math.inf), abs=1e-9)
 
 
 def test_superlinear_scaling_stays_at_the_bounds() -> None:
-    found = fit((1, 2, 4), (1.0, 4.0, 16.0))
+    result = fit((1, 2, 4), (1.0, 4.0, 16.0))
 
-    assert (found.sigma, found.kappa) == (0.0, 0.0)
-    assert found.intervals == {}
+    assert (result.sigma, result.kappa) == (0.0, 0.0)
+    assert result.intervals == {}
 
 
 def test_too_few_or_invalid_values_are_rejected() -> None:
@@ -59,6 +59,6 @@ def test_too_few_or_invalid_values_are_rejected() -> None:
 
 
 def test_extremely_different_values_have_an_infinite_interval() -> None:
-    found = fit((1, 2, 4, 8), (1e18, 1e-15, 1e18, 1e-15))
+    result = fit((1, 2, 4, 8), (1e18, 1e-15, 1e18, 1e-15))
 
-    assert found.intervals["gamma"] == pytest.approx((0.0, math.inf))
+    assert result.intervals["gamma"] == pytest.approx((0.0, math.inf))

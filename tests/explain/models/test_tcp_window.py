@@ -1,4 +1,4 @@
-"""The window law, against the figures of its sources."""
+"""The window model, compared with values from its sources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_a_window_of_64_kib_over_100_ms_carries_5_2_mbit_per_s() -> None:
 
 
 def test_goodput_far_from_the_model_is_inconsistent() -> None:
-    # An 8 kB window behind a shaper: the sender is limited by it, the goodput is not.
+    # An 8 kB window behind a shaper: the window limits the sender, but not the goodput.
     assert is_consistent(max_goodput_bps(8192, 1000), 8192, 1000)
     assert not is_consistent(0.5 * max_goodput_bps(8192, 1000), 8192, 1000)
 
