@@ -10,11 +10,13 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench import binaries, contest, ground, machine, results
+from bench import binaries, machine, results
+from bench import testbed
+from bench import comparison
 from bench.rows import ROWS
 from vnetbench.agents.client import AgentError
 from vnetbench.errors import BenchError
-from vnetbench.lab.privilege import has_root, is_inside
+from vnetbench.lab.privilege import has_root, is_in_user_namespace
 
 RESULTS = Path(__file__).parent / "results"
 FEWEST_ROUNDS = 7
@@ -41,13 +43,13 @@ def main(names: tuple[str, ...], rounds: int, seconds: int, output: Path | None)
     folder = output or (None if names else RESULTS)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
-        if not (has_root() or is_inside()):
+        if not (has_root() or is_in_user_namespace()):
             raise BenchError("this builds networks", fix="run as root, or: tools/in-lab python -m bench")
         peers, missing = binaries.find()
-        with ground.raised() as raised:
+        with testbed.create_peer_testbed() as raised:
             found = machine.look(raised.observer, peers)
             _introduce(console, found, missing)
-            outcomes: list[contest.Outcome] = []
+            outcomes: list[comparison.ComparisonResult] = []
             for name in names or tuple(ROWS):
                 outcomes.append(_measure(console, raised, peers, name, rounds, seconds))
                 if folder:  # after each row: what ends the bench early costs the rest only
@@ -69,16 +71,16 @@ def _introduce(console: Console, found: machine.Machine, missing: list[str]) -> 
 
 def _measure(
     console: Console,
-    raised: ground.Ground,
+    raised: testbed.PeerTestbed,
     peers: list[binaries.Binary],
     name: str,
     rounds: int,
     seconds: int,
-) -> contest.Outcome:
+) -> comparison.ComparisonResult:
     row = ROWS[name](raised, peers, seconds)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(name, total=row.runs(rounds))
+        task = progress.add_task(name, total=row.count_runs(rounds))
         begun = -1
 
         def step(what: str) -> None:
@@ -86,7 +88,7 @@ def _measure(
             begun += 1
             progress.update(task, description=what, completed=begun)
 
-        outcome = contest.hold(row, rounds, step)
+        outcome = comparison.run_comparison(row, rounds, step)
     results.print_row(console, outcome)
     return outcome
 

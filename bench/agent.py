@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from bench.ground import Ground
+from bench.testbed import PeerTestbed
 from bench.load import Answered, Asking, Carried, Datagrams, Delivered, Streams, agreed
 from bench.peers.sockperf import COOLDOWN_S, WARMUP_S
 from bench.programs import RunFailed
 from vnetbench.agents.client import AgentError
-from vnetbench.campaign.trial import Load, Measured, measure
+from vnetbench.campaign.trial import TrialLoad, TrialMeasurement, measure_trial
 from vnetbench.errors import BenchError
-from vnetbench.estimate.latency import merged, percentile_us
-from vnetbench.lab.refusal import TrialFailed
-from vnetbench.results.records import SideRecord
-from vnetbench.study.factors import complete
+from vnetbench.estimate.latency import merge_histograms, quantile_us
+from vnetbench.lab.errors import TrialFailed
+from vnetbench.results.records import EndpointRecord
+from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import DATAGRAMS, REQUESTS, STREAM
+from vnetbench.study.workloads import UDP_STREAM, TCP_RR, TCP_STREAM
 
 TOOL = "vnetbench"
 SAMPLED_EVERY_S = 0.1
@@ -25,53 +25,53 @@ _FINE_S = 0.05
 
 
 def trial(
-    ground: Ground,
+    ground: PeerTestbed,
     workload: str,
     seconds: float,
     levels: Mapping[str, Level],
     sampled_every_s: float = SAMPLED_EVERY_S,
-) -> Measured:
+) -> TrialMeasurement:
     """One trial; raises RunFailed."""
     try:
-        load = Load(complete(levels, workload), seconds, sampled_every_s, workload)
-        return measure(ground.bed, ground.observer, load)
+        load = TrialLoad(complete_levels(levels, workload), seconds, sampled_every_s, workload)
+        return measure_trial(ground.testbed, ground.observer, load)
     except (BenchError, TrialFailed, AgentError) as error:
         raise RunFailed(str(error)) from error
 
 
-def side(measured: Measured, role: str) -> SideRecord:
+def side(measured: TrialMeasurement, role: str) -> EndpointRecord:
     """The record of the source, the sink, or the host that observes."""
-    return next(record for record in measured.sides if record.role == role)
+    return next(record for record in measured.endpoints if record.role == role)
 
 
-def streams(ground: Ground, load: Streams, levels: Mapping[str, Level]) -> Carried:
+def streams(ground: PeerTestbed, load: Streams, levels: Mapping[str, Level]) -> Carried:
     """TCP: what the sink had read when the time was over; what it read later is not counted."""
     asked = {"streams": load.count, "message_size": load.message_bytes or 1 << 20, **levels}
-    measured, counted = ground.watched(lambda: trial(ground, STREAM, load.seconds, asked))
+    measured, counted = ground.observe_run(lambda: trial(ground, TCP_STREAM, load.seconds, asked))
     in_time = [s for s in side(measured, "sink").samples if s.t_s <= load.seconds + _FINE_S]
     if not in_time:
         raise RunFailed("the sink has given no sample in time")
     return agreed(Carried(sum(s.bytes_received for s in in_time), in_time[-1].t_s, counted))
 
 
-def asking(ground: Ground, load: Asking) -> Answered:
+def asking(ground: PeerTestbed, load: Asking) -> Answered:
     """tcp_rr; what comes in the first 400 ms and the last 50 ms is left out, as sockperf does by itself."""
     asked: dict[str, Level] = {
         "request_size": load.size_bytes,
         "response_size": load.size_bytes,
         "waiting": load.waiting,
     }
-    measured = trial(ground, REQUESTS, load.seconds, asked, _FINE_S)
+    measured = trial(ground, TCP_RR, load.seconds, asked, _FINE_S)
     latest_s = load.seconds - COOLDOWN_S + _FINE_S / 2
     kept = [s for s in side(measured, "source").samples if WARMUP_S + _FINE_S / 2 < s.t_s < latest_s]
-    latency = merged(sample.histograms["latency"] for sample in kept)
-    p50, p99 = percentile_us(latency, 0.5), percentile_us(latency, 0.99)
+    latency = merge_histograms(sample.histograms["latency"] for sample in kept)
+    p50, p99 = quantile_us(latency, 0.5), quantile_us(latency, 0.99)
     if p50 is None or p99 is None:
         raise RunFailed("too few answers")
     return Answered(p50, p99)
 
 
-def datagrams(ground: Ground, load: Datagrams, segmented: str) -> Delivered:
+def datagrams(ground: PeerTestbed, load: Datagrams, segmented: str) -> Delivered:
     """udp_stream, one flow; a paced source spins until a datagram is due. `segmented`: on or off."""
     asked: dict[str, Level] = {
         "datagram_size": load.size_bytes,
@@ -79,13 +79,13 @@ def datagrams(ground: Ground, load: Datagrams, segmented: str) -> Delivered:
         "udp_gso": segmented,
         "udp_gro": segmented,
     }
-    measured, counted = ground.watched(lambda: trial(ground, DATAGRAMS, load.seconds, asked))
+    measured, counted = ground.observe_run(lambda: trial(ground, UDP_STREAM, load.seconds, asked))
     source: Mapping[str, Any] = side(measured, "source").totals
     sink: Mapping[str, Any] = side(measured, "sink").totals
     seconds = float(source["duration_s"])
     if segmented == "on":  # the kernel counts a packet of many segments once
         return Delivered(_total(source, "datagrams"), _total(sink, "datagrams"), seconds)
-    return Delivered(counted.datagrams_sent, counted.datagrams_taken, seconds)
+    return Delivered(counted.datagrams_sent, counted.datagrams_received, seconds)
 
 
 def _total(totals: Mapping[str, Any], count: str) -> float:

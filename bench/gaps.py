@@ -18,7 +18,7 @@ from contextlib import contextmanager
 import numpy as np
 import numpy.typing as npt
 
-from bench.ground import Ground
+from bench.testbed import PeerTestbed
 from bench.programs import RunFailed
 from vnetbench.lab import netlink
 
@@ -61,12 +61,12 @@ class Ring:
 
 
 @contextmanager
-def listening(ground: Ground, datagram_bytes: int, most: int) -> Iterator[Ring]:
+def listening(ground: PeerTestbed, datagram_bytes: int, most: int) -> Iterator[Ring]:
     """A ring for at most so many UDP datagrams of that size; packets of another size are none of its own."""
     blocks = -(-most * _FRAME_BYTES // _BLOCK_BYTES)
     sink = ground.sink
     with (
-        netlink.do_inside(sink.namespace, _packet_socket) as listener,
+        netlink.run_in_namespace(sink.namespace, _packet_socket) as listener,
         _ring(listener, blocks, _HEADERS + datagram_bytes) as ring,
     ):
         listener.bind((sink.interface, _ETH_P_IP))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from bench.ground import Counted
+from bench.testbed import KernelCounters
 from bench.programs import RunFailed
 
 AGREEMENT = 0.05
@@ -51,7 +51,7 @@ class Carried:
 
     bytes_received: float
     seconds: float
-    counted: Counted
+    counted: KernelCounters
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from typing import Any
 
 from bench.binaries import Binary
 from bench.cpu_time import TICK_S, cpu_time
-from bench.ground import CONGESTION_CONTROL
+from bench.testbed import CONGESTION_CONTROL
 from vnetbench import __version__
-from vnetbench.agents.binary import agent_hash
+from vnetbench.agents.binary import agent_sha256
 from vnetbench.agents.client import AgentClient
 
 QUIET_SHARE = 0.05
@@ -48,7 +48,7 @@ def look(observer: AgentClient, binaries: Sequence[Binary]) -> Machine:
             "cycles": _cycles(found["perf"]),
             "busy before the start": f"{100 * busy:.0f} % of all CPUs" + _remark(busy),
             "path": f"two namespaces joined by veths and a bridge, MTU 1500, {CONGESTION_CONTROL}",
-            "vnetbench": f"{__version__} at {_revision()}, agent {agent_hash()[:12]}",
+            "vnetbench": f"{__version__} at {_revision()}, agent {agent_sha256()[:12]}",
             "peers": ", ".join(binary.label for binary in binaries) or "none",
         },
         f"{now:%Y%m%d-%H%M}-{_slug(cpu)}-{count}-cpus",

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from bench.ground import NAME, Counted, Ground
+from bench.testbed import TESTBED_NAME, KernelCounters, PeerTestbed
 from vnetbench.lab import netlink
-from vnetbench.lab.description import Vm
+from vnetbench.lab.netns.topology import Vm
 from vnetbench.lab.registry import PROCESS_LABEL
 
 PATIENCE_S = 20.0
@@ -50,10 +50,10 @@ class Told:
 
     client: str
     server: str
-    counted: Counted
+    counted: KernelCounters
 
 
-def run(ground: Ground, programs: Programs) -> Told:
+def run(ground: PeerTestbed, programs: Programs) -> Told:
     """Run them to their end; raises RunFailed where one does not start, ends badly or takes too long."""
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as output:
         server = subprocess.Popen(
@@ -63,7 +63,7 @@ def run(ground: Ground, programs: Programs) -> Told:
         )  # fmt: skip
         try:
             _wait_until_it_listens(ground.sink, programs, server)
-            client, counted = ground.watched(lambda: _run_client(ground, programs, folder))
+            client, counted = ground.observe_run(lambda: _run_client(ground, programs, folder))
         except RunFailed as error:
             _end(server, 0)
             raise RunFailed(f"{error} {_end_of(_read(output))}".strip()) from None
@@ -90,7 +90,7 @@ def told_number(numbers: Mapping[str, float], name: str, text: str) -> float:
     return numbers[name]
 
 
-def _run_client(ground: Ground, programs: Programs, folder: str) -> str:
+def _run_client(ground: PeerTestbed, programs: Programs, folder: str) -> str:
     try:
         done = subprocess.run(
             [*_inside(ground, ground.source), *programs.client],
@@ -106,17 +106,17 @@ def _run_client(ground: Ground, programs: Programs, folder: str) -> str:
 
 def _labelled() -> dict[str, str]:
     """An environment by which `vnetbench lab clean` finds what a killed bench leaves."""
-    return {**os.environ, PROCESS_LABEL: NAME}
+    return {**os.environ, PROCESS_LABEL: TESTBED_NAME}
 
 
-def _inside(ground: Ground, endpoint: Vm) -> list[str]:
+def _inside(ground: PeerTestbed, endpoint: Vm) -> list[str]:
     return ["ip", "netns", "exec", endpoint.namespace, "taskset", "-c", ground.cpus_of(endpoint)]
 
 
 def _wait_until_it_listens(sink: Vm, programs: Programs, server: subprocess.Popen[str]) -> None:
     """Looked up, not tried: many a server takes a trial for its client."""
     until = time.monotonic() + PATIENCE_S
-    while not netlink.do_inside(sink.namespace, lambda: _listens(programs.protocol, programs.port)):
+    while not netlink.run_in_namespace(sink.namespace, lambda: _listens(programs.protocol, programs.port)):
         if server.poll() is not None or time.monotonic() > until:
             raise RunFailed(f"the server does not listen on port {programs.port}:")
         time.sleep(0.005)

@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.contest import Judged, Line, Measure, Outcome, judge, ratio
+from bench.comparison import AimResult, CompetitorResult, Measure, ComparisonResult, evaluate_aims, round_ratios
 from bench.machine import Machine
 from vnetbench.estimate.model import Estimate
 
@@ -21,7 +21,7 @@ HOW_TO_READ = (
 )
 
 
-def print_row(console: Console, outcome: Outcome) -> None:
+def print_row(console: Console, outcome: ComparisonResult) -> None:
     """One row's table."""
     console.print()
     console.print(f"{outcome.title} ({outcome.name}, {outcome.rounds} rounds)", style="bold", soft_wrap=True)
@@ -32,11 +32,11 @@ def print_row(console: Console, outcome: Outcome) -> None:
     for row in rows:
         table.add_row(*row)
     console.print(table)
-    for line in (*_verdicts(outcome), *outcome.remarks):
+    for line in (*_verdicts(outcome), *outcome.failures):
         console.print(f"  {line}", soft_wrap=True, markup=False)
 
 
-def markdown(machine: Machine, outcomes: Sequence[Outcome], missing: Sequence[str], seconds: int) -> str:
+def markdown(machine: Machine, outcomes: Sequence[ComparisonResult], missing: Sequence[str], seconds: int) -> str:
     """The whole result."""
     lines = ["# Side by side", "", f"{HOW_TO_READ} {seconds} s a run.", ""]
     lines += _markdown_table(("what", "found"), list(machine.facts.items()))
@@ -45,12 +45,12 @@ def markdown(machine: Machine, outcomes: Sequence[Outcome], missing: Sequence[st
     for outcome in outcomes:
         lines += ["", f"## {outcome.title}", ""]
         lines += _markdown_table(*_table(outcome))
-        lines += ["", *(f"- {line}" for line in (*_verdicts(outcome), *outcome.remarks))]
+        lines += ["", *(f"- {line}" for line in (*_verdicts(outcome), *outcome.failures))]
     return "\n".join(lines) + "\n"
 
 
 def save(
-    folder: Path, machine: Machine, outcomes: Sequence[Outcome], missing: Sequence[str], seconds: int
+    folder: Path, machine: Machine, outcomes: Sequence[ComparisonResult], missing: Sequence[str], seconds: int
 ) -> Path:
     """Write the Markdown and, beside it, the JSON; returns the former's path."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -61,48 +61,48 @@ def save(
     return path
 
 
-def _raw(outcome: Outcome) -> dict[str, object]:
+def _raw(outcome: ComparisonResult) -> dict[str, object]:
     return {
         "name": outcome.name,
         "title": outcome.title,
-        "lines": [asdict(line) for line in outcome.lines],
+        "results": [asdict(line) for line in outcome.results],
         "calibration": outcome.calibration,
-        "remarks": outcome.remarks,
+        "remarks": outcome.failures,
     }
 
 
-def _table(outcome: Outcome) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    ours = next((line for line in outcome.lines if line.is_ours), None)
-    compared = [m for m in outcome.measures if m.aim is not None and m.aim.of_best_peer]
+def _table(outcome: ComparisonResult) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    ours = next((line for line in outcome.results if line.is_ours), None)
+    compared = [m for m in outcome.measures if m.aim is not None and m.aim.is_relative]
     heads = ["tool", *(m.name for m in outcome.measures), *(f"against it: {m.name}" for m in compared)]
     rows = []
-    for line in outcome.lines:
-        figures = [_spread(line.figures[m.name], m.decimals) for m in outcome.measures]
+    for line in outcome.results:
+        figures = [_spread(line.values[m.name], m.decimals) for m in outcome.measures]
         against = [_against(ours, line, m) for m in compared]
         rows.append((f"{line.tool} {line.flags}".strip(), *figures, *against))
     return tuple(heads), rows
 
 
-def _against(ours: Line | None, line: Line, measure: Measure) -> str:
-    if line.out or ours is None or line is ours:
-        return line.out or ""
-    return _interval(ratio(ours, line, measure.name), 2)
+def _against(ours: CompetitorResult | None, line: CompetitorResult, measure: Measure) -> str:
+    if line.exclusion or ours is None or line is ours:
+        return line.exclusion or ""
+    return _interval(round_ratios(ours, line, measure.name), 2)
 
 
-def _verdicts(outcome: Outcome) -> Iterator[str]:
-    for judged in judge(outcome):
+def _verdicts(outcome: ComparisonResult) -> Iterator[str]:
+    for judged in evaluate_aims(outcome):
         yield f"{judged.measure.name}, {judged.ours.tool}: {_aim(judged.measure)}. {_found(judged)}"
-    if not any(line.is_ours for line in outcome.lines):
+    if not any(line.is_ours for line in outcome.results):
         yield "vnetbench gave no figure here"
 
 
-def _aims(outcomes: Sequence[Outcome]) -> list[str]:
+def _aims(outcomes: Sequence[ComparisonResult]) -> list[str]:
     rows = []
     for outcome in outcomes:
-        for judged in judge(outcome):
-            what = outcome.title if judged.best else f"{outcome.title}: {judged.ours.tool}"
-            reached = judged.ours.out or ("" if judged.reached is None else _interval(judged.reached, 2))
-            best = judged.best.tool if judged.best else ""
+        for judged in evaluate_aims(outcome):
+            what = outcome.title if judged.best_peer else f"{outcome.title}: {judged.ours.tool}"
+            reached = judged.ours.exclusion or ("" if judged.estimate is None else _interval(judged.estimate, 2))
+            best = judged.best_peer.tool if judged.best_peer else ""
             rows.append(
                 (what, judged.measure.name, _aim(judged.measure), reached, best, judged.verdict.value)
             )
@@ -112,15 +112,15 @@ def _aims(outcomes: Sequence[Outcome]) -> list[str]:
 def _aim(measure: Measure) -> str:
     assert measure.aim is not None
     bound = "at least" if measure.higher_is_better else "at most"
-    of = " × the best peer" if measure.aim.of_best_peer else ""
+    of = " × the best peer" if measure.aim.is_relative else ""
     return f"{bound} {measure.aim.limit:g}{of}"
 
 
-def _found(judged: Judged) -> str:
-    if judged.reached is None:
-        return f"{judged.verdict.value}{f': {judged.ours.out}' if judged.ours.out else ''}"
-    beside = f" × {judged.best.tool}" if judged.best else ""
-    return f"{_interval(judged.reached, 2)}{beside}: {judged.verdict.value}"
+def _found(judged: AimResult) -> str:
+    if judged.estimate is None:
+        return f"{judged.verdict.value}{f': {judged.ours.exclusion}' if judged.ours.exclusion else ''}"
+    beside = f" × {judged.best_peer.tool}" if judged.best_peer else ""
+    return f"{_interval(judged.estimate, 2)}{beside}: {judged.verdict.value}"
 
 
 def _spread(values: Sequence[float], decimals: int) -> str:

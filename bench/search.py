@@ -17,13 +17,17 @@ from functools import partial
 import numpy as np
 from rich.progress import track
 
-from vnetbench.search import mlrsearch, rfc2544
-from vnetbench.search import bayesian
-from vnetbench.search.interface import GoalResult, Device, SearchResult, SearchParameters, total_time_s
 from bench.simulated_devices import DEVICE_TYPES, SimulatedDevice, draw_device_model, true_throughput_fps
+from vnetbench.search import bayesian, mlrsearch, rfc2544
+from vnetbench.search.interface import Device, GoalResult, SearchParameters, SearchResult, total_time_s
 
 ASKED = SearchParameters(
-    goals=(0.0, 0.0001, 0.005), relative_width=0.01, min_load_fps=1e3, max_load_fps=1.5e7, step_s=1.0, time_limit_s=180.0
+    goals=(0.0, 0.0001, 0.005),
+    relative_width=0.01,
+    min_load_fps=1e3,
+    max_load_fps=1.5e7,
+    step_s=1.0,
+    time_limit_s=180.0,
 )
 FIRST_SEED = 9000
 """The searches were developed on devices 0 to 19 of each kind: none of those are reported on."""
@@ -31,8 +35,12 @@ FIRST_SEED = 9000
 METHODS: Mapping[str, Callable[[Device, SearchParameters, int], SearchResult]] = {
     "rfc2544": rfc2544.search,
     "mlrsearch": mlrsearch.search,
-    "mlrsearch, 7 steps a load": partial(mlrsearch.search, settings=mlrsearch.LibrarySettings(steps_per_load=7)),
-    "mlrsearch, 3 steps a load": partial(mlrsearch.search, settings=mlrsearch.LibrarySettings(steps_per_load=3)),
+    "mlrsearch, 7 steps a load": partial(
+        mlrsearch.search, settings=mlrsearch.LibrarySettings(steps_per_load=7)
+    ),
+    "mlrsearch, 3 steps a load": partial(
+        mlrsearch.search, settings=mlrsearch.LibrarySettings(steps_per_load=3)
+    ),
     "vnetbench": bayesian.search,
 }
 
@@ -74,7 +82,9 @@ def main() -> None:
     parser.add_argument("--devices", type=int, default=16, help="simulated devices of each kind")
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED, help="of the first device of each kind")
     options = parser.parse_args()
-    tasks = [(kind, options.first_seed + number) for number in range(options.devices) for kind in DEVICE_TYPES]
+    tasks = [
+        (kind, options.first_seed + number) for number in range(options.devices) for kind in DEVICE_TYPES
+    ]
     with ProcessPoolExecutor() as pool:
         running = pool.map(compare, *zip(*tasks, strict=True))
         compared = list(track(running, description="searching", total=len(tasks), transient=True))

@@ -1,9 +1,8 @@
-"""Devices under test whose throughput is known: what the ways of searching are proved on.
+"""Simulated devices of known throughput, which test the search methods.
 
-A device loses frames by any of the causes in `Physics`. Its throughput for a goal is what docs/search.md says
-of a real one: the highest load such that at it and at every lower one a step of the asked length keeps the
-goal with probability one half or more. It is found from many thousand steps drawn at once, by the same code
-that answers a search; tests hold it against what can be worked out by hand.
+A device loses frames by the causes in `DeviceModel`. Its throughput for a goal is defined in docs/search.md:
+the highest load at which, as at every lower load, a full step keeps the goal with probability one half or
+more. It is computed from thousands of simulated steps. Tests compare it with analytical values.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _DRAWS = 2001
 
 @dataclass(frozen=True)
 class DeviceModel:
-    """All that makes a device lose frames; each cause is absent by default. Shares are of the limit."""
+    """Causes of frame loss in a device; each is absent by default. Shares are relative to the limit."""
 
     limit_fps: float
     """Frames/s that it forwards; what is offered above that is lost."""
@@ -71,17 +70,17 @@ class DeviceModel:
 
 
 class SimulatedDevice:
-    """A device of these physics; what its steps count follows from the seed and the steps before."""
+    """A simulated device. Its counts depend only on the seed and the earlier steps."""
 
-    def __init__(self, physics: DeviceModel, seed: int, settle_s: float = 0.1) -> None:
-        self.model = physics
+    def __init__(self, model: DeviceModel, seed: int, settle_s: float = 0.1) -> None:
+        self.model = model
         self.now_s = 0.0
-        """Time that its steps have taken, each with its settling."""
+        """Total duration of its steps with their settling times."""
         self._random = np.random.default_rng(seed)
         self._settle_s = settle_s
 
     def measure(self, load_fps: float, duration_s: float) -> FrameCount:
-        """One step."""
+        """Simulate one step and return its counts."""
         sent = max(1, round(load_fps * duration_s))
         middle_s = np.array([self.now_s + duration_s / 2])
         lost = _lost(self.model, load_fps, duration_s, middle_s, self._random)
@@ -89,25 +88,27 @@ class SimulatedDevice:
         return FrameCount(sent, sent - int(lost[0]))
 
 
-def true_throughput_fps(physics: DeviceModel, asked: SearchParameters, goal: float, over_s: float = 3600.0) -> float:
-    """The throughput for this goal: 0 where not even `least_fps` passes, `most_fps` where that does.
+def true_throughput_fps(
+    model: DeviceModel, parameters: SearchParameters, goal: float, over_s: float = 3600.0
+) -> float:
+    """Return the true throughput for a goal; 0 if `min_load_fps` fails, `max_load_fps` if that passes.
 
-    Where the limit drifts it is that over the first `over_s` seconds: a search is held to the time it saw.
+    A drifting limit is evaluated over the first `over_s` seconds, the time of the search.
     """
-    step_s, most_fps = asked.step_s, asked.max_load_fps
+    step_s, most_fps = parameters.step_s, parameters.max_load_fps
 
     def passes(load_fps: float, draws: int = _DRAWS) -> bool:
         random = np.random.default_rng(1)
         at_s = random.uniform(0, over_s, draws)
-        lost = _lost(physics, load_fps, step_s, at_s, random)
+        lost = _lost(model, load_fps, step_s, at_s, random)
         return float(np.mean(lost <= goal * max(1, round(load_fps * step_s)))) >= 0.5
 
     # A load in the hole can fail while a higher one passes: then the throughput lies below the hole.
-    low = asked.min_load_fps
+    low = parameters.min_load_fps
     if not passes(low):
         return 0.0
-    if physics.hole_ratio and not passes(physics.limit_fps * physics.hole_from * (1 + 1e-9)):
-        most_fps = physics.limit_fps * physics.hole_from
+    if model.hole_ratio and not passes(model.limit_fps * model.hole_from * (1 + 1e-9)):
+        most_fps = model.limit_fps * model.hole_from
     if passes(most_fps):
         return most_fps
     high = most_fps
@@ -117,9 +118,9 @@ def true_throughput_fps(physics: DeviceModel, asked: SearchParameters, goal: flo
     return low
 
 
-def _lost(physics: DeviceModel, load_fps: float, duration_s: float, at_s: Floats, random: Random) -> Floats:
-    """Frames lost by one step at each of these times, independent of each other but for the drift."""
-    p, draws = physics, len(at_s)
+def _lost(model: DeviceModel, load_fps: float, duration_s: float, at_s: Floats, random: Random) -> Floats:
+    """Return the frames lost by a step at each of these times; steps are independent except for drift."""
+    p, draws = model, len(at_s)
     limit = np.full(draws, p.limit_fps)
     if p.drift:
         limit *= 1 + p.drift * np.sin(2 * np.pi * (at_s / p.drift_period_s + p.drift_phase))
@@ -146,12 +147,12 @@ def _lost(physics: DeviceModel, load_fps: float, duration_s: float, at_s: Floats
     return np.minimum(sent, np.floor(lost))
 
 
-def _single_ratio(physics: DeviceModel, load: float) -> float:
-    """Frame loss ratio of frames that are lost one by one, at this share of the limit."""
-    ratio = physics.hole_ratio if physics.hole_from < load < physics.hole_to else 0.0
-    if physics.early_ratio and load > physics.early_from:
-        way = (load - physics.early_from) / (1 - physics.early_from)
-        ratio += physics.early_ratio * way**physics.early_power
+def _single_ratio(model: DeviceModel, load: float) -> float:
+    """Return the ratio of frames lost individually at this share of the limit."""
+    ratio = model.hole_ratio if model.hole_from < load < model.hole_to else 0.0
+    if model.early_ratio and load > model.early_from:
+        way = (load - model.early_from) / (1 - model.early_from)
+        ratio += model.early_ratio * way**model.early_power
     return ratio
 
 
@@ -228,6 +229,6 @@ DEVICE_TYPES: Mapping[str, Callable[[DeviceModel, Random], DeviceModel]] = {
 
 
 def draw_device_model(kind: str, seed: int) -> DeviceModel:
-    """A device of this kind; its limit lies anywhere from 30,000 to 10 million frames/s."""
+    """Return a random device of this type with a limit from 30,000 to 10 million frames/s."""
     random = np.random.default_rng([seed, *kind.encode()])
     return DEVICE_TYPES[kind](DeviceModel(_between(random, 3e4, 1e7)), random)

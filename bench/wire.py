@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from bench import live_frames
-from bench.ground import NAME, placement, received
+from bench.testbed import TESTBED_NAME, split_cpus, interface_counters
 from bench.programs import PATIENCE_S, RunFailed
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink
-from vnetbench.lab.description import Shape, Vm
-from vnetbench.lab.netns_bed import NetnsBed, raise_bed
-from vnetbench.lab.refusal import TrialFailed
+from vnetbench.lab.netns.topology import NetnsShape, Vm
+from vnetbench.lab.netns.testbed import NetnsTestbed, create_testbed
+from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.registry import PROCESS_LABEL
 
 FRAME_BYTES = 64
@@ -42,10 +42,10 @@ Real-time in turns (RR): trafgen's parent must come to hear a signal while its c
 class Wire:
     """A pair of veth with an agent at both ends. Made by `raised`."""
 
-    def __init__(self, bed: NetnsBed) -> None:
-        self.source, self.sink = bed.testbed.endpoints
+    def __init__(self, bed: NetnsTestbed) -> None:
+        self.source, self.sink = bed.topology.endpoints
         self._agents = bed.agents
-        self._cpu = placement(1).partition("/")[0]
+        self._cpu = split_cpus(1).partition("/")[0]
         self._macs = {vm.name: self._mac(vm) for vm in (self.source, self.sink)}
 
     def agent(self, vm: Vm) -> AgentClient:
@@ -80,14 +80,14 @@ class Wire:
         return next(str(each["mac"]) for each in interfaces if each["name"] == vm.interface)
 
     def _received(self) -> int:
-        return netlink.do_inside(self.sink.namespace, lambda: received(self.sink.interface)[1])
+        return netlink.run_in_namespace(self.sink.namespace, lambda: interface_counters(self.sink.interface)[1])
 
 
 @contextmanager
 def raised() -> Iterator[Wire]:
     """The wire, removed again at the end; raises RunFailed."""
     try:
-        bed = raise_bed(f"{NAME}-w", Shape(vswitch="direct"), "make bench")
+        bed = create_testbed(f"{TESTBED_NAME}-w", NetnsShape(vswitch="direct"), "make bench")
         try:
             yield Wire(bed)
         finally:
@@ -165,7 +165,7 @@ def _running(command: Sequence[str], says_ready: bool = True) -> Iterator[None]:
     """A program that runs until the block is left; raises RunFailed where it ended before."""
     program = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env={**os.environ, PROCESS_LABEL: NAME}, start_new_session=True,
+        env={**os.environ, PROCESS_LABEL: TESTBED_NAME}, start_new_session=True,
     )  # fmt: skip
     assert program.stdin is not None and program.stdout is not None
     try:

@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from bench.corpus.before_others import before_others
+from bench.corpus.cgroup_priority import run_with_cgroup_priority
 from bench.corpus.controls import conditions
 from bench.corpus.disturb.quota import APART
 from bench.corpus.disturb.settings import put_back_left
@@ -22,14 +22,14 @@ from bench.corpus.make import Left, Maker, NotMade
 from bench.corpus.proof import Seen
 from bench.corpus.runs import CHOSEN_BY, Run, chosen, runs_of
 from bench.corpus.store import Store
-from bench.corpus.undisturbed import Disturbed, undisturbed
+from bench.corpus.undisturbed import RunDisturbed, make_undisturbed
 from vnetbench.agents.client import AgentError
-from vnetbench.agents.starting import check_agent
-from vnetbench.campaign.interrupt import Interrupts
+from vnetbench.agents.launch import check_agent
+from vnetbench.campaign.interrupts import Interrupts
 from vnetbench.commands import exit_codes
 from vnetbench.errors import BenchError
 from vnetbench.lab.privilege import has_root
-from vnetbench.quantity import spell_duration
+from vnetbench.quantity import format_exact_duration
 
 FOLDER = Path("out/corpus")
 
@@ -64,7 +64,7 @@ def main(output: Path, wanted: str, again: bool, is_list: bool) -> None:
         missing = [run for run in runs if run.name not in known]
         console.print(f"{len(runs)} runs, {len(runs) - len(missing)} of them known already")
         with (
-            before_others() as is_first,
+            run_with_cgroup_priority() as is_first,
             Interrupts(lambda: console.print("finishing the trial at work, then leaving")) as interrupts,
         ):
             if not is_first:
@@ -95,7 +95,7 @@ def _list(console: Console, runs: list[Run]) -> None:
         )
     of_causes = Counter(cause for run in runs for cause in run.recipe.causes)
     console.print(
-        f"{len(runs)} runs, {len(of_causes)} causes, {spell_duration(round(sum(r.expected_s for r in runs)))}"
+        f"{len(runs)} runs, {len(of_causes)} causes, {format_exact_duration(round(sum(r.expected_s for r in runs)))}"
     )
 
 
@@ -111,11 +111,11 @@ def _make_all(console: Console, store: Store, runs: list[Run], interrupts: Inter
             for number, run in enumerate(runs, start=1):
                 progress.update(task, description=f"{number}/{len(runs)}")
                 outcomes[_make(progress, task, store, maker, run)] += 1
-                if interrupts.asked:
+                if interrupts.is_requested:
                     return False
         finally:
             maker.close()
-            took = spell_duration(round(time.monotonic() - began))
+            took = format_exact_duration(round(time.monotonic() - began))
             told = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
             console.print(f"{told or 'nothing made'}, in {took}")
     return True
@@ -126,12 +126,12 @@ def _make(progress: Progress, task: TaskID, store: Store, maker: Maker, run: Run
     found = control = None
     try:
         control = _control(store, maker, run)
-        found = undisturbed(lambda: maker.make(run, store.at_work), lambda seen: seen.told.get(APART, 0.0))
+        found = make_undisturbed(lambda: maker.make(run, store.at_work), lambda seen: seen.told.get(APART, 0.0))
         why = run.recipe.bites(found, control)
     except Left:
         store.at_work.unlink(missing_ok=True)
         return "left"
-    except Disturbed as disturbed:
+    except RunDisturbed as disturbed:
         progress.advance(task, run.expected_s)
         progress.print(f"left for another time: {what}: {disturbed}", markup=False, soft_wrap=True)
         return "left for another time"
@@ -150,7 +150,7 @@ def _control(store: Store, maker: Maker, run: Run) -> Seen:
     now = conditions()
     if (speed := store.control(run.control_key, now)) is not None:
         return Seen(speed)
-    found = undisturbed(lambda: maker.control(run, store.at_work))
+    found = make_undisturbed(lambda: maker.control(run, store.at_work))
     store.keep_control(run.control_key, found.speed, now)
     return found
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from bench.corpus.disturb.settings import boot
-from vnetbench.agents.binary import agent_hash
+from vnetbench.agents.binary import agent_sha256
 
 LONGEST_KEPT_S = 1800.0
 
@@ -39,4 +39,4 @@ class Conditions:
 
 def conditions() -> Conditions:
     """Those of now."""
-    return Conditions(agent_hash(), boot(), time.time())
+    return Conditions(agent_sha256(), boot(), time.time())

@@ -11,22 +11,28 @@ from pathlib import Path
 from bench.corpus.proof import Seen, seen
 from bench.corpus.runs import Run
 from bench.corpus.scene import Disturb, Scene
-from vnetbench.campaign.facts import bench_facts
-from vnetbench.campaign.instrument import Around, Done, LabInstrument, Learned, nothing_around
-from vnetbench.campaign.interrupt import Interrupts
+from vnetbench.campaign.environment_facts import read_bench_facts
+from vnetbench.campaign.instrument import (
+    CompletedTrial,
+    LabInstrument,
+    NewFacts,
+    TrialContext,
+    no_trial_context,
+)
+from vnetbench.campaign.interrupts import Interrupts
 from vnetbench.campaign.run import Campaign
-from vnetbench.campaign.trial import Load
-from vnetbench.lab.bed import Bed
-from vnetbench.lab.guest.bed import GuestBed
-from vnetbench.lab.guest.lab import QemuLab, shape_of
-from vnetbench.lab.guest.ready import fetch, get_ready
-from vnetbench.lab.netns_bed import NetnsBed
+from vnetbench.campaign.trial import TrialLoad
+from vnetbench.lab.guest.lab import QemuLab, guest_shape
+from vnetbench.lab.guest.prerequisites import fetch_qemu_and_kernel, prepare_guests
+from vnetbench.lab.guest.testbed import GuestTestbed
+from vnetbench.lab.netns.testbed import NetnsTestbed
+from vnetbench.lab.testbed import Testbed
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import FINISHED, INTERRUPTED
-from vnetbench.study.factors import complete
+from vnetbench.study.factors.registry import complete_levels
+from vnetbench.study.file.load import parse_study
 from vnetbench.study.labs import QEMU
-from vnetbench.study.load import parse_study
-from vnetbench.study.model import Level, Study, TestbedAsked
+from vnetbench.study.model import Level, Study, TestbedSpec
 from vnetbench.study.plan import make_plan
 
 PURPOSE = "the corpus of known causes"
@@ -45,15 +51,15 @@ class Kept:
 
     def __init__(self, instrument: LabInstrument) -> None:
         self._instrument = instrument
-        self._learned = Learned()
+        self._learned = NewFacts()
 
-    def measure(self, load: Load, is_given_up: Callable[[], bool]) -> Done:
+    def measure(self, load: TrialLoad, should_abandon: Callable[[], bool]) -> CompletedTrial:
         """See Instrument."""
-        return self._instrument.measure(load, is_given_up)
+        return self._instrument.measure(load, should_abandon)
 
-    def learned(self) -> Learned:
+    def take_new_facts(self) -> NewFacts:
         """See Instrument."""
-        news = self._instrument.learned()
+        news = self._instrument.take_new_facts()
         self._learned.testbeds.update(news.testbeds)
         self._learned.facts.update(news.facts)
         return self._learned
@@ -68,7 +74,7 @@ class Maker:
     def __init__(self, interrupts: Interrupts, say: Callable[[str], None]) -> None:
         self._interrupts = interrupts
         self._say = say
-        self._around: Around = nothing_around
+        self._around: TrialContext = no_trial_context
         self._of_guests: tuple[str, LabInstrument, Kept] | None = None
 
     def make(self, run: Run, path: Path) -> Seen:
@@ -94,7 +100,7 @@ class Maker:
         path.unlink(missing_ok=True)
         file = ResultsFile.create(path, study, plan)
         try:
-            file.add_facts("bench", bench_facts())
+            file.add_facts("bench", read_bench_facts())
             instrument = self._instrument(run, study)
             said: list[str] = []
             campaign = Campaign(
@@ -107,7 +113,7 @@ class Maker:
             file.close(INTERRUPTED)
             raise
         file.close(status)
-        if status != FINISHED or self._interrupts.asked:
+        if status != FINISHED or self._interrupts.is_requested:
             raise Left
         if state in ("refused", "failed") or any(trial.failure for trial in trials):
             raise NotMade("; ".join(said) or state)
@@ -118,31 +124,33 @@ class Maker:
             # A new testbed for each run: no knob is as the run before left it.
             lab = run.place.make_lab(study.testbed, PURPOSE)
             return LabInstrument(lab, study.testbed, self._surround)
-        levels = complete(make_plan(study, 0).treatments[0].factors, study.workload, study.testbed.kind)
+        levels = complete_levels(
+            make_plan(study, 0).treatments[0].factors, study.workload, study.testbed.backend
+        )
         return self._guests(run.topology, levels, study.testbed)
 
-    def _guests(self, topology: str, levels: Mapping[str, Level], asked: TestbedAsked) -> Kept:
+    def _guests(self, topology: str, levels: Mapping[str, Level], asked: TestbedSpec) -> Kept:
         if self._of_guests is None or self._of_guests[0] != topology:
             self.close()
-            shape = shape_of(levels, asked)
-            fetch([shape.adapter])
-            lab = QemuLab(asked, PURPOSE, get_ready([shape]), self._say)
+            shape = guest_shape(levels, asked)
+            fetch_qemu_and_kernel([shape.adapter])
+            lab = QemuLab(asked, PURPOSE, prepare_guests([shape]), self._say)
             instrument = LabInstrument(lab, asked, self._surround)
             self._of_guests = (topology, instrument, Kept(instrument))
         return self._of_guests[2]
 
-    def _surround(self, bed: Bed, load: Load) -> AbstractContextManager[Bed]:
+    def _surround(self, bed: Testbed, load: TrialLoad) -> AbstractContextManager[Testbed]:
         return self._around(bed, load)
 
 
-def _disturbed(run: Run, disturbances: Sequence[Disturb], told: dict[str, float]) -> Around:
+def _disturbed(run: Run, disturbances: Sequence[Disturb], told: dict[str, float]) -> TrialContext:
     """Each trial inside of these disturbances."""
     begun = 0
 
     @contextmanager
-    def around(bed: Bed, load: Load) -> Iterator[Bed]:
+    def around(bed: Testbed, load: TrialLoad) -> Iterator[Testbed]:
         nonlocal begun
-        assert isinstance(bed, NetnsBed | GuestBed)
+        assert isinstance(bed, NetnsTestbed | GuestTestbed)
         scene = Scene(bed, begun, random.Random(f"{run.seed} {begun}"), told)
         begun += 1
         with ExitStack() as stack:

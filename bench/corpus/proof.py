@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from vnetbench.results.records import HOST, OBSERVE, Sample, SideRecord, TrialRecord
+from vnetbench.results.records import HOST, OBSERVE, Sample, EndpointRecord, TrialRecord
 
 _PROCESS_CPU = ("process_cpu_user_s", "process_cpu_system_s")
 _AT_WORK = ("user_s", "nice_s", "system_s", "irq_s", "softirq_s", "steal_s")
@@ -180,7 +180,7 @@ def anything(run: Seen, control: Seen) -> str:
 
 def _speed(trial: TrialRecord) -> float:
     """Answers where requests are made, else payload bytes that arrived; a second of load."""
-    ends = [side for side in trial.sides if side.role != OBSERVE]
+    ends = [side for side in trial.endpoints if side.role != OBSERVE]
     answers = sum(
         count for side in ends for x in side.samples for _, count in x.histograms.get("latency", ())
     )
@@ -189,17 +189,17 @@ def _speed(trial: TrialRecord) -> float:
     return (answers or came) / whole_s
 
 
-def _samples(trials: list[TrialRecord]) -> Iterator[tuple[SideRecord, Sample]]:
+def _samples(trials: list[TrialRecord]) -> Iterator[tuple[EndpointRecord, Sample]]:
     """All that there are, each with its side."""
-    return ((side, sample) for trial in trials for side in trial.sides for sample in side.samples)
+    return ((side, sample) for trial in trials for side in trial.endpoints for sample in side.samples)
 
 
 def _busy(trials: list[TrialRecord], seconds: float) -> dict[str, float]:
     spent: defaultdict[str, float] = defaultdict(float)
     for side, x in _samples(trials):
         if side.role != OBSERVE:
-            spent[side.endpoint] += sum(x.counters.get(name, 0.0) for name in _PROCESS_CPU)
-        for cpu in x.cpu if side.endpoint == HOST else ():
+            spent[side.name] += sum(x.counters.get(name, 0.0) for name in _PROCESS_CPU)
+        for cpu in x.cpu if side.name == HOST else ():
             name = f"CPU {int(cpu['cpu'])}"
             spent[name] += sum(cpu.get(kind, 0.0) for kind in _AT_WORK)
             spent[f"softirq {name}"] += cpu.get("softirq_s", 0.0)

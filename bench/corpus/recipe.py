@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from bench.corpus.proof import Bites
 from bench.corpus.scene import Disturb
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import STREAM
+from vnetbench.study.workloads import TCP_STREAM
 
 LOW, MIDDLE, HIGH, OTHER = "low", "middle", "high", "other"
 STRENGTHS = (LOW, MIDDLE, HIGH, OTHER)
@@ -47,7 +47,7 @@ class Recipe:
     topologies: tuple[str, ...]
     bites: Bites
     """Whether the cause is there, by what was counted, beside the same load without it."""
-    workload: str = STREAM
+    workload: str = TCP_STREAM
     levels: Levels = field(default_factory=dict)
     """Of the load, with the cause and without it."""
     control: Levels = field(default_factory=dict)

@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from vnetbench.agents.client import AgentClient
-from vnetbench.agents.starting import start_inside
-from vnetbench.lab.description import Vm
-from vnetbench.lab.guest.bed import GuestBed
-from vnetbench.lab.netns_bed import NetnsBed
+from vnetbench.agents.launch import start_agents_in_namespaces
+from vnetbench.lab.netns.topology import Vm
+from vnetbench.lab.guest.testbed import GuestTestbed
+from vnetbench.lab.netns.testbed import NetnsTestbed
 
 SWITCH = "corpus switch"
 """The agent of ours in the namespace of the virtual switches."""
@@ -21,7 +21,7 @@ SWITCH = "corpus switch"
 class Scene:
     """One trial that is about to run, on a testbed that has been set as its study asks and proved."""
 
-    bed: NetnsBed | GuestBed
+    bed: NetnsTestbed | GuestTestbed
     number: int
     """Of the trial in its run, from 0."""
     random: random.Random
@@ -32,12 +32,12 @@ class Scene:
     @property
     def name(self) -> str:
         """Of the testbed: the label of all that is made for it."""
-        return self.bed.testbed.name
+        return self.bed.topology.name
 
     @property
     def switch(self) -> str:
         """The namespace of the virtual switches."""
-        return self.bed.testbed.switch_namespace
+        return self.bed.topology.switch_namespace
 
     @property
     def vms(self) -> list[Vm]:
@@ -48,7 +48,7 @@ class Scene:
         """An agent that sets what is in the namespace of the virtual switches; it ends with the testbed."""
         agents = self.bed.agents
         if SWITCH not in agents:
-            start_inside({SWITCH: self.switch}, self.name, agents)
+            start_agents_in_namespaces({SWITCH: self.switch}, self.name, agents)
         return agents[SWITCH]
 
 

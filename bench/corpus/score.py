@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.corpus.store import Labelled
 from vnetbench.estimate.summarize import summarize
 from vnetbench.explain.explain import explain
-from vnetbench.explain.limits import NOTHING, UNEXPLAINED
+from vnetbench.explain.limits import NO_LIMIT, UNEXPLAINED
 from vnetbench.explain.model import Explanation
 from vnetbench.results.file import ResultsFile
 
@@ -177,13 +177,13 @@ def named(explanation: Explanation) -> tuple[Named, ...]:
     """The causes that an explanation names, each once, in its order."""
     found: dict[str, Named] = {}
     for finding in explanation.findings:
-        if finding.details.get("cause") == NOTHING:
-            found.setdefault(NOTHING, Named(NOTHING, "very likely"))
+        if finding.details.get("cause") == NO_LIMIT:
+            found.setdefault(NO_LIMIT, Named(NO_LIMIT, "very likely"))
         if finding.kind == UNEXPLAINED:
             found.setdefault(UNEXPLAINED, Named(UNEXPLAINED))
-        for suspect in finding.suspects:
+        for suspect in finding.candidates:
             cause = suspect.cause
-            found.setdefault(cause.name, Named(cause.name, suspect.certainty, cause.is_fault))
+            found.setdefault(cause.name, Named(cause.name, suspect.confidence, cause.is_fault))
     return tuple(found.values())
 
 

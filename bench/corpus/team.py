@@ -10,9 +10,9 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.rtnl import ndmsg
 
 from vnetbench.lab import netlink
-from vnetbench.lab.description import UPLINK, Device, Testbed
+from vnetbench.lab.netns.topology import UPLINK, NetDevice, NetnsTopology
 from vnetbench.lab.endpoint import Endpoint
-from vnetbench.lab.netns_bed import NetnsBed, NetnsLab
+from vnetbench.lab.netns.testbed import NetnsTestbed, NetnsLab
 
 UPLINKS = 2
 HASH_POLICY = "net/ipv4/fib_multipath_hash_policy"
@@ -26,15 +26,15 @@ _ONLINK = 4  # RTNH_F_ONLINK, <linux/rtnetlink.h>
 
 
 @dataclass(frozen=True)
-class Team(Testbed):
+class Team(NetnsTopology):
     """A testbed with a router, of which each pair's way crosses all uplinks."""
 
     @property
-    def shaped(self) -> tuple[Device, ...]:
+    def shaped_devices(self) -> tuple[NetDevice, ...]:
         """See Testbed: its uplinks."""
         return self.uplinks
 
-    def next_hop(self, endpoint: Endpoint) -> Device:
+    def next_hop(self, endpoint: Endpoint) -> NetDevice:
         """See Testbed."""
         return self.ports[endpoint.pair - 1][0 if endpoint.side == "a" else -1]
 
@@ -42,24 +42,24 @@ class Team(Testbed):
 class TeamLab(NetnsLab):
     """Testbeds with a router, which is made into two: one on either side of the uplinks."""
 
-    def raise_bed(self, name: str, shape: Hashable) -> NetnsBed:
+    def create_testbed(self, name: str, shape: Hashable) -> NetnsTestbed:
         """See Lab."""
-        bed = super().raise_bed(name, shape)
+        bed = super().create_testbed(name, shape)
         try:
-            bed.testbed = _teamed(bed.testbed)
-            _join(bed.testbed)
+            bed.topology = _teamed(bed.topology)
+            _join(bed.topology)
         except BaseException:
             bed.close()
             raise
         return bed
 
 
-def _teamed(testbed: Testbed) -> Testbed:
+def _teamed(testbed: NetnsTopology) -> NetnsTopology:
     """The testbed with its uplinks described."""
 
-    def end(number: int, side: str) -> Device:
+    def end(number: int, side: str) -> NetDevice:
         label, leads_to = f"uplink {number} of router {side}", f"router {'b' if side == 'a' else 'a'}"
-        return Device(label, testbed.switch_namespace, f"up{number}{side}", UPLINK, leads_to)
+        return NetDevice(label, testbed.switch_namespace, f"up{number}{side}", UPLINK, leads_to)
 
     uplinks = tuple(end(number, side) for number in range(UPLINKS) for side in "ab")
     ports = tuple((first, *uplinks, last) for first, last in testbed.ports)
@@ -67,13 +67,13 @@ def _teamed(testbed: Testbed) -> Testbed:
     return Team(**{**asked, "uplinks": uplinks, "ports": ports})
 
 
-def _join(testbed: Testbed) -> None:
-    with netlink.in_namespace(testbed.switch_namespace) as switch:
+def _join(testbed: NetnsTopology) -> None:
+    with netlink.open_in_namespace(testbed.switch_namespace) as switch:
         for number in range(UPLINKS):
             _add_uplink(switch, f"up{number}a", f"up{number}b")
         for place, (side, _) in enumerate(_SIDES):
             _set_neighbours(switch, testbed, side)
-            for end in testbed.side(side):
+            for end in testbed.endpoints_on_side(side):
                 switch.rule(
                     "add",
                     table=_TABLES[side],
@@ -87,19 +87,19 @@ def _join(testbed: Testbed) -> None:
 def _add_uplink(switch: IPRoute, first: str, second: str) -> None:
     switch.link("add", ifname=first, kind="veth", peer={"ifname": second})
     for interface in (first, second):
-        switch.link("set", index=netlink.index_of(switch, interface), state="up")
+        switch.link("set", index=netlink.interface_index(switch, interface), state="up")
 
 
 def _ends(side: str) -> list[tuple[int, str]]:
     return [(number, f"up{number}{side}") for number in range(UPLINKS)]
 
 
-def _set_neighbours(switch: IPRoute, testbed: Testbed, side: str) -> None:
+def _set_neighbours(switch: IPRoute, testbed: NetnsTopology, side: str) -> None:
     other = "b" if side == "a" else "a"
     for number, name in _ends(side):
-        mac = netlink.mac_of(testbed.switch_namespace, f"up{number}{other}")
+        mac = netlink.interface_mac(testbed.switch_namespace, f"up{number}{other}")
         switch.neigh(
-            "replace", dst=_gateway(number, side), lladdr=mac, ifindex=netlink.index_of(switch, name),
+            "replace", dst=_gateway(number, side), lladdr=mac, ifindex=netlink.interface_index(switch, name),
             state=ndmsg.NUD_PERMANENT, family=socket.AF_INET,
         )  # fmt: skip
 
@@ -108,7 +108,7 @@ def _ways(switch: IPRoute, side: str) -> list[dict[str, object]]:
     return [
         {
             "gateway": _gateway(number, side),
-            "oif": netlink.index_of(switch, name),
+            "oif": netlink.interface_index(switch, name),
             "flags": _ONLINK,
             "hops": 0,
         }

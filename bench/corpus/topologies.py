@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from bench.corpus.team import TeamLab
-from vnetbench.lab.bed import Lab
-from vnetbench.lab.netns_bed import NetnsLab
+from vnetbench.lab.testbed import Lab
+from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.study.labs import NETNS, QEMU
-from vnetbench.study.model import Level, TestbedAsked
+from vnetbench.study.model import Level, TestbedSpec
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Topology:
     lab: str = NETNS
     uplink: bool = False
     levels: Mapping[str, Level] = field(default_factory=dict)
-    make_lab: Callable[[TestbedAsked, str], Lab] = NetnsLab
+    make_lab: Callable[[TestbedSpec, str], Lab] = NetnsLab
     """Of namespaces: what makes it."""
 
 

@@ -1,7 +1,8 @@
-"""What the machine did beside a run: a run that others disturbed is not one of the cause that was put there.
+"""Repetition of corpus runs that other work on the machine disturbed.
 
-It is told from what explanations do not look at, the CPU time of this control group against the machine's, so
-that no run is left out for what an explanation would say of it.
+A disturbed run does not show the cause that the corpus gives it. The check uses only the CPU time of this
+control group and of the machine. Explanations do not use these, so the check does not select runs by
+explanation.
 """
 
 from __future__ import annotations
@@ -14,78 +15,89 @@ from typing import TypeVar
 
 from bench.cpu_time import TICK_S, cpu_time
 
-MOST_STOLEN = 0.1
-"""Of all CPU time: what the machine's own hypervisor gave to others."""
-MOST_FOREIGN = 0.8
-"""CPUs that programs outside of the control group used."""
-TRIES = 3
+MAX_STOLEN_SHARE = 0.1
+"""Share of all CPU time that the machine's hypervisor may take (steal)."""
+MAX_FOREIGN_CPUS = 0.8
+"""CPUs that programs outside the control group may use."""
+ATTEMPTS = 3
 
-_GROUPS = Path("/proc/self/cgroup")
-Made = TypeVar("Made")
+_PROC_CGROUP = Path("/proc/self/cgroup")
+Result = TypeVar("Result")
 
 
-class Disturbed(Exception):
-    """Something else ran beside a run each time it was made; says what."""
+class RunDisturbed(Exception):
+    """Other work disturbed every attempt of a run; the message describes it."""
 
 
 @dataclass(frozen=True)
-class Spent:
-    """CPU seconds so far."""
+class CpuTimeUsage:
+    """CPU time in seconds, since boot or between two readings."""
 
     whole: float
-    """Of all CPUs, idle ones too."""
+    """Time of all CPUs, idle time included."""
     stolen: float
     user: float
     own: float | None
-    """User time of this control group; kernel threads have none, and work for whoever sends."""
+    """User time of this control group, without kernel threads, which work for any sender."""
 
-    def __sub__(self, before: Spent) -> Spent:
+    def __sub__(self, before: CpuTimeUsage) -> CpuTimeUsage:
         own = None if self.own is None or before.own is None else self.own - before.own
-        return Spent(self.whole - before.whole, self.stolen - before.stolen, self.user - before.user, own)
+        return CpuTimeUsage(
+            self.whole - before.whole, self.stolen - before.stolen, self.user - before.user, own
+        )
 
 
-def undisturbed(make: Callable[[], Made], apart: Callable[[Made], float] = lambda _: 0.0) -> Made:
-    """Make something, again where something else ran beside it; raises Disturbed when that does not end.
+def make_undisturbed(
+    make: Callable[[], Result], uncounted_user_s: Callable[[Result], float] = lambda _: 0.0
+) -> Result:
+    """Call `make`, and again if other work disturbed it.
 
-    `apart` says how much user time of what was made this control group does not count.
+    Args:
+        make: Makes the run.
+        uncounted_user_s: Returns the run's user time in seconds that this control group does not count.
+
+    Raises:
+        RunDisturbed: Every attempt was disturbed.
     """
-    for _ in range(TRIES):
-        before = spent()
+    for _ in range(ATTEMPTS):
+        before = cpu_time_usage()
         made = make()
-        beside = spent() - before
-        own = None if beside.own is None else beside.own + apart(made)
-        if not (why := disturbance(replace(beside, own=own))):
+        usage = cpu_time_usage() - before
+        own = None if usage.own is None else usage.own + uncounted_user_s(made)
+        if not (why := describe_disturbance(replace(usage, own=own))):
             return made
-    raise Disturbed(why)
+    raise RunDisturbed(why)
 
 
-def disturbance(beside: Spent, cpus: int | None = None) -> str:
-    """What else took of the machine while that was spent, where it is too much; nothing else."""
-    if beside.stolen > MOST_STOLEN * beside.whole:
-        return f"the machine's own host took {beside.stolen / beside.whole:.0%} of its CPU time (steal)"
-    if beside.own is None or beside.whole <= 0:
+def describe_disturbance(usage: CpuTimeUsage, cpus: int | None = None) -> str:
+    """Describe the other work on the machine if there was too much; otherwise return an empty string."""
+    if usage.stolen > MAX_STOLEN_SHARE * usage.whole:
+        return f"the machine's own host took {usage.stolen / usage.whole:.0%} of its CPU time (steal)"
+    if usage.own is None or usage.whole <= 0:
         return ""
-    foreign = (beside.user - beside.own) / beside.whole * (cpus or os.cpu_count() or 1)
-    return f"other programs used {foreign:.1f} CPUs" if foreign > MOST_FOREIGN else ""
+    foreign = (usage.user - usage.own) / usage.whole * (cpus or os.cpu_count() or 1)
+    return f"other programs used {foreign:.1f} CPUs" if foreign > MAX_FOREIGN_CPUS else ""
 
 
-def spent() -> Spent:
-    """What this machine and this control group have spent."""
+def cpu_time_usage() -> CpuTimeUsage:
+    """Return the CPU time of this machine and this control group since boot."""
     machine = cpu_time()
-    return Spent(machine.whole, machine.stolen, machine.user, _own())
+    return CpuTimeUsage(machine.whole, machine.stolen, machine.user, _own_user_s())
 
 
-def _own() -> float | None:
-    groups = dict(line.split(":", 2)[1:] for line in _GROUPS.read_text().splitlines())
+def _own_user_s() -> float | None:
+    groups = dict(line.split(":", 2)[1:] for line in _PROC_CGROUP.read_text().splitlines())
     for controllers, path in groups.items():
         if "cpuacct" in controllers.split(",") and path != "/":
-            return _first(Path("/sys/fs/cgroup/cpuacct") / path.lstrip("/") / "cpuacct.stat", "user", TICK_S)
+            return _read_value(
+                Path("/sys/fs/cgroup/cpuacct") / path.lstrip("/") / "cpuacct.stat", "user", TICK_S
+            )
     if groups.get("", "/") != "/":
-        return _first(Path("/sys/fs/cgroup") / groups[""].lstrip("/") / "cpu.stat", "user_usec", 1e-6)
+        return _read_value(Path("/sys/fs/cgroup") / groups[""].lstrip("/") / "cpu.stat", "user_usec", 1e-6)
     return None
 
 
-def _first(path: Path, name: str, unit: float) -> float | None:
+def _read_value(path: Path, name: str, unit: float) -> float | None:
     try:
         found: Mapping[str, str] = dict(line.split(" ", 1) for line in path.read_text().splitlines())
         return float(found[name]) * unit

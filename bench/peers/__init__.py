@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from bench.binaries import Binary
-from bench.contest import Entrant, Figures
-from bench.ground import Ground
+from bench.comparison import Competitor, RunValues
+from bench.testbed import PeerTestbed
 from bench.load import AskingChoices, Choices, DatagramChoices
 from bench.peers import iperf3, neper, netperf, ntttcp, nuttcp, sockperf
 
@@ -38,21 +38,21 @@ DATAGRAMS: Mapping[str, Callable[..., DatagramChoices]] = {
 
 
 def entrants(
-    able: Mapping[str, Callable[[Ground, Binary, L], Mapping[str, Callable[[], R]]]],
-    ground: Ground,
+    able: Mapping[str, Callable[[PeerTestbed, Binary, L], Mapping[str, Callable[[], R]]]],
+    ground: PeerTestbed,
     binaries: Sequence[Binary],
     load: L,
-    figures: Callable[[R], Figures],
-) -> list[Entrant]:
+    figures: Callable[[R], RunValues],
+) -> list[Competitor]:
     """An entrant for each binary that can carry the load, whose runs give `figures` of what came of them."""
     found = []
     for binary in binaries:
         choices = able[binary.kind](ground, binary, load) if binary.kind in able else {}
         runs = {flags: _then(run, figures) for flags, run in choices.items()}
         if runs:
-            found.append(Entrant(binary.label, runs))
+            found.append(Competitor(binary.label, runs))
     return found
 
 
-def _then(run: Callable[[], R], figures: Callable[[R], Figures]) -> Callable[[], Figures]:
+def _then(run: Callable[[], R], figures: Callable[[R], RunValues]) -> Callable[[], RunValues]:
     return lambda: figures(run())

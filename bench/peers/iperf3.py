@@ -9,7 +9,7 @@ from functools import cache, partial
 from typing import Any
 
 from bench.binaries import Binary
-from bench.ground import CONGESTION_CONTROL, Ground
+from bench.testbed import CONGESTION_CONTROL, PeerTestbed
 from bench.load import Carried, Choices, DatagramChoices, Datagrams, Delivered, Streams, agreed
 from bench.programs import Programs, RunFailed, Told, run
 
@@ -19,7 +19,7 @@ _GSO = "--gsro"
 _PACING_TIMERS_US = (1, 10, 100)
 
 
-def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
+def streams(ground: PeerTestbed, binary: Binary, load: Streams) -> Choices:
     """TCP; a newer one's receiver may leave the bytes in the kernel."""
     leaves = _knows("--skip-rx-copy", binary)
     if load.message_bytes is None:
@@ -30,7 +30,7 @@ def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
     return {flags: partial(_stream, ground, binary, load, flags) for flags in flags_tried}
 
 
-def datagrams(ground: Ground, binary: Binary, load: Datagrams) -> DatagramChoices:
+def datagrams(ground: PeerTestbed, binary: Binary, load: Datagrams) -> DatagramChoices:
     """UDP, paced or not; a newer one may hand over many as one packet."""
     base = f"-l {load.size_bytes}"
     flags_tried: tuple[str, ...]
@@ -56,20 +56,20 @@ def told_of_datagrams(client: str) -> tuple[float, float, float]:
     return float(total["packets"]), float(total["packets"] - total["lost_packets"]), float(total["seconds"])
 
 
-def _stream(ground: Ground, binary: Binary, load: Streams, flags: str) -> Carried:
+def _stream(ground: PeerTestbed, binary: Binary, load: Streams, flags: str) -> Carried:
     told = _run(ground, binary, load.seconds, f"-C {CONGESTION_CONTROL} -P {load.count} {flags}")
     return agreed(Carried(*told_of_streams(told.client), told.counted))
 
 
-def _datagrams(ground: Ground, binary: Binary, load: Datagrams, flags: str) -> Delivered:
+def _datagrams(ground: PeerTestbed, binary: Binary, load: Datagrams, flags: str) -> Delivered:
     told = _run(ground, binary, load.seconds, f"-u {flags}")
     sent, taken, seconds = told_of_datagrams(told.client)
     if _GSO in flags:  # the kernel counts a packet of many segments once
         return Delivered(sent, taken, seconds)
-    return Delivered(told.counted.datagrams_sent, told.counted.datagrams_taken, seconds)
+    return Delivered(told.counted.datagrams_sent, told.counted.datagrams_received, seconds)
 
 
-def _run(ground: Ground, binary: Binary, seconds: int, flags: str) -> Told:
+def _run(ground: PeerTestbed, binary: Binary, seconds: int, flags: str) -> Told:
     port = ground.free_port()
     client = [binary.path(), "-c", ground.sink.address, "-p", str(port), "-J", "-t", str(seconds)]
     server = [binary.path(), "-s", "-1", "-p", str(port)]

@@ -6,7 +6,7 @@ import shlex
 from functools import partial
 
 from bench.binaries import Binary
-from bench.ground import CONGESTION_CONTROL, Ground
+from bench.testbed import CONGESTION_CONTROL, PeerTestbed
 from bench.load import (
     Answered,
     Asking,
@@ -23,7 +23,7 @@ from bench.programs import Programs, Told, numbers_of, run, told_number
 _RECEIVE_BYTES = 1 << 20
 
 
-def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
+def streams(ground: PeerTestbed, binary: Binary, load: Streams) -> Choices:
     """TCP, a thread a flow on either side."""
     if load.message_bytes is None:
         flags_tried: tuple[str, ...] = ("-B 65536", "-B 1048576", "-B 4194304")
@@ -37,7 +37,7 @@ def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
     }
 
 
-def datagrams(ground: Ground, binary: Binary, load: Datagrams) -> DatagramChoices:
+def datagrams(ground: PeerTestbed, binary: Binary, load: Datagrams) -> DatagramChoices:
     """UDP as fast as it can, or with a sleep (-D) after each datagram."""
     flags = f"-B {load.size_bytes}"
     if load.rate_per_s is not None:
@@ -45,7 +45,7 @@ def datagrams(ground: Ground, binary: Binary, load: Datagrams) -> DatagramChoice
     return {flags: partial(_datagrams, ground, binary, load, flags)}
 
 
-def asking(ground: Ground, binary: Binary, load: Asking) -> AskingChoices:
+def asking(ground: PeerTestbed, binary: Binary, load: Asking) -> AskingChoices:
     """tcp_rr; it waits in epoll."""
     if load.waiting != "block":
         return {}
@@ -65,7 +65,7 @@ def told_of_asking(client: str) -> Answered:
     return Answered(p50, p99)
 
 
-def _stream(ground: Ground, binary: Binary, load: Streams, flags: str, way: str) -> Carried:
+def _stream(ground: PeerTestbed, binary: Binary, load: Streams, flags: str, way: str) -> Carried:
     both = f"-F {load.count} -T {load.count}"
     sender = f"{both} {flags} --congestion-control {CONGESTION_CONTROL}"
     receiver = f"{both} -B {_RECEIVE_BYTES} {way}"
@@ -74,17 +74,17 @@ def _stream(ground: Ground, binary: Binary, load: Streams, flags: str, way: str)
     return Carried(told.counted.tcp_payload_bytes, told_of_streams(told.client), told.counted)
 
 
-def _datagrams(ground: Ground, binary: Binary, load: Datagrams, flags: str) -> Delivered:
+def _datagrams(ground: PeerTestbed, binary: Binary, load: Datagrams, flags: str) -> Delivered:
     told = _run(ground, binary, load.seconds, "udp_stream", flags, f"-B {load.size_bytes}")
-    return Delivered(told.counted.datagrams_sent, told.counted.datagrams_taken, load.seconds)
+    return Delivered(told.counted.datagrams_sent, told.counted.datagrams_received, load.seconds)
 
 
-def _ask(ground: Ground, binary: Binary, load: Asking, flags: str) -> Answered:
+def _ask(ground: PeerTestbed, binary: Binary, load: Asking, flags: str) -> Answered:
     told = _run(ground, binary, load.seconds, "tcp_rr", f"{flags} -p 50,99", flags)
     return told_of_asking(told.client)
 
 
-def _run(ground: Ground, binary: Binary, seconds: int, test: str, client: str, server: str) -> Told:
+def _run(ground: PeerTestbed, binary: Binary, seconds: int, test: str, client: str, server: str) -> Told:
     port = ground.free_port()
     common = [binary.path(test), "--nolog", "-C", str(port), "-P", str(port + 1), "-l", str(seconds)]
     sender = [*common, "-c", "-H", ground.sink.address, *shlex.split(client)]

@@ -7,7 +7,7 @@ import shlex
 from functools import partial
 
 from bench.binaries import Binary
-from bench.ground import CONGESTION_CONTROL, Ground
+from bench.testbed import CONGESTION_CONTROL, PeerTestbed
 from bench.load import (
     Answered,
     Asking,
@@ -23,7 +23,7 @@ from bench.load import (
 from bench.programs import Programs, RunFailed, Told, numbers_of, run, told_number
 
 
-def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
+def streams(ground: PeerTestbed, binary: Binary, load: Streams) -> Choices:
     """TCP; a netperf has one stream, so several streams are several of them at once."""
     if load.message_bytes is None:
         flags_tried: tuple[str, ...] = ("-m 128K", "-m 1M", "-m 4M", "-m 1M -s 4M -S 4M")
@@ -32,7 +32,7 @@ def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
     return {flags: partial(_stream, ground, binary, load, flags) for flags in flags_tried}
 
 
-def datagrams(ground: Ground, binary: Binary, load: Datagrams) -> DatagramChoices:
+def datagrams(ground: PeerTestbed, binary: Binary, load: Datagrams) -> DatagramChoices:
     """UDP as fast as it can; it paces only in bursts of a timer's ticks."""
     if load.rate_per_s is not None:
         return {}
@@ -40,7 +40,7 @@ def datagrams(ground: Ground, binary: Binary, load: Datagrams) -> DatagramChoice
     return {flags: partial(_datagrams, ground, binary, load, flags) for flags in flags_tried}
 
 
-def asking(ground: Ground, binary: Binary, load: Asking) -> AskingChoices:
+def asking(ground: PeerTestbed, binary: Binary, load: Asking) -> AskingChoices:
     """TCP_RR; it knows one way of waiting, in the kernel."""
     if load.waiting != "block":
         return {}
@@ -63,25 +63,25 @@ def told_of_asking(client: str) -> Answered:
     return Answered(told_number(told, "P50_LATENCY", client), told_number(told, "P99_LATENCY", client))
 
 
-def _stream(ground: Ground, binary: Binary, load: Streams, flags: str) -> Carried:
+def _stream(ground: PeerTestbed, binary: Binary, load: Streams, flags: str) -> Carried:
     flags = f"{flags} -K {CONGESTION_CONTROL} -k REMOTE_BYTES_RECVD,ELAPSED_TIME"
     told = _run(ground, binary, load.seconds, "TCP_STREAM", flags, load.count)
     return agreed(Carried(*told_of_streams(told.client), told.counted))
 
 
-def _datagrams(ground: Ground, binary: Binary, load: Datagrams, flags: str) -> Delivered:
+def _datagrams(ground: PeerTestbed, binary: Binary, load: Datagrams, flags: str) -> Delivered:
     # -R 1: it asks for leave to route, though nothing is routed here.
     told = _run(ground, binary, load.seconds, "UDP_STREAM", f"-R 1 {flags} -k ELAPSED_TIME")
     seconds = told_number(numbers_of(told.client), "ELAPSED_TIME", told.client)
-    return Delivered(told.counted.datagrams_sent, told.counted.datagrams_taken, seconds)
+    return Delivered(told.counted.datagrams_sent, told.counted.datagrams_received, seconds)
 
 
-def _ask(ground: Ground, binary: Binary, load: Asking, flags: str) -> Answered:
+def _ask(ground: PeerTestbed, binary: Binary, load: Asking, flags: str) -> Answered:
     told = _run(ground, binary, load.seconds, "TCP_RR", f"{flags} -k P50_LATENCY,P99_LATENCY")
     return told_of_asking(told.client)
 
 
-def _run(ground: Ground, binary: Binary, seconds: int, test: str, flags: str, count: int = 1) -> Told:
+def _run(ground: PeerTestbed, binary: Binary, seconds: int, test: str, flags: str, count: int = 1) -> Told:
     port = ground.free_port()
     where = ["-H", ground.sink.address, "-p", str(port), "-4"]
     what = ["-t", test, "-l", str(seconds), "-P", "0", "--", *shlex.split(flags)]

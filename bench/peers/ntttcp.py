@@ -7,12 +7,12 @@ import shlex
 from functools import partial
 
 from bench.binaries import Binary
-from bench.ground import Ground
+from bench.testbed import PeerTestbed
 from bench.load import Carried, Choices, DatagramChoices, Datagrams, Delivered, Streams, agreed
 from bench.programs import Programs, RunFailed, Told, run
 
 
-def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
+def streams(ground: PeerTestbed, binary: Binary, load: Streams) -> Choices:
     """TCP, a thread a stream on either side."""
     sizes = ("128K", "1M", "4M") if load.message_bytes is None else (str(load.message_bytes),)
     pairs = [(size, receiver) for size in sizes for receiver in ("-b 64K", "-b 1M -e")]
@@ -22,7 +22,7 @@ def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
     }
 
 
-def datagrams(ground: Ground, binary: Binary, load: Datagrams) -> DatagramChoices:
+def datagrams(ground: PeerTestbed, binary: Binary, load: Datagrams) -> DatagramChoices:
     """UDP as fast as it can; it paces TCP only."""
     if load.rate_per_s is not None:
         return {}
@@ -39,18 +39,18 @@ def told_by(output: str) -> tuple[float, float]:
     return float(total[1]), float(seconds[1])
 
 
-def _stream(ground: Ground, binary: Binary, load: Streams, sender: str, receiver: str) -> Carried:
+def _stream(ground: PeerTestbed, binary: Binary, load: Streams, sender: str, receiver: str) -> Carried:
     told = _run(ground, binary, load.seconds, f"-P {load.count}", f"-n 1 {sender}", receiver)
     return agreed(Carried(*told_by(told.server), told.counted))
 
 
-def _datagrams(ground: Ground, binary: Binary, load: Datagrams, flags: str) -> Delivered:
+def _datagrams(ground: PeerTestbed, binary: Binary, load: Datagrams, flags: str) -> Delivered:
     told = _run(ground, binary, load.seconds, f"-u -P 1 {flags}", "-n 1", "")
     _, seconds = told_by(told.client)
-    return Delivered(told.counted.datagrams_sent, told.counted.datagrams_taken, seconds)
+    return Delivered(told.counted.datagrams_sent, told.counted.datagrams_received, seconds)
 
 
-def _run(ground: Ground, binary: Binary, seconds: int, both: str, sender: str, receiver: str) -> Told:
+def _run(ground: PeerTestbed, binary: Binary, seconds: int, both: str, sender: str, receiver: str) -> Told:
     # The ports of the streams come after that on which the two sides agree when to begin.
     port = ground.free_port()
     common = shlex.split(f"{ground.sink.address} -p {port + 1} -t {seconds} {both}")

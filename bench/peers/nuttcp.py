@@ -6,14 +6,14 @@ import shlex
 from functools import partial
 
 from bench.binaries import Binary
-from bench.ground import Ground
+from bench.testbed import PeerTestbed
 from bench.load import Carried, Choices, DatagramChoices, Datagrams, Delivered, Streams, agreed
 from bench.programs import Programs, Told, numbers_of, run, told_number
 
 _MIB = 1 << 20
 
 
-def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
+def streams(ground: PeerTestbed, binary: Binary, load: Streams) -> Choices:
     """TCP."""
     if load.message_bytes is None:
         flags_tried: tuple[str, ...] = ("-l64k", "-l1m", "-l4m", "-l1m -w4m")
@@ -22,7 +22,7 @@ def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
     return {flags: partial(_stream, ground, binary, load, flags) for flags in flags_tried}
 
 
-def datagrams(ground: Ground, binary: Binary, load: Datagrams) -> DatagramChoices:
+def datagrams(ground: PeerTestbed, binary: Binary, load: Datagrams) -> DatagramChoices:
     """UDP, paced by -R on average or by -Ri at every instant."""
     base = f"-l{load.size_bytes}"
     if load.rate_per_s is None:
@@ -43,20 +43,20 @@ def told_of_datagrams(client: str) -> float:
     return told_number(numbers_of(client), "real_seconds", client)
 
 
-def _stream(ground: Ground, binary: Binary, load: Streams, flags: str) -> Carried:
+def _stream(ground: PeerTestbed, binary: Binary, load: Streams, flags: str) -> Carried:
     several = f"-N{load.count} " if load.count > 1 else ""
     told = _run(ground, binary, load.seconds, several + flags)
     return agreed(Carried(*told_of_streams(told.client), told.counted))
 
 
-def _datagrams(ground: Ground, binary: Binary, load: Datagrams, flags: str) -> Delivered:
+def _datagrams(ground: PeerTestbed, binary: Binary, load: Datagrams, flags: str) -> Delivered:
     told = _run(ground, binary, load.seconds, f"-u {flags}")
     return Delivered(
-        told.counted.datagrams_sent, told.counted.datagrams_taken, told_of_datagrams(told.client)
+        told.counted.datagrams_sent, told.counted.datagrams_received, told_of_datagrams(told.client)
     )
 
 
-def _run(ground: Ground, binary: Binary, seconds: int, flags: str) -> Told:
+def _run(ground: PeerTestbed, binary: Binary, seconds: int, flags: str) -> Told:
     port = ground.free_port()
     server = [binary.path(), "-S", "-1", "--nofork", f"-P{port}"]
     client = [binary.path(), "-t", f"-P{port}", f"-p{port + 1}", f"-T{seconds}", "-fparse"]

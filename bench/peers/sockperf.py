@@ -7,7 +7,7 @@ import shlex
 from functools import partial
 
 from bench.binaries import Binary
-from bench.ground import Ground
+from bench.testbed import PeerTestbed
 from bench.load import (
     Answered,
     Asking,
@@ -31,7 +31,7 @@ _WAITING = {"block": "", "spin": "--nonblocked --timeout 0", "busy_poll": "--lls
 _SENDING = ("", "--nonblocked")
 
 
-def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
+def streams(ground: PeerTestbed, binary: Binary, load: Streams) -> Choices:
     """Messages over one TCP connection, with Nagle's algorithm as the other tools have it, and without."""
     if load.message_bytes is None:
         return {}
@@ -39,12 +39,12 @@ def streams(ground: Ground, binary: Binary, load: Streams) -> Choices:
     return {flags: partial(_stream, ground, binary, load, flags) for flags in flags_tried}
 
 
-def datagrams(ground: Ground, binary: Binary, load: Datagrams) -> DatagramChoices:
+def datagrams(ground: PeerTestbed, binary: Binary, load: Datagrams) -> DatagramChoices:
     """UDP, as fast as it can or so many a second."""
     return {flags: partial(_datagrams, ground, binary, load, flags) for flags in _SENDING}
 
 
-def asking(ground: Ground, binary: Binary, load: Asking) -> AskingChoices:
+def asking(ground: PeerTestbed, binary: Binary, load: Asking) -> AskingChoices:
     """Ping-pong over TCP."""
     if load.size_bytes < SMALLEST_BYTES:
         return {}
@@ -68,24 +68,24 @@ def told_of_asking(client: str) -> Answered:
     return Answered(float(found["50.000"]), float(found["99.000"]))
 
 
-def _stream(ground: Ground, binary: Binary, load: Streams, flags: str) -> Carried:
+def _stream(ground: PeerTestbed, binary: Binary, load: Streams, flags: str) -> Carried:
     told = _run(ground, binary, load.seconds, f"throughput -m {load.message_bytes}", "--tcp", flags)
     # It tells what it would have sent, with messages that it skipped; what came is for the interface to tell.
     return Carried(told.counted.tcp_payload_bytes, told_of_sending(told.client), told.counted)
 
 
-def _datagrams(ground: Ground, binary: Binary, load: Datagrams, flags: str) -> Delivered:
+def _datagrams(ground: PeerTestbed, binary: Binary, load: Datagrams, flags: str) -> Delivered:
     rate = "max" if load.rate_per_s is None else str(load.rate_per_s)
     told = _run(ground, binary, load.seconds, f"throughput -m {load.size_bytes} --mps={rate}", "", flags)
-    return Delivered(told.counted.datagrams_sent, told.counted.datagrams_taken, told_of_sending(told.client))
+    return Delivered(told.counted.datagrams_sent, told.counted.datagrams_received, told_of_sending(told.client))
 
 
-def _ask(ground: Ground, binary: Binary, load: Asking, flags: str) -> Answered:
+def _ask(ground: PeerTestbed, binary: Binary, load: Asking, flags: str) -> Answered:
     told = _run(ground, binary, load.seconds, f"ping-pong --full-rtt -m {load.size_bytes}", "--tcp", flags)
     return told_of_asking(told.client)
 
 
-def _run(ground: Ground, binary: Binary, seconds: int, what: str, transport: str, flags: str) -> Told:
+def _run(ground: PeerTestbed, binary: Binary, seconds: int, what: str, transport: str, flags: str) -> Told:
     port = ground.free_port()
     both = shlex.split(f"-i {ground.sink.address} -p {port} {transport} {flags}")
     mode, *options = shlex.split(what)

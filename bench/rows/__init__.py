@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from bench.binaries import Binary
-from bench.contest import Row
-from bench.ground import Ground
+from bench.comparison import ComparisonSpec
+from bench.testbed import PeerTestbed
 from bench.rows import datagrams, explaining, frames, goodput, guests, importing, latency, own_cost
 
-ROWS: Mapping[str, Callable[[Ground, Sequence[Binary], int], Row]] = {
+ROWS: Mapping[str, Callable[[PeerTestbed, Sequence[Binary], int], ComparisonSpec]] = {
     "goodput-1": goodput.one_stream,
     "goodput-4": goodput.four_streams,
     "messages": goodput.small_messages,

@@ -9,9 +9,9 @@ import numpy as np
 
 from bench import agent
 from bench.binaries import Binary
-from bench.contest import Aim, Entrant, Figures, Measure, Row
+from bench.comparison import Aim, Competitor, RunValues, Measure, ComparisonSpec
 from bench.gaps import in_steady_part, listening
-from bench.ground import Ground, placement
+from bench.testbed import PeerTestbed, split_cpus
 from bench.load import Datagrams, Delivered
 from bench.peers import DATAGRAMS, entrants
 
@@ -26,52 +26,52 @@ _ROOM = 1.5
 """The ring of arrivals holds so many times the packets of a run, for what tools send before and after."""
 
 
-def fastest(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
+def fastest(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
     """Every datagram a packet of its own."""
     return _fastest("udp", "each a packet of its own", ground, binaries, Datagrams(_BYTES, seconds))
 
 
-def fastest_at_best(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
+def fastest_at_best(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
     """Many handed over as one large packet by the tools that can; the virtual switch forwards it whole."""
     load = Datagrams(_BYTES, seconds, segments_allowed=True)
     return _fastest("udp-gso", "with GSO and GRO where the tool has them", ground, binaries, load)
 
 
-def paced(rate_per_s: int) -> Callable[[Ground, Sequence[Binary], int], Row]:
+def paced(rate_per_s: int) -> Callable[[PeerTestbed, Sequence[Binary], int], ComparisonSpec]:
     """The row of one rate."""
 
-    def row(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
-        ground.place(placement(1))
+    def row(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
+        ground.assign_cpus(split_cpus(1))
         load = Datagrams(_BYTES, seconds, rate_per_s)
         found = [_ours(ground, load), *entrants(DATAGRAMS, ground, binaries, load, _delivered)]
-        return Row(
+        return ComparisonSpec(
             f"pacing-{rate_per_s // 1000}k",
             f"UDP, {_BYTES} B, one sender paced at {rate_per_s // 1000} k/s",
             (_GAP, _RATE),
-            tuple(Entrant(e.tool, _heard(ground, load, e.runs), e.is_ours) for e in found),
+            tuple(Competitor(e.tool, _heard(ground, load, e.runs), e.is_ours) for e in found),
             lambda medians: _off(medians, rate_per_s),
         )
 
     return row
 
 
-def _fastest(name: str, how: str, ground: Ground, binaries: Sequence[Binary], load: Datagrams) -> Row:
-    ground.place(placement(1))
+def _fastest(name: str, how: str, ground: PeerTestbed, binaries: Sequence[Binary], load: Datagrams) -> ComparisonSpec:
+    ground.assign_cpus(split_cpus(1))
     peers = entrants(DATAGRAMS, ground, binaries, load, _delivered)
-    return Row(name, f"UDP, {_BYTES} B, one sender, {how}", (_ARRIVED, _SENT), (_ours(ground, load), *peers))
+    return ComparisonSpec(name, f"UDP, {_BYTES} B, one sender, {how}", (_ARRIVED, _SENT), (_ours(ground, load), *peers))
 
 
-def _ours(ground: Ground, load: Datagrams) -> Entrant:
+def _ours(ground: PeerTestbed, load: Datagrams) -> Competitor:
     ways = {"": "off", "udp_gso = on, udp_gro = on": "on"} if load.segments_allowed else {"": "off"}
     runs = {way: partial(_run_ours, ground, load, segmented) for way, segmented in ways.items()}
-    return Entrant(agent.TOOL, runs, is_ours=True)
+    return Competitor(agent.TOOL, runs, is_ours=True)
 
 
-def _run_ours(ground: Ground, load: Datagrams, segmented: str) -> Figures:
+def _run_ours(ground: PeerTestbed, load: Datagrams, segmented: str) -> RunValues:
     return _delivered(agent.datagrams(ground, load, segmented))
 
 
-def _delivered(delivered: Delivered) -> Figures:
+def _delivered(delivered: Delivered) -> RunValues:
     return {
         _ARRIVED.name: delivered.taken / delivered.seconds / 1e3,
         _SENT.name: delivered.sent / delivered.seconds / 1e3,
@@ -79,13 +79,13 @@ def _delivered(delivered: Delivered) -> Figures:
 
 
 def _heard(
-    ground: Ground, load: Datagrams, runs: Mapping[str, Callable[[], Figures]]
-) -> dict[str, Callable[[], Figures]]:
+    ground: PeerTestbed, load: Datagrams, runs: Mapping[str, Callable[[], RunValues]]
+) -> dict[str, Callable[[], RunValues]]:
     """The same runs, told by what the instrument in the sink's VM heard of them."""
     return {flags: partial(_gaps, ground, load, run) for flags, run in runs.items()}
 
 
-def _gaps(ground: Ground, load: Datagrams, run: Callable[[], Figures]) -> Figures:
+def _gaps(ground: PeerTestbed, load: Datagrams, run: Callable[[], RunValues]) -> RunValues:
     assert load.rate_per_s is not None
     with listening(ground, load.size_bytes, round(_ROOM * load.rate_per_s * load.seconds)) as ring:
         run()
@@ -94,6 +94,6 @@ def _gaps(ground: Ground, load: Datagrams, run: Callable[[], Figures]) -> Figure
     return {_GAP.name: float(gaps_us.std()), _RATE.name: 1e3 / float(gaps_us.mean())}
 
 
-def _off(medians: Figures, rate_per_s: int) -> str | None:
+def _off(medians: RunValues, rate_per_s: int) -> str | None:
     rate = 1e3 * medians[_RATE.name]
     return None if abs(rate / rate_per_s - 1) <= _RATE_KEPT else "does not keep the rate"

@@ -13,8 +13,8 @@ import numpy as np
 
 from bench import agent
 from bench.binaries import Binary
-from bench.contest import Entrant, Figures, Measure, Row
-from bench.ground import Ground
+from bench.comparison import Competitor, RunValues, Measure, ComparisonSpec
+from bench.testbed import PeerTestbed
 from tests import fixtures
 from tests.explain.comparisons.simulated import simulated
 from vnetbench.commands.summaries import read_file
@@ -43,15 +43,15 @@ _MATRIX: Mapping[str, Sequence[Level]] = {
 }
 
 
-def explaining(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
+def explaining(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
     """A file of many trials estimated, beside a plain reading of it; and a matrix of treatments explained."""
     folder = tempfile.TemporaryDirectory(prefix="vnetbench-bench-")
     path = Path(folder.name) / "large.vnb"
     _write(path)
     campaign = simulated(np.random.default_rng(0), _MATRIX, _goodput_bps)
 
-    def timed(work: Callable[[], None]) -> Mapping[str, Callable[[], Figures]]:
-        def run() -> Figures:
+    def timed(work: Callable[[], None]) -> Mapping[str, Callable[[], RunValues]]:
+        def run() -> RunValues:
             assert folder.name  # there for as long as there are entrants
             began = time.process_time()
             work()
@@ -60,15 +60,15 @@ def explaining(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
         return {"": run}
 
     entrants = (
-        Entrant(f"{agent.TOOL}, {_TRIALS} trials estimated", timed(lambda: _estimate(path)), is_ours=True),
-        Entrant("SQLite and Python's json, the same file", timed(lambda: _read(path))),
-        Entrant(
+        Competitor(f"{agent.TOOL}, {_TRIALS} trials estimated", timed(lambda: _estimate(path)), is_ours=True),
+        Competitor("SQLite and Python's json, the same file", timed(lambda: _read(path))),
+        Competitor(
             f"{agent.TOOL}, {len(campaign.treatments)} treatments explained",
             timed(lambda: _explain(campaign)),
             is_ours=True,
         ),
     )
-    return Row("explain", "Large campaigns", (_SPENT,), entrants)
+    return ComparisonSpec("explain", "Large campaigns", (_SPENT,), entrants)
 
 
 def _goodput_bps(levels: Mapping[str, Level]) -> float:

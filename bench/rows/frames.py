@@ -9,8 +9,8 @@ from typing import Any
 
 from bench import agent, wire
 from bench.binaries import Binary
-from bench.contest import Aim, Entrant, Figures, Measure, Row
-from bench.ground import Ground
+from bench.comparison import Aim, Competitor, RunValues, Measure, ComparisonSpec
+from bench.testbed import PeerTestbed
 from bench.programs import RunFailed
 
 _TRAFGEN = "trafgen"
@@ -25,11 +25,11 @@ _LATE_MAX = Measure("late max µs", 0, higher_is_better=False)
 _BURST = Measure("mean burst", 2, higher_is_better=False)
 _BURST_MAX = Measure("max burst", 0, higher_is_better=False)
 _UNSENT = Measure("% not sent", 2, higher_is_better=False)
-_LOST = Measure("frames lost", 0, higher_is_better=False, aim=Aim(0, of_best_peer=False))
+_LOST = Measure("frames lost", 0, higher_is_better=False, aim=Aim(0, is_relative=False))
 _RATE = Measure("M/s", 3)
 
 
-def beside_trafgen(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
+def beside_trafgen(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
     """One core, as fast as it goes, beside the packet generator of netsniff-ng."""
     made = Measure("M frames/s", 3, aim=Aim(8.0))
     entrants = [_fastest(agent.TOOL, made, {"": wire.generated}, seconds, is_ours=True)]
@@ -40,29 +40,29 @@ def beside_trafgen(ground: Ground, binaries: Sequence[Binary], seconds: int) -> 
             for first in wire.CLASSES
         }
         entrants.append(_fastest(_TRAFGEN, made, flags, seconds))
-    return Row("frames", "Frames of 64 B, one core, no sink", (made,), tuple(entrants))
+    return ComparisonSpec("frames", "Frames of 64 B, one core, no sink", (made,), tuple(entrants))
 
 
-def beside_bare_loop(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
+def beside_bare_loop(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
     """One core, as fast as it goes, beside a loop of live frames without number, time and counting."""
     made = Measure("M frames/s", 3, aim=Aim(0.9))
     entrants = (
         _fastest(agent.TOOL, made, {"": wire.generated}, seconds, is_ours=True),
         _fastest(_BARE, made, {first: partial(wire.bare_loop, first) for first in wire.CLASSES}, seconds),
     )
-    return Row("frames-bare", "Frames of 64 B, one core, beside the bare loop", (made,), entrants)
+    return ComparisonSpec("frames-bare", "Frames of 64 B, one core, beside the bare loop", (made,), entrants)
 
 
-def paced(per_s: int) -> Callable[[Ground, Sequence[Binary], int], Row]:
+def paced(per_s: int) -> Callable[[PeerTestbed, Sequence[Binary], int], ComparisonSpec]:
     """The row of one rate: each way of pacing, as the generator tells of itself."""
 
-    def row(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
+    def row(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
         ours = tuple(
-            Entrant(f"{agent.TOOL}, {way}", {"": partial(_pace, per_s, way, seconds)}, is_ours=True)
+            Competitor(f"{agent.TOOL}, {way}", {"": partial(_pace, per_s, way, seconds)}, is_ours=True)
             for way in ("program", "batches")
         )
         measures = (_LATE, _LATE_P99, _LATE_MAX, _BURST, _BURST_MAX, _UNSENT)
-        return Row(
+        return ComparisonSpec(
             f"frames-{_rate(per_s)}",
             f"Frames of 64 B, paced at {_rate(per_s)} frames/s",
             measures,
@@ -72,11 +72,11 @@ def paced(per_s: int) -> Callable[[Ground, Sequence[Binary], int], Row]:
     return row
 
 
-def own_loss(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
+def own_loss(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
     """What generator and sink lose themselves, at 80 % of what both together can."""
     title = f"Frames of 64 B at {100 * _SHARE:.0f} % of the instrument's own limit, {_LONG * seconds} s a run"
-    ours = Entrant(agent.TOOL, {"": partial(_lose, seconds)}, is_ours=True)
-    return Row("frames-loss", title, (_LOST, _RATE, _UNSENT), (ours,))
+    ours = Competitor(agent.TOOL, {"": partial(_lose, seconds)}, is_ours=True)
+    return ComparisonSpec("frames-loss", title, (_LOST, _RATE, _UNSENT), (ours,))
 
 
 def _fastest(
@@ -85,14 +85,14 @@ def _fastest(
     flags: Mapping[str, Callable[[float], float]],
     seconds: int,
     is_ours: bool = False,
-) -> Entrant:
-    def run(makes: Callable[[float], float]) -> Figures:
+) -> Competitor:
+    def run(makes: Callable[[float], float]) -> RunValues:
         return {made.name: makes(seconds) / 1e6}
 
-    return Entrant(tool, {flag: partial(run, makes) for flag, makes in flags.items()}, is_ours)
+    return Competitor(tool, {flag: partial(run, makes) for flag, makes in flags.items()}, is_ours)
 
 
-def _pace(per_s: int, way: str, seconds: int) -> Figures:
+def _pace(per_s: int, way: str, seconds: int) -> RunValues:
     source, _ = wire.trial(seconds, frames_per_s=per_s, pacing=way)
     kept = _only_stream(source)["pacing"]
     return {
@@ -105,7 +105,7 @@ def _pace(per_s: int, way: str, seconds: int) -> Figures:
     }
 
 
-def _lose(seconds: int) -> Figures:
+def _lose(seconds: int) -> RunValues:
     source, _ = wire.trial(seconds)
     limit = _only_stream(source)["frames_sent"] / source["duration_s"]
     source, sink = wire.trial(_LONG * seconds, frames_per_s=_SHARE * limit)

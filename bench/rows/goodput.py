@@ -7,8 +7,8 @@ from functools import partial
 
 from bench import agent
 from bench.binaries import Binary
-from bench.contest import Aim, Entrant, Figures, Measure, Row
-from bench.ground import Ground, placement
+from bench.comparison import Aim, Competitor, RunValues, Measure, ComparisonSpec
+from bench.testbed import PeerTestbed, split_cpus
 from bench.load import Carried, Streams
 from bench.peers import STREAMS, entrants
 from vnetbench.study.model import Level
@@ -30,30 +30,30 @@ _MESSAGE_BYTES = 64
 _MESSAGES = Measure("million messages/s", 2, aim=Aim(1.2))
 
 
-def one_stream(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
+def one_stream(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
     """One stream, a CPU for each side."""
-    ground.place(placement(1))
+    ground.assign_cpus(split_cpus(1))
     return _goodput("goodput-1", ground, binaries, Streams(1, seconds), Aim(1.3), None)
 
 
-def four_streams(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
+def four_streams(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
     """Four streams, half of the CPUs for each side."""
-    ground.place(placement(4))
+    ground.assign_cpus(split_cpus(4))
     return _goodput("goodput-4", ground, binaries, Streams(4, seconds), Aim(1.7), Aim(0.6))
 
 
-def small_messages(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
+def small_messages(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
     """Messages of 64 bytes over one stream, one call each."""
-    ground.place(placement(1))
+    ground.assign_cpus(split_cpus(1))
     load = Streams(1, seconds, _MESSAGE_BYTES)
     ours = _ours(ground, load, _OUR_WAYS_OF_MESSAGES, _messages)
     peers = entrants(STREAMS, ground, binaries, load, _messages)
-    return Row("messages", "64-byte TCP messages, 1 stream, one call each", (_MESSAGES,), (ours, *peers))
+    return ComparisonSpec("messages", "64-byte TCP messages, 1 stream, one call each", (_MESSAGES,), (ours, *peers))
 
 
-def batched_messages(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
+def batched_messages(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
     """The same messages, many in one call; no peer has that, so it stands beside our own one call each."""
-    ground.place(placement(1))
+    ground.assign_cpus(split_cpus(1))
     load = Streams(1, seconds, _MESSAGE_BYTES)
     entrants_of_ours = (
         _ours(ground, load, _OUR_WAYS_OF_MESSAGES, _messages),
@@ -61,12 +61,12 @@ def batched_messages(ground: Ground, binaries: Sequence[Binary], seconds: int) -
     )
     measure = Measure(_MESSAGES.name, _MESSAGES.decimals)
     title = "64-byte TCP messages, 1 stream, many in one call"
-    return Row("messages-batched", title, (measure,), entrants_of_ours)
+    return ComparisonSpec("messages-batched", title, (measure,), entrants_of_ours)
 
 
 def _goodput(
-    name: str, ground: Ground, binaries: Sequence[Binary], load: Streams, goodput: Aim, cycles: Aim | None
-) -> Row:
+    name: str, ground: PeerTestbed, binaries: Sequence[Binary], load: Streams, goodput: Aim, cycles: Aim | None
+) -> ComparisonSpec:
     measures = (
         Measure("Gbit/s", 1, aim=goodput),
         Measure("cycles/byte", 2, higher_is_better=False, aim=cycles),
@@ -74,24 +74,24 @@ def _goodput(
     ours = _ours(ground, load, _OUR_WAYS, _carried)
     peers = entrants(STREAMS, ground, binaries, load, _carried)
     plural = "" if load.count == 1 else "s"
-    return Row(name, f"TCP goodput, {load.count} stream{plural}", measures, (ours, *peers))
+    return ComparisonSpec(name, f"TCP goodput, {load.count} stream{plural}", measures, (ours, *peers))
 
 
 def _ours(
-    ground: Ground, load: Streams, ways: Ways, figures: Callable[[Carried], Figures], tool: str = agent.TOOL
-) -> Entrant:
-    def run(levels: Mapping[str, Level]) -> Figures:
+    ground: PeerTestbed, load: Streams, ways: Ways, figures: Callable[[Carried], RunValues], tool: str = agent.TOOL
+) -> Competitor:
+    def run(levels: Mapping[str, Level]) -> RunValues:
         return figures(agent.streams(ground, load, levels))
 
-    return Entrant(tool, {way: partial(run, levels) for way, levels in ways.items()}, is_ours=True)
+    return Competitor(tool, {way: partial(run, levels) for way, levels in ways.items()}, is_ours=True)
 
 
-def _carried(carried: Carried) -> Figures:
+def _carried(carried: Carried) -> RunValues:
     return {
         "Gbit/s": 8 * carried.bytes_received / carried.seconds / 1e9,
         "cycles/byte": carried.counted.cycles / carried.bytes_received,
     }
 
 
-def _messages(carried: Carried) -> Figures:
+def _messages(carried: Carried) -> RunValues:
     return {_MESSAGES.name: carried.bytes_received / _MESSAGE_BYTES / carried.seconds / 1e6}

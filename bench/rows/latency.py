@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from bench import agent
 from bench.binaries import Binary
-from bench.contest import Aim, Entrant, Figures, Measure, Row
-from bench.ground import Ground, placement
+from bench.comparison import Aim, Competitor, RunValues, Measure, ComparisonSpec
+from bench.testbed import PeerTestbed, split_cpus
 from bench.load import Answered, Asking
 from bench.peers import ASKING, entrants
 from bench.peers.sockperf import SMALLEST_BYTES
@@ -18,33 +18,33 @@ _MEASURES = (
 )
 
 
-def blocking(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
+def blocking(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
     """Both sides wait in the kernel; messages as small as sockperf can have them."""
     return _row("rr-block", ground, binaries, Asking(SMALLEST_BYTES, "block", seconds))
 
 
-def blocking_one_byte(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
+def blocking_one_byte(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
     """Both sides wait in the kernel; one byte each way, which sockperf cannot have."""
     return _row("rr-block-1", ground, binaries, Asking(1, "block", seconds))
 
 
-def spinning(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
+def spinning(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
     """Both sides ask again and again."""
     return _row("rr-spin", ground, binaries, Asking(SMALLEST_BYTES, "spin", seconds))
 
 
-def busy_polling(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
+def busy_polling(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
     """The kernel asks the interface before it lets them sleep; a veth can be asked only with its GRO on."""
     return _row("rr-busy-poll", ground, binaries, Asking(SMALLEST_BYTES, "busy_poll", seconds), gro="on")
 
 
-def _row(name: str, ground: Ground, binaries: Sequence[Binary], load: Asking, **levels: str) -> Row:
-    ground.place(placement(1), **levels)
-    ours = Entrant(agent.TOOL, {"": lambda: _figures(agent.asking(ground, load))}, is_ours=True)
+def _row(name: str, ground: PeerTestbed, binaries: Sequence[Binary], load: Asking, **levels: str) -> ComparisonSpec:
+    ground.assign_cpus(split_cpus(1), **levels)
+    ours = Competitor(agent.TOOL, {"": lambda: _figures(agent.asking(ground, load))}, is_ours=True)
     peers = entrants(ASKING, ground, binaries, load, _figures)
     title = f"tcp_rr, {load.size_bytes} B each way, waiting = {load.waiting}"
-    return Row(name, title, _MEASURES, (ours, *peers))
+    return ComparisonSpec(name, title, _MEASURES, (ours, *peers))
 
 
-def _figures(answered: Answered) -> Figures:
+def _figures(answered: Answered) -> RunValues:
     return {"p50 µs": answered.p50_us, "p99 µs": answered.p99_us}

@@ -9,11 +9,11 @@ from typing import Any
 
 from bench import agent
 from bench.binaries import Binary
-from bench.contest import Aim, Entrant, Figures, Measure, Row
-from bench.ground import Ground, placement
-from vnetbench.campaign.trial import Measured
-from vnetbench.study.cpus import cpu_list
-from vnetbench.study.workloads import STREAM
+from bench.comparison import Aim, Competitor, RunValues, Measure, ComparisonSpec
+from bench.testbed import PeerTestbed, split_cpus
+from vnetbench.campaign.trial import TrialMeasurement
+from vnetbench.study.factors.cpu_lists import parse_cpu_list
+from vnetbench.study.workloads import TCP_STREAM
 
 _STREAMS = (1, 4, 64)
 _ROLES = {"source": "source", "sink": "sink", "host": "observe"}
@@ -24,25 +24,25 @@ _MEASURES = tuple(
     for name in _ROLES
     for measure in (
         Measure(f"{name}: {_SAMPLE}", 0, higher_is_better=False),
-        Measure(f"{name}: {_SHARE}", 2, higher_is_better=False, aim=Aim(1, of_best_peer=False)),
+        Measure(f"{name}: {_SHARE}", 2, higher_is_better=False, aim=Aim(1, is_relative=False)),
     )
 )
 
 
-def sampled_every(interval_ms: int) -> Callable[[Ground, Sequence[Binary], int], Row]:
+def sampled_every(interval_ms: int) -> Callable[[PeerTestbed, Sequence[Binary], int], ComparisonSpec]:
     """Both sides and the host, with several numbers of loaded streams; no peer tells its own."""
 
-    def row(ground: Ground, binaries: Sequence[Binary], seconds: int) -> Row:
-        ground.place(placement(4))
+    def row(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
+        ground.assign_cpus(split_cpus(4))
         ours = tuple(
-            Entrant(
+            Competitor(
                 f"{agent.TOOL}, streams = {count}",
                 {"": partial(_run, ground, count, interval_ms / 1e3, seconds)},
                 is_ours=True,
             )
             for count in _STREAMS
         )
-        return Row(
+        return ComparisonSpec(
             f"own-cost-{interval_ms}ms",
             f"The agents' own cost, every {interval_ms} ms: µs of CPU time a sample, % of the CPUs",
             _MEASURES,
@@ -52,11 +52,11 @@ def sampled_every(interval_ms: int) -> Callable[[Ground, Sequence[Binary], int],
     return row
 
 
-def _run(ground: Ground, count: int, interval_s: float, seconds: int) -> Figures:
-    measured = agent.trial(ground, STREAM, seconds, {"streams": count}, interval_s)
+def _run(ground: PeerTestbed, count: int, interval_s: float, seconds: int) -> RunValues:
+    measured = agent.trial(ground, TCP_STREAM, seconds, {"streams": count}, interval_s)
     cpus = {
-        "source": len(cpu_list(ground.cpus_of(ground.source))),
-        "sink": len(cpu_list(ground.cpus_of(ground.sink))),
+        "source": len(parse_cpu_list(ground.cpus_of(ground.source))),
+        "sink": len(parse_cpu_list(ground.cpus_of(ground.sink))),
         "host": len(os.sched_getaffinity(0)),
     }
     return {
@@ -64,7 +64,7 @@ def _run(ground: Ground, count: int, interval_s: float, seconds: int) -> Figures
     }
 
 
-def _of_side(name: str, measured: Measured, cpus: int) -> Figures:
+def _of_side(name: str, measured: TrialMeasurement, cpus: int) -> RunValues:
     """The sampling thread's CPU time a sample, and all of the agent's that is not the load's own threads'."""
     totals: Mapping[str, Any] = agent.side(measured, _ROLES[name]).totals
     instrument, counters = totals["instrument"], totals["counters"]

@@ -27,9 +27,9 @@ from bench.corpus.score import AIMS, Judged, Named, Share, confusion, share
 from bench.corpus.split import DEVELOPING, HELD_OUT, PARTS
 from bench.corpus.store import CONTROLS, MANIFEST, Labelled, Store, labelled
 from bench.explain import RESULTS, a_line_each, report, save
-from vnetbench.explain.limits import NOTHING, UNEXPLAINED
-from vnetbench.explain.rules import rules
-from vnetbench.study.load import parse_study
+from vnetbench.explain.limits import NO_LIMIT, UNEXPLAINED
+from vnetbench.explain.rules import load_rules
+from vnetbench.study.file.load import parse_study
 
 pytestmark = pytest.mark.pure
 
@@ -53,7 +53,7 @@ def test_the_corpus_has_as_much_as_was_promised() -> None:
 
 
 def test_every_cause_is_one_that_the_rules_know_and_has_every_strength() -> None:
-    known = {*rules(), NOTHING}
+    known = {*load_rules(), NO_LIMIT}
     assert {cause for each in RUNS for cause in each.recipe.causes} <= known
     assert all(len(recipe.doses) == len(STRENGTHS) for recipe in RECIPES)
 

@@ -25,11 +25,11 @@ from bench.corpus.disturb.super_frames import super_frames
 from bench.corpus.disturb.transmit_queues import one_transmit_queue
 from bench.corpus.disturb.varying import in_some_trials, shaped_ever_less
 from bench.corpus.scene import Disturb, Scene
-from vnetbench.lab.description import Shape
-from vnetbench.lab.netns_bed import NetnsBed, raise_bed
-from vnetbench.lab.registry import processes_of
-from vnetbench.study.factors import complete
-from vnetbench.study.model import TestbedAsked
+from vnetbench.lab.netns.testbed import NetnsTestbed, create_testbed
+from vnetbench.lab.netns.topology import NetnsShape
+from vnetbench.lab.registry import testbed_processes
+from vnetbench.study.factors.registry import complete_levels
+from vnetbench.study.model import TestbedSpec
 
 pytestmark = pytest.mark.lab
 
@@ -66,20 +66,20 @@ DISTURBANCES: dict[str, Disturb] = {
 
 
 @pytest.fixture(scope="module")
-def bed() -> Iterator[NetnsBed]:
-    raised = raise_bed("disturbed", Shape("bridge", uplink=True), "a test")
+def bed() -> Iterator[NetnsTestbed]:
+    raised = create_testbed("disturbed", NetnsShape("bridge", uplink=True), "a test")
     yield raised
     raised.close()
 
 
-def scene(bed: NetnsBed, number: int = 1) -> Scene:
+def scene(bed: NetnsTestbed, number: int = 1) -> Scene:
     return Scene(bed, number, random.Random(0), defaultdict(float))
 
 
-def shown(bed: NetnsBed) -> list[str]:
+def shown(bed: NetnsTestbed) -> list[str]:
     """All that there is to see of the testbed from outside, without what only counts or ages."""
     namespaces = [(end.namespace, end.interface) for end in bed.endpoints]
-    namespaces.append((bed.testbed.switch_namespace, "up0"))
+    namespaces.append((bed.topology.switch_namespace, "up0"))
     said = [Path("/proc/sys", BACKLOG).read_text()]
     said += subprocess.run(["ip", "netns"], capture_output=True, text=True).stdout.splitlines()
     for namespace, interface in namespaces:
@@ -93,18 +93,20 @@ def shown(bed: NetnsBed) -> list[str]:
 
 @pytest.mark.usefixtures("real_root")
 @pytest.mark.parametrize("disturb", DISTURBANCES.values(), ids=DISTURBANCES)
-def test_a_disturbance_is_undone_also_when_what_it_surrounds_fails(bed: NetnsBed, disturb: Disturb) -> None:
+def test_a_disturbance_is_undone_also_when_what_it_surrounds_fails(
+    bed: NetnsTestbed, disturb: Disturb
+) -> None:
     if disturb is DISTURBANCES["offloads of ports"] or disturb is DISTURBANCES["offloads of the uplink"]:
         scene(bed).agent_at_switch()  # it stays as long as the testbed
-    before, processes = shown(bed), len(processes_of(bed.testbed.name))
+    before, processes = shown(bed), len(testbed_processes(bed.topology.name))
     with pytest.raises(ZeroDivisionError), disturb(scene(bed)):
         raise ZeroDivisionError
     assert shown(bed) == before
-    assert len(processes_of(bed.testbed.name)) == processes
+    assert len(testbed_processes(bed.topology.name)) == processes
 
 
 @pytest.mark.usefixtures("real_root")
-def test_what_disturbances_do_can_be_seen_and_is_told(bed: NetnsBed) -> None:
+def test_what_disturbances_do_can_be_seen_and_is_told(bed: NetnsTestbed) -> None:
     found = scene(bed)
     before = shown(bed)
     for name in (
@@ -130,12 +132,12 @@ def test_what_disturbances_do_can_be_seen_and_is_told(bed: NetnsBed) -> None:
 
 @pytest.mark.usefixtures("real_root")
 def test_a_team_carries_packets_both_ways_over_its_uplinks() -> None:
-    bed = team.TeamLab(TestbedAsked(), "a test").raise_bed("team", Shape("router"))
+    bed = team.TeamLab(TestbedSpec(), "a test").create_testbed("team", NetnsShape("router"))
     try:
-        effective = bed.apply(complete({"vswitch": "router", "link_rate": 10**9}), TestbedAsked())
+        effective = bed.apply(complete_levels({"vswitch": "router", "link_rate": 10**9}), TestbedSpec())
         assert effective["path_mtu_proved"] == 1500
         assert effective["link_rate"] == 10**9
-        described = bed.as_facts()["watched"]
+        described = bed.as_facts()["observed_interfaces"]
         assert isinstance(described, list)
         assert sum(each["role"] == "uplink" for each in described) == 2 * team.UPLINKS
     finally:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.ground import Counted
 from bench.load import Answered, Carried, agreed
 from bench.peers import iperf3, neper, netperf, ntttcp, nuttcp, sockperf
 from bench.programs import RunFailed, plain
+from bench.testbed import KernelCounters
 
 DATA = Path(__file__).parent / "data"
 MIB = 1 << 20
@@ -86,7 +86,7 @@ def test_an_output_without_figures_gives_none(told: Callable[[str], object]) -> 
 
 def test_a_tool_that_tells_more_than_came_to_the_interface_is_not_believed() -> None:
     def carried(told: float, counted: int) -> Carried:
-        return Carried(told, 1.0, Counted(1e9, counted, 0, 0))
+        return Carried(told, 1.0, KernelCounters(1e9, counted, 0, 0))
 
     assert agreed(carried(5e9, 5_500_000_000))
     with pytest.raises(RunFailed, match=r"tells 5e\+09 bytes received.*counted 4e\+09"):

@@ -5,21 +5,27 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from bench.contest import Aim, Line, Measure, Outcome
+from bench.comparison import Aim, ComparisonResult, CompetitorResult, Measure
 from bench.machine import Machine
 from bench.results import markdown, save
 
 MACHINE = Machine({"CPU": "made up, 4 CPUs"}, "20261121-1200-made-up-4-cpus")
-OUTCOME = Outcome(
+OUTCOME = ComparisonResult(
     "goodput-1",
     "TCP goodput, 1 stream",
     (Measure("Gbit/s", 1, aim=Aim(1.3)), Measure("cycles/byte", 2, higher_is_better=False)),
     7,
     (
-        Line("vnetbench", "", True, {"Gbit/s": (30.0,) * 7, "cycles/byte": (0.5,) * 7}),
-        Line("iperf3 3.12", "-l 1M", False, {"Gbit/s": (20.0,) * 6 + (25.0,), "cycles/byte": (1.0,) * 7}),
-        Line(
-            "neper 1.1.0", "-B 64", False, {"Gbit/s": (1.0,) * 7, "cycles/byte": (1.0,) * 7}, out="too slow"
+        CompetitorResult("vnetbench", "", True, {"Gbit/s": (30.0,) * 7, "cycles/byte": (0.5,) * 7}),
+        CompetitorResult(
+            "iperf3 3.12", "-l 1M", False, {"Gbit/s": (20.0,) * 6 + (25.0,), "cycles/byte": (1.0,) * 7}
+        ),
+        CompetitorResult(
+            "neper 1.1.0",
+            "-B 64",
+            False,
+            {"Gbit/s": (1.0,) * 7, "cycles/byte": (1.0,) * 7},
+            exclusion="too slow",
         ),
     ),
     {"iperf3 3.12": {"-l 1M": ({"Gbit/s": 20.0},)}},
@@ -36,9 +42,9 @@ def test_the_page_has_every_figure_with_its_spread_and_the_verdict() -> None:
         assert said in page
 
 
-def test_the_raw_figures_of_every_run_are_kept_beside_it(tmp_path: Path) -> None:
+def test_the_values_of_every_run_are_stored_as_json(tmp_path: Path) -> None:
     path = save(tmp_path / "results", MACHINE, [OUTCOME], [], 1)
     assert path.name == "20261121-1200-made-up-4-cpus.md"
     raw = json.loads(path.with_suffix(".json").read_text())
-    assert raw["rows"][0]["lines"][1]["figures"]["Gbit/s"] == [20.0] * 6 + [25.0]
+    assert raw["rows"][0]["results"][1]["values"]["Gbit/s"] == [20.0] * 6 + [25.0]
     assert raw["rows"][0]["calibration"]["iperf3 3.12"]["-l 1M"] == [{"Gbit/s": 20.0}]

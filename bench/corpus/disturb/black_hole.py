@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from bench.corpus.scene import Disturb, Scene
 from vnetbench.lab import netlink
-from vnetbench.lab.description import Device
+from vnetbench.lab.netns.topology import NetDevice
 
 
 def black_hole(mtu: int, from_s: float = 0.0, until_s: float | None = None) -> Disturb:
@@ -16,8 +16,8 @@ def black_hole(mtu: int, from_s: float = 0.0, until_s: float | None = None) -> D
 
     @contextmanager
     def disturb(scene: Scene) -> Iterator[None]:
-        ports = [scene.bed.testbed.ports[end.pair - 1][-1] for end in scene.bed.endpoints if end.side == "b"]
-        before = [(port, netlink.mtu_of(*port.place)) for port in ports]
+        ports = [scene.bed.topology.ports[end.pair - 1][-1] for end in scene.bed.endpoints if end.side == "b"]
+        before = [(port, netlink.interface_mtu(*port.location)) for port in ports]
 
         def narrow() -> None:
             for port in ports:
@@ -44,6 +44,6 @@ def black_hole(mtu: int, from_s: float = 0.0, until_s: float | None = None) -> D
     return disturb
 
 
-def _set(port: Device, mtu: int) -> None:
-    with netlink.in_namespace(port.namespace) as ipr:
-        ipr.link("set", index=netlink.index_of(ipr, port.interface), mtu=mtu)
+def _set(port: NetDevice, mtu: int) -> None:
+    with netlink.open_in_namespace(port.namespace) as ipr:
+        ipr.link("set", index=netlink.interface_index(ipr, port.interface), mtu=mtu)

@@ -31,7 +31,7 @@ def at_ports(values: Values, sides: str = "ab") -> Disturb:
 
     @contextmanager
     def disturb(scene: Scene) -> Iterator[None]:
-        if not any(scene.bed.testbed.ports):  # joined directly
+        if not any(scene.bed.topology.ports):  # joined directly
             yield
             return
         agent = scene.agent_at_switch()

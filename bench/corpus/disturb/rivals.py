@@ -10,36 +10,37 @@ from dataclasses import replace
 
 from bench.corpus.scene import Disturb, Scene
 from vnetbench.agents.client import AgentClient
-from vnetbench.agents.starting import start_inside, start_observer
-from vnetbench.campaign.trial import Abandoned, Load, measure
-from vnetbench.lab import netlink, netns
-from vnetbench.lab.description import Testbed, Vm, describe
-from vnetbench.lab.netns_bed import NetnsBed
-from vnetbench.study.factors import complete
+from vnetbench.agents.launch import start_agents_in_namespaces, start_observer
+from vnetbench.campaign.trial import TrialAbandoned, TrialLoad, measure_trial
+from vnetbench.lab import netlink
+from vnetbench.lab.netns import builder
+from vnetbench.lab.netns.topology import NetnsTopology, Vm, make_topology
+from vnetbench.lab.netns.testbed import NetnsTestbed
+from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import STREAM
+from vnetbench.study.workloads import TCP_STREAM
 
 CARRIED = "rivals_bytes"
 """What it tells: the bytes that the rivals got through, by their own count."""
 _LEAD_S, _LONGER_S, _SAMPLED_S = 0.3, 60.0, 0.2
 
 
-def rivals(levels: Mapping[str, Level], workload: str = STREAM, *, inside: bool = False) -> Disturb:
+def rivals(levels: Mapping[str, Level], workload: str = TCP_STREAM, *, inside: bool = False) -> Disturb:
     """A load of these levels, from more VMs on the same virtual switches; `inside`: from those of pair 1."""
 
     @contextmanager
     def disturb(scene: Scene) -> Iterator[None]:
-        testbed = scene.bed.testbed
-        assert isinstance(testbed, Testbed)
+        testbed = scene.bed.topology
+        assert isinstance(testbed, NetnsTopology)
         ends = testbed.endpoints[:2] if inside else _more_vms(testbed)
-        rival = NetnsBed(replace(testbed, endpoints=ends))
+        rival = NetnsTestbed(replace(testbed, endpoints=ends))
         observer = None
         try:
             if not inside:
                 _plug_in(testbed, ends)
-            start_inside({end.name: end.namespace for end in ends}, testbed.name, rival.agents)
+            start_agents_in_namespaces({end.name: end.namespace for end in ends}, testbed.name, rival.agents)
             observer = start_observer(testbed.name)
-            load = Load(complete(levels, workload), _LONGER_S, _SAMPLED_S, workload)
+            load = TrialLoad(complete_levels(levels, workload), _LONGER_S, _SAMPLED_S, workload)
             with _at_work(scene, rival, observer, load):
                 yield
         finally:
@@ -52,14 +53,14 @@ def rivals(levels: Mapping[str, Level], workload: str = STREAM, *, inside: bool 
 
 
 @contextmanager
-def _at_work(scene: Scene, rival: NetnsBed, observer: AgentClient, load: Load) -> Iterator[None]:
+def _at_work(scene: Scene, rival: NetnsTestbed, observer: AgentClient, load: TrialLoad) -> Iterator[None]:
     is_over = threading.Event()
 
     def run() -> int:
         try:
-            sides = measure(rival, observer, load, is_over.is_set).sides
-        except Abandoned as left:
-            sides = left.sides
+            sides = measure_trial(rival, observer, load, is_over.is_set).endpoints
+        except TrialAbandoned as left:
+            sides = left.endpoints
         return sum(sample.bytes_received for side in sides for sample in side.samples)
 
     with ThreadPoolExecutor(1, "rivals") as executor:
@@ -72,25 +73,25 @@ def _at_work(scene: Scene, rival: NetnsBed, observer: AgentClient, load: Load) -
     scene.told[CARRIED] += at_work.result()
 
 
-def _more_vms(testbed: Testbed) -> tuple[Vm, ...]:
+def _more_vms(testbed: NetnsTopology) -> tuple[Vm, ...]:
     """A pair that the testbed does not have."""
     shape = replace(testbed.shape, pairs=testbed.shape.pairs + 1)
-    return describe(testbed.name, shape).endpoints[-2:]
+    return make_topology(testbed.name, shape).endpoints[-2:]
 
 
-def _plug_in(testbed: Testbed, ends: tuple[Vm, ...]) -> None:
+def _plug_in(testbed: NetnsTopology, ends: tuple[Vm, ...]) -> None:
     for end in ends:
-        netns.add_namespace(end.namespace)
-    with netlink.in_namespace(testbed.switch_namespace) as switch:
+        builder.add_namespace(end.namespace)
+    with netlink.open_in_namespace(testbed.switch_namespace) as switch:
         for end, vswitch in zip(ends, (testbed.vswitches[0], testbed.vswitches[-1]), strict=True):
-            netns.add_vm_port(switch, end, netlink.index_of(switch, vswitch))
+            builder.add_vm_port(switch, end, netlink.interface_index(switch, vswitch))
     for end in ends:
-        netns.give_addresses(end)
+        builder.assign_addresses(end)
 
 
-def _unplug(testbed: Testbed, ends: tuple[Vm, ...]) -> None:
+def _unplug(testbed: NetnsTopology, ends: tuple[Vm, ...]) -> None:
     """Also after half of it. A port that is left to its VM's namespace would go only some time after that."""
-    with netlink.in_namespace(testbed.switch_namespace) as switch:
+    with netlink.open_in_namespace(testbed.switch_namespace) as switch:
         for end in ends:
             for index in switch.link_lookup(ifname=end.name):
                 switch.link("del", index=index)

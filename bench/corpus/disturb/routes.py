@@ -12,7 +12,7 @@ from functools import partial
 from bench.corpus.disturb.settings import exchange
 from bench.corpus.scene import Disturb, Scene
 from vnetbench.lab import netlink
-from vnetbench.lab.description import Vm
+from vnetbench.lab.netns.topology import Vm
 
 _RTAX_CWND = 7  # <linux/rtnetlink.h>
 _NOT_KEPT = "net/ipv4/tcp_no_metrics_save"
@@ -37,7 +37,7 @@ def congestion_window(segments: int) -> Disturb:
             yield
         finally:
             for end, other in ends:
-                with netlink.in_namespace(end.namespace) as ipr:
+                with netlink.open_in_namespace(end.namespace) as ipr:
                     ipr.route("del", dst=f"{other.address}/32")
                 _forget(end)
 
@@ -45,7 +45,7 @@ def congestion_window(segments: int) -> Disturb:
 
 
 def _add_route(end: Vm, other: Vm, segments: int) -> None:
-    with netlink.in_namespace(end.namespace) as ipr:
+    with netlink.open_in_namespace(end.namespace) as ipr:
         (route,) = ipr.route("get", dst=other.address)
         gateway = route.get_attr("RTA_GATEWAY")
         ipr.route(
@@ -59,18 +59,18 @@ def _add_route(end: Vm, other: Vm, segments: int) -> None:
 
 def _learn(end: Vm, other: Vm) -> None:
     """Have TCP take over what the route says: it asks what it kept of earlier connections, and no route."""
-    before = netlink.do_inside(end.namespace, partial(exchange, {_NOT_KEPT: "0"}))
+    before = netlink.run_in_namespace(end.namespace, partial(exchange, {_NOT_KEPT: "0"}))
     try:
         _connect_once(end, other)
         _wait_until_known(end, other)
     finally:
-        netlink.do_inside(end.namespace, partial(exchange, before))
+        netlink.run_in_namespace(end.namespace, partial(exchange, before))
 
 
 def _connect_once(end: Vm, other: Vm) -> None:
-    with netlink.do_inside(other.namespace, partial(socket.create_server, (other.address, 0))) as server:
+    with netlink.run_in_namespace(other.namespace, partial(socket.create_server, (other.address, 0))) as server:
         connect = partial(socket.create_connection, server.getsockname()[:2], _TIMEOUT_S)
-        with netlink.do_inside(end.namespace, connect) as sent:
+        with netlink.run_in_namespace(end.namespace, connect) as sent:
             server.settimeout(_TIMEOUT_S)
             taken, _ = server.accept()
             with taken:

@@ -31,12 +31,12 @@ def _settings(where: Callable[[Scene], list[str]], values: Mapping[str, str]) ->
     @contextmanager
     def disturb(scene: Scene) -> Iterator[None]:
         names = where(scene)
-        before = {name: netlink.do_inside(name, partial(exchange, values)) for name in names}
+        before = {name: netlink.run_in_namespace(name, partial(exchange, values)) for name in names}
         try:
             yield
         finally:
             for name, old in before.items():
-                netlink.do_inside(name, partial(exchange, old))
+                netlink.run_in_namespace(name, partial(exchange, old))
 
     return disturb
 

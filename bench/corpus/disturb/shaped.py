@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from bench.corpus.disturb.knobs import UPLINK_END
 from bench.corpus.scene import Disturb, Scene
-from vnetbench.lab.description import Device
-from vnetbench.lab.shaping import shape
+from vnetbench.lab.netns.topology import NetDevice
+from vnetbench.lab.links.shaping import shape_link
 
 
 def shaped(rate_bps: float, shaper: str = "tbf", sides: str = "b") -> Disturb:
@@ -19,18 +19,18 @@ def shaped(rate_bps: float, shaper: str = "tbf", sides: str = "b") -> Disturb:
         devices = bottlenecks(scene, sides)
         try:
             for device in devices:
-                shape(device, rate_bps, shaper)
+                shape_link(device, rate_bps, shaper)
             yield
         finally:
             for device in devices:
-                shape(device, None, shaper)
+                shape_link(device, None, shaper)
 
     return disturb
 
 
-def bottlenecks(scene: Scene, sides: str = "b") -> list[Device]:
+def bottlenecks(scene: Scene, sides: str = "b") -> list[NetDevice]:
     """The uplink on the way from a to b, else the ports to endpoints of these sides, else side a's vNICs."""
-    testbed = scene.bed.testbed
+    testbed = scene.bed.topology
     uplinks = [port for ports in testbed.ports for port in ports if port.interface == UPLINK_END]
     if uplinks:
         return uplinks[:1]

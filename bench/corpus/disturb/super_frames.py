@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from bench.corpus.scene import Disturb, Scene
 from vnetbench.lab import netlink
-from vnetbench.lab.description import Vm
+from vnetbench.lab.netns.topology import Vm
 
 _HEADERS_BYTES = 512
 """More than all of a frame's headers have, which the kernel takes off first (MAX_TCP_HEADER)."""
@@ -30,13 +30,13 @@ def super_frames(packets: int) -> Disturb:
 
 
 def _bytes_of(end: Vm, packets: int) -> int:
-    return packets * netlink.mtu_of(end.namespace, end.interface) + _HEADERS_BYTES
+    return packets * netlink.interface_mtu(end.namespace, end.interface) + _HEADERS_BYTES
 
 
 def _set(end: Vm, most_bytes: int) -> int:
     """Set it, and return what it was."""
-    with netlink.in_namespace(end.namespace) as ipr:
-        index = netlink.index_of(ipr, end.interface)
+    with netlink.open_in_namespace(end.namespace) as ipr:
+        index = netlink.interface_index(ipr, end.interface)
         (link,) = ipr.get_links(index)
         before = int(link.get_attr("IFLA_GSO_MAX_SIZE"))
         ipr.link("set", index=index, gso_max_size=most_bytes)

@@ -21,7 +21,7 @@ def one_transmit_queue() -> Disturb:
     def disturb(scene: Scene) -> Iterator[None]:
         ends = _last_hops(scene)
         before = [(end, _masks(*end)) for end in ends]
-        everywhere = f"{sum(1 << cpu for cpu in scene.bed.online):x}"
+        everywhere = f"{sum(1 << cpu for cpu in scene.bed.online_cpus):x}"
         try:
             for end, masks in before:
                 for queue in masks:
@@ -37,7 +37,7 @@ def one_transmit_queue() -> Disturb:
 
 def _last_hops(scene: Scene) -> list[tuple[str, str]]:
     """Namespace and name of the interfaces that hand packets to side b."""
-    if any(scene.bed.testbed.ports):
+    if any(scene.bed.topology.ports):
         return [(scene.switch, vm.name) for vm in scene.vms if vm.side == "b"]
     return [(vm.namespace, vm.interface) for vm in scene.vms if vm.side == "a"]
 

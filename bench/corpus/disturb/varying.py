@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from bench.corpus.disturb.shaped import bottlenecks
 from bench.corpus.scene import Disturb, Scene
-from vnetbench.lab.shaping import shape
+from vnetbench.lab.links.shaping import shape_link
 
 DISTURBED = "trial {} disturbed"
 
@@ -53,7 +53,7 @@ def shaped_ever_less(first_bps: float, last_bps: float, duration_s: float, steps
 
         def shape_to(rate_bps: float | None) -> None:
             for device in devices:
-                shape(device, rate_bps, "tbf")
+                shape_link(device, rate_bps, "tbf")
 
         def fall() -> None:
             for step in range(1, steps):

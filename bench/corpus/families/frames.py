@@ -16,7 +16,7 @@ from bench.corpus.disturb.spinning import SPUN, spinning
 from bench.corpus.proof import all_of, busy, carries, counts, falls, short_of, tells
 from bench.corpus.recipe import Dose, Levels, Recipe, doses
 from bench.corpus.scene import Disturb
-from vnetbench.study.frames import SMALLEST
+from vnetbench.study.factors.frame_sizes import MIN_FRAME_BYTES
 from vnetbench.study.workloads import FRAMES
 
 WITH_SWITCH = ("bridge", "router", "jumbo6")
@@ -62,7 +62,7 @@ RECIPES = tuple(
             "frames, more than the switch forwards",
             doses(("1 Mframe/s", "1200 kframe/s", "max", "2 Mframe/s"), "{}", _load),
             (*WITH_SWITCH, "uplink"),
-            short_of(0.9 * 1e6 * SMALLEST),
+            short_of(0.9 * 1e6 * MIN_FRAME_BYTES),
             is_wrong=False,
         ),
         Recipe(
@@ -105,7 +105,7 @@ RECIPES = tuple(
             "frames, a rate beyond the generator",
             doses(("20 Mframe/s", "30 Mframe/s", "50 Mframe/s", "40 Mframe/s"), "{}", _load),
             WITHOUT,
-            short_of(0.9 * 20e6 * SMALLEST),
+            short_of(0.9 * 20e6 * MIN_FRAME_BYTES),
         ),
         Recipe(
             ("generator_cpu",),

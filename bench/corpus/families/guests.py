@@ -7,7 +7,7 @@ from bench.corpus.disturb.shaped import shaped
 from bench.corpus.disturb.spinning import SPUN, spinning
 from bench.corpus.proof import all_of, anything, carries, falls, tells
 from bench.corpus.recipe import Levels, Recipe, doses
-from vnetbench.study.workloads import DATAGRAMS, REQUESTS
+from vnetbench.study.workloads import UDP_STREAM, TCP_RR
 
 GUESTS = ("virtio-net", "e1000e", "vmxnet3")
 COUNTS = (1, 2, 4, 3)
@@ -34,7 +34,7 @@ RECIPES = (
         doses(("5 Mbit/s", "10 Mbit/s", "20 Mbit/s", "15 Mbit/s"), "{}", lambda rate: {"bit_rate": rate}),
         GUESTS,
         carries(0.99),
-        workload=DATAGRAMS,
+        workload=UDP_STREAM,
         levels={"datagram_size": "1472 B", "pacing": "sleep"},
         is_wrong=False,
         repeats=2,
@@ -49,7 +49,7 @@ RECIPES = (
         ),
         GUESTS,
         anything,
-        workload=REQUESTS,
+        workload=TCP_RR,
         is_wrong=False,
         repeats=2,
     ),

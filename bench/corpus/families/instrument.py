@@ -6,7 +6,7 @@ from bench.corpus.disturb.shaped import shaped
 from bench.corpus.disturb.varying import DISTURBED, in_some_trials
 from bench.corpus.proof import differs, short_of
 from bench.corpus.recipe import Pace, Recipe, doses
-from vnetbench.study.workloads import DATAGRAMS, REQUESTS
+from vnetbench.study.workloads import UDP_STREAM, TCP_RR
 
 RATES = (8e5, 1.2e6, 2e6, 1.5e6)
 """Datagrams a second that no sender here keeps, on one stream."""
@@ -20,7 +20,7 @@ RECIPES = (
         doses(RATES, "{:g} datagrams/s", lambda rate: {"rate": f"{rate:.0f} /s"}),
         ("bridge", "router", "jumbo6"),
         short_of(0.9 * RATES[0] * BYTES),
-        workload=DATAGRAMS,
+        workload=UDP_STREAM,
         levels={"datagram_size": f"{BYTES} B"},
         accepted=("sender_cpu",),
     ),
@@ -30,7 +30,7 @@ RECIPES = (
         doses(("250 k/s", "300 k/s", "400 k/s", "350 k/s"), "{}", lambda rate: {"rate": rate}),
         ("bridge", "router", "jumbo6"),
         short_of(0.9 * LEAST_REQUESTS),
-        workload=REQUESTS,
+        workload=TCP_RR,
         accepted=("sender_cpu", "request_response"),
     ),
     Recipe(

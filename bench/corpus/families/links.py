@@ -8,7 +8,7 @@ from bench.corpus.disturb.settings import switch_settings
 from bench.corpus.disturb.shaped import shaped
 from bench.corpus.proof import all_of, falls, tells
 from bench.corpus.recipe import Recipe, doses
-from vnetbench.study.workloads import DATAGRAMS
+from vnetbench.study.workloads import UDP_STREAM
 
 BY_ADDRESSES = switch_settings({team.HASH_POLICY: team.BY_ADDRESSES})
 BY_PORTS = switch_settings({team.HASH_POLICY: team.BY_PORTS})
@@ -90,7 +90,7 @@ RECIPES = (
         doses(
             (3e8, 5e8, 8e8, 6e8),
             "{:g} bit/s of 1e9",
-            disturb=lambda rate: rivals({"bit_rate": rate, "datagram_size": 1472}, DATAGRAMS),
+            disturb=lambda rate: rivals({"bit_rate": rate, "datagram_size": 1472}, UDP_STREAM),
         ),
         ("uplink",),
         all_of(falls(0.15), tells(CARRIED, 1e6)),

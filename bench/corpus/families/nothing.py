@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.corpus.proof import anything, carries
 from bench.corpus.recipe import Recipe, doses
-from vnetbench.study.workloads import DATAGRAMS, REQUESTS
+from vnetbench.study.workloads import UDP_STREAM, TCP_RR
 
 NATURAL = ("sender_cpu", "receiver_cpu")
 
@@ -15,7 +15,7 @@ RECIPES = (
         doses(("20 Mbit/s", "100 Mbit/s", "200 Mbit/s", "50 Mbit/s"), "{}", lambda rate: {"bit_rate": rate}),
         ("bridge", "macvlan", "router", "jumbo6", "uplink"),
         carries(0.99),
-        workload=DATAGRAMS,
+        workload=UDP_STREAM,
         levels={"datagram_size": "1472 B"},
         is_wrong=False,
         repeats=2,
@@ -26,7 +26,7 @@ RECIPES = (
         doses(("200 /s", "500 /s", "1 k/s", "700 /s"), "{}", lambda rate: {"rate": rate}),
         ("bridge", "router", "jumbo6", "connections"),
         carries(0.99),
-        workload=REQUESTS,
+        workload=TCP_RR,
         is_wrong=False,
         repeats=2,
     ),

@@ -8,7 +8,7 @@ from bench.corpus.disturb.settings import machine_settings, settings
 from bench.corpus.disturb.transmit_queues import one_transmit_queue
 from bench.corpus.proof import all_of, counts, falls
 from bench.corpus.recipe import Dose, Pace, Recipe, doses
-from vnetbench.study.workloads import DATAGRAMS
+from vnetbench.study.workloads import UDP_STREAM
 
 CUT = at_ports({"tso": False, "gso": False})
 """The virtual switch hands on packets, as a wire does, and not what a sender left to be cut."""
@@ -116,7 +116,7 @@ RECIPES = (
         doses(("4 KiB", "3 KiB", "2 KiB", "2500 B"), "SO_RCVBUF of {}", lambda size: {"socket_buffer": size}),
         ("bridge", "router", "jumbo6"),
         falls(0.03),
-        workload=DATAGRAMS,
+        workload=UDP_STREAM,
         levels={"datagram_size": "1472 B", "bit_rate": "400 Mbit/s", "pacing": "sleep", "streams": 2},
         control={"socket_buffer": "auto"},
     ),

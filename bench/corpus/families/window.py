@@ -7,7 +7,7 @@ from bench.corpus.disturb.settings import settings
 from bench.corpus.proof import anything, falls
 from bench.corpus.recipe import Levels, Recipe, doses
 from bench.corpus.scene import Disturb
-from vnetbench.study.workloads import REQUESTS
+from vnetbench.study.workloads import TCP_RR
 
 NEAR = {"link_delay": "2 ms"}
 """A round trip of 4 ms, which a window limits that is no limit on a bridge."""
@@ -97,7 +97,7 @@ RECIPES = (
         doses(("1 B", "256 B", "4 KiB", "1 KiB"), "requests and answers of {}", _both),
         ("bridge", "router", "jumbo6", "connections"),
         anything,
-        workload=REQUESTS,
+        workload=TCP_RR,
         is_wrong=False,
         repeats=2,
     ),
@@ -107,7 +107,7 @@ RECIPES = (
         doses(("500 us", "2 ms", "10 ms", "5 ms"), "{} away", lambda delay: {"link_delay": delay}),
         ("bridge", "router", "jumbo6"),
         falls(0.3),
-        workload=REQUESTS,
+        workload=TCP_RR,
         control={"link_delay": "none"},
         is_wrong=False,
         repeats=2,

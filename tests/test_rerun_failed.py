@@ -1,4 +1,4 @@
-"""A second look at failed tests: what is broken stays failed, and what passed only then is named."""
+"""Rerun of failed tests: broken tests stay failed, and flaky tests are listed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 pytestmark = pytest.mark.pure
 
-LOOK_TWICE = ("-m", "tools.look_twice")
+RERUN_FAILED = ("-m", "tools.rerun_failed")
 HERE = Path(__file__).parents[1]
 
 SOUND = "def test_sound():\n    pass\n"
@@ -35,7 +35,7 @@ def test_every_other_time():
     seen.write_text(str(runs + 1))
     assert runs % 2
 """
-FAILED_AT_FIRST = re.compile(r"Failed at first, then passed 2 times \(the host took \d+% of the CPU")
+FAILED_AT_FIRST = re.compile(r"Failed at first, then passed 2 times \(the host took \d+% of the requested CPU")
 
 CRATE = """[package]
 name = "looked-at"
@@ -56,7 +56,7 @@ fn once() {
 
 def looked_at(where: Path, runner: str, *command: str) -> tuple[int, str]:
     ran = subprocess.run(
-        [sys.executable, *LOOK_TWICE, runner, *command],
+        [sys.executable, *RERUN_FAILED, runner, *command],
         cwd=where,
         env={**os.environ, "PYTHONPATH": str(HERE)},
         capture_output=True,
@@ -79,34 +79,34 @@ def rust_tests(where: Path, *tests: str) -> tuple[int, str]:
     return looked_at(where, "cargo", "cargo", "test", "--offline", "--quiet")
 
 
-def test_sound_tests_run_once(tmp_path: Path) -> None:
+def test_passing_tests_run_once(tmp_path: Path) -> None:
     status, said = python_tests(tmp_path, SOUND)
     assert status == 0
     assert "1 passed" in said
     assert "Again" not in said
 
 
-def test_what_fails_once_passes_and_is_named(tmp_path: Path) -> None:
+def test_a_test_that_fails_once_passes_and_is_listed(tmp_path: Path) -> None:
     status, said = python_tests(tmp_path, SOUND, ONCE)
     assert status == 0
     assert "1 failed, 1 passed" in said
     assert len(re.findall("^1 passed in ", said, re.MULTILINE)) == 2
-    assert FAILED_AT_FIRST.search(said) and said.endswith("CPU time asked for): test_it.py::test_once\n")
+    assert FAILED_AT_FIRST.search(said) and said.endswith("requested CPU time): test_it.py::test_once\n")
 
 
-def test_what_is_broken_fails_beside_what_fails_once(tmp_path: Path) -> None:
+def test_a_broken_test_fails_together_with_one_that_fails_once(tmp_path: Path) -> None:
     status, said = python_tests(tmp_path, BROKEN, ONCE)
     assert status == 1
-    assert "Failed again, these or one of them" in said
+    assert "At least one failed again" in said
 
 
-def test_what_passes_only_every_other_time_is_broken(tmp_path: Path) -> None:
+def test_a_test_that_passes_every_other_time_fails(tmp_path: Path) -> None:
     status, said = python_tests(tmp_path, SOUND, EVERY_OTHER_TIME)
     assert status == 1
-    assert "Failed again, these or one of them" in said
+    assert "At least one failed again" in said
 
 
-def test_tests_that_cannot_run_are_not_looked_at_again(tmp_path: Path) -> None:
+def test_tests_that_cannot_run_are_not_rerun(tmp_path: Path) -> None:
     status, said = python_tests(tmp_path, "import no_such_module\n")
     assert status == 2
     assert "Again" not in said
@@ -116,12 +116,14 @@ def test_tests_that_cannot_run_are_not_looked_at_again(tmp_path: Path) -> None:
     ("tests", "status", "told"),
     [
         ((RUST_SOUND,), 0, None),
-        ((RUST_SOUND, RUST_ONCE), 0, "asked for): once\n"),
-        ((RUST_SOUND, RUST_BROKEN), 101, "asked for): broken\n"),
+        ((RUST_SOUND, RUST_ONCE), 0, "CPU time): once\n"),
+        ((RUST_SOUND, RUST_BROKEN), 101, "CPU time): broken\n"),
         (("this does not compile",), 101, None),
     ],
 )
-def test_cargos_tests_alike(tmp_path: Path, tests: tuple[str, ...], status: int, told: str | None) -> None:
+def test_cargo_tests_are_rerun_likewise(
+    tmp_path: Path, tests: tuple[str, ...], status: int, told: str | None
+) -> None:
     ended, said = rust_tests(tmp_path, *tests)
     assert ended == status
     assert said.endswith(told) if told else "Again" not in said
