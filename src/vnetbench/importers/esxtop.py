@@ -96,10 +96,12 @@ def attach_host_counters(
     intervals = iter(counters)
     first = next(intervals, None)
     if first is None:
-        return [_without_counters(run, "the esxtop log is empty") for run in runs]
+        return [_add_missing_counters_remark(run, "the esxtop log is empty") for run in runs]
     previous, zone = first[0], first[0].tzinfo
     windows = {
-        number: _run_window(run, zone) for number, run in enumerate(runs) if run.started_at and run.duration_s
+        number: _build_run_window(run, zone)
+        for number, run in enumerate(runs)
+        if run.started_at and run.duration_s
     }
     waiting = sorted(windows.values(), key=lambda window: window.start, reverse=True)
     active: list[_RunWindow] = []
@@ -113,7 +115,7 @@ def attach_host_counters(
         for window in active:
             window.add(values, (time - previous).total_seconds())
         previous = time
-    return [_with_counters(run, windows.get(number), is_only_host) for number, run in enumerate(runs)]
+    return [_add_counters(run, windows.get(number), is_only_host) for number, run in enumerate(runs)]
 
 
 @dataclass
@@ -138,19 +140,19 @@ class _RunWindow:
         return {name: total / self.seconds[name] for name, total in self.sums.items() if self.seconds[name]}
 
 
-def _run_window(run: Run, zone: tzinfo | None) -> _RunWindow:
+def _build_run_window(run: Run, zone: tzinfo | None) -> _RunWindow:
     assert run.started_at is not None
     started_at = run.started_at if run.started_at.tzinfo else run.started_at.replace(tzinfo=zone)
     start = started_at + timedelta(seconds=run.omitted_s)
     return _RunWindow(start, start + timedelta(seconds=run.duration_s or 0.0))
 
 
-def _with_counters(run: Run, window: _RunWindow | None, is_only_host: bool) -> Run:
+def _add_counters(run: Run, window: _RunWindow | None, is_only_host: bool) -> Run:
     if window is None:
-        return _without_counters(run, "its log does not say when it ran")
+        return _add_missing_counters_remark(run, "its log does not say when it ran")
     means = window.means()
     if not means:
-        return _without_counters(run, "no interval of esxtop lies within its time")
+        return _add_missing_counters_remark(run, "no interval of esxtop lies within its time")
     remarks = ["The run has host counters of esxtop, matched by time."]
     if run.started_at and run.started_at.tzinfo is None:
         remarks.append("The log names no time zone; it is taken to be that of esxtop.")
@@ -168,14 +170,14 @@ def _with_counters(run: Run, window: _RunWindow | None, is_only_host: bool) -> R
     )
 
 
-def _without_counters(run: Run, reason: str) -> Run:
+def _add_missing_counters_remark(run: Run, reason: str) -> Run:
     return replace(run, remarks=(*run.remarks, f"The run has no host counters of esxtop: {reason}."))
 
 
 def _find_columns(titles: Sequence[str]) -> dict[str, int]:
     """Return the positions of the columns that are kept, by our name of the counter."""
     counters = [_COUNTER.fullmatch(title) for title in titles]
-    vms = {_vm_at_port(each["instance"]) for each in counters if each and each["group"] == "Network Port"}
+    vms = {_find_vm(each["instance"]) for each in counters if each and each["group"] == "Network Port"}
     columns: dict[str, int] = {}
     for position, each in enumerate(counters):
         if each and (name := _counter_name(each["group"], each["instance"], each["counter"], vms)):
@@ -197,7 +199,7 @@ def _counter_name(group: str, instance: str, counter: str, vms: Set[str]) -> str
     return None
 
 
-def _vm_at_port(port: str) -> str:
+def _find_vm(port: str) -> str:
     """Return the VM at a port such as `vSwitch0:67108885:36139:db.eth0`.
 
     It is empty for an uplink and for the host's own ports.

@@ -41,7 +41,10 @@ def format_study(
         "\n[testbed]",
         f"lab = {_quote(IMPORTED)}",
         "\n[factors]",
-        *(f"{each.name} = [{', '.join(_format(each.name, x) for x in each.levels)}]" for each in factors),
+        *(
+            f"{each.name} = [{', '.join(_format_level(each.name, x) for x in each.levels)}]"
+            for each in factors
+        ),
         "\n[precision]",
         f"metric = {_quote(metric)}",
     ]
@@ -56,7 +59,7 @@ def _collect_levels(name: str, runs: Sequence[Mapping[str, Level]]) -> tuple[Lev
     return (*numbers, *words, *((UNSPECIFIED,) if any(name not in run for run in runs) else ()))
 
 
-def _format(name: str, level: Level) -> str:
+def _format_level(name: str, level: Level) -> str:
     return _quote(UNSPECIFIED if level == UNSPECIFIED else format_level(name, level))
 
 

@@ -50,7 +50,7 @@ class LineReport(ABC):
         """Return whether the next line starts a run of the tool. Takes no line."""
 
     @classmethod
-    def command_in(cls, line: str) -> CommandLine | None:
+    def parse_command(cls, line: str) -> CommandLine | None:
         """Return the tool's command line in this line, if there is one."""
         return find_command(line, cls.programs)
 
@@ -88,7 +88,7 @@ def report_reader(report_type: type[LineReport]) -> TextReader:
     """Return a reader that fills reports of this type and validates their runs."""
 
     def read_runs(lines: LogLines, starts_run: StartsRun) -> list[Run]:
-        report = report_type(report_type.command_in(lines.peek() or ""), lines.number + 1)
+        report = report_type(report_type.parse_command(lines.peek() or ""), lines.number + 1)
         if report.command is not None:
             lines.take()
 

@@ -112,12 +112,12 @@ def _iterate_items(lines: LogLines, readers: Readers, dates: RunDateTracker) -> 
         elif line.strip():
             lines.take()
             if not dates.take_date_line(lines.number, line):
-                yield _unrecognized(lines.number, line)
+                yield _make_unrecognized_line(lines.number, line)
         else:
             lines.take()
 
 
-def _unrecognized(number: int, line: str) -> UnrecognizedLines:
+def _make_unrecognized_line(number: int, line: str) -> UnrecognizedLines:
     text = line[:_MAX_LINE_LENGTH]
     looks_like_result = len(_NUMBER.findall(text)) > 2 and _RATE.search(text) is not None
     return UnrecognizedLines(number, number, text, looks_like_result=looks_like_result)
@@ -189,7 +189,7 @@ class _DocumentSection:
             document = self.buffer.parse() if is_complete else self.buffer.parse_truncated()
         except ValueError as error:
             if first_line == last_line:
-                yield _unrecognized(first_line, opening)
+                yield _make_unrecognized_line(first_line, opening)
             else:
                 reason = f"neither a complete document nor the output of a known tool ({error})"
                 yield UnreadableSection(first_line, last_line, reason)

@@ -56,13 +56,13 @@ def parse_rounded(text: str, scale: float = 1.0) -> ReportedValue:
     """
     if plain := _PLAIN_NUMBER.fullmatch(text.strip()):
         half_units, per_one = 2 * int(plain[0].replace(".", "")), _HALF_UNITS_PER_ONE[len(plain[1] or "")]
-        return _scale(float(plain[0]), (half_units - 1) / per_one, (half_units + 1) / per_one, scale)
+        return _scale_range(float(plain[0]), (half_units - 1) / per_one, (half_units + 1) / per_one, scale)
     number = _parse_decimal(text)
     digits, exponent = number.as_tuple().digits, number.as_tuple().exponent
     if not isinstance(exponent, int) or not digits:
         raise ValueError(f"not a number: {text[:_MAX_LENGTH]!r}")
     unit = Decimal(1).scaleb(exponent)
-    return _scale(float(number), float(number - unit / 2), float(number + unit / 2), scale)
+    return _scale_range(float(number), float(number - unit / 2), float(number + unit / 2), scale)
 
 
 def parse_count(text: str, scale: float = 1.0) -> ReportedValue:
@@ -81,7 +81,7 @@ def parse_with_unit(text: str, unit: str, units: Mapping[str, float], scale: flo
     return parse_rounded(text, units[unit] * scale)
 
 
-def _scale(value: float, low: float, high: float, scale: float) -> ReportedValue:
+def _scale_range(value: float, low: float, high: float, scale: float) -> ReportedValue:
     bounds = (low * scale, high * scale)
     if not all(map(math.isfinite, bounds)):
         raise ValueError(f"not a finite number: {value}")

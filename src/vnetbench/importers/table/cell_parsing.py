@@ -35,8 +35,8 @@ def build_run(row: TableRow, columns: Columns, mapping: Mapping) -> Run | None:
         first_line=row.number,
         last_line=row.number,
         workload=mapping.workload,
-        factors={**mapping.constants, **_factors(row, columns, mapping)},
-        metrics=_metrics(row, columns, mapping),
+        factors={**mapping.constants, **_parse_factors(row, columns, mapping)},
+        metrics=_parse_metrics(row, columns, mapping),
         duration_s=duration.value if duration else None,
         started_at=_parse_start_time(row, columns, mapping.started_at) if mapping.started_at else None,
         reported_by=mapping.reported_by,
@@ -44,7 +44,7 @@ def build_run(row: TableRow, columns: Columns, mapping: Mapping) -> Run | None:
     )
 
 
-def _factors(row: TableRow, columns: Columns, mapping: Mapping) -> dict[str, Level]:
+def _parse_factors(row: TableRow, columns: Columns, mapping: Mapping) -> dict[str, Level]:
     parsed = {}
     for each in mapping.factors:
         text = columns.text(row, each.column)
@@ -64,7 +64,7 @@ def _parse_level(text: str, column: FactorColumn, where: str, mapping: Mapping) 
         raise BenchError(error.what, where=where, fix=fix) from error
 
 
-def _metrics(row: TableRow, columns: Columns, mapping: Mapping) -> dict[str, ReportedValue]:
+def _parse_metrics(row: TableRow, columns: Columns, mapping: Mapping) -> dict[str, ReportedValue]:
     parsed = {each.name: _parse_value(row, columns, mapping, each) for each in mapping.metrics}
     return {name: value for name, value in parsed.items() if value is not None}
 

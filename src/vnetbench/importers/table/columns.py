@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from vnetbench.errors import BenchError
 from vnetbench.importers.table.mapping import Mapping
 from vnetbench.importers.table.rows import CellValue, TableRow, cell_text
-from vnetbench.study.problems import format_raw_value, suggest
+from vnetbench.study.problems import format_raw_value, suggest_fix
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Columns:
             raise BenchError(
                 f"the column {format_raw_value(title)} {problem}",
                 where=f"{name}, row {header.number}",
-                fix=suggest(title, titles, otherwise=f"the columns are {', '.join(titles[:40])}"),
+                fix=suggest_fix(title, titles, otherwise=f"the columns are {', '.join(titles[:40])}"),
             )
         return cls(name, {text: position for position, text in enumerate(texts)})
 

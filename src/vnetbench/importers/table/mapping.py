@@ -14,7 +14,7 @@ from vnetbench.estimate.metrics import METRICS
 from vnetbench.study.factors.registry import check_factor_workload, find_factor, parse_level
 from vnetbench.study.file.document import TomlDocument, read_document
 from vnetbench.study.model import Level
-from vnetbench.study.problems import Problem, StudyError, WrongValue, format_raw_value, suggest
+from vnetbench.study.problems import Problem, StudyError, WrongValue, format_raw_value, suggest_fix
 from vnetbench.study.workloads import WORKLOADS
 
 _BITS = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9}
@@ -167,7 +167,7 @@ def _read_metric(name: str, raw: object) -> MetricColumn:
     if name not in METRICS:
         raise WrongValue(
             f"{format_raw_value(name)} is not a metric",
-            fix=suggest(name, METRICS, otherwise="see docs/importers.md"),
+            fix=suggest_fix(name, METRICS, otherwise="see docs/importers.md"),
         )
     values = _read_column(raw, ("column", "unit"))
     return MetricColumn(
@@ -206,7 +206,7 @@ def _read_key(key: str, raw: object) -> Any:
     if key in _SECTIONS:
         raise WrongValue(f"{format_raw_value(key)} is a section", fix=f"write [{key}] on its own line")
     if key not in _KEY_READERS:
-        fix = suggest(
+        fix = suggest_fix(
             key,
             (*_KEY_READERS, *_SECTIONS),
             otherwise=f"the keys are {', '.join((*_KEY_READERS, *_SECTIONS))}",

@@ -69,7 +69,7 @@ class NeperReport(LineReport):
         line = lines.peek() or ""
         if "=" in line and _FIRST_SETTING.match(line):
             return _SETTING.match(lines.peek(1) or "") is not None
-        return cls.command_in(line) is not None
+        return cls.parse_command(line) is not None
 
     def accepts(self, line: str) -> bool:
         """Return whether the line belongs to this run: a repeated key starts the next one."""
@@ -91,7 +91,7 @@ class NeperReport(LineReport):
         settings = self.settings
         program = self.command.program if self.command is not None else self._identify_program()
         workload = _WORKLOADS[program]
-        metrics = self._metrics(workload) if _LAST_KEY in settings else {}
+        metrics = self._compute_metrics(workload) if _LAST_KEY in settings else {}
         names = ("throughput", "throughput_units", "latency_max")
         run = Run(
             tool=self.tool,
@@ -99,14 +99,14 @@ class NeperReport(LineReport):
             first_line=self.first_line,
             last_line=self.last_line,
             workload=workload,
-            factors=self._factors(program),
+            factors=self._build_factors(program),
             metrics=metrics,
-            duration_s=self._duration_s(),
-            reported_by=self._endpoint(workload),
+            duration_s=self._find_duration_s(),
+            reported_by=self._detect_endpoint(workload),
             command=self.command_text,
             other_results={name: settings[name] for name in names if name in settings},
             failure=self.failure(is_complete=bool(metrics)),
-            remarks=tuple(self._remarks(metrics)),
+            remarks=tuple(self._list_remarks(metrics)),
         )
         return [run]
 
@@ -121,7 +121,7 @@ class NeperReport(LineReport):
     def _is_client(self) -> bool:
         return self.settings.get("client") == "1"
 
-    def _duration_s(self) -> float | None:
+    def _find_duration_s(self) -> float | None:
         start, end = self.settings.get("time_start"), self.settings.get("time_end")
         if start and end:
             return float(end) - float(start)
@@ -129,22 +129,22 @@ class NeperReport(LineReport):
         # A server's own setting is not what the client runs.
         return float(length) if length and self._is_client() else None
 
-    def _stream_direction(self) -> str:
+    def _detect_direction(self) -> str:
         """Return the direction of a stream. Either endpoint may read, or both."""
         reads, writes = self.settings.get("enable_read") == "1", self.settings.get("enable_write") == "1"
         if reads and writes:
             return "both"
         return REVERSE if reads != writes and reads == self._is_client() else FORWARD
 
-    def _endpoint(self, workload: str) -> str:
+    def _detect_endpoint(self, workload: str) -> str:
         if workload not in (TCP_STREAM, UDP_STREAM):
             return "sender" if self._is_client() else "receiver"
-        direction = self._stream_direction()
+        direction = self._detect_direction()
         if direction == "both":
             return ""
         return "sender" if self._is_client() == (direction == FORWARD) else "receiver"
 
-    def _factors(self, program: str) -> dict[str, Level]:
+    def _build_factors(self, program: str) -> dict[str, Level]:
         settings, workload = self.settings, _WORKLOADS[program]
         is_stream = workload in (TCP_STREAM, UDP_STREAM)
         names = {"num_flows": "streams" if is_stream else "connections"}
@@ -157,7 +157,7 @@ class NeperReport(LineReport):
         factors: dict[str, Level] = {
             ours: int(settings[key]) for key, ours in names.items() if settings.get(key)
         }
-        factors["direction"] = self._stream_direction() if workload == TCP_STREAM else FORWARD
+        factors["direction"] = self._detect_direction() if workload == TCP_STREAM else FORWARD
         if settings.get("congestion_control"):
             factors["congestion_control"] = settings["congestion_control"]
         if workload == TCP_STREAM and settings.get("max_pacing_rate", "0") != "0":
@@ -168,17 +168,17 @@ class NeperReport(LineReport):
             factors["label_protocol"] = "udp"
         return factors
 
-    def _metrics(self, workload: str) -> dict[str, ReportedValue]:
+    def _compute_metrics(self, workload: str) -> dict[str, ReportedValue]:
         settings, is_client = self.settings, self._is_client()
         local, remote = (_parse_truncated(settings[f"{end}_throughput"]) for end in ("local", "remote"))
         client, server = (local, remote) if is_client else (remote, local)
-        metrics = self._cpu_metrics(workload)
+        metrics = self._compute_cpu_metrics(workload)
         if workload not in (TCP_STREAM, UDP_STREAM):
             rate = "connections_per_s" if workload == TCP_CRR else "transactions_per_s"
             has_exact_rate = is_client and "throughput" in settings
             metrics[rate] = parse_rounded(settings["throughput"]) if has_exact_rate else client
-            return {**metrics, **(self._latency_metrics() if is_client else {})}
-        direction = self._stream_direction()
+            return {**metrics, **(self._compute_latency_metrics() if is_client else {})}
+        direction = self._detect_direction()
         if direction != "both":
             return {**metrics, "goodput_bps": client if direction == REVERSE else server}
         combined = sum_values([client, server])
@@ -186,7 +186,7 @@ class NeperReport(LineReport):
             **metrics, "goodput_bps": combined, "goodput_forward_bps": server, "goodput_reverse_bps": client,
         }  # fmt: skip
 
-    def _latency_metrics(self) -> dict[str, ReportedValue]:
+    def _compute_latency_metrics(self) -> dict[str, ReportedValue]:
         metrics = {}
         if "latency_mean" in self.settings:
             metrics["latency_mean_us"] = parse_rounded(self.settings["latency_mean"], 1e6)
@@ -197,19 +197,19 @@ class NeperReport(LineReport):
                 metrics[f"latency_{name}_us"] = ReportedValue(value, low, high)
         return metrics
 
-    def _cpu_metrics(self, workload: str) -> dict[str, ReportedValue]:
+    def _compute_cpu_metrics(self, workload: str) -> dict[str, ReportedValue]:
         """Return the process's share of CPU time. With `-S` neper reports the whole machine's instead."""
         if self.settings.get("stime_use_proc") == "1" or not all(map(self.settings.get, _CPU_KEYS)):
             return {}
         times = {key: float(self.settings[key]) for key in _CPU_KEYS}
         duration = times["time_end"] - times["time_start"]
-        endpoint = self._endpoint(workload)
+        endpoint = self._detect_endpoint(workload)
         if duration <= 0 or not endpoint:
             return {}
         cpu_s = times["utime_end"] - times["utime_start"] + times["stime_end"] - times["stime_start"]
         return {f"{endpoint}_cpu_percent": ReportedValue.exact(100 * cpu_s / duration)}
 
-    def _remarks(self, metrics: Mapping[str, ReportedValue]) -> Iterable[str]:
+    def _list_remarks(self, metrics: Mapping[str, ReportedValue]) -> Iterable[str]:
         if metrics and self.error:
             yield f"neper reported: {self.error}"
         if any(name in metrics for name in ("latency_p50_us", "latency_p99_us")):
@@ -242,7 +242,7 @@ class NeperSamples(LineReport):
         return line.startswith("tid,") and _SAMPLES_HEADER.match(line) is not None
 
     @classmethod
-    def command_in(cls, line: str) -> CommandLine | None:
+    def parse_command(cls, line: str) -> CommandLine | None:
         """Return None: a file of samples has no command line."""
         return None
 
@@ -269,7 +269,7 @@ class NeperSamples(LineReport):
             last_line=self.last_line,
             workload=TCP_STREAM if is_stream else TCP_RR,
             factors={"streams" if is_stream else "connections": max(1, len(flows)), "direction": FORWARD},
-            metrics=_sample_metrics(flows, is_stream=is_stream) if intervals else {},
+            metrics=_compute_sample_metrics(flows, is_stream=is_stream) if intervals else {},
             intervals=intervals,
             duration_s=intervals[-1].end_s if intervals else None,
             reported_by="receiver" if is_stream else "",
@@ -279,7 +279,7 @@ class NeperSamples(LineReport):
         return [run]
 
 
-def _sample_metrics(
+def _compute_sample_metrics(
     flows: Sequence[Sequence[tuple[float, int]]], *, is_stream: bool
 ) -> dict[str, ReportedValue]:
     """Return the rate of all flows from the first sample to the last, as coef.c computes it."""

@@ -96,12 +96,12 @@ class NuttcpReport(LineReport):
             return _RATE_LINE.match(line) is not None
         if "megabytes=" in line:
             return _PARSE_LINE.match(line) is not None
-        return _VERSION.match(line) is not None or cls.command_in(line) is not None
+        return _VERSION.match(line) is not None or cls.parse_command(line) is not None
 
     @classmethod
-    def command_in(cls, line: str) -> CommandLine | None:
+    def parse_command(cls, line: str) -> CommandLine | None:
         """Return nuttcp's command line in this line, if there is one."""
-        return super().command_in(line) if "nuttcp" in line else None
+        return super().parse_command(line) if "nuttcp" in line else None
 
     def accepts(self, line: str) -> bool:
         """Return whether the line belongs to this transfer."""
@@ -134,20 +134,20 @@ class NuttcpReport(LineReport):
         if (settings := _SETTINGS.match(line)) is not None:
             self.settings = self.settings or settings
         elif (rate := _VERBOSE_RATE.match(line)) is not None:
-            self._endpoint(rate["end"]).update(_parse_rate(rate))
+            self._endpoint_summary(rate["end"]).update(_parse_rate(rate))
         elif (pairs := _VERBOSE_PARSE.match(line)) is not None:
-            self._endpoint(pairs["end"]).update(_parse_pairs(pairs))
+            self._endpoint_summary(pairs["end"]).update(_parse_pairs(pairs))
         elif (retransmits := _VERBOSE_RETRANSMITS.match(line)) is not None:
-            self._endpoint("t")["retrans"] = retransmits["count"]
+            self._endpoint_summary("t")["retrans"] = retransmits["count"]
         elif (rtt := _VERBOSE_RTT.match(line)) is not None:
-            self._endpoint("t")["rtt_ms"] = rtt["ms"]
+            self._endpoint_summary("t")["rtt_ms"] = rtt["ms"]
         elif (cpu := _VERBOSE_CPU.match(line)) is not None:
-            self._endpoint(cpu["end"])["tx_cpu" if cpu["end"] == "t" else "rx_cpu"] = cpu["cpu"]
+            self._endpoint_summary(cpu["end"])["tx_cpu" if cpu["end"] == "t" else "rx_cpu"] = cpu["cpu"]
         self.has_verbose_end = _VERBOSE_LAST.match(line) is not None and {"t", "r"} <= set(
             self.endpoint_summaries
         )
 
-    def _endpoint(self, end: str) -> dict[str, str]:
+    def _endpoint_summary(self, end: str) -> dict[str, str]:
         return self.endpoint_summaries.setdefault(end, {})
 
     def build_runs(self) -> list[Run]:
@@ -155,7 +155,7 @@ class NuttcpReport(LineReport):
         is_server = bool({"S", "1"} & set(self.options))
         if is_server or (self.command is not None and not self.command.arguments):
             return []
-        values = self._final_values()
+        values = self._select_final_values()
         is_udp = self._is_udp(values)
         seconds = values.get("real_seconds")
         run = Run(
@@ -164,20 +164,20 @@ class NuttcpReport(LineReport):
             first_line=self.first_line,
             last_line=self.last_line,
             workload=UDP_STREAM if is_udp else TCP_STREAM,
-            factors=self._factors(is_udp=is_udp),
-            metrics=_metrics(values, is_udp=is_udp) if values else {},
-            intervals=tuple(self._report_intervals()),
+            factors=self._build_factors(is_udp=is_udp),
+            metrics=_compute_metrics(values, is_udp=is_udp) if values else {},
+            intervals=tuple(self._build_intervals()),
             duration_s=parse_rounded(seconds).value if seconds else None,
             command=self.command_text,
             other_results={
                 name: values[name] for name in ("megabytes", "cwnd_KB", "msavgOWD") if name in values
             },
             failure=self.failure(is_complete=bool(values)),
-            remarks=tuple(self._remarks(values, is_udp=is_udp)),
+            remarks=tuple(self._list_remarks(values, is_udp=is_udp)),
         )
         return [run]
 
-    def _final_values(self) -> dict[str, str]:
+    def _select_final_values(self) -> dict[str, str]:
         """Return the values of the whole transfer. With `-v` the receiver's amounts and rate count."""
         if self.summary or not self.has_verbose_end:
             return self.summary
@@ -187,16 +187,16 @@ class NuttcpReport(LineReport):
         is_set = self.settings is not None and self.settings["mode"] == "udp"
         return "u" in self.options or is_set or any("pkt" in each for each in (values, *self.intervals))
 
-    def _factors(self, *, is_udp: bool) -> dict[str, Level]:
+    def _build_factors(self, *, is_udp: bool) -> dict[str, Level]:
         settings, options = self.settings, self.options
         factors: dict[str, Level] = {}
         if self.command is not None or settings:  # A summary alone has neither streams nor direction.
             factors["streams"] = int(options.get("N", settings["streams"] if settings else "1"))
-            factors["direction"] = self._direction()
+            factors["direction"] = self._detect_direction()
         length = _parse_amount(options.get("l", settings["length"] if settings else ""), _SIZE_SUFFIXES)
         if length:
             factors["datagram_size" if is_udp else "message_size"] = int(length)
-        rate = self._rate_limit()
+        rate = self._parse_rate_limit()
         if rate and is_udp:
             factors["bit_rate"] = int(rate)
         window = _parse_amount(options.get("w", ""), {**_SIZE_SUFFIXES, "": 2**10})
@@ -204,28 +204,28 @@ class NuttcpReport(LineReport):
             factors["socket_buffer"] = int(window)
         return factors
 
-    def _direction(self) -> str:
+    def _detect_direction(self) -> str:
         return REVERSE if "r" in self.options else FORWARD
 
-    def _rate_limit(self) -> float | None:
+    def _parse_rate_limit(self) -> float | None:
         """Return the rate that `-R` sets, in bit/s."""
         return _parse_amount(self.options.get("R", "").lstrip("iu"), _RATE_SUFFIXES)
 
-    def _report_intervals(self) -> Iterable[ReportInterval]:
+    def _build_intervals(self) -> Iterable[ReportInterval]:
         start_s = 0.0
         for each in self.intervals:
-            length_s = _duration(each).value
+            length_s = _find_duration(each).value
             values = {"bytes": parse_rounded(each["megabytes"], _BYTES_PER_MB)}
             values |= {
                 ours: parse_count(each[theirs]) for ours, theirs in _INTERVAL_COUNTS.items() if theirs in each
             }
-            yield ReportInterval(start_s, start_s + length_s, values, direction=self._direction())
+            yield ReportInterval(start_s, start_s + length_s, values, direction=self._detect_direction())
             start_s += length_s
 
-    def _remarks(self, values: Mapping[str, str], *, is_udp: bool) -> Iterable[str]:
+    def _list_remarks(self, values: Mapping[str, str], *, is_udp: bool) -> Iterable[str]:
         if values and self.error:
             yield f"nuttcp reported: {self.error}"
-        if not is_udp and self._rate_limit():
+        if not is_udp and self._parse_rate_limit():
             limit = self.options["R"]
             yield f"The option -R {limit} limited the rate, so the goodput is not the network's limit."
         if "rtt_ms" in values:
@@ -251,8 +251,8 @@ def _parse_amount(text: str, suffixes: Mapping[str, float]) -> float | None:
     return float(amount["number"]) * suffixes[amount["suffix"].lower()] if amount else None
 
 
-def _metrics(values: Mapping[str, str], *, is_udp: bool) -> dict[str, ReportedValue]:
-    duration = _duration(values)
+def _compute_metrics(values: Mapping[str, str], *, is_udp: bool) -> dict[str, ReportedValue]:
+    duration = _find_duration(values)
     metrics = {"goodput_bps": parse_rounded(values["rate_Mbps"], 1e6)}
     for theirs, ours in (("tx_cpu", "sender_cpu_percent"), ("rx_cpu", "receiver_cpu_percent")):
         if theirs in values:
@@ -270,7 +270,7 @@ def _metrics(values: Mapping[str, str], *, is_udp: bool) -> dict[str, ReportedVa
     return metrics
 
 
-def _duration(values: Mapping[str, str]) -> ReportedValue:
+def _find_duration(values: Mapping[str, str]) -> ReportedValue:
     """Return the duration of a transfer in seconds.
 
     The printed duration has two decimals. The quotient of amount and rate is often more precise.

@@ -99,12 +99,12 @@ class SockperfReport(LineReport):
         if line.startswith("---") and _RULE.match(line):
             return _PARAMETERS.match(lines.peek(1) or "") is not None
         is_header = _VERSION.match(line) is not None or _PARAMETERS.match(line) is not None
-        return is_header or cls.command_in(line) is not None
+        return is_header or cls.parse_command(line) is not None
 
     @classmethod
-    def command_in(cls, line: str) -> CommandLine | None:
+    def parse_command(cls, line: str) -> CommandLine | None:
         """Return sockperf's command line. Without a prompt the name of a test must follow the program."""
-        command = super().command_in(line) if "sockperf" in line else None
+        command = super().parse_command(line) if "sockperf" in line else None
         if command is not None:
             return command
         words = line.split()
@@ -176,23 +176,23 @@ class SockperfReport(LineReport):
             first_line=self.first_line,
             last_line=self.last_line,
             workload=workload,
-            factors=self._factors(workload),
-            metrics=self._metrics(workload) if self.is_complete else {},
-            intervals=tuple(self._report_intervals()),
-            duration_s=self._duration_s(),
-            omitted_s=self._omitted_s(),
+            factors=self._build_factors(workload),
+            metrics=self._compute_metrics(workload) if self.is_complete else {},
+            intervals=tuple(self._build_intervals()),
+            duration_s=self._find_duration_s(),
+            omitted_s=self._find_omitted_s(),
             reported_by="sender",
             command=self.command_text,
-            other_results=self._other_results(),
+            other_results=self._collect_other_results(),
             failure=self.failure(is_complete=self.is_complete),
-            remarks=tuple(self._remarks(workload)),
+            remarks=tuple(self._list_remarks(workload)),
         )
         return [run]
 
     def _is_tcp(self) -> bool:
         return self.protocol == "TCP" or "tcp" in self.options
 
-    def _factors(self, workload: str) -> dict[str, Level]:
+    def _build_factors(self, workload: str) -> dict[str, Level]:
         stated = self.statistics.get("size")
         size = stated["size"] if stated is not None else self.options.get("msg-size")
         size_factors = {
@@ -212,7 +212,7 @@ class SockperfReport(LineReport):
             factors["connections" if workload == TCP_RR else "streams"] = self.sockets
         return {**factors, "direction": "forward"}
 
-    def _metrics(self, workload: str) -> dict[str, ReportedValue]:
+    def _compute_metrics(self, workload: str) -> dict[str, ReportedValue]:
         statistics = self.statistics
         if workload == UDP_STREAM:
             return {"datagrams_sent_per_s": parse_rounded(statistics["rate"]["rate"])}
@@ -231,7 +231,7 @@ class SockperfReport(LineReport):
                 metrics[f"latency_{_PERCENTILE_NAMES[percent]}_us"] = scale(parse_rounded(text), factor)
         return metrics
 
-    def _report_intervals(self) -> Iterable[ReportInterval]:
+    def _build_intervals(self) -> Iterable[ReportInterval]:
         """Yield the replies of each bin of a full log, without the partial first and last ones."""
         if not self.replies:
             return
@@ -241,19 +241,19 @@ class SockperfReport(LineReport):
             replies = ReportedValue.exact(self.replies.get(number, 0))
             yield ReportInterval(start_s, start_s + _BIN_S, {"transactions": replies})
 
-    def _duration_s(self) -> float | None:
+    def _find_duration_s(self) -> float | None:
         for name in ("valid", "sent", "total"):
             if name in self.statistics:
                 return float(self.statistics[name]["run"])
         return None
 
-    def _omitted_s(self) -> float:
+    def _find_omitted_s(self) -> float:
         """Return the time that sockperf excludes at the start and at the end."""
         if "total" in self.statistics and "valid" in self.statistics:
             return max(0.0, float(self.statistics["total"]["run"]) - float(self.statistics["valid"]["run"]))
         return 0.0
 
-    def _other_results(self) -> dict[str, str]:
+    def _collect_other_results(self) -> dict[str, str]:
         results: dict[str, str] = {
             name: self.options[name] for name in ("burst", "reply-every") if name in self.options
         }
@@ -264,7 +264,7 @@ class SockperfReport(LineReport):
             results["sent"] = f"{bandwidth['rate']} {bandwidth['unit']}"
         return results
 
-    def _remarks(self, workload: str) -> Iterable[str]:
+    def _list_remarks(self, workload: str) -> Iterable[str]:
         if "latency" in self.statistics and self.statistics["latency"]["kind"] == "latency":
             yield "sockperf reports half of each round trip; these latencies are full round trips."
         if workload == TCP_RR and not self.protocol and "tcp" not in self.options:

@@ -98,7 +98,7 @@ class UperfReport(LineReport):
         """Return whether the master's first line, or its command line, is next."""
         line = lines.peek() or ""
         is_start = line.startswith("Starting ") and _START.match(line) is not None
-        return is_start or cls.command_in(line) is not None
+        return is_start or cls.parse_command(line) is not None
 
     @property
     def is_complete(self) -> bool:
@@ -152,7 +152,7 @@ class UperfReport(LineReport):
         reads = sum(self.operations.get(name, 0) for name in _READ_OPERATIONS)
         has_requests, is_reverse = bool(writes and reads), bool(reads and not writes)
         direction = REVERSE if is_reverse else FORWARD
-        transaction = self._data_transaction()
+        transaction = self._find_data_transaction()
         factors: dict[str, Level] = {}
         if self.threads:
             factors["connections" if has_requests else "streams"] = self.threads
@@ -164,18 +164,20 @@ class UperfReport(LineReport):
             last_line=self.last_line,
             workload=TCP_RR if has_requests else TCP_STREAM,
             factors={**factors, "direction": direction},
-            metrics=self._metrics(reads if has_requests else 0) if self.is_complete and is_known else {},
-            intervals=tuple(self._report_intervals(direction)) if is_known and not has_requests else (),
-            duration_s=self._duration_s(),
+            metrics=self._compute_metrics(reads if has_requests else 0)
+            if self.is_complete and is_known
+            else {},
+            intervals=tuple(self._build_intervals(direction)) if is_known and not has_requests else (),
+            duration_s=self._find_duration_s(),
             reported_by="receiver" if is_reverse else "sender",
             command=self.command_text,
-            other_results=self._other_results(transaction),
+            other_results=self._collect_other_results(transaction),
             failure=self.failure(is_complete=self.is_complete),
-            remarks=tuple(self._remarks(transaction)),
+            remarks=tuple(self._list_remarks(transaction)),
         )
         return [run]
 
-    def _data_transaction(self) -> str | None:
+    def _find_data_transaction(self) -> str | None:
         """Return the transaction that carried the data. Those around it connect and disconnect."""
         sizes = {
             name: _parse_bytes(line["data"]).value
@@ -185,16 +187,16 @@ class UperfReport(LineReport):
         sizes |= {name: float(each[-1][1]) for name, each in self.raw_samples.items() if name != _TOTAL}
         return max(sizes, key=lambda name: sizes[name]) if sizes else None
 
-    def _duration_s(self) -> float | None:
-        name = self._data_transaction()
+    def _find_duration_s(self) -> float | None:
+        name = self._find_data_transaction()
         if name in self.transactions:
             return float(self.transactions[name]["seconds"])
         samples = self.raw_samples.get(name or "", [])
         return samples[-1][0] - samples[0][0] if len(samples) > 1 else None
 
-    def _metrics(self, requests: int) -> dict[str, ReportedValue]:
+    def _compute_metrics(self, requests: int) -> dict[str, ReportedValue]:
         """Return the metrics of the transaction that carried the data."""
-        name, duration_s = self._data_transaction() or "", self._duration_s()
+        name, duration_s = self._find_data_transaction() or "", self._find_duration_s()
         if requests and duration_s:
             rate = divide(parse_count(str(requests)), ReportedValue.exact(duration_s))
             return {"transactions_per_s": rate}
@@ -206,16 +208,16 @@ class UperfReport(LineReport):
             return {"goodput_bps": ReportedValue.exact(sent_bits / duration_s)}
         return {}
 
-    def _report_intervals(self, direction: str) -> Iterable[ReportInterval]:
+    def _build_intervals(self, direction: str) -> Iterable[ReportInterval]:
         """Yield the intervals between raw samples of the transaction that carried the data."""
-        samples = self.raw_samples.get(self._data_transaction() or "", [])
+        samples = self.raw_samples.get(self._find_data_transaction() or "", [])
         for (start, bytes_before), (end, bytes_after) in pairwise(samples):
             if end > start and bytes_after >= bytes_before:
                 origin = samples[0][0]
                 values = {"bytes": ReportedValue.exact(bytes_after - bytes_before)}
                 yield ReportInterval(start - origin, end - origin, values, direction=direction)
 
-    def _other_results(self, transaction: str | None) -> dict[str, str]:
+    def _collect_other_results(self, transaction: str | None) -> dict[str, str]:
         results = {"profile": self.profile} if self.profile else {}
         for name, line in self.transactions.items():
             if name in (transaction, _TOTAL):
@@ -224,7 +226,7 @@ class UperfReport(LineReport):
             results["errors"] = f"{self.error_percent} %"
         return results
 
-    def _remarks(self, transaction: str | None) -> Iterable[str]:
+    def _list_remarks(self, transaction: str | None) -> Iterable[str]:
         if not self.operations:
             yield (
                 "Without -a it is not known whether uperf wrote or read the bytes, so there is no goodput."

@@ -103,7 +103,7 @@ class EthrReport(LineReport):
     def starts_run(cls, lines: LogLines) -> bool:
         """Return whether a test's version, its destination, or a command line is next."""
         line = lines.peek() or ""
-        return bool(_VERSION.match(line) or _DESTINATION.match(line)) or cls.command_in(line) is not None
+        return bool(_VERSION.match(line) or _DESTINATION.match(line)) or cls.parse_command(line) is not None
 
     def accepts(self, line: str) -> bool:
         """Return whether the line belongs to this test."""
@@ -188,7 +188,7 @@ class EthrLogFile(EthrReport):
         return _is_json_line(lines.peek() or "")
 
     @classmethod
-    def command_in(cls, line: str) -> CommandLine | None:
+    def parse_command(cls, line: str) -> CommandLine | None:
         """Return None: a log file has no command line."""
         return None
 

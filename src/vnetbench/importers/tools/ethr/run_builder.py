@@ -53,7 +53,7 @@ def _latency_run(
         started_at=report.started_at,
         reported_by="sender",
         command=report.command_text,
-        other_results=_other_results(report),
+        other_results=_collect_other_results(report),
         remarks=(shifted,) if report.has_shifted_names else (),
     )
 
@@ -78,15 +78,15 @@ def throughput_run(report: EthrReport) -> Run:
         last_line=report.last_line,
         workload=workload,
         factors=factors,
-        metrics=_metrics(report, workload, seconds) if is_complete else {},
-        intervals=tuple(_report_intervals(report, workload, seconds, direction)),
+        metrics=_compute_metrics(report, workload, seconds) if is_complete else {},
+        intervals=tuple(_build_intervals(report, workload, seconds, direction)),
         duration_s=float(len(seconds)) or None,
         started_at=report.started_at,
         reported_by="receiver" if report.is_server or is_reverse else "sender",
         command=report.command_text,
-        other_results={**_other_results(report), **_connection_rate(workload, seconds)},
+        other_results={**_collect_other_results(report), **_compute_connection_rate(workload, seconds)},
         failure=report.failure(is_complete=is_complete),
-        remarks=tuple(_remarks(report, workload)),
+        remarks=tuple(_list_remarks(report, workload)),
     )
 
 
@@ -103,7 +103,7 @@ def _is_sender(report: EthrReport) -> bool:
     return not report.is_server and "r" not in report.options
 
 
-def _metrics(report: EthrReport, workload: str, seconds: _Seconds) -> dict[str, ReportedValue]:
+def _compute_metrics(report: EthrReport, workload: str, seconds: _Seconds) -> dict[str, ReportedValue]:
     names = {"bits": "goodput_bps"} if workload == TCP_STREAM else {}
     if workload == UDP_STREAM and _is_sender(report):
         names = {"packets": "datagrams_sent_per_s"}
@@ -116,7 +116,7 @@ def _metrics(report: EthrReport, workload: str, seconds: _Seconds) -> dict[str, 
     }
 
 
-def _report_intervals(
+def _build_intervals(
     report: EthrReport, workload: str, seconds: _Seconds, direction: str
 ) -> Iterable[ReportInterval]:
     """Yield each second. For UDP only a receiver has intervals: a sender does not know what arrived."""
@@ -128,17 +128,17 @@ def _report_intervals(
             yield ReportInterval(float(second), second + 1.0, values, direction=direction)
 
 
-def _other_results(report: EthrReport) -> dict[str, str]:
+def _collect_other_results(report: EthrReport) -> dict[str, str]:
     return {name: text for name, text in (("title", report.title), ("ended", report.end_reason)) if text}
 
 
-def _connection_rate(workload: str, seconds: _Seconds) -> dict[str, str]:
+def _compute_connection_rate(workload: str, seconds: _Seconds) -> dict[str, str]:
     """Return the rate of connections that carry no request, which is none of our metrics."""
     rows = [row["connections"] for row in seconds.values() if "connections" in row]
     return {"Conn/s": f"{mean_value(rows).value:g}"} if workload == TCP_CRR and rows else {}
 
 
-def _remarks(report: EthrReport, workload: str) -> Iterable[str]:
+def _list_remarks(report: EthrReport, workload: str) -> Iterable[str]:
     if workload == TCP_CRR:
         yield "The connections carry no request, so their rate is none of our metrics."
     elif workload == UDP_STREAM and _is_sender(report):

@@ -1,6 +1,6 @@
 """Read Flent's files (`.flent`, `.flent.gz`): a JSON document of a run with the series of all its tools."""
 
 from vnetbench.importers.reader import DocumentReader
-from vnetbench.importers.tools.flent.document import is_flent_document, read
+from vnetbench.importers.tools.flent.document import is_flent_document, read_runs
 
-READERS = (DocumentReader("flent", "json", is_flent_document, read),)
+READERS = (DocumentReader("flent", "json", is_flent_document, read_runs),)

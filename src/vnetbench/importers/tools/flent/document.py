@@ -30,7 +30,7 @@ NEWEST_FORMAT = 4
 """`FILEFORMAT_VERSION` in resultset.py."""
 
 
-def read(document: Any, first_line: int, last_line: int) -> list[Run]:
+def read_runs(document: Any, first_line: int, last_line: int) -> list[Run]:
     """Return the run of a document with transfers, or else a run for each kind of probe."""
     meta = as_object(document["metadata"])
     values = as_object(document.get("raw_values"))
@@ -46,7 +46,7 @@ def read(document: Any, first_line: int, last_line: int) -> list[Run]:
         "first_line": first_line,
         "last_line": last_line,
         "started_at": _parse_time(meta.get("TIME")),
-        "other_results": _other_results(meta, series),
+        "other_results": _collect_other_results(meta, series),
     }
     version = _format_version(document)
     if version > NEWEST_FORMAT:
@@ -74,12 +74,12 @@ def _load_run(
     is_mixed = "rrul" in as_text(meta.get("NAME")) and any(probe.times for probe in probes)
     without_result = [transfer.name for transfer in transfers if transfer.result is None]
     metrics = {} if without_result else goodput_metrics(transfers)
-    factors = {**_stream_factors(transfers), **_address_factor(meta)}
+    factors = {**_build_stream_factors(transfers), **_build_address_factor(meta)}
     remarks = []
     if is_mixed:
         begin, end = load_period(transfers)
         metrics |= latency_metrics(probes, begin, end)
-        factors |= _probe_factors(probes)
+        factors |= _build_probe_factors(probes)
         kinds = " and ".join(sorted({probe.protocol for probe in probes if probe.times}))
         remarks.append(f"The latencies are those of {kinds} probes, not of TCP requests.")
     hosts = len(as_list(meta.get("HOSTS")))
@@ -96,7 +96,7 @@ def _load_run(
         factors=factors,
         metrics=metrics,
         intervals=tuple(build_intervals(transfers)),
-        duration_s=_duration(meta, transfers),
+        duration_s=_find_duration(meta, transfers),
         reported_by="receiver",
         remarks=tuple(remarks),
         **common,
@@ -107,7 +107,7 @@ def _probe_run(meta: Mapping[str, Any], probe: Probe, common: dict[str, Any]) ->
     """Return a run of one kind of probe."""
     return Run(
         workload=TCP_RR,
-        factors={**_probe_factors([probe]), **_address_factor(meta)},
+        factors={**_build_probe_factors([probe]), **_build_address_factor(meta)},
         metrics=probe.metrics(),
         duration_s=as_number(meta.get("LENGTH"), least=0),
         reported_by="sender",
@@ -116,7 +116,7 @@ def _probe_run(meta: Mapping[str, Any], probe: Probe, common: dict[str, Any]) ->
     )
 
 
-def _stream_factors(transfers: Sequence[Transfer]) -> dict[str, Level]:
+def _build_stream_factors(transfers: Sequence[Transfer]) -> dict[str, Level]:
     forward = sum(t.direction == FORWARD for t in transfers)
     reverse = len(transfers) - forward
     if not (forward and reverse):
@@ -127,26 +127,26 @@ def _stream_factors(transfers: Sequence[Transfer]) -> dict[str, Level]:
     raw = {
         "streams": streams,
         "direction": direction,
-        "congestion_control": _common_value(transfers, "CONG_CONTROL"),
-        "message_size": None if (size := _common_value(transfers, "SEND_SIZE")) is None else f"{size} B",
+        "congestion_control": _find_common_value(transfers, "CONG_CONTROL"),
+        "message_size": None if (size := _find_common_value(transfers, "SEND_SIZE")) is None else f"{size} B",
     }
-    return _levels(raw)
+    return _parse_levels(raw)
 
 
-def _probe_factors(probes: Sequence[Probe]) -> dict[str, Level]:
+def _build_probe_factors(probes: Sequence[Probe]) -> dict[str, Level]:
     asking = [probe for probe in probes if probe.times] or probes
     rates = {probe.rate for probe in asking}
     return {
-        **_levels({"connections": len(asking), "rate": rates.pop() if len(rates) == 1 else None}),
+        **_parse_levels({"connections": len(asking), "rate": rates.pop() if len(rates) == 1 else None}),
         "label_probes": ", ".join(sorted({probe.protocol for probe in asking})),
     }
 
 
-def _address_factor(meta: Mapping[str, Any]) -> dict[str, Level]:
-    return _levels({"ip_version": as_text(meta.get("IP_VERSION")) or None})
+def _build_address_factor(meta: Mapping[str, Any]) -> dict[str, Level]:
+    return _parse_levels({"ip_version": as_text(meta.get("IP_VERSION")) or None})
 
 
-def _levels(raw: Mapping[str, object]) -> dict[str, Level]:
+def _parse_levels(raw: Mapping[str, object]) -> dict[str, Level]:
     """Return the canonical levels of the values that are valid."""
     levels: dict[str, Level] = {}
     for name, value in raw.items():
@@ -158,7 +158,7 @@ def _levels(raw: Mapping[str, object]) -> dict[str, Level]:
     return levels
 
 
-def _common_value(transfers: Sequence[Transfer], key: str) -> object | None:
+def _find_common_value(transfers: Sequence[Transfer], key: str) -> object | None:
     """Return the value of this key if all transfers have the same one."""
     first = transfers[0].meta.get(key)
     return (
@@ -166,12 +166,14 @@ def _common_value(transfers: Sequence[Transfer], key: str) -> object | None:
     )
 
 
-def _duration(meta: Mapping[str, Any], transfers: Sequence[Transfer]) -> float | None:
+def _find_duration(meta: Mapping[str, Any], transfers: Sequence[Transfer]) -> float | None:
     times = [as_number(t.meta.get("ELAPSED_TIME"), least=0) for t in transfers]
     return max((time for time in times if time), default=None) or as_number(meta.get("LENGTH"), least=0)
 
 
-def _other_results(meta: Mapping[str, Any], series: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+def _collect_other_results(
+    meta: Mapping[str, Any], series: Mapping[str, Mapping[str, Any]]
+) -> dict[str, str]:
     named = {"test": "NAME", "title": "TITLE", "note": "NOTE", "host": "HOST", "kernel": "KERNEL_RELEASE"}
     results = {ours: as_text(meta.get(theirs)) for ours, theirs in named.items()}
     pings = {

@@ -39,7 +39,7 @@ class Probe:
     def metrics(self) -> dict[str, ReportedValue]:
         """Return the metrics of all pings."""
         if self.times:
-            return _distribution_metrics("latency", [time for _, time in self.times])
+            return _compute_distribution("latency", [time for _, time in self.times])
         if not self.mean_us:
             return {}
         rate = 1e6 / self.mean_us
@@ -79,8 +79,8 @@ def latency_metrics(probes: Sequence[Probe], begin: float, end: float) -> dict[s
         end: End of the load (Unix time).
     """
     all_times = [time for probe in probes for time in probe.times]
-    loaded = _distribution_metrics("latency", [time for at, time in all_times if begin <= at <= end])
-    idle = _distribution_metrics("latency_idle", [time for at, time in all_times if at < begin])
+    loaded = _compute_distribution("latency", [time for at, time in all_times if begin <= at <= end])
+    idle = _compute_distribution("latency_idle", [time for at, time in all_times if at < begin])
     added = {
         name.replace("latency_", "latency_increase_"): _subtract(value, before)
         for name, value in loaded.items()
@@ -89,7 +89,7 @@ def latency_metrics(probes: Sequence[Probe], begin: float, end: float) -> dict[s
     return {**loaded, **idle, **added}
 
 
-def _distribution_metrics(prefix: str, times: Sequence[ReportedValue]) -> dict[str, ReportedValue]:
+def _compute_distribution(prefix: str, times: Sequence[ReportedValue]) -> dict[str, ReportedValue]:
     """Return the mean, and the percentiles that the number of pings supports: the 99th needs a hundred."""
     if not times:
         return {}

@@ -54,7 +54,7 @@ class Transfer:
         total = ReportedValue.exact(0.0)
         for end, length, rate in self.points:
             points.append((end - length, total))
-            total = _add(total, _bytes(length, rate))
+            total = _add(total, _interval_bytes(length, rate))
             points.append((end, total))
         return tuple(points)
 
@@ -93,10 +93,10 @@ def goodput_metrics(transfers: Sequence[Transfer]) -> dict[str, ReportedValue]:
         metrics[name] = ReportedValue(
             *(each * _MEGABIT for each in (value, max(0.0, value - half_digit), value + half_digit))
         )
-    return {**metrics, **_retransmit_metric(transfers)}
+    return {**metrics, **_compute_retransmits(transfers)}
 
 
-def _retransmit_metric(transfers: Sequence[Transfer]) -> dict[str, ReportedValue]:
+def _compute_retransmits(transfers: Sequence[Transfer]) -> dict[str, ReportedValue]:
     """Return the retransmissions of the senders, if each transfer has them and its duration."""
     counts = [as_number(t.meta.get("TCP_RETRANSMIT"), least=0) for t in transfers]
     times = [as_number(t.meta.get("ELAPSED_TIME"), least=0) for t in transfers]
@@ -145,7 +145,7 @@ def _bytes_until(cumulative_bytes: Sequence[tuple[float, ReportedValue]], time: 
     return ReportedValue(*(a + fraction * (b - a) for a, b in ends))
 
 
-def _bytes(length: float, rate: float) -> ReportedValue:
+def _interval_bytes(length: float, rate: float) -> ReportedValue:
     rates = (rate, max(0.0, rate - _HALF_RATE_DIGIT), rate + _HALF_RATE_DIGIT)
     lengths = (length, max(0.0, length - _HALF_TIME_DIGIT_S), length + _HALF_TIME_DIGIT_S)
     return ReportedValue(*(r * _MEGABIT / 8 * s for r, s in zip(rates, lengths, strict=True)))

@@ -89,7 +89,7 @@ class ConnectionGroup:
         """The directions in use, as `is_reverse`: one of them or both."""
         return sorted({is_reverse for _, is_reverse in self.single_streams})
 
-    def streams_in(self, is_reverse: bool) -> list[StreamRows]:
+    def find_streams(self, is_reverse: bool) -> list[StreamRows]:
         """Return the single streams of a direction."""
         return [rows for (_, reverse), rows in self.single_streams.items() if reverse == is_reverse]
 

@@ -56,7 +56,7 @@ class CsvReport(Iperf2Report):
             return _ROW.match(line) is not None
         if line.startswith("time,"):
             return _HEADER.match(line) is not None
-        command = cls.command_in(line)
+        command = cls.parse_command(line)
         return command is not None and cls(command, 0).options.get("style", "").upper() == "C"
 
     def accepts(self, line: str) -> bool:
@@ -73,7 +73,7 @@ class CsvReport(Iperf2Report):
         if (row := _ROW.match(line)) is not None:
             self.group.add(_parse_row(row))
             self.latest = max(self.latest, _parse_time(row))
-            self.group.started_at = self.group.started_at or _start_time(row)
+            self.group.started_at = self.group.started_at or _compute_start_time(row)
         elif (message := _MESSAGE.match(line)) is not None and message["error"]:
             self.header.error = self.header.error or message["error"]
         elif "readcnt" in line or "tcpretry" in line:  # Each endpoint has its own columns for TCP.
@@ -102,7 +102,7 @@ def _parse_time(row: re.Match[str]) -> datetime:
     return datetime.strptime(row["time"], "%Y%m%d%H%M%S")
 
 
-def _start_time(row: re.Match[str]) -> datetime | None:
+def _compute_start_time(row: re.Match[str]) -> datetime | None:
     written_at = _parse_time(row)
     if written_at.year == _UNSET_YEAR:
         return None

@@ -20,10 +20,10 @@ _RowsByDirection = Mapping[bool, list[ReportRow]]
 
 def build_run(group: ConnectionGroup, header: ReportHeader) -> Run:
     """Return the run. It has a failure if a stream lacks the row of its whole run."""
-    workload = _workload(group, header)
-    totals = {is_reverse: _total_rows(group, header, is_reverse) for is_reverse in group.directions}
+    workload = _detect_workload(group, header)
+    totals = {is_reverse: _find_total_rows(group, header, is_reverse) for is_reverse in group.directions}
     is_complete = group.is_finished and all(
-        len(rows) == len(group.streams_in(is_reverse)) for is_reverse, rows in totals.items()
+        len(rows) == len(group.find_streams(is_reverse)) for is_reverse, rows in totals.items()
     )
     rows = [row for each in totals.values() for row in each]
     return Run(
@@ -32,20 +32,20 @@ def build_run(group: ConnectionGroup, header: ReportHeader) -> Run:
         first_line=group.first_line,
         last_line=max(group.last_line, group.first_line),
         workload=workload,
-        factors=_factors(group, header, workload),
-        metrics=_metrics(group, header, workload, totals) if is_complete else {},
-        intervals=tuple(_report_intervals(group, header, workload)),
-        duration_s=_longest(rows).value if rows else None,
+        factors=_build_factors(group, header, workload),
+        metrics=_compute_metrics(group, header, workload, totals) if is_complete else {},
+        intervals=tuple(_build_intervals(group, header, workload)),
+        duration_s=_find_longest(rows).value if rows else None,
         started_at=group.started_at,
-        reported_by=_endpoint(group, header),
+        reported_by=_detect_endpoint(group, header),
         command=header.command_text,
-        other_results=_other_results(header, rows),
+        other_results=_collect_other_results(header, rows),
         failure="" if is_complete else header.error or CUT_OFF,
-        remarks=tuple(_remarks(group, header)),
+        remarks=tuple(_list_remarks(group, header)),
     )
 
 
-def _workload(group: ConnectionGroup, header: ReportHeader) -> str:
+def _detect_workload(group: ConnectionGroup, header: ReportHeader) -> str:
     rows = [
         row
         for stream in group.single_streams.values()
@@ -57,20 +57,20 @@ def _workload(group: ConnectionGroup, header: ReportHeader) -> str:
     return UDP_STREAM if is_udp else TCP_STREAM
 
 
-def _endpoint(group: ConnectionGroup, header: ReportHeader) -> str:
+def _detect_endpoint(group: ConnectionGroup, header: ReportHeader) -> str:
     has_receiver_report = any(stream.receiver_report for stream in group.single_streams.values())
     if len(group.directions) != 1 or has_receiver_report or not header.is_endpoint_known:
         return ""
     return "sender" if header.is_client != group.directions[0] else "receiver"
 
 
-def _total_rows(group: ConnectionGroup, header: ReportHeader, is_reverse: bool) -> list[ReportRow]:
+def _find_total_rows(group: ConnectionGroup, header: ReportHeader, is_reverse: bool) -> list[ReportRow]:
     """Return the rows of the whole run, one for each stream of a direction.
 
     A single row may be the first interval of a run that was cut off. The command line decides.
     """
     interval, requested_s = header.options.get("interval", ""), header.options.get("time", "10")
-    streams = group.streams_in(is_reverse)
+    streams = group.find_streams(is_reverse)
     rows = [stream.total_row for stream in streams if stream.total_row is not None]
     if header.is_client and interval and float(interval) < float(requested_s):
         single = {id(stream.total_row) for stream in streams if len(stream.rows) == 1}
@@ -78,12 +78,12 @@ def _total_rows(group: ConnectionGroup, header: ReportHeader, is_reverse: bool) 
     return rows
 
 
-def _longest(rows: list[ReportRow]) -> ReportedValue:
+def _find_longest(rows: list[ReportRow]) -> ReportedValue:
     """Return the length of the longest row, in seconds."""
     return max((row.length for row in rows), key=lambda length: length.value)
 
 
-def _factors(group: ConnectionGroup, header: ReportHeader, workload: str) -> dict[str, Level]:
+def _build_factors(group: ConnectionGroup, header: ReportHeader, workload: str) -> dict[str, Level]:
     factors = {**header.sizes, **requested_factors(header.options, is_udp=workload == UDP_STREAM)}
     if workload == TCP_RR:
         size = header.sizes.get("request_size")
@@ -96,13 +96,13 @@ def _factors(group: ConnectionGroup, header: ReportHeader, workload: str) -> dic
     return {**factors, "direction": direction}
 
 
-def _metrics(
+def _compute_metrics(
     group: ConnectionGroup, header: ReportHeader, workload: str, totals: _RowsByDirection
 ) -> dict[str, ReportedValue]:
     if workload == TCP_RR:
-        return _request_metrics([row for rows in totals.values() for row in rows])
+        return _compute_request_metrics([row for rows in totals.values() for row in rows])
     if workload == UDP_STREAM:
-        return _datagram_metrics(group, header, totals)
+        return _compute_datagram_metrics(group, header, totals)
     goodput = {is_reverse: sum_values(row.rate_bps for row in rows) for is_reverse, rows in totals.items()}
     if len(goodput) == 2:
         by_direction = {_GOODPUT_METRICS[is_reverse]: value for is_reverse, value in goodput.items()}
@@ -112,30 +112,30 @@ def _metrics(
     rows = [row for each in totals.values() for row in each]
     if all("retransmits" in row.values for row in rows):
         retransmits = sum_values(row.values["retransmits"] for row in rows)
-        metrics["retransmits_per_s"] = divide(retransmits, _longest(rows))
+        metrics["retransmits_per_s"] = divide(retransmits, _find_longest(rows))
     if all("rtt_us" in row.values for row in rows):
         # The last sample of each stream's smoothed round trip time, as the kernel keeps it.
         metrics["rtt_us"] = mean_value(row.values["rtt_us"] for row in rows)
     return metrics
 
 
-def _request_metrics(rows: list[ReportRow]) -> dict[str, ReportedValue]:
+def _compute_request_metrics(rows: list[ReportRow]) -> dict[str, ReportedValue]:
     """Return the metrics of requests.
 
     iperf's `rps` is the inverse of the mean round trip, so it is not used.
     """
     replies = sum_values(row.values["transactions"] for row in rows)
     return {
-        "transactions_per_s": divide(replies, _longest(rows)),
+        "transactions_per_s": divide(replies, _find_longest(rows)),
         "latency_mean_us": mean_value(row.values["latency_mean_us"] for row in rows),
     }
 
 
-def _datagram_metrics(
+def _compute_datagram_metrics(
     group: ConnectionGroup, header: ReportHeader, totals: _RowsByDirection
 ) -> dict[str, ReportedValue]:
     metrics: dict[str, ReportedValue] = {}
-    duration = _longest([row for rows in totals.values() for row in rows])
+    duration = _find_longest([row for rows in totals.values() for row in rows])
     if group.sent_datagrams:
         sent = ReportedValue.exact(sum(group.sent_datagrams.values()))
         metrics["datagrams_sent_per_s"] = divide(sent, duration)
@@ -154,7 +154,7 @@ def _datagram_metrics(
     arrived = ReportedValue.exact(max(0, expected.value - lost.value))
     metrics |= {
         "goodput_bps": sum_values(row.rate_bps for row in received),
-        "datagrams_received_per_s": divide(arrived, _longest(received)),
+        "datagrams_received_per_s": divide(arrived, _find_longest(received)),
         "jitter_us": mean_value(row.values["jitter_us"] for row in received),
     }
     if expected.value:
@@ -174,22 +174,20 @@ def _is_from_receiver(row: ReportRow, header: ReportHeader, is_reverse: bool) ->
     return row.values["jitter_us"].value > 0
 
 
-def _report_intervals(
-    group: ConnectionGroup, header: ReportHeader, workload: str
-) -> Iterable[ReportInterval]:
+def _build_intervals(group: ConnectionGroup, header: ReportHeader, workload: str) -> Iterable[ReportInterval]:
     for is_reverse in group.directions:
         has_sums = group.sum_rows is not None and len(group.directions) == 1
-        streams = [group.sum_rows] if has_sums and group.sum_rows else group.streams_in(is_reverse)
-        for start_s, end_s, rows in _simultaneous_rows(streams):
+        streams = [group.sum_rows] if has_sums and group.sum_rows else group.find_streams(is_reverse)
+        for start_s, end_s, rows in _group_simultaneous_rows(streams):
             if workload == UDP_STREAM and not all(_is_from_receiver(row, header, is_reverse) for row in rows):
                 continue  # The sender's rows say nothing about what arrived.
-            values = _combine([row.values for row in rows])
+            values = _combine_values([row.values for row in rows])
             if workload == TCP_RR:
                 values = {"transactions": values["transactions"]}
             yield ReportInterval(start_s, end_s, values, direction=REVERSE if is_reverse else FORWARD)
 
 
-def _simultaneous_rows(streams: list[StreamRows]) -> Iterable[tuple[float, float, list[ReportRow]]]:
+def _group_simultaneous_rows(streams: list[StreamRows]) -> Iterable[tuple[float, float, list[ReportRow]]]:
     """Return start, end and rows of the intervals that all streams report."""
     rows_by_time: dict[tuple[float, float], list[ReportRow]] = {}
     for stream in streams:
@@ -198,7 +196,7 @@ def _simultaneous_rows(streams: list[StreamRows]) -> Iterable[tuple[float, float
     return [(*time, rows) for time, rows in sorted(rows_by_time.items()) if len(rows) == len(streams)]
 
 
-def _combine(values: list[Mapping[str, ReportedValue]]) -> dict[str, ReportedValue]:
+def _combine_values(values: list[Mapping[str, ReportedValue]]) -> dict[str, ReportedValue]:
     """Return the sums of counts and the means of times, for the values that all rows have."""
     names = set(values[0]).intersection(*values)
     return {
@@ -208,14 +206,14 @@ def _combine(values: list[Mapping[str, ReportedValue]]) -> dict[str, ReportedVal
     }
 
 
-def _other_results(header: ReportHeader, rows: list[ReportRow]) -> dict[str, str]:
+def _collect_other_results(header: ReportHeader, rows: list[ReportRow]) -> dict[str, str]:
     results = dict(header.other_results)
     if header.is_udp and header.is_client and rows:
         results["sent"] = f"{sum(row.rate_bps.value for row in rows) / 1e6:.6g} Mbit/s"
     return results
 
 
-def _remarks(group: ConnectionGroup, header: ReportHeader) -> Iterable[str]:
+def _list_remarks(group: ConnectionGroup, header: ReportHeader) -> Iterable[str]:
     if not header.is_endpoint_known:
         yield "The log does not say whether the sender or the receiver wrote it."
     if header.error and any(stream.total_row for stream in group.single_streams.values()):

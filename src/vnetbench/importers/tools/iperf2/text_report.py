@@ -64,9 +64,9 @@ class Iperf2Report(LineReport):
     option_syntax = OPTION_SYNTAX
 
     @classmethod
-    def command_in(cls, line: str) -> CommandLine | None:
+    def parse_command(cls, line: str) -> CommandLine | None:
         """Return iperf 2's command line in this line, if there is one."""
-        return super().command_in(line) if "iperf" in line and "iperf3" not in line else None
+        return super().parse_command(line) if "iperf" in line and "iperf3" not in line else None
 
     def new_header(self) -> ReportHeader:
         """Return a header with what the command line says."""
@@ -98,7 +98,7 @@ class TextReport(Iperf2Report):
             return _CONNECTED.match(line) is not None
         if line.startswith("----"):
             return _RULE.match(line) is not None and _BANNER.match(lines.peek(1) or "") is not None
-        return _BANNER.match(line) is not None or cls.command_in(line) is not None
+        return _BANNER.match(line) is not None or cls.parse_command(line) is not None
 
     def accepts(self, line: str) -> bool:
         """Return whether the line belongs here: a server's next connections and a second banner do not."""

@@ -101,11 +101,11 @@ def compute_results(workload: str, endpoint_results: EndpointResults) -> RunResu
         if any(result_direction == direction for result_direction, _ in endpoint_results)
     ]
     metrics = dict(
-        _datagram_metrics(endpoint_results, directions)
+        _compute_datagram_metrics(endpoint_results, directions)
         if workload == UDP_STREAM
-        else _stream_metrics(endpoint_results, directions)
+        else _compute_stream_metrics(endpoint_results, directions)
     )
-    metrics |= _goodput_metrics(workload, endpoint_results, directions)
+    metrics |= _compute_goodput(workload, endpoint_results, directions)
     endpoints = {end for _, end in endpoint_results}
     is_one_endpoint = len(endpoints) == 1 and len(directions) == 1
     preferred = [_preferred_result(endpoint_results, direction) for direction in directions]
@@ -113,7 +113,7 @@ def compute_results(workload: str, endpoint_results: EndpointResults) -> RunResu
         metrics,
         max((each.seconds.value for each in preferred), default=None),
         endpoints.pop() if is_one_endpoint else "",
-        tuple(_remarks(workload, endpoint_results, directions)),
+        tuple(_list_remarks(workload, endpoint_results, directions)),
     )
 
 
@@ -158,7 +158,7 @@ def _preferred_result(endpoint_results: EndpointResults, direction: str) -> Endp
     return endpoint_results.get((direction, RECEIVER)) or endpoint_results[direction, SENDER]
 
 
-def _goodput_metrics(
+def _compute_goodput(
     workload: str, endpoint_results: EndpointResults, directions: list[str]
 ) -> Iterator[tuple[str, ReportedValue]]:
     goodput = {}
@@ -172,7 +172,7 @@ def _goodput_metrics(
         yield from ((_GOODPUT_METRICS[direction], value) for direction, value in goodput.items())
 
 
-def _stream_metrics(
+def _compute_stream_metrics(
     endpoint_results: EndpointResults, directions: list[str]
 ) -> Iterator[tuple[str, ReportedValue]]:
     rates = [
@@ -185,7 +185,7 @@ def _stream_metrics(
         yield "retransmits_per_s", sum_values(rates)
 
 
-def _datagram_metrics(
+def _compute_datagram_metrics(
     endpoint_results: EndpointResults, directions: list[str]
 ) -> Iterator[tuple[str, ReportedValue]]:
     senders = [
@@ -225,7 +225,7 @@ def _datagram_metrics(
         yield "loss_percent", ReportedValue.exact(100 * max(0, lost) / total_datagrams)
 
 
-def _remarks(workload: str, endpoint_results: EndpointResults, directions: list[str]) -> Iterator[str]:
+def _list_remarks(workload: str, endpoint_results: EndpointResults, directions: list[str]) -> Iterator[str]:
     for direction in directions:
         if (direction, RECEIVER) in endpoint_results:
             continue

@@ -106,23 +106,23 @@ class DocumentRunBuilder:
             self._endpoint_results(end), self.collector.role, is_complete=not failure
         )
         results = compute_results(self.collector.workload, endpoint_results)
-        server = self._server_intervals()
+        server = self._read_server_intervals()
         return Run(
             tool=TOOL,
             version=VERSION.sub(r"\g<version>", as_text(self.start.get("version"))),
             first_line=first_line,
             last_line=last_line,
             workload=self.collector.workload,
-            factors={**requested.factors, **self._factors(end)},
-            metrics={**results.metrics, **self._rtt_metric(end), **self._cpu_metrics(end, failure)},
+            factors={**requested.factors, **self._build_factors(end)},
+            metrics={**results.metrics, **self._compute_rtt(end), **self._compute_cpu_metrics(end, failure)},
             intervals=self.collector.intervals if server is None else server,
             duration_s=results.duration_s,
             omitted_s=self.collector.omitted_s,
             started_at=_parse_start_time(as_object(self.start.get("timestamp")).get("timesecs")),
             reported_by=results.reported_by,
-            connection=self._connection(),
+            connection=self._find_connection(),
             command=command.text if command else "",
-            other_results={**requested.other_results, **self._other_results(end)},
+            other_results={**requested.other_results, **self._collect_other_results(end)},
             failure=failure or ("" if results.metrics else CUT_OFF),
             remarks=(
                 *results.remarks,
@@ -131,7 +131,7 @@ class DocumentRunBuilder:
             ),
         )
 
-    def _server_intervals(self) -> PackedIntervals | None:
+    def _read_server_intervals(self) -> PackedIntervals | None:
         """Return the intervals that a receiving server sent back (--get-server-output)."""
         document, text = (
             self.other_parts.get("server_output_json"),
@@ -223,7 +223,7 @@ class DocumentRunBuilder:
             combined, direction, endpoint_role(self.collector.role, direction), 8 * size if size else None
         )
 
-    def _factors(self, end: JsonObject) -> dict[str, Level]:
+    def _build_factors(self, end: JsonObject) -> dict[str, Level]:
         start, test = self.start, self.collector.test
         size = as_number(test.get("blksize"))
         hosts = [as_text(each.get("local_host")) for each in as_objects(start.get("connected"))]
@@ -236,7 +236,7 @@ class DocumentRunBuilder:
             "congestion_control": end.get("sender_tcp_congestion"),
             "socket_buffer": _format_or_default(as_number(start.get("sock_bufsize")), "B", "auto"),
             "bit_rate": _format_or_default(as_number(start.get("target_bitrate")), "bit/s", "none"),
-            "pacing_rate": self._pacing_rate(),
+            "pacing_rate": self._find_pacing_rate(),
             "udp_gso": _format_switch(test.get("gso")),
             "udp_gro": _format_switch(test.get("gro")),
             label_name("set-mss"): as_text(start.get("tcp_mss")) or None,
@@ -246,7 +246,7 @@ class DocumentRunBuilder:
         levels = {name: find_level(name, self.collector.workload, each) for name, each in known.items()}
         return {name: level for name, level in levels.items() if level is not None}
 
-    def _connection(self) -> str:
+    def _find_connection(self) -> str:
         for each in as_objects(self.start.get("connected"))[:1]:
             addresses = [
                 (as_text(each.get(f"{n}_host")), as_integer(each.get(f"{n}_port")))
@@ -255,19 +255,19 @@ class DocumentRunBuilder:
             return format_connection(self.collector.role, *(f"{host}:{port}" for host, port in addresses))
         return ""
 
-    def _pacing_rate(self) -> str | None:
+    def _find_pacing_rate(self) -> str | None:
         rates = [as_number(self.start.get(name)) for name in ("fq_rate", "target_bitrate")]
         known = [rate for rate in rates if rate is not None]
         return _format_or_default(max(known), "bit/s", "none") if known else None
 
-    def _rtt_metric(self, end: JsonObject) -> dict[str, ReportedValue]:
+    def _compute_rtt(self, end: JsonObject) -> dict[str, ReportedValue]:
         times = collect_numbers(
             [as_object(each.get(SENDER)) for each in as_objects(end.get("streams"))], "mean_rtt"
         )
         means = [time for time in times if time > 0]
         return {"rtt_us": ReportedValue.exact(sum(means) / len(means))} if means else {}
 
-    def _cpu_metrics(self, end: JsonObject, failure: str) -> dict[str, ReportedValue]:
+    def _compute_cpu_metrics(self, end: JsonObject, failure: str) -> dict[str, ReportedValue]:
         cpu = as_object(end.get("cpu_utilization_percent"))
         local, remote = (as_number(cpu.get(name)) for name in ("host_total", "remote_total"))
         if local is None:
@@ -275,7 +275,7 @@ class DocumentRunBuilder:
         shares = ReportedValue.exact(local), None if remote is None else ReportedValue.exact(remote)
         return cpu_metrics(self.collector.role, self.collector.direction, shares, is_complete=not failure)
 
-    def _other_results(self, end: JsonObject) -> dict[str, str]:
+    def _collect_other_results(self, end: JsonObject) -> dict[str, str]:
         results = {name: self.start.get(name) for name in _OTHER_RESULTS}
         results |= {"title": self.other_parts.get("title"), "extra_data": self.other_parts.get("extra_data")}
         results |= {"receiver_tcp_congestion": end.get("receiver_tcp_congestion")}

@@ -64,9 +64,9 @@ class IntervalCollector:
         shift = 0.0 if is_omitted else self.omitted_s
         if is_omitted:
             self.omitted_s = max(self.omitted_s, end_s)
-        stream_values = [_values(each) for each in streams]
+        stream_values = [_parse_values(each) for each in streams]
         rows: list[tuple[int | None, Mapping[str, float]]] = [
-            (None, stream_values[0] if len(stream_values) == 1 else _sum(stream_values))
+            (None, stream_values[0] if len(stream_values) == 1 else _sum_streams(stream_values))
         ]
         if len(stream_values) > 1:
             rows += [
@@ -101,7 +101,7 @@ _NAMES = {
 _ADD_UP = ("bytes", "retransmits", "datagrams", "lost")
 
 
-def _values(stream: JsonObject) -> dict[str, float]:
+def _parse_values(stream: JsonObject) -> dict[str, float]:
     values = {
         ours: factor * number
         for theirs, (ours, factor) in _NAMES.items()
@@ -112,7 +112,7 @@ def _values(stream: JsonObject) -> dict[str, float]:
     return values
 
 
-def _sum(streams: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def _sum_streams(streams: Sequence[Mapping[str, float]]) -> dict[str, float]:
     sums = {n: sum(each[n] for each in streams) for n in _ADD_UP if all(n in each for each in streams)}
     if all("jitter_us" in each for each in streams):
         sums["jitter_us"] = sum(each["jitter_us"] for each in streams) / len(streams)

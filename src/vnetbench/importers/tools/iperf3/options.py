@@ -79,13 +79,13 @@ find_level_cached = lru_cache(1024)(find_level)
 
 def format_size(text: str) -> str:
     """Return a size of `-l` or `-w` as a level. K, M and G are powers of 1024 (units.c, `unit_atof`)."""
-    number = _number(text, 1024)
+    number = _parse_number(text, 1024)
     return text if number is None else f"{number} B"
 
 
 def format_rate(text: str) -> str:
     """Return a rate of `-b` as a level. K, M and G are powers of 1000 (units.c, `unit_atof_rate`)."""
-    number = _number(text.partition("/")[0], 1000)
+    number = _parse_number(text.partition("/")[0], 1000)
     return text if number is None else f"{number} bit/s" if number else "none"
 
 
@@ -98,7 +98,7 @@ def parse_client_command(command: CommandLine) -> RequestedOptions | None:
     factors = {name: find_level_cached(name, workload, raw) for name, raw in _DEFAULTS[workload].items()}
     other_results = {}
     for option, value in options.items():
-        for name, raw in _raw_levels(option, value, workload):
+        for name, raw in _find_raw_levels(option, value, workload):
             factors[name] = find_level_cached(name, workload, raw)
             if factors[name] is None:
                 other_results[f"--{option}"] = value
@@ -130,7 +130,7 @@ def is_server_command(command: CommandLine) -> bool:
     return "server" in parse_options(command.arguments, OPTION_SYNTAX)
 
 
-def _raw_levels(option: str, value: str, workload: str) -> list[tuple[str, object]]:
+def _find_raw_levels(option: str, value: str, workload: str) -> list[tuple[str, object]]:
     if option in _FACTOR_SWITCHES:
         return [pair for pair in _FACTOR_SWITCHES[option] if workload in FACTORS[pair[0]].workloads]
     valued = {**_FACTOR_OPTIONS, **_WORKLOAD_OPTIONS[workload]}
@@ -142,7 +142,7 @@ def _raw_levels(option: str, value: str, workload: str) -> list[tuple[str, objec
     return [(label_name(option), value or "on")] if option in _LABEL_OPTIONS else []
 
 
-def _number(text: str, thousand: int) -> int | None:
+def _parse_number(text: str, thousand: int) -> int | None:
     number = _NUMBER.fullmatch(text.strip()[:32])
     if number is None:
         return None

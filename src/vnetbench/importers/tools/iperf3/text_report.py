@@ -137,9 +137,9 @@ class TextRunParser:
     def build_run(self, first_line: int, command: CommandLine | None = None, error: str = "") -> Run:
         """Return the run, once its lines are taken. `error` is the message in front of them."""
         facts = self.facts
-        workload = self._workload(requested_options(command).workload)
+        workload = self._detect_workload(requested_options(command).workload)
         requested = requested_options(command, workload)
-        factors = {**requested.factors, **self._factors(workload)}
+        factors = {**requested.factors, **self._build_factors(workload)}
         direction = factors.get("direction", FORWARD)
         failure = self._error or error or ("" if self.is_complete else CUT_OFF)
         directions = DIRECTIONS.get(direction, (FORWARD,))
@@ -157,7 +157,7 @@ class TextRunParser:
             workload=workload,
             factors=factors,
             metrics={**results.metrics, **cpu},
-            intervals=self._intervals(directions),
+            intervals=self._select_intervals(directions),
             duration_s=results.duration_s,
             omitted_s=self.rows.omitted_s,
             started_at=facts.started_at,
@@ -166,7 +166,7 @@ class TextRunParser:
             command=command.text if command else "",
             other_results={**requested.other_results, **facts.other_results},
             failure=failure or ("" if results.metrics else CUT_OFF),
-            remarks=(*results.remarks, *self._remarks()),
+            remarks=(*results.remarks, *self._list_remarks()),
         )
 
     def _take_row(self, row: re.Match[str]) -> None:
@@ -261,16 +261,16 @@ class TextRunParser:
         has_both = all(required <= results or "" in results for results in summary_endpoints.values())
         return bool(summary_endpoints) and has_both and len(summary_endpoints) > self.facts.is_bidirectional
 
-    def _workload(self, requested: str) -> str:
+    def _detect_workload(self, requested: str) -> str:
         return {"": requested, "UDP": UDP_STREAM}.get(self.facts.protocol, TCP_STREAM)
 
-    def _factors(self, workload: str) -> dict[str, Level]:
+    def _build_factors(self, workload: str) -> dict[str, Level]:
         facts = self.facts
         streams = facts.streams // (2 if facts.is_bidirectional else 1) or self.rows.streams
         rate = facts.bit_rate
         raw_levels: dict[str, object] = {
             "streams": streams or None,
-            "direction": self._direction(),
+            "direction": self._detect_direction(),
             "ip_version": facts.ip_version,
             "message_size": facts.block_bytes and f"{facts.block_bytes} B",
             "datagram_size": facts.block_bytes and f"{facts.block_bytes} B",
@@ -286,7 +286,7 @@ class TextRunParser:
         }
         return {name: level for name, level in levels.items() if level is not None}
 
-    def _direction(self) -> str | None:
+    def _detect_direction(self) -> str | None:
         """Return the direction; None if a log that was cut off does not reveal it."""
         facts = self.facts
         if facts.is_bidirectional or self.rows.is_bidirectional:
@@ -302,7 +302,7 @@ class TextRunParser:
         size = factors.get("datagram_size")
         return self.rows.endpoint_results(directions, None if size is None else int(size), self.facts.role)
 
-    def _intervals(self, directions: tuple[str, ...]) -> PackedIntervals:
+    def _select_intervals(self, directions: tuple[str, ...]) -> PackedIntervals:
         """Return the run's own intervals, or those of the server's output, which say what arrived."""
         return (
             self._server_intervals
@@ -310,7 +310,7 @@ class TextRunParser:
             else self.rows.intervals
         )
 
-    def _remarks(self) -> Iterator[str]:
+    def _list_remarks(self) -> Iterator[str]:
         yield from self.facts.remarks
         if self._server_intervals:
             yield SERVER_INTERVALS_REMARK

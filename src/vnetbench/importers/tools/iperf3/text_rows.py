@@ -80,16 +80,21 @@ class TextRows:
         if end_s < start_s:
             return False
         if total is not None and lost != "Unknown":
-            numbers = _size(transfer, unit) + _count(total) + _count(lost) + _jitter(jitter)
+            numbers = (
+                _parse_size(transfer, unit) + _parse_count(total) + _parse_count(lost) + _parse_jitter(jitter)
+            )
             names = _RECEIVER_VALUES
         elif count is None:
-            numbers, names = _size(transfer, unit), _BYTES_VALUES
+            numbers, names = _parse_size(transfer, unit), _BYTES_VALUES
         elif self.counts_datagrams:
-            numbers, names = _count(count), _DATAGRAM_VALUES
+            numbers, names = _parse_count(count), _DATAGRAM_VALUES
         elif cwnd is None:
-            numbers, names = _size(transfer, unit) + _count(count), _SUM_VALUES
+            numbers, names = _parse_size(transfer, unit) + _parse_count(count), _SUM_VALUES
         else:
-            numbers, names = _size(transfer, unit) + _count(count) + _size(cwnd, cwnd_unit), _SENDER_VALUES
+            numbers, names = (
+                _parse_size(transfer, unit) + _parse_count(count) + _parse_size(cwnd, cwnd_unit),
+                _SENDER_VALUES,
+            )
         interval_format = self._format_numbers.get((name, role, mark, names))
         if interval_format is None:
             interval_format = self._register_format(name, role, mark, names)
@@ -224,15 +229,15 @@ def _to_result(row: _SummaryRow, end: str) -> EndpointResult:
 
 
 @lru_cache(_CACHE_SIZE)
-def _size(text: str, unit: str) -> tuple[float, ...]:
+def _parse_size(text: str, unit: str) -> tuple[float, ...]:
     return pack_value(parse_with_unit(text, unit, BYTES))
 
 
 @lru_cache(_CACHE_SIZE)
-def _count(text: str) -> tuple[float, ...]:
+def _parse_count(text: str) -> tuple[float, ...]:
     return float(text), 0.0
 
 
 @lru_cache(_CACHE_SIZE)
-def _jitter(text: str) -> tuple[float, ...]:
+def _parse_jitter(text: str) -> tuple[float, ...]:
     return pack_value(parse_rounded(text, _US_PER_MS))

@@ -96,9 +96,9 @@ class ClassicTable:
         """Return the metrics in the rows. Throughputs are in this unit."""
         if not self.rows:
             return {}
-        metrics = dict(self._cpu_metrics())
+        metrics = dict(self._compute_cpu_metrics())
         if self.test.workload == UDP_STREAM:
-            return {**metrics, **self._datagram_metrics(unit)}
+            return {**metrics, **self._compute_datagram_metrics(unit)}
         row = self.rows[0]
         if "throughput" in row:
             metrics["goodput_bps"] = parse_rounded(row["throughput"], BITS_PER_S[unit])
@@ -107,7 +107,7 @@ class ClassicTable:
             metrics[name] = parse_rounded(row["rate"])
         return metrics
 
-    def _datagram_metrics(self, unit: str) -> dict[str, ReportedValue]:
+    def _compute_datagram_metrics(self, unit: str) -> dict[str, ReportedValue]:
         sent = self.rows[0]
         if len(sent) == 1:
             return {}
@@ -122,7 +122,7 @@ class ClassicTable:
             metrics["loss_percent"] = ReportedValue.exact(100 * lost / max(1, int(sent["sent"])))
         return metrics
 
-    def _cpu_metrics(self) -> Iterable[tuple[str, ReportedValue]]:
+    def _compute_cpu_metrics(self) -> Iterable[tuple[str, ReportedValue]]:
         endpoints = ("receiver", "sender") if self.test.is_reverse else ("sender", "receiver")
         row = {name: value for row in reversed(self.rows) for name, value in row.items()}
         for column, endpoint in zip(("local_cpu", "remote_cpu"), endpoints, strict=True):

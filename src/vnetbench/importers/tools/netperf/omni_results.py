@@ -142,11 +142,11 @@ def find_metrics(results: Mapping[str, str], workload: str, *, is_reverse: bool)
         unit = results.get("THROUGHPUT_UNITS", "").removesuffix("/s")
         if unit in BITS_PER_S and "THROUGHPUT" in results:
             found["goodput_bps"] = parse_rounded(results["THROUGHPUT"], BITS_PER_S[unit])
-        return {**found, **_count_metrics(results, workload)}
-    return {**found, **_request_metrics(results, workload)}
+        return {**found, **_compute_count_metrics(results, workload)}
+    return {**found, **_compute_request_metrics(results, workload)}
 
 
-def _request_metrics(results: Mapping[str, str], workload: str) -> dict[str, ReportedValue]:
+def _compute_request_metrics(results: Mapping[str, str], workload: str) -> dict[str, ReportedValue]:
     found = {
         ours: _parse_percentile(results[name])
         for name, ours in _PERCENTILE_METRICS.items()
@@ -162,7 +162,7 @@ def _request_metrics(results: Mapping[str, str], workload: str) -> dict[str, Rep
     return found
 
 
-def _count_metrics(results: Mapping[str, str], workload: str) -> dict[str, ReportedValue]:
+def _compute_count_metrics(results: Mapping[str, str], workload: str) -> dict[str, ReportedValue]:
     if "ELAPSED_TIME" not in results:
         return {}
     per_s = 1 / float(results["ELAPSED_TIME"])

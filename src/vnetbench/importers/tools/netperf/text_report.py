@@ -100,12 +100,12 @@ class NetperfReport(LineReport):
             return title is not None and ("AF_" in line or find_test_name(title["title"]) in TESTS)
         if line.startswith(omni_results.FIRST_KEY_PREFIXES):
             return True
-        return cls.command_in(line) is not None or line.startswith(_ERROR_START)
+        return cls.parse_command(line) is not None or line.startswith(_ERROR_START)
 
     @classmethod
-    def command_in(cls, line: str) -> CommandLine | None:
+    def parse_command(cls, line: str) -> CommandLine | None:
         """Return netperf's command line in this line, unless it only asks for version or help."""
-        command = super().command_in(line) if "netperf" in line else None
+        command = super().parse_command(line) if "netperf" in line else None
         is_test = command is not None and not {"-V", "-h"} & set(command.arguments)
         return command if is_test else None
 
@@ -225,26 +225,28 @@ class NetperfReport(LineReport):
             other_results = {name: results[name] for name in _OTHER_RESULTS if name in results}
         else:
             other_results = table.other_results() if table is not None else {}
-        metrics = self._metrics(results, workload, is_reverse=is_reverse) if self.is_complete else {}
+        metrics = self._compute_metrics(results, workload, is_reverse=is_reverse) if self.is_complete else {}
         run = Run(
             tool=self.tool,
             version="",
             first_line=self.first_line,
             last_line=self.last_line,
             workload=workload,
-            factors=self._factors(results, workload, is_reverse=is_reverse),
+            factors=self._build_factors(results, workload, is_reverse=is_reverse),
             metrics=metrics,
-            intervals=tuple(self._report_intervals(workload, REVERSE if is_reverse else FORWARD)),
+            intervals=tuple(self._build_intervals(workload, REVERSE if is_reverse else FORWARD)),
             duration_s=float(elapsed) if elapsed else table.elapsed_s if table is not None else None,
             reported_by="" if workload == UDP_STREAM else "receiver" if is_reverse else "sender",
             command=self.command_text or results.get("COMMAND_LINE", ""),
             other_results=other_results,
             failure=self.failure(is_complete=self.is_complete),
-            remarks=tuple(self._run_remarks(results, workload)),
+            remarks=tuple(self._list_run_remarks(results, workload)),
         )
         return [run]
 
-    def _factors(self, results: Mapping[str, str], workload: str, *, is_reverse: bool) -> dict[str, Level]:
+    def _build_factors(
+        self, results: Mapping[str, str], workload: str, *, is_reverse: bool
+    ) -> dict[str, Level]:
         factors: dict[str, Level] = dict(self.test.factors) if self.test is not None else {}
         if results:
             factors |= omni_results.find_factors(results, workload)
@@ -256,7 +258,7 @@ class NetperfReport(LineReport):
             factors["label_protocol"] = "udp"
         return {**factors, **self.requested.factors()}
 
-    def _metrics(
+    def _compute_metrics(
         self, results: Mapping[str, str], workload: str, *, is_reverse: bool
     ) -> dict[str, ReportedValue]:
         if results:
@@ -269,7 +271,7 @@ class NetperfReport(LineReport):
         metrics = self.table.metrics(self.unit or default_unit)
         return {**metrics, "latency_mean_us": self.mean_latency} if self.mean_latency is not None else metrics
 
-    def _report_intervals(self, workload: str, direction: str) -> Iterable[ReportInterval]:
+    def _build_intervals(self, workload: str, direction: str) -> Iterable[ReportInterval]:
         """Yield the intervals of `-D`. For UDP they count what was sent, so there are none."""
         interim = self.interim_results or omni_results.parse_interim_results(self.results)
         if workload in (UDP_STREAM, TCP_CRR) or not interim:
@@ -285,7 +287,7 @@ class NetperfReport(LineReport):
             end_s = each.end_s - origin
             yield ReportInterval(max(0.0, end_s - each.length_s), end_s, values, direction=direction)
 
-    def _run_remarks(self, results: Mapping[str, str], workload: str) -> Iterable[str]:
+    def _list_run_remarks(self, results: Mapping[str, str], workload: str) -> Iterable[str]:
         yield from self.remarks
         if self.error and self.is_complete:
             yield f"netperf reported: {self.error}"

@@ -99,12 +99,12 @@ def _parse_endpoint(root: Element) -> _EndpointDocument:
         version=root.get("version", ""),
         computer=root.get("computername", ""),
         parameters={} if parameters is None else {each.tag: (each.text or "").strip() for each in parameters},
-        values=dict(_element_texts(root)),
+        values=dict(_iterate_texts(root)),
         threads=len(root.findall("thread")),
     )
 
 
-def _element_texts(root: Element) -> Iterator[tuple[str, str]]:
+def _iterate_texts(root: Element) -> Iterator[tuple[str, str]]:
     for each in root:
         if len(each) == 0:
             metric = each.get("metric", "")
@@ -152,7 +152,7 @@ def _build_report(document: _EndpointDocument, first_line: int, last_line: int) 
     values, tool = document.values, LINUX if document.is_from_linux else WINDOWS
     duration = values.get("realtime", "")
     throughput = values.get("throughput mbps")
-    requested = _requested_options(document)
+    requested = _find_requested_options(document)
     names = _LINUX_OTHER_RESULTS if document.is_from_linux else _WINDOWS_OTHER_RESULTS
     other_results = {name: values[name] for name in names if name in values}
     return EndpointReport(
@@ -163,8 +163,8 @@ def _build_report(document: _EndpointDocument, first_line: int, last_line: int) 
         # ntttcp for Linux writes the version of the format there.
         "" if document.is_from_linux else document.version,
         throughput_bps=parse_rounded(throughput, 1e6) if throughput else None,
-        datagram_bytes=_datagram_bytes(document, requested),
-        metrics=dict(_metrics(document)) if duration else {},
+        datagram_bytes=_find_datagram_size(document, requested),
+        metrics=dict(_compute_metrics(document)) if duration else {},
         other_results=other_results | {"computername": document.computer},
         duration_s=parse_rounded(duration).value if duration else None,
         omitted_s=requested.warm_up_s or 0.0,
@@ -204,12 +204,12 @@ def _weighted_mean(values: list[ReportedValue], weights: list[float]) -> Reporte
     return ReportedValue(total.value / weight, total.low / weight, total.high / weight)
 
 
-def _requested_options(document: _EndpointDocument) -> RequestedOptions:
+def _find_requested_options(document: _EndpointDocument) -> RequestedOptions:
     parameters = document.parameters
     if "udp" not in parameters:
         return RequestedOptions(document.endpoint)
     is_udp = parameters["udp"] == "True"
-    length = _buffer_bytes(document)
+    length = _find_buffer_bytes(document)
     levels: dict[str, object] = {"ip_version": 6 if parameters.get("use_ipv6") == "True" else 4}
     if document.endpoint == SENDER:
         levels |= write_size_factor(is_udp, length)
@@ -223,7 +223,7 @@ def _requested_options(document: _EndpointDocument) -> RequestedOptions:
     )
 
 
-def _buffer_bytes(document: _EndpointDocument) -> int | None:
+def _find_buffer_bytes(document: _EndpointDocument) -> int | None:
     """Return what one call sends, or receives at most. On Linux the name is that of the socket's buffer."""
     text = (
         document.parameters.get("send_socket_buff", "")
@@ -233,7 +233,7 @@ def _buffer_bytes(document: _EndpointDocument) -> int | None:
     return int(text) if text.isdigit() and len(text) < 16 else None
 
 
-def _datagram_bytes(document: _EndpointDocument, requested: RequestedOptions) -> int | None:
+def _find_datagram_size(document: _EndpointDocument, requested: RequestedOptions) -> int | None:
     """Return the size of a datagram, if every call bytes_per_call exactly one buffer."""
     if document.is_from_linux:
         return requested.buffer_bytes if document.endpoint == SENDER else None
@@ -241,23 +241,27 @@ def _datagram_bytes(document: _EndpointDocument, requested: RequestedOptions) ->
     return requested.buffer_bytes if bytes_per_call == requested.buffer_bytes else None
 
 
-def _metrics(document: _EndpointDocument) -> Iterator[tuple[str, ReportedValue]]:
+def _compute_metrics(document: _EndpointDocument) -> Iterator[tuple[str, ReportedValue]]:
     values, duration = document.values, document.values["realtime"]
     if "cycles_per_byte" in values:
         yield "cycles_per_byte", parse_rounded(values["cycles_per_byte"])
     if "packets_retransmitted" in values and document.parameters.get("udp") != "True":
         yield "retransmits_per_s", per_second(values["packets_retransmitted"], duration)
-    yield from _linux_metrics(values, duration) if document.is_from_linux else _windows_metrics(values)
+    yield from (
+        _compute_linux_metrics(values, duration)
+        if document.is_from_linux
+        else _compute_windows_metrics(values)
+    )
 
 
-def _windows_metrics(values: Mapping[str, str]) -> Iterator[tuple[str, ReportedValue]]:
+def _compute_windows_metrics(values: Mapping[str, str]) -> Iterator[tuple[str, ReportedValue]]:
     if "cpu" in values:
         yield "busy_percent", parse_rounded(values["cpu"])
     if "interrupts" in values:
         yield "interrupts_per_s", parse_rounded(values["interrupts"])
 
 
-def _linux_metrics(values: Mapping[str, str], duration: str) -> Iterator[tuple[str, ReportedValue]]:
+def _compute_linux_metrics(values: Mapping[str, str], duration: str) -> Iterator[tuple[str, ReportedValue]]:
     if {"idle", "iowait"} <= values.keys():
         yield (
             "busy_percent",

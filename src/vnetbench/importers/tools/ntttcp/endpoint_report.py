@@ -61,7 +61,7 @@ def build_run(report: EndpointReport) -> Run:
     metrics, other_results = _split_results(
         _drop_cpu(report.metrics) if lacks_cpu_time else report.metrics, endpoint
     )
-    throughput = _throughput_metrics(report, endpoint, workload)
+    throughput = _compute_throughput(report, endpoint, workload)
     return Run(
         tool=report.tool,
         version=report.version,
@@ -78,12 +78,12 @@ def build_run(report: EndpointReport) -> Run:
         other_results={
             **report.other_results,
             **other_results,
-            **_offered_rate(report, endpoint, workload),
+            **_format_offered_rate(report, endpoint, workload),
         },
         failure=report.failure or report.requested.unsupported,
         remarks=(
             *report.remarks,
-            *_remarks(report, workload),
+            *_list_remarks(report, workload),
             *((_CPU_LEFT_OUT,) if lacks_cpu_time else ()),
             *unsupported,
         ),
@@ -126,7 +126,7 @@ def _drop_cpu(values: Mapping[str, ReportedValue]) -> dict[str, ReportedValue]:
     return {name: value for name, value in values.items() if name not in ("busy_percent", "cycles_per_byte")}
 
 
-def _throughput_metrics(report: EndpointReport, endpoint: str, workload: str) -> dict[str, ReportedValue]:
+def _compute_throughput(report: EndpointReport, endpoint: str, workload: str) -> dict[str, ReportedValue]:
     """Return the throughput as metrics. A UDP sender reports only what it offered, which is no goodput."""
     throughput = report.throughput_bps
     if throughput is None:
@@ -139,13 +139,13 @@ def _throughput_metrics(report: EndpointReport, endpoint: str, workload: str) ->
     return metrics
 
 
-def _offered_rate(report: EndpointReport, endpoint: str, workload: str) -> dict[str, str]:
+def _format_offered_rate(report: EndpointReport, endpoint: str, workload: str) -> dict[str, str]:
     if report.throughput_bps is None or workload != UDP_STREAM or endpoint != SENDER:
         return {}
     return {"offered bit/s": f"{report.throughput_bps.value:.0f}"}
 
 
-def _remarks(report: EndpointReport, workload: str) -> tuple[str, ...]:
+def _list_remarks(report: EndpointReport, workload: str) -> tuple[str, ...]:
     requested, remarks = report.requested, list[str]()
     if report.failure:
         return ()

@@ -179,7 +179,7 @@ def _add_message(report: _RunReport, severity: str, text: str) -> None:
 
 
 def _build_run(report: _RunReport, last_line: int) -> Run:
-    totals, requested = report.totals, _requested_options(report)
+    totals, requested = report.totals, _find_requested_options(report)
     remarks: list[str] = []
     duration = totals.get("test duration", ("", ""))[0]
     duration_s = parse_rounded(duration).value if duration else None
@@ -195,24 +195,24 @@ def _build_run(report: _RunReport, last_line: int) -> Run:
         report.version,
         throughput_bps=parse_rounded(throughput[0], _BPS[throughput[1]]) if throughput else None,
         datagram_bytes=requested.buffer_bytes if requested.endpoint == SENDER else None,
-        metrics=_metrics(totals, duration) if duration else {},
+        metrics=_compute_metrics(totals, duration) if duration else {},
         other_results={name: "".join(totals[name]) for name in _OTHER_RESULTS if name in totals},
         duration_s=duration_s,
         omitted_s=omitted_s,
-        intervals=_intervals(report, duration_s, remarks),
+        intervals=_build_intervals(report, duration_s, remarks),
         command=report.command.text if report.command else "",
-        failure=_fault(report),
+        failure=_find_failure(report),
     )
     return build_run(replace(endpoint_report, remarks=tuple(remarks)))
 
 
-def _fault(report: _RunReport) -> str:
+def _find_failure(report: _RunReport) -> str:
     if report.is_interrupted:
         return "interrupted"
     return "" if report.is_complete else report.error or CUT_OFF
 
 
-def _requested_options(report: _RunReport) -> RequestedOptions:
+def _find_requested_options(report: _RunReport) -> RequestedOptions:
     """Return the options from the command line, or else from the output.
 
     The output has settings with `-V`, and connections if it is that of a sender.
@@ -224,7 +224,7 @@ def _requested_options(report: _RunReport) -> RequestedOptions:
         requested = _requested_by_settings(report)
     elif report.is_complete:
         requested = RequestedOptions(
-            SENDER if report.connections is not None else RECEIVER, _workload(report)
+            SENDER if report.connections is not None else RECEIVER, _detect_workload(report)
         )
     if report.connections is not None:
         requested = replace(
@@ -233,7 +233,7 @@ def _requested_options(report: _RunReport) -> RequestedOptions:
     return requested
 
 
-def _workload(report: _RunReport) -> str:
+def _detect_workload(report: _RunReport) -> str:
     """Return the workload, by what only TCP prints; empty if that does not decide it."""
     if "retrans segs" in report.totals:
         return TCP_STREAM
@@ -263,7 +263,7 @@ def _parse_integer(text: str) -> int | None:
     return int(text) if text.isdigit() and len(text) < 16 else None
 
 
-def _metrics(totals: Mapping[str, tuple[str, str]], duration: str) -> dict[str, ReportedValue]:
+def _compute_metrics(totals: Mapping[str, tuple[str, str]], duration: str) -> dict[str, ReportedValue]:
     metrics: dict[str, ReportedValue] = {}
     numbers = {name: number for name, (number, _) in totals.items()}
     if {"idle", "iowait"} <= numbers.keys():
@@ -282,7 +282,7 @@ def _metrics(totals: Mapping[str, tuple[str, str]], duration: str) -> dict[str, 
     return metrics
 
 
-def _intervals(
+def _build_intervals(
     report: _RunReport, duration_s: float | None, remarks: list[str]
 ) -> tuple[ReportInterval, ...]:
     """Return the real-time lines as intervals.

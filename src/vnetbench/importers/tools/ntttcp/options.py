@@ -101,7 +101,7 @@ def parse_windows_command(command: CommandLine) -> RequestedOptions:
     return RequestedOptions(
         endpoint,
         UDP_STREAM if is_udp else TCP_STREAM,
-        {**_mapping_levels(words, endpoint), **_common_levels(endpoint, is_udp, "6" in options, length)},
+        {**_parse_mapping(words, endpoint), **_build_common_levels(endpoint, is_udp, "6" in options, length)},
         length,
         float(warm_up) if warm_up.isdigit() else None,
         "a round-trip test (-rt) has no matching workload" if "rt" in options else "",
@@ -117,9 +117,9 @@ def parse_linux_command(command: CommandLine) -> RequestedOptions:
     length = _parse_size(options["b"]) if "b" in options else 2**17 if is_sender else 2**16
     if length and is_udp and is_sender:
         length = min(length, LARGEST_DATAGRAM)
-    levels = _common_levels(endpoint, is_udp, "6" in options, length) | cpu_label(endpoint, "any")
+    levels = _build_common_levels(endpoint, is_udp, "6" in options, length) | cpu_label(endpoint, "any")
     if "m" in options:
-        levels |= _mapping_levels(command.arguments, endpoint)
+        levels |= _parse_mapping(command.arguments, endpoint)
     if is_sender:
         levels["streams"] = _streams_on_linux(options)
         levels |= pacing_factor(options.get("fq-rate-limit", ""))
@@ -176,7 +176,7 @@ def cpu_label(endpoint: str, cpus: str | None) -> dict[str, object]:
     return {f"label_{endpoint}_cpus": cpus} if endpoint else {}
 
 
-def _common_levels(endpoint: str, is_udp: bool, is_ipv6: bool, length: int | None) -> dict[str, object]:
+def _build_common_levels(endpoint: str, is_udp: bool, is_ipv6: bool, length: int | None) -> dict[str, object]:
     levels: dict[str, object] = {"ip_version": 6 if is_ipv6 else 4}
     return levels | (write_size_factor(is_udp, length) if endpoint == SENDER else {})
 
@@ -187,7 +187,7 @@ def _find_endpoint(program: str, sends: bool, receives: bool) -> str:
     return RECEIVER if receives or program == "ntttcpr" else ""
 
 
-def _mapping_levels(words: Sequence[str], endpoint: str) -> dict[str, object]:
+def _parse_mapping(words: Sequence[str], endpoint: str) -> dict[str, object]:
     """Return streams and CPUs of `-m 4,0,10.0.0.2 4,1,10.0.0.3`: threads, CPU, receiver's address."""
     if "-m" not in words:
         return {}

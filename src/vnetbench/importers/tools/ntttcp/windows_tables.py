@@ -48,11 +48,11 @@ LAST = "Avg. CPU %"
 _NAMES = {title.lower(): name for title, name in _COLUMNS.items()}
 
 
-def _words(title: str) -> str:
+def _title_pattern(title: str) -> str:
     return r"\s+".join(map(re.escape, title.split()))
 
 
-_TITLES = "|".join(_words(title) for title in sorted(_COLUMNS, key=len, reverse=True))
+_TITLES = "|".join(_title_pattern(title) for title in sorted(_COLUMNS, key=len, reverse=True))
 OPENING = re.compile(
     r"(?<!\S)(?:Thread\s+(?:Real)?time\(s\)|(?:Total\s+)?Bytes\(MEG\)|Total\s+Buffers\s|Throughput\(Buffers/s\)"
     r"|DPCs\(count/s\)|Packets\s+Sent\s+Packets|Avg\s+Min\s+Max)",

@@ -209,7 +209,7 @@ def _matches_characteristic(text: str) -> bool:
 def _build_run(report: _RunReport, last_line: int) -> Run:
     totals = {_TABLE_NAMES.get(name, name): text for name, text in report.summary.items()}
     totals |= report.tables.totals
-    requested = _requested_options(report)
+    requested = _find_requested_options(report)
     remarks: list[str] = []
     time_text = totals.get("realtime", "")
     endpoint_report = EndpointReport(
@@ -219,9 +219,9 @@ def _build_run(report: _RunReport, last_line: int) -> Run:
         requested,
         report.version,
         throughput_bps=_find_throughput(totals),
-        datagram_bytes=_datagram_bytes(requested, report.tables, remarks),
-        metrics=_metrics(totals, time_text if requested.workload != UDP_STREAM else ""),
-        other_results=_other_results(totals, report),
+        datagram_bytes=_find_datagram_size(requested, report.tables, remarks),
+        metrics=_compute_metrics(totals, time_text if requested.workload != UDP_STREAM else ""),
+        other_results=_collect_other_results(totals, report),
         duration_s=parse_rounded(time_text).value if time_text else None,
         omitted_s=requested.warm_up_s or 0.0,
         command=report.command.text if report.command else "",
@@ -231,7 +231,7 @@ def _build_run(report: _RunReport, last_line: int) -> Run:
     return replace(run, started_at=_parse_timestamp(report.stamp))
 
 
-def _requested_options(report: _RunReport) -> RequestedOptions:
+def _find_requested_options(report: _RunReport) -> RequestedOptions:
     """Return the options from the command line or from the output.
 
     The output has settings with `-v`. The table of threads has their number.
@@ -261,7 +261,7 @@ def _find_throughput(totals: dict[str, str]) -> ReportedValue | None:
     return None
 
 
-def _metrics(totals: dict[str, str], time_text: str) -> dict[str, ReportedValue]:
+def _compute_metrics(totals: dict[str, str], time_text: str) -> dict[str, ReportedValue]:
     """Return the metrics of one endpoint's machine. `time_text` is empty if there are no retransmissions."""
     metrics = {ours: parse_rounded(totals[theirs]) for theirs, ours in _METRICS.items() if theirs in totals}
     if "Retransmits" in totals and time_text:
@@ -269,14 +269,14 @@ def _metrics(totals: dict[str, str], time_text: str) -> dict[str, ReportedValue]
     return metrics
 
 
-def _other_results(totals: dict[str, str], report: _RunReport) -> dict[str, str]:
+def _collect_other_results(totals: dict[str, str], report: _RunReport) -> dict[str, str]:
     other_results = {name: totals[name] for name in _OTHER_RESULTS if name in totals}
     return other_results | {
         f"characteristic: {name}": text for name, text in (report.characteristics or {}).items()
     }
 
 
-def _datagram_bytes(requested: RequestedOptions, tables: WindowsTables, remarks: list[str]) -> int | None:
+def _find_datagram_size(requested: RequestedOptions, tables: WindowsTables, remarks: list[str]) -> int | None:
     """Return the size of a datagram, if every call sent or received exactly one buffer."""
     if requested.workload != UDP_STREAM or not requested.buffer_bytes:
         return None
