@@ -253,7 +253,7 @@ def test_commands_accept_a_published_table_in_place_of_a_results_file(results: P
     assert form["reference"]["name"] == "packet-forwarding-2011" and len(form["treatments"]) == 76
     page = tmp_path / "all.html"
     code, output = bench.run("report", results, "reference:ntttcp-vmxnet3-2011", "-o", page)
-    assert (code, output.strip()) == (0, str(page)) and "Side by side" in page.read_text()
+    assert (code, output.strip()) == (0, str(page)) and "<h1>Comparison</h1>" in page.read_text()
     code, output = bench.run("compare", "reference:ntttcp-vmxnet3-2011", results)
     assert code == 0 and "no ratio to it has an interval" in " ".join(output.split())
     code, output = bench.run("compare", "reference:ntttcp-vmxnet3-2011", results, "--fail-if-worse", "5%")

@@ -55,7 +55,7 @@ class BrokenLab(NetnsLab):
         super().__init__(TestbedSpec(), "a test")
         self._breaks = breaks
 
-    def raise_bed(self, name: str, shape: Hashable) -> NetnsTestbed:
+    def create_testbed(self, name: str, shape: Hashable) -> NetnsTestbed:
         raised = super().create_testbed(name, shape)
         bed = BrokenBed.__new__(BrokenBed)
         bed.__dict__.update(raised.__dict__)

@@ -77,7 +77,7 @@ def test_a_trial_counts_at_both_ends_and_on_the_host(instrument: LabInstrument) 
 class WatchedBed(NetnsTestbed):
     """A testbed of which something is watched on the host, as there is of guests."""
 
-    def watch(self) -> dict[str, object]:
+    def observer_targets(self) -> dict[str, object]:
         switch = self.topology.switch_namespace
         return {
             "threads": [{"name": "a1 vcpu0", "tid": os.getpid()}],
@@ -85,12 +85,12 @@ class WatchedBed(NetnsTestbed):
             "namespace": str(netlink.NETNS_DIR / switch),
         }
 
-    def between(self) -> dict[str, tuple[str, ...]]:
+    def forwarders(self) -> dict[str, tuple[str, ...]]:
         return {"g1": ("lo",)}
 
 
 class WatchedLab(NetnsLab):
-    def raise_bed(self, name: str, shape: Hashable) -> NetnsTestbed:
+    def create_testbed(self, name: str, shape: Hashable) -> NetnsTestbed:
         raised = super().create_testbed(name, shape)
         bed = WatchedBed(raised.topology)
         bed.agents = {**raised.agents, "g1": start_local_agent("g1", name)}
@@ -193,7 +193,7 @@ def test_streams_are_paced_as_the_kernel_then_says(instrument: LabInstrument) ->
         ({"congestion_control": "nosuch"}, "does not have this congestion control"),
         ({"socket_buffer": 2**30}, "socket_buffer = 1 GiB did not take effect"),
         ({"cpus": "0", "thread_cpus": "0-1"}, "names CPU 1; a1 has 0"),
-        ({"queues": 64}, "queues = 64 cannot be set"),
+        ({"queues": 64}, "cannot set queues = 64"),
     ],
 )
 def test_what_cannot_be_is_refused_once_and_for_all_on_used_testbeds_too(

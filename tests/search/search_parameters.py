@@ -1,4 +1,4 @@
-"""What the tests of searching ask, and devices that answer by rote."""
+"""Search parameters and deterministic devices for tests."""
 
 from __future__ import annotations
 
@@ -8,13 +8,18 @@ from dataclasses import dataclass, field
 from vnetbench.search.interface import FrameCount, SearchParameters, SearchStep
 
 ASKED = SearchParameters(
-    goals=(0.0, 0.0001, 0.005), relative_width=0.01, min_load_fps=1e3, max_load_fps=1.5e7, step_s=1.0, time_limit_s=180
+    goals=(0.0, 0.0001, 0.005),
+    relative_width=0.01,
+    min_load_fps=1e3,
+    max_load_fps=1.5e7,
+    step_s=1.0,
+    time_limit_s=180,
 )
 
 
 @dataclass
 class Rote:
-    """A device whose lost frames are a function of load, duration and how many steps came before."""
+    """A device whose lost frames are a function of load, duration and number of earlier steps."""
 
     lost: Callable[[float, float, int], float]
     steps: list[SearchStep] = field(default_factory=list)
@@ -27,13 +32,13 @@ class Rote:
 
 
 def sharp(limit_fps: float) -> Callable[[float, float, int], float]:
-    """Loses what is above this load, and nothing else."""
+    """Return a loss function of a device that only loses frames above this load."""
     return lambda load_fps, duration_s, _: max(0.0, load_fps - limit_fps) * duration_s
 
 
 @dataclass
 class Replayed:
-    """A device that counts what the recorded steps did, and then goes on as another."""
+    """A device that replays recorded steps and then measures with another one."""
 
     recorded: Iterable[SearchStep]
     then: Callable[[float, float], FrameCount]

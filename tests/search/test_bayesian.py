@@ -39,7 +39,7 @@ def test_one_lucky_step_is_no_proof(lucky: int) -> None:
         assert answer.throughput_fps == pytest.approx(LIMIT_FPS / (1 - answer.goal), rel=ASKED.relative_width)
 
 
-def test_loads_that_lose_although_higher_ones_do_not_are_found() -> None:
+def test_a_lossy_load_below_passing_loads_is_found() -> None:
     def lost(load_fps: float, duration_s: float, before: int) -> float:
         in_the_hole = 0.6e6 < load_fps < 0.75e6
         return load_fps * duration_s * 0.02 if in_the_hole else sharp(LIMIT_FPS)(load_fps, duration_s, before)
@@ -48,7 +48,7 @@ def test_loads_that_lose_although_higher_ones_do_not_are_found() -> None:
         assert answer.throughput_fps == pytest.approx(0.6e6, rel=ASKED.relative_width)
 
 
-def test_a_goal_that_allows_for_the_loss_below_is_found_above_it() -> None:
+def test_a_goal_that_accepts_the_loss_below_is_found_above_it() -> None:
     def lost(load_fps: float, duration_s: float, before: int) -> float:
         in_the_hole = 0.6e6 < load_fps < 0.75e6
         return (
@@ -83,7 +83,7 @@ def test_short_steps_that_lose_less_than_full_ones_do_not_mislead() -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 1, 7, 15])
-def test_a_search_that_is_fed_its_recorded_steps_goes_on_as_it_would_have(kept: int) -> None:
+def test_a_replayed_search_continues_as_the_uninterrupted_one(kept: int) -> None:
     physics = draw_device_model("noisy limit", 3)
     whole = run_search("vnetbench", SimulatedDevice(physics, 1), ASKED, seed=5)
     again = SimulatedDevice(physics, 1)
@@ -95,13 +95,13 @@ def test_a_search_that_is_fed_its_recorded_steps_goes_on_as_it_would_have(kept: 
     assert resumed == whole
 
 
-def test_another_seed_tries_other_loads() -> None:
+def test_another_seed_measures_other_loads() -> None:
     one, other = (run_search("vnetbench", Rote(sharp(LIMIT_FPS)), ASKED, seed) for seed in (1, 2))
 
     assert {step.load_fps for step in one.steps[1:]}.isdisjoint(step.load_fps for step in other.steps[1:])
 
 
-def test_steps_have_few_lengths_and_most_of_the_time_is_spent_in_full_ones() -> None:
+def test_steps_have_few_durations_and_full_steps_take_most_of_the_time() -> None:
     steps = run_search("vnetbench", Rote(sharp(LIMIT_FPS)), ASKED, seed=1).steps
 
     assert {step.duration_s for step in steps} == set(step_lengths(ASKED.step_s)) == {0.1, 1.0}

@@ -23,7 +23,7 @@ def swept(device: SimulatedDevice, loads: np.ndarray[tuple[int], np.dtype[np.flo
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_band_of_a_sharp_limit_holds_its_loss_whichever_method_measured_it(method: str) -> None:
+def test_the_band_of_a_sharp_limit_contains_its_loss_for_every_method(method: str) -> None:
     model = fit_loss_curve(run_search(method, Rote(sharp(LIMIT_FPS)), ASKED, seed=1).steps)
 
     median, low, high = model.loss_ratios_at(LOADS)
@@ -45,7 +45,7 @@ def test_the_median_follows_the_loss_of_many_steps() -> None:
     assert median == pytest.approx([0.0, 1 / 6, 0.5, 0.75], abs=0.06)
 
 
-def test_so_many_new_steps_as_it_says_lie_in_the_band_of_a_noisy_device() -> None:
+def test_the_band_of_a_noisy_device_contains_the_stated_share_of_new_steps() -> None:
     physics = DeviceModel(LIMIT_FPS, noise=0.02)
     device = SimulatedDevice(physics, 1)
     model = fit_loss_curve(swept(device, np.geomspace(0.85, 1.2, 60) * LIMIT_FPS))
@@ -57,7 +57,7 @@ def test_so_many_new_steps_as_it_says_lie_in_the_band_of_a_noisy_device() -> Non
     assert np.mean((low <= lost) & (lost <= high)) > 0.75
 
 
-def test_the_band_is_wider_where_less_is_known() -> None:
+def test_the_band_is_wider_with_fewer_steps() -> None:
     device = SimulatedDevice(DeviceModel(LIMIT_FPS, noise=0.01), 1)
     steps = swept(device, np.geomspace(0.8, 1.3, 60) * LIMIT_FPS)
 
@@ -69,25 +69,31 @@ def test_the_band_is_wider_where_less_is_known() -> None:
 
 
 def test_loss_never_falls_with_the_load() -> None:
-    steps = run_search("vnetbench", SimulatedDevice(DeviceModel(LIMIT_FPS, noise=0.02), 1), ASKED, seed=1).steps
+    steps = run_search(
+        "vnetbench", SimulatedDevice(DeviceModel(LIMIT_FPS, noise=0.02), 1), ASKED, seed=1
+    ).steps
 
-    for line in fit_loss_curve(steps).loss_ratios_at(np.geomspace(1.1 * min(s.load_fps for s in steps), 1.4e7, 50)):
+    for line in fit_loss_curve(steps).loss_ratios_at(
+        np.geomspace(1.1 * min(s.load_fps for s in steps), 1.4e7, 50)
+    ):
         assert np.all(np.diff(line) >= -1e-9)
 
 
-def test_nothing_is_said_beyond_the_loads_that_were_offered() -> None:
+def test_loads_outside_the_offered_range_have_no_value() -> None:
     model = fit_loss_curve(swept(SimulatedDevice(DeviceModel(LIMIT_FPS), 1), np.array([5e5, 1.5e6])))
 
     assert np.isnan(model.loss_ratios_at([4e5, 1.6e6])).all()
     assert not np.isnan(model.loss_ratios_at([5e5, 1e6, 1.5e6])).any()
 
 
-def test_the_same_steps_give_the_same_model() -> None:
+def test_the_same_steps_give_the_same_loss_curve() -> None:
     steps = run_search("vnetbench", Rote(sharp(LIMIT_FPS)), replace(ASKED, goals=(0.0,)), seed=1).steps
 
-    assert np.array_equal(fit_loss_curve(steps).loss_ratios_at(LOADS), fit_loss_curve(steps).loss_ratios_at(LOADS))
+    assert np.array_equal(
+        fit_loss_curve(steps).loss_ratios_at(LOADS), fit_loss_curve(steps).loss_ratios_at(LOADS)
+    )
 
 
-def test_no_steps_are_no_model() -> None:
+def test_a_loss_curve_needs_at_least_one_step() -> None:
     with pytest.raises(ValueError, match="at least one step"):
         fit_loss_curve([])

@@ -18,7 +18,9 @@ EACH = pytest.mark.parametrize("method", METHODS)
 
 @EACH
 @pytest.mark.parametrize("limit_fps", [3_141.0, 271_828.0, 9_876_543.0])
-def test_a_sharp_limit_is_found_to_the_width_for_every_goal(method: str, limit_fps: float) -> None:
+def test_every_method_finds_a_sharp_limit_within_the_width_for_each_goal(
+    method: str, limit_fps: float
+) -> None:
     found = run_search(method, Rote(sharp(limit_fps)), ASKED, seed=1)
 
     for answer, goal in zip(found.goal_results, ASKED.goals, strict=True):
@@ -30,7 +32,7 @@ def test_a_sharp_limit_is_found_to_the_width_for_every_goal(method: str, limit_f
 
 
 @EACH
-def test_what_loses_nothing_is_limited_by_the_generator(method: str) -> None:
+def test_a_device_without_loss_is_limited_by_the_generator(method: str) -> None:
     found = run_search(method, Rote(lambda *_: 0.0), ASKED, seed=1)
 
     assert {answer.limited_by for answer in found.goal_results} == {"generator"}
@@ -38,7 +40,7 @@ def test_what_loses_nothing_is_limited_by_the_generator(method: str) -> None:
 
 
 @EACH
-def test_what_loses_all_passes_nothing(method: str) -> None:
+def test_a_device_that_loses_every_frame_passes_nothing(method: str) -> None:
     found = run_search(method, Rote(lambda load, duration, _: load * duration), ASKED, seed=1)
 
     assert {answer.limited_by for answer in found.goal_results} == {"nothing passes"}
@@ -46,7 +48,7 @@ def test_what_loses_all_passes_nothing(method: str) -> None:
 
 
 @EACH
-def test_no_step_begins_that_would_end_after_the_time_limit(method: str) -> None:
+def test_no_step_starts_that_would_end_after_the_time_limit(method: str) -> None:
     asked = replace(ASKED, time_limit_s=4.0)
 
     found = run_search(method, Rote(sharp(1e6)), asked, seed=1)
@@ -56,17 +58,19 @@ def test_no_step_begins_that_would_end_after_the_time_limit(method: str) -> None
 
 
 @EACH
-def test_the_steps_are_those_of_the_device_and_lie_between_the_least_and_the_most_load(method: str) -> None:
+def test_steps_are_those_of_the_device_and_within_the_load_range(method: str) -> None:
     device = Rote(sharp(1e5))
 
     found = run_search(method, device, ASKED, seed=1)
 
     assert list(found.steps) == device.steps
-    assert all(ASKED.min_load_fps * 0.999 <= step.load_fps <= ASKED.max_load_fps * 1.001 for step in found.steps)
+    assert all(
+        ASKED.min_load_fps * 0.999 <= step.load_fps <= ASKED.max_load_fps * 1.001 for step in found.steps
+    )
 
 
 @EACH
-def test_a_single_goal_and_longer_steps_are_found_too(method: str) -> None:
+def test_a_search_works_with_one_goal_and_longer_steps(method: str) -> None:
     asked = SearchParameters((0.001,), 0.02, 1e4, 1e6, step_s=60.0, time_limit_s=1e5)
 
     (answer,) = run_search(method, Rote(sharp(2e5)), asked, seed=1).goal_results
@@ -74,7 +78,7 @@ def test_a_single_goal_and_longer_steps_are_found_too(method: str) -> None:
     assert answer.throughput_fps == pytest.approx(2e5 / 0.999, rel=0.02)
 
 
-def test_a_missing_library_is_named_with_the_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_an_error_with_a_fix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "MLRsearch", None)
 
     with pytest.raises(BenchError, match=r"pip install 'vnetbench\[mlrsearch\]'"):
@@ -87,14 +91,14 @@ def test_a_missing_library_is_named_with_the_fix(monkeypatch: pytest.MonkeyPatch
         ({"goals": ()}, "goals"),
         ({"goals": (0.1, 0.0)}, "goals"),
         ({"goals": (1.0,)}, "goal"),
-        ({"least_fps": 0.0}, "least 0"),
-        ({"most_fps": 10.0}, "most 10"),
-        ({"width": 0.0}, "width"),
+        ({"min_load_fps": 0.0}, "min 0"),
+        ({"max_load_fps": 10.0}, "max 10"),
+        ({"relative_width": 0.0}, "width"),
         ({"confidence": 1.0}, "confidence"),
-        ({"step_s": 0.0}, "times"),
+        ({"step_s": 0.0}, "durations"),
     ],
     ids=str,
 )
-def test_what_cannot_be_asked_is_refused(wrong: dict[str, Any], named: str) -> None:
+def test_invalid_search_parameters_are_refused(wrong: dict[str, Any], named: str) -> None:
     with pytest.raises(ValueError, match=named):
         replace(ASKED, **wrong)

@@ -8,7 +8,7 @@ from tests.search.search_parameters import ASKED, Rote, sharp
 from vnetbench.search.methods import run_search
 
 
-def test_each_goal_begins_at_the_most_load_and_takes_full_steps_only() -> None:
+def test_each_goal_starts_at_the_maximum_load_and_uses_full_steps_only() -> None:
     found = run_search("rfc2544", Rote(sharp(1e6)), ASKED, seed=1)
 
     assert found.steps[0].load_fps == ASKED.max_load_fps
@@ -16,7 +16,7 @@ def test_each_goal_begins_at_the_most_load_and_takes_full_steps_only() -> None:
     assert {step.duration_s for step in found.steps} == {ASKED.step_s}
 
 
-def test_every_step_halves_what_is_left() -> None:
+def test_every_step_halves_the_remaining_interval() -> None:
     one_goal = replace(ASKED, goals=(0.0,), min_load_fps=100.0, max_load_fps=1700.0)
 
     found = run_search("rfc2544", Rote(sharp(1000.0)), one_goal, seed=1)
@@ -24,7 +24,7 @@ def test_every_step_halves_what_is_left() -> None:
     assert [step.load_fps for step in found.steps[:4]] == [1700.0, 900.0, 1300.0, 1100.0]
 
 
-def test_one_unlucky_step_misleads_it() -> None:
+def test_one_unlucky_step_gives_a_wrong_result() -> None:
     first_low_step = Rote(
         lambda load, duration, before: load if before == 1 else sharp(1e7)(load, duration, 0)
     )

@@ -38,18 +38,20 @@ def truth(physics: DeviceModel, goal: float) -> float:
     ],
     ids=["sharp", "buffer", "slow at times", "slow mostly", "noisy", "drifting", "stalling"],
 )
-def test_the_truth_is_what_can_be_worked_out(physics: DeviceModel, expected_fps: float, goal: float) -> None:
+def test_the_true_throughput_matches_the_analytical_value(
+    physics: DeviceModel, expected_fps: float, goal: float
+) -> None:
     assert truth(physics, goal) == pytest.approx(expected_fps / (1 - goal), rel=1.5e-3)
 
 
-def test_loss_at_the_start_counts_for_goals_that_it_misses() -> None:
+def test_loss_at_the_start_lowers_the_throughput_of_goals_that_it_misses() -> None:
     physics = replace(SHARP, start_s=0.001, start_from=0.8)
 
     assert truth(physics, 0.0001) == pytest.approx(0.8 * LIMIT_FPS, rel=1e-4)
     assert truth(physics, 0.005) == pytest.approx(LIMIT_FPS / (1 - 0.004), rel=1e-4)
 
 
-def test_single_frames_lost_count_for_the_chance_that_a_step_loses_none() -> None:
+def test_single_lost_frames_lower_the_probability_of_a_lossless_step() -> None:
     physics = replace(SHARP, early_from=0.1, early_ratio=1e-5, early_power=1.0)
 
     found = truth(physics, 0.0)
@@ -58,19 +60,19 @@ def test_single_frames_lost_count_for_the_chance_that_a_step_loses_none() -> Non
     assert (1 - ratio) ** (found * ASKED.step_s) == pytest.approx(0.5, abs=0.03)
 
 
-def test_the_throughput_lies_below_loads_that_lose() -> None:
+def test_the_throughput_is_below_lossy_loads() -> None:
     physics = replace(SHARP, hole_from=0.5, hole_to=0.6, hole_ratio=0.001)
 
     assert truth(physics, 0.0) == pytest.approx(0.5 * LIMIT_FPS, rel=1e-4)
     assert truth(physics, 0.005) == pytest.approx(LIMIT_FPS / 0.995, rel=1e-4)
 
 
-def test_what_passes_all_or_nothing_says_so() -> None:
+def test_a_device_that_passes_everything_or_nothing_has_a_bound_as_throughput() -> None:
     assert truth(DeviceModel(1e9), 0.0) == ASKED.max_load_fps
     assert truth(DeviceModel(1.0), 0.005) == 0.0
 
 
-def test_a_drifting_limit_is_that_of_the_time_it_was_seen_in() -> None:
+def test_a_drifting_limit_is_averaged_over_the_time_of_the_search() -> None:
     rising = replace(SHARP, drift=0.02, drift_period_s=400.0)
 
     assert true_throughput_fps(rising, ASKED, 0.0, over_s=10.0) < 1.003 * LIMIT_FPS
@@ -90,7 +92,7 @@ def test_steps_below_the_truth_keep_the_goal_more_often_than_not_and_above_it_le
     assert kept(found * 0.97) > 0.5 > kept(found * 1.03)
 
 
-def test_the_same_seed_counts_the_same() -> None:
+def test_the_same_seed_gives_the_same_counts() -> None:
     physics = draw_device_model("two troubles", 4)
 
     one, again = (

@@ -87,7 +87,7 @@ def _factor_parameters(workload: str, factors: Mapping[str, Level]) -> dict[str,
     """Return the levels that one parameter of trial.prepare carries alone (`Factor.agent_parameter`)."""
     known = ((FACTORS[name], level) for name, level in factors.items() if name in FACTORS)
     return {
-        factor.agent_parameter: factor.agent_value(level)
+        factor.agent_parameter: factor.to_agent_value(level)
         for factor, level in known
         if factor.agent_parameter and workload in factor.workloads
     }

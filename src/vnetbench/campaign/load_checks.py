@@ -11,7 +11,7 @@ from vnetbench.agents.client import AgentError
 from vnetbench.lab.cpus import parse_cpu_set
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.knobs import merge_if_equal
-from vnetbench.quantity import format_exact_bytes, format_exact_rate, format_rate
+from vnetbench.quantity import format_exact_bytes, format_exact_bit_rate, format_bit_rate
 from vnetbench.results.records import EndpointRecord, Sample
 from vnetbench.study.factors.load_factors import VSOCK
 from vnetbench.study.model import Level
@@ -120,7 +120,7 @@ def check_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, A
     # The kernel stores whole bytes per second.
     if rate_bps is not None and any(s.get("pacing_rate_bps") != rate_bps // 8 * 8 for s in streams):
         raise TreatmentRefused(
-            f"pacing_rate = {format_exact_rate(rate_bps)} had no effect:"
+            f"pacing_rate = {format_exact_bit_rate(rate_bps)} had no effect:"
             f" {effective.get('pacing_rate_bps', 'none')} was read back",
             fix="use a rate that the kernel accepts, or none",
         )
@@ -187,13 +187,13 @@ def check_load(
         return []
     if max(rates_bps) > (1 + PACING_ERROR) * rate_bps + PACING_BURST_BITS / duration_s:
         raise TreatmentRefused(
-            f"pacing_rate = {format_exact_rate(rate_bps)} was exceeded:"
-            f" {format_rate(max(rates_bps))} arrived",
+            f"pacing_rate = {format_exact_bit_rate(rate_bps)} was exceeded:"
+            f" {format_bit_rate(max(rates_bps))} arrived",
             fix="use the queueing discipline fq for pacing (tc qdisc replace), or pacing_rate = none",
         )
     if (mean := sum(rates_bps) / len(rates_bps)) < (1 - PACING_ERROR) * rate_bps:
         return [
-            f"the streams are paced to {format_exact_rate(rate_bps)}, but their mean is {format_rate(mean)},"
+            f"the streams are paced to {format_exact_bit_rate(rate_bps)}, but their mean is {format_bit_rate(mean)},"
             " so something else is the limit"
         ]
     return []

@@ -23,7 +23,7 @@ from vnetbench.study.file.load import load_study, parse_study
 from vnetbench.study.labs import HOSTS
 from vnetbench.study.model import Plan, Study, Treatment
 from vnetbench.study.plan import make_plan
-from vnetbench.study.study_diff import diff_study
+from vnetbench.study.study_diff import diff_study_texts
 from vnetbench.study.workloads import FRAME_WORKLOADS
 
 
@@ -93,7 +93,7 @@ def _check_study_unchanged(study: Study, console: Console) -> None:
             f"Cannot read {path}. The campaign continues with the copy in the results file.", markup=False
         )
         return
-    if changes := diff_study(study.text, found, str(path)):
+    if changes := diff_study_texts(study.text, found, str(path)):
         raise BenchError(
             f"the study was edited after the campaign started\n{changes}",
             where=str(path),

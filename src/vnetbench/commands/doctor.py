@@ -23,7 +23,7 @@ from vnetbench.lab import privilege
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.links import delay_line, netem
 from vnetbench.lab.netns.testbed import NetnsLab
-from vnetbench.quantity import format_bytes, format_exact_bytes, format_rate
+from vnetbench.quantity import format_bytes, format_exact_bytes, format_bit_rate
 from vnetbench.results.records import TrialRecord
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.file.host_section import HOST_SECTION
@@ -246,4 +246,4 @@ def _check_goodput(name: str, instrument: Instrument, load: TrialLoad) -> Check:
         )
     by = done.measurement.effective.get("link_impaired_by", "none")
     impairment = "" if by == "none" else f", impaired by {_IMPAIRMENT_TEXTS[str(by)]}"
-    return Check(name, GOOD, f"measured {format_rate(goodput_bps)}{impairment}")
+    return Check(name, GOOD, f"measured {format_bit_rate(goodput_bps)}{impairment}")

@@ -21,7 +21,7 @@ from vnetbench.lab.netns.testbed import create_testbed
 from vnetbench.lab.netns.topology import NetnsShape, namespace_name
 from vnetbench.study.factors.registry import FACTORS, complete_levels, parse_level
 from vnetbench.study.model import Level, TestbedSpec
-from vnetbench.study.problems import suggest
+from vnetbench.study.problems import suggest_fix
 
 
 def create(name: str, settings: Sequence[str], uplink: bool, shaper: str) -> None:
@@ -219,7 +219,7 @@ def _parse_setting(setting: str) -> tuple[str, Level]:
     raise BenchError(
         what,
         where="--set",
-        fix=suggest(name, TESTBED_FACTORS, otherwise=f"one of {', '.join(TESTBED_FACTORS)}"),
+        fix=suggest_fix(name, TESTBED_FACTORS, otherwise=f"one of {', '.join(TESTBED_FACTORS)}"),
     )
 
 

@@ -13,7 +13,7 @@ from vnetbench.study.factors.imported_factors import allow_unspecified
 from vnetbench.study.factors.level_expressions import parse_levels
 from vnetbench.study.factors.registry import FACTORS, find_factor
 from vnetbench.study.model import Level
-from vnetbench.study.problems import suggest
+from vnetbench.study.problems import suggest_fix
 
 _PIECE = re.compile(r'((?:(?<==)"[^"]*"|[^,])*),')
 """Text before a comma. Commas inside a level in double quotes do not count."""
@@ -82,7 +82,7 @@ def _split_selector(summary: CampaignSummary, selector: str) -> Iterator[_Factor
                 yield last
             last = _FactorText(name, text)
         elif last is None or (equals and not last.is_text):
-            fix = suggest(name, [*own, *FACTORS], otherwise=_selector_help(summary))
+            fix = suggest_fix(name, [*own, *FACTORS], otherwise=_selector_help(summary))
             raise _error(f'"{name}" is not a factor', fix)
         else:
             last = replace(last, text=f"{last.text},{piece}")

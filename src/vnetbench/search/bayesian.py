@@ -1,8 +1,8 @@
-"""vnetbench's own search: each step is the one that is expected to tell most in its time.
+"""vnetbench's own search: each step maximises the expected information per time.
 
-What it knows of each goal is a `Curve`. A step's worth is the information that it is expected to give of the
-throughputs of all goals that are still open, over what it costs. When all are known it looks below them for
-loads that lose although higher ones do not (`below`), and goes on beneath one that it finds.
+A `GoalEstimator` holds the posterior of each goal. The search chooses the step with the highest expected
+information about the open goals divided by its duration. When all goals are known, it checks for loads below
+that lose frames although higher loads pass (`monotonicity`), and continues below such a load.
 """
 
 from __future__ import annotations
@@ -27,108 +27,124 @@ from vnetbench.search.monotonicity import MonotonicityCheck
 from vnetbench.search.step_log import OutOfTimeError, StepLog
 
 _CANDIDATES = 14
-"""Loads that are weighed for each goal and length, spread over where the throughput may lie."""
+"""Number of candidate loads per goal and step duration, spread over the likely throughputs."""
 
 
-def search(device: Device, asked: SearchParameters, seed: int) -> SearchResult:
-    """The throughput for each goal, with intervals that hold it at the asked confidence."""
-    log = StepLog(device, asked)
-    lengths = step_lengths(asked.step_s)
+def search(device: Device, parameters: SearchParameters, seed: int) -> SearchResult:
+    """Search the throughput for each goal, with intervals at the requested confidence."""
+    log = StepLog(device, parameters)
+    lengths = step_lengths(parameters.step_s)
     random = np.random.default_rng(seed)
-    curves = [GoalEstimator(goal, asked.min_load_fps, asked.max_load_fps, lengths) for goal in asked.goals]
-    watch = MonotonicityCheck(asked, lengths)
+    estimators = [
+        GoalEstimator(goal, parameters.min_load_fps, parameters.max_load_fps, lengths)
+        for goal in parameters.goals
+    ]
+    monotonicity_check = MonotonicityCheck(parameters, lengths)
 
     def measure(load_fps: float, duration_s: float) -> SearchStep:
-        # Rounded, lest the last bit of a sum, which another number of threads may change, change a step.
+        # Rounded, so that the last bit of a sum, which depends on the number of threads, changes no step.
         rounded_fps = float(f"{load_fps:.6g}")
-        step = log.measure(min(asked.max_load_fps, max(asked.min_load_fps, rounded_fps)), duration_s)
-        for curve in curves:
-            curve.learn([step])
+        step = log.measure(
+            min(parameters.max_load_fps, max(parameters.min_load_fps, rounded_fps)), duration_s
+        )
+        for estimator in estimators:
+            estimator.learn([step])
         return step
 
     try:
-        # What an overloaded device forwards is the best first guess, and costs one short step.
-        measure(asked.max_load_fps, lengths[0])
+        # The forwarding rate of an overloaded device is the best first guess and needs one short step.
+        measure(parameters.max_load_fps, lengths[0])
         while True:
-            if watch.suspect is not None:
-                step = measure(watch.suspect.load_fps, asked.step_s)
-                bad_for = watch.judge(step)
-                curves = [
-                    _below(step.load_fps, curve, log.steps) if curve.goal in bad_for else curve
-                    for curve in curves
+            if monotonicity_check.suspect is not None:
+                step = measure(monotonicity_check.suspect.load_fps, parameters.step_s)
+                missed_goals = monotonicity_check.add_full_step(step)
+                estimators = [
+                    _estimator_below(step.load_fps, estimator, log.steps)
+                    if estimator.goal in missed_goals
+                    else estimator
+                    for estimator in estimators
                 ]
-            elif waiting := [curve for curve in curves if not _is_settled(curve, asked)]:
-                measure(*_most_telling(waiting, asked, random))
-            elif (look := watch.next_look(curves, log.steps)) is not None:
-                watch.looked(measure(look, lengths[0]), curves)
+            elif waiting := [estimator for estimator in estimators if not _is_settled(estimator, parameters)]:
+                measure(*_most_informative_step(waiting, parameters, random))
+            elif (load_fps := monotonicity_check.next_load(estimators, log.steps)) is not None:
+                monotonicity_check.add_short_step(measure(load_fps, lengths[0]), estimators)
             else:
                 break
     except OutOfTimeError:
         pass
-    return SearchResult(_ascending([_answer(curve, asked) for curve in curves]), tuple(log.steps))
+    return SearchResult(
+        _make_monotonic([_goal_result(estimator, parameters) for estimator in estimators]), tuple(log.steps)
+    )
 
 
-def _below(load_fps: float, curve: GoalEstimator, steps: Sequence[SearchStep]) -> GoalEstimator:
-    """A curve for the same goal that knows only of loads up to this one."""
-    anew = GoalEstimator(curve.goal, math.exp(curve.least), load_fps, curve.lengths, open_above=False)
+def _estimator_below(load_fps: float, estimator: GoalEstimator, steps: Sequence[SearchStep]) -> GoalEstimator:
+    """Return an estimator of the same goal for loads up to this one."""
+    anew = GoalEstimator(
+        estimator.goal, math.exp(estimator.least), load_fps, estimator.lengths, open_above=False
+    )
     anew.learn(steps)
     return anew
 
 
-def _is_settled(curve: GoalEstimator, asked: SearchParameters) -> bool:
-    """Whether the goal's interval is as narrow as asked, or where no load can be offered."""
-    low, high = curve.interval(asked.confidence)
-    narrow = high - low <= math.log1p(asked.relative_width)
-    return narrow or max(curve.chance_above(), curve.chance_below()) >= asked.confidence
+def _is_settled(estimator: GoalEstimator, parameters: SearchParameters) -> bool:
+    """Return whether the goal's interval is narrow enough, or outside the loads that can be offered."""
+    low, high = estimator.interval(parameters.confidence)
+    narrow = high - low <= math.log1p(parameters.relative_width)
+    return narrow or max(estimator.chance_above(), estimator.chance_below()) >= parameters.confidence
 
 
-def _answer(curve: GoalEstimator, asked: SearchParameters) -> GoalResult:
-    """The answer as it stands."""
-    most, least = asked.max_load_fps, asked.min_load_fps
-    if curve.chance_above() >= asked.confidence:
-        return GoalResult(curve.goal, most, most, most, curve.chance_above(), "generator")
-    if curve.chance_below() >= asked.confidence:
-        return GoalResult(curve.goal, 0.0, 0.0, least, curve.chance_below(), "nothing passes")
-    low, high = (min(most, max(least, math.exp(bound))) for bound in curve.interval(asked.confidence))
-    middle = min(high, max(low, math.exp(curve.median())))
-    limited_by: LimitedBy = "device" if _is_settled(curve, asked) else "time"
-    return GoalResult(curve.goal, middle, low, high, asked.confidence, limited_by)
+def _goal_result(estimator: GoalEstimator, parameters: SearchParameters) -> GoalResult:
+    """Return the goal's result so far."""
+    most, least = parameters.max_load_fps, parameters.min_load_fps
+    if estimator.chance_above() >= parameters.confidence:
+        return GoalResult(estimator.goal, most, most, most, estimator.chance_above(), "generator")
+    if estimator.chance_below() >= parameters.confidence:
+        return GoalResult(estimator.goal, 0.0, 0.0, least, estimator.chance_below(), "nothing passes")
+    low, high = (
+        min(most, max(least, math.exp(bound))) for bound in estimator.interval(parameters.confidence)
+    )
+    middle = min(high, max(low, math.exp(estimator.median())))
+    limited_by: LimitedBy = "device" if _is_settled(estimator, parameters) else "time"
+    return GoalResult(estimator.goal, middle, low, high, parameters.confidence, limited_by)
 
 
-def _ascending(answers: Sequence[GoalResult]) -> tuple[GoalResult, ...]:
-    """The answers with what a stricter goal already proves for the laxer ones after it."""
-    found: list[GoalResult] = []
-    for answer in answers:
-        if found:
-            before = found[-1]
-            answer = replace(
-                answer,
-                throughput_fps=max(before.throughput_fps, answer.throughput_fps),
-                low_fps=max(before.low_fps, answer.low_fps),
-                high_fps=max(before.high_fps, answer.high_fps),
+def _make_monotonic(goal_results: Sequence[GoalResult]) -> tuple[GoalResult, ...]:
+    """Return the results such that no laxer goal has a lower throughput than a stricter one."""
+    results: list[GoalResult] = []
+    for result in goal_results:
+        if results:
+            before = results[-1]
+            result = replace(
+                result,
+                throughput_fps=max(before.throughput_fps, result.throughput_fps),
+                low_fps=max(before.low_fps, result.low_fps),
+                high_fps=max(before.high_fps, result.high_fps),
             )
-        found.append(answer)
-    return tuple(found)
+        results.append(result)
+    return tuple(results)
 
 
-def _most_telling(
-    curves: Sequence[GoalEstimator], asked: SearchParameters, random: np.random.Generator
+def _most_informative_step(
+    estimators: Sequence[GoalEstimator], parameters: SearchParameters, random: np.random.Generator
 ) -> tuple[float, float]:
-    """Load and length of the step that is expected to tell most of these goals in its time."""
-    width = math.log1p(asked.relative_width)
-    most_told, load, length = -1.0, 0.0, asked.step_s
-    for level, length_s in enumerate(curves[0].lengths):
-        # The loads are drawn, so that searches of the same device do not all share the same blind spots.
+    """Return load and duration of the step with the highest expected information per time."""
+    width = math.log1p(parameters.relative_width)
+    best_information, load, length = -1.0, 0.0, parameters.step_s
+    for level, length_s in enumerate(estimators[0].lengths):
+        # The loads are random, so that repeated searches of a device do not all miss the same loads.
         shares = (np.arange(_CANDIDATES) + random.uniform()) / _CANDIDATES
         loads = np.concatenate(
-            [posterior.quantiles(each.belief.grid, each.belief.mass_at(level), shares) for each in curves]
+            [
+                posterior.quantiles(each.throughput.grid, each.throughput.mass_at(level), shares)
+                for each in estimators
+            ]
         )
-        loads = np.clip(loads, math.log(asked.min_load_fps), math.log(asked.max_load_fps))
-        told = np.zeros(len(loads))
-        for curve in curves:
-            told += posterior.expected_information(curve.belief, level, loads, width)
-        told /= length_s + asked.settle_s
-        best = int(np.argmax(told))
-        if told[best] > most_told:
-            most_told, load, length = float(told[best]), float(loads[best]), length_s
+        loads = np.clip(loads, math.log(parameters.min_load_fps), math.log(parameters.max_load_fps))
+        information = np.zeros(len(loads))
+        for estimator in estimators:
+            information += posterior.expected_information(estimator.throughput, level, loads, width)
+        information /= length_s + parameters.settle_s
+        best = int(np.argmax(information))
+        if information[best] > best_information:
+            best_information, load, length = float(information[best]), float(loads[best]), length_s
     return math.exp(load), length

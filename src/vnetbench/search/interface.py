@@ -1,7 +1,6 @@
-"""What a search asks, what it measures, and what it finds: loads and counts, not where they come from.
+"""Interface of throughput searches: parameters, the device under test, steps and results.
 
-Loads are frames/s *for each direction*; counts are over all directions. A throughput is a load too: whoever
-knows the number of directions multiplies.
+Loads and throughputs are frames/s *per direction*. Counts are sums over all directions.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ LimitedBy = Literal["device", "generator", "nothing passes", "time"]
 
 @dataclass(frozen=True)
 class FrameCount:
-    """Frames of one step, over all directions: sent, and distinct ones received."""
+    """Frames of one step over all directions: frames sent, and distinct frames received."""
 
     sent: int
     received: int
@@ -25,13 +24,13 @@ class Device(Protocol):
     """A device under test between a generator and a sink."""
 
     def measure(self, load_fps: float, duration_s: float) -> FrameCount:
-        """Offer this load for this time, wait until the device has settled, and count."""
+        """Offer this load for this time, wait until the device has settled, and return the counts."""
         ...
 
 
 @dataclass(frozen=True)
 class SearchStep:
-    """One step of a search that is over."""
+    """One finished step of a search."""
 
     load_fps: float
     duration_s: float
@@ -40,30 +39,31 @@ class SearchStep:
 
     @property
     def loss_ratio(self) -> float:
-        """Share of the frames sent that were not received, 0..1; 0 where none were sent."""
+        """Share of the sent frames that were not received, 0..1; 0 if none were sent."""
         return max(0, self.sent - self.received) / self.sent if self.sent else 0.0
 
 
 @dataclass(frozen=True)
 class SearchParameters:
-    """What is to be found, and how sure it is to be.
+    """Parameters of a search.
 
-    Raises ValueError for what cannot be asked.
+    Raises:
+        ValueError: A parameter is out of range.
     """
 
     goals: tuple[float, ...]
     """Accepted frame loss ratios, ascending."""
     relative_width: float
-    """How wide an answer's interval may be, as a share of its lower end."""
+    """Maximum width of a result's interval, as a share of its lower end."""
     min_load_fps: float
     max_load_fps: float
     step_s: float
-    """Length of a full step: what counts is the loss at steps of this length."""
+    """Duration of a full step. The throughput is defined by the loss in steps of this duration."""
     confidence: float = 0.95
     time_limit_s: float = 600.0
-    """Of all steps together, each with its `settle_s`."""
+    """Limit of the total duration of all steps, each with its `settle_s`."""
     settle_s: float = 0.1
-    """What each step costs beside its own length."""
+    """Time after each step in which the device settles."""
 
     def __post_init__(self) -> None:
         if not self.goals or list(self.goals) != sorted(set(self.goals)):
@@ -72,39 +72,41 @@ class SearchParameters:
             raise ValueError(f"a goal is a loss ratio from 0 to below 1, not {self.goals}")
         if not 0 < self.min_load_fps < self.max_load_fps:
             raise ValueError(
-                f"loads must rise from above 0: least {self.min_load_fps:g}, most {self.max_load_fps:g} frames/s"
+                f"loads must be above 0 and ascending: min {self.min_load_fps:g}, max {self.max_load_fps:g}"
+                " frames/s"
             )
         if not (0 < self.relative_width < 1 and 0 < self.confidence < 1):
             raise ValueError(
-                f"width and confidence lie between 0 and 1, not at {self.relative_width:g} and {self.confidence:g}"
+                f"width and confidence must be between 0 and 1, not {self.relative_width:g} and"
+                f" {self.confidence:g}"
             )
         if not (self.step_s > 0 and self.settle_s >= 0 and self.time_limit_s > 0):
-            raise ValueError("times of a search must be above 0")
+            raise ValueError("the durations of a search must be above 0")
 
 
 @dataclass(frozen=True)
 class GoalResult:
-    """The throughput for one goal: a load for each direction, with its interval."""
+    """The throughput for one goal as a load per direction, with its interval."""
 
     goal: float
     throughput_fps: float
-    """0 where nothing passes."""
+    """0 if no load passes."""
     low_fps: float
     high_fps: float
-    """`most_fps` where the generator was the limit: the throughput is then at least that."""
+    """`max_load_fps` if the generator is the limit: the throughput is at least that."""
     confidence: float | None
-    """That the interval holds the truth, 0..1; None where the method has no notion of it."""
+    """Probability that the interval contains the throughput; None if the method does not provide it."""
     limited_by: LimitedBy
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """One answer for each goal, in the order asked, and all steps in the order measured."""
+    """One result per goal in the order of the goals, and all steps in the order of measurement."""
 
     goal_results: tuple[GoalResult, ...]
     steps: tuple[SearchStep, ...]
 
 
 def total_time_s(steps: Iterable[SearchStep], settle_s: float) -> float:
-    """The trial time of these steps, seconds, what each costs beside its length included."""
+    """Return the total duration of these steps in seconds, including their settling times."""
     return sum(step.duration_s + settle_s for step in steps)

@@ -1,4 +1,4 @@
-"""Finding throughputs: the methods there are, behind one call."""
+"""The search methods, behind one function."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ METHODS: Mapping[str, Callable[[Device, SearchParameters, int], SearchResult]] =
 }
 
 
-def run_search(method: str, device: Device, asked: SearchParameters, seed: int) -> SearchResult:
-    """The throughput for each goal.
+def run_search(method: str, device: Device, parameters: SearchParameters, seed: int) -> SearchResult:
+    """Search the throughput for each goal.
 
-    A device that counts the same for the same steps, asked with the same seed, is measured at the same steps
-    and gives the same answers: a search that was interrupted goes on when it is fed its recorded steps first.
+    A search is deterministic: the same seed and the same counts lead to the same steps and results. An
+    interrupted search continues if its recorded steps are replayed first.
 
-    Raises KeyError for a method that is not in METHODS, BenchError where its library is not installed.
+    Raises:
+        KeyError: The method is not in METHODS.
+        BenchError: The method's library is not installed.
     """
-    return METHODS[method](device, asked, seed)
+    return METHODS[method](device, parameters, seed)

@@ -1,9 +1,9 @@
-"""FD.io's Multiple Loss Ratio search, by its own library: many short steps a load, and the majority decides.
+"""Search method `mlrsearch`: FD.io's Multiple Loss Ratio search by its own library.
 
-The library (PyPI MLRsearch, Apache-2.0) is what draft-ietf-bmwg-mlrsearch describes; it is optional. A load
-is a lower end for a goal where half of its steps or more keep the goal, an upper one where fewer do, and the
-answer is the highest lower end below the lowest upper one. That is the throughput as docs/search.md has it,
-found without an interval of known confidence.
+The optional library (PyPI MLRsearch, Apache-2.0) implements draft-ietf-bmwg-mlrsearch. A load is a lower
+bound for a goal if at least half of its steps keep the goal, else an upper bound. The result is the highest
+lower bound below the lowest upper bound. This matches the definition of throughput in docs/search.md, but has
+no interval of known confidence.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from vnetbench.search.step_log import OutOfTimeError, StepLog
 
 @dataclass(frozen=True)
 class LibrarySettings:
-    """What the library leaves to its user; these are its defaults, which are also the draft's examples."""
+    """Settings of the library. The defaults are the library's own and the draft's examples."""
 
     steps_per_load: float = 21.0
-    """Length of all full steps at a load that decide about it, in full steps ("duration sum")."""
+    """Total duration of the steps that decide about a load, in full steps ("duration sum")."""
     exceed_ratio: float = 0.5
-    """Share of them that may miss the goal: one half is what the throughput is defined by."""
+    """Share of these steps that may miss the goal. One half matches the definition of throughput."""
     preceding_targets: int = 2
-    """How many coarser searches precede that of the asked width."""
+    """Number of coarser searches before that of the requested width."""
 
 
 def load_library() -> Any:
-    """The library; raises BenchError where it is not there."""
+    """Import and return the library; raises BenchError if it is not installed."""
     try:
         import MLRsearch as mlr  # noqa: N813
     except ImportError:
@@ -43,15 +43,16 @@ def load_library() -> Any:
 
 
 def search(
-    device: Device, asked: SearchParameters, seed: int, settings: LibrarySettings | None = None
+    device: Device, parameters: SearchParameters, seed: int, settings: LibrarySettings | None = None
 ) -> SearchResult:
-    """The highest load found for each goal. The library draws nothing: `seed` is not used.
+    """Search the throughput for each goal. The library draws no random numbers, so `seed` is not used.
 
-    Raises BenchError where the library is not installed.
+    Raises:
+        BenchError: The library is not installed.
     """
     mlr: Any = load_library()
     settings = settings or LibrarySettings()
-    log = StepLog(device, asked)
+    log = StepLog(device, parameters)
 
     class Measurer(mlr.AbstractMeasurer):  # type: ignore[misc]
         def measure(self, intended_duration: float, intended_load: float) -> Any:
@@ -67,21 +68,21 @@ def search(
         goal: mlr.SearchGoal(
             loss_ratio=goal,
             exceed_ratio=settings.exceed_ratio,
-            relative_width=asked.relative_width,
-            initial_trial_duration=asked.step_s,
-            final_trial_duration=asked.step_s,
-            duration_sum=settings.steps_per_load * asked.step_s,
+            relative_width=parameters.relative_width,
+            initial_trial_duration=parameters.step_s,
+            final_trial_duration=parameters.step_s,
+            duration_sum=settings.steps_per_load * parameters.step_s,
             preceding_targets=settings.preceding_targets,
             fail_fast=False,
         )
-        for goal in asked.goals
+        for goal in parameters.goals
     }
     controller = mlr.MultipleLossRatioSearch(
         config=mlr.Config(
             goals=list(goals.values()),
-            min_load=asked.min_load_fps,
-            max_load=asked.max_load_fps,
-            # Its own limit is on the clock; ours is on the steps' time, in `log`.
+            min_load=parameters.min_load_fps,
+            max_load=parameters.max_load_fps,
+            # The library's limit is on the clock. `log` limits the total duration of the steps instead.
             search_duration_max=1e9,
             warmup_duration=None,
         )
@@ -91,18 +92,18 @@ def search(
         controller.search(measurer=Measurer(), debug=lambda _: None)
     except OutOfTimeError:
         out_of_time = True
-    answers = tuple(_answer(controller, goals[goal], asked, out_of_time) for goal in asked.goals)
+    answers = tuple(_answer(controller, goals[goal], parameters, out_of_time) for goal in parameters.goals)
     return SearchResult(answers, tuple(log.steps))
 
 
-def _answer(controller: Any, goal: Any, asked: SearchParameters, out_of_time: bool) -> GoalResult:
+def _answer(controller: Any, goal: Any, parameters: SearchParameters, out_of_time: bool) -> GoalResult:
     bounds = controller.database.get_relevant_bounds(controller.scaling.goal_to_final_target[goal])
     low = float(bounds.clo) if bounds.clo else 0.0
-    high = float(bounds.chi) if bounds.chi else asked.max_load_fps
-    narrow = high <= low * (1 + asked.relative_width) or math.isclose(
-        high, low * (1 + asked.relative_width), rel_tol=1e-3
+    high = float(bounds.chi) if bounds.chi else parameters.max_load_fps
+    narrow = high <= low * (1 + parameters.relative_width) or math.isclose(
+        high, low * (1 + parameters.relative_width), rel_tol=1e-3
     )
-    if low >= asked.max_load_fps * (1 - 1e-9):
+    if low >= parameters.max_load_fps * (1 - 1e-9):
         return GoalResult(goal.loss_ratio, low, low, low, None, "generator")
     if out_of_time and not narrow:
         return GoalResult(goal.loss_ratio, low, low, high, None, "time")

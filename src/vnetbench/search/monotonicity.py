@@ -1,8 +1,8 @@
-"""Loads that lose although higher ones do not: looking for them below the throughputs that were found.
+"""Check for loads below the throughput at which the device loses frames although higher loads pass.
 
-A search goes where the throughput is likely, which says nothing of loads far below it. Short steps are put
-into the widest stretches where none has been. A load at which one misses a goal is tried at full length at
-once, and only where such steps miss it again and again is the throughput looked for below that load.
+A search measures near the throughput, which says nothing about much lower loads. This check puts short steps
+into the widest gaps between measured loads. If a short step misses a goal, full steps at that load follow. If
+they miss the goal repeatedly, the search continues below that load.
 """
 
 from __future__ import annotations
@@ -15,60 +15,62 @@ from dataclasses import dataclass
 from vnetbench.search.goal_estimator import GoalEstimator
 from vnetbench.search.interface import SearchParameters, SearchStep
 
-_LOWEST = 0.3
-"""Looked at is what lies from this share of a throughput up to it."""
-_UNSEEN = 1.12
-"""Loads this factor apart are near enough to each other to tell of what lies between."""
-_CONVICTED = 3
-"""A load is bad once so many more full steps miss the goal than keep it, good once one more keeps it."""
-_FALSE_ALARMS = 2
-"""After so many loads that lose at short steps and not at full ones, short steps are no longer believed."""
+_LOWEST_SHARE = 0.3
+"""The check covers loads from this share of the throughput."""
+_MAX_GAP_RATIO = 1.12
+"""Maximum ratio between neighbouring measured loads."""
+_CONFIRMING_STEPS = 3
+"""A load fails if this many more full steps miss the goal than keep it, and passes if one more keeps it."""
+_MAX_FALSE_ALARMS = 2
+"""The check ends after this many loads that lose frames in a short step but not in full steps."""
 
 
 @dataclass
 class SuspectLoad:
-    """A load below the throughputs found for these goals that seems to miss them."""
+    """A load below the throughputs of these goals that may miss them."""
 
     load_fps: float
     goals: tuple[float, ...]
     missed: int = 0
-    """Full steps that missed the first of these goals, less those that kept it."""
+    """Number of full steps that missed the first of these goals minus those that kept it."""
 
 
 class MonotonicityCheck:
-    """What is being looked at below the throughputs."""
+    """Checks loads below the throughputs for losses."""
 
-    def __init__(self, asked: SearchParameters, lengths: tuple[float, ...]) -> None:
+    def __init__(self, parameters: SearchParameters, lengths: tuple[float, ...]) -> None:
         self.suspect: SuspectLoad | None = None
-        self._asked = asked
+        self._parameters = parameters
         self._lengths = lengths
         self._false_alarms = 0
 
-    def next_look(self, curves: Sequence[GoalEstimator], steps: Sequence[SearchStep]) -> float | None:
-        """The load of the next short step below the throughputs; None when enough has been seen."""
-        if self._false_alarms >= _FALSE_ALARMS:
+    def next_load(self, estimators: Sequence[GoalEstimator], steps: Sequence[SearchStep]) -> float | None:
+        """Return the load of the next short step below the throughputs; None if the check is complete."""
+        if self._false_alarms >= _MAX_FALSE_ALARMS:
             return None
-        top = max(math.exp(min(curve.median(), curve.most)) for curve in curves)
-        bottom = max(self._asked.min_load_fps, _LOWEST * top)
-        seen = sorted({bottom, top, *(step.load_fps for step in steps if bottom < step.load_fps < top)})
-        ratio, low = max(((high / low, low) for low, high in itertools.pairwise(seen)), default=(1.0, 0.0))
-        return low * math.sqrt(ratio) if ratio > _UNSEEN else None
+        top = max(math.exp(min(estimator.median(), estimator.most)) for estimator in estimators)
+        bottom = max(self._parameters.min_load_fps, _LOWEST_SHARE * top)
+        loads = sorted({bottom, top, *(step.load_fps for step in steps if bottom < step.load_fps < top)})
+        ratio, low = max(((high / low, low) for low, high in itertools.pairwise(loads)), default=(1.0, 0.0))
+        return low * math.sqrt(ratio) if ratio > _MAX_GAP_RATIO else None
 
-    def looked(self, step: SearchStep, curves: Sequence[GoalEstimator]) -> None:
-        """Takes what a look showed: a load that misses a goal although its throughput lies above."""
+    def add_short_step(self, step: SearchStep, estimators: Sequence[GoalEstimator]) -> None:
+        """Record a short step. A load that misses a goal below its throughput becomes suspect."""
         missed = tuple(
-            curve.goal for curve in curves if step.loss_ratio > curve.goal and self._lies_below(step, curve)
+            estimator.goal
+            for estimator in estimators
+            if step.loss_ratio > estimator.goal and self._lies_below(step, estimator)
         )
         if missed:
             self.suspect = SuspectLoad(step.load_fps, missed)
 
-    def judge(self, step: SearchStep) -> tuple[float, ...]:
-        """Takes a full step at the suspect, and returns the goals that this load is now known to miss."""
+    def add_full_step(self, step: SearchStep) -> tuple[float, ...]:
+        """Record a full step at the suspect load, and return the goals that it is confirmed to miss."""
         suspect = self.suspect
         if suspect is None:
-            raise ValueError("no load is suspected")
+            raise ValueError("there is no suspect load")
         suspect.missed += 1 if step.loss_ratio > suspect.goals[0] else -1
-        if 0 <= suspect.missed < _CONVICTED:
+        if 0 <= suspect.missed < _CONFIRMING_STEPS:
             return ()
         self.suspect = None
         if suspect.missed < 0:
@@ -76,6 +78,8 @@ class MonotonicityCheck:
             return ()
         return tuple(goal for goal in suspect.goals if step.loss_ratio > goal)
 
-    def _lies_below(self, step: SearchStep, curve: GoalEstimator) -> bool:
-        low, _ = curve.interval(self._asked.confidence)
-        return curve.chance_below() < 0.5 and math.log(step.load_fps) < low - self._asked.relative_width
+    def _lies_below(self, step: SearchStep, estimator: GoalEstimator) -> bool:
+        low, _ = estimator.interval(self._parameters.confidence)
+        return (
+            estimator.chance_below() < 0.5 and math.log(step.load_fps) < low - self._parameters.relative_width
+        )

@@ -1,4 +1,4 @@
-"""The steps of a search as it measures them, and whether there is time for another."""
+"""Log of a search's steps, with its time limit."""
 
 from __future__ import annotations
 
@@ -10,21 +10,25 @@ class OutOfTimeError(Exception):
 
 
 class StepLog:
-    """Measures steps and keeps them, in order."""
+    """Measures steps and records them in order."""
 
-    def __init__(self, device: Device, asked: SearchParameters) -> None:
+    def __init__(self, device: Device, parameters: SearchParameters) -> None:
         self.steps: list[SearchStep] = []
         self.spent_s = 0.0
         self._device = device
-        self._asked = asked
+        self._parameters = parameters
 
     def measure(self, load_fps: float, duration_s: float) -> SearchStep:
-        """One more step. Raises OutOfTimeError, unmeasured, where it would end after the time limit.
+        """Measure one step.
 
-        Time is what the steps themselves took, so that a search fed its recorded steps decides the same.
+        The time limit counts the durations of the steps, not the clock, so that a replayed search makes the
+        same decisions.
+
+        Raises:
+            OutOfTimeError: The step would end after the time limit; it is not measured.
         """
-        after_s = self.spent_s + duration_s + self._asked.settle_s
-        if after_s > self._asked.time_limit_s and self.steps:
+        after_s = self.spent_s + duration_s + self._parameters.settle_s
+        if after_s > self._parameters.time_limit_s and self.steps:
             raise OutOfTimeError
         counted = self._device.measure(load_fps, duration_s)
         step = SearchStep(load_fps, duration_s, counted.sent, counted.received)
