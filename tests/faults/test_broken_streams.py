@@ -173,7 +173,7 @@ def test_a_thousand_streams_run_or_are_refused_by_the_limit_of_open_files(
     code, output = limited(FEW_FILES)
     assert code == 0
     assert "1000 streams, 1 thread: refused" in output
-    assert "the limit of open files is too low for so many streams" in output
+    assert "the limit of open files is too low for this number of streams" in output
     assert "ulimit -n" in output
     assert {treatment for treatment, _ in bench.trials(tmp_path / f"{FEW_FILES}.vnb")} == {0}
     assert bench.agents() == []

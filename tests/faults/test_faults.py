@@ -117,7 +117,7 @@ def test_ctrl_c_once_finishes_the_trial_and_cleans_up(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     output = process.communicate(timeout=bench.PATIENCE_S)[0]
     assert process.returncode == 130
-    assert "finishing the trial at work" in output
+    assert "Finishing the current trial" in output
     assert f"vnetbench resume {results}" in output
     assert bench.failures(results) == []
     assert bench.run("resume", results)[0] == 0
@@ -184,7 +184,7 @@ def test_an_edited_study_is_refused_with_the_difference(tmp_path: Path) -> None:
     study.unlink()
     code, output = bench.run("resume", results)
     assert code == 0
-    assert "going on with the study as the results file has it" in output
+    assert "The campaign continues with the copy in the results file" in output
 
 
 @pytest.mark.parametrize("command", ["resume", "show", "report", "compare"])

@@ -62,13 +62,13 @@ def test_a_killed_campaign_resumes_and_its_report_names_the_missing_data(tmp_pat
     assert code == 0, output
     assert kept <= set(bench.trials(results))
     assert Counter(bench.trials(results)) == Counter((t, b) for t in range(4) for b in range(bench.BLOCKS))
-    assert "esx-07 speaks only iperf3" in bench.run("show", results)[1]
+    assert "esx-07 runs iperf3 without an agent" in bench.run("show", results)[1]
     export = json.loads(bench.run("show", "--json", results)[1])
     assert [end["name"] for end in export["testbed"]["endpoints"]] == ["here", "esx-07"]
     assert all(t["metrics"]["goodput_bps"]["value"] > 0 for t in export["treatments"])
     page = tmp_path / "r.html"
     assert bench.run("report", results, "-o", page)[0] == 0
-    assert "esx-07 speaks only iperf3" in page.read_text()
+    assert "esx-07 runs iperf3 without an agent" in page.read_text()
     assert bench.run("compare", results, results)[0] == 0
 
 
