@@ -1,4 +1,4 @@
-"""Synthetic campaigns: what a summary looks like when everything that a report must show is in it."""
+"""Synthetic campaign summaries with everything that a report can contain."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ STUDY_TEXT = 'title = "Do jumbo frames help?"\n\n[factors]\nstreams = "1, 2, 4 .
 def estimate(
     values: Sequence[float], modes: tuple[Mode, ...] = (), outliers: tuple[int, ...] = ()
 ) -> Estimate:
-    """The median with its order-statistic interval; without one below six values."""
+    """Return the median with its order-statistic interval; fewer than six values have none."""
     ordered = sorted(values)
     n = len(ordered)
     rank = int(binom.ppf(0.025, n, 0.5))
@@ -55,7 +55,7 @@ def estimate(
 
 
 def trial_values(goodput_bps: float, segment_bytes: float) -> dict[str, float]:
-    """Metrics that go with a goodput: CPU that grows with packets and bytes."""
+    """Return the metrics of a trial with this goodput: CPU usage grows with packets and bytes."""
     packets = goodput_bps / 8 / segment_bytes
     receiver = 100 * (packets * 0.35e-6 + goodput_bps / 8 * 0.11e-9)
     sender = receiver * 0.8
@@ -74,7 +74,7 @@ def trial_values(goodput_bps: float, segment_bytes: float) -> dict[str, float]:
 
 
 def course(rng: np.random.Generator, goodput_bps: float, warmup_s: float) -> tuple[float, ...]:
-    """A second of samples of 50 ms: rising through the warm-up, then noise about the goodput."""
+    """Return a second of 50 ms samples that rise through the warm-up and then vary around the goodput."""
     ends = np.arange(1, 21) * 0.05
     rise = np.minimum(1.0, 0.4 + 0.6 * ends / (warmup_s + 0.05)) if warmup_s else np.ones(20)
     return tuple((goodput_bps * rise * np.exp(rng.normal(0, 0.02, 20))).tolist())
@@ -93,7 +93,7 @@ def treatment(
     second_mode: float | None = None,
     order: int = 20,
 ) -> TreatmentSummary:
-    """A treatment with `trials` points; a third of them at `second_mode` times the goodput, where given."""
+    """Return a treatment with `trials` points, a third of them at `second_mode` times the goodput."""
     levels = np.full(trials, goodput_bps)
     if second_mode is not None:
         levels[rng.permutation(trials)[: trials // 3]] *= second_mode
@@ -137,7 +137,7 @@ def treatment(
 
 
 def unmeasured(index: int, factors: Mapping[str, Level], stopped_by: str, reason: str) -> TreatmentSummary:
-    """A treatment without a trial."""
+    """Return a treatment without trials."""
     return TreatmentSummary(index, factors, {}, stopped_by, {}, (), failures=(reason,))
 
 
@@ -150,7 +150,7 @@ def campaign(
     status: str = "finished",
     warnings: tuple[str, ...] = (),
 ) -> CampaignSummary:
-    """A summary around treatments."""
+    """Return a campaign summary with these treatments."""
     return CampaignSummary(
         path="jumbo.vnb",
         title=title,
@@ -177,7 +177,7 @@ def campaign(
 
 
 def jumbo_campaign(seed: int = 1, faster: float = 1.0) -> CampaignSummary:
-    """20 treatments: streams × direction × MTU, one bimodal, one refused, one failed, two out of time."""
+    """Return 20 treatments of streams × direction × MTU; some bimodal, refused, failed or out of time."""
     rng = np.random.default_rng(seed)
     factors = [
         FactorLevels("streams", (1, 2, 4, 8, 16)),
@@ -231,7 +231,7 @@ def jumbo_campaign(seed: int = 1, faster: float = 1.0) -> CampaignSummary:
 
 
 def surface_campaign() -> CampaignSummary:
-    """64 treatments: socket buffer × message size, for a heat map."""
+    """Return 64 treatments of socket buffer × message size, for a heat map."""
     rng = np.random.default_rng(3)
     buffers: tuple[Level, ...] = (*(8192 * 2**step for step in range(7)), "auto")
     messages: tuple[Level, ...] = (64, 256, 1024, 2048, 4096, 8192, 16384, 65536)
@@ -251,7 +251,7 @@ def surface_campaign() -> CampaignSummary:
 
 
 def placement_campaign() -> CampaignSummary:
-    """Six treatments of categorical factors only."""
+    """Return six treatments of categorical factors."""
     rng = np.random.default_rng(4)
     factors = [
         FactorLevels("irq_cpus", ("own", "other", "spread")),
@@ -265,7 +265,7 @@ def placement_campaign() -> CampaignSummary:
 
 
 def single_campaign() -> CampaignSummary:
-    """One treatment, nothing varied."""
+    """Return a single treatment."""
     rng = np.random.default_rng(5)
     only = treatment(rng, 0, {"streams": 1, "mtu": 1500}, 17.2 * GBIT, trials=9, order=1)
     factors = [FactorLevels("streams", (1,)), FactorLevels("mtu", (1500,))]
@@ -273,7 +273,7 @@ def single_campaign() -> CampaignSummary:
 
 
 def empty_campaign() -> CampaignSummary:
-    """Interrupted before the first trial ended."""
+    """Return a campaign that was interrupted before the end of its first trial."""
     factors = [FactorLevels("streams", (1, 4))]
     treatments = [
         TreatmentSummary(index, {"streams": streams}, {}, "interrupted", {}, ())
@@ -283,7 +283,7 @@ def empty_campaign() -> CampaignSummary:
 
 
 def requests_campaign() -> CampaignSummary:
-    """Six treatments of requests whose 99th percentile decides, each with its latencies."""
+    """Return six treatments of requests with the 99th percentile as the deciding metric."""
     rng = np.random.default_rng(6)
     factors = [
         FactorLevels("request_size", (1, 1024, 65536)),
@@ -316,7 +316,7 @@ def requests_campaign() -> CampaignSummary:
 
 
 def mixed_campaign(folder: Path) -> CampaignSummary:
-    """Six treatments of latency under load: queues of 4, 16 and 64 ms, filled by cubic and half so by bbr."""
+    """Return six treatments of latency under load; cubic fills their queues and bbr half of them."""
     study = fixtures.make_study(
         'title = "Made up"\nworkload = "mixed"\n[factors]\nlink_rate = "1 Gbit/s"\n'
         'link_queue = "4 ms, 16 ms, 64 ms"\ncongestion_control = ["cubic", "bbr"]\n'

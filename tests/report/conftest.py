@@ -1,4 +1,4 @@
-"""The synthetic campaigns as fixtures."""
+"""Fixtures with the synthetic campaigns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def jumbo() -> CampaignSummary:
 
 @pytest.fixture(scope="session")
 def jumbo_slower() -> CampaignSummary:
-    """The same study on another machine, with a newer kernel that is 20 % slower."""
+    """Return the same study on another machine with a newer kernel, 20 % slower."""
     after = jumbo_campaign(seed=2, faster=0.8)
     host = {
         **after.facts["host"],

@@ -1,4 +1,4 @@
-"""A made-up explanation: what one looks like when everything that a reader must be shown is in it."""
+"""A synthetic explanation with every type of finding."""
 
 from __future__ import annotations
 

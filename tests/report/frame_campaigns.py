@@ -1,4 +1,4 @@
-"""Campaigns of tests by frames: every figure in them is what a search found of a simulated device."""
+"""Synthetic campaigns of frame workloads: searches and steps of simulated devices."""
 
 from __future__ import annotations
 
@@ -30,29 +30,31 @@ def searched(
     trials: int = 3,
     goals: Sequence[float] = GOALS,
 ) -> TreatmentSummary:
-    """A treatment whose trials each searched a device of about this limit."""
-    ways = 2 if factors.get("direction") == "both" else 1
+    """Return a treatment whose trials each search the throughput of a device with about this limit."""
+    direction_count = 2 if factors.get("direction") == "both" else 1
     points = []
     for block in range(trials):
         random = np.random.default_rng([index, block])
         physics = DeviceModel(
-            limit_fps / ways * float(np.exp(random.normal(0, 0.02))), noise=0.004, early_from=0.8,
+            limit_fps / direction_count * float(np.exp(random.normal(0, 0.02))), noise=0.004, early_from=0.8,
             early_ratio=2e-4,
         )  # fmt: skip
         asked = SearchParameters(tuple(goals), 0.01, 1000.0, 4e6, 1.0)
         found = run_search("rfc2544", SimulatedDevice(physics, index + 100 * block), asked, block)
         values = {
-            name: ways * answer.throughput_fps
+            name: direction_count * answer.throughput_fps
             for name, answer in zip(THROUGHPUT_METRICS, found.goal_results, strict=False)
         }
         answers = [asdict(answer) for answer in found.goal_results]
-        search = {"parameters": asdict(asked), "goal_results": answers, "direction_count": ways}
-        points.append(_point(index, block, values, _records(SEARCH_STEP, found.steps, ways), search))
+        search = {"parameters": asdict(asked), "goal_results": answers, "direction_count": direction_count}
+        points.append(
+            _point(index, block, values, _records(SEARCH_STEP, found.steps, direction_count), search)
+        )
     return _treatment(index, factors, points)
 
 
 def throughput_campaign() -> CampaignSummary:
-    """Three virtual switches × eight sizes of frames × one way and both, three searches each."""
+    """Return three virtual switches × eight frame sizes × two directions, with three searches each."""
     factors = [
         FactorLevels("vswitch", tuple(_LIMITS_FPS)),
         FactorLevels("frame_size", _SIZES),
@@ -61,7 +63,7 @@ def throughput_campaign() -> CampaignSummary:
     treatments = []
     for index, levels in enumerate(itertools.product(*(factor.levels for factor in factors))):
         treated = dict(zip((factor.name for factor in factors), levels, strict=True))
-        # A cost for each frame and one for each byte.
+        # Each frame and each byte has a cost.
         limit = 1 / (1 / _LIMITS_FPS[str(treated["vswitch"])] + mean_frame_bytes(treated["frame_size"]) / 2e9)
         treatments.append(searched(index, treated, limit))
     found = campaign("Throughput of virtual switches", "Which forwards most?", factors, treatments)
@@ -69,7 +71,7 @@ def throughput_campaign() -> CampaignSummary:
 
 
 def forwarding_campaign() -> CampaignSummary:
-    """Guests that route: two adapters × two placements × one way and both, beside the published figures."""
+    """Return routing guests: two adapters × two placements × two directions, with a published table."""
     factors = [
         FactorLevels("adapter", ("virtio-net", "e1000")),
         FactorLevels("vcpu_pin", ("0", "1")),
@@ -88,7 +90,7 @@ def forwarding_campaign() -> CampaignSummary:
 
 
 def loss_campaign() -> CampaignSummary:
-    """The frame loss of two virtual switches at tenths of their highest load, two trials each."""
+    """Return the frame loss of two virtual switches at tenths of their highest load, in two trials."""
     factors = [FactorLevels("vswitch", ("bridge", "router"))]
     treatments = []
     for index, name in enumerate(("bridge", "router")):
@@ -104,7 +106,7 @@ def loss_campaign() -> CampaignSummary:
 
 
 def bursts_campaign() -> CampaignSummary:
-    """Bursts at a device whose buffer holds 10 ms."""
+    """Return bursts at a device with a buffer of 10 ms."""
     device = SimulatedDevice(DeviceModel(1e6, spare_s=0.01), 1)
     steps = [_measured(device, 4e6, 0.0005 * 2**power) for power in range(8)]
     values = {"back_to_back_frames": float(max(step.sent for step in steps if not step.loss_ratio))}
@@ -114,7 +116,7 @@ def bursts_campaign() -> CampaignSummary:
 
 
 def soak_campaign() -> CampaignSummary:
-    """Ten minutes at one load at which a device stands still now and then."""
+    """Return ten minutes at one load of a device that stalls now and then."""
     device = SimulatedDevice(DeviceModel(1e6, stalls_per_s=0.02, stall_s=0.02), 3)
     seconds = [_measured(device, 5e5, 1.0) for _ in range(600)]
     lost = tuple(itertools.accumulate(step.sent - step.received for step in seconds))
@@ -130,15 +132,24 @@ def _measured(device: SimulatedDevice, load_fps: float, duration_s: float) -> Se
     return SearchStep(load_fps, duration_s, counted.sent, counted.received)
 
 
-def _records(purpose: str, steps: Sequence[SearchStep], ways: int) -> tuple[StepRecord, ...]:
-    """The steps as a trial keeps them."""
+def _records(purpose: str, steps: Sequence[SearchStep], direction_count: int) -> tuple[StepRecord, ...]:
+    """Return the steps as records of a trial."""
+    details = {"direction_count": direction_count}
     return tuple(
         StepRecord(
-            number, purpose, step.load_fps, step.sent if purpose == BURST_STEP else None, step.duration_s, 0.0,
-            step.duration_s + 0.1, step.sent, step.received, {"direction_count": ways},
+            number,
+            purpose,
+            step.load_fps,
+            step.sent if purpose == BURST_STEP else None,
+            step.duration_s,
+            0.0,
+            step.duration_s + 0.1,
+            step.sent,
+            step.received,
+            details,
         )
         for number, step in enumerate(steps)
-    )  # fmt: skip
+    )
 
 
 def _point(

@@ -17,7 +17,7 @@ from vnetbench.wording.factor_text import capitalize_sentence
 
 
 def jumbo_by_streams(mtu_gain: dict[int, float], trials: int = 9, spread: float = 0.01) -> CampaignSummary:
-    """Return streams × MTU 1500 and 9000; `mtu_gain` maps streams to the goodput ratio of MTU 9000 to 1500."""
+    """Return streams × MTU 1500 and 9000; `mtu_gain` maps streams to the ratio of MTU 9000 to 1500."""
     rng = np.random.default_rng(7)
     treatments = [
         treatment(

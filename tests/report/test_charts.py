@@ -9,7 +9,7 @@ from pathlib import Path
 import altair as alt
 import pytest
 
-from tests.explain.campaigns import QUOTA, Made, campaign
+from tests.explain.campaigns import QUOTA, SimulatedTreatment, campaign
 from tests.report.campaigns import jumbo_campaign
 from vnetbench.estimate.model import Mode
 from vnetbench.estimate.summary import CampaignSummary
@@ -102,7 +102,7 @@ def test_each_chart_is_written_as_a_png(tmp_path_factory: pytest.TempPathFactory
 
 @pytest.mark.parametrize(("trial_interval_s", "unit"), [(1, "Seconds"), (60, "Minutes")])
 def test_the_time_axis_of_a_short_campaign_is_in_seconds(trial_interval_s: float, unit: str) -> None:
-    summary = campaign(SENDER, Made(QUOTA, trials=9))
+    summary = campaign(SENDER, SimulatedTreatment(QUOTA, trials=9))
     (treatment,) = summary.treatments
     points = tuple(replace(each, started_s=trial_interval_s * n) for n, each in enumerate(treatment.points))
     charts = all_charts(replace(summary, treatments=(replace(treatment, points=points),)))
@@ -111,18 +111,18 @@ def test_the_time_axis_of_a_short_campaign_is_in_seconds(trial_interval_s: float
 
 
 def test_a_caption_mentions_intervals_and_lines_only_if_the_chart_has_them() -> None:
-    several = all_charts(campaign(SENDER, Made(QUOTA, trials=9)))
+    several = all_charts(campaign(SENDER, SimulatedTreatment(QUOTA, trials=9)))
     assert "Medians of the trials with 95 % confidence intervals" in several[0].caption
     assert "The line joins the medians of the blocks" in captions(several)["trials-in-time"]
 
-    few = all_charts(campaign(SENDER, Made(QUOTA, trials=3)))
+    few = all_charts(campaign(SENDER, SimulatedTreatment(QUOTA, trials=3)))
     assert few[0].caption == "Medians of the trials, too few for an interval. Each faint point is a trial."
 
-    (one,) = campaign(SENDER, Made(QUOTA, trials=9)).treatments
+    (one,) = campaign(SENDER, SimulatedTreatment(QUOTA, trials=9)).treatments
     bimodal = replace(one.metrics["goodput_bps"], modality="two", modes=(Mode(9e9, 0.5), Mode(11e9, 0.5)))
     bimodal_treatment = replace(one, metrics={**one.metrics, "goodput_bps": bimodal})
     bimodal_charts = all_charts(
-        replace(campaign(SENDER, Made(QUOTA, trials=9)), treatments=(bimodal_treatment,))
+        replace(campaign(SENDER, SimulatedTreatment(QUOTA, trials=9)), treatments=(bimodal_treatment,))
     )
     assert bimodal_charts[0].caption.startswith("Each faint point is a trial. Two diamonds show")
     assert "line" not in captions(bimodal_charts)["trials-in-time"]
@@ -134,8 +134,8 @@ def captions(charts: list[Chart]) -> dict[str, str]:
 
 def test_the_chart_of_each_finding_has_a_file_named_by_its_cause(tmp_path: Path) -> None:
     study = 'title = "t"\n[factors]\nstreams = [1, 2]\n'
-    quota = Made({**QUOTA, "sender_throttled_periods_percent": 60.0})
-    written = {file.name for file in write_pngs([campaign(study, quota, Made())], tmp_path)}
+    quota = SimulatedTreatment({**QUOTA, "sender_throttled_periods_percent": 60.0})
+    written = {file.name for file in write_pngs([campaign(study, quota, SimulatedTreatment())], tmp_path)}
     assert {"finding-1-cpu_quota.png", "finding-2-sender_cpu.png"} <= written
     assert all((tmp_path / name).read_bytes().startswith(PNG) for name in written)
 

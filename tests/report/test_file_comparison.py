@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.report.test_page import HOSTILE, Page
-from tests.statements.campaigns import Way, forwarded, goodputs, made
+from tests.statements.campaigns import SimulationOptions, forwarded, goodputs, simulated_campaign
 from vnetbench.estimate.published_reference import reference_summary
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.charts.file_comparison import FileComparison, compare_files
@@ -31,7 +31,7 @@ def over_streams(path: str, factor: float = 1.0, **others: Level) -> CampaignSum
         8: 25.0 * factor,
     }
     rows = [row for mtu in (1500, 9000) for row in goodputs("streams", means, mtu=mtu, **others)]
-    return with_path(path, made(rows))
+    return with_path(path, simulated_campaign(rows))
 
 
 def compare_all(*summaries: CampaignSummary) -> FileComparison:
@@ -68,7 +68,7 @@ def test_published_values_have_another_shape_and_no_interval() -> None:
 
 def test_the_range_of_a_published_mean_is_on_the_chart() -> None:
     rows = forwarded("adapter", {"virtio-net": 50, "e1000": 20}, vcpu_pin="0", direction="forward")
-    measured = with_path("measured.vnb", made(rows, Way("frames", "qemu")))
+    measured = with_path("measured.vnb", simulated_campaign(rows, SimulationOptions("frames", "qemu")))
     (chart,) = compare_all(measured, FORWARDING).main_charts
     published = [row for row in chart.rows if row["kind"] == "published"]
     assert published and all(row["low"] <= row["value"] <= row["high"] for row in published)
@@ -103,7 +103,9 @@ def test_treatments_of_one_file_only_are_omitted_with_a_note() -> None:
 
 
 def test_files_without_a_common_level_have_no_chart_compare_all() -> None:
-    low, high = (with_path(f"{n}.vnb", made(goodputs("streams", {n: 9.0}, mtu=1500))) for n in (1, 2))
+    low, high = (
+        with_path(f"{n}.vnb", simulated_campaign(goodputs("streams", {n: 9.0}, mtu=1500))) for n in (1, 2)
+    )
     comparison = compare_all(low, high)
     # Both treatments share one position, because no factor that both specify varies.
     assert [row["file"] for row in comparison.main_charts[0].rows] == ["1.vnb", "2.vnb"]
@@ -123,7 +125,7 @@ def test_files_without_trials_have_a_note_and_no_chart(empty: CampaignSummary) -
 def test_a_file_without_a_metric_does_not_affect_its_chart() -> None:
     values = {"goodput_bps": 9e9, "rtt_us": 40.0}
     rows = [({"streams": n, "mtu": 1500}, values) for n in (1, 2, 4)]
-    one, other = (with_path(name, made(rows)) for name in ("one.vnb", "other.vnb"))
+    one, other = (with_path(name, simulated_campaign(rows)) for name in ("one.vnb", "other.vnb"))
     comparison = compare_all(one, other, NTTTCP)
     assert "rtt_us" in [chart.name for chart in comparison.other_charts]
     (rtt,) = [chart for chart in comparison.other_charts if chart.name == "rtt_us"]
@@ -132,7 +134,7 @@ def test_a_file_without_a_metric_does_not_affect_its_chart() -> None:
 
 def test_charts_of_the_same_metric_are_distinguished_by_workload() -> None:
     requests = [
-        with_path(name, made(goodputs("streams", {1: 9.0, 2: 9.0}), Way("mixed")))
+        with_path(name, simulated_campaign(goodputs("streams", {1: 9.0, 2: 9.0}), SimulationOptions("mixed")))
         for name in ("c.vnb", "d.vnb")
     ]
     comparison = compare_all(over_streams("a.vnb"), over_streams("b.vnb"), *requests)
@@ -142,7 +144,7 @@ def test_charts_of_the_same_metric_are_distinguished_by_workload() -> None:
 
 def test_two_modes_have_two_marks_in_a_comparison() -> None:
     rows = goodputs("streams", {1: 9.0, 2: (10.0, 20.0), 4: 20.0})
-    modal = with_path("modal.vnb", made(rows, Way(trials=30)))
+    modal = with_path("modal.vnb", simulated_campaign(rows, SimulationOptions(trials=30)))
     (chart,) = compare_all(modal, over_streams("plain.vnb")).main_charts
     modes = [row for row in chart.rows if row["kind"] == "mode"]
     assert [round(row["value"]) for row in modes] == [10, 20] and "two modes" in chart.caption
@@ -181,7 +183,9 @@ def test_file_names_are_displayed_and_not_executed() -> None:
 
 
 def test_png_files_are_written_for_the_comparison_and_for_each_file(tmp_path: Path) -> None:
-    files = write_pngs([made(goodputs("streams", {1: 9.0, 2: 9.0, 4: 9.0})), FORWARDING], tmp_path)
+    files = write_pngs(
+        [simulated_campaign(goodputs("streams", {1: 9.0, 2: 9.0, 4: 9.0})), FORWARDING], tmp_path
+    )
     names = {str(path.relative_to(tmp_path)) for path in files}
     assert "jumbo.vnb/goodput_bps.png" in names
     assert "reference-packet-forwarding-2011/throughput_fps.png" in names

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from rich.console import Console
 
-from tests.statements.campaigns import Way, goodputs, made
+from tests.statements.campaigns import SimulationOptions, goodputs, simulated_campaign
 from vnetbench.report.export.statements_json import statements_json
 from vnetbench.report.tables.statements_table import statements_table
 from vnetbench.statements.check import StatementResult, check_statements
@@ -25,7 +25,7 @@ def results() -> tuple[StatementResult, ...]:
         *goodputs("streams", {1: 6.0, 4: 14.0, 8: 20.0, 12: 16.0, 16: 16.0}, direction="forward", mtu=1500),
         *goodputs("streams", {1: 6.0, 4: 14.0, 8: 20.0, 12: 16.0, 16: 16.0}, direction="reverse", mtu=1500),
     ]
-    return check_statements([made(rows)])
+    return check_statements([simulated_campaign(rows)])
 
 
 def print_statements(results: tuple[StatementResult, ...], width: int, files: int = 1) -> str:
@@ -70,7 +70,8 @@ def test_missing_treatments_are_listed_with_the_run_that_measures_them(
 
 def test_each_verdict_names_its_file_if_there_are_several() -> None:
     same, differing = (
-        made(goodputs("direction", {"forward": 20.0, "reverse": mean}, mtu=1500)) for mean in (20.0, 16.0)
+        simulated_campaign(goodputs("direction", {"forward": 20.0, "reverse": mean}, mtu=1500))
+        for mean in (20.0, 16.0)
     )
     text = print_statements(check_statements([same, differing]), 100, files=2)
     of_5 = text[text.index("S05") : text.index("S06")]
@@ -86,7 +87,7 @@ def test_the_json_matches_the_documented_schema_with_all_evidence(
     assert block is not None
     schema = json.loads(block[1])
     jsonschema.Draft202012Validator.check_schema(schema)
-    long = made(goodputs("streams", {1: 9.0}), Way(duration_s=25.0, warmup_s=4.0))
+    long = simulated_campaign(goodputs("streams", {1: 9.0}), SimulationOptions(duration_s=25.0, warmup_s=4.0))
     fields = json.loads(statements_json(results))
     jsonschema.validate(fields, schema)
     jsonschema.validate(json.loads(statements_json(check_statements([long]))), schema)

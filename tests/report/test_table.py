@@ -15,7 +15,7 @@ from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.tables.estimates_table import LiveTreatmentRow, estimates_table, live_table
 from vnetbench.report.tables.text_bars import draw_bar
 from vnetbench.study.model import FactorLevels
-from vnetbench.wording.estimate_text import format_short_estimate, metric_scale
+from vnetbench.wording.estimate_text import choose_metric_scale, format_estimate_lines
 
 
 def print_lines(
@@ -34,8 +34,8 @@ def test_the_table_fits_the_terminal_without_cut_values(jumbo: CampaignSummary, 
     assert max(map(cell_len, lines)) <= width
     assert not any("…" in line for line in lines)
     for goodput in (t.metrics["goodput_bps"] for t in jumbo.treatments if t.metrics):
-        for figure in format_short_estimate(
-            goodput, "goodput_bps", metric_scale(jumbo.treatments, "goodput_bps")
+        for figure in format_estimate_lines(
+            goodput, "goodput_bps", choose_metric_scale(jumbo.treatments, "goodput_bps")
         ):
             assert any(figure in line for line in lines)
 

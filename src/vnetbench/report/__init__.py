@@ -1,0 +1,1 @@
+"""Reports of a campaign: terminal tables, text, charts, the page and exports."""

@@ -26,11 +26,11 @@ from vnetbench.report.charts.file_comparison import published_charts
 from vnetbench.report.charts.frame_charts import frame_charts, frame_size_chart, is_frame_rate_by_size
 from vnetbench.study.workloads import FRAME_WORKLOADS, THROUGHPUT_METRICS, UDP_STREAM
 from vnetbench.wording.estimate_text import (
+    choose_metric_scale,
     find_metric,
     is_always_zero,
     measured_metrics,
     metric_heading,
-    metric_scale,
 )
 
 _CHARTED_METRICS = (
@@ -105,7 +105,7 @@ def _metric_chart(summary: CampaignSummary, layout: FactorLayout, metric: str) -
     meaning = find_metric(metric).meaning
     if metric != summary.deciding_metric and meaning:
         sentences.insert(0, f"{meaning[:1].upper()}{meaning[1:].rstrip('.')}.")
-    title = metric_heading(metric, metric_scale(summary.treatments, metric))
+    title = metric_heading(metric, choose_metric_scale(summary.treatments, metric))
     return Chart(metric, title, " ".join(sentences), metric_spec(summary, layout, metric), rows)
 
 
@@ -143,6 +143,6 @@ def _time_series_charts(summary: CampaignSummary) -> Iterator[Chart]:
         sentences.append("The load starts at second 0; before it, the trial sends requests only.")
     if omission_note:
         sentences.append(omission_note)
-    scale = metric_scale(summary.treatments, summary.deciding_metric)
+    scale = choose_metric_scale(summary.treatments, summary.deciding_metric)
     title = f"{metric_heading(summary.deciding_metric, scale)} within trials"
     yield Chart("within-trials", title, " ".join(sentences), time_series_spec(rows), rows)

@@ -10,7 +10,7 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialP
 from vnetbench.quantity import format_exact_share
 from vnetbench.report.charts.factor_layout import FactorLayout, level_positions
 from vnetbench.study.model import FactorLevels
-from vnetbench.wording.estimate_text import format_estimate, format_modes, metric_scale
+from vnetbench.wording.estimate_text import choose_metric_scale, format_estimate, format_modes
 from vnetbench.wording.factor_text import (
     CHANGE_FACTOR,
     TREATMENT_FACTOR,
@@ -36,7 +36,7 @@ def metric_rows(summary: CampaignSummary, layout: FactorLayout, metric: str) -> 
     A treatment with two modes or without trials has an `estimate` row without a value, which interrupts the
     line.
     """
-    divisor = metric_scale(summary.treatments, metric).divisor
+    divisor = choose_metric_scale(summary.treatments, metric).divisor
     rows: list[ChartRow] = []
     for treatment in summary.treatments:
         rows += _estimate_rows(summary, layout, treatment, metric)
@@ -55,7 +55,7 @@ def _estimate_rows(
 ) -> Iterator[ChartRow]:
     """Yield the rows of a treatment's estimate, of its modes, or of its missing value."""
     base = _common_fields(layout, treatment)
-    scale = metric_scale(summary.treatments, metric)
+    scale = choose_metric_scale(summary.treatments, metric)
     estimate = treatment.metrics.get(metric)
     no_value = {"kind": "estimate", "value": None, "low": None, "high": None}
     if estimate is None:
@@ -127,7 +127,7 @@ def time_series_rows(summary: CampaignSummary, layout: FactorLayout) -> tuple[li
     than panels, treatments with two modes or unsteady trials come first, then those with the widest
     intervals.
     """
-    divisor = metric_scale(summary.treatments, summary.deciding_metric).divisor
+    divisor = choose_metric_scale(summary.treatments, summary.deciding_metric).divisor
     candidates = [t for t in summary.treatments if any(len(point.time_series) > 1 for point in t.points)]
     ranked = sorted(candidates, key=lambda t: _selection_rank(t, summary.deciding_metric))
     selected = ranked[:_MAX_PANELS]

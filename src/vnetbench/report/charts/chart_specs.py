@@ -13,7 +13,7 @@ from vnetbench.report.charts.axes import numeric_x_axis, panel_width_px, panels_
 from vnetbench.report.charts.chart_rows import ChartRow, metric_rows, panel_labels, series_labels
 from vnetbench.report.charts.factor_layout import FactorLayout
 from vnetbench.study.model import FactorLevels
-from vnetbench.wording.estimate_text import find_metric, metric_heading, metric_scale
+from vnetbench.wording.estimate_text import choose_metric_scale, find_metric, metric_heading
 from vnetbench.wording.factor_text import factor_label, level_text
 
 VegaSpec = dict[str, Any]
@@ -76,7 +76,7 @@ def heat_map_spec(summary: CampaignSummary, layout: FactorLayout, metric: str) -
     cells = base.mark_rect().encode(
         color=alt.Color(
             "value:Q",
-            title=metric_heading(metric, metric_scale(summary.treatments, metric))
+            title=metric_heading(metric, choose_metric_scale(summary.treatments, metric))
             + (", logarithmic" if is_logarithmic else ""),
             scale=alt.Scale(type="log" if is_logarithmic else "linear", zero=False, nice=False),
             legend=alt.Legend(gradientLength=240, gradientThickness=10, tickCount=4),
@@ -161,7 +161,7 @@ def trial_order_spec(chart_rows: Sequence[ChartRow]) -> VegaSpec:
 def time_series_spec(chart_rows: Sequence[ChartRow]) -> VegaSpec:
     """Return the deciding metric within each trial, with a panel and a y axis per treatment.
 
-    The warm-up is dashed and grey. An idle phase is before second 0, where a line marks the start of the load.
+    The warm-up is dashed and grey. An idle phase is before second 0; a line marks the start of the load.
     """
     has_idle = any(row["part"] == "idle" for row in chart_rows)
     names = list(dict.fromkeys(str(row["treatment"]) for row in chart_rows))
@@ -272,7 +272,7 @@ def _dot_plot(summary: CampaignSummary, layout: FactorLayout, metric: str) -> al
     count = max(1, len(series_labels(layout)))
     x = alt.X(
         "value:Q",
-        title=metric_heading(metric, metric_scale(summary.treatments, metric)),
+        title=metric_heading(metric, choose_metric_scale(summary.treatments, metric)),
         scale=alt.Scale(zero=True),
         axis=alt.Axis(grid=True, domain=False, ticks=False, tickCount=6),
     )
@@ -351,7 +351,7 @@ def _series_shape(layout: FactorLayout) -> dict[str, Any]:
 
 
 def _series_channel_options(layout: FactorLayout) -> dict[str, Any]:
-    """Return the options of colour and shape: Vega-Lite merges their legends only if the domains are equal."""
+    """Return options for colour and shape with equal domains, so that Vega-Lite merges their legends."""
     texts = series_labels(layout)
     title = factor_label(layout.colour_factor.name) if layout.colour_factor else None
     return {

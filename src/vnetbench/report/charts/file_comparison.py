@@ -19,11 +19,11 @@ from vnetbench.report.text.notes import legend
 from vnetbench.study.factors.imported_factors import UNSPECIFIED
 from vnetbench.study.model import FactorLevels, Level
 from vnetbench.wording.estimate_text import (
+    choose_metric_scale,
     format_estimate,
     format_modes,
     measured_metrics,
     metric_heading,
-    metric_scale,
 )
 from vnetbench.wording.factor_text import factor_noun, level_text, treatment_phrase
 
@@ -249,7 +249,7 @@ def _panel_keys(group: _MetricGroup, min_files: int = 1) -> list[PanelKey]:
 def _comparison_chart(group: _MetricGroup, panel_keys: Sequence[PanelKey]) -> Chart:
     drawn_keys = panel_keys[: group.max_panels]
     drawn = [each for each in group.treatments if group.panel_key(each) in drawn_keys]
-    scale = metric_scale([each.treatment for each in drawn], group.metric)
+    scale = choose_metric_scale([each.treatment for each in drawn], group.metric)
     rows = [row for each in drawn for row in _treatment_rows(group, each, scale)]
     summaries = {each.file: each.summary for each in drawn}
     files = tuple(name for name in group.files if name in summaries)
@@ -341,7 +341,8 @@ def _omission_notes(group: _MetricGroup, panel_keys: Sequence[PanelKey]) -> Iter
     if unshared:
         more_count = len(unshared) - _MAX_LISTED_PANELS
         more = f"; and {more_count} more" if more_count > 0 else ""
-        yield f"Not on the chart, because only one file has it: {'; '.join(unshared[:_MAX_LISTED_PANELS])}{more}."
+        listed = "; ".join(unshared[:_MAX_LISTED_PANELS])
+        yield f"Not on the chart, because only one file has it: {listed}{more}."
     if group.unplotted_factors:
         names = ", ".join(map(factor_noun, group.unplotted_factors))
         yield f"Marks of one file at the same position differ in {names}. Point at a mark to see its levels."

@@ -36,7 +36,7 @@ class ComparisonLayout:
 
 
 def file_comparison_spec(layout: ComparisonLayout, title: str) -> VegaSpec:
-    """Return the chart of rows of kind `measured`, `published` and `mode`; `title` is the metric's heading."""
+    """Return the chart of kinds `measured`, `published` and `mode`; `title` is the metric's heading."""
     return to_spec(_line_chart(layout) if layout.x_factor else _dot_plot(layout, title))
 
 
@@ -109,7 +109,7 @@ def _point_marks(rows: alt.Chart, layout: ComparisonLayout) -> Sequence[alt.Char
 
 
 def _file_channel_options(layout: ComparisonLayout, *, shapes: bool = False) -> dict[str, Any]:
-    """Return the options of colour and shape: Vega-Lite merges their legends only if the domains are equal."""
+    """Return options for colour and shape with equal domains, so that Vega-Lite merges their legends."""
     shape_range: dict[str, Any] = {
         "range": [_PUBLISHED if each else _MEASURED for each in layout.is_published]
     }

@@ -29,7 +29,7 @@ from vnetbench.report.charts.frame_specs import (
 )
 from vnetbench.report.tables.published_comparison import compare_with_published
 from vnetbench.study.workloads import BACK_TO_BACK, FRAME_LOSS, SOAK, THROUGHPUT_METRICS
-from vnetbench.wording.estimate_text import metric_heading, metric_scale
+from vnetbench.wording.estimate_text import choose_metric_scale, metric_heading
 from vnetbench.wording.factor_text import pluralize
 
 _FRAME_RATE_METRICS = (*THROUGHPUT_METRICS, "forwarding_rate_fps", "max_forwarding_rate_fps")
@@ -53,7 +53,7 @@ def frame_size_chart(summary: CampaignSummary, layout: FactorLayout, metric: str
         sentences.append("Dotted lines: the line rate, with 20 bytes of preamble and gap per frame.")
     if "missing" in kinds:
         sentences.append("A cross on the axis means not measured.")
-    title = f"{metric_heading(metric, metric_scale(summary.treatments, metric))} by frame size"
+    title = f"{metric_heading(metric, choose_metric_scale(summary.treatments, metric))} by frame size"
     return Chart(metric, title, " ".join(sentences), frame_size_spec(summary, layout, metric, y_max), rows)
 
 

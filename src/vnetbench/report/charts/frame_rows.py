@@ -11,7 +11,7 @@ import numpy as np
 
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.published.tables import ValueRange
-from vnetbench.quantity import Scale, choose_scale, format_exact_rate, format_exact_share, format_interval
+from vnetbench.quantity import Scale, choose_scale, format_exact_bit_rate, format_exact_share, format_interval
 from vnetbench.report.charts.chart_rows import ChartRow, metric_rows, round_for_chart
 from vnetbench.report.charts.factor_layout import FactorLayout, level_positions
 from vnetbench.report.tables.published_comparison import (
@@ -22,7 +22,7 @@ from vnetbench.report.tables.published_comparison import (
 from vnetbench.results.records import BURST_STEP, GENERATOR_STEP, LOSS_CURVE_STEP, SEARCH_STEP, StepRecord
 from vnetbench.search.interface import SearchStep
 from vnetbench.search.loss_curve import LossCurve, fit_loss_curve
-from vnetbench.wording.estimate_text import metric_heading, metric_scale
+from vnetbench.wording.estimate_text import choose_metric_scale, metric_heading
 from vnetbench.wording.factor_text import factor_names, treatment_phrase
 
 _ETHERNET_LINE_RATES_BPS = (1e9, 10e9, 25e9, 40e9, 100e9)
@@ -55,13 +55,13 @@ def line_rate_fps(rate_bps: float, frame_bytes: float) -> float:
 def frame_size_rows(
     summary: CampaignSummary, layout: FactorLayout, metric: str
 ) -> tuple[list[ChartRow], float]:
-    """Return the rows of `metric_rows`, rows of kind `line rate` and `packet limit`, and the end of the y axis.
+    """Return metric rows, rows of kind `line rate` and `packet limit`, and the end of the y axis.
 
     Line rates are those of `link_rate`, or the Ethernet rates near the results. They are doubled in a panel
     whose treatments all send in both directions.
     """
     rows = metric_rows(summary, layout, metric)
-    scale = metric_scale(summary.treatments, metric)
+    scale = choose_metric_scale(summary.treatments, metric)
     y_max = _Y_MARGIN * max((row.get("high") or row["value"] or 0.0 for row in rows), default=0.0)
     assert layout.x_factor is not None
     x_positions = list(level_positions(layout.x_factor).values())
@@ -72,7 +72,7 @@ def frame_size_rows(
         is_bidirectional = all(each.factors.get("direction") == "both" for each in treatments)
         direction_count = 2 if is_bidirectional else 1
         for rate_bps in _line_rates(treatments, metric, direction_count, max(x_positions)):
-            label = f"{'2 × ' if is_bidirectional else ''}{format_exact_rate(rate_bps)}"
+            label = f"{'2 × ' if is_bidirectional else ''}{format_exact_bit_rate(rate_bps)}"
             line_rows = _line_rate_rows(
                 rate_bps * direction_count, label, (min(x_positions), max(x_positions)), y_max, scale
             )

@@ -1,0 +1,1 @@
+"""Exports of a campaign: JSON, CSV and Markdown."""

@@ -40,7 +40,12 @@ from vnetbench.report.text.method import describe_method
 from vnetbench.report.text.narrative import Narrative, build_narrative
 from vnetbench.report.text.notes import campaign_notes, legend
 from vnetbench.study.labs import IMPORTED
-from vnetbench.wording.estimate_text import find_metric, format_modes, format_short_estimate, metric_scale
+from vnetbench.wording.estimate_text import (
+    choose_metric_scale,
+    find_metric,
+    format_estimate_lines,
+    format_modes,
+)
 from vnetbench.wording.factor_text import pluralize
 
 
@@ -241,7 +246,7 @@ def _subtitle(summary: CampaignSummary) -> str:
 
 
 def _with_full_title(summary: CampaignSummary, column: Column) -> Column:
-    unit = metric_scale(summary.treatments, column.key).unit
+    unit = choose_metric_scale(summary.treatments, column.key).unit
     return replace(column, title=find_metric(column.key).label, unit=unit)
 
 
@@ -255,7 +260,7 @@ def _table_cell(summary: CampaignSummary, column: Column, row_index: int) -> Tab
     sort_key = column.sort_keys[row_index]
     lines = tuple((line, "") for line in column.cells[row_index])
     if column.key in treatment.metrics:
-        scale = metric_scale(summary.treatments, column.key)
+        scale = choose_metric_scale(summary.treatments, column.key)
         lines = tuple(_estimate_lines(treatment, column.key, scale))
     return TableCell(lines, sort_key if math.isfinite(sort_key) else "", column.is_number)
 
@@ -269,7 +274,7 @@ def _estimate_lines(treatment: TreatmentSummary, metric: str, scale: Scale) -> I
             yield value, share
         return
     if estimate.is_published:
-        value, _, ends = format_short_estimate(estimate, metric, scale)[0].partition(" ")
+        value, _, ends = format_estimate_lines(estimate, metric, scale)[0].partition(" ")
         yield value, ends
         return
     unit = find_metric(metric).unit

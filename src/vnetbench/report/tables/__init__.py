@@ -1,0 +1,1 @@
+"""Tables of estimates, comparisons and published values."""

@@ -17,11 +17,11 @@ from vnetbench.study.model import FactorLevels, Level
 from vnetbench.study.workloads import THROUGHPUT_METRICS
 from vnetbench.wording.estimate_text import (
     MetricOwner,
+    choose_metric_scale,
     find_metric,
-    format_short_estimate,
+    format_estimate_lines,
     is_always_zero,
     measured_metrics,
-    metric_scale,
 )
 from vnetbench.wording.factor_text import factor_label, level_text
 from vnetbench.wording.treatment_names import varying_factors
@@ -112,11 +112,16 @@ class TableRow(MetricOwner, Protocol):
     """A treatment as a table shows it, finished or still running."""
 
     @property
-    def factors(self) -> Mapping[str, Level]: ...
+    def factors(self) -> Mapping[str, Level]:
+        """Level of each factor."""
+
     @property
-    def trial_count(self) -> int: ...
+    def trial_count(self) -> int:
+        """Number of finished trials."""
+
     @property
-    def stopped_by(self) -> str: ...
+    def stopped_by(self) -> str:
+        """Why the treatment stopped, in the terms of the results file."""
 
 
 @dataclass(frozen=True)
@@ -227,11 +232,11 @@ def _metric_title(rows: Sequence[TableRow], name: str) -> str:
 
 
 def _metric_column(rows: Sequence[TableRow], name: str, deciding_metric: str) -> Column:
-    scale = metric_scale(rows, name)
+    scale = choose_metric_scale(rows, name)
     cells: list[tuple[str, ...]] = []
     for row in rows:
         if name in row.metrics:
-            cells.append(format_short_estimate(row.metrics[name], name, scale))
+            cells.append(format_estimate_lines(row.metrics[name], name, scale))
         elif name == deciding_metric and row.stopped_by in UNMEASURED_STATES:
             cells.append((row.stopped_by,))
         else:

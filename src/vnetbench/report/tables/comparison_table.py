@@ -26,11 +26,11 @@ from vnetbench.report.tables.text_table import (
 from vnetbench.report.text.emulation_warning import EMULATION_WARNING
 from vnetbench.study.model import FactorLevels, Level
 from vnetbench.wording.estimate_text import (
+    choose_metric_scale,
     find_metric,
-    format_short_estimate,
+    format_estimate_lines,
     format_short_ratio,
     metric_noun,
-    metric_scale,
 )
 from vnetbench.wording.factor_text import capitalize_sentence, factor_names, pluralize, treatment_phrase
 from vnetbench.wording.treatment_names import varying_factors
@@ -128,13 +128,13 @@ def _comparison_columns(
     metric = changes[0].metric
     before = [_ComparisonRow(c.factors, {metric: c.before}, c.before.trial_count) for c in changes]
     after = [_ComparisonRow(c.factors, {metric: c.after}, c.after.trial_count) for c in changes]
-    scale = metric_scale([*before, *after], metric)
+    scale = choose_metric_scale([*before, *after], metric)
     columns = [
         Column(
             name,
             f"{find_metric(metric).label} {name}",
             scale.unit,
-            tuple(format_short_estimate(row.metrics[metric], metric, scale) for row in rows),
+            tuple(format_estimate_lines(row.metrics[metric], metric, scale) for row in rows),
             True,
         )
         for name, rows in (("before", before), ("after", after))

@@ -56,7 +56,7 @@ def columns_width(columns: Sequence[Column]) -> int:
 
 
 def fold_factors(rows: Sequence[TableRow], factors: Sequence[FactorLevels], width: int) -> Column:
-    """Return one column with the treatments as phrases, wrapped at `width`, instead of a column per factor."""
+    """Return one column with a wrapped phrase per treatment instead of a column per factor."""
     names = factor_names(varying_factors(rows, factors))
     phrases = [treatment_phrase(row.factors, names) for row in rows]
     cells = tuple(tuple(textwrap.wrap(phrase, max(_MIN_FOLDED_WIDTH, width))) for phrase in phrases)

@@ -1,0 +1,1 @@
+"""Sentences about a campaign: answer, narrative, notes, method and evidence."""

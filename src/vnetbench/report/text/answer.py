@@ -20,7 +20,7 @@ from vnetbench.report.text.effect_text import (
 )
 from vnetbench.results.records import FINISHED, INTERRUPTED, RUNNING
 from vnetbench.study.labs import IMPORTED
-from vnetbench.wording.estimate_text import find_metric, format_estimate, metric_noun, metric_scale
+from vnetbench.wording.estimate_text import choose_metric_scale, find_metric, format_estimate, metric_noun
 from vnetbench.wording.factor_text import capitalize_sentence, pluralize
 from vnetbench.wording.treatment_names import treatment_name
 
@@ -199,9 +199,9 @@ def _target_precision_sentences(
     reached, total = len(measured) - len(imprecise), len(summary.treatments)
     if reached == total:
         count = "The treatment" if total == 1 else f"All {total} treatments"
-    else:
-        count = f"{reached} of {pluralize(total, 'treatment')}"
-    yield f"{count} reached the requested precision of {target}."
+        yield f"{count} reached the requested precision of {target}."
+    elif total > 1:
+        yield f"{reached} of {total} treatments reached the requested precision of {target}."
     for reason, count_stopped in Counter(each.stopped_by for each in imprecise).items():
         subject, verb = pluralize(count_stopped, "treatment"), _stop_verb(reason, count_stopped)
         yield f"{subject} {verb} before reaching {target}."
@@ -222,7 +222,7 @@ def _stop_verb(reason: str, count: int) -> str:
 
 
 def _estimate_text(summary: CampaignSummary, treatment: TreatmentSummary, metric: str) -> str:
-    scale = metric_scale(summary.treatments, metric)
+    scale = choose_metric_scale(summary.treatments, metric)
     estimate = treatment.metrics[metric]
     if estimate.low is None and not estimate.modes:
         value = format_interval(estimate.value, None, None, find_metric(metric).unit, scale=scale).text

@@ -31,15 +31,15 @@ def _imported_method(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
     )
     yield (
         "Warm-up",
-        "The part that the tool omitted. If the tool omitted nothing, vnetbench detects and cuts the warm-up in "
-        "the reported intervals, and recalculates the values that the intervals contain. If nothing was cut, the "
-        "values are the tool's own.",
+        "The part that the tool omitted. If the tool omitted nothing, vnetbench detects and cuts the warm-up "
+        "in the reported intervals, and recalculates the values that the intervals contain. If nothing was "
+        "cut, the values are the tool's own.",
     )
     yield (
         "Estimate",
-        "The median of the trials with an order-statistic interval. The interval includes the rounding of the "
-        "reported values. Outliers are marked and kept. With 20 trials or more, vnetbench tests for two modes "
-        "and reports both.",
+        "The median of the trials with an order-statistic interval. The interval includes the rounding of "
+        "the reported values. Outliers are marked and kept. With 20 trials or more, vnetbench tests for two "
+        "modes and reports both.",
     )
     yield "Trials", f"{format_count(len(points))} trials in the logs."
 
@@ -49,7 +49,8 @@ def _campaign_method(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
     precision = summary.precision
     yield (
         "Load",
-        f"{summary.workload}, {_trial_length_text(points)}. {_duration_sentence(summary)}{_idle_sentence(summary)}",
+        f"{summary.workload}, {_trial_length_text(points)}. {_duration_sentence(summary)}"
+        f"{_idle_sentence(summary)}",
     )
     yield (
         "Order",
@@ -62,13 +63,14 @@ def _campaign_method(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
     yield (
         "Stopping",
         f"Each treatment runs until the {format_exact_share(precision.confidence)} interval of its "
-        f"{metric_noun(summary.deciding_metric)} is within ± {format_exact_share(precision.half_width)}: at least "
-        f"{precision.fewest_trials} trials, at most {precision.most_trials}.{time_limit}",
+        f"{metric_noun(summary.deciding_metric)} is within ± {format_exact_share(precision.half_width)}: "
+        f"at least {precision.fewest_trials} trials, at most {precision.most_trials}.{time_limit}",
     )
     yield (
         "Estimate",
         "The median of the trials with an order-statistic interval, corrected for the interim analyses. "
-        "Outliers are marked and kept. With 20 trials or more, vnetbench tests for two modes and reports both.",
+        "Outliers are marked and kept. With 20 trials or more, vnetbench tests for two modes and reports "
+        "both.",
     )
     yield "Trials", f"{format_count(len(points))} finished in {format_duration(summary.elapsed_s)}."
 

@@ -1,4 +1,4 @@
-"""The legend and the notes that accompany a table: how to read the values, what is missing, what is unusual."""
+"""The legend and the notes of a table: the meaning of its values, and missing or unusual results."""
 
 from __future__ import annotations
 
