@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::units::parse_count;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
 /// One option or positional argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Argument {
     /// A one-letter option, without its dash.
     Short(String),

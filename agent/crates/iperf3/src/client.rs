@@ -8,9 +8,9 @@ use rustix::event::PollFlags;
 use socket2::{SockAddr, Socket};
 
 use crate::client_control::ClientControl;
+use crate::client_options::ClientOptions;
 use crate::control_connection::STEP_TIMEOUT;
 use crate::limits::{MAX_DATAGRAM_BYTES, MIN_DATAGRAM_BYTES, Transport};
-use crate::options::ClientOptions;
 use crate::parameters::{Direction, TestParameters};
 use crate::printer::{Printer, write_stdout};
 use crate::results::TestResults;
@@ -76,7 +76,7 @@ fn run_test(options: &ClientOptions, document: &mut json::JsonDocument) -> Resul
     Client {
         options,
         address,
-        control: control,
+        control,
     }
     .run_test(document, &mut printer)
 }
@@ -106,8 +106,8 @@ impl Client<'_> {
             .step_by(2)
             .take(streams.len())
             .collect();
-        let labelled = json::label_streams(&labels, &streams);
-        for (label, stream) in &labelled {
+        let labelled_streams = json::label_streams(&labels, &streams);
+        for (label, stream) in &labelled_streams {
             printer.print_line(&connection_line(*label, stream));
         }
         document.start = json::start_json(&json::StartInfo {
@@ -116,9 +116,9 @@ impl Client<'_> {
             cookie: &self.control.cookie,
             peer: self.address,
             control_mss: self.control.connection.mss(),
-            streams: &labelled,
+            streams: &labelled_streams,
         });
-        let mut running = RunningTest::prepare(
+        let mut running_test = RunningTest::prepare(
             streams,
             &labels,
             &parameters,
@@ -126,26 +126,26 @@ impl Client<'_> {
             true,
             &CpuList::default(),
         )?;
-        interrupt::set_load(&running.load.shared);
+        interrupt::set_load(&running_test.load.shared);
         self.control.await_start()?;
         let outcome = self
-            .run_load(&mut running, printer)
-            .and_then(|()| self.finish(&mut running, printer));
-        document.intervals_left_out = running.record.dropped_intervals;
-        if let Err(failure) = outcome {
-            running.load.stop();
-            running.finish(Instant::now(), printer);
-            document.intervals = running.intervals_json();
-            return Err(failure);
+            .run_load(&mut running_test, printer)
+            .and_then(|()| self.finish(&mut running_test, printer));
+        document.intervals_left_out = running_test.record.dropped_intervals;
+        if let Err(error) = outcome {
+            running_test.load.stop();
+            running_test.finish(Instant::now(), printer);
+            document.intervals = running_test.intervals_json();
+            return Err(error);
         }
-        document.intervals = running.intervals_json();
-        let local_results = running.local_results();
+        document.intervals = running_test.intervals_json();
+        let local_results = running_test.local_results();
         let peer_results = self
             .control
-            .exchange_results(&local_results, running.sender_has_retransmits())?;
-        let report = running.final_report(&local_results, Some(&peer_results));
-        running.print_report(&report, printer);
-        document.end = json::end_json(&running.layout, &report);
+            .exchange_results(&local_results, running_test.sender_has_retransmits())?;
+        let report = running_test.final_report(&local_results, Some(&peer_results));
+        running_test.print_report(&report, printer);
+        document.end = json::end_json(&running_test.layout, &report);
         print_server_output(peer_results, document, printer);
         printer.print_line("");
         printer.print_line("vnetbench iperf3 done.");
@@ -222,11 +222,11 @@ impl Client<'_> {
                 self.address
             )));
         }
-        let mut answer = [0; 8];
+        let mut reply = [0; 8];
         let (count, _) =
-            rustix::net::recv(&socket, &mut answer[..], rustix::net::RecvFlags::empty())
+            rustix::net::recv(&socket, &mut reply[..], rustix::net::RecvFlags::empty())
                 .map_err(|error| failed(error.into()))?;
-        if !is_connect_reply(&answer[..count]) {
+        if !is_connect_reply(&reply[..count]) {
             return Err(TestError::failed(format!(
                 "{} sent an unknown reply to the UDP connect message",
                 self.address
@@ -237,11 +237,11 @@ impl Client<'_> {
 
     fn run_load(
         &mut self,
-        running: &mut RunningTest,
+        running_test: &mut RunningTest,
         printer: &mut Printer,
     ) -> Result<(), TestError> {
         let control = Arc::clone(&self.control.connection);
-        running.run(&control, printer, &mut |bytes| {
+        running_test.run(&control, printer, &mut |bytes| {
             self.control.feed(bytes).map(|()| false)
         })
     }
@@ -249,15 +249,15 @@ impl Client<'_> {
     /// Ends the test: waits for the data in flight and closes the last interval.
     fn finish(
         &mut self,
-        running: &mut RunningTest,
+        running_test: &mut RunningTest,
         printer: &mut Printer,
     ) -> Result<(), TestError> {
-        let ended = Instant::now();
-        running.load.stop_sending();
+        let load_end = Instant::now();
+        running_test.load.stop_sending();
         self.control.end_test()?;
-        running.record.await_arrivals(&|_| None);
-        running.load.stop();
-        running.finish(running.record.last_received_at(ended), printer);
+        running_test.record.await_arrivals(&|_| None);
+        running_test.load.stop();
+        running_test.finish(running_test.record.last_received_at(load_end), printer);
         Ok(())
     }
 }

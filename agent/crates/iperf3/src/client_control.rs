@@ -24,6 +24,7 @@ const COOKIE_LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 pub struct ClientControl {
     /// Shared with the thread that can abort the test.
     pub connection: Arc<ControlConnection>,
+    /// Cookie of the test.
     pub cookie: Cookie,
     /// Time limit for each reply of the server.
     reply_timeout: Duration,
@@ -44,14 +45,14 @@ impl ClientControl {
     ) -> Result<Self, TestError> {
         let socket = connect_tcp(to, from, connect_timeout, |_| Ok(()))?;
         // Ctrl-C ends a client's load, never one of its messages: this waker is never used.
-        let control =
+        let connection =
             Waker::new().and_then(|waker| ControlConnection::new(socket, Arc::new(waker)));
         Ok(Self {
-            connection: control
+            connection: connection
                 .map(Arc::new)
                 .map_err(|error| TestError::failed(format!("{to}: {error}")))?,
             cookie: generate_cookie()?,
-            reply_timeout: reply_timeout,
+            reply_timeout,
             deadline: None,
             decoder: ServerMessageDecoder::new(),
             messages: VecDeque::new(),
@@ -64,7 +65,7 @@ impl ClientControl {
         self.connection
             .send(&self.cookie)
             .and_then(|()| self.expect_state(State::ParameterExchange, "answer"))
-            .map_err(|failure| match failure {
+            .map_err(|error| match error {
                 // A stock server does not listen for a moment after each test and resets connections made then.
                 TestError::ConnectionLost(message) => TestError::Unreachable(message),
                 other => other,
@@ -138,12 +139,12 @@ impl ClientControl {
     }
 
     fn next_message(&mut self, action: &str) -> Result<ServerMessage, TestError> {
-        let left = self.deadline.map_or(Duration::MAX, |deadline| {
+        let remaining = self.deadline.map_or(Duration::MAX, |deadline| {
             deadline.saturating_duration_since(Instant::now())
         });
         let (decoder, messages) = (&mut self.decoder, &mut self.messages);
         self.connection
-            .await_message(self.reply_timeout.min(left), action, |bytes| {
+            .await_message(self.reply_timeout.min(remaining), action, |bytes| {
                 messages.extend(decoder.feed(bytes)?);
                 Ok(messages.pop_front())
             })
@@ -151,7 +152,7 @@ impl ClientControl {
 
     fn expect_state(&mut self, state: State, action: &str) -> Result<(), TestError> {
         match self.next_message(action)? {
-            ServerMessage::State(message) if message == state => Ok(()),
+            ServerMessage::State(received) if received == state => Ok(()),
             other => Err(unexpected_message(&other)),
         }
     }
@@ -180,13 +181,13 @@ fn generate_cookie() -> Result<Cookie, TestError> {
 
 fn unexpected_message(message: &ServerMessage) -> TestError {
     match message {
-        ServerMessage::Error { number, errno: 0 } => TestError::RefusedByServer(format!(
+        ServerMessage::Error { code, errno: 0 } => TestError::RefusedByServer(format!(
             "the server refused the test: {}",
-            error_message(*number)
+            error_message(*code)
         )),
-        ServerMessage::Error { number, errno } => TestError::RefusedByServer(format!(
+        ServerMessage::Error { code, errno } => TestError::RefusedByServer(format!(
             "the server refused the test: {}: {}",
-            error_message(*number),
+            error_message(*code),
             std::io::Error::from_raw_os_error(*errno)
         )),
         ServerMessage::State(State::AccessDenied) => {

@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
-use crate::{client, options, printer, server};
+use crate::client_options::ClientOptions;
+use crate::options::ServerOptions;
+use crate::{client, printer, server};
 
 const SERVE_HELP: &str = "\
 Usage: vnetbench iperf3 serve [OPTIONS]
@@ -59,20 +61,20 @@ Runs one test against an iperf3 server.
 /// Returns exit code 0 after success, 1 after a failed test and 2 after a usage error.
 pub fn run_server(arguments: &[String]) -> ExitCode {
     run_command(arguments, SERVE_HELP, |arguments| {
-        let options = options::ServerOptions::parse(arguments).map_err(CommandError::Usage)?;
-        server::serve(&options).map_err(|failure| CommandError::Failed(failure.to_string()))
+        let options = ServerOptions::parse(arguments).map_err(CommandError::Usage)?;
+        server::serve(&options).map_err(|error| CommandError::Failed(error.to_string()))
     })
 }
 
 /// Runs `iperf3-client`; the exit codes are those of [`run_server`].
 pub fn run_client(arguments: &[String]) -> ExitCode {
     run_command(arguments, CLIENT_HELP, |arguments| {
-        let options = options::ClientOptions::parse(arguments).map_err(CommandError::Usage)?;
+        let options = ClientOptions::parse(arguments).map_err(CommandError::Usage)?;
         match client::run(&options) {
             Ok(()) => Ok(true),
             // The JSON document contains the error.
             Err(_) if options.session.json => Ok(false),
-            Err(failure) => Err(CommandError::Failed(failure.to_string())),
+            Err(error) => Err(CommandError::Failed(error.to_string())),
         }
     })
 }

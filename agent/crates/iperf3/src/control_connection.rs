@@ -40,7 +40,7 @@ impl ControlConnection {
         Ok(Self {
             socket,
             peer,
-            interrupt: interrupt,
+            interrupt,
         })
     }
 
@@ -86,17 +86,17 @@ impl ControlConnection {
             (self.socket.as_fd(), PollFlags::IN),
             (self.interrupt.as_fd(), PollFlags::IN),
         ];
-        let waited = wait(
+        let outcome = wait(
             &polled,
             &mut ready,
             waker.unwrap_or(&self.interrupt),
             Some(deadline),
         )
         .map_err(|error| self.connection_error(&error))?;
-        match waited {
+        match outcome {
             WaitOutcome::Woken if waker.is_none() => Err(TestError::Interrupted),
             WaitOutcome::Ready if ready[1] => Err(TestError::Interrupted),
-            _ => Ok(waited),
+            _ => Ok(outcome),
         }
     }
 

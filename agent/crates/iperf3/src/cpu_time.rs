@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::results::CpuUsage;
 
-#[derive(Debug, Default)]
 /// Sum of the CPU time of a test's threads.
+#[derive(Debug, Default)]
 pub struct CpuTimeTotal {
     user_us: AtomicU64,
     system_us: AtomicU64,
@@ -43,8 +43,8 @@ impl CpuTimeTotal {
     }
 }
 
-#[derive(Debug, Clone, Copy, Default)]
 /// A reading of CPU time.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct CpuTime {
     user_us: u64,
     system_us: u64,
@@ -61,11 +61,11 @@ impl CpuTime {
         Self::read(libc::RUSAGE_SELF)
     }
 
-    fn read(role_name: i32) -> Self {
+    fn read(target: i32) -> Self {
         // SAFETY: all-zero is a valid `rusage` (it holds integers only).
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: `usage` is valid for writes of its type for the whole call.
-        unsafe { libc::getrusage(role_name, &mut usage) };
+        unsafe { libc::getrusage(target, &mut usage) };
         let micros = |time: libc::timeval| time.tv_sec as u64 * 1_000_000 + time.tv_usec as u64;
         Self {
             user_us: micros(usage.ru_utime),

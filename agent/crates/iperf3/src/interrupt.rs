@@ -1,4 +1,6 @@
-//! Handles Ctrl-C of the client: the first press ends the load and the test completes normally, the second exits at once.
+//! Handles Ctrl-C of the client.
+//!
+//! The first press ends the load, and the test completes normally. The second press exits at once.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};

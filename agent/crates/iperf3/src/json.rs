@@ -1,4 +1,4 @@
-//! One test as the JSON document that `iperf3 -J` made known: `start`, `intervals`, `end`.
+//! One test as a JSON document in the format of `iperf3 -J`: `start`, `intervals`, `end`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,22 +16,31 @@ use crate::sockets::canonical_address;
 use crate::streams::TestStream;
 use crate::text::{ReportLayout, sum_samples};
 
-/// In this order, as people are used to read it.
+/// The document; the order of the fields is that of iperf3.
 #[derive(Debug, Default, Serialize)]
 pub struct JsonDocument {
+    /// Title of the test.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// The client's extra data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra_data: Option<String>,
+    /// Properties of the test.
     pub start: Value,
+    /// The intervals.
     pub intervals: Vec<Value>,
+    /// Number of intervals beyond the limit.
     #[serde(skip_serializing_if = "is_zero")]
     pub intervals_left_out: u64,
+    /// The final report.
     pub end: Value,
+    /// The server's text output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_output_text: Option<String>,
+    /// The server's JSON output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_output_json: Option<Value>,
+    /// The reason why the test failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -40,18 +49,23 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// What is known before the first byte of load.
+/// Properties of a test that are known before the load starts.
 pub struct StartInfo<'a> {
+    /// Whether this host is the client.
     pub is_client: bool,
+    /// The parameters.
     pub parameters: &'a TestParameters,
+    /// The test's cookie.
     pub cookie: &'a [u8],
+    /// Address of the peer.
     pub peer: SocketAddr,
+    /// Maximum segment size of the control connection.
     pub control_mss: u32,
-    /// Each with the number that it is shown by.
+    /// The streams with their labels.
     pub streams: &'a [(u32, &'a TestStream)],
 }
 
-/// The flows of a test, each with the number that it is shown by.
+/// Returns the streams of a test, each with its label.
 pub fn label_streams<'a>(
     labels: &[u32],
     streams: &'a [Arc<TestStream>],
@@ -63,10 +77,12 @@ pub fn label_streams<'a>(
         .collect()
 }
 
+/// Returns the version of this program.
 pub fn version_text() -> String {
     format!("vnetbench {}", env!("CARGO_PKG_VERSION"))
 }
 
+/// Returns the section `start`.
 pub fn start_json(start: &StartInfo<'_>) -> Value {
     let parameters = start.parameters;
     let connected: Vec<Value> = start
@@ -141,7 +157,9 @@ fn timestamp() -> Value {
     json!({"time": http_date(seconds), "timesecs": seconds})
 }
 
-/// `Sat, 21 Nov 2026 08:51:59 GMT`; the date by counting days in eras of 400 years that begin in March.
+/// Formats a time as in `Sat, 21 Nov 2026 08:51:59 GMT`.
+///
+/// Counts days in eras of 400 years that start in March, so that the leap day is the last day of a year.
 fn http_date(seconds: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] = [
@@ -166,6 +184,7 @@ fn http_date(seconds: u64) -> String {
     )
 }
 
+/// Returns one element of the section `intervals`.
 pub fn interval_json(layout: &ReportLayout, interval: &Interval) -> Value {
     let seconds = interval.end_s - interval.start_s;
     let sample_json = |sample: &StreamSample, is_sender: bool| {
@@ -205,7 +224,7 @@ pub fn interval_json(layout: &ReportLayout, interval: &Interval) -> Value {
                 document
             });
     let mut document = json!({"streams": streams.collect::<Vec<_>>()});
-    for (is_sender, name) in direction_suffixes(layout) {
+    for (is_sender, suffix) in direction_suffixes(layout) {
         let samples: Vec<&StreamSample> = layout
             .streams
             .iter()
@@ -214,13 +233,13 @@ pub fn interval_json(layout: &ReportLayout, interval: &Interval) -> Value {
             .map(|(_, sample)| sample)
             .collect();
         if !samples.is_empty() {
-            document[format!("sum{name}")] = sample_json(&sum_samples(&samples), is_sender);
+            document[format!("sum{suffix}")] = sample_json(&sum_samples(&samples), is_sender);
         }
     }
     document
 }
 
-/// The directions and what their sums' names end in: in both directions at once, the server's is the reverse.
+/// Returns the directions with the suffix of their sums; in a bidirectional test, the server's data is the reverse.
 fn direction_suffixes(layout: &ReportLayout) -> [(bool, &'static str); 2] {
     match (layout.is_bidirectional, layout.is_client) {
         (false, _) => [(true, ""), (false, "")],
@@ -236,6 +255,7 @@ fn bits_per_second(bytes: u64, seconds: f64) -> f64 {
     }
 }
 
+/// Returns the section `end`.
 pub fn end_json(layout: &ReportLayout, report: &FinalReport) -> Value {
     let streams: Vec<Value> = report
         .streams
@@ -255,14 +275,14 @@ pub fn end_json(layout: &ReportLayout, report: &FinalReport) -> Value {
             "remote_total": remote.total, "remote_user": remote.user, "remote_system": remote.system,
         },
     });
-    for (is_sender, name) in direction_suffixes(layout) {
+    for (is_sender, suffix) in direction_suffixes(layout) {
         let Some(streams) = report.direction_streams(is_sender) else {
             continue;
         };
         let sent = sum_results(streams.iter().map(|stream| stream.sender.as_ref()));
         let received = sum_results(streams.iter().map(|stream| stream.receiver.as_ref()));
         if layout.is_udp {
-            // Sent as its sender knows it, lost as its receiver does.
+            // The sender knows the datagrams sent, the receiver those lost.
             let both = DirectionSum {
                 bytes: sent
                     .as_ref()
@@ -277,11 +297,11 @@ pub fn end_json(layout: &ReportLayout, report: &FinalReport) -> Value {
                     .or_else(|| sent.clone())
                     .unwrap_or_default()
             };
-            document[format!("sum{name}")] = sum_json(layout, &both, is_sender);
+            document[format!("sum{suffix}")] = sum_json(layout, &both, is_sender);
         }
         let endpoint_sums = [("sum_sent", sent), ("sum_received", received)];
-        for (endpoint_json, sum) in endpoint_sums {
-            document[format!("{endpoint_json}{name}")] =
+        for (name_prefix, sum) in endpoint_sums {
+            document[format!("{name_prefix}{suffix}")] =
                 sum_json(layout, &sum.unwrap_or_default(), is_sender);
         }
     }
@@ -352,7 +372,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_date_is_that_of_the_calendar() {
+    fn a_date_matches_the_calendar() {
         assert_eq!(http_date(0), "Thu, 01 Jan 1970 00:00:00 GMT");
         assert_eq!(http_date(951_782_399), "Mon, 28 Feb 2000 23:59:59 GMT");
         assert_eq!(http_date(951_782_400), "Tue, 29 Feb 2000 00:00:00 GMT");

@@ -13,9 +13,9 @@
 //! | `control_connection`, `client_control` | the control connection with its timeouts, and the client's protocol steps |
 //! | `server`, `listener`, `test_registry`, `session` | the server: its sockets, the running tests, one test |
 //! | `client` | the client |
-//! | `running`, `streams`, `udp`, `pacing`, `cpu_time` | the load of one test, the same in both roles |
+//! | `running`, `schedule`, `load_threads`, `streams`, `udp`, `pacing`, `cpu_time` | the load of one test, the same in both roles |
 //! | `record`, `report`, `text`, `json`, `units`, `printer` | counters, intervals and their output |
-//! | `command_line`, `options`, `session_options`, `arguments` | the commands and their options |
+//! | `command_line`, `options`, `client_options`, `session_options`, `arguments` | the commands and their options |
 //! | `sockets`, `interrupt` | socket setup and Ctrl-C |
 //! | `mutated_messages` (tests) | the fuzz test of all parsers |
 //!
@@ -27,6 +27,7 @@
 mod arguments;
 mod client;
 mod client_control;
+mod client_options;
 mod command_line;
 mod control_connection;
 mod cpu_time;
@@ -35,6 +36,7 @@ mod interrupt;
 mod json;
 mod limits;
 mod listener;
+mod load_threads;
 #[cfg(test)]
 mod mutated_messages;
 mod options;
@@ -48,6 +50,7 @@ mod record;
 mod report;
 mod results;
 mod running;
+mod schedule;
 mod server;
 pub mod server_probe;
 mod session;

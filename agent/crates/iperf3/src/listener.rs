@@ -56,7 +56,7 @@ impl Listener {
     pub fn bind(address: SocketAddr, cookie_timeout: Duration) -> io::Result<Self> {
         let tcp = open_socket(Transport::Tcp, &address)?;
         tcp.set_reuse_address(true)?;
-        dual_stack(&tcp, &address)?;
+        enable_dual_stack(&tcp, &address)?;
         tcp.set_nonblocking(true)?;
         tcp.bind(&SockAddr::from(address))?;
         tcp.listen(BACKLOG)?;
@@ -65,7 +65,7 @@ impl Listener {
             .as_socket()
             .ok_or(io::ErrorKind::Unsupported)?;
         let udp = open_socket(Transport::Udp, &address)?;
-        dual_stack(&udp, &address)?;
+        enable_dual_stack(&udp, &address)?;
         udp.bind(&SockAddr::from(address))?;
         // Set after `bind`: otherwise `bind` would succeed although another server has the port.
         udp.set_reuse_address(true)?;
@@ -108,7 +108,7 @@ impl Listener {
         }
         for (index, connection) in self.pending.iter_mut().enumerate() {
             if is_readable(index + 2) && !connection.read_cookie() {
-                // The peer closed the connection or sent more than a cookie.
+                // The peer closed the connection, or reading failed.
                 connection.is_closed = true;
             }
         }
@@ -153,6 +153,7 @@ impl Listener {
         }
     }
 
+    /// Delivers the connections with a complete cookie; returns those that start a new test.
     fn deliver_identified(&mut self, registry: &TestRegistry) -> Vec<(Socket, Cookie)> {
         let now = Instant::now();
         let (mut new_tests, mut pending): (Vec<(Socket, Cookie)>, VecDeque<PendingConnection>) =
@@ -168,12 +169,12 @@ impl Listener {
             // Streams are numbered in the order in which they are opened. An earlier connection without a cookie may
             // belong to the same test: deliver this one after it.
             let since = registry.collecting_since(&cookie);
-            let earlier = |other: &PendingConnection| {
+            let may_precede = |other: &PendingConnection| {
                 other.peer == connection.peer
                     && since.is_some_and(|since| other.accepted_at >= since)
                     && other.cookie().is_none()
             };
-            if pending.iter().any(earlier) {
+            if pending.iter().any(may_precede) {
                 pending.push_back(connection);
                 continue;
             }
@@ -199,12 +200,12 @@ impl Listener {
                 continue;
             };
             // Bind the new socket before connecting the old one, so that no connect message is lost.
-            let next = open_socket(Transport::Udp, &self.address)?;
-            next.set_reuse_address(true)?;
-            dual_stack(&next, &self.address)?;
-            next.set_nonblocking(true)?;
-            next.bind(&SockAddr::from(self.address))?;
-            let stream = std::mem::replace(&mut self.udp, next);
+            let next_socket = open_socket(Transport::Udp, &self.address)?;
+            next_socket.set_reuse_address(true)?;
+            enable_dual_stack(&next_socket, &self.address)?;
+            next_socket.set_nonblocking(true)?;
+            next_socket.bind(&SockAddr::from(self.address))?;
+            let stream = std::mem::replace(&mut self.udp, next_socket);
             if stream.connect(&SockAddr::from(from)).is_err() {
                 continue;
             }
@@ -219,7 +220,7 @@ impl Listener {
     }
 }
 
-fn dual_stack(socket: &Socket, address: &SocketAddr) -> io::Result<()> {
+fn enable_dual_stack(socket: &Socket, address: &SocketAddr) -> io::Result<()> {
     if address.is_ipv6() {
         socket.set_only_v6(false)
     } else {
@@ -262,6 +263,7 @@ impl PendingConnection {
         }
     }
 
+    /// Returns the cookie if it is complete.
     fn cookie(&self) -> Option<Cookie> {
         self.received.as_slice().try_into().ok()
     }

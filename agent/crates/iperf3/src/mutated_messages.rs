@@ -1,5 +1,7 @@
-//! Messages with something is_wrong in them, by the thousand (`make fuzz`: a million): whatever comes, in whatever pieces,
-//! is understood the same, kept within its limits, and turned into nothing that is out of bounds.
+//! Fuzz test of the parsers with thousands of mutated messages (`make fuzz`: a million).
+//!
+//! Decoders must return the same messages for any split of the bytes, buffer no more than their limits, and yield only
+//! values in range.
 
 use std::time::Duration;
 
@@ -21,7 +23,7 @@ use crate::wire::{
 };
 
 const SEED: u64 = 20_261_121;
-/// Under `cargo test`; `make fuzz` asks for more by this variable.
+/// Number of inputs under `cargo test`; `make fuzz` sets a larger number with the variable.
 const INPUTS: usize = 20_000;
 const INPUTS_VARIABLE: &str = "VNETBENCH_FUZZ_INPUTS";
 
@@ -53,15 +55,15 @@ fn results() -> Value {
         duration_s: 1.5,
         ..StreamResult::default()
     };
-    let own = TestResults {
+    let results = TestResults {
         streams: [1, 3, 4].map(stream).to_vec(),
         server_text: Some("text".into()),
         ..TestResults::default()
     };
-    own.to_json(1)
+    results.to_json(1)
 }
 
-/// After its parameters.
+/// Returns all messages of a client after its parameters.
 fn client_bytes() -> Vec<u8> {
     [
         &[State::TestEnd.byte()],
@@ -82,7 +84,7 @@ fn server_bytes(random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-const ODDITIES: [&[u8]; 16] = [
+const SPECIAL_BYTES: [&[u8]; 16] = [
     b"null",
     b"-1",
     b"1e308",
@@ -115,10 +117,14 @@ fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
             let copy = bytes[at..end].to_vec();
             bytes.splice(at..at, copy);
         }
-        4 => drop(bytes.splice(
-            at..end,
-            ODDITIES[random.below(ODDITIES.len())].iter().copied(),
-        )),
+        4 => drop(
+            bytes.splice(
+                at..end,
+                SPECIAL_BYTES[random.below(SPECIAL_BYTES.len())]
+                    .iter()
+                    .copied(),
+            ),
+        ),
         _ => bytes.truncate(at),
     }
 }
@@ -133,34 +139,35 @@ fn pieces<'a>(mut bytes: &'a [u8], random: &mut Random) -> Vec<&'a [u8]> {
     pieces
 }
 
-/// What is heard of these pieces until something is is_wrong, and whether anything was.
+/// Returns the messages decoded from the pieces before the first error, and whether there was an error.
 fn feed_pieces<T>(
     pieces: &[&[u8]],
     mut feed: impl FnMut(&[u8]) -> Option<Vec<T>>,
 ) -> (Vec<T>, bool) {
-    let mut all = Vec::new();
+    let mut messages = Vec::new();
     for piece in pieces {
         match feed(piece) {
-            Some(messages) => all.extend(messages),
-            None => return (all, true),
+            Some(decoded) => messages.extend(decoded),
+            None => return (messages, true),
         }
     }
-    (all, false)
+    (messages, false)
 }
 
-/// What an ear hears is the same however the bytes come; `listen` gives what a new ear heard of such pieces, and whether
-/// it took them for an error. Returns what was heard byte by byte.
+/// Checks that a decoder returns the same messages for any split of the bytes; returns the messages.
+///
+/// `decode_pieces` feeds the pieces to a new decoder; it returns the messages and whether there was an error.
 fn check_pieces<T: PartialEq>(
     bytes: &[u8],
     random: &mut Random,
-    listen: impl Fn(&[&[u8]]) -> (Vec<T>, bool),
+    decode_pieces: impl Fn(&[&[u8]]) -> (Vec<T>, bool),
 ) -> Vec<T> {
-    let (all, is_wrong) = listen(&pieces(bytes, random));
+    let (messages, has_error) = decode_pieces(&pieces(bytes, random));
     let single: Vec<&[u8]> = bytes.chunks(1).collect();
-    // An error in one piece hides what was heard before it in the same piece.
-    let (one_by_one, is_wrong_in_bytes) = listen(&single);
-    assert_eq!(is_wrong, is_wrong_in_bytes, "{bytes:?}");
-    assert!(one_by_one.starts_with(&all), "{bytes:?}");
+    // An error hides the messages before it in the same piece.
+    let (one_by_one, has_error_in_bytes) = decode_pieces(&single);
+    assert_eq!(has_error, has_error_in_bytes, "{bytes:?}");
+    assert!(one_by_one.starts_with(&messages), "{bytes:?}");
     one_by_one
 }
 
@@ -169,7 +176,7 @@ fn check_client_messages(bytes: &[u8], random: &mut Random) {
         let mut decoder = ClientMessageDecoder::new();
         decoder
             .feed(&encode_document(&json!({})))
-            .expect("these are parameters");
+            .expect("the parameters are valid");
         decoder.allow_test_end();
         feed_pieces(pieces, |piece| {
             let messages = decoder.feed(piece).ok();
@@ -220,7 +227,7 @@ fn check_results(document: &Value) {
     }
 }
 
-/// Returns whether they were taken.
+/// Returns whether the parser accepts the parameters.
 fn check_parameters(bytes: &[u8]) -> bool {
     let mut decoder = ClientMessageDecoder::new();
     let messages = decoder.feed(bytes);
@@ -247,11 +254,11 @@ fn check_parameters(bytes: &[u8]) -> bool {
 }
 
 fn check_datagrams(bytes: &[u8]) {
-    let (mut reception, datagrams) = (DatagramReceiver::default(), DatagramCounters::default());
+    let (mut receiver, datagrams) = (DatagramReceiver::default(), DatagramCounters::default());
     for datagram in bytes.chunks(13) {
-        let wide = datagram.len() % 2 == 0;
-        if let Some(header) = DatagramHeader::read(wide, datagram) {
-            reception.record(header, Duration::from_secs(1), &datagrams);
+        let is_64bit = datagram.len() % 2 == 0;
+        if let Some(header) = DatagramHeader::read(is_64bit, datagram) {
+            receiver.record(header, Duration::from_secs(1), &datagrams);
         }
         assert!(connect_reply(datagram).is_none() || datagram.len() == 4);
     }
@@ -260,7 +267,7 @@ fn check_datagrams(bytes: &[u8]) {
 }
 
 #[test]
-fn mutated_messages_are_understood_the_same_in_any_pieces_and_stay_within_their_limits() {
+fn mutated_messages_decode_the_same_in_any_pieces_and_stay_within_their_limits() {
     let inputs = std::env::var(INPUTS_VARIABLE)
         .map_or(INPUTS, |count| count.parse().expect("a number of inputs"));
     let mut random = Random(SEED);
@@ -282,6 +289,6 @@ fn mutated_messages_are_understood_the_same_in_any_pieces_and_stay_within_their_
         }
         check_datagrams(&bytes);
     }
-    // The mutants are not all so broken that nothing is looked at.
+    // Enough mutants are valid, so that the checks of values run.
     assert!(accepted_count > inputs / 20, "{accepted_count} of {inputs}");
 }

@@ -59,10 +59,10 @@ pub struct ByteQuota {
 
 impl ByteQuota {
     /// Creates a quota; it counts at once if `is_active`.
-    pub fn new(bytes: u64, counts: bool) -> Self {
+    pub fn new(bytes: u64, is_active: bool) -> Self {
         Self {
             remaining_bytes: AtomicI64::new(i64::try_from(bytes).unwrap_or(i64::MAX)),
-            is_active: AtomicBool::new(counts),
+            is_active: AtomicBool::new(is_active),
         }
     }
 

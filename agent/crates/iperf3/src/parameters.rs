@@ -1,4 +1,4 @@
-//! What a client asks of a test: its parameters, as JSON on the wire, each within named limits.
+//! The parameters of a test, which a client sends as JSON.
 
 use std::time::Duration;
 
@@ -14,37 +14,59 @@ use vnetbench_system::cpu_list::CpuList;
 
 const DEFAULT_DURATION_S: f64 = 10.0;
 
-/// Who sends, seen from the client.
+/// The direction of the data, from the client's point of view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
+    /// The client sends.
     Forward,
+    /// The server sends.
     Reverse,
+    /// Both send.
     Bidirectional,
 }
 
+/// The parameters of a test.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TestParameters {
+    /// TCP or UDP.
     pub transport: Transport,
+    /// Which host sends.
     pub direction: Direction,
+    /// Number of streams in each direction.
     pub streams_per_direction: usize,
+    /// Time at the start that the results omit.
     pub omit: Duration,
+    /// What ends the test.
     pub end_condition: EndCondition,
+    /// Size of a block (TCP) or datagram (UDP).
     pub block_bytes: usize,
-    /// Of one stream; 0 is without a limit.
+    /// Rate of each stream in bit/s; 0 means unlimited.
     pub rate_bps: u64,
-    /// Datagrams or blocks that are sent in one go.
+    /// Number of blocks or datagrams sent back to back; 0 means 1.
     pub burst: u32,
+    /// Size of the socket buffers; `None` for the system's default.
     pub socket_buffer_bytes: Option<usize>,
+    /// Maximum segment size in bytes.
     pub mss: Option<u32>,
+    /// Whether to disable Nagle's algorithm.
     pub no_delay: bool,
+    /// TCP congestion control algorithm.
     pub congestion_control: Option<String>,
+    /// IP type of service; 0 for the default.
     pub tos: u32,
+    /// Whether datagrams carry 64-bit sequence numbers.
     pub counters_64bit: bool,
+    /// Whether the payload is a repeating pattern of digits.
     pub repeating_payload: bool,
+    /// Whether receivers discard the data in the kernel.
     pub skip_receive_copy: bool,
+    /// Whether the server sends its output with the results.
     pub wants_server_output: bool,
+    /// CPUs of the server's threads; empty for all.
     pub server_cpus: CpuList,
+    /// Title of the output.
     pub title: Option<String>,
+    /// Text that both hosts include in their JSON output.
     pub extra_data: Option<String>,
 }
 
@@ -76,6 +98,7 @@ impl Default for TestParameters {
 }
 
 impl TestParameters {
+    /// Returns whether the test uses UDP.
     pub fn is_udp(&self) -> bool {
         self.transport == Transport::Udp
     }
@@ -84,7 +107,7 @@ impl TestParameters {
         self.direction != Direction::Forward
     }
 
-    /// Streams of both directions.
+    /// Returns the number of streams of all directions.
     pub fn total_streams(&self) -> usize {
         self.streams_per_direction
             * if self.direction == Direction::Bidirectional {
@@ -94,10 +117,10 @@ impl TestParameters {
             }
     }
 
-    /// The document that a client sends.
+    /// Returns the document that a client sends.
     pub fn to_json(&self) -> Value {
         let (seconds, bytes, blocks) = match self.end_condition {
-            // Whole seconds are what every server reads; the client alone decides when the test ends.
+            // Every server parses whole seconds; rounding up is safe because the client ends the test.
             EndCondition::After(time) => (time.as_secs_f64().ceil() as u64, 0, 0),
             EndCondition::Bytes(bytes) => (0, bytes, 0),
             EndCondition::Blocks(blocks) => (0, 0, blocks),
@@ -114,7 +137,7 @@ impl TestParameters {
             "pacing_timer": 1000,
             "client_version": concat!("vnetbench ", env!("CARGO_PKG_VERSION")),
         });
-        let fields = document.as_object_mut().expect("it was made as one");
+        let fields = document.as_object_mut().expect("the document is an object");
         let mut add = |present: bool, name: &str, value: Value| {
             if present {
                 fields.insert(name.into(), value);
@@ -154,19 +177,23 @@ impl TestParameters {
         document
     }
 
-    /// What a client's document asks; what no server here can do is refused with iperf3's own number.
+    /// Parses a client's document.
+    ///
+    /// # Errors
+    ///
+    /// iperf3's error code for a value out of range or an unsupported option.
     pub fn from_json(document: &Value) -> Result<Self, TestError> {
         let fields = ParameterFields(document.as_object().ok_or_else(|| {
             TestError::refused(
                 ErrorCode::ReceiveParameters,
-                "the parameters are no JSON object",
+                "the parameters are not a JSON object",
             )
         })?);
         let transport = match (fields.flag("tcp"), fields.flag("udp"), fields.flag("sctp")) {
             (_, _, true) => {
                 return Err(TestError::refused(
                     ErrorCode::NoSctp,
-                    "SCTP is not spoken here",
+                    "the server does not support SCTP",
                 ));
             }
             (_, true, _) => Transport::Udp,
@@ -176,7 +203,7 @@ impl TestParameters {
             (true, true) => {
                 return Err(TestError::refused(
                     ErrorCode::ReverseAndBidirectional,
-                    "reverse and bidirectional at once",
+                    "reverse and bidirectional exclude each other",
                 ));
             }
             (true, false) => Direction::Reverse,
@@ -219,7 +246,7 @@ impl TestParameters {
     }
 
     fn refuse_unsupported(&self, fields: &ParameterFields<'_>) -> Result<(), TestError> {
-        // How the client sends is its own affair; these matter where the server sends.
+        // These options apply to the sender: they matter only if the server sends.
         let unsupported = [
             (
                 "zerocopy",
@@ -248,7 +275,7 @@ impl TestParameters {
         {
             Some((_, code, what)) => Err(TestError::refused(
                 *code,
-                format!("{what} is not done by this server"),
+                format!("the server does not support {what}"),
             )),
             None => Ok(()),
         }
@@ -267,12 +294,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_stock_client_sends_is_read() {
+    fn parameters_of_a_stock_client_are_parsed() {
         let parameters = TestParameters::from_json(&json!({
             "udp": true, "omit": 1, "time": 3, "num": 0, "blockcount": 0, "parallel": 2, "bidirectional": true,
             "len": 1448, "bandwidth": 1_048_576, "pacing_timer": 1000, "udp_counters_64bit": 1, "client_version": "3.12"
         }))
-        .expect("it is right");
+        .expect("the parameters are valid");
         assert_eq!(parameters.transport, Transport::Udp);
         assert_eq!(parameters.total_streams(), 4);
         assert_eq!(
@@ -284,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_asks_is_what_a_server_reads() {
+    fn parameters_survive_a_round_trip_through_json() {
         let parameters = TestParameters {
             direction: Direction::Reverse,
             streams_per_direction: 7,
@@ -306,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_bounds_or_not_done_is_refused_with_iperf3s_own_number() {
+    fn values_out_of_range_and_unsupported_options_are_refused_with_an_error_code() {
         assert_eq!(refusal(json!([])), ErrorCode::ReceiveParameters);
         assert_eq!(
             refusal(json!({"parallel": 129})),

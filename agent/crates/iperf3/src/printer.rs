@@ -5,8 +5,8 @@ use std::io::Write;
 /// Maximum size of the recorded output.
 const MAX_TRANSCRIPT_BYTES: usize = 4 << 20;
 
-#[derive(Debug)]
 /// Prints the lines of one test.
+#[derive(Debug)]
 pub struct Printer {
     /// Printed before every line on standard output; not part of the transcript.
     pub prefix: String,

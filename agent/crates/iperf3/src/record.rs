@@ -38,8 +38,8 @@ pub struct TcpSample {
     pub rttvar_us: u32,
 }
 
-#[derive(Debug, Clone, PartialEq)]
 /// One interval of a test.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Interval {
     /// Start, since the start of the test or the end of the omitted time.
     pub start_s: f64,
@@ -98,7 +98,7 @@ pub struct TestRecord {
     /// Readings at the end of the omitted time; totals count from here.
     baseline: Vec<CounterReading>,
     last_readings: Vec<CounterReading>,
-    last_at: Instant,
+    last_closed_at: Instant,
     started: Instant,
     /// Extreme values of each stream.
     pub extremes: Vec<TcpExtremes>,
@@ -118,7 +118,7 @@ impl TestRecord {
             meters: streams.iter().map(|_| Meter::default()).collect(),
             baseline: vec![CounterReading::default(); streams.len()],
             last_readings: vec![CounterReading::default(); streams.len()],
-            last_at: now,
+            last_closed_at: now,
             started: now,
             extremes: vec![TcpExtremes::default(); streams.len()],
             intervals: Vec::new(),
@@ -148,7 +148,7 @@ impl TestRecord {
     }
 
     /// Closes the current interval and returns it.
-    pub fn close_interval(&mut self, now: Instant, omitted: bool) -> Interval {
+    pub fn close_interval(&mut self, now: Instant, is_omitted: bool) -> Interval {
         let readings = self.read_counters();
         let samples = readings
             .iter()
@@ -164,12 +164,12 @@ impl TestRecord {
                 datagrams: counts_since(now.datagrams, last.datagrams),
             });
         let interval = Interval {
-            start_s: self.seconds_since_start(self.last_at),
+            start_s: self.seconds_since_start(self.last_closed_at),
             end_s: self.seconds_since_start(now),
-            is_omitted: omitted,
+            is_omitted,
             samples: samples.collect(),
         };
-        if !omitted {
+        if !is_omitted {
             for (extremes, sample) in self.extremes.iter_mut().zip(&interval.samples) {
                 if let Some(tcp) = sample.tcp {
                     extremes.add(tcp);
@@ -177,7 +177,7 @@ impl TestRecord {
             }
         }
         self.last_readings = readings.into_iter().map(|(reading, _)| reading).collect();
-        self.last_at = now;
+        self.last_closed_at = now;
         interval
     }
 
@@ -193,7 +193,7 @@ impl TestRecord {
     /// Restarts totals and time at the end of the last closed interval.
     pub fn reset_baseline(&mut self) {
         self.baseline.clone_from(&self.last_readings);
-        self.started = self.last_at;
+        self.started = self.last_closed_at;
     }
 
     /// Returns the time since the start, or since the end of the omitted time.
@@ -210,8 +210,8 @@ impl TestRecord {
     }
 
     /// Returns the time at which the last interval closed.
-    pub fn last_at(&self) -> Instant {
-        self.last_at
+    pub fn last_closed_at(&self) -> Instant {
+        self.last_closed_at
     }
 
     /// Returns the bytes of all streams, including the omitted time.
@@ -224,7 +224,7 @@ impl TestRecord {
 
     /// Returns the results that this host sends to its peer, up to the last closed interval.
     pub fn stream_results(&self) -> Vec<StreamResult> {
-        let seconds = self.seconds_since_start(self.last_at);
+        let duration_s = self.seconds_since_start(self.last_closed_at);
         self.streams
             .iter()
             .zip(self.last_readings.iter().zip(&self.baseline))
@@ -239,7 +239,7 @@ impl TestRecord {
                     lost_datagrams: datagrams.lost.max(0) as u64,
                     datagrams: datagrams.datagrams,
                     omitted_datagrams: Some(base.datagrams.datagrams),
-                    duration_s: seconds,
+                    duration_s,
                 }
             })
             .collect()
@@ -295,6 +295,7 @@ impl TestRecord {
     }
 }
 
+/// Returns the increase of the counters; the jitter is the current value.
 fn counts_since(now: DatagramTotals, before: DatagramTotals) -> DatagramTotals {
     DatagramTotals {
         datagrams: now.datagrams.saturating_sub(before.datagrams),

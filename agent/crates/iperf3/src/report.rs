@@ -76,7 +76,7 @@ impl FinalReport {
             };
             StreamReport {
                 label: *label,
-                is_sender: is_sender,
+                is_sender,
                 sender,
                 receiver,
                 extremes: extremes.get(at).copied().unwrap_or_default(),

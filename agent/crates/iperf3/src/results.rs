@@ -19,8 +19,8 @@ pub struct CpuUsage {
     pub system: f64,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
 /// The counts of one stream on one host.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct StreamResult {
     /// Number of the stream on the wire.
     pub id: u32,
@@ -40,8 +40,8 @@ pub struct StreamResult {
     pub duration_s: f64,
 }
 
-#[derive(Debug, Clone, Default, PartialEq)]
 /// The results of one host.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct TestResults {
     /// CPU usage.
     pub cpu: CpuUsage,

@@ -6,27 +6,24 @@ use std::time::{Duration, Instant};
 use crate::control_connection::ControlConnection;
 use crate::cpu_time::CpuTime;
 use crate::json;
-use crate::limits::{EndCondition, MAX_DURATION_S};
+use crate::load_threads::LoadThreads;
 use crate::parameters::{Direction, TestParameters};
 use crate::printer::Printer;
 use crate::record::TestRecord;
 use crate::report::FinalReport;
 use crate::results::TestResults;
+use crate::schedule::Schedule;
 use crate::session_options::SessionOptions;
 use crate::sockets::congestion_control;
 use crate::states::{ErrorCode, TestError};
-use crate::streams::{LoadThreads, SharedLoad, TestStream};
+use crate::streams::{SharedLoad, TestStream};
 use crate::text::{ReportLayout, SEPARATOR};
 use vnetbench_streams::Role;
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::waiting::WaitOutcome;
 
-/// Time between two checks that data moves.
-const PROGRESS_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// A stream also fails when the peer ends the test: time for the control connection to report that.
 const FAILURE_GRACE: Duration = Duration::from_secs(1);
-/// Time that a client's test may take beyond its announced duration.
-const OVERTIME: Duration = Duration::from_secs(30);
 /// A last interval without data and shorter than this share of a full one is not printed.
 const MIN_INTERVAL_SHARE: f64 = 0.1;
 
@@ -99,7 +96,12 @@ impl RunningTest {
         self.started = Instant::now();
         self.cpu_at_start = CpuTime::current_thread();
         self.load.start();
-        let mut schedule = self.schedule();
+        let mut schedule = Schedule::new(
+            &self.parameters,
+            self.options.interval,
+            self.is_client,
+            self.started,
+        );
         let mut progress = Progress {
             bytes: 0,
             changed_at: self.started,
@@ -109,12 +111,12 @@ impl RunningTest {
                 .failure_deadline
                 .is_none()
                 .then_some(&self.load.shared.waker);
-            let waited = control.wait(waker, schedule.next_wakeup(Instant::now()))?;
+            let outcome = control.wait(waker, schedule.next_wakeup(Instant::now()))?;
             let now = Instant::now();
-            if waited == WaitOutcome::Ready && on_bytes(&control.read()?)? {
+            if outcome == WaitOutcome::Ready && on_bytes(&control.read()?)? {
                 return Ok(());
             }
-            if waited == WaitOutcome::Woken {
+            if outcome == WaitOutcome::Woken {
                 if self.load.first_error().is_none() {
                     return Ok(());
                 }
@@ -130,28 +132,6 @@ impl RunningTest {
                     format!("{} did not end the test after its duration", control.peer),
                 ));
             }
-        }
-    }
-
-    /// Returns the initial schedule.
-    fn schedule(&self) -> Schedule {
-        let time = match self.parameters.end_condition {
-            EndCondition::After(time) => time,
-            _ => Duration::from_secs_f64(MAX_DURATION_S),
-        };
-        let omitted_until = self.started + self.parameters.omit;
-        let end = omitted_until + time;
-        let ends_by_time =
-            self.is_client && matches!(self.parameters.end_condition, EndCondition::After(_));
-        Schedule {
-            end: ends_by_time.then_some(end),
-            deadline: end + OVERTIME,
-            omit_end: (!self.parameters.omit.is_zero()).then_some(omitted_until),
-            interval_end: self
-                .options
-                .interval
-                .map(|interval| self.started + interval),
-            failure_deadline: None,
         }
     }
 
@@ -178,24 +158,16 @@ impl RunningTest {
         }
         if is_due(schedule.interval_end) {
             self.close_interval(now, schedule.omit_end.is_some(), printer);
-            // Skip interval ends that are already in the past.
-            schedule.interval_end =
-                schedule
-                    .interval_end
-                    .zip(self.options.interval)
-                    .map(|(tick, interval)| {
-                        let next = tick + interval;
-                        if next > now { next } else { now + interval }
-                    });
+            schedule.advance_interval(self.options.interval, now);
         }
         Ok(false)
     }
 
     fn check_progress(&self, progress: &mut Progress, now: Instant) -> Result<(), TestError> {
-        let moved = self.record.total_bytes();
-        if moved != progress.bytes {
+        let bytes = self.record.total_bytes();
+        if bytes != progress.bytes {
             *progress = Progress {
-                bytes: moved,
+                bytes,
                 changed_at: now,
             };
         } else if now - progress.changed_at >= self.options.idle_timeout {
@@ -233,10 +205,10 @@ impl RunningTest {
         )
     }
 
-    fn close_interval(&mut self, now: Instant, omitted: bool, printer: &mut Printer) {
-        let interval = self.record.close_interval(now, omitted);
-        let first = self.record.intervals.is_empty() && self.record.dropped_intervals == 0;
-        if !first && self.layout.streams.len() > 1 {
+    fn close_interval(&mut self, now: Instant, is_omitted: bool, printer: &mut Printer) {
+        let interval = self.record.close_interval(now, is_omitted);
+        let is_first = self.record.intervals.is_empty() && self.record.dropped_intervals == 0;
+        if !is_first && self.layout.streams.len() > 1 {
             printer.print_line(SEPARATOR);
         }
         printer.print_lines(&self.layout.interval_lines(&interval));
@@ -245,16 +217,22 @@ impl RunningTest {
 
     /// Closes the last interval at this time.
     pub fn finish(&mut self, end: Instant, printer: &mut Printer) {
-        let since = end
-            .saturating_duration_since(self.record.last_at())
+        let interval_s = end
+            .saturating_duration_since(self.record.last_closed_at())
             .as_secs_f64();
-        let whole = self
+        let full_interval_s = self
             .options
             .interval
             .map_or(f64::INFINITY, |interval| interval.as_secs_f64());
-        let none_yet = self.record.seconds_since_start(self.record.last_at()) == 0.0;
-        if none_yet || self.record.has_unreported_bytes() || since > MIN_INTERVAL_SHARE * whole {
-            self.close_interval(end.max(self.record.last_at()), false, printer);
+        let is_first = self
+            .record
+            .seconds_since_start(self.record.last_closed_at())
+            == 0.0;
+        if is_first
+            || self.record.has_unreported_bytes()
+            || interval_s > MIN_INTERVAL_SHARE * full_interval_s
+        {
+            self.close_interval(end.max(self.record.last_closed_at()), false, printer);
         }
     }
 
@@ -342,38 +320,6 @@ impl RunningTest {
     }
 }
 
-/// The next times at which a running test must act.
-struct Schedule {
-    /// This host ends the test; `None` if the peer or the load ends it.
-    end: Option<Instant>,
-    /// This host aborts the test.
-    deadline: Instant,
-    /// The omitted time ends; `None` if there is none or it is over.
-    omit_end: Option<Instant>,
-    /// The current interval ends.
-    interval_end: Option<Instant>,
-    /// A stream has failed: until this time the peer can report the reason.
-    failure_deadline: Option<Instant>,
-}
-
-impl Schedule {
-    /// Returns the next time to act, at most `PROGRESS_CHECK_INTERVAL` from now.
-    fn next_wakeup(&self, now: Instant) -> Instant {
-        [
-            self.end,
-            self.interval_end,
-            self.failure_deadline,
-            self.omit_end,
-        ]
-        .into_iter()
-        .flatten()
-        .fold(
-            self.deadline.min(now + PROGRESS_CHECK_INTERVAL),
-            Instant::min,
-        )
-    }
-}
-
 /// The last time at which data moved.
 struct Progress {
     bytes: u64,
@@ -386,45 +332,47 @@ mod tests {
 
     #[test]
     fn intervals_restart_after_the_omitted_time_and_late_interval_ends_are_skipped() {
-        let s = Duration::from_secs_f64;
+        let seconds = Duration::from_secs_f64;
         let parameters = TestParameters {
-            omit: s(1.5),
+            omit: seconds(1.5),
             ..TestParameters::default()
         };
         let options = SessionOptions {
-            interval: Some(s(1.0)),
+            interval: Some(seconds(1.0)),
             format: crate::units::RateFormat::default(),
             json: false,
-            idle_timeout: s(1.0),
+            idle_timeout: seconds(1.0),
         };
         let cpus = CpuList::default();
-        let mut running =
+        let mut test =
             RunningTest::prepare(vec![], &[], &parameters, &options, true, &cpus).unwrap();
         let mut printer = Printer {
             prefix: String::new(),
             is_silent: true,
             transcript: None,
         };
-        let mut schedule = running.schedule();
+        let mut schedule = Schedule::new(&parameters, options.interval, true, test.started);
         let wakeups = [0.4, 1.0, 1.5, 2.5, 3.7, 6.2, 11.5].map(|at| {
-            let now = running.started + s(at);
-            let ends = running
+            let now = test.started + seconds(at);
+            let is_over = test
                 .run_due_actions(&mut schedule, now, &mut printer)
                 .unwrap();
             (
-                ends,
-                (schedule.next_wakeup(now) - running.started).as_secs_f64(),
+                is_over,
+                (schedule.next_wakeup(now) - test.started).as_secs_f64(),
             )
         });
-        let deadline = [1.0, 1.5, 2.5, 3.5, 4.5, 7.2];
-        assert_eq!(wakeups[..6], deadline.map(|next| (false, next)));
+        let expected_wakeups = [1.0, 1.5, 2.5, 3.5, 4.5, 7.2];
+        assert_eq!(wakeups[..6], expected_wakeups.map(|next| (false, next)));
         assert!(wakeups[6].0);
-        let ends = |omitted| -> Vec<f64> {
-            let kept = running.record.intervals.iter();
-            let kept = kept.filter(|kept| kept.is_omitted == omitted);
-            kept.map(|kept| (kept.end_s * 10.0).round()).collect()
+        let interval_ends = |is_omitted: bool| -> Vec<f64> {
+            let intervals = test.record.intervals.iter();
+            intervals
+                .filter(|interval| interval.is_omitted == is_omitted)
+                .map(|interval| (interval.end_s * 10.0).round())
+                .collect()
         };
-        assert_eq!(ends(true), [10.0, 15.0]);
-        assert_eq!(ends(false), [10.0, 22.0, 47.0]);
+        assert_eq!(interval_ends(true), [10.0, 15.0]);
+        assert_eq!(interval_ends(false), [10.0, 22.0, 47.0]);
     }
 }

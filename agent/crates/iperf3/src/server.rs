@@ -155,11 +155,11 @@ impl Server<'_> {
                 Session::new(control, cookie, registration, options, name).serve()
             }
             None => {
-                let is_told = deny_access(&control).is_ok();
+                let has_sent_refusal = deny_access(&control).is_ok();
                 eprintln!(
-                    "vnetbench iperf3: refused {}: the server is running its maximum number of tests{}",
+                    "vnetbench iperf3: refused {}: the server is busy{}",
                     control.peer,
-                    if is_told {
+                    if has_sent_refusal {
                         ""
                     } else {
                         " (the client has already left)"

@@ -18,9 +18,9 @@ use vnetbench_system::error::{Error, Result};
 const BLOCK_BYTES: usize = 1_000;
 const MAX_TIMEOUT_S: f64 = 60.0;
 
+/// Parameters of the method `iperf3.greet`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-/// Parameters of the method `iperf3.greet`.
 pub struct ProbeRequest {
     address: IpAddr,
     port: u16,

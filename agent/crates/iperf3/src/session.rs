@@ -70,19 +70,19 @@ impl<'a> Session<'a> {
 
     /// Serves the client; returns whether it completed its test.
     pub fn serve(mut self) -> bool {
-        let mut running = None;
-        let outcome = self.run_test(&mut running);
-        if let Err(failure) = &outcome {
+        let mut running_test = None;
+        let outcome = self.run_test(&mut running_test);
+        if let Err(error) = &outcome {
             // Fails only if the client is gone.
-            let _ = match failure {
+            let _ = match error {
                 TestError::Refused { code, errno, .. } => {
                     self.control.send(&encode_server_error(*code, *errno))
                 }
                 TestError::Interrupted => self.control.send_state(State::ServerTerminated),
                 _ => Ok(()),
             };
-            self.printer.print_line(&format!("error - {failure}"));
-            self.document.error = Some(failure.to_string());
+            self.printer.print_line(&format!("error - {error}"));
+            self.document.error = Some(error.to_string());
         }
         if self.options.json {
             let text = serde_json::to_string(&self.document)
@@ -91,7 +91,7 @@ impl<'a> Session<'a> {
         }
         self.control.close_gracefully();
         // Close the streams last: otherwise the client reports broken streams instead of this error.
-        drop(running);
+        drop(running_test);
         outcome.is_ok()
     }
 
@@ -116,8 +116,8 @@ impl<'a> Session<'a> {
         self.check_resources(&parameters)?;
         let streams = self.accept_streams(&parameters)?;
         let labels: Vec<u32> = (FIRST_STREAM_LABEL..).take(streams.len()).collect();
-        let labelled = json::label_streams(&labels, &streams);
-        for (label, stream) in &labelled {
+        let labelled_streams = json::label_streams(&labels, &streams);
+        for (label, stream) in &labelled_streams {
             self.printer.print_line(&connection_line(*label, stream));
         }
         self.document.start = json::start_json(&json::StartInfo {
@@ -126,9 +126,9 @@ impl<'a> Session<'a> {
             cookie: &self.cookie,
             peer: self.control.peer,
             control_mss: self.control.mss(),
-            streams: &labelled,
+            streams: &labelled_streams,
         });
-        let running = running_test.insert(RunningTest::prepare(
+        let running_test = running_test.insert(RunningTest::prepare(
             streams,
             &labels,
             &parameters,
@@ -139,20 +139,20 @@ impl<'a> Session<'a> {
         self.control.send_state(State::TestStart)?;
         self.decoder.allow_test_end();
         self.control.send_state(State::TestRunning)?;
-        let outcome = self.run_load(running);
+        let outcome = self.run_load(running_test);
         if outcome.is_err() {
-            running.load.stop();
-            running.finish(Instant::now(), &mut self.printer);
+            running_test.load.stop();
+            running_test.finish(Instant::now(), &mut self.printer);
         }
-        self.document.intervals = running.intervals_json();
-        self.document.intervals_left_out = running.record.dropped_intervals;
+        self.document.intervals = running_test.intervals_json();
+        self.document.intervals_left_out = running_test.record.dropped_intervals;
         outcome?;
-        self.finish(running, &parameters)
+        self.finish(running_test, &parameters)
     }
 
-    fn run_load(&mut self, running: &mut RunningTest) -> Result<(), TestError> {
+    fn run_load(&mut self, running_test: &mut RunningTest) -> Result<(), TestError> {
         let (decoder, messages) = (&mut self.decoder, &mut self.messages);
-        running.run(&self.control, &mut self.printer, &mut |bytes| {
+        running_test.run(&self.control, &mut self.printer, &mut |bytes| {
             messages.extend(decoder.feed(bytes)?);
             match messages.pop_front() {
                 None => Ok(false),
@@ -165,13 +165,13 @@ impl<'a> Session<'a> {
     /// Ends the test: waits for the data in flight, exchanges results and prints the report.
     fn finish(
         &mut self,
-        running: &mut RunningTest,
+        running_test: &mut RunningTest,
         parameters: &TestParameters,
     ) -> Result<(), TestError> {
-        let ended = Instant::now();
-        running.load.stop_sending();
+        let load_end = Instant::now();
+        running_test.load.stop_sending();
         if !parameters.is_udp() {
-            running.load.close_sources();
+            running_test.load.close_sources();
         }
         self.control.send_state(State::ExchangeResults)?;
         let peer_results = match self.next_message("send its results")? {
@@ -179,19 +179,22 @@ impl<'a> Session<'a> {
                 .map_err(|message| TestError::refused(ErrorCode::ReceiveResults, message))?,
             other => return Err(unexpected_message(&other)),
         };
-        running
+        running_test
             .record
-            .await_arrivals(&|id| running.expected_count(&peer_results, id));
-        running.load.stop();
-        running.finish(running.record.last_received_at(ended), &mut self.printer);
-        self.document.intervals = running.intervals_json();
-        let mut local_results = running.local_results();
-        let report = running.final_report(
+            .await_arrivals(&|id| running_test.expected_count(&peer_results, id));
+        running_test.load.stop();
+        running_test.finish(
+            running_test.record.last_received_at(load_end),
+            &mut self.printer,
+        );
+        self.document.intervals = running_test.intervals_json();
+        let mut local_results = running_test.local_results();
+        let report = running_test.final_report(
             &local_results,
             Some(&peer_results.fill_missing_from(&local_results)),
         );
-        running.print_report(&report, &mut self.printer);
-        self.document.end = json::end_json(&running.layout, &report);
+        running_test.print_report(&report, &mut self.printer);
+        self.document.end = json::end_json(&running_test.layout, &report);
         if parameters.wants_server_output {
             if self.options.json {
                 local_results.server_json = serde_json::to_value(&self.document).ok();
@@ -200,7 +203,7 @@ impl<'a> Session<'a> {
             }
         }
         self.control.send(&encode_document(
-            &local_results.to_json(running.sender_has_retransmits()),
+            &local_results.to_json(running_test.sender_has_retransmits()),
         ))?;
         self.control.send_state(State::DisplayResults)?;
         match self.next_message("end the test")? {
@@ -209,10 +212,10 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn next_message(&mut self, what: &str) -> Result<ClientMessage, TestError> {
+    fn next_message(&mut self, action: &str) -> Result<ClientMessage, TestError> {
         let (decoder, messages) = (&mut self.decoder, &mut self.messages);
         self.control
-            .await_message(self.options.idle_timeout, what, |bytes| {
+            .await_message(self.options.idle_timeout, action, |bytes| {
                 messages.extend(decoder.feed(bytes)?);
                 Ok(messages.pop_front())
             })
@@ -248,24 +251,27 @@ impl<'a> Session<'a> {
         &mut self,
         parameters: &TestParameters,
     ) -> Result<Vec<Arc<TestStream>>, TestError> {
-        let patience = STEP_TIMEOUT.min(self.options.idle_timeout);
-        let (to, from) = channel::<Socket>();
+        let timeout = STEP_TIMEOUT.min(self.options.idle_timeout);
+        let (sender, receiver) = channel::<Socket>();
         if parameters.is_udp() {
             let address = self.control.peer.ip().to_canonical();
-            if !self.registration.collect_udp_streams(address, to, patience) {
+            if !self
+                .registration
+                .collect_udp_streams(address, sender, timeout)
+            {
                 return Err(TestError::refused(
                     ErrorCode::CreateStream,
                     format!("another client at {address} is still opening its UDP streams"),
                 ));
             }
         } else {
-            self.registration.collect_tcp_streams(to);
+            self.registration.collect_tcp_streams(sender);
         }
         self.control.send_state(State::CreateStreams)?;
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + timeout;
         let mut streams = Vec::with_capacity(parameters.total_streams());
         while streams.len() < parameters.total_streams() {
-            match from.recv_timeout(POLL_INTERVAL) {
+            match receiver.recv_timeout(POLL_INTERVAL) {
                 Ok(socket) => streams.push(Arc::new(self.create_stream(
                     socket,
                     streams.len(),
@@ -278,7 +284,7 @@ impl<'a> Session<'a> {
                     ));
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    // Fails if a signal ends the server.
+                    // Returns an error if a signal ends the server.
                     self.control.wait(None, Instant::now())?;
                     let bytes = self.control.read()?;
                     if let Some(message) = self.decoder.feed(&bytes)?.first() {
@@ -327,8 +333,8 @@ impl<'a> Session<'a> {
 /// Checks the CPUs on a new thread: the session's thread keeps its affinity.
 fn check_cpus(cpus: &CpuList) -> Result<(), TestError> {
     let cpus = cpus.clone();
-    let tried = std::thread::spawn(move || cpus.apply_to(None)).join();
-    match tried {
+    let result = std::thread::spawn(move || cpus.apply_to(None)).join();
+    match result {
         Ok(Ok(())) => Ok(()),
         _ => Err(TestError::refused(
             ErrorCode::Affinity,

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use rustix::net::sockopt::{set_tcp_congestion, tcp_congestion};
@@ -14,8 +15,8 @@ use crate::states::{ErrorCode, TestError};
 /// The address family that `-4` or `-6` selects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AddressFamily {
-    #[default]
     /// IPv4 or IPv6.
+    #[default]
     Any,
     /// Only IPv4.
     V4,
@@ -103,16 +104,16 @@ pub fn apply_parameters(
                     &error,
                 )
             })?;
-        let addresses = [socket.send_buffer_size(), socket.recv_buffer_size()];
-        if let Some(less) = addresses
+        let actual_sizes = [socket.send_buffer_size(), socket.recv_buffer_size()];
+        if let Some(limit) = actual_sizes
             .into_iter()
             .flatten()
-            .find(|addresses| *addresses < bytes)
+            .find(|actual| *actual < bytes)
         {
             return Err(TestError::refused(
                 ErrorCode::BufferNotSet,
                 format!(
-                    "socket buffers of {bytes} bytes were parameters for, the system gives {less}; \
+                    "the test needs socket buffers of {bytes} bytes, and the system limits them to {limit}: \
                      raise net.core.wmem_max and net.core.rmem_max"
                 ),
             ));
@@ -171,4 +172,16 @@ fn refusal(code: ErrorCode, what: String, error: &io::Error) -> TestError {
 /// Returns the socket's congestion control algorithm.
 pub fn congestion_control(socket: &Socket) -> Option<String> {
     tcp_congestion(socket).ok()
+}
+
+/// Returns the number of bytes sent and not acknowledged (SIOCOUTQ, tcp(7)).
+pub fn unacknowledged_bytes(socket: &Socket) -> io::Result<i32> {
+    let mut bytes = 0i32;
+    // SAFETY: the request writes one int, and the pointer points to an int.
+    let answer = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    if answer == 0 {
+        Ok(bytes)
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }

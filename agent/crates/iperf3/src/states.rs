@@ -177,8 +177,8 @@ impl TestError {
 }
 
 impl From<TestError> for Error {
-    fn from(failure: TestError) -> Self {
-        let kind = match failure {
+    fn from(error: TestError) -> Self {
+        let kind = match error {
             TestError::Unreachable(_) => Kind::Unreachable,
             TestError::Busy(_) => Kind::Busy,
             TestError::RefusedByServer(_) => Kind::Refused,
@@ -189,7 +189,7 @@ impl From<TestError> for Error {
         };
         Self::Server {
             kind,
-            words: failure.to_string(),
+            words: error.to_string(),
         }
     }
 }

@@ -15,8 +15,8 @@ pub const MAX_TESTS: usize = 64;
 /// Maximum number of streams of all tests; each takes a thread and up to 1 MiB.
 pub const MAX_STREAMS: usize = 1_024;
 
-#[derive(Default)]
 /// All tests of a server.
+#[derive(Default)]
 pub struct TestRegistry {
     state: Mutex<RegistryState>,
     udp_released: Condvar,
@@ -45,17 +45,16 @@ pub enum Delivery {
 }
 
 impl TestRegistry {
-    fn state(&self) -> MutexGuard<'_, RegistryState> {
+    fn lock_state(&self) -> MutexGuard<'_, RegistryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Registers a test; returns `None` if there are too many or the cookie is in use.
     pub fn register(&self, cookie: Cookie) -> Option<Registration<'_>> {
-        let mut state = self.state();
+        let mut state = self.lock_state();
         if state.tests.len() >= MAX_TESTS || state.tests.contains_key(&cookie) {
             return None;
         }
-
         state.tests.insert(
             cookie,
             TestEntry {
@@ -73,21 +72,21 @@ impl TestRegistry {
 
     /// Returns the time since which the test accepts streams; `None` if it accepts none.
     pub fn collecting_since(&self, cookie: &Cookie) -> Option<Instant> {
-        let state = self.state();
+        let state = self.lock_state();
         let test = state.tests.get(cookie)?;
         test.stream_sender.as_ref().map(|_| test.collecting_since)
     }
 
     /// Delivers a connection to the test with this cookie; closes it if the test accepts no streams.
     pub fn deliver(&self, cookie: &Cookie, socket: Socket) -> Delivery {
-        match self.state().tests.get(cookie) {
+        match self.lock_state().tests.get(cookie) {
             None => return Delivery::NewTest(socket),
             Some(TestEntry {
-                stream_sender: Some(to),
+                stream_sender: Some(sender),
                 ..
             }) => {
                 // Fails if the test has just ended; this closes the connection.
-                let _ = to.send(socket);
+                let _ = sender.send(socket);
             }
             Some(TestEntry {
                 stream_sender: None,
@@ -98,8 +97,8 @@ impl TestRegistry {
     }
 
     /// Returns the channel that collects the UDP streams of an address.
-    pub fn udp_collector(&self, from: IpAddr) -> Option<Sender<Socket>> {
-        self.state().udp_collectors.get(&from).cloned()
+    pub fn udp_collector(&self, address: IpAddr) -> Option<Sender<Socket>> {
+        self.lock_state().udp_collectors.get(&address).cloned()
     }
 }
 
@@ -114,7 +113,7 @@ pub struct Registration<'a> {
 impl Registration<'_> {
     /// Reserves streams; returns false if there would be more than `MAX_STREAMS`.
     pub fn reserve_streams(&mut self, count: usize) -> bool {
-        let mut state = self.registry.state();
+        let mut state = self.registry.lock_state();
         if state.stream_count + count > MAX_STREAMS {
             return false;
         }
@@ -124,11 +123,11 @@ impl Registration<'_> {
     }
 
     /// Accepts TCP streams with this test's cookie.
-    pub fn collect_tcp_streams(&self, to: Sender<Socket>) {
-        if let Some(test) = self.registry.state().tests.get_mut(&self.cookie) {
+    pub fn collect_tcp_streams(&self, sender: Sender<Socket>) {
+        if let Some(test) = self.registry.lock_state().tests.get_mut(&self.cookie) {
             *test = TestEntry {
                 collecting_since: Instant::now(),
-                stream_sender: Some(to),
+                stream_sender: Some(sender),
             };
         }
     }
@@ -136,13 +135,13 @@ impl Registration<'_> {
     /// Accepts UDP streams from this address once no other test does; returns false after the timeout.
     pub fn collect_udp_streams(
         &mut self,
-        from: IpAddr,
-        to: Sender<Socket>,
+        address: IpAddr,
+        sender: Sender<Socket>,
         timeout: Duration,
     ) -> bool {
         let deadline = Instant::now() + timeout;
-        let mut state = self.registry.state();
-        while state.udp_collectors.contains_key(&from) {
+        let mut state = self.registry.lock_state();
+        while state.udp_collectors.contains_key(&address) {
             let remaining = deadline.saturating_duration_since(Instant::now());
             if remaining.is_zero() {
                 return false;
@@ -154,19 +153,19 @@ impl Registration<'_> {
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
         }
-        state.udp_collectors.insert(from, to);
-        self.udp_address = Some(from);
+        state.udp_collectors.insert(address, sender);
+        self.udp_address = Some(address);
         true
     }
 
     /// Stops accepting streams.
     pub fn end_collection(&mut self) {
-        let mut state = self.registry.state();
+        let mut state = self.registry.lock_state();
         if let Some(test) = state.tests.get_mut(&self.cookie) {
             test.stream_sender = None;
         }
-        if let Some(from) = self.udp_address.take() {
-            state.udp_collectors.remove(&from);
+        if let Some(address) = self.udp_address.take() {
+            state.udp_collectors.remove(&address);
             self.registry.udp_released.notify_all();
         }
     }
@@ -175,8 +174,7 @@ impl Registration<'_> {
 impl Drop for Registration<'_> {
     fn drop(&mut self) {
         self.end_collection();
-        let mut state = self.registry.state();
-
+        let mut state = self.registry.lock_state();
         state.stream_count -= self.stream_count;
         state.tests.remove(&self.cookie);
     }

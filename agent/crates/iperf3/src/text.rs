@@ -171,9 +171,9 @@ impl ReportLayout {
                     sum_results(streams.iter().map(|stream| stream.receiver.as_ref())),
                 ),
             ];
-            for (role_name, sum) in sums {
+            for (endpoint_role, sum) in sums {
                 lines.extend(sum.map(|sum| {
-                    self.final_line(&self.stream_tag("SUM", is_sender), &sum, role_name)
+                    self.final_line(&self.stream_tag("SUM", is_sender), &sum, endpoint_role)
                 }));
             }
         }
@@ -182,9 +182,9 @@ impl ReportLayout {
 
     fn final_stream_lines(&self, stream: &StreamReport) -> impl Iterator<Item = String> {
         let tag = self.stream_tag(&stream.label.to_string(), stream.is_sender);
-        let line = |result: &Option<StreamResult>, role_name| {
+        let line = |result: &Option<StreamResult>, endpoint_role| {
             let sum = sum_results(std::iter::once(result.as_ref()))?;
-            Some(self.final_line(&tag, &sum, role_name))
+            Some(self.final_line(&tag, &sum, endpoint_role))
         };
         [
             line(&stream.sender, "sender"),
@@ -194,7 +194,7 @@ impl ReportLayout {
         .flatten()
     }
 
-    fn final_line(&self, tag: &str, sum: &DirectionSum, role_name: &str) -> String {
+    fn final_line(&self, tag: &str, sum: &DirectionSum, endpoint_role: &str) -> String {
         let columns = if self.is_udp {
             format_loss(sum.jitter_s, sum.lost_datagrams, sum.datagrams)
         } else {
@@ -202,7 +202,13 @@ impl ReportLayout {
                 .map(|retransmits| format!("{retransmits:>4}"))
                 .unwrap_or_default()
         };
-        self.format_line(tag, (0.0, sum.duration_s), sum.bytes, &columns, role_name)
+        self.format_line(
+            tag,
+            (0.0, sum.duration_s),
+            sum.bytes,
+            &columns,
+            endpoint_role,
+        )
     }
 }
 

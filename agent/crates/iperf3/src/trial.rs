@@ -1,7 +1,6 @@
-//! A trial against an iperf3 server: the server hears of it by the protocol, and the load is the trial's own streams.
+//! The trial whose remote endpoint is an iperf3 server: negotiates the test; the trial's own streams carry the load.
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -15,6 +14,7 @@ use crate::cpu_time::{CpuTime, CpuTimeTotal};
 use crate::limits::{EndCondition, MAX_BLOCK_BYTES, MAX_STREAMS, Transport};
 use crate::parameters::{Direction, TestParameters};
 use crate::results::{CpuUsage, StreamResult, TestResults, sanitize_text};
+use crate::sockets::unacknowledged_bytes;
 use crate::states::{State, TestError};
 use crate::streams::stream_id;
 use vnetbench_counters::tcp_info::Meter;
@@ -26,23 +26,27 @@ use vnetbench_traffic::receive::ReceiveMode;
 use vnetbench_traffic::route::{Route, address};
 use vnetbench_traffic::{Load, LoadPart, Workload};
 
-/// How long all that was sent may take to be acknowledged before the server is told of the end.
+/// Time limit for the server to acknowledge all data before the test ends.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
-/// A server counts nothing after it was told of the end: so long it has before to read what its kernel acknowledged.
+/// Time for the server to read the data that its kernel acknowledged: it stops counting when the test ends.
 const SERVER_READ_DELAY: Duration = Duration::from_millis(100);
-/// How long, from the end on, what the server sent may take to arrive.
+/// Time limit, from the end of the load, for the server's data to arrive.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long the end takes in all, with the results: less than a trial waits for its streams.
+/// Time limit of the whole end phase with the results; shorter than a trial waits for its streams.
 const FINISH_TIMEOUT: Duration = Duration::from_secs(4);
-/// How long a server whose streams break may take to say why.
+/// Time for the server to report the reason after a stream fails.
 const FAILURE_TIMEOUT: Duration = Duration::from_secs(1);
 const NO_BIDIRECTIONAL: &str =
-    "the server does not send while it receives: iperf3 does so from version 3.7 on";
+    "the server does not support bidirectional tests. Use iperf3 3.7 or later";
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
-/// While there is load only the server or the end of the load ends the waiting.
+/// Longer than any load: only the server or the end of the load ends this wait.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
-/// What the server is asked for; `Err` says why it cannot be.
+/// Returns the parameters of the test that corresponds to a load.
+///
+/// # Errors
+///
+/// The reason why an iperf3 server cannot run this load.
 pub fn test_parameters(load: &Load) -> Result<TestParameters, String> {
     let [
         LoadPart {
@@ -51,7 +55,7 @@ pub fn test_parameters(load: &Load) -> Result<TestParameters, String> {
         },
     ] = &load.parts[..]
     else {
-        return Err("an iperf3 server takes the workload tcp_stream only".into());
+        return Err("an iperf3 server supports only the workload tcp_stream".into());
     };
     let roles: Vec<Role> = load.roles.iter().map(|(_, role)| *role).collect();
     let sources = roles.iter().filter(|role| **role == Role::Source).count();
@@ -62,20 +66,25 @@ pub fn test_parameters(load: &Load) -> Result<TestParameters, String> {
         _ if sources == sinks && roles[..sources].iter().all(|r| *r == Role::Source) => {
             Direction::Bidirectional
         }
-        _ => return Err("an iperf3 server takes as many streams each way, sources first".into()),
+        _ => return Err(
+            "an iperf3 server needs the same number of streams in both directions, sources first"
+                .into(),
+        ),
     };
     if sources.max(sinks) > MAX_STREAMS {
         return Err(format!(
-            "an iperf3 server takes {MAX_STREAMS} streams each way at most"
+            "an iperf3 server supports at most {MAX_STREAMS} streams in each direction"
         ));
     }
     if transfer.message_bytes > MAX_BLOCK_BYTES {
         return Err(format!(
-            "an iperf3 server takes messages of {MAX_BLOCK_BYTES} bytes at most"
+            "an iperf3 server supports messages of at most {MAX_BLOCK_BYTES} bytes"
         ));
     }
     if direction != Direction::Forward && load.options.pacing_rate_bps.is_some() {
-        return Err("an iperf3 server that sends is not paced from here".into());
+        return Err(
+            "the agent cannot pace an iperf3 server that sends: remove the pacing rate".into(),
+        );
     }
     Ok(TestParameters {
         transport: Transport::Tcp,
@@ -84,7 +93,7 @@ pub fn test_parameters(load: &Load) -> Result<TestParameters, String> {
         end_condition: EndCondition::Never,
         block_bytes: transfer.message_bytes,
         socket_buffer_bytes: load.options.buffer_bytes,
-        // Of a side that only receives it changes nothing, and a system without it might refuse the test.
+        // It has no effect on a receiver, and a server without the algorithm would refuse the test.
         congestion_control: load
             .options
             .congestion_control
@@ -95,14 +104,20 @@ pub fn test_parameters(load: &Load) -> Result<TestParameters, String> {
     })
 }
 
-/// A test that the server has agreed to. Its streams are connected, and nothing moves yet.
+/// A test that the server has accepted; its streams are connected and idle.
 pub struct NegotiatedTest {
     control: ClientControl,
     parameters: TestParameters,
 }
 
 impl NegotiatedTest {
-    /// The test and its streams, in the order of the load; `None` when the bell was rung before.
+    /// Negotiates a test and connects its streams, in the order of the load.
+    ///
+    /// Returns `None` if the waker fires first.
+    ///
+    /// # Errors
+    ///
+    /// The server is unreachable, busy or refuses the test.
     pub fn connect(
         route: &Route,
         parameters: TestParameters,
@@ -123,8 +138,11 @@ impl NegotiatedTest {
         Ok(sockets.map(|sockets| (test, sockets)))
     }
 
-    /// Has the server begin its part, and from here on attends to it on a thread of its own. `on_end` is called when the
-    /// test is over.
+    /// Starts the test; a new thread handles the control connection and calls `on_end` when the test is over.
+    ///
+    /// # Errors
+    ///
+    /// The server does not start the test.
     pub fn begin(
         mut self,
         streams: &[Arc<Stream>],
@@ -148,8 +166,11 @@ impl NegotiatedTest {
         for (stream, meter) in &mut test.streams {
             meter.read(stream.socket.as_fd());
         }
-        let failed =
-            |error| TestError::failed(format!("the server cannot be attended to: {error}"));
+        let failed = |error| {
+            TestError::failed(format!(
+                "cannot start the thread of the iperf3 test: {error}"
+            ))
+        };
         let control = Arc::clone(&test.control.connection);
         let load_end = Arc::new(Waker::new().map_err(failed)?);
         let outcome = Arc::new(OnceLock::new());
@@ -168,14 +189,14 @@ impl NegotiatedTest {
             parameters,
             streams: streams.to_vec(),
             control,
-            load_end: load_end,
+            load_end,
             outcome,
             thread,
         })
     }
 }
 
-/// A test under way.
+/// A running test.
 pub struct ServerTest {
     parameters: TestParameters,
     streams: Vec<Arc<Stream>>,
@@ -186,16 +207,17 @@ pub struct ServerTest {
 }
 
 impl ServerTest {
-    /// The sources have been told to end.
+    /// Reports that the local sources have stopped, which ends the test.
     pub fn notify_load_end(&self) {
         self.load_end.wake();
     }
 
+    /// Returns whether the test is over.
     pub fn is_finished(&self) -> bool {
         self.outcome.get().is_some()
     }
 
-    /// Why the test came to nothing, where it is known by now.
+    /// Returns the reason why the test failed, if it has failed.
     pub fn failure_message(&self) -> Option<String> {
         let failure = self.outcome.get()?.as_ref().err()?;
         Some(
@@ -204,42 +226,43 @@ impl ServerTest {
         )
     }
 
-    /// As `fault`, where a stream has broken: the server may be about to say why.
-    pub fn explain_stream_failure(&self, broken: String) -> String {
+    /// Returns the reason of a stream's failure: the server's if it reports one in time, else `stream_error`.
+    pub fn explain_stream_failure(&self, stream_error: String) -> String {
         let deadline = Instant::now() + FAILURE_TIMEOUT;
         while !self.is_finished() && Instant::now() < deadline {
             std::thread::sleep(POLL_INTERVAL);
         }
         self.failure_message()
             .or_else(|| self.bidirectional_refusal())
-            .unwrap_or(broken)
+            .unwrap_or(stream_error)
     }
 
-    /// A server that knows of no test both ways turns the streams away on which it was to send, with one byte.
+    /// Returns the message for a server without bidirectional tests: it closes the reverse streams after one byte.
     fn bidirectional_refusal(&self) -> Option<String> {
         let is_turned_away = |stream: &Arc<Stream>| {
             stream.role == Role::Sink
                 && stream.counters.received.bytes() <= 1
                 && stream.end.get().is_some()
         };
-        let is_so = self.parameters.direction == Direction::Bidirectional
+        let is_refused = self.parameters.direction == Direction::Bidirectional
             && self.streams.iter().any(is_turned_away);
-        is_so.then(|| NO_BIDIRECTIONAL.into())
+        is_refused.then(|| NO_BIDIRECTIONAL.into())
     }
 
-    /// Ends the test where it is not over, and returns what the server said of it.
+    /// Aborts the test if it is not over; returns the server's results.
     pub fn finish(self) -> Option<TestResults> {
         if !self.is_finished() {
-            // Whoever cannot be told is gone.
+            // Fails only if the server is gone.
             let _ = self.control.send_state(State::ClientTerminated);
             self.control.close();
         }
-        // A thread that panicked has no outcome.
+        // A thread that panicked leaves no outcome.
         let _ = self.thread.join();
         self.outcome.get()?.as_ref().ok().cloned()
     }
 }
 
+/// The thread that handles the control connection of a running test.
 struct TestThread {
     control: ClientControl,
     parameters: TestParameters,
@@ -265,7 +288,7 @@ impl TestThread {
             .control
             .exchange_results(&local_results, if is_sender { 1 } else { -1 })?;
         self.control.finish()?;
-        // Others hold it still, and a server may keep its streams until it is closed.
+        // `ServerTest` still holds the connection, and a server may keep its streams until it closes.
         control.close();
         if peer_results.streams.len() == local_results.streams.len() {
             return Ok(peer_results);
@@ -274,7 +297,7 @@ impl TestThread {
             match self.parameters.direction {
                 Direction::Bidirectional => NO_BIDIRECTIONAL.into(),
                 Direction::Forward | Direction::Reverse => format!(
-                    "the server tells of {} streams where {} were asked for",
+                    "the server reports {} streams, and the test has {}",
                     peer_results.streams.len(),
                     local_results.streams.len()
                 ),
@@ -282,7 +305,7 @@ impl TestThread {
         ))
     }
 
-    /// Returns when everything that was sent has been acknowledged, and had its time to be read.
+    /// Waits until the server has acknowledged all data and had time to read it.
     fn flush(&self, deadline: Instant) {
         let is_unacknowledged = |(stream, _): &(Arc<Stream>, Meter)| {
             stream.role == Role::Source && unacknowledged_bytes(&stream.socket).unwrap_or(0) > 0
@@ -295,7 +318,7 @@ impl TestThread {
         }
     }
 
-    /// Told of the end the server closes the streams on which it sent; the others perhaps only when it has all results.
+    /// Waits until the server has closed its sending streams, which it does at the end of the test.
     fn wait_for_sinks(&self, deadline: Instant) {
         let is_receiving = |(stream, _): &(Arc<Stream>, Meter)| {
             stream.role == Role::Sink && stream.end.get().is_none()
@@ -335,19 +358,7 @@ impl TestThread {
     }
 }
 
-/// Bytes that were sent and not acknowledged (SIOCOUTQ, tcp(7)).
-fn unacknowledged_bytes(socket: &Socket) -> io::Result<i32> {
-    let mut bytes = 0i32;
-    // SAFETY: the request writes one int, and the pointer is to one.
-    let answer = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
-    if answer == 0 {
-        Ok(bytes)
-    } else {
-        Err(io::Error::last_os_error())
-    }
-}
-
-/// What the server said of its side, in the names of docs/protocol.md.
+/// The server's results, with the field names of docs/protocol.md.
 #[derive(Serialize)]
 pub struct ServerReport {
     cpu_percent: CpuUsage,
@@ -364,7 +375,7 @@ struct ServerStreamReport {
 }
 
 impl ServerReport {
-    /// `streams` in the order in which they were connected.
+    /// Creates the report; `streams` must be in the order in which they were connected.
     pub fn new(results: TestResults, streams: &[Arc<Stream>]) -> Self {
         let reports = streams.iter().enumerate().filter_map(|(index, stream)| {
             let reports = results.find_stream(stream_id(index))?;

@@ -87,8 +87,8 @@ pub struct DatagramCounters {
     jitter_ns: AtomicU64,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
 /// The values of the counters at one time.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct DatagramTotals {
     /// Datagrams sent, or the highest sequence number received.
     pub datagrams: u64,

@@ -3,8 +3,8 @@
 /// The unit of printed rates (`-f`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RateFormat {
-    #[default]
     /// Bits with the prefix that fits the value.
+    #[default]
     Adaptive,
     /// Bits with a prefix: a power of 1000 (k, m, g, t).
     Bits(usize),

@@ -1,6 +1,7 @@
-//! What the control connection carries, as two pure machines: bytes in, in any pieces, and what they mean out.
+//! Encodes and decodes the messages of the control connection.
 //!
-//! Every length that a peer announces is checked against a limit before anything is kept for it.
+//! The decoders accept bytes in any pieces and do no I/O. They check every announced length against a limit before they
+//! buffer the document.
 
 use std::iter;
 
@@ -8,28 +9,29 @@ use serde_json::Value;
 
 use crate::states::{ErrorCode, State, TestError};
 
-/// What opens every connection of a test: 36 characters and a zero byte, the same for all its connections.
+/// Length of a cookie: 36 characters and a zero byte.
 pub const COOKIE_BYTES: usize = 37;
+/// The identifier that every connection of a test sends first.
 pub type Cookie = [u8; COOKIE_BYTES];
 
-/// The longest parameters that are read; a stock client's are some 200 bytes.
+/// Maximum length of a parameter document; those of a stock client have about 200 bytes.
 pub const MAX_PARAMETERS_BYTES: usize = 64 << 10;
-/// The longest results that a server reads: 128 streams both ways need some 50 KiB.
+/// Maximum length of a client's results; 128 streams in each direction need about 50 KiB.
 pub const MAX_CLIENT_RESULTS_BYTES: usize = 1 << 20;
-/// The longest results that a client reads: with `--get-server-output` all that the server printed is in them.
+/// Maximum length of a server's results; with `--get-server-output` they contain all output of the server.
 pub const MAX_SERVER_RESULTS_BYTES: usize = 16 << 20;
 
 const LENGTH_BYTES: usize = 4;
 const ERROR_BYTES: usize = 9;
 
-/// A JSON document as the protocol carries it: its length in network byte order before it.
+/// Encodes a JSON document: its length in network byte order, then the text.
 pub fn encode_document(document: &Value) -> Vec<u8> {
     let text = document.to_string();
-    let length = u32::try_from(text.len()).expect("what is sent is far below 4 GiB");
+    let length = u32::try_from(text.len()).expect("documents are far smaller than 4 GiB");
     [&length.to_be_bytes(), text.as_bytes()].concat()
 }
 
-/// The state byte, iperf3's number of the error and the system's, which together refuse a test.
+/// Encodes an error: the state byte, iperf3's error code and the system's error number.
 pub fn encode_server_error(code: ErrorCode, errno: i32) -> [u8; ERROR_BYTES] {
     let mut bytes = [0; ERROR_BYTES];
     bytes[0] = State::ServerError.byte();
@@ -38,7 +40,7 @@ pub fn encode_server_error(code: ErrorCode, errno: i32) -> [u8; ERROR_BYTES] {
     bytes
 }
 
-/// A whole document at the head of `bytes`, taken out of them; `None` until it is all there.
+/// Removes a document from the start of `bytes`; returns `None` until it is complete.
 fn take_document(bytes: &mut Vec<u8>, limit: usize) -> Result<Option<Value>, String> {
     let Some(prefix) = bytes.first_chunk::<LENGTH_BYTES>() else {
         return Ok(None);
@@ -46,7 +48,7 @@ fn take_document(bytes: &mut Vec<u8>, limit: usize) -> Result<Option<Value>, Str
     let length = u32::from_be_bytes(*prefix) as usize;
     if length == 0 || length > limit {
         return Err(format!(
-            "a document of {length} bytes was announced, the limit is {limit}"
+            "the peer announced a document of {length} bytes; the limit is {limit}"
         ));
     }
     let end = LENGTH_BYTES + length;
@@ -63,20 +65,26 @@ fn take_byte(bytes: &mut Vec<u8>) -> Option<u8> {
     (!bytes.is_empty()).then(|| bytes.remove(0))
 }
 
-/// What a client said.
+/// A message from a client.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClientMessage {
+    /// The parameters of the test.
     Parameters(Value),
+    /// The end of the load.
     TestEnd,
+    /// The client's results.
     Results(Value),
+    /// The end of the test.
     Done,
+    /// The client aborts the test.
     Terminated,
 }
 
+/// The next message that the protocol allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExpectedMessage {
     Parameters,
-    /// Streams are being made: nothing may come.
+    /// No message while streams open.
     Nothing,
     TestEnd,
     Results,
@@ -84,7 +92,7 @@ enum ExpectedMessage {
     Finished,
 }
 
-/// The server's ear: what a client may say, in the order in which it may.
+/// Decodes a client's messages and checks their order.
 #[derive(Debug)]
 pub struct ClientMessageDecoder {
     expected: ExpectedMessage,
@@ -92,6 +100,7 @@ pub struct ClientMessageDecoder {
 }
 
 impl ClientMessageDecoder {
+    /// Creates a decoder that expects the parameters.
     pub fn new() -> Self {
         Self {
             expected: ExpectedMessage::Parameters,
@@ -99,25 +108,26 @@ impl ClientMessageDecoder {
         }
     }
 
-    /// From here on the client may end the test.
+    /// Allows the message that ends the test.
     pub fn allow_test_end(&mut self) {
         if self.expected == ExpectedMessage::Nothing {
             self.expected = ExpectedMessage::TestEnd;
         }
     }
 
+    /// Adds received bytes; returns all messages that are complete.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<Vec<ClientMessage>, TestError> {
         self.buffer.extend_from_slice(bytes);
-        iter::from_fn(|| self.next().transpose()).collect()
+        iter::from_fn(|| self.next_message().transpose()).collect()
     }
 
-    /// Bytes that are kept until the rest of their message comes.
+    /// Returns the number of buffered bytes of an incomplete message.
     #[cfg(test)]
     pub fn buffered_bytes(&self) -> usize {
         self.buffer.len()
     }
 
-    fn next(&mut self) -> Result<Option<ClientMessage>, TestError> {
+    fn next_message(&mut self) -> Result<Option<ClientMessage>, TestError> {
         match self.expected {
             ExpectedMessage::Parameters => {
                 let document = take_document(&mut self.buffer, MAX_PARAMETERS_BYTES)
@@ -166,7 +176,7 @@ impl ClientMessageDecoder {
             (ExpectedMessage::TestEnd, _) => {
                 Err(unexpected_client_byte(byte, "while the test runs"))
             }
-            _ => Err(unexpected_client_byte(byte, "while streams are made")),
+            _ => Err(unexpected_client_byte(byte, "while streams open")),
         }
     }
 }
@@ -174,19 +184,27 @@ impl ClientMessageDecoder {
 fn unexpected_client_byte(byte: u8, when: &str) -> TestError {
     TestError::refused(
         ErrorCode::UnknownMessage,
-        format!("the client said {byte} {when}, which means nothing there"),
+        format!("the client sent the unexpected byte {byte} {when}"),
     )
 }
 
-/// What a server said.
+/// A message from a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ServerMessage {
+    /// A new state.
     State(State),
+    /// The server's results.
     Results(Value),
-    Error { number: i32, errno: i32 },
+    /// An error.
+    Error {
+        /// iperf3's error code.
+        code: i32,
+        /// The system's error number, or 0.
+        errno: i32,
+    },
 }
 
-/// The states that a server goes through, in this order.
+/// The states of a server, in order.
 const SERVER_STATES: [State; 6] = [
     State::ParameterExchange,
     State::CreateStreams,
@@ -196,10 +214,10 @@ const SERVER_STATES: [State; 6] = [
     State::DisplayResults,
 ];
 
-/// The client's ear: what a server may say, in the order in which it may.
+/// Decodes a server's messages and checks their order.
 #[derive(Debug)]
 pub struct ServerMessageDecoder {
-    /// How far along `COURSE`.
+    /// Index of the next state in `SERVER_STATES`.
     next_state: usize,
     expects_results: bool,
     is_finished: bool,
@@ -207,6 +225,7 @@ pub struct ServerMessageDecoder {
 }
 
 impl ServerMessageDecoder {
+    /// Creates a decoder that expects the first state.
     pub fn new() -> Self {
         Self {
             next_state: 0,
@@ -216,18 +235,19 @@ impl ServerMessageDecoder {
         }
     }
 
+    /// Adds received bytes; returns all messages that are complete.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<Vec<ServerMessage>, TestError> {
         self.buffer.extend_from_slice(bytes);
-        iter::from_fn(|| self.next().transpose()).collect()
+        iter::from_fn(|| self.next_message().transpose()).collect()
     }
 
-    /// Bytes that are kept until the rest of their message comes.
+    /// Returns the number of buffered bytes of an incomplete message.
     #[cfg(test)]
     pub fn buffered_bytes(&self) -> usize {
         self.buffer.len()
     }
 
-    fn next(&mut self) -> Result<Option<ServerMessage>, TestError> {
+    fn next_message(&mut self) -> Result<Option<ServerMessage>, TestError> {
         let Some(&first) = self.buffer.first() else {
             return Ok(None);
         };
@@ -236,7 +256,7 @@ impl ServerMessageDecoder {
             return Err(unexpected_server_byte(first, "after the test"));
         }
         match state {
-            // No length begins with either of these two bytes: it would be far over the limit.
+            // No valid length starts with 0xfe or 0xff: it would exceed the limit.
             Some(State::ServerError) => {
                 let Some(bytes) = self.buffer.first_chunk::<ERROR_BYTES>() else {
                     return Ok(None);
@@ -245,7 +265,7 @@ impl ServerMessageDecoder {
                 self.is_finished = true;
                 self.buffer.drain(..ERROR_BYTES);
                 return Ok(Some(ServerMessage::Error {
-                    number: i32::from_be_bytes([a, b, c, d]),
+                    code: i32::from_be_bytes([a, b, c, d]),
                     errno: i32::from_be_bytes([e, f, g, h]),
                 }));
             }
@@ -259,7 +279,7 @@ impl ServerMessageDecoder {
         if self.expects_results {
             let document =
                 take_document(&mut self.buffer, MAX_SERVER_RESULTS_BYTES).map_err(|message| {
-                    TestError::failed(format!("the server's results cannot be read: {message}"))
+                    TestError::failed(format!("cannot parse the server's results: {message}"))
                 })?;
             return Ok(document.map(|document| {
                 self.expects_results = false;
@@ -281,7 +301,7 @@ impl ServerMessageDecoder {
 
 fn unexpected_server_byte(byte: u8, when: &str) -> TestError {
     TestError::failed(format!(
-        "the server does not speak iperf3's protocol as far as it is known here: it said {byte} {when}"
+        "the server does not speak iperf3's protocol: it sent the byte {byte} {when}"
     ))
 }
 
@@ -290,7 +310,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn through_the_test() -> Vec<u8> {
+    fn client_bytes() -> Vec<u8> {
         [
             encode_document(&json!({"tcp": true})),
             vec![State::TestEnd.byte()],
@@ -301,11 +321,11 @@ mod tests {
     }
 
     #[test]
-    fn a_test_is_heard_whole_byte_by_byte() {
+    fn all_messages_of_a_client_are_decoded_byte_by_byte() {
         let mut decoder = ClientMessageDecoder::new();
         let mut messages = Vec::new();
-        for byte in through_the_test() {
-            messages.extend(decoder.feed(&[byte]).expect("it is right"));
+        for byte in client_bytes() {
+            messages.extend(decoder.feed(&[byte]).expect("the messages are valid"));
             decoder.allow_test_end();
         }
         assert_eq!(
@@ -321,11 +341,11 @@ mod tests {
     }
 
     #[test]
-    fn an_announced_length_over_the_limit_is_refused_before_anything_is_kept_for_it() {
+    fn an_announced_length_over_the_limit_is_refused_before_the_document_is_buffered() {
         let mut decoder = ClientMessageDecoder::new();
-        let refused = decoder.feed(&[0xff, 0xff, 0xff, 0xff]).expect_err("4 GiB");
+        let error = decoder.feed(&[0xff, 0xff, 0xff, 0xff]).expect_err("4 GiB");
         assert!(matches!(
-            refused,
+            error,
             TestError::Refused {
                 code: ErrorCode::ReceiveParameters,
                 ..
@@ -344,18 +364,24 @@ mod tests {
     }
 
     #[test]
-    fn a_server_goes_through_its_states_and_may_refuse_at_any_of_them() {
+    fn a_server_can_refuse_a_test_in_any_state() {
         let mut decoder = ServerMessageDecoder::new();
         assert_eq!(
-            decoder.feed(&[9, 10, 1, 2, 13]).expect("its course").len(),
+            decoder
+                .feed(&[9, 10, 1, 2, 13])
+                .expect("the states are in order")
+                .len(),
             5
         );
         let refusal = encode_server_error(ErrorCode::Congestion, 2);
-        assert_eq!(decoder.feed(&refusal[..5]).expect("a part"), []);
         assert_eq!(
-            decoder.feed(&refusal[5..]).expect("the rest"),
+            decoder.feed(&refusal[..5]).expect("an incomplete error"),
+            []
+        );
+        assert_eq!(
+            decoder.feed(&refusal[5..]).expect("the complete error"),
             [ServerMessage::Error {
-                number: 134,
+                code: 134,
                 errno: 2
             }]
         );
@@ -364,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn another_protocol_is_recognised_by_its_first_byte() {
+    fn another_protocol_is_refused_at_its_first_byte() {
         let error = ServerMessageDecoder::new()
             .feed(b"SSH-2.0-OpenSSH")
             .expect_err("SSH");
