@@ -184,7 +184,7 @@ def test_an_edited_study_is_refused_with_the_difference(tmp_path: Path) -> None:
     study.unlink()
     code, output = bench.run("resume", results)
     assert code == 0
-    assert "The campaign continues with the copy in the results file" in output
+    assert "The campaign continues with the copy in the results file" in " ".join(output.split())
 
 
 @pytest.mark.parametrize("command", ["resume", "show", "report", "compare"])

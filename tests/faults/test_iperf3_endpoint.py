@@ -98,14 +98,14 @@ def test_without_a_server_no_campaign_starts(tmp_path: Path) -> None:
     code, output = bench.run("run", study, "-o", results)
     assert code == 2
     assert "esx-07 (127.0.0.1" in output
-    assert "fix: start one there" in output
+    assert "fix: start a server on that host" in output
     assert not results.exists()
 
 
 def test_doctor_lists_what_a_server_supports(port: int) -> None:
     code, output = bench.run("doctor", "--iperf3", f"127.0.0.1:{port}")
     assert code == 0, output
-    assert output.count("carried") == 3
+    assert output.count("measured") == 3
     assert "does not report its version" in output
     code, output = bench.run("doctor", "--iperf3", f"127.0.0.1:{programs.free_port()}")
     assert (code, "missing" in output) == (1, True)
