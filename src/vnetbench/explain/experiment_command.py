@@ -16,7 +16,13 @@ from vnetbench.explain.model import Cause
 from vnetbench.explain.rules import TWICE
 from vnetbench.study.factors.cpu_lists import parse_cpu_list
 from vnetbench.study.factors.directions import streams_per_direction
-from vnetbench.study.factors.registry import FACTORS, format_level, format_levels, backend_has_factor, parse_level
+from vnetbench.study.factors.registry import (
+    FACTORS,
+    backend_has_factor,
+    format_level,
+    format_levels,
+    parse_level,
+)
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.model import Level
 

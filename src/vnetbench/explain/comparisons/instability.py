@@ -146,7 +146,7 @@ def _final_ratio(point: TrialPoint) -> float:
 def _machine_busy_findings(summary: CampaignSummary) -> Iterator[Finding]:
     """Yield a finding if trials are worse the more other work ran at the same time."""
     trends = {
-        name: found for name in _OTHER_WORK_METRICS if (found := _metric_trend(summary, name)) is not None
+        name: result for name in _OTHER_WORK_METRICS if (result := _metric_trend(summary, name)) is not None
     }
     adjusted = adjust_p_values([Ratio(1.0, None, None, 0.95, trend.p_value) for trend, _ in trends.values()])
     for (name, (trend, (quiet, busy))), ratio in zip(trends.items(), adjusted, strict=True):

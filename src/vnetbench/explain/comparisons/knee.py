@@ -100,7 +100,7 @@ def findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     by_factor: dict[str, list[ScalingKnee]] = {}
     for knee in find_knees(summary):
         by_factor.setdefault(knee.factor, []).append(knee)
-    return tuple(_finding(summary, factor, found) for factor, found in by_factor.items())
+    return tuple(_finding(summary, factor, knees) for factor, knees in by_factor.items())
 
 
 def _curves(cells: Sequence[CellMean], factor: str) -> Iterator[list[CellMean]]:

@@ -66,14 +66,16 @@ def rank_separations(
     upper = np.asarray(is_upper, dtype=bool)
     # As floats, because matrix products of booleans are many times slower in numpy.
     groups = _groups(upper).astype(float)
-    found = [
+    separations = [
         _separation(name, np.asarray(values, dtype=float), upper, groups, name in nominal)
         for name, values in metrics.items()
         if len(set(values)) > 1
     ]
-    adjusted = adjust_p_values([Ratio(1.0, None, None, 0.95, each.p_value) for each in found])
-    found = [replace(each, p_value=ratio.p_value or 0.0) for each, ratio in zip(found, adjusted, strict=True)]
-    return sorted(found, key=lambda each: (-each.distance, each.p_value))
+    adjusted = adjust_p_values([Ratio(1.0, None, None, 0.95, each.p_value) for each in separations])
+    separations = [
+        replace(each, p_value=ratio.p_value or 0.0) for each, ratio in zip(separations, adjusted, strict=True)
+    ]
+    return sorted(separations, key=lambda each: (-each.distance, each.p_value))
 
 
 def _groups(upper: BoolArray) -> BoolArray:

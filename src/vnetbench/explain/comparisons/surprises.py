@@ -97,20 +97,20 @@ def find_contradictions(summary: CampaignSummary) -> tuple[Contradiction, ...]:
     """Return pairs of neighbouring levels whose higher level, or `on`, lowers a rate in common blocks."""
     if summary.deciding_metric not in _RATE_METRICS or summary.is_imported:
         return ()
-    found = [
+    compared = [
         Contradiction(factor.name, less, more, combine_ratios([pair], summary.precision.confidence))
         for factor in summary.factors
         for less, more in _neighbour_pairs(summary, factor.name)
         if (pair := compare_treatments(less, more, summary.deciding_metric)) is not None
     ]
-    ratios = adjust_p_values([each.ratio for each in found])
-    judged = (
+    ratios = adjust_p_values([each.ratio for each in compared])
+    adjusted = (
         Contradiction(each.factor, each.less, each.more, ratio)
-        for each, ratio in zip(found, ratios, strict=True)
+        for each, ratio in zip(compared, ratios, strict=True)
     )
     return tuple(
         each
-        for each in judged
+        for each in adjusted
         if each.ratio.p_value is not None
         and each.ratio.p_value <= 1 - each.ratio.confidence
         and each.ratio.value < 1 - summary.precision.half_width
@@ -124,7 +124,7 @@ def findings(summary: CampaignSummary) -> tuple[Finding, ...]:
         by_factor.setdefault(each.factor, []).append(each)
     return (
         *(_outlier_finding(summary, each) for each in find_outliers(summary)),
-        *(_contradiction_finding(summary, factor, found) for factor, found in by_factor.items()),
+        *(_contradiction_finding(summary, factor, pairs) for factor, pairs in by_factor.items()),
     )
 
 

@@ -56,15 +56,15 @@ def variance_shares(
     if not total[0] > 1e-12:
         return None
     tails = [100 * (1 - confidence) / 2, 100 * (1 + confidence) / 2]
-    found = {}
+    shares = {}
     for term, basis in bases.items():
         value = float(_explained_squares(basis, logs, error)[0] / total[0])
         # A bootstrap sample has its own error and that of its cell mean.
         low, high = np.percentile(
             _explained_squares(basis, samples, error + np.var(samples, axis=0)) / totals, tails
         )
-        found[term] = VarianceShare(*(float(np.clip(each, 0.0, 1.0)) for each in (value, low, high)))
-    return VarianceShares(found, min(1.0, float(np.sum(error) * (1 - 1 / len(cells)) / total[0])))
+        shares[term] = VarianceShare(*(float(np.clip(each, 0.0, 1.0)) for each in (value, low, high)))
+    return VarianceShares(shares, min(1.0, float(np.sum(error) * (1 - 1 / len(cells)) / total[0])))
 
 
 def _total_squares(logs: FloatArray) -> FloatArray:
