@@ -14,7 +14,7 @@ from vnetbench.estimate.time_series import metric_time_series, steady_latency_hi
 from vnetbench.estimate.trial_metrics import trial_metrics
 from vnetbench.report.text.notes import legend
 from vnetbench.results.records import EndpointRecord, Sample, StreamSample, TrialRecord
-from vnetbench.wording.estimate_text import format_short_estimate, metric_scale
+from vnetbench.wording.estimate_text import format_estimate_lines, choose_metric_scale
 
 STUDY = """\
 title = "Made up"
@@ -129,7 +129,7 @@ def test_zero_loss_is_reported_with_an_upper_bound(tmp_path: Path) -> None:
     assert (none.value, none.low) == (0, 0)
     assert none.high == pytest.approx(100 * 3 / 6000, rel=0.01)
     assert (some.value, some.low, some.high) == (1, 1, 1)
-    (shown,) = format_short_estimate(none, "loss_percent", metric_scale(summary.treatments, "loss_percent"))
+    (shown,) = format_estimate_lines(none, "loss_percent", choose_metric_scale(summary.treatments, "loss_percent"))
     assert shown == "0.000 ± 0.050"
     assert "none was observed" in legend(summary)
 

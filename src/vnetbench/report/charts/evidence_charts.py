@@ -67,8 +67,8 @@ def _bullet_row(item: EvidenceItem) -> ChartRow:
         "threshold": None if item.threshold is None else item.threshold / divisor,
     }
     # A percentage is shown on a scale up to 100 %.
-    shown = max(item.high, item.threshold or 0.0)
-    row["end"] = 100.0 if text.unit.startswith("%") and shown <= 100 else 1.05 * shown / divisor
+    axis_end = max(item.high, item.threshold or 0.0)
+    row["end"] = 100.0 if text.unit.startswith("%") and axis_end <= 100 else 1.05 * axis_end / divisor
     return row
 
 
