@@ -41,8 +41,8 @@ def datagrams(
     sent = [{"datagrams": c["datagrams"] - c["duplicates"] + c["lost"]} for c in full]
     pacing = {} if deviation_us is None else {"pacing": {"gap_deviation_us": deviation_us}}
     return TrialRecord(
-        treatment=0, block=0, testbed_shape="bridge pairs=1", started_s=1.0, duration_s=INTERVAL_S * len(samples),
-        setup_s=0.1, effective={},
+        treatment=0, block=0, testbed_shape="bridge pairs=1", started_s=1.0,
+        duration_s=INTERVAL_S * len(samples), setup_s=0.1, effective={},
         endpoints=(
             _side("a1", "source", sent[:-1], {"datagrams": sum(s["datagrams"] for s in sent)}, pacing),
             _side("b1", "sink", full[:-1], total, {}),
@@ -129,7 +129,9 @@ def test_zero_loss_is_reported_with_an_upper_bound(tmp_path: Path) -> None:
     assert (none.value, none.low) == (0, 0)
     assert none.high == pytest.approx(100 * 3 / 6000, rel=0.01)
     assert (some.value, some.low, some.high) == (1, 1, 1)
-    (shown,) = format_estimate_lines(none, "loss_percent", choose_metric_scale(summary.treatments, "loss_percent"))
+    (shown,) = format_estimate_lines(
+        none, "loss_percent", choose_metric_scale(summary.treatments, "loss_percent")
+    )
     assert shown == "0.000 ± 0.050"
     assert "none was observed" in legend(summary)
 

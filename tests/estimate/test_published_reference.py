@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.statements.campaigns import Way, goodputs, made
+from tests.statements.campaigns import SimulationOptions, goodputs, simulated_campaign
 from vnetbench.errors import BenchError
 from vnetbench.estimate.matching import match_treatments
 from vnetbench.estimate.published_reference import reference_summary
@@ -38,7 +38,7 @@ def test_an_unknown_table_name_lists_the_known_names() -> None:
 
 def test_a_published_row_matches_treatments_with_equal_shared_levels() -> None:
     table = reference_summary("ntttcp-vmxnet3-2011")
-    here = made(
+    here = simulated_campaign(
         [*goodputs("streams", {8: 20.0, 16: 20.0}, mtu=9000), *goodputs("streams", {8: 9.0}, mtu=1500)]
     )
     found = match_treatments(table, here)
@@ -57,16 +57,18 @@ def test_a_published_row_matches_treatments_with_equal_shared_levels() -> None:
 def test_another_workload_or_no_common_factor_gives_no_match() -> None:
     table = reference_summary("ntttcp-vmxnet3-2011")
     assert match_treatments(table, reference_summary("packet-forwarding-2011")) == []
-    assert match_treatments(table, made(goodputs("pairs", {1: 9.0}))) == []
+    assert match_treatments(table, simulated_campaign(goodputs("pairs", {1: 9.0}))) == []
 
 
 def test_defaults_count_between_measured_campaigns_but_not_with_an_import() -> None:
-    named = made(goodputs("streams", {4: 9.0}, message_size=2**20))
-    unnamed = made(goodputs("streams", {4: 9.0}))
-    other = made(goodputs("streams", {4: 9.0}, message_size=65536))
+    named = simulated_campaign(goodputs("streams", {4: 9.0}, message_size=2**20))
+    unnamed = simulated_campaign(goodputs("streams", {4: 9.0}))
+    other = simulated_campaign(goodputs("streams", {4: 9.0}, message_size=65536))
     assert len(match_treatments(named, unnamed)) == 1
     assert match_treatments(other, unnamed) == []
-    imported = made(goodputs("streams", {4: 9.0, 8: 9.0}), Way(kind="imported"))
+    imported = simulated_campaign(goodputs("streams", {4: 9.0, 8: 9.0}), SimulationOptions(kind="imported"))
     assert len(match_treatments(other, imported)) == 1
-    untold = made(goodputs("streams", {4: 9.0}, mtu="unspecified"), Way(kind="imported"))
+    untold = simulated_campaign(
+        goodputs("streams", {4: 9.0}, mtu="unspecified"), SimulationOptions(kind="imported")
+    )
     assert len(match_treatments(untold, other)) == 1

@@ -46,7 +46,7 @@ def port() -> Iterator[int]:
 
 
 def start_server(port: int) -> subprocess.Popen[bytes]:
-    command = [programs.stock(), "-s", "-B", programs.HOST, "-p", str(port)]
+    command = [programs.stock_iperf3(), "-s", "-B", programs.HOST, "-p", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     programs.wait_for_listener(port, process)
     return process

@@ -9,7 +9,7 @@ from vnetbench.published.catalog import TABLE_NAMES
 from vnetbench.published.tables import PublishedRow, ValueRange, load_table
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels, Precision, Timing
-from vnetbench.study.problems import suggest
+from vnetbench.study.problems import suggest_fix
 
 REFERENCE_PREFIX = "reference:"
 """Prefix of the name of a published table where a results file is expected."""
@@ -27,7 +27,7 @@ def reference_summary(name: str) -> CampaignSummary:
         raise BenchError(
             f'"{name[:60]}" is not a published table',
             where=f"{REFERENCE_PREFIX}{name[:60]}",
-            fix=suggest(name, TABLE_NAMES, otherwise=f"use one of {', '.join(TABLE_NAMES)}"),
+            fix=suggest_fix(name, TABLE_NAMES, otherwise=f"use one of {', '.join(TABLE_NAMES)}"),
         )
     source = load_table(name)
     factors = dict.fromkeys(factor for row in source.rows for factor in row.levels)

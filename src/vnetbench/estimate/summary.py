@@ -113,7 +113,7 @@ class CampaignSummary:
     factors: tuple[FactorLevels, ...]
     treatments: tuple[TreatmentSummary, ...]
     testbed_backend: str = NETNS
-    """Of testbed (`TestbedAsked.kind`): which factors it has, and their defaults."""
+    """Backend of the testbed (`TestbedSpec.backend`): it decides the available factors and their defaults."""
     testbed: Mapping[str, object] = field(default_factory=dict)
     """The testbed's description: endpoints, virtual switches, links."""
     facts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
