@@ -14,7 +14,7 @@ from vnetbench.estimate.time_series import metric_time_series, steady_latency_hi
 from vnetbench.estimate.trial_metrics import trial_metrics
 from vnetbench.report.text.notes import legend
 from vnetbench.results.records import EndpointRecord, Sample, StreamSample, TrialRecord
-from vnetbench.wording.estimate_text import format_estimate_lines, choose_metric_scale
+from vnetbench.wording.estimate_text import choose_metric_scale, format_estimate_lines
 
 STUDY = """\
 title = "Made up"
