@@ -1,8 +1,8 @@
-"""The ways of searching on simulated devices whose throughput is known: trial time, errors, wrong answers.
+"""Compare the search methods on simulated devices of known throughput: trial time, errors, wrong results.
 
-Each method is asked the same of the same devices, with the same counts from the same steps. An answer is
-wrong where it is off by more than the width that was asked. `make bench-search` runs it; docs/search.md says
-which devices they are, and quotes it.
+All methods search the same devices with the same goals, and equal steps have equal counts. A result is wrong
+if its error exceeds the requested width. `make bench-search` runs this; docs/search.md describes the devices
+and quotes the results.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ASKED = SearchParameters(
     time_limit_s=180.0,
 )
 FIRST_SEED = 9000
-"""The searches were developed on devices 0 to 19 of each kind: none of those are reported on."""
+"""First seed of the comparison. The methods were developed on devices 0 to 19, which are not part of it."""
 
 METHODS: Mapping[str, Callable[[Device, SearchParameters, int], SearchResult]] = {
     "rfc2544": rfc2544.search,
@@ -47,25 +47,25 @@ METHODS: Mapping[str, Callable[[Device, SearchParameters, int], SearchResult]] =
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one method found of one device; lists have one entry a goal."""
+    """Result of one method on one device; tuples have one entry per goal."""
 
     kind: str
     seconds: float
     steps: int
     errors: tuple[float, ...]
-    """Of the throughput, as a share of the truth; infinite where one of them is 0 and the other is not."""
+    """Relative errors of the throughput; infinite if only one of result and true value is 0."""
     middle_errors: tuple[float, ...]
-    """The same of the middle between low and high."""
+    """Relative errors of the middle between low and high."""
     covered: tuple[bool, ...]
-    """Whether the truth lies between low and high."""
+    """Whether the true throughput is between low and high."""
 
 
 def compare(
     kind: str, seed: int, methods: Sequence[str] = tuple(METHODS), asked: SearchParameters = ASKED
 ) -> list[Outcome]:
-    """What each of the methods finds of the device of this kind and seed, in their order."""
+    """Return the outcome of each method on the device of this type and seed, in their order."""
     physics = draw_device_model(kind, seed)
-    # Where nothing drifts the truth does not depend on how long a search took.
+    # Without drift, the true throughput does not depend on the duration of the search.
     lasting = None if physics.drift else [true_throughput_fps(physics, asked, goal) for goal in asked.goals]
     outcomes = []
     for name in methods:
@@ -91,8 +91,8 @@ def main() -> None:
     by_method = {name: [row[number] for row in compared] for number, name in enumerate(METHODS)}
     goals = ", ".join(f"{goal:.2%}" for goal in ASKED.goals)
     print(
-        f"{len(tasks)} devices; goals {goals}; width {ASKED.relative_width:.0%}; steps of {ASKED.step_s:g} s; at most"
-        f" {ASKED.time_limit_s:g} s a search; trial time with {ASKED.settle_s:g} s of settling a step.\n"
+        f"{len(tasks)} devices; goals {goals}; width {ASKED.relative_width:.0%}; steps of {ASKED.step_s:g} s;"
+        f" at most {ASKED.time_limit_s:g} s per search; trial time with {ASKED.settle_s:g} s settling per step.\n"
     )
     _print_overall(by_method)
     print("\nTrial time, s: median (quartiles)\n")
@@ -111,7 +111,7 @@ def _outcome(kind: str, found: SearchResult, truths: Sequence[float], asked: Sea
         len(found.steps),
         tuple(_error(answer.throughput_fps, truth) for answer, truth in pairs),
         tuple(_error(_middle(answer), truth) for answer, truth in pairs),
-        # A truth is known to some hundred-thousandths, which must not decide.
+        # The true value has a relative error of some 1e-5, which must not decide.
         tuple(answer.low_fps * 0.9999 <= truth <= answer.high_fps * 1.0001 for answer, truth in pairs),
     )
 
@@ -144,7 +144,7 @@ def _print_overall(by_method: Mapping[str, Sequence[Outcome]]) -> None:
 def _print_by_kind(
     by_method: Mapping[str, Sequence[Outcome]], cell: Callable[[Sequence[Outcome]], str]
 ) -> None:
-    """A row for each kind of device, a column for each method."""
+    """Print a table with a row per device type and a column per method."""
     print("| kind | " + " | ".join(by_method) + " |\n|---|" + "---|" * len(by_method))
     for kind in DEVICE_TYPES:
         of_kind = [[each for each in outcomes if each.kind == kind] for outcomes in by_method.values()]
@@ -169,7 +169,7 @@ def _wrongs(errors: Sequence[float]) -> tuple[bool, ...]:
 
 
 def _share(answers: Sequence[Sequence[bool]]) -> str:
-    """Share of answers with its 95 % interval, by a bootstrap over devices: goals of one hang together."""
+    """Return a share with its 95 % interval by a bootstrap over devices, whose goals are correlated."""
     per_device = np.mean(np.asarray(answers, dtype=float), axis=1)
     random = np.random.default_rng(0)
     drawn = random.choice(per_device, (2000, len(per_device))).mean(axis=1)

@@ -134,8 +134,8 @@ def _print_estimates(summary: CampaignSummary, output_format: str | None) -> Non
         else:
             _print_all(summary)
         return
-    from vnetbench.report.export.campaign_json import campaign_json
     from vnetbench.report.export.campaign_csv import campaign_csv
+    from vnetbench.report.export.campaign_json import campaign_json
     from vnetbench.report.export.markdown import campaign_markdown
 
     text = {

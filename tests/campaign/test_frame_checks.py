@@ -76,7 +76,7 @@ def test_own_frames_that_come_back_are_a_loop_and_a_few_are_a_remark() -> None:
 
 
 def test_more_frames_than_were_sent_are_the_instruments_fault() -> None:
-    with pytest.raises(TrialFailed, match="miscounted: 10 frames were sent in the forward direction, but 11 arrived"):
+    with pytest.raises(TrialFailed, match="10 frames were sent in the forward direction, but 11 arrived"):
         check_frame_counts(counts(10, 11))
 
 

@@ -64,7 +64,7 @@ class BrokenLab(NetnsLab):
 
 
 def ip(*words: str) -> Breaks:
-    """What iproute2 does in the switch, to the port of the last VM."""
+    """Run iproute2 in the switch, for the port of the last VM."""
 
     def breaks(bed: NetnsTestbed) -> None:
         port = bed.topology.ports[0][-1].interface
@@ -75,7 +75,7 @@ def ip(*words: str) -> Breaks:
 
 
 def floods(**of_ports: str) -> Breaks:
-    """A bridge that knows nobody, so that what comes leaves by all ports; these have such settings too."""
+    """Make the bridge forget all addresses and flood every frame, with these port settings."""
     settings = [word for setting in {"learning": "off", **of_ports}.items() for word in setting]
 
     def breaks(bed: NetnsTestbed) -> None:

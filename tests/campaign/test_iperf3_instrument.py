@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 import pytest
 
 from tests.iperf3 import programs
-from tests.iperf3.fake_server import TEST_RUNNING, FakeServer, serving
+from tests.iperf3.fake_server import TEST_RUNNING, FakeServer, run_fake_server
 from vnetbench.campaign import iperf3_instrument
 from vnetbench.campaign.count_checks import check_server_totals
 from vnetbench.campaign.instrument import CompletedTrial
@@ -40,16 +40,16 @@ def measure(port: int, *others: HostSpec, **levels: Level) -> CompletedTrial:
 
 
 def stock(*options: str) -> AbstractContextManager[tuple[int, subprocess.Popen[bytes]]]:
-    return listening(programs.stock(), "-s", "-B", programs.HOST, *options)
+    return listening(programs.stock_iperf3(), "-s", "-B", programs.HOST, *options)
 
 
 def ours() -> AbstractContextManager[tuple[int, subprocess.Popen[bytes]]]:
-    return listening(*programs.ours("serve"))
+    return listening(*programs.agent_command("serve"))
 
 
 @contextmanager
 def listening(*command: str) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    """A server on a free port that listens; ended at the end."""
+    """Run an iperf3 server on a free port, and end it afterwards."""
     port = programs.free_port()
     command = (*command, "-p", str(port))
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
@@ -133,46 +133,46 @@ def test_nothing_that_listens_is_said_with_the_fix() -> None:
 
 
 def test_a_server_that_is_busy_is_asked_again_and_that_is_noted() -> None:
-    with serving(FakeServer()) as server, closing(Iperf3Instrument(asked(server.port))) as instrument:
+    with run_fake_server(FakeServer()) as server, closing(Iperf3Instrument(asked(server.port))) as instrument:
         instrument.contact_server()
-        server.denials = 5
+        server.busy_replies = 5
         done = instrument.measure(load(), lambda: False)
-    assert server.denials == 0
+    assert server.busy_replies == 0
     assert [note for note in done.measurement.notes if note.startswith("esx-07 was unavailable for")]
 
 
 def test_a_server_that_stays_busy_costs_the_trial_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(iperf3_instrument, "PATIENCE_S", {"busy": 0.1})
-    with serving(FakeServer()) as server, closing(Iperf3Instrument(asked(server.port))) as instrument:
+    with run_fake_server(FakeServer()) as server, closing(Iperf3Instrument(asked(server.port))) as instrument:
         instrument.contact_server()
-        server.denials = 1000
+        server.busy_replies = 1000
         with pytest.raises(TrialFailed, match="busy"):
             instrument.measure(load(), lambda: False)
 
 
 def test_waiting_for_a_busy_server_can_be_given_up() -> None:
-    with serving(FakeServer()) as server, closing(Iperf3Instrument(asked(server.port))) as instrument:
+    with run_fake_server(FakeServer()) as server, closing(Iperf3Instrument(asked(server.port))) as instrument:
         instrument.contact_server()
-        server.denials = 1000
+        server.busy_replies = 1000
         with pytest.raises(TrialAbandoned):
             instrument.measure(load(), lambda: True)
 
 
 def test_what_the_server_refuses_is_the_treatments_fault_and_the_next_is_served() -> None:
     with (
-        serving(FakeServer(refusal=141)) as server,
+        run_fake_server(FakeServer(refusal_code=141)) as server,
         closing(Iperf3Instrument(asked(server.port))) as instrument,
     ):
-        with pytest.raises(TreatmentRefused, match="buffers are limited to less") as refused:
+        with pytest.raises(TreatmentRefused, match="limits socket buffers to a smaller size") as refused:
             instrument.measure(load(), lambda: False)
-        server.refusal = 0
+        server.refusal_code = 0
         instrument.measure(load(), lambda: False)
     assert "esx-07" in str(refused.value.where)
 
 
 def test_a_server_that_wants_a_password_is_said() -> None:
     with (
-        serving(FakeServer(refusal=142, tests=1)) as server,
+        run_fake_server(FakeServer(refusal_code=142, test_count=1)) as server,
         closing(Iperf3Instrument(asked(server.port))) as instrument,
         pytest.raises(BenchError, match="user name and a password"),
     ):
@@ -183,10 +183,10 @@ def test_a_server_that_vanishes_in_a_trial_costs_it_and_another_takes_over() -> 
     with stock() as (port, process), closing(Iperf3Instrument(asked(port))) as instrument:
         instrument.contact_server()
         threading.Timer(0.4, process.kill).start()
-        with pytest.raises(TrialFailed, match=r"closed the control connection|broke.*esx-07"):
+        with pytest.raises(TrialFailed, match=r"closed the control connection|(broke|failed).*esx-07"):
             instrument.measure(load(30.0), lambda: False)
         process.wait()
-        command = [programs.stock(), "-s", "-1", "-B", programs.HOST, "-p", str(port)]
+        command = [programs.stock_iperf3(), "-s", "-1", "-B", programs.HOST, "-p", str(port)]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL) as another:
             programs.wait_for_listener(port, another)
             instrument.measure(load(), lambda: False)
@@ -209,19 +209,19 @@ def test_a_server_that_stalls_ends_the_trial_in_time(direction: str) -> None:
         began = time.monotonic()
         with pytest.raises(TrialFailed, match=r"did not end the test"):
             instrument.measure(load(0.5, direction=direction), lambda: False)
-    assert time.monotonic() - began < programs.PATIENCE_S
+    assert time.monotonic() - began < programs.TIMEOUT_S
 
 
 def test_a_server_that_says_nothing_at_the_end_ends_the_trial_in_time() -> None:
     with (
-        serving(FakeServer(silent_after=TEST_RUNNING)) as server,
+        run_fake_server(FakeServer(silent_after=TEST_RUNNING)) as server,
         pytest.raises(TrialFailed, match="did not end the test"),
     ):
         measure(server.port)
 
 
 def test_a_server_that_does_not_know_of_both_ways_is_told_by_that() -> None:
-    with serving(FakeServer()) as server, pytest.raises(TrialFailed, match=r"from version 3\.7 on"):
+    with run_fake_server(FakeServer()) as server, pytest.raises(TrialFailed, match=r"iperf3 3\.7 or later"):
         measure(server.port, direction="both")
 
 
@@ -230,12 +230,12 @@ def test_a_server_that_does_not_know_of_both_ways_is_told_by_that() -> None:
     [(lambda n: 2 * n + 1, "were sent to it"), (lambda n: n // 2, "a proxy on the path acknowledged")],
 )
 def test_counts_that_cannot_be_of_one_trial_fail_it(counted: object, words: str) -> None:
-    with serving(FakeServer(count=counted)) as server, pytest.raises(TrialFailed, match=words):  # type: ignore[arg-type]
+    with run_fake_server(FakeServer(reported_bytes=counted)) as server, pytest.raises(TrialFailed, match=words):  # type: ignore[arg-type]
         measure(server.port)
 
 
 def test_a_few_bytes_that_were_not_counted_are_noted() -> None:
-    with serving(FakeServer(count=lambda n: max(0, n - 7))) as server:
+    with run_fake_server(FakeServer(reported_bytes=lambda n: max(0, n - 7))) as server:
         done = measure(server.port)
     assert any("did not count the last" in note for note in done.measurement.notes)
 

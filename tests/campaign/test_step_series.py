@@ -39,7 +39,7 @@ class Killed(BaseException):
 
 
 def run(path: Path, study: Study, ports: SimulatedPorts) -> tuple[CampaignSummary, list[str]]:
-    """A campaign, or what is left of it where the file is there already; what it is and what was said."""
+    """Run a campaign, or resume it if the file exists; return its summary and messages."""
     plan = make_plan(study, 7)
     file = ResultsFile.open_to_write(path) if path.exists() else ResultsFile.create(path, study, plan)
     said: list[str] = []

@@ -25,9 +25,7 @@ def test_a_source_that_could_not_keep_its_rate_is_named() -> None:
     pacing = {"due": 1000, "sent": 700, "late_p99_us": 9e5}
     assert said({"instrument": {"pacing": pacing}}) == ["b1: the source sent only 70 % of the requested load"]
     kept = {"due": 1000, "sent": 1000, "late_p99_us": 2000.0}
-    assert said({"instrument": {"pacing": kept}}) == [
-        "b1: 1 % of the sends were at least 2000 µs late"
-    ]
+    assert said({"instrument": {"pacing": kept}}) == ["b1: 1 % of the sends were at least 2000 µs late"]
 
 
 def test_two_ends_without_a_common_clock_have_no_delay_and_it_is_said() -> None:

@@ -60,7 +60,7 @@ def _find_datagram_count_error(flows: Sequence[Mapping[str, Any]]) -> str:
     arrived = sum(int(flow["datagrams"]) - int(flow["duplicates"]) for flow in sinks)
     lost = sum(int(flow["lost"]) for flow in sinks)
     if sent != arrived + lost or any(int(flow["lost"]) < 0 for flow in sinks):
-        return f"the instrument miscounted: {sent} datagrams were sent, but {arrived} arrived and {lost} were lost"
+        return f"the instrument miscounted: {sent} datagrams were sent, {arrived} arrived, {lost} were lost"
     return ""
 
 

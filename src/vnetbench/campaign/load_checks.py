@@ -11,7 +11,7 @@ from vnetbench.agents.client import AgentError
 from vnetbench.lab.cpus import parse_cpu_set
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.knobs import merge_if_equal
-from vnetbench.quantity import format_exact_bytes, format_exact_bit_rate, format_bit_rate
+from vnetbench.quantity import format_bit_rate, format_exact_bit_rate, format_exact_bytes
 from vnetbench.results.records import EndpointRecord, Sample
 from vnetbench.study.factors.load_factors import VSOCK
 from vnetbench.study.model import Level
@@ -193,8 +193,8 @@ def check_load(
         )
     if (mean := sum(rates_bps) / len(rates_bps)) < (1 - PACING_ERROR) * rate_bps:
         return [
-            f"the streams are paced to {format_exact_bit_rate(rate_bps)}, but their mean is {format_bit_rate(mean)},"
-            " so something else is the limit"
+            f"the streams are paced to {format_exact_bit_rate(rate_bps)}, but their mean is"
+            f" {format_bit_rate(mean)}, so something else is the limit"
         ]
     return []
 

@@ -23,7 +23,7 @@ from vnetbench.lab import privilege
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.links import delay_line, netem
 from vnetbench.lab.netns.testbed import NetnsLab
-from vnetbench.quantity import format_bytes, format_exact_bytes, format_bit_rate
+from vnetbench.quantity import format_bit_rate, format_bytes, format_exact_bytes
 from vnetbench.results.records import TrialRecord
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.file.host_section import HOST_SECTION

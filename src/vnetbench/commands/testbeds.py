@@ -201,7 +201,7 @@ def _enter_namespaces(*, create: bool = False) -> bool:
 def _require_namespaces(name: str) -> None:
     if not _enter_namespaces():
         raise BenchError(
-            f"there is no testbed {name}, nor any other", fix=f"create it: vnetbench lab up {name}"
+            f"there is no testbed named {name}", fix=f"create it: vnetbench lab up {name}"
         )
 
 

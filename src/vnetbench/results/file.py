@@ -157,7 +157,8 @@ class ResultsFile:
     def _insert(self, trial: TrialRecord) -> int:
         cursor = self._db.execute(
             "INSERT INTO trial (treatment_id, block, session_id, testbed_shape, started_s, idle_s,"
-            " duration_s, setup_s, state, failure, effective, notes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " duration_s, setup_s, state, failure, effective, notes)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 trial.treatment, trial.block, self._session, trial.testbed_shape, trial.started_s,
                 trial.idle_s, trial.duration_s, trial.setup_s, trial.state, trial.failure,
