@@ -1,4 +1,4 @@
-"""A server that speaks iperf3's protocol as far as it is told to, and then does what stock servers do not."""
+"""A fake iperf3 server that deviates from a stock server in a chosen way."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ ACCESS_DENIED, SERVER_ERROR = b"\xff", b"\xfe"
 
 @dataclass
 class FakeServer:
-    """What it does otherwise than a stock server."""
+    """The deviations from a stock server, and the state of the fake server."""
 
-    count: Callable[[int], int] = lambda received: received
-    """What it tells of the bytes that it received."""
-    told: Mapping[str, Any] = field(default_factory=dict)
-    """What else its results say."""
-    denials: int = 0
-    """So many clients are told first that it is busy."""
-    refusal: int = 0
-    """iperf3's number by which it refuses the second test, after the first, which asks who it is."""
+    reported_bytes: Callable[[int], int] = lambda received: received
+    """Maps the bytes received to the bytes reported."""
+    extra_results: Mapping[str, Any] = field(default_factory=dict)
+    """Fields that replace those of its results."""
+    busy_replies: int = 0
+    """Number of first clients that it refuses as busy."""
+    refusal_code: int = 0
+    """The error code that refuses every test after the first, which only probes the server; 0 for none."""
     silent_after: bytes = b""
-    """The state after which it says nothing more."""
-    tests: int = 0
-    """Clients that have come to their parameters."""
+    """The state after which it sends nothing more."""
+    test_count: int = 0
+    """Number of tests whose parameters arrived."""
     port: int = 0
+    """The port on which it listens."""
 
 
 @contextmanager
-def serving(server: FakeServer) -> Iterator[FakeServer]:
-    """The server at work on loopback, one client at a time."""
+def run_fake_server(server: FakeServer) -> Iterator[FakeServer]:
+    """Run the server on loopback, for one client at a time."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         server.port = listener.getsockname()[1]
         thread = threading.Thread(target=_serve, args=(server, listener))
@@ -47,7 +48,7 @@ def serving(server: FakeServer) -> Iterator[FakeServer]:
         try:
             yield server
         finally:
-            # Closing alone would not end an accept that waits.
+            # Closing the socket does not end a blocked accept.
             listener.shutdown(socket.SHUT_RDWR)
             thread.join()
 
@@ -59,39 +60,39 @@ def _serve(server: FakeServer, listener: socket.socket) -> None:
         except OSError:
             return
         with control, suppress(OSError, EOFError):
-            _test(server, listener, control)
+            _run_test(server, listener, control)
 
 
-def _test(server: FakeServer, listener: socket.socket, control: socket.socket) -> None:
-    if server.denials:
-        server.denials -= 1
+def _run_test(server: FakeServer, listener: socket.socket, control: socket.socket) -> None:
+    if server.busy_replies:
+        server.busy_replies -= 1
         control.sendall(ACCESS_DENIED)
         return
-    _exactly(control, COOKIE_BYTES)
+    _receive_exactly(control, COOKIE_BYTES)
     control.sendall(PARAMETER_EXCHANGE)
-    asked = _document(control)
-    server.tests += 1
-    if server.refusal and server.tests > 1:
-        control.sendall(SERVER_ERROR + struct.pack(">II", server.refusal, 0))
+    parameters = _receive_document(control)
+    server.test_count += 1
+    if server.refusal_code and server.test_count > 1:
+        control.sendall(SERVER_ERROR + struct.pack(">II", server.refusal_code, 0))
         return
     control.sendall(CREATE_STREAMS)
-    streams = [listener.accept()[0] for _ in range(int(asked["parallel"]))]
+    streams = [listener.accept()[0] for _ in range(int(parameters["parallel"]))]
     received = [0] * len(streams)
-    threads = [threading.Thread(target=_receive, args=(s, received, at)) for at, s in enumerate(streams)]
+    threads = [threading.Thread(target=_count_bytes, args=(s, received, at)) for at, s in enumerate(streams)]
     try:
         for stream in streams:
-            _exactly(stream, COOKIE_BYTES)
+            _receive_exactly(stream, COOKIE_BYTES)
         control.sendall(TEST_START + TEST_RUNNING)
         for thread in threads:
             thread.start()
-        if server.tests > 1 and server.silent_after == TEST_RUNNING:
+        if server.test_count > 1 and server.silent_after == TEST_RUNNING:
             while control.recv(100):
                 pass
             return
-        assert _exactly(control, 1) == TEST_END
+        assert _receive_exactly(control, 1) == TEST_END
         control.sendall(EXCHANGE_RESULTS)
-        _document(control)
-        _tell(server, control, received)
+        _receive_document(control)
+        _send_results(server, control, received)
     finally:
         for stream in streams:
             stream.shutdown(socket.SHUT_RDWR)
@@ -101,7 +102,7 @@ def _test(server: FakeServer, listener: socket.socket, control: socket.socket) -
             stream.close()
 
 
-def _tell(server: FakeServer, control: socket.socket, received: list[int]) -> None:
+def _send_results(server: FakeServer, control: socket.socket, received: list[int]) -> None:
     ids = [1, *range(3, len(received) + 2)]
     results = {
         "cpu_util_total": 12.5,
@@ -109,34 +110,34 @@ def _tell(server: FakeServer, control: socket.socket, received: list[int]) -> No
         "cpu_util_system": 10.0,
         "sender_has_retransmits": -1,
         "streams": [
-            {"id": number, "bytes": server.count(count), "retransmits": -1, "jitter": 0, "errors": 0,
+            {"id": number, "bytes": server.reported_bytes(count), "retransmits": -1, "jitter": 0, "errors": 0,
              "packets": 0, "start_time": 0, "end_time": 1}
             for number, count in zip(ids, received, strict=True)
         ],
-        **server.told,
+        **server.extra_results,
     }  # fmt: skip
     text = json.dumps(results).encode()
     control.sendall(struct.pack(">I", len(text)) + text + DISPLAY_RESULTS)
-    _exactly(control, 1)
+    _receive_exactly(control, 1)
 
 
-def _receive(stream: socket.socket, received: list[int], at: int) -> None:
+def _count_bytes(stream: socket.socket, received: list[int], at: int) -> None:
     with suppress(OSError):
         while part := stream.recv(1 << 20):
             received[at] += len(part)
 
 
-def _document(control: socket.socket) -> dict[str, Any]:
-    (length,) = struct.unpack(">I", _exactly(control, 4))
-    document: dict[str, Any] = json.loads(_exactly(control, length))
+def _receive_document(control: socket.socket) -> dict[str, Any]:
+    (length,) = struct.unpack(">I", _receive_exactly(control, 4))
+    document: dict[str, Any] = json.loads(_receive_exactly(control, length))
     return document
 
 
-def _exactly(connection: socket.socket, count: int) -> bytes:
-    said = b""
-    while len(said) < count:
-        part = connection.recv(count - len(said))
+def _receive_exactly(connection: socket.socket, count: int) -> bytes:
+    received = b""
+    while len(received) < count:
+        part = connection.recv(count - len(received))
         if not part:
             raise EOFError
-        said += part
-    return said
+        received += part
+    return received

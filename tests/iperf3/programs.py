@@ -1,4 +1,4 @@
-"""iperf3 as Debian ships it, and ours, as processes on loopback."""
+"""Runs Debian's iperf3 and the agent's iperf3 commands as processes on loopback."""
 
 from __future__ import annotations
 
@@ -12,38 +12,40 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.iperf3.cells import Document
+from tests.iperf3.option_matrix import Document
 from vnetbench.agents.binary import agent_binary
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 HOST = "127.0.0.1"
 
 
-def stock() -> str:
-    """Debian's iperf3; without it these tests fail, and say the fix."""
-    found = shutil.which("iperf3")
-    assert found, "iperf3 is missing\n  fix: apt-get install iperf3"
-    return found
+def stock_iperf3() -> str:
+    """Return the path of Debian's iperf3; fail with the fix if it is missing."""
+    path = shutil.which("iperf3")
+    assert path, "iperf3 is missing\n  fix: apt-get install iperf3"
+    return path
 
 
-def ours(role: str) -> list[str]:
+def agent_command(role: str) -> list[str]:
+    """Return the command of the agent's iperf3 `serve` or `client`."""
     return [str(agent_binary()), f"iperf3-{role}"]
 
 
 def free_port() -> int:
-    """A port that nobody has, for TCP; the system does not give it out again at once."""
+    """Return a free TCP port; the kernel does not assign it again at once."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
 
 
 def run(command: list[str]) -> tuple[int, str, str]:
-    """Exit code, output and errors."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
-    return done.returncode, done.stdout, done.stderr
+    """Run a command; return its exit code, output and error output."""
+    process = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S)
+    return process.returncode, process.stdout, process.stderr
 
 
 def run_json(command: list[str]) -> tuple[int, Document, str]:
+    """Run a command; return its exit code, JSON output and error output."""
     code, output, errors = run(command)
     try:
         document: Document = json.loads(output)
@@ -52,48 +54,51 @@ def run_json(command: list[str]) -> tuple[int, Document, str]:
     return code, document, errors
 
 
-class Server:
-    """Our server, with `--json`: a line for each client."""
+class JsonServer:
+    """Our server with `--json`, which prints a line for each client."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.port = free_port()
         self.log = folder / f"server-{self.port}.jsonl"
         with self.log.open("w") as log:
-            command = [*ours("serve"), "-p", str(self.port), "-J", *options]
+            command = [*agent_command("serve"), "-p", str(self.port), "-J", *options]
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
         wait_for_listener(self.port, self.process)
 
     def documents(self) -> list[Document]:
+        """Return the documents that the server has printed."""
         lines = self.log.read_text().splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("\n")]
 
-    def documents_of(self, tests: int) -> list[Document]:
-        """What the server says of that many tests; it says so after its clients have gone."""
-        until = time.monotonic() + PATIENCE_S
-        while time.monotonic() < until:
+    def wait_for_documents(self, tests: int) -> list[Document]:
+        """Return the documents of this many tests; the server prints them after its clients have left."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while time.monotonic() < deadline:
             if len(documents := self.documents()) >= tests:
                 return documents
             time.sleep(0.02)
-        raise AssertionError(f"the server does not tell of {tests} tests: {self.log.read_text()}")
+        raise AssertionError(f"the server did not report {tests} tests: {self.log.read_text()}")
 
-    def document_of(self, cookie: str) -> Document:
-        """What the server says of the test with that cookie."""
-        until = time.monotonic() + PATIENCE_S
-        while time.monotonic() < until:
+    def wait_for_document(self, cookie: str) -> Document:
+        """Return the document of the test with this cookie."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while time.monotonic() < deadline:
             for document in self.documents():
                 if document.get("start") and document["start"]["cookie"] == cookie:
                     return document
             time.sleep(0.02)
-        raise AssertionError(f"the server says nothing of {cookie}: {self.log.read_text()}")
+        raise AssertionError(f"the server did not report the test {cookie}: {self.log.read_text()}")
 
     def close(self) -> None:
+        """Kill the server."""
         self.process.kill()
         self.process.wait()
 
 
 @contextmanager
-def server(folder: Path, *options: str) -> Iterator[Server]:
-    running = Server(folder, *options)
+def run_server(folder: Path, *options: str) -> Iterator[JsonServer]:
+    """Run our server with these options."""
+    running = JsonServer(folder, *options)
     try:
         yield running
     finally:
@@ -101,13 +106,13 @@ def server(folder: Path, *options: str) -> Iterator[Server]:
 
 
 def wait_for_listener(port: int, process: subprocess.Popen[Any]) -> None:
-    """Returns when somebody listens: looked up, not tried. A stock server takes a trial for its client."""
+    """Wait until /proc/net shows a listener: a stock server would take a trial connection for its client."""
     listening = f":{port:04X} 00000000:0000 0A", f":{port:04X} {'0' * 32}:0000 0A"
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until:
-        assert process.poll() is None, "the server has ended"
+    deadline = time.monotonic() + TIMEOUT_S
+    while time.monotonic() < deadline:
+        assert process.poll() is None, "the server has exited"
         tables = (Path("/proc/net/tcp").read_text(), Path("/proc/net/tcp6").read_text())
         if any(entry in table for entry in listening for table in tables):
             return
         time.sleep(0.01)
-    raise AssertionError(f"nobody listens on {port}")
+    raise AssertionError(f"no process listens on port {port}")
