@@ -1,0 +1,19 @@
+"""The factor of docs/how-to/extend/add-a-factor.md: whether sockets acknowledge data at once."""
+
+from __future__ import annotations
+
+from vnetbench.study.factors import value_types
+from vnetbench.study.factors.factor import Factor
+
+QUICK_ACK = Factor(
+    name="quick_ack",
+    value_type=value_types.on_off(),
+    unit="",
+    default="off",
+    description="Whether receivers acknowledge data at once (TCP_QUICKACK) instead of delaying the ACK.",
+    examples=('["on", "off"]', '"on"'),
+    workloads=("tcp_stream", "tcp_rr"),
+    label="Quick ACK",
+    phrase="quick ACK {}",
+    agent_parameter="quick_ack",
+)
