@@ -1,5 +1,7 @@
 """The importer of docs/how-to/extend/add-an-importer.md: a tool that prints one line per interval.
 
+The log of one run:
+
     netspeed 2.1 to 192.0.2.7, 4 streams
       1 s   941.2 Mbit/s
       2 s   940.8 Mbit/s
