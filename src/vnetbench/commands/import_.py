@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from vnetbench.study.workloads import WORKLOADS
+from vnetbench.study.workloads import WORKLOAD_NAMES
 
 
 @click.command("import")
@@ -25,7 +25,7 @@ from vnetbench.study.workloads import WORKLOADS
     metavar="NAME=LEVEL",
     help="Set a level that the logs do not contain: mtu=9000, or a label of your own: label_host=esx7.",
 )
-@click.option("--workload", type=click.Choice(WORKLOADS), help="Import only the runs of this workload.")
+@click.option("--workload", type=click.Choice(WORKLOAD_NAMES), help="Import only the runs of this workload.")
 @click.option(
     "--mapping",
     "mapping_path",

@@ -15,7 +15,7 @@ from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.explain.model import Cause
 from vnetbench.study.factors.registry import FACTORS, parse_level
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import WORKLOADS
+from vnetbench.study.workloads import WORKLOAD_NAMES
 
 FAMILIES = ("cpu", "window", "packets", "links", "instability", "instrument")
 """Families of causes, in listing order. Each has a rule file of its own."""
@@ -72,7 +72,7 @@ class Rule:
     """The pattern with the best score counts."""
     explains: tuple[str, ...] = ()
     """Less specific causes with the same evidence. This cause ranks before them."""
-    workloads: tuple[str, ...] = WORKLOADS
+    workloads: tuple[str, ...] = WORKLOAD_NAMES
     """Workloads that the cause can limit."""
 
     @property
@@ -141,9 +141,9 @@ def _parse_rule(
     for key in _TEXT_KEYS:
         if not isinstance(table.get(key), str) or not table[key].strip():
             raise _rule_error(file, name, f"has no {key}", f'write {key} = "…"')
-    workloads = tuple(table.get("workloads", WORKLOADS))
-    if unknown := [workload for workload in workloads if workload not in WORKLOADS]:
-        fix = f"use only these workloads: {_join_names(WORKLOADS)}"
+    workloads = tuple(table.get("workloads", WORKLOAD_NAMES))
+    if unknown := [each for each in workloads if each not in WORKLOAD_NAMES]:
+        fix = f"use only these workloads: {_join_names(WORKLOAD_NAMES)}"
         raise _rule_error(file, name, f"names unknown workloads: {', '.join(unknown)}", fix)
     cause = Cause(
         name=name,

@@ -10,7 +10,7 @@ from vnetbench.study.factors.imported_factors import UNSPECIFIED
 from vnetbench.study.factors.registry import FACTORS, format_level
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels, Level
-from vnetbench.study.workloads import DECIDING_METRICS
+from vnetbench.study.workloads import WORKLOADS
 
 MAX_TITLE_LENGTH = 120
 
@@ -34,7 +34,7 @@ def format_study(
     title: str, workload: str, factors: Sequence[FactorLevels], metric_counts: Counter[str]
 ) -> str:
     """Return the study as TOML. The deciding metric is the one that most runs report."""
-    metric = max(DECIDING_METRICS[workload], key=lambda name: metric_counts[name])
+    metric = max(WORKLOADS[workload].deciding_metrics, key=lambda name: metric_counts[name])
     lines = [
         f"title = {_quote(title[:MAX_TITLE_LENGTH])}",
         f"workload = {_quote(workload)}",

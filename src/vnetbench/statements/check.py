@@ -17,7 +17,7 @@ from vnetbench.statements.statement import (
     combine_all,
     load_statements,
 )
-from vnetbench.study.workloads import FRAMES, TCP_STREAM, WORKLOADS
+from vnetbench.study.workloads import FRAMES, TCP_STREAM, WORKLOAD_NAMES
 
 _STREAM_WORKLOADS, _FRAME_WORKLOADS = (TCP_STREAM,), (FRAMES,)
 
@@ -53,9 +53,9 @@ CHECKS: Mapping[str, StatementCheck] = {
     "S14": StatementCheck(_FRAME_WORKLOADS, forwarding.check_idle_cpus),
     "S15": StatementCheck(_FRAME_WORKLOADS, forwarding.check_shared_core),
     "S16": StatementCheck(_FRAME_WORKLOADS, forwarding.check_queues),
-    "S17": StatementCheck(WORKLOADS, teaming.check_address_hash),
-    "S18": StatementCheck(WORKLOADS, teaming.check_port_id),
-    "S19": StatementCheck(WORKLOADS, teaming.check_address_spread),
+    "S17": StatementCheck(WORKLOAD_NAMES, teaming.check_address_hash),
+    "S18": StatementCheck(WORKLOAD_NAMES, teaming.check_port_id),
+    "S19": StatementCheck(WORKLOAD_NAMES, teaming.check_address_spread),
 }
 
 

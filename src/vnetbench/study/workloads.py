@@ -1,23 +1,19 @@
-"""Workloads of a study, and the metrics that can decide how often a treatment is repeated."""
+"""Workloads of a study: what each one sends, measures and requests from the agents."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
-from vnetbench.study.model import Study
+if TYPE_CHECKING:
+    from vnetbench.study.model import Study
 
 TCP_STREAM, TCP_RR, TCP_CRR, UDP_STREAM, MIXED = "tcp_stream", "tcp_rr", "tcp_crr", "udp_stream", "mixed"
-SOCKET_WORKLOADS = (TCP_STREAM, TCP_RR, TCP_CRR, UDP_STREAM, MIXED)
-"""Workloads that send through the endpoints' sockets."""
-
 FRAMES, FRAME_LATENCY, FRAME_LOSS = "frames", "frame_latency", "frame_loss"
 BACK_TO_BACK, SOAK = "back_to_back", "soak"
-FRAME_WORKLOADS = (FRAMES, FRAME_LATENCY, FRAME_LOSS, BACK_TO_BACK, SOAK)
-"""Workloads that generate and count frames at the endpoints' interfaces (the tests of RFC 2544)."""
-CONSTANT_LOAD_WORKLOADS = (FRAMES, FRAME_LATENCY, SOAK)
-"""Frame workloads with one constant load, the factor `frame_load`."""
-
-WORKLOADS = (*SOCKET_WORKLOADS, *FRAME_WORKLOADS)
 
 MAX_LOSS_GOALS = 4
 """Maximum loss goals of one search; each has its own metric."""
@@ -36,29 +32,235 @@ SEARCH_METRICS = (
 )
 """Metrics that a trial computes from its steps; they have no time series."""
 
-DECIDING_METRICS: Mapping[str, tuple[str, ...]] = {
-    TCP_STREAM: ("goodput_bps",),
-    TCP_RR: ("transactions_per_s", "latency_p50_us", "latency_p99_us"),
-    TCP_CRR: ("connections_per_s", "connect_p50_us", "connect_p99_us"),
-    UDP_STREAM: ("datagrams_received_per_s", "goodput_bps", "delay_p50_us", "delay_p99_us"),
-    MIXED: (
-        "latency_p99_us",
-        "latency_p50_us",
-        "latency_increase_p99_us",
-        "latency_increase_p50_us",
-        "goodput_bps",
-    ),
-    FRAMES: (*THROUGHPUT_METRICS, "forwarding_rate_fps", "delay_p50_us", "delay_p99_us"),
-    FRAME_LATENCY: ("delay_p99_us", "delay_p50_us", *THROUGHPUT_METRICS),
-    FRAME_LOSS: ("max_forwarding_rate_fps", *THROUGHPUT_METRICS),
-    BACK_TO_BACK: ("back_to_back_frames", "buffer_s"),
-    SOAK: ("forwarding_rate_fps", "delay_p50_us", "delay_p99_us"),
-}
-"""Metrics of each workload that `precision.metric` can name, the default first."""
-
-
 RATE_FACTORS = ("rate", "bit_rate")
 """Factors that set the send rate; with the level `none` the network limits it."""
+
+_BULK_SEND_DEFAULTS = {"pacing_rate_bps": None, "send": "copy", "send_batch": 1, "receive": "discard"}
+
+
+class SearchUse(Enum):
+    """When the trials of a workload search for the throughput."""
+
+    NEVER = auto()
+    OPTIONAL = auto()
+    """If the study has the section `[search]`."""
+    ALWAYS = auto()
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One workload: what it sends, what it measures, and how its trials run."""
+
+    name: str
+    description: str
+    """Entry of the workload in the study reference."""
+    deciding_metrics: tuple[str, ...]
+    """Metrics that `precision.metric` can name, the default first."""
+    deciding_description: str
+    """Default deciding metric, as the study reference names it."""
+    size_factor: str
+    """Factor that sets the size of a message, request, datagram or frame."""
+    count_factor: str = "streams"
+    """Factor that sets the number of streams, connections or flows."""
+    rate_metric: str = ""
+    """Metric of the units (`unit_noun`) per second; empty for a stream of bytes."""
+    unit_noun: str = "transaction"
+    """Unit that the workload counts, and whose latency it measures."""
+    latency_title: str = "Latency"
+    """Title of the latency in charts."""
+    carrier: Literal["sockets", "frames"] = "sockets"
+    """Whether it sends through sockets, or generates and counts frames at the interfaces."""
+
+    fixed_rate_metric: str = ""
+    """Default deciding metric if every treatment has a fixed rate; empty: no other metric."""
+    unsearched_metric: str = ""
+    """Default deciding metric if the study has no search; empty: no other metric."""
+    offered_load_factors: tuple[str, ...] = ()
+    """Factors that set the offered load of one stream, which `explain` compares with `rate_metric`."""
+
+    is_byte_stream: bool = False
+    """Whether it sends only bytes without boundaries, which arrive until the end of the load."""
+    has_requests: bool = False
+    """Whether it sends requests and measures their responses."""
+    has_connection_per_request: bool = False
+    """Whether each request opens a TCP connection, whose handshake it measures."""
+    has_datagrams: bool = False
+    """Whether it counts UDP datagrams, which can be lost."""
+    parts: tuple[str, ...] = ()
+    """Parts of the load that run together, each with its own streams; empty: one part without a name."""
+    has_idle_phase: bool = False
+    """Whether a trial starts with a phase of requests only."""
+
+    search: SearchUse = SearchUse.NEVER
+    has_constant_load: bool = False
+    """Whether the factor `frame_load` sets its one load of frames."""
+    has_loss_curve: bool = False
+    """Whether its steps go down from the highest load instead of searching for the throughput."""
+    has_burst_search: bool = False
+    """Whether a trial also searches for the longest burst without loss."""
+    needs_duration: bool = False
+    """Whether the study must set the duration of a trial."""
+    default_warmup_s: float | None = None
+    """Warm-up if the study sets none; None: found in the samples of each trial."""
+    extra_charts: tuple[str, ...] = ()
+    """Names of its additional charts (`report.charts.frame_charts.EXTRA_CHARTS`)."""
+
+    can_use_iperf3: bool = False
+    """Whether an endpoint with only an iperf3 server can take part."""
+    agent_workload: str = ""
+    """Workload in the agents' `trial.prepare`; empty: its own name."""
+    agent_defaults: Mapping[str, object] = field(default_factory=dict)
+    """Parameters of `trial.prepare` that factors replace."""
+
+    @property
+    def carries_frames(self) -> bool:
+        """Whether it generates and counts frames at the interfaces (the tests of RFC 2544)."""
+        return self.carrier == "frames"
+
+    @property
+    def has_fixed_load(self) -> bool:
+        """Whether it holds one load, which is a rate or a share of a throughput that it searches first."""
+        return self.has_constant_load and self.search is SearchUse.ALWAYS
+
+
+_frame_workload = partial(
+    Workload,
+    size_factor="frame_size",
+    count_factor="flows",
+    rate_metric="forwarding_rate_fps",
+    unit_noun="frame",
+    latency_title="One-way delay",
+    carrier="frames",
+    agent_workload=FRAMES,
+)
+
+_WORKLOADS = (
+    Workload(
+        TCP_STREAM,
+        "bulk data as fast as TCP can send",
+        ("goodput_bps",),
+        "goodput",
+        "message_size",
+        is_byte_stream=True,
+        can_use_iperf3=True,
+        agent_defaults=_BULK_SEND_DEFAULTS,
+    ),
+    Workload(
+        TCP_RR,
+        "requests and responses",
+        ("transactions_per_s", "latency_p50_us", "latency_p99_us"),
+        "transaction rate, or the 99th percentile of latency if every treatment has a `rate`",
+        "request_size",
+        "connections",
+        rate_metric="transactions_per_s",
+        fixed_rate_metric="latency_p99_us",
+        offered_load_factors=("rate",),
+        has_requests=True,
+    ),
+    Workload(
+        TCP_CRR,
+        "a new connection for each request",
+        ("connections_per_s", "connect_p50_us", "connect_p99_us"),
+        "connection rate",
+        "request_size",
+        "connections",
+        rate_metric="connections_per_s",
+        fixed_rate_metric="connect_p99_us",
+        has_requests=True,
+        has_connection_per_request=True,
+    ),
+    Workload(
+        UDP_STREAM,
+        "datagrams",
+        ("datagrams_received_per_s", "goodput_bps", "delay_p50_us", "delay_p99_us"),
+        "received datagrams, or the 99th percentile of delay if every treatment has a rate",
+        "datagram_size",
+        rate_metric="datagrams_received_per_s",
+        unit_noun="datagram",
+        latency_title="One-way delay",
+        fixed_rate_metric="delay_p99_us",
+        offered_load_factors=RATE_FACTORS,
+        has_datagrams=True,
+    ),
+    Workload(
+        MIXED,
+        "latency under load, first requests alone and then together with bulk transfers",
+        (
+            "latency_p99_us",
+            "latency_p50_us",
+            "latency_increase_p99_us",
+            "latency_increase_p50_us",
+            "goodput_bps",
+        ),
+        "99th percentile of latency under load",
+        "request_size",
+        "connections",
+        rate_metric="transactions_per_s",
+        has_requests=True,
+        parts=("requests", "transfers"),
+        has_idle_phase=True,
+        agent_defaults=_BULK_SEND_DEFAULTS,
+    ),
+    _frame_workload(
+        FRAMES,
+        "frames generated and counted at the interfaces, at one load, or with `[search]` to find the "
+        "throughput",
+        (*THROUGHPUT_METRICS, "forwarding_rate_fps", "delay_p50_us", "delay_p99_us"),
+        "throughput for the first loss goal, or the forwarding rate without `[search]`",
+        unsearched_metric="forwarding_rate_fps",
+        offered_load_factors=("frame_load",),
+        search=SearchUse.OPTIONAL,
+        has_constant_load=True,
+        extra_charts=("search_steps",),
+    ),
+    _frame_workload(
+        FRAME_LATENCY,
+        "delay of frames at one load (RFC 2544, 26.2)",
+        ("delay_p99_us", "delay_p50_us", *THROUGHPUT_METRICS),
+        "99th percentile of delay",
+        search=SearchUse.ALWAYS,
+        has_constant_load=True,
+        extra_charts=("search_steps",),
+    ),
+    _frame_workload(
+        FRAME_LOSS,
+        "loss of frames in steps from the highest load down (RFC 2544, 26.3)",
+        ("max_forwarding_rate_fps", *THROUGHPUT_METRICS),
+        "maximum forwarding rate",
+        search=SearchUse.ALWAYS,
+        has_loss_curve=True,
+        extra_charts=("loss_curve",),
+    ),
+    _frame_workload(
+        BACK_TO_BACK,
+        "the longest burst of frames without loss (RFC 2544, 26.4, updated by RFC 9004)",
+        ("back_to_back_frames", "buffer_s"),
+        "longest burst",
+        search=SearchUse.ALWAYS,
+        has_burst_search=True,
+        extra_charts=("bursts",),
+    ),
+    _frame_workload(
+        SOAK,
+        "frames at one load for a long time",
+        ("forwarding_rate_fps", "delay_p50_us", "delay_p99_us"),
+        "forwarding rate",
+        search=SearchUse.ALWAYS,
+        has_constant_load=True,
+        needs_duration=True,
+        # It counts the losses of its whole duration: cutting off a warm-up would hide some.
+        default_warmup_s=0.0,
+        extra_charts=("search_steps", "missing_frames"),
+    ),
+)
+
+WORKLOADS: Mapping[str, Workload] = {workload.name: workload for workload in _WORKLOADS}
+"""All workloads by name. Studies and results files store the name."""
+
+WORKLOAD_NAMES = tuple(WORKLOADS)
+SOCKET_WORKLOADS = tuple(name for name, workload in WORKLOADS.items() if not workload.carries_frames)
+FRAME_WORKLOADS = tuple(name for name, workload in WORKLOADS.items() if workload.carries_frames)
+CONSTANT_LOAD_WORKLOADS = tuple(name for name, workload in WORKLOADS.items() if workload.has_constant_load)
 
 
 def deciding_metric(study: Study) -> str:
@@ -71,13 +273,12 @@ def deciding_metric(study: Study) -> str:
     """
     if study.precision.metric is not None:
         return study.precision.metric
-    if study.workload == MIXED:
-        return DECIDING_METRICS[MIXED][0]
-    if study.workload == FRAMES and study.search is None:
-        return "forwarding_rate_fps"
-    if study.workload in FRAME_WORKLOADS:
-        return DECIDING_METRICS[study.workload][0]
-    names = {
-        factor.name for factor in study.factors if factor.name in RATE_FACTORS and "none" not in factor.levels
-    }
-    return DECIDING_METRICS[study.workload][-1 if names else 0]
+    workload = WORKLOADS[study.workload]
+    if workload.unsearched_metric and study.search is None:
+        return workload.unsearched_metric
+    has_fixed_rates = any(
+        factor.name in RATE_FACTORS and "none" not in factor.levels for factor in study.factors
+    )
+    if workload.fixed_rate_metric and has_fixed_rates:
+        return workload.fixed_rate_metric
+    return workload.deciding_metrics[0]

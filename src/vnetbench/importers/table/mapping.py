@@ -15,7 +15,7 @@ from vnetbench.study.factors.registry import check_factor_workload, find_factor,
 from vnetbench.study.file.document import TomlDocument, read_document
 from vnetbench.study.model import Level
 from vnetbench.study.problems import Problem, StudyError, WrongValue, format_raw_value, suggest_fix
-from vnetbench.study.workloads import WORKLOADS
+from vnetbench.study.workloads import WORKLOAD_NAMES
 
 _BITS = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9}
 _BYTES = {"B/s": 8.0, "kB/s": 8e3, "MB/s": 8e6, "GB/s": 8e9}
@@ -141,7 +141,7 @@ def _combine_sections(parts: Map[str, Any]) -> Map[str, Any]:
     """Return the sections as fields of `Mapping`. Raises WrongValue if something is missing."""
     if "workload" not in parts:
         raise WrongValue(
-            "the mapping has no workload", fix=f'write workload = "tcp_stream" ({", ".join(WORKLOADS)})'
+            "the mapping has no workload", fix=f'write workload = "tcp_stream" ({", ".join(WORKLOAD_NAMES)})'
         )
     if not parts["metrics"]:
         fix = 'add a section [metric] with goodput_bps = { column = "…", unit = "Mbit/s" }'
@@ -287,7 +287,7 @@ def _read_started_at(raw: object) -> StartTimeColumn:
 
 
 _KEY_READERS: Map[str, Callable[[object], Any]] = {
-    "workload": _choice_reader(*WORKLOADS),
+    "workload": _choice_reader(*WORKLOAD_NAMES),
     "tool": _read_text,
     "version": _read_text,
     "reported_by": _choice_reader("sender", "receiver"),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from vnetbench.study.factors.value_types import ValueType
 from vnetbench.study.labs import LABS
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import WORKLOADS
+from vnetbench.study.workloads import WORKLOAD_NAMES
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Factor:
     description: str
     examples: tuple[str, ...]
     """Values as TOML, as they stand in a study file."""
-    workloads: tuple[str, ...] = WORKLOADS
+    workloads: tuple[str, ...] = WORKLOAD_NAMES
     """Workloads that the factor applies to."""
     workload_defaults: Mapping[str, Level] = field(default_factory=dict)
     """Defaults of workloads that differ from `default`."""
@@ -54,6 +54,10 @@ class Factor:
     def title(self) -> str:
         """Label of the factor: `MTU`, `Message size`."""
         return self.label or self.name.replace("_", " ").capitalize()
+
+    def has_workload(self, name: str) -> bool:
+        """Return whether the factor applies to the workload."""
+        return name in self.workloads
 
     def format_phrase(self, level: Level) -> str:
         """Return one level as it reads without a heading: `4 streams`, `MTU 9000`, `TSO off`."""

@@ -16,7 +16,7 @@ from vnetbench.study.factors.testbed_factors import TESTBED_FACTORS
 from vnetbench.study.labs import HOSTS, IMPORTED, IPERF3, IPERF3_FACTORS, NETNS
 from vnetbench.study.model import Level
 from vnetbench.study.problems import WrongValue, suggest_fix
-from vnetbench.study.workloads import FRAME_WORKLOADS, TCP_STREAM
+from vnetbench.study.workloads import TCP_STREAM, WORKLOADS
 
 FACTORS: Mapping[str, Factor] = {
     factor.name: factor for factor in (*LOAD_FACTORS, *FRAME_FACTORS, *TESTBED_FACTORS, *GUEST_FACTORS)
@@ -87,7 +87,7 @@ def complete_levels(
     if backend == IMPORTED:
         return dict(levels)
     completed = {**_default_levels(workload, backend), **levels}
-    if workload in FRAME_WORKLOADS:
+    if WORKLOADS[workload].carries_frames:
         completed["frame_size"] = levels.get("frame_size", smallest_frame_bytes(completed))
         if "mtu" in completed and "mtu" not in levels:
             completed["mtu"] = max(int(completed["mtu"]), largest_packet_bytes(completed))
@@ -100,7 +100,7 @@ def _default_levels(workload: str, backend: str) -> dict[str, Level]:
     return {
         factor.name: default
         for factor in factors
-        if workload in factor.workloads
+        if factor.has_workload(workload)
         and backend_has_factor(backend, factor.name)
         and (default := factor.workload_defaults.get(workload, factor.default)) is not None
     }
@@ -108,9 +108,9 @@ def _default_levels(workload: str, backend: str) -> dict[str, Level]:
 
 def check_factor_workload(name: str, workload: str) -> None:
     """Raise WrongValue with the nearest factor if the factor does not apply to the workload."""
-    if workload in find_factor(name).workloads:
+    if find_factor(name).has_workload(workload):
         return
-    choices = [factor.name for factor in FACTORS.values() if workload in factor.workloads]
+    choices = [factor.name for factor in FACTORS.values() if factor.has_workload(workload)]
     equivalent = next((other for other in _EQUIVALENT_FACTORS.get(name, ()) if other in choices), None)
     fix = (
         f'did you mean "{equivalent}"?'

@@ -16,10 +16,7 @@ from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels, Precision, SearchSpec, Study, TestbedSpec, Timing
 from vnetbench.study.problems import Problem, StudyError, StudyLocation, suggest_fix
 from vnetbench.study.rules.study_checks import check_study, check_table_levels
-from vnetbench.study.workloads import FRAME_WORKLOADS, FRAMES, SOAK
-
-_SEARCH_WORKLOADS = set(FRAME_WORKLOADS) - {FRAMES}
-"""Workloads that search even if the study has no section `[search]`."""
+from vnetbench.study.workloads import WORKLOADS, SearchUse
 
 
 def load_study(path: Path, overrides: Sequence[str] = ()) -> Study:
@@ -73,7 +70,7 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
     needs_search = (
         "search" in document.values
         or bool(changes.values["search"])
-        or top_level["workload"] in _SEARCH_WORKLOADS
+        or WORKLOADS[top_level["workload"]].search is SearchUse.ALWAYS
     )
     study = Study(
         **top_level,
@@ -108,8 +105,9 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
 
 def _make_timing(workload: str, values: Mapping[str, Mapping[str, object]]) -> Timing:
     timing = Timing(**_model_fields("timing", values))
-    # A soak counts the losses of its whole duration: cutting off a warm-up would hide some.
-    return replace(timing, warmup_s=0.0) if workload == SOAK and timing.warmup_s is None else timing
+    if timing.warmup_s is None:
+        return replace(timing, warmup_s=WORKLOADS[workload].default_warmup_s)
+    return timing
 
 
 def _model_fields(section: str, values: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from vnetbench.study.file.sections import (
 )
 from vnetbench.study.labs import IPERF3, LABS
 from vnetbench.study.rules.study_checks import MAX_TREATMENTS
-from vnetbench.study.workloads import WORKLOADS
+from vnetbench.study.workloads import WORKLOAD_NAMES
 
 PAGE = "study-reference.md"
 SCHEMA = "study.schema.json"
@@ -175,7 +175,7 @@ def _factor_lines(factor: Factor) -> Iterator[str]:
     )
     examples = ", or ".join(f"`{factor.name} = {example}`" for example in factor.examples)
     yield f"### `{factor.name}`\n\n{factor.description}\n"
-    if factor.workloads != WORKLOADS:
+    if factor.workloads != WORKLOAD_NAMES:
         yield f"- Workloads: {', '.join(f'`{name}`' for name in factor.workloads)}."
     if factor.labs != LABS:
         yield f"- Labs: {', '.join(f'`{lab}`' for lab in factor.labs)}."

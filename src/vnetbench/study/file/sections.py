@@ -13,7 +13,7 @@ from vnetbench.study.file.keys import StudyKey, StudySection, make_section
 from vnetbench.study.file.search_section import SEARCH_SECTION
 from vnetbench.study.labs import IMPORTED, LABS
 from vnetbench.study.model import ALL_COMBINATIONS, ONE_AT_A_TIME, Precision, TestbedSpec, Timing
-from vnetbench.study.workloads import DECIDING_METRICS, TCP_STREAM, WORKLOADS
+from vnetbench.study.workloads import TCP_STREAM, WORKLOADS
 
 TOP_LEVEL = ""
 """Name of the section without a heading, at the head of the file."""
@@ -44,13 +44,8 @@ _ALL_SECTIONS = (
             "workload",
             value_types.keywords(*WORKLOADS),
             TCP_STREAM,
-            "Type of load. `tcp_stream`: bulk data as fast as TCP can send. `udp_stream`: datagrams. "
-            "`tcp_rr`: requests and responses. `tcp_crr`: a new connection for each request. `mixed`: "
-            "latency under load, first requests alone and then together with bulk transfers. `frames`: "
-            "frames generated and counted at the interfaces, at one load, or with `[search]` to find the "
-            "throughput. Other tests of RFC 2544: `frame_latency` (26.2); `frame_loss`, in steps from the "
-            "highest load down (26.3); `back_to_back`, the longest burst without loss (26.4, updated by RFC "
-            "9004). `soak`: frames at one load for a long time.",
+            "Type of load. "
+            + " ".join(f"`{name}`: {workload.description}." for name, workload in WORKLOADS.items()),
             '"tcp_stream"',
         ),
         StudyKey(
@@ -172,16 +167,14 @@ _ALL_SECTIONS = (
         StudyKey(
             "metric",
             value_types.keywords(
-                "auto", *dict.fromkeys(metric for each in DECIDING_METRICS.values() for metric in each)
+                "auto",
+                *dict.fromkeys(
+                    metric for workload in WORKLOADS.values() for metric in workload.deciding_metrics
+                ),
             ),
             _PRECISION.metric,
-            "Deciding metric. `auto`: the main metric of the workload. `tcp_stream`: goodput. `tcp_rr`: "
-            "transaction rate, or the 99th percentile of latency if every treatment has a `rate`. "
-            "`udp_stream`: received datagrams, or the 99th percentile of delay if every treatment has a "
-            "rate. `tcp_crr`: connection rate. `mixed`: 99th percentile of latency under load. `frames`: "
-            "throughput for the first loss goal, or the forwarding rate without `[search]`. `frame_latency`: "
-            "99th percentile of delay. `frame_loss`: maximum forwarding rate. `back_to_back`: longest burst. "
-            "`soak`: forwarding rate.",
+            "Deciding metric. `auto`: the main metric of the workload. "
+            + " ".join(f"`{name}`: {workload.deciding_description}." for name, workload in WORKLOADS.items()),
             '"goodput_bps"',
             none_word="auto",
         ),

@@ -11,7 +11,7 @@ from vnetbench.study.factors.frame_sizes import (
 )
 from vnetbench.study.model import Study
 from vnetbench.study.rules.rule import EXCLUDE_FIX, LevelRule, TreatmentLevels, has_other_level
-from vnetbench.study.workloads import FRAME_LATENCY, FRAME_WORKLOADS, FRAMES, SOAK
+from vnetbench.study.workloads import FRAME_LATENCY, SOAK, WORKLOADS, SearchUse
 
 
 def frame_size_texts(levels: TreatmentLevels) -> dict[str, str]:
@@ -62,7 +62,7 @@ FRAME_RULES = (
     LevelRule(
         "direction",
         lambda levels, study: (
-            study.workload in FRAME_WORKLOADS
+            WORKLOADS[study.workload].carries_frames
             and str(levels.get("direction", "forward")) not in DIRECTION_SHARES
         ),
         "direction = {direction} is not possible with {workload}: the load is the same in each direction",
@@ -71,7 +71,7 @@ FRAME_RULES = (
     LevelRule(
         "frame_load",
         lambda levels, study: (
-            study.workload == FRAMES
+            WORKLOADS[study.workload].search is SearchUse.OPTIONAL
             and study.search is not None
             and any(factor.name == "frame_load" for factor in study.factors)
         ),
@@ -81,12 +81,12 @@ FRAME_RULES = (
     LevelRule(
         "frame_load",
         lambda levels, study: (
-            study.workload == FRAMES
+            WORKLOADS[study.workload].search is SearchUse.OPTIONAL
             and study.search is None
             and throughput_share(levels.get("frame_load", "")) is not None
         ),
-        "frame_load = {frame_load} is a share of the throughput, which the workload frames does not search "
-        "for",
+        "frame_load = {frame_load} is a share of the throughput, which the workload {workload} does not "
+        "search for",
         f'write workload = "{FRAME_LATENCY}" or "{SOAK}", or a rate such as "100 kframe/s"',
     ),
     LevelRule(

@@ -10,7 +10,7 @@ from vnetbench.study.factors.registry import FACTORS, backend_has_factor, format
 from vnetbench.study.labs import HOSTS, IPERF3, LABS
 from vnetbench.study.model import Study, TestbedSpec
 from vnetbench.study.problems import KeyLocator, Problem
-from vnetbench.study.workloads import FRAME_WORKLOADS, TCP_STREAM
+from vnetbench.study.workloads import TCP_STREAM, WORKLOADS
 
 BENCH_HOST_NAME = "here"
 """Name of the bench's own machine if the study names no local host."""
@@ -46,13 +46,14 @@ def check_lab(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             yield locate("testbed", key).make_problem(
                 f"{key} needs a lab that builds networks; the lab hosts changes no network", fix="remove it"
             )
-    has_frames = study.workload in FRAME_WORKLOADS
+    workload = WORKLOADS[study.workload]
+    has_frames = workload.carries_frames
     yield from _check_each_host(testbed, has_frames, locate)
     if testbed.backend != IPERF3:
         yield from _check_pairs(testbed, has_frames, locate)
         return
     yield from _check_iperf3_hosts(testbed, locate)
-    if study.workload != TCP_STREAM:
+    if not workload.can_use_iperf3:
         yield locate("workload").make_problem(
             f"an iperf3 server does not support the workload {study.workload}",
             fix=f'write workload = "{TCP_STREAM}"',

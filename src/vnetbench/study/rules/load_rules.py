@@ -14,7 +14,7 @@ from vnetbench.study.rules.rule import (
     has_other_level,
     have_levels,
 )
-from vnetbench.study.workloads import RATE_FACTORS, TCP_CRR
+from vnetbench.study.workloads import RATE_FACTORS, WORKLOADS
 
 
 def missing_cpus_text(levels: TreatmentLevels) -> str:
@@ -89,8 +89,10 @@ LOAD_RULES = (
     ),
     LevelRule(
         "transport",
-        lambda levels, study: levels.get("transport") == VSOCK and study.workload == TCP_CRR,
-        "transport = vsock is not possible with tcp_crr, which measures connections over TCP only",
+        lambda levels, study: (
+            levels.get("transport") == VSOCK and WORKLOADS[study.workload].has_connection_per_request
+        ),
+        "transport = vsock is not possible with {workload}, which measures connections over TCP only",
         "use the workload tcp_stream or tcp_rr",
     ),
     LevelRule(

@@ -14,7 +14,7 @@ from vnetbench.study.plan import level_combinations
 from vnetbench.study.problems import KeyLocator, Problem, WrongValue, suggest_fix
 from vnetbench.study.rules.contradictions import find_contradictions
 from vnetbench.study.rules.lab_checks import check_lab
-from vnetbench.study.workloads import DECIDING_METRICS, FRAME_WORKLOADS, FRAMES, MIXED, SEARCH_METRICS, SOAK
+from vnetbench.study.workloads import FRAMES, MIXED, SEARCH_METRICS, WORKLOADS, SearchUse
 
 MAX_TREATMENTS = 10_000
 """Maximum treatments of a study: with six trials of one second each, they take 17 hours."""
@@ -100,33 +100,34 @@ def _check_workload(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             check_factor_workload(factor.name, study.workload)
         except WrongValue as error:
             yield locate("factors", factor.name).wrap_error(error)
-    metric, known_metrics = study.precision.metric, DECIDING_METRICS[study.workload]
-    if metric in SEARCH_METRICS and study.workload == FRAMES and study.search is None:
+    workload, metric = WORKLOADS[study.workload], study.precision.metric
+    known_metrics = workload.deciding_metrics
+    if metric in SEARCH_METRICS and workload.search is SearchUse.OPTIONAL and study.search is None:
         yield locate("precision", "metric").make_problem(
             f"{metric} needs a search, and the study has none", fix="add the heading [search]"
         )
     if metric is not None and metric not in known_metrics:
         yield locate("precision", "metric").make_problem(
-            f"the workload {study.workload} does not measure {metric}",
+            f"the workload {workload.name} does not measure {metric}",
             fix=suggest_fix(metric, known_metrics, otherwise=f"write one of {', '.join(known_metrics)}"),
         )
-    if study.published is not None and study.workload != (workload := table_workload(study.published)):
+    if study.published is not None and workload.name != (published := table_workload(study.published)):
         yield locate("published").make_problem(
-            f"{study.published} has no results of the workload {study.workload}",
-            fix=f'remove it, or write workload = "{workload}"',
+            f"{study.published} has no results of the workload {workload.name}",
+            fix=f'remove it, or write workload = "{published}"',
         )
-    if study.timing.idle_s is not None and study.workload != MIXED:
+    if study.timing.idle_s is not None and not workload.has_idle_phase:
         yield locate("timing", "idle").make_problem(
-            f"the workload {study.workload} has no idle phase",
+            f"the workload {workload.name} has no idle phase",
             fix=f'remove it, or write workload = "{MIXED}"',
         )
-    if study.search is not None and study.workload not in FRAME_WORKLOADS:
+    if study.search is not None and workload.search is SearchUse.NEVER:
         yield locate("search").make_problem(
-            f"the workload {study.workload} has no search", fix=f'remove it, or write workload = "{FRAMES}"'
+            f"the workload {workload.name} has no search", fix=f'remove it, or write workload = "{FRAMES}"'
         )
-    if study.workload == SOAK and study.timing.duration_s is None:
+    if workload.needs_duration and study.timing.duration_s is None:
         yield locate("timing", "duration").make_problem(
-            f"the workload {SOAK} needs a duration, and the study has none",
+            f"the workload {workload.name} needs a duration, and the study has none",
             fix='write duration = "1 h" under [timing]',
         )
 
