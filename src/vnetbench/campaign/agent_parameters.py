@@ -16,14 +16,7 @@ from vnetbench.study.factors.frame_sizes import frame_mix, throughput_share
 from vnetbench.study.factors.load_factors import VSOCK
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.model import Level, Study, Timing
-from vnetbench.study.workloads import (
-    FRAME_LATENCY,
-    FRAME_WORKLOADS,
-    FRAMES,
-    MIXED,
-    SOAK,
-    TCP_STREAM,
-)
+from vnetbench.study.workloads import WORKLOADS
 
 REQUESTS_FOR_P99 = 1000
 """Requests needed for a 99th percentile: ten of them are above it."""
@@ -41,7 +34,7 @@ def stream_roles(workload: str, factors: Mapping[str, Level], side: str = "a") -
     forward, reverse = streams_per_direction(factors)
     roles = ["source"] * forward + ["sink"] * reverse
     parts = [""] * len(roles)
-    if workload == MIXED:
+    if WORKLOADS[workload].has_parts:
         connections = int(factors["connections"])
         roles = ["source"] * connections + roles
         parts = ["requests"] * connections + ["transfers"] * len(parts)
@@ -61,17 +54,16 @@ def role_from_streams(streams: Sequence[Mapping[str, object]]) -> str:
 
 def prepare_parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]:
     """Return the parameters of trial.prepare that are the same for both endpoints."""
-    if workload in FRAME_WORKLOADS:
+    if WORKLOADS[workload].carries_frames:
         return _frame_parameters(workload, factors)
     parameters: dict[str, object] = {
-        "workload": workload,
+        "workload": WORKLOADS[workload].agent_workload,
         "threads": None,
         "socket_buffer_bytes": None,
         "congestion_control": None,
+        **WORKLOADS[workload].agent_defaults,
+        **_factor_parameters(workload, factors),
     }
-    if workload in (TCP_STREAM, MIXED):
-        parameters |= {"pacing_rate_bps": None, "send": "copy", "send_batch": 1, "receive": "discard"}
-    parameters |= _factor_parameters(workload, factors)
     parameters["threads"] = parameters["threads"] or 0
     if factors.get("transport") == VSOCK:
         del parameters["transport"]
@@ -89,7 +81,7 @@ def _factor_parameters(workload: str, factors: Mapping[str, Level]) -> dict[str,
     return {
         factor.agent_parameter: factor.to_agent_value(level)
         for factor, level in known
-        if factor.agent_parameter and workload in factor.workloads
+        if factor.agent_parameter and factor.has_workload(workload)
     }
 
 
@@ -97,13 +89,13 @@ def needs_steps(study: Study, factors: Mapping[str, Level]) -> bool:
     """Return whether a trial of these levels searches its load. With a load in frames/s it does not."""
     if study.search is None:
         return False
-    has_fixed_load = study.workload in (FRAME_LATENCY, SOAK)
+    has_fixed_load = WORKLOADS[study.workload].has_fixed_load
     return not has_fixed_load or throughput_share(factors["frame_load"]) is not None
 
 
 def idle_duration_s(workload: str, factors: Mapping[str, Level], timing: Timing) -> float:
     """Return how long `mixed` sends only requests before its load, in whole intervals; else 0."""
-    if workload != MIXED:
+    if not WORKLOADS[workload].has_idle_phase:
         return 0.0
     wanted_s = timing.idle_s
     if wanted_s is None:
@@ -117,7 +109,7 @@ def idle_duration_s(workload: str, factors: Mapping[str, Level], timing: Timing)
 def _frame_parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]:
     load, generators = factors.get("frame_load", UNPACED_LOAD), int(factors["generators"])
     return {
-        "workload": FRAMES,
+        "workload": WORKLOADS[workload].agent_workload,
         "threads": 0,
         "frame_bytes": [
             {"bytes": size, "weight": weight} for size, weight in frame_mix(factors["frame_size"])
@@ -144,11 +136,11 @@ def thread_placement(
     Raises:
         BenchError: The factor `thread_cpus` names CPUs that the endpoint does not have.
     """
-    if workload in FRAME_WORKLOADS:
+    if WORKLOADS[workload].carries_frames:
         return _frame_thread_placement(workload, factors, bed)
     streams = len(stream_roles(workload, factors))
     # In `mixed`, `threads` applies to requests. Each transfer has its own thread.
-    transfers = streams - int(factors["connections"]) if workload == MIXED else 0
+    transfers = streams - int(factors["connections"]) if WORKLOADS[workload].has_parts else 0
     shared = streams - transfers
     count = min(int(str(parameters["threads"])) or shared, shared) + transfers
     vms = bed.load_cpus(factors)

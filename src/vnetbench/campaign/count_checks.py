@@ -9,7 +9,7 @@ from vnetbench.campaign.load_checks import Totals, stream_totals
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.results.records import EndpointRecord
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import TCP_STREAM
+from vnetbench.study.workloads import WORKLOADS
 
 STALLED_SHARE = 0.5
 """Share of the load. If nothing arrives after it, nor in the drain, the path is broken."""
@@ -40,7 +40,7 @@ def find_count_error(workload: str, duration_s: float, endpoints: Sequence[Endpo
         return "" if sent == received else (
             f"the instrument miscounted: {sent} bytes were sent, but {received} arrived"
         )  # fmt: skip
-    if workload != TCP_STREAM:
+    if not WORKLOADS[workload].is_byte_stream:
         return ""
     for endpoint in endpoints:
         if endpoint.role == "source" or endpoint.totals.get("drained", False):

@@ -23,7 +23,7 @@ from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.knobs import changed_knobs
 from vnetbench.lab.testbed import Lab, Testbed
 from vnetbench.study.model import TestbedSpec
-from vnetbench.study.workloads import FRAME_WORKLOADS
+from vnetbench.study.workloads import WORKLOADS
 
 
 @dataclass
@@ -201,7 +201,7 @@ def _settings_changed_since(
     effective: Mapping[str, Any], bed: Testbed, load: TrialLoad
 ) -> Mapping[str, object]:
     """Return settings that another program changed. In workloads of frames, the agents change them."""
-    if load.workload in FRAME_WORKLOADS:
+    if WORKLOADS[load.workload].carries_frames:
         return {}
     changed = changed_knobs(effective, bed.endpoints, bed.agents)
     if cpu_quota.FACTOR in effective:

@@ -21,7 +21,7 @@ from vnetbench.results.records import GENERATOR_STEP, LOSS_CURVE_STEP, SEARCH_ST
 from vnetbench.search.interface import FrameCount, GoalResult, SearchParameters
 from vnetbench.search.methods import run_search
 from vnetbench.study.factors.frame_sizes import mean_frame_bytes, throughput_share
-from vnetbench.study.workloads import BACK_TO_BACK, FRAME_LOSS
+from vnetbench.study.workloads import WORKLOADS
 
 GENERATOR_STEP_S = 0.5
 """Maximum duration of the first step, which measures the generator's maximum rate."""
@@ -52,10 +52,10 @@ def run_step_series(
     """
     steps = StepRunner(load, step_series, measure)
     first, parameters = _search_bounds(steps, step_series)
-    is_loss_curve = load.workload == FRAME_LOSS
+    workload = WORKLOADS[load.workload]
     goal_results = (
         _measure_loss_curve(steps, parameters)
-        if is_loss_curve
+        if workload.has_loss_curve
         else _run_search(steps, parameters, step_series)
     )
     if goal_results[0].limited_by == "generator" and not goal_results[0].throughput_fps:
@@ -64,7 +64,7 @@ def run_step_series(
         raise steps.discard_steps(TrialFailed(what))
     effective: dict[str, object] = {}
     notes = list(_search_notes(goal_results, steps.records))
-    if load.workload == BACK_TO_BACK:
+    if workload.has_burst_search:
         rate_fps = steps.run(GENERATOR_STEP, None, first.record.duration_s).offered_fps
         bursts = find_longest_bursts(steps, parameters, rate_fps)
         effective["bursts"] = {"frames": bursts, "rate_fps": rate_fps}
@@ -74,7 +74,7 @@ def run_step_series(
     final_load_fps = max(parameters.min_load_fps, share * goal_results[0].throughput_fps)
     final_run = measure(steps.step_load(final_load_fps, load.duration_s))
     effective["search"] = {
-        "method": LOSS_CURVE_STEP if is_loss_curve else step_series.search_spec.method,
+        "method": LOSS_CURVE_STEP if workload.has_loss_curve else step_series.search_spec.method,
         "parameters": asdict(parameters),
         "goal_results": [asdict(result) for result in goal_results],
         "direction_count": first.direction_count,

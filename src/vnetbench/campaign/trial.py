@@ -42,7 +42,7 @@ from vnetbench.lab.testbed import Testbed, endpoint_pairs
 from vnetbench.results.records import HOST, OBSERVE, EndpointRecord, StepRecord
 from vnetbench.study.factors.load_factors import VSOCK
 from vnetbench.study.model import Level, SearchSpec
-from vnetbench.study.workloads import FRAME_WORKLOADS, MIXED, TCP_STREAM
+from vnetbench.study.workloads import TCP_STREAM, WORKLOADS
 
 GRACE_S = 5.0
 """How long the bench waits for an agent's trial.end after the load and its drain."""
@@ -152,7 +152,7 @@ def measure_trial(
     )
     measurement = _add_delay_lines(measurement, testbed.read_delay_lines())
     load_endpoints = [endpoint for endpoint in measurement.endpoints if endpoint.role != OBSERVE]
-    if load.workload in FRAME_WORKLOADS:
+    if WORKLOADS[load.workload].carries_frames:
         counts = sum_endpoint_counts(load_endpoints, load.factors)
         check_frame_counts(counts)
         notes = [*frame_notes(counts), *offered_load_notes(counts, load.factors, load.duration_s)]
@@ -238,7 +238,7 @@ class _TrialPreparation:
         self._load = load
         self._trial = trial
         workload = {**self.common, **prepare_parameters(load.workload, load.factors)}
-        if load.workload in FRAME_WORKLOADS:
+        if WORKLOADS[load.workload].carries_frames:
             burst = load.burst_frames
             generators = int(load.factors["generators"])
             workload |= {
@@ -247,10 +247,10 @@ class _TrialPreparation:
             }
         if load.factors.get("waiting") == "spin" and load.factors.get("threads", "auto") == "auto":
             workload["threads"] = spinning_thread_count(load.factors, testbed)
-        if load.workload == MIXED:
+        if WORKLOADS[load.workload].has_idle_phase:
             workload["idle_s"] = load.idle_s
         self.thread_cpus = thread_placement(load.workload, load.factors, testbed, workload)
-        if load.workload in FRAME_WORKLOADS:
+        if WORKLOADS[load.workload].carries_frames:
             workload["shares_cpus"] = sources_share_cpus(
                 load.workload, load.factors, testbed, self.thread_cpus
             )
@@ -328,7 +328,7 @@ def _connect(testbed: Testbed, observer: AgentClient, load: TrialLoad, trial: st
         (agent, agent.send("trial.prepare", workload=OBSERVE, streams=[], watch=watch, **preparation.common))
         for agent, watch in targets
     ]
-    is_frames = load.workload in FRAME_WORKLOADS
+    is_frames = WORKLOADS[load.workload].carries_frames
     answers = preparation.prepare_frames() if is_frames else preparation.prepare_sockets()
     for agent, future in observing:
         agent.wait(future, "trial.prepare")

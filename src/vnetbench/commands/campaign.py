@@ -24,7 +24,7 @@ from vnetbench.study.labs import HOSTS
 from vnetbench.study.model import Plan, Study, Treatment
 from vnetbench.study.plan import make_plan
 from vnetbench.study.study_diff import diff_study_texts
-from vnetbench.study.workloads import FRAME_WORKLOADS
+from vnetbench.study.workloads import WORKLOADS
 
 
 def start_campaign(
@@ -133,7 +133,7 @@ def _run_session(
 
 def _tester_lock_if_needed(study: Study) -> AbstractContextManager[None]:
     """Lock this machine where it generates frames: its CPUs suffice for a single campaign of frames."""
-    is_tester = study.workload in FRAME_WORKLOADS and study.testbed.lab != HOSTS
+    is_tester = WORKLOADS[study.workload].carries_frames and study.testbed.lab != HOSTS
     return hold_tester_lock() if is_tester else nullcontext()
 
 

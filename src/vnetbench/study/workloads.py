@@ -86,8 +86,8 @@ class Workload:
     """Whether each request opens a TCP connection, whose handshake it measures."""
     has_datagrams: bool = False
     """Whether it counts UDP datagrams, which can be lost."""
-    parts: tuple[str, ...] = ()
-    """Parts of the load that run together, each with its own streams; empty: one part without a name."""
+    has_parts: bool = False
+    """Whether requests and transfers run together; the count factor and `streams` set their numbers."""
     has_idle_phase: bool = False
     """Whether a trial starts with a phase of requests only."""
 
@@ -107,8 +107,8 @@ class Workload:
 
     can_use_iperf3: bool = False
     """Whether an endpoint with only an iperf3 server can take part."""
-    agent_workload: str = ""
-    """Workload in the agents' `trial.prepare`; empty: its own name."""
+    agent_workload_override: str = ""
+    """Workload in the agents' `trial.prepare` if it differs from the name."""
     agent_defaults: Mapping[str, object] = field(default_factory=dict)
     """Parameters of `trial.prepare` that factors replace."""
 
@@ -118,8 +118,13 @@ class Workload:
         return self.carrier == "frames"
 
     @property
+    def agent_workload(self) -> str:
+        """Workload in the agents' `trial.prepare`."""
+        return self.agent_workload_override or self.name
+
+    @property
     def has_fixed_load(self) -> bool:
-        """Whether it holds one load, which is a rate or a share of a throughput that it searches first."""
+        """Whether it holds one load: a frame rate, or a share of the throughput, which it searches first."""
         return self.has_constant_load and self.search is SearchUse.ALWAYS
 
 
@@ -131,7 +136,7 @@ _frame_workload = partial(
     unit_noun="frame",
     latency_title="One-way delay",
     carrier="frames",
-    agent_workload=FRAMES,
+    agent_workload_override=FRAMES,
 )
 
 _WORKLOADS = (
@@ -197,7 +202,7 @@ _WORKLOADS = (
         "connections",
         rate_metric="transactions_per_s",
         has_requests=True,
-        parts=("requests", "transfers"),
+        has_parts=True,
         has_idle_phase=True,
         agent_defaults=_BULK_SEND_DEFAULTS,
     ),

@@ -24,7 +24,7 @@ from vnetbench.report.charts.chart_specs import (
 from vnetbench.report.charts.factor_layout import FactorLayout, lay_out_factors
 from vnetbench.report.charts.file_comparison import published_charts
 from vnetbench.report.charts.frame_charts import frame_charts, frame_size_chart, is_frame_rate_by_size
-from vnetbench.study.workloads import FRAME_WORKLOADS, THROUGHPUT_METRICS, UDP_STREAM
+from vnetbench.study.workloads import THROUGHPUT_METRICS, WORKLOADS
 from vnetbench.wording.estimate_text import (
     choose_metric_scale,
     find_metric,
@@ -48,12 +48,6 @@ _CHARTED_METRICS = (
     "retransmits_per_s", "rtt_us", "interrupts_per_s", "packets_per_interrupt", "host_cpu_percent",
 )  # fmt: skip
 """The metrics with a chart, most useful first."""
-_REQUEST_LATENCY_TERMS = ("Latency", "transaction")
-_LATENCY_TERMS = {
-    UDP_STREAM: ("One-way delay", "datagram"),
-    **dict.fromkeys(FRAME_WORKLOADS, ("One-way delay", "frame")),
-}
-"""The name of the latency and of its unit by workload; other workloads use `_REQUEST_LATENCY_TERMS`."""
 
 
 def main_charts(summary: CampaignSummary) -> list[Chart]:
@@ -113,14 +107,15 @@ def _latency_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[
     rows = latency_rows(summary, layout)
     if not rows:
         return
-    noun, unit = _LATENCY_TERMS.get(summary.workload, _REQUEST_LATENCY_TERMS)
+    workload = WORKLOADS[summary.workload]
+    title = workload.latency_title
     caption = (
-        f"{noun} percentiles over all trials of a treatment without their warm-up. "
-        f"Each line ends where a single {unit} remains."
+        f"{title} percentiles over all trials of a treatment without their warm-up. "
+        f"Each line ends where a single {workload.unit_noun} remains."
     )
     if any(treatment.idle_latency_histogram for treatment in summary.treatments):
         caption += " Before the load, the trial sends the same requests alone."
-    yield Chart("latency-percentiles", f"{noun} by percentile", caption, latency_spec(rows, noun), rows)
+    yield Chart("latency-percentiles", f"{title} by percentile", caption, latency_spec(rows, title), rows)
 
 
 def _trial_order_charts(summary: CampaignSummary) -> Iterator[Chart]:

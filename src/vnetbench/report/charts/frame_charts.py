@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.quantity import format_exact_share
@@ -28,7 +28,7 @@ from vnetbench.report.charts.frame_specs import (
     step_loss_spec,
 )
 from vnetbench.report.tables.published_comparison import compare_with_published
-from vnetbench.study.workloads import BACK_TO_BACK, FRAME_LOSS, SOAK, THROUGHPUT_METRICS
+from vnetbench.study.workloads import THROUGHPUT_METRICS, WORKLOADS
 from vnetbench.wording.estimate_text import choose_metric_scale, metric_heading
 from vnetbench.wording.factor_text import pluralize
 
@@ -58,20 +58,10 @@ def frame_size_chart(summary: CampaignSummary, layout: FactorLayout, metric: str
 
 
 def frame_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[Chart]:
-    """Yield the comparison with published values, and the losses of the trials' steps."""
+    """Yield the comparison with published values, and the additional charts of the workload."""
     yield from _published_comparison_charts(summary)
-    if summary.workload == FRAME_LOSS:
-        yield from _loss_curve_charts(summary, layout)
-    elif summary.workload == BACK_TO_BACK:
-        yield from _burst_charts(summary, layout)
-    else:
-        yield from _search_step_charts(summary, layout)
-    if summary.workload == SOAK and (rows := missing_frames_rows(summary, layout)):
-        caption = (
-            "Frames sent minus frames received, with a line per trial. A low constant line shows frames in "
-            "flight; a rising line shows when frames were lost."
-        )
-        yield Chart("missing", "Outstanding frames", caption, missing_frames_spec(rows), rows)
+    for name in WORKLOADS[summary.workload].extra_charts:
+        yield from EXTRA_CHARTS[name](summary, layout)
 
 
 def _published_comparison_charts(summary: CampaignSummary) -> Iterator[Chart]:
@@ -119,3 +109,22 @@ def _loss_curve_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterat
         caption = f"Frame loss ratio at each offered load (RFC 2544, 26.3), with a line for each of {trials}."
         spec = loss_curve_spec(rows, f"Offered load per direction ({scale.unit})")
         yield Chart("frame-loss", "Frame loss ratio by offered load", caption, spec, rows)
+
+
+def _missing_frames_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[Chart]:
+    rows = missing_frames_rows(summary, layout)
+    if rows:
+        caption = (
+            "Frames sent minus frames received, with a line per trial. A low constant line shows frames in "
+            "flight; a rising line shows when frames were lost."
+        )
+        yield Chart("missing", "Outstanding frames", caption, missing_frames_spec(rows), rows)
+
+
+EXTRA_CHARTS: Mapping[str, Callable[[CampaignSummary, FactorLayout], Iterator[Chart]]] = {
+    "search_steps": _search_step_charts,
+    "loss_curve": _loss_curve_charts,
+    "bursts": _burst_charts,
+    "missing_frames": _missing_frames_charts,
+}
+"""The additional charts that a workload can name (`Workload.extra_charts`)."""
