@@ -21,7 +21,7 @@ from scipy import stats
 
 from vnetbench.estimate.model import Ratio
 
-_MOST_EXACT_TRIALS = 60
+_MAX_EXACT_TRIALS = 60
 """Trials on one side up to which rank distributions are exact; beyond, they are approximated as normal."""
 
 
@@ -64,14 +64,10 @@ def adjust_p_values(ratios: Sequence[Ratio]) -> list[Ratio]:
     Benjamini & Hochberg (1995), "Controlling the false discovery rate", Journal of the Royal Statistical
     Society B 57(1). Ratios without a p value and all intervals stay as they are.
     """
-    with_p_value = [index for index, each in enumerate(ratios) if each.p_value is not None]
+    p_values = {index: each.p_value for index, each in enumerate(ratios) if each.p_value is not None}
     adjusted = list(ratios)
-    smallest = 1.0
-    descending = sorted(with_p_value, key=lambda index: ratios[index].p_value or 0.0, reverse=True)
-    for position, index in enumerate(descending):
-        rank = len(with_p_value) - position
-        smallest = min(smallest, (ratios[index].p_value or 0.0) * len(with_p_value) / rank)
-        adjusted[index] = replace(ratios[index], p_value=smallest, is_adjusted=True)
+    for index, p_value in zip(p_values, stats.false_discovery_control(list(p_values.values())), strict=True):
+        adjusted[index] = replace(ratios[index], p_value=float(p_value), is_adjusted=True)
     return adjusted
 
 
@@ -110,7 +106,7 @@ def _exp(log: float) -> float:
 @lru_cache(maxsize=1024)
 def _rank_sum_chances(before: int, after: int) -> npt.NDArray[np.float64]:
     """Return the chance of each value 0..before*after of Mann & Whitney's U for equal distributions."""
-    if max(before, after) > _MOST_EXACT_TRIALS:
+    if max(before, after) > _MAX_EXACT_TRIALS:
         sd = math.sqrt(before * after * (before + after + 1) / 12)
         edges = (np.arange(before * after + 2) - 0.5 - before * after / 2) / sd
         normal_chances: npt.NDArray[np.float64] = np.diff(stats.norm.cdf(edges))
@@ -131,10 +127,7 @@ def _rank_sum_p_value(before: npt.NDArray[np.float64], after: npt.NDArray[np.flo
     both = np.concatenate([before, after])
     if np.all(both == both[0]):
         return 1.0
-    ranks = stats.rankdata(both)
-    u = float(ranks[len(before) :].sum()) - len(after) * (len(after) + 1) / 2
-    if len(np.unique(both)) == len(both):
-        chances = _rank_sum_chances(len(before), len(after))
-        tail = min(u, len(before) * len(after) - u)
-        return min(1.0, 2 * float(chances[: int(tail) + 1].sum()))
-    return float(stats.mannwhitneyu(after, before, method="asymptotic").pvalue)
+    has_ties = len(np.unique(both)) < len(both)
+    is_exact = not has_ties and max(len(before), len(after)) <= _MAX_EXACT_TRIALS
+    method = "exact" if is_exact else "asymptotic"
+    return float(stats.mannwhitneyu(after, before, method=method).pvalue)
