@@ -15,15 +15,18 @@ PAGE = "causes.md"
 _HEAD = """\
 # Causes
 
-The causes that `vnetbench explain` can name. `python -m vnetbench.explain.reference docs` generates this
-page from the rules in `src/vnetbench/explain/causes/*.toml`. [explain.md](explain.md) describes how to read
-an explanation, how a cause is scored, and what the counters cannot show. [evidence.md](evidence.md)
-describes the metrics.
+`vnetbench explain` can name the causes on this page. Each cause has advice, the run that confirms it, its
+evidence and a source. [explain.md](explain.md) describes how to read an explanation and how a cause is
+scored. [evidence.md](evidence.md) describes the metrics.
 
-*Natural* causes are not faults: every unpaced run reaches one of them. The notation `metric 75 → 95` means
-that the condition starts to hold at 75 and holds fully from 95. If the second number is smaller, small
-values fulfil the condition. The numbers are fitted to runs with injected causes (explain.md, "How sure it
-is"). A source describes the cause and its symptoms, not these numbers.
+- *Natural* causes are not faults: every unpaced run reaches one of them.
+- `metric 75 → 95` means that the condition starts to hold at 75 and holds fully from 95. If the second
+  number is smaller, small values fulfil the condition.
+- The numbers are fitted to runs with injected causes ([explain.md](explain.md)). A source describes the
+  cause and its symptoms, not these numbers.
+
+This page is generated from the rules in `src/vnetbench/explain/causes/*.toml`
+(`python -m vnetbench.explain.reference docs`).
 """
 _TITLES: Mapping[str, str] = {
     "cpu": "CPU",

@@ -83,7 +83,7 @@ CPU_METRICS = (
                 f"{endpoint}_softirq_percent",
                 "% of one CPU",
                 f"packet processing in the {role} VM",
-                f"interrupt time of the CPU with the most, in {role} endpoints with their own kernels",
+                f"highest interrupt time of one CPU, in {role} endpoints with their own kernels",
                 ("cpu[].softirq_s", "cpu[].irq_s"),
             ),
         )
@@ -99,7 +99,7 @@ CPU_METRICS = (
         "busiest_cpu_softirq_percent",
         "% of one CPU",
         "packet processing on one CPU",
-        "interrupt time of the CPU with the most",
+        "highest interrupt time of one CPU",
         ("cpu[].softirq_s", "cpu[].irq_s"),
     ),
     EvidenceMetric(
@@ -134,7 +134,7 @@ CPU_METRICS = (
         "worst_steal_percent",
         "% of one CPU",
         "steal of the worst CPU",
-        "steal time of the CPU with the most",
+        "highest steal time of one CPU",
         ("cpu[].steal_s",),
     ),
     EvidenceMetric(
@@ -163,8 +163,7 @@ CPU_METRICS = (
         "vcpu_waiting_percent",
         "% of time",
         "vCPU's wait for a CPU",
-        "share of the time in which a vCPU thread was runnable and had no host CPU, of the thread that "
-        "waited the most",
+        "highest share of the time in which a vCPU thread was runnable and had no host CPU",
         ("threads[].waited_s",),
     ),
     EvidenceMetric(
@@ -178,8 +177,7 @@ CPU_METRICS = (
         "emulator_waiting_percent",
         "% of time",
         "emulator's wait for a CPU",
-        "share of the time in which such a thread was runnable and had no CPU, of the one that waited the "
-        "most",
+        "highest share of the time in which a QEMU main loop or vhost thread was runnable and had no CPU",
         ("threads[].waited_s",),
     ),
     EvidenceMetric(
@@ -193,8 +191,7 @@ CPU_METRICS = (
         "delay_line_waiting_percent",
         "% of time",
         "delay line's wait for a CPU",
-        "share of the time in which such a thread was runnable and had no CPU, of the one that waited the "
-        "most",
+        "highest share of the time in which a delay line thread was runnable and had no CPU",
         ("threads[].waited_s",),
     ),
     EvidenceMetric(

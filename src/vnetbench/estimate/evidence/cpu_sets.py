@@ -35,16 +35,15 @@ CPU_SET_METRICS = (
                 f"{endpoint}_cpus_softirq_percent",
                 "% of one CPU",
                 f"packet processing on the {role} thread's CPU",
-                f"interrupt time of the CPU with the least, of those that a {role} thread may use: the "
-                "thread has no CPU with less. Absent for a kernel with one CPU",
+                f"lowest interrupt time among the CPUs that a {role} thread may use; absent for a kernel "
+                "with one CPU",
                 ("cpu[].softirq_s", "cpu[].irq_s", "thread_cpus"),
             ),
             EvidenceMetric(
                 f"{endpoint}_cpus_other_work_percent",
                 "% of one CPU",
                 f"other work on the {role} thread's CPU",
-                "CPU time of programs other than the endpoint's, on the CPU with the least, of those that a "
-                f"{role} thread may use",
+                f"lowest CPU time of other programs among the CPUs that a {role} thread may use",
                 ("cpu[].user_s", "cpu[].nice_s", "process_cpu_user_s", "thread_cpus"),
             ),
             EvidenceMetric(

@@ -14,21 +14,25 @@ PAGE = "evidence.md"
 _HEAD = """\
 # Evidence
 
-Findings rest on evidence: metrics of a trial that distinguish causes. Each metric is a function of counters
-of the trial. Unless stated otherwise, it covers the steady part: from the end of the warm-up to the end of
-the load. A metric whose counters are missing is absent; nothing is guessed. `vnetbench explain FILE --json`
-contains the values that a finding uses.
+Evidence is a value from a trial that supports or contradicts a cause. This page lists the metrics that
+`vnetbench explain` uses as evidence. Each metric is a function of counters of the trial.
+`vnetbench explain FILE --json` contains the values that a finding uses.
 
-- *Sending* endpoints send data or requests. *Receiving* endpoints receive data or answer requests. With a
-  bidirectional load, each endpoint is both. Of several endpoints, a metric is that of the worst one.
-- *CPUs* are those of the kernels that carry the load: the bench's own machine if endpoints are namespaces
-  or guests on it, and endpoints with their own kernels. "% of one CPU" can exceed 100 if several CPUs are
-  summed.
-- *Streams* are the connections that carry the load. Windows, buffers and round-trip times are medians of a
-  stream's samples, then medians of the streams; some are means of the samples and say so. Shares of time
-  are means of the streams. Connections of one request have no samples, so these metrics are absent.
-- Settings are those that were read back, not those that were requested.
-- Trials that other tools ran have only the metrics that their logs contain.
+- **Time.** Unless stated otherwise, a metric covers the steady part of a trial: from the end of the warm-up
+  to the end of the load.
+- **Missing counters.** A metric whose counters are missing is absent. The bench guesses nothing. Trials of
+  other tools have only the metrics that their logs contain.
+- **Endpoints.** *Sending* endpoints send data or requests. *Receiving* endpoints receive data or answer
+  requests. With a bidirectional load, each endpoint is both. With several endpoints, a metric is that of
+  the worst one.
+- **CPUs.** *CPUs* are those of the kernels that carry the load. These are the bench's own machine, if
+  endpoints are namespaces or guests on it, and endpoints with their own kernels. "% of one CPU" can exceed
+  100 if several CPUs are summed.
+- **Streams.** *Streams* are the connections that carry the load. Windows, buffers and round-trip times are
+  medians of a stream's samples, then medians of the streams. Some are means of the samples, as their
+  meaning states. Shares of time are means of the streams. Connections for one request have no samples, so
+  these metrics are absent.
+- **Settings.** Settings are those that were read back, not those that were requested.
 
 Counters are described in [protocol.md](protocol.md), "Events". `x[].y` is `y` of each element of `x`.
 
@@ -53,15 +57,15 @@ def evidence_page() -> str:
 
 def _family_lines(family: str) -> Iterator[str]:
     yield f"## {_TITLES[family]}\n"
-    yield "| metric | unit | meaning | counters |"
-    yield "|---|---|---|---|"
+    yield "| metric | name in reports | unit | meaning | counters |"
+    yield "|---|---|---|---|---|"
     yield from map(_table_row, FAMILIES[family])
     yield ""
 
 
 def _table_row(metric: EvidenceMetric) -> str:
     counters = ", ".join(f"`{name}`" for name in metric.counters)
-    return f"| `{metric.name}` | {metric.unit} | {metric.label}: {metric.meaning} | {counters} |"
+    return f"| `{metric.name}` | {metric.label} | {metric.unit} | {metric.meaning} | {counters} |"
 
 
 def main(folder: Path) -> None:
