@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
+
+from platformdirs import user_cache_path
 
 from vnetbench.errors import BenchError
 
@@ -18,7 +19,7 @@ def cache_folder(subfolder: str, purpose: str) -> Path:
     Raises:
         BenchError: if the folder cannot be created.
     """
-    path = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vnetbench" / subfolder
+    path = user_cache_path("vnetbench") / subfolder
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

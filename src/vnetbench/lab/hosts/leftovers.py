@@ -8,6 +8,8 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from platformdirs import user_state_path
+
 from vnetbench.errors import BenchError
 from vnetbench.lab.hosts import deployment, ssh
 from vnetbench.lab.registry import write_staged_file
@@ -93,5 +95,4 @@ def clean_host(leftover: HostLeftover) -> None:
 
 def _directory() -> Path:
     # Not /run: a leftover outlives a reboot of this machine, and users without root have hosts too.
-    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
-    return Path(state) / "vnetbench/hosts"
+    return user_state_path("vnetbench") / "hosts"
