@@ -192,6 +192,83 @@ def test_keys_of_stored_json_get_their_new_names(
     assert read(path) == new
 
 
+IMPORTED_STUDY = """\
+title = "untold"
+workload = "tcp_stream"
+
+[testbed]
+lab = "imported"
+
+[factors]
+mtu = ["1500", "unspecified"]
+label_host = ["an \\"untold\\" host", "unspecified"]
+label_site = ["unspecified"]
+"""
+SKIPPED_LOG = {"log": "b.log", "first_line": 1, "last_line": 2, "is_run": False}
+IMPORT_FACTS_2 = {
+    "set": {"vcpus": 2},
+    "read": {
+        "logs": ["a.log", "b.log"],
+        "copies": [{"name": "b.log", "of": "a.log"}],
+        "runs": 4,
+        "not_whole": 1,
+        "not_read": [{**SKIPPED_LOG, "why": "cut off", "text": "hello"}],
+        "lines_of_no_tool": 7,
+        "other_workloads": {"udp_stream": 1},
+    },
+}
+IMPORT_FACTS_3 = {
+    "fixed_factors": {"vcpus": 2},
+    "read": {
+        "logs": ["a.log", "b.log"],
+        "duplicate_logs": [{"name": "b.log", "original": "a.log"}],
+        "runs": 4,
+        "incomplete_runs": 1,
+        "skipped": [{**SKIPPED_LOG, "reason": "cut off", "first_text": "hello"}],
+        "unrecognized_lines": 7,
+        "other_workloads": {"udp_stream": 1},
+    },
+}
+
+
+def create_schema_2_import(path: Path) -> None:
+    """Create a file as an import wrote it with schema version 2."""
+    file, _ = fixtures.create_results_file(path, fixtures.make_study(IMPORTED_STUDY))
+    file.add_facts("imported", IMPORT_FACTS_2)
+    file.add_facts("host", {"set": 1, "read": {"not_whole": 1}})
+    file.close("finished")
+    convert_to_schema_2(path)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE campaign SET study_text = replace(study_text, 'unspecified', 'untold')")
+        db.execute("UPDATE treatment SET factors = replace(factors, 'unspecified', 'untold')")
+
+
+def test_the_level_of_an_unspecified_factor_gets_its_new_name(tmp_path: Path) -> None:
+    path = tmp_path / "r.vnb"
+    create_schema_2_import(path)
+    for _ in range(2):
+        with closing(ResultsFile.open_to_read(path)) as file:
+            assert file.campaign().study_text == IMPORTED_STUDY
+            levels = [dict(treatment.factors) for treatment in file.treatments()]
+            assert len(summarize(file).treatments) == 4
+        assert [each["mtu"] for each in levels] == [1500, 1500, "unspecified", "unspecified"]
+        assert [each["label_host"] for each in levels] == ['an "untold" host', "unspecified"] * 2
+        assert {each["label_site"] for each in levels} == {"unspecified"}
+        resume_and_close(path)
+
+
+def test_the_facts_of_an_import_get_their_new_names(tmp_path: Path) -> None:
+    path = tmp_path / "r.vnb"
+    create_schema_2_import(path)
+    for _ in range(2):
+        with closing(ResultsFile.open_to_read(path)) as file:
+            assert file.facts() == {
+                "imported": IMPORT_FACTS_3,
+                "host": {"set": 1, "read": {"not_whole": 1}},
+            }
+        resume_and_close(path)
+
+
 def test_an_observers_data_get_their_new_names(tmp_path: Path) -> None:
     path = tmp_path / "r.vnb"
     create_schema_2_file(path)

@@ -1,11 +1,13 @@
 """Migration of results files from earlier schema versions to the current one.
 
-Version 1 has no table for steps. Version 2 has other names for some tables, columns and keys of stored JSON.
+Version 1 has no table for steps. Version 2 has other names for some tables, columns and keys of stored JSON,
+and for the level `unspecified` of imported results.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -33,6 +35,7 @@ _RENAMES = (
     "ALTER TABLE stream_sample RENAME COLUMN stream TO stream_id",
     "ALTER TABLE stream_sample RENAME COLUMN part TO load_part",
     "ALTER TABLE stream_sample RENAME COLUMN info TO details",
+    "UPDATE fact SET name = 'fixed_factors' WHERE subject = 'imported' AND name = 'set'",
 )
 
 JsonObject = dict[str, Any]
@@ -85,12 +88,43 @@ def _migrate_testbed(description: JsonObject) -> JsonObject:
     return description
 
 
+def _migrate_import_fact(fact: JsonObject) -> JsonObject:
+    fact = _rename_keys(
+        fact,
+        {
+            "copies": "duplicate_logs", "not_whole": "incomplete_runs", "not_read": "skipped",
+            "lines_of_no_tool": "unrecognized_lines",
+        },
+    )  # fmt: skip
+    for key, names in (
+        ("duplicate_logs", {"of": "original"}),
+        ("skipped", {"why": "reason", "text": "first_text"}),
+    ):
+        if isinstance(entries := fact.get(key), list):
+            fact[key] = [_rename_keys(each, names) if isinstance(each, dict) else each for each in entries]
+    return fact
+
+
+_UNSPECIFIED_2, _UNSPECIFIED_3 = "untold", "unspecified"
+"""The level of a factor that a log does not specify, in version 2 and now."""
+
+
+def _migrate_levels(levels: JsonObject) -> JsonObject:
+    return {name: _UNSPECIFIED_3 if level == _UNSPECIFIED_2 else level for name, level in levels.items()}
+
+
+def _migrate_study(text: str) -> str:
+    """Rename the level in the study of an import, where it is the last one of a factor's line."""
+    return re.sub(rf'(?m)^(\w+ = \[(?:.*, )?)"{_UNSPECIFIED_2}"\]$', rf'\1"{_UNSPECIFIED_3}"]', text)
+
+
 _JSON_COLUMNS: Mapping[tuple[str, str], Callable[[JsonObject], JsonObject]] = {
     ("sample", "counters"): _migrate_counters,
     ("step", "details"): _migrate_step_details,
     ("trial", "effective"): _migrate_effective,
     ("endpoint", "totals"): _migrate_totals,
     ("testbed", "description"): _migrate_testbed,
+    ("treatment", "factors"): _migrate_levels,
 }
 
 
@@ -105,6 +139,13 @@ def migrate(db: sqlite3.Connection) -> None:
     for (table, column), change in _JSON_COLUMNS.items():
         db.create_function("migrate_json", 1, _text_migration(change), deterministic=True)
         db.execute(f"UPDATE {table} SET {column} = migrate_json({column})")
+    db.create_function("migrate_fact", 1, _text_migration(_migrate_import_fact), deterministic=True)
+    db.execute("UPDATE fact SET value = migrate_fact(value) WHERE subject = 'imported' AND name = 'read'")
+    db.create_function("migrate_study", 1, _migrate_study, deterministic=True)
+    db.execute(
+        "UPDATE campaign SET study_text = migrate_study(study_text)"
+        " WHERE study_text LIKE '%lab = \"imported\"%'"
+    )
     db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
