@@ -28,6 +28,7 @@ def match_treatments(before: CampaignSummary, after: CampaignSummary) -> list[Ma
       specify must be equal, and there must be at least one.
     - Two imports: only factors that both name count, and they must identify a single treatment in each.
     """
+    # This compares two campaigns and needs no property of a workload.
     if before.workload != after.workload:
         return []
     if before.reference_table is not None or after.reference_table is not None:

@@ -83,9 +83,8 @@ def _applicable_settings(
     if cause.name in _CPU_CAUSE_ENDPOINTS and not _has_several_cpus(present, cause):
         return
     for name, wanted in cause.setting.items():
-        if summary.workload not in FACTORS[name].workloads or not backend_has_factor(
-            summary.testbed_backend, name
-        ):
+        factor = FACTORS[name]
+        if not factor.has_workload(summary.workload) or not backend_has_factor(summary.testbed_backend, name):
             continue
         if _would_share_threads(present, cause, name):
             name, wanted = "threads", _THREAD_PER_STREAM

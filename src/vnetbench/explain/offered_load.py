@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
 from vnetbench.estimate.summary import TreatmentSummary
 from vnetbench.study.factors.directions import streams_per_direction
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import FRAMES, TCP_RR, UDP_STREAM
+from vnetbench.study.workloads import WORKLOADS, Workload
 
 DELIVERED_SHARE = 0.98
 """Share of the offered load from which all of it counts as delivered.
@@ -37,7 +37,8 @@ class LoadDelivery:
     @property
     def unit_noun(self) -> str:
         """The counted unit: `transactions`, `datagrams` or `frames`."""
-        return next(noun for metric, _, noun in _LOAD_METRICS.values() if metric == self.metric)
+        nouns = {workload.rate_metric: workload.unit_noun for workload in WORKLOADS.values()}
+        return f"{nouns[self.metric]}s"
 
     @property
     def is_complete(self) -> bool:
@@ -47,53 +48,41 @@ class LoadDelivery:
 
 
 def measure_delivery(
-    treatment: TreatmentSummary, factors: Mapping[str, Level], workload: str
+    treatment: TreatmentSummary, factors: Mapping[str, Level], workload_name: str
 ) -> LoadDelivery | None:
     """Return offered and delivered load, median over the trials; None for an unpaced load.
 
     Args:
         treatment: a treatment with trials.
         factors: the treatment's levels, including defaults.
-        workload: the campaign's workload.
+        workload_name: the campaign's workload.
     """
-    if workload not in _LOAD_METRICS:
-        return None
-    metric, stream_rate, _ = _LOAD_METRICS[workload]
-    rate = stream_rate(factors)
-    delivered = treatment.trial_values(metric)
+    workload = WORKLOADS[workload_name]
+    rate = _stream_rate(workload, factors)
+    delivered = treatment.trial_values(workload.rate_metric)
     if rate is None or not delivered:
         return None
     pairs = int(factors.get("pairs", factors.get("guests", 1)))
     per_direction = streams_per_direction(factors)
-    streams = sum(count > 0 for count in per_direction) if workload == FRAMES else sum(per_direction)
+    # A load of frames applies to each direction, whatever its number of flows.
+    streams = sum(count > 0 for count in per_direction) if workload.carries_frames else sum(per_direction)
     lost = [point.values.get("frame_loss_percent", 0.0) for point in treatment.points]
-    return LoadDelivery(rate * streams * pairs, median(delivered), metric, median(lost))
+    return LoadDelivery(rate * streams * pairs, median(delivered), workload.rate_metric, median(lost))
 
 
-def _request_rate(factors: Mapping[str, Level]) -> float | None:
-    return _numeric_rate(factors.get("rate"))
+def _stream_rate(workload: Workload, factors: Mapping[str, Level]) -> float | None:
+    """Return the offered load of one stream, in units per second; None if the network limits it.
 
-
-def _datagram_rate(factors: Mapping[str, Level]) -> float | None:
-    """Return datagrams per second; None if a log reports bits but no datagram size."""
-    bits, size = (_numeric_rate(factors.get(name)) for name in ("bit_rate", "datagram_size"))
-    if bits is not None:
-        return bits / 8 / size if size else None
-    return _numeric_rate(factors.get("rate"))
-
-
-def _frame_rate(factors: Mapping[str, Level]) -> float | None:
-    return _numeric_rate(factors.get("frame_load"))
+    It is also None if a log reports bits per second but no size.
+    """
+    if "bit_rate" in workload.offered_load_factors:
+        bits, size = (_numeric_rate(factors.get(name)) for name in ("bit_rate", workload.size_factor))
+        if bits is not None:
+            return bits / 8 / size if size else None
+    rates = (_numeric_rate(factors.get(name)) for name in workload.offered_load_factors if name != "bit_rate")
+    return next((rate for rate in rates if rate is not None), None)
 
 
 def _numeric_rate(level: Level | None) -> float | None:
     """Return a rate as a number; None for words such as `max`, which leave the rate to the network."""
     return float(level) if isinstance(level, int | float) else None
-
-
-_LOAD_METRICS: Mapping[str, tuple[str, Callable[[Mapping[str, Level]], float | None], str]] = {
-    TCP_RR: ("transactions_per_s", _request_rate, "transactions"),
-    UDP_STREAM: ("datagrams_received_per_s", _datagram_rate, "datagrams"),
-    FRAMES: ("forwarding_rate_fps", _frame_rate, "frames"),
-}
-"""Workload to the metric of the delivered load, the offered rate of one stream, and the counted unit."""

@@ -46,6 +46,7 @@ class CauseRanking:
 
 def rank_causes(trials: Sequence[TrialEvidence], rules: Mapping[str, Rule], workload: str) -> CauseRanking:
     """Rank the causes of a treatment from its trials' evidence; candidates have no commands yet."""
+    # A rule's file lists its workloads by name, so that a cause needs no property of a workload.
     applicable = {
         name: rule for name, rule in rules.items() if rule.has_patterns and workload in rule.workloads
     }

@@ -89,6 +89,7 @@ def _verdict(statement: Statement, summary: CampaignSummary, selection: Treatmen
     if summary.reference_table is not None:
         missing = "trials, because a published value alone has no interval"
         return Verdict(statement, summary.path, (_inconclusive_part(statement, missing),))
+    # A check lists its workloads by name: a statement is about one published test.
     if summary.workload not in check.workloads:
         missing = f"the workload {' or '.join(check.workloads)}; this file has {summary.workload}"
         return Verdict(statement, summary.path, (_inconclusive_part(statement, missing),))
