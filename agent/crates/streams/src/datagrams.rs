@@ -1,4 +1,4 @@
-//! What a stream of datagrams has beside its connection: its socket, and what its thread counts for the sampler.
+//! The UDP part of a datagram stream: its socket and counters.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -9,47 +9,60 @@ use socket2::Socket;
 use crate::timing::Pacing;
 use vnetbench_system::histogram::Histogram;
 
-/// The UDP side of one stream. Only its own thread writes the counts.
+/// The UDP part of one stream. Only the stream's thread writes the counters.
 #[derive(Debug)]
 pub struct DatagramFlow {
-    /// Connected to the other side's.
+    /// Connected to the socket of the other endpoint.
     pub socket: Socket,
+    /// Key of the stream in each datagram.
     pub key: u32,
-    pub tally: DatagramCounters,
-    /// Of a sink that reads the same clock as its source: how long datagrams were under way.
+    /// The counters.
+    pub counters: DatagramCounters,
+    /// One-way delays, for a sink with the same clock as its source.
     pub delay: Option<Histogram>,
-    /// Of a source that has a rate.
+    /// The pacing of a source with a rate.
     pub pacing: Option<Pacing>,
-    /// How far apart they were sent; known when a source that has a rate has ended.
+    /// Deviation of the gaps between datagrams, known at the end of a source with a rate.
     pub gaps: OnceLock<GapDeviation>,
 }
 
-/// In datagrams, but for the jitter.
+/// The counters of a datagram stream.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct DatagramCounters {
-    /// Sent by a source; by a sink received, duplicates included.
+    /// Datagrams that a source sent, or that a sink received including duplicates.
     pub datagrams: AtomicU64,
-    /// Fewer where one comes late after all.
+    /// Lost datagrams; a late arrival decrements it.
     pub lost: AtomicI64,
+    /// Datagrams received more than once.
     pub duplicates: AtomicU64,
+    /// Datagrams received after a later one (RFC 4737).
     pub reordered: AtomicU64,
-    /// What came on the socket and was none of the stream's.
+    /// Datagrams that do not belong to the stream.
     pub foreign: AtomicU64,
+    /// Jitter (RFC 3550).
     pub jitter_nanos: AtomicU64,
 }
 
+/// The values of the counters at one time; the fields are those of [`DatagramCounters`].
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DatagramCounts {
+    /// Datagrams sent or received.
     pub datagrams: u64,
+    /// Lost datagrams.
     pub lost: i64,
+    /// Duplicates.
     pub duplicates: u64,
+    /// Reordered datagrams.
     pub reordered: u64,
+    /// Foreign datagrams.
     pub foreign: u64,
+    /// Jitter.
     pub jitter_nanos: u64,
 }
 
 impl DatagramCounters {
+    /// Returns the current values.
     pub fn counts(&self) -> DatagramCounts {
         DatagramCounts {
             datagrams: self.datagrams.load(Ordering::Relaxed),
@@ -61,6 +74,7 @@ impl DatagramCounters {
         }
     }
 
+    /// Sets all counters.
     pub fn set(&self, counts: DatagramCounts) {
         self.datagrams.store(counts.datagrams, Ordering::Relaxed);
         self.lost.store(counts.lost, Ordering::Relaxed);
@@ -72,44 +86,47 @@ impl DatagramCounters {
     }
 }
 
-/// The gaps between what was sent one after the other, as moments about the gap that was asked for: sums of their own
-/// size would drown the differences.
+/// The deviation of the gaps between datagrams.
+///
+/// It sums the differences from the requested gap: sums of the gaps themselves would lose the small differences to
+/// rounding.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct GapDeviation {
-    last: Option<Instant>,
+    last_sent_at: Option<Instant>,
     count: u64,
     sum_nanos: f64,
-    squares: f64,
+    sum_of_squares: f64,
 }
 
 impl GapDeviation {
-    /// So many were handed to the kernel in one go, at that time.
-    pub fn record(&mut self, at: Instant, count: usize, request: Duration) {
-        let request = request.as_nanos() as f64;
+    /// Counts datagrams that one system call sent at this time; `requested_gap` is the target.
+    pub fn record(&mut self, at: Instant, count: usize, requested_gap: Duration) {
+        let requested_gap = requested_gap.as_nanos() as f64;
         let mut add = |times: f64, gap: f64| {
             self.count += times as u64;
-            self.sum_nanos += times * (gap - request);
-            self.squares += times * (gap - request) * (gap - request);
+            self.sum_nanos += times * (gap - requested_gap);
+            self.sum_of_squares += times * (gap - requested_gap) * (gap - requested_gap);
         };
-        if let Some(last) = self.last.replace(at) {
+        if let Some(last) = self.last_sent_at.replace(at) {
             add(1.0, (at - last).as_nanos() as f64);
         }
         add(count as f64 - 1.0, 0.0);
     }
 
+    /// Returns the deviation of both sets of gaps.
     pub fn merge(self, other: &Self) -> Self {
         Self {
-            last: None,
+            last_sent_at: None,
             count: self.count + other.count,
             sum_nanos: self.sum_nanos + other.sum_nanos,
-            squares: self.squares + other.squares,
+            sum_of_squares: self.sum_of_squares + other.sum_of_squares,
         }
     }
 
-    /// The standard deviation of all gaps, in microseconds; `None` without any.
-    pub fn deviation_us(&self) -> Option<f64> {
+    /// Returns the standard deviation of the gaps in microseconds; `None` if there are none.
+    pub fn standard_deviation_us(&self) -> Option<f64> {
         let mean = self.sum_nanos / self.count as f64;
-        let variance = self.squares / self.count as f64 - mean * mean;
+        let variance = self.sum_of_squares / self.count as f64 - mean * mean;
         (self.count > 0).then(|| variance.max(0.0).sqrt() / 1e3)
     }
 }
@@ -118,27 +135,33 @@ impl GapDeviation {
 mod tests {
     use super::*;
 
-    const ASKED: Duration = Duration::from_micros(10);
+    const REQUESTED_GAP: Duration = Duration::from_micros(10);
 
-    fn deviation_of(sent_at_us: &[(u64, usize)]) -> Option<f64> {
+    fn standard_deviation_us(sent_at_us: &[(u64, usize)]) -> Option<f64> {
         let start = Instant::now();
         let mut gaps = GapDeviation::default();
         for (at, count) in sent_at_us {
-            gaps.record(start + Duration::from_micros(*at), *count, ASKED);
+            gaps.record(start + Duration::from_micros(*at), *count, REQUESTED_GAP);
         }
-        gaps.deviation_us()
+        gaps.standard_deviation_us()
     }
 
     #[test]
-    fn equal_gaps_do_not_deviate_whether_they_are_as_asked_or_not() {
-        assert_eq!(deviation_of(&[(0, 1), (10, 1), (20, 1)]), Some(0.0));
-        assert_eq!(deviation_of(&[(0, 1), (70, 1), (140, 1)]), Some(0.0));
+    fn equal_gaps_have_no_deviation_whatever_their_size() {
+        assert_eq!(
+            standard_deviation_us(&[(0, 1), (10, 1), (20, 1)]),
+            Some(0.0)
+        );
+        assert_eq!(
+            standard_deviation_us(&[(0, 1), (70, 1), (140, 1)]),
+            Some(0.0)
+        );
     }
 
     #[test]
-    fn what_is_sent_in_one_go_has_gaps_of_zero() {
+    fn datagrams_of_one_call_have_gaps_of_zero() {
         // Gaps of 20 and 0: a mean of 10, each 10 off.
-        assert_eq!(deviation_of(&[(0, 1), (20, 2)]), Some(10.0));
-        assert_eq!(deviation_of(&[(0, 1)]), None);
+        assert_eq!(standard_deviation_us(&[(0, 1), (20, 2)]), Some(10.0));
+        assert_eq!(standard_deviation_us(&[(0, 1)]), None);
     }
 }

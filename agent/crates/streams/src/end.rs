@@ -1,19 +1,20 @@
-//! How a stream ends.
+//! The end of a stream.
 
 use std::io;
 
-/// How a stream came to its end.
+/// The way in which a stream ended.
 #[derive(Debug)]
 pub enum StreamEnd {
-    /// Both sides have seen the end of the data.
+    /// Both endpoints reached the end of the data.
     Drained,
-    /// It was ended before that.
+    /// A command ended the stream before the end of the data.
     Cut,
+    /// An error ended the stream.
     Broken(io::Error),
 }
 
 impl StreamEnd {
-    /// Its name in the protocol.
+    /// Returns the name in the protocol.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Drained => "drained",

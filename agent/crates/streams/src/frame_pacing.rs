@@ -1,4 +1,4 @@
-//! How a stream's frames are paced, and how well that was kept.
+//! The pacing of frames: the gap between frames, delays and bursts.
 
 use std::time::{Duration, Instant};
 
@@ -6,70 +6,83 @@ use serde::Serialize;
 
 use vnetbench_system::histogram::Distribution;
 
-/// What is late is made up for with gaps so much shorter, and no more than so many frames at once: else the device would be
-/// offered another load than the one that is told.
-const SHORTENED_GAP_SHARE: f64 = 0.8;
+/// Late frames follow each other in gaps of this share of the regular gap.
+///
+/// Together with `MAX_CATCH_UP` it limits bursts: otherwise the offered load would differ from the reported one.
+const CATCH_UP_GAP_SHARE: f64 = 0.8;
+/// Maximum number of late frames sent without a gap.
 const MAX_CATCH_UP: f64 = 16.0;
-/// Bursts are counted by powers of two: BURST_CLASSES of bpf/generate.bpf.c.
+/// Number of classes of burst sizes, by powers of two; equals BURST_CLASSES of bpf/generate.bpf.c.
 pub const BURST_CLASSES: usize = 24;
 
-/// The time between two frames as the program reckons with it: in nanoseconds, and 2^-32 of one.
+/// The time between two frames, as a fixed-point number for the BPF program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameGap {
+    /// Whole nanoseconds.
     pub nanos: u64,
+    /// Fraction of a nanosecond in units of 2^-32.
     pub fraction: u64,
-    /// Between two of those that are late, after so long without any.
-    pub shortened: u64,
-    pub slack: u64,
+    /// Gap between late frames that catch up.
+    pub catch_up_gap_nanos: u64,
+    /// Lateness that late frames may catch up without any gap.
+    pub slack_nanos: u64,
 }
 
 impl FrameGap {
+    /// Returns the gap for a rate in frames a second.
     pub fn from_rate(per_s: f64) -> Self {
         let nanos = 1e9 / per_s;
-        let shortened = nanos * SHORTENED_GAP_SHARE;
+        let catch_up_gap_nanos = nanos * CATCH_UP_GAP_SHARE;
         Self {
             nanos: nanos as u64,
             fraction: (nanos.fract() * (1u64 << 32) as f64) as u64,
-            shortened: shortened as u64,
-            slack: (shortened * MAX_CATCH_UP) as u64,
+            catch_up_gap_nanos: catch_up_gap_nanos as u64,
+            slack_nanos: (catch_up_gap_nanos * MAX_CATCH_UP) as u64,
         }
     }
 
-    /// Frames that follow each other in less are of one burst.
+    /// Returns half the gap: frames closer than this belong to one burst.
     pub fn half(&self) -> Duration {
         Duration::from_nanos(self.nanos / 2)
     }
 }
 
-/// How well a source kept its times.
+/// The deviation of a source from its schedule.
 #[derive(Debug, Serialize)]
 pub struct PacingOutcome {
-    /// `program` or `batches`.
+    /// Pacing method: `program` or `batches`.
     #[serde(rename = "by")]
     pub method: &'static str,
-    /// Until the end of the load.
+    /// Frames due until the end of the load.
     pub due: u64,
-    /// Of these, those that were never made.
+    /// Due frames that were not sent.
     pub unsent: u64,
+    /// Mean lateness.
     pub late_mean_us: Option<f64>,
+    /// Median lateness.
     pub late_p50_us: Option<f64>,
+    /// 99th percentile of the lateness.
     pub late_p99_us: Option<f64>,
+    /// Maximum lateness.
     pub late_max_us: Option<f64>,
+    /// Sizes of bursts.
     #[serde(flatten)]
     pub bursts: BurstSizes,
 }
 
-/// Frames that followed each other in less than half the gap between two.
+/// Sizes of bursts: frames that follow each other in less than half the gap.
 #[derive(Debug, Default, Serialize)]
 pub struct BurstSizes {
+    /// Mean number of frames in a burst.
     pub burst_mean: Option<f64>,
+    /// Maximum number of frames in a burst.
     pub burst_max: Option<u64>,
-    /// How many bursts were of so many frames or more, and less than twice as many.
+    /// Smallest size of each class, and the number of bursts in it; a class ends below twice its smallest size.
     pub bursts: Vec<(u64, u64)>,
 }
 
 impl BurstSizes {
-    /// Of classes by powers of two, and of the last one, which is in none of them yet.
+    /// Returns the sizes from counts by powers of two; `last` is the size of the last burst, not yet in the counts.
     pub fn from_classes(frames: u64, mut classes: Vec<u64>, last: u64, max: u64) -> Self {
         if last > 0 {
             classes[burst_class(last)] += 1;
@@ -87,15 +100,15 @@ impl BurstSizes {
     }
 }
 
-/// The last class is of all that are larger, too.
+/// Returns the class of a burst; the last class includes all larger bursts.
 fn burst_class(burst: u64) -> usize {
     (burst.max(1).ilog2() as usize).min(BURST_CLASSES - 1)
 }
 
-/// Bursts as a thread counts them that hands over frames itself.
+/// Counts the bursts of a thread that sends frames itself.
 #[derive(Debug, Clone)]
 pub struct BurstCounter {
-    left_at: Option<Instant>,
+    last_sent_at: Option<Instant>,
     burst: u64,
     max: u64,
     classes: Vec<u64>,
@@ -104,7 +117,7 @@ pub struct BurstCounter {
 impl Default for BurstCounter {
     fn default() -> Self {
         Self {
-            left_at: None,
+            last_sent_at: None,
             burst: 0,
             max: 0,
             classes: vec![0; BURST_CLASSES],
@@ -113,28 +126,28 @@ impl Default for BurstCounter {
 }
 
 impl BurstCounter {
-    /// So many frames leave at once at that time.
+    /// Counts frames that leave together at this time.
     pub fn record(&mut self, now: Instant, frames: u64, half_gap: Duration) {
         if self
-            .left_at
-            .is_some_and(|left_at| now - left_at >= half_gap)
+            .last_sent_at
+            .is_some_and(|last_sent_at| now - last_sent_at >= half_gap)
         {
             self.classes[burst_class(self.burst)] += 1;
             self.burst = 0;
         }
-        self.left_at = Some(now);
+        self.last_sent_at = Some(now);
         self.burst += frames;
         self.max = self.max.max(self.burst);
     }
 
-    /// Of so many frames in all.
+    /// Returns the sizes of the bursts; `frames` is the total.
     pub fn finish(self, frames: u64) -> BurstSizes {
         BurstSizes::from_classes(frames, self.classes, self.burst, self.max)
     }
 }
 
 impl PacingOutcome {
-    /// `late_nanos` of all frames: their sum, and the latest.
+    /// Creates the outcome; `late_nanos` is the sum and the maximum of the lateness.
     pub fn new(
         method: &'static str,
         due: u64,
@@ -144,15 +157,15 @@ impl PacingOutcome {
         bursts: BurstSizes,
     ) -> Self {
         let (sum, max) = late_nanos;
-        let any = late.count > 0;
+        let has_frames = late.count > 0;
         Self {
             method,
             due,
             unsent,
-            late_mean_us: any.then(|| sum as f64 / late.count as f64 / 1e3),
+            late_mean_us: has_frames.then(|| sum as f64 / late.count as f64 / 1e3),
             late_p50_us: late.p50_us,
             late_p99_us: late.p99_us,
-            late_max_us: any.then_some(max as f64 / 1e3),
+            late_max_us: has_frames.then_some(max as f64 / 1e3),
             bursts,
         }
     }
@@ -163,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_add_up_to_the_rate_for_as_long_as_a_trial_takes() {
+    fn gaps_keep_the_rate_for_an_hour() {
         for per_s in [3.0, 10_000.0, 1_488_095.0, 14_880_952.0] {
             let gap = FrameGap::from_rate(per_s);
             let frames = per_s * 3600.0;
@@ -176,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_leave_within_half_a_gap_are_one_burst() {
+    fn frames_within_half_a_gap_form_one_burst() {
         let start = Instant::now();
         let mut counter = BurstCounter::default();
         for (at_us, frames) in [(0, 1), (10, 1), (14, 2), (18, 1), (30, 3)] {
@@ -189,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn bursts_are_told_by_their_least_size() {
+    fn bursts_are_counted_by_the_smallest_size_of_their_class() {
         let mut classes = vec![0; BURST_CLASSES];
         classes[0] = 5;
         let bursts = BurstSizes::from_classes(12, classes, 7, 7);

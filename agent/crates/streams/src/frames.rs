@@ -1,4 +1,4 @@
-//! A stream of frames as a trial sees it: what it counts, and what it came to.
+//! The interface of a stream of frames: its counts and its outcome.
 
 use std::fmt::Debug;
 use std::io;
@@ -6,71 +6,82 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use crate::commands::Commands;
 use crate::end::StreamEnd;
 use crate::frame_pacing::PacingOutcome;
-use crate::orders::Commands;
 use vnetbench_system::histogram;
 
-/// What a stream has moved.
+/// The frames and bytes of a stream.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct FrameCounts {
-    /// Sent, or received without duplicates.
+    /// Frames sent, or received without duplicates.
     pub frames: u64,
-    /// With FCS.
+    /// Bytes including the FCS.
     pub bytes: u64,
 }
 
-/// What a stream came to, beside its counts.
+/// The outcome of a stream in addition to its counts.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum FrameOutcome {
+    /// Of a source.
     Source(SourceOutcome),
+    /// Of a sink.
     Sink(SinkOutcome),
 }
 
-/// What a source came to, beside how many the port took.
+/// The outcome of a source in addition to the frames that the port accepted.
 #[derive(Debug, Serialize)]
 pub struct SourceOutcome {
-    /// What the port did not take.
+    /// Frames that the port rejected.
     pub refused: u64,
-    /// Of one that has a rate.
+    /// The pacing of a source with a rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<PacingOutcome>,
 }
 
-/// What a sink came to, beside how many it received.
+/// The outcome of a sink in addition to the frames received.
 #[derive(Debug, Serialize)]
 pub struct SinkOutcome {
+    /// Frames received more than once.
     pub duplicates: u64,
+    /// Frames received after a later one.
     pub out_of_order: u64,
-    /// Of these, those so late that they may be duplicates, though they are counted as received.
+    /// Frames out of order and so late that they may be duplicates; they count as received.
     pub before_window: u64,
+    /// Highest sequence number.
     #[serde(rename = "highest")]
     pub highest_number: Option<u64>,
+    /// Jitter (RFC 3550).
     pub jitter_us: f64,
-    /// Those whose time is none of this side's clock. Where there are any, it is not known how long frames were under way.
+    /// Frames whose timestamp is not from this endpoint's clock. If there are any, delays are unknown.
     #[serde(rename = "other_clock")]
     pub impossible_transits: u64,
 }
 
-/// One stream of frames at one port; there are several ways to make and to count them.
+/// One stream of frames at one port; each backend implements it.
 pub trait FrameEndpoint: Debug + Send + Sync {
-    /// Carries it from the start to the end of the load, on the stream's own thread.
-    fn run(&self, orders: &Commands) -> io::Result<StreamEnd>;
+    /// Runs the stream from the start to the end of the load, on the stream's thread.
+    ///
+    /// # Errors
+    ///
+    /// The system's error that ends the stream.
+    fn run(&self, commands: &Commands) -> io::Result<StreamEnd>;
 
-    /// Of a source: has it make no further frame, at once. Its thread may take some milliseconds to see its order.
+    /// Stops a source at once; its thread can take some milliseconds to see the command.
     fn stop(&self) {}
 
+    /// Returns the current counts.
     fn counts(&self) -> FrameCounts;
 
-    /// Sets the start that all frames are due after.
+    /// Sets the time of the start, from which frames are due.
     fn begin(&self, _at: Instant) {}
 
-    /// Of a sink: how long frames were under way.
+    /// Returns the one-way delays of a sink.
     fn delay(&self) -> Option<histogram::HistogramCounts> {
         None
     }
 
-    /// Once it has ended; until `load_ended` frames were due.
+    /// Returns the outcome after the end; frames were due until `load_ended`.
     fn outcome(&self, load_ended: Instant) -> FrameOutcome;
 }

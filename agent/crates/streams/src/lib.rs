@@ -1,28 +1,28 @@
-//! One stream of load, whatever carries it: its role, orders, thread, times and counts.
+//! One stream of load: its role, commands, thread, schedule and counters.
 //!
 //! A [`Stream`] moves data in one direction between two endpoints; each endpoint has one [`Role`] in it. One
-//! thread drives it, and only that thread writes its counts; the sampler reads them while it runs.
+//! thread drives the stream, and only that thread writes its counters; the sampler reads them meanwhile.
 //!
-//! | module | knows |
+//! | module | contents |
 //! |---|---|
-//! | `role`, `secret` | which end of a stream this is; the secret that tells the streams of one trial from all others |
-//! | `orders`, `enforcement` | [`Orders`]: what the streams of one part do now ([`Order`]), from waiting for the start to their end |
-//! | `stream`, `end` | [`Stream`], its counts ([`Tally`]), and how it ended ([`End`]) |
-//! | [`threads`] | starting the threads, placing them on CPUs, and holding them until the start |
-//! | [`timing`] | what a source of requests measures, and when requests are due |
-//! | [`datagrams`] | what a flow of datagrams counts |
-//! | [`datagram_header`] | the header of each datagram and of each test frame: stream, number, time of sending |
-//! | [`reception`], [`jitter`] | lost, duplicate and reordered datagrams by their numbers; jitter (RFC 3550) |
-//! | [`frames`] | [`frames::Frames`]: a stream of frames as a trial sees it, and its outcome |
-//! | [`frame_pacing`] | the times at which frames are due, and how well they were kept |
+//! | `role`, `secret` | the role of an endpoint; the secret that identifies the streams of one trial |
+//! | `commands`, `enforcement` | [`Commands`]: the command ([`Command`]) that the streams of one load part follow |
+//! | `stream`, `end` | [`Stream`], its counters ([`StreamCounters`]), and how it ended ([`StreamEnd`]) |
+//! | [`threads`] | starts the threads, places them on CPUs, and holds them until the start |
+//! | [`timing`] | latencies of requests, and the times at which requests are due |
+//! | [`datagrams`] | the counters of a UDP stream |
+//! | [`datagram_header`] | the header of a datagram or test frame: stream, sequence number, time of sending |
+//! | [`reception`], [`jitter`] | lost, duplicate and reordered packets by sequence number; jitter (RFC 3550) |
+//! | [`frames`] | [`frames::FrameEndpoint`]: the interface of a stream of frames, and its outcome |
+//! | [`frame_pacing`] | the times at which frames are due, and the deviations from them |
 //!
-//! # What does not belong here
+//! # Out of scope
 //!
-//! How data is sent and received: sockets are in `vnetbench-traffic`, frames in `vnetbench-frames`. Both use this
-//! crate, and neither this crate nor `vnetbench-frames` knows of the workloads of sockets. This crate knows
-//! nothing of trials or of the protocol between bench and agent, except that some results are serialised as they
-//! are.
+//! `vnetbench-traffic` sends and receives over sockets, `vnetbench-frames` sends and receives frames; both use this
+//! crate. Trials and the protocol between bench and agent belong to the agent; this crate only derives the JSON form of
+//! some results.
 
+mod commands;
 pub mod datagram_header;
 pub mod datagrams;
 mod end;
@@ -30,7 +30,7 @@ mod enforcement;
 pub mod frame_pacing;
 pub mod frames;
 pub mod jitter;
-mod orders;
+
 pub mod reception;
 mod role;
 mod secret;
@@ -38,8 +38,8 @@ mod stream;
 pub mod threads;
 pub mod timing;
 
+pub use commands::{Command, Commands};
 pub use end::StreamEnd;
-pub use orders::{Command, Commands};
 pub use role::Role;
 pub use secret::Secret;
 pub use stream::{CallCounter, EndGuard, OnEnd, Stream, StreamCounters, ZeroCopyCounts};

@@ -1,24 +1,25 @@
-//! What became of numbered packets on their way, told from the numbers that arrive: lost, double, out of order.
+//! Finds lost, duplicate and reordered packets by their sequence numbers.
 
-/// The receiver's account of one stream; the sender counts from 0.
+/// Tracks the sequence numbers of one stream, which start at 0.
 #[derive(Debug)]
 pub struct SequenceTracker {
-    /// A bit for each of the last numbers.
+    /// One bit for each of the last `window` numbers.
     bitmap: Box<[u64]>,
-    /// So many they are.
     window: u64,
-    /// One more than the highest number yet: NextExp of RFC 4737, section 3.3.
+    /// The highest number plus 1: NextExp of RFC 4737, section 3.3.
     next_number: u64,
-    /// Packets that came for the first time.
+    /// Packets received, without duplicates.
     pub unique: u64,
+    /// Packets received more than once.
     pub duplicates: u64,
+    /// Packets received after a later one.
     pub reordered: u64,
-    /// Of these, those further back than it is known which have come.
+    /// Reordered packets older than the window, for which duplicates are not detected.
     pub before_window: u64,
 }
 
 impl SequenceTracker {
-    /// `window`: so many numbers back it is known which have come; a power of two, 64 or more.
+    /// Creates a tracker; `window` is the number of recent packets it remembers, a power of two and at least 64.
     pub fn new(window: u64) -> Self {
         Self {
             bitmap: vec![0; (window / 64) as usize].into(),
@@ -31,9 +32,10 @@ impl SequenceTracker {
         }
     }
 
-    /// A packet of that number has come. It is reordered where a higher number came before it (RFC 4737, section 3.3),
-    /// and a duplicate where it has come itself; one that is further back than the window is taken to come for the first
-    /// time.
+    /// Records a packet.
+    ///
+    /// It is reordered if a higher number arrived before it (RFC 4737, section 3.3), and a duplicate if its own number
+    /// arrived before. A packet older than the window counts as a first arrival.
     pub fn record(&mut self, number: u64) {
         if number >= self.next_number {
             for skipped in (self.next_number..number).rev().take(self.window as usize) {
@@ -60,7 +62,7 @@ impl SequenceTracker {
         self.unique += 1;
     }
 
-    /// The highest number yet.
+    /// Returns the highest number received.
     pub fn highest_number(&self) -> Option<u64> {
         self.next_number.checked_sub(1)
     }
@@ -70,9 +72,8 @@ impl SequenceTracker {
         ((at / 64) as usize, 1 << (at % 64))
     }
 
-    /// How many have not come, of those that were sent; before that number is known, of those up to the highest that has
-    /// come.
-    pub fn lost(&self, sent: Option<u64>) -> i64 {
+    /// Returns the number of lost packets among those `sent`; if that is unknown, up to the highest number received.
+    pub fn lost_packets(&self, sent: Option<u64>) -> i64 {
         let count = |packets| i64::try_from(packets).unwrap_or(i64::MAX);
         count(sent.unwrap_or(self.next_number)) - count(self.unique)
     }
@@ -85,62 +86,71 @@ mod tests {
     const WINDOW: u64 = 1 << 17;
 
     fn received(numbers: impl IntoIterator<Item = u64>) -> SequenceTracker {
-        let mut reception = SequenceTracker::new(WINDOW);
+        let mut tracker = SequenceTracker::new(WINDOW);
         for number in numbers {
-            reception.record(number);
+            tracker.record(number);
         }
-        reception
+        tracker
     }
 
-    fn counts(of: &SequenceTracker) -> [u64; 3] {
-        [of.unique, of.duplicates, of.reordered]
+    fn counts(tracker: &SequenceTracker) -> [u64; 3] {
+        [tracker.unique, tracker.duplicates, tracker.reordered]
     }
 
     #[test]
-    fn a_gap_is_loss_until_the_late_packet_comes() {
-        assert_eq!(received([0, 1, 4]).lost(None), 2);
+    fn a_gap_counts_as_loss_until_the_late_packet_arrives() {
+        assert_eq!(received([0, 1, 4]).lost_packets(None), 2);
         let late = received([0, 1, 4, 2]);
-        assert_eq!((late.lost(None), late.reordered), (1, 1));
+        assert_eq!((late.lost_packets(None), late.reordered), (1, 1));
     }
 
     #[test]
-    fn numbers_that_no_sender_reaches_are_counted_as_far_as_a_count_goes() {
+    fn the_loss_of_impossible_numbers_saturates() {
         for number in [1 << 63, u64::MAX - 2] {
-            assert_eq!(received([0, number]).lost(None), i64::MAX - 2);
+            assert_eq!(received([0, number]).lost_packets(None), i64::MAX - 2);
         }
-        assert_eq!(received([0]).lost(Some(u64::MAX)), i64::MAX - 1);
+        assert_eq!(received([0]).lost_packets(Some(u64::MAX)), i64::MAX - 1);
     }
 
     #[test]
-    fn what_never_came_at_the_end_is_known_from_what_was_sent() {
+    fn loss_at_the_end_follows_from_the_number_sent() {
         let cut_short = received(0..7);
-        assert_eq!((cut_short.lost(None), cut_short.lost(Some(10))), (0, 3));
+        assert_eq!(
+            (
+                cut_short.lost_packets(None),
+                cut_short.lost_packets(Some(10))
+            ),
+            (0, 3)
+        );
     }
 
     #[test]
-    fn a_second_copy_is_a_duplicate_and_neither_loss_nor_reordering() {
+    fn a_second_copy_counts_only_as_a_duplicate() {
         assert_eq!(counts(&received([0, 1, 1, 0, 2])), [3, 2, 0]);
         assert_eq!(counts(&received([0, 3, 1, 1, 2])), [4, 1, 2]);
     }
 
     #[test]
-    fn numbers_a_window_apart_are_told_from_each_other() {
+    fn numbers_one_window_apart_are_distinct() {
         assert_eq!(counts(&received(0..3 * WINDOW)), [3 * WINDOW, 0, 0]);
         let late = (3 * WINDOW - 1) / 5 * 5 - 5;
-        let holey = received((0..3 * WINDOW).filter(|n| n % 5 != 0).chain([late, late]));
-        assert_eq!(counts(&holey)[1..], [1, 1]);
+        let with_gaps = received((0..3 * WINDOW).filter(|n| n % 5 != 0).chain([late, late]));
+        assert_eq!(counts(&with_gaps)[1..], [1, 1]);
         assert_eq!(counts(&received([0, WINDOW + 5, 5]))[1..], [0, 1]);
     }
 
     #[test]
-    fn a_leap_over_many_windows_clears_the_window_and_no_more() {
-        let leapt = received((0..WINDOW).chain([1 << 60, (1 << 60) - 1]));
-        assert_eq!(counts(&leapt), [WINDOW + 2, 0, 1]);
-        assert_eq!(leapt.lost(None), (1 << 60) + 1 - (WINDOW as i64 + 2));
+    fn a_jump_over_many_windows_clears_only_the_window() {
+        let tracker = received((0..WINDOW).chain([1 << 60, (1 << 60) - 1]));
+        assert_eq!(counts(&tracker), [WINDOW + 2, 0, 1]);
+        assert_eq!(
+            tracker.lost_packets(None),
+            (1 << 60) + 1 - (WINDOW as i64 + 2)
+        );
     }
 
     #[test]
-    fn what_comes_from_behind_the_window_is_taken_to_come_for_the_first_time() {
+    fn a_packet_older_than_the_window_counts_as_a_first_arrival() {
         let late = received([WINDOW + 9, 3, 10]);
         assert_eq!(counts(&late), [3, 0, 2]);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Which end of a stream an endpoint is.
+//! The role of an endpoint in a stream.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,12 +6,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
+    /// The endpoint sends.
     Source,
+    /// The endpoint receives.
     Sink,
 }
 
 impl Role {
-    /// That of the same stream at its other end.
+    /// Returns the role of the other endpoint.
     pub fn opposite(self) -> Self {
         match self {
             Self::Source => Self::Sink,

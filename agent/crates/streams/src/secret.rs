@@ -1,4 +1,4 @@
-//! What keeps the streams of one trial apart from those of all others.
+//! The secret that identifies the streams of one trial.
 
-/// Drawn by the bench for each trial, and known to both of its endpoints only.
+/// A random value that the bench draws for each trial; only the trial's endpoints know it.
 pub type Secret = [u8; 16];

@@ -1,4 +1,4 @@
-//! One stream of load: its connection and direction, what it has counted, and how it ended.
+//! One stream of load: its connection, role, counters and end.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,16 +14,19 @@ use crate::frames::FrameEndpoint;
 use crate::role::Role;
 use crate::timing::{Pacing, RequestTiming};
 
-/// What one stream has moved. Only the stream's own thread writes here, the sampler reads; a cache line (and the one that
-/// the processor fetches with it) of its own keeps streams from slowing each other down.
+/// The counters of one stream. Its thread writes them, the sampler reads them.
+///
+/// Aligned to two cache lines, because the processor prefetches the adjacent line: threads do not share lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct StreamCounters {
+    /// Data sent.
     pub sent: CallCounter,
+    /// Data received.
     pub received: CallCounter,
 }
 
-/// What calls of one direction have moved.
+/// The bytes and system calls of one direction.
 #[derive(Debug, Default)]
 pub struct CallCounter {
     bytes: AtomicU64,
@@ -31,60 +34,67 @@ pub struct CallCounter {
 }
 
 impl CallCounter {
-    /// One call moved so many bytes.
+    /// Counts one call and its bytes.
     pub fn add(&self, bytes: usize) {
-        // Loads and stores and no read-modify-write: there is one writer.
+        // Plain loads and stores suffice: there is one writer.
         let sum = self.bytes.load(Ordering::Relaxed) + bytes as u64;
         self.bytes.store(sum, Ordering::Relaxed);
         let calls = self.calls.load(Ordering::Relaxed) + 1;
         self.calls.store(calls, Ordering::Relaxed);
     }
 
+    /// Returns the number of bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
+    /// Returns the number of system calls.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
     }
 }
 
-/// What became of the messages that were lent to the kernel, as it said itself.
+/// The zero-copy sends of a stream, by the kernel's completion notifications.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ZeroCopyCounts {
-    /// Sends whose memory went out without a copy.
+    /// Sends without a copy.
     pub in_place: u64,
-    /// Sends that the kernel copied after all, on their way.
+    /// Sends that the kernel copied.
     pub copied: u64,
-    /// Sends of which it had said nothing by the end of the stream.
+    /// Sends without a notification at the end of the stream.
     #[serde(rename = "unsettled")]
     pub uncompleted: u64,
 }
 
-/// One connection and its one direction.
+/// One stream: a connection that carries data in one direction.
 #[derive(Debug)]
 pub struct Stream {
+    /// Number of the stream in its trial.
     pub id: u32,
+    /// Whether this endpoint sends or receives.
     pub role: Role,
-    /// The name of its part, where the load has several.
+    /// Name of the load part, if the load has several.
     pub part: Option<&'static str>,
-    /// Its connection; of frames one at the port that carries none of them.
+    /// The connection; for frames, an unused socket at the port.
     pub socket: Socket,
+    /// Bytes and calls.
     pub counters: StreamCounters,
-    /// What it times; only a source of requests does.
+    /// Latencies of a source of requests.
     pub timing: Option<RequestTiming>,
-    /// Its flow of datagrams, where it has one: the connection then carries only how many there were.
+    /// The UDP part of a datagram stream; its connection carries only the number of datagrams.
     pub datagrams: Option<DatagramFlow>,
-    /// Its frames, where it has no connection.
+    /// The frames of a stream without a connection.
     pub frames: Option<Box<dyn FrameEndpoint>>,
+    /// How the stream ended.
     pub end: OnceLock<StreamEnd>,
-    /// When it broke: of several streams the first is the cause, as its side then tears down the others.
+    /// Time of the failure. The first failed stream is the cause: its endpoint then closes the others.
     pub failed_at: OnceLock<Instant>,
-    /// What became of the memory that a source lent to the kernel, known at its end.
+    /// Zero-copy counts of a source, known at its end.
     pub zero_copy: OnceLock<ZeroCopyCounts>,
 }
 
 impl Stream {
+    /// Creates a stream without frames.
     pub fn new(
         id: u32,
         role: Role,
@@ -108,7 +118,7 @@ impl Stream {
         }
     }
 
-    /// How many it has sent and received.
+    /// Returns the bytes sent and received.
     pub fn bytes(&self) -> (u64, u64) {
         match (&self.frames, self.role) {
             (Some(frames), Role::Source) => (frames.counts().bytes, 0),
@@ -117,17 +127,19 @@ impl Stream {
         }
     }
 
-    /// The times at which it sends, where these are set.
+    /// Returns the pacing of the stream, if it has a rate.
     pub fn pacing(&self) -> Option<&Pacing> {
-        let of_requests = self
+        let request_pacing = self
             .timing
             .as_ref()
             .and_then(|timing| timing.pacing.as_ref());
-        of_requests.or_else(|| self.datagrams.as_ref()?.pacing.as_ref())
+        request_pacing.or_else(|| self.datagrams.as_ref()?.pacing.as_ref())
     }
 
-    /// A source whose transactions have connections of their own, or that sends datagrams, finishes what is at work, and
-    /// then says so: its sink must not hear of the end before. One of frames has nothing to close.
+    /// Returns whether the stream's thread closes the connection itself.
+    ///
+    /// A source of datagrams, or of transactions with their own connections, first finishes its work and then announces
+    /// the end to the sink. A stream of frames has nothing to close.
     pub fn closes_itself(&self) -> bool {
         let timing = self.timing.as_ref();
         self.datagrams.is_some()
@@ -135,15 +147,15 @@ impl Stream {
             || timing.is_some_and(|timing| timing.connect.is_some())
     }
 
+    /// Records the end of the stream; only the first end counts.
     pub fn record_end(&self, end: StreamEnd) {
         if matches!(end, StreamEnd::Drained) {
-            // Nothing is on its way any more, so nothing needs to be torn down.
+            // No data is in flight: close normally instead of resetting the connection.
             let _ = self.socket.set_linger(None);
         }
         if matches!(end, StreamEnd::Broken(_)) {
             let _ = self.failed_at.set(Instant::now());
         }
-        // Of two ends the first counts.
         let _ = self.end.set(end);
     }
 }
@@ -151,13 +163,15 @@ impl Stream {
 /// Called when a stream has ended.
 pub type OnEnd = Arc<dyn Fn() + Send + Sync>;
 
-/// Held while a stream is being driven; dropping it ends the stream.
+/// Guard held by the thread that drives a stream; dropping it ends the stream.
 pub struct EndGuard {
+    /// The stream.
     pub stream: Arc<Stream>,
     on_end: OnEnd,
 }
 
 impl EndGuard {
+    /// Creates the guard of a stream.
     pub fn new(stream: &Arc<Stream>, on_end: &OnEnd) -> Self {
         Self {
             stream: Arc::clone(stream),
@@ -168,7 +182,7 @@ impl EndGuard {
 
 impl Drop for EndGuard {
     fn drop(&mut self) {
-        // Not set only where the thread is unwinding, or never came to run.
+        // Has an effect only if the thread panicked or never ran.
         self.stream
             .record_end(StreamEnd::Broken(io::ErrorKind::Other.into()));
         (self.on_end)();

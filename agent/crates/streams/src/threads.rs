@@ -1,29 +1,29 @@
-//! The threads of a trial's streams: dealt out, placed, and held at the gate until the start.
+//! The threads of a trial's streams: distributes streams, sets CPUs, and holds the threads until the start.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
-use crate::orders::{Command, Commands};
+use crate::commands::{Command, Commands};
 use crate::stream::Stream;
 use vnetbench_counters::load_thread::LoadThread;
 use vnetbench_system::cpu_list::CpuList;
 
-/// A thread of the data path needs little; a thousand of them must not need much.
+/// A small stack: a load can have a thousand threads.
 const STACK_BYTES: usize = 256 << 10;
 
-/// The threads that the streams of one side are dealt out to.
+/// The threads that drive the streams of one role.
 #[derive(Debug)]
 pub struct ThreadPlan {
-    /// At least 1; one thread a stream where it is no less than the streams.
+    /// Number of threads, at least 1; at most one thread for each stream starts.
     pub count: usize,
-    /// Where thread i may run, taken round robin; empty: where the process may.
+    /// CPUs of each thread, used round robin; empty for the CPUs of the process.
     pub cpus: Vec<CpuList>,
 }
 
 impl ThreadPlan {
-    /// Placed as if they came after so many others that take the same CPUs in turn.
+    /// Returns the plan with its CPUs rotated, as if this many other threads came first.
     pub fn skipping(mut self, others: usize) -> Self {
         if !self.cpus.is_empty() {
             let first = others % self.cpus.len();
@@ -33,37 +33,43 @@ impl ThreadPlan {
     }
 }
 
-/// A thread that was started.
+/// A started thread.
 pub struct StartedThread {
+    /// The handle for joining.
     pub handle: JoinHandle<()>,
+    /// The counters of the thread.
     pub load_thread: Arc<LoadThread>,
 }
 
-/// Starts the threads; each waits for `Order::Go` and then does the job that `job` makes of its own streams.
+/// Starts the threads; each waits for `Command::Go` and then runs the job that `job` creates for its streams.
+///
+/// # Errors
+///
+/// The system refuses a thread or its CPUs. The threads started before then end.
 pub fn start_threads<Job: FnOnce(&Commands) + Send + 'static>(
     streams: &[Arc<Stream>],
     threads: &ThreadPlan,
-    orders: &Arc<Commands>,
+    commands: &Arc<Commands>,
     job: impl FnMut(&[Arc<Stream>]) -> io::Result<Job>,
 ) -> io::Result<Vec<StartedThread>> {
-    let started = start_all(streams, threads, orders, job);
+    let started = spawn_threads(streams, threads, commands, job);
     if started.is_err() {
-        // Those that were started before one could not be.
-        orders.issue(Command::EndAll);
-        orders.enforce(streams);
+        // End the threads that started before the failure.
+        commands.issue(Command::EndAll);
+        commands.enforce(streams);
     }
     started
 }
 
-fn start_all<Job: FnOnce(&Commands) + Send + 'static>(
+fn spawn_threads<Job: FnOnce(&Commands) + Send + 'static>(
     streams: &[Arc<Stream>],
     threads: &ThreadPlan,
-    orders: &Arc<Commands>,
+    commands: &Arc<Commands>,
     mut job: impl FnMut(&[Arc<Stream>]) -> io::Result<Job>,
 ) -> io::Result<Vec<StartedThread>> {
     let count = threads.count.min(streams.len());
-    let before = CpuList::of_thread(None)?;
-    let (here, at_the_gate) = channel();
+    let previous_cpus = CpuList::of_thread(None)?;
+    let (ready, all_ready) = channel();
     let mut started = Vec::with_capacity(count);
     for number in 0..count {
         let own: Vec<_> = streams
@@ -74,32 +80,32 @@ fn start_all<Job: FnOnce(&Commands) + Send + 'static>(
             .collect();
         let job = job(&own)?;
         if !threads.cpus.is_empty() {
-            // Set on this thread, which the new one inherits from: a refusal is then known here.
+            // The new thread inherits the affinity of this one, so that a refusal is known here.
             threads.cpus[number % threads.cpus.len()].apply_to(None)?;
         }
-        let orders = Arc::clone(orders);
-        let here = here.clone();
-        let counted = Arc::new(LoadThread::default());
-        let counting = Arc::clone(&counted);
+        let commands = Arc::clone(commands);
+        let ready = ready.clone();
+        let load_thread = Arc::new(LoadThread::default());
+        let thread_counters = Arc::clone(&load_thread);
         let handle = std::thread::Builder::new()
             .name(format!("stream {number}"))
             .stack_size(STACK_BYTES)
             .spawn(move || {
-                let _running = counting.note_start();
-                // Fails only where another thread could not be started, and then the order to end comes.
-                let _ = here.send(());
-                orders.wait_for_start();
-                job(&orders);
+                let _running = thread_counters.note_start();
+                // Fails only if another thread did not start; then the command to end follows.
+                let _ = ready.send(());
+                commands.wait_for_start();
+                job(&commands);
             })?;
         started.push(StartedThread {
             handle,
-            load_thread: counted,
+            load_thread,
         });
     }
-    before.apply_to(None)?;
-    // A thread that has been started does not run yet, and the start must not wait for it.
+    previous_cpus.apply_to(None)?;
+    // Wait until every thread runs, so that the start does not wait for the scheduler.
     for _ in &started {
-        let _ = at_the_gate.recv();
+        let _ = all_ready.recv();
     }
     Ok(started)
 }

@@ -1,4 +1,4 @@
-//! What a source of requests times: how long answers take; and how well what is sent at set times keeps them.
+//! Latencies of requests, and the schedule of paced sources.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,27 +6,30 @@ use std::time::{Duration, Instant};
 
 use vnetbench_system::histogram::Histogram;
 
-/// Written by the stream's own thread only, read by the sampler.
+/// Measurements of a source of requests. Its thread writes them, the sampler reads them.
 #[derive(Debug)]
 pub struct RequestTiming {
-    /// Of whole transactions, from the moment when the request was sent, in an open loop when it was due.
+    /// Latency of transactions, from the sending of the request (in an open loop, from the time it was due).
     pub latency: Histogram,
-    /// Of connecting alone, where each transaction has a connection of its own.
+    /// Time to connect, if each transaction has its own connection.
     pub connect: Option<Histogram>,
+    /// Pacing of an open loop.
     pub pacing: Option<Pacing>,
     sent_requests: AtomicU64,
 }
 
 impl RequestTiming {
-    pub fn for_requests(pace: Option<RequestRate>) -> Self {
+    /// Creates the measurements of requests on one connection; with a rate they form an open loop.
+    pub fn for_requests(rate: Option<RequestRate>) -> Self {
         Self {
             latency: Histogram::new(),
             connect: None,
-            pacing: pace.map(Pacing::new),
+            pacing: rate.map(Pacing::new),
             sent_requests: AtomicU64::new(0),
         }
     }
 
+    /// Creates the measurements of transactions with their own connections.
     pub fn for_connections() -> Self {
         Self {
             connect: Some(Histogram::new()),
@@ -34,13 +37,13 @@ impl RequestTiming {
         }
     }
 
-    /// One more request has been made.
+    /// Counts a request.
     pub fn count_request(&self) {
         let request = self.sent_requests.load(Ordering::Relaxed) + 1;
         self.sent_requests.store(request, Ordering::Relaxed);
     }
 
-    /// How many of the requests that were made until then, in an open loop that were due before, have no answer now.
+    /// Returns the requests outstanding at `then`: those sent (in an open loop, due) before and unanswered now.
     pub fn unanswered(&self, then: Instant) -> u64 {
         let request = match &self.pacing {
             Some(pacing) => pacing.schedule.count_due_before(then),
@@ -50,93 +53,99 @@ impl RequestTiming {
     }
 }
 
-/// Of a count of requests: an interval that is a whole number of them must not become one more.
+/// Tolerance of a count of requests: rounding must not turn a whole number of intervals into one more.
 const ROUNDING: f64 = 1e-6;
 
-/// How often requests are due on one connection, and how long after the start the first one is.
+/// The rate of requests on one connection.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RequestRate {
+    /// Requests a second.
     pub per_s: f64,
-    pub first: Duration,
+    /// Time from the start to the first request.
+    pub offset: Duration,
 }
 
 impl RequestRate {
-    /// That of connection number `place` of so many: together they are spread evenly over the time between two.
-    pub fn staggered(per_s: f64, place: usize, connections: usize) -> Self {
+    /// Returns the rate of connection `index`; the offsets spread the connections evenly over one gap.
+    pub fn staggered(per_s: f64, index: usize, connections: usize) -> Self {
         Self {
             per_s,
-            first: Duration::from_secs_f64(place as f64 / connections as f64 / per_s),
+            offset: Duration::from_secs_f64(index as f64 / connections as f64 / per_s),
         }
     }
 }
 
+/// The schedule of a paced source, and its deviations.
 #[derive(Debug)]
 pub struct Pacing {
+    /// The times at which sends are due.
     pub schedule: Schedule,
-    /// How much later than intended each request was sent.
-    pub late: Histogram,
+    /// Delay of each send after its due time.
+    pub lateness: Histogram,
 }
 
 impl Pacing {
-    pub fn new(pace: RequestRate) -> Self {
+    /// Creates the pacing of this rate.
+    pub fn new(rate: RequestRate) -> Self {
         Self {
-            schedule: Schedule::new(pace),
-            late: Histogram::new(),
+            schedule: Schedule::new(rate),
+            lateness: Histogram::new(),
         }
     }
 }
 
-/// When what is sent at set times is due.
+/// The times at which the sends of a paced source are due.
 #[derive(Debug)]
 pub struct Schedule {
-    pace: RequestRate,
-    began: OnceLock<Instant>,
+    rate: RequestRate,
+    started: OnceLock<Instant>,
 }
 
 impl Schedule {
-    pub fn new(pace: RequestRate) -> Self {
+    /// Creates a schedule without a start.
+    pub fn new(rate: RequestRate) -> Self {
         Self {
-            pace,
-            began: OnceLock::new(),
+            rate,
+            started: OnceLock::new(),
         }
     }
 
-    /// From one to the next.
+    /// Returns the time between two sends.
     pub fn gap(&self) -> Duration {
-        Duration::from_secs_f64(1.0 / self.pace.per_s)
+        Duration::from_secs_f64(1.0 / self.rate.per_s)
     }
 
-    /// Sets the start that all requests are due after; a thread that comes to run later is late.
+    /// Sets the start; a thread that runs later is late. Only the first call has an effect.
     pub fn begin(&self, at: Instant) {
-        // Of two starts the first counts.
-        let _ = self.began.set(at);
+        let _ = self.started.set(at);
     }
 
-    /// When the request of that number, counted from 0, is due. Each is reckoned from the start, so that errors do not add
-    /// up. Without a start this is it.
+    /// Returns the due time of a request, counted from 0; without a start, now becomes the start.
+    ///
+    /// It is computed from the start, so that errors do not add up.
     pub fn due_at(&self, number: u64) -> Instant {
-        let began = *self.began.get_or_init(Instant::now);
-        began + self.pace.first + Duration::from_secs_f64(number as f64 / self.pace.per_s)
+        let started = *self.started.get_or_init(Instant::now);
+        started + self.rate.offset + Duration::from_secs_f64(number as f64 / self.rate.per_s)
     }
 
-    /// How many are due until then, that moment included: a thread that is awake then sends it.
+    /// Returns the number of sends due until `then`, inclusive.
     pub fn count_due_until(&self, then: Instant) -> u64 {
-        let Some(began) = self.began.get() else {
+        let Some(started) = self.started.get() else {
             return 0;
         };
-        match then.checked_duration_since(*began + self.pace.first) {
-            Some(since) => (since.as_secs_f64() * self.pace.per_s + ROUNDING) as u64 + 1,
+        match then.checked_duration_since(*started + self.rate.offset) {
+            Some(since) => (since.as_secs_f64() * self.rate.per_s + ROUNDING) as u64 + 1,
             None => 0,
         }
     }
 
-    /// How many are due before then: what is due at the very moment of the end need not be sent any more.
+    /// Returns the number of sends due before `then`, exclusive: a send due exactly at the end is not required.
     fn count_due_before(&self, then: Instant) -> u64 {
-        let Some(began) = self.began.get() else {
+        let Some(started) = self.started.get() else {
             return 0;
         };
-        match then.checked_duration_since(*began + self.pace.first) {
-            Some(since) => (since.as_secs_f64() * self.pace.per_s - ROUNDING).ceil() as u64,
+        match then.checked_duration_since(*started + self.rate.offset) {
+            Some(since) => (since.as_secs_f64() * self.rate.per_s - ROUNDING).ceil() as u64,
             None => 0,
         }
     }
@@ -147,10 +156,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_due_at_equal_distances_from_the_start() {
+    fn requests_are_due_at_equal_intervals() {
         let schedule = Schedule::new(RequestRate {
             per_s: 30_000.0,
-            first: Duration::from_micros(5),
+            offset: Duration::from_micros(5),
         });
         let first = schedule.due_at(0);
         assert_eq!(
@@ -169,10 +178,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_due_and_not_answered_is_owed() {
+    fn due_requests_without_an_answer_are_unanswered() {
         let timing = RequestTiming::for_requests(Some(RequestRate {
             per_s: 1000.0,
-            first: Duration::ZERO,
+            offset: Duration::ZERO,
         }));
         assert_eq!(
             timing.unanswered(Instant::now()),
@@ -187,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_loop_owes_what_was_asked() {
+    fn sent_requests_of_a_closed_loop_are_unanswered_until_the_answer() {
         let timing = RequestTiming::for_requests(None);
         timing.count_request();
         assert_eq!(timing.unanswered(Instant::now()), 1);

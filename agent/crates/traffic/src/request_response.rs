@@ -175,7 +175,7 @@ impl Requester {
                 let Some(late) = Instant::now().checked_duration_since(due) else {
                     return false;
                 };
-                pacing.late.record(late);
+                pacing.lateness.record(late);
             }
         }
         self.requests += 1;

@@ -318,7 +318,7 @@ impl<'a> FlowHandshake<'a> {
         DatagramFlow {
             socket: self.socket,
             key: self.key,
-            tally: DatagramCounters::default(),
+            counters: DatagramCounters::default(),
             delay: clock_is_shared.then(Histogram::new),
             pacing: if is_sink {
                 None

@@ -152,7 +152,7 @@ fn send_batch(
         Err(error) => return Err(error),
     };
     stream.counters.sent.add(took * outgoing.datagram_bytes());
-    datagrams.tally.set(DatagramCounts {
+    datagrams.counters.set(DatagramCounts {
         datagrams: number + took as u64,
         ..DatagramCounts::default()
     });
@@ -191,7 +191,7 @@ fn send_paced(
         let took = send_batch(stream, outgoing, number, due as usize)?;
         for sent in number..number + took as u64 {
             let late = now.saturating_duration_since(pacing.schedule.due_at(sent));
-            pacing.late.record(late);
+            pacing.lateness.record(late);
         }
         if took > 0 {
             gaps.record(now, took, gap);
@@ -263,9 +263,9 @@ impl SinkCounters<'_> {
 
     /// `sent`: how many the source has sent, once it has said so.
     fn publish(&self, sent: Option<u64>) {
-        self.datagrams.tally.set(DatagramCounts {
+        self.datagrams.counters.set(DatagramCounts {
             datagrams: self.reception.unique + self.reception.duplicates,
-            lost: self.reception.lost(sent),
+            lost: self.reception.lost_packets(sent),
             duplicates: self.reception.duplicates,
             reordered: self.reception.reordered,
             foreign: self.foreign,

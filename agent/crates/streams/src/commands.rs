@@ -1,18 +1,23 @@
-//! The orders that all streams of a part follow, from waiting for the start to their end.
+//! The commands that all streams of a load part follow, from the wait for the start to the end.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
+/// A command to the streams of a load part; commands follow in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Command {
+    /// Wait for the start.
     Wait,
+    /// Send and receive.
     Go,
+    /// Sources stop sending; sinks read the rest.
     EndSources,
+    /// All streams end.
     EndAll,
 }
 
-/// The order that is in force for the streams of one part of a trial's load.
+/// The current command of the streams of one load part.
 #[derive(Default)]
 pub struct Commands {
     current: AtomicU8,
@@ -21,6 +26,7 @@ pub struct Commands {
 }
 
 impl Commands {
+    /// Returns the current command.
     pub fn current(&self) -> Command {
         match self.current.load(Ordering::Acquire) {
             0 => Command::Wait,
@@ -30,16 +36,16 @@ impl Commands {
         }
     }
 
-    /// Puts an order into force. A stream sees it at its next call; `enforce` reaches those that a call keeps waiting.
-    pub fn issue(&self, order: Command) {
+    /// Issues a command. A stream sees it after its current system call; `enforce` ends blocked calls.
+    pub fn issue(&self, command: Command) {
         {
             let _closed = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
-            self.current.store(order as u8, Ordering::Release);
+            self.current.store(command as u8, Ordering::Release);
         }
         self.changed.notify_all();
     }
 
-    /// Returns when an order is in force.
+    /// Waits for a command other than `Wait`.
     pub fn wait_for_start(&self) {
         let mut gate = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         while self.current() == Command::Wait {
