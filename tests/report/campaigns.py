@@ -41,7 +41,7 @@ def estimate(
     n = len(ordered)
     rank = int(binom.ppf(0.025, n, 0.5))
     enough = n >= 6
-    modality = "two" if modes else "one" if n >= 20 else "cannot tell"
+    modality = "two" if modes else "one" if n >= 20 else "unknown"
     return Estimate(
         value=float(np.median(ordered)),
         low=ordered[rank - 1 if rank else 0] if enough else None,

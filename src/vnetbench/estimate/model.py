@@ -34,8 +34,8 @@ class Estimate:
     high: float | None
     confidence: float
     trial_count: int
-    modality: str = "cannot tell"
-    """`one`, `two` or `cannot tell`: 20 trials are needed to rule out a second mode."""
+    modality: str = "unknown"
+    """`one`, `two` or `unknown`: 20 trials are needed to rule out a second mode."""
     modes: tuple[Mode, ...] = ()
     """The two modes, ascending by value, if `modality` is `two`; otherwise empty."""
     outliers: tuple[int, ...] = ()

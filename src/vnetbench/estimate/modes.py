@@ -32,7 +32,7 @@ _CHANCE_MARGIN = 6.0
 
 @dataclass(frozen=True)
 class ModeSearchResult:
-    """The number of modes (`one`, `two`, `cannot tell`) and, if two, the modes in ascending order."""
+    """The number of modes (`one`, `two`, `unknown`) and, if two, the modes in ascending order."""
 
     modality: str
     modes: tuple[Mode, ...] = ()
@@ -46,10 +46,10 @@ def find_modes(values: Sequence[float], fewest_trials: int = FEWEST_TRIALS_FOR_M
 
     Args:
         values: One value for each trial.
-        fewest_trials: The result is `cannot tell` for fewer values.
+        fewest_trials: The result is `unknown` for fewer values.
     """
     if len(values) < fewest_trials:
-        return ModeSearchResult("cannot tell")
+        return ModeSearchResult("unknown")
     ordered = np.sort(np.asarray(values, dtype=float))
     trimmed = len(ordered) // _TRIM_ONE_IN
     scale = np.log(ordered) if ordered[0] > 0 else ordered
@@ -61,7 +61,7 @@ def find_modes(values: Sequence[float], fewest_trials: int = FEWEST_TRIALS_FOR_M
     threshold = _UNIFORM_HALVES_DISTANCE + _CHANCE_MARGIN / math.sqrt(len(ordered))
     # Values that differ only by rounding have parts of no width, so any distance would be far.
     if distance <= max(threshold * wider, 1e-9 * max(1.0, float(np.max(np.abs(scale))))):
-        return ModeSearchResult("one" if len(values) >= FEWEST_TRIALS_FOR_MODES else "cannot tell")
+        return ModeSearchResult("one" if len(values) >= FEWEST_TRIALS_FOR_MODES else "unknown")
     parts = (ordered[:split], ordered[split:])
     modes = (Mode(value=float(np.median(part)), share=len(part) / len(ordered)) for part in parts)
     return ModeSearchResult("two", tuple(modes))
