@@ -1,42 +1,45 @@
-//! Compiles the BPF programs of src/bpf with clang. src/bpf_programs.rs and src/sink_program.rs embed the results.
+//! Compiles the BPF programs of src/bpf with clang. src/bpf_programs.rs and src/sink_program.rs embed the objects.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::{env, fs, io};
 
-const SOURCES: &str = "src/bpf";
-const FIX: &str = "install clang and libbpf's headers: sudo apt-get install -y clang libbpf-dev \
+const SOURCE_DIR: &str = "src/bpf";
+const INSTALL_HINT: &str = "install clang and libbpf's headers: sudo apt-get install -y clang libbpf-dev \
     (Fedora: sudo dnf install clang libbpf-devel)";
 
 fn main() -> ExitCode {
-    println!("cargo::rerun-if-changed={SOURCES}");
-    match programs().and_then(|programs| programs.iter().try_for_each(|from| compile(from))) {
+    println!("cargo::rerun-if-changed={SOURCE_DIR}");
+    let compiled =
+        list_programs().and_then(|paths| paths.iter().try_for_each(|path| compile(path)));
+    match compiled {
         Ok(()) => ExitCode::SUCCESS,
-        Err(what) => {
-            println!("cargo::error={what}");
+        Err(message) => {
+            println!("cargo::error={message}");
             ExitCode::FAILURE
         }
     }
 }
 
-fn programs() -> Result<Vec<PathBuf>, String> {
-    let found = || -> io::Result<Vec<PathBuf>> {
-        let paths = fs::read_dir(SOURCES)?.map(|entry| Ok(entry?.path()));
-        paths.collect()
-    };
-    let mut paths = found().map_err(|error| format!("cannot read {SOURCES}: {error}"))?;
+fn list_programs() -> Result<Vec<PathBuf>, String> {
+    let mut paths = fs::read_dir(SOURCE_DIR)
+        .and_then(|entries| {
+            let paths = entries.map(|entry| Ok(entry?.path()));
+            paths.collect::<io::Result<Vec<PathBuf>>>()
+        })
+        .map_err(|error| format!("cannot read {SOURCE_DIR}: {error}"))?;
     paths.retain(|path| path.to_string_lossy().ends_with(".bpf.c"));
     Ok(paths)
 }
 
-fn compile(from: &Path) -> Result<(), String> {
-    let name = from.with_extension("o");
-    let name = name.file_name().unwrap_or_default();
-    let to = Path::new(&variable("OUT_DIR")?).join(name);
-    // Debian has the headers of its architecture there, where clang does not look for a target of another name.
-    let own_headers = format!(
+fn compile(source: &Path) -> Result<(), String> {
+    let object_name = source.with_extension("o");
+    let object_name = object_name.file_name().unwrap_or_default();
+    let object = Path::new(&read_variable("OUT_DIR")?).join(object_name);
+    // Debian keeps asm/types.h in a folder per architecture, which clang does not search for the target bpf.
+    let architecture_headers = format!(
         "/usr/include/{}-linux-gnu",
-        variable("CARGO_CFG_TARGET_ARCH")?
+        read_variable("CARGO_CFG_TARGET_ARCH")?
     );
     let mut clang = Command::new("clang");
     clang
@@ -46,24 +49,24 @@ fn compile(from: &Path) -> Result<(), String> {
         .args([
             "-fdebug-compilation-dir=.",
             "-idirafter",
-            &own_headers,
+            &architecture_headers,
             "-c",
         ])
-        .arg(from)
+        .arg(source)
         .arg("-o")
-        .arg(to);
+        .arg(object);
     match clang.status() {
         Ok(status) if status.success() => Ok(()),
         Ok(_) => Err(format!(
-            "clang does not compile {} (what it says is above). Where a header is missing, {FIX}",
-            from.display()
+            "clang cannot compile {}; its output is above. If a header is missing, {INSTALL_HINT}",
+            source.display()
         )),
         Err(error) => Err(format!(
-            "cannot run clang ({error}). To build the agent, {FIX}"
+            "cannot run clang: {error}. To build the agent, {INSTALL_HINT}"
         )),
     }
 }
 
-fn variable(name: &str) -> Result<String, String> {
-    env::var(name).map_err(|error| format!("cargo does not say {name}: {error}"))
+fn read_variable(name: &str) -> Result<String, String> {
+    env::var(name).map_err(|error| format!("cargo has not set {name}: {error}"))
 }

@@ -1,4 +1,4 @@
-//! What the sink program counts, as it stands in its maps (bpf/arrivals.h), added up over the CPUs that received.
+//! Counters of the sink program, read from its maps (bpf/arrivals.h) and summed over CPUs.
 
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 
@@ -8,10 +8,10 @@ use crate::bpf_programs::{ProbeResult, SharedArray, SharedWithPrograms};
 use crate::foreign::{EXAMPLE_BYTES, ForeignFrames, FrameClass};
 use vnetbench_system::histogram::{BUCKETS, HistogramCounts};
 
-/// The words of one stream (WORDS in bpf/arrivals.h).
+/// Words of one stream's duplicate bitmap (BITMAP_WORDS in bpf/arrivals.h).
 pub const BITMAP_WORDS: u32 = 1 << 15;
 
-/// `struct account`: of one stream on one CPU.
+/// Counters of one stream on one CPU (`struct stream_counters`).
 #[derive(Debug)]
 #[repr(C)]
 struct StreamCounters {
@@ -25,7 +25,7 @@ struct StreamCounters {
     jitter: AtomicI64,
 }
 
-/// `struct order`: of one stream.
+/// Sequence state of one stream (`struct sequence_state`).
 #[derive(Debug)]
 #[repr(C)]
 struct SequenceState {
@@ -33,43 +33,45 @@ struct SequenceState {
     unused: [AtomicU64; 15],
 }
 
-/// `struct receiver`: of one CPU.
+/// Counters of one CPU (`struct cpu_counters`).
 #[derive(Debug)]
 #[repr(C)]
 struct CpuCounters {
     foreign: [AtomicU64; FrameClass::ALL.len()],
     examples: [[AtomicU8; EXAMPLE_BYTES]; FrameClass::ALL.len()],
-    touched: AtomicU64,
-    delay: [AtomicU64; BUCKETS],
+    nonempty_octaves: AtomicU64,
+    delay_buckets: [AtomicU64; BUCKETS],
 }
 
-// SAFETY: all atomics, laid out as C does it.
+// SAFETY: all fields are atomics, in C layout.
 unsafe impl SharedWithPrograms for StreamCounters {}
 // SAFETY: as above.
 unsafe impl SharedWithPrograms for SequenceState {}
 // SAFETY: as above.
 unsafe impl SharedWithPrograms for CpuCounters {}
 
-/// What has come of one stream.
+/// Frames of one stream that arrived at the sink.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StreamArrivals {
-    /// For the first time.
+    /// Distinct frames; duplicates are not included.
     pub frames: u64,
-    /// Of these, with FCS.
+    /// Bytes of these frames, with FCS.
     pub bytes: u64,
+    /// Repeated arrivals of a frame.
     pub duplicates: u64,
-    /// Those that came after a higher number (RFC 4737, section 3.3).
+    /// Frames that arrived after a higher number (RFC 4737, section 3.3).
     pub out_of_order: u64,
-    /// Of these, those so late that they may be duplicates, though they are counted as frames.
+    /// Frames so late that they may be duplicates. `frames` includes them.
     pub before_window: u64,
-    /// Those that cannot have been under way as long as their time says: the sender's clock is another.
+    /// Frames with a negative or excessive transit time: the sender uses another clock.
     pub impossible_transits: u64,
+    /// The highest frame number received.
     pub highest_number: Option<u64>,
-    /// RFC 3550's (section 6.4.1); where several CPUs receive, the mean of theirs, by the frames of each.
+    /// Interarrival jitter (RFC 3550, section 6.4.1); with several receiving CPUs, their mean weighted by frames.
     pub jitter_nanos: u64,
 }
 
-/// The maps of a sink program.
+/// The memory-mapped maps of a sink program.
 #[derive(Debug)]
 pub struct Arrivals {
     stream_counters: SharedArray<StreamCounters>,
@@ -79,57 +81,61 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
+    /// Maps the counters of a loaded sink program.
     pub fn open(program: &Ebpf, sinks: usize, cpus: usize) -> ProbeResult<Self> {
         Ok(Self {
-            stream_counters: SharedArray::map(program, "accounts", sinks * cpus)?,
-            sequence_states: SharedArray::map(program, "orders", sinks)?,
-            cpu_counters: SharedArray::map(program, "receivers", cpus)?,
+            stream_counters: SharedArray::map_from(program, "stream_counters", sinks * cpus)?,
+            sequence_states: SharedArray::map_from(program, "sequence_states", sinks)?,
+            cpu_counters: SharedArray::map_from(program, "cpu_counters", cpus)?,
             cpus,
         })
     }
 
-    pub fn stream(&self, place: usize) -> StreamArrivals {
+    /// Returns the arrivals of one sink's stream.
+    pub fn stream(&self, sink_index: usize) -> StreamArrivals {
         let mut sum = StreamArrivals {
-            highest_number: read(&self.sequence_states[place].next_number).checked_sub(1),
+            highest_number: read(&self.sequence_states[sink_index].next_number).checked_sub(1),
             ..StreamArrivals::default()
         };
-        let mut jitters = 0.0;
-        for account in &self.stream_counters[place * self.cpus..][..self.cpus] {
-            let frames = read(&account.frames);
+        let mut weighted_jitter_nanos = 0.0;
+        for counters in &self.stream_counters[sink_index * self.cpus..][..self.cpus] {
+            let frames = read(&counters.frames);
             sum.frames += frames;
-            sum.bytes += read(&account.bytes);
-            sum.duplicates += read(&account.duplicates);
-            sum.out_of_order += read(&account.out_of_order);
-            sum.before_window += read(&account.before_window);
-            sum.impossible_transits += read(&account.impossible_transits);
-            jitters += frames as f64 * account.jitter.load(Ordering::Relaxed) as f64 / 16.0;
+            sum.bytes += read(&counters.bytes);
+            sum.duplicates += read(&counters.duplicates);
+            sum.out_of_order += read(&counters.out_of_order);
+            sum.before_window += read(&counters.before_window);
+            sum.impossible_transits += read(&counters.impossible_transits);
+            weighted_jitter_nanos +=
+                frames as f64 * counters.jitter.load(Ordering::Relaxed) as f64 / 16.0;
         }
-        sum.jitter_nanos = (jitters / sum.frames.max(1) as f64) as u64;
+        sum.jitter_nanos = (weighted_jitter_nanos / sum.frames.max(1) as f64) as u64;
         sum
     }
 
-    /// How long the frames of all streams were under way.
+    /// Returns the one-way delays of the frames of all streams.
     pub fn delay(&self) -> HistogramCounts {
         let mut sum = HistogramCounts::empty();
-        for receiver in self.cpu_counters.iter() {
-            sum.add(&receiver.delay, &receiver.touched);
+        for cpu in self.cpu_counters.iter() {
+            sum.add(&cpu.delay_buckets, &cpu.nonempty_octaves);
         }
         sum
     }
 
+    /// Returns the frames that belong to none of the sinks.
     pub fn foreign_frames(&self) -> ForeignFrames {
         let mut sum = ForeignFrames::default();
-        for receiver in self.cpu_counters.iter() {
-            for (place, kind) in FrameClass::ALL.into_iter().enumerate() {
-                let example = receiver.examples[place].each_ref();
+        for cpu in self.cpu_counters.iter() {
+            for (class_index, class) in FrameClass::ALL.into_iter().enumerate() {
+                let example = cpu.examples[class_index].each_ref();
                 let example = example.map(|byte| byte.load(Ordering::Relaxed));
-                sum.add(kind, read(&receiver.foreign[place]), &example);
+                sum.add(class, read(&cpu.foreign[class_index]), &example);
             }
         }
         sum
     }
 }
 
-fn read(count: &AtomicU64) -> u64 {
-    count.load(Ordering::Relaxed)
+fn read(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
 }

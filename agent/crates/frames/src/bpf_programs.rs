@@ -1,4 +1,4 @@
-//! BPF programs: brought into the kernel, what they share with this process, and how they are run on live frames.
+//! Loads BPF programs, maps the memory they share with the agent, and runs them on live frames.
 
 use std::error::Error as StdError;
 use std::io;
@@ -10,27 +10,27 @@ use aya::maps::Map;
 use aya::programs::{RawTracePoint, Xdp};
 use aya::{Ebpf, EbpfLoader};
 
-/// What build.rs has made of bpf/generate.bpf.c.
+/// The object that build.rs compiles from bpf/generate.bpf.c.
 pub static GENERATE: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/generate.bpf.o"));
 
-/// BPF_PROG_TEST_RUN, and its flag for live frames (include/uapi/linux/bpf.h; Linux 5.18 and later).
+/// BPF_PROG_TEST_RUN (include/uapi/linux/bpf.h).
 const PROG_TEST_RUN: libc::c_int = 10;
+/// BPF_F_TEST_XDP_LIVE_FRAMES (Linux 5.18 and later).
 const LIVE_FRAMES: u32 = 1 << 1;
 
-/// Why there is no program at all, nor any map.
 const MISSING_PRIVILEGE: &str =
-    "this user may not load BPF programs (run as root, and in no user namespace)";
+    "this user may not load BPF programs; run the agent as root, outside user namespaces";
 
-/// What the system does not let us have, and why; as a clause.
+/// A capability of the system, or the reason why it is missing, as a clause.
 pub type ProbeResult<T> = Result<T, String>;
 
-/// `union bpf_attr`, its part `test`.
+/// The `test` member of `union bpf_attr`.
 #[repr(C)]
 #[derive(Default)]
 struct TestRunAttributes {
     program: u32,
-    answer: u32,
+    return_value: u32,
     data_in_bytes: u32,
     data_out_bytes: u32,
     data_in: u64,
@@ -47,12 +47,15 @@ struct TestRunAttributes {
     padding: u32,
 }
 
-/// Loads an object; `set` has a say in its maps and constants.
-pub fn load_object<'a>(object: &[u8], set: impl FnOnce(&mut EbpfLoader<'a>)) -> ProbeResult<Ebpf> {
+/// Loads an object after `configure` has set the sizes of its maps and its constants.
+pub fn load_object<'a>(
+    object: &[u8],
+    configure: impl FnOnce(&mut EbpfLoader<'a>),
+) -> ProbeResult<Ebpf> {
     let mut loader = EbpfLoader::new();
-    // No program here asks for the kernel's types, and to read them all takes its time.
+    // No program here needs the kernel's BTF, and parsing it is slow.
     loader.btf(None);
-    set(&mut loader);
+    configure(&mut loader);
     loader.load(object).map_err(|error| error_chain(&error))
 }
 
@@ -60,17 +63,17 @@ pub fn load_object<'a>(object: &[u8], set: impl FnOnce(&mut EbpfLoader<'a>)) -> 
 pub fn load_xdp_program<'a>(object: &'a mut Ebpf, name: &str) -> ProbeResult<&'a mut Xdp> {
     let program = object
         .program_mut(name)
-        .ok_or(format!("there is no program {name}"))?;
+        .ok_or(format!("the object has no program {name}"))?;
     let program: &mut Xdp = program.try_into().map_err(|error| error_chain(&error))?;
     program.load().map_err(|error| error_chain(&error))?;
     Ok(program)
 }
 
-/// Has one of an object's programs run at this tracepoint as long as the object lives.
+/// Attaches one of an object's programs to a raw tracepoint for the lifetime of the object.
 pub fn attach_to_tracepoint(object: &mut Ebpf, name: &str, tracepoint: &str) -> ProbeResult<()> {
     let program = object
         .program_mut(name)
-        .ok_or(format!("there is no program {name}"))?;
+        .ok_or(format!("the object has no program {name}"))?;
     let program: &mut RawTracePoint = program.try_into().map_err(|error| error_chain(&error))?;
     program.load().map_err(|error| error_chain(&error))?;
     program
@@ -79,9 +82,9 @@ pub fn attach_to_tracepoint(object: &mut Ebpf, name: &str, tracepoint: &str) -> 
     Ok(())
 }
 
-/// An error with what caused it. Of what the verifier says only the first line is for who runs the program.
+/// Formats an error with its causes, one line each: a verifier log after the first line helps only developers.
 pub fn error_chain(error: &(dyn StdError + 'static)) -> String {
-    let mut words = String::new();
+    let mut message = String::new();
     let mut next = Some(error);
     while let Some(error) = next {
         let errno = error
@@ -92,65 +95,65 @@ pub fn error_chain(error: &(dyn StdError + 'static)) -> String {
         }
         let text = error.to_string();
         let line = text.lines().next().unwrap_or_default();
-        if !words.contains(line) {
-            words = if words.is_empty() {
+        if !message.contains(line) {
+            message = if message.is_empty() {
                 line.into()
             } else {
-                format!("{words}: {line}")
+                format!("{message}: {line}")
             };
         }
         next = error.source();
     }
-    words
+    message
 }
 
-/// Types that a program may write at any moment while this process reads them.
+/// A type that a BPF program may write at any time while the agent reads it.
 ///
 /// # Safety
 ///
-/// The type must be all atomics, laid out as C does it (`repr(C)`), and any bits a value of it.
+/// All fields must be atomics in C layout (`repr(C)`), and every bit pattern must be a valid value.
 pub unsafe trait SharedWithPrograms {}
 
-/// The elements of an array map with BPF_F_MMAPABLE.
+/// The memory-mapped elements of an array map with BPF_F_MMAPABLE.
 #[derive(Debug)]
 pub struct SharedArray<T: SharedWithPrograms> {
     elements: NonNull<T>,
     count: usize,
 }
 
-// SAFETY: it is memory of atomics that is this value's until it is dropped, by whichever thread.
+// SAFETY: the memory holds atomics only, and stays mapped until this value is dropped, on any thread.
 unsafe impl<T: SharedWithPrograms> Send for SharedArray<T> {}
 // SAFETY: as above.
 unsafe impl<T: SharedWithPrograms> Sync for SharedArray<T> {}
 
 impl<T: SharedWithPrograms> SharedArray<T> {
-    /// The first `count` of them.
-    pub fn map(object: &Ebpf, map: &str, count: usize) -> ProbeResult<Self> {
+    /// Maps the first `count` elements of an object's map.
+    pub fn map_from(object: &Ebpf, map: &str, count: usize) -> ProbeResult<Self> {
         let Some(Map::Array(array)) = object.map(map) else {
-            return Err(format!("there is no array {map}"));
+            return Err(format!("the object has no array {map}"));
         };
         let element_bytes = array
             .info()
             .map_err(|error| error_chain(&error))?
             .value_size();
         if element_bytes as usize != size_of::<T>() {
-            return Err(format!("an element of {map} has {element_bytes} bytes"));
+            return Err(format!(
+                "elements of {map} have an unexpected size of {element_bytes} bytes"
+            ));
         }
         let fd = array.fd().as_fd().as_raw_fd();
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        // At least a page: the kernel does not map nothing.
+        // At least one element: the kernel rejects an empty mapping.
         let bytes = size_of::<T>() * count.max(1);
-        // SAFETY: a new mapping of a descriptor that is open; the kernel refuses one that is longer than the map.
-        let at =
+        // SAFETY: this is a new mapping of an open descriptor; the kernel rejects a length beyond the map.
+        let address =
             unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, 0) };
-        if at == libc::MAP_FAILED {
+        if address == libc::MAP_FAILED {
             return Err(format!("cannot map {map}: {}", io::Error::last_os_error()));
         }
-        let at = NonNull::new(at.cast()).ok_or(format!("{map} is mapped at 0"))?;
-        Ok(Self {
-            elements: at,
-            count,
-        })
+        let elements =
+            NonNull::new(address.cast()).ok_or(format!("{map} is mapped at address 0"))?;
+        Ok(Self { elements, count })
     }
 }
 
@@ -158,15 +161,15 @@ impl<T: SharedWithPrograms> Deref for SharedArray<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: the mapping has so many `T`, is aligned to a page, lives as long as `self`; whatever a program writes
-        // is a value of `T`, and is written to atomics.
+        // SAFETY: the mapping holds `count` values of `T`, is page-aligned and lives as long as `self`. Programs write
+        // only to atomics, and every bit pattern is a valid `T`.
         unsafe { std::slice::from_raw_parts(self.elements.as_ptr(), self.count) }
     }
 }
 
 impl<T: SharedWithPrograms> Drop for SharedArray<T> {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nothing borrows from it any more.
+        // SAFETY: the mapping has this length, and no borrow of it remains.
         unsafe {
             libc::munmap(
                 self.elements.as_ptr().cast(),
@@ -176,13 +179,14 @@ impl<T: SharedWithPrograms> Drop for SharedArray<T> {
     }
 }
 
-/// The only element of such a map.
+/// The memory-mapped only element of an array map.
 #[derive(Debug)]
 pub struct Shared<T: SharedWithPrograms>(SharedArray<T>);
 
 impl<T: SharedWithPrograms> Shared<T> {
-    pub fn map(object: &Ebpf, map: &str) -> ProbeResult<Self> {
-        SharedArray::map(object, map, 1).map(Self)
+    /// Maps the only element of an object's map.
+    pub fn map_from(object: &Ebpf, map: &str) -> ProbeResult<Self> {
+        SharedArray::map_from(object, map, 1).map(Self)
     }
 }
 
@@ -194,8 +198,14 @@ impl<T: SharedWithPrograms> Deref for Shared<T> {
     }
 }
 
-/// Runs a program on so many frames that begin as `frame` does, in batches of so many, each flushed at its end. What it
-/// redirects leaves, as if a driver had received it. EINTR where a signal came.
+/// Runs a program `runs` times on live frames that start as `frame`.
+///
+/// Frames that the program redirects are transmitted as if a driver had received them. The kernel flushes its queue
+/// after each `batch` runs.
+///
+/// # Errors
+///
+/// Returns EINTR if a signal interrupts the call.
 pub fn run_live(program: BorrowedFd<'_>, frame: &[u8], runs: u32, batch: u32) -> io::Result<()> {
     let attributes = TestRunAttributes {
         program: program.as_raw_fd() as u32,
@@ -206,8 +216,8 @@ pub fn run_live(program: BorrowedFd<'_>, frame: &[u8], runs: u32, batch: u32) ->
         batch,
         ..TestRunAttributes::default()
     };
-    // SAFETY: the attributes are valid through the call, and of the length that is told; the kernel reads `frame`, and
-    // writes no data out, since it is given no place for any.
+    // SAFETY: the attributes are valid during the call and have the given length. The kernel reads `frame` and writes
+    // nothing, because `data_out` and `context_out` are null.
     let status = unsafe {
         libc::syscall(
             libc::SYS_bpf,

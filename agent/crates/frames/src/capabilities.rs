@@ -1,4 +1,4 @@
-//! What generator and sink a port can have, before any trial: tried, and taken away again.
+//! Probes which generator and sink backends a port supports, before any trial.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -15,36 +15,43 @@ use crate::port::Port;
 use crate::sink::FrameCounter;
 use vnetbench_system::error::Result;
 
+/// Parameters of the request `frames.able`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CapabilitiesRequest {
     interface: String,
 }
 
-/// The answer of `frames.able`. One frame leaves the port, to itself.
+/// Answers `frames.able`: attaches a sink and loads a generator, then removes both.
+///
+/// The generator sends one frame from the port to the port's own address.
+///
+/// # Errors
+///
+/// Fails if the port is not usable or no backend can count its frames.
 pub fn probe_capabilities(parameters: CapabilitiesRequest) -> Result<Value> {
     let port = Port::open(&parameters.interface)?;
-    let nothing = FrameFilter {
-        prefix: 0,
+    let empty_filter = FrameFilter {
+        secret: 0,
         sources: Vec::new(),
         sinks: Vec::new(),
     };
-    let mut ways = ChosenBackends::default();
-    // It stays while the generator is tried, as in a trial.
-    let (_counting, sink, why) = FrameCounter::open_sinks(&port, &nothing, Backend::Auto)?;
-    ways.sink = Some(sink);
-    ways.add_reason(&why);
+    let mut backends = ChosenBackends::default();
+    // The sink stays attached while the generator is probed, as in a trial.
+    let (_counter, sink, reason) = FrameCounter::open(&port, &empty_filter, Backend::Auto)?;
+    backends.sink = Some(sink);
+    backends.add_reason(&reason);
     match XdpSource::load(&port, &smallest_frame_parameters(&port), 0, 0, 1) {
-        Ok(_) => ways.generator = Some("xdp"),
-        Err(why) => {
-            ways.generator = Some("packet");
-            ways.add_reason(&format!("no program makes frames: {why}"));
+        Ok(_) => backends.generator = Some("xdp"),
+        Err(reason) => {
+            backends.generator = Some("packet");
+            backends.add_reason(&format!("no BPF program can generate frames: {reason}"));
         }
     }
-    Ok(json!(ways))
+    Ok(json!(backends))
 }
 
-/// From the port to itself, by addresses that are for such tests (RFC 2544, appendix C.2.2).
+/// Returns parameters of 64-byte frames from the port to itself, with benchmarking addresses (RFC 2544, appendix C.2.2).
 fn smallest_frame_parameters(port: &Port) -> FrameParameters {
     FrameParameters {
         interface: port.name.clone(),

@@ -1,8 +1,8 @@
-//! A place in the kernel's XDP dispatcher (kernel/bpf/dispatcher.c), which calls the programs that it knows directly.
+//! Reserves a slot in the kernel's XDP dispatcher (kernel/bpf/dispatcher.c), which calls registered programs directly.
 //!
-//! BPF_PROG_TEST_RUN gives a program a place for the length of a call, and every change of places waits for all CPUs: 50 ms
-//! and more. A program that is attached anywhere has its place already. So each generator is attached to a tap of its own,
-//! which is down, and which the kernel removes with the descriptor, however the agent ends.
+//! BPF_PROG_TEST_RUN registers a program for the length of a call, and each change of the dispatcher waits for all CPUs:
+//! 50 ms and more. A program that is attached to any interface is registered already. So each generator is attached to a
+//! tap of its own. The tap stays down, and the kernel removes it with the descriptor, however the agent ends.
 
 use std::fs::File;
 use std::io;
@@ -13,27 +13,34 @@ use crate::bpf_programs::{ProbeResult, error_chain};
 use vnetbench_interfaces::interface::Interface;
 use vnetbench_interfaces::tap::{self, TUN};
 
-const NAME: &str = "vnb-place%d";
+const TAP_NAME_PATTERN: &str = "vnb-xdp%d";
 
+/// Keeps a program registered with the dispatcher until it is dropped.
 #[derive(Debug)]
 pub struct DispatcherSlot {
     _tap: File,
 }
 
 impl DispatcherSlot {
+    /// Attaches a program to a new tap.
     pub fn reserve(program: &mut Xdp) -> ProbeResult<Self> {
         let (tap, index) = create_tap().map_err(|error| {
-            format!("a program has to be attached to a tap, and {TUN} gives none: {error} (modprobe tun)")
+            format!("cannot create a tap for the program with {TUN}: {error} (modprobe tun)")
         })?;
         let attached = program.attach_to_if_index(index, XdpMode::Driver);
-        attached.map_err(|error| format!("a tap takes no program: {}", error_chain(&error)))?;
+        attached.map_err(|error| {
+            format!(
+                "cannot attach the program to a tap: {}",
+                error_chain(&error)
+            )
+        })?;
         Ok(Self { _tap: tap })
     }
 }
 
-/// A new tap, and its number.
+/// Creates a tap and returns it with its interface index.
 fn create_tap() -> io::Result<(File, u32)> {
-    let (tap, name) = tap::open(NAME, 0)?;
+    let (tap, name) = tap::open(TAP_NAME_PATTERN, 0)?;
     let index = Interface::open(&name)?.index()?;
     Ok((tap, index))
 }

@@ -1,31 +1,33 @@
-//! What a side looks for at its port: the streams that it sends, and those that it counts.
+//! Selects the frames of a trial at a port: the streams that this endpoint sends and those that it counts.
 
-/// A stream's id is below this (MAX_STREAMS in bpf/arrivals.h).
+/// Stream ids are below this limit (MAX_STREAMS in bpf/arrivals.h).
 pub const MAX_STREAMS: usize = 1024;
-/// What a stream is to a side (bpf/arrivals.h): none of its streams (0), one that it sends, or the first that it counts.
-pub const OWN_SOURCE_MARK: u16 = 1;
-pub const FIRST_SINK_INDEX: u16 = 2;
+/// Role of a stream that this endpoint sends (bpf/arrivals.h). Role 0 is a stream of neither kind.
+pub const OWN_SOURCE: u16 = 1;
+/// Role of the first stream that this endpoint counts; the next sinks have the following roles.
+pub const FIRST_SINK: u16 = 2;
 
-/// What a side looks for at its port: streams, by their ids.
+/// The streams of this endpoint, by their ids.
 #[derive(Debug)]
 pub struct FrameFilter {
-    /// A stream's key XOR its id.
-    pub prefix: u32,
-    /// Those that this side sends: none should come.
+    /// The secret of the trial: a stream's key is this value XOR the stream's id.
+    pub secret: u32,
+    /// Streams that this endpoint sends. Their frames should not come back.
     pub sources: Vec<u32>,
+    /// Streams that this endpoint counts.
     pub sinks: Vec<u32>,
 }
 
 impl FrameFilter {
-    /// What each stream is, by its id.
-    pub fn stream_table(&self) -> Vec<u16> {
-        let mut places = vec![0; MAX_STREAMS];
+    /// Returns the role of each stream, indexed by its id.
+    pub fn stream_roles(&self) -> Vec<u16> {
+        let mut roles = vec![0; MAX_STREAMS];
         for id in &self.sources {
-            places[*id as usize] = OWN_SOURCE_MARK;
+            roles[*id as usize] = OWN_SOURCE;
         }
-        for (id, place) in self.sinks.iter().zip(FIRST_SINK_INDEX..) {
-            places[*id as usize] = place;
+        for (id, role) in self.sinks.iter().zip(FIRST_SINK..) {
+            roles[*id as usize] = role;
         }
-        places
+        roles
     }
 }

@@ -1,4 +1,4 @@
-//! Frames that come to a port and are none of its sinks': told apart by kind, with an example that a person can act on.
+//! Foreign frames: frames at a port that belong to none of its sinks, counted by class, with an example.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -7,36 +7,41 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use serde::Serialize;
 
 use crate::headers::{
-    ARP, ETHERNET_BYTES, IPV4, IPV4_BYTES, IPV6, IPV6_BYTES, LLDP, MAX_TAGS, OUTER_TAG, TAG,
-    TAG_BYTES, UDP, UDP_BYTES,
+    ETHERNET_BYTES, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_LLDP, ETHERTYPE_QINQ,
+    ETHERTYPE_VLAN, IPV4_BYTES, IPV6_BYTES, MAX_VLAN_TAGS, PROTOCOL_UDP, UDP_BYTES, VLAN_TAG_BYTES,
 };
 use vnetbench_streams::datagram_header::{DatagramHeader, HEADER_BYTES};
 
-/// Of a frame, so much is kept as an example (EXAMPLE_BYTES in bpf/arrivals.h).
+/// Bytes kept of an example frame (EXAMPLE_BYTES in bpf/arrivals.h).
 pub const EXAMPLE_BYTES: usize = 64;
-/// A sender's numbers stay below 2^52 (NUMBER_BITS in bpf/arrivals.h).
+/// Frame numbers stay below 2^52 (NUMBER_BITS in bpf/arrivals.h).
 pub const NUMBER_BITS: u32 = 52;
-/// A frame of another trial was sent no longer ago.
+/// Maximum age of a frame that is attributed to another trial (MAX_FRAME_AGE_NS in bpf/arrivals.h).
 const MAX_FRAME_AGE_NANOS: i64 = 10_000_000_000;
 
-/// Below this the field is a length, and the frame one of IEEE 802.2.
+/// Smaller values of the EtherType field are lengths of IEEE 802.2 frames.
 const FIRST_ETHERTYPE: u16 = 0x0600;
 const BRIDGE_GROUP_PREFIX: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 0];
 
-/// In the order of `enum kind` in bpf/arrivals.h.
+/// A class of foreign frames, in the order of `enum frame_class` in bpf/arrivals.h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameClass {
-    /// This side's own frames, come back.
+    /// A frame that this endpoint sent and that came back.
     OwnReturned,
-    /// Those of a trial that runs beside this one, or of another pair of ports.
+    /// A frame of a simultaneous trial, or of another pair of ports.
     OtherTrial,
+    /// ARP.
     Arp,
+    /// IPv4, unless it belongs to a trial.
     Ipv4,
+    /// IPv6, unless it belongs to a trial.
     Ipv6,
+    /// Any other protocol, or a malformed frame.
     Unknown,
 }
 
 impl FrameClass {
+    /// All classes, in order.
     pub const ALL: [Self; 6] = [
         Self::OwnReturned,
         Self::OtherTrial,
@@ -59,7 +64,7 @@ impl FrameClass {
     }
 }
 
-/// What came since the port was opened.
+/// Foreign frames that arrived since the port was opened.
 #[derive(Debug, Clone, Default)]
 pub struct ForeignFrames([ClassCount; FrameClass::ALL.len()]);
 
@@ -79,64 +84,72 @@ impl Default for ClassCount {
 }
 
 impl ForeignFrames {
-    /// So many more of a kind have come; what the first of them began with.
-    pub fn add(&mut self, kind: FrameClass, count: u64, example: &[u8]) {
-        let came = &mut self.0[kind as usize];
-        if came.count == 0 && count > 0 {
+    /// Adds frames of a class. `example` holds the first bytes of the first one.
+    pub fn add(&mut self, class: FrameClass, count: u64, example: &[u8]) {
+        let entry = &mut self.0[class as usize];
+        if entry.count == 0 && count > 0 {
             let bytes = example.len().min(EXAMPLE_BYTES);
-            came.example[..bytes].copy_from_slice(&example[..bytes]);
+            entry.example[..bytes].copy_from_slice(&example[..bytes]);
         }
-        came.count += count;
+        entry.count += count;
     }
 
-    fn count(&self, kind: FrameClass) -> u64 {
-        self.0[kind as usize].count
+    fn count(&self, class: FrameClass) -> u64 {
+        self.0[class as usize].count
     }
 
-    /// What has come since `then`.
-    pub fn since(&self, then: &Self) -> ForeignFrameCounts {
-        let more = |kind: &FrameClass| self.count(*kind) - then.count(*kind);
-        let others: Vec<(FrameClass, u64)> = FrameClass::FOREIGN_PROTOCOLS
-            .map(|kind| (kind, more(&kind)))
+    /// Returns the frames that arrived since an earlier reading.
+    pub fn since(&self, earlier: &Self) -> ForeignFrameCounts {
+        let increase = |kind: &FrameClass| self.count(*kind) - earlier.count(*kind);
+        let by_protocol: Vec<(FrameClass, u64)> = FrameClass::FOREIGN_PROTOCOLS
+            .map(|kind| (kind, increase(&kind)))
             .to_vec();
-        let most = others.iter().max_by_key(|(_, count)| count);
+        let most_frequent = by_protocol.iter().max_by_key(|(_, count)| count);
         ForeignFrameCounts {
-            other_senders: others.iter().map(|(_, count)| count).sum(),
-            by_protocol: others
+            other_senders: by_protocol.iter().map(|(_, count)| count).sum(),
+            by_protocol: by_protocol
                 .iter()
                 .filter(|(_, count)| *count > 0)
                 .map(|(kind, count)| (kind.name(), *count))
                 .collect(),
-            own_returned: more(&FrameClass::OwnReturned),
-            other_trial: more(&FrameClass::OtherTrial),
-            example: most
+            own_returned: increase(&FrameClass::OwnReturned),
+            other_trial: increase(&FrameClass::OtherTrial),
+            example: most_frequent
                 .filter(|(_, count)| *count > 0)
                 .map(|(kind, _)| FrameDescription(&self.0[*kind as usize].example).to_string()),
         }
     }
 }
 
-/// As the protocol tells it.
+/// Foreign frames as the agent's protocol reports them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ForeignFrameCounts {
+    /// Frames of other senders than the trials' endpoints.
     #[serde(rename = "others")]
     pub other_senders: u64,
-    /// How many of each kind the others are.
+    /// Frames of other senders, by protocol.
     #[serde(rename = "kinds")]
     pub by_protocol: BTreeMap<&'static str, u64>,
+    /// Frames that this endpoint sent and that came back.
     #[serde(rename = "own")]
     pub own_returned: u64,
+    /// Frames of other trials.
     pub other_trial: u64,
-    /// One of the others, of the kind that came most.
+    /// Description of one frame of the most frequent protocol.
     pub example: Option<String>,
 }
 
-/// The payload of a frame that could be a trial's, of UDP in IPv4 or IPv6, with two VLAN tags at most, in one piece; and
-/// the kind that the frame is of where it is none.
+/// Returns the UDP payload of a frame that can belong to a trial, and the class of the frame if it does not.
+///
+/// Such a frame carries unfragmented UDP over IPv4 or IPv6, with at most two VLAN tags.
+///
+/// # Errors
+///
+/// Returns the class of a frame that cannot belong to a trial.
 pub fn udp_payload(frame: &[u8]) -> Result<(&[u8], FrameClass), FrameClass> {
-    let (of_type, packet) = strip_vlan_tags(frame).ok_or(FrameClass::Unknown)?;
-    let (kind, header_bytes, is_udp) = match of_type {
-        IPV4 => {
+    let (ether_type, packet) = payload_after_vlan_tags(frame).ok_or(FrameClass::Unknown)?;
+    let (class, header_bytes, is_udp) = match ether_type {
+        ETHERTYPE_IPV4 => {
             let is_whole = packet
                 .get(6..8)
                 .is_some_and(|bits| bits[0] & 0x3f == 0 && bits[1] == 0);
@@ -144,33 +157,38 @@ pub fn udp_payload(frame: &[u8]) -> Result<(&[u8], FrameClass), FrameClass> {
             (
                 FrameClass::Ipv4,
                 IPV4_BYTES,
-                is_plain && packet.get(9) == Some(&UDP),
+                is_plain && packet.get(9) == Some(&PROTOCOL_UDP),
             )
         }
-        IPV6 => (FrameClass::Ipv6, IPV6_BYTES, packet.get(6) == Some(&UDP)),
-        ARP => return Err(FrameClass::Arp),
+        ETHERTYPE_IPV6 => (
+            FrameClass::Ipv6,
+            IPV6_BYTES,
+            packet.get(6) == Some(&PROTOCOL_UDP),
+        ),
+        ETHERTYPE_ARP => return Err(FrameClass::Arp),
         _ => return Err(FrameClass::Unknown),
     };
     let payload = packet.get(header_bytes + UDP_BYTES..).filter(|_| is_udp);
     let payload = payload.filter(|payload| payload.len() >= HEADER_BYTES);
-    payload.map(|payload| (payload, kind)).ok_or(kind)
+    payload.map(|payload| (payload, class)).ok_or(class)
 }
 
-/// Whether a head that is none of the trial's streams' is one of another trial, by the same clock: chance makes a number so
-/// low and a time so near of one UDP datagram in some 10^8.
-pub fn belongs_to_other_trial(head: DatagramHeader, now_nanos: u64) -> bool {
-    head.number >> NUMBER_BITS == 0
-        && (0..MAX_FRAME_AGE_NANOS).contains(&head.transit_nanos(now_nanos))
+/// Returns whether an unknown stream's header belongs to another trial with the same clock.
+///
+/// About one of 10^8 random UDP datagrams has so low a number and so recent a time.
+pub fn belongs_to_other_trial(header: DatagramHeader, now_nanos: u64) -> bool {
+    header.number >> NUMBER_BITS == 0
+        && (0..MAX_FRAME_AGE_NANOS).contains(&header.transit_nanos(now_nanos))
 }
 
-/// The type of what is in a frame, and that, without VLAN tags.
-fn strip_vlan_tags(frame: &[u8]) -> Option<(u16, &[u8])> {
+/// Returns the EtherType and the packet of a frame, without VLAN tags.
+fn payload_after_vlan_tags(frame: &[u8]) -> Option<(u16, &[u8])> {
     let mut at = ETHERNET_BYTES;
-    for _ in 0..MAX_TAGS {
-        if ![TAG, OUTER_TAG].contains(&u16_at(frame, at - 2)?) {
+    for _ in 0..MAX_VLAN_TAGS {
+        if ![ETHERTYPE_VLAN, ETHERTYPE_QINQ].contains(&u16_at(frame, at - 2)?) {
             break;
         }
-        at += TAG_BYTES;
+        at += VLAN_TAG_BYTES;
     }
     Some((u16_at(frame, at - 2)?, frame.get(at..)?))
 }
@@ -180,30 +198,30 @@ fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes))
 }
 
-/// A frame as a person would name it, from its first bytes.
+/// Describes a frame for a reader, from its first bytes.
 struct FrameDescription<'a>(&'a [u8; EXAMPLE_BYTES]);
 
 impl Display for FrameDescription<'_> {
     fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
         let frame = self.0;
         let from = MacAddress(frame[6..].first_chunk().expect("it is longer"));
-        let Some((of_type, packet)) = strip_vlan_tags(frame) else {
+        let Some((of_type, packet)) = payload_after_vlan_tags(frame) else {
             return write!(to, "a frame from {from}");
         };
         let ipv4 = |at: usize| Ipv4Addr::from(*packet[at..].first_chunk().expect("it is longer"));
         let ipv6 = |at: usize| Ipv6Addr::from(*packet[at..].first_chunk().expect("it is longer"));
         match of_type {
-            ARP if packet[7] == 1 => write!(to, "ARP from {from}: who has {}?", ipv4(24)),
-            ARP => write!(to, "ARP from {from}: it has {}", ipv4(14)),
-            IPV4 => {
-                let of = Protocol(packet[9]);
-                write!(to, "{of} from {from}, {} to {}", ipv4(12), ipv4(16))
+            ETHERTYPE_ARP if packet[7] == 1 => write!(to, "ARP from {from}: who has {}?", ipv4(24)),
+            ETHERTYPE_ARP => write!(to, "ARP from {from}: it has {}", ipv4(14)),
+            ETHERTYPE_IPV4 => {
+                let protocol = Protocol(packet[9]);
+                write!(to, "{protocol} from {from}, {} to {}", ipv4(12), ipv4(16))
             }
-            IPV6 => {
-                let of = Protocol(packet[6]);
-                write!(to, "{of} from {from}, {} to {}", ipv6(8), ipv6(24))
+            ETHERTYPE_IPV6 => {
+                let protocol = Protocol(packet[6]);
+                write!(to, "{protocol} from {from}, {} to {}", ipv6(8), ipv6(24))
             }
-            LLDP => write!(to, "LLDP from {from}"),
+            ETHERTYPE_LLDP => write!(to, "LLDP from {from}"),
             _ if frame[..6] == BRIDGE_GROUP_PREFIX => write!(to, "spanning tree from {from}"),
             ..FIRST_ETHERTYPE => write!(to, "a frame of IEEE 802.2 from {from}"),
             of_type => write!(to, "a frame of type {of_type:#06x} from {from}"),
@@ -220,18 +238,18 @@ impl Display for MacAddress<'_> {
     }
 }
 
-/// By its number in IP.
+/// A protocol by its IP protocol number.
 struct Protocol(u8);
 
 impl Display for Protocol {
     fn fmt(&self, to: &mut Formatter<'_>) -> fmt::Result {
         match self.0 {
-            // Where hop-by-hop options come first, it is a report of multicast listeners.
+            // In practice, a packet that starts with hop-by-hop options is a multicast listener report.
             0 => to.write_str("MLD"),
             1 => to.write_str("ICMP"),
             2 => to.write_str("IGMP"),
             6 => to.write_str("TCP"),
-            UDP => to.write_str("UDP"),
+            PROTOCOL_UDP => to.write_str("UDP"),
             58 => to.write_str("ICMPv6"),
             number => write!(to, "IP protocol {number}"),
         }
@@ -252,7 +270,7 @@ mod tests {
         let mut packet = vec![0; 28];
         packet[0] = 0x45;
         packet[6..8].copy_from_slice(&fragment);
-        packet[9] = UDP;
+        packet[9] = PROTOCOL_UDP;
         packet[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
         packet.extend([7; HEADER_BYTES]);
         packet
@@ -266,11 +284,11 @@ mod tests {
     }
 
     fn example(frame: &[u8]) -> String {
-        json(frame).example.expect("one has come")
+        json(frame).example.expect("one frame was counted")
     }
 
     #[test]
-    fn a_payload_is_found_behind_up_to_two_tags() {
+    fn a_payload_can_follow_up_to_two_vlan_tags() {
         let plain = [&[8, 0][..], &ipv4_udp([0x40, 0])].concat();
         let once = [&[0x81, 0, 0, 5][..], &plain].concat();
         let twice = [&[0x88, 0xa8, 0, 6][..], &once].concat();
@@ -285,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_short_payloads_and_what_is_no_udp_have_none() {
+    fn fragments_short_payloads_and_other_protocols_have_no_udp_payload() {
         for fragment in [[0x20, 0], [0, 1]] {
             let rest = [&[8, 0][..], &ipv4_udp(fragment)].concat();
             assert_eq!(udp_payload(&frame(&rest)), Err(FrameClass::Ipv4));
@@ -302,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn an_example_names_what_it_is_and_who_sent_it() {
+    fn an_example_names_the_protocol_and_the_sender() {
         let mut request = vec![8, 6, 0, 1, 8, 0, 6, 4, 0, 1];
         request.extend([2, 0, 0, 0, 0, 9, 10, 0, 0, 9, 0, 0, 0, 0, 0, 0, 10, 0, 0, 5]);
         assert_eq!(
@@ -330,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_counted_by_kind_from_one_moment_to_another() {
+    fn frames_of_other_senders_are_counted_by_protocol_between_two_readings() {
         let mut foreign = ForeignFrames::default();
         foreign.add(FrameClass::Arp, 2, &[]);
         let then = foreign.clone();
@@ -354,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn another_trials_frames_are_known_by_a_recent_time() {
+    fn a_frame_of_another_trial_has_a_recent_time_stamp() {
         let head = DatagramHeader {
             key: 1,
             number: 70_000,

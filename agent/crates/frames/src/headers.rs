@@ -1,19 +1,30 @@
-//! The headers of frames: how many bytes each has, and the numbers by which one says what follows it.
+//! Sizes and type numbers of the protocol headers in a frame.
 
+/// Bytes of an Ethernet header.
 pub const ETHERNET_BYTES: usize = 14;
-pub const TAG_BYTES: usize = 4;
+/// Bytes of a VLAN tag.
+pub const VLAN_TAG_BYTES: usize = 4;
+/// Bytes of an IPv4 header without options.
 pub const IPV4_BYTES: usize = 20;
+/// Bytes of an IPv6 header.
 pub const IPV6_BYTES: usize = 40;
+/// Bytes of a UDP header.
 pub const UDP_BYTES: usize = 8;
 
-/// VLAN tags that a frame may have (IEEE 802.1ad).
-pub const MAX_TAGS: usize = 2;
+/// Maximum number of VLAN tags of a frame (IEEE 802.1ad).
+pub const MAX_VLAN_TAGS: usize = 2;
 
-pub const IPV4: u16 = 0x0800;
-pub const ARP: u16 = 0x0806;
-pub const IPV6: u16 = 0x86dd;
-pub const LLDP: u16 = 0x88cc;
-/// IEEE 802.1Q; of two tags the outer one is IEEE 802.1ad's.
-pub const TAG: u16 = 0x8100;
-pub const OUTER_TAG: u16 = 0x88a8;
-pub const UDP: u8 = 17;
+/// EtherType of IPv4.
+pub const ETHERTYPE_IPV4: u16 = 0x0800;
+/// EtherType of ARP.
+pub const ETHERTYPE_ARP: u16 = 0x0806;
+/// EtherType of IPv6.
+pub const ETHERTYPE_IPV6: u16 = 0x86dd;
+/// EtherType of LLDP.
+pub const ETHERTYPE_LLDP: u16 = 0x88cc;
+/// EtherType of a VLAN tag (IEEE 802.1Q).
+pub const ETHERTYPE_VLAN: u16 = 0x8100;
+/// EtherType of the outer of two VLAN tags (IEEE 802.1ad).
+pub const ETHERTYPE_QINQ: u16 = 0x88a8;
+/// IP protocol number of UDP.
+pub const PROTOCOL_UDP: u8 = 17;

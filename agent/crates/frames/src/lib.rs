@@ -1,30 +1,32 @@
-//! The workload `frames`: Ethernet frames made and counted at one port, without IP sockets in between.
+//! The workload `frames`: generates and counts Ethernet frames at a port, without IP sockets.
 //!
-//! A stream is the frames that one thread makes at one endpoint and that are counted at the other. What stands at
-//! their head is in `bpf/frame.h`. The endpoints have no connection: each is ready when its own port is.
+//! One thread generates a stream's frames at one endpoint, and a sink counts them at the other. `bpf/frame.h` defines the
+//! header of a frame's payload. The endpoints have no connection: each is ready as soon as its port is.
 //!
-//! [`open`] makes a port ready for the streams that [`Asked`] describes, and [`start`] starts their threads.
-//! [`capabilities::able`] tries which ways of making and counting frames a port has.
+//! [`open`] prepares a port for the streams that [`FrameParameters`] describes, and [`start`] starts their threads.
+//! [`capabilities::probe_capabilities`] probes the backends that a port supports.
 //!
-//! | module | knows |
+//! | module | contents |
 //! |---|---|
-//! | `parameters` | what is asked of the streams ([`Asked`]), and by which ways it was granted ([`Ways`]) |
-//! | `workload` | opening the port, and running the streams |
-//! | `generate`, `plan`, `dispatcher` | sources in the kernel: a BPF program makes the frames (`bpf/generate.bpf.c`) |
-//! | `sink`, `sink_program`, `arrivals` | sinks: an XDP program counts the frames (`bpf/sink.bpf.c`) |
-//! | `packet` | sources and sinks by packet sockets, where a program cannot be had |
-//! | `filter` | which streams a side sends and which it counts |
-//! | `foreign` | frames at the port that belong to no stream, by kind |
-//! | [`headers`], [`template`] | what a frame looks like |
+//! | `parameters` | parameters of the streams, and the backends chosen for them |
+//! | `workload` | opening the port and running the streams |
+//! | `generate`, `generator_state`, `dispatcher` | XDP sources: a BPF program generates the frames (`bpf/generate.bpf.c`) |
+//! | `sink`, `sink_program`, `arrivals` | XDP sinks: a BPF program counts the frames (`bpf/sink.bpf.c`) |
+//! | `packet` | sources and sinks with packet sockets, for ports or users without XDP |
+//! | `filter` | the streams that an endpoint sends and counts |
+//! | `foreign` | frames at the port that belong to no stream, by class |
+//! | [`headers`], [`template`] | the layout of a frame |
 //! | `bpf_programs` | loading BPF programs and sharing memory with them |
-//! | `port` | the interface that frames leave and come in by |
+//! | `port` | the interface that frames leave and arrive by |
 //!
 //! `build.rs` compiles the BPF programs with clang, and `bpf_programs` and `sink_program` embed them.
 //!
 //! # What does not belong here
 //!
-//! TCP and UDP sockets (crate `vnetbench-traffic`), trials, and the parsing of requests, except for that of
-//! `frames.able`. Limits of the parameters are the agent's (`trial`).
+//! TCP and UDP sockets (crate `vnetbench-traffic`), trials, and the parsing of requests, except for `frames.able`. The
+//! agent checks the limits of the parameters (`trial`).
+
+#![warn(missing_docs)]
 
 mod arrivals;
 mod bpf_programs;
@@ -33,10 +35,10 @@ mod dispatcher;
 mod filter;
 mod foreign;
 mod generate;
+mod generator_state;
 pub mod headers;
 mod packet;
 mod parameters;
-mod plan;
 mod port;
 mod sink;
 mod sink_program;

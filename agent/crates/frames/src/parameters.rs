@@ -1,102 +1,116 @@
-//! What is asked of a side's streams of frames, and by which ways it was granted.
+//! Parameters of an endpoint's frame streams, and the backends chosen for them.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// The interleaving of sizes has so many places.
+/// Maximum length of the repeating sequence of frame sizes (MAX_MIX_FRAMES in bpf/generate.bpf.c).
 pub const MAX_MIX_FRAMES: usize = 64;
-/// Of the frame check sequence, which the RFCs count and the kernel does not see.
+/// Bytes of the frame check sequence. RFC 2544 counts it; the kernel does not see it.
 pub const FCS_BYTES: usize = 4;
 
-/// What is asked of a side's streams.
+/// Parameters of an endpoint's frame streams.
 #[derive(Debug, Clone)]
 pub struct FrameParameters {
+    /// Interface that frames leave and arrive by.
     pub interface: String,
-    /// In a fixed interleaving, each as often as its weight says.
+    /// Frame sizes, interleaved in a fixed sequence by weight.
     pub sizes: Vec<FrameSize>,
-    /// On each stream; `None`: as fast as it goes.
+    /// Frame rate of each stream; `None` if unpaced.
     pub frames_per_s: Option<f64>,
-    /// Most of each stream.
+    /// Maximum number of frames of each stream.
     pub max_frames: Option<u64>,
-    /// Of each stream.
+    /// Flows (UDP port pairs) of each stream.
     pub flows: u32,
+    /// Whether the last byte of both IP addresses varies with the flow.
     pub vary_addresses: bool,
+    /// Source IP address.
     pub from: IpAddr,
+    /// Destination IP address.
     pub to: IpAddr,
-    /// Outermost first.
+    /// VLAN ids, outermost first.
     pub vlan_tags: Vec<u16>,
+    /// Destination MAC address.
     pub mac_to: [u8; 6],
+    /// Backend that generates frames.
     pub generator: Backend,
+    /// Backend that counts frames.
     pub sink: Backend,
+    /// How a source waits until a frame is due.
     pub pacing: PacingMethod,
+    /// How frames are counted that the port rejects.
     pub refused_frames: RefusedFrames,
-    /// A sink ends when none has come for so long after the load has ended.
+    /// After the load, a sink ends once no frame has arrived for this time.
     pub settle: Duration,
-    /// A source's thread has another's on its CPU.
+    /// Whether a source's thread shares its CPU with another source.
     pub shares_cpus: bool,
 }
 
-/// Of a frame, with its FCS.
+/// A frame size with its share of the mix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrameSize {
+    /// Size of the frame with its FCS.
     pub bytes: usize,
+    /// How often the size occurs in the repeating sequence.
     pub weight: u32,
 }
 
-/// What a frame is that the port does not take.
+/// How frames are counted that the port rejects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusedFrames {
-    /// The port carries no more.
+    /// As not sent: the port is the limit of the tester.
     #[default]
     Unsent,
-    /// It was offered all the same: the queue that was full is the first of what is tested.
+    /// As sent and lost: the full queue belongs to the device under test.
     Lost,
 }
 
-/// By which way frames are made or counted.
+/// Backend that generates or counts frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Backend {
-    /// The best that the port has.
+    /// The best backend that the port supports.
     #[default]
     Auto,
+    /// BPF programs: live frames and XDP.
     Xdp,
+    /// Packet sockets (packet(7)).
     Packet,
 }
 
-/// How a frame waits until it is due.
+/// How a source waits until a frame is due.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PacingMethod {
-    /// What is best at the rate.
+    /// The best method at the rate.
     #[default]
     Auto,
-    /// The kernel's program looks at the clock again and again.
+    /// The BPF program polls the clock.
     Program,
-    /// The thread sleeps, and has a batch made of those that are due.
+    /// The thread sleeps, then generates all due frames as a batch.
     Batches,
 }
 
-/// By which ways a side's frames are made and counted.
+/// Backends chosen for an endpoint's frames.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ChosenBackends {
-    /// Null where the side has none of that role.
+    /// Backend of the sources; null if the endpoint has none.
     pub generator: Option<&'static str>,
+    /// Backend of the sinks; null if the endpoint has none.
     pub sink: Option<&'static str>,
-    /// Why not by the best ways; empty where they are.
+    /// Why better backends are not available; empty if the best ones are used.
     #[serde(rename = "why")]
     pub reason: String,
 }
 
 impl ChosenBackends {
-    pub(crate) fn add_reason(&mut self, why: &str) {
-        if !self.reason.is_empty() && !why.is_empty() {
+    pub(crate) fn add_reason(&mut self, reason: &str) {
+        if !self.reason.is_empty() && !reason.is_empty() {
             self.reason.push_str("; ");
         }
-        self.reason.push_str(why);
+        self.reason.push_str(reason);
     }
 }

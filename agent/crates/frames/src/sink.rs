@@ -1,4 +1,4 @@
-//! The sinks at a port: a side's streams, counted where they arrive, by the best way that the port has.
+//! The sinks at a port: they count an endpoint's streams with the best backend that the port supports.
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -19,75 +19,87 @@ use vnetbench_streams::{Command, Commands, StreamEnd};
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::histogram;
 
-/// How often a sink looks whether the load is over, and then whether more has come.
+/// How often a sink checks whether the load is over.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// How often a sink checks for late frames during the settling time.
 const POLLS_WHILE_SETTLING: u32 = 10;
 
-/// What counts at a port.
+/// Counts all frames that arrive at a port.
 #[derive(Debug)]
 pub struct FrameCounter {
     backend: CounterBackend,
-    sinks: usize,
+    sink_count: usize,
 }
 
 #[derive(Debug)]
 enum CounterBackend {
-    Program(SinkProgram),
-    Packets(PacketSink),
+    XdpProgram(SinkProgram),
+    PacketSocket(PacketSink),
 }
 
 impl FrameCounter {
-    /// By which way, and why not by a better one.
-    pub fn open_sinks(
+    /// Opens a counter and returns it with the backend's name and the reason why no better backend is available.
+    pub fn open(
         port: &Port,
         filter: &FrameFilter,
-        way: Backend,
+        backend: Backend,
     ) -> Result<(Self, &'static str, String)> {
-        let (by, name, why) = CounterBackend::open(port, filter, way)?;
+        let (backend, name, reason) = CounterBackend::open(port, filter, backend)?;
         let sinks = filter.sinks.len();
-        Ok((Self { backend: by, sinks }, name, why))
+        Ok((
+            Self {
+                backend,
+                sink_count: sinks,
+            },
+            name,
+            reason,
+        ))
     }
 
-    pub fn stream(&self, place: usize) -> StreamArrivals {
+    /// Returns the arrivals of one sink's stream.
+    pub fn stream(&self, sink_index: usize) -> StreamArrivals {
         match &self.backend {
-            CounterBackend::Program(program) => program.arrivals.stream(place),
-            CounterBackend::Packets(packets) => packets.stream(place),
+            CounterBackend::XdpProgram(program) => program.arrivals.stream(sink_index),
+            CounterBackend::PacketSocket(socket) => socket.stream(sink_index),
         }
     }
 
-    /// The thread that takes the frames of all sinks in, where it is not the kernel's program that does.
+    /// Returns the thread that receives the frames of all sinks, unless an XDP program counts them.
     pub fn thread(&self) -> Option<&Arc<LoadThread>> {
         match &self.backend {
-            CounterBackend::Packets(packets) if self.sinks > 0 => Some(&packets.load_thread),
+            CounterBackend::PacketSocket(socket) if self.sink_count > 0 => {
+                Some(&socket.load_thread)
+            }
             _ => None,
         }
     }
 
-    /// How long the frames of all sinks were under way.
+    /// Returns the one-way delays of the frames of all sinks.
     pub fn delay(&self) -> histogram::HistogramCounts {
         match &self.backend {
-            CounterBackend::Program(program) => program.arrivals.delay(),
-            CounterBackend::Packets(packets) => packets.delay(),
+            CounterBackend::XdpProgram(program) => program.arrivals.delay(),
+            CounterBackend::PacketSocket(socket) => socket.delay(),
         }
     }
 
-    /// Whether a frame has come whose time is none of this side's clock.
+    /// Returns whether a frame carried a time stamp of another clock.
     pub fn has_separate_clock(&self) -> bool {
-        (0..self.sinks).any(|place| self.stream(place).impossible_transits > 0)
+        (0..self.sink_count).any(|sink_index| self.stream(sink_index).impossible_transits > 0)
     }
 
+    /// Returns the frames that belong to none of the sinks.
     pub fn foreign_frames(&self) -> ForeignFrames {
         match &self.backend {
-            CounterBackend::Program(program) => program.arrivals.foreign_frames(),
-            CounterBackend::Packets(packets) => packets.foreign_frames(),
+            CounterBackend::XdpProgram(program) => program.arrivals.foreign_frames(),
+            CounterBackend::PacketSocket(socket) => socket.foreign_frames(),
         }
     }
 
-    /// Frames that this side had no room for.
+    /// Returns the number of frames that this endpoint dropped because its receive ring was full.
     pub fn dropped(&self) -> u64 {
         match &self.backend {
-            CounterBackend::Program(_) => 0,
-            CounterBackend::Packets(packets) => packets.dropped(),
+            CounterBackend::XdpProgram(_) => 0,
+            CounterBackend::PacketSocket(socket) => socket.dropped(),
         }
     }
 }
@@ -96,70 +108,72 @@ impl CounterBackend {
     fn open(
         port: &Port,
         filter: &FrameFilter,
-        way: Backend,
+        requested: Backend,
     ) -> Result<(Self, &'static str, String)> {
-        let refused = if way == Backend::Packet {
+        let fallback_reason = if requested == Backend::Packet {
             String::new()
         } else {
             match SinkProgram::attach(port, filter) {
-                Ok((program, why)) => {
+                Ok((program, reason)) => {
                     let name = program.mode.name();
-                    return Ok((Self::Program(program), name, why));
+                    return Ok((Self::XdpProgram(program), name, reason));
                 }
-                Err(why) if way == Backend::Xdp => {
+                Err(reason) if requested == Backend::Xdp => {
                     let name = &port.name;
                     return Err(Error::Trial(format!(
-                        "no XDP program counts at {name}: {why}"
+                        "no XDP program can count frames at {name}: {reason}"
                     )));
                 }
-                Err(why) => format!("no XDP program counts: {why}"),
+                Err(reason) => format!("no XDP program can count frames: {reason}"),
             }
         };
-        let packets = PacketSink::open(port, filter)?;
-        Ok((Self::Packets(packets), "packet", refused))
+        let socket = PacketSink::open(port, filter)?;
+        Ok((Self::PacketSocket(socket), "packet", fallback_reason))
     }
 }
 
-/// One of the streams.
+/// The sink of one stream.
 #[derive(Debug)]
 struct StreamSink {
     counter: Arc<FrameCounter>,
-    place: usize,
+    sink_index: usize,
     settle: Duration,
 }
 
-/// What comes to a port beside the frames that its sinks count; as long as it lives they do count.
+/// Observes the other frames at a port. It keeps the port's counter alive.
 #[derive(Debug)]
 pub struct PortObserver {
     counter: Arc<FrameCounter>,
-    at_start: OnceLock<(ForeignFrames, u64)>,
+    baseline: OnceLock<(ForeignFrames, u64)>,
 }
 
-/// What came since the watch began.
+/// Frames at a port since the observation began.
 #[derive(Debug, Serialize)]
 pub struct PortCounts {
+    /// Frames that belong to none of the sinks.
     foreign: ForeignFrameCounts,
-    /// Frames of any kind that this side had no room for: its own loss, and not the device's.
+    /// Frames that this endpoint dropped because its receive ring was full: loss of the tester, not of the device.
     sink_dropped: u64,
 }
 
 impl PortObserver {
-    /// See `Counting::thread`.
+    /// Returns the thread that receives the frames; see [`FrameCounter::thread`].
     pub fn thread(&self) -> Option<&Arc<LoadThread>> {
         self.counter.thread()
     }
 
+    /// Begins the observation. Later calls have no effect.
     pub fn begin(&self) {
-        // Of two beginnings the first counts.
-        let _ = self.at_start.set(self.foreign_and_dropped());
+        let _ = self.baseline.set(self.foreign_and_dropped());
     }
 
+    /// Returns the frames since the observation began.
     pub fn counts(&self) -> PortCounts {
         let (foreign, dropped) = self.foreign_and_dropped();
-        let (strangers_then, dropped_then) = self.at_start.get_or_init(Default::default);
+        let (foreign_at_start, dropped_at_start) = self.baseline.get_or_init(Default::default);
         PortCounts {
-            foreign: foreign.since(strangers_then),
-            sink_dropped: dropped - dropped_then,
+            foreign: foreign.since(foreign_at_start),
+            sink_dropped: dropped - dropped_at_start,
         }
     }
 
@@ -168,70 +182,67 @@ impl PortObserver {
     }
 }
 
-/// A sink for each stream that is sought, in their order; and what watches all else, on a side without sinks too.
+/// Opens a sink for each stream of the filter, in order, and an observer of the port's other frames.
 pub fn open(
     port: &Port,
     filter: &FrameFilter,
-    way: Backend,
+    requested: Backend,
     settle: Duration,
-    ways: &mut ChosenBackends,
+    backends: &mut ChosenBackends,
 ) -> Result<(Vec<Box<dyn FrameEndpoint>>, PortObserver)> {
-    let (counting, name, why) = FrameCounter::open_sinks(port, filter, way)?;
-    let counting = Arc::new(counting);
+    let (counter, name, reason) = FrameCounter::open(port, filter, requested)?;
+    let counter = Arc::new(counter);
     if !filter.sinks.is_empty() {
-        ways.sink = Some(name);
-        ways.add_reason(&why);
+        backends.sink = Some(name);
+        backends.add_reason(&reason);
     }
-    let sinks = (0..filter.sinks.len()).map(|place| -> Box<dyn FrameEndpoint> {
+    let sinks = (0..filter.sinks.len()).map(|sink_index| -> Box<dyn FrameEndpoint> {
         Box::new(StreamSink {
-            counter: Arc::clone(&counting),
-            place,
+            counter: Arc::clone(&counter),
+            sink_index,
             settle,
         })
     });
     let sinks = sinks.collect();
-    let then = OnceLock::new();
-    Ok((
-        sinks,
-        PortObserver {
-            counter: counting,
-            at_start: then,
-        },
-    ))
+    let observer = PortObserver {
+        counter,
+        baseline: OnceLock::new(),
+    };
+    Ok((sinks, observer))
 }
 
 impl FrameEndpoint for StreamSink {
-    fn run(&self, orders: &Commands) -> io::Result<StreamEnd> {
-        while orders.current() == Command::Go {
+    fn run(&self, commands: &Commands) -> io::Result<StreamEnd> {
+        while commands.current() == Command::Go {
             std::thread::sleep(POLL_INTERVAL);
         }
-        let mut came = self.counter.stream(self.place);
-        let mut last_came = Instant::now();
-        while last_came.elapsed() < self.settle {
-            if orders.current() == Command::EndAll {
+        let mut arrivals = self.counter.stream(self.sink_index);
+        let mut last_arrival = Instant::now();
+        while last_arrival.elapsed() < self.settle {
+            if commands.current() == Command::EndAll {
                 return Ok(StreamEnd::Cut);
             }
             std::thread::sleep(self.settle / POLLS_WHILE_SETTLING);
-            let now = self.counter.stream(self.place);
-            if now != came {
-                (came, last_came) = (now, Instant::now());
+            let current = self.counter.stream(self.sink_index);
+            if current != arrivals {
+                (arrivals, last_arrival) = (current, Instant::now());
             }
         }
         Ok(StreamEnd::Drained)
     }
 
     fn counts(&self) -> FrameCounts {
-        let StreamArrivals { frames, bytes, .. } = self.counter.stream(self.place);
+        let StreamArrivals { frames, bytes, .. } = self.counter.stream(self.sink_index);
         FrameCounts { frames, bytes }
     }
 
-    /// The sinks at a port count it together, so the first speaks for all.
+    /// The sinks at a port share one histogram, so only the first one reports it.
     fn delay(&self) -> Option<histogram::HistogramCounts> {
-        (self.place == 0 && !self.counter.has_separate_clock()).then(|| self.counter.delay())
+        (self.sink_index == 0 && !self.counter.has_separate_clock()).then(|| self.counter.delay())
     }
 
     fn outcome(&self, _load_ended: Instant) -> FrameOutcome {
-        let arrived = self.counter.stream(self.place);
+        let arrived = self.counter.stream(self.sink_index);
         FrameOutcome::Sink(SinkOutcome {
             duplicates: arrived.duplicates,
             out_of_order: arrived.out_of_order,

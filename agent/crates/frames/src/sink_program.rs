@@ -1,4 +1,4 @@
-//! The sink by XDP: its program brought to a port, in the driver or behind it, and taken away with this value.
+//! The XDP sink: attaches the sink program to a port, natively or generically, until the value is dropped.
 
 use std::io;
 
@@ -11,19 +11,20 @@ use crate::bpf_programs::{self, ProbeResult};
 use crate::filter::FrameFilter;
 use crate::port::Port;
 
-/// What build.rs has made of bpf/sink.bpf.c.
+/// The object that build.rs compiles from bpf/sink.bpf.c.
 static SINK: &[u8] = aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/sink.bpf.o"));
 
-/// Where the program runs.
+/// XDP mode in which the program is attached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AttachMode {
     /// In the driver.
     Native,
-    /// Behind it, where the kernel has made a packet of the frame already.
+    /// Behind the driver, after the kernel has allocated a socket buffer.
     Generic,
 }
 
 impl AttachMode {
+    /// Returns the backend's name in the agent's protocol.
     pub fn name(self) -> &'static str {
         match self {
             Self::Native => "xdp native",
@@ -32,43 +33,44 @@ impl AttachMode {
     }
 }
 
-/// The program at a port. It is bound to the port by a descriptor alone (bpf_link), so that the kernel takes it away with
-/// this process, however that ends.
+/// The sink program at a port. Only a descriptor (bpf_link) attaches it, so the kernel detaches it when the agent ends.
 #[derive(Debug)]
 pub struct SinkProgram {
+    /// The program's counters.
     pub arrivals: Arrivals,
+    /// How the program is attached.
     pub mode: AttachMode,
-    _attached: Ebpf,
+    _object: Ebpf,
 }
 
 impl SinkProgram {
-    /// With it why it is not in the driver; empty where it is.
+    /// Attaches the sink program and returns it with the reason why it does not run in the driver, or "".
     pub fn attach(port: &Port, filter: &FrameFilter) -> ProbeResult<(Self, String)> {
-        let cpus = nr_cpus().map_err(|(what, error)| format!("{what}: {error}"))?;
+        let cpus = nr_cpus().map_err(|(action, error)| format!("{action}: {error}"))?;
         let sinks = filter.sinks.len();
-        let places = filter.stream_table();
-        // A map has one element at least.
+        let roles = filter.stream_roles();
+        // A map needs at least one element.
         let elements = |count: usize| count.max(1) as u32;
-        let cpus_told = cpus as u32;
+        let cpu_count = cpus as u32;
         let mut object = bpf_programs::load_object(SINK, |loader: &mut EbpfLoader<'_>| {
             loader
-                .override_global("secret", &filter.prefix, true)
-                .override_global("cpus", &cpus_told, true)
-                .override_global("places", &places[..], true)
-                .map_max_entries("accounts", elements(sinks * cpus))
-                .map_max_entries("orders", elements(sinks))
-                .map_max_entries("words", elements(sinks * BITMAP_WORDS as usize))
-                .map_max_entries("receivers", elements(cpus));
+                .override_global("secret", &filter.secret, true)
+                .override_global("cpus", &cpu_count, true)
+                .override_global("stream_roles", &roles[..], true)
+                .map_max_entries("stream_counters", elements(sinks * cpus))
+                .map_max_entries("sequence_states", elements(sinks))
+                .map_max_entries("bitmap_words", elements(sinks * BITMAP_WORDS as usize))
+                .map_max_entries("cpu_counters", elements(cpus));
         })?;
         let arrivals = Arrivals::open(&object, sinks, cpus)?;
         let program = bpf_programs::load_xdp_program(&mut object, "sink")?;
-        let (mode, why) = attach(program, port)?;
-        let attached = Self {
+        let (mode, reason) = attach(program, port)?;
+        let sink = Self {
             arrivals,
             mode,
-            _attached: object,
+            _object: object,
         };
-        Ok((attached, why))
+        Ok((sink, reason))
     }
 }
 
@@ -83,7 +85,7 @@ fn attach(program: &mut Xdp, port: &Port) -> ProbeResult<(AttachMode, String)> {
     }
 }
 
-/// Why a program cannot be attached, for who can mend it.
+/// Explains why a program cannot be attached, and how to fix it.
 fn attach_error(error: &ProgramError, port: &Port) -> String {
     let errno = match error {
         ProgramError::SyscallError(call) => call.io_error.raw_os_error(),
@@ -92,22 +94,24 @@ fn attach_error(error: &ProgramError, port: &Port) -> String {
     let (name, driver) = (&port.name, &port.driver);
     match errno {
         Some(libc::EOPNOTSUPP) if driver.is_empty() => {
-            format!("{name} has no driver that takes XDP")
+            format!("{name} has no driver with XDP support")
         }
         Some(libc::EOPNOTSUPP) => {
-            format!("the driver {driver} of {name} takes no XDP program as it is set")
+            format!(
+                "the driver {driver} of {name} does not support XDP in its current configuration"
+            )
         }
         Some(libc::EBUSY | libc::EEXIST) => {
-            format!("another XDP program is at {name} (ip link set {name} xdp off)")
+            format!("another XDP program is attached to {name} (ip link set {name} xdp off)")
         }
         Some(libc::ERANGE | libc::EINVAL) => {
             format!(
-                "the driver {driver} takes no XDP program at the MTU {} of {name}",
+                "the driver {driver} does not support XDP at the MTU {} of {name}",
                 port.mtu
             )
         }
         Some(libc::ENOSPC) => format!(
-            "{name} has fewer receive queues than the other end of its pair has transmit queues (ethtool -L)"
+            "{name} has fewer receive queues than its veth peer has transmit queues (ethtool -L)"
         ),
         Some(errno) => io::Error::from_raw_os_error(errno).to_string(),
         None => bpf_programs::error_chain(error),

@@ -1,68 +1,90 @@
-//! What a frame looks like: Ethernet, VLAN tags, IP, UDP and the head, with the checksums that vary with the flow and size.
+//! Builds frames: Ethernet, VLAN tags, IP, UDP and the datagram header, with checksums for each flow and size.
 
 use std::net::IpAddr;
 
 use crate::headers::{
-    ETHERNET_BYTES, IPV4, IPV4_BYTES, IPV6, IPV6_BYTES, MAX_TAGS, OUTER_TAG, TAG, TAG_BYTES, UDP,
-    UDP_BYTES,
+    ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_QINQ, ETHERTYPE_VLAN, IPV4_BYTES,
+    IPV6_BYTES, MAX_VLAN_TAGS, PROTOCOL_UDP, UDP_BYTES, VLAN_TAG_BYTES,
 };
 use crate::parameters::{FCS_BYTES, FrameParameters, FrameSize};
 use crate::port::Port;
 use vnetbench_streams::datagram_header::{HEADER_BYTES, PROBE_NUMBER};
 
-/// The longest, with all tags and IPv6.
+/// Bytes of the longest headers: two VLAN tags and IPv6.
 pub const MAX_HEADER_BYTES: usize =
-    ETHERNET_BYTES + MAX_TAGS * TAG_BYTES + IPV6_BYTES + UDP_BYTES + HEADER_BYTES;
-/// RFC 2544, appendix C.2.6.4 has it so that no router on the way drops the frame.
+    ETHERNET_BYTES + MAX_VLAN_TAGS * VLAN_TAG_BYTES + IPV6_BYTES + UDP_BYTES + HEADER_BYTES;
+/// High enough that no router drops the frame (RFC 2544, appendix C.2.6.4).
 const HOP_LIMIT: u8 = 64;
-/// The ports of RFC 6335 that are nobody's; flows count through the source's first.
+/// First of the dynamic UDP ports (RFC 6335). Flows vary the source port first.
 const FIRST_PORT: u16 = 49152;
-const PORTS: u32 = 1 << 14;
-/// What the flows of a stream can be told by.
+const PORT_COUNT: u32 = 1 << 14;
+/// Maximum number of flows of a stream.
 pub const MAX_FLOWS: u32 = 1 << 20;
 
-/// The start of a stream's frames, up to the end of the head. What varies is zero: lengths, ports, the last byte of
-/// addresses that vary, number, time and checksums.
+/// The headers of a stream's frames, up to the end of the datagram header.
+///
+/// Varying fields are zero: lengths, ports, the last byte of varying addresses, frame number, time and checksums.
 #[derive(Debug, Clone)]
 pub struct FrameTemplate {
+    /// The bytes of the headers.
     pub header: Vec<u8>,
+    /// Offset of the IP header.
     pub ip_offset: usize,
+    /// Whether the frames carry IPv6.
     pub is_ipv6: bool,
+    /// Whether the last byte of both addresses varies with the flow.
     pub varies_addresses: bool,
 }
 
-/// What of a frame depends on its size. Sums are of 16-bit words as they lie in memory, not folded (RFC 1071).
+/// Header fields that depend on the frame's size (`struct size_fields` of bpf/generate.bpf.c).
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SizeFields {
-    pub bytes: u16,
-    /// These two are big endian.
+    /// Size of the frame without FCS.
+    pub frame_bytes: u16,
+    /// Length field of the IP header, big endian.
     pub ip_length: u16,
+    /// Length field of the UDP header, big endian.
     pub udp_length: u16,
+    /// Padding.
     pub unused: u16,
+    /// Sum of the IPv4 header's 16-bit words in memory order, not folded (RFC 1071).
     pub ip_sum: u32,
+    /// Sum for the UDP checksum with its pseudo-header, not folded (RFC 1071).
     pub udp_sum: u32,
 }
 
 impl FrameTemplate {
+    /// Builds the headers of a stream's frames.
     pub fn new(parameters: &FrameParameters, mac_from: [u8; 6], key: u32) -> Self {
         let mut header = Vec::with_capacity(MAX_HEADER_BYTES);
         header.extend(parameters.mac_to);
         header.extend(mac_from);
-        for (place, tag) in parameters.vlan_tags.iter().enumerate() {
-            let is_outer = place + 1 < parameters.vlan_tags.len();
-            let tagged = if is_outer { OUTER_TAG } else { TAG };
+        for (position, tag) in parameters.vlan_tags.iter().enumerate() {
+            let is_outer = position + 1 < parameters.vlan_tags.len();
+            let tagged = if is_outer {
+                ETHERTYPE_QINQ
+            } else {
+                ETHERTYPE_VLAN
+            };
             header.extend(tagged.to_be_bytes());
             header.extend(tag.to_be_bytes());
         }
         let is_ipv6 = parameters.from.is_ipv6();
-        header.extend(if is_ipv6 { IPV6 } else { IPV4 }.to_be_bytes());
+        header.extend(
+            if is_ipv6 {
+                ETHERTYPE_IPV6
+            } else {
+                ETHERTYPE_IPV4
+            }
+            .to_be_bytes(),
+        );
         let ip_offset = header.len();
         if is_ipv6 {
-            header.extend([0x60, 0, 0, 0, 0, 0, UDP, HOP_LIMIT]);
+            header.extend([0x60, 0, 0, 0, 0, 0, PROTOCOL_UDP, HOP_LIMIT]);
         } else {
-            // Not to be fragmented.
-            header.extend([0x45, 0, 0, 0, 0, 0, 0x40, 0, HOP_LIMIT, UDP, 0, 0]);
+            // 0x40 is the flag "don't fragment".
+            header.extend([0x45, 0, 0, 0, 0, 0, 0x40, 0, HOP_LIMIT, PROTOCOL_UDP, 0, 0]);
         }
         for address in [parameters.from, parameters.to] {
             match address {
@@ -89,23 +111,25 @@ impl FrameTemplate {
         if self.is_ipv6 { IPV6_BYTES } else { IPV4_BYTES }
     }
 
+    /// Returns the offset of the UDP header.
     pub fn udp_offset(&self) -> usize {
         self.ip_offset + self.ip_bytes()
     }
 
+    /// Returns the offset of the UDP payload.
     pub fn payload_offset(&self) -> usize {
         self.udp_offset() + UDP_BYTES
     }
 
-    /// The end of the source's address, which the destination's follows.
+    /// Returns the end of the source address. The destination address follows it.
     fn source_end(&self) -> usize {
         self.ip_offset + if self.is_ipv6 { 24 } else { 16 }
     }
 
-    /// Of a frame of so many bytes, without FCS.
-    pub fn shape(&self, bytes: usize) -> SizeFields {
+    /// Returns the fields of a frame of this size, without FCS.
+    pub fn size_fields(&self, bytes: usize) -> SizeFields {
         let udp_length = (bytes - self.udp_offset()) as u16;
-        // IPv6 counts what follows its header.
+        // The IPv6 length excludes the IPv6 header.
         let ip_length = if self.is_ipv6 {
             udp_length
         } else {
@@ -118,9 +142,9 @@ impl FrameTemplate {
         };
         let pseudo_header = sum_words(&self.header[addresses_at..self.udp_offset()])
             + u32::from(udp_length.to_be())
-            + u32::from(u16::from(UDP).to_be());
+            + u32::from(u16::from(PROTOCOL_UDP).to_be());
         SizeFields {
-            bytes: bytes as u16,
+            frame_bytes: bytes as u16,
             ip_length: ip_length.to_be(),
             udp_length: udp_length.to_be(),
             unused: 0,
@@ -132,80 +156,88 @@ impl FrameTemplate {
         }
     }
 
-    /// The shapes of frames in the order in which they are made, each size as often as its weight says and as evenly as
-    /// it goes: always the one that is furthest behind its share.
+    /// Returns the repeating sequence of sizes, in which each size occurs `weight` times, spaced as evenly as possible.
+    ///
+    /// The next size is always the one that is furthest behind its share.
     pub fn interleave_sizes(&self, sizes: &[FrameSize]) -> Vec<SizeFields> {
         let total: u32 = sizes.iter().map(|size| size.weight).sum();
-        let mut behind = vec![0i64; sizes.len()];
-        let mut shapes = Vec::new();
+        let mut deficits = vec![0i64; sizes.len()];
+        let mut sequence = Vec::new();
         for _ in 0..total {
-            for (behind, size) in behind.iter_mut().zip(sizes) {
-                *behind += i64::from(size.weight);
+            for (deficit, size) in deficits.iter_mut().zip(sizes) {
+                *deficit += i64::from(size.weight);
             }
-            let furthest = (0..sizes.len()).max_by_key(|i| (behind[*i], std::cmp::Reverse(*i)));
-            let next = furthest.expect("there is a size");
-            behind[next] -= i64::from(total);
-            shapes.push(self.shape(sizes[next].bytes - FCS_BYTES));
+            let furthest = (0..sizes.len()).max_by_key(|i| (deficits[*i], std::cmp::Reverse(*i)));
+            let next = furthest.expect("a stream has at least one size");
+            deficits[next] -= i64::from(total);
+            sequence.push(self.size_fields(sizes[next].bytes - FCS_BYTES));
         }
-        shapes
+        sequence
     }
 
-    /// A whole frame of so many bytes, without FCS.
-    pub fn frame(&self, bytes: usize, flow: u32, number: u64, sent_nanos: u64) -> Vec<u8> {
+    /// Builds a whole frame of this size, without FCS.
+    pub fn build_frame(&self, bytes: usize, flow: u32, number: u64, sent_nanos: u64) -> Vec<u8> {
         let mut frame = vec![0; bytes];
-        self.write(&mut frame, &self.shape(bytes), flow, number, sent_nanos);
+        self.write_header(
+            &mut frame,
+            &self.size_fields(bytes),
+            flow,
+            number,
+            sent_nanos,
+        );
         frame
     }
 
-    /// Writes a frame of that shape up to the end of its head.
-    pub fn write(
+    /// Writes the headers of a frame, up to the end of the datagram header.
+    pub fn write_header(
         &self,
         frame: &mut [u8],
-        shape: &SizeFields,
+        fields: &SizeFields,
         flow: u32,
         number: u64,
         sent_nanos: u64,
     ) {
-        let (udp_at, head_at) = (self.udp_offset(), self.payload_offset());
+        let (udp_offset, header_offset) = (self.udp_offset(), self.payload_offset());
         frame[..self.header.len()].copy_from_slice(&self.header);
         if self.varies_addresses {
             frame[self.source_end() - 1] = flow as u8;
-            frame[udp_at - 1] = (flow >> 8) as u8;
+            frame[udp_offset - 1] = (flow >> 8) as u8;
         }
         let [from, to] = udp_ports(flow);
-        frame[udp_at..udp_at + 2].copy_from_slice(&from.to_be_bytes());
-        frame[udp_at + 2..udp_at + 4].copy_from_slice(&to.to_be_bytes());
-        frame[udp_at + 4..udp_at + 6].copy_from_slice(&shape.udp_length.to_ne_bytes());
-        frame[head_at + 4..head_at + 12].copy_from_slice(&number.to_be_bytes());
-        frame[head_at + 12..head_at + 18].copy_from_slice(&sent_nanos.to_be_bytes()[2..]);
+        frame[udp_offset..udp_offset + 2].copy_from_slice(&from.to_be_bytes());
+        frame[udp_offset + 2..udp_offset + 4].copy_from_slice(&to.to_be_bytes());
+        frame[udp_offset + 4..udp_offset + 6].copy_from_slice(&fields.udp_length.to_ne_bytes());
+        frame[header_offset + 4..header_offset + 12].copy_from_slice(&number.to_be_bytes());
+        frame[header_offset + 12..header_offset + 18]
+            .copy_from_slice(&sent_nanos.to_be_bytes()[2..]);
         let addresses = sum_words(&frame[self.source_end() - 2..self.source_end()])
-            + sum_words(&frame[udp_at - 2..udp_at])
+            + sum_words(&frame[udp_offset - 2..udp_offset])
             - sum_words(&self.header[self.source_end() - 2..self.source_end()])
-            - sum_words(&self.header[udp_at - 2..udp_at]);
+            - sum_words(&self.header[udp_offset - 2..udp_offset]);
         if self.is_ipv6 {
             frame[self.ip_offset + 4..self.ip_offset + 6]
-                .copy_from_slice(&shape.ip_length.to_ne_bytes());
-            let varying = sum_words(&frame[udp_at..udp_at + 4])
-                + sum_words(&frame[head_at + 4..head_at + HEADER_BYTES]);
-            let checksum = match fold_checksum(shape.udp_sum + addresses + varying) {
-                // Zero would say that there is none (RFC 8200, section 8.1).
+                .copy_from_slice(&fields.ip_length.to_ne_bytes());
+            let varying = sum_words(&frame[udp_offset..udp_offset + 4])
+                + sum_words(&frame[header_offset + 4..header_offset + HEADER_BYTES]);
+            let checksum = match fold_checksum(fields.udp_sum + addresses + varying) {
+                // Zero means "no checksum" (RFC 8200, section 8.1).
                 0 => 0xffff,
                 checksum => checksum,
             };
-            frame[udp_at + 6..udp_at + 8].copy_from_slice(&checksum.to_ne_bytes());
+            frame[udp_offset + 6..udp_offset + 8].copy_from_slice(&checksum.to_ne_bytes());
         } else {
             frame[self.ip_offset + 2..self.ip_offset + 4]
-                .copy_from_slice(&shape.ip_length.to_ne_bytes());
-            let checksum = fold_checksum(shape.ip_sum + addresses);
+                .copy_from_slice(&fields.ip_length.to_ne_bytes());
+            let checksum = fold_checksum(fields.ip_sum + addresses);
             frame[self.ip_offset + 10..self.ip_offset + 12]
                 .copy_from_slice(&checksum.to_ne_bytes());
         }
     }
 }
 
-/// Source's and destination's of a flow.
+/// Returns the source port and destination port of a flow.
 fn udp_ports(flow: u32) -> [u16; 2] {
-    [flow % PORTS, flow / PORTS].map(|port| FIRST_PORT + port as u16)
+    [flow % PORT_COUNT, flow / PORT_COUNT].map(|port| FIRST_PORT + port as u16)
 }
 
 fn sum_words(bytes: &[u8]) -> u32 {
@@ -215,30 +247,30 @@ fn sum_words(bytes: &[u8]) -> u32 {
     words.map(u32::from).sum()
 }
 
-/// The checksum of a sum.
+/// Folds a sum of 16-bit words into an Internet checksum (RFC 1071).
 fn fold_checksum(sum: u32) -> u16 {
     let once = (sum & 0xffff) + (sum >> 16);
     !((once & 0xffff) + (once >> 16)) as u16
 }
 
-/// The least that a frame may have, with FCS.
+/// Returns the size of the smallest possible frame, with FCS.
 pub fn min_frame_bytes(parameters: &FrameParameters) -> usize {
     FrameTemplate::new(parameters, [0; 6], 0).header.len() + FCS_BYTES
 }
 
-/// One of a side's frames that no sink counts.
-pub fn learning_frame(port: &Port, parameters: &FrameParameters, key: u32) -> Vec<u8> {
+/// Builds a probe frame, which teaches the device the port's address and which no sink counts.
+pub fn build_learning_frame(port: &Port, parameters: &FrameParameters, key: u32) -> Vec<u8> {
     let template = FrameTemplate::new(parameters, port.mac, key);
-    template.frame(template.header.len(), 0, PROBE_NUMBER, 0)
+    template.build_frame(template.header.len(), 0, PROBE_NUMBER, 0)
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::parameters::{Backend, PacingMethod, RefusedFrames};
     use std::time::Duration;
 
-    pub fn parameters(ip: [&str; 2], tags: &[u16]) -> FrameParameters {
+    pub(crate) fn test_parameters(ip: [&str; 2], tags: &[u16]) -> FrameParameters {
         let [from, to] = ip.map(|address| address.parse().expect("an address"));
         FrameParameters {
             interface: "eth0".into(),
@@ -260,26 +292,29 @@ pub mod tests {
         }
     }
 
-    const IPV4: [&str; 2] = ["198.18.0.1", "198.19.0.1"];
-    const IPV6: [&str; 2] = ["2001:2::1", "2001:2::2"];
+    pub(crate) const IPV4: [&str; 2] = ["198.18.0.1", "198.19.0.1"];
+    pub(crate) const IPV6: [&str; 2] = ["2001:2::1", "2001:2::2"];
 
     #[test]
-    fn the_smallest_frames_are_those_that_the_head_leaves_room_for() {
+    fn the_smallest_frame_has_room_for_all_headers() {
         for (addresses, tags, bytes) in [
             (IPV4, &[][..], 64),
             (IPV4, &[7][..], 68),
             (IPV6, &[][..], 84),
             (IPV6, &[7, 8][..], 92),
         ] {
-            assert_eq!(min_frame_bytes(&parameters(addresses, tags)), bytes);
+            assert_eq!(min_frame_bytes(&test_parameters(addresses, tags)), bytes);
         }
     }
 
     #[test]
-    fn a_frame_with_two_tags_has_them_outermost_first() {
-        let template =
-            FrameTemplate::new(&parameters(IPV4, &[0x123, 0x456]), [2, 0, 0, 0, 0, 1], 7);
-        let frame = template.frame(100, 0, 0, 0);
+    fn the_outer_of_two_vlan_tags_comes_first() {
+        let template = FrameTemplate::new(
+            &test_parameters(IPV4, &[0x123, 0x456]),
+            [2, 0, 0, 0, 0, 1],
+            7,
+        );
+        let frame = template.build_frame(100, 0, 0, 0);
         let macs = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
         assert_eq!(frame[..12], macs);
         assert_eq!(
@@ -289,11 +324,15 @@ pub mod tests {
     }
 
     #[test]
-    fn sizes_take_turns_as_evenly_as_their_weights_allow() {
+    fn frame_sizes_are_interleaved_evenly_by_weight() {
         let sizes =
             [(64, 7), (594, 4), (1518, 1)].map(|(bytes, weight)| FrameSize { bytes, weight });
-        let shapes = FrameTemplate::new(&parameters(IPV4, &[]), [2; 6], 7).interleave_sizes(&sizes);
-        let bytes: Vec<u16> = shapes.iter().map(|shape| shape.bytes + 4).collect();
+        let sequence =
+            FrameTemplate::new(&test_parameters(IPV4, &[]), [2; 6], 7).interleave_sizes(&sizes);
+        let bytes: Vec<u16> = sequence
+            .iter()
+            .map(|fields| fields.frame_bytes + 4)
+            .collect();
         assert_eq!(
             bytes,
             [64, 594, 64, 64, 594, 64, 1518, 64, 594, 64, 594, 64]
@@ -301,13 +340,13 @@ pub mod tests {
     }
 
     #[test]
-    fn checksums_are_right_for_every_size_and_flow() {
+    fn checksums_are_valid_for_every_size_and_flow() {
         for (addresses, vary_addresses) in
             [(IPV4, false), (IPV4, true), (IPV6, false), (IPV6, true)]
         {
             let parameters = FrameParameters {
                 vary_addresses,
-                ..parameters(addresses, &[5])
+                ..test_parameters(addresses, &[5])
             };
             let template = FrameTemplate::new(&parameters, [2; 6], 0xdead_beef);
             for (bytes, flow, number) in [
@@ -315,7 +354,7 @@ pub mod tests {
                 (1514, 70_000, u64::MAX - 9),
                 (333, MAX_FLOWS - 1, 1 << 40),
             ] {
-                let frame = template.frame(bytes, flow, number, 0x1234_5678_9abc);
+                let frame = template.build_frame(bytes, flow, number, 0x1234_5678_9abc);
                 assert_eq!(frame.len(), bytes);
                 let (ip, udp) = (
                     &frame[template.ip_offset..],
@@ -324,7 +363,7 @@ pub mod tests {
                 if template.is_ipv6 {
                     let mut pseudo = ip[8..40].to_vec();
                     pseudo.extend((udp.len() as u32).to_be_bytes());
-                    pseudo.extend([0, 0, 0, UDP]);
+                    pseudo.extend([0, 0, 0, PROTOCOL_UDP]);
                     pseudo.extend(udp);
                     pseudo.resize(pseudo.len().next_multiple_of(2), 0);
                     assert_eq!(

@@ -1,4 +1,4 @@
-//! What sinks count of frames that are made by hand and fed into a real pair of ports: exactly.
+//! Tests that sinks count hand-made frames at a pair of real ports exactly.
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
@@ -11,43 +11,43 @@ use crate::packet::ring::ReceiveRing;
 use crate::parameters::{Backend, FCS_BYTES};
 use crate::port::Port;
 use crate::sink::FrameCounter;
-use crate::template::tests::parameters;
-use crate::test_network::{frame, has_all_rights, in_own_network, pair, run_on, shell};
+use crate::template::tests::{IPV4, IPV6, test_parameters};
+use crate::test_network::{
+    can_load_programs, create_veth_ports, pin_to_cpu, run_in_test_network, run_shell, test_frame,
+};
 use vnetbench_system::histogram::HistogramCounts;
 
-const IPV4: [&str; 2] = ["198.18.0.1", "198.19.0.1"];
-const IPV6: [&str; 2] = ["2001:2::1", "2001:2::2"];
-const PREFIX: u32 = 0x5e_c2_e7_00;
-const OWN: u32 = 3;
+const SECRET: u32 = 0x5e_c2_e7_00;
+const SOURCE: u32 = 3;
 const SINKS: [u32; 2] = [7, 8];
 const WINDOW: u64 = 1 << 20;
-/// After this long something that should come is taken to be lost. It measures nothing.
-const PATIENCE: Duration = Duration::from_secs(30);
-const NONE_AGO: Duration = Duration::ZERO;
+/// Time limit for expected frames. No assertion depends on its length.
+const TIMEOUT: Duration = Duration::from_secs(30);
+const NOW: Duration = Duration::ZERO;
 
 fn key(id: u32) -> u32 {
-    PREFIX ^ id
+    SECRET ^ id
 }
 
 fn filter() -> FrameFilter {
     FrameFilter {
-        prefix: PREFIX,
-        sources: vec![OWN],
+        secret: SECRET,
+        sources: vec![SOURCE],
         sinks: SINKS.into(),
     }
 }
 
-/// Carries out a test with each way of counting that there is here, in a network of its own.
+/// Runs a test with each backend available here, in a test network.
 fn with_each_backend(test: &str, body: impl Fn(&FrameCounter, &Port, Backend)) {
-    in_own_network(test, || {
-        let [a, b] = pair();
-        for way in [Backend::Auto, Backend::Packet] {
-            let (counting, name, why) =
-                FrameCounter::open_sinks(&b, &filter(), way).expect("it counts");
-            if way == Backend::Auto && has_all_rights() {
-                assert_eq!(name, "xdp native", "{why}");
+    run_in_test_network(test, || {
+        let [a, b] = create_veth_ports();
+        for backend in [Backend::Auto, Backend::Packet] {
+            let (counter, name, reason) =
+                FrameCounter::open(&b, &filter(), backend).expect("a counter opens");
+            if backend == Backend::Auto && can_load_programs() {
+                assert_eq!(name, "xdp native", "{reason}");
             }
-            body(&counting, &a, way);
+            body(&counter, &a, backend);
         }
     });
 }
@@ -59,43 +59,48 @@ macro_rules! path {
     };
 }
 
-fn send<'a>(port: &Port, frames: impl IntoIterator<Item = &'a Vec<u8>>) {
-    let socket = port.socket().expect("a socket");
+fn send_frames<'a>(port: &Port, frames: impl IntoIterator<Item = &'a Vec<u8>>) {
+    let socket = port.open_send_socket().expect("a socket");
     for frame in frames {
         assert_eq!(socket.send(frame).expect("it is sent"), frame.len());
     }
 }
 
-/// Waits until so many frames of all kinds have come.
-fn wait_for(counting: &FrameCounter, all: u64) {
-    let until = Instant::now() + PATIENCE;
-    let come = || {
-        let arrived = (0..SINKS.len()).map(|place| counting.stream(place));
-        let own: u64 = arrived.map(|of| of.frames + of.duplicates).sum();
-        let foreign = counting.foreign_frames().since(&Default::default());
+/// Waits until this many frames of all classes have arrived.
+fn wait_for_frames(counter: &FrameCounter, all: u64) {
+    let until = Instant::now() + TIMEOUT;
+    let arrived_count = || {
+        let arrived = (0..SINKS.len()).map(|sink_index| counter.stream(sink_index));
+        let own: u64 = arrived.map(|build| build.frames + build.duplicates).sum();
+        let foreign = counter.foreign_frames().since(&Default::default());
         own + foreign.other_senders + foreign.own_returned + foreign.other_trial
     };
-    while come() < all {
-        assert!(Instant::now() < until, "{} of {all} came", come());
+    while arrived_count() < all {
+        assert!(
+            Instant::now() < until,
+            "{} of {all} frames arrived",
+            arrived_count()
+        );
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-fn numbered(numbers: &[u64]) -> Vec<Vec<u8>> {
-    let parameters = parameters(IPV4, &[]);
-    let made = numbers.iter();
-    made.map(|number| frame(&parameters, key(SINKS[0]), *number, NONE_AGO))
+fn numbered_frames(numbers: &[u64]) -> Vec<Vec<u8>> {
+    let parameters = test_parameters(IPV4, &[]);
+    let frames = numbers.iter();
+    frames
+        .map(|number| test_frame(&parameters, key(SINKS[0]), *number, NOW))
         .collect()
 }
 
 #[test]
-fn order_and_duplicates_are_told_exactly() {
+fn reordering_and_duplicates_are_counted_exactly() {
     with_each_backend(
-        path!(order_and_duplicates_are_told_exactly),
-        |counting, a, way| {
-            send(a, &numbered(&[0, 1, 2, 5, 4, 4, 3, 9, 9, 0]));
-            wait_for(counting, 10);
-            let arrived = counting.stream(0);
+        path!(reordering_and_duplicates_are_counted_exactly),
+        |counter, a, backend| {
+            send_frames(a, &numbered_frames(&[0, 1, 2, 5, 4, 4, 3, 9, 9, 0]));
+            wait_for_frames(counter, 10);
+            let arrived = counter.stream(0);
             let expected = StreamArrivals {
                 frames: 7,
                 bytes: 7 * 64,
@@ -106,21 +111,21 @@ fn order_and_duplicates_are_told_exactly() {
                 highest_number: Some(9),
                 jitter_nanos: arrived.jitter_nanos,
             };
-            assert_eq!(arrived, expected, "{way:?}");
-            assert_eq!(counting.stream(1), StreamArrivals::default());
+            assert_eq!(arrived, expected, "{backend:?}");
+            assert_eq!(counter.stream(1), StreamArrivals::default());
         },
     );
 }
 
 #[test]
-fn a_frame_that_comes_later_than_the_window_is_told_and_counted_as_received() {
-    let path = path!(a_frame_that_comes_later_than_the_window_is_told_and_counted_as_received);
-    with_each_backend(path, |counting, a, way| {
-        // The last but one is a window and a bit old, the last only half a window.
+fn a_frame_older_than_the_window_is_reported_and_counted_as_received() {
+    let path = path!(a_frame_older_than_the_window_is_reported_and_counted_as_received);
+    with_each_backend(path, |counter, a, backend| {
+        // The fourth frame is more than a window old, the last only half a window.
         let late = WINDOW + 5;
-        send(a, &numbered(&[0, 5, late, 5, late - WINDOW / 2]));
-        wait_for(counting, 5);
-        let arrived = counting.stream(0);
+        send_frames(a, &numbered_frames(&[0, 5, late, 5, late - WINDOW / 2]));
+        wait_for_frames(counter, 5);
+        let arrived = counter.stream(0);
         assert_eq!(
             (
                 arrived.frames,
@@ -129,78 +134,78 @@ fn a_frame_that_comes_later_than_the_window_is_told_and_counted_as_received() {
                 arrived.before_window
             ),
             (5, 0, 2, 1),
-            "{way:?}"
+            "{backend:?}"
         );
         assert_eq!(arrived.highest_number, Some(late));
     });
 }
 
 #[test]
-fn numbers_many_windows_apart_are_told_from_each_other() {
-    let path = path!(numbers_many_windows_apart_are_told_from_each_other);
-    with_each_backend(path, |counting, a, way| {
+fn numbers_many_windows_apart_are_distinct() {
+    let path = path!(numbers_many_windows_apart_are_distinct);
+    with_each_backend(path, |counter, a, backend| {
         let numbers: Vec<u64> = (0..40).map(|i| i * WINDOW + 3).collect();
-        send(a, &numbered(&numbers));
-        send(a, &numbered(&numbers[39..]));
-        wait_for(counting, 41);
-        let arrived = counting.stream(0);
-        assert_eq!((arrived.frames, arrived.duplicates), (40, 1), "{way:?}");
+        send_frames(a, &numbered_frames(&numbers));
+        send_frames(a, &numbered_frames(&numbers[39..]));
+        wait_for_frames(counter, 41);
+        let arrived = counter.stream(0);
+        assert_eq!((arrived.frames, arrived.duplicates), (40, 1), "{backend:?}");
         assert_eq!((arrived.out_of_order, arrived.before_window), (0, 0));
     });
 }
 
 #[test]
-fn frames_of_either_ip_with_up_to_two_tags_are_counted_with_their_fcs() {
-    let path = path!(frames_of_either_ip_with_up_to_two_tags_are_counted_with_their_fcs);
-    with_each_backend(path, |counting, a, way| {
+fn ipv4_and_ipv6_frames_with_up_to_two_vlan_tags_are_counted_with_fcs() {
+    let path = path!(ipv4_and_ipv6_frames_with_up_to_two_vlan_tags_are_counted_with_fcs);
+    with_each_backend(path, |counter, a, backend| {
         let tags: [&[u16]; 3] = [&[], &[7], &[7, 8]];
-        let kinds = [IPV4, IPV6].map(|ip| tags.map(|tags| parameters(ip, tags)));
+        let kinds = [IPV4, IPV6].map(|ip| tags.map(|tags| test_parameters(ip, tags)));
         let frames: Vec<Vec<u8>> = kinds
             .iter()
             .flatten()
             .zip(0..)
-            .map(|(parameters, number)| frame(parameters, key(SINKS[1]), number, NONE_AGO))
+            .map(|(parameters, number)| test_frame(parameters, key(SINKS[1]), number, NOW))
             .collect();
-        send(a, &frames);
-        wait_for(counting, 6);
-        let arrived = counting.stream(1);
+        send_frames(a, &frames);
+        wait_for_frames(counter, 6);
+        let arrived = counter.stream(1);
         let bytes: usize = frames.iter().map(|frame| frame.len() + FCS_BYTES).sum();
         assert_eq!(
             (arrived.frames, arrived.bytes),
             (6, bytes as u64),
-            "{way:?}"
+            "{backend:?}"
         );
         assert_eq!(arrived.out_of_order, 0);
     });
 }
 
 #[test]
-fn what_is_no_frame_of_the_sinks_is_told_apart() {
+fn foreign_frames_are_classified() {
     with_each_backend(
-        path!(what_is_no_frame_of_the_sinks_is_told_apart),
-        |counting, a, way| {
-            let parameters = parameters(IPV4, &[]);
-            let of = |key, number, ago| frame(&parameters, key, number, ago);
+        path!(foreign_frames_are_classified),
+        |counter, a, backend| {
+            let parameters = test_parameters(IPV4, &[]);
+            let build = |key, number, ago| test_frame(&parameters, key, number, ago);
             let mut request = vec![0xff; 6];
             request.extend([2, 0, 0, 0, 0, 9, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
             request.extend([2, 0, 0, 0, 0, 9, 10, 0, 0, 9, 0, 0, 0, 0, 0, 0, 10, 0, 0, 5]);
             let long_ago = Duration::from_secs(3600);
             let frames = [
-                of(key(OWN), 0, NONE_AGO),
-                of(key(OWN), 0, NONE_AGO),
-                // Of a stream that this side was told nothing of, and of another secret.
-                of(key(9), 0, NONE_AGO),
-                of(!PREFIX, 12_345, NONE_AGO),
-                // Somebody's UDP.
-                of(!PREFIX, 12_345, long_ago),
-                // It only makes a port known.
-                of(key(SINKS[0]), u64::MAX, NONE_AGO),
+                build(key(SOURCE), 0, NOW),
+                build(key(SOURCE), 0, NOW),
+                // Frames of an unknown stream and of another trial's secret.
+                build(key(9), 0, NOW),
+                build(!SECRET, 12_345, NOW),
+                // Unrelated UDP.
+                build(!SECRET, 12_345, long_ago),
+                // A probe, which is not counted.
+                build(key(SINKS[0]), u64::MAX, NOW),
                 request.clone(),
                 request,
             ];
-            send(a, &frames);
-            wait_for(counting, 7);
-            let foreign = counting.foreign_frames().since(&Default::default());
+            send_frames(a, &frames);
+            wait_for_frames(counter, 7);
+            let foreign = counter.foreign_frames().since(&Default::default());
             assert_eq!(
                 (
                     foreign.own_returned,
@@ -208,7 +213,7 @@ fn what_is_no_frame_of_the_sinks_is_told_apart() {
                     foreign.other_senders
                 ),
                 (2, 2, 3),
-                "{way:?}"
+                "{backend:?}"
             );
             assert_eq!(
                 foreign.by_protocol,
@@ -216,77 +221,78 @@ fn what_is_no_frame_of_the_sinks_is_told_apart() {
             );
             let example = "ARP from 02:00:00:00:00:09: who has 10.0.0.5?";
             assert_eq!(foreign.example.as_deref(), Some(example));
-            assert_eq!(counting.stream(0), StreamArrivals::default());
+            assert_eq!(counter.stream(0), StreamArrivals::default());
         },
     );
 }
 
 #[test]
-fn foreign_frames_reach_the_stack_and_the_trials_do_not() {
-    in_own_network(
-        path!(foreign_frames_reach_the_stack_and_the_trials_do_not),
+fn foreign_frames_reach_the_stack_but_frames_of_the_trial_do_not() {
+    run_in_test_network(
+        path!(foreign_frames_reach_the_stack_but_frames_of_the_trial_do_not),
         || {
-            let [a, b] = pair();
-            shell("ip addr add 198.19.0.1/15 dev b");
-            let (counting, name, _) =
-                FrameCounter::open_sinks(&b, &filter(), Backend::Auto).expect("it counts");
-            // UDP ports as the first flow has them.
+            let [a, b] = create_veth_ports();
+            run_shell("ip addr add 198.19.0.1/15 dev b");
+            let (counter, name, _) =
+                FrameCounter::open(&b, &filter(), Backend::Auto).expect("a counter opens");
+            // The destination port of the first flow.
             let socket = UdpSocket::bind("198.19.0.1:49152").expect("b has it");
-            socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
-            let parameters = parameters(IPV4, &[]);
-            let own = frame(&parameters, key(SINKS[0]), 0, NONE_AGO);
-            let foreign_sender = frame(&parameters, !PREFIX, 1 << 60, NONE_AGO);
-            send(&a, [&own, &foreign_sender]);
-            wait_for(&counting, 2);
-            let mut came = [0; 18];
-            socket.recv(&mut came).expect("one comes");
-            // A receive ring only looks on.
+            socket.set_read_timeout(Some(TIMEOUT)).expect("a socket");
+            let parameters = test_parameters(IPV4, &[]);
+            let own = test_frame(&parameters, key(SINKS[0]), 0, NOW);
+            let foreign_sender = test_frame(&parameters, !SECRET, 1 << 60, NOW);
+            send_frames(&a, [&own, &foreign_sender]);
+            wait_for_frames(&counter, 2);
+            let mut payload = [0; 18];
+            socket.recv(&mut payload).expect("one datagram arrives");
+            // A receive ring only copies frames, so the trial's frame reaches the stack too.
             let first = if name == "packet" {
                 own
             } else {
                 foreign_sender
             };
-            assert_eq!(came, first[42..]);
+            assert_eq!(payload, first[42..]);
         },
     );
 }
 
 #[test]
-fn a_stream_that_several_cpus_receive_is_counted_as_exactly() {
-    /// Frames that each thread sends before all wait for them: no queue of the pair overflows.
+fn a_stream_received_by_several_cpus_is_counted_exactly() {
+    /// Frames that each thread sends per round: few enough that no queue overflows.
     const ROUND: u64 = 48;
     const ROUNDS: u64 = 200;
     const THREADS: u64 = 4;
-    let path = path!(a_stream_that_several_cpus_receive_is_counted_as_exactly);
-    with_each_backend(path, |counting, a, way| {
+    let path = path!(a_stream_received_by_several_cpus_is_counted_exactly);
+    with_each_backend(path, |counter, a, backend| {
         let barrier = Arc::new(Barrier::new(THREADS as usize));
         std::thread::scope(|scope| {
             for thread in 0..THREADS {
                 let barrier = Arc::clone(&barrier);
                 scope.spawn(move || {
-                    run_on(thread as usize);
-                    let parameters = parameters(IPV4, &[]);
+                    pin_to_cpu(thread as usize);
+                    let parameters = test_parameters(IPV4, &[]);
                     for round in 0..ROUNDS {
-                        // Each number is sent by two threads, at about the same time.
+                        // Two threads send each number at about the same time.
                         let first = (round * THREADS / 2 + thread / 2) * ROUND;
                         let numbers = first..first + ROUND;
-                        let made = numbers.map(|n| frame(&parameters, key(SINKS[0]), n, NONE_AGO));
-                        send(a, &made.collect::<Vec<_>>());
+                        let frames =
+                            numbers.map(|n| test_frame(&parameters, key(SINKS[0]), n, NOW));
+                        send_frames(a, &frames.collect::<Vec<_>>());
                         barrier.wait();
                         if thread == 0 {
-                            wait_for(counting, (round + 1) * THREADS * ROUND);
+                            wait_for_frames(counter, (round + 1) * THREADS * ROUND);
                         }
                         barrier.wait();
                     }
                 });
             }
         });
-        let arrived = counting.stream(0);
+        let arrived = counter.stream(0);
         let numbers = ROUNDS * ROUND * THREADS / 2;
         assert_eq!(
             (arrived.frames, arrived.duplicates),
             (numbers, numbers),
-            "{way:?}"
+            "{backend:?}"
         );
         assert_eq!(arrived.highest_number, Some(numbers - 1));
         assert_eq!(arrived.before_window, 0);
@@ -294,92 +300,98 @@ fn a_stream_that_several_cpus_receive_is_counted_as_exactly() {
 }
 
 #[test]
-fn the_time_that_a_frame_was_under_way_is_counted_where_it_can_be_known() {
-    let path = path!(the_time_that_a_frame_was_under_way_is_counted_where_it_can_be_known);
-    with_each_backend(path, |counting, a, way| {
-        let parameters = parameters(IPV4, &[]);
+fn delay_is_counted_unless_the_sender_uses_another_clock() {
+    let path = path!(delay_is_counted_unless_the_sender_uses_another_clock);
+    with_each_backend(path, |counter, a, backend| {
+        let parameters = test_parameters(IPV4, &[]);
         let ago = Duration::from_secs(2);
-        let frames = [0, 1, 2].map(|number| frame(&parameters, key(SINKS[0]), number, ago));
-        send(a, &frames);
-        wait_for(counting, 3);
-        let delay = counting.delay().since(&HistogramCounts::empty());
-        assert_eq!(delay.count, 3, "{way:?}");
-        // By the middles of buckets, each within 0.4 %.
+        let frames = [0, 1, 2].map(|number| test_frame(&parameters, key(SINKS[0]), number, ago));
+        send_frames(a, &frames);
+        wait_for_frames(counter, 3);
+        let delay = counter.delay().since(&HistogramCounts::empty());
+        assert_eq!(delay.count, 3, "{backend:?}");
+        // Buckets report their midpoints, within 0.4 %.
         assert!(delay.p50_us >= Some(1_992_000.0), "{:?}", delay.p50_us);
-        assert!(!counting.has_separate_clock());
-        // An hour is too long; the other is, by 48 bits, some seconds before it was sent.
+        assert!(!counter.has_separate_clock());
+        // An hour exceeds the histogram. The other age wraps in 48 bits to a negative transit time.
         for ago in [3600, 281_464].map(Duration::from_secs) {
-            send(a, [&frame(&parameters, key(SINKS[1]), ago.as_secs(), ago)]);
+            send_frames(
+                a,
+                [&test_frame(&parameters, key(SINKS[1]), ago.as_secs(), ago)],
+            );
         }
-        wait_for(counting, 5);
-        assert_eq!(counting.stream(1).impossible_transits, 2);
-        assert!(counting.has_separate_clock());
-        assert_eq!(counting.delay().since(&HistogramCounts::empty()).count, 3);
+        wait_for_frames(counter, 5);
+        assert_eq!(counter.stream(1).impossible_transits, 2);
+        assert!(counter.has_separate_clock());
+        assert_eq!(counter.delay().since(&HistogramCounts::empty()).count, 3);
     });
 }
 
 #[test]
-fn a_port_without_a_driver_that_can_is_counted_at_behind_it() {
-    in_own_network(
-        path!(a_port_without_a_driver_that_can_is_counted_at_behind_it),
+fn a_port_without_native_xdp_is_counted_by_generic_xdp() {
+    run_in_test_network(
+        path!(a_port_without_native_xdp_is_counted_by_generic_xdp),
         || {
-            shell("ip link set lo up");
-            let port = Port::open("lo").expect("it is there");
-            let (counting, name, why) =
-                FrameCounter::open_sinks(&port, &filter(), Backend::Auto).expect("it counts");
-            let expected = if has_all_rights() {
+            run_shell("ip link set lo up");
+            let port = Port::open("lo").expect("the port exists");
+            let (counter, name, reason) =
+                FrameCounter::open(&port, &filter(), Backend::Auto).expect("a counter opens");
+            let expected = if can_load_programs() {
                 "xdp generic"
             } else {
                 "packet"
             };
-            assert_eq!(name, expected, "{why}");
-            assert!(!why.is_empty());
-            send(&port, &numbered(&[0, 1, 1, 0]));
-            wait_for(&counting, 4);
-            let arrived = counting.stream(0);
+            assert_eq!(name, expected, "{reason}");
+            assert!(!reason.is_empty());
+            send_frames(&port, &numbered_frames(&[0, 1, 1, 0]));
+            wait_for_frames(&counter, 4);
+            let arrived = counter.stream(0);
             assert_eq!((arrived.frames, arrived.duplicates), (2, 2), "{name}");
         },
     );
 }
 
 #[test]
-fn a_port_that_another_program_holds_is_counted_at_by_a_ring_and_why_is_told() {
-    let path = path!(a_port_that_another_program_holds_is_counted_at_by_a_ring_and_why_is_told);
-    in_own_network(path, || {
-        let [_, b] = pair();
+fn a_port_with_another_xdp_program_is_counted_by_a_receive_ring() {
+    let path = path!(a_port_with_another_xdp_program_is_counted_by_a_receive_ring);
+    run_in_test_network(path, || {
+        let [_, b] = create_veth_ports();
         let (first, name, _) =
-            FrameCounter::open_sinks(&b, &filter(), Backend::Auto).expect("it counts");
-        let (_, second, why) =
-            FrameCounter::open_sinks(&b, &filter(), Backend::Auto).expect("it counts");
+            FrameCounter::open(&b, &filter(), Backend::Auto).expect("a counter opens");
+        let (_, second, reason) =
+            FrameCounter::open(&b, &filter(), Backend::Auto).expect("a counter opens");
         assert_eq!(second, "packet");
-        if has_all_rights() {
+        if can_load_programs() {
             assert_eq!(name, "xdp native");
-            assert!(why.contains("another XDP program is at b"), "{why}");
+            assert!(
+                reason.contains("another XDP program is attached to b"),
+                "{reason}"
+            );
         }
         drop(first);
         let (_, third, _) =
-            FrameCounter::open_sinks(&b, &filter(), Backend::Auto).expect("it counts");
+            FrameCounter::open(&b, &filter(), Backend::Auto).expect("a counter opens");
         assert_eq!(third, name);
     });
 }
 
 #[test]
-fn what_a_ring_has_no_room_for_is_told_and_the_rest_is_there() {
+fn a_full_receive_ring_counts_its_drops_and_keeps_the_rest() {
     const SENT: u64 = 20_000;
-    in_own_network(
-        path!(what_a_ring_has_no_room_for_is_told_and_the_rest_is_there),
+    run_in_test_network(
+        path!(a_full_receive_ring_counts_its_drops_and_keeps_the_rest),
         || {
-            let [a, b] = pair();
+            let [a, b] = create_veth_ports();
             let mut ring = ReceiveRing::open(&b, 2).expect("a ring");
-            let made = numbered(&[0]);
-            send(&a, (0..SENT).map(|_| &made[0]));
+            let frames = numbered_frames(&[0]);
+            send_frames(&a, (0..SENT).map(|_| &frames[0]));
             let mut taken = 0;
-            let until = Instant::now() + PATIENCE;
-            let mut dropped = ring.dropped().expect("it is told");
+            let until = Instant::now() + TIMEOUT;
+            let mut dropped = ring.take_dropped().expect("the kernel counts drops");
             while taken + dropped < SENT {
                 assert!(Instant::now() < until, "{taken} and {dropped} of {SENT}");
                 while ring.drain(|_| taken += 1) {}
-                dropped += ring.dropped().expect("it is told");
+                dropped += ring.take_dropped().expect("the kernel counts drops");
             }
             assert!(dropped > 0 && taken > 0, "{taken} and {dropped}");
             assert_eq!(taken + dropped, SENT);

@@ -1,4 +1,4 @@
-//! For tests: a network of their own with a real pair of ports, and frames made by hand.
+//! Test support: a network namespace with a pair of real ports, and hand-made frames.
 
 use std::process::Command;
 use std::time::Duration;
@@ -11,72 +11,73 @@ use crate::port::Port;
 use crate::template::FrameTemplate;
 use vnetbench_system::clock::monotonic_nanos;
 
-/// Set in the process that is in such a network.
-const INSIDE: &str = "VNETBENCH_OWN_NETWORK";
+/// Environment variable that marks the process inside the test network.
+const INSIDE_VARIABLE: &str = "VNETBENCH_OWN_NETWORK";
 const QUEUES: usize = 4;
 
-/// Runs a test again as a process in a network of its own, with all rights where this one has them: only those may load
-/// programs. `test` is its path.
-pub fn in_own_network(test: &str, body: impl FnOnce()) {
-    if std::env::var_os(INSIDE).is_some() {
+/// Runs a test again in a process with a network namespace of its own. `test` is the test's path.
+///
+/// Without root, the process gets a user namespace, in which it cannot load programs.
+pub fn run_in_test_network(test: &str, body: impl FnOnce()) {
+    if std::env::var_os(INSIDE_VARIABLE).is_some() {
         return body();
     }
-    let (_, path) = test.split_once("::").expect("the crate comes first");
+    let (_, path) = test.split_once("::").expect("a path starts with the crate");
     let mut command = Command::new("unshare");
-    if !has_all_rights() {
+    if !can_load_programs() {
         command.arg("--map-root-user");
     }
-    let outcome = command
+    let result = command
         .arg("--net")
-        .arg(std::env::current_exe().expect("the tests"))
+        .arg(std::env::current_exe().expect("the path of the test binary"))
         .args([path, "--exact", "--nocapture"])
-        .env(INSIDE, "1")
+        .env(INSIDE_VARIABLE, "1")
         .output()
         .expect("unshare runs");
-    let json = [outcome.stdout, outcome.stderr].concat();
-    let json = String::from_utf8_lossy(&json);
-    assert!(outcome.status.success(), "{json}");
-    assert!(json.contains("1 passed"), "no test {path}: {json}");
+    let output = [result.stdout, result.stderr].concat();
+    let output = String::from_utf8_lossy(&output);
+    assert!(result.status.success(), "{output}");
+    assert!(output.contains("1 passed"), "no test {path}: {output}");
 }
 
-/// Whether programs may be loaded: root of a user namespace may not.
-pub fn has_all_rights() -> bool {
+/// Returns whether this process may load BPF programs. Root of a user namespace may not.
+pub fn can_load_programs() -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let is_initial = map.split_whitespace().eq(["0", "0", "4294967295"]);
     geteuid().is_root() && is_initial
 }
 
-/// Two ports that are each other's far end, with a queue for each of some CPUs, and nothing that sends by itself.
-pub fn pair() -> [Port; 2] {
+/// Creates a veth pair with several queues. IPv6 is off, so that the interfaces send nothing by themselves.
+pub fn create_veth_ports() -> [Port; 2] {
     let queues = format!("numtxqueues {QUEUES} numrxqueues {QUEUES}");
-    shell(&format!(
+    run_shell(&format!(
         "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6
          ip link add name a {queues} type veth peer name b {queues}
          ip link set dev a address 02:00:00:00:00:01 up
          ip link set dev b address 02:00:00:00:00:02 up"
     ));
-    ["a", "b"].map(|name| Port::open(name).expect("it is there"))
+    ["a", "b"].map(|name| Port::open(name).expect("the port exists"))
 }
 
-/// What a command prints.
-pub fn shell(script: &str) -> String {
-    let outcome = Command::new("sh").args(["-ec", script]).output();
-    let outcome = outcome.expect("there is a shell");
-    let stderr = String::from_utf8_lossy(&outcome.stderr);
-    assert!(outcome.status.success(), "{stderr}: {script}");
-    String::from_utf8_lossy(&outcome.stdout).into_owned()
+/// Runs a shell script and returns its standard output.
+pub fn run_shell(script: &str) -> String {
+    let result = Command::new("sh").args(["-ec", script]).output();
+    let result = result.expect("sh runs");
+    let stderr = String::from_utf8_lossy(&result.stderr);
+    assert!(result.status.success(), "{stderr}: {script}");
+    String::from_utf8_lossy(&result.stdout).into_owned()
 }
 
-/// Of a stream with this key, as short as can be, sent so long ago.
-pub fn frame(parameters: &FrameParameters, key: u32, number: u64, ago: Duration) -> Vec<u8> {
+/// Builds the smallest frame of a stream with this key, with a time stamp of `age` ago.
+pub fn test_frame(parameters: &FrameParameters, key: u32, number: u64, age: Duration) -> Vec<u8> {
     let template = FrameTemplate::new(parameters, [2, 0, 0, 0, 0, 1], key);
-    let sent = monotonic_nanos().wrapping_sub(ago.as_nanos() as u64);
-    template.frame(template.header.len(), 0, number, sent)
+    let sent = monotonic_nanos().wrapping_sub(age.as_nanos() as u64);
+    template.build_frame(template.header.len(), 0, number, sent)
 }
 
-/// Has the current thread run on that CPU, of those that there are.
-pub fn run_on(cpu: usize) {
+/// Pins the current thread to a CPU, modulo the number of CPUs.
+pub fn pin_to_cpu(cpu: usize) {
     let mut cpus = CpuSet::new();
-    cpus.set(cpu % aya::util::nr_cpus().expect("they are known"));
+    cpus.set(cpu % aya::util::nr_cpus().expect("the number of CPUs is known"));
     sched_setaffinity(None, &cpus).expect("this CPU is online");
 }

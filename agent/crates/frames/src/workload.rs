@@ -1,4 +1,4 @@
-//! A side's streams of frames: made ready at their port, and run.
+//! Opens and runs an endpoint's frame streams.
 
 use std::io;
 use std::sync::Arc;
@@ -19,117 +19,126 @@ use vnetbench_streams::{
 };
 use vnetbench_system::error::{Error, Result};
 
-/// A side's streams in the load's order, each with a socket at the port, and how they are carried.
+/// An endpoint's frame streams, ready to start.
 pub struct FrameWorkload {
+    /// Each stream's socket at the port and its source or sink, in the load's order.
     pub streams: Vec<(Socket, Box<dyn FrameEndpoint>)>,
+    /// Observes foreign frames at the port.
     pub observer: PortObserver,
+    /// Backends of the sources and sinks.
     pub backends: ChosenBackends,
 }
 
-/// Makes the port ready for a side's streams, and known to the device.
+/// Opens the sinks and sources of an endpoint's streams, and announces the port to the device.
+///
+/// # Errors
+///
+/// Fails if the port is not usable, a frame exceeds its MTU, or a required backend is not available.
 pub fn open(
     roles: &[(u32, Role)],
     secret: &Secret,
     parameters: &FrameParameters,
 ) -> Result<FrameWorkload> {
     if roles.iter().any(|(id, _)| *id as usize >= MAX_STREAMS) {
-        let what = format!("streams of frames have ids below {MAX_STREAMS}");
-        return Err(Error::BadParameter(what));
+        let message = format!("ids of frame streams must be below {MAX_STREAMS}");
+        return Err(Error::BadParameter(message));
     }
     let port = Port::open(&parameters.interface)?;
     let largest = parameters.sizes.iter().map(|size| size.bytes).max();
     port.check_size(largest.unwrap_or_default(), parameters.vlan_tags.len())?;
     let ids = |role| {
-        let of_role = roles.iter().filter(move |(_, of)| *of == role);
-        of_role.map(|(id, _)| *id).collect()
+        let streams = roles.iter().filter(move |(_, own)| *own == role);
+        streams.map(|(id, _)| *id).collect()
     };
     let key = |id| datagram_header::stream_key(secret, id);
     let filter = FrameFilter {
-        prefix: key(0),
+        secret: key(0),
         sources: ids(Role::Source),
         sinks: ids(Role::Sink),
     };
     let keys: Vec<u32> = filter.sources.iter().map(|id| key(*id)).collect();
-    let mut ways = ChosenBackends::default();
-    // First: where a program is at a port, some drivers can have frames redirected into it.
-    let (sinks, watch) = sink::open(
+    let mut backends = ChosenBackends::default();
+    // Sinks first: some drivers accept redirected frames only while an XDP program is attached.
+    let (sinks, observer) = sink::open(
         &port,
         &filter,
         parameters.sink,
         parameters.settle,
-        &mut ways,
+        &mut backends,
     )?;
     let mut sinks = sinks.into_iter();
-    let mut sources = open_sources(&port, parameters, &keys, &mut ways)?.into_iter();
-    let carried = roles.iter().map(|(_, role)| match role {
+    let mut sources = open_sources(&port, parameters, &keys, &mut backends)?.into_iter();
+    let endpoints = roles.iter().map(|(_, role)| match role {
         Role::Source => sources.next(),
         Role::Sink => sinks.next(),
     });
     let mut streams = Vec::with_capacity(roles.len());
-    for frames in carried {
-        let frames = frames.expect("one for each stream of the role");
-        streams.push((port.socket()?, frames));
+    for frames in endpoints {
+        let frames = frames.expect("every stream has a source or a sink");
+        streams.push((port.open_send_socket()?, frames));
     }
-    let learning = template::learning_frame(&port, parameters, key(roles[0].0));
+    let learning = template::build_learning_frame(&port, parameters, key(roles[0].0));
     port.announce(&learning)?;
     Ok(FrameWorkload {
         streams,
-        observer: watch,
-        backends: ways,
+        observer,
+        backends,
     })
 }
 
-/// A source for each of these keys, in their order.
+/// Opens a source for each key, in order.
 fn open_sources(
     port: &Port,
     parameters: &FrameParameters,
     keys: &[u32],
-    ways: &mut ChosenBackends,
+    backends: &mut ChosenBackends,
 ) -> Result<Vec<Box<dyn FrameEndpoint>>> {
-    let by_program = |(place, key): (usize, &u32)| -> ProbeResult<Box<dyn FrameEndpoint>> {
-        let source = generate::XdpSource::load(port, parameters, *key, place, keys.len())?;
+    let open_xdp = |(index, key): (usize, &u32)| -> ProbeResult<Box<dyn FrameEndpoint>> {
+        let source = generate::XdpSource::load(port, parameters, *key, index, keys.len())?;
         Ok(Box::new(source))
     };
-    let by_packets = |(place, key): (usize, &u32)| -> Result<Box<dyn FrameEndpoint>> {
-        let source = PacketSource::open(port, parameters, *key, place, keys.len())?;
+    let open_packet = |(index, key): (usize, &u32)| -> Result<Box<dyn FrameEndpoint>> {
+        let source = PacketSource::open(port, parameters, *key, index, keys.len())?;
         Ok(Box::new(source))
     };
     if keys.is_empty() {
         return Ok(Vec::new());
     }
     if parameters.generator != Backend::Packet {
-        let made: ProbeResult<Vec<_>> = keys.iter().enumerate().map(by_program).collect();
-        match made {
+        let sources: ProbeResult<Vec<_>> = keys.iter().enumerate().map(open_xdp).collect();
+        match sources {
             Ok(sources) => {
-                ways.generator = Some("xdp");
+                backends.generator = Some("xdp");
                 return Ok(sources);
             }
-            Err(why) if parameters.generator == Backend::Xdp => {
+            Err(reason) if parameters.generator == Backend::Xdp => {
                 let name = &port.name;
                 return Err(Error::Trial(format!(
-                    "no program makes frames at {name}: {why}"
+                    "no BPF program can generate frames at {name}: {reason}"
                 )));
             }
-            Err(why) => ways.add_reason(&format!("no program makes frames: {why}")),
+            Err(reason) => {
+                backends.add_reason(&format!("no BPF program can generate frames: {reason}"))
+            }
         }
     }
-    ways.generator = Some("packet");
-    keys.iter().enumerate().map(by_packets).collect()
+    backends.generator = Some("packet");
+    keys.iter().enumerate().map(open_packet).collect()
 }
 
-/// Starts the streams' threads, one each; they wait for `Order::Go`.
+/// Starts one thread per stream. The threads wait for [`Command::Go`](vnetbench_streams::Command::Go).
 pub fn start(
     streams: &[Arc<Stream>],
     threads: &ThreadPlan,
-    orders: &Arc<Commands>,
+    commands: &Arc<Commands>,
     on_end: &OnEnd,
 ) -> io::Result<Vec<StartedThread>> {
-    threads::start_threads(streams, threads, orders, |own| {
-        let guard = EndGuard::new(&own[0], on_end);
-        Ok(move |orders: &Commands| {
+    threads::start_threads(streams, threads, commands, |streams| {
+        let guard = EndGuard::new(&streams[0], on_end);
+        Ok(move |commands: &Commands| {
             let stream = &*guard.stream;
-            let frames = stream.frames.as_ref().expect("a stream of frames");
-            stream.record_end(frames.run(orders).unwrap_or_else(StreamEnd::Broken));
+            let frames = stream.frames.as_ref().expect("this stream carries frames");
+            stream.record_end(frames.run(commands).unwrap_or_else(StreamEnd::Broken));
         })
     })
 }

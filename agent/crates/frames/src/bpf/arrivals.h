@@ -1,74 +1,78 @@
-/* What the sink keeps in its maps; arrivals.rs has the same layout. */
+/* Layout of the sink's maps. arrivals.rs has the same layout. */
 #ifndef ARRIVALS_H
 #define ARRIVALS_H
 
 #include <linux/types.h>
 
-/* A stream's id is below this. */
+/* Stream ids are below this limit. As in filter.rs. */
 #define MAX_STREAMS 1024
 #define MAX_VLAN_TAGS 2
 #define ETH_FCS_LEN 4
 
-/* What a stream is to a side: none of its streams, one that it sends, or the first, second … that it counts. */
+/* Role of a stream at this endpoint. From FIRST_SINK on: the index of the sink, plus FIRST_SINK. As in filter.rs. */
 #define NO_STREAM 0
 #define OWN_SOURCE 1
 #define FIRST_SINK 2
 
-/* So many numbers back it is known which have come. */
+/* The sink detects duplicates among the last 2^WINDOW_BITS numbers. */
 #define WINDOW_BITS 20
-#define NUMBERS_OF_WORD 32
-#define WORDS ((1 << WINDOW_BITS) / NUMBERS_OF_WORD)
-/* A number must leave 32 bits for the epoch of its word. */
+#define NUMBERS_PER_WORD 32
+#define BITMAP_WORDS ((1 << WINDOW_BITS) / NUMBERS_PER_WORD)
+/* Leaves 32 bits of a number for the epoch in the upper half of its bitmap word. */
 #define NUMBER_BITS (WINDOW_BITS + 32)
-/* Each failed try is another CPU's success. */
-#define MAX_TRIES 64
+/* A compare-and-swap fails only when another CPU succeeds, so this limit is not reached in practice. */
+#define MAX_SWAP_TRIES 64
 
-/* A frame of another trial was sent no longer ago. */
-#define RECENT_NS 10000000000LL
+/* Maximum age of a frame that is attributed to another trial. */
+#define MAX_FRAME_AGE_NS 10000000000LL
 
-enum kind {
-	KIND_OWN,
-	KIND_OTHER_TRIAL,
-	KIND_ARP,
-	KIND_IPV4,
-	KIND_IPV6,
-	KIND_OTHER,
-	KINDS,
+/* Classes of foreign frames. As `FrameClass` in foreign.rs. */
+enum frame_class {
+	CLASS_OWN_RETURNED,
+	CLASS_OTHER_TRIAL,
+	CLASS_ARP,
+	CLASS_IPV4,
+	CLASS_IPV6,
+	CLASS_UNKNOWN,
+	CLASS_COUNT,
 };
 
-/* What a person needs to know of a frame stands in so many bytes. */
+/* Bytes kept of an example frame: enough to name the protocol and the sender. */
 #define EXAMPLE_BYTES 64
 
-struct account {
-	/* For the first time. */
+/* Counters of one stream on one CPU. */
+struct stream_counters {
+	/* Distinct frames: duplicates are not included. */
 	__u64 frames;
-	/* Of these, with FCS. */
+	/* Bytes of these frames, with FCS. */
 	__u64 bytes;
 	__u64 duplicates;
 	__u64 out_of_order;
-	/* Of these, those too late to tell whether they are duplicates. */
+	/* Frames so late that the bitmap cannot tell whether they are duplicates; counted in `frames`. */
 	__u64 before_window;
-	/* Those that cannot have been under way as long as their time says. */
+	/* Frames whose transit time is negative or too long: the sender uses another clock. */
 	__u64 impossible_transits;
 	__s64 last_transit;
 	/* In sixteenths of a nanosecond. */
 	__s64 jitter;
 };
 
-struct order {
-	/* One more than the highest number yet; 0: none has come. */
-	__u64 next;
-	/* It changes with every frame: no other stream's may be near it. */
+/* Sequence state of one stream, shared by all CPUs. */
+struct sequence_state {
+	/* The highest number received, plus one; 0 before the first frame. */
+	__u64 next_number;
+	/* Padding: every frame changes `next_number`, so streams must not share a cache line. */
 	__u64 unused[15];
 };
 
-struct receiver {
-	__u64 foreign[KINDS];
-	/* Of the first of each kind. */
-	__u8 examples[KINDS][EXAMPLE_BYTES];
-	/* A bit for each power of two that has a count. */
-	__u64 touched;
-	__u64 delay[HISTOGRAM_BUCKETS];
+/* Counters of one CPU. */
+struct cpu_counters {
+	__u64 foreign[CLASS_COUNT];
+	/* The first bytes of the first frame of each class. */
+	__u8 examples[CLASS_COUNT][EXAMPLE_BYTES];
+	/* One bit for each power of two that has a nonzero bucket. */
+	__u64 nonempty_octaves;
+	__u64 delay_buckets[HISTOGRAM_BUCKETS];
 };
 
 #endif

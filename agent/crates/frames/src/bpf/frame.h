@@ -1,35 +1,37 @@
-/* What the programs of generator and sink share: what stands at the head of a frame's UDP payload, and how durations are
- * counted by size. */
+/* Definitions shared by the generator and the sink: the header in a frame's UDP payload, and the histogram of durations. */
 #ifndef FRAME_H
 #define FRAME_H
 
 #include <linux/types.h>
 
-/* Big endian, as in streams/src/datagram_header.rs: the stream's key, the frame's number from 0, and the lowest 48 bits of
- * CLOCK_MONOTONIC in nanoseconds. */
-struct head {
+/* Header in front of the UDP payload, big endian, as in streams/src/datagram_header.rs. */
+struct datagram_header {
+	/* The stream's key: its id XOR the secret of the trial. */
 	__be32 key;
+	/* The frame's number, from 0. */
 	__be32 number[2];
+	/* The lowest 48 bits of CLOCK_MONOTONIC, in nanoseconds. */
 	__u8 sent[6];
 } __attribute__((packed));
 
-/* Ports that are nobody's (RFC 6335): flows count through the source's first. As in template.rs. */
+/* Dynamic UDP ports (RFC 6335). Flows vary the source port first. As in template.rs. */
 #define FIRST_PORT 49152
-#define PORTS 16384
+#define PORT_COUNT 16384
 
-/* Numbers from this one on are of frames that only make the port known to the device. */
-#define FIRST_LEARNING (~0ULL - 1)
+/* From this number on, frames are probes that teach the device where the port is. Sinks do not count them. */
+#define FIRST_PROBE_NUMBER (~0ULL - 1)
 
-/* The histogram of system/src/histogram.rs: each power of two in 128 buckets; 2^36 ns and more in the last one. */
+/* The histogram of system/src/histogram.rs: 128 buckets for each power of two. The last bucket has 2^36 ns and more. */
 #define HISTOGRAM_BITS 7
-#define HISTOGRAM_MOST_BITS 36
-#define HISTOGRAM_BUCKETS ((HISTOGRAM_MOST_BITS - HISTOGRAM_BITS + 1) << HISTOGRAM_BITS)
+#define HISTOGRAM_MAX_BITS 36
+#define HISTOGRAM_BUCKETS ((HISTOGRAM_MAX_BITS - HISTOGRAM_BITS + 1) << HISTOGRAM_BITS)
 
-static __always_inline __u32 log2_of(__u64 value)
+/* The position of the highest set bit. */
+static __always_inline __u32 floor_log2(__u64 value)
 {
 	__u32 log = 0;
 
-	/* By halves: the instruction set has none that counts zeroes. */
+	/* Bisection: the BPF instruction set cannot count leading zeros. */
 #pragma unroll
 	for (__u32 step = 32; step; step >>= 1)
 		if (value >> step) {
@@ -39,15 +41,15 @@ static __always_inline __u32 log2_of(__u64 value)
 	return log;
 }
 
-static __always_inline __u32 bucket_of(__u64 nanos)
+static __always_inline __u32 histogram_bucket(__u64 nanos)
 {
 	__u32 shift;
 
-	if (nanos >> HISTOGRAM_MOST_BITS)
+	if (nanos >> HISTOGRAM_MAX_BITS)
 		return HISTOGRAM_BUCKETS - 1;
 	if (nanos < (1 << HISTOGRAM_BITS))
 		return nanos;
-	shift = log2_of(nanos) - HISTOGRAM_BITS;
+	shift = floor_log2(nanos) - HISTOGRAM_BITS;
 	return (shift << HISTOGRAM_BITS) + (nanos >> shift);
 }
 

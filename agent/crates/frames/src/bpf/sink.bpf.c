@@ -1,7 +1,7 @@
-/* Counts the frames of a trial where they arrive, and takes them; all others go on to the kernel's stack.
+/* Counts and drops the frames of a trial where they arrive. All other frames go on to the kernel's stack.
  *
- * It runs on every CPU that receives. What it counts is that CPU's own, so that nothing is locked; only what tells order
- * and duplicates is common to all. The agent has the maps in its memory, and reads them without a call. */
+ * The program runs on every CPU that receives. Each CPU has counters of its own, so nothing is locked; only the state that
+ * detects reordering and duplicates is shared. The agent maps this memory and reads it without a system call. */
 
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -18,51 +18,55 @@
 /* Set before the program is loaded. */
 const volatile __u32 secret = 0;
 const volatile __u32 cpus = 1;
-/* What each stream is to this side, by its id. */
-const volatile __u16 places[MAX_STREAMS] = {};
+/* The role of each stream at this endpoint, by its id. */
+const volatile __u16 stream_roles[MAX_STREAMS] = {};
 
+/* One element for each stream and CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct account);
-} accounts SEC(".maps"); /* each stream's on each CPU */
+	__type(value, struct stream_counters);
+} stream_counters SEC(".maps");
 
+/* One element for each stream. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct order);
-} orders SEC(".maps"); /* each stream's */
+	__type(value, struct sequence_state);
+} sequence_states SEC(".maps");
 
+/* BITMAP_WORDS elements for each stream. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, __u64);
-} words SEC(".maps"); /* each stream's words */
+} bitmap_words SEC(".maps");
 
+/* One element for each CPU. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, __u32);
-	__type(value, struct receiver);
-} receivers SEC(".maps"); /* each CPU's */
+	__type(value, struct cpu_counters);
+} cpu_counters SEC(".maps");
 
 struct vlan_tag {
 	__be16 tci;
-	__be16 next;
+	__be16 next_protocol;
 };
 
-/* The UDP header of a frame; where there is none, the kind of the frame. */
-static __always_inline struct udphdr *udp_of(void *data, void *end, __u32 *kind)
+/* Returns the frame's UDP header, or null. Sets the class that the frame has if it belongs to no stream. */
+static __always_inline struct udphdr *parse_udp_header(void *data, void *end, __u32 *class)
 {
 	struct ethhdr *ethernet = data;
 
-	*kind = KIND_OTHER;
+	*class = CLASS_UNKNOWN;
 	if ((void *)(ethernet + 1) > end)
 		return 0;
 
@@ -78,15 +82,15 @@ static __always_inline struct udphdr *udp_of(void *data, void *end, __u32 *kind)
 
 		if ((void *)(tag + 1) > end)
 			return 0;
-		protocol = tag->next;
+		protocol = tag->next_protocol;
 		next = tag + 1;
 	}
 
 	if (protocol == bpf_htons(ETH_P_IP)) {
 		struct iphdr *ip = next;
 
-		*kind = KIND_IPV4;
-		/* Ours have no options, and nothing on their way may have cut them into fragments. */
+		*class = CLASS_IPV4;
+		/* Generated frames have no IP options and are never fragments. */
 		if ((void *)(ip + 1) > end || ip->ihl != 5 || ip->protocol != IPPROTO_UDP ||
 		    ip->frag_off & bpf_htons(0x3fff))
 			return 0;
@@ -94,124 +98,126 @@ static __always_inline struct udphdr *udp_of(void *data, void *end, __u32 *kind)
 	} else if (protocol == bpf_htons(ETH_P_IPV6)) {
 		struct ipv6hdr *ip = next;
 
-		*kind = KIND_IPV6;
+		*class = CLASS_IPV6;
 		if ((void *)(ip + 1) > end || ip->nexthdr != IPPROTO_UDP)
 			return 0;
 		next = ip + 1;
 	} else {
 		if (protocol == bpf_htons(ETH_P_ARP))
-			*kind = KIND_ARP;
+			*class = CLASS_ARP;
 		return 0;
 	}
 	return next;
 }
 
-/* How long a frame was under way: the difference of the clock's lowest 48 bits, negative where the sender's is another. */
-static __always_inline __s64 transit_of(const void *head, __u64 now)
+/* The one-way delay of a frame: the difference of the lowest 48 bits of the clock. It can be negative if the sender uses
+ * another clock. */
+static __always_inline __s64 transit_time(const void *header, __u64 now)
 {
-	const void *at = head + offsetof(struct head, sent);
-	__u64 sent = (__u64)bpf_ntohl(*(__be32 *)at) << 16 | bpf_ntohs(*(__be16 *)(at + 4));
+	const void *field = header + offsetof(struct datagram_header, sent);
+	__u64 sent = (__u64)bpf_ntohl(*(__be32 *)field) << 16 | bpf_ntohs(*(__be16 *)(field + 4));
 
 	return (__s64)((now - sent) << 16) >> 16;
 }
 
-enum seen {
-	SEEN_FIRST,
-	SEEN_AGAIN,
-	SEEN_BEFORE_WINDOW,
+enum arrival {
+	ARRIVAL_NEW,
+	ARRIVAL_DUPLICATE,
+	ARRIVAL_BEFORE_WINDOW,
 };
 
-/* Notes in its word that a number has come. The word's upper half says which numbers its lower half is about, so the first
- * of later ones takes it over, on whichever CPU that is, and no one has to clear it. */
-static __always_inline enum seen note_seen(__u64 *word, __u64 number)
+/* Marks a number as received in its bitmap word. The upper half of the word holds the epoch of the numbers in its lower half.
+ * The first number of a later epoch, on any CPU, replaces the word, so nothing has to clear it. */
+static __always_inline enum arrival mark_received(__u64 *word, __u64 number)
 {
 	__u64 epoch = number >> WINDOW_BITS;
-	__u64 bit = 1ULL << (number % NUMBERS_OF_WORD);
-	__u64 found = *(volatile __u64 *)word;
+	__u64 bit = 1ULL << (number % NUMBERS_PER_WORD);
+	__u64 current = *(volatile __u64 *)word;
 
-	/* A try fails only where another CPU has just changed this word. */
-	for (int tries = 0; tries < MAX_TRIES; tries++) {
-		__u64 changed = epoch << 32 | bit;
+	/* A swap fails only if another CPU has just changed this word. */
+	for (int tries = 0; tries < MAX_SWAP_TRIES; tries++) {
+		__u64 updated = epoch << 32 | bit;
 
-		if (found >> 32 > epoch)
-			return SEEN_BEFORE_WINDOW;
-		if (found >> 32 == epoch) {
-			if (found & bit)
-				return SEEN_AGAIN;
-			changed = found | bit;
+		if (current >> 32 > epoch)
+			return ARRIVAL_BEFORE_WINDOW;
+		if (current >> 32 == epoch) {
+			if (current & bit)
+				return ARRIVAL_DUPLICATE;
+			updated = current | bit;
 		}
 
-		__u64 before = __sync_val_compare_and_swap(word, found, changed);
+		__u64 previous = __sync_val_compare_and_swap(word, current, updated);
 
-		if (before == found)
-			return SEEN_FIRST;
-		found = before;
+		if (previous == current)
+			return ARRIVAL_NEW;
+		current = previous;
 	}
-	return SEEN_BEFORE_WINDOW;
+	return ARRIVAL_BEFORE_WINDOW;
 }
 
-/* Whether a higher number has come before (RFC 4737, section 3.3). */
-static __always_inline int is_out_of_order(struct order *order, __u64 number)
+/* Whether a higher number has arrived earlier (RFC 4737, section 3.3). */
+static __always_inline int is_out_of_order(struct sequence_state *state, __u64 number)
 {
-	__u64 next = *(volatile __u64 *)&order->next;
+	__u64 next = *(volatile __u64 *)&state->next_number;
 
-	for (int tries = 0; tries < MAX_TRIES; tries++) {
+	for (int tries = 0; tries < MAX_SWAP_TRIES; tries++) {
 		if (number < next)
 			return 1;
 
-		__u64 before = __sync_val_compare_and_swap(&order->next, next, number + 1);
+		__u64 previous = __sync_val_compare_and_swap(&state->next_number, next, number + 1);
 
-		if (before == next)
+		if (previous == next)
 			return 0;
-		next = before;
+		next = previous;
 	}
 	return 1;
 }
 
-static __always_inline void note_transit(struct account *account, struct receiver *receiver, __s64 transit)
+static __always_inline void record_transit(struct stream_counters *stream, struct cpu_counters *counters,
+					   __s64 transit)
 {
-	if (transit < 0 || transit >> HISTOGRAM_MOST_BITS) {
-		account->impossible_transits++;
+	if (transit < 0 || transit >> HISTOGRAM_MAX_BITS) {
+		stream->impossible_transits++;
 		return;
 	}
 
-	__u32 bucket = bucket_of(transit);
+	__u32 bucket = histogram_bucket(transit);
 
-	/* The compiler knows that it is; the verifier has to be shown. */
+	/* The compiler would drop the check below, but the verifier needs it. */
 	barrier_var(bucket);
 	if (bucket < HISTOGRAM_BUCKETS) {
-		receiver->touched |= 1ULL << (bucket >> HISTOGRAM_BITS);
-		receiver->delay[bucket]++;
+		counters->nonempty_octaves |= 1ULL << (bucket >> HISTOGRAM_BITS);
+		counters->delay_buckets[bucket]++;
 	}
 }
 
-/* RFC 3550, section 6.4.1, in the whole numbers of its appendix A.8: sixteenths of a nanosecond. */
-static __always_inline void note_jitter(struct account *account, __s64 transit)
+/* Interarrival jitter (RFC 3550, section 6.4.1) in the integer arithmetic of its appendix A.8: sixteenths of a nanosecond. */
+static __always_inline void record_jitter(struct stream_counters *stream, __s64 transit)
 {
-	__s64 deviation = transit - account->last_transit;
+	__s64 deviation = transit - stream->last_transit;
 
-	if (account->frames || account->duplicates) {
+	if (stream->frames || stream->duplicates) {
 		if (deviation < 0)
 			deviation = -deviation;
-		account->jitter += deviation - ((account->jitter + 8) >> 4);
+		stream->jitter += deviation - ((stream->jitter + 8) >> 4);
 	}
-	account->last_transit = transit;
+	stream->last_transit = transit;
 }
 
-static __always_inline int note_foreign(struct xdp_md *context, struct receiver *receiver, __u32 kind)
+static __always_inline int count_foreign(struct xdp_md *context, struct cpu_counters *counters, __u32 class)
 {
 	__u64 bytes = bpf_xdp_get_buff_len(context);
 
-	if (kind >= KINDS)
+	if (class >= CLASS_COUNT)
 		return XDP_PASS;
-	if (!receiver->foreign[kind]) {
+	if (!counters->foreign[class]) {
 		if (bytes > EXAMPLE_BYTES)
 			bytes = EXAMPLE_BYTES;
 		if (bytes)
-			bpf_xdp_load_bytes(context, 0, receiver->examples[kind], bytes);
+			bpf_xdp_load_bytes(context, 0, counters->examples[class], bytes);
 	}
-	receiver->foreign[kind]++;
-	return kind == KIND_OWN ? XDP_DROP : XDP_PASS;
+	counters->foreign[class]++;
+	return class == CLASS_OWN_RETURNED ? XDP_DROP : XDP_PASS;
 }
 
 SEC("xdp.frags")
@@ -220,63 +226,62 @@ int sink(struct xdp_md *context)
 	void *data = (void *)(long)context->data;
 	void *end = (void *)(long)context->data_end;
 	__u32 cpu = bpf_get_smp_processor_id();
-	struct receiver *receiver = bpf_map_lookup_elem(&receivers, &cpu);
-	__u32 kind;
+	struct cpu_counters *counters = bpf_map_lookup_elem(&cpu_counters, &cpu);
+	__u32 class;
 
-	if (!receiver)
+	if (!counters)
 		return XDP_PASS;
 
-	struct udphdr *udp = udp_of(data, end, &kind);
-	void *head = udp + 1;
+	struct udphdr *udp = parse_udp_header(data, end, &class);
+	void *header = udp + 1;
 
-	if (!udp || head + sizeof(struct head) > end)
-		return note_foreign(context, receiver, kind);
+	if (!udp || header + sizeof(struct datagram_header) > end)
+		return count_foreign(context, counters, class);
 
 	__u64 now = bpf_ktime_get_ns();
-	/* As a whole: what is packed is else loaded byte by byte. */
-	__u64 number = bpf_be64_to_cpu(*(__be64 *)(head + offsetof(struct head, number)));
-	__u32 id = bpf_ntohl(*(__be32 *)head) ^ secret;
-	__s64 transit = transit_of(head, now);
-	__u32 place = id < MAX_STREAMS ? places[id] : NO_STREAM;
+	/* One load of eight bytes: the compiler would load a packed field byte by byte. */
+	__u64 number = bpf_be64_to_cpu(*(__be64 *)(header + offsetof(struct datagram_header, number)));
+	__u32 id = bpf_ntohl(*(__be32 *)header) ^ secret;
+	__s64 transit = transit_time(header, now);
+	__u32 role = id < MAX_STREAMS ? stream_roles[id] : NO_STREAM;
 
-	/* The far side's, named as a stream of this one, may have waited long in a slow device: it is no loop. */
-	if (place != NO_STREAM && number >= FIRST_LEARNING)
+	/* A probe of the other endpoint carries a stream id of this one. A slow device may deliver it late; it is no loop. */
+	if (role != NO_STREAM && number >= FIRST_PROBE_NUMBER)
 		return XDP_DROP;
-	if (place == OWN_SOURCE)
-		return note_foreign(context, receiver, KIND_OWN);
-	if (place == NO_STREAM || number >> NUMBER_BITS) {
-		/* Chance makes a number so low and a time so near of one UDP datagram in some 10^8. */
-		if (!(number >> NUMBER_BITS) && transit >= 0 && transit < RECENT_NS)
-			kind = KIND_OTHER_TRIAL;
-		return note_foreign(context, receiver, kind);
+	if (role == OWN_SOURCE)
+		return count_foreign(context, counters, CLASS_OWN_RETURNED);
+	if (role == NO_STREAM || number >> NUMBER_BITS) {
+		/* About one of 10^8 random UDP datagrams has so low a number and so recent a time. */
+		if (!(number >> NUMBER_BITS) && transit >= 0 && transit < MAX_FRAME_AGE_NS)
+			class = CLASS_OTHER_TRIAL;
+		return count_foreign(context, counters, class);
 	}
 
-	place -= FIRST_SINK;
+	__u32 sink_index = role - FIRST_SINK;
+	__u32 stream_index = sink_index * cpus + cpu;
+	__u32 word_index = sink_index * BITMAP_WORDS + (number / NUMBERS_PER_WORD) % BITMAP_WORDS;
+	struct stream_counters *stream = bpf_map_lookup_elem(&stream_counters, &stream_index);
+	struct sequence_state *sequence = bpf_map_lookup_elem(&sequence_states, &sink_index);
+	__u64 *word = bpf_map_lookup_elem(&bitmap_words, &word_index);
 
-	__u32 own = place * cpus + cpu;
-	__u32 slot = place * WORDS + (number / NUMBERS_OF_WORD) % WORDS;
-	struct account *account = bpf_map_lookup_elem(&accounts, &own);
-	struct order *order = bpf_map_lookup_elem(&orders, &place);
-	__u64 *word = bpf_map_lookup_elem(&words, &slot);
-
-	if (!account || !order || !word)
+	if (!stream || !sequence || !word)
 		return XDP_DROP;
 
-	note_jitter(account, transit);
-	note_transit(account, receiver, transit);
+	record_jitter(stream, transit);
+	record_transit(stream, counters, transit);
 
-	enum seen seen = note_seen(word, number);
+	enum arrival arrival = mark_received(word, number);
 
-	if (seen == SEEN_AGAIN) {
-		account->duplicates++;
+	if (arrival == ARRIVAL_DUPLICATE) {
+		stream->duplicates++;
 		return XDP_DROP;
 	}
-	if (seen == SEEN_BEFORE_WINDOW)
-		account->before_window++;
-	if (is_out_of_order(order, number))
-		account->out_of_order++;
-	account->frames++;
-	account->bytes += bpf_xdp_get_buff_len(context) + ETH_FCS_LEN;
+	if (arrival == ARRIVAL_BEFORE_WINDOW)
+		stream->before_window++;
+	if (is_out_of_order(sequence, number))
+		stream->out_of_order++;
+	stream->frames++;
+	stream->bytes += bpf_xdp_get_buff_len(context) + ETH_FCS_LEN;
 	return XDP_DROP;
 }
 

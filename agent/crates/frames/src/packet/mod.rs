@@ -1,4 +1,4 @@
-//! Frames made and counted through packet sockets (packet(7)), where a port or a privilege has nothing better.
+//! Frames sent and counted through packet sockets (packet(7)), for ports or users without XDP.
 
 pub mod ring;
 pub mod sink;

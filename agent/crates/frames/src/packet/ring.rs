@@ -1,4 +1,4 @@
-//! A receive ring at a port: the starts of all frames that come, in memory that the kernel shares (TPACKET_V3,
+//! A receive ring at a port: memory shared with the kernel that holds the start of each frame that arrives (TPACKET_V3,
 //! Documentation/networking/packet_mmap.rst).
 
 use std::io;
@@ -10,41 +10,44 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, SockFilter, Socket, Type};
 
-use crate::headers::TAG_BYTES;
+use crate::headers::VLAN_TAG_BYTES;
 use crate::port::Port;
 use vnetbench_system::socket_option::{self, Plain};
 
-/// The ring: some 300 000 starts of frames, a third of a second at a million frames/s.
+/// Bytes of a block.
 const BLOCK_BYTES: u32 = 1 << 20;
-pub const BLOCKS: u32 = 64;
-/// A block that is not full is handed over after so long.
+/// Blocks of a sink's ring: about 300,000 frames, a third of a second at a million frames/s.
+pub const BLOCK_COUNT: u32 = 64;
+/// The kernel hands over a partly filled block after this time.
 const BLOCK_TIMEOUT_MS: u32 = 4;
-/// The kernel asks for one though frames of TPACKET_V3 have the length that they need.
+/// The kernel requires a frame size, although frames of TPACKET_V3 have variable length.
 const FRAME_BYTES: u32 = 2048;
-/// Of each frame: all headers and the head.
+/// Bytes captured of each frame: all headers up to the datagram header.
 const SNAPSHOT_BYTES: u32 = 96;
-/// Frames that this side sends are not to come (include/uapi/linux/if_packet.h).
+/// Excludes frames that this endpoint sends (include/uapi/linux/if_packet.h).
 const PACKET_IGNORE_OUTGOING: i32 = 23;
 
+/// A memory-mapped receive ring.
 #[derive(Debug)]
 pub struct ReceiveRing {
     socket: Socket,
     memory: NonNull<u8>,
     blocks: u32,
-    /// The block that is handed over next.
+    /// The block that the kernel hands over next.
     next_block: u32,
 }
 
-// SAFETY: the memory is this value's until it is dropped, by whichever thread.
+// SAFETY: only this value uses the mapping until it is dropped, on any thread.
 unsafe impl Send for ReceiveRing {}
 
-/// A frame that has come.
+/// A frame that arrived.
 pub struct CapturedFrame<'a> {
+    /// The first bytes of the frame.
     pub header_bytes: &'a [u8],
-    /// Of the whole frame, as it was on the wire, without FCS.
-    pub bytes: usize,
-    /// When the kernel took it in, CLOCK_REALTIME.
-    pub at_nanos: u64,
+    /// Size of the whole frame on the wire, without FCS.
+    pub frame_bytes: usize,
+    /// When the kernel received the frame (CLOCK_REALTIME).
+    pub received_nanos: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -55,7 +58,7 @@ struct Statistics {
     freezes: u32,
 }
 
-// SAFETY: integers without padding.
+// SAFETY: all fields are integers, without padding.
 unsafe impl Plain for Statistics {}
 
 #[derive(Clone, Copy, Default)]
@@ -65,109 +68,115 @@ struct RingRequest {
     blocks: u32,
     frame_bytes: u32,
     frames: u32,
-    retire_ms: u32,
+    block_timeout_ms: u32,
     private_bytes: u32,
     features: u32,
 }
 
-// SAFETY: integers without padding.
+// SAFETY: all fields are integers, without padding.
 unsafe impl Plain for RingRequest {}
 
 impl ReceiveRing {
-    /// Of so many blocks.
+    /// Opens a ring of `blocks` blocks at a port.
     pub fn open(port: &Port, blocks: u32) -> io::Result<Self> {
         let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
         let version = libc::tpacket_versions::TPACKET_V3 as u32;
         socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, version)?;
         socket_option::set(&socket, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1u32)?;
-        let take_start = (libc::BPF_RET | libc::BPF_K) as u16;
-        socket.attach_filter(&[SockFilter::new(take_start, 0, 0, SNAPSHOT_BYTES)])?;
+        let truncate = (libc::BPF_RET | libc::BPF_K) as u16;
+        socket.attach_filter(&[SockFilter::new(truncate, 0, 0, SNAPSHOT_BYTES)])?;
         let request = RingRequest {
             block_bytes: BLOCK_BYTES,
             blocks,
             frame_bytes: FRAME_BYTES,
             frames: BLOCK_BYTES / FRAME_BYTES * blocks,
-            retire_ms: BLOCK_TIMEOUT_MS,
+            block_timeout_ms: BLOCK_TIMEOUT_MS,
             ..RingRequest::default()
         };
         socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, request)?;
         let access = libc::PROT_READ | libc::PROT_WRITE;
         let bytes = (BLOCK_BYTES * blocks) as usize;
-        // SAFETY: a new mapping of a descriptor that is open, as long as the ring that it has just been given.
-        let at = unsafe {
+        // SAFETY: this is a new mapping of an open descriptor, as long as the ring that the socket has just got.
+        let address = unsafe {
             let fd = socket.as_raw_fd();
             libc::mmap(std::ptr::null_mut(), bytes, access, libc::MAP_SHARED, fd, 0)
         };
-        if at == libc::MAP_FAILED {
+        if address == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         let ring = Self {
             socket,
-            memory: NonNull::new(at.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
+            memory: NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
             blocks,
             next_block: 0,
         };
-        // Only now: before, there was nowhere to put a frame.
+        // Bind last: without a ring the kernel could not store frames.
         port.bind(&ring.socket, libc::ETH_P_ALL as u16)?;
         Ok(ring)
     }
 
-    /// Waits until a block is there, so long at most.
+    /// Waits until the kernel hands over a block, at most `timeout`, which must be below one second.
     pub fn wait(&self, patience: Duration) -> io::Result<()> {
-        let patience = Timespec {
+        let timeout = Timespec {
             tv_sec: 0,
             tv_nsec: i64::from(patience.subsec_nanos()),
         };
         match poll(
             &mut [PollFd::new(&self.socket, PollFlags::IN)],
-            Some(&patience),
+            Some(&timeout),
         ) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Hands on the frames of the next block; false where none is there.
-    pub fn drain(&mut self, mut each: impl FnMut(CapturedFrame<'_>)) -> bool {
+    /// Passes the frames of the next block to `consume`. Returns false if no block is ready.
+    pub fn drain(&mut self, mut consume: impl FnMut(CapturedFrame<'_>)) -> bool {
         let offset = (self.next_block * BLOCK_BYTES) as usize;
-        // SAFETY: the ring is mapped with all its blocks, each aligned to a page and longer than this.
+        // SAFETY: all blocks are mapped, and the offset of a block is within the mapping.
         let block = unsafe { self.memory.add(offset) };
         let description = block.cast::<libc::tpacket_block_desc>().as_ptr();
-        // SAFETY: the kernel writes and this side writes this one word as atomics do; its place is aligned.
+        // SAFETY: the kernel and the agent access this aligned word as an atomic.
         let status = unsafe { AtomicU32::from_ptr(&raw mut (*description).hdr.bh1.block_status) };
         if status.load(Ordering::Acquire) & libc::TP_STATUS_USER == 0 {
             return false;
         }
-        // SAFETY: the block is this side's until its status says otherwise, and the kernel has filled this in.
+        // SAFETY: the agent owns the block until it sets the status, and the kernel has filled in the header.
         let (frames, first) = unsafe {
             let header = (*description).hdr.bh1;
             (header.num_pkts, header.offset_to_first_pkt)
         };
-        let mut at = first as usize;
+        let mut header_offset = first as usize;
         for _ in 0..frames {
-            // SAFETY: the kernel has put so many headers into the block, each where the one before says.
-            let header = unsafe { block.add(at).cast::<libc::tpacket3_hdr>().read_unaligned() };
-            // SAFETY: the start of the frame is there, `tp_snaplen` bytes of it, within the block.
-            let start = unsafe {
-                let from = block.add(at + usize::from(header.tp_mac));
+            // SAFETY: the block holds this many headers, each at the offset that the previous one gives.
+            let header = unsafe {
+                block
+                    .add(header_offset)
+                    .cast::<libc::tpacket3_hdr>()
+                    .read_unaligned()
+            };
+            // SAFETY: the block holds `tp_snaplen` bytes of the frame at this offset.
+            let header_bytes = unsafe {
+                let from = block.add(header_offset + usize::from(header.tp_mac));
                 std::slice::from_raw_parts(from.as_ptr(), header.tp_snaplen as usize)
             };
-            // The kernel has taken a tag out of the frame where it says so.
+            // With this flag, the kernel has removed a VLAN tag from the frame.
             let is_tagged = header.tp_status & libc::TP_STATUS_VLAN_VALID != 0;
-            each(CapturedFrame {
-                header_bytes: start,
-                bytes: header.tp_len as usize + if is_tagged { TAG_BYTES } else { 0 },
-                at_nanos: u64::from(header.tp_sec) * 1_000_000_000 + u64::from(header.tp_nsec),
+            consume(CapturedFrame {
+                header_bytes,
+                frame_bytes: header.tp_len as usize + if is_tagged { VLAN_TAG_BYTES } else { 0 },
+                received_nanos: u64::from(header.tp_sec) * 1_000_000_000
+                    + u64::from(header.tp_nsec),
             });
-            at += header.tp_next_offset as usize;
+            header_offset += header.tp_next_offset as usize;
         }
         status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
         self.next_block = (self.next_block + 1) % self.blocks;
         true
     }
 
-    /// Frames that came since this was last asked for, and for which there was no room.
-    pub fn dropped(&self) -> io::Result<u64> {
+    /// Returns the frames dropped because the ring was full, since the previous call.
+    pub fn take_dropped(&self) -> io::Result<u64> {
         let statistics: Statistics =
             socket_option::get(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
         Ok(statistics.drops.into())
@@ -176,7 +185,7 @@ impl ReceiveRing {
 
 impl Drop for ReceiveRing {
     fn drop(&mut self) {
-        // SAFETY: it was mapped with this length, and nothing borrows from it any more.
+        // SAFETY: the mapping has this length, and no borrow of it remains.
         unsafe {
             libc::munmap(
                 self.memory.as_ptr().cast(),

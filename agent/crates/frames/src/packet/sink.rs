@@ -1,4 +1,4 @@
-//! The sink by a receive ring: one thread looks at all that comes to a port, and keeps the same account as the program.
+//! The packet sink: one thread reads a receive ring and keeps the same counters as the XDP program.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -7,9 +7,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::arrivals::StreamArrivals;
-use crate::filter::{FIRST_SINK_INDEX, FrameFilter, OWN_SOURCE_MARK};
+use crate::filter::{FIRST_SINK, FrameFilter, OWN_SOURCE};
 use crate::foreign::{ForeignFrames, FrameClass, NUMBER_BITS, belongs_to_other_trial, udp_payload};
-use crate::packet::ring::{BLOCKS, CapturedFrame, ReceiveRing};
+use crate::packet::ring::{BLOCK_COUNT, CapturedFrame, ReceiveRing};
 use crate::parameters::FCS_BYTES;
 use crate::port::Port;
 use vnetbench_counters::load_thread::LoadThread;
@@ -20,27 +20,28 @@ use vnetbench_system::clock::monotonic_nanos;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::histogram::{Histogram, HistogramCounts, RANGE};
 
-/// So many numbers back it is known which have come (WINDOW_BITS in bpf/arrivals.h).
+/// Duplicates are detected among this many last numbers (WINDOW_BITS in bpf/arrivals.h).
 const SEQUENCE_WINDOW: u64 = 1 << 20;
-/// How often the thread looks whether it is still wanted.
+/// How often the thread checks whether to stop.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// Samples of the offset between two clocks.
+const CLOCK_SAMPLES: usize = 5;
 
-/// Of reading two clocks at once.
-const CLOCK_READINGS: usize = 5;
-
+/// Counts the frames at a port from a receive ring.
 #[derive(Debug)]
 pub struct PacketSink {
     counters: Arc<Mutex<PortCounters>>,
     is_stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    /// The thread that reads the ring.
     pub load_thread: Arc<LoadThread>,
 }
 
-/// What has come to the port.
+/// Counters of all frames at the port.
 #[derive(Debug)]
 struct PortCounters {
-    prefix: u32,
-    stream_table: Vec<u16>,
+    secret: u32,
+    stream_roles: Vec<u16>,
     streams: Vec<StreamCounters>,
     delay: Histogram,
     foreign_frames: ForeignFrames,
@@ -49,63 +50,68 @@ struct PortCounters {
 
 #[derive(Debug)]
 struct StreamCounters {
-    reception: SequenceTracker,
+    sequence: SequenceTracker,
     jitter: JitterEstimator,
     bytes: u64,
     impossible_transits: u64,
 }
 
 impl PacketSink {
+    /// Opens a receive ring at a port and starts its thread.
     pub fn open(port: &Port, filter: &FrameFilter) -> Result<Self> {
-        let refused = |error| Error::system(format!("open a receive ring at {}", port.name), error);
-        let ring = ReceiveRing::open(port, BLOCKS).map_err(refused)?;
-        let account = Arc::new(Mutex::new(PortCounters::new(filter)));
-        let is_over = Arc::new(AtomicBool::new(false));
-        let counted = Arc::new(LoadThread::default());
-        let counting = (Arc::clone(&account), Arc::clone(&is_over));
-        let this = Arc::clone(&counted);
-        let (here, is_counted) = channel();
+        let ring_error =
+            |error| Error::system(format!("open a receive ring at {}", port.name), error);
+        let ring = ReceiveRing::open(port, BLOCK_COUNT).map_err(ring_error)?;
+        let counters = Arc::new(Mutex::new(PortCounters::new(filter)));
+        let is_stopping = Arc::new(AtomicBool::new(false));
+        let load_thread = Arc::new(LoadThread::default());
+        let thread_state = (Arc::clone(&counters), Arc::clone(&is_stopping));
+        let thread_record = Arc::clone(&load_thread);
+        let (started_sender, started_receiver) = channel();
         let thread = std::thread::Builder::new()
             .name("ring".into())
             .spawn(move || {
-                let _running = this.note_start();
-                let _ = here.send(());
-                count_frames(ring, &counting.0, &counting.1);
+                let _running = thread_record.note_start();
+                let _ = started_sender.send(());
+                count_frames(ring, &thread_state.0, &thread_state.1);
             })
             .map_err(|error| Error::system("start a thread", error))?;
-        let _ = is_counted.recv();
+        let _ = started_receiver.recv();
         Ok(Self {
-            counters: account,
-            is_stopping: is_over,
+            counters,
+            is_stopping,
             thread: Some(thread),
-            load_thread: counted,
+            load_thread,
         })
     }
 
-    pub fn stream(&self, place: usize) -> StreamArrivals {
-        let account = lock(&self.counters);
-        let stream = &account.streams[place];
+    /// Returns the arrivals of one sink's stream.
+    pub fn stream(&self, sink_index: usize) -> StreamArrivals {
+        let counters = lock(&self.counters);
+        let stream = &counters.streams[sink_index];
         StreamArrivals {
-            frames: stream.reception.unique,
+            frames: stream.sequence.unique,
             bytes: stream.bytes,
-            duplicates: stream.reception.duplicates,
-            out_of_order: stream.reception.reordered,
-            before_window: stream.reception.before_window,
+            duplicates: stream.sequence.duplicates,
+            out_of_order: stream.sequence.reordered,
+            before_window: stream.sequence.before_window,
             impossible_transits: stream.impossible_transits,
-            highest_number: stream.reception.highest_number(),
+            highest_number: stream.sequence.highest_number(),
             jitter_nanos: stream.jitter.nanos() as u64,
         }
     }
 
+    /// Returns the one-way delays of the frames of all sinks.
     pub fn delay(&self) -> HistogramCounts {
         HistogramCounts::sum(std::iter::once(&lock(&self.counters).delay))
     }
 
+    /// Returns the frames that belong to none of the sinks.
     pub fn foreign_frames(&self) -> ForeignFrames {
         lock(&self.counters).foreign_frames.clone()
     }
 
-    /// Frames that the ring had no room for.
+    /// Returns the frames dropped because the ring was full.
     pub fn dropped(&self) -> u64 {
         lock(&self.counters).dropped
     }
@@ -115,36 +121,38 @@ impl Drop for PacketSink {
     fn drop(&mut self) {
         self.is_stopping.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // Where it panicked it has said so, and there is nothing left of it.
+            // A panic of the thread has already been reported.
             let _ = thread.join();
         }
     }
 }
 
-fn lock(account: &Mutex<PortCounters>) -> MutexGuard<'_, PortCounters> {
-    account.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(counters: &Mutex<PortCounters>) -> MutexGuard<'_, PortCounters> {
+    counters.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The thread: takes what comes until nobody wants it any more.
-fn count_frames(mut ring: ReceiveRing, account: &Mutex<PortCounters>, is_over: &AtomicBool) {
-    while !is_over.load(Ordering::Relaxed) {
-        // Fails only where there is no memory for it; then it is tried again.
+/// Counts frames until the sink stops; the body of the thread.
+fn count_frames(mut ring: ReceiveRing, account: &Mutex<PortCounters>, is_stopping: &AtomicBool) {
+    while !is_stopping.load(Ordering::Relaxed) {
+        // This fails only for lack of memory; the next turn tries again.
         let _ = ring.wait(STOP_CHECK_INTERVAL);
         loop {
-            // Not kept: that clock may be set at any time.
-            let ahead_nanos = realtime_offset_nanos();
-            let mut account = lock(account);
-            if !ring.drain(|came| account.record(&came, came.at_nanos.wrapping_sub(ahead_nanos))) {
-                account.dropped += ring.dropped().unwrap_or(0);
+            // Computed for each block, because CLOCK_REALTIME may be set at any time.
+            let offset_nanos = realtime_offset_nanos();
+            let mut counters = lock(account);
+            if !ring.drain(|frame| {
+                counters.record(&frame, frame.received_nanos.wrapping_sub(offset_nanos))
+            }) {
+                counters.dropped += ring.take_dropped().unwrap_or(0);
                 break;
             }
         }
     }
 }
 
-/// By how much CLOCK_REALTIME is ahead of CLOCK_MONOTONIC: of some tries that which was disturbed least.
+/// Returns CLOCK_REALTIME minus CLOCK_MONOTONIC, from the quickest of several samples.
 fn realtime_offset_nanos() -> u64 {
-    let tries = (0..CLOCK_READINGS).map(|_| {
+    let samples = (0..CLOCK_SAMPLES).map(|_| {
         let before = monotonic_nanos();
         let realtime = now_nanos();
         let after = monotonic_nanos();
@@ -153,21 +161,21 @@ fn realtime_offset_nanos() -> u64 {
             realtime.wrapping_sub(before.midpoint(after)),
         )
     });
-    let (_, ahead) = tries.min().expect("there are some");
-    ahead
+    let (_, offset) = samples.min().expect("there is at least one sample");
+    offset
 }
 
 impl PortCounters {
     fn new(filter: &FrameFilter) -> Self {
         let stream = |_: &u32| StreamCounters {
-            reception: SequenceTracker::new(SEQUENCE_WINDOW),
+            sequence: SequenceTracker::new(SEQUENCE_WINDOW),
             jitter: JitterEstimator::default(),
             bytes: 0,
             impossible_transits: 0,
         };
         Self {
-            prefix: filter.prefix,
-            stream_table: filter.stream_table(),
+            secret: filter.secret,
+            stream_roles: filter.stream_roles(),
             streams: filter.sinks.iter().map(stream).collect(),
             delay: Histogram::new(),
             foreign_frames: ForeignFrames::default(),
@@ -175,11 +183,11 @@ impl PortCounters {
         }
     }
 
-    /// Takes in a frame that came at that time of CLOCK_MONOTONIC.
-    fn record(&mut self, came: &CapturedFrame<'_>, now_nanos: u64) {
-        match self.classify(came.header_bytes, now_nanos) {
-            Ok(Some((stream, head))) => {
-                let transit = head.transit_nanos(now_nanos);
+    /// Counts a frame that arrived at `now_nanos` (CLOCK_MONOTONIC).
+    fn record(&mut self, frame: &CapturedFrame<'_>, now_nanos: u64) {
+        match self.classify(frame.header_bytes, now_nanos) {
+            Ok(Some((stream, header))) => {
+                let transit = header.transit_nanos(now_nanos);
                 let stream = &mut self.streams[stream];
                 stream.jitter.record(transit);
                 let delay = u64::try_from(transit).map(Duration::from_nanos);
@@ -187,35 +195,35 @@ impl PortCounters {
                     Ok(delay) if delay < RANGE => self.delay.record(delay),
                     _ => stream.impossible_transits += 1,
                 }
-                let distinct = stream.reception.unique;
-                stream.reception.record(head.number);
-                if stream.reception.unique > distinct {
-                    stream.bytes += (came.bytes + FCS_BYTES) as u64;
+                let distinct = stream.sequence.unique;
+                stream.sequence.record(header.number);
+                if stream.sequence.unique > distinct {
+                    stream.bytes += (frame.frame_bytes + FCS_BYTES) as u64;
                 }
             }
             Ok(None) => {}
-            Err(kind) => self.foreign_frames.add(kind, 1, came.header_bytes),
+            Err(kind) => self.foreign_frames.add(kind, 1, frame.header_bytes),
         }
     }
 
-    /// Which of the streams a frame is of; `None` where it only makes a port known.
+    /// Returns the sink index and the header of a frame, or `None` for a probe.
     fn classify(
         &self,
         frame: &[u8],
         now_nanos: u64,
     ) -> std::result::Result<Option<(usize, DatagramHeader)>, FrameClass> {
-        let (payload, kind) = udp_payload(frame)?;
-        let head = DatagramHeader::read(payload).ok_or(kind)?;
-        let id = (head.key ^ self.prefix) as usize;
-        match self.stream_table.get(id).copied().unwrap_or(0) {
-            // The far side's, named as a stream of this one, may have waited long in a slow device: it is no loop.
-            OWN_SOURCE_MARK | FIRST_SINK_INDEX.. if head.number >= SMALL_PROBE_NUMBER => Ok(None),
-            OWN_SOURCE_MARK => Err(FrameClass::OwnReturned),
-            place @ FIRST_SINK_INDEX.. if head.number >> NUMBER_BITS == 0 => {
-                Ok(Some((usize::from(place - FIRST_SINK_INDEX), head)))
+        let (payload, class) = udp_payload(frame)?;
+        let header = DatagramHeader::read(payload).ok_or(class)?;
+        let id = (header.key ^ self.secret) as usize;
+        match self.stream_roles.get(id).copied().unwrap_or(0) {
+            // A probe of the other endpoint carries a stream id of this one. A slow device may deliver it late; it is no loop.
+            OWN_SOURCE | FIRST_SINK.. if header.number >= SMALL_PROBE_NUMBER => Ok(None),
+            OWN_SOURCE => Err(FrameClass::OwnReturned),
+            role @ FIRST_SINK.. if header.number >> NUMBER_BITS == 0 => {
+                Ok(Some((usize::from(role - FIRST_SINK), header)))
             }
-            _ if belongs_to_other_trial(head, now_nanos) => Err(FrameClass::OtherTrial),
-            _ => Err(kind),
+            _ if belongs_to_other_trial(header, now_nanos) => Err(FrameClass::OtherTrial),
+            _ => Err(class),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The source by a packet socket: some frames a call, which pass the queueing discipline by.
+//! The packet source: sends frames in batches through a packet socket that bypasses the queueing discipline.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -23,26 +23,28 @@ use vnetbench_system::histogram::{self, Histogram};
 use vnetbench_system::priority::{Rank, Turns};
 use vnetbench_system::socket_option;
 
-/// Frames of one call. All are stamped before it, so more would be more of what is counted as their time under way.
-const BATCH: usize = 16;
-/// How long a thread sleeps at most while nothing is due, and how long before it stays awake: a sleep may end that late.
+/// Frames of one call. All are stamped before the call, so larger batches would add to the measured delay.
+const BATCH_FRAMES: usize = 16;
+/// Maximum sleep while no frame is due.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// A thread spins for this time before a frame is due, because a sleep may end that late.
 const SPIN_BEFORE_DUE: Duration = Duration::from_micros(100);
 
+/// The source of one stream.
 #[derive(Debug)]
 pub struct PacketSource {
     socket: Socket,
     template: FrameTemplate,
-    shapes: Vec<SizeFields>,
-    flows: u32,
+    size_fields: Vec<SizeFields>,
+    flow_count: u32,
     max_frames: u64,
-    /// Of one that has a rate.
-    paced: Option<PacingState>,
+    /// Schedule of a paced stream.
+    pacing: Option<PacingState>,
     sent: AtomicU64,
     sent_bytes: AtomicU64,
-    refused: AtomicU64,
-    refused_bytes: AtomicU64,
-    refused_frames: RefusedFrames,
+    rejected: AtomicU64,
+    rejected_bytes: AtomicU64,
+    rejected_frames: RefusedFrames,
     shares_cpu: bool,
 }
 
@@ -50,106 +52,108 @@ pub struct PacketSource {
 struct PacingState {
     schedule: Schedule,
     gap: FrameGap,
-    late: Histogram,
-    /// Known when the load has ended.
+    lateness: Histogram,
+    /// Set when the load has ended.
     bursts: OnceLock<BurstCounter>,
 }
 
 impl PacketSource {
-    /// Number `place` of so many at the port.
+    /// Opens source `index` of `source_count` at the port.
     pub fn open(
         port: &Port,
         parameters: &FrameParameters,
         key: u32,
-        place: usize,
-        sources: usize,
+        index: usize,
+        source_count: usize,
     ) -> Result<Self> {
-        let socket = port.socket()?;
+        let socket = port.open_send_socket()?;
         socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1u32)
-            .map_err(|error| Error::system("pass the queueing discipline by", error))?;
+            .map_err(|error| Error::system("bypass the queueing discipline", error))?;
         let template = FrameTemplate::new(parameters, port.mac, key);
         Ok(Self {
             socket,
-            shapes: template.interleave_sizes(&parameters.sizes),
+            size_fields: template.interleave_sizes(&parameters.sizes),
             template,
-            flows: parameters.flows,
+            flow_count: parameters.flows,
             max_frames: parameters.max_frames.unwrap_or(u64::MAX),
-            paced: parameters.frames_per_s.map(|per_s| PacingState {
-                schedule: Schedule::new(RequestRate::staggered(per_s, place, sources)),
+            pacing: parameters.frames_per_s.map(|per_s| PacingState {
+                schedule: Schedule::new(RequestRate::staggered(per_s, index, source_count)),
                 gap: FrameGap::from_rate(per_s),
-                late: Histogram::new(),
+                lateness: Histogram::new(),
                 bursts: OnceLock::new(),
             }),
             sent: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
-            refused_bytes: AtomicU64::new(0),
-            refused_frames: parameters.refused_frames,
+            rejected: AtomicU64::new(0),
+            rejected_bytes: AtomicU64::new(0),
+            rejected_frames: parameters.refused_frames,
             shares_cpu: parameters.shares_cpus,
         })
     }
 
-    fn run_unpaced(&self, batch: &mut SendBatch, orders: &Commands) -> io::Result<()> {
+    fn run_unpaced(&self, batch: &mut SendBatch, commands: &Commands) -> io::Result<()> {
         let mut number = 0;
         let mut turns = Turns::new(Rank::Generator, self.shares_cpu);
-        while number < self.max_frames && orders.current() == Command::Go {
+        while number < self.max_frames && commands.current() == Command::Go {
             turns.advance(Instant::now());
-            number += self.send(batch, number, self.max_frames - number)?;
+            number += self.send_batch(batch, number, self.max_frames - number)?;
         }
         Ok(())
     }
 
     fn run_paced(
         &self,
-        paced: &PacingState,
+        pacing: &PacingState,
         batch: &mut SendBatch,
-        orders: &Commands,
+        commands: &Commands,
     ) -> io::Result<()> {
-        // Else the kernel may wake this thread 50 µs late, to save itself some work.
+        // With the default timer slack, the kernel may wake this thread 50 µs late.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
-        let [short_gap, slack] = [paced.gap.shortened, paced.gap.slack].map(Duration::from_nanos);
+        let [catch_up_gap, slack] =
+            [pacing.gap.catch_up_gap_nanos, pacing.gap.slack_nanos].map(Duration::from_nanos);
         let mut bursts = BurstCounter::default();
-        // What is late leaves no sooner.
-        let mut gate = paced.schedule.due_at(0);
+        // Late frames catch up no sooner than this.
+        let mut earliest = pacing.schedule.due_at(0);
         let mut number = 0;
         let mut turns = Turns::new(Rank::Generator, self.shares_cpu);
-        while number < self.max_frames && orders.current() == Command::Go {
-            let next = paced.schedule.due_at(number).max(gate);
+        while number < self.max_frames && commands.current() == Command::Go {
+            let next_departure = pacing.schedule.due_at(number).max(earliest);
             let now = Instant::now();
             turns.advance(now);
-            let left = next.saturating_duration_since(now);
-            if left > SPIN_BEFORE_DUE {
-                std::thread::sleep((left - SPIN_BEFORE_DUE).min(STOP_CHECK_INTERVAL));
+            let time_left = next_departure.saturating_duration_since(now);
+            if time_left > SPIN_BEFORE_DUE {
+                std::thread::sleep((time_left - SPIN_BEFORE_DUE).min(STOP_CHECK_INTERVAL));
                 continue;
             }
-            if !left.is_zero() {
+            if !time_left.is_zero() {
                 std::hint::spin_loop();
                 continue;
             }
-            let due = paced.schedule.count_due_until(now).min(self.max_frames) - number;
-            let gone = self.send(batch, number, due)?;
-            for number in number..number + gone {
-                let late = now.saturating_duration_since(paced.schedule.due_at(number));
-                paced.late.record(late);
+            let due = pacing.schedule.count_due_until(now).min(self.max_frames) - number;
+            let handled = self.send_batch(batch, number, due)?;
+            for number in number..number + handled {
+                let lateness = now.saturating_duration_since(pacing.schedule.due_at(number));
+                pacing.lateness.record(lateness);
             }
-            bursts.record(now, gone, paced.gap.half());
-            gate = gate.max(now.checked_sub(slack).unwrap_or(now)) + short_gap * gone as u32;
-            number += gone;
+            bursts.record(now, handled, pacing.gap.half());
+            earliest =
+                earliest.max(now.checked_sub(slack).unwrap_or(now)) + catch_up_gap * handled as u32;
+            number += handled;
         }
-        // Set once, here.
-        let _ = paced.bursts.set(bursts);
+        // Nothing else sets this.
+        let _ = pacing.bursts.set(bursts);
         Ok(())
     }
 
-    /// Has up to so many frames leave, from that number on; returns of how many it is known what became of them.
-    fn send(&self, batch: &mut SendBatch, number: u64, most: u64) -> io::Result<u64> {
-        let count = most.min(BATCH as u64) as usize;
-        for (place, number) in (0..count).zip(number..) {
-            let shape = &self.shapes[(number % self.shapes.len() as u64) as usize];
-            let flow = (number % u64::from(self.flows)) as u32;
-            let frame = batch.frame(place, shape.bytes.into());
+    /// Sends up to `most` frames from `number` on. Returns how many were either sent or rejected.
+    fn send_batch(&self, batch: &mut SendBatch, number: u64, most: u64) -> io::Result<u64> {
+        let count = most.min(BATCH_FRAMES as u64) as usize;
+        for (index, number) in (0..count).zip(number..) {
+            let fields = &self.size_fields[(number % self.size_fields.len() as u64) as usize];
+            let flow = (number % u64::from(self.flow_count)) as u32;
+            let frame = batch.frame(index, fields.frame_bytes.into());
             self.template
-                .write(frame, shape, flow, number, monotonic_nanos());
+                .write_header(frame, fields, flow, number, monotonic_nanos());
         }
         let taken = match batch.send(&self.socket, count) {
             Ok(taken) => taken,
@@ -159,48 +163,53 @@ impl PacketSource {
                 _ => return Err(error),
             },
         };
-        let bytes = batch.bytes(taken) + taken * FCS_BYTES;
+        let bytes = batch.total_bytes(taken) + taken * FCS_BYTES;
         increment(&self.sent, taken as u64);
         increment(&self.sent_bytes, bytes as u64);
-        // The call ends with the first frame that the port does not take, and that is gone.
+        // The call ends with the first frame that the port rejects. The source does not send it again.
         let gone = (taken + usize::from(taken < count)).min(count);
         let refused = (gone - taken) as u64;
-        increment(&self.refused, refused);
+        increment(&self.rejected, refused);
         increment(
-            &self.refused_bytes,
-            (batch.bytes(gone) - batch.bytes(taken)) as u64 + refused * FCS_BYTES as u64,
+            &self.rejected_bytes,
+            (batch.total_bytes(gone) - batch.total_bytes(taken)) as u64
+                + refused * FCS_BYTES as u64,
         );
         Ok(gone as u64)
     }
 }
 
-/// There is one writer.
-fn increment(count: &AtomicU64, more: u64) {
-    count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+/// Adds to a counter that has only one writer.
+fn increment(count: &AtomicU64, amount: u64) {
+    count.store(count.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
 }
 
 impl FrameEndpoint for PacketSource {
     fn begin(&self, at: Instant) {
-        if let Some(paced) = &self.paced {
+        if let Some(paced) = &self.pacing {
             paced.schedule.begin(at);
         }
     }
 
-    fn run(&self, orders: &Commands) -> io::Result<StreamEnd> {
-        let largest = self.shapes.iter().map(|shape| shape.bytes).max();
+    fn run(&self, commands: &Commands) -> io::Result<StreamEnd> {
+        let largest = self
+            .size_fields
+            .iter()
+            .map(|fields| fields.frame_bytes)
+            .max();
         let mut batch = SendBatch::new(largest.unwrap_or_default().into());
-        match &self.paced {
-            None => self.run_unpaced(&mut batch, orders)?,
-            Some(paced) => self.run_paced(paced, &mut batch, orders)?,
+        match &self.pacing {
+            None => self.run_unpaced(&mut batch, commands)?,
+            Some(paced) => self.run_paced(paced, &mut batch, commands)?,
         }
         Ok(StreamEnd::Drained)
     }
 
     fn counts(&self) -> FrameCounts {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let (frames, bytes) = match self.refused_frames {
+        let (frames, bytes) = match self.rejected_frames {
             RefusedFrames::Unsent => (0, 0),
-            RefusedFrames::Lost => (load(&self.refused), load(&self.refused_bytes)),
+            RefusedFrames::Lost => (load(&self.rejected), load(&self.rejected_bytes)),
         };
         FrameCounts {
             frames: frames + load(&self.sent),
@@ -209,14 +218,14 @@ impl FrameEndpoint for PacketSource {
     }
 
     fn outcome(&self, load_ended: Instant) -> FrameOutcome {
-        let refused = self.refused.load(Ordering::Relaxed);
+        let refused = self.rejected.load(Ordering::Relaxed);
         let made = self.sent.load(Ordering::Relaxed) + refused;
-        let pacing = self.paced.as_ref().map(|paced| {
+        let pacing = self.pacing.as_ref().map(|paced| {
             let due = paced
                 .schedule
                 .count_due_until(load_ended)
                 .min(self.max_frames);
-            let late = histogram::HistogramCounts::sum([&paced.late].into_iter());
+            let late = histogram::HistogramCounts::sum([&paced.lateness].into_iter());
             let nanos = |duration: Duration| duration.as_nanos() as u64;
             let bursts = paced.bursts.get().cloned().unwrap_or_default();
             PacingOutcome::new(
@@ -224,7 +233,7 @@ impl FrameEndpoint for PacketSource {
                 due,
                 due.saturating_sub(made),
                 &late.since(&histogram::HistogramCounts::empty()),
-                (nanos(paced.late.sum()), nanos(paced.late.max())),
+                (nanos(paced.lateness.sum()), nanos(paced.lateness.max())),
                 bursts.finish(made),
             )
         });
@@ -232,10 +241,10 @@ impl FrameEndpoint for PacketSource {
     }
 }
 
-/// Room for the frames of one call. It stays with the thread that made it.
+/// Buffers for the frames of one call, used by one thread.
 struct SendBatch {
-    bytes: Vec<u8>,
-    /// Of each frame's room.
+    buffer: Vec<u8>,
+    /// Bytes from one frame's buffer to the next.
     frame_stride: usize,
     iovecs: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
@@ -243,45 +252,45 @@ struct SendBatch {
 
 impl SendBatch {
     fn new(largest: usize) -> Self {
-        // Frames do not share a line of the cache.
+        // Frames do not share cache lines.
         let frame_stride = largest.next_multiple_of(64);
-        let mut bytes = vec![0; frame_stride * BATCH];
-        let mut iovecs: Vec<libc::iovec> = bytes
+        let mut buffer = vec![0; frame_stride * BATCH_FRAMES];
+        let mut iovecs: Vec<libc::iovec> = buffer
             .chunks_exact_mut(frame_stride)
             .map(|frame: &mut [u8]| libc::iovec {
                 iov_base: frame.as_mut_ptr().cast(),
                 iov_len: 0,
             })
             .collect();
-        // SAFETY: all zero is a valid `mmsghdr`: null pointers with lengths of 0.
-        let mut headers: Vec<libc::mmsghdr> = vec![unsafe { std::mem::zeroed() }; BATCH];
-        for (header, piece) in headers.iter_mut().zip(&mut iovecs) {
-            header.msg_hdr.msg_iov = &raw mut *piece;
+        // SAFETY: an all-zero `mmsghdr` is valid: null pointers with lengths of 0.
+        let mut headers: Vec<libc::mmsghdr> = vec![unsafe { std::mem::zeroed() }; BATCH_FRAMES];
+        for (header, iovec) in headers.iter_mut().zip(&mut iovecs) {
+            header.msg_hdr.msg_iov = &raw mut *iovec;
             header.msg_hdr.msg_iovlen = 1;
         }
         Self {
-            bytes,
+            buffer,
             frame_stride,
             iovecs,
             headers,
         }
     }
 
-    /// The room of one frame, which is to have so many bytes.
-    fn frame(&mut self, place: usize, bytes: usize) -> &mut [u8] {
-        self.iovecs[place].iov_len = bytes;
-        &mut self.bytes[place * self.frame_stride..][..bytes]
+    /// Returns the buffer of one frame of `bytes` bytes.
+    fn frame(&mut self, index: usize, bytes: usize) -> &mut [u8] {
+        self.iovecs[index].iov_len = bytes;
+        &mut self.buffer[index * self.frame_stride..][..bytes]
     }
 
-    /// Of the first so many frames together.
-    fn bytes(&self, count: usize) -> usize {
-        self.iovecs[..count].iter().map(|piece| piece.iov_len).sum()
+    /// Returns the total size of the first `count` frames.
+    fn total_bytes(&self, count: usize) -> usize {
+        self.iovecs[..count].iter().map(|iovec| iovec.iov_len).sum()
     }
 
-    /// Returns how many of the first so many the port took.
+    /// Sends the first `count` frames. Returns how many the port accepted.
     fn send(&mut self, socket: &Socket, count: usize) -> io::Result<usize> {
-        // SAFETY: the headers point each to its own piece, and those into `bytes`, vectors that have not been moved or
-        // grown since they were made; all live through the call, and the kernel only reads the frames.
+        // SAFETY: each header points to its own iovec, and each iovec into `buffer`. These vectors have not been moved or
+        // grown since; all live during the call, and the kernel only reads the frames.
         let sent = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
