@@ -16,14 +16,12 @@ from vnetbench.report.charts.chart_rows import (
 )
 from vnetbench.report.charts.chart_specs import (
     heat_map_spec,
-    latency_spec,
     metric_spec,
-    time_series_spec,
-    trial_order_spec,
 )
 from vnetbench.report.charts.factor_layout import FactorLayout, lay_out_factors
 from vnetbench.report.charts.file_comparison import published_charts
 from vnetbench.report.charts.frame_charts import frame_charts, frame_size_chart, is_frame_rate_by_size
+from vnetbench.report.charts.trial_specs import latency_spec, time_series_spec, trial_order_spec
 from vnetbench.study.workloads import THROUGHPUT_METRICS, WORKLOADS
 from vnetbench.wording.estimate_text import (
     choose_metric_scale,
