@@ -19,8 +19,9 @@ from vnetbench.importers.line_report import LineReport, report_reader
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.runs import CUT_OFF, FORWARD, REVERSE, ReportedValue, ReportInterval, Run
 from vnetbench.importers.units import parse_rounded
+from vnetbench.study.factors.registry import find_factor
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import TCP_CRR, TCP_RR, TCP_STREAM, UDP_STREAM
+from vnetbench.study.workloads import TCP_CRR, TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
 
 _TOOL = "neper"
 _WORKLOADS = {
@@ -137,7 +138,7 @@ class NeperReport(LineReport):
         return REVERSE if reads != writes and reads == self._is_client() else FORWARD
 
     def _detect_endpoint(self, workload: str) -> str:
-        if workload not in (TCP_STREAM, UDP_STREAM):
+        if WORKLOADS[workload].has_requests:
             return "sender" if self._is_client() else "receiver"
         direction = self._detect_direction()
         if direction == "both":
@@ -145,24 +146,23 @@ class NeperReport(LineReport):
         return "sender" if self._is_client() == (direction == FORWARD) else "receiver"
 
     def _build_factors(self, program: str) -> dict[str, Level]:
-        settings, workload = self.settings, _WORKLOADS[program]
-        is_stream = workload in (TCP_STREAM, UDP_STREAM)
-        names = {"num_flows": "streams" if is_stream else "connections"}
-        if is_stream:
-            names["buffer_size"] = "datagram_size" if workload == UDP_STREAM else "message_size"
-        else:
+        settings, workload = self.settings, WORKLOADS[_WORKLOADS[program]]
+        names = {"num_flows": workload.count_factor}
+        if workload.has_requests:
             names |= {"request_size": "request_size", "response_size": "response_size"}
-        if workload in (TCP_STREAM, TCP_RR):
+        else:
+            names["buffer_size"] = workload.size_factor
+        if find_factor("threads").has_workload(workload.name):
             names["num_threads"] = "threads"
         factors: dict[str, Level] = {
             ours: int(settings[key]) for key, ours in names.items() if settings.get(key)
         }
-        factors["direction"] = self._detect_direction() if workload == TCP_STREAM else FORWARD
+        factors["direction"] = self._detect_direction() if workload.is_byte_stream else FORWARD
         if settings.get("congestion_control"):
             factors["congestion_control"] = settings["congestion_control"]
-        if workload == TCP_STREAM and settings.get("max_pacing_rate", "0") != "0":
+        if workload.is_byte_stream and settings.get("max_pacing_rate", "0") != "0":
             factors["pacing_rate"] = int(settings["max_pacing_rate"]) * 8
-        if settings.get("zerocopy") == "1" and workload == TCP_STREAM:
+        if workload.is_byte_stream and settings.get("zerocopy") == "1":
             factors["send_mode"] = "zerocopy"
         if program == "udp_rr":
             factors["label_protocol"] = "udp"
@@ -173,8 +173,8 @@ class NeperReport(LineReport):
         local, remote = (_parse_truncated(settings[f"{end}_throughput"]) for end in ("local", "remote"))
         client, server = (local, remote) if is_client else (remote, local)
         metrics = self._compute_cpu_metrics(workload)
-        if workload not in (TCP_STREAM, UDP_STREAM):
-            rate = "connections_per_s" if workload == TCP_CRR else "transactions_per_s"
+        if WORKLOADS[workload].has_requests:
+            rate = WORKLOADS[workload].rate_metric
             has_exact_rate = is_client and "throughput" in settings
             metrics[rate] = parse_rounded(settings["throughput"]) if has_exact_rate else client
             return {**metrics, **(self._compute_latency_metrics() if is_client else {})}

@@ -18,7 +18,7 @@ from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.runs import ReportedValue, ReportInterval, Run
 from vnetbench.importers.units import NUMBER, parse_count, parse_rounded
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import TCP_RR, TCP_STREAM, UDP_STREAM
+from vnetbench.study.workloads import TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
 
 _VERSION = re.compile(r"sockperf: == version #(?P<version>\S+) ==")
 _PARAMETERS = re.compile(r"test was performed using the following parameters: (?P<options>--.*)")
@@ -193,30 +193,25 @@ class SockperfReport(LineReport):
         return self.protocol == "TCP" or "tcp" in self.options
 
     def _build_factors(self, workload: str) -> dict[str, Level]:
+        load = WORKLOADS[workload]
         stated = self.statistics.get("size")
         size = stated["size"] if stated is not None else self.options.get("msg-size")
-        size_factors = {
-            TCP_STREAM: ("message_size",),
-            UDP_STREAM: ("datagram_size",),
-            TCP_RR: ("request_size", "response_size"),
-        }
-        factors: dict[str, Level] = {
-            name: int(size) for name in size_factors[workload] if size and size.isdigit()
-        }
+        size_factors = [load.size_factor, *(["response_size"] if load.has_requests else [])]
+        factors: dict[str, Level] = {name: int(size) for name in size_factors if size and size.isdigit()}
         rate = self.options.get("mps", "")
-        if rate.isdigit() and workload != TCP_STREAM:
+        if rate.isdigit() and not load.is_byte_stream:
             factors["rate"] = float(rate)
-        if workload == TCP_RR and not self._is_tcp() and self.protocol:
+        if load.has_requests and not self._is_tcp() and self.protocol:
             factors["label_protocol"] = "udp"
         if self.sockets:
-            factors["connections" if workload == TCP_RR else "streams"] = self.sockets
+            factors[load.count_factor] = self.sockets
         return {**factors, "direction": "forward"}
 
     def _compute_metrics(self, workload: str) -> dict[str, ReportedValue]:
         statistics = self.statistics
-        if workload == UDP_STREAM:
+        if WORKLOADS[workload].has_datagrams:
             return {"datagrams_sent_per_s": parse_rounded(statistics["rate"]["rate"])}
-        if workload == TCP_STREAM:
+        if WORKLOADS[workload].is_byte_stream:
             rate = statistics["bandwidth"]
             return {"goodput_bps": parse_rounded(rate["rate"], 8 * _UNIT_BYTES[rate["unit"]])}
         factor = 2 if statistics["latency"]["kind"] == "latency" else 1
@@ -265,13 +260,14 @@ class SockperfReport(LineReport):
         return results
 
     def _list_remarks(self, workload: str) -> Iterable[str]:
+        load = WORKLOADS[workload]
         if "latency" in self.statistics and self.statistics["latency"]["kind"] == "latency":
             yield "sockperf reports half of each round trip; these latencies are full round trips."
-        if workload == TCP_RR and not self.protocol and "tcp" not in self.options:
+        if load.has_requests and not self.protocol and "tcp" not in self.options:
             yield "The log does not say whether the requests used TCP or UDP."
-        if workload == UDP_STREAM:
+        if load.has_datagrams:
             yield "The log does not say how many datagrams arrived."
-        if workload == TCP_STREAM:
+        if load.is_byte_stream:
             yield "The goodput is what the sender wrote; the log does not say how much arrived."
         if self.options.get("reply-every", "1") != "1":
             yield f"The server answered only one of every {self.options['reply-every']} requests."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vnetbench.importers.arithmetic import mean_value, scale, sum_values
 from vnetbench.importers.runs import FORWARD, REVERSE, ReportedValue, ReportInterval, Run
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import TCP_CRR, TCP_RR, TCP_STREAM, UDP_STREAM
+from vnetbench.study.workloads import TCP_CRR, TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
 
 if TYPE_CHECKING:
     from vnetbench.importers.tools.ethr.report import EthrReport
@@ -70,7 +70,7 @@ def throughput_run(report: EthrReport) -> Run:
     factors: dict[str, Level] = {"direction": direction}
     if not report.is_server:  # A server adds up all streams from one address.
         count = len(report.streams) or int(report.options.get("n", "1"))
-        factors["connections" if workload == TCP_CRR else "streams"] = count
+        factors[WORKLOADS[workload].count_factor] = count
     return Run(
         tool=report.tool,
         version=report.version,
@@ -104,10 +104,11 @@ def _is_sender(report: EthrReport) -> bool:
 
 
 def _compute_metrics(report: EthrReport, workload: str, seconds: _Seconds) -> dict[str, ReportedValue]:
-    names = {"bits": "goodput_bps"} if workload == TCP_STREAM else {}
-    if workload == UDP_STREAM and _is_sender(report):
+    load = WORKLOADS[workload]
+    names = {"bits": "goodput_bps"} if load.is_byte_stream else {}
+    if load.has_datagrams and _is_sender(report):
         names = {"packets": "datagrams_sent_per_s"}
-    elif workload == UDP_STREAM:
+    elif load.has_datagrams:
         names = {"bits": "goodput_bps", "packets": "datagrams_received_per_s"}
     return {
         ours: mean_value(row[theirs] for row in seconds.values())
@@ -120,7 +121,8 @@ def _build_intervals(
     report: EthrReport, workload: str, seconds: _Seconds, direction: str
 ) -> Iterable[ReportInterval]:
     """Yield each second. For UDP only a receiver has intervals: a sender does not know what arrived."""
-    if workload == TCP_CRR or (workload == UDP_STREAM and _is_sender(report)):
+    load = WORKLOADS[workload]
+    if load.has_connection_per_request or (load.has_datagrams and _is_sender(report)):
         return
     for second, row in seconds.items():
         if "bits" in row:
@@ -135,13 +137,15 @@ def _collect_other_results(report: EthrReport) -> dict[str, str]:
 def _compute_connection_rate(workload: str, seconds: _Seconds) -> dict[str, str]:
     """Return the rate of connections that carry no request, which is none of our metrics."""
     rows = [row["connections"] for row in seconds.values() if "connections" in row]
-    return {"Conn/s": f"{mean_value(rows).value:g}"} if workload == TCP_CRR and rows else {}
+    has_rate = WORKLOADS[workload].has_connection_per_request and rows
+    return {"Conn/s": f"{mean_value(rows).value:g}"} if has_rate else {}
 
 
 def _list_remarks(report: EthrReport, workload: str) -> Iterable[str]:
-    if workload == TCP_CRR:
+    load = WORKLOADS[workload]
+    if load.has_connection_per_request:
         yield "The connections carry no request, so their rate is none of our metrics."
-    elif workload == UDP_STREAM and _is_sender(report):
+    elif load.has_datagrams and _is_sender(report):
         yield "The log does not say how many datagrams arrived."
     elif report.rows:
         yield "ethr reports no result of the whole run; this is the mean of its seconds."

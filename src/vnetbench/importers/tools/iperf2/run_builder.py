@@ -10,7 +10,7 @@ from vnetbench.importers.tools.iperf2.connection_groups import ConnectionGroup, 
 from vnetbench.importers.tools.iperf2.options import requested_factors
 from vnetbench.importers.tools.iperf2.report_rows import ReportRow
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import TCP_RR, TCP_STREAM, UDP_STREAM
+from vnetbench.study.workloads import TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
 
 TOOL = "iperf 2"
 _GOODPUT_METRICS = {False: "goodput_forward_bps", True: "goodput_reverse_bps"}
@@ -84,24 +84,25 @@ def _find_longest(rows: list[ReportRow]) -> ReportedValue:
 
 
 def _build_factors(group: ConnectionGroup, header: ReportHeader, workload: str) -> dict[str, Level]:
-    factors = {**header.sizes, **requested_factors(header.options, is_udp=workload == UDP_STREAM)}
-    if workload == TCP_RR:
+    load = WORKLOADS[workload]
+    factors = {**header.sizes, **requested_factors(header.options, is_udp=load.has_datagrams)}
+    if load.has_requests:
         size = header.sizes.get("request_size")
         factors = {"request_size": size, "response_size": size} if size else {}
     directions = group.directions
     direction = "both" if len(directions) == 2 else REVERSE if directions == [True] else FORWARD
     single = sum(name.isdigit() and is_reverse == directions[0] for name, is_reverse in group.streams)
     requested = int(header.options.get("parallel", "1")) if header.is_client else 1
-    factors["connections" if workload == TCP_RR else "streams"] = max(single, requested)
+    factors[load.count_factor] = max(single, requested)
     return {**factors, "direction": direction}
 
 
 def _compute_metrics(
     group: ConnectionGroup, header: ReportHeader, workload: str, totals: _RowsByDirection
 ) -> dict[str, ReportedValue]:
-    if workload == TCP_RR:
+    if WORKLOADS[workload].has_requests:
         return _compute_request_metrics([row for rows in totals.values() for row in rows])
-    if workload == UDP_STREAM:
+    if WORKLOADS[workload].has_datagrams:
         return _compute_datagram_metrics(group, header, totals)
     goodput = {is_reverse: sum_values(row.rate_bps for row in rows) for is_reverse, rows in totals.items()}
     if len(goodput) == 2:
@@ -175,14 +176,15 @@ def _is_from_receiver(row: ReportRow, header: ReportHeader, is_reverse: bool) ->
 
 
 def _build_intervals(group: ConnectionGroup, header: ReportHeader, workload: str) -> Iterable[ReportInterval]:
+    load = WORKLOADS[workload]
     for is_reverse in group.directions:
         has_sums = group.sum_rows is not None and len(group.directions) == 1
         streams = [group.sum_rows] if has_sums and group.sum_rows else group.find_streams(is_reverse)
         for start_s, end_s, rows in _group_simultaneous_rows(streams):
-            if workload == UDP_STREAM and not all(_is_from_receiver(row, header, is_reverse) for row in rows):
+            if load.has_datagrams and not all(_is_from_receiver(row, header, is_reverse) for row in rows):
                 continue  # The sender's rows say nothing about what arrived.
             values = _combine_values([row.values for row in rows])
-            if workload == TCP_RR:
+            if load.has_requests:
                 values = {"transactions": values["transactions"]}
             yield ReportInterval(start_s, end_s, values, direction=REVERSE if is_reverse else FORWARD)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vnetbench.importers.arithmetic import divide, mean_value, scale, sum_values
 from vnetbench.importers.runs import FORWARD, REVERSE, ReportedValue
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import UDP_STREAM
+from vnetbench.study.workloads import WORKLOADS
 
 SENDER, RECEIVER = "sender", "receiver"
 CLIENT, SERVER = "client", "server"
@@ -102,7 +102,7 @@ def compute_results(workload: str, endpoint_results: EndpointResults) -> RunResu
     ]
     metrics = dict(
         _compute_datagram_metrics(endpoint_results, directions)
-        if workload == UDP_STREAM
+        if WORKLOADS[workload].has_datagrams
         else _compute_stream_metrics(endpoint_results, directions)
     )
     metrics |= _compute_goodput(workload, endpoint_results, directions)
@@ -163,7 +163,7 @@ def _compute_goodput(
 ) -> Iterator[tuple[str, ReportedValue]]:
     goodput = {}
     for direction in directions:
-        if (direction, RECEIVER) in endpoint_results or workload != UDP_STREAM:
+        if (direction, RECEIVER) in endpoint_results or not WORKLOADS[workload].has_datagrams:
             goodput[direction] = _preferred_result(endpoint_results, direction).bits_per_s
     if not directions or len(goodput) < len(directions):
         return
@@ -230,7 +230,7 @@ def _list_remarks(workload: str, endpoint_results: EndpointResults, directions: 
         if (direction, RECEIVER) in endpoint_results:
             continue
         scope = f" of the {direction} direction" if len(directions) > 1 else ""
-        if workload == UDP_STREAM:
+        if WORKLOADS[workload].has_datagrams:
             yield f"The receiver's results{scope} are missing, so it is not known how much arrived."
         else:
             yield f"The receiver's goodput{scope} is missing; this is the sender's."

@@ -41,7 +41,7 @@ from vnetbench.importers.tools.iperf3.line_patterns import VERSION
 from vnetbench.importers.tools.iperf3.options import find_level, label_name, requested_options
 from vnetbench.importers.tools.iperf3.text_report import SERVER_INTERVALS_REMARK, TOOL, read_text_intervals
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import TCP_STREAM
+from vnetbench.study.workloads import WORKLOADS
 
 _SUFFIX = {FORWARD: "", REVERSE: "_bidir_reverse"}
 """Suffix of the names of sums, by direction."""
@@ -148,7 +148,7 @@ class DocumentRunBuilder:
         streams = as_objects(end.get("streams"))
         results: dict[tuple[str, str], EndpointResult] = {}
         for direction in DIRECTIONS[self.collector.direction]:
-            if self.collector.workload == TCP_STREAM:
+            if WORKLOADS[self.collector.workload].is_byte_stream:
                 results |= self._stream_results(direction, streams)
             elif (sums := self._sum_results(direction, end)) is not None:
                 results |= sums

@@ -65,7 +65,7 @@ class RequestedOptions:
 
 def find_level(name: str, workload: str, raw: object) -> Level | None:
     """Return the canonical level of a factor or label; None if it is out of range or not of the workload."""
-    if workload not in find_factor(name).workloads:
+    if not find_factor(name).has_workload(workload):
         return None
     try:
         return parse_level(name, raw)
@@ -115,6 +115,7 @@ def requested_options(command: CommandLine | None, workload: str = "") -> Reques
     It is empty without one, or if it is of another workload.
     """
     requested = parse_client_command(command) if command else None
+    # The command line and the output can contradict each other: this needs no property of a workload.
     if requested is None or workload not in ("", requested.workload):
         return RequestedOptions(workload or TCP_STREAM, {}, {})
     return requested
@@ -132,7 +133,7 @@ def is_server_command(command: CommandLine) -> bool:
 
 def _find_raw_levels(option: str, value: str, workload: str) -> list[tuple[str, object]]:
     if option in _FACTOR_SWITCHES:
-        return [pair for pair in _FACTOR_SWITCHES[option] if workload in FACTORS[pair[0]].workloads]
+        return [pair for pair in _FACTOR_SWITCHES[option] if FACTORS[pair[0]].has_workload(workload)]
     valued = {**_FACTOR_OPTIONS, **_WORKLOAD_OPTIONS[workload]}
     if option == "affinity" and "," in value:  # 0,2: the client on CPU 0, the server on CPU 2
         return [("thread_cpus", value.replace(",", "/"))]

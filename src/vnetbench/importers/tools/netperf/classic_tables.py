@@ -15,7 +15,7 @@ from vnetbench.importers.runs import ReportedValue
 from vnetbench.importers.tools.netperf.test_catalog import BITS_PER_S, NetperfTest
 from vnetbench.importers.units import NUMBER, parse_count, parse_rounded
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import TCP_CRR, TCP_STREAM, UDP_STREAM
+from vnetbench.study.workloads import WORKLOADS, Workload
 
 NUMBERS = re.compile(rf"\s*{NUMBER}(?:\s+{NUMBER})*\s*$")
 """A row: `131072  16384  16384    10.00    11163.09   70.74    70.75    2.085   2.085`."""
@@ -62,10 +62,15 @@ class ClassicTable:
     rows: list[dict[str, str]] = field(default_factory=list)
 
     @property
+    def workload(self) -> Workload:
+        """Workload of the test."""
+        return WORKLOADS[self.test.workload]
+
+    @property
     def is_complete(self) -> bool:
         """Whether no row is missing."""
         is_single = bool(self.rows) and len(self.rows[0]) == 1
-        return is_single or len(self.rows) >= (2 if self.test.workload == UDP_STREAM else 1)
+        return is_single or len(self.rows) >= (2 if self.workload.has_datagrams else 1)
 
     def add(self, numbers: Sequence[str]) -> bool:
         """Add a row. Return False if the test has no row with so many columns."""
@@ -76,9 +81,9 @@ class ClassicTable:
         return True
 
     def _row_formats(self) -> dict[int, tuple[str, ...]]:
-        if self.test.workload == UDP_STREAM:
+        if self.workload.has_datagrams:
             return _ARRIVED_ROWS if self.rows else _SENT_ROWS
-        return _STREAM_ROWS if self.test.workload == TCP_STREAM else _REQUEST_ROWS
+        return _REQUEST_ROWS if self.workload.has_requests else _STREAM_ROWS
 
     @property
     def elapsed_s(self) -> float | None:
@@ -87,8 +92,7 @@ class ClassicTable:
 
     def factors(self) -> dict[str, Level]:
         """Return the factor levels in the rows."""
-        names = {"request": "request_size", "response": "response_size"}
-        names["message"] = "datagram_size" if self.test.workload == UDP_STREAM else "message_size"
+        names = {"request": "request_size", "response": "response_size", "message": self.workload.size_factor}
         row = self.rows[0] if self.rows else {}
         return {ours: int(row[theirs]) for theirs, ours in names.items() if theirs in row}
 
@@ -97,14 +101,13 @@ class ClassicTable:
         if not self.rows:
             return {}
         metrics = dict(self._compute_cpu_metrics())
-        if self.test.workload == UDP_STREAM:
+        if self.workload.has_datagrams:
             return {**metrics, **self._compute_datagram_metrics(unit)}
         row = self.rows[0]
         if "throughput" in row:
             metrics["goodput_bps"] = parse_rounded(row["throughput"], BITS_PER_S[unit])
         elif unit == "Trans":
-            name = "connections_per_s" if self.test.workload == TCP_CRR else "transactions_per_s"
-            metrics[name] = parse_rounded(row["rate"])
+            metrics[self.workload.rate_metric] = parse_rounded(row["rate"])
         return metrics
 
     def _compute_datagram_metrics(self, unit: str) -> dict[str, ReportedValue]:

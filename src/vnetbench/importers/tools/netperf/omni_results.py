@@ -15,7 +15,7 @@ from vnetbench.importers.runs import ReportedValue
 from vnetbench.importers.tools.netperf.test_catalog import BITS_PER_S
 from vnetbench.importers.units import parse_count, parse_rounded
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import TCP_CRR, TCP_RR, TCP_STREAM, UDP_STREAM
+from vnetbench.study.workloads import TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
 
 KEY_VALUE = re.compile(r"(?P<name>[A-Z][A-Z0-9_]*(?:\[\d+\])?)=(?P<value>.*)")
 """`THROUGHPUT=10971.23`."""
@@ -122,8 +122,8 @@ def find_workload(results: Mapping[str, str], known: str | None) -> str:
 def find_factors(results: Mapping[str, str], workload: str) -> dict[str, Level]:
     """Return the factor levels in the results."""
     names = {"REQUEST_SIZE": "request_size", "RESPONSE_SIZE": "response_size"}
-    if workload in (TCP_STREAM, UDP_STREAM):
-        size = "datagram_size" if workload == UDP_STREAM else "message_size"
+    if not WORKLOADS[workload].has_requests:
+        size = WORKLOADS[workload].size_factor
         names = {"REMOTE_SEND_SIZE" if results.get("DIRECTION") == "Recv" else "LOCAL_SEND_SIZE": size}
     found: dict[str, Level] = {ours: int(results[name]) for name, ours in names.items() if name in results}
     if "LOCAL_CONG_CONTROL" in results and results.get("PROTOCOL") == "TCP":
@@ -138,7 +138,7 @@ def find_metrics(results: Mapping[str, str], workload: str, *, is_reverse: bool)
     for name, endpoint in zip(("LOCAL_CPU_UTIL", "REMOTE_CPU_UTIL"), endpoints, strict=True):
         if name in results:
             found[f"{endpoint}_busy_percent"] = parse_rounded(results[name])
-    if workload in (TCP_STREAM, UDP_STREAM):
+    if not WORKLOADS[workload].has_requests:
         unit = results.get("THROUGHPUT_UNITS", "").removesuffix("/s")
         if unit in BITS_PER_S and "THROUGHPUT" in results:
             found["goodput_bps"] = parse_rounded(results["THROUGHPUT"], BITS_PER_S[unit])
@@ -152,7 +152,7 @@ def _compute_request_metrics(results: Mapping[str, str], workload: str) -> dict[
         for name, ours in _PERCENTILE_METRICS.items()
         if name in results
     }
-    rate = "connections_per_s" if workload == TCP_CRR else "transactions_per_s"
+    rate = WORKLOADS[workload].rate_metric
     if "TRANSACTION_RATE" in results:
         found[rate] = parse_rounded(results["TRANSACTION_RATE"])
     elif results.get("THROUGHPUT_UNITS", "").startswith("Trans") and "THROUGHPUT" in results:
@@ -166,7 +166,7 @@ def _compute_count_metrics(results: Mapping[str, str], workload: str) -> dict[st
     if "ELAPSED_TIME" not in results:
         return {}
     per_s = 1 / float(results["ELAPSED_TIME"])
-    if workload == TCP_STREAM:
+    if WORKLOADS[workload].is_byte_stream:
         retransmits = results.get("LOCAL_TRANSPORT_RETRANS")
         return {"retransmits_per_s": scale(parse_count(retransmits), per_s)} if retransmits else {}
     sent, arrived = results.get("LOCAL_SEND_CALLS"), results.get("REMOTE_RECV_CALLS")

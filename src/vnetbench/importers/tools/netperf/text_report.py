@@ -30,7 +30,7 @@ from vnetbench.importers.tools.netperf.test_catalog import (
     find_test_name,
 )
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import TCP_CRR, TCP_RR, TCP_STREAM, UDP_STREAM
+from vnetbench.study.workloads import WORKLOADS
 
 _INTERIM = re.compile(
     r"Interim result:\s*(?P<rate>\S+) (?P<unit>\S+)/s over (?P<length>[\d.]+) seconds"
@@ -236,7 +236,7 @@ class NetperfReport(LineReport):
             metrics=metrics,
             intervals=tuple(self._build_intervals(workload, REVERSE if is_reverse else FORWARD)),
             duration_s=float(elapsed) if elapsed else table.elapsed_s if table is not None else None,
-            reported_by="" if workload == UDP_STREAM else "receiver" if is_reverse else "sender",
+            reported_by="" if WORKLOADS[workload].has_datagrams else "receiver" if is_reverse else "sender",
             command=self.command_text or results.get("COMMAND_LINE", ""),
             other_results=other_results,
             failure=self.failure(is_complete=self.is_complete),
@@ -252,9 +252,9 @@ class NetperfReport(LineReport):
             factors |= omni_results.find_factors(results, workload)
         elif self.table is not None:
             factors |= self.table.factors()
-        factors["streams" if workload in (TCP_STREAM, UDP_STREAM) else "connections"] = 1
+        factors[WORKLOADS[workload].count_factor] = 1
         factors["direction"] = REVERSE if is_reverse else FORWARD
-        if self.test is None and workload == TCP_RR and results.get("PROTOCOL") == "UDP":
+        if self.test is None and WORKLOADS[workload].has_requests and results.get("PROTOCOL") == "UDP":
             factors["label_protocol"] = "udp"
         return {**factors, **self.requested.factors()}
 
@@ -266,15 +266,16 @@ class NetperfReport(LineReport):
         if self.table is None:
             return {}
         default_unit = self.requested.unit or DEFAULT_UNIT
-        if workload in (TCP_RR, TCP_CRR):
+        if WORKLOADS[workload].has_requests:
             default_unit = "Trans" if self.requested.general_options.get("f", "x") == "x" else "other"
         metrics = self.table.metrics(self.unit or default_unit)
         return {**metrics, "latency_mean_us": self.mean_latency} if self.mean_latency is not None else metrics
 
     def _build_intervals(self, workload: str, direction: str) -> Iterable[ReportInterval]:
         """Yield the intervals of `-D`. For UDP they count what was sent, so there are none."""
+        load = WORKLOADS[workload]
         interim = self.interim_results or omni_results.parse_interim_results(self.results)
-        if workload in (UDP_STREAM, TCP_CRR) or not interim:
+        if load.has_datagrams or load.has_connection_per_request or not interim:
             return
         origin = interim[0].end_s - interim[0].length_s
         for each in interim:
@@ -291,7 +292,7 @@ class NetperfReport(LineReport):
         yield from self.remarks
         if self.error and self.is_complete:
             yield f"netperf reported: {self.error}"
-        has_requests = workload in (TCP_RR, TCP_CRR)
+        has_requests = WORKLOADS[workload].has_requests
         if "P50_LATENCY" in results and has_requests:
             yield "The percentiles come from a histogram whose buckets are up to a tenth of the latency wide."
         if has_requests and self.unit not in (None, "Trans"):

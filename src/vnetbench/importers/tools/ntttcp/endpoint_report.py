@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from vnetbench.importers.runs import ReportedValue, ReportInterval, Run
 from vnetbench.importers.tools.ntttcp.options import RECEIVER, SENDER, RequestedOptions, parse_factors
 from vnetbench.importers.units import parse_count, parse_rounded
-from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
+from vnetbench.study.workloads import TCP_STREAM, WORKLOADS
 
 WINDOWS, LINUX = "NTttcp", "NTTTCP for Linux"
 """Names of the tools, as they print them."""
@@ -131,8 +131,9 @@ def _compute_throughput(report: EndpointReport, endpoint: str, workload: str) ->
     throughput = report.throughput_bps
     if throughput is None:
         return {}
-    metrics = {} if workload == UDP_STREAM and endpoint == SENDER else {"goodput_bps": throughput}
-    if workload == UDP_STREAM and report.datagram_bytes and endpoint:
+    has_datagrams = WORKLOADS[workload].has_datagrams
+    metrics = {} if has_datagrams and endpoint == SENDER else {"goodput_bps": throughput}
+    if has_datagrams and report.datagram_bytes and endpoint:
         bits = 8.0 * report.datagram_bytes
         name = "datagrams_sent_per_s" if endpoint == SENDER else "datagrams_received_per_s"
         metrics[name] = ReportedValue(throughput.value / bits, throughput.low / bits, throughput.high / bits)
@@ -140,7 +141,7 @@ def _compute_throughput(report: EndpointReport, endpoint: str, workload: str) ->
 
 
 def _format_offered_rate(report: EndpointReport, endpoint: str, workload: str) -> dict[str, str]:
-    if report.throughput_bps is None or workload != UDP_STREAM or endpoint != SENDER:
+    if report.throughput_bps is None or not WORKLOADS[workload].has_datagrams or endpoint != SENDER:
         return {}
     return {"offered bit/s": f"{report.throughput_bps.value:.0f}"}
 
@@ -157,6 +158,7 @@ def _list_remarks(report: EndpointReport, workload: str) -> tuple[str, ...]:
         remarks.append(
             "The log does not say whether the load used TCP or UDP; it is read as TCP, the default."
         )
-    if requested.endpoint == SENDER and workload == TCP_STREAM and report.throughput_bps:
+    is_byte_stream = WORKLOADS[workload].is_byte_stream
+    if requested.endpoint == SENDER and is_byte_stream and report.throughput_bps:
         remarks.append("The goodput is what the sender wrote; the receiver's is not in this log.")
     return tuple(remarks)

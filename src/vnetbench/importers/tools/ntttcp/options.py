@@ -12,7 +12,7 @@ from vnetbench.importers.command_line import CommandLine, OptionSyntax, find_com
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.study.factors.registry import check_factor_workload, parse_level
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
+from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM, WORKLOADS
 
 SENDER, RECEIVER = "sender", "receiver"
 PROGRAMS = ("ntttcp", "ntttcps", "ntttcpr", "ntttcp_x64", "ntttcp_x86", "ntttcp_arm64")
@@ -72,6 +72,11 @@ class RequestedOptions:
     warm_up_s: float | None = None
     unsupported: str = ""
     """Why no metric of ours matches the test."""
+
+    @property
+    def has_datagrams(self) -> bool:
+        """Whether the load is known to be UDP."""
+        return bool(self.workload) and WORKLOADS[self.workload].has_datagrams
 
 
 def has_output(lines: LogLines, output_pattern: re.Pattern[str]) -> bool:

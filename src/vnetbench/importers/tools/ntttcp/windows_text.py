@@ -220,7 +220,7 @@ def _build_run(report: _RunReport, last_line: int) -> Run:
         report.version,
         throughput_bps=_find_throughput(totals),
         datagram_bytes=_find_datagram_size(requested, report.tables, remarks),
-        metrics=_compute_metrics(totals, time_text if requested.workload != UDP_STREAM else ""),
+        metrics=_compute_metrics(totals, time_text if not requested.has_datagrams else ""),
         other_results=_collect_other_results(totals, report),
         duration_s=parse_rounded(time_text).value if time_text else None,
         omitted_s=requested.warm_up_s or 0.0,
@@ -278,7 +278,7 @@ def _collect_other_results(totals: dict[str, str], report: _RunReport) -> dict[s
 
 def _find_datagram_size(requested: RequestedOptions, tables: WindowsTables, remarks: list[str]) -> int | None:
     """Return the size of a datagram, if every call sent or received exactly one buffer."""
-    if requested.workload != UDP_STREAM or not requested.buffer_bytes:
+    if not requested.has_datagrams or not requested.buffer_bytes:
         return None
     sizes = {parse_rounded(row["Avg B / Compl"]).value for row in tables.threads if "Avg B / Compl" in row}
     if sizes <= {float(requested.buffer_bytes)}:
