@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::lines::{Line, MAX_LINE_BYTES, next_line};
 use crate::outbox::Outbox;
-use crate::path::{self, Paths};
+use crate::path::{self, PathResponders};
 use crate::rpc::{self, Request};
 use crate::trial::Trials;
 use crate::{facts, guest, journal, knob_requests};
@@ -63,7 +63,7 @@ pub fn serve(setting: RunMode) -> ExitCode {
     };
     let agent = Agent {
         trials: Trials::new(Arc::clone(&outbox), cycles.clone()),
-        paths: Paths::default(),
+        paths: PathResponders::default(),
         delay_lines: DelayLines::default(),
         blocked_requests: Arc::default(),
         outbox,
@@ -79,7 +79,7 @@ pub fn serve(setting: RunMode) -> ExitCode {
                     Error::InvalidRequest(format!("the line is over {MAX_LINE_BYTES} bytes long"));
                 agent
                     .outbox
-                    .send_answer(rpc::answer(&Value::Null, Err(error)));
+                    .send_answer(rpc::format_answer(&Value::Null, Err(error)));
             }
             Line::End => break,
         }
@@ -111,7 +111,7 @@ struct Agent {
     outbox: Arc<Outbox>,
     cycles: ProcessCycles,
     trials: Arc<Trials>,
-    paths: Paths,
+    paths: PathResponders,
     delay_lines: DelayLines,
     blocked_requests: Arc<AtomicUsize>,
     run_mode: RunMode,
@@ -122,7 +122,7 @@ impl Agent {
         if line.is_empty() {
             return;
         }
-        match rpc::parse(line) {
+        match rpc::parse_request(line) {
             Ok(request) => {
                 let reply = Reply {
                     id: request.id.clone(),
@@ -132,56 +132,67 @@ impl Agent {
                 // answers by itself.
                 let _ = catch_unwind(AssertUnwindSafe(|| self.dispatch(request, reply)));
             }
-            Err((id, error)) => self.outbox.send_answer(rpc::answer(&id, Err(error))),
+            Err((id, error)) => self.outbox.send_answer(rpc::format_answer(&id, Err(error))),
         }
     }
 
     fn dispatch(&self, request: Request, reply: Reply) {
         let Request { method, params, .. } = request;
         match method.as_str() {
-            "agent.hello" => reply.send(Ok(hello())),
+            "agent.hello" => reply.send(Ok(hello_facts())),
             "agent.facts" => reply.send(Ok(facts::collect_facts(&self.cycles))),
-            "knob.get" => reply.send(rpc::params(params).and_then(knob_requests::get)),
-            "knob.set" => reply.send(rpc::params(params).and_then(knob_requests::set)),
-            "path.listen" => reply.send(rpc::params(params).and_then(|p| self.paths.listen(p))),
-            "path.close" => reply.send(rpc::params(params).and_then(|p| self.paths.close(p))),
-            "path.probe" => match rpc::params(params) {
-                Ok(params) => self.dispatch_blocking(reply, || path::probe(params)),
+            "knob.get" => reply.send(rpc::parse_params(params).and_then(knob_requests::get_knobs)),
+            "knob.set" => reply.send(rpc::parse_params(params).and_then(knob_requests::set_knob)),
+            "path.listen" => {
+                reply.send(rpc::parse_params(params).and_then(|p| self.paths.listen(p)))
+            }
+            "path.close" => reply.send(rpc::parse_params(params).and_then(|p| self.paths.close(p))),
+            "path.probe" => match rpc::parse_params(params) {
+                Ok(params) => self.run_on_thread(reply, || path::probe(params)),
                 Err(error) => reply.send(Err(error)),
             },
-            "line.start" => reply.send(rpc::params(params).and_then(|p| self.delay_lines.start(p))),
-            "line.set" => reply.send(rpc::params(params).and_then(|p| self.delay_lines.set(p))),
-            "line.read" => reply.send(rpc::params(params).and_then(|p| self.delay_lines.read(p))),
-            "line.stop" => reply.send(rpc::params(params).and_then(|p| self.delay_lines.stop(p))),
-            "frames.able" => match rpc::params(params) {
-                Ok(params) => self.dispatch_blocking(reply, || probe_capabilities(params)),
+            "line.start" => {
+                reply.send(rpc::parse_params(params).and_then(|p| self.delay_lines.start(p)))
+            }
+            "line.set" => {
+                reply.send(rpc::parse_params(params).and_then(|p| self.delay_lines.set(p)))
+            }
+            "line.read" => {
+                reply.send(rpc::parse_params(params).and_then(|p| self.delay_lines.read(p)))
+            }
+            "line.stop" => {
+                reply.send(rpc::parse_params(params).and_then(|p| self.delay_lines.stop(p)))
+            }
+            "frames.able" => match rpc::parse_params(params) {
+                Ok(params) => self.run_on_thread(reply, || probe_capabilities(params)),
                 Err(error) => reply.send(Err(error)),
             },
-            "iperf3.greet" => match rpc::params(params) {
-                Ok(params) => self.dispatch_blocking(reply, || server_probe::probe_server(params)),
+            "iperf3.greet" => match rpc::parse_params(params) {
+                Ok(params) => self.run_on_thread(reply, || server_probe::probe_server(params)),
                 Err(error) => reply.send(Err(error)),
             },
-            "trial.prepare" => match rpc::params(params).and_then(|p| self.trials.prepare(p)) {
+            "trial.prepare" => match rpc::parse_params(params).and_then(|p| self.trials.prepare(p))
+            {
                 Ok((trial, None)) => {
-                    self.dispatch_blocking(reply, move || trial.wait_until_connected())
+                    self.run_on_thread(reply, move || trial.wait_until_connected())
                 }
                 Ok((_, Some(answer))) => reply.send(Ok(answer)),
                 Err(error) => reply.send(Err(error)),
             },
-            "trial.ready" => match rpc::params(params).and_then(|p| self.trials.find(p)) {
-                Ok(trial) => self.dispatch_blocking(reply, move || trial.wait_until_ready()),
+            "trial.ready" => match rpc::parse_params(params).and_then(|p| self.trials.find(p)) {
+                Ok(trial) => self.run_on_thread(reply, move || trial.wait_until_ready()),
                 Err(error) => reply.send(Err(error)),
             },
-            "trial.start" => match rpc::params(params).and_then(|p| self.trials.start(p)) {
-                Ok(starting) => self.dispatch_blocking(reply, move || starting.wait()),
+            "trial.start" => match rpc::parse_params(params).and_then(|p| self.trials.start(p)) {
+                Ok(starting) => self.run_on_thread(reply, move || starting.wait()),
                 Err(error) => reply.send(Err(error)),
             },
-            "trial.stop" => reply.send(rpc::params(params).and_then(|p| self.trials.stop(p))),
+            "trial.stop" => reply.send(rpc::parse_params(params).and_then(|p| self.trials.stop(p))),
             "guest.configure" if self.run_mode == RunMode::Guest => {
-                reply.send(rpc::params(params).and_then(guest::configure));
+                reply.send(rpc::parse_params(params).and_then(guest::configure));
             }
             "guest.power_off" if self.run_mode == RunMode::Guest => {
-                match rpc::params::<NoParameters>(params) {
+                match rpc::parse_params::<NoParameters>(params) {
                     Ok(NoParameters {}) => {
                         reply.send(Ok(json!({})));
                         self.outbox.drain(FINAL_DRAIN_TIMEOUT);
@@ -195,11 +206,7 @@ impl Agent {
     }
 
     /// Carries out what may take its time, while further requests are taken.
-    fn dispatch_blocking(
-        &self,
-        reply: Reply,
-        work: impl FnOnce() -> Result<Value> + Send + 'static,
-    ) {
+    fn run_on_thread(&self, reply: Reply, work: impl FnOnce() -> Result<Value> + Send + 'static) {
         let place = BlockedRequest::new(&self.blocked_requests);
         if place.number > MAX_BLOCKED_REQUESTS {
             return reply.send(Err(Error::System {
@@ -219,7 +226,7 @@ impl Agent {
     }
 }
 
-fn hello() -> Value {
+fn hello_facts() -> Value {
     json!({
         "agent": "vnetbench-agent",
         "version": env!("CARGO_PKG_VERSION"),
@@ -238,7 +245,7 @@ struct Reply {
 impl Reply {
     fn send(mut self, outcome: Result<Value>) {
         if let Some(id) = self.id.take() {
-            self.outbox.send_answer(rpc::answer(&id, outcome));
+            self.outbox.send_answer(rpc::format_answer(&id, outcome));
         }
     }
 }
@@ -247,7 +254,7 @@ impl Drop for Reply {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
             let fault = Error::Internal("the request was given up".into());
-            self.outbox.send_answer(rpc::answer(&id, Err(fault)));
+            self.outbox.send_answer(rpc::format_answer(&id, Err(fault)));
         }
     }
 }

@@ -24,7 +24,7 @@ pub struct SetRequest {
     value: Value,
 }
 
-pub fn get(request: GetRequest) -> Result<Value> {
+pub fn get_knobs(request: GetRequest) -> Result<Value> {
     if request.knobs.len() > MAX_KNOBS {
         return Err(Error::BadParameter(format!(
             "more than {MAX_KNOBS} knobs in one request"
@@ -39,15 +39,15 @@ pub fn get(request: GetRequest) -> Result<Value> {
 }
 
 /// Where a journal is kept, it has how the interface was found before this changes it.
-pub fn set(request: SetRequest) -> Result<Value> {
+pub fn set_knob(request: SetRequest) -> Result<Value> {
     let SetRequest {
         interface,
         knob,
         value,
     } = request;
     let interface = interface.as_deref();
-    let kept = journal::before_change(interface, &knob)?;
-    let found = knobs::change(&knob, interface, &value)?;
+    let kept = journal::record_original_settings(interface, &knob)?;
+    let found = knobs::set_and_read_back(&knob, interface, &value)?;
     drop(kept);
     Ok(json!({"knob": knob, "asked": value, "found": found}))
 }
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_knob_of_the_loopback_is_read_and_one_that_it_lacks_is_null() {
-        let answer = get(of(
+        let answer = get_knobs(of(
             json!({"interface": "lo", "knobs": ["mtu", "tso", "queues"]}),
         ));
         let values = &answer.expect("lo is there")["values"];
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn what_is_no_knob_no_interface_or_no_value_is_said() {
         let code = |error: Error| error.code();
-        let get_code = |json| get(of(json)).map_err(code);
+        let get_code = |json| get_knobs(of(json)).map_err(code);
         assert_eq!(
             get_code(json!({"interface": "lo", "knobs": ["x"]})),
             Err(-32602)
@@ -87,7 +87,8 @@ mod tests {
             get_code(json!({"interface": "none0", "knobs": ["mtu"]})),
             Err(-32003)
         );
-        let set_code = |json| set(serde_json::from_value(json).expect("parameters")).map_err(code);
+        let set_code =
+            |json| set_knob(serde_json::from_value(json).expect("parameters")).map_err(code);
         let on_lo = |knob: &str, value| json!({"interface": "lo", "knob": knob, "value": value});
         assert_eq!(set_code(on_lo("mtu", json!("9000"))), Err(-32602));
         assert_eq!(set_code(on_lo("mtu", json!(-1))), Err(-32602));

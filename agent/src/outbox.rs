@@ -17,17 +17,17 @@ const MAX_EVENT_BYTES: usize = 32 << 20;
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 #[derive(Default)]
-struct Queue {
+struct LineQueue {
     lines: VecDeque<String>,
-    bytes: usize,
-    writing: bool,
+    queued_bytes: usize,
+    is_writing: bool,
 }
 
 #[derive(Default)]
 pub struct Outbox {
-    queue: Mutex<Queue>,
-    filled: Condvar,
-    emptied: Condvar,
+    queue: Mutex<LineQueue>,
+    not_empty: Condvar,
+    line_written: Condvar,
 }
 
 impl Outbox {
@@ -46,9 +46,9 @@ impl Outbox {
     /// Queues the answer to a request. Waits where the bench asks without reading, so that memory stays bounded.
     pub fn send_answer(&self, line: String) {
         let mut queue = self.lock();
-        while queue.bytes > MAX_ANSWER_BYTES {
+        while queue.queued_bytes > MAX_ANSWER_BYTES {
             queue = self
-                .emptied
+                .line_written
                 .wait_timeout(queue, Duration::from_millis(100))
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
@@ -64,7 +64,7 @@ impl Outbox {
     #[must_use]
     pub fn try_send_event(&self, line: String) -> bool {
         let queue = self.lock();
-        if queue.bytes > MAX_EVENT_BYTES {
+        if queue.queued_bytes > MAX_EVENT_BYTES {
             return false;
         }
         self.push(queue, line);
@@ -80,28 +80,28 @@ impl Outbox {
     pub fn drain(&self, limit: Duration) {
         let deadline = Instant::now() + limit;
         let mut queue = self.lock();
-        while !queue.lines.is_empty() || queue.writing {
+        while !queue.lines.is_empty() || queue.is_writing {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;
             }
             queue = self
-                .emptied
+                .line_written
                 .wait_timeout(queue, left)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, LineQueue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn push(&self, mut queue: MutexGuard<'_, Queue>, mut line: String) {
+    fn push(&self, mut queue: MutexGuard<'_, LineQueue>, mut line: String) {
         line.push('\n');
-        queue.bytes += line.len();
+        queue.queued_bytes += line.len();
         queue.lines.push_back(line);
-        self.filled.notify_one();
+        self.not_empty.notify_one();
     }
 
     fn write_all_to(&self, mut output: File) {
@@ -109,23 +109,23 @@ impl Outbox {
             let mut queue = self.lock();
             while queue.lines.is_empty() {
                 queue = self
-                    .filled
+                    .not_empty
                     .wait(queue)
                     .unwrap_or_else(PoisonError::into_inner);
             }
             let Some(line) = queue.lines.pop_front() else {
                 continue;
             };
-            queue.writing = true;
+            queue.is_writing = true;
             drop(queue);
             if output.write_all(line.as_bytes()).is_err() {
                 journal::restore_and_exit();
             }
             let mut queue = self.lock();
-            queue.bytes -= line.len();
-            queue.writing = false;
+            queue.queued_bytes -= line.len();
+            queue.is_writing = false;
             drop(queue);
-            self.emptied.notify_all();
+            self.line_written.notify_all();
         }
     }
 }

@@ -15,7 +15,7 @@ pub struct Request {
 }
 
 /// Reads one line. The error comes with the id to answer it under (null where none could be found).
-pub fn parse(line: &[u8]) -> std::result::Result<Request, (Value, Error)> {
+pub fn parse_request(line: &[u8]) -> std::result::Result<Request, (Value, Error)> {
     let message: Value = serde_json::from_slice(line)
         .map_err(|error| (Value::Null, Error::Parse(error.to_string())))?;
     let invalid = |reason: &str| Error::InvalidRequest(reason.into());
@@ -55,12 +55,12 @@ pub fn parse(line: &[u8]) -> std::result::Result<Request, (Value, Error)> {
 }
 
 /// The parameters of a method as its own type.
-pub fn params<T: DeserializeOwned>(params: Map<String, Value>) -> Result<T> {
+pub fn parse_params<T: DeserializeOwned>(params: Map<String, Value>) -> Result<T> {
     serde_json::from_value(Value::Object(params))
         .map_err(|error| Error::BadParameter(error.to_string()))
 }
 
-pub fn answer(id: &Value, outcome: Result<Value>) -> String {
+pub fn format_answer(id: &Value, outcome: Result<Value>) -> String {
     match outcome {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
         Err(error) => {
@@ -74,7 +74,7 @@ pub fn answer(id: &Value, outcome: Result<Value>) -> String {
     .to_string()
 }
 
-pub fn event<T: Serialize>(method: &str, params: &T) -> String {
+pub fn format_event<T: Serialize>(method: &str, params: &T) -> String {
     #[derive(Serialize)]
     struct Event<'a, T> {
         jsonrpc: &'a str,
@@ -94,13 +94,13 @@ mod tests {
     use super::*;
 
     fn code_of(line: &[u8]) -> (Value, i32) {
-        let (id, error) = parse(line).expect_err("the line is wrong");
+        let (id, error) = parse_request(line).expect_err("the line is wrong");
         (id, error.code())
     }
 
     #[test]
     fn a_request_is_read_with_and_without_its_parameters() {
-        let request = parse(br#"{"jsonrpc":"2.0","id":"a","method":"m"}"#).expect("valid");
+        let request = parse_request(br#"{"jsonrpc":"2.0","id":"a","method":"m"}"#).expect("valid");
         assert_eq!(request.id, Some(Value::from("a")));
         assert!(request.params.is_empty());
     }

@@ -7,7 +7,7 @@ use crate::knobs::{self, coalescing, queues, rings};
 use vnetbench_interfaces::interface::{DriverInfo, Interface};
 
 /// All null but the name where there is none of it.
-pub fn describe(name: &str) -> Value {
+pub fn interface_facts(name: &str) -> Value {
     let interface = Interface::open(name).ok();
     let interface = interface.as_ref();
     let driver = interface.and_then(|i| i.driver_info().ok());
@@ -26,7 +26,7 @@ pub fn describe(name: &str) -> Value {
         "bus": said(|info| &info.bus),
         "rx_queues": interface.and_then(|i| i.queue_count("rx-").ok()),
         "tx_queues": interface.and_then(|i| i.queue_count("tx-").ok()),
-        "offloads": interface.and_then(offloads),
+        "offloads": interface.and_then(enabled_offloads),
         "channels": interface.and_then(read_channels),
         "rings": interface.and_then(read_rings),
         "coalescing": interface.and_then(read_coalescing),
@@ -34,8 +34,8 @@ pub fn describe(name: &str) -> Value {
 }
 
 /// Those that are on, by the names of their knobs.
-fn offloads(interface: &Interface) -> Option<Vec<&'static str>> {
-    let states = knobs::OFFLOADS.map(|name| (name, knobs::is_on(&interface.name, name)));
+fn enabled_offloads(interface: &Interface) -> Option<Vec<&'static str>> {
+    let states = knobs::OFFLOADS.map(|name| (name, knobs::is_enabled(&interface.name, name)));
     if states.iter().all(|(_, state)| state.is_none()) {
         return None;
     }

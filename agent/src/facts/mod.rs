@@ -7,17 +7,17 @@ mod platform;
 
 use serde_json::{Value, json};
 
-pub use self::interface::describe;
+pub use self::interface::interface_facts;
 
 use self::files::{read_line, read_number, read_numbers, read_value, read_words};
-use vnetbench_counters::{ProcessCycles, availability, mean_clock_hz};
+use vnetbench_counters::{ProcessCycles, mean_clock_hz, probe_cycle_counters};
 use vnetbench_interfaces::interface::interface_names;
 use vnetbench_system::cpu_list::CpuList;
 
 pub fn collect_facts(cycles: &ProcessCycles) -> Value {
     let system = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
-    let perf = availability(cycles);
+    let perf = probe_cycle_counters(cycles);
     let kind = |hardware| if hardware { "hardware" } else { "estimated" };
     json!({
         "kernel": {
@@ -26,7 +26,7 @@ pub fn collect_facts(cycles: &ProcessCycles) -> Value {
             "machine": text(system.machine()),
         },
         "hostname": text(system.nodename()),
-        "cpu": cpu(),
+        "cpu": cpu_facts(),
         "memory_bytes": memory_bytes(),
         "tcp": {
             "congestion_control": read_line("/proc/sys/net/ipv4/tcp_congestion_control"),
@@ -44,13 +44,13 @@ pub fn collect_facts(cycles: &ProcessCycles) -> Value {
             "reason": perf.reason,
         },
         "hypervisor": platform::hypervisor(),
-        "dmi": platform::dmi(),
-        "services": platform::services(),
-        "interfaces": interface_names().iter().map(|name| describe(name)).collect::<Vec<_>>(),
+        "dmi": platform::dmi_facts(),
+        "services": platform::service_facts(),
+        "interfaces": interface_names().iter().map(|name| interface_facts(name)).collect::<Vec<_>>(),
     })
 }
 
-fn cpu() -> Value {
+fn cpu_facts() -> Value {
     let online = read_line("/sys/devices/system/cpu/online");
     let count = online
         .as_deref()

@@ -19,7 +19,7 @@ const HYPERVISORS_BY_DMI: [(&str, &str, &str); 9] = [
 ];
 
 /// What the firmware calls this machine.
-pub fn dmi() -> Value {
+pub fn dmi_facts() -> Value {
     json!({"vendor": vendor(), "product": product()})
 }
 
@@ -33,7 +33,7 @@ fn product() -> Option<String> {
 
 /// What this endpoint runs on: what the processor says, or else the firmware. Null on bare metal, or where neither says.
 pub fn hypervisor() -> Option<String> {
-    by_processor().or_else(|| hypervisor_by_dmi(&vendor()?, &product()?).map(str::to_owned))
+    hypervisor_by_cpuid().or_else(|| hypervisor_by_dmi(&vendor()?, &product()?).map(str::to_owned))
 }
 
 fn hypervisor_by_dmi(vendor: &str, product: &str) -> Option<&'static str> {
@@ -44,7 +44,7 @@ fn hypervisor_by_dmi(vendor: &str, product: &str) -> Option<&'static str> {
 }
 
 #[cfg(target_arch = "x86_64")]
-fn by_processor() -> Option<String> {
+fn hypervisor_by_cpuid() -> Option<String> {
     use std::arch::x86_64::__cpuid;
     /// Bit 31 of ECX of leaf 1: a hypervisor is there, and leaf 0x40000000 holds its twelve letters.
     const PRESENT: u32 = 1 << 31;
@@ -76,8 +76,8 @@ fn by_processor() -> Option<String> {
 }
 
 /// Whether they run here, by the names of their processes, and what tuned has set; null where /proc does not show that.
-pub fn services() -> Value {
-    let running = processes();
+pub fn service_facts() -> Value {
+    let running = process_names();
     let runs = |name: &str| {
         running
             .as_ref()
@@ -91,7 +91,7 @@ pub fn services() -> Value {
     })
 }
 
-fn processes() -> Option<Vec<String>> {
+fn process_names() -> Option<Vec<String>> {
     let entries = std::fs::read_dir("/proc").ok()?.flatten();
     let name = |entry: std::fs::DirEntry| read_line(entry.path().join("comm").to_str()?);
     Some(entries.filter_map(name).collect())
@@ -121,6 +121,6 @@ mod tests {
     #[test]
     fn a_process_that_runs_is_seen() {
         let own = read_line("/proc/self/comm").expect("Linux");
-        assert!(processes().expect("Linux").contains(&own));
+        assert!(process_names().expect("Linux").contains(&own));
     }
 }

@@ -22,12 +22,12 @@ const HEADER_BYTES: usize = 8;
 
 /// An address of an interface with the length of its network's prefix: `10.0.0.1/16`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Address {
+pub struct InterfaceAddress {
     pub ip: IpAddr,
     pub prefix: u8,
 }
 
-impl FromStr for Address {
+impl FromStr for InterfaceAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -43,14 +43,14 @@ impl FromStr for Address {
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for InterfaceAddress {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}/{}", self.ip, self.prefix)
     }
 }
 
 /// All that the interface has, in the kernel's order.
-pub fn read(interface: u32) -> io::Result<Vec<Address>> {
+pub fn read(interface: u32) -> io::Result<Vec<InterfaceAddress>> {
     let all = Message::new(RTM_GETADDR, NLM_F_DUMP, &[0; HEADER_BYTES]);
     let found = request(&netlink::open(None)?, &all)?;
     let ours = found
@@ -60,7 +60,7 @@ pub fn read(interface: u32) -> io::Result<Vec<Address>> {
 }
 
 /// Makes these the addresses of the interface, and takes all others away.
-pub fn set(interface: u32, wanted: &[Address]) -> io::Result<()> {
+pub fn set(interface: u32, wanted: &[InterfaceAddress]) -> io::Result<()> {
     let found = read(interface)?;
     let socket = netlink::open(None)?;
     for address in found.iter().filter(|address| !wanted.contains(address)) {
@@ -96,7 +96,7 @@ fn change(
     kind: u16,
     flags: u16,
     interface: u32,
-    address: Address,
+    address: InterfaceAddress,
 ) -> io::Result<()> {
     let octets = address_octets(address.ip);
     let message = Message::new(kind, flags, &message_header(interface, address))
@@ -106,13 +106,13 @@ fn change(
 }
 
 /// `struct ifaddrmsg`.
-fn message_header(interface: u32, address: Address) -> [u8; HEADER_BYTES] {
+fn message_header(interface: u32, address: InterfaceAddress) -> [u8; HEADER_BYTES] {
     let [a, b, c, d] = interface.to_ne_bytes();
     let family = address_family(address.ip);
     [family, address.prefix, IFA_F_NODAD, 0, a, b, c, d]
 }
 
-fn parse_address(body: &[u8], interface: u32) -> Option<Address> {
+fn parse_address(body: &[u8], interface: u32) -> Option<InterfaceAddress> {
     let (head, rest) = body.split_at_checked(HEADER_BYTES)?;
     if u32::from_ne_bytes(head[4..8].try_into().ok()?) != interface {
         return None;
@@ -126,7 +126,7 @@ fn parse_address(body: &[u8], interface: u32) -> Option<Address> {
         }
     }
     // IPv6 has the second only; of a point-to-point link of IPv4 that is the other side's.
-    Some(Address {
+    Some(InterfaceAddress {
         ip: local.or(other)?,
         prefix: head[1],
     })
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn an_address_is_written_with_its_prefix() {
         for text in ["10.77.1.1/16", "fd77::1:1/64", "0.0.0.0/0"] {
-            let address: Address = text.parse().expect("valid");
+            let address: InterfaceAddress = text.parse().expect("valid");
             assert_eq!(address.to_string(), text);
         }
         for text in [
@@ -157,13 +157,13 @@ mod tests {
             "a/8",
             "10.0.0.1/-1",
         ] {
-            assert!(text.parse::<Address>().is_err(), "{text}");
+            assert!(text.parse::<InterfaceAddress>().is_err(), "{text}");
         }
     }
 
     #[test]
     fn the_loopback_has_its_address() {
-        let address: Address = "127.0.0.1/8".parse().expect("valid");
+        let address: InterfaceAddress = "127.0.0.1/8".parse().expect("valid");
         // A namespace whose loopback was never set up has none.
         let found = read(1).expect("rtnetlink");
         assert!(found.is_empty() || found.contains(&address), "{found:?}");

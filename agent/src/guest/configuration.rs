@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::addresses::{self, Address};
+use super::addresses::{self, InterfaceAddress};
 use super::forwarding::{self, Forwarding};
 use super::neighbours::{self, Neighbour};
 use crate::facts;
@@ -53,7 +53,7 @@ struct Adapter {
 
 /// Makes the guest what is asked, whatever it was before; answers with its interfaces as they then are.
 pub fn configure(request: ConfigureRequest) -> Result<Value> {
-    let wanted: Vec<Vec<Address>> = request
+    let wanted: Vec<Vec<InterfaceAddress>> = request
         .interfaces
         .iter()
         .map(|interface| interface.addresses.iter().map(|a| a.parse()).collect())
@@ -65,7 +65,7 @@ pub fn configure(request: ConfigureRequest) -> Result<Value> {
             .map_err(|error| Error::system(format!("name this guest {name}"), error))?;
     }
     clock::set(request.clock.as_deref());
-    rename_all(&request.interfaces, &found)?;
+    rename_adapters(&request.interfaces, &found)?;
     let mut interfaces = Vec::with_capacity(found.len());
     for ((request, adapter), addresses) in request.interfaces.iter().zip(&found).zip(&wanted) {
         let name = request.name.as_deref().unwrap_or(&adapter.name);
@@ -170,7 +170,7 @@ fn no_such_adapter(wanted: &AdapterSelector, adapters: &[Adapter]) -> Error {
 }
 
 /// An interface is renamed while it is down. One's new name may still be another's: all make room first.
-fn rename_all(request: &[InterfaceRequest], found: &[Adapter]) -> Result<()> {
+fn rename_adapters(request: &[InterfaceRequest], found: &[Adapter]) -> Result<()> {
     let renamed: Vec<(&Adapter, &str)> = found
         .iter()
         .zip(request)
@@ -199,7 +199,7 @@ fn configure_interface(
     request: &InterfaceRequest,
     adapter: &Adapter,
     name: &str,
-    addresses: &[Address],
+    addresses: &[InterfaceAddress],
 ) -> std::io::Result<Interface> {
     let interface = Interface::open(name)?;
     if let Some(mac) = &request.mac
@@ -222,8 +222,8 @@ fn configure_interface(
 fn describe(interface: &Interface, index: u32) -> Result<Value> {
     let read = || {
         let addresses = addresses::read(index)?;
-        let addresses: Vec<String> = addresses.iter().map(Address::to_string).collect();
-        let mut described = facts::describe(&interface.name);
+        let addresses: Vec<String> = addresses.iter().map(InterfaceAddress::to_string).collect();
+        let mut described = facts::interface_facts(&interface.name);
         described["addresses"] = json!(addresses);
         described["up"] = json!(interface.is_up()?);
         Ok(described)

@@ -27,8 +27,8 @@ pub fn set(forwarding: Forwarding, interfaces: &[Interface]) -> Result<()> {
     } else {
         "0"
     };
-    mounts::set("net/ipv4/ip_forward", routes)?;
-    mounts::set("net/ipv6/conf/all/forwarding", routes)?;
+    mounts::set_sysctl("net/ipv4/ip_forward", routes)?;
+    mounts::set_sysctl("net/ipv6/conf/all/forwarding", routes)?;
     let bridge = Interface::open(BRIDGE).map_err(|error| Error::system("find br0", error))?;
     // One that is there has ports from before.
     match bridge.remove_bridge() {
@@ -39,14 +39,14 @@ pub fn set(forwarding: Forwarding, interfaces: &[Interface]) -> Result<()> {
         Err(error) => return Err(Error::system("remove the bridge br0", error)),
     }
     if forwarding == Forwarding::Bridge {
-        join(&bridge, interfaces).map_err(|error| {
+        create_bridge(&bridge, interfaces).map_err(|error| {
             Error::system("bridge (does the guest have the module bridge?)", error)
         })?;
     }
     Ok(())
 }
 
-fn join(bridge: &Interface, ports: &[Interface]) -> io::Result<()> {
+fn create_bridge(bridge: &Interface, ports: &[Interface]) -> io::Result<()> {
     bridge.add_bridge()?;
     for port in ports {
         bridge.add_port(port)?;

@@ -17,20 +17,21 @@ use rustix::process::{Resource, Rlimit, WaitOptions, setrlimit};
 use rustix::system::{RebootCommand, reboot};
 
 pub use self::configuration::configure;
-use self::port::Port;
+use self::port::HostPort;
 use vnetbench_interfaces::interface::Interface;
 use vnetbench_system::error::{Error, Result};
 
 /// What the root of an initramfs is: RAMFS_MAGIC or TMPFS_MAGIC (include/uapi/linux/magic.h).
-const MEMORY: [u64; 2] = [0x8584_58f6, 0x0102_1994];
+const MEMORY_FILE_SYSTEMS: [u64; 2] = [0x8584_58f6, 0x0102_1994];
 /// What the kernel lets a process have at most (fs.nr_open); its own limit for PID 1 is 4096.
-const DESCRIPTORS: u64 = 1 << 20;
+const MAX_DESCRIPTORS: u64 = 1 << 20;
 
 /// Whether a kernel has just started this out of an initramfs. In a container the first process has another root, and a
 /// kernel that is not its own.
 pub fn is_first_process() -> bool {
     let root = || Some(rustix::fs::statfs("/").ok()?.f_type as u64);
-    rustix::process::getpid().is_init() && root().is_some_and(|kind| MEMORY.contains(&kind))
+    rustix::process::getpid().is_init()
+        && root().is_some_and(|kind| MEMORY_FILE_SYSTEMS.contains(&kind))
 }
 
 /// Never returns in a guest. `serve` serves one host over standard input and output.
@@ -48,26 +49,26 @@ pub fn init(serve: fn() -> ExitCode) -> ExitCode {
 
 fn serve_hosts(serve: fn() -> ExitCode) -> Result<Infallible> {
     mounts::mount_all()?;
-    mounts::set_kernel_defaults()?;
+    mounts::set_kernel_parameters()?;
     modules::load_all()?;
     Interface::open("lo")
         .and_then(|lo| lo.set_up(true))
         .map_err(|error| Error::system("set lo up", error))?;
     let limit = Rlimit {
-        current: Some(DESCRIPTORS),
-        maximum: Some(DESCRIPTORS),
+        current: Some(MAX_DESCRIPTORS),
+        maximum: Some(MAX_DESCRIPTORS),
     };
     setrlimit(Resource::Nofile, limit)
         .map_err(|error| Error::system("allow more descriptors", error))?;
-    let port = Port::find()?;
+    let port = HostPort::find()?;
     loop {
         port.wait_for_host();
-        serve_one(&port, serve)?;
+        serve_host(&port, serve)?;
     }
 }
 
 /// Serves one host in a process of its own, which ends when the host hangs up: so nothing of it is left for the next.
-fn serve_one(port: &Port, serve: fn() -> ExitCode) -> Result<()> {
+fn serve_host(port: &HostPort, serve: fn() -> ExitCode) -> Result<()> {
     // SAFETY: this process has one thread, so that the copy of it is whole.
     match unsafe { libc::fork() } {
         -1 => Err(Error::system(
@@ -77,19 +78,19 @@ fn serve_one(port: &Port, serve: fn() -> ExitCode) -> Result<()> {
         0 => {
             // A fault in one request is answered there, and does not end the guest.
             drop(std::panic::take_hook());
-            if let Err(error) = port.become_standard_streams() {
+            if let Err(error) = port.redirect_standard_streams() {
                 eprintln!("vnetbench-agent: {error}");
                 std::process::exit(1);
             }
             let _ = serve();
             std::process::exit(1)
         }
-        session => wait_for(session),
+        session => wait_for_session(session),
     }
 }
 
 /// Whatever else ends meanwhile has lost its parent, and is waited for here only so that it is gone.
-fn wait_for(session: libc::pid_t) -> Result<()> {
+fn wait_for_session(session: libc::pid_t) -> Result<()> {
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
             Ok(Some((process, status))) if process.as_raw_pid() == session => {

@@ -22,10 +22,10 @@ pub fn load_all() -> Result<()> {
         read => read.map_err(|error| Error::system(format!("read {ORDER}"), error))?,
     };
     let mut lines = order.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.try_for_each(|line| load(&Path::new(FOLDER).join(line)))
+    lines.try_for_each(|line| load_module(&Path::new(FOLDER).join(line)))
 }
 
-fn load(path: &Path) -> Result<()> {
+fn load_module(path: &Path) -> Result<()> {
     let operation = || format!("load the module {}", path.display());
     let file = File::open(path).map_err(|error| Error::system(operation(), error))?;
     let is_compressed = path.extension() != Some(OsStr::new("ko"));

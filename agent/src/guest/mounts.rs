@@ -46,14 +46,14 @@ pub fn mount_all() -> Result<()> {
     Ok(())
 }
 
-pub fn set_kernel_defaults() -> Result<()> {
+pub fn set_kernel_parameters() -> Result<()> {
     SETTINGS
         .into_iter()
-        .try_for_each(|(name, value)| set(name, value))
+        .try_for_each(|(name, value)| set_sysctl(name, value))
 }
 
 /// Sets one of /proc/sys. A kernel without IPv6 has none of its settings.
-pub fn set(name: &str, value: &str) -> Result<()> {
+pub fn set_sysctl(name: &str, value: &str) -> Result<()> {
     match std::fs::write(format!("/proc/sys/{name}"), value) {
         Err(error) if error.kind() == io::ErrorKind::NotFound && name.contains("ipv6") => Ok(()),
         written => written.map_err(|error| Error::system(format!("set {name} to {value}"), error)),

@@ -17,13 +17,13 @@ const PORT_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Kept open all the time: on its last close the driver throws away what a host has sent already.
-pub struct Port(File);
+pub struct HostPort(File);
 
-impl Port {
+impl HostPort {
     pub fn find() -> Result<Self> {
         let until = Instant::now() + PORT_TIMEOUT;
         loop {
-            if let Some(path) = path() {
+            if let Some(path) = device_path() {
                 let opened = OpenOptions::new().read(true).write(true).open(&path);
                 return opened
                     .map(Self)
@@ -56,14 +56,14 @@ impl Port {
     }
 
     /// Of this process: what it reads from its input and writes to its output goes through the port.
-    pub fn become_standard_streams(&self) -> Result<()> {
+    pub fn redirect_standard_streams(&self) -> Result<()> {
         rustix::stdio::dup2_stdin(&self.0)
             .and_then(|()| rustix::stdio::dup2_stdout(&self.0))
             .map_err(|error| Error::system(format!("speak through the port {NAME}"), error))
     }
 }
 
-fn path() -> Option<PathBuf> {
+fn device_path() -> Option<PathBuf> {
     let ports = std::fs::read_dir(PORTS).ok()?;
     let is_ours = |folder: &PathBuf| {
         let name: io::Result<String> = std::fs::read_to_string(folder.join("name"));

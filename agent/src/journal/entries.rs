@@ -33,21 +33,21 @@ struct JournalHeader {
 }
 
 /// Oldest first; the file is locked by whoever has it.
-pub struct Entries {
+pub struct JournalFile {
     file: File,
-    found: Vec<OriginalSetting>,
+    settings: Vec<OriginalSetting>,
 }
 
 /// What was in a folder that is to be put back.
-pub enum TakeOutcome {
-    Entries(Entries),
+pub enum JournalState {
+    Entries(JournalFile),
     /// No knob was changed, or the agent was never started.
     Nothing,
     EarlierBoot,
     RestoredByAgent,
 }
 
-impl Entries {
+impl JournalFile {
     /// An empty journal; one that is there already was left by another agent.
     pub fn create(folder: &JournalFolder) -> Result<Self, String> {
         let file = folder.create_journal()?;
@@ -55,7 +55,7 @@ impl Entries {
             .map_err(|error| format!("cannot lock the journal in {folder}: {error}"))?;
         let mut entries = Self {
             file,
-            found: Vec::new(),
+            settings: Vec::new(),
         };
         let head = JournalHeader { boot: boot_id() };
         entries
@@ -66,44 +66,49 @@ impl Entries {
     }
 
     /// Those of an agent that was killed. One that still serves is told to end.
-    pub fn take(folder: &JournalFolder) -> Result<TakeOutcome, String> {
+    pub fn lock_and_read(folder: &JournalFolder) -> Result<JournalState, String> {
         let Some(mut file) = folder.open_journal()? else {
-            return Ok(TakeOutcome::Nothing);
+            return Ok(JournalState::Nothing);
         };
         lock_after_agent_exit(&file).map_err(|error| format!("{folder}: {error}"))?;
         let unread = |error| format!("cannot read the journal in {folder}: {error}");
         if fstat(&file).map_err(|error| unread(error.into()))?.st_nlink == 0 {
-            return Ok(TakeOutcome::RestoredByAgent);
+            return Ok(JournalState::RestoredByAgent);
         }
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(unread)?;
-        let (head, found) = parse(&text).map_err(|line| {
+        let (head, found) = parse_journal(&text).map_err(|line| {
             format!("line {line} of the journal in {folder} is not what an agent writes; put back by hand what it says, and remove the folder")
         })?;
         Ok(match head {
-            Some(head) if head.boot != boot_id() => TakeOutcome::EarlierBoot,
-            _ if found.is_empty() => TakeOutcome::Nothing,
-            _ => TakeOutcome::Entries(Self { file, found }),
+            Some(head) if head.boot != boot_id() => JournalState::EarlierBoot,
+            _ if found.is_empty() => JournalState::Nothing,
+            _ => JournalState::Entries(Self {
+                file,
+                settings: found,
+            }),
         })
     }
 
     pub fn original_settings(&self) -> &[OriginalSetting] {
-        &self.found
+        &self.settings
     }
 
     pub fn contains(&self, interface: &str, knob: &str) -> bool {
         let is_it = |found: &OriginalSetting| found.interface == interface && found.knob == knob;
-        self.found.iter().any(is_it)
+        self.settings.iter().any(is_it)
     }
 
     pub fn contains_interface(&self, interface: &str) -> bool {
-        self.found.iter().any(|found| found.interface == interface)
+        self.settings
+            .iter()
+            .any(|found| found.interface == interface)
     }
 
     /// On disk when this returns.
     pub fn add(&mut self, found: Vec<OriginalSetting>) -> std::io::Result<()> {
         self.write(&found)?;
-        self.found.extend(found);
+        self.settings.extend(found);
         Ok(())
     }
 
@@ -127,7 +132,7 @@ impl Entries {
 
 /// The number of the line that is no line of a journal is the error. A last line without its end was never followed by a
 /// change: its agent was killed as it wrote it.
-fn parse(text: &str) -> Result<(Option<JournalHeader>, Vec<OriginalSetting>), usize> {
+fn parse_journal(text: &str) -> Result<(Option<JournalHeader>, Vec<OriginalSetting>), usize> {
     let mut lines = text
         .split_inclusive('\n')
         .filter(|line| line.ends_with('\n'))
@@ -185,7 +190,7 @@ mod tests {
     const MTU: &str = "{\"interface\":\"eth0\",\"knob\":\"mtu\",\"value\":1500}\n";
 
     fn found(text: &str) -> Result<Vec<OriginalSetting>, usize> {
-        parse(text).map(|(_, found)| found)
+        parse_journal(text).map(|(_, found)| found)
     }
 
     #[test]
@@ -211,9 +216,9 @@ mod tests {
     #[test]
     fn what_a_full_disk_did_not_take_is_not_kept() {
         let full = File::options().read(true).write(true).open("/dev/full");
-        let mut entries = Entries {
+        let mut entries = JournalFile {
             file: full.expect("every Linux has it"),
-            found: Vec::new(),
+            settings: Vec::new(),
         };
         let (interface, knob) = ("eth0".to_owned(), "mtu".to_owned());
         let value = json!(1500);

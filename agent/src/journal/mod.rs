@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use self::entries::{Entries, OriginalSetting, TakeOutcome};
+use self::entries::{JournalFile, JournalState, OriginalSetting};
 use self::folder::JournalFolder;
 use crate::knobs;
 use vnetbench_system::error::{Error, Result};
@@ -25,14 +25,14 @@ static JOURNAL: OnceLock<Mutex<Journal>> = OnceLock::new();
 
 struct Journal {
     folder: JournalFolder,
-    entries: Entries,
+    entries: JournalFile,
 }
 
 /// From here on every knob of an interface is kept in this folder before it is changed, and put back at the end of this
 /// process. To be called before any other thread is started. What goes wrong is a sentence.
 pub fn open_journal(path: &Path) -> std::result::Result<(), String> {
     let folder = JournalFolder::open(path)?;
-    let entries = Entries::create(&folder)?;
+    let entries = JournalFile::create(&folder)?;
     on_signals(&TERMINATION_SIGNALS, || restore_and_exit())
         .map_err(|error| format!("cannot wait for signals: {error}"))?;
     if JOURNAL
@@ -47,7 +47,10 @@ pub fn open_journal(path: &Path) -> std::result::Result<(), String> {
 /// Keeps how all knobs of the interface are found, where a journal is kept and does not have them yet: what one is set to
 /// may change another, and how that is found later is no longer how it was. Nothing is put back while what this returns
 /// lives: the knob may be set meanwhile.
-pub fn before_change(interface: Option<&str>, knob: &str) -> Result<Option<impl Drop + use<>>> {
+pub fn record_original_settings(
+    interface: Option<&str>,
+    knob: &str,
+) -> Result<Option<impl Drop + use<>>> {
     let (Some(journal), Some(interface)) = (JOURNAL.get(), interface) else {
         return Ok(None);
     };
@@ -58,7 +61,7 @@ pub fn before_change(interface: Option<&str>, knob: &str) -> Result<Option<impl 
         reason,
     };
     if !journal.entries.contains_interface(interface) {
-        let kept = journal.entries.add(original_settings(interface));
+        let kept = journal.entries.add(read_settings(interface));
         kept.map_err(|error| {
             refused(format!(
                 "cannot be set: how it was found cannot be kept: {error}"
@@ -74,7 +77,7 @@ pub fn before_change(interface: Option<&str>, knob: &str) -> Result<Option<impl 
     Ok(Some(journal))
 }
 
-fn original_settings(interface: &str) -> Vec<OriginalSetting> {
+fn read_settings(interface: &str) -> Vec<OriginalSetting> {
     let found = |knob: &str| {
         let value = knobs::read_full(knob, interface).ok()?;
         (!value.is_null()).then(|| OriginalSetting {
@@ -121,17 +124,17 @@ pub fn restore(path: &Path) -> ExitCode {
 fn try_restore(path: &Path) -> std::result::Result<Vec<String>, Vec<String>> {
     let alone = |error| vec![error];
     let folder = JournalFolder::open(path).map_err(alone)?;
-    let mut lines = match Entries::take(&folder).map_err(alone)? {
-        TakeOutcome::RestoredByAgent => {
+    let mut lines = match JournalFile::lock_and_read(&folder).map_err(alone)? {
+        JournalState::RestoredByAgent => {
             return Ok(vec![
                 "its agent was still at work, and has put all back".into(),
             ]);
         }
-        TakeOutcome::EarlierBoot => {
+        JournalState::EarlierBoot => {
             vec!["the machine was started anew since: nothing is left of what was set".into()]
         }
-        TakeOutcome::Nothing => vec!["nothing was changed".into()],
-        TakeOutcome::Entries(entries) => match restore_settings(entries.original_settings()) {
+        JournalState::Nothing => vec!["nothing was changed".into()],
+        JournalState::Entries(entries) => match restore_settings(entries.original_settings()) {
             (lines, failures) if !failures.is_empty() => return Err([lines, failures].concat()),
             (lines, _) if lines.is_empty() => vec!["all stands as it was found".into()],
             (lines, _) => lines,
@@ -192,7 +195,7 @@ fn restore_setting(found: &OriginalSetting) -> Result<bool> {
     if knobs::read_full(knob, interface)? == *value {
         return Ok(false);
     }
-    knobs::change(knob, Some(interface), value)?;
+    knobs::set_and_read_back(knob, Some(interface), value)?;
     Ok(true)
 }
 

@@ -7,37 +7,37 @@ use vnetbench_interfaces::interface::Interface;
 const ETHTOOL_GCOALESCE: u32 = 0x0e;
 const ETHTOOL_SCOALESCE: u32 = 0x0f;
 /// Drivers that have no switch to adapt, but take small numbers of microseconds for ways to do so, and read them back.
-const REGISTER_DRIVERS: [RegisterDriver; 5] = [
-    RegisterDriver::intel("e1000"),
-    RegisterDriver::intel("e1000e"),
-    RegisterDriver::intel("igb"),
-    RegisterDriver::newer_intel("ixgbe"),
-    RegisterDriver::newer_intel("ixgbevf"),
+const SPECIAL_VALUE_DRIVERS: [SpecialValueDriver; 5] = [
+    SpecialValueDriver::e1000_family("e1000"),
+    SpecialValueDriver::e1000_family("e1000e"),
+    SpecialValueDriver::e1000_family("igb"),
+    SpecialValueDriver::ixgbe_family("ixgbe"),
+    SpecialValueDriver::ixgbe_family("ixgbevf"),
 ];
 
-struct RegisterDriver {
+struct SpecialValueDriver {
     driver: &'static str,
     /// The ways; a driver begins with the first.
-    allowed_us: &'static [u32],
+    adaptive_values_us: &'static [u32],
     /// Below it there are only the ways, 0, and what is refused.
     min_us: u32,
 }
 
-impl RegisterDriver {
+impl SpecialValueDriver {
     /// drivers/net/ethernet/intel/e1000e/param.c, InterruptThrottleRate.
-    const fn intel(driver: &'static str) -> Self {
+    const fn e1000_family(driver: &'static str) -> Self {
         Self {
             driver,
-            allowed_us: &[3, 1],
+            adaptive_values_us: &[3, 1],
             min_us: 10,
         }
     }
 
     /// drivers/net/ethernet/intel/ixgbe/ixgbe_ethtool.c, ixgbe_set_coalesce.
-    const fn newer_intel(driver: &'static str) -> Self {
+    const fn ixgbe_family(driver: &'static str) -> Self {
         Self {
             driver,
-            allowed_us: &[1],
+            adaptive_values_us: &[1],
             min_us: 2,
         }
     }
@@ -61,21 +61,21 @@ pub struct Coalescing {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Coalesce {
+pub enum CoalesceSetting {
     /// For so many microseconds; 0: not at all.
-    For(u32),
+    DelayUs(u32),
     Adaptive,
 }
 
 /// For what is received, and for what is transmitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirectionCoalescing {
-    pub rx: Coalesce,
-    pub tx: Coalesce,
+    pub rx: CoalesceSetting,
+    pub tx: CoalesceSetting,
 }
 
 impl DirectionCoalescing {
-    pub fn uniform(coalesce: Coalesce) -> Self {
+    pub fn uniform(coalesce: CoalesceSetting) -> Self {
         Self {
             rx: coalesce,
             tx: coalesce,
@@ -84,7 +84,7 @@ impl DirectionCoalescing {
 
     /// A driver that has receiving only, or both in one, shows nothing of the other: then both are alike.
     pub fn without_driver_default(self) -> Self {
-        if self.tx == Coalesce::For(0) {
+        if self.tx == CoalesceSetting::DelayUs(0) {
             Self::uniform(self.rx)
         } else {
             self
@@ -104,12 +104,12 @@ pub fn read_all(interface: &Interface) -> io::Result<Coalescing> {
 /// As the driver shows it.
 pub fn read(interface: &Interface) -> io::Result<DirectionCoalescing> {
     let found = read_all(interface)?;
-    let ways = register_driver(interface).map_or(&[][..], |known| known.allowed_us);
+    let ways = special_value_driver(interface).map_or(&[][..], |known| known.adaptive_values_us);
     let of = |us: u32, adaptive: u32| {
         if adaptive != 0 || ways.contains(&us) {
-            Coalesce::Adaptive
+            CoalesceSetting::Adaptive
         } else {
-            Coalesce::For(us)
+            CoalesceSetting::DelayUs(us)
         }
     };
     Ok(DirectionCoalescing {
@@ -120,18 +120,18 @@ pub fn read(interface: &Interface) -> io::Result<DirectionCoalescing> {
 
 /// For receiving only, where the driver has no more.
 pub fn set(interface: &Interface, wanted: DirectionCoalescing) -> io::Result<()> {
-    let known = register_driver(interface);
+    let known = special_value_driver(interface);
     let known = known.as_ref();
     let numbers = |coalesce| match (coalesce, known) {
-        (Coalesce::For(us), Some(known)) if (1..known.min_us).contains(&us) => {
+        (CoalesceSetting::DelayUs(us), Some(known)) if (1..known.min_us).contains(&us) => {
             let least = known.min_us;
             Err(io::Error::other(format!(
                 "the driver takes 0, and {least} us or more, not {us} us"
             )))
         }
-        (Coalesce::For(us), _) => Ok((us, 0)),
-        (Coalesce::Adaptive, Some(known)) => Ok((known.allowed_us[0], 0)),
-        (Coalesce::Adaptive, None) => Ok((0, 1)),
+        (CoalesceSetting::DelayUs(us), _) => Ok((us, 0)),
+        (CoalesceSetting::Adaptive, Some(known)) => Ok((known.adaptive_values_us[0], 0)),
+        (CoalesceSetting::Adaptive, None) => Ok((0, 1)),
     };
     let found = read_all(interface)?;
     let mut receiving = found;
@@ -142,7 +142,7 @@ pub fn set(interface: &Interface, wanted: DirectionCoalescing) -> io::Result<()>
     // is for transmitting where each interrupt is for both.
     let written = write(interface, both).or_else(|_| write(interface, receiving));
     written.map_err(|error| match (error.raw_os_error(), wanted.rx) {
-        (Some(libc::EINVAL), Coalesce::For(us)) => {
+        (Some(libc::EINVAL), CoalesceSetting::DelayUs(us)) => {
             io::Error::other(format!("the driver does not take {us} us"))
         }
         _ => error,
@@ -154,9 +154,9 @@ fn write(interface: &Interface, mut coalescing: Coalescing) -> io::Result<()> {
     interface.ethtool(&mut coalescing)
 }
 
-fn register_driver(interface: &Interface) -> Option<RegisterDriver> {
+fn special_value_driver(interface: &Interface) -> Option<SpecialValueDriver> {
     let driver = interface.driver().ok()?;
-    REGISTER_DRIVERS
+    SPECIAL_VALUE_DRIVERS
         .into_iter()
         .find(|known| known.driver == driver)
 }
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn what_a_driver_shows_of_receiving_only_stands_for_both() {
-        let (rx, none) = (Coalesce::For(50), Coalesce::For(0));
+        let (rx, none) = (CoalesceSetting::DelayUs(50), CoalesceSetting::DelayUs(0));
         let receiving = DirectionCoalescing { rx, tx: none };
         assert_eq!(
             receiving.without_driver_default(),

@@ -11,11 +11,11 @@ use vnetbench_system::cpu_list::CpuList;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IrqPlacement {
     /// All on all of these CPUs.
-    On(CpuList),
+    SharedCpus(CpuList),
     /// A CPU for each, in turn.
     Spread,
     /// Each on its own.
-    Each(Vec<CpuList>),
+    PerInterrupt(Vec<CpuList>),
 }
 
 /// Interfaces whose interrupts were last asked to be spread. A single interrupt on a single CPU is spread, too: how it
@@ -24,10 +24,10 @@ static SPREAD_INTERFACES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// EOPNOTSUPP where there are no interrupts of its own.
 pub fn read(interface: &Interface) -> io::Result<IrqPlacement> {
-    let interrupts = interrupts_of(interface)?;
+    let interrupts = adapter_interrupts(interface)?;
     let mut lists = Vec::with_capacity(interrupts.len());
     for interrupt in &interrupts {
-        let text = std::fs::read_to_string(interrupt.file())?;
+        let text = std::fs::read_to_string(interrupt.affinity_file())?;
         let list = CpuList::parse(&text).map_err(io::Error::other)?;
         lists.push(list);
     }
@@ -37,27 +37,27 @@ pub fn read(interface: &Interface) -> io::Result<IrqPlacement> {
         return Ok(IrqPlacement::Spread);
     }
     Ok(match lists.pop() {
-        Some(list) if alike => IrqPlacement::On(list),
+        Some(list) if alike => IrqPlacement::SharedCpus(list),
         last => {
             lists.extend(last);
-            IrqPlacement::Each(lists)
+            IrqPlacement::PerInterrupt(lists)
         }
     })
 }
 
 pub fn set(interface: &Interface, placing: &IrqPlacement) -> io::Result<()> {
-    let interrupts = interrupts_of(interface)?;
+    let interrupts = adapter_interrupts(interface)?;
     let lists = match placing {
-        IrqPlacement::On(cpus) => vec![cpus.clone(); interrupts.len()],
+        IrqPlacement::SharedCpus(cpus) => vec![cpus.clone(); interrupts.len()],
         IrqPlacement::Spread => spread_interrupts(&interrupts)?,
-        IrqPlacement::Each(lists) if lists.len() == interrupts.len() => lists.clone(),
-        IrqPlacement::Each(_) => {
+        IrqPlacement::PerInterrupt(lists) if lists.len() == interrupts.len() => lists.clone(),
+        IrqPlacement::PerInterrupt(_) => {
             let count = interrupts.len();
             return Err(io::Error::other(format!("there are {count} interrupts")));
         }
     };
     for (interrupt, cpus) in interrupts.iter().zip(lists) {
-        std::fs::write(interrupt.file(), cpus.to_string()).map_err(|error| {
+        std::fs::write(interrupt.affinity_file(), cpus.to_string()).map_err(|error| {
             let number = interrupt.number;
             match error.raw_os_error() {
                 Some(libc::EIO) => {
@@ -73,7 +73,9 @@ pub fn set(interface: &Interface, placing: &IrqPlacement) -> io::Result<()> {
     let mut request = lock(&SPREAD_INTERFACES);
     match placing {
         IrqPlacement::Spread => request.insert(interface.name.clone()),
-        IrqPlacement::On(_) | IrqPlacement::Each(_) => request.remove(&interface.name),
+        IrqPlacement::SharedCpus(_) | IrqPlacement::PerInterrupt(_) => {
+            request.remove(&interface.name)
+        }
     };
     Ok(())
 }
@@ -81,7 +83,7 @@ pub fn set(interface: &Interface, placing: &IrqPlacement) -> io::Result<()> {
 struct Interrupt {
     number: u32,
     /// What its driver calls it, without its numbers: the same for all of one kind (`virtio-input.`).
-    kind: String,
+    handler_name: String,
 }
 
 impl Interrupt {
@@ -89,19 +91,19 @@ impl Interrupt {
         PathBuf::from("/proc/irq").join(number.to_string())
     }
 
-    fn file(&self) -> PathBuf {
+    fn affinity_file(&self) -> PathBuf {
         Self::folder(self.number).join("smp_affinity_list")
     }
 }
 
 /// In the order of their numbers.
-fn interrupts_of(interface: &Interface) -> io::Result<Vec<Interrupt>> {
+fn adapter_interrupts(interface: &Interface) -> io::Result<Vec<Interrupt>> {
     let interrupts: Vec<Interrupt> = interrupt_numbers(&interface.hardware()?)
         .into_iter()
         .filter(|number| Interrupt::folder(*number).exists())
         .map(|number| Interrupt {
             number,
-            kind: handler_name(&Interrupt::folder(number)),
+            handler_name: handler_name(&Interrupt::folder(number)),
         })
         .collect();
     if interrupts.is_empty() {
@@ -151,7 +153,7 @@ fn assign_round_robin(interrupts: &[Interrupt], cpus: &CpuList) -> Vec<CpuList> 
     interrupts
         .iter()
         .map(|interrupt| {
-            let turn = of_kind.entry(&interrupt.kind).or_default();
+            let turn = of_kind.entry(&interrupt.handler_name).or_default();
             let cpu = cpus[*turn % cpus.len()];
             *turn += 1;
             CpuList::single(cpu)
@@ -180,7 +182,7 @@ mod tests {
             .zip(names)
             .map(|(number, kind)| Interrupt {
                 number,
-                kind: kind.into(),
+                handler_name: kind.into(),
             })
             .collect();
         let cpus = CpuList::parse("0-1").expect("valid");

@@ -104,36 +104,35 @@ impl Knob {
     /// Null where the interface has no such knob, or no one value for it.
     fn read(&self, interface: Option<&str>) -> io::Result<Value> {
         let of = || Interface::open(interface.unwrap_or_default());
-        let value = match self {
-            Self::Mtu => of()?.mtu().map(Value::from),
-            Self::Switch { get, .. } => of()?.switch(*get).map(Value::from),
-            Self::Feature(name) => features::read(&of()?, name).map(Value::from),
-            Self::Queues => queues::read(&of()?).map(|queues| json!(queues)),
-            Self::Ring(direction) => {
-                rings::descriptors(&of()?, *direction).map(|descriptors| json!(descriptors))
-            }
-            Self::Coalesce => coalescing::read(&of()?)
-                .map(DirectionCoalescing::without_driver_default)
-                .map(values::coalescing_to_json),
-            Self::IrqCpus => interrupts::read(&of()?).map(values::placement_to_json),
-            Self::RpsCpus => {
-                receive_steering::read(&of()?).map(|list| json!(list.map(|list| list.to_string())))
-            }
-            Self::NapiCpus => {
-                napi::read_cpus(&of()?).map(|list| json!(list.map(|list| list.to_string())))
-            }
-            Self::NapiFirst => napi::read_priority(&of()?).map(|first| json!(first)),
-            Self::Cpus => cpus::read().map(|list| json!(list.to_string())),
-            Self::Ports => Ok(json!(ports::read())),
-        };
-        or_null(value)
+        let value =
+            match self {
+                Self::Mtu => of()?.mtu().map(Value::from),
+                Self::Switch { get, .. } => of()?.switch(*get).map(Value::from),
+                Self::Feature(name) => features::read(&of()?, name).map(Value::from),
+                Self::Queues => queues::read(&of()?).map(|queues| json!(queues)),
+                Self::Ring(direction) => rings::read_descriptors(&of()?, *direction)
+                    .map(|descriptors| json!(descriptors)),
+                Self::Coalesce => coalescing::read(&of()?)
+                    .map(DirectionCoalescing::without_driver_default)
+                    .map(values::coalescing_to_json),
+                Self::IrqCpus => interrupts::read(&of()?).map(values::placement_to_json),
+                Self::RpsCpus => receive_steering::read(&of()?)
+                    .map(|list| json!(list.map(|list| list.to_string()))),
+                Self::NapiCpus => {
+                    napi::read_cpus(&of()?).map(|list| json!(list.map(|list| list.to_string())))
+                }
+                Self::NapiFirst => napi::read_priority(&of()?).map(|first| json!(first)),
+                Self::Cpus => cpus::read().map(|list| json!(list.to_string())),
+                Self::Ports => Ok(json!(ports::read())),
+            };
+        unsupported_as_null(value)
     }
 
     /// The same, with all that is to be put back.
-    fn read_full(&self, interface: Option<&str>) -> io::Result<Value> {
+    fn read_for_restore(&self, interface: Option<&str>) -> io::Result<Value> {
         match self {
             // A driver whose transmitting is off, and can be on, would be put back with both alike.
-            Self::Coalesce => or_null(
+            Self::Coalesce => unsupported_as_null(
                 Interface::open(interface.unwrap_or_default())
                     .and_then(|interface| coalescing::read(&interface))
                     .map(values::coalescing_to_json),
@@ -197,7 +196,7 @@ impl Knob {
     }
 }
 
-fn or_null(value: io::Result<Value>) -> io::Result<Value> {
+fn unsupported_as_null(value: io::Result<Value>) -> io::Result<Value> {
     match value {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(Value::Null),
         read => read,
@@ -205,7 +204,7 @@ fn or_null(value: io::Result<Value>) -> io::Result<Value> {
 }
 
 /// `None` where the interface has no such knob, or it is no switch.
-pub fn is_on(interface: &str, name: &str) -> Option<bool> {
+pub fn is_enabled(interface: &str, name: &str) -> Option<bool> {
     Knob::by_name(name)
         .ok()?
         .read(Some(interface))
@@ -217,23 +216,23 @@ pub fn is_on(interface: &str, name: &str) -> Option<bool> {
 pub fn read(name: &str, interface: Option<&str>) -> Result<Value> {
     applicable_knob(name, interface)?
         .read(interface)
-        .map_err(|error| refusal(name, interface, "read", &error))
+        .map_err(|error| knob_error(name, interface, "read", &error))
 }
 
 /// The value of an interface's knob with all that is to be put back when it is set to that again.
 pub fn read_full(name: &str, interface: &str) -> Result<Value> {
     let interface = Some(interface);
     applicable_knob(name, interface)?
-        .read_full(interface)
-        .map_err(|error| refusal(name, interface, "read", &error))
+        .read_for_restore(interface)
+        .map_err(|error| knob_error(name, interface, "read", &error))
 }
 
 /// Sets it, and returns the value as it then stands.
-pub fn change(name: &str, interface: Option<&str>, value: &Value) -> Result<Value> {
+pub fn set_and_read_back(name: &str, interface: Option<&str>, value: &Value) -> Result<Value> {
     let knob = applicable_knob(name, interface)?;
     let had_link = interface_with_link(interface);
     knob.write(interface, value)?
-        .map_err(|error| refusal(name, interface, "set", &error))?;
+        .map_err(|error| knob_error(name, interface, "set", &error))?;
     // Some drivers start the adapter anew; what comes next must not find it without its link.
     if let Some(adapter) = had_link
         && !adapter.wait_for_link()
@@ -245,7 +244,7 @@ pub fn change(name: &str, interface: Option<&str>, value: &Value) -> Result<Valu
         });
     }
     knob.read(interface)
-        .map_err(|error| refusal(name, interface, "read back", &error))
+        .map_err(|error| knob_error(name, interface, "read back", &error))
 }
 
 /// The interface, where it has its link.
@@ -267,7 +266,7 @@ fn applicable_knob(name: &str, interface: Option<&str>) -> Result<Knob> {
     }
 }
 
-fn refusal(knob: &str, interface: Option<&str>, verb: &str, error: &io::Error) -> Error {
+fn knob_error(knob: &str, interface: Option<&str>, verb: &str, error: &io::Error) -> Error {
     let reason = match error.raw_os_error() {
         Some(libc::ENODEV) => "there is no such interface".into(),
         Some(libc::EOPNOTSUPP) => "the driver does not let it be changed".into(),

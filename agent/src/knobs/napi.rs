@@ -19,7 +19,7 @@ pub fn read_cpus(interface: &Interface) -> io::Result<Option<CpuList>> {
     if !is_threaded(interface)? {
         return Ok(Some(CpuList::default()));
     }
-    let Ok(threads) = threads(interface) else {
+    let Ok(threads) = napi_threads(interface) else {
         return Ok(None);
     };
     let lists: Vec<CpuList> = threads
@@ -35,7 +35,7 @@ pub fn set_cpus(interface: &Interface, cpus: &CpuList) -> io::Result<()> {
     let wanted = if cpus.is_empty() { "0" } else { "1" };
     std::fs::write(interface.sysfs()?.join("threaded"), wanted)?;
     if !cpus.is_empty() {
-        for thread in threads(interface)? {
+        for thread in napi_threads(interface)? {
             cpus.apply_to(Some(thread))?;
         }
     }
@@ -47,7 +47,7 @@ pub fn read_priority(interface: &Interface) -> io::Result<Option<bool>> {
     if !is_threaded(interface)? {
         return Ok(Some(false));
     }
-    let Ok(threads) = threads(interface) else {
+    let Ok(threads) = napi_threads(interface) else {
         return Ok(None);
     };
     let mut found = Vec::new();
@@ -74,7 +74,7 @@ pub fn set_priority(interface: &Interface, first: bool) -> io::Result<()> {
             "it has no threads: name their CPUs first (napi_cpus)",
         ));
     }
-    for thread in threads(interface)? {
+    for thread in napi_threads(interface)? {
         let parameter = libc::sched_param {
             sched_priority: priority,
         };
@@ -98,7 +98,7 @@ fn is_threaded(interface: &Interface) -> io::Result<bool> {
     }
 }
 
-fn threads(interface: &Interface) -> io::Result<Vec<Pid>> {
+fn napi_threads(interface: &Interface) -> io::Result<Vec<Pid>> {
     netdev::request_for(interface, NETDEV_CMD_NAPI_GET, &[])
         .map_err(|_| kernel_too_old())?
         .iter()

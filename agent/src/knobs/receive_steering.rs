@@ -9,7 +9,7 @@ use vnetbench_system::cpu_list::CpuList;
 /// `None` where the receive queues differ; EOPNOTSUPP where the kernel lacks RPS.
 pub fn read(interface: &Interface) -> io::Result<Option<CpuList>> {
     let mut lists = Vec::new();
-    for file in files(interface)? {
+    for file in cpu_mask_files(interface)? {
         let mask = std::fs::read_to_string(&file)?;
         let list = CpuList::from_mask(&mask)
             .ok_or_else(|| io::Error::other(format!("{} holds no mask", file.display())))?;
@@ -21,14 +21,14 @@ pub fn read(interface: &Interface) -> io::Result<Option<CpuList>> {
 
 pub fn set(interface: &Interface, cpus: &CpuList) -> io::Result<()> {
     let mask = cpus.to_mask();
-    for file in files(interface)? {
+    for file in cpu_mask_files(interface)? {
         std::fs::write(file, &mask)?;
     }
     Ok(())
 }
 
 /// One file a receive queue.
-fn files(interface: &Interface) -> io::Result<Vec<PathBuf>> {
+fn cpu_mask_files(interface: &Interface) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(interface.sysfs()?.join("queues"))? {
         let file = entry?.path().join("rps_cpus");

@@ -37,7 +37,7 @@ pub fn read(interface: &Interface) -> io::Result<Rings> {
 }
 
 /// `None` where the driver has no rings of this direction.
-pub fn descriptors(interface: &Interface, direction: Direction) -> io::Result<Option<u32>> {
+pub fn read_descriptors(interface: &Interface, direction: Direction) -> io::Result<Option<u32>> {
     let rings = read(interface)?;
     let (now, max) = match direction {
         Direction::Rx => (rings.rx, rings.max_rx),

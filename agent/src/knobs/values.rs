@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use serde_json::{Value, json};
 
-use super::coalescing::{Coalesce, DirectionCoalescing};
+use super::coalescing::{CoalesceSetting, DirectionCoalescing};
 use super::interrupts::IrqPlacement;
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::error::{Error, Result};
@@ -21,10 +21,10 @@ const MAX_COALESCE_S: f64 = 1.0;
 pub fn parse_switch(value: &Value) -> Result<bool> {
     value
         .as_bool()
-        .ok_or_else(|| wrong_value(value, "true or false"))
+        .ok_or_else(|| invalid_value(value, "true or false"))
 }
 
-fn wrong_value(value: &Value, wanted: &str) -> Error {
+fn invalid_value(value: &Value, wanted: &str) -> Error {
     Error::BadParameter(format!("the value is {value}, and should be {wanted}"))
 }
 
@@ -33,13 +33,13 @@ pub fn parse_count(value: &Value) -> Result<u32> {
         .as_u64()
         .and_then(|n| u32::try_from(n).ok())
         .filter(|n| *n > 0)
-        .ok_or_else(|| wrong_value(value, "a whole number above 0"))
+        .ok_or_else(|| invalid_value(value, "a whole number above 0"))
 }
 
 pub fn coalescing_to_json(both: DirectionCoalescing) -> Value {
     let [rx, tx] = [both.rx, both.tx].map(|coalesce| match coalesce {
-        Coalesce::Adaptive => Value::from(ADAPTIVE),
-        Coalesce::For(us) => json!(f64::from(us) / 1e6),
+        CoalesceSetting::Adaptive => Value::from(ADAPTIVE),
+        CoalesceSetting::DelayUs(us) => json!(f64::from(us) / 1e6),
     });
     if rx == tx {
         rx
@@ -57,26 +57,29 @@ pub fn parse_coalescing(value: &Value) -> Result<DirectionCoalescing> {
             rx: parse_coalesce(rx)?,
             tx: parse_coalesce(tx)?,
         }),
-        _ => Err(wrong_value(value, "rx and tx")),
+        _ => Err(invalid_value(value, "rx and tx")),
     }
 }
 
-fn parse_coalesce(value: &Value) -> Result<Coalesce> {
+fn parse_coalesce(value: &Value) -> Result<CoalesceSetting> {
     if value == ADAPTIVE {
-        return Ok(Coalesce::Adaptive);
+        return Ok(CoalesceSetting::Adaptive);
     }
     let seconds = value.as_f64();
     match seconds.filter(|seconds| (0.0..=MAX_COALESCE_S).contains(seconds)) {
-        Some(seconds) => Ok(Coalesce::For((seconds * 1e6).round() as u32)),
-        None => Err(wrong_value(value, "seconds, from 0 to 1, or \"adaptive\"")),
+        Some(seconds) => Ok(CoalesceSetting::DelayUs((seconds * 1e6).round() as u32)),
+        None => Err(invalid_value(
+            value,
+            "seconds, from 0 to 1, or \"adaptive\"",
+        )),
     }
 }
 
 pub fn placement_to_json(placing: IrqPlacement) -> Value {
     Value::from(match placing {
         IrqPlacement::Spread => SPREAD.into(),
-        IrqPlacement::On(list) => list.to_string(),
-        IrqPlacement::Each(lists) => {
+        IrqPlacement::SharedCpus(list) => list.to_string(),
+        IrqPlacement::PerInterrupt(lists) => {
             let lists: Vec<String> = lists.iter().map(CpuList::to_string).collect();
             lists.join(INTERRUPT_SEPARATOR)
         }
@@ -88,21 +91,21 @@ pub fn parse_placement(value: &Value) -> Result<IrqPlacement> {
         Some(SPREAD) => Ok(IrqPlacement::Spread),
         Some(text) if text.contains(INTERRUPT_SEPARATOR) => {
             let lists = text.split(INTERRUPT_SEPARATOR).map(CpuList::parse);
-            Ok(IrqPlacement::Each(lists.collect::<Result<_>>()?))
+            Ok(IrqPlacement::PerInterrupt(lists.collect::<Result<_>>()?))
         }
-        _ => parse_nonempty_cpu_list(value).map(IrqPlacement::On),
+        _ => parse_nonempty_cpu_list(value).map(IrqPlacement::SharedCpus),
     }
 }
 
 pub fn parse_ports(value: &Value) -> Result<Option<RangeInclusive<u16>>> {
     let ports = value.as_str().and_then(ports::parse);
-    ports.ok_or_else(|| wrong_value(value, "ports from 1024 on, as first-last"))
+    ports.ok_or_else(|| invalid_value(value, "ports from 1024 on, as first-last"))
 }
 
 pub fn parse_nonempty_cpu_list(value: &Value) -> Result<CpuList> {
     let list = parse_cpu_list(value)?;
     if list.is_empty() {
-        return Err(wrong_value(value, "a list of at least one CPU"));
+        return Err(invalid_value(value, "a list of at least one CPU"));
     }
     Ok(list)
 }
@@ -111,7 +114,7 @@ pub fn parse_cpu_list(value: &Value) -> Result<CpuList> {
     CpuList::parse(
         value
             .as_str()
-            .ok_or_else(|| wrong_value(value, "a CPU list as text"))?,
+            .ok_or_else(|| invalid_value(value, "a CPU list as text"))?,
     )
 }
 

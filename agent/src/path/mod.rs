@@ -6,7 +6,7 @@ mod socket;
 mod wire;
 
 pub use prober::probe;
-pub use responder::Paths;
+pub use responder::PathResponders;
 
 #[cfg(test)]
 mod tests {
@@ -27,7 +27,7 @@ mod tests {
 
     #[test]
     fn a_path_is_proved_both_ways_and_closed_again() {
-        let paths = Paths::default();
+        let paths = PathResponders::default();
         let path = paths
             .listen(params(json!({"address": "127.0.0.1"})))
             .expect("listens");

@@ -34,20 +34,20 @@ pub struct ProbeRequest {
 
 #[derive(Default)]
 struct ProbeResult {
-    forward: bool,
-    back: bool,
+    forward_works: bool,
+    reverse_works: bool,
     rtt: Option<Duration>,
     reason: String,
 }
 
 /// Sends all attempts, and keeps the shortest round trip: the first one also has to find the neighbour.
 pub fn probe(request: ProbeRequest) -> Result<Value> {
-    let payload_bytes = check(&request)?;
+    let payload_bytes = checked_payload_bytes(&request)?;
     let socket = open_unfragmented(request.from, 0)?;
     let waker = Waker::new().map_err(|error| Error::system("wait for answers", error))?;
     let mut found = ProbeResult::default();
     if let Err(error) = socket.connect(&SockAddr::from(SocketAddr::new(request.to, request.port))) {
-        found.reason = local_reason(&error);
+        found.reason = sender_reason(&error);
     } else {
         let mut probe = vec![0; payload_bytes];
         let mut token: Token = [0; 20];
@@ -57,32 +57,32 @@ pub fn probe(request: ProbeRequest) -> Result<Value> {
             token[16..].copy_from_slice(&attempt.to_be_bytes());
             wire::write_header(&mut probe, PROBE, &token);
             let until = Instant::now() + Duration::from_secs_f64(request.timeout_s);
-            match attempt_one(&socket, &probe, &token, &waker, until, &mut found) {
+            match send_probe(&socket, &probe, &token, &waker, until, &mut found) {
                 // Trying again cannot make the interface's MTU larger.
                 Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
                     found.reason = "larger than the MTU of the sending interface".into();
                     break;
                 }
-                Err(error) => found.reason = local_reason(&error),
+                Err(error) => found.reason = sender_reason(&error),
                 Ok(()) => {}
             }
         }
     }
-    if found.forward && found.back {
+    if found.forward_works && found.reverse_works {
         found.reason.clear();
     } else if found.reason.is_empty() {
         found.reason = "no answer".into();
     }
     Ok(json!({
-        "forward": found.forward,
-        "back": found.back,
+        "forward": found.forward_works,
+        "back": found.reverse_works,
         "reason": found.reason,
         "rtt_us": found.rtt.map(|rtt| rtt.as_secs_f64() * 1e6),
     }))
 }
 
 /// The bytes of payload that make a packet of the size that is asked for.
-fn check(request: &ProbeRequest) -> Result<usize> {
+fn checked_payload_bytes(request: &ProbeRequest) -> Result<usize> {
     let bad = |what: String| Err(Error::BadParameter(what));
     let smallest = header_bytes(request.to) + SHORT_ANSWER_BYTES;
     if request.from.is_ipv4() != request.to.is_ipv4() {
@@ -103,7 +103,7 @@ fn check(request: &ProbeRequest) -> Result<usize> {
 }
 
 /// Returns when both answers have come, or the moment has.
-fn attempt_one(
+fn send_probe(
     socket: &Socket,
     probe: &[u8],
     token: &Token,
@@ -134,15 +134,15 @@ fn attempt_one(
         match wire::read_header(&answer[..length.min(answer.len())]) {
             Some((LONG_ANSWER, answered)) if answered == token && length == probe.len() => {
                 long = true;
-                found.back = true;
+                found.reverse_works = true;
             }
             Some((SHORT_ANSWER, answered)) if answered == token && length == SHORT_ANSWER_BYTES => {
                 short = true;
-                found.forward = true;
+                found.forward_works = true;
                 let errno =
                     i32::from_be_bytes(answer[HEADER_BYTES..].try_into().expect("four bytes"));
                 if errno != 0 {
-                    found.reason = remote_reason(errno);
+                    found.reason = responder_reason(errno);
                     return Ok(());
                 }
             }
@@ -154,11 +154,11 @@ fn attempt_one(
     Ok(())
 }
 
-fn local_reason(error: &io::Error) -> String {
+fn sender_reason(error: &io::Error) -> String {
     format!("unreachable: {error}")
 }
 
-fn remote_reason(errno: i32) -> String {
+fn responder_reason(errno: i32) -> String {
     if errno == libc::EMSGSIZE {
         return "larger than the MTU of the answering interface".into();
     }

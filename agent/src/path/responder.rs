@@ -41,9 +41,9 @@ struct OpenResponders {
 
 /// The paths that are answered for now.
 #[derive(Default)]
-pub struct Paths(Mutex<OpenResponders>);
+pub struct PathResponders(Mutex<OpenResponders>);
 
-impl Paths {
+impl PathResponders {
     pub fn listen(&self, request: ListenRequest) -> Result<Value> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if open.wakers.len() >= MAX_PATHS {

@@ -1,4 +1,4 @@
-//! What the thread of one trial has.
+//! The state of a trial's thread.
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -8,11 +8,16 @@ use super::message::ConductorMessage;
 use super::registry::{Registry, Trial};
 use crate::outbox::Outbox;
 
-/// Conducts one trial: `lifecycle` from connecting to its end, `running` while the load runs.
+/// Runs one trial on its own thread. `lifecycle` has the phases, and `running` the phase in which the load runs.
 pub struct Conductor {
+    /// All trials; the trial removes itself at its end.
     pub registry: Arc<Registry>,
+    /// Where samples and `trial.end` go.
     pub outbox: Arc<Outbox>,
+    /// The trial.
     pub trial: Arc<Trial>,
+    /// Messages from requests and streams.
     pub messages: Receiver<ConductorMessage>,
+    /// The time between two samples.
     pub interval: Duration,
 }

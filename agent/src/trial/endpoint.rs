@@ -1,4 +1,4 @@
-//! Where a side of a trial is to be: addresses that it listens on, or that it connects to.
+//! The addresses of an endpoint: where it listens, or what it connects to.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,6 +8,7 @@ use socket2::{Domain, SockAddr};
 use vnetbench_iperf3::parameters::TestParameters;
 use vnetbench_traffic::route::Route;
 
+/// The parameter `listen` of `trial.prepare`.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(
     untagged,
@@ -15,16 +16,20 @@ use vnetbench_traffic::route::Route;
     expecting = "listen must be {address, port} or {vsock: {port}}"
 )]
 pub enum Listen {
+    /// An IP address; any free port unless named.
     Ip { address: IpAddr, port: Option<u16> },
+    /// A VSOCK port.
     Vsock { vsock: VsockPort },
 }
 
+/// A VSOCK port to listen on; any free port unless named.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VsockPort {
     port: Option<u32>,
 }
 
+/// The parameter `connect` of `trial.prepare`.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(
     untagged,
@@ -32,17 +37,18 @@ pub struct VsockPort {
     expecting = "connect must be {address, port, from, speaks} or {vsock: {cid, port}}"
 )]
 pub enum Connect {
+    /// An IP address and port.
     Ip {
         address: IpAddr,
         port: u16,
         from: Option<IpAddr>,
         speaks: Option<PeerProtocol>,
     },
-    Vsock {
-        vsock: VsockPeer,
-    },
+    /// A VSOCK address.
+    Vsock { vsock: VsockPeer },
 }
 
+/// The context id and port of a VSOCK peer.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VsockPeer {
@@ -51,6 +57,7 @@ pub struct VsockPeer {
 }
 
 impl Listen {
+    /// Returns the socket address to listen on.
     pub fn address(self) -> SockAddr {
         match self {
             Self::Ip { address, port } => SocketAddr::new(address, port.unwrap_or(0)).into(),
@@ -62,15 +69,18 @@ impl Listen {
     }
 }
 
-/// What the other side understands.
+/// The protocol of the other endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PeerProtocol {
+    /// The other endpoint is an agent.
     Vnetbench,
+    /// The other endpoint is an iperf3 server.
     Iperf3,
 }
 
 impl Connect {
+    /// Returns the addresses to connect from and to.
     pub fn route(self) -> Route {
         match self {
             Self::Ip {
@@ -89,6 +99,7 @@ impl Connect {
         }
     }
 
+    /// Returns whether the other endpoint is an iperf3 server.
     pub fn is_to_iperf3(self) -> bool {
         matches!(
             self,
@@ -100,22 +111,26 @@ impl Connect {
     }
 }
 
+/// How an endpoint meets the other one.
 #[derive(Debug)]
 pub enum EndpointAddress {
-    /// At its interface: a side of frames has no connection.
+    /// Through its interface: frames need no connection.
     Port,
+    /// Listens at this address.
     Listen(SockAddr),
+    /// Connects to an agent.
     Connect(Box<Route>),
-    /// At the other side is an iperf3 server, which is asked for that.
+    /// Connects to an iperf3 server with these test parameters.
     ConnectIperf3(Box<Route>, Box<TestParameters>),
 }
 
 impl EndpointAddress {
+    /// Returns whether the connections are of VSOCK.
     pub fn is_vsock(&self) -> bool {
         self.domain() == Some(Domain::VSOCK)
     }
 
-    /// Of its connections, where it has any.
+    /// Returns the socket domain of the connections, or `None` without connections.
     pub fn domain(&self) -> Option<Domain> {
         match self {
             Self::Port => None,

@@ -1,12 +1,12 @@
-//! The parameters of the workload `frames`: their defaults, limits, and what they make of it.
+//! The parameters of the workload `frames`: their defaults and limits.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::limits::{bad_parameter, check_max};
-use vnetbench_frames::headers::MAX_TAGS;
+use super::limits::{bad_parameter, check_count};
+use vnetbench_frames::headers::MAX_VLAN_TAGS;
 use vnetbench_frames::template::{self, MAX_FLOWS};
 use vnetbench_frames::{
     Backend, FCS_BYTES, FrameParameters, FrameSize, MAX_MIX_FRAMES, PacingMethod, RefusedFrames,
@@ -14,16 +14,17 @@ use vnetbench_frames::{
 use vnetbench_interfaces::interface;
 use vnetbench_system::error::Result;
 
-/// What a kernel takes as a frame, jumbo frames of any adapter included.
+/// The largest frame that any adapter supports: 9216 bytes of payload with headers, tags and FCS.
 const MAX_FRAME_BYTES: usize = 9216 + 26;
 const MAX_FRAMES_PER_S: f64 = 100e6;
 const MIN_FRAMES_PER_S: f64 = 0.001;
-/// 0 and 4095 are no VLAN's (IEEE 802.1Q, 9.6).
+/// The highest VLAN id; 0 and 4095 are reserved (IEEE 802.1Q, 9.6).
 const MAX_VLAN: u16 = 4094;
 const SETTLE_S: f64 = 0.1;
-/// Below how long a side waits at all for what is on its way.
+/// Less than the drain limit of a trial.
 const MAX_SETTLE_S: f64 = 4.0;
 
+/// The workload-specific parameters of a `frames` request.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrameRequest {
@@ -51,13 +52,17 @@ struct Addresses {
     to: IpAddr,
 }
 
-pub fn frames(parameters: FrameRequest, interface: Option<&str>) -> Result<FrameParameters> {
+/// Checks a `frames` request and returns its parameters.
+pub fn frame_parameters(
+    parameters: FrameRequest,
+    interface: Option<&str>,
+) -> Result<FrameParameters> {
     let Some(interface) = interface else {
-        return bad_parameter("the workload frames needs an interface".into());
+        return bad_parameter("the workload frames requires interface".into());
     };
     let Some(mac_to) = interface::mac_bytes(&parameters.mac_to) else {
         return bad_parameter(format!(
-            "mac_to is no MAC address: \"{}\"",
+            "mac_to is not a MAC address: \"{}\"",
             parameters.mac_to
         ));
     };
@@ -70,30 +75,31 @@ pub fn frames(parameters: FrameRequest, interface: Option<&str>) -> Result<Frame
         .any(|address| ip_version != if address.is_ipv6() { 6 } else { 4 })
     {
         return bad_parameter(format!(
-            "{from} and {to} are not both addresses of IPv{ip_version}"
+            "addresses {from} and {to} must both be IPv{ip_version}"
         ));
     }
     let vlan_tags = parameters.vlan_tags.unwrap_or_default();
-    if vlan_tags.len() > MAX_TAGS || vlan_tags.iter().any(|tag| !(1..=MAX_VLAN).contains(tag)) {
+    if vlan_tags.len() > MAX_VLAN_TAGS || vlan_tags.iter().any(|tag| !(1..=MAX_VLAN).contains(tag))
+    {
         return bad_parameter(format!(
-            "vlan_tags must be {MAX_TAGS} at most, of 1 to {MAX_VLAN}"
+            "vlan_tags can have at most {MAX_VLAN_TAGS} elements, each from 1 to {MAX_VLAN}"
         ));
     }
     if let Some(per_s) = parameters.frames_per_s
         && !(MIN_FRAMES_PER_S..=MAX_FRAMES_PER_S).contains(&per_s)
     {
         return bad_parameter(format!(
-            "frames_per_s must lie within {MIN_FRAMES_PER_S} and {MAX_FRAMES_PER_S}"
+            "frames_per_s must be between {MIN_FRAMES_PER_S} and {MAX_FRAMES_PER_S}"
         ));
     }
     if parameters.frames == Some(0) {
         return bad_parameter("frames must be at least 1".into());
     }
     let flows = parameters.flows.unwrap_or(1);
-    check_max("flows", flows as usize, MAX_FLOWS as usize)?;
+    check_count("flows", flows as usize, MAX_FLOWS as usize)?;
     let settle_s = parameters.settle_s.unwrap_or(SETTLE_S);
     if !(0.0..=MAX_SETTLE_S).contains(&settle_s) {
-        return bad_parameter(format!("settle_s must lie within 0 and {MAX_SETTLE_S}"));
+        return bad_parameter(format!("settle_s must be between 0 and {MAX_SETTLE_S}"));
     }
     let frames = FrameParameters {
         interface: interface.into(),
@@ -118,7 +124,7 @@ pub fn frames(parameters: FrameRequest, interface: Option<&str>) -> Result<Frame
 }
 
 fn check_sizes(parameters: &FrameParameters) -> Result<()> {
-    let least = template::min_frame_bytes(parameters);
+    let min_bytes = template::min_frame_bytes(parameters);
     let weights: u64 = parameters
         .sizes
         .iter()
@@ -128,19 +134,19 @@ fn check_sizes(parameters: &FrameParameters) -> Result<()> {
         || !(1..=MAX_MIX_FRAMES as u64).contains(&weights)
     {
         return bad_parameter(format!(
-            "frame_bytes must have a size at least, each of a weight of at least 1, and weights of {MAX_MIX_FRAMES} together"
+            "frame_bytes needs at least one size; weights must be at least 1 and sum up to at most {MAX_MIX_FRAMES}"
         ));
     }
     for FrameSize { bytes, .. } in &parameters.sizes {
-        if *bytes < least {
+        if *bytes < min_bytes {
             let tags = parameters.vlan_tags.len();
             let ip = if parameters.from.is_ipv6() { 6 } else { 4 };
             return bad_parameter(format!(
-                "frame_bytes: a frame of IPv{ip} with {tags} VLAN tags has at least {least} bytes ({FCS_BYTES} of FCS \
-                 among them), not {bytes}: what numbers and times it needs room"
+                "frame_bytes {bytes} is too small: an IPv{ip} frame with {tags} VLAN tags needs at least {min_bytes} \
+                 bytes ({FCS_BYTES} bytes FCS included), because it carries a number and a timestamp"
             ));
         }
-        check_max("frame_bytes", *bytes, MAX_FRAME_BYTES)?;
+        check_count("frame_bytes", *bytes, MAX_FRAME_BYTES)?;
     }
     Ok(())
 }
@@ -150,7 +156,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::trial::requests::tests::plan_of;
+    use crate::trial::requests::tests::plan_with;
     use vnetbench_traffic::Workload;
 
     fn parameters(changes: Value) -> Result<FrameParameters> {
@@ -162,7 +168,7 @@ mod tests {
         for (key, value) in changes.as_object().expect("an object") {
             parameters[key] = value.clone();
         }
-        let (_, mut load) = plan_of(parameters)?.load.expect("streams");
+        let (_, mut load) = plan_with(parameters)?.load.expect("streams");
         match load.parts.remove(0).work {
             Workload::Frames(parameters) => Ok(parameters),
             work => panic!("frames, not {work:?}"),
@@ -170,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_one_flow_as_fast_as_it_goes() {
+    fn the_default_is_one_flow_at_full_speed() {
         let frames = parameters(json!({})).expect("valid");
         assert_eq!(
             (frames.flows, frames.frames_per_s, frames.max_frames),
@@ -178,14 +184,14 @@ mod tests {
         );
         assert_eq!(frames.mac_to, [2, 0, 0, 0, 0, 2]);
         assert_eq!(frames.settle, Duration::from_millis(100));
-        let nothing = json!({"frames_per_s": null, "frames": null, "flows": null, "vary_addresses": null,
+        let nulls = json!({"frames_per_s": null, "frames": null, "flows": null, "vary_addresses": null,
             "ip_version": null, "vlan_tags": null, "generator": null, "sink": null, "pacing": null, "settle_s": null,
             "shares_cpus": null});
-        parameters(nothing).expect("null means what nothing means");
+        parameters(nulls).expect("null parameters get the defaults");
     }
 
     #[test]
-    fn frames_that_cannot_be_are_refused() {
+    fn invalid_frame_parameters_are_rejected() {
         let sizes = |sizes: &[(usize, u32)]| {
             let sizes: Vec<Value> = sizes
                 .iter()
@@ -216,23 +222,23 @@ mod tests {
             json!({"listen": {"address": "127.0.0.1"}}),
             json!({"threads": 1, "streams": [{"id": 1, "role": "sink"}, {"id": 2, "role": "source"}]}),
         ] {
-            let refused = parameters(changes.clone()).expect_err(&changes.to_string());
-            assert_eq!(refused.code(), -32602, "{changes}");
+            let error = parameters(changes.clone()).expect_err(&changes.to_string());
+            assert_eq!(error.code(), -32602, "{changes}");
         }
     }
 
     #[test]
-    fn the_head_needs_more_room_behind_tags_and_ipv6() {
+    fn vlan_tags_and_ipv6_raise_the_minimum_frame_size() {
         let ipv6 = json!({"from": "2001:2::1", "to": "2001:2::2"});
         for (tags, bytes) in [(json!([]), 84), (json!([7]), 88), (json!([7, 8]), 92)] {
-            let of = |bytes| json!({"addresses": ipv6, "vlan_tags": tags, "frame_bytes": [{"bytes": bytes, "weight": 1}]});
-            parameters(of(bytes)).expect("the least");
-            let refused = parameters(of(bytes - 1))
+            let request = |bytes| json!({"addresses": ipv6, "vlan_tags": tags, "frame_bytes": [{"bytes": bytes, "weight": 1}]});
+            parameters(request(bytes)).expect("the minimum");
+            let message = parameters(request(bytes - 1))
                 .expect_err("too small")
                 .to_string();
             assert!(
-                refused.contains(&format!("at least {bytes} bytes")),
-                "{refused}"
+                message.contains(&format!("at least {bytes} bytes")),
+                "{message}"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! The life of one trial on its own thread: connecting, waiting for the start, running (`running`), ending.
+//! The phases of a trial on its own thread: connect, wait for the start, run (`running`), and finish.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -31,17 +31,22 @@ use vnetbench_traffic::{
     Load, LoadPart, Workload, connector, effective_options, listener, udp_handshake,
 };
 
-/// Where a trial's streams come from.
+/// How a trial gets its streams.
 pub enum ConnectionPlan {
+    /// The trial has no streams.
     None,
+    /// Streams of frames through an interface.
     Port(Load),
+    /// Accepts connections.
     Listener(Socket, Load),
+    /// Connects to an agent.
     Connect(Box<Route>, Load),
+    /// Connects to an iperf3 server.
     Iperf3(Box<Route>, Box<TestParameters>, Load),
 }
 
 impl ConnectionPlan {
-    /// Of a load, or of none; and the answer of `trial.prepare` where there is one at once.
+    /// Returns the plan for a load, and the answer of `trial.prepare` if it does not depend on connections.
     pub fn open(load: Option<(EndpointAddress, Load)>) -> Result<(Self, Option<Value>)> {
         Ok(match load {
             None => (Self::None, Some(json!(Ready::default()))),
@@ -61,26 +66,30 @@ impl ConnectionPlan {
 }
 
 impl Conductor {
-    pub fn conduct(self, entry: ConnectionPlan, counted: CounterSources) {
-        // Else the kernel may wake this thread 50 µs late, to save itself some work.
+    /// Runs the trial from connecting to `trial.end`.
+    pub fn conduct(self, connection_plan: ConnectionPlan, counter_sources: CounterSources) {
+        // The default timer slack lets the kernel wake this thread up to 50 µs late.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
-        let has_answered = matches!(entry, ConnectionPlan::None | ConnectionPlan::Listener(..));
+        let has_answered = matches!(
+            connection_plan,
+            ConnectionPlan::None | ConnectionPlan::Listener(..)
+        );
         let (mut streams, mut server) = (Streams::default(), Iperf3Server::default());
-        let connected = self.connect(entry, &mut streams, &mut server);
-        let mut sampler = Sampler::new(counted, &streams.all, streams.load_threads());
+        let connected = self.connect(connection_plan, &mut streams, &mut server);
+        let mut sampler = Sampler::new(counter_sources, &streams.all, streams.load_threads());
         let outcome = match connected {
             Ok(true) => {
                 self.trial
                     .set_connection_state(ConnectionState::Done(streams.ready()));
                 match self.wait_for_start() {
                     Some((duration, started)) => {
-                        match server.begin(&streams.all, &self.on_end()) {
+                        match server.start(&streams.all, &self.on_end()) {
                             Ok(()) => {
                                 self.run(&mut sampler, &mut streams, &server, duration, &started)
                             }
                             Err(error) => {
                                 let fault = EndReason::Fault(error.to_string());
-                                // Fails only when nobody waits for it.
+                                // Fails only if the request no longer waits.
                                 let _ = started.try_send(Err(error));
                                 LoadOutcome::never_started(fault, &mut sampler)
                             }
@@ -101,7 +110,8 @@ impl Conductor {
                 self.trial
                     .set_connection_state(ConnectionState::Failed(error));
                 if !has_answered {
-                    // What is noted is the answer of `trial.prepare`: this trial never came to be.
+                    // The request that waits on the connection state answers with this error. A trial that was never
+                    // prepared has no `trial.end`.
                     return;
                 }
                 LoadOutcome::never_started(fault, &mut sampler)
@@ -110,22 +120,27 @@ impl Conductor {
         self.finish(streams, server, sampler, outcome);
     }
 
-    /// Makes the streams and their threads; false where the trial was stopped before.
+    /// Connects the streams and starts their threads. Returns false if the trial was stopped meanwhile.
     fn connect(
         &self,
-        entry: ConnectionPlan,
+        connection_plan: ConnectionPlan,
         streams: &mut Streams,
         server: &mut Iperf3Server,
     ) -> Result<bool> {
         let waker = &self.trial.waker;
-        let (load, sockets) = match entry {
+        let (load, sockets) = match connection_plan {
             ConnectionPlan::None => return Ok(true),
             ConnectionPlan::Port(load) => {
                 streams.open_port(&load, &self.on_end())?;
                 return Ok(true);
             }
             ConnectionPlan::Listener(listener, load) => {
-                let sockets = listener::accept_all(&listener, &load, waker, &mut streams.foreign)?;
+                let sockets = listener::accept_all(
+                    &listener,
+                    &load,
+                    waker,
+                    &mut streams.foreign_connections,
+                )?;
                 (load, sockets)
             }
             ConnectionPlan::Connect(route, load) => {
@@ -133,10 +148,10 @@ impl Conductor {
                 (load, sockets)
             }
             ConnectionPlan::Iperf3(route, request, load) => {
-                let agreed =
+                let negotiated =
                     NegotiatedTest::connect(&route, *request, &load, waker, self.trial.timeout)?;
-                let sockets = agreed.map(|(agreed, sockets)| {
-                    *server = Iperf3Server::Negotiated(agreed);
+                let sockets = negotiated.map(|(test, sockets)| {
+                    *server = Iperf3Server::Negotiated(test);
                     sockets
                 });
                 (load, sockets)
@@ -148,25 +163,27 @@ impl Conductor {
         let Some(flows) = self.open_flows(&load, &sockets)? else {
             return Ok(false);
         };
-        streams.set_up(&load, sockets, flows, &self.on_end())?;
+        streams.open_sockets(&load, sockets, flows, &self.on_end())?;
         Ok(true)
     }
 
     fn on_end(&self) -> OnEnd {
-        let ended = lock(&self.trial.conductor).clone();
+        let sender = lock(&self.trial.conductor).clone();
         Arc::new(move || {
-            // Fails only when the trial is over.
-            let _ = ended.send(ConductorMessage::StreamEnded);
+            // Fails only after the trial has finished.
+            let _ = sender.send(ConductorMessage::StreamEnded);
         })
     }
 
-    /// What the streams send datagrams on, none where they do not; `None` where the trial was stopped before.
+    /// Opens the datagram flows of the streams; the iterator is empty for other workloads.
+    ///
+    /// Returns `None` if the trial was stopped meanwhile.
     fn open_flows(
         &self,
         load: &Load,
         sockets: &[Socket],
     ) -> Result<Option<impl Iterator<Item = DatagramFlow> + use<>>> {
-        let opened = match &load.parts[..] {
+        let flows = match &load.parts[..] {
             [
                 LoadPart {
                     work: Workload::Datagrams(flow),
@@ -181,10 +198,10 @@ impl Conductor {
             )?,
             _ => Some(Vec::new()),
         };
-        Ok(opened.map(Vec::into_iter))
+        Ok(flows.map(Vec::into_iter))
     }
 
-    /// `None` where the trial was stopped before.
+    /// Waits for `trial.start`. Returns `None` if the trial is stopped first.
     fn wait_for_start(&self) -> Option<(Duration, SyncSender<Result<u64>>)> {
         loop {
             match self.messages.recv() {
@@ -197,7 +214,7 @@ impl Conductor {
         }
     }
 
-    /// Ends what still runs, and says what the trial came to once nothing of it is left.
+    /// Ends the streams, releases everything that the trial holds, and then sends `trial.end`.
     fn finish(
         &self,
         mut streams: Streams,
@@ -206,16 +223,16 @@ impl Conductor {
         outcome: LoadOutcome,
     ) {
         streams.end();
-        let server = server.end(&streams.all);
+        let server = server.finish(&streams.all);
         let last = sampler.read_full();
-        let mut moved = sampler.between(&outcome.first, &last);
-        for (moved, stream) in moved.streams.iter_mut().zip(&streams.all) {
-            moved.state = stream.end.get().map(vnetbench_streams::StreamEnd::name);
+        let mut counts = sampler.difference(&outcome.initial, &last);
+        for (sample, stream) in counts.streams.iter_mut().zip(&streams.all) {
+            sample.state = stream.end.get().map(vnetbench_streams::StreamEnd::name);
             let is_tcp = stream.datagrams.is_none() && stream.frames.is_none();
-            moved.transport = is_tcp.then(|| effective_options::transport(stream));
-            moved.lent = stream.zero_copy.get().copied();
+            sample.transport = is_tcp.then(|| effective_options::transport(stream));
+            sample.zero_copy = stream.zero_copy.get().copied();
             let frames = stream.frames.as_ref();
-            moved.frames = frames.map(|frames| frames.outcome(outcome.ended));
+            sample.frames = frames.map(|frames| frames.outcome(outcome.load_ended_at));
         }
         let end = TrialEnd {
             trial: &self.trial.name,
@@ -236,18 +253,18 @@ impl Conductor {
                 .map(|s| s.counters.received.calls())
                 .sum(),
             outstanding_at_end: outcome.outstanding,
-            unanswered: streams.unanswered(outcome.ended),
-            foreign_connections: streams.foreign,
-            at_port: streams.port_counts(),
+            unanswered: streams.unanswered_requests(outcome.load_ended_at),
+            foreign_connections: streams.foreign_connections,
+            port_counts: streams.port_counts(),
             server,
-            moved,
+            counts,
             driver: sampler.driver_change(outcome.driver.as_ref()),
             instrument: InstrumentCost {
-                pacing: streams.pacing(outcome.ended),
+                pacing: streams.pacing_error(outcome.load_ended_at),
                 ..outcome.instrument
             },
         };
-        let event = rpc::event("trial.end", &end);
+        let event = rpc::format_event("trial.end", &end);
         drop(sampler);
         drop(streams);
         self.registry.remove(&self.trial);
@@ -257,13 +274,14 @@ impl Conductor {
 
 impl Drop for Conductor {
     fn drop(&mut self) {
-        // Only after a fault of the agent's own is there anything left to do here.
+        // Has an effect only if this thread panicked.
         self.registry.remove(&self.trial);
-        let mut connecting = lock(&self.trial.connecting);
-        if matches!(*connecting, ConnectionState::InProgress) {
-            *connecting = ConnectionState::Failed(Error::Internal("the trial was given up".into()));
+        let mut connection = lock(&self.trial.connection);
+        if matches!(*connection, ConnectionState::InProgress) {
+            let error = Error::Internal("the trial's thread failed".into());
+            *connection = ConnectionState::Failed(error);
         }
-        drop(connecting);
-        self.trial.changed.notify_all();
+        drop(connection);
+        self.trial.connection_changed.notify_all();
     }
 }

@@ -1,14 +1,16 @@
-//! How a parameter that is out of its limits is refused.
+//! Errors for parameters outside their limits.
 
 use vnetbench_system::error::{Error, Result};
 
-pub fn bad_parameter<T>(what: String) -> Result<T> {
-    Err(Error::BadParameter(what))
+/// Returns a [`Error::BadParameter`] with this message.
+pub fn bad_parameter<T>(message: String) -> Result<T> {
+    Err(Error::BadParameter(message))
 }
 
-pub fn check_max(name: &str, value: usize, most: usize) -> Result<()> {
-    if (1..=most).contains(&value) {
+/// Checks that a parameter is between 1 and `max`.
+pub fn check_count(name: &str, value: usize, max: usize) -> Result<()> {
+    if (1..=max).contains(&value) {
         return Ok(());
     }
-    bad_parameter(format!("{name} must lie within 1 and {most}"))
+    bad_parameter(format!("{name} must be between 1 and {max}"))
 }

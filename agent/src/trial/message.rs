@@ -1,17 +1,21 @@
-//! What the conductor of a trial is told by requests and by streams.
+//! The messages that requests and streams send to a trial's thread.
 
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use vnetbench_system::error::Result;
 
-/// What the conductor of a trial is told.
+/// A message to a trial's [`Conductor`](super::conductor::Conductor).
 pub enum ConductorMessage {
+    /// Start the load.
     Start {
+        /// How long the load runs.
         duration: Duration,
-        /// Takes the monotonic clock, in nanoseconds, of the moment at which the trial started, or why it did not.
+        /// Receives the start time (CLOCK_MONOTONIC, in nanoseconds), or the error that prevented the start.
         started: SyncSender<Result<u64>>,
     },
+    /// End the trial.
     Stop,
+    /// A stream has ended or failed.
     StreamEnded,
 }

@@ -1,4 +1,4 @@
-//! Trials: those that there are, from `trial.prepare` to `trial.end`, and what may be asked of each.
+//! The trials of this agent, from `trial.prepare` to `trial.end`, and the requests that control them.
 
 mod conductor;
 mod endpoint;
@@ -40,29 +40,29 @@ use vnetbench_counters::{CycleScope, ProcessCycles, Scope};
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::waiting::Waker;
 
-/// Trials that one agent may have at a time.
+/// The maximum number of trials at one time.
 const MAX_TRIALS: usize = 64;
 
-/// A trial that has been told to start.
+/// A start request that the trial's thread has not confirmed yet.
 pub struct PendingStart {
     trial: Arc<Trial>,
     answer: Receiver<Result<u64>>,
 }
 
 impl PendingStart {
-    /// The answer of `trial.start`.
+    /// Waits for the start and returns the answer of `trial.start`.
     pub fn wait(self) -> Result<Value> {
         let name = &self.trial.name;
         match self.answer.recv() {
             Ok(started) => Ok(json!({"trial": name, "started_monotonic_ns": started?})),
             Err(_) => Err(Error::Trial(format!(
-                "trial {name} has been started or stopped already"
+                "trial {name} was already started or stopped"
             ))),
         }
     }
 }
 
-/// The trials that there are now.
+/// The trials of this agent, and what they share.
 pub struct Trials {
     outbox: Arc<Outbox>,
     cycles: ProcessCycles,
@@ -70,6 +70,7 @@ pub struct Trials {
 }
 
 impl Trials {
+    /// Returns an empty set of trials that sends its events to `outbox`.
     pub fn new(outbox: Arc<Outbox>, cycles: ProcessCycles) -> Arc<Self> {
         Arc::new(Self {
             outbox,
@@ -78,38 +79,41 @@ impl Trials {
         })
     }
 
-    /// The trial, and the answer where there is one at once: a connecting side answers when it is connected.
+    /// Creates a trial and starts its thread.
+    ///
+    /// Returns the trial and the answer of `trial.prepare`. The answer is `None` for an endpoint that connects: use
+    /// [`Trial::wait_until_connected`].
     pub fn prepare(&self, request: PrepareRequest) -> Result<(Arc<Trial>, Option<Value>)> {
-        let plan = request.plan()?;
+        let plan = request.into_plan()?;
         let mut by_name = lock(&self.registry.by_name);
         check_capacity(&plan.trial, &by_name)?;
         let parts = plan.load.iter().flat_map(|(_, load)| &load.parts);
-        let begun_after = parts.map(|part| part.starts_after).max();
-        let place = plan.load.as_ref().map(|(place, _)| place);
+        let last_part_starts_after = parts.map(|part| part.starts_after).max();
+        let address = plan.load.as_ref().map(|(address, _)| address);
         let scope = Scope {
             interface: plan.interface.as_deref(),
-            cycles: match place {
+            cycles: match address {
                 Some(_) => CycleScope::Process(&self.cycles),
                 None => CycleScope::System,
             },
             system: plan.system,
-            without_ipv6: place.and_then(EndpointAddress::domain) == Some(Domain::IPV4),
+            without_ipv6: address.and_then(EndpointAddress::domain) == Some(Domain::IPV4),
         };
-        let counted = CounterSources::open(scope, plan.watched)?;
-        let (entry, answer) = ConnectionPlan::open(plan.load)?;
+        let counter_sources = CounterSources::open(scope, plan.observer)?;
+        let (connection_plan, answer) = ConnectionPlan::open(plan.load)?;
         let waker = Waker::new().map_err(|error| Error::system("prepare a trial", error))?;
         let (sender, messages) = channel();
         let trial = Arc::new(Trial {
             name: plan.trial,
             timeout: plan.timeout,
-            prepared_after: begun_after.unwrap_or_default(),
-            connecting: Mutex::new(match entry {
-                // Ready as soon as it is prepared.
+            last_part_starts_after: last_part_starts_after.unwrap_or_default(),
+            connection: Mutex::new(match connection_plan {
+                // There is nothing to connect.
                 ConnectionPlan::None => ConnectionState::Done(Ready::default()),
                 _ => ConnectionState::InProgress,
             }),
-            changed: Condvar::new(),
-            waker: waker,
+            connection_changed: Condvar::new(),
+            waker,
             conductor: Mutex::new(sender),
         });
         let conductor = Conductor {
@@ -121,25 +125,28 @@ impl Trials {
         };
         std::thread::Builder::new()
             .name("trial".into())
-            .spawn(move || conductor.conduct(entry, counted))
+            .spawn(move || conductor.conduct(connection_plan, counter_sources))
             .map_err(|error| Error::system("start a thread", error))?;
         by_name.insert(trial.name.clone(), Arc::clone(&trial));
         Ok((trial, answer))
     }
 
+    /// Returns the trial that the request names.
     pub fn find(&self, request: TrialRequest) -> Result<Arc<Trial>> {
         self.registry.find(&request.trial)
     }
 
+    /// Asks a trial that is ready to start.
     pub fn start(&self, request: StartRequest) -> Result<PendingStart> {
         let duration = request.duration()?;
         let trial = self.registry.find(&request.trial)?;
-        if trial.prepared_after > Duration::ZERO && duration <= trial.prepared_after {
+        if trial.last_part_starts_after > Duration::ZERO && duration <= trial.last_part_starts_after
+        {
             return Err(Error::BadParameter(
-                "duration_s must exceed idle_s: it is both phases together".into(),
+                "duration_s must be more than idle_s, because it includes the idle phase".into(),
             ));
         }
-        if !matches!(*lock(&trial.connecting), ConnectionState::Done(_)) {
+        if !matches!(*lock(&trial.connection), ConnectionState::Done(_)) {
             return Err(Error::Trial(format!("trial {} is not ready", trial.name)));
         }
         let (started, answer) = sync_channel(1);
@@ -147,6 +154,7 @@ impl Trials {
         Ok(PendingStart { trial, answer })
     }
 
+    /// Asks a trial to stop; its `trial.end` follows.
     pub fn stop(&self, request: TrialRequest) -> Result<Value> {
         let trial = self.registry.find(&request.trial)?;
         trial.waker.wake();
@@ -157,11 +165,11 @@ impl Trials {
 
 fn check_capacity(trial: &str, by_name: &HashMap<String, Arc<Trial>>) -> Result<()> {
     if by_name.contains_key(trial) {
-        return Err(Error::Trial(format!("there is a trial {trial} already")));
+        return Err(Error::Trial(format!("trial {trial} already exists")));
     }
     if by_name.len() >= MAX_TRIALS {
         return Err(Error::Trial(format!(
-            "{MAX_TRIALS} trials are there already; stop some"
+            "this agent already has {MAX_TRIALS} trials, the maximum; stop one first"
         )));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The parameters of `trial.prepare` that only one workload knows: their defaults, limits, and what they make of it.
+//! The workload-specific parameters of `trial.prepare`: their defaults, their limits, and the workload they describe.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::frames;
-use super::limits::{bad_parameter, check_max};
+use super::limits::{bad_parameter, check_count};
 use vnetbench_counters::watched;
 use vnetbench_streams::datagram_header::{HEADER_BYTES, MAX_DATAGRAM_BYTES};
 use vnetbench_system::error::{Error, Result};
@@ -24,23 +24,31 @@ use vnetbench_traffic::udp_stream::{self, FlowOptions};
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 const PACING_RATES_BPS: RangeInclusive<u64> = 1000..=10_000_000_000_000;
 const MAX_SEND_BATCH: usize = 256;
-/// The time between two requests is reckoned with: it must be one that there is.
+/// Keeps the time between two requests within what a `Duration` can represent.
 const MIN_RATE_PER_S: f64 = 1e-6;
 const MAX_RATE_PER_S: f64 = 10e6;
 const DATAGRAM_BYTES: usize = 64;
 const MAX_IDLE_S: f64 = 3600.0;
-/// What `waiting: busy_poll` asks for as SO_BUSY_POLL; the kernel's documentation recommends it (sysctl/net.rst).
+/// The SO_BUSY_POLL time of `waiting: busy_poll`, as the kernel's documentation recommends (sysctl/net.rst).
 const BUSY_POLL_US: u32 = 50;
 
+/// A workload of docs/protocol.md.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WorkloadName {
+    /// Bulk transfers over TCP.
     TcpStream,
+    /// Requests and responses over TCP connections.
     TcpRr,
+    /// Requests and responses, each over a new TCP connection.
     TcpCrr,
+    /// Datagrams over UDP.
     UdpStream,
+    /// Ethernet frames.
     Frames,
+    /// Requests, with transfers that start later.
     Mixed,
+    /// No load: counters only.
     Observe,
 }
 
@@ -58,15 +66,18 @@ impl WorkloadName {
     }
 }
 
-/// What a stream of `mixed` does.
+/// The part of a `mixed` load that a stream belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PartName {
+    /// Requests and responses, from the start on.
     Requests,
+    /// Bulk transfers, from the end of the idle phase on.
     Transfers,
 }
 
 impl PartName {
+    /// Returns the part's name in the protocol.
     pub fn name(self) -> &'static str {
         match self {
             Self::Requests => "requests",
@@ -101,15 +112,17 @@ struct TcpCrrRequest {
     response_bytes: Option<usize>,
 }
 
-/// What of `mixed` is of its requests; its other parameters are of its transfers.
+/// The parameters of `mixed` that belong to its requests. All others belong to its transfers.
 const REQUEST_PARAMETERS: [&str; 4] = ["request_bytes", "response_bytes", "rate_per_s", "waiting"];
 const IDLE_PARAMETER: &str = "idle_s";
 
-/// The two parts of `mixed`: what each does, and with which sockets.
+/// The two parts of a `mixed` load, each with its socket options.
 pub struct Mixed {
+    /// The requests.
     pub requests: (Workload, SocketOptions),
+    /// The transfers.
     pub transfers: (Workload, SocketOptions),
-    /// For how long there are only requests.
+    /// How long requests run alone before the transfers start.
     pub idle: Duration,
 }
 
@@ -130,7 +143,7 @@ struct ObserveRequest {
     watch: Option<watched::ObserverRequest>,
 }
 
-/// What the streams do; `options` becomes what the workload asks of their sockets.
+/// Parses the parameters of a workload, and adds the socket options that it needs to `options`.
 pub fn parse_workload(
     workload: WorkloadName,
     request: Map<String, Value>,
@@ -139,19 +152,22 @@ pub fn parse_workload(
 ) -> Result<Workload> {
     options.no_delay = workload != WorkloadName::TcpStream;
     match workload {
-        WorkloadName::TcpStream => tcp_stream(read(workload, request)?, options),
-        WorkloadName::TcpRr => tcp_rr(read(workload, request)?, options),
-        WorkloadName::TcpCrr => tcp_crr(read(workload, request)?, options),
-        WorkloadName::UdpStream => udp_stream(read(workload, request)?, options),
+        WorkloadName::TcpStream => tcp_stream(parse_parameters(workload, request)?, options),
+        WorkloadName::TcpRr => tcp_rr(parse_parameters(workload, request)?, options),
+        WorkloadName::TcpCrr => tcp_crr(parse_parameters(workload, request)?, options),
+        WorkloadName::UdpStream => udp_stream(parse_parameters(workload, request)?, options),
         WorkloadName::Frames => {
-            frames::frames(read(workload, request)?, interface).map(Workload::Frames)
+            frames::frame_parameters(parse_parameters(workload, request)?, interface)
+                .map(Workload::Frames)
         }
-        WorkloadName::Mixed => bad_parameter("the workload mixed has two parts".into()),
-        WorkloadName::Observe => bad_parameter("the workload observe takes no streams".into()),
+        WorkloadName::Mixed => bad_parameter("a part of mixed cannot be mixed itself".into()),
+        WorkloadName::Observe => bad_parameter("the workload observe accepts no streams".into()),
     }
 }
 
-/// What both parts of `mixed` do. A sample must end where the idle phase does, so that is a whole number of intervals.
+/// Parses the parameters of `mixed`.
+///
+/// The idle phase is a whole number of intervals, so that a sample ends exactly when the transfers start.
 pub fn parse_mixed(
     mut request: Map<String, Value>,
     interval: Duration,
@@ -163,17 +179,17 @@ pub fn parse_mixed(
         .filter(|idle_s| (0.0..=MAX_IDLE_S).contains(idle_s))
     else {
         return bad_parameter(format!(
-            "mixed: {IDLE_PARAMETER} must lie within 0 and {MAX_IDLE_S}"
+            "mixed: {IDLE_PARAMETER} must be between 0 and {MAX_IDLE_S}"
         ));
     };
     let intervals = (idle_s / interval.as_secs_f64()).round();
     let idle = Duration::from_nanos(interval.as_nanos() as u64 * intervals as u64);
     if intervals < 1.0 || (idle.as_secs_f64() - idle_s).abs() > 1e-6 {
         return bad_parameter(format!(
-            "mixed: {IDLE_PARAMETER} must be interval_s, or a multiple of it"
+            "mixed: {IDLE_PARAMETER} must be a multiple of interval_s"
         ));
     }
-    let of_requests = REQUEST_PARAMETERS
+    let request_parameters = REQUEST_PARAMETERS
         .into_iter()
         .filter_map(|name| request.remove_entry(name))
         .collect();
@@ -182,19 +198,20 @@ pub fn parse_mixed(
         parse_workload(workload, request, None, &mut options).map(|work| (work, options))
     };
     Ok(Mixed {
-        requests: part(WorkloadName::TcpRr, of_requests)?,
+        requests: part(WorkloadName::TcpRr, request_parameters)?,
         transfers: part(WorkloadName::TcpStream, request)?,
         idle,
     })
 }
 
-/// What an observer watches beside the system.
+/// Parses which threads and interfaces `observe` reads in addition to the system.
 pub fn parse_observe(request: Map<String, Value>) -> Result<watched::ObserverRequest> {
-    let request: ObserveRequest = read(WorkloadName::Observe, request)?;
-    let watched = request.watch.unwrap_or_default();
-    watched.check().map(|()| watched)
+    let request: ObserveRequest = parse_parameters(WorkloadName::Observe, request)?;
+    let observer = request.watch.unwrap_or_default();
+    observer.check().map(|()| observer)
 }
 
+/// Returns whether each stream of the workload needs a thread of its own.
 pub fn needs_thread_per_stream(work: &Workload) -> bool {
     matches!(
         work,
@@ -202,7 +219,10 @@ pub fn needs_thread_per_stream(work: &Workload) -> bool {
     )
 }
 
-fn read<P: DeserializeOwned>(workload: WorkloadName, request: Map<String, Value>) -> Result<P> {
+fn parse_parameters<P: DeserializeOwned>(
+    workload: WorkloadName,
+    request: Map<String, Value>,
+) -> Result<P> {
     serde_json::from_value(Value::Object(request))
         .map_err(|error| Error::BadParameter(format!("{}: {error}", workload.name())))
 }
@@ -211,22 +231,22 @@ fn tcp_stream(request: TcpStreamRequest, options: &mut SocketOptions) -> Result<
     if let Some(bps) = request.pacing_rate_bps
         && !PACING_RATES_BPS.contains(&bps)
     {
-        let (least, most) = PACING_RATES_BPS.into_inner();
-        return bad_parameter(format!(
-            "pacing_rate_bps must lie within {least} and {most}"
-        ));
+        let (min, max) = PACING_RATES_BPS.into_inner();
+        return bad_parameter(format!("pacing_rate_bps must be between {min} and {max}"));
     }
     options.pacing_rate_bps = request.pacing_rate_bps;
     let sending = SendOptions {
         mode: request.send.unwrap_or(SendMode::Copy),
         batch: request.send_batch.unwrap_or(1),
     };
-    check_max("send_batch", sending.batch as usize, MAX_SEND_BATCH)?;
+    check_count("send_batch", sending.batch as usize, MAX_SEND_BATCH)?;
     if sending.batch > 1 && !sending.mode.is_batched() {
-        return bad_parameter("send_batch above 1 takes send io_uring or io_uring_zerocopy".into());
+        return bad_parameter(
+            "send_batch above 1 requires send = io_uring or io_uring_zerocopy".into(),
+        );
     }
     Ok(Workload::Stream(TransferOptions {
-        message_bytes: message_bytes("message_bytes", request.message_bytes, 1 << 20)?,
+        message_bytes: checked_message_bytes("message_bytes", request.message_bytes, 1 << 20)?,
         sending,
         receive: request.receive.unwrap_or(ReceiveMode::Discard),
     }))
@@ -237,13 +257,13 @@ fn tcp_rr(request: TcpRrRequest, options: &mut SocketOptions) -> Result<Workload
     check_rate(request.rate_per_s)?;
     if request.rate_per_s.is_some() && waiting == WaitMode::BusyPoll {
         return bad_parameter(
-            "busy_poll waits for answers only: no request can be due meanwhile".into(),
+            "waiting = busy_poll and rate_per_s exclude each other: busy polling waits for responses only".into(),
         );
     }
     options.busy_poll_us = (waiting == WaitMode::BusyPoll).then_some(BUSY_POLL_US);
     Ok(Workload::RequestResponse(ExchangeOptions {
-        request_bytes: message_bytes("request_bytes", request.request_bytes, 1)?,
-        response_bytes: message_bytes("response_bytes", request.response_bytes, 1)?,
+        request_bytes: checked_message_bytes("request_bytes", request.request_bytes, 1)?,
+        response_bytes: checked_message_bytes("response_bytes", request.response_bytes, 1)?,
         rate_per_s: request.rate_per_s,
         waiting,
     }))
@@ -251,27 +271,31 @@ fn tcp_rr(request: TcpRrRequest, options: &mut SocketOptions) -> Result<Workload
 
 fn tcp_crr(request: TcpCrrRequest, options: &SocketOptions) -> Result<Workload> {
     Ok(Workload::ConnectRequestResponse(ConnectionOptions {
-        request_bytes: message_bytes("request_bytes", request.request_bytes, 1)?,
-        response_bytes: message_bytes("response_bytes", request.response_bytes, 1)?,
+        request_bytes: checked_message_bytes("request_bytes", request.request_bytes, 1)?,
+        response_bytes: checked_message_bytes("response_bytes", request.response_bytes, 1)?,
         options: options.clone(),
     }))
 }
 
-/// The socket buffers asked for are those of the datagrams; the connections beside them carry next to nothing.
+/// The requested socket buffers apply to the datagram sockets. The control connections carry little data.
 fn udp_stream(request: UdpStreamRequest, options: &mut SocketOptions) -> Result<Workload> {
     check_rate(request.rate_per_s)?;
     let [segmented, aggregated, fragmented] =
         [request.gso, request.gro, request.fragments].map(Option::unwrap_or_default);
     if request.rate_per_s.is_some() && segmented {
-        return bad_parameter("gso sends many datagrams at once, and a rate one at a time".into());
+        return bad_parameter(
+            "gso and rate_per_s exclude each other: gso sends many datagrams at once".into(),
+        );
     }
     if fragmented && segmented {
-        return bad_parameter("gso cuts messages into datagrams that are not fragmented".into());
+        return bad_parameter(
+            "gso and fragments exclude each other: datagrams of gso are never fragmented".into(),
+        );
     }
     let datagram_bytes = request.datagram_bytes.unwrap_or(DATAGRAM_BYTES);
     if !(HEADER_BYTES..=MAX_DATAGRAM_BYTES).contains(&datagram_bytes) {
         return bad_parameter(format!(
-            "datagram_bytes must lie within {HEADER_BYTES} and {MAX_DATAGRAM_BYTES}"
+            "datagram_bytes must be between {HEADER_BYTES} and {MAX_DATAGRAM_BYTES}"
         ));
     }
     Ok(Workload::Datagrams(FlowOptions {
@@ -288,13 +312,13 @@ fn udp_stream(request: UdpStreamRequest, options: &mut SocketOptions) -> Result<
 fn check_rate(per_s: Option<f64>) -> Result<()> {
     match per_s {
         Some(per_s) if !(MIN_RATE_PER_S..=MAX_RATE_PER_S).contains(&per_s) => bad_parameter(
-            format!("rate_per_s must lie within {MIN_RATE_PER_S} and {MAX_RATE_PER_S}"),
+            format!("rate_per_s must be between {MIN_RATE_PER_S} and {MAX_RATE_PER_S}"),
         ),
         _ => Ok(()),
     }
 }
 
-fn message_bytes(name: &str, request: Option<usize>, otherwise: usize) -> Result<usize> {
-    let bytes = request.unwrap_or(otherwise);
-    check_max(name, bytes, MAX_MESSAGE_BYTES).map(|()| bytes)
+fn checked_message_bytes(name: &str, request: Option<usize>, default: usize) -> Result<usize> {
+    let bytes = request.unwrap_or(default);
+    check_count(name, bytes, MAX_MESSAGE_BYTES).map(|()| bytes)
 }

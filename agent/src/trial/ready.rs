@@ -1,4 +1,4 @@
-//! How far a trial's streams are, and what an endpoint answers once all of them are connected.
+//! The connection state of a trial, and the answer of an endpoint whose streams are connected.
 
 use serde::Serialize;
 
@@ -6,25 +6,33 @@ use vnetbench_frames::ChosenBackends;
 use vnetbench_system::error::Error;
 use vnetbench_traffic::effective_options::EffectiveOptions;
 
-/// How far a trial's streams are.
+/// The connection state of a trial's streams.
 pub enum ConnectionState {
+    /// Some streams are not connected yet.
     InProgress,
+    /// All streams are connected.
     Done(Ready),
+    /// Connecting failed.
     Failed(Error),
 }
 
-/// What a side that is connected answers: what its sockets have, and where its threads may run.
+/// The answer of a connected endpoint: the effective options of its sockets, and the CPUs of its threads.
 #[derive(Clone, Default, Serialize)]
 pub struct Ready {
+    /// The effective options of each stream's socket.
     pub streams: Vec<EffectiveOptions>,
+    /// The CPU list of each load thread.
     pub thread_cpus: Vec<String>,
+    /// The backends of a `frames` endpoint.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub frames: Option<ReadyPort>,
 }
 
-/// Of frames: there is no port to connect to, and by which ways they are made and counted.
+/// The answer of a `frames` endpoint.
 #[derive(Clone, Serialize)]
 pub struct ReadyPort {
+    /// Always null: frames need no port number.
     pub port: Option<u16>,
+    /// The backends that send and count frames.
     pub frames: ChosenBackends,
 }

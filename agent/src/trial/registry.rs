@@ -1,4 +1,4 @@
-//! The trials that there are now, and how a request waits for one.
+//! The registry of current trials, and how requests wait for a trial's connections.
 
 use std::collections::HashMap;
 use std::sync::mpsc::Sender;
@@ -12,44 +12,50 @@ use super::ready::ConnectionState;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::waiting::Waker;
 
-/// A trial as requests see it; the work is its conductor's.
+/// A trial as requests see it. Its [`Conductor`](super::conductor::Conductor) does the work.
 pub struct Trial {
+    /// The trial's name.
     pub name: String,
+    /// How long connecting may take.
     pub timeout: Duration,
-    /// When the last part of its load begins.
-    pub prepared_after: Duration,
-    pub connecting: Mutex<ConnectionState>,
-    pub changed: Condvar,
-    /// Ends the waiting for streams.
+    /// The start of the last part of the load, after the start of the trial.
+    pub last_part_starts_after: Duration,
+    /// The state of its connections.
+    pub connection: Mutex<ConnectionState>,
+    /// Signals a change of `connection`.
+    pub connection_changed: Condvar,
+    /// Interrupts connecting when the trial is stopped.
     pub waker: Waker,
+    /// Sends messages to the trial's thread.
     pub conductor: Mutex<Sender<ConductorMessage>>,
 }
 
 impl Trial {
-    /// What the streams' sockets have, once all are connected: the answer of `trial.prepare` on a connecting side, where
-    /// the conductor keeps the time limit.
+    /// Waits until all streams are connected, and returns the answer of `trial.prepare` for an endpoint that connects.
+    ///
+    /// The conductor enforces the time limit.
     pub fn wait_until_connected(&self) -> Result<Value> {
         self.wait(None)
     }
 
-    /// The answer of `trial.ready`.
+    /// Waits until all streams are connected, at most for the trial's timeout, and returns the answer of `trial.ready`.
     pub fn wait_until_ready(&self) -> Result<Value> {
         self.wait(Some(Instant::now() + self.timeout))
     }
 
-    fn wait(&self, until: Option<Instant>) -> Result<Value> {
-        let mut connecting = lock(&self.connecting);
+    fn wait(&self, deadline: Option<Instant>) -> Result<Value> {
+        let mut connection = lock(&self.connection);
         loop {
-            match &*connecting {
+            match &*connection {
                 ConnectionState::Done(ready) => return Ok(json!(ready)),
                 ConnectionState::Failed(error) => return Err(error.clone()),
                 ConnectionState::InProgress => {}
             }
-            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-            connecting = match left {
+            let remaining = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+            connection = match remaining {
                 None => self
-                    .changed
-                    .wait(connecting)
+                    .connection_changed
+                    .wait(connection)
                     .unwrap_or_else(PoisonError::into_inner),
                 Some(Duration::ZERO) => {
                     return Err(Error::TimedOut {
@@ -58,32 +64,35 @@ impl Trial {
                         kind: None,
                     });
                 }
-                Some(left) => {
-                    let waited = self.changed.wait_timeout(connecting, left);
+                Some(remaining) => {
+                    let waited = self.connection_changed.wait_timeout(connection, remaining);
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 }
             };
         }
     }
 
-    pub fn set_connection_state(&self, connecting: ConnectionState) {
-        *lock(&self.connecting) = connecting;
-        self.changed.notify_all();
+    /// Sets the connection state and wakes the requests that wait for it.
+    pub fn set_connection_state(&self, state: ConnectionState) {
+        *lock(&self.connection) = state;
+        self.connection_changed.notify_all();
     }
 
-    /// Whether the message will be looked at.
+    /// Sends a message to the trial's thread. Returns whether the thread still receives messages.
     pub fn send_message(&self, message: ConductorMessage) -> bool {
         lock(&self.conductor).send(message).is_ok()
     }
 }
 
-/// Trials by their names.
+/// The current trials.
 #[derive(Default)]
 pub struct Registry {
+    /// Trials by name.
     pub by_name: Mutex<HashMap<String, Arc<Trial>>>,
 }
 
 impl Registry {
+    /// Returns the trial of this name.
     pub fn find(&self, name: &str) -> Result<Arc<Trial>> {
         let by_name = lock(&self.by_name);
         by_name
@@ -92,12 +101,13 @@ impl Registry {
             .ok_or_else(|| Error::Trial(format!("there is no trial {name}")))
     }
 
-    /// Its name may have been given to another trial since.
+    /// Removes this trial, but not a later trial of the same name.
     pub fn remove(&self, trial: &Arc<Trial>) {
-        lock(&self.by_name).retain(|_, kept| !Arc::ptr_eq(kept, trial));
+        lock(&self.by_name).retain(|_, other| !Arc::ptr_eq(other, trial));
     }
 }
 
+/// Locks a mutex, also after another thread panicked while holding it.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,10 +1,10 @@
-//! What the events of a trial carry, in the names of docs/protocol.md.
+//! The bodies of the events `trial.sample` and `trial.end`. Field names follow docs/protocol.md.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::socket_detail::{Detail, ReceiveMemory};
+use super::socket_detail::{ReceiveMemory, SocketDetail};
 use vnetbench_counters::socket_memory::Memory;
 use vnetbench_counters::tcp_info::TcpReading;
 use vnetbench_counters::{Counters, CpuWork, driver, watched};
@@ -16,103 +16,136 @@ use vnetbench_streams::{Role, ZeroCopyCounts};
 use vnetbench_system::histogram::{Distribution, Histogram, HistogramCounts};
 use vnetbench_traffic::route::Transport;
 
+/// The body of `trial.sample`.
 #[derive(Serialize)]
 pub struct Sample<'a> {
+    /// The trial's name.
     pub trial: &'a str,
+    /// The number of the interval that the sample closes. A gap means that late samples were merged.
     pub seq: u64,
+    /// Seconds from the trial's start to this sample.
     pub t_s: f64,
+    /// Seconds since the previous sample.
     pub interval_s: f64,
+    /// Everything counted in the interval.
     #[serde(flatten)]
-    pub moved: SampleCounters,
+    pub counts: SampleCounters,
 }
 
-/// What was moved and counted between two moments.
+/// Everything that an endpoint counts between two moments.
 #[derive(Serialize)]
 pub struct SampleCounters {
+    /// Payload bytes sent by all streams.
     pub bytes_sent: u64,
+    /// Payload bytes received by all streams.
     pub bytes_received: u64,
-    /// Where requests are made: how long their answers took.
+    /// Response times. Present for sources of requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Distribution>,
-    /// Where each has a connection of its own: how long connecting took.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub connect: Option<Distribution>,
-    /// Where datagrams come in, and both sides have one clock: how long they were under way.
+    /// Connection set-up times. Present where each request opens its own connection.
+    #[serde(skip_serializing_if = "Option::is_none", rename = "connect")]
+    pub connect_time: Option<Distribution>,
+    /// One-way delays. Present for sinks of datagrams or frames that share a clock with the source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Distribution>,
+    /// Counters of the process, the kernel, and the interface.
     pub counters: Counters,
+    /// The work of each CPU.
     pub cpu: Vec<CpuWork>,
-    /// Of an observer that was told to watch something.
+    /// Counters of observed threads and interfaces. Present for `observe` with `watch`.
     #[serde(flatten)]
-    pub watched: Option<watched::ObserverChange>,
+    pub observed: Option<watched::ObserverChange>,
+    /// The counters of each stream.
     pub streams: Vec<StreamSample>,
 }
 
+/// The counters of one stream.
 #[derive(Serialize)]
 pub struct StreamSample {
+    /// The stream's id from `trial.prepare`.
     pub id: u32,
+    /// Source or sink.
     pub role: Role,
-    /// Where the load has several parts.
+    /// The part of the load. Present where the load has several parts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub part: Option<&'static str>,
+    /// Payload bytes that the stream sent (source) or received (sink).
     pub bytes: u64,
-    /// Of a source.
+    /// Payload bytes that the receiver acknowledged. Present for TCP sources.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_acked: Option<u64>,
+    /// Counters of the stream's protocol.
     #[serde(flatten)]
     pub counters: StreamCounters,
-    /// How the stream ended; in `trial.end` only.
+    /// How the stream ended. Present in `trial.end`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<&'static str>,
-    /// What its connection was by then, where it carried the load; in `trial.end` only.
+    /// The transport that the connection had at the end. Present in `trial.end` for TCP and VSOCK.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<Transport>,
-    /// Of a source that lends memory to the kernel; in `trial.end` only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lent: Option<ZeroCopyCounts>,
-    /// What a stream of frames came to; in `trial.end` only.
+    /// The outcome of zero-copy sends. Present in `trial.end` for sources that use them.
+    #[serde(skip_serializing_if = "Option::is_none", rename = "lent")]
+    pub zero_copy: Option<ZeroCopyCounts>,
+    /// The totals of a stream of frames. Present in `trial.end`.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub frames: Option<FrameOutcome>,
 }
 
+/// The counters of one stream, by protocol and role.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub enum StreamCounters {
+    /// A TCP, MPTCP or VSOCK stream.
     Tcp(TcpSample),
+    /// A source of datagrams.
     Source(DatagramSourceSample),
+    /// A sink of datagrams.
     Sink(DatagramSinkSample),
+    /// A source or sink of frames.
     Frames(FrameSample),
 }
 
-/// Of a source sent, of a sink received.
+/// The number of frames that a stream sent or received.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FrameSample {
+    /// Frames that a source sent.
     FramesSent(u64),
+    /// Frames that a sink received.
     FramesReceived(u64),
 }
 
+/// The counters of a source of datagrams.
 #[derive(Serialize)]
 pub struct DatagramSourceSample {
+    /// Datagrams sent.
     pub datagrams: u64,
 }
 
+/// The counters of a sink of datagrams.
 #[derive(Serialize)]
 pub struct DatagramSinkSample {
-    /// Duplicates included.
+    /// Datagrams received, with duplicates.
     pub datagrams: u64,
-    /// Negative where more came late than were newly missed.
+    /// Datagrams lost. Negative where more late datagrams arrived than new ones went missing.
     pub lost: i64,
+    /// Datagrams received more than once.
     pub duplicates: u64,
+    /// Datagrams received after one with a higher number.
     pub reordered: u64,
+    /// Datagrams of another trial or program.
     pub foreign: u64,
+    /// Datagrams dropped for lack of receive buffer.
     pub socket_drops: u64,
+    /// Interarrival jitter (RFC 3550, section 6.4.1), in microseconds.
     pub jitter_us: f64,
+    /// The socket's receive memory.
     #[serde(flatten)]
     pub memory: Option<ReceiveMemory>,
 }
 
 impl DatagramSinkSample {
+    /// Returns the difference of two readings.
     pub fn between(then: &DatagramReading, now: &DatagramReading) -> Self {
         let (before, after) = (&then.counts, &now.counts);
         Self {
@@ -128,35 +161,55 @@ impl DatagramSinkSample {
     }
 }
 
-/// A flow of datagrams at one moment.
+/// The counters of a stream of datagrams at one moment.
 #[derive(Clone, Copy, Default)]
 pub struct DatagramReading {
+    /// What the agent counts.
     pub counts: DatagramCounts,
+    /// Datagrams dropped for lack of receive buffer, from the kernel.
     pub socket_drops: u64,
+    /// The socket's memory, from the kernel.
     pub memory: Option<Memory>,
 }
 
+/// The state and counters of a TCP stream, from `TCP_INFO` (include/uapi/linux/tcp.h).
 #[derive(Serialize)]
 pub struct TcpSample {
+    /// Smoothed round-trip time.
     pub rtt_us: u32,
+    /// Variation of the round-trip time.
     pub rttvar_us: u32,
+    /// Minimum round-trip time.
     pub min_rtt_us: Option<u32>,
+    /// Congestion window, in segments.
     pub cwnd: u32,
+    /// Segments retransmitted in the interval.
     pub retransmits: u64,
+    /// Segments sent in the interval.
     pub segments_out: u64,
+    /// Segments received in the interval.
     pub segments_in: u64,
+    /// The kernel's estimate of the delivery rate.
     pub delivery_rate_bps: u64,
+    /// The rate at which the kernel paces segments; absent where it does not pace.
     pub pacing_rate_bps: Option<u64>,
+    /// Time with data to send in the interval.
     pub busy_s: f64,
+    /// Time limited by the receive window in the interval.
     pub rwnd_limited_s: f64,
+    /// Time limited by the send buffer in the interval.
     pub sndbuf_limited_s: f64,
+    /// Segments sent and not yet acknowledged.
     pub unacked: u32,
+    /// Bytes queued and not yet sent.
     pub notsent_bytes: u32,
+    /// Further values, for the first streams only.
     #[serde(flatten)]
-    pub detail: Option<Detail>,
+    pub detail: Option<SocketDetail>,
 }
 
 impl TcpSample {
+    /// Returns the state at `now` and the increase of the counters since `then`.
     pub fn between(role: Role, then: &TcpReading, now: &TcpReading) -> Self {
         let seconds = |now: u64, then: u64| now.saturating_sub(then) as f64 / 1e6;
         Self {
@@ -174,94 +227,119 @@ impl TcpSample {
             sndbuf_limited_s: seconds(now.sndbuf_limited_us, then.sndbuf_limited_us),
             unacked: now.unacked,
             notsent_bytes: now.notsent_bytes,
-            detail: Detail::between(role, then, now),
+            detail: SocketDetail::between(role, then, now),
         }
     }
 }
 
+/// The body of `trial.end`.
 #[derive(Serialize)]
 pub struct TrialEnd<'a> {
+    /// The trial's name.
     pub trial: &'a str,
+    /// Why the trial ended: `done`, `stopped` or `fault`.
     pub reason: &'static str,
+    /// The error message of a fault; else empty.
     pub fault: String,
+    /// Seconds from the start to the end of the load.
     pub duration_s: f64,
-    /// When the transfers of `mixed` were told to begin.
+    /// Seconds from the start to the first transfer. Present for `mixed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_began_s: Option<f64>,
+    /// Whether every stream ended with all its data read.
     pub drained: bool,
+    /// System calls that sent data.
     pub calls_sent: u64,
+    /// System calls that received data.
     pub calls_received: u64,
+    /// Connections from other programs.
     pub foreign_connections: u64,
-    /// Of a side of frames.
+    /// What else arrived at the port. Present for `frames`.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub at_port: Option<PortCounts>,
+    pub port_counts: Option<PortCounts>,
+    /// Requests without a response at the end of the load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outstanding_at_end: Option<u64>,
+    /// Requests that never got a response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unanswered: Option<u64>,
-    /// What an iperf3 server said of its side.
+    /// The report of an iperf3 server on its endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerReport>,
+    /// Everything counted in the whole trial.
     #[serde(flatten)]
-    pub moved: SampleCounters,
+    pub counts: SampleCounters,
+    /// Changes of the driver's statistics.
     #[serde(flatten)]
-    pub driver: driver::DriverChange,
+    pub driver: driver::DriverCounterChanges,
+    /// The cost and accuracy of the measurement itself.
     pub instrument: InstrumentCost,
 }
 
-/// What the instrument itself took, and how well it kept its times.
+/// The cost and accuracy of the measurement itself.
 #[derive(Default, Serialize)]
 pub struct InstrumentCost {
+    /// CPU time of the sampler's thread.
     #[serde(serialize_with = "as_seconds", rename = "sampler_cpu_s")]
     pub sampler_cpu: Duration,
+    /// The longest time by which a sample was late.
     #[serde(serialize_with = "as_seconds", rename = "sampler_late_max_s")]
     pub sampler_late_max: Duration,
-    /// Whether the sampler could be run before all others.
+    /// Whether the sampler runs under a real-time policy.
     pub sampler_realtime: bool,
+    /// Samples taken.
     pub samples: u64,
+    /// Samples dropped because the bench did not read them in time.
     pub events_lost: u64,
-    /// Of what is sent at set times.
+    /// The accuracy of the schedule. Present for requests or datagrams at a fixed rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<PacingError>,
 }
 
-/// How much later than intended requests or datagrams were sent.
+/// How late requests or datagrams at a fixed rate were sent.
 #[derive(Serialize)]
 pub struct PacingError {
-    /// Until the end of the load.
+    /// Requests or datagrams due before the end of the load.
     pub due: u64,
+    /// Requests or datagrams sent.
     pub sent: u64,
+    /// Mean lateness.
     pub late_mean_us: Option<f64>,
+    /// Median lateness.
     pub late_p50_us: Option<f64>,
+    /// 99th percentile of lateness.
     pub late_p99_us: Option<f64>,
+    /// Maximum lateness.
     pub late_max_us: Option<f64>,
-    /// Of datagrams: the standard deviation of the gaps between them.
+    /// Standard deviation of the gaps between datagrams.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gap_deviation_us: Option<f64>,
 }
 
 impl PacingError {
-    pub fn new(due: u64, late: &[&Histogram], gaps: &GapDeviation) -> Self {
-        let all = HistogramCounts::sum(late.iter().copied()).since(&HistogramCounts::empty());
-        let us = |duration: Duration| duration.as_secs_f64() * 1e6;
-        let sum = late
+    /// Merges the lateness histograms of several streams.
+    pub fn new(due: u64, lateness: &[&Histogram], gaps: &GapDeviation) -> Self {
+        let merged =
+            HistogramCounts::sum(lateness.iter().copied()).since(&HistogramCounts::empty());
+        let as_us = |duration: Duration| duration.as_secs_f64() * 1e6;
+        let sum_us = lateness
             .iter()
-            .map(|histogram| us(histogram.sum()))
+            .map(|histogram| as_us(histogram.sum()))
             .sum::<f64>();
-        let max = late.iter().map(|histogram| histogram.max()).max();
-        let any = all.count > 0;
+        let max = lateness.iter().map(|histogram| histogram.max()).max();
+        let has_values = merged.count > 0;
         Self {
             due,
-            sent: all.count,
-            late_mean_us: any.then(|| sum / all.count as f64),
-            late_p50_us: all.p50_us,
-            late_p99_us: all.p99_us,
-            late_max_us: max.filter(|_| any).map(us),
-            gap_deviation_us: gaps.deviation_us(),
+            sent: merged.count,
+            late_mean_us: has_values.then(|| sum_us / merged.count as f64),
+            late_p50_us: merged.p50_us,
+            late_p99_us: merged.p99_us,
+            late_max_us: max.filter(|_| has_values).map(as_us),
+            gap_deviation_us: gaps.standard_deviation_us(),
         }
     }
 }
 
-fn as_seconds<S: serde::Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_f64(duration.as_secs_f64())
+fn as_seconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(duration.as_secs_f64())
 }

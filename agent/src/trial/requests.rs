@@ -1,5 +1,6 @@
-//! What `trial.prepare` and `trial.start` ask for: read, checked against the limits, and made into a plan. What only one
-//! workload knows is in `parameters.rs`, how a load is built in `load_plan.rs`.
+//! The requests `trial.prepare` and `trial.start`: parses them, checks their limits, and turns them into a plan.
+//!
+//! `parameters.rs` handles the parameters of single workloads, and `load_plan.rs` builds the load.
 
 use std::time::Duration;
 
@@ -23,125 +24,159 @@ const MIN_INTERVAL_S: f64 = 0.001;
 const MAX_INTERVAL_S: f64 = 3600.0;
 const MAX_DURATION_S: f64 = 7.0 * 24.0 * 3600.0;
 
+/// The request `trial.prepare`.
 #[derive(Deserialize)]
 pub struct PrepareRequest {
+    /// The trial's name.
     pub trial: String,
+    /// The workload.
     pub workload: WorkloadName,
+    /// Identifies this trial's connections: 32 hexadecimal digits.
     pub secret: Option<String>,
+    /// Where to listen for the other endpoint.
     pub listen: Option<Listen>,
+    /// Where to reach the other endpoint.
     pub connect: Option<Connect>,
+    /// The endpoint's streams.
     #[serde(default, deserialize_with = "null_as_default")]
     pub streams: Vec<StreamRequest>,
+    /// The size of the send and receive buffers.
     pub socket_buffer_bytes: Option<usize>,
+    /// The name of the TCP congestion control.
     pub congestion_control: Option<String>,
+    /// TCP or MPTCP.
     pub transport: Option<Transport>,
+    /// The number of load threads; 0 starts one for each stream.
     #[serde(default, deserialize_with = "null_as_default")]
     pub threads: usize,
+    /// The CPU list of each load thread.
     pub thread_cpus: Option<Vec<String>>,
+    /// The interface to count, or the port for frames.
     pub interface: Option<String>,
+    /// Whether to read counters of the whole kernel.
     pub system: Option<bool>,
+    /// The time between two samples.
     pub interval_s: Option<f64>,
+    /// How long connecting may take.
     pub timeout_s: Option<f64>,
-    /// All else: the parameters of the workload.
+    /// All other parameters, which belong to the workload.
     #[serde(flatten)]
     pub parameters: Map<String, Value>,
 }
 
+/// One stream of `trial.prepare`.
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamRequest {
+    /// The id, unique within the trial and equal at both endpoints.
     pub id: u32,
+    /// Source or sink.
     pub role: Role,
+    /// The part of a `mixed` load.
     pub part: Option<PartName>,
 }
 
+/// A request that names a trial only, such as `trial.stop`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrialRequest {
+    /// The trial's name.
     pub trial: String,
 }
 
+/// The request `trial.start`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartRequest {
+    /// The trial's name.
     pub trial: String,
     duration_s: f64,
 }
 
 impl StartRequest {
+    /// Returns how long the load runs.
     pub fn duration(&self) -> Result<Duration> {
-        seconds("duration_s", self.duration_s, 0.0, MAX_DURATION_S)
+        parse_seconds("duration_s", self.duration_s, 0.0, MAX_DURATION_S)
     }
 }
 
-/// Null means what nothing means.
+/// Treats null like a missing parameter.
 fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(
-    from: D,
+    deserializer: D,
 ) -> std::result::Result<T, D::Error> {
-    Ok(Option::deserialize(from)?.unwrap_or_default())
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// One side of a trial, as it will be carried out.
+/// One endpoint's part of a trial, with checked parameters.
 #[derive(Debug)]
 pub struct TrialPlan {
+    /// The trial's name.
     pub trial: String,
+    /// The interface to count.
     pub interface: Option<String>,
-    /// Whether it counts what is the whole kernel's, too.
+    /// Whether to read counters of the whole kernel.
     pub system: bool,
+    /// The time between two samples.
     pub interval: Duration,
+    /// How long connecting may take.
     pub timeout: Duration,
-    /// `None` for `observe`.
+    /// The endpoint's address and load; `None` for `observe`.
     pub load: Option<(EndpointAddress, Load)>,
-    /// Of `observe`; nothing for the others.
-    pub watched: watched::ObserverRequest,
+    /// What `observe` observes; empty for other workloads.
+    pub observer: watched::ObserverRequest,
 }
 
 impl PrepareRequest {
-    pub fn plan(mut self) -> Result<TrialPlan> {
+    /// Checks the request and returns its plan.
+    pub fn into_plan(mut self) -> Result<TrialPlan> {
         if self.trial.is_empty() || self.trial.len() > MAX_TRIAL_NAME_BYTES {
-            return bad_parameter(format!("trial must have 1 to {MAX_TRIAL_NAME_BYTES} bytes"));
+            return bad_parameter(format!(
+                "trial must be 1 to {MAX_TRIAL_NAME_BYTES} bytes long"
+            ));
         }
         let (load, watched) = match self.workload {
-            WorkloadName::Observe => (None, self.watched()?),
-            _ => (Some(self.load()?), watched::ObserverRequest::default()),
+            WorkloadName::Observe => (None, self.observer_request()?),
+            _ => (
+                Some(self.build_load()?),
+                watched::ObserverRequest::default(),
+            ),
         };
         Ok(TrialPlan {
-            interval: interval(self.interval_s)?,
-            timeout: timeout(self.timeout_s)?,
+            interval: parse_interval(self.interval_s)?,
+            timeout: parse_timeout(self.timeout_s)?,
             load,
-            watched,
+            observer: watched,
             interface: self.interface,
             system: self.system.unwrap_or(true),
             trial: self.trial,
         })
     }
 
-    fn watched(&mut self) -> Result<watched::ObserverRequest> {
+    fn observer_request(&mut self) -> Result<watched::ObserverRequest> {
         let watched = parameters::parse_observe(std::mem::take(&mut self.parameters))?;
         if self.streams.is_empty() && self.listen.is_none() && self.connect.is_none() {
             return Ok(watched);
         }
-        bad_parameter(
-            "the workload observe takes no streams, and neither listens nor connects".into(),
-        )
+        bad_parameter("the workload observe accepts no streams, listen, or connect".into())
     }
 }
 
-pub fn interval(requested_s: Option<f64>) -> Result<Duration> {
+/// Returns the time between two samples, or its default.
+pub fn parse_interval(requested_s: Option<f64>) -> Result<Duration> {
     let requested_s = requested_s.unwrap_or(INTERVAL_S);
-    seconds("interval_s", requested_s, MIN_INTERVAL_S, MAX_INTERVAL_S)
+    parse_seconds("interval_s", requested_s, MIN_INTERVAL_S, MAX_INTERVAL_S)
 }
 
-fn timeout(requested_s: Option<f64>) -> Result<Duration> {
+fn parse_timeout(requested_s: Option<f64>) -> Result<Duration> {
     let requested_s = requested_s.unwrap_or(TIMEOUT_S);
-    seconds("timeout_s", requested_s, 0.0, MAX_TIMEOUT_S)
+    parse_seconds("timeout_s", requested_s, 0.0, MAX_TIMEOUT_S)
 }
 
-fn seconds(name: &str, value: f64, least: f64, most: f64) -> Result<Duration> {
-    if (least..=most).contains(&value) {
+fn parse_seconds(name: &str, value: f64, min: f64, max: f64) -> Result<Duration> {
+    if (min..=max).contains(&value) {
         return Ok(Duration::from_secs_f64(value));
     }
-    bad_parameter(format!("{name} must lie within {least} and {most}"))
+    bad_parameter(format!("{name} must be between {min} and {max}"))
 }
 
 #[cfg(test)]
@@ -151,7 +186,8 @@ pub mod tests {
     use serde_json::json;
     use vnetbench_traffic::Workload;
 
-    pub fn plan_of(changes: Value) -> Result<TrialPlan> {
+    /// Returns the plan of a valid TCP request with these changes.
+    pub fn plan_with(changes: Value) -> Result<TrialPlan> {
         let mut request = json!({
             "trial": "1", "workload": "tcp_stream", "secret": "00112233445566778899aabbccddeeff",
             "listen": {"address": "127.0.0.1"}, "streams": [{"id": 7, "role": "sink"}],
@@ -161,12 +197,12 @@ pub mod tests {
         }
         serde_json::from_value::<PrepareRequest>(request)
             .expect("parameters")
-            .plan()
+            .into_plan()
     }
 
     #[test]
-    fn what_is_not_said_is_the_protocols_default() {
-        let plan = plan_of(json!({})).expect("valid");
+    fn missing_parameters_get_the_protocols_defaults() {
+        let plan = plan_with(json!({})).expect("valid");
         let (_, load) = plan.load.expect("streams");
         assert_eq!(load.roles, [(7, Role::Sink)]);
         assert_eq!(load.secret[..3], [0x00, 0x11, 0x22]);
@@ -181,7 +217,7 @@ pub mod tests {
     }
 
     #[test]
-    fn null_means_what_nothing_means() {
+    fn null_parameters_get_the_defaults() {
         let listen = json!({"address": "127.0.0.1", "port": null});
         let common = [
             "connect",
@@ -194,7 +230,7 @@ pub mod tests {
             "interval_s",
             "timeout_s",
         ];
-        let own: [(&str, &[&str]); 3] = [
+        let by_workload: [(&str, &[&str]); 3] = [
             (
                 "tcp_stream",
                 &[
@@ -221,22 +257,22 @@ pub mod tests {
                 ],
             ),
         ];
-        for (workload, own) in own {
+        for (workload, names) in by_workload {
             let mut request = json!({"workload": workload, "listen": listen});
-            for name in common.iter().chain(own) {
+            for name in common.iter().chain(names) {
                 request[name] = Value::Null;
             }
-            plan_of(request).expect(workload);
+            plan_with(request).expect(workload);
         }
         let vsock = json!({"listen": {"vsock": {"port": null}}, "receive": null});
-        plan_of(vsock).expect("VSOCK");
-        let nothing =
+        plan_with(vsock).expect("VSOCK");
+        let observe =
             json!({"workload": "observe", "streams": null, "listen": null, "secret": null});
-        plan_of(nothing).expect("observe");
+        plan_with(observe).expect("observe");
     }
 
     #[test]
-    fn what_is_out_of_bounds_is_refused() {
+    fn invalid_parameters_are_rejected() {
         for changes in [
             json!({"trial": ""}),
             json!({"secret": null}),
@@ -282,8 +318,8 @@ pub mod tests {
             json!({"streams": [{"id": 7, "role": "sink", "part": "transfers"}]}),
             json!({"idle_s": 1}),
         ] {
-            let refused = plan_of(changes.clone()).expect_err(&changes.to_string());
-            assert_eq!(refused.code(), -32602);
+            let error = plan_with(changes.clone()).expect_err(&changes.to_string());
+            assert_eq!(error.code(), -32602);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A trial from its start to its end: what its load is told and when, its samples, and what it has come to.
+//! A trial from its start to its end: starts and ends the load on time, takes the samples, and returns the outcome.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
@@ -18,17 +18,21 @@ use vnetbench_streams::Command;
 use vnetbench_system::error::Result;
 use vnetbench_system::priority::{Rank, raise_priority};
 
-/// How long after its end a trial waits for data that is still on its way (docs/protocol.md, trial.start).
+/// How long a trial waits for data in flight after its load ends (docs/protocol.md, trial.start).
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
 /// Why a trial ended.
 pub enum EndReason {
+    /// The load ran for its whole duration.
     Done,
+    /// A request stopped the trial.
     Stopped,
+    /// An error with this message.
     Fault(String),
 }
 
 impl EndReason {
+    /// Returns the reason's name in the protocol.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Done => "done",
@@ -38,29 +42,32 @@ impl EndReason {
     }
 }
 
-/// What a trial has come to by its end.
+/// The outcome of a trial's load.
 pub struct LoadOutcome {
+    /// Why the trial ended.
     pub reason: EndReason,
-    /// From the start to the moment when the sources were, or would have been, told to end.
+    /// The time from the start to the end of the load.
     pub duration: Duration,
-    /// That moment.
-    pub ended: Instant,
-    /// Requests that had no answer then.
+    /// When the load ended.
+    pub load_ended_at: Instant,
+    /// Requests without a response at the end of the load.
     pub outstanding: Option<u64>,
-    pub first: Snapshot,
-    /// What the interface's driver had counted before the start.
+    pub initial: Snapshot,
+    /// The statistics of the interface's driver before the start.
     pub driver: Option<driver::DriverReading>,
+    /// The cost and accuracy of the samples.
     pub instrument: InstrumentCost,
 }
 
 impl LoadOutcome {
+    /// Returns the outcome of a trial whose load never started.
     pub fn never_started(reason: EndReason, sampler: &mut Sampler) -> Self {
         Self {
             reason,
             duration: Duration::ZERO,
-            ended: Instant::now(),
+            load_ended_at: Instant::now(),
             outstanding: None,
-            first: sampler.read_full(),
+            initial: sampler.read_full(),
             driver: None,
             instrument: InstrumentCost::default(),
         }
@@ -68,7 +75,7 @@ impl LoadOutcome {
 }
 
 impl Conductor {
-    /// Has the load begin, says so by `started`, and stays with it until there is a reason to end the trial.
+    /// Starts the load, confirms that through `started`, and runs until there is a reason to end the trial.
     pub fn run(
         &self,
         sampler: &mut Sampler,
@@ -79,52 +86,53 @@ impl Conductor {
     ) -> LoadOutcome {
         let is_realtime = raise_priority(Rank::Sampler);
         let driver = sampler.read_driver();
-        let first = sampler.read_first();
+        let first = sampler.read_initial();
         let clock = clock_gettime(ClockId::Monotonic);
         let start = Instant::now();
         let cpu_at_start = thread_cpu_time();
-        streams.begin_pacing(start);
-        streams.begin(start, start);
-        // Fails only when nobody waits for it.
+        streams.start_schedules(start);
+        streams.start_due_parts(start, start);
+        // Fails only if the request no longer waits.
         let _ = started.try_send(Ok(nanos(clock)));
 
-        let mut underway = RunningTrial {
+        let mut running = RunningTrial {
             name: &self.trial.name,
             outbox: &self.outbox,
             sampler,
             streams,
             server,
-            first: &first,
+            initial: &first,
             start,
             load_end: start + duration,
             series: SampleSeries::new(start, self.interval),
             load_end_state: None,
         };
         let reason = loop {
-            if let Some(reason) = underway.step(&self.messages) {
+            if let Some(reason) = running.step(&self.messages) {
                 break reason;
             }
         };
-        let ended = underway.load_end.min(Instant::now());
+        let ended = running.load_end.min(Instant::now());
         let RunningTrial {
             series,
-            load_end_state: over,
+            load_end_state,
             ..
-        } = underway;
-        let over = over.unwrap_or_else(|| LoadEnd {
+        } = running;
+        let load_end = load_end_state.unwrap_or_else(|| LoadEnd {
             at: Instant::now(),
-            outstanding: streams.unanswered(ended),
-            enforcing: Duration::ZERO,
+            outstanding: streams.unanswered_requests(ended),
+            enforcement_cpu: Duration::ZERO,
         });
         LoadOutcome {
             reason,
-            duration: over.at - start,
-            ended,
-            outstanding: over.outstanding,
-            first,
+            duration: load_end.at - start,
+            load_ended_at: ended,
+            outstanding: load_end.outstanding,
+            initial: first,
             driver,
             instrument: InstrumentCost {
-                sampler_cpu: thread_cpu_time().saturating_sub(cpu_at_start + over.enforcing),
+                sampler_cpu: thread_cpu_time()
+                    .saturating_sub(cpu_at_start + load_end.enforcement_cpu),
                 sampler_realtime: is_realtime,
                 ..series.instrument
             },
@@ -132,18 +140,19 @@ impl Conductor {
     }
 }
 
+/// A trial whose load runs.
 struct RunningTrial<'a> {
     name: &'a str,
     outbox: &'a Outbox,
     sampler: &'a mut Sampler,
     streams: &'a mut Streams,
     server: &'a Iperf3Server,
-    first: &'a Snapshot,
+    initial: &'a Snapshot,
     start: Instant,
-    /// When the sources are to be told to end.
+    /// When to end the sources.
     load_end: Instant,
     series: SampleSeries,
-    /// `None` until the sources have been told to end.
+    /// `None` until the load ends.
     load_end_state: Option<LoadEnd>,
 }
 
@@ -151,26 +160,26 @@ struct RunningTrial<'a> {
 struct LoadEnd {
     at: Instant,
     outstanding: Option<u64>,
-    /// CPU time of this thread that was traffic, and no work of the sampler's.
-    enforcing: Duration,
+    /// CPU time of this thread that was spent on traffic, not on sampling.
+    enforcement_cpu: Duration,
 }
 
 impl RunningTrial<'_> {
-    /// Waits for a message or for what is due next, and does what is due by then; returns why the trial ends, if it does.
+    /// Waits for a message or the next due action, and performs what is due. Returns the reason if the trial ends.
     fn step(&mut self, messages: &Receiver<ConductorMessage>) -> Option<EndReason> {
-        let left = self.next_due().saturating_duration_since(Instant::now());
-        match messages.recv_timeout(left) {
+        let remaining = self.next_due().saturating_duration_since(Instant::now());
+        match messages.recv_timeout(remaining) {
             Ok(ConductorMessage::Stop) | Err(RecvTimeoutError::Disconnected) => {
                 return Some(EndReason::Stopped);
             }
-            // After the load has ended a stream that breaks is one that did not drain: the other side may have
-            // waited for it as long as a side waits.
+            // After the load ends, a broken stream counts as not drained: the other endpoint may have reached its own
+            // drain limit and closed the connection.
             Ok(ConductorMessage::StreamEnded) if self.load_end_state.is_none() => {
                 if let Some(fault) = self.server.fault(self.streams.fault()) {
                     return Some(EndReason::Fault(fault));
                 }
             }
-            // A second start is dropped unanswered.
+            // Dropping a second start makes its request fail.
             Ok(_) | Err(RecvTimeoutError::Timeout) => {}
         }
         let now = Instant::now();
@@ -183,24 +192,24 @@ impl RunningTrial<'_> {
         {
             return Some(EndReason::Fault(fault));
         }
-        // Both after the sample that is due at the same time: none of a later part's load is in it, and enforcing would
-        // make it late.
+        // Both follow the sample due at the same time: it must not contain load of a later part, and ending the streams
+        // would make it late.
         if self.load_end_state.is_none() {
-            self.streams.begin(self.start, now);
+            self.streams.start_due_parts(self.start, now);
         }
         if ends_now {
-            self.enforce();
+            self.enforce_end();
         }
-        self.reason_to_end(now)
+        self.end_reason(now)
     }
 
     fn next_due(&self) -> Instant {
-        // A part that has not begun by the end of the load never does: waiting for it would be no waiting.
+        // A part that has not started by the end of the load never starts, so its start time no longer matters.
         let due = match self.load_end_state {
             Some(_) => self.load_end + DRAIN_LIMIT,
             None => {
-                let begins = self.streams.next_start_after();
-                begins.map_or(self.load_end, |after| self.load_end.min(self.start + after))
+                let next_start = self.streams.next_start_after();
+                next_start.map_or(self.load_end, |after| self.load_end.min(self.start + after))
             }
         };
         due.min(self.series.next_at())
@@ -210,30 +219,30 @@ impl RunningTrial<'_> {
         self.streams.issue(Command::EndSources);
         self.load_end_state = Some(LoadEnd {
             at: now,
-            outstanding: self.streams.unanswered(self.load_end),
-            enforcing: Duration::ZERO,
+            outstanding: self.streams.unanswered_requests(self.load_end),
+            enforcement_cpu: Duration::ZERO,
         });
     }
 
-    /// Returns the fault that the sample met.
+    /// Takes the due sample. Returns the fault that it detects, if any.
     fn sample(&mut self, now: Instant) -> Option<String> {
         self.series
-            .sample(self.name, self.sampler, self.first, now, self.outbox)
+            .take_sample(self.name, self.sampler, self.initial, now, self.outbox)
     }
 
-    /// Sends what the streams had left to send.
-    fn enforce(&mut self) {
+    /// Ends the streams that have not ended by themselves, and tells the server.
+    fn enforce_end(&mut self) {
         let before = thread_cpu_time();
         self.streams.enforce();
-        if let Some(over) = &mut self.load_end_state {
-            over.enforcing = thread_cpu_time().saturating_sub(before);
+        if let Some(load_end) = &mut self.load_end_state {
+            load_end.enforcement_cpu = thread_cpu_time().saturating_sub(before);
         }
-        self.server.load_is_over();
+        self.server.notify_load_end();
     }
 
-    fn reason_to_end(&self, now: Instant) -> Option<EndReason> {
+    fn end_reason(&self, now: Instant) -> Option<EndReason> {
         self.load_end_state.as_ref()?;
-        let have_ended = self.streams.have_ended() && self.server.is_over();
+        let have_ended = self.streams.have_ended() && self.server.is_finished();
         (have_ended || now >= self.load_end + DRAIN_LIMIT).then(|| {
             self.server
                 .fault_at_end()

@@ -1,4 +1,4 @@
-//! Reads all that a trial counts at one moment, and makes differences of it.
+//! Reads all counters of a trial at one moment, and returns the difference of two readings.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -21,40 +21,43 @@ use vnetbench_streams::{Role, Stream};
 use vnetbench_system::error::Result;
 use vnetbench_system::histogram::{Histogram, HistogramCounts};
 
-/// What a trial counts beside its streams.
+/// The counters of a trial other than those of its streams.
 pub struct CounterSources {
     sources: Sources,
-    observed: Option<Observer>,
+    observer: Option<Observer>,
     driver: Option<DriverCounters>,
 }
 
 impl CounterSources {
-    pub fn open(scope: Scope<'_>, watched: watched::ObserverRequest) -> Result<Self> {
+    /// Opens the counters of this scope, and of the observed threads and interfaces.
+    pub fn open(scope: Scope<'_>, observer: watched::ObserverRequest) -> Result<Self> {
         let interface = scope.interface;
         Ok(Self {
             sources: Sources::open(scope)?,
-            observed: watched.open()?,
+            observer: observer.open()?,
             driver: interface.map(DriverCounters::open),
         })
     }
 }
 
+/// Reads the counters of one trial.
 pub struct Sampler {
     sources: CounterSources,
     streams: Vec<(Arc<Stream>, StreamMeters)>,
     threads: Vec<Arc<LoadThread>>,
 }
 
-/// What is kept of one stream from reading to reading.
+/// The meters of one stream, which keep state between readings.
 struct StreamMeters {
     tcp: Meter,
     drops: DropMeter,
 }
 
-/// All counters as they stood at one moment.
+/// All counters of a trial at one moment.
 pub struct Snapshot {
+    /// When the counters were read.
     pub at: Instant,
-    /// Sent and received by each stream.
+    /// The bytes that each stream has sent and received.
     bytes: Vec<(u64, u64)>,
     latency: Option<HistogramCounts>,
     connect: Option<HistogramCounts>,
@@ -68,73 +71,80 @@ pub struct Snapshot {
 enum StreamReading {
     Tcp(TcpReading),
     Datagrams(DatagramReading),
-    /// How many.
+    /// The number of frames.
     Frames(u64),
 }
 
 impl Snapshot {
-    /// Set where something that the trial needs has gone.
+    /// Returns an error message if something that the trial needs is gone, such as its interface.
     pub fn fault(&self) -> Option<&str> {
         self.reading.fault.as_deref()
     }
 }
 
 impl Sampler {
+    /// Returns a sampler of these counters, streams and load threads.
     pub fn new(
         sources: CounterSources,
         streams: &[Arc<Stream>],
         threads: Vec<Arc<LoadThread>>,
     ) -> Self {
-        let mut alike = HashMap::new();
-        let metered = streams.iter().map(|stream| {
-            let before = alike.entry((stream.part, stream.role)).or_insert(0);
-            *before += 1;
+        let mut counts_by_part_and_role = HashMap::new();
+        let metered_streams = streams.iter().map(|stream| {
+            let count = counts_by_part_and_role
+                .entry((stream.part, stream.role))
+                .or_insert(0);
+            *count += 1;
             let meters = StreamMeters {
-                tcp: Meter::new(*before <= DETAILED_STREAMS),
+                tcp: Meter::new(*count <= DETAILED_STREAMS),
                 drops: DropMeter::default(),
             };
             (Arc::clone(stream), meters)
         });
         Self {
-            streams: metered.collect(),
+            streams: metered_streams.collect(),
             sources,
             threads,
         }
     }
 
-    /// What a trial begins with. Frames that its sinks have counted by then came from a side that had begun before this one:
-    /// they are of the trial too, and of its first sample.
-    pub fn read_first(&mut self) -> Snapshot {
-        let mut first = self.read_full();
+    /// Reads the counters at the start of the load.
+    ///
+    /// The other endpoint may start first. Frames that the sinks have counted by now belong to the first sample, so
+    /// their initial count is 0.
+    pub fn read_initial(&mut self) -> Snapshot {
+        let mut snapshot = self.read_full();
         for (i, (stream, _)) in self.streams.iter().enumerate() {
             if stream.frames.is_some() && stream.role == Role::Sink {
-                first.bytes[i].1 = 0;
-                first.streams[i] = StreamReading::Frames(0);
-                first.delay = Some(HistogramCounts::empty());
+                snapshot.bytes[i].1 = 0;
+                snapshot.streams[i] = StreamReading::Frames(0);
+                snapshot.delay = Some(HistogramCounts::empty());
             }
         }
-        first
+        snapshot
     }
 
+    /// Reads all counters, also those that take long to read.
     pub fn read_full(&mut self) -> Snapshot {
         self.read(ReadScope::ALL)
     }
 
-    pub fn read(&mut self, depth: ReadScope) -> Snapshot {
-        // The bytes right after the clock: goodput is what must fit its interval best.
+    /// Reads the counters of this scope.
+    pub fn read(&mut self, scope: ReadScope) -> Snapshot {
+        // Reads the bytes right after the clock: goodput must match its interval best.
         let at = Instant::now();
         let bytes = self
             .streams
             .iter()
             .map(|(stream, _)| stream.bytes())
             .collect();
-        let latency = self.counts(|stream| Some(&stream.timing.as_ref()?.latency));
-        let connect = self.counts(|stream| stream.timing.as_ref()?.connect.as_ref());
-        let delay = self.counts(|stream| stream.datagrams.as_ref()?.delay.as_ref());
-        let delay = delay.or_else(|| self.delay_of_frames());
-        let reading = self.sources.sources.read(depth);
-        let watched = self.sources.observed.as_mut();
-        let seen = watched.map(|watched: &mut Observer| watched.read(depth.queues));
+        let latency = self.sum_histograms(|stream| Some(&stream.timing.as_ref()?.latency));
+        let connect = self.sum_histograms(|stream| stream.timing.as_ref()?.connect.as_ref());
+        let delay = self.sum_histograms(|stream| stream.datagrams.as_ref()?.delay.as_ref());
+        let delay = delay.or_else(|| self.frame_delay());
+        let reading = self.sources.sources.read(scope);
+        let observer = self.sources.observer.as_mut();
+        let observed = observer.map(|observer: &mut Observer| observer.read(scope.queues));
         let streams = self
             .streams
             .iter_mut()
@@ -147,38 +157,47 @@ impl Sampler {
             connect,
             delay,
             reading,
-            observed: seen,
+            observed,
             streams,
             threads: self.threads.iter().map(|thread| thread.time()).collect(),
         }
     }
 
+    /// Reads the statistics of the interface's driver.
     pub fn read_driver(&self) -> Option<driver::DriverReading> {
         self.sources.driver.as_ref().map(DriverCounters::read)
     }
 
-    pub fn driver_change(&self, then: Option<&driver::DriverReading>) -> driver::DriverChange {
+    /// Returns how the driver's statistics have changed since `then`.
+    pub fn driver_change(
+        &self,
+        then: Option<&driver::DriverReading>,
+    ) -> driver::DriverCounterChanges {
         let driver = self.sources.driver.as_ref().zip(then);
         driver.map_or_else(Default::default, |(driver, then)| driver.since(then))
     }
 
-    /// One kind of histogram of all streams together; `None` where no stream has it.
-    fn counts(&self, kind: impl Fn(&Stream) -> Option<&Histogram>) -> Option<HistogramCounts> {
+    /// Returns the sum of one histogram over all streams; `None` if no stream has it.
+    fn sum_histograms(
+        &self,
+        histogram: impl Fn(&Stream) -> Option<&Histogram>,
+    ) -> Option<HistogramCounts> {
         let mut histograms = self
             .streams
             .iter()
-            .filter_map(|(stream, _)| kind(stream))
+            .filter_map(|(stream, _)| histogram(stream))
             .peekable();
         histograms.peek()?;
         Some(HistogramCounts::sum(histograms))
     }
 
-    fn delay_of_frames(&self) -> Option<HistogramCounts> {
+    fn frame_delay(&self) -> Option<HistogramCounts> {
         let mut streams = self.streams.iter();
         streams.find_map(|(stream, _)| stream.frames.as_ref()?.delay())
     }
 
-    pub fn between(&self, then: &Snapshot, now: &Snapshot) -> SampleCounters {
+    /// Returns what was counted from `then` to `now`.
+    pub fn difference(&self, then: &Snapshot, now: &Snapshot) -> SampleCounters {
         let streams: Vec<StreamSample> = self
             .streams
             .iter()
@@ -188,10 +207,10 @@ impl Sampler {
                     Role::Source => now.bytes[i].0 - then.bytes[i].0,
                     Role::Sink => now.bytes[i].1 - then.bytes[i].1,
                 };
-                // Besides data, the kernel counts what opens and closes a connection.
-                let acked = |of: &Snapshot| match &of.streams[i] {
+                // The kernel also counts the SYN and the FIN as acknowledged bytes.
+                let acked = |snapshot: &Snapshot| match &snapshot.streams[i] {
                     StreamReading::Tcp(tcp) if stream.role == Role::Source => {
-                        Some(tcp.bytes_acked.min(of.bytes[i].0))
+                        Some(tcp.bytes_acked.min(snapshot.bytes[i].0))
                     }
                     _ => None,
                 };
@@ -204,20 +223,20 @@ impl Sampler {
                     counters: stream_change(stream.role, &then.streams[i], &now.streams[i]),
                     state: None,
                     transport: None,
-                    lent: None,
+                    zero_copy: None,
                     frames: None,
                 }
             })
             .collect();
-        let sum = |of: &Snapshot| {
+        let sum = |snapshot: &Snapshot| {
             let add = |(a, b), (c, d): &(u64, u64)| (a + c, b + d);
-            of.bytes.iter().fold((0, 0), add)
+            snapshot.bytes.iter().fold((0, 0), add)
         };
         let (sent, received) = sum(now);
         let (sent_then, received_then) = sum(then);
         let mut counters = now.reading.counted_since(&then.reading);
-        let last_cpu = |place: usize| self.threads[place].last_cpu();
-        load_thread::count(&then.threads, &now.threads, last_cpu, &mut counters);
+        let last_cpu = |index: usize| self.threads[index].last_cpu();
+        load_thread::push_thread_counters(&then.threads, &now.threads, last_cpu, &mut counters);
         count_frames(&streams, &mut counters);
         let since = |now: &Option<HistogramCounts>, then: &Option<HistogramCounts>| {
             Some(now.as_ref()?.since(then.as_ref()?))
@@ -226,11 +245,11 @@ impl Sampler {
             bytes_sent: sent - sent_then,
             bytes_received: received - received_then,
             latency: since(&now.latency, &then.latency),
-            connect: since(&now.connect, &then.connect),
+            connect_time: since(&now.connect, &then.connect),
             delay: since(&now.delay, &then.delay),
             counters,
             cpu: CpuWork::since(&now.reading.cpu, &then.reading.cpu),
-            watched: now
+            observed: now
                 .observed
                 .as_ref()
                 .zip(then.observed.as_ref())
@@ -250,14 +269,14 @@ impl StreamMeters {
         };
         let memory = socket_memory::of(datagrams.socket.as_fd());
         StreamReading::Datagrams(DatagramReading {
-            counts: datagrams.tally.counts(),
+            counts: datagrams.counters.counts(),
             socket_drops: self.drops.read(memory.as_ref()),
             memory,
         })
     }
 }
 
-/// The frames of a side that has any, as counters.
+/// Adds the frames of all streams to the counters, if the load is `frames`.
 fn count_frames(streams: &[StreamSample], counters: &mut Counters) {
     let mut sums = [("frames_sent", None), ("frames_received", None)];
     for stream in streams {
@@ -292,6 +311,6 @@ fn stream_change(role: Role, then: &StreamReading, now: &StreamReading) -> Strea
                 Role::Sink => FrameSample::FramesReceived(now - then),
             })
         }
-        _ => unreachable!("a stream is of one kind from beginning to end"),
+        _ => unreachable!("a stream never changes its protocol"),
     }
 }

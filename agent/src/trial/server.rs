@@ -1,4 +1,4 @@
-//! The other side of a trial where that is an iperf3 server: how far it is, and what it has come to.
+//! An iperf3 server as the other endpoint of a trial.
 
 use std::mem;
 use std::sync::Arc;
@@ -7,59 +7,63 @@ use vnetbench_iperf3::trial::{NegotiatedTest, ServerReport, ServerTest};
 use vnetbench_streams::{OnEnd, Stream};
 use vnetbench_system::error::Result;
 
+/// The state of the iperf3 server at the other endpoint.
 #[derive(Default)]
 pub enum Iperf3Server {
-    /// There is none: an agent is at the other side.
+    /// The other endpoint is an agent.
     #[default]
     None,
+    /// The test is negotiated and not started.
     Negotiated(NegotiatedTest),
+    /// The test runs.
     Running(ServerTest),
 }
 
 impl Iperf3Server {
-    /// Has it begin. `on_end` is called when its part is over.
-    pub fn begin(&mut self, streams: &[Arc<Stream>], on_end: &OnEnd) -> Result<()> {
+    /// Starts the negotiated test. Calls `on_end` when the server ends it.
+    pub fn start(&mut self, streams: &[Arc<Stream>], on_end: &OnEnd) -> Result<()> {
         *self = match mem::take(self) {
-            Self::Negotiated(agreed) => Self::Running(agreed.begin(streams, on_end)?),
+            Self::Negotiated(test) => Self::Running(test.begin(streams, on_end)?),
             other => other,
         };
         Ok(())
     }
 
-    /// The sources have been told to end.
-    pub fn load_is_over(&self) {
+    /// Tells the server that the sources have ended.
+    pub fn notify_load_end(&self) {
         if let Self::Running(test) = self {
             test.notify_load_end();
         }
     }
 
-    pub fn is_over(&self) -> bool {
+    /// Returns whether the server has finished its test.
+    pub fn is_finished(&self) -> bool {
         match self {
             Self::Running(test) => test.is_finished(),
             Self::None | Self::Negotiated(_) => true,
         }
     }
 
-    /// Why the trial has come to nothing. `broken` says that a stream broke; a server knows better why.
-    pub fn fault(&self, broken: Option<String>) -> Option<String> {
-        match (self, broken) {
-            (Self::Running(test), Some(broken)) => Some(test.explain_stream_failure(broken)),
+    /// Returns the fault that ends the trial. The server's own message replaces `stream_fault` where it says more.
+    pub fn fault(&self, stream_fault: Option<String>) -> Option<String> {
+        match (self, stream_fault) {
+            (Self::Running(test), Some(fault)) => Some(test.explain_stream_failure(fault)),
             (Self::Running(test), None) => test.failure_message(),
-            (_, broken) => broken,
+            (_, fault) => fault,
         }
     }
 
-    /// Why it has given no results when nobody waits for them any more.
+    /// Returns the fault of a server that has given no results by the end of the trial.
     pub fn fault_at_end(&self) -> Option<String> {
-        if self.is_over() {
+        if self.is_finished() {
             self.fault(None)
         } else {
-            Some("the server did not end the test in time".into())
+            Some("the iperf3 server did not end the test in time".into())
         }
     }
 
-    /// Ends its part where it is not over; returns what it said of it.
-    pub fn end(&mut self, streams: &[Arc<Stream>]) -> Option<ServerReport> {
+    /// Ends the test if it still runs, and returns the server's report.
+    pub fn finish(&mut self, streams: &[Arc<Stream>]) -> Option<ServerReport> {
         match mem::take(self) {
             Self::Running(test) => Some(ServerReport::new(test.finish()?, streams)),
             Self::None | Self::Negotiated(_) => None,

@@ -1,4 +1,4 @@
-//! What is told of the first streams of a side only: the rest of what TCP knows, and the memory of the socket.
+//! Detailed socket values, reported for the first streams of an endpoint only: further `TCP_INFO` fields and socket memory.
 
 use serde::Serialize;
 
@@ -6,16 +6,20 @@ use vnetbench_counters::socket_memory::Memory;
 use vnetbench_counters::tcp_info::TcpReading;
 use vnetbench_streams::Role;
 
-/// Of those that have one role in one part of the load. What all say is as long as it is read often.
+/// The number of detailed streams for each role and part of the load. Details of all streams would make samples too long.
 pub const DETAILED_STREAMS: usize = 64;
 
+/// The detailed values of one stream's socket.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub enum Detail {
+pub enum SocketDetail {
+    /// The socket of a source.
     Source(SourceDetail),
+    /// The socket of a sink.
     Sink(SinkDetail),
 }
 
+/// Detailed values of a source, from `TCP_INFO` and `SO_MEMINFO`.
 #[derive(Serialize)]
 pub struct SourceDetail {
     mss_bytes: u32,
@@ -39,6 +43,7 @@ pub struct SourceDetail {
     memory: Option<SendMemory>,
 }
 
+/// Detailed values of a sink, from `TCP_INFO` and `SO_MEMINFO`.
 #[derive(Serialize)]
 pub struct SinkDetail {
     mss_bytes: u32,
@@ -51,21 +56,22 @@ pub struct SinkDetail {
     memory: Option<ReceiveMemory>,
 }
 
-/// As the kernel accounts for it, at the end of the interval.
+/// The send memory that the kernel accounts to a socket, at the end of the interval.
 #[derive(Serialize)]
 struct SendMemory {
     sndbuf_bytes: u32,
     wmem_queued_bytes: u32,
 }
 
+/// The receive memory that the kernel accounts to a socket, at the end of the interval.
 #[derive(Serialize)]
 pub struct ReceiveMemory {
     rcvbuf_bytes: u32,
     rmem_bytes: u32,
 }
 
-impl Detail {
-    /// `None` where it was not read.
+impl SocketDetail {
+    /// Returns the values at `now` and the increase of the counters since `then`, or `None` if either has no details.
     pub fn between(role: Role, then: &TcpReading, now: &TcpReading) -> Option<Self> {
         let (tcp, before) = (now.detail.as_ref()?, then.detail.as_ref()?);
         Some(match role {

@@ -1,4 +1,4 @@
-//! The streams of a trial and the threads that drive them: begun part by part, ended together, asked what they came to.
+//! The streams of a trial and the threads that drive them: starts them part by part, ends them, and reports their state.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,48 +17,52 @@ use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::error::{Error, Kind, Result};
 use vnetbench_traffic::{Load, LoadPart, Workload, effective_options, sockets};
 
+/// The streams of a trial.
 #[derive(Default)]
 pub struct Streams {
+    /// All streams, in the load's order.
     pub all: Vec<Arc<Stream>>,
     parts: Vec<RunningPart>,
     threads: Vec<StartedThread>,
-    pub foreign: u64,
-    /// By which ways a side's frames are made and counted.
+    /// Connections from other programs.
+    pub foreign_connections: u64,
+    /// The backends of a `frames` endpoint.
     backends: Option<ChosenBackends>,
     port_observer: Option<PortObserver>,
 }
 
-/// Streams that begin at the same time.
+/// Streams that start at the same time.
 struct RunningPart {
     name: Option<&'static str>,
     streams: Range<usize>,
-    orders: Arc<Commands>,
+    commands: Arc<Commands>,
     starts_after: Duration,
-    /// How long after the start it was told to begin.
+    /// The actual delay of its start; `None` until it starts.
     started_after: Option<Duration>,
 }
 
 impl Streams {
-    /// Makes the streams of a load of its sockets, which stand in the load's order, and starts their threads.
-    /// `flows` are what they send datagrams on, in that order too; none where they do not.
-    pub fn set_up(
+    /// Creates the streams of a load from its sockets and starts their threads.
+    ///
+    /// `sockets` and `flows` have the load's order; `flows` is empty unless the load sends datagrams.
+    pub fn open_sockets(
         &mut self,
         load: &Load,
         sockets: Vec<Socket>,
         mut flows: impl Iterator<Item = DatagramFlow>,
         on_end: &OnEnd,
     ) -> Result<()> {
-        for (place, ((id, role), socket)) in load.roles.iter().zip(sockets).enumerate() {
-            let part = load.part_of(place);
+        for (index, ((id, role), socket)) in load.roles.iter().zip(sockets).enumerate() {
+            let part = load.part_of(index);
             sockets::set_changeable(&socket, &part.options)?;
-            let timing = part.timing(*role, place);
+            let timing = part.timing(*role, index);
             let stream = Stream::new(*id, *role, part.name, socket, timing, flows.next());
             self.all.push(Arc::new(stream));
         }
         self.start(load, on_end)
     }
 
-    /// Makes the streams of a load of frames, and starts their threads.
+    /// Creates the streams of a `frames` load and starts their threads.
     pub fn open_port(&mut self, load: &Load, on_end: &OnEnd) -> Result<()> {
         let [
             LoadPart {
@@ -67,7 +71,7 @@ impl Streams {
             },
         ] = &load.parts[..]
         else {
-            unreachable!("only frames are at a port");
+            unreachable!("only the workload frames uses a port");
         };
         let opened = vnetbench_frames::open(&load.roles, &load.secret, request)?;
         self.backends = Some(opened.backends);
@@ -84,12 +88,12 @@ impl Streams {
 
     fn start(&mut self, load: &Load, on_end: &OnEnd) -> Result<()> {
         for part in &load.parts {
-            let orders = Arc::default();
-            let started = part.start(&self.all[part.streams.clone()], &orders, on_end);
+            let commands = Arc::default();
+            let started = part.start(&self.all[part.streams.clone()], &commands, on_end);
             self.parts.push(RunningPart {
                 name: part.name,
                 streams: part.streams.clone(),
-                orders,
+                commands,
                 starts_after: part.starts_after,
                 started_after: None,
             });
@@ -98,11 +102,11 @@ impl Streams {
                 Err(error) => {
                     self.end();
                     let is_at_limit = error.raw_os_error() == Some(libc::EAGAIN);
-                    let refused = Error::system("start the streams' threads", error);
+                    let error = Error::system("start the streams' threads", error);
                     return Err(if is_at_limit {
-                        refused.with_kind(Kind::Threads)
+                        error.with_kind(Kind::Threads)
                     } else {
-                        refused
+                        error
                     });
                 }
             }
@@ -110,68 +114,71 @@ impl Streams {
         Ok(())
     }
 
-    /// Sets the start that all that is sent at set times is due after.
-    pub fn begin_pacing(&self, start: Instant) {
+    /// Sets the start time of all schedules: requests, datagrams and frames at a fixed rate.
+    pub fn start_schedules(&self, start: Instant) {
         for pacing in self.all.iter().filter_map(|stream| stream.pacing()) {
             pacing.schedule.begin(start);
         }
         for frames in self.all.iter().filter_map(|stream| stream.frames.as_ref()) {
             frames.begin(start);
         }
-        if let Some(watch) = &self.port_observer {
-            watch.begin();
+        if let Some(observer) = &self.port_observer {
+            observer.begin();
         }
     }
 
-    /// Has every part begin whose time had come at `now`.
-    pub fn begin(&mut self, start: Instant, now: Instant) {
+    /// Starts every part that is due at `now`.
+    pub fn start_due_parts(&mut self, start: Instant, now: Instant) {
         for part in &mut self.parts {
             if part.started_after.is_none() && now >= start + part.starts_after {
                 part.started_after = Some(start.elapsed());
-                part.orders.issue(Command::Go);
+                part.commands.issue(Command::Go);
             }
         }
     }
 
-    /// How long after the start the next part begins; `None` where all have begun.
+    /// Returns when the next part starts, after the start of the trial; `None` once all have started.
     pub fn next_start_after(&self) -> Option<Duration> {
-        let to_come = self.parts.iter().filter(|p| p.started_after.is_none());
-        to_come.map(|part| part.starts_after).min()
+        let pending = self.parts.iter().filter(|p| p.started_after.is_none());
+        pending.map(|part| part.starts_after).min()
     }
 
-    /// How long after the start a part of that name began.
+    /// Returns how long after the start the part of this name actually started.
     pub fn started_after(&self, name: &str) -> Option<Duration> {
         let part = self.parts.iter().find(|part| part.name == Some(name))?;
         part.started_after
     }
 
-    pub fn issue(&self, order: Command) {
+    /// Gives all streams a command.
+    pub fn issue(&self, command: Command) {
         for part in &self.parts {
-            part.orders.issue(order);
+            part.commands.issue(command);
         }
-        if order >= Command::EndSources {
+        if command >= Command::EndSources {
             for frames in self.all.iter().filter_map(|stream| stream.frames.as_ref()) {
                 frames.stop();
             }
         }
     }
 
+    /// Ends the streams whose threads have not carried out the last command.
     pub fn enforce(&self) {
         for part in &self.parts {
-            part.orders.enforce(&self.all[part.streams.clone()]);
+            part.commands.enforce(&self.all[part.streams.clone()]);
         }
     }
 
-    /// Ends what still runs; returns when no thread is left.
+    /// Ends all streams and waits for their threads.
     pub fn end(&mut self) {
         self.issue(Command::EndAll);
         self.enforce();
         for thread in self.threads.drain(..) {
-            // A thread of ours that panicked has reported its streams as broken.
+            // A thread that panicked has already marked its streams as broken.
             let _ = thread.handle.join();
         }
     }
 
+    /// Returns the effective options of the sockets and the CPUs of the threads.
     pub fn ready(&self) -> Ready {
         let cpus = |thread: &StartedThread| {
             CpuList::of_thread_handle(&thread.handle)
@@ -191,28 +198,31 @@ impl Streams {
         }
     }
 
-    /// What its threads are counted by.
+    /// Returns the threads that carry the load, for counting their CPU time.
     pub fn load_threads(&self) -> Vec<Arc<LoadThread>> {
-        let at_port = self.port_observer.as_ref().and_then(PortObserver::thread);
-        let counted = self.threads.iter().map(|thread| &thread.load_thread);
-        counted.chain(at_port).cloned().collect()
+        let port_thread = self.port_observer.as_ref().and_then(PortObserver::thread);
+        let stream_threads = self.threads.iter().map(|thread| &thread.load_thread);
+        stream_threads.chain(port_thread).cloned().collect()
     }
 
-    /// What else came to the port of a side of frames.
+    /// Returns the counts of other frames at the port; `None` unless the load is `frames`.
     pub fn port_counts(&self) -> Option<PortCounts> {
         self.port_observer.as_ref().map(PortObserver::counts)
     }
 
+    /// Returns whether all streams have ended.
     pub fn have_ended(&self) -> bool {
         self.all.iter().all(|stream| stream.end.get().is_some())
     }
 
+    /// Returns whether all streams ended with all their data read.
     pub fn have_drained(&self) -> bool {
-        let drained = |stream: &Arc<Stream>| matches!(stream.end.get(), Some(StreamEnd::Drained));
-        self.all.iter().all(drained)
+        let has_drained =
+            |stream: &Arc<Stream>| matches!(stream.end.get(), Some(StreamEnd::Drained));
+        self.all.iter().all(has_drained)
     }
 
-    /// What broke first.
+    /// Returns the error of the stream that broke first.
     pub fn fault(&self) -> Option<String> {
         let broken = self.all.iter().filter_map(|stream| match stream.end.get() {
             Some(StreamEnd::Broken(error)) => Some((stream, error)),
@@ -225,23 +235,23 @@ impl Streams {
         Some(format!("stream {}{part} broke: {error}", stream.id))
     }
 
-    /// How many requests made until then have no answer now; `None` where none are made.
-    pub fn unanswered(&self, then: Instant) -> Option<u64> {
+    /// Returns how many requests due before `deadline` have no response yet; `None` for loads without requests.
+    pub fn unanswered_requests(&self, deadline: Instant) -> Option<u64> {
         let mut timings = self.all.iter().filter_map(|s| s.timing.as_ref()).peekable();
         timings.peek()?;
-        Some(timings.map(|timing| timing.unanswered(then)).sum())
+        Some(timings.map(|timing| timing.unanswered(deadline)).sum())
     }
 
-    /// How well what was sent at set times kept them.
-    pub fn pacing(&self, ended: Instant) -> Option<PacingError> {
+    /// Returns how late scheduled requests or datagrams were sent; `None` for loads without a schedule.
+    pub fn pacing_error(&self, load_end: Instant) -> Option<PacingError> {
         let pacings = || self.all.iter().filter_map(|s| s.pacing());
-        let late: Vec<_> = pacings().map(|pacing| &pacing.late).collect();
+        let lateness: Vec<_> = pacings().map(|pacing| &pacing.lateness).collect();
         let due = pacings()
-            .map(|pacing| pacing.schedule.count_due_until(ended))
+            .map(|pacing| pacing.schedule.count_due_until(load_end))
             .sum();
         let flows = self.all.iter().filter_map(|s| s.datagrams.as_ref());
         let gaps = flows.filter_map(|datagrams| datagrams.gaps.get());
         let gaps = gaps.fold(GapDeviation::default(), |sum, each| sum.merge(each));
-        (!late.is_empty()).then(|| PacingError::new(due, &late, &gaps))
+        (!lateness.is_empty()).then(|| PacingError::new(due, &lateness, &gaps))
     }
 }
