@@ -1,4 +1,4 @@
-"""Measuring on a real lab: what is refused, by whom, and what a new testbed can put right."""
+"""Trials on testbeds of the lab `netns`: refusals, failures, and when a testbed is created again."""
 
 from __future__ import annotations
 
@@ -32,50 +32,52 @@ pytestmark = pytest.mark.lab
 
 @pytest.fixture
 def instrument() -> Iterator[LabInstrument]:
-    made = LabInstrument(NetnsLab(TestbedSpec(), "a test"), TestbedSpec())
-    yield made
-    made.close()
+    with closing(LabInstrument(NetnsLab(TestbedSpec(), "a test"), TestbedSpec())) as lab_instrument:
+        yield lab_instrument
 
 
-def load(**levels: Level) -> TrialLoad:
+def tcp_load(**levels: Level) -> TrialLoad:
     return TrialLoad(complete_levels(levels), 0.2, 0.05)
 
 
-def datagrams(**levels: Level) -> TrialLoad:
+def udp_load(**levels: Level) -> TrialLoad:
     return TrialLoad(complete_levels(levels, UDP_STREAM), 0.2, 0.05, UDP_STREAM)
 
 
-def raised() -> int:
+def count_testbeds() -> int:
+    """Return the number of testbeds of campaigns that exist on this machine."""
     return sum(1 for n in netlink.list_namespaces() if n.startswith("vnb.run-") and n.endswith(".a1"))
 
 
-def test_a_knob_that_something_else_sets_meanwhile_counts_as_it_is_and_is_said() -> None:
+def test_a_knob_that_another_program_changes_is_stored_as_changed_with_a_note() -> None:
     @contextmanager
-    def meddled(bed: Testbed, load: TrialLoad) -> Iterator[Testbed]:
-        bed.agents["a1"].call("knob.set", interface="eth0", knob="tso", value=False)
-        yield bed
+    def change_tso(testbed: Testbed, load: TrialLoad) -> Iterator[Testbed]:
+        testbed.agents["a1"].call("knob.set", interface="eth0", knob="tso", value=False)
+        yield testbed
 
     lab = NetnsLab(TestbedSpec(), "a test")
-    with closing(LabInstrument(lab, TestbedSpec(), meddled)) as instrument:
-        measured = instrument.measure(load(tso="on"), lambda: False).measurement
-    assert measured.effective["tso"] == {"a1": False, "b1": True}
-    assert "tso was set by something else while this was measured" in measured.notes
+    with closing(LabInstrument(lab, TestbedSpec(), change_tso)) as instrument:
+        measurement = instrument.measure(tcp_load(tso="on"), lambda: False).measurement
+    assert measurement.effective["tso"] == {"a1": False, "b1": True}
+    assert "another program changed tso during the trial" in measurement.notes
 
 
-def test_a_trial_counts_at_both_ends_and_on_the_host(instrument: LabInstrument) -> None:
-    done = instrument.measure(load(streams=2, direction="both", pairs=2), lambda: False)
-    assert [s.name for s in done.measurement.endpoints] == ["a1", "b1", "a2", "b2", "host"]
-    assert {s.role for s in done.measurement.endpoints} == {"both", "observe"}
-    assert done.measurement.effective["congestion_control"] == "cubic"
-    assert min(s.bytes_received for s in done.measurement.endpoints if s.role == "both") > 0
-    learned = instrument.take_new_facts()
-    assert list(learned.testbeds) == ["bridge pairs=2"]
-    assert learned.facts["host"]["kernel"]
+def test_a_trial_has_records_of_all_endpoints_and_the_host(instrument: LabInstrument) -> None:
+    load = tcp_load(streams=2, direction="both", pairs=2)
+    measurement = instrument.measure(load, lambda: False).measurement
+    endpoints = measurement.endpoints
+    assert [endpoint.name for endpoint in endpoints] == ["a1", "b1", "a2", "b2", "host"]
+    assert {endpoint.role for endpoint in endpoints} == {"both", "observe"}
+    assert measurement.effective["congestion_control"] == "cubic"
+    assert min(endpoint.bytes_received for endpoint in endpoints if endpoint.role == "both") > 0
+    new_facts = instrument.take_new_facts()
+    assert list(new_facts.testbeds) == ["bridge pairs=2"]
+    assert new_facts.facts["host"]["kernel"]
     assert instrument.take_new_facts().facts == {}
 
 
-class WatchedBed(NetnsTestbed):
-    """A testbed of which something is watched on the host, as there is of guests."""
+class ObservedTestbed(NetnsTestbed):
+    """A testbed whose threads and ports the observer on the host watches, like those of guests."""
 
     def observer_targets(self) -> dict[str, object]:
         switch = self.topology.switch_namespace
@@ -89,211 +91,225 @@ class WatchedBed(NetnsTestbed):
         return {"g1": ("lo",)}
 
 
-class WatchedLab(NetnsLab):
+class ObservedLab(NetnsLab):
     def create_testbed(self, name: str, shape: Hashable) -> NetnsTestbed:
-        raised = super().create_testbed(name, shape)
-        bed = WatchedBed(raised.topology)
-        bed.agents = {**raised.agents, "g1": start_local_agent("g1", name)}
-        return bed
+        original = super().create_testbed(name, shape)
+        testbed = ObservedTestbed(original.topology)
+        testbed.agents = {**original.agents, "g1": start_local_agent("g1", name)}
+        return testbed
 
 
-def test_threads_and_ports_that_a_testbed_names_are_in_the_hosts_record() -> None:
-    instrument = LabInstrument(WatchedLab(TestbedSpec(), "a test"), TestbedSpec())
+def test_the_hosts_record_contains_the_observed_threads_and_ports() -> None:
+    instrument = LabInstrument(ObservedLab(TestbedSpec(), "a test"), TestbedSpec())
     with closing(instrument):
-        sides = {side.name: side for side in instrument.measure(load(), lambda: False).measurement.endpoints}
-    seen = [sample.observation for sample in sides["host"].samples if sample.observation]
-    assert len(seen) == len(sides["host"].samples) > 0
-    assert all(each.thread_cpu_s.keys() == {"a1 vcpu0"} and each.kvm_exits is None for each in seen)
-    moved = sum(each.interface_counters["b1"]["tx_packets"] for each in seen)
-    assert moved > 0
-    assert sides["a1"].samples[0].observation is None
+        measurement = instrument.measure(tcp_load(), lambda: False).measurement
+    endpoints = {endpoint.name: endpoint for endpoint in measurement.endpoints}
+    host_samples = endpoints["host"].samples
+    observations = [sample.observation for sample in host_samples if sample.observation]
+    assert len(observations) == len(host_samples) > 0
+    assert all(each.thread_cpu_s.keys() == {"a1 vcpu0"} and each.kvm_exits is None for each in observations)
+    assert sum(each.interface_counters["b1"]["tx_packets"] for each in observations) > 0
+    assert endpoints["a1"].samples[0].observation is None
 
 
-def test_the_cpus_of_whoever_has_a_kernel_of_its_own_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    with closing(LabInstrument(WatchedLab(TestbedSpec(), "a test"), TestbedSpec())) as instrument:
-        shared = instrument.measure(load(), lambda: False).measurement.endpoints
+def test_endpoints_with_a_kernel_of_their_own_have_cpu_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    with closing(LabInstrument(ObservedLab(TestbedSpec(), "a test"), TestbedSpec())) as instrument:
+        shared = instrument.measure(tcp_load(), lambda: False).measurement.endpoints
         monkeypatch.setattr(Vm, "has_own_kernel", True)
-        own = instrument.measure(load(), lambda: False).measurement.endpoints
-    assert {s.name for s in shared if s.samples[0].cpu} == {"g1", "host"}
-    assert {s.name for s in own if s.samples[0].cpu} == {"a1", "b1", "g1", "host"}
-    assert {s.name: s.role for s in own if s.role == "observe"} == {"g1": "observe", "host": "observe"}
+        own = instrument.measure(tcp_load(), lambda: False).measurement.endpoints
+    assert {each.name for each in shared if each.samples[0].cpu} == {"g1", "host"}
+    assert {each.name for each in own if each.samples[0].cpu} == {"a1", "b1", "g1", "host"}
+    assert {each.name for each in own if each.role == "observe"} == {"g1", "host"}
 
 
-def test_datagrams_cross_the_lab_and_every_one_is_accounted_for(instrument: LabInstrument) -> None:
+def test_a_datagram_trial_counts_datagrams_and_one_way_delays_at_both_endpoints(
+    instrument: LabInstrument,
+) -> None:
     for levels in ({"rate": 2000.0}, {"udp_gso": "on", "udp_gro": "on", "datagram_size": 1000}):
-        done = instrument.measure(datagrams(streams=2, direction="both", **levels), lambda: False)
-        assert done.measurement.effective["shared_clock"] is True
-        for side in done.measurement.endpoints[:2]:
-            sent = sum(x.details["datagrams"] for s in side.samples for x in s.streams if x.role == "source")  # type: ignore[misc]
+        load = udp_load(streams=2, direction="both", **levels)
+        measurement = instrument.measure(load, lambda: False).measurement
+        assert measurement.effective["shared_clock"] is True
+        for endpoint in measurement.endpoints[:2]:
+            sent = sum(
+                int(str(stream.details["datagrams"]))
+                for sample in endpoint.samples
+                for stream in sample.streams
+                if stream.role == "source"
+            )
             assert sent > 0
-            assert sum(n for s in side.samples for _, n in s.histograms["delay"]) > 0
+            delays = [count for sample in endpoint.samples for _, count in sample.histograms["delay"]]
+            assert sum(delays) > 0
 
 
-def test_a_datagram_that_the_path_does_not_carry_is_refused_with_the_fix(instrument: LabInstrument) -> None:
+def test_a_datagram_that_is_too_large_for_the_path_is_refused_with_a_fix(instrument: LabInstrument) -> None:
     with pytest.raises(TreatmentRefused, match="datagram of 1473 bytes") as refused:
-        instrument.measure(datagrams(datagram_size=1473, mtu=1500), lambda: False)
+        instrument.measure(udp_load(datagram_size=1473, mtu=1500), lambda: False)
     assert "fragments = on" in str(refused.value.fix)
-    instrument.measure(datagrams(datagram_size=1473, mtu=1500, fragments="on", rate=1000.0), lambda: False)
+    instrument.measure(udp_load(datagram_size=1473, mtu=1500, fragments="on", rate=1000.0), lambda: False)
 
 
 @pytest.mark.parametrize("workload", SOCKET_WORKLOADS)
-def test_every_workload_of_sockets_runs_over_ipv6_after_a_treatment_whose_mtu_had_none(
+def test_socket_workloads_run_over_ipv6_after_an_mtu_without_ipv6(
     instrument: LabInstrument, workload: str
 ) -> None:
-    def load_of(**levels: Level) -> TrialLoad:
+    def make_load(**levels: Level) -> TrialLoad:
         idle = 0.2 if workload == MIXED else 0.0
         return TrialLoad(complete_levels(levels, workload), 0.2, 0.05, workload, idle)
 
-    four = instrument.measure(load_of(mtu=1000), lambda: False).measurement
-    six = instrument.measure(load_of(mtu=1500, ip_version="6"), lambda: False).measurement
-    assert min(side.bytes_received for side in six.endpoints if side.role == "sink") > 0
+    ipv4 = instrument.measure(make_load(mtu=1000), lambda: False).measurement
+    ipv6 = instrument.measure(make_load(mtu=1500, ip_version="6"), lambda: False).measurement
+    assert min(each.bytes_received for each in ipv6.endpoints if each.role == "sink") > 0
     if workload != UDP_STREAM:
-        # 40 bytes of IPv6, 20 of TCP, 12 of its timestamps; IPv4 takes 20 in place of the 40.
-        assert (four.effective["mss"], six.effective["mss"]) == (1000 - 52, 1500 - 72)
+        # 40 bytes of IPv6, 20 of TCP and 12 of TCP timestamps; IPv4 takes 20 bytes instead of 40.
+        assert (ipv4.effective["mss"], ipv6.effective["mss"]) == (1000 - 52, 1500 - 72)
 
 
-def test_threads_run_where_they_are_told_and_streams_go_both_ways_as_asked(
+def test_threads_run_on_the_requested_cpus_and_streams_in_both_directions(
     instrument: LabInstrument,
 ) -> None:
     first, second = (str(cpu) for cpu in sorted(os.sched_getaffinity(0))[:2])
     cpus = f"{first},{second}/{second}"
     levels: dict[str, Level] = {"direction": "3/1", "threads": 2, "cpus": cpus, "thread_cpus": "spread"}
-    found = instrument.measure(load(**levels), lambda: False).measurement
-    assert found.effective["threads"] == 2
-    assert found.effective["thread_cpus"] == {"a1": [first, second], "b1": second}
-    roles = {side.name: [s.role for s in side.samples[-1].streams] for side in found.endpoints[:2]}
+    measurement = instrument.measure(tcp_load(**levels), lambda: False).measurement
+    assert measurement.effective["threads"] == 2
+    assert measurement.effective["thread_cpus"] == {"a1": [first, second], "b1": second}
+    roles = {
+        endpoint.name: [stream.role for stream in endpoint.samples[-1].streams]
+        for endpoint in measurement.endpoints[:2]
+    }
     assert roles == {"a1": ["source"] * 3 + ["sink"], "b1": ["sink"] * 3 + ["source"]}
 
 
-def test_every_stream_is_mptcp_where_that_is_asked_for_and_told_from_tcp(instrument: LabInstrument) -> None:
+def test_mptcp_streams_are_distinguished_from_tcp_streams(instrument: LabInstrument) -> None:
     levels: dict[str, Level] = {"transport": "mptcp", "streams": 3, "direction": "both", "ip_version": "6"}
-    found = instrument.measure(load(**levels), lambda: False).measurement.effective
-    assert (found["transport"], found["subflows"]) == ("mptcp", 1)
-    found = instrument.measure(load(), lambda: False).measurement.effective
-    assert found["transport"] == "tcp"
-    assert "subflows" not in found
+    effective = instrument.measure(tcp_load(**levels), lambda: False).measurement.effective
+    assert (effective["transport"], effective["subflows"]) == ("mptcp", 1)
+    effective = instrument.measure(tcp_load(), lambda: False).measurement.effective
+    assert effective["transport"] == "tcp"
+    assert "subflows" not in effective
 
 
-def test_an_endpoint_whose_mptcp_is_switched_off_is_named_with_the_switch(instrument: LabInstrument) -> None:
-    instrument.measure(load(), lambda: False)
+def test_a_testbed_whose_mptcp_was_disabled_is_replaced(instrument: LabInstrument) -> None:
+    instrument.measure(tcp_load(), lambda: False)
     (b1,) = [n for n in netlink.list_namespaces() if n.startswith("vnb.run-") and n.endswith(".b1")]
     netlink.run_in_namespace(b1, lambda: Path("/proc/sys/net/mptcp/enabled").write_text("0"))
-    # A new testbed has it again: only what that refuses too is refused.
-    assert instrument.measure(load(transport="mptcp"), lambda: False)
+    # MPTCP is enabled on a new testbed, so the treatment is not refused.
+    assert instrument.measure(tcp_load(transport="mptcp"), lambda: False)
 
 
-def test_streams_are_paced_as_the_kernel_then_says(instrument: LabInstrument) -> None:
-    done = instrument.measure(load(streams=2, pacing_rate=10**8), lambda: False)
-    assert done.measurement.effective["pacing_rate_bps"] == 10**8
+def test_the_pacing_rate_is_read_back_from_the_kernel(instrument: LabInstrument) -> None:
+    measurement = instrument.measure(tcp_load(streams=2, pacing_rate=10**8), lambda: False).measurement
+    assert measurement.effective["pacing_rate_bps"] == 10**8
 
 
 @pytest.mark.parametrize(
-    ("levels", "words"),
+    ("levels", "message"),
     [
-        ({"congestion_control": "nosuch"}, "does not have this congestion control"),
-        ({"socket_buffer": 2**30}, "socket_buffer = 1 GiB did not take effect"),
+        ({"congestion_control": "nosuch"}, "the kernel does not support this congestion control"),
+        ({"socket_buffer": 2**30}, "socket_buffer = 1 GiB had no effect"),
         ({"cpus": "0", "thread_cpus": "0-1"}, "names CPU 1; a1 has 0"),
         ({"queues": 64}, "cannot set queues = 64"),
     ],
 )
-def test_what_cannot_be_is_refused_once_and_for_all_on_used_testbeds_too(
-    instrument: LabInstrument, levels: dict[str, Level], words: str
+def test_an_impossible_treatment_is_refused_and_the_next_one_is_measured(
+    instrument: LabInstrument, levels: dict[str, Level], message: str
 ) -> None:
-    instrument.measure(load(), lambda: False)
-    with pytest.raises(TreatmentRefused, match=words) as refused:
-        instrument.measure(load(**levels), lambda: False)
+    instrument.measure(tcp_load(), lambda: False)
+    with pytest.raises(TreatmentRefused, match=message) as refused:
+        instrument.measure(tcp_load(**levels), lambda: False)
     assert refused.value.fix
-    instrument.measure(load(), lambda: False)
+    instrument.measure(tcp_load(), lambda: False)
 
 
 @pytest.mark.parametrize("receive_mode", ["discard", "copy"])
 @pytest.mark.parametrize("send_mode", [DEFAULT_MODE, *OTHER_MODES])
-def test_every_way_of_sending_and_receiving_moves_data(
+def test_every_send_mode_and_receive_mode_transfers_data(
     instrument: LabInstrument, send_mode: str, receive_mode: str
 ) -> None:
     batch = 8 if send_mode in BATCH_SEND_MODES else 1
-    asked = load(
+    load = tcp_load(
         send_mode=send_mode, receive_mode=receive_mode, send_batch=batch, streams=2, direction="both"
     )
-    measured = instrument.measure(asked, lambda: False).measurement
-    assert sum(side.bytes_received for side in measured.endpoints) > 0
-    # A veth hands no memory of one VM to the other: what was lent has been copied.
-    is_lent = send_mode.endswith("zerocopy")
-    assert ("zero_copy_sends" in measured.effective) == is_lent
-    assert any("copied most of what" in note for note in measured.notes) == is_lent
+    measurement = instrument.measure(load, lambda: False).measurement
+    assert sum(endpoint.bytes_received for endpoint in measurement.endpoints) > 0
+    # A veth device passes no memory of one VM to the other, so the kernel copies the data.
+    is_zero_copy = send_mode.endswith("zerocopy")
+    assert ("zero_copy_sends" in measurement.effective) == is_zero_copy
+    copied_note = "the kernel copied most of the data of zero-copy sends"
+    assert any(copied_note in note for note in measurement.notes) == is_zero_copy
 
 
-def test_an_automatic_send_mode_is_calibrated_once_and_then_stays(instrument: LabInstrument) -> None:
-    first = instrument.measure(load(send_mode="auto"), lambda: False).measurement.effective["calibration"]
+def test_an_automatic_send_mode_is_calibrated_only_once(instrument: LabInstrument) -> None:
+    first = instrument.measure(tcp_load(send_mode="auto"), lambda: False).measurement.effective["calibration"]
     assert isinstance(first, Mapping)
     assert first["send_mode"] in first["goodput_bps"]
     assert set(first["goodput_bps"]) | set(first["refused"]) == {DEFAULT_MODE, *OTHER_MODES}
-    kept = {**first, "send_mode": "splice"}
-    later = replace(load(send_mode="auto"), calibration=kept)
-    assert instrument.measure(later, lambda: False).measurement.effective["calibration"] == kept
+    stored = {**first, "send_mode": "splice"}
+    later = replace(tcp_load(send_mode="auto"), calibration=stored)
+    assert instrument.measure(later, lambda: False).measurement.effective["calibration"] == stored
 
 
-def test_an_agent_that_dies_in_a_calibration_fails_that_trial_and_the_next_has_a_new_testbed(
+def test_an_agent_that_dies_during_calibration_fails_only_that_trial(
     instrument: LabInstrument, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def dying(*_: object) -> None:
+    def raise_agent_error(*_: object) -> None:
         raise AgentError("a1", "the agent ended (killed by SIGKILL)")
 
-    with monkeypatch.context() as patched:
-        patched.setattr("vnetbench.campaign.instrument.measure", dying)
+    with monkeypatch.context() as patch:
+        patch.setattr("vnetbench.campaign.instrument.measure_trial", raise_agent_error)
         with pytest.raises(TrialFailed, match="SIGKILL"):
-            instrument.measure(load(send_mode="auto"), lambda: False)
-    assert raised() == 0
-    instrument.measure(load(), lambda: False)
+            instrument.measure(tcp_load(send_mode="auto"), lambda: False)
+    assert count_testbeds() == 0
+    instrument.measure(tcp_load(), lambda: False)
 
 
-def test_a_testbed_that_was_tampered_with_is_raised_anew(instrument: LabInstrument) -> None:
-    instrument.measure(load(), lambda: False)
+def test_a_damaged_testbed_is_created_again(instrument: LabInstrument) -> None:
+    instrument.measure(tcp_load(), lambda: False)
     (switch,) = [n for n in netlink.list_namespaces() if n.startswith("vnb.run-") and n.endswith(".sw")]
     with netlink.open_in_namespace(switch) as ipr:
         ipr.link("set", index=netlink.interface_index(ipr, "a1"), state="down")
-    instrument.measure(load(), lambda: False)
-    assert raised() == 1
+    instrument.measure(tcp_load(), lambda: False)
+    assert count_testbeds() == 1
 
 
-def test_a_testbed_that_cannot_be_built_stops_what_needs_it_and_nothing_else(
+def test_a_testbed_that_cannot_be_created_refuses_only_its_treatments(
     instrument: LabInstrument, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def lacking(*_: object) -> None:
+    def raise_unsupported(*_: object) -> None:
         raise BenchError("the kernel refused: Operation not supported", where="sw", fix="vnetbench doctor")
 
-    monkeypatch.setitem(builder._CONNECT, "macvlan", lacking)
+    monkeypatch.setitem(builder._CONNECT, "macvlan", raise_unsupported)
     with pytest.raises(TreatmentRefused, match="Operation not supported"):
-        instrument.measure(load(vswitch="macvlan"), lambda: False)
-    assert raised() == 0
-    instrument.measure(load(), lambda: False)
+        instrument.measure(tcp_load(vswitch="macvlan"), lambda: False)
+    assert count_testbeds() == 0
+    instrument.measure(tcp_load(), lambda: False)
 
 
-def test_an_agent_that_dies_costs_the_trial_and_the_next_gets_a_new_testbed(
+def test_an_agent_that_dies_fails_only_that_trial(
     instrument: LabInstrument, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def die(*_: object, **__: object) -> None:
+    def raise_agent_error(*_: object, **__: object) -> None:
         raise AgentError("b1", "the agent ended (killed by SIGKILL)")
 
-    with monkeypatch.context() as patched:
-        patched.setattr("vnetbench.lab.path_probe.prove_paths", die)
+    with monkeypatch.context() as patch:
+        patch.setattr("vnetbench.lab.path_probe.prove_paths", raise_agent_error)
         with pytest.raises(TrialFailed, match="killed by SIGKILL"):
-            instrument.measure(load(), lambda: False)
-    assert raised() == 0
-    instrument.measure(load(), lambda: False)
+            instrument.measure(tcp_load(), lambda: False)
+    assert count_testbeds() == 0
+    instrument.measure(tcp_load(), lambda: False)
 
 
-def test_testbeds_of_several_shapes_are_kept_but_not_without_end(instrument: LabInstrument) -> None:
+def test_only_a_limited_number_of_testbeds_is_kept(instrument: LabInstrument) -> None:
     for pairs in (1, 2, 3, 4, 5, 1):
-        instrument.measure(load(pairs=pairs), lambda: False)
-    assert raised() == 4
+        instrument.measure(tcp_load(pairs=pairs), lambda: False)
+    assert count_testbeds() == 4
 
 
-def test_an_agent_that_is_none_is_said_before_anything_is_built(
+def test_an_unusable_agent_program_is_an_error_before_a_testbed_is_created(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = tmp_path / "agent"
-    script.write_text("this is no program\n")
+    script.write_text("this is not a program\n")
     script.chmod(0o755)
     for binary in (str(script), "/bin/true", str(tmp_path / "missing")):
         monkeypatch.setenv("VNETBENCH_AGENT", binary)
