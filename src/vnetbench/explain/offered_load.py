@@ -37,7 +37,7 @@ class LoadDelivery:
     @property
     def unit_noun(self) -> str:
         """The counted unit: `transactions`, `datagrams` or `frames`."""
-        nouns = {workload.rate_metric: workload.unit_noun for workload in WORKLOADS.values()}
+        nouns = {each.rate_metric: each.unit_noun for each in WORKLOADS.values()}
         return f"{nouns[self.metric]}s"
 
     @property

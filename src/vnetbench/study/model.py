@@ -136,6 +136,7 @@ class Study:
     title: str
     question: str
     workload: str
+    """Name of the workload (`workloads.WORKLOADS`)."""
     testbed: TestbedSpec
     factors: tuple[FactorLevels, ...]
     exclude: tuple[Mapping[str, tuple[Level, ...]], ...]

@@ -1,4 +1,8 @@
-"""Workloads of a study: what each one sends, measures and requests from the agents."""
+"""Workloads of a study: what each one sends, measures and requests from the agents.
+
+This module is the only one that knows what a workload is. Other code looks the workload up by name and reads
+its properties: `WORKLOADS[study.workload].carries_frames`.
+"""
 
 from __future__ import annotations
 
@@ -259,13 +263,14 @@ _WORKLOADS = (
     ),
 )
 
-WORKLOADS: Mapping[str, Workload] = {workload.name: workload for workload in _WORKLOADS}
+WORKLOADS: Mapping[str, Workload] = {each.name: each for each in _WORKLOADS}
 """All workloads by name. Studies and results files store the name."""
 
 WORKLOAD_NAMES = tuple(WORKLOADS)
-SOCKET_WORKLOADS = tuple(name for name, workload in WORKLOADS.items() if not workload.carries_frames)
-FRAME_WORKLOADS = tuple(name for name, workload in WORKLOADS.items() if workload.carries_frames)
-CONSTANT_LOAD_WORKLOADS = tuple(name for name, workload in WORKLOADS.items() if workload.has_constant_load)
+# Factors name the workloads that they apply to with these tuples.
+SOCKET_WORKLOADS = tuple(each.name for each in _WORKLOADS if not each.carries_frames)
+FRAME_WORKLOADS = tuple(each.name for each in _WORKLOADS if each.carries_frames)
+CONSTANT_LOAD_WORKLOADS = tuple(each.name for each in _WORKLOADS if each.has_constant_load)
 
 
 def deciding_metric(study: Study) -> str:

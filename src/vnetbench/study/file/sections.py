@@ -44,8 +44,7 @@ _ALL_SECTIONS = (
             "workload",
             value_types.keywords(*WORKLOADS),
             TCP_STREAM,
-            "Type of load. "
-            + " ".join(f"`{name}`: {workload.description}." for name, workload in WORKLOADS.items()),
+            "Type of load. " + " ".join(f"`{each.name}`: {each.description}." for each in WORKLOADS.values()),
             '"tcp_stream"',
         ),
         StudyKey(
@@ -168,13 +167,11 @@ _ALL_SECTIONS = (
             "metric",
             value_types.keywords(
                 "auto",
-                *dict.fromkeys(
-                    metric for workload in WORKLOADS.values() for metric in workload.deciding_metrics
-                ),
+                *dict.fromkeys(metric for each in WORKLOADS.values() for metric in each.deciding_metrics),
             ),
             _PRECISION.metric,
             "Deciding metric. `auto`: the main metric of the workload. "
-            + " ".join(f"`{name}`: {workload.deciding_description}." for name, workload in WORKLOADS.items()),
+            + " ".join(f"`{each.name}`: {each.deciding_description}." for each in WORKLOADS.values()),
             '"goodput_bps"',
             none_word="auto",
         ),
