@@ -6,12 +6,14 @@ import pytest
 
 from tests.study.test_study_load import only_problem
 from vnetbench.campaign.agent_parameters import prepare_parameters
+from vnetbench.estimate.metrics import METRICS
+from vnetbench.report.charts.frame_charts import EXTRA_CHARTS
 from vnetbench.study.factors.registry import FACTORS, complete_levels
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.labs import HOSTS, LABS
 from vnetbench.study.model import Level
 from vnetbench.study.problems import StudyError
-from vnetbench.study.workloads import WORKLOADS, deciding_metric
+from vnetbench.study.workloads import WORKLOADS, Workload, deciding_metric
 
 
 def study(workload: str, factor: str, more: str = "") -> str:
@@ -151,6 +153,16 @@ def test_a_link_queue_needs_a_link_rate_and_a_suitable_shaper(levels: str, shape
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_defaults_are_of_factors_of_the_workload(workload: str) -> None:
     assert all(workload in FACTORS[name].workloads for name in complete_levels({}, workload))
+
+
+@pytest.mark.parametrize("workload", WORKLOADS.values(), ids=WORKLOADS)
+def test_a_workload_names_factors_metrics_and_charts_that_exist(workload: Workload) -> None:
+    factors = (workload.size_factor, workload.count_factor, *workload.offered_load_factors)
+    assert all(FACTORS[name].has_workload(workload.name) for name in factors)
+    defaults = {workload.fixed_rate_metric, workload.unsearched_metric} - {""}
+    assert defaults <= set(workload.deciding_metrics)
+    assert {*workload.deciding_metrics, workload.rate_metric} - {""} <= set(METRICS)
+    assert set(workload.extra_charts) <= set(EXTRA_CHARTS)
 
 
 @pytest.mark.parametrize("lab", LABS)
