@@ -1,4 +1,4 @@
-//! What one direction of a line has counted since it was last set; the line measures itself by how late frames leave.
+//! Counters of one direction since its last settings, including how late the delay line itself delivers frames.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,25 +6,31 @@ use serde_json::{Value, json};
 
 use vnetbench_system::histogram::{self, Histogram};
 
-/// Written by the direction's thread only.
+/// Counters of one direction. Only the direction's thread writes them.
 #[derive(Debug)]
 pub struct DirectionCounts {
+    /// Frames delivered to the far port.
     pub frames: AtomicU64,
+    /// Ethernet bytes delivered to the far port.
     pub bytes: AtomicU64,
+    /// Segments received.
     pub segments: AtomicU64,
+    /// Segments dropped by the loss impairment.
     pub lost: AtomicU64,
+    /// Segments delayed by the reordering impairment.
     pub reordered: AtomicU64,
-    pub overflowed: AtomicU64,
-    pub overflowed_bytes: AtomicU64,
-    pub refused: AtomicU64,
+    pub queue_drops: AtomicU64,
+    pub queue_drop_bytes: AtomicU64,
+    pub port_drops: AtomicU64,
     pub backlog_frames: AtomicU64,
     pub backlog_bytes: AtomicU64,
     pub max_backlog_bytes: AtomicU64,
-    /// From when a frame was due until it was given to the far port.
-    pub late: Histogram,
+    /// Time from a frame's due time to its delivery.
+    pub lateness: Histogram,
 }
 
 impl DirectionCounts {
+    /// Returns counters of zero.
     pub fn new() -> Self {
         let zero = || AtomicU64::new(0);
         Self {
@@ -33,25 +39,26 @@ impl DirectionCounts {
             segments: zero(),
             lost: zero(),
             reordered: zero(),
-            overflowed: zero(),
-            overflowed_bytes: zero(),
-            refused: zero(),
+            queue_drops: zero(),
+            queue_drop_bytes: zero(),
+            port_drops: zero(),
             backlog_frames: zero(),
             backlog_bytes: zero(),
             max_backlog_bytes: zero(),
-            late: Histogram::new(),
+            lateness: Histogram::new(),
         }
     }
 
-    /// Those that begin where others end: what waits goes on waiting.
-    pub fn continuing(earlier: &Self) -> Self {
+    /// Returns counters of zero, but with the backlog of earlier ones: queued frames stay queued.
+    pub fn continue_from(earlier: &Self) -> Self {
         let level = [&earlier.backlog_frames, &earlier.backlog_bytes];
-        let [frames, bytes] = level.map(|count| count.load(Ordering::Relaxed) as usize);
+        let [frames, bytes] = level.map(|counter| counter.load(Ordering::Relaxed) as usize);
         let counts = Self::new();
         counts.record_backlog((frames, bytes));
         counts
     }
 
+    /// Records the frames and bytes in the queue.
     pub fn record_backlog(&self, (frames, bytes): (usize, usize)) {
         let bytes = bytes as u64;
         self.backlog_frames.store(frames as u64, Ordering::Relaxed);
@@ -61,31 +68,31 @@ impl DirectionCounts {
         }
     }
 
-    /// As docs/protocol.md has them.
+    /// Returns the counters in the form of docs/protocol.md.
     pub fn to_json(&self) -> Value {
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let late = histogram::HistogramCounts::sum([&self.late].into_iter());
-        let late = late.since(&histogram::HistogramCounts::empty());
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let lateness = histogram::HistogramCounts::sum([&self.lateness].into_iter());
+        let lateness = lateness.since(&histogram::HistogramCounts::empty());
         json!({
-            "frames": of(&self.frames),
-            "bytes": of(&self.bytes),
-            "segments": of(&self.segments),
-            "lost": of(&self.lost),
-            "held_back": of(&self.reordered),
-            "overflowed": of(&self.overflowed),
-            "overflowed_bytes": of(&self.overflowed_bytes),
-            "refused": of(&self.refused),
-            "waiting": of(&self.backlog_frames),
-            "waiting_bytes": of(&self.backlog_bytes),
-            "most_waiting_bytes": of(&self.max_backlog_bytes),
-            "late_p50_us": late.p50_us,
-            "late_p99_us": late.p99_us,
-            "late_max_us": late.max_us,
+            "frames": load(&self.frames),
+            "bytes": load(&self.bytes),
+            "segments": load(&self.segments),
+            "lost": load(&self.lost),
+            "held_back": load(&self.reordered),
+            "overflowed": load(&self.queue_drops),
+            "overflowed_bytes": load(&self.queue_drop_bytes),
+            "refused": load(&self.port_drops),
+            "waiting": load(&self.backlog_frames),
+            "waiting_bytes": load(&self.backlog_bytes),
+            "most_waiting_bytes": load(&self.max_backlog_bytes),
+            "late_p50_us": lateness.p50_us,
+            "late_p99_us": lateness.p99_us,
+            "late_max_us": lateness.max_us,
         })
     }
 }
 
-/// There is one writer.
-pub fn increment(count: &AtomicU64, more: u64) {
-    count.store(count.load(Ordering::Relaxed) + more, Ordering::Relaxed);
+/// Adds to a counter that has only one writer.
+pub fn increment(counter: &AtomicU64, amount: u64) {
+    counter.store(counter.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
 }

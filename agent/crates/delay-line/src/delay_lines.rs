@@ -1,4 +1,4 @@
-//! The delay lines of one agent: opened, set, read and stopped by name.
+//! The delay lines of one agent: starts, configures, reads and stops them by name.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,9 +14,10 @@ use vnetbench_system::error::{Error, Result};
 const MAX_LINES: usize = 64;
 const DEFAULT_QUEUE_BYTES: usize = 256 << 20;
 const MAX_QUEUE_BYTES: usize = 16 << 30;
-/// Both directions' seeds are then numbers that every reader of JSON keeps.
+/// Limits the seeds of both directions to integers that every JSON parser represents exactly.
 const MAX_SEED: u64 = (1 << 52) - 1;
 
+/// Parameters of the request `line.start`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartRequest {
@@ -30,6 +31,7 @@ pub struct StartRequest {
     queue_bytes: Option<usize>,
 }
 
+/// Parameters of the request `line.set`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateRequest {
@@ -40,18 +42,19 @@ pub struct UpdateRequest {
     seed: u64,
 }
 
+/// Parameters of the requests `line.read` and `line.stop`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LineRequest {
     line: String,
 }
 
-/// Those of this agent.
+/// The delay lines of this agent.
 #[derive(Default)]
-pub struct DelayLines(Mutex<OpenLines>);
+pub struct DelayLines(Mutex<LineTable>);
 
 #[derive(Default)]
-struct OpenLines {
+struct LineTable {
     created: u64,
     lines: HashMap<String, DelayLine>,
 }
@@ -63,59 +66,74 @@ struct DelayLine {
 }
 
 impl DelayLines {
+    /// Starts a delay line between two new taps.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a parameter is out of range, too many delay lines exist, or a tap cannot be created.
     pub fn start(&self, request: StartRequest) -> Result<Value> {
-        let mut open = self.open();
-        if open.lines.len() >= MAX_LINES {
+        let mut table = self.lock_lines();
+        if table.lines.len() >= MAX_LINES {
             return Err(Error::BadParameter(format!(
-                "{MAX_LINES} lines are open already; stop some"
+                "{MAX_LINES} delay lines exist already; stop one first (line.stop)"
             )));
         }
         let line = DelayLine::start(request)?;
-        open.created += 1;
-        let name = format!("l{}", open.created);
+        table.created += 1;
+        let name = format!("l{}", table.created);
         let json = line.to_json(&name);
-        open.lines.insert(name, line);
+        table.lines.insert(name, line);
         Ok(json)
     }
 
+    /// Changes the impairments of a delay line and resets its counters.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the delay line does not exist or has ended, or a parameter is out of range.
     pub fn set(&self, request: UpdateRequest) -> Result<Value> {
-        let open = self.open();
-        let line = open.find_running(&request.line)?;
+        let table = self.lock_lines();
+        let line = table.find_running(&request.line)?;
         check_seed(request.seed)?;
-        request.forward.check()?;
-        request.reverse.check()?;
-        for (place, (direction, impairments)) in line
+        request.forward.check_parameters()?;
+        request.reverse.check_parameters()?;
+        for (index, (direction, impairments)) in line
             .directions
             .iter()
             .zip([request.forward, request.reverse])
             .enumerate()
         {
-            direction.set(impairments, direction_seed(request.seed, place));
+            direction.set(impairments, direction_seed(request.seed, index));
         }
         Ok(line.to_json(&request.line))
     }
 
+    /// Returns the settings and counters of a delay line.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the delay line does not exist or has ended.
     pub fn read(&self, request: LineRequest) -> Result<Value> {
         Ok(self
-            .open()
+            .lock_lines()
             .find_running(&request.line)?
             .to_json(&request.line))
     }
 
-    /// What it counted to the last, also where it had ended by itself; then its ports are gone.
+    /// Stops a delay line, removes its taps and returns its last counters, even if a direction has failed.
     pub fn stop(&self, request: LineRequest) -> Result<Value> {
-        let mut open = self.open();
-        let json = open.find(&request.line)?.to_json(&request.line);
-        open.lines.remove(&request.line);
+        let mut table = self.lock_lines();
+        let json = table.find(&request.line)?.to_json(&request.line);
+        table.lines.remove(&request.line);
         Ok(json)
     }
 
-    fn open(&self) -> MutexGuard<'_, OpenLines> {
+    fn lock_lines(&self) -> MutexGuard<'_, LineTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl OpenLines {
+impl LineTable {
     fn find(&self, name: &str) -> Result<&DelayLine> {
         self.lines
             .get(name)
@@ -133,25 +151,25 @@ impl OpenLines {
 
 impl DelayLine {
     fn start(request: StartRequest) -> Result<Self> {
-        request.forward.check()?;
-        request.reverse.check()?;
+        request.forward.check_parameters()?;
+        request.reverse.check_parameters()?;
         check_seed(request.seed)?;
         let queue_bytes = request.queue_bytes.unwrap_or(DEFAULT_QUEUE_BYTES);
         if !(1..=MAX_QUEUE_BYTES).contains(&queue_bytes) {
             return Err(Error::BadParameter(format!(
-                "queue_bytes must lie within 1 and {MAX_QUEUE_BYTES}"
+                "queue_bytes must be between 1 and {MAX_QUEUE_BYTES}"
             )));
         }
         let [a, b] = request.ports;
         let (a, b) = (Arc::new(Port::open(&a)?), Arc::new(Port::open(&b)?));
-        let start = |place: usize, name, from: &Arc<Port>, to: &Arc<Port>, impairments| {
+        let start = |index: usize, name, from: &Arc<Port>, to: &Arc<Port>, impairments| {
             let ports = [Arc::clone(from), Arc::clone(to)];
             Direction::start(
                 name,
                 ports,
                 queue_bytes,
                 impairments,
-                direction_seed(request.seed, place),
+                direction_seed(request.seed, index),
             )
         };
         let forward = start(0, "forward", &a, &b, request.forward)?;
@@ -163,7 +181,7 @@ impl DelayLine {
         })
     }
 
-    /// As docs/protocol.md has it.
+    /// Returns settings and counters in the form of docs/protocol.md.
     fn to_json(&self, name: &str) -> Value {
         let mut json = json!({
             "line": name,
@@ -176,26 +194,26 @@ impl DelayLine {
         json
     }
 
-    /// Why it carries nothing any more one way, and what to do about it.
+    /// Returns an error with its fix if a direction no longer forwards frames.
     fn failure(&self, name: &str) -> Option<Error> {
         let mut directions = self.directions.iter().enumerate();
-        let (place, direction) = directions.find(|(_, each)| each.has_ended())?;
-        let [from, to] = [place, 1 - place].map(|place| &self.ports[place].name);
-        let fix = "stop the line (line.stop), and start it anew";
+        let (index, direction) = directions.find(|(_, each)| each.has_ended())?;
+        let [from, to] = [index, 1 - index].map(|index| &self.ports[index].name);
+        let fix = "stop the delay line (line.stop) and start it again";
         let line = format!("line {name} from {from} to {to}");
         Some(match direction.failure() {
             Some(error) => Error::System {
-                operation: format!("go on with {line}"),
+                operation: format!("forward frames on {line}"),
                 errno: error.raw_os_error().unwrap_or(0),
                 reason: format!("port {from} is gone ({error}); {fix}"),
                 kind: None,
             },
-            None => Error::Internal(format!("{line} has ended; {fix}")),
+            None => Error::Internal(format!("the thread of {line} panicked; {fix}")),
         })
     }
 }
 
-/// Both directions draw numbers of their own.
+/// Returns a seed of its own for each direction.
 fn direction_seed(seed: u64, direction: usize) -> u64 {
     2 * seed + direction as u64
 }
@@ -203,7 +221,7 @@ fn direction_seed(seed: u64, direction: usize) -> u64 {
 fn check_seed(seed: u64) -> Result<()> {
     if seed > MAX_SEED {
         return Err(Error::BadParameter(format!(
-            "seed must be {MAX_SEED} at most"
+            "seed must be at most {MAX_SEED}"
         )));
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! What becomes of the frames of one direction of a line: when each is due, which segments are lost or held back, and what
-//! there is no room for. It neither reads nor writes them.
+//! Applies the impairments of one direction: schedules frames, drops or reorders segments, and enforces the queue limit.
+//! It neither reads nor writes frames.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,17 +9,20 @@ use crate::frame_queue::{BufferPool, Frame, FrameQueue};
 use crate::impairments::{ImpairmentSampler, SegmentOutcome};
 use crate::segments::SegmentLayout;
 
+/// The delayed frames of one direction.
 pub struct DelayQueue {
     queue: FrameQueue,
+    /// Buffers for frames to read.
     pub buffers: BufferPool,
     sampler: ImpairmentSampler,
     counts: Arc<DirectionCounts>,
-    /// When the last frame that was not held back is due: none goes before one that came earlier.
+    /// Due time of the last frame that was not reordered. No later frame is due earlier.
     last_due: Instant,
     outcomes: Vec<SegmentOutcome>,
 }
 
 impl DelayQueue {
+    /// Creates an empty queue.
     pub fn new(
         queue_bytes: usize,
         sampler: ImpairmentSampler,
@@ -36,7 +39,7 @@ impl DelayQueue {
         }
     }
 
-    /// From now on. What waits leaves when it was to, and is counted here as it leaves.
+    /// Replaces the impairments and counters. Queued frames keep their due times and count as delivered later.
     pub fn reconfigure(
         &mut self,
         sampler: ImpairmentSampler,
@@ -45,11 +48,11 @@ impl DelayQueue {
     ) {
         self.sampler = sampler;
         self.counts = counts;
-        // What was longer on its way before does not hold up what comes now.
+        // Frames with a longer earlier delay must not hold up new frames.
         self.last_due = now;
     }
 
-    /// A frame that came now.
+    /// Samples the delay and the outcome of a received frame's segments, and queues what passes.
     pub fn enqueue(&mut self, now: Instant, frame: Frame) {
         let due = (now + self.sampler.sample_delay()).max(self.last_due);
         self.last_due = due;
@@ -62,11 +65,19 @@ impl DelayQueue {
         self.outcomes.clear();
         self.outcomes
             .extend((0..segments).map(|_| self.sampler.sample_segment()));
-        let of = |fate| self.outcomes.iter().filter(|each| **each == fate).count() as u64;
-        increment(&self.counts.lost, of(SegmentOutcome::Lost));
-        increment(&self.counts.reordered, of(SegmentOutcome::Reordered));
+        let count_outcome = |outcome| {
+            self.outcomes
+                .iter()
+                .filter(|each| **each == outcome)
+                .count() as u64
+        };
+        increment(&self.counts.lost, count_outcome(SegmentOutcome::Lost));
+        increment(
+            &self.counts.reordered,
+            count_outcome(SegmentOutcome::Reordered),
+        );
         match layout {
-            _ if of(SegmentOutcome::Passed) == segments as u64 => self.push(due, frame),
+            _ if count_outcome(SegmentOutcome::Passed) == segments as u64 => self.push(due, frame),
             Some(layout) => {
                 self.push_segments(due, &layout, frame.bytes());
                 self.buffers.release_frame(frame);
@@ -75,38 +86,42 @@ impl DelayQueue {
         }
     }
 
+    /// Returns when the next frame is due.
     pub fn next_due(&self) -> Option<Instant> {
         self.queue.next_due()
     }
 
-    /// The next frame that is due by now. What becomes of it is to be told by `gave`.
+    /// Removes the next frame that is due. Call [`Self::record_delivery`] afterwards.
     pub fn take_due(&mut self, now: Instant) -> Option<(Instant, Frame)> {
         self.queue.next_due().filter(|due| *due <= now)?;
         self.queue.pop()
     }
 
-    /// Whether the far port took a frame, and when.
+    /// Records whether the far port accepted a frame, and when.
     pub fn record_delivery(
         &mut self,
         (due, frame): (Instant, Frame),
-        is_taken: bool,
+        is_accepted: bool,
         now: Instant,
     ) {
-        if is_taken {
+        if is_accepted {
             increment(&self.counts.frames, 1);
             increment(&self.counts.bytes, frame.ethernet_bytes());
-            self.counts.late.record(now.saturating_duration_since(due));
+            self.counts
+                .lateness
+                .record(now.saturating_duration_since(due));
         } else {
-            increment(&self.counts.refused, 1);
+            increment(&self.counts.port_drops, 1);
         }
         self.buffers.release_frame(frame);
     }
 
-    pub fn note_level(&self) {
+    /// Records the current backlog.
+    pub fn record_backlog(&self) {
         self.counts.record_backlog(self.queue.backlog());
     }
 
-    /// A frame of one segment that is lost or held back.
+    /// Drops or reorders a frame of one segment.
     fn push_single_segment(&mut self, due: Instant, frame: Frame) {
         match self.outcomes[0] {
             SegmentOutcome::Reordered => self.push(due + self.sampler.reorder_delay(), frame),
@@ -114,32 +129,32 @@ impl DelayQueue {
         }
     }
 
-    /// What passes of a frame of several, as few frames as can be, and what is held back, each by itself.
+    /// Queues the segments of a frame that pass, in as few frames as possible, and each reordered segment alone.
     fn push_segments(&mut self, due: Instant, layout: &SegmentLayout, frame: &[u8]) {
-        let drawn = std::mem::take(&mut self.outcomes);
-        let mut at = 0;
-        for part in drawn.chunk_by(|a, b| a == b && *a == SegmentOutcome::Passed) {
-            let segments = at..at + part.len();
-            at = segments.end;
-            match part[0] {
+        let outcomes = std::mem::take(&mut self.outcomes);
+        let mut first_segment = 0;
+        for run in outcomes.chunk_by(|a, b| a == b && *a == SegmentOutcome::Passed) {
+            let segments = first_segment..first_segment + run.len();
+            first_segment = segments.end;
+            match run[0] {
                 SegmentOutcome::Lost => {}
                 SegmentOutcome::Passed => {
                     self.push(due, Frame::new(layout.extract(frame, segments)))
                 }
                 SegmentOutcome::Reordered => {
-                    let later = due + self.sampler.reorder_delay();
-                    self.push(later, Frame::new(layout.extract(frame, segments)));
+                    let reordered_due = due + self.sampler.reorder_delay();
+                    self.push(reordered_due, Frame::new(layout.extract(frame, segments)));
                 }
             }
         }
-        self.outcomes = drawn;
+        self.outcomes = outcomes;
     }
 
     fn push(&mut self, due: Instant, frame: Frame) {
-        if let Err(refused) = self.queue.push(due, frame) {
-            increment(&self.counts.overflowed, 1);
-            increment(&self.counts.overflowed_bytes, refused.ethernet_bytes());
-            self.buffers.release_frame(refused);
+        if let Err(rejected) = self.queue.push(due, frame) {
+            increment(&self.counts.queue_drops, 1);
+            increment(&self.counts.queue_drop_bytes, rejected.ethernet_bytes());
+            self.buffers.release_frame(rejected);
         }
     }
 }
@@ -152,17 +167,17 @@ mod tests {
 
     use super::*;
     use crate::impairments::Impairments;
-    use crate::segments::tests::tcp;
+    use crate::segments::tests::tcp_frame;
 
     const QUEUE_BYTES: usize = 1 << 20;
-    /// Of frames of one segment.
+    /// Bytes of a frame of one segment.
     const BYTES: usize = 100;
-    /// Of frames of `tcp`.
+    /// Segments of a frame of `tcp_frame`.
     const SEGMENTS: u64 = 3;
 
     fn sampler(impairments: Value) -> ImpairmentSampler {
         let impairments: Impairments = serde_json::from_value(impairments).expect("impairments");
-        impairments.check().expect("they can be");
+        impairments.check_parameters().expect("valid impairments");
         ImpairmentSampler::new(impairments, 7)
     }
 
@@ -179,23 +194,23 @@ mod tests {
         Frame::new(vec![byte; BYTES])
     }
 
-    /// All that waits, as it leaves.
-    fn leave(queue: &mut DelayQueue) -> Vec<(Instant, Vec<u8>)> {
+    /// Delivers all queued frames and returns them with their due times.
+    fn drain_queue(queue: &mut DelayQueue) -> Vec<(Instant, Vec<u8>)> {
         let at_last = Instant::now() + Duration::from_secs(3600);
-        let mut left = Vec::new();
+        let mut delivered = Vec::new();
         while let Some((due, frame)) = queue.take_due(at_last) {
-            left.push((due, frame.bytes().to_vec()));
+            delivered.push((due, frame.bytes().to_vec()));
             queue.record_delivery((due, frame), true, due);
         }
-        left
+        delivered
     }
 
-    fn first_bytes(left: &[(Instant, Vec<u8>)]) -> Vec<u8> {
-        left.iter().map(|(_, frame)| frame[0]).collect()
+    fn first_bytes(delivered: &[(Instant, Vec<u8>)]) -> Vec<u8> {
+        delivered.iter().map(|(_, frame)| frame[0]).collect()
     }
 
     #[test]
-    fn a_frame_leaves_when_its_delay_is_over_and_not_before() {
+    fn a_frame_is_delivered_after_its_delay_and_not_before() {
         let (mut queue, counts, now) = queue(QUEUE_BYTES, json!({"delay_us": 1000}));
         let due = now + Duration::from_millis(1);
         queue.enqueue(now, frame(1));
@@ -209,36 +224,36 @@ mod tests {
     }
 
     #[test]
-    fn frames_keep_their_order_whatever_is_drawn_for_each() {
+    fn jitter_does_not_reorder_frames() {
         let jittered = json!({"delay_us": 1000, "jitter_us": 1000});
         let (mut queue, _, now) = queue(QUEUE_BYTES, jittered);
         let order: Vec<u8> = (0..200).collect();
         for byte in &order {
             queue.enqueue(now, frame(*byte));
         }
-        let left = leave(&mut queue);
-        assert_eq!(first_bytes(&left), order);
-        assert!(left[0].0 < left[199].0, "they have delays of their own");
+        let delivered = drain_queue(&mut queue);
+        assert_eq!(first_bytes(&delivered), order);
+        assert!(delivered[0].0 < delivered[199].0, "delays differ");
     }
 
     #[test]
-    fn what_comes_behind_a_frame_that_is_held_back_does_not_wait_for_it() {
+    fn a_reordered_frame_does_not_delay_later_frames() {
         let held_back = json!({"delay_us": 1000, "reorder": 1, "reorder_us": 300});
         let (mut queue, counts, now) = queue(QUEUE_BYTES, held_back);
         queue.enqueue(now, frame(1));
         queue.reconfigure(sampler(json!({"delay_us": 1000})), Arc::clone(&counts), now);
         queue.enqueue(now, frame(2));
-        let left = leave(&mut queue);
-        assert_eq!(first_bytes(&left), [2, 1]);
-        assert_eq!(left[1].0 - left[0].0, Duration::from_micros(300));
+        let delivered = drain_queue(&mut queue);
+        assert_eq!(first_bytes(&delivered), [2, 1]);
+        assert_eq!(delivered[1].0 - delivered[0].0, Duration::from_micros(300));
         assert_eq!(counts.to_json()["held_back"], 1);
     }
 
     #[test]
-    fn what_is_lost_does_not_wait_and_is_counted_by_its_segments() {
+    fn lost_frames_are_not_queued_and_count_by_segments() {
         let (mut queue, counts, now) = queue(QUEUE_BYTES, json!({"loss": 1}));
         queue.enqueue(now, frame(1));
-        queue.enqueue(now, Frame::new(tcp(true, 0)));
+        queue.enqueue(now, Frame::new(tcp_frame(true, 0)));
         assert_eq!(queue.next_due(), None);
         let json = counts.to_json();
         assert_eq!(json["lost"], 1 + SEGMENTS);
@@ -247,12 +262,12 @@ mod tests {
     }
 
     #[test]
-    fn each_segment_of_a_frame_is_lost_passes_or_is_held_back_once() {
+    fn each_segment_has_exactly_one_outcome() {
         const FRAMES: u64 = 200;
         let some = json!({"loss": 0.3, "reorder": 0.2, "reorder_us": 300});
         let (mut queue, counts, now) = queue(QUEUE_BYTES, some);
         for _ in 0..FRAMES {
-            queue.enqueue(now, Frame::new(tcp(true, 0)));
+            queue.enqueue(now, Frame::new(tcp_frame(true, 0)));
         }
         let json = counts.to_json();
         let [lost, held_back] = ["lost", "held_back"].map(|name| json[name].as_u64().unwrap_or(0));
@@ -261,33 +276,41 @@ mod tests {
         let segments = |frame: &[u8]| {
             SegmentLayout::parse(frame).map_or(1, |layout| layout.segment_count()) as u64
         };
-        let (late, in_time): (Vec<_>, Vec<_>) = leave(&mut queue)
+        let (late, in_time): (Vec<_>, Vec<_>) = drain_queue(&mut queue)
             .into_iter()
             .partition(|(due, _)| *due > now);
-        assert_eq!(late.len() as u64, held_back, "each by itself");
+        assert_eq!(
+            late.len() as u64,
+            held_back,
+            "each reordered segment is a frame"
+        );
         assert!(late.iter().all(|(_, frame)| segments(frame) == 1));
         let passed: u64 = in_time.iter().map(|(_, frame)| segments(frame)).sum();
         assert_eq!(passed, FRAMES * SEGMENTS - lost - held_back);
-        let most = in_time.iter().map(|(_, frame)| segments(frame)).max();
-        assert_eq!(most, Some(SEGMENTS), "what passes whole is not cut");
+        let max_segments = in_time.iter().map(|(_, frame)| segments(frame)).max();
+        assert_eq!(
+            max_segments,
+            Some(SEGMENTS),
+            "a frame that passes whole is not cut"
+        );
     }
 
     #[test]
-    fn a_frame_of_which_nothing_is_lost_leaves_as_it_came() {
+    fn a_frame_without_losses_passes_unchanged() {
         let (mut queue, _, now) = queue(QUEUE_BYTES, json!({}));
-        queue.enqueue(now, Frame::new(tcp(false, 1)));
-        assert_eq!(leave(&mut queue), [(now, tcp(false, 1))]);
+        queue.enqueue(now, Frame::new(tcp_frame(false, 1)));
+        assert_eq!(drain_queue(&mut queue), [(now, tcp_frame(false, 1))]);
     }
 
     #[test]
-    fn what_there_is_no_room_for_and_what_the_far_port_does_not_take_is_told_apart() {
+    fn queue_drops_and_port_drops_are_counted_separately() {
         let (mut queue, counts, now) = queue(2 * BYTES, json!({}));
         for byte in 0..5 {
             queue.enqueue(now, frame(byte));
         }
         let first = queue.take_due(now).expect("it is due");
         queue.record_delivery(first, false, now);
-        assert_eq!(first_bytes(&leave(&mut queue)), [1]);
+        assert_eq!(first_bytes(&drain_queue(&mut queue)), [1]);
         let json = counts.to_json();
         let of_ethernet = BYTES - super::super::ports::VNET_HEADER_BYTES;
         assert_eq!(json["overflowed"], 3);
@@ -297,36 +320,40 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_when_the_line_is_set_is_counted_by_the_new_counts() {
+    fn frames_queued_before_new_settings_count_for_the_new_settings() {
         let (mut queue, before, now) = queue(QUEUE_BYTES, json!({"delay_us": 1000}));
         queue.enqueue(now, frame(1));
         queue.enqueue(now, frame(2));
-        queue.note_level();
-        let counts = Arc::new(DirectionCounts::continuing(&before));
+        queue.record_backlog();
+        let counts = Arc::new(DirectionCounts::continue_from(&before));
         queue.reconfigure(sampler(json!({})), Arc::clone(&counts), now);
         let json = counts.to_json();
         assert_eq!(
             (&json["waiting"], &json["frames"]),
             (&json!(2), &json!(0)),
-            "before another frame comes"
+            "before another frame arrives"
         );
         assert_eq!(json["most_waiting_bytes"], 2 * BYTES);
-        assert_eq!(first_bytes(&leave(&mut queue)), [1, 2]);
-        queue.note_level();
+        assert_eq!(first_bytes(&drain_queue(&mut queue)), [1, 2]);
+        queue.record_backlog();
         let json = counts.to_json();
         assert_eq!((&json["waiting"], &json["frames"]), (&json!(0), &json!(2)));
         assert_eq!(before.to_json()["frames"], 0);
     }
 
     #[test]
-    fn a_longer_delay_before_does_not_hold_up_what_comes_after_another_was_set() {
+    fn an_earlier_longer_delay_does_not_hold_up_frames_after_new_settings() {
         let (mut queue, counts, now) = queue(QUEUE_BYTES, json!({"delay_us": 1e6}));
         queue.enqueue(now, frame(1));
         queue.reconfigure(sampler(json!({})), counts, now);
         queue.enqueue(now, frame(2));
-        let left = leave(&mut queue);
-        assert_eq!(first_bytes(&left), [2, 1]);
-        assert_eq!(left[0].0, now);
-        assert_eq!(left[1].0 - now, Duration::from_secs(1), "as it was to");
+        let delivered = drain_queue(&mut queue);
+        assert_eq!(first_bytes(&delivered), [2, 1]);
+        assert_eq!(delivered[0].0, now);
+        assert_eq!(
+            delivered[1].0 - now,
+            Duration::from_secs(1),
+            "its own delay"
+        );
     }
 }

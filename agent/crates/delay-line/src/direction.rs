@@ -1,4 +1,4 @@
-//! One direction of a line: a thread that takes frames from one port and gives them to the other when they are due.
+//! One direction of a delay line: a thread that reads frames from one port and writes them to the other when due.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -21,39 +21,42 @@ use vnetbench_system::error::{Error, Result};
 use vnetbench_system::priority::{Rank, raise_priority};
 use vnetbench_system::waiting::{Waker, wait};
 
-/// Frames that are given, at most, before it is looked whether others are there.
-const MAX_DELIVERED_FRAMES: usize = 16;
+/// Maximum number of due frames delivered before the thread checks for received frames.
+const MAX_DELIVERY_BATCH: usize = 16;
 
-/// What a direction is to do, and what it has counted since it was told.
+/// Settings of a direction, and its counters since they took effect.
 struct DirectionSettings {
     impairments: Impairments,
     seed: u64,
     counts: Arc<DirectionCounts>,
-    cpu_when_set: Duration,
-    set_at: Instant,
+    cpu_time_at_start: Duration,
+    started: Instant,
 }
 
-struct Shared {
-    setting: Mutex<DirectionSettings>,
-    /// Which setting this is: the thread looks here alone until it changes.
-    version: AtomicU64,
+struct SharedState {
+    settings: Mutex<DirectionSettings>,
+    /// Version of the settings. The thread takes the lock only when it changes.
+    settings_version: AtomicU64,
     is_stopping: AtomicBool,
-    /// Why the near port can be neither read nor waited for any more.
+    /// The error that ended the thread: the near port cannot be read or polled.
     failure: OnceLock<io::Error>,
-    /// Rung at the end.
+    /// Wakes the thread to stop.
     waker: Waker,
 }
 
+/// A running direction of a delay line.
 pub struct Direction {
+    /// `forward` or `reverse`.
     pub name: &'static str,
     tid: Pid,
-    /// Whether it runs before other work.
+    /// Whether the thread has real-time priority.
     has_priority: bool,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Direction {
+    /// Starts the thread that forwards frames from the first port to the second.
     pub fn start(
         name: &'static str,
         ports: [Arc<Port>; 2],
@@ -62,15 +65,15 @@ impl Direction {
         seed: u64,
     ) -> Result<Self> {
         let start = || {
-            let shared = Arc::new(Shared {
-                setting: Mutex::new(DirectionSettings {
+            let shared = Arc::new(SharedState {
+                settings: Mutex::new(DirectionSettings {
                     impairments,
                     seed,
                     counts: Arc::new(DirectionCounts::new()),
-                    cpu_when_set: Duration::ZERO,
-                    set_at: Instant::now(),
+                    cpu_time_at_start: Duration::ZERO,
+                    started: Instant::now(),
                 }),
-                version: AtomicU64::new(0),
+                settings_version: AtomicU64::new(0),
                 is_stopping: AtomicBool::new(false),
                 failure: OnceLock::new(),
                 waker: Waker::new()?,
@@ -80,7 +83,7 @@ impl Direction {
             let thread = std::thread::Builder::new()
                 .name(format!("line {name}"))
                 .spawn(move || {
-                    // Who waits for it is there.
+                    // The receiver waits below.
                     let _ = ready_sender.send((gettid(), raise_priority(Rank::Port)));
                     let [from, to] = ports;
                     if let Err(error) =
@@ -89,63 +92,64 @@ impl Direction {
                         let _ = thread_shared.failure.set(error);
                     }
                 })?;
-            let (tid, is_ranked) = ready_receiver.recv().map_err(io::Error::other)?;
+            let (tid, has_priority) = ready_receiver.recv().map_err(io::Error::other)?;
             Ok(Self {
                 name,
                 tid,
-                has_priority: is_ranked,
+                has_priority,
                 shared,
                 thread: Some(thread),
             })
         };
-        start().map_err(|error: io::Error| Error::system("start a thread of a line", error))
+        start().map_err(|error: io::Error| Error::system("start a thread of a delay line", error))
     }
 
-    /// From now on, of frames that come; its counts begin anew.
+    /// Applies impairments to frames received from now on, and resets the counters.
     pub fn set(&self, impairments: Impairments, seed: u64) {
-        let cpu_then = self.cpu_time();
-        let mut setting = self.shared.setting();
-        *setting = DirectionSettings {
+        let cpu_time_at_start = self.cpu_time();
+        let mut settings = self.shared.settings();
+        *settings = DirectionSettings {
             impairments,
             seed,
-            counts: Arc::new(DirectionCounts::continuing(&setting.counts)),
-            cpu_when_set: cpu_then,
-            set_at: Instant::now(),
+            counts: Arc::new(DirectionCounts::continue_from(&settings.counts)),
+            cpu_time_at_start,
+            started: Instant::now(),
         };
-        drop(setting);
-        self.shared.version.fetch_add(1, Ordering::Release);
+        drop(settings);
+        self.shared.settings_version.fetch_add(1, Ordering::Release);
     }
 
+    /// Returns whether the thread has ended.
     pub fn has_ended(&self) -> bool {
-        self.running().is_none()
+        self.running_thread().is_none()
     }
 
-    /// Nothing may be asked of a thread that has ended: its number may be another's by then.
-    fn running(&self) -> Option<&JoinHandle<()>> {
+    /// Returns the thread unless it has ended: the kernel may reuse the id of an ended thread.
+    fn running_thread(&self) -> Option<&JoinHandle<()>> {
         self.thread.as_ref().filter(|thread| !thread.is_finished())
     }
 
-    /// Why it has ended; `None` where it was by a fault of its own.
+    /// Returns the error that ended the thread; `None` if it runs or panicked.
     pub fn failure(&self) -> Option<&io::Error> {
         self.shared.failure.get()
     }
 
-    /// As docs/protocol.md has it.
+    /// Returns settings and counters in the form of docs/protocol.md.
     pub fn to_json(&self) -> Value {
         let cpu = self.cpu_time();
         let cpus = self
-            .running()
+            .running_thread()
             .and_then(|thread| CpuList::of_thread_handle(thread).ok());
-        let setting = self.shared.setting();
-        let mut counts = setting.counts.to_json();
+        let settings = self.shared.settings();
+        let mut counts = settings.counts.to_json();
         counts["cpu_s"] = cpu
-            .saturating_sub(setting.cpu_when_set)
+            .saturating_sub(settings.cpu_time_at_start)
             .as_secs_f64()
             .into();
-        counts["elapsed_s"] = setting.set_at.elapsed().as_secs_f64().into();
+        counts["elapsed_s"] = settings.started.elapsed().as_secs_f64().into();
         json!({
-            "asked": setting.impairments,
-            "seed": setting.seed,
+            "asked": settings.impairments,
+            "seed": settings.seed,
             "tid": self.tid.as_raw_nonzero().get(),
             "cpus": cpus.unwrap_or_default().to_string(),
             "is_ranked": self.has_priority,
@@ -153,9 +157,9 @@ impl Direction {
         })
     }
 
-    /// CPU time of its thread.
+    /// Returns the CPU time of the thread.
     fn cpu_time(&self) -> Duration {
-        let Some(thread) = self.running() else {
+        let Some(thread) = self.running_thread() else {
             return Duration::ZERO;
         };
         let mut clock = 0;
@@ -163,7 +167,7 @@ impl Direction {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        // SAFETY: the thread has not been joined, as its handle is here; both are valid for writes.
+        // SAFETY: the thread has not been joined, because its handle still exists; both pointers are valid for writes.
         let json = unsafe {
             libc::pthread_getcpuclockid(thread.as_pthread_t(), &raw mut clock) == 0
                 && libc::clock_gettime(clock, &raw mut now) == 0
@@ -180,23 +184,23 @@ impl Drop for Direction {
         self.shared.is_stopping.store(true, Ordering::Release);
         self.shared.waker.wake();
         if let Some(thread) = self.thread.take() {
-            // It ended by a fault of its own: its taps are closed all the same.
+            // A panic has been reported already, and the taps are closed anyway.
             let _ = thread.join();
         }
     }
 }
 
-/// The thread's own.
+/// State of the direction's thread.
 struct ForwardingLoop {
     from: Arc<Port>,
     to: Arc<Port>,
     queue: DelayQueue,
     version: u64,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
 }
 
 impl ForwardingLoop {
-    fn new(from: Arc<Port>, to: Arc<Port>, queue_bytes: usize, shared: Arc<Shared>) -> Self {
+    fn new(from: Arc<Port>, to: Arc<Port>, queue_bytes: usize, shared: Arc<SharedState>) -> Self {
         let (sampler, counts) = shared.sampler_and_counts();
         Self {
             from,
@@ -207,27 +211,27 @@ impl ForwardingLoop {
         }
     }
 
-    /// Until it is over; refuses where its near port is gone, which would be ready for ever.
+    /// Forwards frames until the direction stops. Fails if the near port is gone: poll would report it as ready forever.
     fn run(mut self) -> io::Result<()> {
         let mut ready = Vec::new();
         while !self.shared.is_stopping.load(Ordering::Acquire) {
-            // What leaves now is counted by the setting that is told now.
+            // Frames delivered from here on count for the current settings.
             self.apply_settings();
             self.deliver_due_frames();
-            let is_more = self.receive_frame()?;
-            self.queue.note_level();
+            let received = self.receive_frame()?;
+            self.queue.record_backlog();
             let next = self.queue.next_due();
-            if is_more || next.is_some_and(|due| due <= Instant::now()) {
+            if received || next.is_some_and(|due| due <= Instant::now()) {
                 continue;
             }
-            let come = [(self.from.as_fd(), PollFlags::IN)];
-            wait(&come, &mut ready, &self.shared.waker, next)?;
+            let readable = [(self.from.as_fd(), PollFlags::IN)];
+            wait(&readable, &mut ready, &self.shared.waker, next)?;
         }
         Ok(())
     }
 
     fn apply_settings(&mut self) {
-        let version = self.shared.version.load(Ordering::Acquire);
+        let version = self.shared.settings_version.load(Ordering::Acquire);
         if version != self.version {
             self.version = version;
             let (sampler, counts) = self.shared.sampler_and_counts();
@@ -236,40 +240,40 @@ impl ForwardingLoop {
     }
 
     fn deliver_due_frames(&mut self) {
-        for _ in 0..MAX_DELIVERED_FRAMES {
+        for _ in 0..MAX_DELIVERY_BATCH {
             let now = Instant::now();
             let Some((due, frame)) = self.queue.take_due(now) else {
                 return;
             };
-            let is_taken = self.to.write_frame(frame.bytes());
-            self.queue.record_delivery((due, frame), is_taken, now);
+            let is_accepted = self.to.write_frame(frame.bytes());
+            self.queue.record_delivery((due, frame), is_accepted, now);
         }
     }
 
-    /// The next frame that has come; false where none has. One at a time: what is due meanwhile would wait.
+    /// Receives one frame. Returns false if none is available. Reading several would delay frames that are due.
     fn receive_frame(&mut self) -> io::Result<bool> {
-        let mut room = self.queue.buffers.acquire();
-        let Some(length) = self.from.read_frame(&mut room)? else {
-            self.queue.buffers.release(room);
+        let mut buffer = self.queue.buffers.acquire();
+        let Some(length) = self.from.read_frame(&mut buffer)? else {
+            self.queue.buffers.release(buffer);
             return Ok(false);
         };
         let now = Instant::now();
-        // What comes after the line was set is as it was set, and it may have been since the loop began anew.
+        // The settings may have changed since the loop started this turn.
         self.apply_settings();
-        let frame = self.queue.buffers.make_frame(room, length);
+        let frame = self.queue.buffers.make_frame(buffer, length);
         self.queue.enqueue(now, frame);
         Ok(true)
     }
 }
 
-impl Shared {
-    fn setting(&self) -> MutexGuard<'_, DirectionSettings> {
-        self.setting.lock().unwrap_or_else(PoisonError::into_inner)
+impl SharedState {
+    fn settings(&self) -> MutexGuard<'_, DirectionSettings> {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn sampler_and_counts(&self) -> (ImpairmentSampler, Arc<DirectionCounts>) {
-        let setting = self.setting();
-        let sampler = ImpairmentSampler::new(setting.impairments.clone(), setting.seed);
-        (sampler, Arc::clone(&setting.counts))
+        let settings = self.settings();
+        let sampler = ImpairmentSampler::new(settings.impairments.clone(), settings.seed);
+        (sampler, Arc::clone(&settings.counts))
     }
 }

@@ -1,4 +1,4 @@
-//! Frames on their way, in the order of the times when they are due, and no more bytes of them than a bound.
+//! A bounded queue of frames in order of their due times, and a pool of buffers.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use crate::ports::{BUFFER_BYTES, VNET_HEADER_BYTES};
 
-/// Longer frames keep the room that they were read into; shorter ones get one that fits them.
+/// Longer frames keep their receive buffer; shorter ones are copied to a buffer of their size.
 const MAX_COPIED_BYTES: usize = 16 << 10;
-/// Rooms that are kept for frames to come.
+/// Maximum number of unused buffers in the pool.
 const MAX_POOLED_BUFFERS: usize = 256;
 
-/// A frame with its note.
+/// A frame with its virtio header.
 #[derive(Debug)]
 pub struct Frame {
     buffer: Vec<u8>,
@@ -19,6 +19,7 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// Creates a frame from its bytes.
     pub fn new(bytes: Vec<u8>) -> Self {
         Self {
             length: bytes.len(),
@@ -26,52 +27,53 @@ impl Frame {
         }
     }
 
+    /// Returns the virtio header and the frame.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[..self.length]
     }
 
-    /// Without the note.
+    /// Returns the frame's size without the virtio header.
     pub fn ethernet_bytes(&self) -> u64 {
         self.length.saturating_sub(VNET_HEADER_BYTES) as u64
     }
 }
 
-/// Room for frames that are read, used again and again.
+/// A pool of receive buffers.
 #[derive(Default)]
 pub struct BufferPool(Vec<Vec<u8>>);
 
 impl BufferPool {
+    /// Takes a buffer from the pool, or allocates one.
     pub fn acquire(&mut self) -> Vec<u8> {
         self.0.pop().unwrap_or_else(|| vec![0; BUFFER_BYTES])
     }
 
-    /// What was read into a room, so many bytes of it.
-    pub fn make_frame(&mut self, room: Vec<u8>, length: usize) -> Frame {
+    /// Makes a frame of the first `length` bytes of a receive buffer.
+    pub fn make_frame(&mut self, buffer: Vec<u8>, length: usize) -> Frame {
         if length > MAX_COPIED_BYTES {
-            return Frame {
-                buffer: room,
-                length,
-            };
+            return Frame { buffer, length };
         }
-        let fitted = Frame::new(room[..length].to_vec());
-        self.release(room);
+        let fitted = Frame::new(buffer[..length].to_vec());
+        self.release(buffer);
         fitted
     }
 
+    /// Returns a frame's buffer to the pool.
     pub fn release_frame(&mut self, frame: Frame) {
         self.release(frame.buffer);
     }
 
-    pub fn release(&mut self, room: Vec<u8>) {
-        if room.len() == BUFFER_BYTES && self.0.len() < MAX_POOLED_BUFFERS {
-            self.0.push(room);
+    /// Returns a receive buffer to the pool.
+    pub fn release(&mut self, buffer: Vec<u8>) {
+        if buffer.len() == BUFFER_BYTES && self.0.len() < MAX_POOLED_BUFFERS {
+            self.0.push(buffer);
         }
     }
 }
 
 struct QueuedFrame {
     due: Instant,
-    /// Of frames that are due at one time, the first that came is the first that goes.
+    /// Orders frames with equal due times by arrival.
     number: u64,
     frame: Frame,
 }
@@ -96,6 +98,7 @@ impl Ord for QueuedFrame {
     }
 }
 
+/// Queued frames in order of their due times.
 pub struct FrameQueue {
     frames: BinaryHeap<Reverse<QueuedFrame>>,
     enqueued: u64,
@@ -104,6 +107,7 @@ pub struct FrameQueue {
 }
 
 impl FrameQueue {
+    /// Creates a queue that holds at most `max_bytes`.
     pub fn new(max_bytes: usize) -> Self {
         Self {
             frames: BinaryHeap::new(),
@@ -113,7 +117,7 @@ impl FrameQueue {
         }
     }
 
-    /// Gives the frame back where there is no room for it.
+    /// Queues a frame, or returns it if the queue is full.
     pub fn push(&mut self, due: Instant, frame: Frame) -> std::result::Result<(), Frame> {
         if self.bytes + frame.length > self.max_bytes {
             return Err(frame);
@@ -128,17 +132,19 @@ impl FrameQueue {
         Ok(())
     }
 
+    /// Returns when the next frame is due.
     pub fn next_due(&self) -> Option<Instant> {
         self.frames.peek().map(|Reverse(first)| first.due)
     }
 
+    /// Removes the next frame, with its due time.
     pub fn pop(&mut self) -> Option<(Instant, Frame)> {
         let Reverse(first) = self.frames.pop()?;
         self.bytes -= first.frame.length;
         Some((first.due, first.frame))
     }
 
-    /// Frames and bytes that wait.
+    /// Returns the number of queued frames and bytes.
     pub fn backlog(&self) -> (usize, usize) {
         (self.frames.len(), self.bytes)
     }
@@ -155,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_go_when_they_are_due_and_those_of_one_time_as_they_came() {
+    fn frames_leave_by_due_time_and_then_by_arrival() {
         let (mut queue, now) = (FrameQueue::new(10_000), Instant::now());
         for (ms, byte) in [(5, 1), (3, 2), (5, 3), (4, 4)] {
             let due = now + Duration::from_millis(ms);
@@ -170,26 +176,26 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_given_back_and_fits_again_when_one_has_left() {
+    fn a_full_queue_returns_the_frame_until_another_has_left() {
         let (mut queue, now) = (FrameQueue::new(250), Instant::now());
         assert!(queue.push(now, frame(1)).is_ok());
         assert!(queue.push(now, frame(2)).is_ok());
-        let refused = queue.push(now, frame(3)).expect_err("it is full");
+        let rejected = queue.push(now, frame(3)).expect_err("the queue is full");
         assert_eq!(queue.backlog(), (2, 200));
         queue.pop();
-        assert!(queue.push(now, refused).is_ok());
+        assert!(queue.push(now, rejected).is_ok());
     }
 
     #[test]
-    fn long_frames_stay_where_they_were_read_and_short_ones_do_not() {
+    fn long_frames_keep_their_receive_buffer_and_short_ones_are_copied() {
         let mut buffers = BufferPool::default();
-        let mut room = buffers.acquire();
-        room[0] = 7;
-        let short = buffers.make_frame(room, 100);
+        let mut buffer = buffers.acquire();
+        buffer[0] = 7;
+        let short = buffers.make_frame(buffer, 100);
         assert_eq!((short.buffer.len(), short.bytes()[0]), (100, 7));
-        assert_eq!(buffers.0.len(), 1, "the room is to be had again");
-        let room = buffers.acquire();
-        let long = buffers.make_frame(room, 40_000);
+        assert_eq!(buffers.0.len(), 1, "the pool has the buffer again");
+        let buffer = buffers.acquire();
+        let long = buffers.make_frame(buffer, 40_000);
         assert_eq!((buffers.0.len(), long.bytes().len()), (0, 40_000));
         buffers.release_frame(long);
         assert_eq!(buffers.0.len(), 1);

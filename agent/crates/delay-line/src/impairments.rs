@@ -1,39 +1,43 @@
-//! What a direction of a line does to frames on purpose: how long each takes, and which segments are lost or held back.
+//! Impairments of a direction: delay, jitter, loss and reordering, and the sampling of their outcomes.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::random::Random;
+use crate::random::RandomSource;
 use vnetbench_system::error::{Error, Result};
 
 const MAX_DELAY_US: f64 = 60e6;
 const MAX_LOSS_BURST: f64 = 1e6;
 
+/// Distribution of the jitter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {
-    /// As likely anywhere from the delay less the jitter to the delay and the jitter.
+    /// Uniform between delay minus jitter and delay plus jitter.
     #[default]
     Uniform,
-    /// The jitter is the standard deviation; no delay is below 0.
+    /// Normal with the jitter as its standard deviation, truncated at 0.
     Normal,
 }
 
+/// Impairments of one direction.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Impairments {
+    /// Delay of each frame.
     delay_us: f64,
+    /// Jitter; see [`Distribution`].
     jitter_us: f64,
     distribution: Distribution,
-    /// Share of the segments.
+    /// Probability that a segment is lost.
     loss: f64,
-    /// Segments that are lost in a row, on average (Gilbert, "Capacity of a burst-noise channel", 1960, with all lost in the
-    /// bad state); `None`: each by itself.
+    /// Mean number of consecutive losses (Gilbert, "Capacity of a burst-noise channel", 1960, where all segments are lost
+    /// in the bad state); `None` for independent losses.
     loss_burst: Option<f64>,
-    /// Share of the segments.
+    /// Probability that a segment is reordered.
     reorder: f64,
-    /// By so much these are held back.
+    /// Additional delay of reordered segments.
     reorder_us: f64,
 }
 
@@ -52,7 +56,12 @@ impl Default for Impairments {
 }
 
 impl Impairments {
-    pub fn check(&self) -> Result<()> {
+    /// Checks that all parameters are in range and can be combined.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first parameter that is invalid.
+    pub fn check_parameters(&self) -> Result<()> {
         let times = [
             ("delay_us", self.delay_us),
             ("jitter_us", self.jitter_us),
@@ -65,87 +74,93 @@ impl Impairments {
         check_range("reorder", self.reorder, 0.0, 1.0)?;
         if let Some(burst) = self.loss_burst {
             check_range("loss_burst", burst, 1.0, MAX_LOSS_BURST)?;
-            let leaves_good = self.loss / (1.0 - self.loss) / burst;
-            if leaves_good > 1.0 || self.loss == 1.0 {
+            let entry_probability = self.loss / (1.0 - self.loss) / burst;
+            if entry_probability > 1.0 || self.loss == 1.0 {
                 return bad_parameter(format!(
-                    "a loss of {} needs bursts longer than {burst}",
+                    "a loss of {} needs loss_burst above {burst}",
                     self.loss
                 ));
             }
         }
         if self.jitter_us > self.delay_us {
             return bad_parameter(
-                "jitter_us may be delay_us at most: no frame leaves before it comes".into(),
+                "jitter_us must be at most delay_us: a delay cannot be negative".into(),
             );
         }
         Ok(())
     }
 }
 
-fn check_range(name: &str, value: f64, least: f64, most: f64) -> Result<()> {
-    if (least..=most).contains(&value) {
+fn check_range(name: &str, value: f64, min: f64, max: f64) -> Result<()> {
+    if (min..=max).contains(&value) {
         return Ok(());
     }
-    bad_parameter(format!("{name} must lie within {least} and {most}"))
+    bad_parameter(format!("{name} must be between {min} and {max}"))
 }
 
-fn bad_parameter<T>(what: String) -> Result<T> {
-    Err(Error::BadParameter(what))
+fn bad_parameter<T>(message: String) -> Result<T> {
+    Err(Error::BadParameter(message))
 }
 
+/// Outcome of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SegmentOutcome {
+    /// Delivered in order.
     Passed,
+    /// Dropped.
     Lost,
+    /// Delivered later than its frame.
     Reordered,
 }
 
-/// The drawing of what happens to each frame and segment in turn.
+/// Samples the delay of each frame and the outcome of each segment, in order.
 pub struct ImpairmentSampler {
     impairments: Impairments,
-    random: Random,
+    random: RandomSource,
     is_in_burst: bool,
 }
 
 impl ImpairmentSampler {
+    /// Creates a sampler; equal seeds yield equal outcomes.
     pub fn new(impairments: Impairments, seed: u64) -> Self {
         Self {
             impairments,
-            random: Random::new(seed),
+            random: RandomSource::new(seed),
             is_in_burst: false,
         }
     }
 
-    /// Of the next frame.
+    /// Samples the delay of the next frame.
     pub fn sample_delay(&mut self) -> Duration {
         let Impairments {
             delay_us,
             jitter_us,
             ..
         } = self.impairments;
-        let off = match self.impairments.distribution {
+        let jitter = match self.impairments.distribution {
             _ if jitter_us == 0.0 => 0.0,
-            Distribution::Uniform => 2.0 * self.random.uniform() - 1.0,
-            Distribution::Normal => self.random.normal(),
+            Distribution::Uniform => 2.0 * self.random.sample_uniform() - 1.0,
+            Distribution::Normal => self.random.sample_normal(),
         };
-        Duration::from_secs_f64((delay_us + off * jitter_us).max(0.0) / 1e6)
+        Duration::from_secs_f64((delay_us + jitter * jitter_us).max(0.0) / 1e6)
     }
 
+    /// Returns the additional delay of a reordered segment.
     pub fn reorder_delay(&self) -> Duration {
         Duration::from_secs_f64(self.impairments.reorder_us / 1e6)
     }
 
-    /// Whether all segments pass, whatever is drawn.
+    /// Returns whether no segment can be lost or reordered.
     pub fn passes_every_segment(&self) -> bool {
         self.impairments.loss == 0.0 && self.impairments.reorder == 0.0
     }
 
-    /// Of the next segment.
+    /// Samples the outcome of the next segment.
     pub fn sample_segment(&mut self) -> SegmentOutcome {
         if self.sample_loss() {
             return SegmentOutcome::Lost;
         }
-        if self.random.is_drawn(self.impairments.reorder) {
+        if self.random.sample_bernoulli(self.impairments.reorder) {
             return SegmentOutcome::Reordered;
         }
         SegmentOutcome::Passed
@@ -154,16 +169,16 @@ impl ImpairmentSampler {
     fn sample_loss(&mut self) -> bool {
         let loss = self.impairments.loss;
         let Some(burst) = self.impairments.loss_burst else {
-            return self.random.is_drawn(loss);
+            return self.random.sample_bernoulli(loss);
         };
-        // So many are lost in the long run: entering and leaving a burst are in balance.
-        let entering = loss / (1.0 - loss) / burst;
-        let changes = if self.is_in_burst {
+        // In equilibrium, bursts start as often as they end; this gives the requested loss.
+        let entry_probability = loss / (1.0 - loss) / burst;
+        let change_probability = if self.is_in_burst {
             1.0 / burst
         } else {
-            entering
+            entry_probability
         };
-        self.is_in_burst ^= self.random.is_drawn(changes);
+        self.is_in_burst ^= self.random.sample_bernoulli(change_probability);
         self.is_in_burst
     }
 }
@@ -172,7 +187,7 @@ impl ImpairmentSampler {
 mod tests {
     use super::*;
 
-    const DRAWN: usize = 400_000;
+    const SAMPLES: usize = 400_000;
 
     fn impairments() -> Impairments {
         Impairments {
@@ -183,71 +198,73 @@ mod tests {
 
     fn shares(impairments: Impairments) -> (f64, f64, f64) {
         let mut sampler = ImpairmentSampler::new(impairments, 11);
-        let drawn: Vec<SegmentOutcome> = (0..DRAWN).map(|_| sampler.sample_segment()).collect();
-        let share = |fate| drawn.iter().filter(|each| **each == fate).count() as f64 / DRAWN as f64;
-        let begun = drawn
+        let samples: Vec<SegmentOutcome> = (0..SAMPLES).map(|_| sampler.sample_segment()).collect();
+        let share = |outcome| {
+            samples.iter().filter(|each| **each == outcome).count() as f64 / SAMPLES as f64
+        };
+        let burst_starts = samples
             .windows(2)
             .filter(|pair| pair[0] != SegmentOutcome::Lost && pair[1] == SegmentOutcome::Lost);
         let lost = share(SegmentOutcome::Lost);
         (
             lost,
             share(SegmentOutcome::Reordered),
-            lost * DRAWN as f64 / begun.count() as f64,
+            lost * SAMPLES as f64 / burst_starts.count() as f64,
         )
     }
 
     #[test]
-    fn so_many_are_lost_and_held_back_as_are_asked_for() {
-        let (lost, held, in_a_row) = shares(Impairments {
+    fn loss_and_reordering_have_the_requested_probability() {
+        let (lost, reordered, mean_burst) = shares(Impairments {
             loss: 0.02,
             reorder: 0.05,
             ..impairments()
         });
         assert!((lost - 0.02).abs() < 0.002, "{lost}");
-        assert!((held - 0.05 * 0.98).abs() < 0.003, "{held}");
-        assert!((in_a_row - 1.0 / 0.98).abs() < 0.05, "{in_a_row}");
+        assert!((reordered - 0.05 * 0.98).abs() < 0.003, "{reordered}");
+        assert!((mean_burst - 1.0 / 0.98).abs() < 0.05, "{mean_burst}");
     }
 
     #[test]
-    fn bursts_are_as_long_as_asked_for_and_lose_no_more() {
-        let (lost, _, in_a_row) = shares(Impairments {
+    fn loss_bursts_have_the_requested_length_and_loss() {
+        let (lost, _, mean_burst) = shares(Impairments {
             loss: 0.02,
             loss_burst: Some(8.0),
             ..impairments()
         });
         assert!((lost - 0.02).abs() < 0.004, "{lost}");
-        assert!((in_a_row - 8.0).abs() < 0.8, "{in_a_row}");
+        assert!((mean_burst - 8.0).abs() < 0.8, "{mean_burst}");
     }
 
     #[test]
-    fn delays_lie_about_what_is_asked_for() {
-        let of = |distribution| {
+    fn delays_follow_the_requested_distribution() {
+        let measure = |distribution| {
             let jittered = Impairments {
                 jitter_us: 200.0,
                 distribution,
                 ..impairments()
             };
             let mut sampler = ImpairmentSampler::new(jittered, 5);
-            let drawn: Vec<f64> = (0..DRAWN)
+            let samples: Vec<f64> = (0..SAMPLES)
                 .map(|_| sampler.sample_delay().as_secs_f64() * 1e6)
                 .collect();
-            let mean = drawn.iter().sum::<f64>() / DRAWN as f64;
-            let beyond = drawn
+            let mean = samples.iter().sum::<f64>() / SAMPLES as f64;
+            let beyond = samples
                 .iter()
                 .filter(|us| (**us - 1000.0).abs() > 200.1)
                 .count();
-            (mean, beyond as f64 / DRAWN as f64)
+            (mean, beyond as f64 / SAMPLES as f64)
         };
-        let (mean, beyond) = of(Distribution::Uniform);
+        let (mean, beyond) = measure(Distribution::Uniform);
         assert!((mean - 1000.0).abs() < 2.0 && beyond == 0.0);
-        let (mean, beyond) = of(Distribution::Normal);
+        let (mean, beyond) = measure(Distribution::Normal);
         assert!((mean - 1000.0).abs() < 2.0 && (beyond - 0.317).abs() < 0.01);
         let mut steady = ImpairmentSampler::new(impairments(), 5);
         assert_eq!(steady.sample_delay(), Duration::from_millis(1));
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_impairments_are_rejected() {
         let wrong = [
             Impairments {
                 delay_us: -1.0,
@@ -281,8 +298,8 @@ mod tests {
             },
         ];
         for each in wrong {
-            assert!(each.check().is_err(), "{each:?}");
+            assert!(each.check_parameters().is_err(), "{each:?}");
         }
-        assert!(impairments().check().is_ok());
+        assert!(impairments().check_parameters().is_ok());
     }
 }

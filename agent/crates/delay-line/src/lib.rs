@@ -1,27 +1,28 @@
-//! Delay lines: frames between two ports, both ways, with delay, jitter, loss and reordering, where the kernel
-//! has no netem.
+//! Delay lines: forward frames between two ports with delay, jitter, loss and reordering, for kernels without netem.
 //!
-//! A delay line is two taps that this process joins, in place of the two ends of a veth. It ends with its agent:
-//! taps go with their file descriptors.
+//! A delay line is a pair of taps that the agent joins, in place of a veth pair. It ends with its agent, because the
+//! kernel removes taps with their file descriptors.
 //!
-//! [`DelayLines`] holds the lines of one agent, and carries out the requests `line.start`, `line.set`,
-//! `line.read` and `line.stop`.
+//! [`DelayLines`] holds the delay lines of one agent and answers the requests `line.start`, `line.set`, `line.read` and
+//! `line.stop`.
 //!
-//! | module | knows |
+//! | module | contents |
 //! |---|---|
-//! | `delay_lines` | [`DelayLines`]: the lines by name, and the requests |
-//! | `direction` | the thread that carries one direction |
-//! | `delay_queue` | what becomes of each frame of a direction |
-//! | `frame_queue` | frames that are on their way, and the buffers that hold them |
-//! | `impairments`, `random` | what is drawn for each frame: delay, jitter, loss, reordering |
-//! | `segments` | single segments cut out of what TCP hands over as one |
+//! | `delay_lines` | [`DelayLines`]: the delay lines by name, and the requests |
+//! | `direction` | the thread that forwards one direction |
+//! | `delay_queue` | delays, drops and reorders the frames of a direction |
+//! | `frame_queue` | queued frames in order of their due times, and their buffers |
+//! | `impairments`, `random` | sampling of delay, jitter, loss and reordering |
+//! | `segments` | extraction of single segments from segmentation-offload frames |
 //! | `ports` | the taps at both ends |
-//! | `counts` | what a direction counted |
+//! | `counts` | counters of a direction |
 //!
 //! # What does not belong here
 //!
-//! Where a delay line stands in a testbed, which the bench decides, and the load that passes it. This crate knows
-//! no streams.
+//! The position of a delay line in a testbed, which the bench decides, and the load that passes through it. This crate
+//! does not know streams.
+
+#![warn(missing_docs)]
 
 mod counts;
 mod delay_lines;

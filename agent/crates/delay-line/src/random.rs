@@ -1,9 +1,11 @@
-//! Numbers drawn from a seed: the same seed draws the same (Steele, Lea & Flood, "Fast splittable pseudorandom number
-//! generators", 2014: SplitMix64).
+//! A seeded generator of random numbers (SplitMix64: Steele, Lea & Flood, "Fast splittable pseudorandom number
+//! generators", 2014). The sequence of a seed never changes, so a campaign can be replayed.
 
-pub struct Random(u64);
+/// A generator; the same seed yields the same sequence.
+pub struct RandomSource(u64);
 
-impl Random {
+impl RandomSource {
+    /// Creates a generator from a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -16,19 +18,20 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 on and below 1, each as likely.
-    pub fn uniform(&mut self) -> f64 {
+    /// Samples the uniform distribution on [0, 1).
+    pub fn sample_uniform(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    pub fn is_drawn(&mut self, probability: f64) -> bool {
-        probability > 0.0 && self.uniform() < probability
+    /// Returns true with this probability.
+    pub fn sample_bernoulli(&mut self, probability: f64) -> bool {
+        probability > 0.0 && self.sample_uniform() < probability
     }
 
-    /// Of the normal distribution with mean 0 and standard deviation 1 (Box and Muller, 1958).
-    pub fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.uniform()).cos()
+    /// Samples the standard normal distribution (Box and Muller, 1958).
+    pub fn sample_normal(&mut self) -> f64 {
+        let radius = (-2.0 * (1.0 - self.sample_uniform()).ln()).sqrt();
+        radius * (std::f64::consts::TAU * self.sample_uniform()).cos()
     }
 }
 
@@ -37,22 +40,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_seed_draws_the_same_and_another_does_not() {
-        let drawn = |seed| {
-            let mut random = Random::new(seed);
-            [random.uniform(), random.normal(), random.uniform()]
+    fn equal_seeds_yield_equal_sequences_and_others_do_not() {
+        let samples = |seed| {
+            let mut random = RandomSource::new(seed);
+            [
+                random.sample_uniform(),
+                random.sample_normal(),
+                random.sample_uniform(),
+            ]
         };
-        assert_eq!(drawn(1), drawn(1));
-        assert_ne!(drawn(1), drawn(2));
+        assert_eq!(samples(1), samples(1));
+        assert_ne!(samples(1), samples(2));
     }
 
     #[test]
-    fn normal_numbers_have_mean_0_and_deviation_1() {
-        let mut random = Random::new(3);
-        let drawn: Vec<f64> = (0..100_000).map(|_| random.normal()).collect();
-        let mean = drawn.iter().sum::<f64>() / drawn.len() as f64;
-        let squares: f64 = drawn.iter().map(|x| (x - mean).powi(2)).sum();
-        let deviation = (squares / drawn.len() as f64).sqrt();
+    fn normal_samples_have_mean_0_and_standard_deviation_1() {
+        let mut random = RandomSource::new(3);
+        let samples: Vec<f64> = (0..100_000).map(|_| random.sample_normal()).collect();
+        let mean = samples.iter().sum::<f64>() / samples.len() as f64;
+        let squares: f64 = samples.iter().map(|x| (x - mean).powi(2)).sum();
+        let deviation = (squares / samples.len() as f64).sqrt();
         assert!(mean.abs() < 0.02 && (deviation - 1.0).abs() < 0.02);
     }
 }

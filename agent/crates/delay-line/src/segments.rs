@@ -1,25 +1,25 @@
-//! Segments cut out of what TCP or UDP handed over as one frame, as the kernel or an adapter would cut it later
+//! Extracts segments from segmentation-offload frames of TCP and UDP, as the kernel or an adapter segments them later
 //! (net/ipv4/tcp_offload.c; include/uapi/linux/virtio_net.h).
 
 use crate::ports::VNET_HEADER_BYTES;
 
-/// The checksum is still to be made: what is cut can have another.
+/// The checksum is pending, so an extracted segment can have another one.
 const NEEDS_CHECKSUM: u8 = 1;
 const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
 const GSO_UDP_L4: u8 = 5;
-/// Only the first segment has CWR.
+/// Only the first segment keeps the CWR flag.
 const GSO_ECN: u8 = 0x80;
 
 const ETHERNET_BYTES: usize = 14;
-const TAG_BYTES: usize = 4;
-const ETHERTYPES_OF_TAGS: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
+const VLAN_TAG_BYTES: usize = 4;
+const VLAN_ETHERTYPES: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
 const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];
 const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
-const IPV4_LEAST_BYTES: usize = 20;
+const MIN_IPV4_BYTES: usize = 20;
 const IPV6_BYTES: usize = 40;
-const TCP_LEAST_BYTES: usize = 20;
+const MIN_TCP_BYTES: usize = 20;
 const UDP_BYTES: usize = 8;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -27,35 +27,35 @@ const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
 
-/// Where things are in a frame of several segments. Offsets count from the note on.
+/// Layout of a frame of several segments. Offsets start at the virtio header.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SegmentLayout {
     is_v4: bool,
     protocol: u8,
-    network: usize,
-    transport: usize,
-    payload: usize,
-    end: usize,
+    network_offset: usize,
+    transport_offset: usize,
+    payload_offset: usize,
+    frame_end: usize,
     segment_bytes: usize,
 }
 
 impl SegmentLayout {
-    /// `None` of a frame that is one segment, that is neither TCP nor UDP right behind IP, or that cannot be cut. A guest may
-    /// have made it, and a fault of its headers must not be one of this thread.
+    /// Parses a frame. Returns `None` if it has only one segment, does not carry TCP or UDP directly over IP, or is
+    /// malformed. A guest may have sent it, so malformed headers must not make this thread panic.
     pub fn parse(frame: &[u8]) -> Option<Self> {
-        let note = frame.get(..VNET_HEADER_BYTES)?;
-        let kind = note[1] & !GSO_ECN;
-        let segment_bytes = usize::from(u16::from_ne_bytes([note[4], note[5]]));
-        if kind == GSO_NONE || segment_bytes == 0 || note[0] & NEEDS_CHECKSUM == 0 {
+        let virtio_header = frame.get(..VNET_HEADER_BYTES)?;
+        let gso_type = virtio_header[1] & !GSO_ECN;
+        let segment_bytes = usize::from(u16::from_ne_bytes([virtio_header[4], virtio_header[5]]));
+        if gso_type == GSO_NONE || segment_bytes == 0 || virtio_header[0] & NEEDS_CHECKSUM == 0 {
             return None;
         }
         let mut network = VNET_HEADER_BYTES + ETHERNET_BYTES;
         let ethertype = |network: usize| frame.get(network - 2..network);
-        while ETHERTYPES_OF_TAGS
+        while VLAN_ETHERTYPES
             .iter()
             .any(|tag| ethertype(network) == Some(tag))
         {
-            network += TAG_BYTES;
+            network += VLAN_TAG_BYTES;
         }
         let is_v4 = ethertype(network)? == ETHERTYPE_IPV4;
         if !is_v4 && ethertype(network)? != ETHERTYPE_IPV6 {
@@ -69,13 +69,13 @@ impl SegmentLayout {
             false => (*frame.get(network + 6)?, IPV6_BYTES),
         };
         let transport = network + network_bytes;
-        let transport_bytes = match (protocol, kind) {
+        let transport_bytes = match (protocol, gso_type) {
             (TCP, GSO_TCPV4 | GSO_TCPV6) => usize::from(*frame.get(transport + 12)? >> 4) * 4,
             (UDP, GSO_UDP_L4) => UDP_BYTES,
             _ => return None,
         };
-        let is_short = is_v4 && network_bytes < IPV4_LEAST_BYTES
-            || protocol == TCP && transport_bytes < TCP_LEAST_BYTES;
+        let is_short = is_v4 && network_bytes < MIN_IPV4_BYTES
+            || protocol == TCP && transport_bytes < MIN_TCP_BYTES;
         if is_short {
             return None;
         }
@@ -83,70 +83,72 @@ impl SegmentLayout {
         (payload < frame.len()).then_some(Self {
             is_v4,
             protocol,
-            network,
-            transport,
-            payload,
-            end: frame.len(),
+            network_offset: network,
+            transport_offset: transport,
+            payload_offset: payload,
+            frame_end: frame.len(),
             segment_bytes,
         })
     }
 
+    /// Returns the number of segments.
     pub fn segment_count(&self) -> usize {
-        (self.end - self.payload).div_ceil(self.segment_bytes)
+        (self.frame_end - self.payload_offset).div_ceil(self.segment_bytes)
     }
 
-    /// A frame of these segments alone.
+    /// Returns a frame of only these segments.
     pub fn extract(&self, frame: &[u8], segments: std::ops::Range<usize>) -> Vec<u8> {
-        let from = self.payload + segments.start * self.segment_bytes;
-        let to = (self.payload + segments.end * self.segment_bytes).min(self.end);
-        let mut cut = Vec::with_capacity(self.payload + to - from);
-        cut.extend_from_slice(&frame[..self.payload]);
+        let from = self.payload_offset + segments.start * self.segment_bytes;
+        let to = (self.payload_offset + segments.end * self.segment_bytes).min(self.frame_end);
+        let mut cut = Vec::with_capacity(self.payload_offset + to - from);
+        cut.extend_from_slice(&frame[..self.payload_offset]);
         cut.extend_from_slice(&frame[from..to]);
         if segments.len() == 1 {
-            // Neither kind nor size of segments.
+            // One segment needs no segmentation.
             cut[1] = GSO_NONE;
             cut[4..6].fill(0);
         }
-        // How much stood in one piece may be the whole frame (virtio_net_hdr_from_skb). A tap refuses one that is shorter
-        // than that (tun_get_user).
-        let headers = (self.payload - VNET_HEADER_BYTES) as u16;
+        // The header length may cover the whole original frame (virtio_net_hdr_from_skb). A tap rejects frames that are
+        // shorter than their header length (tun_get_user).
+        let headers = (self.payload_offset - VNET_HEADER_BYTES) as u16;
         cut[2..4].copy_from_slice(&headers.to_ne_bytes());
         self.write_lengths(&mut cut, segments.start as u16);
         if self.protocol == TCP {
-            let is_last = to == self.end;
-            self.write_tcp(
+            let is_last = to == self.frame_end;
+            self.write_tcp_header(
                 &mut cut,
-                (from - self.payload) as u32,
+                (from - self.payload_offset) as u32,
                 segments.start == 0,
                 is_last,
             );
         }
-        self.write_checksum(&mut cut);
+        self.write_pseudo_header_checksum(&mut cut);
         cut
     }
 
-    fn write_lengths(&self, cut: &mut [u8], number: u16) {
-        let [of_network, of_transport] =
-            [self.network, self.transport].map(|start| ((cut.len() - start) as u16).to_be_bytes());
+    fn write_lengths(&self, cut: &mut [u8], index: u16) {
+        let [network_length, transport_length] = [self.network_offset, self.transport_offset]
+            .map(|start| ((cut.len() - start) as u16).to_be_bytes());
         if self.protocol == UDP {
-            cut[self.transport + 4..][..2].copy_from_slice(&of_transport);
+            cut[self.transport_offset + 4..][..2].copy_from_slice(&transport_length);
         }
         if !self.is_v4 {
-            let behind = ((cut.len() - self.network - IPV6_BYTES) as u16).to_be_bytes();
-            cut[self.network + 4..][..2].copy_from_slice(&behind);
+            let payload_length =
+                ((cut.len() - self.network_offset - IPV6_BYTES) as u16).to_be_bytes();
+            cut[self.network_offset + 4..][..2].copy_from_slice(&payload_length);
             return;
         }
-        let header = &mut cut[self.network..self.transport];
-        header[2..4].copy_from_slice(&of_network);
-        let id = u16::from_be_bytes([header[4], header[5]]).wrapping_add(number);
+        let header = &mut cut[self.network_offset..self.transport_offset];
+        header[2..4].copy_from_slice(&network_length);
+        let id = u16::from_be_bytes([header[4], header[5]]).wrapping_add(index);
         header[4..6].copy_from_slice(&id.to_be_bytes());
         header[10..12].fill(0);
         let sum = !fold_checksum(sum_words(header));
         header[10..12].copy_from_slice(&sum.to_be_bytes());
     }
 
-    fn write_tcp(&self, cut: &mut [u8], offset: u32, is_first: bool, is_last: bool) {
-        let header = &mut cut[self.transport..self.payload];
+    fn write_tcp_header(&self, cut: &mut [u8], offset: u32, is_first: bool, is_last: bool) {
+        let header = &mut cut[self.transport_offset..self.payload_offset];
         let sequence = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
         header[4..8].copy_from_slice(&sequence.wrapping_add(offset).to_be_bytes());
         if !is_first {
@@ -157,20 +159,20 @@ impl SegmentLayout {
         }
     }
 
-    /// Of the pseudo-header alone, as it is where the rest is still to be summed up (VIRTIO_NET_HDR_F_NEEDS_CSUM).
-    fn write_checksum(&self, cut: &mut [u8]) {
+    /// Writes the checksum of the pseudo-header, as VIRTIO_NET_HDR_F_NEEDS_CSUM requires.
+    fn write_pseudo_header_checksum(&self, cut: &mut [u8]) {
         let addresses = match self.is_v4 {
-            true => self.network + 12..self.network + 20,
-            false => self.network + 8..self.network + 40,
+            true => self.network_offset + 12..self.network_offset + 20,
+            false => self.network_offset + 8..self.network_offset + 40,
         };
-        let length = (cut.len() - self.transport) as u32;
+        let length = (cut.len() - self.transport_offset) as u32;
         let sum = fold_checksum(sum_words(&cut[addresses]) + length + u32::from(self.protocol));
-        let place = self.transport + if self.protocol == TCP { 16 } else { 6 };
-        cut[place..][..2].copy_from_slice(&sum.to_be_bytes());
+        let checksum_offset = self.transport_offset + if self.protocol == TCP { 16 } else { 6 };
+        cut[checksum_offset..][..2].copy_from_slice(&sum.to_be_bytes());
     }
 }
 
-/// Of 16-bit words; `bytes` are even, and so few that 32 bits hold it.
+/// Sums 16-bit words. The number of bytes must be even and so small that the sum fits 32 bits.
 fn sum_words(bytes: &[u8]) -> u32 {
     let words = bytes.chunks_exact(2);
     words
@@ -178,7 +180,7 @@ fn sum_words(bytes: &[u8]) -> u32 {
         .sum()
 }
 
-/// RFC 1071.
+/// Folds a sum of 16-bit words (RFC 1071).
 fn fold_checksum(mut sum: u32) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
@@ -190,17 +192,17 @@ fn fold_checksum(mut sum: u32) -> u16 {
 pub mod tests {
     use super::*;
 
-    const SEGMENT: usize = 1000;
+    const SEGMENT_BYTES: usize = 1000;
     const SEQUENCE: u32 = u32::MAX - 1500;
 
-    /// TCP over IPv4 or IPv6 with so many tags, of two whole segments and a part of one.
-    pub fn tcp(is_v4: bool, tags: usize) -> Vec<u8> {
+    /// Returns a TCP frame with VLAN tags: two whole segments and a shorter one.
+    pub fn tcp_frame(is_v4: bool, tags: usize) -> Vec<u8> {
         let mut frame = vec![1, if is_v4 { GSO_TCPV4 } else { GSO_TCPV6 } | GSO_ECN, 0, 0];
-        frame.extend((SEGMENT as u16).to_ne_bytes());
+        frame.extend((SEGMENT_BYTES as u16).to_ne_bytes());
         frame.extend([0; 4]);
         frame.extend([2; 12]);
         for tag in 0..tags {
-            frame.extend(ETHERTYPES_OF_TAGS[1 - tag]);
+            frame.extend(VLAN_ETHERTYPES[1 - tag]);
             frame.extend([0, 7]);
         }
         if is_v4 {
@@ -216,41 +218,50 @@ pub mod tests {
         frame.extend(SEQUENCE.to_be_bytes());
         frame.extend([0, 0, 0, 1, 0x80, FIN | PSH | CWR | 0x10, 1, 0, 0, 0, 0, 0]);
         frame.extend([1; 12]);
-        frame.extend((0..2300).map(|at| (at / SEGMENT) as u8));
+        frame.extend((0..2300).map(|at| (at / SEGMENT_BYTES) as u8));
         frame
     }
 
     #[test]
-    fn the_segments_of_a_frame_are_found_behind_tags_and_both_versions_of_ip() {
+    fn segments_are_found_with_vlan_tags_and_both_ip_versions() {
         for (is_v4, tags) in [(true, 0), (true, 2), (false, 0), (false, 1)] {
-            let layout = SegmentLayout::parse(&tcp(is_v4, tags)).expect("several segments");
+            let layout = SegmentLayout::parse(&tcp_frame(is_v4, tags)).expect("several segments");
             assert_eq!(layout.segment_count(), 3);
         }
     }
 
     #[test]
-    fn a_cut_segment_is_what_tcp_would_have_sent() {
+    fn an_extracted_segment_is_as_tcp_would_have_sent_it() {
         for is_v4 in [true, false] {
-            let whole = tcp(is_v4, 0);
+            let whole = tcp_frame(is_v4, 0);
             let layout = SegmentLayout::parse(&whole).expect("several segments");
-            for (number, bytes) in [(0, SEGMENT), (1, SEGMENT), (2, 300)] {
-                let cut = layout.extract(&whole, number..number + 1);
-                let (header, payload) = cut.split_at(layout.payload);
-                assert_eq!(payload, vec![number as u8; bytes]);
+            for (index, bytes) in [(0, SEGMENT_BYTES), (1, SEGMENT_BYTES), (2, 300)] {
+                let cut = layout.extract(&whole, index..index + 1);
+                let (header, payload) = cut.split_at(layout.payload_offset);
+                assert_eq!(payload, vec![index as u8; bytes]);
                 assert_eq!((header[1], &header[4..6]), (GSO_NONE, &[0, 0][..]));
-                let tcp = &header[layout.transport..];
+                let tcp = &header[layout.transport_offset..];
                 let sequence = u32::from_be_bytes(tcp[4..8].try_into().expect("four bytes"));
-                assert_eq!(sequence, SEQUENCE.wrapping_add((number * SEGMENT) as u32));
-                assert_eq!(tcp[13] & CWR != 0, number == 0);
-                assert_eq!(tcp[13] & (FIN | PSH) != 0, number == 2);
+                assert_eq!(
+                    sequence,
+                    SEQUENCE.wrapping_add((index * SEGMENT_BYTES) as u32)
+                );
+                assert_eq!(tcp[13] & CWR != 0, index == 0);
+                assert_eq!(tcp[13] & (FIN | PSH) != 0, index == 2);
                 let json = usize::from(u16::from_be_bytes(match is_v4 {
-                    true => [header[layout.network + 2], header[layout.network + 3]],
-                    false => [header[layout.network + 4], header[layout.network + 5]],
+                    true => [
+                        header[layout.network_offset + 2],
+                        header[layout.network_offset + 3],
+                    ],
+                    false => [
+                        header[layout.network_offset + 4],
+                        header[layout.network_offset + 5],
+                    ],
                 }));
                 let from = if is_v4 {
-                    layout.network
+                    layout.network_offset
                 } else {
-                    layout.transport
+                    layout.transport_offset
                 };
                 assert_eq!(json, cut.len() - from);
             }
@@ -258,35 +269,40 @@ pub mod tests {
     }
 
     #[test]
-    fn what_is_cut_asks_for_no_more_in_one_piece_than_its_headers() {
-        let mut whole = tcp(true, 1);
+    fn an_extracted_frame_has_the_length_of_its_headers_as_header_length() {
+        let mut whole = tcp_frame(true, 1);
         let all = (whole.len() - VNET_HEADER_BYTES) as u16;
         whole[2..4].copy_from_slice(&all.to_ne_bytes());
         let layout = SegmentLayout::parse(&whole).expect("several segments");
         for segments in [0..1, 0..2, 2..3] {
             let cut = layout.extract(&whole, segments);
-            let piece = usize::from(u16::from_ne_bytes([cut[2], cut[3]]));
-            assert_eq!(piece, ETHERNET_BYTES + TAG_BYTES + 20 + 32);
+            let header_length = usize::from(u16::from_ne_bytes([cut[2], cut[3]]));
+            assert_eq!(header_length, ETHERNET_BYTES + VLAN_TAG_BYTES + 20 + 32);
         }
     }
 
     #[test]
-    fn checksums_are_right_for_what_is_left() {
-        let whole = tcp(true, 1);
+    fn extracted_segments_have_valid_checksums() {
+        let whole = tcp_frame(true, 1);
         let layout = SegmentLayout::parse(&whole).expect("several segments");
         let cut = layout.extract(&whole, 1..3);
         assert_eq!(
-            fold_checksum(sum_words(&cut[layout.network..layout.transport])),
+            fold_checksum(sum_words(
+                &cut[layout.network_offset..layout.transport_offset]
+            )),
             0xffff
         );
         assert_eq!(
-            cut[layout.network + 4..][..2],
+            cut[layout.network_offset + 4..][..2],
             [0, 0],
-            "the id goes on from 65535"
+            "the identification wraps after 65535"
         );
-        let length = (cut.len() - layout.transport) as u32;
-        let addresses = sum_words(&cut[layout.network + 12..][..8]);
-        let json = u16::from_be_bytes([cut[layout.transport + 16], cut[layout.transport + 17]]);
+        let length = (cut.len() - layout.transport_offset) as u32;
+        let addresses = sum_words(&cut[layout.network_offset + 12..][..8]);
+        let json = u16::from_be_bytes([
+            cut[layout.transport_offset + 16],
+            cut[layout.transport_offset + 17],
+        ]);
         assert_eq!(json, fold_checksum(addresses + length + u32::from(TCP)));
         assert_eq!(
             SegmentLayout::parse(&cut)
@@ -297,12 +313,12 @@ pub mod tests {
     }
 
     #[test]
-    fn what_is_one_segment_or_not_understood_is_left_whole() {
-        let mut single = tcp(true, 0);
+    fn single_segments_and_unknown_frames_are_not_segmented() {
+        let mut single = tcp_frame(true, 0);
         single[1] = GSO_NONE;
-        let mut short = tcp(true, 0);
+        let mut short = tcp_frame(true, 0);
         short.truncate(VNET_HEADER_BYTES + 40);
-        let mut other = tcp(true, 0);
+        let mut other = tcp_frame(true, 0);
         other[VNET_HEADER_BYTES + ETHERNET_BYTES + 9] = 47;
         for frame in [single, short, other, Vec::new()] {
             assert_eq!(SegmentLayout::parse(&frame), None);
@@ -310,19 +326,24 @@ pub mod tests {
     }
 
     #[test]
-    fn headers_that_are_shorter_than_can_be_are_left_whole() {
-        let of_ip = VNET_HEADER_BYTES + ETHERNET_BYTES;
-        let of_tcp = of_ip + 20 + 12;
-        for (at, odd) in [(of_ip, 0x40), (of_ip, 0x44), (of_tcp, 0x00), (of_tcp, 0x40)] {
-            let mut frame = tcp(true, 0);
+    fn frames_with_too_short_headers_are_not_segmented() {
+        let ip_offset = VNET_HEADER_BYTES + ETHERNET_BYTES;
+        let data_offset = ip_offset + 20 + 12;
+        for (at, odd) in [
+            (ip_offset, 0x40),
+            (ip_offset, 0x44),
+            (data_offset, 0x00),
+            (data_offset, 0x40),
+        ] {
+            let mut frame = tcp_frame(true, 0);
             frame[at] = odd;
             assert_eq!(SegmentLayout::parse(&frame), None, "{odd:#x} at {at}");
         }
     }
 
     #[test]
-    fn a_frame_whose_checksum_is_not_still_to_be_made_is_left_whole() {
-        let mut summed = tcp(true, 0);
+    fn frames_with_a_complete_checksum_are_not_segmented() {
+        let mut summed = tcp_frame(true, 0);
         summed[0] = 0;
         assert_eq!(SegmentLayout::parse(&summed), None);
     }
