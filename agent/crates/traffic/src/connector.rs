@@ -1,4 +1,4 @@
-//! The connecting side of streams: begun all at once, each opened as soon as it can be, or one after the other.
+//! The connecting endpoint: connects all streams at the same time, or one after the other.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -10,77 +10,85 @@ use socket2::Socket;
 use crate::handshake::{self, HandshakeReader, ReadState};
 use crate::load::Load;
 use crate::route::{Route, format_address};
-use crate::sockets::{SocketOptions, abort_on_close, open};
+use crate::sockets::{SocketOptions, abort_on_close, open_socket};
 use vnetbench_streams::Secret;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 
-/// Connects all streams at once, and returns them in the order of the load; `None` when the bell was rung before.
+/// Connects all streams at the same time and returns them in the order of the load.
+///
+/// Returns `None` if `waker` wakes it first.
+///
+/// # Errors
+///
+/// A connection or its handshake failed or timed out, or something else than an agent answered.
 pub fn connect_all(
     route: &Route,
     load: &Load,
     waker: &Waker,
     timeout: Duration,
 ) -> Result<Option<Vec<Socket>>> {
-    let to_name = format_address(&route.to);
-    let until = Instant::now() + timeout;
-    let mut begun = Vec::with_capacity(load.roles.len());
+    let destination = format_address(&route.destination);
+    let deadline = Instant::now() + timeout;
+    let mut sockets = Vec::with_capacity(load.roles.len());
     for _ in &load.roles {
-        begun.push(begin(route, &load.options)?);
+        sockets.push(start_connecting(route, &load.options)?);
     }
-    complete_handshakes(&begun, &to_name, load, waker, until, timeout)
-        .map(|whole| whole.then_some(begun))
+    complete_handshakes(&sockets, &destination, load, waker, deadline, timeout)
+        .map(|is_complete| is_complete.then_some(sockets))
 }
 
-/// Has each connection say whose it is as soon as it can, and waits until each is answered: the far side does not wait for
-/// one that another one here keeps silent. False when the bell was rung before.
+/// Completes the handshakes of all connections; returns false if `waker` wakes it first.
+///
+/// Each connection sends its request as soon as it is established, so that a slow one does not delay the others.
 fn complete_handshakes(
-    begun: &[Socket],
-    to: &str,
+    sockets: &[Socket],
+    destination: &str,
     load: &Load,
     waker: &Waker,
-    until: Instant,
+    deadline: Instant,
     timeout: Duration,
 ) -> Result<bool> {
-    let failed = |error: io::Error| Error::system(format!("connect to {to}"), error);
-    // By place: those to be opened yet, and what has been heard on those that are.
+    let failed = |error: io::Error| Error::system(format!("connect to {destination}"), error);
+    // Index and reader of each pending handshake; no reader before the request is sent.
     let mut waiting: Vec<(usize, Option<HandshakeReader>)> =
-        (0..begun.len()).map(|at| (at, None)).collect();
+        (0..sockets.len()).map(|index| (index, None)).collect();
     let mut ready = Vec::new();
     while !waiting.is_empty() {
         let polled: Vec<_> = waiting
             .iter()
-            .map(|(at, hearing)| {
-                let awaited = if hearing.is_some() {
+            .map(|(index, reader)| {
+                let awaited_event = if reader.is_some() {
                     PollFlags::IN
                 } else {
                     PollFlags::OUT
                 };
-                (begun[*at].as_fd(), awaited)
+                (sockets[*index].as_fd(), awaited_event)
             })
             .collect();
-        match wait(&polled, &mut ready, waker, Some(until)).map_err(failed)? {
+        match wait(&polled, &mut ready, waker, Some(deadline)).map_err(failed)? {
             WaitOutcome::Woken => return Ok(false),
             WaitOutcome::TimedOut => {
-                let connected = waiting.iter().all(|(_, hearing)| hearing.is_some());
-                let what = if connected {
-                    "the agent's answer from"
+                let are_connected = waiting.iter().all(|(_, reader)| reader.is_some());
+                let operation = if are_connected {
+                    "waiting for the agent at"
                 } else {
                     "connecting to"
                 };
-                return Err(timeout_error(what, to, timeout));
+                return Err(timeout_error(operation, destination, timeout));
             }
             WaitOutcome::Ready => {}
         }
         let mut still_waiting = Vec::with_capacity(waiting.len());
-        for ((at, hearing), is_ready) in waiting.into_iter().zip(&ready) {
+        for ((index, reader), is_ready) in waiting.into_iter().zip(&ready) {
             if !is_ready {
-                still_waiting.push((at, hearing));
+                still_waiting.push((index, reader));
                 continue;
             }
-            let (socket, id) = (&begun[at], load.roles[at].0);
-            if let Some(hearing) = advance_handshake(socket, id, &load.secret, hearing, to)? {
-                still_waiting.push((at, Some(hearing)));
+            let (socket, id) = (&sockets[index], load.roles[index].0);
+            if let Some(reader) = advance_handshake(socket, id, &load.secret, reader, destination)?
+            {
+                still_waiting.push((index, Some(reader)));
             }
         }
         waiting = still_waiting;
@@ -88,75 +96,85 @@ fn complete_handshakes(
     Ok(true)
 }
 
-/// Asks on a connection that is ready, or hears the answer; returns what has been heard where there is more to come.
+/// Sends the request on a ready connection, or reads the response; returns the reader while the response is incomplete.
 fn advance_handshake(
     socket: &Socket,
     id: u32,
     secret: &Secret,
-    hearing: Option<HandshakeReader>,
-    to: &str,
+    reader: Option<HandshakeReader>,
+    destination: &str,
 ) -> Result<Option<HandshakeReader>> {
-    let Some(mut hearing) = hearing else {
+    let Some(mut reader) = reader else {
         handshake::send_request(socket, id, secret)
-            .map_err(|error| Error::system(format!("connect to {to}"), error))?;
+            .map_err(|error| Error::system(format!("connect to {destination}"), error))?;
         return Ok(Some(HandshakeReader::default()));
     };
-    let foreign_sender = |reason| {
+    let unexpected_peer = |reason| {
         Err(Error::UnexpectedPeer {
-            address: to.to_owned(),
+            address: destination.to_owned(),
             reason,
         })
     };
-    match hearing.read(socket) {
-        ReadState::NotYet => Ok(Some(hearing)),
-        ReadState::All if hearing.is_answer_to(id, secret) => Ok(None),
-        ReadState::All => foreign_sender(format!("it answered {}", hearing.quoted())),
-        ReadState::Closed => foreign_sender(format!(
-            "it closed the connection after {}",
-            hearing.quoted()
-        )),
+    match reader.read(socket) {
+        ReadState::Incomplete => Ok(Some(reader)),
+        ReadState::Complete if reader.is_response_to(id, secret) => Ok(None),
+        ReadState::Complete => unexpected_peer(format!("it answered {}", reader.quote())),
+        ReadState::Closed => {
+            unexpected_peer(format!("it closed the connection after {}", reader.quote()))
+        }
     }
 }
 
-/// A connection that is being made.
-fn begin(route: &Route, options: &SocketOptions) -> Result<Socket> {
+/// Opens a socket and starts connecting it.
+fn start_connecting(route: &Route, options: &SocketOptions) -> Result<Socket> {
     let failed = |error: io::Error| {
-        Error::system(format!("connect to {}", format_address(&route.to)), error)
+        Error::system(
+            format!("connect to {}", format_address(&route.destination)),
+            error,
+        )
     };
-    let socket = open(route.to.domain(), options)?;
+    let socket = open_socket(route.destination.domain(), options)?;
     socket
         .set_nonblocking(true)
         .and_then(|()| abort_on_close(&socket))
         .map_err(failed)?;
-    if let Some(from) = &route.from {
+    if let Some(from) = &route.source {
         socket
             .bind(from)
             .map_err(|error| Error::system(format!("send from {}", format_address(from)), error))?;
     }
-    match socket.connect(&route.to) {
+    match socket.connect(&route.destination) {
         Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(failed(error)),
         _ => Ok(socket),
     }
 }
 
-/// Connects streams one after the other, to a side that knows them by their order; `None` when the bell was rung before.
-pub fn connect_in_turn(
+/// Connects streams one after the other, for a peer that identifies them by their order.
+///
+/// Returns `None` if `waker` wakes it first.
+///
+/// # Errors
+///
+/// A connection failed or timed out.
+pub fn connect_sequentially(
     route: &Route,
     count: usize,
     options: &SocketOptions,
     waker: &Waker,
     timeout: Duration,
 ) -> Result<Option<Vec<Socket>>> {
-    let to = format_address(&route.to);
-    let failed = |error: io::Error| Error::system(format!("connect to {to}"), error);
-    let until = Instant::now() + timeout;
+    let destination = format_address(&route.destination);
+    let failed = |error: io::Error| Error::system(format!("connect to {destination}"), error);
+    let deadline = Instant::now() + timeout;
     let mut connected = Vec::with_capacity(count);
     for _ in 0..count {
-        let socket = begin(route, options)?;
+        let socket = start_connecting(route, options)?;
         let polled = [(socket.as_fd(), PollFlags::OUT)];
-        match wait(&polled, &mut Vec::new(), waker, Some(until)).map_err(failed)? {
+        match wait(&polled, &mut Vec::new(), waker, Some(deadline)).map_err(failed)? {
             WaitOutcome::Woken => return Ok(None),
-            WaitOutcome::TimedOut => return Err(timeout_error("connecting to", &to, timeout)),
+            WaitOutcome::TimedOut => {
+                return Err(timeout_error("connecting to", &destination, timeout));
+            }
             WaitOutcome::Ready => {}
         }
         if let Some(error) = socket.take_error().map_err(failed)? {
@@ -167,9 +185,9 @@ pub fn connect_in_turn(
     Ok(Some(connected))
 }
 
-fn timeout_error(what: &str, to: &str, timeout: Duration) -> Error {
+fn timeout_error(operation: &str, destination: &str, timeout: Duration) -> Error {
     Error::TimedOut {
-        operation: format!("{what} {to}"),
+        operation: format!("{operation} {destination}"),
         after_s: timeout.as_secs_f64(),
         kind: None,
     }

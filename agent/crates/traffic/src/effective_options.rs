@@ -1,4 +1,4 @@
-//! What a stream's socket really has, once it is connected: read back, not what was asked.
+//! The effective options of a stream's connected socket, read back from the kernel.
 
 use rustix::net::sockopt::tcp_congestion;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use vnetbench_streams::datagrams::DatagramFlow;
 use vnetbench_streams::{Role, Stream};
 use vnetbench_system::socket_option;
 
-/// What a stream's socket really has.
+/// The effective options of a stream's socket; options of other protocols are `None`.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct EffectiveOptions {
     id: u32,
@@ -23,22 +23,22 @@ pub struct EffectiveOptions {
     no_delay: Option<bool>,
     busy_poll_us: Option<u32>,
     pacing_rate_bps: Option<u64>,
-    /// Of connections that carry the load.
+    /// For streams whose connection carries the load.
     #[serde(skip_serializing_if = "Option::is_none")]
     transport: Option<Transport>,
-    /// Of MPTCP.
+    /// Number of MPTCP subflows.
     subflows: Option<u32>,
-    /// The rest is of datagrams only. What UDP_SEGMENT has the kernel cut messages into; 0: it cuts none.
+    /// UDP_SEGMENT: size of the datagrams that the kernel cuts messages into; 0 if it does not.
     #[serde(skip_serializing_if = "Option::is_none")]
     udp_segment_bytes: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     udp_gro: Option<bool>,
-    /// Of a sink.
+    /// Whether a sink of datagrams shares the clock of its source.
     #[serde(skip_serializing_if = "Option::is_none")]
     shared_clock: Option<bool>,
 }
 
-/// What the stream's connection is: MPTCP may have fallen back to TCP, from the start or later.
+/// Returns the current transport of the stream's connection. MPTCP can fall back to TCP at any time.
 pub fn transport(stream: &Stream) -> Transport {
     match (stream.socket.domain(), mptcp_info::subflows(&stream.socket)) {
         (Ok(Domain::VSOCK), _) => Transport::Vsock,
@@ -47,6 +47,7 @@ pub fn transport(stream: &Stream) -> Transport {
     }
 }
 
+/// Reads the effective options of the stream's socket.
 pub fn read_effective_options(stream: &Stream) -> EffectiveOptions {
     let socket = &stream.socket;
     if let Some(datagrams) = &stream.datagrams {
@@ -76,19 +77,19 @@ pub fn read_effective_options(stream: &Stream) -> EffectiveOptions {
 
 fn read_datagram_options(stream: &Stream, datagrams: &DatagramFlow) -> EffectiveOptions {
     let socket = &datagrams.socket;
-    let of_udp = |option| socket_option::get::<u32>(socket, libc::SOL_UDP, option).ok();
+    let udp_option = |option| socket_option::get::<u32>(socket, libc::SOL_UDP, option).ok();
     EffectiveOptions {
         id: stream.id,
         send_buffer_bytes: socket.send_buffer_size().ok(),
         receive_buffer_bytes: socket.recv_buffer_size().ok(),
-        udp_segment_bytes: of_udp(libc::UDP_SEGMENT),
-        udp_gro: of_udp(libc::UDP_GRO).map(|on| on != 0),
+        udp_segment_bytes: udp_option(libc::UDP_SEGMENT),
+        udp_gro: udp_option(libc::UDP_GRO).map(|value| value != 0),
         shared_clock: (stream.role == Role::Sink).then_some(datagrams.delay.is_some()),
         ..EffectiveOptions::default()
     }
 }
 
-/// The rate that a socket is held to; `None` where it is to none.
+/// Returns the pacing rate of a socket, or `None` if it has none.
 fn pacing_rate_bps(socket: &Socket) -> Option<u64> {
     let bytes_per_s: u64 =
         socket_option::get(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE).ok()?;

@@ -1,4 +1,4 @@
-//! Drives several streams on one thread: epoll says which of them can move.
+//! Drives several streams on one thread with epoll.
 
 use std::os::fd::OwnedFd;
 
@@ -8,20 +8,26 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use crate::tcp_driver::{RunningStream, StepOutcome, Transfer};
 use vnetbench_streams::Commands;
 
-/// Calls that one stream may make before the next one gets its turn.
+/// Maximum number of calls of one stream before the turn of the next.
 const MAX_CALLS_PER_TURN: usize = 8;
 
-/// Returns when all streams have ended.
-pub(crate) fn run_many(streams: Vec<RunningStream>, orders: &Commands) {
+/// Drives the streams until all have ended.
+pub(crate) fn run_streams(streams: Vec<RunningStream>, commands: &Commands) {
     let Ok(epoll) = epoll::create(CreateFlags::CLOEXEC) else {
-        // Dropping the streams reports each of them as broken.
+        // Dropping the streams reports each of them as failed.
         return;
     };
     let mut streams: Vec<Option<RunningStream>> = streams.into_iter().map(Some).collect();
     for (index, slot) in streams.iter_mut().enumerate() {
         let data = EventData::new_u64(index as u64);
         *slot = slot.take().filter(|running| {
-            epoll::add(&epoll, &running.stream.socket, data, interest(running)).is_ok()
+            epoll::add(
+                &epoll,
+                &running.stream.socket,
+                data,
+                awaited_events(running),
+            )
+            .is_ok()
         });
     }
     let mut events = Vec::with_capacity(streams.len().max(1));
@@ -35,9 +41,9 @@ pub(crate) fn run_many(streams: Vec<RunningStream>, orders: &Commands) {
             let data = event.data;
             let slot = &mut streams[data.u64() as usize];
             if let Some(running) = slot
-                && take_turn(&epoll, data, running, orders) == StepOutcome::Ended
+                && take_turn(&epoll, data, running, commands) == StepOutcome::Ended
             {
-                // Taken out of epoll here: the socket itself lives on until the trial's last reading.
+                // Removed from epoll explicitly: the socket stays open until the last reading of the trial.
                 let _ = epoll::delete(&epoll, &running.stream.socket);
                 *slot = None;
             }
@@ -45,28 +51,30 @@ pub(crate) fn run_many(streams: Vec<RunningStream>, orders: &Commands) {
     }
 }
 
+/// Advances one stream until it would block, has ended or has used its turn.
 fn take_turn(
     epoll: &OwnedFd,
     data: EventData,
     running: &mut RunningStream,
-    orders: &Commands,
+    commands: &Commands,
 ) -> StepOutcome {
-    let before = interest(running);
-    let mut step = StepOutcome::Moved;
+    let before = awaited_events(running);
+    let mut outcome = StepOutcome::Progress;
     for _ in 0..MAX_CALLS_PER_TURN {
-        step = running.step(orders);
-        if step != StepOutcome::Moved {
+        outcome = running.advance(commands);
+        if outcome != StepOutcome::Progress {
             break;
         }
     }
-    let now = interest(running);
+    let now = awaited_events(running);
     if now != before && epoll::modify(epoll, &running.stream.socket, data, now).is_err() {
         return StepOutcome::Ended;
     }
-    step
+    outcome
 }
 
-fn interest(running: &RunningStream) -> EventFlags {
+/// Returns the events that can advance the stream.
+fn awaited_events(running: &RunningStream) -> EventFlags {
     match running.transfer {
         Transfer::Sending {
             has_stopped: false, ..

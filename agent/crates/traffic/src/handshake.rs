@@ -1,4 +1,4 @@
-//! What opens a stream's connection: 32 bytes that say whose it is, and 32 that say that it was expected.
+//! The handshake of a stream's connection: 32 bytes that identify the stream, and 32 bytes that accept it.
 
 use std::io;
 
@@ -9,8 +9,9 @@ use socket2::Socket;
 use vnetbench_streams::Secret;
 
 const HANDSHAKE_BYTES: usize = 32;
-/// The mark of the connecting side, and that of the answer.
+/// First bytes of the request, which the connecting endpoint sends.
 const REQUEST_MARK: &[u8; 4] = b"VNB1";
+/// First bytes of the response.
 const RESPONSE_MARK: &[u8; 4] = b"VNBA";
 
 type HandshakeBytes = [u8; HANDSHAKE_BYTES];
@@ -23,33 +24,44 @@ fn encode(mark: &[u8; 4], id: u32, secret: &Secret) -> HandshakeBytes {
     bytes
 }
 
-/// Says whose connection this is, where it has been made.
+/// Sends the request, if the connection is established.
+///
+/// # Errors
+///
+/// Connecting or sending failed.
 pub fn send_request(socket: &Socket, id: u32, secret: &Secret) -> io::Result<()> {
     if let Some(error) = socket.take_error()? {
         return Err(error);
     }
-    // All of it: a new connection's buffer is empty, and no smaller than this.
+    // The empty buffer of a new connection takes the whole request.
     socket.send(&encode(REQUEST_MARK, id, secret)).map(drop)
 }
 
-/// Says that this stream was expected.
+/// Sends the response, which accepts the stream.
+///
+/// # Errors
+///
+/// Sending failed.
 pub fn send_response(socket: &Socket, id: u32, secret: &Secret) -> io::Result<()> {
     socket.send(&encode(RESPONSE_MARK, id, secret)).map(drop)
 }
 
-/// What has been heard so far on a connection.
+/// Reads the handshake message of the other endpoint.
 #[derive(Default)]
 pub struct HandshakeReader(Vec<u8>);
 
+/// The state of reading a handshake message.
 pub enum ReadState {
-    NotYet,
-    All,
-    /// The other side has closed it, or it broke.
+    /// More bytes are missing.
+    Incomplete,
+    /// The message is complete.
+    Complete,
+    /// The other endpoint closed the connection, or it failed.
     Closed,
 }
 
 impl HandshakeReader {
-    /// Takes what has come, of the opening only.
+    /// Reads available bytes of the message, and none beyond it.
     pub fn read(&mut self, socket: &Socket) -> ReadState {
         let mut bytes = [0; HANDSHAKE_BYTES];
         match rustix::net::recv(
@@ -58,28 +70,29 @@ impl HandshakeReader {
             RecvFlags::empty(),
         ) {
             Ok((count @ 1.., _)) => self.0.extend_from_slice(&bytes[..count]),
-            Err(Errno::AGAIN | Errno::INTR) => return ReadState::NotYet,
+            Err(Errno::AGAIN | Errno::INTR) => return ReadState::Incomplete,
             Ok(_) | Err(_) => return ReadState::Closed,
         }
         if self.0.len() == HANDSHAKE_BYTES {
-            ReadState::All
+            ReadState::Complete
         } else {
-            ReadState::NotYet
+            ReadState::Incomplete
         }
     }
 
-    /// The stream that the connecting side names; `None` where these are other words, or another trial's.
-    pub fn stream(&self, secret: &Secret) -> Option<u32> {
+    /// Returns the number of the requested stream; `None` if the message is no request of this trial.
+    pub fn stream_id(&self, secret: &Secret) -> Option<u32> {
         let id = u32::from_be_bytes(self.0.get(4..8)?.try_into().ok()?);
         (self.0 == encode(REQUEST_MARK, id, secret)).then_some(id)
     }
 
-    pub fn is_answer_to(&self, id: u32, secret: &Secret) -> bool {
+    /// Returns whether the message accepts the stream.
+    pub fn is_response_to(&self, id: u32, secret: &Secret) -> bool {
         self.0 == encode(RESPONSE_MARK, id, secret)
     }
 
-    /// What was heard, for a person.
-    pub fn quoted(&self) -> String {
+    /// Returns the received bytes, escaped and in quotes, for messages.
+    pub fn quote(&self) -> String {
         format!("\"{}\"", self.0.escape_ascii())
     }
 }

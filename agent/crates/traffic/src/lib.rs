@@ -1,28 +1,29 @@
-//! The workloads of sockets (TCP, MPTCP, VSOCK and UDP), and the load of a trial.
+//! The socket workloads (TCP, MPTCP, VSOCK and UDP) and the load of a trial.
 //!
-//! A [`Load`] is the streams of one endpoint as they are requested, in one or two [`Part`]s. [`Work`] says what
-//! the streams of a part do; [`Part::start`] starts the threads that do it, those of the workload `frames` (crate
-//! `vnetbench-frames`) too.
+//! A [`Load`] describes the requested streams of one endpoint, in one or two [`LoadPart`]s. The [`Workload`] of a part
+//! describes what its streams do. [`LoadPart::start`] starts the threads of any workload, including `frames` (crate
+//! `vnetbench-frames`).
 //!
-//! | module | knows |
+//! | module | contents |
 //! |---|---|
-//! | `load` | [`Load`], [`Part`], [`Work`]: what is requested, and which workload carries it out |
+//! | `load` | [`Load`], [`LoadPart`], [`Workload`]: the requested load, and which module runs it |
 //! | [`route`] | addresses and transports |
-//! | [`sockets`] | socket options, and how a socket is opened |
-//! | [`connector`], [`listener`], `handshake` | connecting and listening, and the 64 bytes that tell whose connection it is |
-//! | [`udp_handshake`] | agreeing on a flow of datagrams and proving that they pass |
-//! | [`tcp_stream`], `tcp_driver`, `event_loop` | bulk transfers: one stream a thread, or many by epoll |
-//! | [`tcp_rr`], `request_response`, [`tcp_crr`] | requests and responses, on one connection or with a connection each |
-//! | [`udp_stream`], `udp_calls` | datagrams, many in one system call |
-//! | [`send`], [`senders`], `send_pages`, `send_uring`, `send_zerocopy` | the modes of sending |
-//! | [`receive`] | the modes of receiving |
-//! | [`effective_options`] | what a connected socket really has, read back |
+//! | [`sockets`] | socket options, and opening a socket |
+//! | [`connector`], [`listener`], `handshake` | connecting and listening, and the 64 bytes that identify a stream's connection |
+//! | [`udp_handshake`] | negotiating a datagram flow and probing its path |
+//! | [`tcp_stream`], `tcp_driver`, `event_loop` | bulk transfers: one stream per thread, or several with epoll |
+//! | [`tcp_rr`], `request_response`, [`tcp_crr`] | requests and responses, on one connection or with one connection each |
+//! | [`udp_stream`], `udp_calls` | datagrams, in batches of many per system call |
+//! | [`send`], [`senders`], `send_pages`, `send_uring`, `send_zerocopy` | the send modes |
+//! | [`receive`] | the receive modes |
+//! | [`effective_options`] | the effective options of a connected socket |
 //!
 //! # What does not belong here
 //!
-//! What every stream has, whatever carries it (crate `vnetbench-streams`), how frames are made
-//! (`vnetbench-frames`), the protocol of iperf3 (`vnetbench-iperf3`), and everything of a trial but its load:
-//! samples, events and the states of a trial are the agent's.
+//! - Anything common to all streams: crate `vnetbench-streams`.
+//! - Building frames: crate `vnetbench-frames`.
+//! - The iperf3 protocol: crate `vnetbench-iperf3`.
+//! - Samples, events and states of a trial: the agent.
 
 pub mod connector;
 pub mod effective_options;

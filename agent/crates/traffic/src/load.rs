@@ -1,4 +1,4 @@
-//! The load of a trial as it is asked for: its streams, its parts, and what the streams of each part do.
+//! The requested load of a trial: its streams, its parts and their workloads.
 
 use std::io;
 use std::ops::Range;
@@ -19,62 +19,81 @@ use vnetbench_streams::timing::RequestTiming;
 use vnetbench_streams::{Commands, OnEnd, Role, Secret, Stream};
 use vnetbench_system::error::Result;
 
-/// The streams of one side, as they are asked for.
+/// The requested streams of one endpoint.
 #[derive(Debug)]
 pub struct Load {
+    /// Secret of the trial, which authenticates its connections.
     pub secret: Secret,
-    /// The streams of one part after those of the other.
+    /// Number and role of each stream, grouped by part.
     pub roles: Vec<(u32, Role)>,
-    /// What every socket is opened with.
+    /// Options of every socket when it is opened.
     pub options: SocketOptions,
+    /// The parts, which together contain all streams.
     pub parts: Vec<LoadPart>,
 }
 
-/// Streams of a load that do the same, and that begin at the same time.
+/// Streams of a load with the same workload and the same start time.
 #[derive(Debug)]
 pub struct LoadPart {
-    /// Its name in the protocol, where a load has several.
+    /// Name in the protocol, if the load has several parts.
     pub name: Option<&'static str>,
-    /// Which of the load's streams.
+    /// Indexes of its streams in the load.
     pub streams: Range<usize>,
-    pub work: Workload,
-    /// What its sockets have, once they are connected.
+    /// What its streams do.
+    pub workload: Workload,
+    /// Options of its sockets after they are connected.
     pub options: SocketOptions,
+    /// The threads that run its streams.
     pub threads: ThreadPlan,
-    /// How long after the start.
+    /// Delay after the start of the trial.
     pub starts_after: Duration,
 }
 
-/// What the streams do.
+/// The workload of a load part, with its options.
 #[derive(Debug)]
 pub enum Workload {
+    /// `tcp_stream`: bulk transfers.
     Stream(TransferOptions),
+    /// `tcp_rr`: requests and responses on one connection.
     RequestResponse(ExchangeOptions),
+    /// `tcp_crr`: one connection for each request.
     ConnectRequestResponse(ConnectionOptions),
+    /// `udp_stream`: datagrams.
     Datagrams(FlowOptions),
+    /// `frames`: Ethernet frames.
     Frames(vnetbench_frames::FrameParameters),
 }
 
 impl Load {
-    pub fn part_of(&self, place: usize) -> &LoadPart {
-        let mut parts = self.parts.iter();
-        let found = parts.find(|part| part.streams.contains(&place));
-        found.expect("every stream is of a part")
+    /// Returns the part of the stream at `index`.
+    ///
+    /// # Panics
+    ///
+    /// No part contains the stream.
+    pub fn find_part(&self, index: usize) -> &LoadPart {
+        self.parts
+            .iter()
+            .find(|part| part.streams.contains(&index))
+            .expect("every stream belongs to a part")
     }
 
-    /// Whether this side's kernel can do what is asked of it.
+    /// Checks that the kernel of this endpoint supports the load.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses a socket option or the send mode.
     pub fn check(&self) -> Result<()> {
         for part in &self.parts {
             let mut roles = self.roles[part.streams.clone()].iter();
-            if let Workload::Stream(transfer) = &part.work
+            if let Workload::Stream(transfer) = &part.workload
                 && roles.any(|(_, role)| *role == Role::Source)
             {
                 let domain = match self.options.transport {
                     Transport::Vsock => Domain::VSOCK,
                     Transport::Tcp | Transport::Mptcp => Domain::IPV4,
                 };
-                let like_its_sockets = sockets::open(domain, &self.options)?;
-                senders::check_send_mode(transfer.sending, &like_its_sockets)?;
+                let probe_socket = sockets::open_socket(domain, &self.options)?;
+                senders::check_send_mode(transfer.sending, &probe_socket)?;
             }
         }
         Ok(())
@@ -82,40 +101,48 @@ impl Load {
 }
 
 impl LoadPart {
-    /// Starts the streams' threads; they wait for `Order::Go`. `on_end` is called once for each, when it has ended.
+    /// Starts the threads of the streams, which wait for `Command::Go`. Each stream calls `on_end` once, at its end.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses a thread, its CPUs or a socket option.
     pub fn start(
         &self,
         streams: &[Arc<Stream>],
-        orders: &Arc<Commands>,
+        commands: &Arc<Commands>,
         on_end: &OnEnd,
     ) -> io::Result<Vec<StartedThread>> {
-        match &self.work {
+        match &self.workload {
             Workload::Stream(transfer) => {
-                tcp_stream::start(streams, transfer, &self.threads, orders, on_end)
+                tcp_stream::start(streams, transfer, &self.threads, commands, on_end)
             }
             Workload::RequestResponse(exchange) => {
-                tcp_rr::start(streams, *exchange, &self.threads, orders, on_end)
+                tcp_rr::start(streams, *exchange, &self.threads, commands, on_end)
             }
             Workload::ConnectRequestResponse(connections) => {
-                tcp_crr::start(streams, connections, &self.threads, orders, on_end)
+                tcp_crr::start(streams, connections, &self.threads, commands, on_end)
             }
             Workload::Datagrams(flow) => {
-                udp_stream::start(streams, *flow, &self.threads, orders, on_end)
+                udp_stream::start(streams, *flow, &self.threads, commands, on_end)
             }
-            Workload::Frames(_) => vnetbench_frames::start(streams, &self.threads, orders, on_end),
+            Workload::Frames(_) => {
+                vnetbench_frames::start(streams, &self.threads, commands, on_end)
+            }
         }
     }
 
-    /// What its stream at `place` of the load times.
-    pub fn timing(&self, role: Role, place: usize) -> Option<RequestTiming> {
+    /// Returns the timing of the load's stream at `index`; `None` for sinks and workloads without requests.
+    pub fn timing(&self, role: Role, index: usize) -> Option<RequestTiming> {
         if role == Role::Sink {
             return None;
         }
-        match &self.work {
+        match &self.workload {
             Workload::Stream(_) | Workload::Datagrams(_) | Workload::Frames(_) => None,
             Workload::RequestResponse(exchange) => {
-                let (place, count) = (place - self.streams.start, self.streams.len());
-                Some(RequestTiming::for_requests(exchange.pace(place, count)))
+                let (part_index, count) = (index - self.streams.start, self.streams.len());
+                Some(RequestTiming::for_requests(
+                    exchange.request_rate(part_index, count),
+                ))
             }
             Workload::ConnectRequestResponse(_) => Some(RequestTiming::for_connections()),
         }

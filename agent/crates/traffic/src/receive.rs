@@ -1,4 +1,4 @@
-//! How a stream receives. Other ways (zero copy, splice, io_uring) are other implementations of `Receiver`.
+//! The receive modes of a stream. Each is an implementation of [`Receiver`]; further ones (zero copy, splice, io_uring) can follow.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -8,39 +8,53 @@ use rustix::net::RecvFlags;
 use rustix::net::sockopt::socket_recv_buffer_size;
 use serde::Deserialize;
 
-/// The most that one call takes.
+/// Maximum bytes that one call receives.
 const MAX_RECEIVE_BYTES: usize = 1 << 20;
-/// What a call takes of a stream that is fast enough for data to gather before the next one.
+/// A call that receives this many bytes belongs to a fast stream, whose next call can wait for more data.
 const FAST_STREAM_BYTES: usize = 16 << 10;
-/// How long it may gather; the kernel adds up to 50 µs (the timer slack of a thread), and mostly does.
+/// Delay before the next call of a fast stream.
+///
+/// The kernel usually adds up to 50 µs, the timer slack of a thread.
 pub const COALESCING_TIME: Duration = Duration::from_micros(20);
-/// A call that takes less, and waits no longer for it, is one of a stream of many small segments: fast enough as well.
-const MIN_COALESCING_TIME: Duration = Duration::from_micros(50);
-/// How long such a stream may gather: it fills no buffer meanwhile.
-const SMALL_COALESCING_TIME: Duration = Duration::from_micros(100);
-/// The share of the receive buffer that may fill meanwhile: a window that closes would hold the source back.
-const FILLED_BUFFER_SHARE: usize = 8;
-/// So many calls long nothing gathers after more than that share had.
-const CAREFUL_CALLS: u32 = 256;
+/// A call that receives fewer bytes in less than this time belongs to a stream of many small segments.
+const SMALL_SEGMENT_CALL_TIME: Duration = Duration::from_micros(50);
+/// Delay before the next call of such a stream. Its data does not fill the buffer in this time.
+const SMALL_SEGMENT_COALESCING_TIME: Duration = Duration::from_micros(100);
+/// One call may receive 1/8 of the receive buffer before the delays pause.
+///
+/// If the buffer fills during a delay, the receive window closes and holds the source back.
+const BUFFER_SHARE_DIVISOR: usize = 8;
+/// Number of calls without a delay after a call that received more than that share.
+const CALLS_WITHOUT_DELAY: u32 = 256;
 
+/// How a sink receives data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReceiveMode {
+    /// The kernel discards the data ([`DiscardReceiver`]).
     Discard,
+    /// The kernel copies the data to the process ([`CopyReceiver`]).
     Copy,
 }
 
+/// Receives the data of a stream.
 pub trait Receiver: Send {
-    /// Takes what has come in one call; returns how many bytes that were, 0 at the end of the data.
+    /// Receives in one call; returns the number of bytes, 0 at the end of the data.
+    ///
+    /// # Errors
+    ///
+    /// The call fails, with `EAGAIN` if the socket does not block and has no data.
     fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize>;
 }
 
-/// Has the kernel throw the data away (MSG_TRUNC, tcp(7)): it goes through all of TCP, and is never copied out.
-pub struct Discard;
+/// Lets the kernel discard the data (MSG_TRUNC, tcp(7)).
+///
+/// The data passes through all of TCP but is not copied to the process.
+pub struct DiscardReceiver;
 
-impl Receiver for Discard {
+impl Receiver for DiscardReceiver {
     fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        // SAFETY: with MSG_TRUNC the kernel writes nothing for a TCP socket; a null pointer makes sure of it.
+        // SAFETY: with MSG_TRUNC the kernel writes nothing for a TCP socket; the null pointer ensures it.
         let count = unsafe {
             libc::recv(
                 socket.as_raw_fd(),
@@ -53,56 +67,63 @@ impl Receiver for Discard {
     }
 }
 
-/// Lets the data of a fast stream gather before the next call. A sink that sleeps in the call itself is woken for nearly
-/// every segment, and that costs the CPU that receives them, mostly the sender's, up to half of what it can do.
+/// Delays the next call of a fast stream, so that it receives more data at once.
+///
+/// The kernel wakes a sink that sleeps in the call for nearly every segment. These wakeups cost the CPU that receives
+/// the segments, mostly the sender's, up to half of its capacity.
 pub struct CoalescingReceiver<R> {
     inner: R,
-    /// Calls to come before which nothing gathers.
-    careful: u32,
+    /// Number of next calls without a delay.
+    calls_without_delay: u32,
 }
 
 impl<R: Receiver> CoalescingReceiver<R> {
+    /// Wraps a receiver.
     pub fn new(inner: R) -> Self {
-        Self { inner, careful: 0 }
+        Self {
+            inner,
+            calls_without_delay: 0,
+        }
     }
 }
 
 impl<R: Receiver> Receiver for CoalescingReceiver<R> {
     fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        if self.careful > 0 {
-            self.careful -= 1;
+        if self.calls_without_delay > 0 {
+            self.calls_without_delay -= 1;
             return self.inner.receive(socket);
         }
-        let began = Instant::now();
+        let started_at = Instant::now();
         let count = self.inner.receive(socket)?;
-        let gathering = match count {
+        let delay = match count {
             FAST_STREAM_BYTES.. => COALESCING_TIME,
-            1.. if began.elapsed() < MIN_COALESCING_TIME => SMALL_COALESCING_TIME,
+            1.. if started_at.elapsed() < SMALL_SEGMENT_CALL_TIME => SMALL_SEGMENT_COALESCING_TIME,
             _ => return Ok(count),
         };
         if count < MAX_RECEIVE_BYTES
-            && count * FILLED_BUFFER_SHARE <= socket_recv_buffer_size(socket)?
+            && count * BUFFER_SHARE_DIVISOR <= socket_recv_buffer_size(socket)?
         {
-            std::thread::sleep(gathering);
+            std::thread::sleep(delay);
         } else {
-            self.careful = CAREFUL_CALLS;
+            self.calls_without_delay = CALLS_WITHOUT_DELAY;
         }
         Ok(count)
     }
 }
 
-/// Copies the data out, as an application does that looks at it.
-pub struct Copy {
+/// Copies the data to the process, like an application that reads it.
+pub struct CopyReceiver {
     buffer: Vec<u8>,
 }
 
-impl Default for Copy {
+impl Default for CopyReceiver {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Copy {
+impl CopyReceiver {
+    /// Creates a receiver with its buffer.
     pub fn new() -> Self {
         Self {
             buffer: vec![0; MAX_RECEIVE_BYTES],
@@ -110,7 +131,7 @@ impl Copy {
     }
 }
 
-impl Receiver for Copy {
+impl Receiver for CopyReceiver {
     fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         let (count, _) = rustix::net::recv(socket, &mut self.buffer[..], RecvFlags::empty())?;
         Ok(count)

@@ -13,7 +13,7 @@ use vnetbench_streams::{Command, Commands, Stream};
 pub(crate) enum ReadOutcome {
     More,
     Nothing,
-    End,
+    Closed,
 }
 
 /// Counts whole messages in a stream of bytes.
@@ -91,7 +91,7 @@ impl Requester {
         }
     }
 
-    pub fn step(
+    pub fn advance(
         &mut self,
         stream: &Stream,
         buffer: &mut [u8],
@@ -111,7 +111,7 @@ impl Requester {
         }
         match receive(stream, buffer, blocks && self.unsent == 0)? {
             None => Ok(ReadOutcome::Nothing),
-            Some(0) => Ok(ReadOutcome::End),
+            Some(0) => Ok(ReadOutcome::Closed),
             Some(count) => {
                 let now = Instant::now();
                 let answered = self.answered + self.answers.count_completed(count);
@@ -212,7 +212,7 @@ impl Responder {
         self.unsent_responses > 0
     }
 
-    pub fn step(
+    pub fn advance(
         &mut self,
         stream: &Stream,
         buffer: &mut [u8],
@@ -221,7 +221,7 @@ impl Responder {
         if self.unsent_responses == 0 {
             match receive(stream, buffer, blocks)? {
                 None => return Ok(ReadOutcome::Nothing),
-                Some(0) => return Ok(ReadOutcome::End),
+                Some(0) => return Ok(ReadOutcome::Closed),
                 Some(count) => self.unsent_responses = self.requests.count_completed(count),
             }
         }

@@ -1,4 +1,4 @@
-//! Where streams go, and what carries them: addresses of IP and of VSOCK, TCP and MPTCP.
+//! The addresses (IP and VSOCK) and transports (TCP, MPTCP and VSOCK) of streams.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,26 +6,30 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 use socket2::SockAddr;
 
-/// What carries the streams.
+/// The transport of streams.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
+    /// TCP.
     #[default]
     Tcp,
+    /// Multipath TCP.
     Mptcp,
-    /// As its addresses say.
+    /// VSOCK. Its addresses imply it, so requests do not name it.
     #[serde(skip_deserializing)]
     Vsock,
 }
 
+/// The addresses of a connection.
 #[derive(Debug)]
 pub struct Route {
-    pub to: SockAddr,
-    /// `None`: as the kernel chooses.
-    pub from: Option<SockAddr>,
+    /// Address to connect to.
+    pub destination: SockAddr,
+    /// Local address; `None` lets the kernel choose.
+    pub source: Option<SockAddr>,
 }
 
-/// An address as a person writes it.
+/// Formats an address for messages.
 pub fn format_address(address: &SockAddr) -> String {
     match (address.as_socket(), address.as_vsock_address()) {
         (Some(ip), _) => ip.to_string(),
@@ -36,13 +40,19 @@ pub fn format_address(address: &SockAddr) -> String {
     }
 }
 
-pub fn port_of(address: &SockAddr) -> Option<u32> {
-    let of_ip = address.as_socket().map(|ip| ip.port().into());
-    of_ip.or_else(|| address.as_vsock_address().map(|(_, port)| port))
+/// Returns the port of an IP or VSOCK address.
+pub fn address_port(address: &SockAddr) -> Option<u32> {
+    let ip_port = address.as_socket().map(|ip| ip.port().into());
+    ip_port.or_else(|| address.as_vsock_address().map(|(_, port)| port))
 }
 
-/// An address of the internet that a socket has.
-pub fn address(of: io::Result<SockAddr>) -> io::Result<SocketAddr> {
-    of?.as_socket()
-        .ok_or_else(|| io::Error::other("a socket of the internet without an address"))
+/// Returns the IP address from a socket's address.
+///
+/// # Errors
+///
+/// Reading the address failed, or it is not an IP address.
+pub fn require_ip_address(address: io::Result<SockAddr>) -> io::Result<SocketAddr> {
+    address?
+        .as_socket()
+        .ok_or_else(|| io::Error::other("the socket has no IP address"))
 }

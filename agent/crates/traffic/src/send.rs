@@ -30,7 +30,7 @@ pub struct SendOptions {
 
 impl SendMode {
     /// What of the kernel's it needs.
-    pub(crate) fn call(self) -> &'static str {
+    pub(crate) fn kernel_feature(self) -> &'static str {
         match self {
             Self::Copy => "send",
             Self::Sendfile => "sendfile",

@@ -13,7 +13,7 @@ use crate::send::{SendMode, SendOptions, Sender};
 use vnetbench_streams::ZeroCopyCounts;
 
 /// Messages that may be lent at a time; beyond that nothing is sent until the kernel is done with some.
-const MAX_UNCOMPLETED_BYTES: usize = 1024;
+const MAX_UNCOMPLETED_SENDS: usize = 1024;
 /// How long a call waits for that before it looks for new orders.
 const PATIENCE_NS: u32 = 20_000_000;
 /// linux/io_uring.h: what a notification says of its send.
@@ -37,16 +37,16 @@ pub struct UringSender {
 /// The requests whose messages were lent, and what the kernel has said of them.
 #[derive(Default)]
 struct CompletionLedger {
-    open: HashSet<u64>,
+    uncompleted: HashSet<u64>,
     /// Notifications of requests that are not known to have sent anything: those of one that was cancelled mean nothing.
-    early: Vec<(u64, bool)>,
+    early_notifications: Vec<(u64, bool)>,
     in_place: u64,
     copied: u64,
 }
 
 impl CompletionLedger {
-    fn close(&mut self, request: u64, was_copied: bool) -> bool {
-        let was_open = self.open.remove(&request);
+    fn complete(&mut self, request: u64, was_copied: bool) -> bool {
+        let was_open = self.uncompleted.remove(&request);
         if was_open && was_copied {
             self.copied += 1;
         } else if was_open {
@@ -56,15 +56,15 @@ impl CompletionLedger {
     }
 
     fn record(&mut self, request: u64, was_copied: bool) {
-        if !self.close(request, was_copied) {
-            self.early.push((request, was_copied));
+        if !self.complete(request, was_copied) {
+            self.early_notifications.push((request, was_copied));
         }
     }
 
     /// Once what all requests have sent is known.
-    fn close_early(&mut self) {
-        for (request, was_copied) in std::mem::take(&mut self.early) {
-            self.close(request, was_copied);
+    fn complete_early(&mut self) {
+        for (request, was_copied) in std::mem::take(&mut self.early_notifications) {
+            self.complete(request, was_copied);
         }
     }
 
@@ -72,14 +72,14 @@ impl CompletionLedger {
         ZeroCopyCounts {
             in_place: self.in_place,
             copied: self.copied,
-            uncompleted: self.open.len() as u64,
+            uncompleted: self.uncompleted.len() as u64,
         }
     }
 }
 
 /// What a batch came to, as far as it is known.
 #[derive(Default)]
-struct SubmissionOutcome {
+struct BatchOutcome {
     completed: u32,
     bytes: usize,
     error: Option<i32>,
@@ -97,7 +97,7 @@ impl UringSender {
             .setup_defer_taskrun();
         if lends {
             // Completions may come in while nobody looks: one of each message that is lent, and those of the batch.
-            ring.setup_cqsize(MAX_UNCOMPLETED_BYTES as u32 + 3 * sending.batch);
+            ring.setup_cqsize(MAX_UNCOMPLETED_SENDS as u32 + 3 * sending.batch);
         }
         let ring = ring.build(sending.batch)?;
         let mut probe = Probe::new();
@@ -151,7 +151,7 @@ impl UringSender {
         }
     }
 
-    fn take_completions(&mut self, outcome: &mut SubmissionOutcome) {
+    fn take_completions(&mut self, outcome: &mut BatchOutcome) {
         for entry in self.ring.completion() {
             let request = entry.user_data();
             if cqueue::notif(entry.flags()) {
@@ -167,7 +167,7 @@ impl UringSender {
                     if cqueue::more(entry.flags())
                         && let Some(ledger) = &mut self.ledger
                     {
-                        ledger.open.insert(request);
+                        ledger.uncompleted.insert(request);
                     }
                 }
                 // The first of a batch says why; it cancels those that follow.
@@ -177,7 +177,7 @@ impl UringSender {
     }
 
     /// Takes what has come, or comes within that time.
-    fn wait_for_completions(&mut self, outcome: &mut SubmissionOutcome, patience_ns: u32) {
+    fn wait_for_completions(&mut self, outcome: &mut BatchOutcome, patience_ns: u32) {
         let patience = types::Timespec::new().nsec(patience_ns);
         let until = types::SubmitArgs::new().timespec(&patience);
         // Fails where the time has passed: what then is missing is seen by who asked.
@@ -185,7 +185,7 @@ impl UringSender {
         self.take_completions(outcome);
     }
 
-    fn wait_for_buffers(&mut self, outcome: &mut SubmissionOutcome) -> io::Result<()> {
+    fn wait_for_buffers(&mut self, outcome: &mut BatchOutcome) -> io::Result<()> {
         let waits = self.flags & libc::MSG_DONTWAIT == 0;
         self.wait_for_completions(outcome, if waits { PATIENCE_NS } else { 0 });
         if !self.has_too_many_uncompleted() {
@@ -198,7 +198,7 @@ impl UringSender {
     fn has_too_many_uncompleted(&self) -> bool {
         self.ledger
             .as_ref()
-            .is_some_and(|ledger| ledger.open.len() >= MAX_UNCOMPLETED_BYTES)
+            .is_some_and(|ledger| ledger.uncompleted.len() >= MAX_UNCOMPLETED_SENDS)
     }
 }
 
@@ -216,7 +216,7 @@ impl Sender for UringSender {
             self.ring.submitter().register_enable_rings()?;
             self.is_enabled = true;
         }
-        let mut outcome = SubmissionOutcome::default();
+        let mut outcome = BatchOutcome::default();
         if self.has_too_many_uncompleted() {
             self.wait_for_buffers(&mut outcome)?;
         }
@@ -237,15 +237,15 @@ impl Sender for UringSender {
             self.take_completions(&mut outcome);
         }
         if let Some(ledger) = &mut self.ledger {
-            ledger.close_early();
+            ledger.complete_early();
         }
         match outcome {
-            SubmissionOutcome {
+            BatchOutcome {
                 bytes: 0,
                 error: Some(errno),
                 ..
             } => Err(io::Error::from_raw_os_error(errno)),
-            SubmissionOutcome { bytes, .. } => {
+            BatchOutcome { bytes, .. } => {
                 self.sent = (self.sent + bytes) % self.message.len();
                 Ok(bytes)
             }
@@ -254,7 +254,7 @@ impl Sender for UringSender {
 
     fn reap_completions(&mut self, _socket: BorrowedFd<'_>) -> Option<ZeroCopyCounts> {
         if self.ledger.is_some() && self.is_enabled {
-            self.wait_for_completions(&mut SubmissionOutcome::default(), 0);
+            self.wait_for_completions(&mut BatchOutcome::default(), 0);
         }
         self.ledger.as_ref().map(CompletionLedger::counts)
     }

@@ -1,4 +1,4 @@
-//! A sender for each mode of sending, and whether the kernel has that mode.
+//! The sender of each send mode, and the check that the kernel supports it.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -12,23 +12,33 @@ use crate::send_uring::UringSender;
 use crate::send_zerocopy::ZeroCopySender;
 use vnetbench_system::error::{Error, Kind, Result};
 
-/// Whether this kernel can send so: a socket that has no connection must get as far as to be told that.
+/// Checks that this kernel supports the send mode, by sending on an unconnected socket.
+///
+/// A supported mode fails only because the socket is not connected.
+///
+/// # Errors
+///
+/// Any other failure, of kind `send_mode`.
 pub fn check_send_mode(sending: SendOptions, unconnected: &Socket) -> Result<()> {
-    let tried = sender_factory(1, sending)
+    let result = sender_factory(1, sending)
         .and_then(|sender| sender(unconnected)?.send(unconnected.as_fd()));
-    match tried {
+    match result {
         Err(error) if !matches!(error.raw_os_error(), Some(libc::EPIPE | libc::ENOTCONN)) => {
-            let operation = format!("send by {}", sending.mode.call());
+            let operation = format!("send by {}", sending.mode.kernel_feature());
             Err(Error::system(operation, error).with_kind(Kind::SendMode))
         }
         _ => Ok(()),
     }
 }
 
-/// Makes a sender for a socket, and the socket ready for it.
+/// Prepares a socket for a send mode and returns its sender.
 pub type MakeSender = Box<dyn Fn(&Socket) -> io::Result<Box<dyn Sender>>>;
 
-/// What makes the senders of one trial: all of them send the same memory.
+/// Returns the function that makes the senders of a trial, which all send the same memory.
+///
+/// # Errors
+///
+/// The system refuses the memory file of `sendfile`.
 pub fn sender_factory(message_bytes: usize, sending: SendOptions) -> io::Result<MakeSender> {
     let message = make_message(message_bytes);
     Ok(match sending.mode {
@@ -54,16 +64,20 @@ mod tests {
     use socket2::{Domain, Type};
 
     #[test]
-    fn what_the_kernel_lacks_is_said_with_the_call_that_needs_it() {
-        let unheard_of = SendOptions {
+    fn an_unsupported_send_mode_is_reported_with_its_kernel_feature() {
+        let unsupported = SendOptions {
             mode: SendMode::IoUring,
-            // More than a ring may have.
+            // Exceeds the maximum size of a ring.
             batch: 1 << 20,
         };
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
-        let error = check_send_mode(unheard_of, &socket).expect_err("no ring is so large");
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("the socket opens");
+        let error =
+            check_send_mode(unsupported, &socket).expect_err("the ring exceeds the maximum size");
         assert_eq!(error.code(), -32001);
         assert!(error.to_string().contains("send by io_uring"), "{error}");
-        assert_eq!(error.data().expect("data")["kind"], "send_mode");
+        assert_eq!(
+            error.data().expect("the error has data")["kind"],
+            "send_mode"
+        );
     }
 }

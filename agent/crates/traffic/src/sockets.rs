@@ -1,4 +1,4 @@
-//! The sockets of streams: what is asked of each, and how it is opened and set.
+//! The options of stream sockets, and opening a socket with them.
 
 use std::io;
 use std::time::Duration;
@@ -11,36 +11,39 @@ use crate::route::Transport;
 use vnetbench_system::error::{Error, Kind, Result};
 use vnetbench_system::socket_option;
 
-/// What is asked of every socket; `None` leaves the kernel its choice.
+/// The requested options of a socket; `None` keeps the kernel's default.
 #[derive(Debug, Default, Clone)]
 pub struct SocketOptions {
+    /// Size of the send buffer and of the receive buffer.
     pub buffer_bytes: Option<usize>,
+    /// Name of the congestion control algorithm.
     pub congestion_control: Option<String>,
-    /// TCP_NODELAY: small messages are sent at once (Nagle's algorithm is off).
+    /// TCP_NODELAY: sends small messages at once (disables Nagle's algorithm).
     pub no_delay: bool,
-    /// SO_BUSY_POLL, the microseconds for which the kernel asks the interface before a call sleeps.
+    /// SO_BUSY_POLL: microseconds for which the kernel polls the interface before a call sleeps.
     pub busy_poll_us: Option<u32>,
+    /// The transport.
     pub transport: Transport,
-    /// SO_MAX_PACING_RATE.
+    /// SO_MAX_PACING_RATE, in bit/s.
     pub pacing_rate_bps: Option<u64>,
 }
 
-/// A socket with these options.
-pub(crate) fn open(domain: Domain, options: &SocketOptions) -> Result<Socket> {
+/// Opens a socket with these options.
+pub(crate) fn open_socket(domain: Domain, options: &SocketOptions) -> Result<Socket> {
     let (protocol, name) = match options.transport {
         Transport::Tcp => (Some(Protocol::TCP), "a TCP"),
         Transport::Mptcp => (Some(Protocol::MPTCP), "an MPTCP"),
         Transport::Vsock => (None, "a VSOCK"),
     };
     let socket = Socket::new(domain, Type::STREAM, protocol).map_err(|error| {
-        let refused = Error::system(format!("open {name} socket"), error);
+        let error = Error::system(format!("open {name} socket"), error);
         match options.transport {
-            Transport::Mptcp => refused.with_kind(Kind::Mptcp),
-            Transport::Tcp | Transport::Vsock => refused,
+            Transport::Mptcp => error.with_kind(Kind::Mptcp),
+            Transport::Tcp | Transport::Vsock => error,
         }
     })?;
-    set_changeable(&socket, options)?;
-    // Before the connection is made: TCP settles its window scale then.
+    set_connected_options(&socket, options)?;
+    // Set before connecting, because TCP then negotiates the window scale.
     set_buffers(&socket, options.buffer_bytes)?;
     if let Some(name) = &options.congestion_control {
         set_tcp_congestion(&socket, name).map_err(|error| {
@@ -54,8 +57,12 @@ pub(crate) fn open(domain: Domain, options: &SocketOptions) -> Result<Socket> {
     Ok(socket)
 }
 
-/// Sets of the options those that a socket may get after it has been connected too.
-pub fn set_changeable(socket: &Socket, options: &SocketOptions) -> Result<()> {
+/// Sets the options that a connected socket can change.
+///
+/// # Errors
+///
+/// The kernel refuses an option.
+pub fn set_connected_options(socket: &Socket, options: &SocketOptions) -> Result<()> {
     if options.no_delay && options.transport != Transport::Vsock {
         socket
             .set_tcp_nodelay(true)
@@ -74,6 +81,7 @@ pub fn set_changeable(socket: &Socket, options: &SocketOptions) -> Result<()> {
     Ok(())
 }
 
+/// Sets the sizes of both buffers, if requested.
 pub(crate) fn set_buffers(socket: &Socket, bytes: Option<usize>) -> Result<()> {
     let Some(bytes) = bytes else {
         return Ok(());
@@ -84,18 +92,21 @@ pub(crate) fn set_buffers(socket: &Socket, bytes: Option<usize>) -> Result<()> {
         .map_err(|error| Error::system(format!("set socket buffers of {bytes} bytes"), error))
 }
 
-/// Has a socket that is bound to an address get its port when it connects (ip(7), IP_BIND_ADDRESS_NO_PORT): only then is
-/// it known which ports are free towards the other side.
-pub(crate) fn choose_port_late(socket: &Socket) -> io::Result<()> {
+/// Defers the choice of a bound socket's port until it connects (ip(7), IP_BIND_ADDRESS_NO_PORT).
+///
+/// Only then does the kernel know which ports are free for that destination.
+pub(crate) fn defer_port_choice(socket: &Socket) -> io::Result<()> {
     socket_option::set(socket, libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1u32)
 }
 
-/// Until a stream has drained, closing it means that its connection is torn down at both ends: whatever ends the agent,
-/// nothing goes on being sent.
+/// Makes closing the socket reset the connection until the stream has drained.
+///
+/// However the agent ends, neither endpoint continues to send.
 pub(crate) fn abort_on_close(socket: &Socket) -> io::Result<()> {
     socket.set_linger(Some(Duration::ZERO))
 }
 
+/// Returns whether `accept` failed because the connection is already gone (accept(2), "Error handling").
 pub(crate) fn is_connection_lost(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

@@ -14,7 +14,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{RecvFlags, SendFlags, Shutdown, shutdown};
 use socket2::{Domain, SockAddr, Socket};
 
-use crate::route::address;
+use crate::route::require_ip_address;
 use crate::send::make_message;
 use crate::sockets::{self, SocketOptions};
 use vnetbench_streams::threads::{self, StartedThread, ThreadPlan};
@@ -97,9 +97,9 @@ impl ConnectionLoop {
         if let ReceiveOutcome::Cut = self.receive_port(&mut port, orders)? {
             return Ok(LoopEnd::Cut);
         }
-        let mut to = address(self.stream.socket.peer_addr())?;
+        let mut to = require_ip_address(self.stream.socket.peer_addr())?;
         to.set_port(u16::from_be_bytes(port));
-        let mut from = address(self.stream.socket.local_addr())?;
+        let mut from = require_ip_address(self.stream.socket.local_addr())?;
         from.set_port(0);
         let timing = self.stream.timing.as_ref().expect("a source times");
         let connect_times = timing.connect.as_ref().expect("and its connections");
@@ -119,7 +119,7 @@ impl ConnectionLoop {
             match receive_all(&socket, wanted, &mut self.buffer, tally, orders)? {
                 ReceiveOutcome::All => {}
                 ReceiveOutcome::Cut => return Ok(LoopEnd::Cut),
-                ReceiveOutcome::End => return Err(io::ErrorKind::UnexpectedEof.into()),
+                ReceiveOutcome::Closed => return Err(io::ErrorKind::UnexpectedEof.into()),
             }
             timing.latency.record(began.elapsed());
             // Not before the sink has closed: see above.
@@ -161,14 +161,16 @@ impl ConnectionLoop {
 
     /// A sink: takes each connection that comes and answers on it, until the source closes the stream.
     fn run_server(mut self, orders: &Commands) -> io::Result<LoopEnd> {
-        let source = address(self.stream.socket.peer_addr())?;
-        let mut here = address(self.stream.socket.local_addr())?;
+        let source = require_ip_address(self.stream.socket.peer_addr())?;
+        let mut here = require_ip_address(self.stream.socket.local_addr())?;
         let listener = ports::try_ports(|port| {
             here.set_port(port);
             listen(here, &self.options).map_err(|error| Error::system("listen", error))
         });
         let listener = listener.map_err(|error| io::Error::other(error.to_string()))?;
-        let port = address(listener.local_addr())?.port().to_be_bytes();
+        let port = require_ip_address(listener.local_addr())?
+            .port()
+            .to_be_bytes();
         rustix::net::send(&self.stream.socket, &port, SendFlags::NOSIGNAL)?;
         loop {
             let mut polled = [
@@ -217,11 +219,11 @@ impl ConnectionLoop {
         match receive_all(socket, wanted, &mut self.buffer, tally, orders) {
             Ok(ReceiveOutcome::All) => {}
             Ok(heard) => return Ok(heard),
-            Err(_) => return Ok(ReceiveOutcome::End),
+            Err(_) => return Ok(ReceiveOutcome::Closed),
         }
         match send_all(socket, &self.response, tally, orders) {
             Ok(false) => Ok(ReceiveOutcome::Cut),
-            Ok(true) | Err(_) => Ok(ReceiveOutcome::End),
+            Ok(true) | Err(_) => Ok(ReceiveOutcome::Closed),
         }
     }
 }
@@ -229,7 +231,7 @@ impl ConnectionLoop {
 /// A socket with the load's options whose calls come back after LOOK_EVERY; connections that a listener takes inherit
 /// all that.
 fn socket(at: SocketAddr, options: &SocketOptions) -> io::Result<Socket> {
-    let socket = sockets::open(Domain::for_address(at), options)
+    let socket = sockets::open_socket(Domain::for_address(at), options)
         .map_err(|error| io::Error::other(error.to_string()))?;
     socket.set_read_timeout(Some(STOP_CHECK_INTERVAL))?;
     socket.set_write_timeout(Some(STOP_CHECK_INTERVAL))?;
@@ -239,7 +241,7 @@ fn socket(at: SocketAddr, options: &SocketOptions) -> io::Result<Socket> {
 /// One that connects from this address, and gets its port when it does, so that only full addresses have to differ.
 fn open(at: SocketAddr, options: &SocketOptions) -> io::Result<Socket> {
     let socket = socket(at, options)?;
-    sockets::choose_port_late(&socket)?;
+    sockets::defer_port_choice(&socket)?;
     socket.bind(&SockAddr::from(at))?;
     Ok(socket)
 }
@@ -274,7 +276,7 @@ fn connect(socket: &Socket, to: &SockAddr, orders: &Commands) -> io::Result<bool
 /// `None` where the connection was gone again before it was taken (accept(2), "Error handling").
 fn accept(listener: &Socket) -> io::Result<Option<(Socket, SocketAddr)>> {
     match listener.accept() {
-        Ok((socket, from)) => Ok(Some((socket, address(Ok(from))?))),
+        Ok((socket, from)) => Ok(Some((socket, require_ip_address(Ok(from))?))),
         Err(error) if sockets::is_connection_lost(&error) => Ok(None),
         Err(error) => Err(error),
     }
@@ -292,7 +294,7 @@ fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize
 enum ReceiveOutcome {
     All,
     /// The other side closed before that.
-    End,
+    Closed,
     /// The order to end came before.
     Cut,
 }
@@ -308,7 +310,7 @@ fn receive_all(
     while count < wanted {
         let most = buffer.len().min(wanted - count);
         match receive(socket.as_fd(), &mut buffer[..most])? {
-            Some(0) => return Ok(ReceiveOutcome::End),
+            Some(0) => return Ok(ReceiveOutcome::Closed),
             Some(more) => {
                 tally.received.add(more);
                 count += more;

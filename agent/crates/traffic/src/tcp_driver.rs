@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustix::net::{RecvFlags, Shutdown, shutdown};
 
-use crate::receive::{CoalescingReceiver, Copy, Discard, ReceiveMode, Receiver};
+use crate::receive::{CoalescingReceiver, CopyReceiver, DiscardReceiver, ReceiveMode, Receiver};
 use crate::send::Sender;
 use crate::senders::MakeSender;
 use vnetbench_streams::{Command, Commands, EndGuard, OnEnd, Role, Stream, StreamEnd};
@@ -22,7 +22,7 @@ pub(crate) enum Transfer {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StepOutcome {
-    Moved,
+    Progress,
     /// The socket would block.
     WouldBlock,
     Ended,
@@ -52,10 +52,10 @@ impl RunningStream {
                     has_stopped: false,
                 },
                 (Role::Sink, ReceiveMode::Discard) => {
-                    Transfer::Receiving(make_receiver(Discard, is_alone))
+                    Transfer::Receiving(make_receiver(DiscardReceiver, is_alone))
                 }
                 (Role::Sink, ReceiveMode::Copy) => {
-                    Transfer::Receiving(make_receiver(Copy::new(), is_alone))
+                    Transfer::Receiving(make_receiver(CopyReceiver::new(), is_alone))
                 }
             },
             stream: Arc::clone(stream),
@@ -64,7 +64,7 @@ impl RunningStream {
     }
 
     /// Makes one attempt to move data.
-    pub fn step(&mut self, orders: &Commands) -> StepOutcome {
+    pub fn advance(&mut self, orders: &Commands) -> StepOutcome {
         let socket = self.stream.socket.as_fd();
         let moved = match &mut self.transfer {
             Transfer::Sending {
@@ -99,7 +99,7 @@ impl RunningStream {
             Ok(true) if self.is_receiver() && orders.current() == Command::EndAll => {
                 self.finish(StreamEnd::Cut)
             }
-            Ok(true) => StepOutcome::Moved,
+            Ok(true) => StepOutcome::Progress,
             Ok(false) => self.end_of_data(orders),
             Err(error) => self.handle_error(error, orders),
         }
@@ -118,7 +118,7 @@ impl RunningStream {
 
     fn handle_error(&mut self, error: io::Error, orders: &Commands) -> StepOutcome {
         match (error.raw_os_error(), orders.current()) {
-            (Some(libc::EINTR), _) => StepOutcome::Moved,
+            (Some(libc::EINTR), _) => StepOutcome::Progress,
             (Some(libc::EAGAIN), _) => StepOutcome::WouldBlock,
             (_, Command::EndAll) => self.finish(StreamEnd::Cut),
             // The order to end came while the kernel held the call, and closed the sending half under it.
@@ -135,7 +135,7 @@ impl RunningStream {
         if let Transfer::Sending { has_stopped, .. } = &mut self.transfer {
             *has_stopped = true;
         }
-        StepOutcome::Moved
+        StepOutcome::Progress
     }
 
     fn finish(&mut self, end: StreamEnd) -> StepOutcome {

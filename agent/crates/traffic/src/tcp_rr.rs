@@ -46,12 +46,12 @@ pub struct ExchangeOptions {
     pub response_bytes: usize,
     /// Of each connection; `None`: a closed loop.
     pub rate_per_s: Option<f64>,
-    pub waiting: WaitMode,
+    pub wait_mode: WaitMode,
 }
 
 impl ExchangeOptions {
     /// When connection number `place` of so many asks.
-    pub fn pace(&self, place: usize, connections: usize) -> Option<RequestRate> {
+    pub fn request_rate(&self, place: usize, connections: usize) -> Option<RequestRate> {
         let per_s = self.rate_per_s?;
         Some(RequestRate::staggered(per_s, place, connections))
     }
@@ -70,14 +70,16 @@ pub(crate) fn start(
     threads::start_threads(streams, threads, orders, |own| {
         // Where a call may wait, nothing else is waited for on this thread: no other stream, and no request to be due.
         let blocks = own.len() == 1
-            && exchange.waiting != WaitMode::Spin
+            && exchange.wait_mode != WaitMode::Spin
             && (exchange.rate_per_s.is_none() || own[0].role == Role::Sink);
         let mut sessions = Vec::with_capacity(own.len());
         for stream in own {
             stream.socket.set_nonblocking(!blocks)?;
             let talk = match &stream.timing {
-                Some(_) => SessionRole::Asking(Requester::new(&request, exchange.response_bytes)),
-                None => SessionRole::Answering(Responder::new(&response, exchange.request_bytes)),
+                Some(_) => {
+                    SessionRole::Requester(Requester::new(&request, exchange.response_bytes))
+                }
+                None => SessionRole::Responder(Responder::new(&response, exchange.request_bytes)),
             };
             sessions.push(Session {
                 stream: Arc::clone(stream),
@@ -87,7 +89,7 @@ pub(crate) fn start(
                 _guard: EndGuard::new(stream, on_end),
             });
         }
-        let spins = exchange.waiting == WaitMode::Spin;
+        let spins = exchange.wait_mode == WaitMode::Spin;
         Ok(move |orders: &Commands| run_sessions(sessions, spins, orders))
     })
 }
@@ -100,7 +102,7 @@ fn run_sessions(mut sessions: Vec<Session>, spins: bool, orders: &Commands) {
     while !sessions.is_empty() {
         let mut moved = false;
         sessions.retain_mut(|session| {
-            let step = session.step(orders);
+            let step = session.advance(orders);
             moved |= step != StepOutcome::WouldBlock;
             step != StepOutcome::Ended
         });
@@ -115,7 +117,7 @@ fn wait_for_any(sessions: &[Session], polled: &mut Vec<libc::pollfd>, orders: &C
     polled.clear();
     polled.extend(sessions.iter().map(|session| libc::pollfd {
         fd: session.stream.socket.as_raw_fd(),
-        events: session.interest(),
+        events: session.awaited_events(),
         revents: 0,
     }));
     let due = sessions.iter().filter_map(|s| s.next_due(orders)).min();
@@ -140,8 +142,8 @@ fn wait_for_any(sessions: &[Session], polled: &mut Vec<libc::pollfd>, orders: &C
 }
 
 enum SessionRole {
-    Asking(Requester),
-    Answering(Responder),
+    Requester(Requester),
+    Responder(Responder),
 }
 
 /// One connection that is being driven; dropping it ends the stream.
@@ -155,13 +157,13 @@ struct Session {
 }
 
 impl Session {
-    fn step(&mut self, orders: &Commands) -> StepOutcome {
+    fn advance(&mut self, orders: &Commands) -> StepOutcome {
         let outcome = match &mut self.role {
-            SessionRole::Asking(asking) => {
-                asking.step(&self.stream, &mut self.buffer, self.blocks, orders)
+            SessionRole::Requester(asking) => {
+                asking.advance(&self.stream, &mut self.buffer, self.blocks, orders)
             }
-            SessionRole::Answering(answering) => {
-                answering.step(&self.stream, &mut self.buffer, self.blocks)
+            SessionRole::Responder(answering) => {
+                answering.advance(&self.stream, &mut self.buffer, self.blocks)
             }
         };
         match outcome {
@@ -169,14 +171,14 @@ impl Session {
             Ok(ReadOutcome::More) if orders.current() == Command::EndAll => {
                 self.end(StreamEnd::Cut)
             }
-            Ok(ReadOutcome::More) => StepOutcome::Moved,
+            Ok(ReadOutcome::More) => StepOutcome::Progress,
             Ok(ReadOutcome::Nothing) if orders.current() == Command::EndAll => {
                 self.end(StreamEnd::Cut)
             }
             Ok(ReadOutcome::Nothing) => StepOutcome::WouldBlock,
-            Ok(ReadOutcome::End) => self.end_of_data(orders),
+            Ok(ReadOutcome::Closed) => self.end_of_data(orders),
             Err(error) => match (error.raw_os_error(), orders.current()) {
-                (Some(libc::EINTR), _) => StepOutcome::Moved,
+                (Some(libc::EINTR), _) => StepOutcome::Progress,
                 (_, Command::EndAll) => self.end(StreamEnd::Cut),
                 _ => self.end(StreamEnd::Broken(error)),
             },
@@ -203,10 +205,10 @@ impl Session {
 
     /// Also where nothing shall be received now (a sink that cannot answer takes no further request) the end of the
     /// connection wakes.
-    fn interest(&self) -> libc::c_short {
+    fn awaited_events(&self) -> libc::c_short {
         match &self.role {
-            SessionRole::Asking(asking) if asking.is_sending() => libc::POLLIN | libc::POLLOUT,
-            SessionRole::Answering(answering) if answering.is_sending() => {
+            SessionRole::Requester(asking) if asking.is_sending() => libc::POLLIN | libc::POLLOUT,
+            SessionRole::Responder(answering) if answering.is_sending() => {
                 libc::POLLOUT | libc::POLLRDHUP
             }
             _ => libc::POLLIN,
@@ -215,8 +217,8 @@ impl Session {
 
     fn next_due(&self, orders: &Commands) -> Option<Instant> {
         match &self.role {
-            SessionRole::Asking(asking) => asking.next_due(self.stream.timing.as_ref()?, orders),
-            SessionRole::Answering(_) => None,
+            SessionRole::Requester(asking) => asking.next_due(self.stream.timing.as_ref()?, orders),
+            SessionRole::Responder(_) => None,
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::event_loop::run_many;
+use crate::event_loop::run_streams;
 use crate::receive::ReceiveMode;
 use crate::send::SendOptions;
 use crate::senders::sender_factory;
@@ -48,7 +48,7 @@ pub(crate) fn start(
         Ok(
             move |orders: &Commands| match <[RunningStream; 1]>::try_from(running) {
                 Ok([running]) => run_one(running, orders),
-                Err(many) => run_many(many, orders),
+                Err(many) => run_streams(many, orders),
             },
         )
     })
@@ -56,5 +56,5 @@ pub(crate) fn start(
 
 /// Drives one stream whose socket blocks.
 fn run_one(mut running: RunningStream, orders: &Commands) {
-    while running.step(orders) != StepOutcome::Ended {}
+    while running.advance(orders) != StepOutcome::Ended {}
 }

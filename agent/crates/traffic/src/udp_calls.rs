@@ -140,7 +140,7 @@ pub struct ReceivedMessage<'a> {
     length: usize,
     segment_bytes: usize,
     /// When the kernel took it in, CLOCK_REALTIME in nanoseconds.
-    pub at_nanos: Option<u64>,
+    pub received_at_nanos: Option<u64>,
 }
 
 /// Datagrams that came one behind the other and were sent so, in one call.
@@ -245,7 +245,7 @@ fn parse_message<'a>((header, piece): (&libc::mmsghdr, &'a [u8])) -> ReceivedMes
         bytes: &piece[..length.min(piece.len())],
         length,
         segment_bytes: length,
-        at_nanos: None,
+        received_at_nanos: None,
     };
     // SAFETY: the kernel has filled in the header, whose control messages lie in a `Control` that is still there.
     let mut control = unsafe { libc::CMSG_FIRSTHDR(&raw const header.msg_hdr) };
@@ -258,7 +258,7 @@ fn parse_message<'a>((header, piece): (&libc::mmsghdr, &'a [u8])) -> ReceivedMes
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
                     let at = data.cast::<libc::timespec>().read_unaligned();
                     let nanos = at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64;
-                    message.at_nanos = Some(nanos);
+                    message.received_at_nanos = Some(nanos);
                 }
                 (libc::SOL_UDP, libc::UDP_GRO) => {
                     let bytes = data.cast::<i32>().read_unaligned();
@@ -295,7 +295,7 @@ mod tests {
             bytes: &bytes,
             length,
             segment_bytes,
-            at_nanos: None,
+            received_at_nanos: None,
         };
         message.runs().collect()
     }

@@ -15,7 +15,7 @@ use rustix::net::RecvFlags;
 use socket2::{SockAddr, Socket, Type};
 
 use crate::load::Load;
-use crate::route::address;
+use crate::route::require_ip_address;
 use crate::sockets;
 use crate::udp_stream::FlowOptions;
 use vnetbench_streams::Role;
@@ -51,7 +51,7 @@ pub fn open_flows(
     let here = clock::identity();
     let mut openings = Vec::with_capacity(connections.len());
     for ((id, role), connection) in load.roles.iter().zip(connections) {
-        openings.push(FlowHandshake::begin(
+        openings.push(FlowHandshake::start(
             connection,
             *role,
             stream_key(&load.secret, *id),
@@ -92,7 +92,7 @@ pub fn open_flows(
     }
     let streams = openings.len();
     let open =
-        |(place, opening): (usize, FlowHandshake<'_>)| opening.into_datagrams(flow, place, streams);
+        |(place, opening): (usize, FlowHandshake<'_>)| opening.into_flow(flow, place, streams);
     Ok(Some(openings.into_iter().enumerate().map(open).collect()))
 }
 
@@ -114,18 +114,18 @@ struct FlowHandshake<'a> {
 }
 
 impl<'a> FlowHandshake<'a> {
-    fn begin(
+    fn start(
         connection: &'a Socket,
         role: Role,
         key: u32,
         flow: &FlowOptions,
         here: &Option<Identity>,
     ) -> Result<Self> {
-        let mut at = address(connection.local_addr())
+        let mut at = require_ip_address(connection.local_addr())
             .map_err(|error| Error::system("open a UDP socket", error))?;
         let mut at_port = |port| {
             at.set_port(port);
-            open(at, role, flow)
+            open_udp_socket(at, role, flow)
         };
         let socket = match role {
             Role::Source => at_port(0)?,
@@ -133,7 +133,7 @@ impl<'a> FlowHandshake<'a> {
         };
         let words = match role {
             Role::Source => here.unwrap_or_default().to_vec(),
-            Role::Sink => address(socket.local_addr())
+            Role::Sink => require_ip_address(socket.local_addr())
                 .map_err(|error| Error::system("open a UDP socket", error))?
                 .port()
                 .to_be_bytes()
@@ -217,7 +217,7 @@ impl<'a> FlowHandshake<'a> {
             let port = u16::from_be_bytes(*port);
             self.has_port = true;
             let connecting = || {
-                let mut to = address(self.connection.peer_addr())?;
+                let mut to = require_ip_address(self.connection.peer_addr())?;
                 to.set_port(port);
                 self.socket.connect(&SockAddr::from(to))
             };
@@ -280,7 +280,7 @@ impl<'a> FlowHandshake<'a> {
 
     /// Says what has come, and connects the socket to where it came from: nothing else reaches it then.
     fn receive_probes(&mut self) -> io::Result<()> {
-        let source = address(self.connection.peer_addr())?;
+        let source = require_ip_address(self.connection.peer_addr())?;
         let mut bytes = [0; HEADER_BYTES];
         for _ in 0..MAX_DATAGRAMS_PER_TURN {
             let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
@@ -309,7 +309,7 @@ impl<'a> FlowHandshake<'a> {
         Ok(())
     }
 
-    fn into_datagrams(self, flow: &FlowOptions, place: usize, streams: usize) -> DatagramFlow {
+    fn into_flow(self, flow: &FlowOptions, place: usize, streams: usize) -> DatagramFlow {
         let is_sink = self.role == Role::Sink;
         let clock_is_shared = is_sink
             && self
@@ -331,7 +331,7 @@ impl<'a> FlowHandshake<'a> {
 }
 
 /// A UDP socket at this address, and with all that the flow asks of a side of this role.
-fn open(at: SocketAddr, role: Role, flow: &FlowOptions) -> Result<Socket> {
+fn open_udp_socket(at: SocketAddr, role: Role, flow: &FlowOptions) -> Result<Socket> {
     let domain = socket2::Domain::for_address(at);
     let socket = Socket::new(domain, Type::DGRAM, None)
         .and_then(|socket| socket.set_nonblocking(true).map(|()| socket))
@@ -345,13 +345,13 @@ fn open(at: SocketAddr, role: Role, flow: &FlowOptions) -> Result<Socket> {
     match role {
         Role::Sink => {
             set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1, "SO_TIMESTAMPNS")?;
-            if flow.aggregated {
+            if flow.is_aggregated {
                 set(libc::SOL_UDP, libc::UDP_GRO, 1, "UDP_GRO").map_err(offload)?;
             }
         }
         Role::Source => {
             if at.is_ipv6() {
-                let (discover, dont) = if flow.fragmented {
+                let (discover, dont) = if flow.can_fragment {
                     (libc::IPV6_PMTUDISC_DONT, 0)
                 } else {
                     (libc::IPV6_PMTUDISC_DO, 1)
@@ -365,7 +365,7 @@ fn open(at: SocketAddr, role: Role, flow: &FlowOptions) -> Result<Socket> {
                 )?;
                 set(level, libc::IPV6_DONTFRAG, dont, "IPV6_DONTFRAG")?;
             } else {
-                let discover = if flow.fragmented {
+                let discover = if flow.can_fragment {
                     libc::IP_PMTUDISC_DONT
                 } else {
                     libc::IP_PMTUDISC_DO
@@ -377,7 +377,7 @@ fn open(at: SocketAddr, role: Role, flow: &FlowOptions) -> Result<Socket> {
                     "IP_MTU_DISCOVER",
                 )?;
             }
-            if flow.segmented {
+            if flow.is_segmented {
                 let bytes = flow.datagram_bytes as u32;
                 set(libc::SOL_UDP, libc::UDP_SEGMENT, bytes, "UDP_SEGMENT").map_err(offload)?;
             }

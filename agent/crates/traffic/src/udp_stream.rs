@@ -51,13 +51,13 @@ pub struct FlowOptions {
     pub datagram_bytes: usize,
     /// On each stream; `None`: as fast as it goes.
     pub rate_per_s: Option<f64>,
-    pub waiting: PacingWait,
+    pub pacing_wait: PacingWait,
     /// UDP_SEGMENT: the kernel, or the interface, cuts large messages into datagrams.
-    pub segmented: bool,
+    pub is_segmented: bool,
     /// UDP_GRO: the kernel hands over many datagrams as one message.
-    pub aggregated: bool,
+    pub is_aggregated: bool,
     /// Whether a datagram larger than the path's MTU is sent in fragments, or refused.
-    pub fragmented: bool,
+    pub can_fragment: bool,
     pub buffer_bytes: Option<usize>,
 }
 
@@ -114,10 +114,10 @@ fn is_transient(error: &io::Error) -> bool {
 
 /// A source: datagrams until the end of the load, and then how many they were.
 fn run_source(stream: &Stream, flow: FlowOptions, orders: &Commands) -> io::Result<StreamEnd> {
-    let mut outgoing = SendBatch::new(flow.datagram_bytes, flow.segmented);
+    let mut outgoing = SendBatch::new(flow.datagram_bytes, flow.is_segmented);
     let sent = match &datagram_flow(stream).pacing {
         None => send_unpaced(stream, &mut outgoing, orders)?,
-        Some(pacing) => send_paced(stream, &mut outgoing, pacing, flow.waiting, orders)?,
+        Some(pacing) => send_paced(stream, &mut outgoing, pacing, flow.pacing_wait, orders)?,
     };
     // All of it: nothing else has been sent on it since it was opened.
     rustix::net::send(&stream.socket, &sent.to_be_bytes(), SendFlags::NOSIGNAL)?;
@@ -236,7 +236,7 @@ struct SinkCounters<'a> {
 impl SinkCounters<'_> {
     /// Counts the datagrams of one message; returns the bytes that are the stream's.
     fn record(&mut self, message: &ReceivedMessage<'_>) -> usize {
-        let at = message.at_nanos.unwrap_or_else(now_nanos);
+        let at = message.received_at_nanos.unwrap_or_else(now_nanos);
         let mut bytes = 0;
         for run in message.runs() {
             let own = run.first.filter(|head| head.key == self.datagrams.key);
@@ -277,7 +277,7 @@ impl SinkCounters<'_> {
 /// A sink: takes datagrams until it has all that were sent, or no more come.
 fn run_sink(stream: &Stream, flow: FlowOptions, orders: &Commands) -> io::Result<StreamEnd> {
     let datagrams = datagram_flow(stream);
-    let mut incoming = ReceiveBatch::new(flow.aggregated);
+    let mut incoming = ReceiveBatch::new(flow.is_aggregated);
     let mut account = SinkCounters {
         datagrams,
         datagram_bytes: flow.datagram_bytes,
