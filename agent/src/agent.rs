@@ -1,4 +1,4 @@
-//! The agent at work: takes requests one line at a time, has each carried out, and sees that each is answered once.
+//! The request loop: reads one request per line, dispatches it, and ensures that each request is answered exactly once.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
@@ -33,25 +33,26 @@ const WORKLOADS: [&str; 7] = [
     "observe",
 ];
 
-/// Requests that may wait (for streams, for a path) at one time.
+/// The maximum number of requests that block at one time, for example while streams connect.
 const MAX_BLOCKED_REQUESTS: usize = 256;
-/// How long the end is put off for answers that are still to be written.
+/// How long the agent waits at its end for the last answers to be written.
 const FINAL_DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What the agent runs on, and so what may be asked of it.
+/// The system that the agent runs on; it decides which methods exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum RunMode {
+    /// A host that belongs to the user.
     Host,
-    /// All of it is the agent's: what it is called, its addresses, its power.
+    /// A guest that the agent controls completely: its name, its addresses, its power state.
     Guest,
 }
 
 /// Serves standard input and output until the input closes.
-pub fn serve(setting: RunMode) -> ExitCode {
-    if setting == RunMode::Guest {
-        clock::set(None);
+pub fn serve(run_mode: RunMode) -> ExitCode {
+    if run_mode == RunMode::Guest {
+        clock::set_identity(None);
     }
-    // Before any other thread starts: only threads that start later are counted with this one.
+    // Opens the counter before any other thread starts: it includes only threads that start later.
     let cycles = ProcessCycles::open();
     raise_descriptor_limit();
     let outbox = match Outbox::to_stdout() {
@@ -68,15 +69,16 @@ pub fn serve(setting: RunMode) -> ExitCode {
         blocked_requests: Arc::default(),
         outbox,
         cycles,
-        run_mode: setting,
+        run_mode,
     };
     let mut input = std::io::stdin().lock();
     while let Ok(line) = next_line(&mut input) {
         match line {
             Line::Text(text) => agent.handle_line(text.trim_ascii()),
             Line::TooLong => {
-                let error =
-                    Error::InvalidRequest(format!("the line is over {MAX_LINE_BYTES} bytes long"));
+                let error = Error::InvalidRequest(format!(
+                    "the line is longer than {MAX_LINE_BYTES} bytes"
+                ));
                 agent
                     .outbox
                     .send_answer(rpc::format_answer(&Value::Null, Err(error)));
@@ -84,22 +86,22 @@ pub fn serve(setting: RunMode) -> ExitCode {
             Line::End => break,
         }
     }
-    // Whoever reads a guest's port next is another host.
-    if setting == RunMode::Host {
+    // In a guest, the next reader of the port is another host, which must not get these answers.
+    if run_mode == RunMode::Host {
         agent.outbox.drain(FINAL_DRAIN_TIMEOUT);
     }
-    // Ends every thread, and with the sockets (which linger for nothing) every stream.
+    // Ends every thread. Closing the sockets (SO_LINGER is off) ends every stream.
     journal::restore_and_exit()
 }
 
-/// A stream is a descriptor, and the usual soft limit of 1024 is soon reached.
+/// Raises the soft limit of open files to the hard limit. Each stream needs a descriptor, and the usual limit is 1024.
 fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
         ..limit
     };
-    // Where this is refused the lower limit stays, and the call that meets it says so.
+    // If this fails, the call that reaches the lower limit reports an error.
     let _ = setrlimit(Resource::Nofile, raised);
 }
 
@@ -128,8 +130,8 @@ impl Agent {
                     id: request.id.clone(),
                     outbox: Arc::clone(&self.outbox),
                 };
-                // A fault of ours in one request must not cost the trials that run: unwinding drops the reply, which
-                // answers by itself.
+                // A panic in one request must not end running trials. Unwinding drops the reply, which then answers with
+                // an error.
                 let _ = catch_unwind(AssertUnwindSafe(|| self.dispatch(request, reply)));
             }
             Err((id, error)) => self.outbox.send_answer(rpc::format_answer(&id, Err(error))),
@@ -205,23 +207,23 @@ impl Agent {
         }
     }
 
-    /// Carries out what may take its time, while further requests are taken.
+    /// Runs a blocking request on a thread of its own and sends its answer.
     fn run_on_thread(&self, reply: Reply, work: impl FnOnce() -> Result<Value> + Send + 'static) {
-        let place = BlockedRequest::new(&self.blocked_requests);
-        if place.number > MAX_BLOCKED_REQUESTS {
+        let slot = BlockedRequest::new(&self.blocked_requests);
+        if slot.number > MAX_BLOCKED_REQUESTS {
             return reply.send(Err(Error::System {
-                operation: "take another request that waits".into(),
+                operation: "accept another blocking request".into(),
                 errno: libc::EAGAIN,
-                reason: format!("{MAX_BLOCKED_REQUESTS} are waiting already"),
+                reason: format!("{MAX_BLOCKED_REQUESTS} requests already wait, the maximum"),
                 kind: None,
             }));
         }
-        // Where no thread can be started the closure is dropped, and with it the reply, which answers by itself.
+        // If no thread can be started, the closure and its reply are dropped; the reply then answers with an error.
         let _ = std::thread::Builder::new()
             .name("request".into())
             .spawn(move || {
                 reply.send(work());
-                drop(place);
+                drop(slot);
             });
     }
 }
@@ -236,7 +238,7 @@ fn hello_facts() -> Value {
     })
 }
 
-/// The one answer that a request gets. Dropped unused (a fault of the agent's own) it says that.
+/// The single answer of a request. If it is dropped unused, because of a bug or a panic, it sends an internal error.
 struct Reply {
     id: Option<Value>,
     outbox: Arc<Outbox>,
@@ -253,23 +255,23 @@ impl Reply {
 impl Drop for Reply {
     fn drop(&mut self) {
         if let Some(id) = self.id.take() {
-            let fault = Error::Internal("the request was given up".into());
-            self.outbox.send_answer(rpc::format_answer(&id, Err(fault)));
+            let error = Error::Internal("the request ended without an answer".into());
+            self.outbox.send_answer(rpc::format_answer(&id, Err(error)));
         }
     }
 }
 
-/// One of the requests that wait.
+/// A slot of a blocking request; freed when dropped.
 struct BlockedRequest {
     number: usize,
     count: Arc<AtomicUsize>,
 }
 
 impl BlockedRequest {
-    fn new(taken: &Arc<AtomicUsize>) -> Self {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
         Self {
-            number: taken.fetch_add(1, Ordering::Relaxed) + 1,
-            count: Arc::clone(taken),
+            number: count.fetch_add(1, Ordering::Relaxed) + 1,
+            count: Arc::clone(count),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The requests `knob.get` and `knob.set`. Knobs themselves are in `knobs`; before one is set, `journal` keeps its value.
+//! The requests `knob.get` and `knob.set`. Module `knobs` reads and sets values; `journal` records the original ones.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -6,9 +6,10 @@ use serde_json::{Map, Value, json};
 use crate::{journal, knobs};
 use vnetbench_system::error::{Error, Result};
 
-/// Knobs that one `knob.get` may name.
+/// The maximum number of knobs in one `knob.get`.
 const MAX_KNOBS: usize = 64;
 
+/// The request `knob.get`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetRequest {
@@ -16,6 +17,7 @@ pub struct GetRequest {
     knobs: Vec<String>,
 }
 
+/// The request `knob.set`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SetRequest {
@@ -24,10 +26,11 @@ pub struct SetRequest {
     value: Value,
 }
 
+/// Reads knobs and returns their values.
 pub fn get_knobs(request: GetRequest) -> Result<Value> {
     if request.knobs.len() > MAX_KNOBS {
         return Err(Error::BadParameter(format!(
-            "more than {MAX_KNOBS} knobs in one request"
+            "knobs can have at most {MAX_KNOBS} elements"
         )));
     }
     let mut values = Map::new();
@@ -38,7 +41,7 @@ pub fn get_knobs(request: GetRequest) -> Result<Value> {
     Ok(json!({ "values": values }))
 }
 
-/// Where a journal is kept, it has how the interface was found before this changes it.
+/// Sets a knob and returns the value that the system then reports. Records the original settings in the journal first.
 pub fn set_knob(request: SetRequest) -> Result<Value> {
     let SetRequest {
         interface,
@@ -46,23 +49,23 @@ pub fn set_knob(request: SetRequest) -> Result<Value> {
         value,
     } = request;
     let interface = interface.as_deref();
-    let kept = journal::record_original_settings(interface, &knob)?;
-    let found = knobs::set_and_read_back(&knob, interface, &value)?;
-    drop(kept);
-    Ok(json!({"knob": knob, "asked": value, "found": found}))
+    let journal_guard = journal::record_original_settings(interface, &knob)?;
+    let effective = knobs::set_and_read_back(&knob, interface, &value)?;
+    drop(journal_guard);
+    Ok(json!({"knob": knob, "asked": value, "found": effective}))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(json: Value) -> GetRequest {
+    fn request(json: Value) -> GetRequest {
         serde_json::from_value(json).expect("parameters")
     }
 
     #[test]
-    fn a_knob_of_the_loopback_is_read_and_one_that_it_lacks_is_null() {
-        let answer = get_knobs(of(
+    fn knobs_that_the_interface_lacks_are_null() {
+        let answer = get_knobs(request(
             json!({"interface": "lo", "knobs": ["mtu", "tso", "queues"]}),
         ));
         let values = &answer.expect("lo is there")["values"];
@@ -72,9 +75,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_knob_no_interface_or_no_value_is_said() {
+    fn unknown_knobs_interfaces_and_values_are_rejected() {
         let code = |error: Error| error.code();
-        let get_code = |json| get_knobs(of(json)).map_err(code);
+        let get_code = |json| get_knobs(request(json)).map_err(code);
         assert_eq!(
             get_code(json!({"interface": "lo", "knobs": ["x"]})),
             Err(-32602)

@@ -1,22 +1,22 @@
-//! vnetbench-agent: the instrument of vnetbench, on one endpoint.
+//! vnetbench-agent: generates and measures traffic on one endpoint for vnetbench.
 //!
 //! The bench starts one agent on each endpoint and sends it requests, one line of JSON-RPC each
-//! (docs/protocol.md). The agent drives the load of trials, counts what happens, and sends samples as events.
-//! This file parses the arguments of the program.
+//! (docs/protocol.md). The agent generates the load of trials, reads counters, and sends samples as events.
+//! This file parses the program's arguments.
 //!
-//! | module | knows |
+//! | module | contains |
 //! |---|---|
-//! | `agent` | the loop over requests: which method does what, and that each request is answered once |
-//! | `rpc`, `lines`, `outbox` | the messages; lines of bounded length in; answers and events out, without blocking the load |
+//! | `agent` | the request loop: dispatches each method and answers each request exactly once |
+//! | `rpc`, `lines`, `outbox` | the message format; input lines of bounded length; output that never blocks the load |
 //! | `trial` | a trial from `trial.prepare` to `trial.end`: its states, its load, its samples |
 //! | `knobs`, `knob_requests` | the settings of an endpoint; the requests that read and set them |
-//! | `journal` | the settings of a user's host as they were, on disk until they are put back |
-//! | `facts` | what the endpoint is: machine, services, interfaces |
-//! | `path` | the proof of a path: which packet sizes pass |
+//! | `journal` | the original settings of a user's host, on disk until they are restored |
+//! | `facts` | a description of the endpoint: machine, services, interfaces |
+//! | `path` | the path probe: which packet sizes pass |
 //! | `guest` | the agent as the first process of a guest |
 //!
-//! The libraries `vnetbench-…` do the work: workloads (`traffic`, `frames`, `iperf3`), delay lines, counters.
-//! None of them knows of trials or of the protocol between bench and agent; this crate connects them with both.
+//! The `vnetbench-…` crates implement workloads (`traffic`, `frames`, `iperf3`), delay lines and counters.
+//! They do not depend on trials or on the protocol between bench and agent; this crate connects them with both.
 
 mod agent;
 mod facts;
@@ -36,15 +36,15 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 Usage: vnetbench-agent stdio [--journal FOLDER] | restore FOLDER | init | iperf3-serve | iperf3-client HOST
 
-The instrument of vnetbench: drives and counts traffic on this endpoint. It is started and spoken to by vnetbench, in
-JSON-RPC 2.0, one message a line (docs/protocol.md).
+Generates and measures traffic on this endpoint. vnetbench starts the agent and controls it in JSON-RPC 2.0, one
+message per line (docs/protocol.md).
 
-  stdio        take requests from standard input, answer on standard output, end when the input closes;
-               --journal: put back then what was changed on this host, and remove the folder
-  restore      put back what an agent that was killed has changed, and remove its folder
-  init         be the first process of a guest, and do so through its virtio port vnetbench.agent
+  stdio        read requests from standard input, answer on standard output, and exit when the input closes;
+               --journal: on exit, restore the settings that were changed on this host and remove FOLDER
+  restore      restore the settings that a killed agent has changed, and remove its folder
+  init         run as the first process of a guest, and serve requests on its virtio port vnetbench.agent
   iperf3-serve, iperf3-client HOST
-               speak iperf3 with others (docs/iperf3.md); each has its own --help
+               run as an iperf3 server or client (docs/iperf3.md); each has its own --help
   --version    print the version
   --help       print this text
 ";
@@ -76,13 +76,13 @@ fn main() -> ExitCode {
             print!("{USAGE}");
             ExitCode::SUCCESS
         }
-        // A kernel starts the first process of an initramfs without any.
+        // The kernel starts the first process of an initramfs without arguments.
         [] if guest::is_first_process() => guest::init(serve_as_guest),
-        [] => usage_error("what should it do?"),
-        ["stdio", ..] => usage_error("stdio takes --journal FOLDER, or no further argument"),
-        ["restore", ..] => usage_error("restore takes one folder"),
-        ["init", ..] => usage_error("init takes no further argument"),
-        [first, ..] => usage_error(&format!("there is no \"{first}\"")),
+        [] => usage_error("a command is missing"),
+        ["stdio", ..] => usage_error("stdio accepts only --journal FOLDER"),
+        ["restore", ..] => usage_error("restore requires exactly one folder"),
+        ["init", ..] => usage_error("init accepts no arguments"),
+        [command, ..] => usage_error(&format!("unknown command \"{command}\"")),
     }
 }
 
@@ -90,7 +90,7 @@ fn serve_as_guest() -> ExitCode {
     agent::serve(agent::RunMode::Guest)
 }
 
-fn usage_error(what: &str) -> ExitCode {
-    eprint!("vnetbench-agent: {what}\n\n{USAGE}");
+fn usage_error(message: &str) -> ExitCode {
+    eprint!("vnetbench-agent: {message}\n\n{USAGE}");
     ExitCode::from(2)
 }

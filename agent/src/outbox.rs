@@ -1,4 +1,4 @@
-//! The one way out: whole lines, written by one thread, so that a bench that reads slowly never holds up the data path.
+//! The queue of output lines. One thread writes them, so that a bench that reads slowly never blocks the load.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -11,9 +11,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::journal;
 
-/// Beyond this much unread output samples are dropped (and counted by who sent them).
+/// The amount of unread output beyond which samples are dropped. The sender counts them.
 const MAX_EVENT_BYTES: usize = 32 << 20;
-/// Beyond this much unread output no further request is answered until some of it has been read.
+/// The amount of unread output beyond which answers wait until the bench reads.
 const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 #[derive(Default)]
@@ -23,6 +23,7 @@ struct LineQueue {
     is_writing: bool,
 }
 
+/// The output of the agent.
 #[derive(Default)]
 pub struct Outbox {
     queue: Mutex<LineQueue>,
@@ -31,9 +32,9 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Starts the thread that writes to standard output. A broken output ends the process: nobody listens any more.
+    /// Starts the thread that writes to standard output. A write error ends the process, because the bench is gone.
     pub fn to_stdout() -> std::io::Result<Arc<Self>> {
-        // SAFETY: descriptor 1 is the process's own output; nothing else in the agent writes to it or closes it.
+        // SAFETY: descriptor 1 is the process's standard output; nothing else in the agent writes to it or closes it.
         let output = unsafe { File::from_raw_fd(1) };
         let outbox = Arc::new(Self::default());
         let queue = Arc::clone(&outbox);
@@ -43,7 +44,7 @@ impl Outbox {
         Ok(outbox)
     }
 
-    /// Queues the answer to a request. Waits where the bench asks without reading, so that memory stays bounded.
+    /// Queues the answer to a request. Waits while a bench sends requests without reading, which bounds the memory.
     pub fn send_answer(&self, line: String) {
         let mut queue = self.lock();
         while queue.queued_bytes > MAX_ANSWER_BYTES {
@@ -52,7 +53,7 @@ impl Outbox {
                 .wait_timeout(queue, Duration::from_millis(100))
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
-            // The thread that waits here may be the one that would have noticed the end of the input.
+            // This thread may be the one that reads the input, so it must detect the end of the input here.
             if input_hung_up() {
                 journal::restore_and_exit();
             }
@@ -60,7 +61,7 @@ impl Outbox {
         self.push(queue, line);
     }
 
-    /// Queues an event that may be lost; says whether it was queued.
+    /// Queues an event that may be dropped. Returns whether it was queued.
     #[must_use]
     pub fn try_send_event(&self, line: String) -> bool {
         let queue = self.lock();
@@ -71,23 +72,23 @@ impl Outbox {
         true
     }
 
-    /// Queues an event that must not be lost. There is one a trial, so these alone cannot fill the memory.
+    /// Queues an event that is never dropped. Each trial has only one, so these events cannot fill the memory.
     pub fn send_event(&self, line: String) {
         self.push(self.lock(), line);
     }
 
-    /// Waits until everything has been written, or for `limit`.
+    /// Waits until everything is written, at most for `limit`.
     pub fn drain(&self, limit: Duration) {
         let deadline = Instant::now() + limit;
         let mut queue = self.lock();
         while !queue.lines.is_empty() || queue.is_writing {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 return;
             }
             queue = self
                 .line_written
-                .wait_timeout(queue, left)
+                .wait_timeout(queue, remaining)
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
         }
@@ -133,11 +134,11 @@ impl Outbox {
 fn input_hung_up() -> bool {
     let input = rustix::stdio::stdin();
     let mut polled = [PollFd::new(&input, PollFlags::RDHUP)];
-    let at_once = Timespec {
+    let no_wait = Timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    poll(&mut polled, Some(&at_once)).is_ok()
+    poll(&mut polled, Some(&no_wait)).is_ok()
         && polled[0]
             .revents()
             .intersects(PollFlags::HUP | PollFlags::RDHUP | PollFlags::ERR)

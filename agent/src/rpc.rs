@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0: what a request, an answer and an event look like on the wire.
+//! JSON-RPC 2.0: parses requests, and formats answers and events.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -6,22 +6,29 @@ use serde_json::{Map, Value, json};
 
 use vnetbench_system::error::{Error, Result};
 
+/// A request of the bench.
 #[derive(Debug)]
 pub struct Request {
-    /// `None` for a notification: it is carried out and never answered.
+    /// The request's id; `None` for a notification, which gets no answer.
     pub id: Option<Value>,
+    /// The name of the method.
     pub method: String,
+    /// The named parameters.
     pub params: Map<String, Value>,
 }
 
-/// Reads one line. The error comes with the id to answer it under (null where none could be found).
+/// Parses one line.
+///
+/// # Errors
+///
+/// Returns the error with the id for its answer, which is null if the line has no valid id.
 pub fn parse_request(line: &[u8]) -> std::result::Result<Request, (Value, Error)> {
     let message: Value = serde_json::from_slice(line)
         .map_err(|error| (Value::Null, Error::Parse(error.to_string())))?;
     let invalid = |reason: &str| Error::InvalidRequest(reason.into());
     let mut message = match message {
         Value::Object(message) => message,
-        Value::Array(_) => return Err((Value::Null, invalid("batches are not taken"))),
+        Value::Array(_) => return Err((Value::Null, invalid("batches are not supported"))),
         _ => return Err((Value::Null, invalid("it is not an object"))),
     };
     let id = message.remove("id");
@@ -31,22 +38,22 @@ pub fn parse_request(line: &[u8]) -> std::result::Result<Request, (Value, Error)
     ) {
         return Err((
             Value::Null,
-            invalid("\"id\" is neither text, number nor null"),
+            invalid("\"id\" must be a string, a number or null"),
         ));
     }
-    let answered_as = id.clone().unwrap_or(Value::Null);
+    let answer_id = id.clone().unwrap_or(Value::Null);
     if message.get("jsonrpc") != Some(&Value::from("2.0")) {
-        return Err((answered_as, invalid("\"jsonrpc\" is not \"2.0\"")));
+        return Err((answer_id, invalid("\"jsonrpc\" must be \"2.0\"")));
     }
     let Some(Value::String(method)) = message.remove("method") else {
-        return Err((answered_as, invalid("\"method\" is no text")));
+        return Err((answer_id, invalid("\"method\" must be a string")));
     };
     let params = match message.remove("params") {
         None => Map::new(),
         Some(Value::Object(params)) => params,
         Some(_) => {
             return Err((
-                answered_as,
+                answer_id,
                 Error::BadParameter("\"params\" must be an object".into()),
             ));
         }
@@ -54,12 +61,13 @@ pub fn parse_request(line: &[u8]) -> std::result::Result<Request, (Value, Error)
     Ok(Request { id, method, params })
 }
 
-/// The parameters of a method as its own type.
+/// Converts the parameters of a method to its request type.
 pub fn parse_params<T: DeserializeOwned>(params: Map<String, Value>) -> Result<T> {
     serde_json::from_value(Value::Object(params))
         .map_err(|error| Error::BadParameter(error.to_string()))
 }
 
+/// Formats the answer to a request.
 pub fn format_answer(id: &Value, outcome: Result<Value>) -> String {
     match outcome {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
@@ -74,6 +82,7 @@ pub fn format_answer(id: &Value, outcome: Result<Value>) -> String {
     .to_string()
 }
 
+/// Formats an event.
 pub fn format_event<T: Serialize>(method: &str, params: &T) -> String {
     #[derive(Serialize)]
     struct Event<'a, T> {
@@ -93,36 +102,36 @@ pub fn format_event<T: Serialize>(method: &str, params: &T) -> String {
 mod tests {
     use super::*;
 
-    fn code_of(line: &[u8]) -> (Value, i32) {
-        let (id, error) = parse_request(line).expect_err("the line is wrong");
+    fn parse_error(line: &[u8]) -> (Value, i32) {
+        let (id, error) = parse_request(line).expect_err("the line is invalid");
         (id, error.code())
     }
 
     #[test]
-    fn a_request_is_read_with_and_without_its_parameters() {
+    fn a_request_without_parameters_is_valid() {
         let request = parse_request(br#"{"jsonrpc":"2.0","id":"a","method":"m"}"#).expect("valid");
         assert_eq!(request.id, Some(Value::from("a")));
         assert!(request.params.is_empty());
     }
 
     #[test]
-    fn what_is_no_request_is_answered_by_the_code_that_says_why() {
-        assert_eq!(code_of(b"nonsense"), (Value::Null, -32700));
-        assert_eq!(code_of(b"\xff\xfe"), (Value::Null, -32700));
-        assert_eq!(code_of(&[b'['; 100_000]), (Value::Null, -32700));
-        assert_eq!(code_of(b"[]"), (Value::Null, -32600));
-        assert_eq!(code_of(b"7"), (Value::Null, -32600));
-        assert_eq!(code_of(br#"{"id":3,"method":"m"}"#), (json!(3), -32600));
+    fn invalid_requests_get_the_error_codes_of_json_rpc() {
+        assert_eq!(parse_error(b"nonsense"), (Value::Null, -32700));
+        assert_eq!(parse_error(b"\xff\xfe"), (Value::Null, -32700));
+        assert_eq!(parse_error(&[b'['; 100_000]), (Value::Null, -32700));
+        assert_eq!(parse_error(b"[]"), (Value::Null, -32600));
+        assert_eq!(parse_error(b"7"), (Value::Null, -32600));
+        assert_eq!(parse_error(br#"{"id":3,"method":"m"}"#), (json!(3), -32600));
         assert_eq!(
-            code_of(br#"{"jsonrpc":"2.0","id":3,"method":9}"#),
+            parse_error(br#"{"jsonrpc":"2.0","id":3,"method":9}"#),
             (json!(3), -32600)
         );
         assert_eq!(
-            code_of(br#"{"jsonrpc":"2.0","id":{},"method":"m"}"#),
+            parse_error(br#"{"jsonrpc":"2.0","id":{},"method":"m"}"#),
             (Value::Null, -32600)
         );
         assert_eq!(
-            code_of(br#"{"jsonrpc":"2.0","id":4,"method":"m","params":[1]}"#),
+            parse_error(br#"{"jsonrpc":"2.0","id":4,"method":"m","params":[1]}"#),
             (json!(4), -32602)
         );
     }

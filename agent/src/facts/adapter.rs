@@ -1,11 +1,10 @@
-//! What kind of adapter an interface has, as people name it.
+//! The model of an interface's adapter, by its common name.
 
 use std::path::Path;
 
 use vnetbench_interfaces::interface::{Interface, bus_name};
 
-/// Vendor and device of the PCI bus (pci.ids), those that guests have: emulated ones, paravirtual ones and virtual
-/// functions.
+/// PCI vendor and device ids (pci.ids) of the adapters that guests have: emulated, paravirtual, and virtual functions.
 const MODELS_BY_PCI_ID: [(&str, &str); 37] = [
     ("15ad:07b0", "vmxnet3"),
     ("15ad:0720", "vmxnet"),
@@ -46,7 +45,9 @@ const MODELS_BY_PCI_ID: [(&str, &str); 37] = [
     ("1d0f:1ec2", "ena"),
 ];
 
-/// One that is not known by its name is told by its ids, `8086:1234`. `None` where the interface has no hardware.
+/// Returns the adapter's model, or its PCI ids (`8086:1234`) if the model is unknown.
+///
+/// Returns `None` if the interface has no hardware.
 pub fn adapter_model(interface: &Interface) -> Option<String> {
     let device = interface.hardware().ok()?;
     match bus_name(&device)?.as_str() {
@@ -68,11 +69,11 @@ pub fn adapter_model(interface: &Interface) -> Option<String> {
 }
 
 fn model_of_pci_id(ids: &str) -> Option<&'static str> {
-    let known = MODELS_BY_PCI_ID.iter().find(|(known, _)| *known == ids)?;
-    Some(known.1)
+    let (_, model) = MODELS_BY_PCI_ID.iter().find(|(known, _)| *known == ids)?;
+    Some(model)
 }
 
-/// `0x15ad` of the file as `15ad`.
+/// Reads a PCI id from sysfs, without its prefix `0x`.
 fn read_pci_id(device: &Path, file: &str) -> Option<String> {
     let text = std::fs::read_to_string(device.join(file)).ok()?;
     Some(text.trim().strip_prefix("0x")?.to_owned())
@@ -83,14 +84,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_adapter_goes_by_the_name_that_people_give_it() {
+    fn known_pci_ids_have_a_model_name() {
         assert_eq!(model_of_pci_id("15ad:07b0"), Some("vmxnet3"));
         assert_eq!(model_of_pci_id("8086:10d3"), Some("e1000e"));
         assert_eq!(model_of_pci_id("ffff:0001"), None);
     }
 
     #[test]
-    fn what_has_no_hardware_is_no_adapter() {
+    fn an_interface_without_hardware_has_no_adapter_model() {
         assert_eq!(adapter_model(&Interface::open("lo").expect("lo")), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What an interface is: its adapter, its driver, and what of both can be set, as it stands.
+//! Facts about an interface: its adapter, its driver, and its current settings.
 
 use serde_json::{Value, json};
 
@@ -6,12 +6,12 @@ use super::adapter;
 use crate::knobs::{self, coalescing, queues, rings};
 use vnetbench_interfaces::interface::{DriverInfo, Interface};
 
-/// All null but the name where there is none of it.
+/// Returns the facts about an interface. All but the name are null if it does not exist.
 pub fn interface_facts(name: &str) -> Value {
     let interface = Interface::open(name).ok();
     let interface = interface.as_ref();
     let driver = interface.and_then(|i| i.driver_info().ok());
-    let said = |text: fn(&DriverInfo) -> &String| {
+    let driver_text = |text: fn(&DriverInfo) -> &String| {
         let text = driver.as_ref().map(text)?;
         (!text.is_empty()).then_some(text)
     };
@@ -20,10 +20,10 @@ pub fn interface_facts(name: &str) -> Value {
         "mac": interface.and_then(|i| i.mac().ok()),
         "mtu": interface.and_then(|i| i.mtu().ok()),
         "adapter": interface.and_then(adapter::adapter_model),
-        "driver": said(|info| &info.driver),
-        "driver_version": said(|info| &info.version),
-        "firmware": said(|info| &info.firmware),
-        "bus": said(|info| &info.bus),
+        "driver": driver_text(|info| &info.driver),
+        "driver_version": driver_text(|info| &info.version),
+        "firmware": driver_text(|info| &info.firmware),
+        "bus": driver_text(|info| &info.bus),
         "rx_queues": interface.and_then(|i| i.queue_count("rx-").ok()),
         "tx_queues": interface.and_then(|i| i.queue_count("tx-").ok()),
         "offloads": interface.and_then(enabled_offloads),
@@ -33,14 +33,14 @@ pub fn interface_facts(name: &str) -> Value {
     })
 }
 
-/// Those that are on, by the names of their knobs.
+/// Returns the enabled offloads, by the names of their knobs.
 fn enabled_offloads(interface: &Interface) -> Option<Vec<&'static str>> {
     let states = knobs::OFFLOADS.map(|name| (name, knobs::is_enabled(&interface.name, name)));
     if states.iter().all(|(_, state)| state.is_none()) {
         return None;
     }
-    let on = states.into_iter().filter(|(_, state)| *state == Some(true));
-    Some(on.map(|(name, _)| name).collect())
+    let enabled = states.into_iter().filter(|(_, state)| *state == Some(true));
+    Some(enabled.map(|(name, _)| name).collect())
 }
 
 fn read_channels(interface: &Interface) -> Option<Value> {
@@ -57,9 +57,9 @@ fn read_rings(interface: &Interface) -> Option<Value> {
 }
 
 fn read_coalescing(interface: &Interface) -> Option<Value> {
-    let found = coalescing::read_all(interface).ok()?;
+    let coalescing = coalescing::read_all(interface).ok()?;
     Some(json!({
-        "rx_us": found.rx_us, "rx_frames": found.rx_frames, "adaptive_rx": found.adaptive_rx != 0,
-        "tx_us": found.tx_us, "tx_frames": found.tx_frames, "adaptive_tx": found.adaptive_tx != 0,
+        "rx_us": coalescing.rx_us, "rx_frames": coalescing.rx_frames, "adaptive_rx": coalescing.adaptive_rx != 0,
+        "tx_us": coalescing.tx_us, "tx_frames": coalescing.tx_frames, "adaptive_tx": coalescing.adaptive_tx != 0,
     }))
 }

@@ -1,4 +1,4 @@
-//! `agent.facts`: what this endpoint is. A fact that cannot be read is null, never a guess.
+//! `agent.facts`: a description of this endpoint. A fact that cannot be read is null, never a guess.
 
 mod adapter;
 mod files;
@@ -14,11 +14,12 @@ use vnetbench_counters::{ProcessCycles, mean_clock_hz, probe_cycle_counters};
 use vnetbench_interfaces::interface::interface_names;
 use vnetbench_system::cpu_list::CpuList;
 
+/// Collects all facts about this endpoint.
 pub fn collect_facts(cycles: &ProcessCycles) -> Value {
     let system = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
     let perf = probe_cycle_counters(cycles);
-    let kind = |hardware| if hardware { "hardware" } else { "estimated" };
+    let cycle_source = |hardware| if hardware { "hardware" } else { "estimated" };
     json!({
         "kernel": {
             "release": text(system.release()),
@@ -39,8 +40,8 @@ pub fn collect_facts(cycles: &ProcessCycles) -> Value {
             "wmem_max": read_number("/proc/sys/net/core/wmem_max"),
         },
         "perf": {
-            "process_cycles": kind(perf.process),
-            "system_cycles": kind(perf.system),
+            "process_cycles": cycle_source(perf.process),
+            "system_cycles": cycle_source(perf.system),
             "reason": perf.reason,
         },
         "hypervisor": platform::hypervisor(),

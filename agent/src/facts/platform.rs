@@ -1,11 +1,11 @@
-//! What this endpoint runs on and beside: the hypervisor, the machine that it shows, and services that change results.
+//! Facts about the platform: the hypervisor, the machine that its firmware reports, and services that change results.
 
 use serde_json::{Value, json};
 
 use super::files::read_line;
 
 const DMI: &str = "/sys/class/dmi/id";
-/// A vendor and the beginning of a product (SMBIOS, system information), and the hypervisor that shows them.
+/// The vendor and the start of the product name (SMBIOS, system information) of each hypervisor.
 const HYPERVISORS_BY_DMI: [(&str, &str, &str); 9] = [
     ("VMware, Inc.", "", "VMware"),
     ("QEMU", "", "QEMU"),
@@ -18,7 +18,7 @@ const HYPERVISORS_BY_DMI: [(&str, &str, &str); 9] = [
     ("OpenStack", "", "KVM"),
 ];
 
-/// What the firmware calls this machine.
+/// Returns the vendor and product name that the firmware reports.
 pub fn dmi_facts() -> Value {
     json!({"vendor": vendor(), "product": product()})
 }
@@ -31,22 +31,22 @@ fn product() -> Option<String> {
     read_line(&format!("{DMI}/product_name"))
 }
 
-/// What this endpoint runs on: what the processor says, or else the firmware. Null on bare metal, or where neither says.
+/// Returns the hypervisor that CPUID reports, or else the firmware. Returns `None` on bare metal, or if neither reports it.
 pub fn hypervisor() -> Option<String> {
     hypervisor_by_cpuid().or_else(|| hypervisor_by_dmi(&vendor()?, &product()?).map(str::to_owned))
 }
 
 fn hypervisor_by_dmi(vendor: &str, product: &str) -> Option<&'static str> {
-    let known = HYPERVISORS_BY_DMI
+    let entry = HYPERVISORS_BY_DMI
         .iter()
-        .find(|(of, begins, _)| *of == vendor && product.starts_with(begins));
-    known.map(|(_, _, name)| *name)
+        .find(|(known_vendor, prefix, _)| *known_vendor == vendor && product.starts_with(prefix));
+    entry.map(|(_, _, name)| *name)
 }
 
 #[cfg(target_arch = "x86_64")]
 fn hypervisor_by_cpuid() -> Option<String> {
     use std::arch::x86_64::__cpuid;
-    /// Bit 31 of ECX of leaf 1: a hypervisor is there, and leaf 0x40000000 holds its twelve letters.
+    /// Bit 31 of ECX of leaf 1: a hypervisor exists, and leaf 0x40000000 contains its signature of twelve characters.
     const PRESENT: u32 = 1 << 31;
     if __cpuid(1).ecx & PRESENT == 0 {
         return None;
@@ -63,7 +63,7 @@ fn hypervisor_by_cpuid() -> Option<String> {
         "Microsoft Hv" => "Hyper-V",
         "XenVMMXenVMM" => "Xen",
         "TCGTCGTCGTCG" => "QEMU (TCG)",
-        // It is there, and does not say which: the firmware may.
+        // The hypervisor hides its name; the firmware may report it.
         "" => return None,
         other => other,
     };
@@ -75,19 +75,19 @@ fn by_processor() -> Option<String> {
     read_line("/sys/hypervisor/type")
 }
 
-/// Whether they run here, by the names of their processes, and what tuned has set; null where /proc does not show that.
+/// Returns which services run, by the names of their processes, and tuned's profile. Null if /proc does not show it.
 pub fn service_facts() -> Value {
     let running = process_names();
-    let runs = |name: &str| {
+    let is_running = |name: &str| {
         running
             .as_ref()
             .map(|names| names.iter().any(|n| n == name))
     };
     json!({
-        "tuned": runs("tuned"),
+        "tuned": is_running("tuned"),
         "tuned_profile": read_line("/etc/tuned/active_profile").filter(|profile| !profile.is_empty()),
-        "open_vm_tools": runs("vmtoolsd"),
-        "qemu_guest_agent": runs("qemu-ga"),
+        "open_vm_tools": is_running("vmtoolsd"),
+        "qemu_guest_agent": is_running("qemu-ga"),
     })
 }
 
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hypervisor_is_known_by_what_its_firmware_shows() {
+    fn the_hypervisor_is_derived_from_the_firmware() {
         assert_eq!(
             hypervisor_by_dmi("VMware, Inc.", "VMware20,1"),
             Some("VMware")
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_runs_is_seen() {
+    fn process_names_contain_this_process() {
         let own = read_line("/proc/self/comm").expect("Linux");
         assert!(process_names().expect("Linux").contains(&own));
     }

@@ -1,4 +1,4 @@
-//! The addresses of an interface, read and changed by rtnetlink (rtnetlink(7), include/uapi/linux/if_addr.h).
+//! Reads and changes the addresses of an interface (rtnetlink(7), include/uapi/linux/if_addr.h).
 
 use std::fmt;
 use std::io;
@@ -15,15 +15,17 @@ const RTM_DELADDR: u16 = 21;
 const RTM_GETADDR: u16 = 22;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
-/// It is used at once, and not tried for a second first.
+/// Skips duplicate address detection, so that the address is usable at once.
 const IFA_F_NODAD: u8 = 0x02;
 /// `struct ifaddrmsg`.
 const HEADER_BYTES: usize = 8;
 
-/// An address of an interface with the length of its network's prefix: `10.0.0.1/16`.
+/// An IP address with its prefix length: `10.0.0.1/16`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InterfaceAddress {
+    /// The address.
     pub ip: IpAddr,
+    /// The length of the network prefix, in bits.
     pub prefix: u8,
 }
 
@@ -33,12 +35,12 @@ impl FromStr for InterfaceAddress {
     fn from_str(text: &str) -> Result<Self, String> {
         let parsed = text.split_once('/').and_then(|(ip, prefix)| {
             let ip: IpAddr = ip.parse().ok()?;
-            let longest = if ip.is_ipv4() { 32 } else { 128 };
-            let prefix = prefix.parse().ok().filter(|prefix| *prefix <= longest)?;
+            let max_prefix = if ip.is_ipv4() { 32 } else { 128 };
+            let prefix = prefix.parse().ok().filter(|prefix| *prefix <= max_prefix)?;
             Some(Self { ip, prefix })
         });
         parsed.ok_or_else(|| {
-            format!("\"{text}\" is no address with its prefix; write it as 10.0.0.1/16")
+            format!("\"{text}\" is not an address with a prefix length, such as 10.0.0.1/16")
         })
     }
 }
@@ -49,31 +51,31 @@ impl fmt::Display for InterfaceAddress {
     }
 }
 
-/// All that the interface has, in the kernel's order.
+/// Returns all addresses of the interface, in the kernel's order.
 pub fn read(interface: u32) -> io::Result<Vec<InterfaceAddress>> {
-    let all = Message::new(RTM_GETADDR, NLM_F_DUMP, &[0; HEADER_BYTES]);
-    let found = request(&netlink::open(None)?, &all)?;
-    let ours = found
+    let message = Message::new(RTM_GETADDR, NLM_F_DUMP, &[0; HEADER_BYTES]);
+    let replies = request(&netlink::open(None)?, &message)?;
+    let addresses = replies
         .iter()
         .filter_map(|(_, body)| parse_address(body, interface));
-    Ok(ours.collect())
+    Ok(addresses.collect())
 }
 
-/// Makes these the addresses of the interface, and takes all others away.
+/// Sets the addresses of the interface, and removes all others.
 pub fn set(interface: u32, wanted: &[InterfaceAddress]) -> io::Result<()> {
-    let found = read(interface)?;
+    let current = read(interface)?;
     let socket = netlink::open(None)?;
-    for address in found.iter().filter(|address| !wanted.contains(address)) {
+    for address in current.iter().filter(|address| !wanted.contains(address)) {
         change(&socket, RTM_DELADDR, 0, interface, *address)?;
     }
-    for address in wanted.iter().filter(|address| !found.contains(address)) {
+    for address in wanted.iter().filter(|address| !current.contains(address)) {
         let flags = NLM_F_CREATE | NLM_F_REPLACE;
         change(&socket, RTM_NEWADDR, flags, interface, *address)?;
     }
     Ok(())
 }
 
-/// As netlink's messages name the version of an address.
+/// Returns the address family for netlink messages.
 pub fn address_family(ip: IpAddr) -> u8 {
     let family = if ip.is_ipv4() {
         libc::AF_INET
@@ -83,7 +85,7 @@ pub fn address_family(ip: IpAddr) -> u8 {
     family as u8
 }
 
-/// As netlink's attributes have it.
+/// Returns the address in network byte order, for netlink attributes.
 pub fn address_octets(ip: IpAddr) -> Vec<u8> {
     match ip {
         IpAddr::V4(ip) => ip.octets().to_vec(),
@@ -117,17 +119,17 @@ fn parse_address(body: &[u8], interface: u32) -> Option<InterfaceAddress> {
     if u32::from_ne_bytes(head[4..8].try_into().ok()?) != interface {
         return None;
     }
-    let (mut local, mut other) = (None, None);
+    let (mut local, mut peer) = (None, None);
     for (kind, value) in attributes(rest) {
         match kind {
             IFA_LOCAL => local = parse_ip(value),
-            IFA_ADDRESS => other = parse_ip(value),
+            IFA_ADDRESS => peer = parse_ip(value),
             _ => {}
         }
     }
-    // IPv6 has the second only; of a point-to-point link of IPv4 that is the other side's.
+    // IPv6 has IFA_ADDRESS only. On a point-to-point link of IPv4, IFA_ADDRESS is the peer's address.
     Some(InterfaceAddress {
-        ip: local.or(other)?,
+        ip: local.or(peer)?,
         prefix: head[1],
     })
 }
@@ -144,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_written_with_its_prefix() {
+    fn addresses_are_parsed_and_formatted_with_their_prefix() {
         for text in ["10.77.1.1/16", "fd77::1:1/64", "0.0.0.0/0"] {
             let address: InterfaceAddress = text.parse().expect("valid");
             assert_eq!(address.to_string(), text);
@@ -162,10 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn the_loopback_has_its_address() {
+    fn the_address_of_the_loopback_is_read() {
         let address: InterfaceAddress = "127.0.0.1/8".parse().expect("valid");
-        // A namespace whose loopback was never set up has none.
-        let found = read(1).expect("rtnetlink");
-        assert!(found.is_empty() || found.contains(&address), "{found:?}");
+        // The loopback of a new namespace has no address until it is up.
+        let current = read(1).expect("rtnetlink");
+        assert!(
+            current.is_empty() || current.contains(&address),
+            "{current:?}"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! `guest.configure`: who a guest is. Guests that were resumed from one snapshot are alike until they have been told.
+//! `guest.configure`: gives a guest its identity. Guests that resume from the same snapshot are identical until then.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -11,6 +11,7 @@ use vnetbench_interfaces::interface::{Interface, LINK_TIMEOUT, interface_names};
 use vnetbench_system::clock;
 use vnetbench_system::error::{Error, Result};
 
+/// The request `guest.configure`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConfigureRequest {
@@ -42,7 +43,7 @@ enum AdapterSelector {
     Index(usize),
 }
 
-/// An adapter of this guest as it stands.
+/// An adapter of this guest, before it is configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Adapter {
     index: u32,
@@ -51,23 +52,25 @@ struct Adapter {
     driver: String,
 }
 
-/// Makes the guest what is asked, whatever it was before; answers with its interfaces as they then are.
+/// Configures the guest, regardless of its earlier configuration, and returns the facts about its interfaces.
 pub fn configure(request: ConfigureRequest) -> Result<Value> {
-    let wanted: Vec<Vec<InterfaceAddress>> = request
+    let address_lists: Vec<Vec<InterfaceAddress>> = request
         .interfaces
         .iter()
         .map(|interface| interface.addresses.iter().map(|a| a.parse()).collect())
         .collect::<std::result::Result<_, _>>()
         .map_err(Error::BadParameter)?;
-    let found = match_adapters(&request.interfaces, &adapters()?)?;
+    let matched = match_adapters(&request.interfaces, &adapters()?)?;
     if let Some(name) = &request.host_name {
         rustix::system::sethostname(name.as_bytes())
-            .map_err(|error| Error::system(format!("name this guest {name}"), error))?;
+            .map_err(|error| Error::system(format!("set the host name {name}"), error))?;
     }
-    clock::set(request.clock.as_deref());
-    rename_adapters(&request.interfaces, &found)?;
-    let mut interfaces = Vec::with_capacity(found.len());
-    for ((request, adapter), addresses) in request.interfaces.iter().zip(&found).zip(&wanted) {
+    clock::set_identity(request.clock.as_deref());
+    rename_adapters(&request.interfaces, &matched)?;
+    let mut interfaces = Vec::with_capacity(matched.len());
+    for ((request, adapter), addresses) in
+        request.interfaces.iter().zip(&matched).zip(&address_lists)
+    {
         let name = request.name.as_deref().unwrap_or(&adapter.name);
         let interface = configure_interface(request, adapter, name, addresses)
             .map_err(|error| Error::system(format!("configure {name}"), error))?;
@@ -83,20 +86,20 @@ pub fn configure(request: ConfigureRequest) -> Result<Value> {
             });
         }
     }
-    for (request, adapter) in request.interfaces.iter().zip(&found) {
+    for (request, adapter) in request.interfaces.iter().zip(&matched) {
         for neighbour in &request.neighbours {
             neighbours::add_permanent(adapter.index, neighbour)?;
         }
     }
     let described: Result<Vec<Value>> = interfaces
         .iter()
-        .zip(&found)
+        .zip(&matched)
         .map(|(interface, adapter)| describe(interface, adapter.index))
         .collect();
     Ok(json!({ "interfaces": described? }))
 }
 
-/// The adapters of this guest, in the kernel's order; what has no hardware is none.
+/// Returns the adapters of this guest in the kernel's order, without interfaces that have no hardware.
 fn adapters() -> Result<Vec<Adapter>> {
     let mut adapters = Vec::new();
     for name in interface_names() {
@@ -104,7 +107,7 @@ fn adapters() -> Result<Vec<Adapter>> {
             let interface = Interface::open(&name)?;
             match interface.hardware() {
                 Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return Ok(None),
-                found => found?,
+                hardware => hardware?,
             };
             Ok(Some(Adapter {
                 index: interface.index()?,
@@ -120,7 +123,7 @@ fn adapters() -> Result<Vec<Adapter>> {
     Ok(adapters)
 }
 
-/// Which adapter each of those asked for is: the first that matches and is not another's.
+/// Returns the adapter of each request: the first one that matches and is not assigned yet.
 fn match_adapters(request: &[InterfaceRequest], adapters: &[Adapter]) -> Result<Vec<Adapter>> {
     let mut free: Vec<&Adapter> = adapters.iter().collect();
     request
@@ -130,8 +133,8 @@ fn match_adapters(request: &[InterfaceRequest], adapters: &[Adapter]) -> Result<
                 free.iter()
                     .position(|adapter| adapter.mac.eq_ignore_ascii_case(mac))
             };
-            let at = match &request.r#match {
-                // It may have been given its other one already.
+            let position = match &request.r#match {
+                // The adapter may already have its new MAC address.
                 AdapterSelector::Mac(mac) => {
                     by_mac(mac).or_else(|| by_mac(request.mac.as_deref()?))
                 }
@@ -139,51 +142,53 @@ fn match_adapters(request: &[InterfaceRequest], adapters: &[Adapter]) -> Result<
                     free.iter().position(|adapter| adapter.driver == *driver)
                 }
                 AdapterSelector::Index(index) => {
-                    let wanted = adapters.get(*index);
-                    free.iter().position(|adapter| Some(*adapter) == wanted)
+                    let selected = adapters.get(*index);
+                    free.iter().position(|adapter| Some(*adapter) == selected)
                 }
             };
-            at.map(|at| free.remove(at).clone())
+            position
+                .map(|position| free.remove(position).clone())
                 .ok_or_else(|| no_such_adapter(&request.r#match, adapters))
         })
         .collect()
 }
 
-fn no_such_adapter(wanted: &AdapterSelector, adapters: &[Adapter]) -> Error {
-    let wanted = match wanted {
+fn no_such_adapter(selector: &AdapterSelector, adapters: &[Adapter]) -> Error {
+    let criterion = match selector {
         AdapterSelector::Mac(mac) => format!("the MAC address {mac}"),
         AdapterSelector::Driver(driver) => format!("the driver {driver}"),
         AdapterSelector::Index(index) => format!("the index {index}"),
     };
-    let there: Vec<String> = adapters
+    let available: Vec<String> = adapters
         .iter()
         .map(|adapter| format!("{} ({}, {})", adapter.name, adapter.driver, adapter.mac))
         .collect();
-    let there = if there.is_empty() {
+    let available = if available.is_empty() {
         "none".into()
     } else {
-        there.join(", ")
+        available.join(", ")
     };
     Error::BadParameter(format!(
-        "no adapter of this guest has {wanted} and is not another's already; there are: {there}"
+        "no unassigned adapter of this guest has {criterion}; its adapters are: {available}"
     ))
 }
 
-/// An interface is renamed while it is down. One's new name may still be another's: all make room first.
-fn rename_adapters(request: &[InterfaceRequest], found: &[Adapter]) -> Result<()> {
-    let renamed: Vec<(&Adapter, &str)> = found
+/// Renames adapters, which takes them down. Uses temporary names first, because a new name may still belong to another
+/// adapter.
+fn rename_adapters(request: &[InterfaceRequest], matched: &[Adapter]) -> Result<()> {
+    let renamed: Vec<(&Adapter, &str)> = matched
         .iter()
         .zip(request)
         .filter_map(|(adapter, request)| Some((adapter, request.name.as_deref()?)))
         .filter(|(adapter, name)| adapter.name != *name)
         .collect();
-    let waiting = |adapter: &Adapter| format!("renamed{}", adapter.index);
+    let temporary_name = |adapter: &Adapter| format!("renamed{}", adapter.index);
     for (adapter, name) in &renamed {
-        rename(&adapter.name, &waiting(adapter))
+        rename(&adapter.name, &temporary_name(adapter))
             .map_err(|error| Error::system(format!("rename {} to {name}", adapter.name), error))?;
     }
     for (adapter, name) in renamed {
-        rename(&waiting(adapter), name)
+        rename(&temporary_name(adapter), name)
             .map_err(|error| Error::system(format!("rename {} to {name}", adapter.name), error))?;
     }
     Ok(())
@@ -205,7 +210,7 @@ fn configure_interface(
     if let Some(mac) = &request.mac
         && !adapter.mac.eq_ignore_ascii_case(mac)
     {
-        // Most drivers take it while it is up; a link that goes down may take seconds to come back.
+        // Most drivers accept a new address while the interface is up. Taking it down could cost seconds without a link.
         if let Err(error) = interface.set_mac(mac) {
             if error.raw_os_error() != Some(libc::EBUSY) {
                 return Err(error);
@@ -258,32 +263,32 @@ mod tests {
             .iter()
             .map(|m| serde_json::from_value(m.clone()).expect("parameters"))
             .collect();
-        let found = match_adapters(&request, &adapters())?;
-        Ok(found.iter().map(|adapter| adapter.index).collect())
+        let matched = match_adapters(&request, &adapters())?;
+        Ok(matched.iter().map(|adapter| adapter.index).collect())
     }
 
     #[test]
-    fn an_adapter_is_found_by_mac_driver_or_place() {
-        let found = indexes(json!([
+    fn adapters_are_selected_by_mac_driver_or_index() {
+        let matched = indexes(json!([
             {"match": {"driver": "vmxnet3"}},
             {"match": {"driver": "vmxnet3"}},
             {"match": {"index": 0}},
         ]));
-        assert_eq!(found.expect("all are there"), [3, 4, 2]);
-        let found = indexes(json!([{"match": {"mac": "52:54:00:00:00:0C"}}]));
-        assert_eq!(found.expect("it is there"), [4]);
+        assert_eq!(matched.expect("all are there"), [3, 4, 2]);
+        let matched = indexes(json!([{"match": {"mac": "52:54:00:00:00:0C"}}]));
+        assert_eq!(matched.expect("it is there"), [4]);
     }
 
     #[test]
-    fn one_that_has_its_new_mac_already_is_found_again() {
-        let found = indexes(json!([
+    fn an_adapter_is_selected_by_its_new_mac_too() {
+        let matched = indexes(json!([
             {"match": {"mac": "52:54:00:00:00:ff"}, "mac": "52:54:00:00:00:0b"}
         ]));
-        assert_eq!(found.expect("it is there"), [3]);
+        assert_eq!(matched.expect("it is there"), [3]);
     }
 
     #[test]
-    fn what_is_not_there_or_not_free_is_refused_with_what_there_is() {
+    fn an_error_for_a_missing_adapter_lists_all_adapters() {
         for matches in [
             json!([{"match": {"driver": "e1000e"}}, {"match": {"driver": "e1000e"}}]),
             json!([{"match": {"index": 3}}]),

@@ -1,4 +1,4 @@
-//! What a guest does with what is not for it: nothing, route it, or bridge it from one of its adapters to another.
+//! Forwarding in a guest: none, routing, or bridging between its adapters.
 
 use std::io;
 
@@ -8,19 +8,23 @@ use super::mounts;
 use vnetbench_interfaces::interface::Interface;
 use vnetbench_system::error::{Error, Result};
 
-/// The guest's one bridge.
+/// The name of the guest's bridge.
 const BRIDGE: &str = "br0";
 
+/// How a guest forwards packets for other hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Forwarding {
+    /// Not at all.
     #[default]
     None,
+    /// Routes IPv4 and IPv6.
     Router,
+    /// Bridges its adapters.
     Bridge,
 }
 
-/// Between these interfaces.
+/// Sets up forwarding between these interfaces, and removes any earlier bridge.
 pub fn set(forwarding: Forwarding, interfaces: &[Interface]) -> Result<()> {
     let routes = if forwarding == Forwarding::Router {
         "1"
@@ -30,17 +34,20 @@ pub fn set(forwarding: Forwarding, interfaces: &[Interface]) -> Result<()> {
     mounts::set_sysctl("net/ipv4/ip_forward", routes)?;
     mounts::set_sysctl("net/ipv6/conf/all/forwarding", routes)?;
     let bridge = Interface::open(BRIDGE).map_err(|error| Error::system("find br0", error))?;
-    // One that is there has ports from before.
+    // An existing bridge may have ports of an earlier configuration.
     match bridge.remove_bridge() {
         Ok(()) => {}
         Err(error) if error.raw_os_error() == Some(libc::ENXIO) => {}
-        // The kernel has no bridges at all; that matters only where one is wanted.
+        // The kernel lacks bridges, which matters only if one is requested.
         Err(_) if forwarding != Forwarding::Bridge => {}
         Err(error) => return Err(Error::system("remove the bridge br0", error)),
     }
     if forwarding == Forwarding::Bridge {
         create_bridge(&bridge, interfaces).map_err(|error| {
-            Error::system("bridge (does the guest have the module bridge?)", error)
+            Error::system(
+                "create the bridge br0 (the guest may lack the module bridge)",
+                error,
+            )
         })?;
     }
     Ok(())

@@ -1,5 +1,6 @@
-//! PID 1 of a guest: readies the kernel, then serves one host after another over a virtio port, until it is told to power
-//! off. What goes wrong is one line on the console, and then the power is off too: a guest never lives on half made.
+//! The first process (PID 1) of a guest: sets up the system, then serves one host after another over a virtio port.
+//!
+//! On an error it prints one line on the console and powers off, so that no guest keeps running half configured.
 
 mod addresses;
 mod configuration;
@@ -21,24 +22,25 @@ use self::port::HostPort;
 use vnetbench_interfaces::interface::Interface;
 use vnetbench_system::error::{Error, Result};
 
-/// What the root of an initramfs is: RAMFS_MAGIC or TMPFS_MAGIC (include/uapi/linux/magic.h).
+/// The file system types of an initramfs: RAMFS_MAGIC and TMPFS_MAGIC (include/uapi/linux/magic.h).
 const MEMORY_FILE_SYSTEMS: [u64; 2] = [0x8584_58f6, 0x0102_1994];
-/// What the kernel lets a process have at most (fs.nr_open); its own limit for PID 1 is 4096.
+/// The kernel's maximum for a process (fs.nr_open). The default limit of PID 1 is 4096.
 const MAX_DESCRIPTORS: u64 = 1 << 20;
 
-/// Whether a kernel has just started this out of an initramfs. In a container the first process has another root, and a
-/// kernel that is not its own.
+/// Returns whether the kernel started this process from an initramfs.
+///
+/// The first process of a container has PID 1 too, but another root file system.
 pub fn is_first_process() -> bool {
     let root = || Some(rustix::fs::statfs("/").ok()?.f_type as u64);
     rustix::process::getpid().is_init()
         && root().is_some_and(|kind| MEMORY_FILE_SYSTEMS.contains(&kind))
 }
 
-/// Never returns in a guest. `serve` serves one host over standard input and output.
+/// Runs the guest; never returns there. `serve` serves one host over standard input and output.
 pub fn init(serve: fn() -> ExitCode) -> ExitCode {
     if !is_first_process() {
         eprintln!(
-            "vnetbench-agent: init is the first process (PID 1) of a guest's initramfs, and nothing else"
+            "vnetbench-agent: init runs only as the first process (PID 1) of a guest's initramfs"
         );
         return ExitCode::from(2);
     }
@@ -53,13 +55,13 @@ fn serve_hosts(serve: fn() -> ExitCode) -> Result<Infallible> {
     modules::load_all()?;
     Interface::open("lo")
         .and_then(|lo| lo.set_up(true))
-        .map_err(|error| Error::system("set lo up", error))?;
+        .map_err(|error| Error::system("bring lo up", error))?;
     let limit = Rlimit {
         current: Some(MAX_DESCRIPTORS),
         maximum: Some(MAX_DESCRIPTORS),
     };
     setrlimit(Resource::Nofile, limit)
-        .map_err(|error| Error::system("allow more descriptors", error))?;
+        .map_err(|error| Error::system("raise the limit of open files", error))?;
     let port = HostPort::find()?;
     loop {
         port.wait_for_host();
@@ -67,16 +69,16 @@ fn serve_hosts(serve: fn() -> ExitCode) -> Result<Infallible> {
     }
 }
 
-/// Serves one host in a process of its own, which ends when the host hangs up: so nothing of it is left for the next.
+/// Serves one host in a process of its own. It ends when the host disconnects, so that no state remains for the next host.
 fn serve_host(port: &HostPort, serve: fn() -> ExitCode) -> Result<()> {
-    // SAFETY: this process has one thread, so that the copy of it is whole.
+    // SAFETY: this process has only one thread, so that the child holds no locks of other threads.
     match unsafe { libc::fork() } {
         -1 => Err(Error::system(
             "start a process",
             std::io::Error::last_os_error(),
         )),
         0 => {
-            // A fault in one request is answered there, and does not end the guest.
+            // In this process a panic ends one request, not the guest.
             drop(std::panic::take_hook());
             if let Err(error) = port.redirect_standard_streams() {
                 eprintln!("vnetbench-agent: {error}");
@@ -89,7 +91,7 @@ fn serve_host(port: &HostPort, serve: fn() -> ExitCode) -> Result<()> {
     }
 }
 
-/// Whatever else ends meanwhile has lost its parent, and is waited for here only so that it is gone.
+/// Waits for the process that serves a host. Also reaps orphans, as PID 1 must.
 fn wait_for_session(session: libc::pid_t) -> Result<()> {
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
@@ -98,27 +100,34 @@ fn wait_for_session(session: libc::pid_t) -> Result<()> {
                     return Ok(());
                 }
                 return Err(Error::Internal(match status.terminating_signal() {
-                    Some(signal) => format!("the process that serves was ended by signal {signal}"),
-                    None => "the process that serves could not go on".into(),
+                    Some(signal) => {
+                        format!("signal {signal} ended the process that serves the host")
+                    }
+                    None => "the process that serves the host failed".into(),
                 }));
             }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(Error::system("wait for the process that serves", error)),
+            Err(error) => {
+                return Err(Error::system(
+                    "wait for the process that serves the host",
+                    error,
+                ));
+            }
         }
     }
 }
 
-fn halt_with_error(what: &str) -> ! {
-    eprintln!("vnetbench-agent: {}", what.replace('\n', " "));
+fn halt_with_error(message: &str) -> ! {
+    eprintln!("vnetbench-agent: {}", message.replace('\n', " "));
     power_off()
 }
 
-/// Of the whole guest, from any of its processes.
+/// Powers off the guest, from any of its processes.
 pub fn power_off() -> ! {
-    // What was said last must be out before; a console that is none has nothing to be waited for.
+    // Waits until the console has printed everything. Fails harmlessly if standard error is not a terminal.
     let _ = rustix::termios::tcdrain(rustix::stdio::stderr());
     let _ = reboot(RebootCommand::PowerOff);
-    // The kernel panics where PID 1 ends, and there may be no power to switch.
+    // The machine may lack power control, and the kernel panics if PID 1 ends.
     loop {
         std::thread::sleep(Duration::from_secs(3600));
     }

@@ -1,4 +1,4 @@
-//! The modules of the kernel that the bench put into the guest, loaded in the order that it wrote down.
+//! Loads the kernel modules that the bench put into the guest, in the order that the bench listed.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -10,12 +10,12 @@ use rustix::system::finit_module;
 use vnetbench_system::error::{Error, Result};
 
 const FOLDER: &str = "/modules";
-/// One path a line, from the folder; a module comes after those that it needs.
+/// One path per line, relative to the folder. Each module follows those that it depends on.
 const ORDER: &str = "/modules/order";
-/// MODULE_INIT_COMPRESSED_FILE (include/uapi/linux/module.h): the kernel unpacks it, where it can (Linux 5.17).
+/// MODULE_INIT_COMPRESSED_FILE (include/uapi/linux/module.h): the kernel decompresses the module (Linux 5.17).
 const COMPRESSED: i32 = 4;
 
-/// Of a guest without the list, none.
+/// Loads all listed modules; none if the list does not exist.
 pub fn load_all() -> Result<()> {
     let order = match std::fs::read_to_string(ORDER) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -31,11 +31,11 @@ fn load_module(path: &Path) -> Result<()> {
     let is_compressed = path.extension() != Some(OsStr::new("ko"));
     let flags = if is_compressed { COMPRESSED } else { 0 };
     match finit_module(&file, c"", flags) {
-        // It is there already.
+        // The module is already loaded.
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         Err(Errno::INVAL | Errno::OPNOTSUPP) if is_compressed => Err(Error::system(
             format!(
-                "load the module {} (this kernel may not unpack modules; unpack it before)",
+                "load the module {} (this kernel may not decompress modules; decompress it first)",
                 path.display()
             ),
             Errno::INVAL,

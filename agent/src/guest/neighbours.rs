@@ -1,4 +1,4 @@
-//! Neighbours that a guest need not ask for: it knows their MAC addresses (rtnetlink(7), include/uapi/linux/neighbour.h).
+//! Permanent neighbour entries, which need no address resolution (rtnetlink(7), include/uapi/linux/neighbour.h).
 
 use std::net::IpAddr;
 
@@ -14,6 +14,7 @@ const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
 const NUD_PERMANENT: u8 = 0x80;
 
+/// The IP address and MAC address of a neighbour.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Neighbour {
@@ -21,14 +22,14 @@ pub struct Neighbour {
     mac: String,
 }
 
-/// It stays known until another MAC address is told; others that are known stay so too.
+/// Adds a permanent entry, or replaces the entry of this address. Keeps all other entries.
 pub fn add_permanent(interface: u32, neighbour: &Neighbour) -> Result<()> {
     let Neighbour { address, mac } = neighbour;
     let mac = mac_bytes(mac)
-        .ok_or_else(|| Error::BadParameter(format!("\"{mac}\" is no MAC address")))?;
+        .ok_or_else(|| Error::BadParameter(format!("\"{mac}\" is not a MAC address")))?;
     let [a, b, c, d] = interface.to_ne_bytes();
     let [low, high] = u16::from(NUD_PERMANENT).to_ne_bytes();
-    // `struct ndmsg`: family, three bytes to fill up, the interface, the state, flags, type.
+    // `struct ndmsg`: family, three bytes of padding, interface, state, flags, type.
     let head = [
         address_family(*address),
         0,
@@ -48,6 +49,6 @@ pub fn add_permanent(interface: u32, neighbour: &Neighbour) -> Result<()> {
         .with(NDA_LLADDR, &mac);
     netlink::open(None)
         .and_then(|socket| request(&socket, &message))
-        .map_err(|error| Error::system(format!("know the neighbour {address}"), error))?;
+        .map_err(|error| Error::system(format!("add the neighbour {address}"), error))?;
     Ok(())
 }

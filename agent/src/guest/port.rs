@@ -1,4 +1,4 @@
-//! The virtio port over which the host speaks with the agent (drivers/char/virtio_console.c).
+//! The virtio port between the host and the agent (drivers/char/virtio_console.c).
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -11,17 +11,18 @@ use vnetbench_system::error::{Error, Result};
 
 const NAME: &str = "vnetbench.agent";
 const PORTS: &str = "/sys/class/virtio-ports";
-/// The host tells of its ports only after the driver has been loaded.
+/// How long to wait for the port: the host announces its ports only after the driver is loaded.
 const PORT_TIMEOUT: Duration = Duration::from_secs(30);
-/// Between two looks. A port without a host is always ready to say so: there is nothing to sleep on.
+/// The time between two checks for a host. Polling is necessary: poll(2) returns at once on a port without a host.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Kept open all the time: on its last close the driver throws away what a host has sent already.
+/// The open virtio port. It stays open, because the driver discards unread data of the host on the last close.
 pub struct HostPort(File);
 
 impl HostPort {
+    /// Waits for the port and opens it.
     pub fn find() -> Result<Self> {
-        let until = Instant::now() + PORT_TIMEOUT;
+        let deadline = Instant::now() + PORT_TIMEOUT;
         loop {
             if let Some(path) = device_path() {
                 let opened = OpenOptions::new().read(true).write(true).open(&path);
@@ -29,7 +30,7 @@ impl HostPort {
                     .map(Self)
                     .map_err(|error| Error::system(format!("open {}", path.display()), error));
             }
-            if Instant::now() > until {
+            if Instant::now() > deadline {
                 return Err(Error::TimedOut {
                     operation: format!("waiting for the virtio port named {NAME}"),
                     after_s: PORT_TIMEOUT.as_secs_f64(),
@@ -40,6 +41,7 @@ impl HostPort {
         }
     }
 
+    /// Waits until a host opens its end of the port.
     pub fn wait_for_host(&self) {
         while !self.has_host() {
             std::thread::sleep(POLL_INTERVAL);
@@ -48,18 +50,23 @@ impl HostPort {
 
     fn has_host(&self) -> bool {
         let mut polled = [PollFd::new(&self.0, PollFlags::OUT)];
-        let at_once = Timespec {
+        let no_wait = Timespec {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        poll(&mut polled, Some(&at_once)).is_ok() && !polled[0].revents().contains(PollFlags::HUP)
+        poll(&mut polled, Some(&no_wait)).is_ok() && !polled[0].revents().contains(PollFlags::HUP)
     }
 
-    /// Of this process: what it reads from its input and writes to its output goes through the port.
+    /// Makes the port the standard input and output of this process.
     pub fn redirect_standard_streams(&self) -> Result<()> {
         rustix::stdio::dup2_stdin(&self.0)
             .and_then(|()| rustix::stdio::dup2_stdout(&self.0))
-            .map_err(|error| Error::system(format!("speak through the port {NAME}"), error))
+            .map_err(|error| {
+                Error::system(
+                    format!("redirect standard input and output to the port {NAME}"),
+                    error,
+                )
+            })
     }
 }
 

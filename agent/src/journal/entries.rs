@@ -1,5 +1,5 @@
-//! The file of a journal: JSON, one object a line. The first says under which start of the kernel it was written, each
-//! further one how a knob was found.
+//! The journal file: one JSON object per line. The first line has the kernel's boot id, and each other line the original
+//! value of a knob.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -14,16 +14,19 @@ use serde_json::Value;
 use super::folder::JournalFolder;
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// How long an agent that is told to end may take to put all back: each knob may cost an adapter its link for seconds.
+/// How long a running agent may take to restore all settings. Each setting may take the link down for seconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(45);
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A knob as it was before this agent changed any of its interface.
+/// The value of a knob before the agent changed any setting of its interface.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OriginalSetting {
+    /// The name of the interface.
     pub interface: String,
+    /// The name of the knob.
     pub knob: String,
+    /// The knob's original value.
     pub value: Value,
 }
 
@@ -32,23 +35,25 @@ struct JournalHeader {
     boot: String,
 }
 
-/// Oldest first; the file is locked by whoever has it.
+/// A locked journal file and its settings, oldest first.
 pub struct JournalFile {
     file: File,
     settings: Vec<OriginalSetting>,
 }
 
-/// What was in a folder that is to be put back.
+/// The state of a journal that is to be restored.
 pub enum JournalState {
     Entries(JournalFile),
-    /// No knob was changed, or the agent was never started.
+    /// No knob was changed, or the agent never started.
     Nothing,
+    /// The machine has restarted since, which reset all settings.
     EarlierBoot,
+    /// The running agent has restored the settings and removed the folder.
     RestoredByAgent,
 }
 
 impl JournalFile {
-    /// An empty journal; one that is there already was left by another agent.
+    /// Creates an empty journal. Fails if another agent has left one.
     pub fn create(folder: &JournalFolder) -> Result<Self, String> {
         let file = folder.create_journal()?;
         fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive)
@@ -65,27 +70,31 @@ impl JournalFile {
         Ok(entries)
     }
 
-    /// Those of an agent that was killed. One that still serves is told to end.
+    /// Locks and reads the journal of a killed agent. Asks an agent that still runs to end, and waits for it.
     pub fn lock_and_read(folder: &JournalFolder) -> Result<JournalState, String> {
         let Some(mut file) = folder.open_journal()? else {
             return Ok(JournalState::Nothing);
         };
         lock_after_agent_exit(&file).map_err(|error| format!("{folder}: {error}"))?;
-        let unread = |error| format!("cannot read the journal in {folder}: {error}");
-        if fstat(&file).map_err(|error| unread(error.into()))?.st_nlink == 0 {
+        let read_error = |error| format!("cannot read the journal in {folder}: {error}");
+        if fstat(&file)
+            .map_err(|error| read_error(error.into()))?
+            .st_nlink
+            == 0
+        {
             return Ok(JournalState::RestoredByAgent);
         }
         let mut text = String::new();
-        file.read_to_string(&mut text).map_err(unread)?;
-        let (head, found) = parse_journal(&text).map_err(|line| {
-            format!("line {line} of the journal in {folder} is not what an agent writes; put back by hand what it says, and remove the folder")
+        file.read_to_string(&mut text).map_err(read_error)?;
+        let (head, settings) = parse_journal(&text).map_err(|line| {
+            format!("line {line} of the journal in {folder} is invalid; restore the settings that it lists by hand, then remove the folder")
         })?;
         Ok(match head {
             Some(head) if head.boot != boot_id() => JournalState::EarlierBoot,
-            _ if found.is_empty() => JournalState::Nothing,
+            _ if settings.is_empty() => JournalState::Nothing,
             _ => JournalState::Entries(Self {
                 file,
-                settings: found,
+                settings: settings,
             }),
         })
     }
@@ -95,20 +104,21 @@ impl JournalFile {
     }
 
     pub fn contains(&self, interface: &str, knob: &str) -> bool {
-        let is_it = |found: &OriginalSetting| found.interface == interface && found.knob == knob;
-        self.settings.iter().any(is_it)
+        let is_recorded =
+            |setting: &OriginalSetting| setting.interface == interface && setting.knob == knob;
+        self.settings.iter().any(is_recorded)
     }
 
     pub fn contains_interface(&self, interface: &str) -> bool {
         self.settings
             .iter()
-            .any(|found| found.interface == interface)
+            .any(|setting| setting.interface == interface)
     }
 
-    /// On disk when this returns.
-    pub fn add(&mut self, found: Vec<OriginalSetting>) -> std::io::Result<()> {
-        self.write(&found)?;
-        self.settings.extend(found);
+    /// Adds settings. They are on disk when this returns.
+    pub fn add(&mut self, settings: Vec<OriginalSetting>) -> std::io::Result<()> {
+        self.write(&settings)?;
+        self.settings.extend(settings);
         Ok(())
     }
 
@@ -123,15 +133,16 @@ impl JournalFile {
             .file
             .write_all(text.as_bytes())
             .and_then(|()| self.file.sync_data());
-        // Half a line (a full disk) would make the next one unreadable.
+        // A partial line, for example on a full disk, would make the next one unreadable.
         written.inspect_err(|_| {
             let _ = self.file.set_len(end);
         })
     }
 }
 
-/// The number of the line that is no line of a journal is the error. A last line without its end was never followed by a
-/// change: its agent was killed as it wrote it.
+/// Parses a journal. The error is the number of the first invalid line.
+///
+/// Ignores a last line without a line feed: the agent was killed while writing it, before it changed the setting.
 fn parse_journal(text: &str) -> Result<(Option<JournalHeader>, Vec<OriginalSetting>), usize> {
     let mut lines = text
         .split_inclusive('\n')
@@ -141,8 +152,8 @@ fn parse_journal(text: &str) -> Result<(Option<JournalHeader>, Vec<OriginalSetti
         return Ok((None, Vec::new()));
     };
     let head = serde_json::from_str(head).map_err(|_| 1usize)?;
-    let found = lines.map(|(at, line)| serde_json::from_str(line).map_err(|_| at + 1));
-    Ok((Some(head), found.collect::<Result<_, _>>()?))
+    let settings = lines.map(|(at, line)| serde_json::from_str(line).map_err(|_| at + 1));
+    Ok((Some(head), settings.collect::<Result<_, _>>()?))
 }
 
 fn lock_after_agent_exit(file: &File) -> Result<(), String> {
@@ -159,7 +170,7 @@ fn lock_after_agent_exit(file: &File) -> Result<(), String> {
             .ok()
             .flatten()
             .and_then(|lock| lock.pid)
-            // The kernel has -1 for a holder that is no process of this machine; to kill would take that for all of them.
+            // The kernel reports -1 for a holder on another machine, and kill(-1) would signal all processes.
             .filter(|holder| holder.as_raw_pid() > 0);
         if json.is_none()
             && let Some(agent) = holder
@@ -169,13 +180,13 @@ fn lock_after_agent_exit(file: &File) -> Result<(), String> {
             json = Some(agent);
         }
         if Instant::now() > until {
-            return Err("an agent still works with it, and does not end".into());
+            return Err("the agent that uses it does not end".into());
         }
         std::thread::sleep(LOCK_RETRY_INTERVAL);
     }
 }
 
-/// Empty where the kernel does not say.
+/// Returns the kernel's boot id; empty if it cannot be read.
 fn boot_id() -> String {
     let text = std::fs::read_to_string(BOOT_ID).unwrap_or_default();
     text.trim().to_owned()
@@ -189,54 +200,57 @@ mod tests {
     const HEAD: &str = "{\"boot\":\"b\"}\n";
     const MTU: &str = "{\"interface\":\"eth0\",\"knob\":\"mtu\",\"value\":1500}\n";
 
-    fn found(text: &str) -> Result<Vec<OriginalSetting>, usize> {
-        parse_journal(text).map(|(_, found)| found)
+    fn parsed_settings(text: &str) -> Result<Vec<OriginalSetting>, usize> {
+        parse_journal(text).map(|(_, settings)| settings)
     }
 
     #[test]
-    fn what_was_written_is_read_and_half_a_line_at_the_end_is_not() {
+    fn a_partial_last_line_is_ignored() {
         let mtu = OriginalSetting {
             interface: "eth0".into(),
             knob: "mtu".into(),
             value: json!(1500),
         };
         let text = format!("{HEAD}{MTU}");
-        assert_eq!(found(&text), Ok(vec![mtu.clone()]));
-        assert_eq!(found(&format!("{text}{}", &MTU[..20])), Ok(vec![mtu]));
-        assert_eq!(found(""), Ok(vec![]));
-        assert_eq!(found(&HEAD[..5]), Ok(vec![]));
+        assert_eq!(parsed_settings(&text), Ok(vec![mtu.clone()]));
+        assert_eq!(
+            parsed_settings(&format!("{text}{}", &MTU[..20])),
+            Ok(vec![mtu])
+        );
+        assert_eq!(parsed_settings(""), Ok(vec![]));
+        assert_eq!(parsed_settings(&HEAD[..5]), Ok(vec![]));
     }
 
     #[test]
-    fn what_no_agent_writes_is_said_by_its_line() {
-        assert_eq!(found("nonsense\n"), Err(1));
-        assert_eq!(found(&format!("{HEAD}{MTU}{{}}\n{MTU}")), Err(3));
+    fn an_invalid_line_is_reported_by_its_number() {
+        assert_eq!(parsed_settings("nonsense\n"), Err(1));
+        assert_eq!(parsed_settings(&format!("{HEAD}{MTU}{{}}\n{MTU}")), Err(3));
     }
 
     #[test]
-    fn what_a_full_disk_did_not_take_is_not_kept() {
+    fn a_setting_that_does_not_fit_on_disk_is_not_recorded() {
         let full = File::options().read(true).write(true).open("/dev/full");
         let mut entries = JournalFile {
-            file: full.expect("every Linux has it"),
+            file: full.expect("every Linux system has /dev/full"),
             settings: Vec::new(),
         };
         let (interface, knob) = ("eth0".to_owned(), "mtu".to_owned());
         let value = json!(1500);
-        let found = OriginalSetting {
+        let setting = OriginalSetting {
             interface,
             knob,
             value,
         };
-        let kept = entries.add(vec![found]);
+        let added = entries.add(vec![setting]);
         assert_eq!(
-            kept.map_err(|error| error.kind()),
+            added.map_err(|error| error.kind()),
             Err(std::io::ErrorKind::StorageFull)
         );
         assert!(!entries.contains("eth0", "mtu"));
     }
 
     #[test]
-    fn a_number_is_read_as_it_was_written() {
+    fn numbers_survive_a_round_trip_through_json() {
         for seconds in [5e-5, 0.000_064, 1.0 / 3.0, 2.3e-5] {
             let value = json!(seconds);
             let read: Value = serde_json::from_str(&value.to_string()).expect("JSON");

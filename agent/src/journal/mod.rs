@@ -1,5 +1,4 @@
-//! The knobs of interfaces of a user's host as they were found: on disk before the first is changed, and put back when the
-//! agent ends, however it ends.
+//! The original interface settings of a user's host: on disk before the first change, and restored when the agent ends.
 
 mod entries;
 mod folder;
@@ -13,14 +12,14 @@ use self::entries::{JournalFile, JournalState, OriginalSetting};
 use self::folder::JournalFolder;
 use crate::knobs;
 use vnetbench_system::error::{Error, Result};
-use vnetbench_system::signals::on_signals;
+use vnetbench_system::signals::handle_signals;
 
-/// What ends a program that is told to end, or whose connection is lost.
+/// The signals that ask a program to end, or that report a lost connection.
 const TERMINATION_SIGNALS: [i32; 3] = [libc::SIGTERM, libc::SIGHUP, libc::SIGINT];
-/// What one knob is set to may change another: so often all are put back that do not stand as they were found.
+/// The number of passes over all settings: setting one knob may change another.
 const RESTORE_ROUNDS: usize = 2;
 
-/// Of this process, where it keeps one.
+/// The journal of this process, if it keeps one.
 static JOURNAL: OnceLock<Mutex<Journal>> = OnceLock::new();
 
 struct Journal {
@@ -28,12 +27,17 @@ struct Journal {
     entries: JournalFile,
 }
 
-/// From here on every knob of an interface is kept in this folder before it is changed, and put back at the end of this
-/// process. To be called before any other thread is started. What goes wrong is a sentence.
+/// Opens a journal in this folder: from now on, settings are recorded before they change and restored when the process ends.
+///
+/// Call it before any other thread starts, because it blocks signals for all of them.
+///
+/// # Errors
+///
+/// Returns a message for the user.
 pub fn open_journal(path: &Path) -> std::result::Result<(), String> {
     let folder = JournalFolder::open(path)?;
     let entries = JournalFile::create(&folder)?;
-    on_signals(&TERMINATION_SIGNALS, || restore_and_exit())
+    handle_signals(&TERMINATION_SIGNALS, || restore_and_exit())
         .map_err(|error| format!("cannot wait for signals: {error}"))?;
     if JOURNAL
         .set(Mutex::new(Journal { folder, entries }))
@@ -44,9 +48,10 @@ pub fn open_journal(path: &Path) -> std::result::Result<(), String> {
     Ok(())
 }
 
-/// Keeps how all knobs of the interface are found, where a journal is kept and does not have them yet: what one is set to
-/// may change another, and how that is found later is no longer how it was. Nothing is put back while what this returns
-/// lives: the knob may be set meanwhile.
+/// Records the original values of all knobs of the interface, unless the journal already has them.
+///
+/// All knobs are recorded at once, because setting one may change another. Settings are not restored while the returned
+/// guard lives, so that the caller can set the knob safely.
 pub fn record_original_settings(
     interface: Option<&str>,
     knob: &str,
@@ -55,31 +60,32 @@ pub fn record_original_settings(
         return Ok(None);
     };
     let mut journal = lock(journal);
-    let refused = |reason| Error::Knob {
+    let knob_error = |reason| Error::Knob {
         knob: knob.into(),
         interface: Some(interface.into()),
         reason,
     };
     if !journal.entries.contains_interface(interface) {
-        let kept = journal.entries.add(read_settings(interface));
-        kept.map_err(|error| {
-            refused(format!(
-                "cannot be set: how it was found cannot be kept: {error}"
+        let recorded = journal.entries.add(read_settings(interface));
+        recorded.map_err(|error| {
+            knob_error(format!(
+                "cannot be set: its original value cannot be recorded: {error}"
             ))
         })?;
     }
     if !journal.entries.contains(interface, knob) {
-        // What there is not at all is said as ever.
+        // Reports an unknown knob or interface with its usual error.
         knobs::read(knob, Some(interface))?;
-        let reason = "cannot be set: it had no value, or no single one, that could be put back";
-        return Err(refused(reason.into()));
+        let reason =
+            "cannot be set: its original value cannot be read, so it could not be restored";
+        return Err(knob_error(reason.into()));
     }
     Ok(Some(journal))
 }
 
 fn read_settings(interface: &str) -> Vec<OriginalSetting> {
-    let found = |knob: &str| {
-        let value = knobs::read_full(knob, interface).ok()?;
+    let read_setting = |knob: &str| {
+        let value = knobs::read_for_restore(knob, interface).ok()?;
         (!value.is_null()).then(|| OriginalSetting {
             interface: interface.into(),
             knob: knob.into(),
@@ -88,30 +94,31 @@ fn read_settings(interface: &str) -> Vec<OriginalSetting> {
     };
     knobs::INTERFACE_KNOBS
         .into_iter()
-        .filter_map(found)
+        .filter_map(read_setting)
         .collect()
 }
 
-/// Ends the process, once all knobs stand as they were found.
+/// Restores all settings, then ends the process.
 pub fn restore_and_exit() -> ! {
     let Some(journal) = JOURNAL.get() else {
         std::process::exit(0);
     };
-    // Never let go: nothing is set any more.
+    // The lock is never released, so that no other thread changes a setting.
     let journal = lock(journal);
     let (_, mut failures) = restore_settings(journal.entries.original_settings());
     if failures.is_empty() {
         failures.extend(journal.folder.remove().err());
     }
     for failure in &failures {
-        // Nobody may listen any more, and a panic would let this process live on.
+        // Ignores write errors: the reader may be gone, and a panic would keep this process alive.
         let _ = writeln!(std::io::stderr(), "vnetbench-agent: {failure}");
     }
     std::process::exit(i32::from(!failures.is_empty()))
 }
 
-/// Puts back what an agent that was killed has left, and removes its folder. One that still serves there is told to end,
-/// and does so itself.
+/// Restores the settings that a killed agent has changed, and removes its folder.
+///
+/// An agent that still runs is asked to end (SIGTERM) and restores them itself.
 pub fn restore(path: &Path) -> ExitCode {
     let (code, lines) = match try_restore(path) {
         Ok(lines) => (ExitCode::SUCCESS, lines),
@@ -122,21 +129,23 @@ pub fn restore(path: &Path) -> ExitCode {
 }
 
 fn try_restore(path: &Path) -> std::result::Result<Vec<String>, Vec<String>> {
-    let alone = |error| vec![error];
-    let folder = JournalFolder::open(path).map_err(alone)?;
-    let mut lines = match JournalFile::lock_and_read(&folder).map_err(alone)? {
+    let as_lines = |error| vec![error];
+    let folder = JournalFolder::open(path).map_err(as_lines)?;
+    let mut lines = match JournalFile::lock_and_read(&folder).map_err(as_lines)? {
         JournalState::RestoredByAgent => {
             return Ok(vec![
-                "its agent was still at work, and has put all back".into(),
+                "the agent was still running; it has restored all settings".into(),
             ]);
         }
         JournalState::EarlierBoot => {
-            vec!["the machine was started anew since: nothing is left of what was set".into()]
+            vec!["the machine has restarted since: no changed settings are left".into()]
         }
-        JournalState::Nothing => vec!["nothing was changed".into()],
+        JournalState::Nothing => vec!["no settings were changed".into()],
         JournalState::Entries(entries) => match restore_settings(entries.original_settings()) {
             (lines, failures) if !failures.is_empty() => return Err([lines, failures].concat()),
-            (lines, _) if lines.is_empty() => vec!["all stands as it was found".into()],
+            (lines, _) if lines.is_empty() => {
+                vec!["all settings already have their original values".into()]
+            }
             (lines, _) => lines,
         },
     };
@@ -149,50 +158,51 @@ fn try_restore(path: &Path) -> std::result::Result<Vec<String>, Vec<String>> {
     }
 }
 
-/// Newest first. What had to be put back and stands as it was found, and what does not stand so, a line each.
-fn restore_settings(found: &[OriginalSetting]) -> (Vec<String>, Vec<String>) {
-    let mut moved = vec![false; found.len()];
-    let mut refusals: Vec<Option<String>> = vec![None; found.len()];
+/// Restores settings, newest first. Returns a line for each restored setting and a line for each failure.
+fn restore_settings(settings: &[OriginalSetting]) -> (Vec<String>, Vec<String>) {
+    let mut had_changed = vec![false; settings.len()];
+    let mut errors: Vec<Option<String>> = vec![None; settings.len()];
     for _ in 0..RESTORE_ROUNDS {
-        let outcomes = moved.iter_mut().zip(&mut refusals);
-        for (each, (moved, refusal)) in found.iter().zip(outcomes).rev() {
-            let done = restore_setting(each);
-            *moved |= !matches!(done, Ok(false));
-            *refusal = done.err().map(|error| error.to_string());
+        let outcomes = had_changed.iter_mut().zip(&mut errors);
+        for (setting, (had_changed, error)) in settings.iter().zip(outcomes).rev() {
+            let result = restore_setting(setting);
+            *had_changed |= !matches!(result, Ok(false));
+            *error = result.err().map(|error| error.to_string());
         }
     }
-    let (mut lines, mut failures) = (Vec::new(), Vec::new());
-    for (each, (moved, refusal)) in found.iter().zip(moved.into_iter().zip(refusals)).rev() {
+    let outcomes = had_changed.into_iter().zip(errors);
+    let (mut restored, mut failures) = (Vec::new(), Vec::new());
+    for (setting, (had_changed, error)) in settings.iter().zip(outcomes).rev() {
         let OriginalSetting {
             interface,
             knob,
             value,
-        } = each;
-        match (refusal, knobs::read_full(knob, interface)) {
-            (_, Ok(now)) if now == *value => {
-                if moved {
-                    lines.push(format!("{knob} of {interface} is {value} again"));
+        } = setting;
+        let failure = match (error, knobs::read_for_restore(knob, interface)) {
+            (_, Ok(current)) if current == *value => {
+                if had_changed {
+                    restored.push(format!("restored {knob} of {interface} to {value}"));
                 }
+                continue;
             }
-            (Some(refusal), _) => failures.push(format!("not put back to {value}: {refusal}")),
-            (None, Ok(now)) => failures.push(format!(
-                "not put back to {value}: {knob} of {interface} is {now}"
-            )),
-            (None, Err(error)) => failures.push(format!("not put back to {value}: {error}")),
-        }
+            (Some(error), _) => error,
+            (None, Ok(current)) => format!("{knob} of {interface} is {current}"),
+            (None, Err(error)) => error.to_string(),
+        };
+        failures.push(format!("not restored to {value}: {failure}"));
     }
-    (lines, failures)
+    (restored, failures)
 }
 
-/// Whether it had to be.
-fn restore_setting(found: &OriginalSetting) -> Result<bool> {
+/// Restores one setting. Returns whether it had changed.
+fn restore_setting(setting: &OriginalSetting) -> Result<bool> {
     let OriginalSetting {
         interface,
         knob,
         value,
-    } = found;
-    // Some drivers start an interface anew whatever it is set to.
-    if knobs::read_full(knob, interface)? == *value {
+    } = setting;
+    // Some drivers restart the interface even if the value does not change.
+    if knobs::read_for_restore(knob, interface)? == *value {
         return Ok(false);
     }
     knobs::set_and_read_back(knob, Some(interface), value)?;

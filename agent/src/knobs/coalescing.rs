@@ -1,4 +1,4 @@
-//! The knob `coalesce`: how long an adapter gathers packets before it interrupts (`struct ethtool_coalesce`).
+//! The knob `coalesce`: how long an adapter delays interrupts to combine packets (`struct ethtool_coalesce`).
 
 use std::io;
 
@@ -6,7 +6,7 @@ use vnetbench_interfaces::interface::Interface;
 
 const ETHTOOL_GCOALESCE: u32 = 0x0e;
 const ETHTOOL_SCOALESCE: u32 = 0x0f;
-/// Drivers that have no switch to adapt, but take small numbers of microseconds for ways to do so, and read them back.
+/// Drivers without an adaptive switch that use special microsecond values for adaptive modes.
 const SPECIAL_VALUE_DRIVERS: [SpecialValueDriver; 5] = [
     SpecialValueDriver::e1000_family("e1000"),
     SpecialValueDriver::e1000_family("e1000e"),
@@ -15,11 +15,12 @@ const SPECIAL_VALUE_DRIVERS: [SpecialValueDriver; 5] = [
     SpecialValueDriver::ixgbe_family("ixgbevf"),
 ];
 
+/// A driver that uses special microsecond values for adaptive modes.
 struct SpecialValueDriver {
     driver: &'static str,
-    /// The ways; a driver begins with the first.
+    /// The special values; the first is the driver's default.
     adaptive_values_us: &'static [u32],
-    /// Below it there are only the ways, 0, and what is refused.
+    /// The smallest real delay. The driver rejects values between 0 and this one that are not special.
     min_us: u32,
 }
 
@@ -43,38 +44,49 @@ impl SpecialValueDriver {
     }
 }
 
-/// What is not named here is handed back to the driver as it came.
+/// `struct ethtool_coalesce`. Private fields go back to the driver unchanged.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Coalescing {
     command: u32,
+    /// Maximum delay of a receive interrupt.
     pub rx_us: u32,
+    /// Packets that trigger a receive interrupt early.
     pub rx_frames: u32,
     rx_in_interrupt: [u32; 2],
+    /// Maximum delay of a transmit interrupt.
     pub tx_us: u32,
+    /// Packets that trigger a transmit interrupt early.
     pub tx_frames: u32,
     tx_in_interrupt: [u32; 2],
     statistics_us: u32,
+    /// Not 0: the driver adapts the receive delay.
     pub adaptive_rx: u32,
+    /// Not 0: the driver adapts the transmit delay.
     pub adaptive_tx: u32,
     by_rate: [u32; 11],
 }
 
+/// The coalescing of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CoalesceSetting {
-    /// For so many microseconds; 0: not at all.
+    /// A fixed delay in microseconds; 0 disables coalescing.
     DelayUs(u32),
+    /// A delay that the driver adapts to the traffic.
     Adaptive,
 }
 
-/// For what is received, and for what is transmitted.
+/// The coalescing of both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DirectionCoalescing {
+    /// Coalescing of received packets.
     pub rx: CoalesceSetting,
+    /// Coalescing of transmitted packets.
     pub tx: CoalesceSetting,
 }
 
 impl DirectionCoalescing {
+    /// Returns the same setting for both directions.
     pub fn uniform(coalesce: CoalesceSetting) -> Self {
         Self {
             rx: coalesce,
@@ -82,7 +94,7 @@ impl DirectionCoalescing {
         }
     }
 
-    /// A driver that has receiving only, or both in one, shows nothing of the other: then both are alike.
+    /// Returns equal settings if the transmit value is 0: drivers that lack it, or share one value, report 0.
     pub fn without_driver_default(self) -> Self {
         if self.tx == CoalesceSetting::DelayUs(0) {
             Self::uniform(self.rx)
@@ -92,58 +104,59 @@ impl DirectionCoalescing {
     }
 }
 
+/// Reads all coalescing values of the driver.
 pub fn read_all(interface: &Interface) -> io::Result<Coalescing> {
-    let mut found = Coalescing {
+    let mut coalescing = Coalescing {
         command: ETHTOOL_GCOALESCE,
         ..Default::default()
     };
-    interface.ethtool(&mut found)?;
-    Ok(found)
+    interface.ethtool(&mut coalescing)?;
+    Ok(coalescing)
 }
 
-/// As the driver shows it.
+/// Reads the setting of both directions as the driver reports it.
 pub fn read(interface: &Interface) -> io::Result<DirectionCoalescing> {
-    let found = read_all(interface)?;
-    let ways = special_value_driver(interface).map_or(&[][..], |known| known.adaptive_values_us);
-    let of = |us: u32, adaptive: u32| {
-        if adaptive != 0 || ways.contains(&us) {
+    let coalescing = read_all(interface)?;
+    let adaptive_values =
+        special_value_driver(interface).map_or(&[][..], |driver| driver.adaptive_values_us);
+    let setting = |us: u32, adaptive: u32| {
+        if adaptive != 0 || adaptive_values.contains(&us) {
             CoalesceSetting::Adaptive
         } else {
             CoalesceSetting::DelayUs(us)
         }
     };
     Ok(DirectionCoalescing {
-        rx: of(found.rx_us, found.adaptive_rx),
-        tx: of(found.tx_us, found.adaptive_tx),
+        rx: setting(coalescing.rx_us, coalescing.adaptive_rx),
+        tx: setting(coalescing.tx_us, coalescing.adaptive_tx),
     })
 }
 
-/// For receiving only, where the driver has no more.
-pub fn set(interface: &Interface, wanted: DirectionCoalescing) -> io::Result<()> {
-    let known = special_value_driver(interface);
-    let known = known.as_ref();
-    let numbers = |coalesce| match (coalesce, known) {
-        (CoalesceSetting::DelayUs(us), Some(known)) if (1..known.min_us).contains(&us) => {
-            let least = known.min_us;
+/// Sets both directions, or only the receive direction if the driver supports no more.
+pub fn set(interface: &Interface, settings: DirectionCoalescing) -> io::Result<()> {
+    let driver = special_value_driver(interface);
+    let driver = driver.as_ref();
+    let driver_values = |setting| match (setting, driver) {
+        (CoalesceSetting::DelayUs(us), Some(driver)) if (1..driver.min_us).contains(&us) => {
+            let min_us = driver.min_us;
             Err(io::Error::other(format!(
-                "the driver takes 0, and {least} us or more, not {us} us"
+                "the driver does not support {us} us; use 0, or at least {min_us} us"
             )))
         }
         (CoalesceSetting::DelayUs(us), _) => Ok((us, 0)),
-        (CoalesceSetting::Adaptive, Some(known)) => Ok((known.adaptive_values_us[0], 0)),
+        (CoalesceSetting::Adaptive, Some(driver)) => Ok((driver.adaptive_values_us[0], 0)),
         (CoalesceSetting::Adaptive, None) => Ok((0, 1)),
     };
-    let found = read_all(interface)?;
-    let mut receiving = found;
-    (receiving.rx_us, receiving.adaptive_rx) = numbers(wanted.rx)?;
-    let mut both = receiving;
-    (both.tx_us, both.adaptive_tx) = numbers(wanted.tx)?;
-    // What a driver lacks makes the kernel refuse all of it (ethtool_ops.supported_coalesce_params); Intel's refuse what
-    // is for transmitting where each interrupt is for both.
-    let written = write(interface, both).or_else(|_| write(interface, receiving));
-    written.map_err(|error| match (error.raw_os_error(), wanted.rx) {
+    let mut rx_only = read_all(interface)?;
+    (rx_only.rx_us, rx_only.adaptive_rx) = driver_values(settings.rx)?;
+    let mut both = rx_only;
+    (both.tx_us, both.adaptive_tx) = driver_values(settings.tx)?;
+    // The kernel rejects the whole request if the driver lacks one parameter (ethtool_ops.supported_coalesce_params).
+    // Intel's drivers reject transmit parameters if each interrupt serves both directions.
+    let result = write(interface, both).or_else(|_| write(interface, rx_only));
+    result.map_err(|error| match (error.raw_os_error(), settings.rx) {
         (Some(libc::EINVAL), CoalesceSetting::DelayUs(us)) => {
-            io::Error::other(format!("the driver does not take {us} us"))
+            io::Error::other(format!("the driver does not support {us} us"))
         }
         _ => error,
     })
@@ -166,19 +179,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_structure_is_as_large_as_the_kernels() {
+    fn the_structure_has_the_kernels_size() {
         assert_eq!(size_of::<Coalescing>(), 92);
     }
 
     #[test]
-    fn what_a_driver_shows_of_receiving_only_stands_for_both() {
+    fn a_missing_transmit_value_equals_the_receive_value() {
         let (rx, none) = (CoalesceSetting::DelayUs(50), CoalesceSetting::DelayUs(0));
-        let receiving = DirectionCoalescing { rx, tx: none };
+        let rx_only = DirectionCoalescing { rx, tx: none };
         assert_eq!(
-            receiving.without_driver_default(),
+            rx_only.without_driver_default(),
             DirectionCoalescing::uniform(rx)
         );
-        let transmitting = DirectionCoalescing { rx: none, tx: rx };
-        assert_eq!(transmitting.without_driver_default(), transmitting);
+        let tx_only = DirectionCoalescing { rx: none, tx: rx };
+        assert_eq!(tx_only.without_driver_default(), tx_only);
     }
 }

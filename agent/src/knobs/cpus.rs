@@ -1,4 +1,4 @@
-//! The knob `cpus`: where the agent's threads, those of now and those of later, may run.
+//! The knob `cpus`: the CPUs that the agent's present and future threads may use.
 
 use std::collections::HashSet;
 use std::io;
@@ -7,16 +7,16 @@ use rustix::thread::Pid;
 
 use vnetbench_system::cpu_list::CpuList;
 
-/// Where the agent's first thread may run.
+/// Returns the CPUs that the agent's main thread may use.
 pub fn read() -> io::Result<CpuList> {
-    Ok(CpuList::of_thread(Some(rustix::process::getpid()))?)
+    Ok(CpuList::thread_affinity(Some(rustix::process::getpid()))?)
 }
 
-/// Threads inherit from the one that starts them, so this goes round until it has seen no new one.
+/// Sets the CPUs of all threads. Threads inherit the CPUs of their parent, so this repeats until no new thread appears.
 pub fn set(cpus: &CpuList) -> io::Result<()> {
-    let mut done = HashSet::new();
+    let mut updated_threads = HashSet::new();
     loop {
-        let mut found_new = false;
+        let mut has_new_thread = false;
         for entry in std::fs::read_dir("/proc/self/task")? {
             let Some(thread) = entry?
                 .file_name()
@@ -25,17 +25,17 @@ pub fn set(cpus: &CpuList) -> io::Result<()> {
             else {
                 continue;
             };
-            if !done.insert(thread) {
+            if !updated_threads.insert(thread) {
                 continue;
             }
-            found_new = true;
+            has_new_thread = true;
             match cpus.apply_to(Pid::from_raw(thread)) {
                 // The thread has ended since the folder was read.
                 Err(rustix::io::Errno::SRCH) => {}
                 applied => applied?,
             }
         }
-        if !found_new {
+        if !has_new_thread {
             return Ok(());
         }
     }

@@ -1,4 +1,4 @@
-//! The knob `irq_cpus`: which CPUs take an adapter's interrupts (Documentation/core-api/irq/irq-affinity.rst).
+//! The knob `irq_cpus`: the CPUs that handle an adapter's interrupts (Documentation/core-api/irq/irq-affinity.rst).
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
@@ -8,21 +8,22 @@ use std::sync::{Mutex, PoisonError};
 use vnetbench_interfaces::interface::Interface;
 use vnetbench_system::cpu_list::CpuList;
 
+/// How an adapter's interrupts are assigned to CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum IrqPlacement {
-    /// All on all of these CPUs.
+    /// All interrupts on the same CPUs.
     SharedCpus(CpuList),
-    /// A CPU for each, in turn.
+    /// One CPU for each interrupt, round-robin.
     Spread,
-    /// Each on its own.
+    /// A CPU list for each interrupt.
     PerInterrupt(Vec<CpuList>),
 }
 
-/// Interfaces whose interrupts were last asked to be spread. A single interrupt on a single CPU is spread, too: how it
-/// stands does not say how it was asked for.
+/// Interfaces whose last request was to spread interrupts. The affinity alone is ambiguous: a single interrupt on one CPU
+/// matches both forms.
 static SPREAD_INTERFACES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
-/// EOPNOTSUPP where there are no interrupts of its own.
+/// Returns the current placement. Fails with EOPNOTSUPP if the adapter has no interrupts of its own.
 pub fn read(interface: &Interface) -> io::Result<IrqPlacement> {
     let interrupts = adapter_interrupts(interface)?;
     let mut lists = Vec::with_capacity(interrupts.len());
@@ -31,13 +32,13 @@ pub fn read(interface: &Interface) -> io::Result<IrqPlacement> {
         let list = CpuList::parse(&text).map_err(io::Error::other)?;
         lists.push(list);
     }
-    let alike = lists.windows(2).all(|pair| pair[0] == pair[1]);
-    let was_asked = lock(&SPREAD_INTERFACES).contains(&interface.name);
-    if (was_asked || !alike) && lists == spread_interrupts(&interrupts)? {
+    let are_equal = lists.windows(2).all(|pair| pair[0] == pair[1]);
+    let was_requested = lock(&SPREAD_INTERFACES).contains(&interface.name);
+    if (was_requested || !are_equal) && lists == spread_interrupts(&interrupts)? {
         return Ok(IrqPlacement::Spread);
     }
     Ok(match lists.pop() {
-        Some(list) if alike => IrqPlacement::SharedCpus(list),
+        Some(list) if are_equal => IrqPlacement::SharedCpus(list),
         last => {
             lists.extend(last);
             IrqPlacement::PerInterrupt(lists)
@@ -45,24 +46,27 @@ pub fn read(interface: &Interface) -> io::Result<IrqPlacement> {
     })
 }
 
-pub fn set(interface: &Interface, placing: &IrqPlacement) -> io::Result<()> {
+/// Assigns the interrupts to CPUs.
+pub fn set(interface: &Interface, placement: &IrqPlacement) -> io::Result<()> {
     let interrupts = adapter_interrupts(interface)?;
-    let lists = match placing {
+    let lists = match placement {
         IrqPlacement::SharedCpus(cpus) => vec![cpus.clone(); interrupts.len()],
         IrqPlacement::Spread => spread_interrupts(&interrupts)?,
         IrqPlacement::PerInterrupt(lists) if lists.len() == interrupts.len() => lists.clone(),
         IrqPlacement::PerInterrupt(_) => {
             let count = interrupts.len();
-            return Err(io::Error::other(format!("there are {count} interrupts")));
+            return Err(io::Error::other(format!(
+                "the adapter has {count} interrupts; give as many CPU lists"
+            )));
         }
     };
     for (interrupt, cpus) in interrupts.iter().zip(lists) {
         std::fs::write(interrupt.affinity_file(), cpus.to_string()).map_err(|error| {
             let number = interrupt.number;
             match error.raw_os_error() {
-                Some(libc::EIO) => {
-                    io::Error::other(format!("the driver places interrupt {number} itself"))
-                }
+                Some(libc::EIO) => io::Error::other(format!(
+                    "the driver manages the CPUs of interrupt {number} itself"
+                )),
                 Some(libc::EINVAL | libc::ERANGE) => {
                     io::Error::other(format!("interrupt {number} cannot go to the CPUs {cpus}"))
                 }
@@ -70,19 +74,20 @@ pub fn set(interface: &Interface, placing: &IrqPlacement) -> io::Result<()> {
             }
         })?;
     }
-    let mut request = lock(&SPREAD_INTERFACES);
-    match placing {
-        IrqPlacement::Spread => request.insert(interface.name.clone()),
+    let mut spread_interfaces = lock(&SPREAD_INTERFACES);
+    match placement {
+        IrqPlacement::Spread => spread_interfaces.insert(interface.name.clone()),
         IrqPlacement::SharedCpus(_) | IrqPlacement::PerInterrupt(_) => {
-            request.remove(&interface.name)
+            spread_interfaces.remove(&interface.name)
         }
     };
     Ok(())
 }
 
+/// An interrupt of an adapter.
 struct Interrupt {
     number: u32,
-    /// What its driver calls it, without its numbers: the same for all of one kind (`virtio-input.`).
+    /// The driver's name of the interrupt without digits: equal for all of one type (`virtio-input.`).
     handler_name: String,
 }
 
@@ -96,7 +101,7 @@ impl Interrupt {
     }
 }
 
-/// In the order of their numbers.
+/// Returns the adapter's interrupts, ordered by number.
 fn adapter_interrupts(interface: &Interface) -> io::Result<Vec<Interrupt>> {
     let interrupts: Vec<Interrupt> = interrupt_numbers(&interface.hardware()?)
         .into_iter()
@@ -112,7 +117,7 @@ fn adapter_interrupts(interface: &Interface) -> io::Result<Vec<Interrupt>> {
     Ok(interrupts)
 }
 
-/// Those that a device signals by messages, or else the one of its line.
+/// Returns the numbers of the device's message-signalled interrupts, or else of its interrupt line.
 fn interrupt_numbers(device: &Path) -> BTreeSet<u32> {
     if let Ok(entries) = std::fs::read_dir(device.join("msi_irqs")) {
         let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
@@ -127,11 +132,11 @@ fn interrupt_numbers(device: &Path) -> BTreeSet<u32> {
         .collect()
 }
 
-/// The folder of an interrupt has one for its driver, which names it.
+/// Returns the name that the driver gave the interrupt, without digits. It is the name of a subfolder.
 fn handler_name(folder: &Path) -> String {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let named = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    let name = named
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let name = folders
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .min();
     let name = name.unwrap_or_default();
@@ -146,16 +151,17 @@ fn spread_interrupts(interrupts: &[Interrupt]) -> io::Result<Vec<CpuList>> {
     Ok(assign_round_robin(interrupts, &online))
 }
 
-/// Those of each kind by themselves: the first queue's for receiving and for transmitting have the same CPU.
+/// Assigns CPUs round-robin, separately for each handler name. The receive and transmit interrupts of a queue thus share
+/// a CPU.
 fn assign_round_robin(interrupts: &[Interrupt], cpus: &CpuList) -> Vec<CpuList> {
     let cpus: Vec<usize> = cpus.iter().collect();
-    let mut of_kind: HashMap<&str, usize> = HashMap::new();
+    let mut counts_by_name: HashMap<&str, usize> = HashMap::new();
     interrupts
         .iter()
         .map(|interrupt| {
-            let turn = of_kind.entry(&interrupt.handler_name).or_default();
-            let cpu = cpus[*turn % cpus.len()];
-            *turn += 1;
+            let count = counts_by_name.entry(&interrupt.handler_name).or_default();
+            let cpu = cpus[*count % cpus.len()];
+            *count += 1;
             CpuList::single(cpu)
         })
         .collect()
@@ -170,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_queue_has_its_cpu_for_both_directions() {
+    fn both_interrupts_of_a_queue_get_the_same_cpu() {
         let names = [
             "virtio-config",
             "virtio-input.",
@@ -194,9 +200,9 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_interrupts_has_no_such_knob() {
+    fn an_interface_without_interrupts_lacks_the_knob() {
         let lo = Interface::open("lo").expect("lo");
-        let absent = read(&lo).map_err(|error| error.raw_os_error());
-        assert_eq!(absent, Err(Some(libc::EOPNOTSUPP)));
+        let result = read(&lo).map_err(|error| error.raw_os_error());
+        assert_eq!(result, Err(Some(libc::EOPNOTSUPP)));
     }
 }

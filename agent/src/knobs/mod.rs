@@ -1,4 +1,4 @@
-//! Knobs of this endpoint: what can be set and read back. This file knows their names and the kinds of their values.
+//! Knobs: the settings of this endpoint. This file has their names and the types of their values.
 
 pub mod coalescing;
 mod cpus;
@@ -20,7 +20,7 @@ use vnetbench_interfaces::interface::{Interface, LINK_TIMEOUT};
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::ports;
 
-/// Those that are on or off.
+/// The knobs that switch an offload on or off.
 pub const OFFLOADS: [&str; 7] = [
     "tx_checksum",
     "rx_checksum",
@@ -31,8 +31,9 @@ pub const OFFLOADS: [&str; 7] = [
     "lro",
 ];
 
-/// Those of an interface. What one is set to may change what stands before it: a driver starts the adapter anew, and what
-/// needs checksums goes with them.
+/// The knobs of an interface, ordered so that setting one may change only those before it in the list.
+///
+/// A driver may restart the adapter, and disabling checksums also disables the offloads that need them.
 pub const INTERFACE_KNOBS: [&str; 16] = [
     "napi_first",
     "napi_cpus",
@@ -54,12 +55,12 @@ pub const INTERFACE_KNOBS: [&str; 16] = [
 
 enum Knob {
     Mtu,
-    /// On or off: the commands of ethtool that read and set it (include/uapi/linux/ethtool.h).
+    /// A switch with the ethtool commands that read and set it (include/uapi/linux/ethtool.h).
     Switch {
         get: u32,
         set: u32,
     },
-    /// On or off too, by the name that ethtool shows.
+    /// A switch with the feature name that ethtool shows.
     Feature(&'static str),
     Queues,
     Ring(Direction),
@@ -97,41 +98,41 @@ impl Knob {
             "napi_first" => Self::NapiFirst,
             "cpus" => Self::Cpus,
             "ports" => Self::Ports,
-            _ => return Err(Error::BadParameter(format!("there is no knob \"{name}\""))),
+            _ => return Err(Error::BadParameter(format!("unknown knob \"{name}\""))),
         })
     }
 
-    /// Null where the interface has no such knob, or no one value for it.
+    /// Reads the value; null if the interface lacks the knob or its queues have different values.
     fn read(&self, interface: Option<&str>) -> io::Result<Value> {
-        let of = || Interface::open(interface.unwrap_or_default());
-        let value =
-            match self {
-                Self::Mtu => of()?.mtu().map(Value::from),
-                Self::Switch { get, .. } => of()?.switch(*get).map(Value::from),
-                Self::Feature(name) => features::read(&of()?, name).map(Value::from),
-                Self::Queues => queues::read(&of()?).map(|queues| json!(queues)),
-                Self::Ring(direction) => rings::read_descriptors(&of()?, *direction)
-                    .map(|descriptors| json!(descriptors)),
-                Self::Coalesce => coalescing::read(&of()?)
-                    .map(DirectionCoalescing::without_driver_default)
-                    .map(values::coalescing_to_json),
-                Self::IrqCpus => interrupts::read(&of()?).map(values::placement_to_json),
-                Self::RpsCpus => receive_steering::read(&of()?)
-                    .map(|list| json!(list.map(|list| list.to_string()))),
-                Self::NapiCpus => {
-                    napi::read_cpus(&of()?).map(|list| json!(list.map(|list| list.to_string())))
-                }
-                Self::NapiFirst => napi::read_priority(&of()?).map(|first| json!(first)),
-                Self::Cpus => cpus::read().map(|list| json!(list.to_string())),
-                Self::Ports => Ok(json!(ports::read())),
-            };
+        let open = || Interface::open(interface.unwrap_or_default());
+        let value = match self {
+            Self::Mtu => open()?.mtu().map(Value::from),
+            Self::Switch { get, .. } => open()?.ethtool_value_is_set(*get).map(Value::from),
+            Self::Feature(name) => features::read_feature(&open()?, name).map(Value::from),
+            Self::Queues => queues::read(&open()?).map(|queues| json!(queues)),
+            Self::Ring(direction) => {
+                rings::read_descriptors(&open()?, *direction).map(|descriptors| json!(descriptors))
+            }
+            Self::Coalesce => coalescing::read(&open()?)
+                .map(DirectionCoalescing::without_driver_default)
+                .map(values::coalescing_to_json),
+            Self::IrqCpus => interrupts::read(&open()?).map(values::placement_to_json),
+            Self::RpsCpus => receive_steering::read(&open()?)
+                .map(|list| json!(list.map(|list| list.to_string()))),
+            Self::NapiCpus => {
+                napi::read_cpus(&open()?).map(|list| json!(list.map(|list| list.to_string())))
+            }
+            Self::NapiFirst => napi::read_priority(&open()?).map(|first| json!(first)),
+            Self::Cpus => cpus::read().map(|list| json!(list.to_string())),
+            Self::Ports => Ok(json!(ports::format_configured())),
+        };
         unsupported_as_null(value)
     }
 
-    /// The same, with all that is to be put back.
+    /// Reads the value in the form that restores the setting completely.
     fn read_for_restore(&self, interface: Option<&str>) -> io::Result<Value> {
         match self {
-            // A driver whose transmitting is off, and can be on, would be put back with both alike.
+            // The short form would restore the transmit direction to the receive value even if it was off.
             Self::Coalesce => unsupported_as_null(
                 Interface::open(interface.unwrap_or_default())
                     .and_then(|interface| coalescing::read(&interface))
@@ -141,55 +142,56 @@ impl Knob {
         }
     }
 
+    /// Sets the value. The outer error reports an invalid value, the inner one a failure of the system.
     fn write(&self, interface: Option<&str>, value: &Value) -> Result<io::Result<()>> {
-        let of = || Interface::open(interface.unwrap_or_default());
+        let open = || Interface::open(interface.unwrap_or_default());
         Ok(match self {
             Self::Mtu => {
                 let mtu = values::parse_count(value)?;
-                of().and_then(|interface| interface.set_mtu(mtu))
+                open().and_then(|interface| interface.set_mtu(mtu))
             }
             Self::Switch { set, .. } => {
                 let on = values::parse_switch(value)?;
-                of().and_then(|interface| interface.set_switch(*set, on))
+                open().and_then(|interface| interface.set_switch(*set, on))
             }
             Self::Feature(name) => {
                 let on = values::parse_switch(value)?;
-                of().and_then(|interface| features::set(&interface, name, on))
+                open().and_then(|interface| features::set_feature(&interface, name, on))
             }
             Self::Queues => {
                 let queues = values::parse_count(value)?;
-                of().and_then(|interface| queues::set(&interface, queues))
+                open().and_then(|interface| queues::set(&interface, queues))
             }
             Self::Ring(direction) => {
                 let descriptors = values::parse_count(value)?;
-                of().and_then(|interface| rings::set(&interface, *direction, descriptors))
+                open().and_then(|interface| rings::set(&interface, *direction, descriptors))
             }
             Self::Coalesce => {
                 let both = values::parse_coalescing(value)?;
-                of().and_then(|interface| coalescing::set(&interface, both))
+                open().and_then(|interface| coalescing::set(&interface, both))
             }
             Self::IrqCpus => {
                 let placing = values::parse_placement(value)?;
-                of().and_then(|interface| interrupts::set(&interface, &placing))
+                open().and_then(|interface| interrupts::set(&interface, &placing))
             }
             Self::RpsCpus => {
                 let list = values::parse_cpu_list(value)?;
-                of().and_then(|interface| receive_steering::set(&interface, &list))
+                open().and_then(|interface| receive_steering::set(&interface, &list))
             }
             Self::NapiCpus => {
                 let list = values::parse_cpu_list(value)?;
-                of().and_then(|interface| napi::set_cpus(&interface, &list))
+                open().and_then(|interface| napi::set_cpus(&interface, &list))
             }
             Self::NapiFirst => {
                 let first = values::parse_switch(value)?;
-                of().and_then(|interface| napi::set_priority(&interface, first))
+                open().and_then(|interface| napi::set_priority(&interface, first))
             }
             Self::Cpus => {
                 let list = values::parse_nonempty_cpu_list(value)?;
                 cpus::set(&list)
             }
             Self::Ports => {
-                ports::set(values::parse_ports(value)?);
+                ports::configure(values::parse_ports(value)?);
                 Ok(())
             }
         })
@@ -203,7 +205,7 @@ fn unsupported_as_null(value: io::Result<Value>) -> io::Result<Value> {
     }
 }
 
-/// `None` where the interface has no such knob, or it is no switch.
+/// Returns the state of a switch; `None` if the interface lacks the knob or it is not a switch.
 pub fn is_enabled(interface: &str, name: &str) -> Option<bool> {
     Knob::by_name(name)
         .ok()?
@@ -212,64 +214,65 @@ pub fn is_enabled(interface: &str, name: &str) -> Option<bool> {
         .as_bool()
 }
 
-/// The value as it stands; null where the interface has no such knob, or no one value for it.
+/// Returns the current value; null if the interface lacks the knob or its queues have different values.
 pub fn read(name: &str, interface: Option<&str>) -> Result<Value> {
     applicable_knob(name, interface)?
         .read(interface)
         .map_err(|error| knob_error(name, interface, "read", &error))
 }
 
-/// The value of an interface's knob with all that is to be put back when it is set to that again.
-pub fn read_full(name: &str, interface: &str) -> Result<Value> {
+/// Returns the value of an interface's knob in the form that restores the setting completely.
+pub fn read_for_restore(name: &str, interface: &str) -> Result<Value> {
     let interface = Some(interface);
     applicable_knob(name, interface)?
         .read_for_restore(interface)
         .map_err(|error| knob_error(name, interface, "read", &error))
 }
 
-/// Sets it, and returns the value as it then stands.
+/// Sets a knob, and returns the value that the system then reports.
 pub fn set_and_read_back(name: &str, interface: Option<&str>, value: &Value) -> Result<Value> {
     let knob = applicable_knob(name, interface)?;
     let had_link = interface_with_link(interface);
     knob.write(interface, value)?
         .map_err(|error| knob_error(name, interface, "set", &error))?;
-    // Some drivers start the adapter anew; what comes next must not find it without its link.
+    // Some drivers restart the adapter. Waits for the link, so that the next request does not fail.
     if let Some(adapter) = had_link
         && !adapter.wait_for_link()
     {
         return Err(Error::Knob {
             knob: name.into(),
             interface: interface.map(str::to_owned),
-            reason: format!("was set, and the link has not come back within {LINK_TIMEOUT:?}"),
+            reason: format!("was set, but the link did not come back within {LINK_TIMEOUT:?}"),
         });
     }
     knob.read(interface)
         .map_err(|error| knob_error(name, interface, "read back", &error))
 }
 
-/// The interface, where it has its link.
+/// Returns the interface if it has a link.
 fn interface_with_link(name: Option<&str>) -> Option<Interface> {
     let interface = Interface::open(name?).ok()?;
     interface.has_link().then_some(interface)
 }
 
+/// Returns the knob of this name, and checks that the request names an interface exactly if the knob has one.
 fn applicable_knob(name: &str, interface: Option<&str>) -> Result<Knob> {
     let knob = Knob::by_name(name)?;
     match (&knob, interface) {
         (Knob::Cpus | Knob::Ports, Some(_)) => Err(Error::BadParameter(format!(
-            "the knob {name} is the agent's, not an interface's"
+            "knob {name} belongs to the agent; set interface to null"
         ))),
         (Knob::Cpus | Knob::Ports, None) | (_, Some(_)) => Ok(knob),
         (_, None) => Err(Error::BadParameter(format!(
-            "the knob {name} is an interface's, and none is named"
+            "knob {name} belongs to an interface; name it in interface"
         ))),
     }
 }
 
 fn knob_error(knob: &str, interface: Option<&str>, verb: &str, error: &io::Error) -> Error {
     let reason = match error.raw_os_error() {
-        Some(libc::ENODEV) => "there is no such interface".into(),
-        Some(libc::EOPNOTSUPP) => "the driver does not let it be changed".into(),
+        Some(libc::ENODEV) => "the interface does not exist".into(),
+        Some(libc::EOPNOTSUPP) => "the driver does not support changing it".into(),
         Some(libc::EPERM | libc::EACCES) => "not permitted; run as root".into(),
         _ => error.to_string(),
     };
@@ -285,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_knob_that_is_kept_of_an_interface_is_one() {
+    fn every_interface_knob_applies_to_an_interface() {
         for name in INTERFACE_KNOBS {
             assert!(applicable_knob(name, Some("lo")).is_ok(), "{name}");
         }

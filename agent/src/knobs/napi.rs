@@ -1,5 +1,5 @@
-//! The knobs `napi_cpus` and `napi_first`: the kernel's threads that take in what comes to an interface, where they may run,
-//! and whether before all others there (Documentation/networking/napi.rst, "Threaded NAPI").
+//! The knobs `napi_cpus` and `napi_first`: the CPUs and the priority of the kernel threads that receive packets for an
+//! interface (Documentation/networking/napi.rst, "Threaded NAPI").
 
 use std::io;
 
@@ -14,7 +14,9 @@ use vnetbench_system::priority::Rank;
 const NETDEV_CMD_NAPI_GET: u8 = 11;
 const NETDEV_A_NAPI_PID: u16 = 4;
 
-/// Empty where the CPU goes on that the packets came to; `None` where the threads differ, or cannot be told.
+/// Returns the CPUs of the threads; an empty list if threaded NAPI is off.
+///
+/// Returns `None` if the threads have different CPUs, or the kernel does not report the threads.
 pub fn read_cpus(interface: &Interface) -> io::Result<Option<CpuList>> {
     if !is_threaded(interface)? {
         return Ok(Some(CpuList::default()));
@@ -24,16 +26,16 @@ pub fn read_cpus(interface: &Interface) -> io::Result<Option<CpuList>> {
     };
     let lists: Vec<CpuList> = threads
         .into_iter()
-        .map(|thread| CpuList::of_thread(Some(thread)))
+        .map(|thread| CpuList::thread_affinity(Some(thread)))
         .collect::<rustix::io::Result<_>>()?;
-    let alike = lists.windows(2).all(|pair| pair[0] == pair[1]);
-    Ok(lists.into_iter().next_back().filter(|_| alike))
+    let are_equal = lists.windows(2).all(|pair| pair[0] == pair[1]);
+    Ok(lists.into_iter().next_back().filter(|_| are_equal))
 }
 
-/// An empty list ends the threads.
+/// Starts the threads on these CPUs. An empty list ends the threads.
 pub fn set_cpus(interface: &Interface, cpus: &CpuList) -> io::Result<()> {
-    let wanted = if cpus.is_empty() { "0" } else { "1" };
-    std::fs::write(interface.sysfs()?.join("threaded"), wanted)?;
+    let is_threaded = if cpus.is_empty() { "0" } else { "1" };
+    std::fs::write(interface.sysfs()?.join("threaded"), is_threaded)?;
     if !cpus.is_empty() {
         for thread in napi_threads(interface)? {
             cpus.apply_to(Some(thread))?;
@@ -42,7 +44,9 @@ pub fn set_cpus(interface: &Interface, cpus: &CpuList) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether they run before all that is no more urgent than they (SCHED_FIFO); `None` where they differ, or cannot be told.
+/// Returns whether the threads run under the real-time policy SCHED_FIFO.
+///
+/// Returns `None` if the threads have different policies, or the kernel does not report the threads.
 pub fn read_priority(interface: &Interface) -> io::Result<Option<bool>> {
     if !is_threaded(interface)? {
         return Ok(Some(false));
@@ -50,28 +54,29 @@ pub fn read_priority(interface: &Interface) -> io::Result<Option<bool>> {
     let Ok(threads) = napi_threads(interface) else {
         return Ok(None);
     };
-    let mut found = Vec::new();
+    let mut have_priority = Vec::new();
     for thread in threads {
-        // SAFETY: the call reads no memory of ours.
+        // SAFETY: the call accesses no memory of this process.
         let policy = unsafe { libc::sched_getscheduler(thread.as_raw_nonzero().get()) };
         if policy < 0 {
             return Err(io::Error::last_os_error());
         }
-        found.push(policy == libc::SCHED_FIFO);
+        have_priority.push(policy == libc::SCHED_FIFO);
     }
-    let alike = found.windows(2).all(|pair| pair[0] == pair[1]);
-    Ok(found.into_iter().next_back().filter(|_| alike))
+    let are_equal = have_priority.windows(2).all(|pair| pair[0] == pair[1]);
+    Ok(have_priority.into_iter().next_back().filter(|_| are_equal))
 }
 
-pub fn set_priority(interface: &Interface, first: bool) -> io::Result<()> {
-    let (policy, priority) = if first {
+/// Runs the threads under SCHED_FIFO, or under the default policy.
+pub fn set_priority(interface: &Interface, has_priority: bool) -> io::Result<()> {
+    let (policy, priority) = if has_priority {
         (libc::SCHED_FIFO, Rank::Port as libc::c_int)
     } else {
         (libc::SCHED_OTHER, 0)
     };
-    if !is_threaded(interface)? && first {
+    if !is_threaded(interface)? && has_priority {
         return Err(io::Error::other(
-            "it has no threads: name their CPUs first (napi_cpus)",
+            "threaded NAPI is off; set napi_cpus first",
         ));
     }
     for thread in napi_threads(interface)? {
@@ -87,7 +92,7 @@ pub fn set_priority(interface: &Interface, first: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// EOPNOTSUPP where the kernel has no such threads (before Linux 5.12).
+/// Returns whether threaded NAPI is on. Fails with EOPNOTSUPP before Linux 5.12, which lacks it.
 fn is_threaded(interface: &Interface) -> io::Result<bool> {
     match std::fs::read_to_string(interface.sysfs()?.join("threaded")) {
         Ok(text) => Ok(text.trim() == "1"),
@@ -99,7 +104,7 @@ fn is_threaded(interface: &Interface) -> io::Result<bool> {
 }
 
 fn napi_threads(interface: &Interface) -> io::Result<Vec<Pid>> {
-    netdev::request_for(interface, NETDEV_CMD_NAPI_GET, &[])
+    netdev::request_netdev(interface, NETDEV_CMD_NAPI_GET, &[])
         .map_err(|_| kernel_too_old())?
         .iter()
         .map(|napi| Pid::from_raw(napi.u32(NETDEV_A_NAPI_PID)?.cast_signed()))
@@ -108,7 +113,9 @@ fn napi_threads(interface: &Interface) -> io::Result<Vec<Pid>> {
 }
 
 fn kernel_too_old() -> io::Error {
-    io::Error::other("this kernel does not tell which threads are an interface's (Linux 6.9 does)")
+    io::Error::other(
+        "this kernel does not report an interface's NAPI threads; Linux 6.9 or later does",
+    )
 }
 
 #[cfg(test)]
@@ -116,8 +123,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_threads_runs_before_nothing() {
-        let lo = Interface::open("lo").expect("lo is there");
+    fn threads_must_be_on_before_they_get_priority() {
+        let lo = Interface::open("lo").expect("lo exists");
         assert_eq!(read_cpus(&lo).expect("read"), Some(CpuList::default()));
         assert_eq!(read_priority(&lo).expect("read"), Some(false));
         assert!(set_priority(&lo, true).is_err());

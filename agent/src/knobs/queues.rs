@@ -1,4 +1,4 @@
-//! The knob `queues`: how many an adapter has of each direction (`struct ethtool_channels`).
+//! The knob `queues`: the number of queues in each direction (`struct ethtool_channels`).
 
 use std::io;
 
@@ -7,23 +7,29 @@ use vnetbench_interfaces::interface::Interface;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 const ETHTOOL_SCHANNELS: u32 = 0x3d;
 
-/// `struct ethtool_channels`: how many queues of each kind there are and could be.
+/// `struct ethtool_channels`: current and maximum numbers of channels.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Channels {
     command: u32,
+    /// Maximum of receive channels.
     pub max_rx: u32,
+    /// Maximum of transmit channels.
     pub max_tx: u32,
     max_other: u32,
+    /// Maximum of channels with a receive and a transmit queue.
     pub max_combined: u32,
+    /// Receive channels.
     pub rx: u32,
+    /// Transmit channels.
     pub tx: u32,
     other: u32,
+    /// Channels with a receive and a transmit queue.
     pub combined: u32,
 }
 
 impl Channels {
-    /// `None` where there are not as many for receiving as for transmitting.
+    /// Returns the number of queues in each direction; `None` if the directions differ.
     fn queue_count(&self) -> Option<u32> {
         let (rx, tx) = (self.rx + self.combined, self.tx + self.combined);
         (rx == tx).then_some(rx)
@@ -37,7 +43,9 @@ impl Channels {
         }
     }
 
-    /// So many of both. Drivers have either combined queues (virtio, most hardware) or separate ones (veth).
+    /// Sets the number of queues in both directions.
+    ///
+    /// Drivers have either combined channels (virtio, most hardware) or separate ones (veth).
     fn with_queues(mut self, queues: u32) -> Self {
         if self.max_combined > 0 {
             (self.combined, self.rx, self.tx) = (queues, 0, 0);
@@ -48,6 +56,7 @@ impl Channels {
     }
 }
 
+/// Reads the channels.
 pub fn read_channels(interface: &Interface) -> io::Result<Channels> {
     let mut channels = Channels {
         command: ETHTOOL_GCHANNELS,
@@ -62,7 +71,9 @@ fn set_channels(interface: &Interface, mut channels: Channels) -> io::Result<()>
     interface.ethtool(&mut channels)
 }
 
-/// A driver without channels has a fixed number of queues, which the kernel shows.
+/// Returns the number of queues in each direction; `None` if the directions differ.
+///
+/// A driver without channels has a fixed number of queues, which sysfs shows.
 pub fn read(interface: &Interface) -> io::Result<Option<u32>> {
     match read_channels(interface) {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
@@ -75,24 +86,27 @@ pub fn read(interface: &Interface) -> io::Result<Option<u32>> {
     }
 }
 
-pub fn set(interface: &Interface, wanted: u32) -> io::Result<()> {
+/// Sets the number of queues in both directions.
+pub fn set(interface: &Interface, queues: u32) -> io::Result<()> {
     let change = || {
-        let found = read_channels(interface)?;
-        let most = found.max_queues();
-        if wanted > most {
-            return Err(io::Error::other(format!("the driver takes {most} at most")));
+        let channels = read_channels(interface)?;
+        let max = channels.max_queues();
+        if queues > max {
+            return Err(io::Error::other(format!(
+                "the driver supports at most {max}"
+            )));
         }
-        set_channels(interface, found.with_queues(wanted))
+        set_channels(interface, channels.with_queues(queues))
     };
     match change() {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => match read(interface)? {
-            Some(fixed) if fixed == wanted => Ok(()),
+            Some(fixed) if fixed == queues => Ok(()),
             Some(fixed) => Err(io::Error::other(format!(
-                "the driver has {fixed} here, and does not let it be changed"
+                "the adapter has {fixed}, and the driver does not support changing that"
             ))),
             None => Err(error),
         },
-        done => done,
+        result => result,
     }
 }
 
@@ -101,12 +115,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_structure_is_as_large_as_the_kernels() {
+    fn the_structure_has_the_kernels_size() {
         assert_eq!(size_of::<Channels>(), 36);
     }
 
     #[test]
-    fn queues_are_counted_whichever_way_the_driver_has_them() {
+    fn combined_and_separate_channels_have_a_queue_count() {
         let combined = Channels {
             max_combined: 8,
             combined: 4,

@@ -1,4 +1,4 @@
-//! The knob `rps_cpus`: which CPUs process what an interface receives (Documentation/networking/scaling.rst, RPS).
+//! The knob `rps_cpus`: the CPUs that process received packets (Documentation/networking/scaling.rst, RPS).
 
 use std::io;
 use std::path::PathBuf;
@@ -6,19 +6,21 @@ use std::path::PathBuf;
 use vnetbench_interfaces::interface::Interface;
 use vnetbench_system::cpu_list::CpuList;
 
-/// `None` where the receive queues differ; EOPNOTSUPP where the kernel lacks RPS.
+/// Returns the CPUs; `None` if the receive queues differ. Fails with EOPNOTSUPP if the kernel lacks RPS.
 pub fn read(interface: &Interface) -> io::Result<Option<CpuList>> {
     let mut lists = Vec::new();
     for file in cpu_mask_files(interface)? {
         let mask = std::fs::read_to_string(&file)?;
-        let list = CpuList::from_mask(&mask)
-            .ok_or_else(|| io::Error::other(format!("{} holds no mask", file.display())))?;
+        let list = CpuList::from_mask(&mask).ok_or_else(|| {
+            io::Error::other(format!("{} does not contain a CPU mask", file.display()))
+        })?;
         lists.push(list);
     }
-    let alike = lists.windows(2).all(|pair| pair[0] == pair[1]);
-    Ok(if alike { lists.pop() } else { None })
+    let are_equal = lists.windows(2).all(|pair| pair[0] == pair[1]);
+    Ok(if are_equal { lists.pop() } else { None })
 }
 
+/// Sets the CPUs of every receive queue.
 pub fn set(interface: &Interface, cpus: &CpuList) -> io::Result<()> {
     let mask = cpus.to_mask();
     for file in cpu_mask_files(interface)? {
@@ -27,7 +29,7 @@ pub fn set(interface: &Interface, cpus: &CpuList) -> io::Result<()> {
     Ok(())
 }
 
-/// One file a receive queue.
+/// Returns the sysfs file of each receive queue.
 fn cpu_mask_files(interface: &Interface) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(interface.sysfs()?.join("queues"))? {

@@ -1,4 +1,4 @@
-//! The knobs `rx_ring` and `tx_ring`: descriptors of each ring of an adapter (`struct ethtool_ringparam`).
+//! The knobs `rx_ring` and `tx_ring`: the number of descriptors of each ring (`struct ethtool_ringparam`).
 
 use std::io;
 
@@ -7,26 +7,35 @@ use vnetbench_interfaces::interface::Interface;
 const ETHTOOL_GRINGPARAM: u32 = 0x10;
 const ETHTOOL_SRINGPARAM: u32 = 0x11;
 
+/// `struct ethtool_ringparam`: current and maximum numbers of descriptors.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rings {
     command: u32,
+    /// Maximum of each receive ring.
     pub max_rx: u32,
     max_rx_mini: u32,
     max_rx_jumbo: u32,
+    /// Maximum of each transmit ring.
     pub max_tx: u32,
+    /// Descriptors of each receive ring.
     pub rx: u32,
     rx_mini: u32,
     rx_jumbo: u32,
+    /// Descriptors of each transmit ring.
     pub tx: u32,
 }
 
+/// The direction of a ring.
 #[derive(Clone, Copy)]
 pub enum Direction {
+    /// Receive.
     Rx,
+    /// Transmit.
     Tx,
 }
 
+/// Reads the ring parameters.
 pub fn read(interface: &Interface) -> io::Result<Rings> {
     let mut rings = Rings {
         command: ETHTOOL_GRINGPARAM,
@@ -36,7 +45,7 @@ pub fn read(interface: &Interface) -> io::Result<Rings> {
     Ok(rings)
 }
 
-/// `None` where the driver has no rings of this direction.
+/// Returns the number of descriptors; `None` if the driver has no rings of this direction.
 pub fn read_descriptors(interface: &Interface, direction: Direction) -> io::Result<Option<u32>> {
     let rings = read(interface)?;
     let (now, max) = match direction {
@@ -46,7 +55,7 @@ pub fn read_descriptors(interface: &Interface, direction: Direction) -> io::Resu
     Ok((max > 0).then_some(now))
 }
 
-/// A driver may round it; that shows when it is read back.
+/// Sets the number of descriptors. A driver may round it; reading it back shows the result.
 pub fn set(interface: &Interface, direction: Direction, descriptors: u32) -> io::Result<()> {
     let mut rings = read(interface)?;
     let (now, max) = match direction {
@@ -57,11 +66,13 @@ pub fn set(interface: &Interface, direction: Direction, descriptors: u32) -> io:
         return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
     }
     if descriptors > max {
-        return Err(io::Error::other(format!("the driver takes {max} at most")));
+        return Err(io::Error::other(format!(
+            "the driver supports at most {max}"
+        )));
     }
-    // It would say no more than that there is no memory, and only after it has stopped the queue.
+    // The driver itself would report only a lack of memory, after stopping the queue.
     if !descriptors.is_power_of_two() && interface.driver()? == "virtio_net" {
-        return Err(io::Error::other("the driver takes powers of two only"));
+        return Err(io::Error::other("the driver supports powers of two only"));
     }
     *now = descriptors;
     rings.command = ETHTOOL_SRINGPARAM;
@@ -73,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_structure_is_as_large_as_the_kernels() {
+    fn the_structure_has_the_kernels_size() {
         assert_eq!(size_of::<Rings>(), 36);
     }
 }

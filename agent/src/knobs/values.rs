@@ -1,4 +1,4 @@
-//! The values of knobs as they travel: JSON, and what each kind of it may be.
+//! Converts the values of knobs from and to JSON.
 
 use std::ops::RangeInclusive;
 
@@ -10,32 +10,36 @@ use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::ports;
 
-/// The words that stand for no one number, and for no one list.
+/// The value of `coalesce` for an adaptive delay.
 const ADAPTIVE: &str = "adaptive";
+/// The value of `irq_cpus` for interrupts spread over CPUs.
 const SPREAD: &str = "spread";
-/// Between the lists of interrupts that stand each on CPUs of its own.
+/// Separates the CPU lists of single interrupts.
 const INTERRUPT_SEPARATOR: &str = ";";
-/// No adapter gathers longer.
+/// More than any adapter supports.
 const MAX_COALESCE_S: f64 = 1.0;
 
+/// Parses the value of a switch.
 pub fn parse_switch(value: &Value) -> Result<bool> {
     value
         .as_bool()
         .ok_or_else(|| invalid_value(value, "true or false"))
 }
 
-fn invalid_value(value: &Value, wanted: &str) -> Error {
-    Error::BadParameter(format!("the value is {value}, and should be {wanted}"))
+fn invalid_value(value: &Value, expected: &str) -> Error {
+    Error::BadParameter(format!("the value must be {expected}, not {value}"))
 }
 
+/// Parses a count of at least 1.
 pub fn parse_count(value: &Value) -> Result<u32> {
     value
         .as_u64()
         .and_then(|n| u32::try_from(n).ok())
         .filter(|n| *n > 0)
-        .ok_or_else(|| invalid_value(value, "a whole number above 0"))
+        .ok_or_else(|| invalid_value(value, "a positive whole number"))
 }
 
+/// Formats a coalescing setting: one value if both directions are equal, else `{"rx": …, "tx": …}`.
 pub fn coalescing_to_json(both: DirectionCoalescing) -> Value {
     let [rx, tx] = [both.rx, both.tx].map(|coalesce| match coalesce {
         CoalesceSetting::Adaptive => Value::from(ADAPTIVE),
@@ -48,6 +52,7 @@ pub fn coalescing_to_json(both: DirectionCoalescing) -> Value {
     }
 }
 
+/// Parses a coalescing setting.
 pub fn parse_coalescing(value: &Value) -> Result<DirectionCoalescing> {
     let Some(parts) = value.as_object() else {
         return parse_coalesce(value).map(DirectionCoalescing::uniform);
@@ -57,7 +62,7 @@ pub fn parse_coalescing(value: &Value) -> Result<DirectionCoalescing> {
             rx: parse_coalesce(rx)?,
             tx: parse_coalesce(tx)?,
         }),
-        _ => Err(invalid_value(value, "rx and tx")),
+        _ => Err(invalid_value(value, "an object with rx and tx")),
     }
 }
 
@@ -68,15 +73,13 @@ fn parse_coalesce(value: &Value) -> Result<CoalesceSetting> {
     let seconds = value.as_f64();
     match seconds.filter(|seconds| (0.0..=MAX_COALESCE_S).contains(seconds)) {
         Some(seconds) => Ok(CoalesceSetting::DelayUs((seconds * 1e6).round() as u32)),
-        None => Err(invalid_value(
-            value,
-            "seconds, from 0 to 1, or \"adaptive\"",
-        )),
+        None => Err(invalid_value(value, "seconds from 0 to 1 or \"adaptive\"")),
     }
 }
 
-pub fn placement_to_json(placing: IrqPlacement) -> Value {
-    Value::from(match placing {
+/// Formats the placement of interrupts.
+pub fn placement_to_json(placement: IrqPlacement) -> Value {
+    Value::from(match placement {
         IrqPlacement::Spread => SPREAD.into(),
         IrqPlacement::SharedCpus(list) => list.to_string(),
         IrqPlacement::PerInterrupt(lists) => {
@@ -86,6 +89,7 @@ pub fn placement_to_json(placing: IrqPlacement) -> Value {
     })
 }
 
+/// Parses the placement of interrupts.
 pub fn parse_placement(value: &Value) -> Result<IrqPlacement> {
     match value.as_str() {
         Some(SPREAD) => Ok(IrqPlacement::Spread),
@@ -97,24 +101,27 @@ pub fn parse_placement(value: &Value) -> Result<IrqPlacement> {
     }
 }
 
+/// Parses a port range; an empty string means any port.
 pub fn parse_ports(value: &Value) -> Result<Option<RangeInclusive<u16>>> {
     let ports = value.as_str().and_then(ports::parse);
-    ports.ok_or_else(|| invalid_value(value, "ports from 1024 on, as first-last"))
+    ports.ok_or_else(|| invalid_value(value, "a port range first-last from 1024 on, or empty"))
 }
 
+/// Parses a CPU list of at least one CPU.
 pub fn parse_nonempty_cpu_list(value: &Value) -> Result<CpuList> {
     let list = parse_cpu_list(value)?;
     if list.is_empty() {
-        return Err(invalid_value(value, "a list of at least one CPU"));
+        return Err(invalid_value(value, "a CPU list of at least one CPU"));
     }
     Ok(list)
 }
 
+/// Parses a CPU list, which may be empty.
 pub fn parse_cpu_list(value: &Value) -> Result<CpuList> {
     CpuList::parse(
         value
             .as_str()
-            .ok_or_else(|| invalid_value(value, "a CPU list as text"))?,
+            .ok_or_else(|| invalid_value(value, "a CPU list as a string"))?,
     )
 }
 
@@ -123,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_read_can_be_set_again() {
+    fn formatted_values_can_be_parsed_again() {
         for value in [
             json!(0.0),
             json!(2e-5),

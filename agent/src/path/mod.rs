@@ -1,4 +1,4 @@
-//! The proof of a path: datagrams that must not be fragmented, sent out and sent back, as large as the path should carry.
+//! Path probes: unfragmented datagrams of a given size, sent to the other endpoint and back.
 
 mod prober;
 mod responder;
@@ -17,30 +17,30 @@ mod tests {
         serde_json::from_value(value).expect("parameters")
     }
 
-    fn probe_of(port: &Value, packet_bytes: usize) -> Value {
+    fn run_probe(port: &Value, packet_bytes: usize) -> Value {
         probe(params(json!({
             "from": "127.0.0.1", "to": "127.0.0.1", "port": port, "packet_bytes": packet_bytes,
             "attempts": 2, "timeout_s": 0.2,
         })))
-        .expect("a probe that fails is still an answer")
+        .expect("a failed probe is a result, not an error")
     }
 
     #[test]
-    fn a_path_is_proved_both_ways_and_closed_again() {
+    fn a_path_is_probed_in_both_directions_and_closed() {
         let paths = PathResponders::default();
         let path = paths
             .listen(params(json!({"address": "127.0.0.1"})))
-            .expect("listens");
-        let answer = probe_of(&path["port"], 9000);
+            .expect("the responder starts");
+        let answer = run_probe(&path["port"], 9000);
         assert_eq!(answer["forward"], true, "{answer}");
         assert_eq!(answer["back"], true, "{answer}");
         assert_eq!(answer["reason"], "");
         assert!(answer["rtt_us"].as_f64() > Some(0.0));
 
         let close = || paths.close(params(json!({"path": path["path"]})));
-        close().expect("it is open");
-        assert_eq!(close().expect_err("it is closed").code(), -32602);
-        let answer = probe_of(&path["port"], 9000);
+        close().expect("the path is open");
+        assert_eq!(close().expect_err("the path is closed").code(), -32602);
+        let answer = run_probe(&path["port"], 9000);
         assert_eq!(answer["forward"], false, "{answer}");
         assert!(
             answer["reason"]
@@ -52,13 +52,13 @@ mod tests {
     }
 
     #[test]
-    fn an_impossible_probe_is_a_bad_parameter() {
+    fn invalid_probe_parameters_are_rejected() {
         for (packet_bytes, timeout_s) in [(10, 0.1), (70_000, 0.1), (1500, -1.0), (1500, 1e9)] {
-            let refused = probe(params(json!({
+            let result = probe(params(json!({
                 "from": "127.0.0.1", "to": "127.0.0.1", "port": 9, "packet_bytes": packet_bytes,
                 "attempts": 1, "timeout_s": timeout_s,
             })));
-            assert_eq!(refused.expect_err("out of range").code(), -32602);
+            assert_eq!(result.expect_err("out of range").code(), -32602);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The near side of a probe: sends, waits for both answers, and says what came.
+//! The prober: sends probes, waits for both answers, and returns the result.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -21,6 +21,7 @@ use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 const MAX_ATTEMPTS: u32 = 100;
 const MAX_TIMEOUT_S: f64 = 60.0;
 
+/// The request `path.probe`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeRequest {
@@ -40,14 +41,14 @@ struct ProbeResult {
     reason: String,
 }
 
-/// Sends all attempts, and keeps the shortest round trip: the first one also has to find the neighbour.
+/// Sends all probes, and keeps the shortest round-trip time: the first probe may include neighbour discovery.
 pub fn probe(request: ProbeRequest) -> Result<Value> {
     let payload_bytes = checked_payload_bytes(&request)?;
     let socket = open_unfragmented(request.from, 0)?;
     let waker = Waker::new().map_err(|error| Error::system("wait for answers", error))?;
-    let mut found = ProbeResult::default();
+    let mut result = ProbeResult::default();
     if let Err(error) = socket.connect(&SockAddr::from(SocketAddr::new(request.to, request.port))) {
-        found.reason = sender_reason(&error);
+        result.reason = sender_reason(&error);
     } else {
         let mut probe = vec![0; payload_bytes];
         let mut token: Token = [0; 20];
@@ -56,60 +57,60 @@ pub fn probe(request: ProbeRequest) -> Result<Value> {
         for attempt in 0..request.attempts {
             token[16..].copy_from_slice(&attempt.to_be_bytes());
             wire::write_header(&mut probe, PROBE, &token);
-            let until = Instant::now() + Duration::from_secs_f64(request.timeout_s);
-            match send_probe(&socket, &probe, &token, &waker, until, &mut found) {
-                // Trying again cannot make the interface's MTU larger.
+            let deadline = Instant::now() + Duration::from_secs_f64(request.timeout_s);
+            match send_probe(&socket, &probe, &token, &waker, deadline, &mut result) {
+                // Another attempt cannot succeed either.
                 Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
-                    found.reason = "larger than the MTU of the sending interface".into();
+                    result.reason = "larger than the MTU of the sending interface".into();
                     break;
                 }
-                Err(error) => found.reason = sender_reason(&error),
+                Err(error) => result.reason = sender_reason(&error),
                 Ok(()) => {}
             }
         }
     }
-    if found.forward_works && found.reverse_works {
-        found.reason.clear();
-    } else if found.reason.is_empty() {
-        found.reason = "no answer".into();
+    if result.forward_works && result.reverse_works {
+        result.reason.clear();
+    } else if result.reason.is_empty() {
+        result.reason = "no answer".into();
     }
     Ok(json!({
-        "forward": found.forward_works,
-        "back": found.reverse_works,
-        "reason": found.reason,
-        "rtt_us": found.rtt.map(|rtt| rtt.as_secs_f64() * 1e6),
+        "forward": result.forward_works,
+        "back": result.reverse_works,
+        "reason": result.reason,
+        "rtt_us": result.rtt.map(|rtt| rtt.as_secs_f64() * 1e6),
     }))
 }
 
-/// The bytes of payload that make a packet of the size that is asked for.
+/// Checks the request, and returns the payload length that gives the requested packet size.
 fn checked_payload_bytes(request: &ProbeRequest) -> Result<usize> {
-    let bad = |what: String| Err(Error::BadParameter(what));
-    let smallest = header_bytes(request.to) + SHORT_ANSWER_BYTES;
+    let bad = |message: String| Err(Error::BadParameter(message));
+    let min_bytes = header_bytes(request.to) + SHORT_ANSWER_BYTES;
     if request.from.is_ipv4() != request.to.is_ipv4() {
-        return bad("from and to are of different versions of IP".into());
+        return bad("from and to must have the same IP version".into());
     }
-    if !(smallest..=MAX_PACKET_BYTES).contains(&request.packet_bytes) {
+    if !(min_bytes..=MAX_PACKET_BYTES).contains(&request.packet_bytes) {
         return bad(format!(
-            "packet_bytes must lie within {smallest} and {MAX_PACKET_BYTES}"
+            "packet_bytes must be between {min_bytes} and {MAX_PACKET_BYTES}"
         ));
     }
     if !(1..=MAX_ATTEMPTS).contains(&request.attempts) {
-        return bad(format!("attempts must lie within 1 and {MAX_ATTEMPTS}"));
+        return bad(format!("attempts must be between 1 and {MAX_ATTEMPTS}"));
     }
     if !(0.0..=MAX_TIMEOUT_S).contains(&request.timeout_s) {
-        return bad(format!("timeout_s must lie within 0 and {MAX_TIMEOUT_S}"));
+        return bad(format!("timeout_s must be between 0 and {MAX_TIMEOUT_S}"));
     }
     Ok(request.packet_bytes - header_bytes(request.to))
 }
 
-/// Returns when both answers have come, or the moment has.
+/// Sends one probe, and returns when both answers have arrived or at the deadline.
 fn send_probe(
     socket: &Socket,
     probe: &[u8],
     token: &Token,
     waker: &Waker,
-    until: Instant,
-    found: &mut ProbeResult,
+    deadline: Instant,
+    result: &mut ProbeResult,
 ) -> io::Result<()> {
     let sent = Instant::now();
     socket.send(probe)?;
@@ -120,7 +121,7 @@ fn send_probe(
             &[(socket.as_fd(), PollFlags::IN)],
             &mut ready,
             waker,
-            Some(until),
+            Some(deadline),
         )?;
         if waited != WaitOutcome::Ready {
             return Ok(());
@@ -134,22 +135,22 @@ fn send_probe(
         match wire::read_header(&answer[..length.min(answer.len())]) {
             Some((LONG_ANSWER, answered)) if answered == token && length == probe.len() => {
                 long = true;
-                found.reverse_works = true;
+                result.reverse_works = true;
             }
             Some((SHORT_ANSWER, answered)) if answered == token && length == SHORT_ANSWER_BYTES => {
                 short = true;
-                found.forward_works = true;
+                result.forward_works = true;
                 let errno =
                     i32::from_be_bytes(answer[HEADER_BYTES..].try_into().expect("four bytes"));
                 if errno != 0 {
-                    found.reason = responder_reason(errno);
+                    result.reason = responder_reason(errno);
                     return Ok(());
                 }
             }
             _ => continue,
         }
         let rtt = sent.elapsed();
-        found.rtt = Some(found.rtt.map_or(rtt, |shortest| shortest.min(rtt)));
+        result.rtt = Some(result.rtt.map_or(rtt, |shortest| shortest.min(rtt)));
     }
     Ok(())
 }
@@ -163,7 +164,7 @@ fn responder_reason(errno: i32) -> String {
         return "larger than the MTU of the answering interface".into();
     }
     format!(
-        "the far side cannot answer: {}",
+        "the other endpoint cannot answer: {}",
         io::Error::from_raw_os_error(errno)
     )
 }

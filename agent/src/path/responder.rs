@@ -1,4 +1,4 @@
-//! The far side of a probe: answers each datagram with one as long and with a short one, until it is closed.
+//! The responder: answers each probe with a datagram of the same length and with a short one.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,15 +18,17 @@ use vnetbench_system::error::{Error, Result};
 use vnetbench_system::ports;
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 
-/// Paths that may be answered for at one time.
+/// The maximum number of responders at one time.
 const MAX_PATHS: usize = 256;
 
+/// The request `path.listen`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListenRequest {
     address: IpAddr,
 }
 
+/// The request `path.close`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CloseRequest {
@@ -39,16 +41,17 @@ struct OpenResponders {
     wakers: HashMap<String, Arc<Waker>>,
 }
 
-/// The paths that are answered for now.
+/// The responders that currently run.
 #[derive(Default)]
 pub struct PathResponders(Mutex<OpenResponders>);
 
 impl PathResponders {
+    /// Starts a responder, and returns its name and port.
     pub fn listen(&self, request: ListenRequest) -> Result<Value> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if open.wakers.len() >= MAX_PATHS {
             return Err(Error::BadParameter(format!(
-                "{MAX_PATHS} paths are open already; close some"
+                "{MAX_PATHS} paths are already open, the maximum; close one first"
             )));
         }
         let socket = ports::try_ports(|port| open_unfragmented(request.address, port))?;
@@ -58,10 +61,10 @@ impl PathResponders {
                 .as_socket()
                 .ok_or(io::ErrorKind::Other)?;
             let waker = Arc::new(Waker::new()?);
-            let heard = Arc::clone(&waker);
+            let thread_waker = Arc::clone(&waker);
             std::thread::Builder::new()
                 .name("path".into())
-                .spawn(move || answer_until_woken(&socket, &heard))?;
+                .spawn(move || answer_until_woken(&socket, &thread_waker))?;
             Ok((address.port(), waker))
         };
         let (port, waker) = start().map_err(|e: io::Error| Error::system("answer probes", e))?;
@@ -71,6 +74,7 @@ impl PathResponders {
         Ok(json!({"path": name, "port": port}))
     }
 
+    /// Ends a responder.
     pub fn close(&self, request: CloseRequest) -> Result<Value> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match open.wakers.remove(&request.path) {
@@ -79,7 +83,7 @@ impl PathResponders {
                 Ok(json!({"path": request.path}))
             }
             None => Err(Error::BadParameter(format!(
-                "there is no path \"{}\"",
+                "unknown path \"{}\"",
                 request.path
             ))),
         }
@@ -92,7 +96,7 @@ fn answer_until_woken(socket: &Socket, waker: &Waker) {
     while let Ok(WaitOutcome::Ready) =
         wait(&[(socket.as_fd(), PollFlags::IN)], &mut ready, waker, None)
     {
-        // An error here is the network's answer to something sent before; the next probe may fare better.
+        // Ignores errors: the socket may report the failure of an earlier answer, and the next probe may succeed.
         let _ = answer_one(socket, &mut buffer);
     }
 }
@@ -104,13 +108,13 @@ fn answer_one(socket: &Socket, buffer: &mut [u8]) -> rustix::io::Result<()> {
     };
     let token = *token;
     wire::write_header(buffer, LONG_ANSWER, &token);
-    let met = match sendto(socket, &buffer[..length], SendFlags::empty(), &from) {
+    let errno = match sendto(socket, &buffer[..length], SendFlags::empty(), &from) {
         Ok(_) => 0,
         Err(error) => error.raw_os_error(),
     };
     let mut short = [0; SHORT_ANSWER_BYTES];
     wire::write_header(&mut short, SHORT_ANSWER, &token);
-    short[wire::HEADER_BYTES..].copy_from_slice(&met.to_be_bytes());
+    short[wire::HEADER_BYTES..].copy_from_slice(&errno.to_be_bytes());
     sendto(socket, &short, SendFlags::empty(), &from)?;
     Ok(())
 }

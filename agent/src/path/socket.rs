@@ -1,4 +1,4 @@
-//! The sockets of a path's proof: their packets are never fragmented.
+//! The sockets of path probes, whose packets are never fragmented.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,17 +12,17 @@ use vnetbench_system::error::{Error, Result};
 /// The largest packet that IP can carry.
 pub const MAX_PACKET_BYTES: usize = 65_535;
 
-/// What IP and UDP put before the payload.
+/// Returns the length of the IP and UDP headers.
 pub fn header_bytes(address: IpAddr) -> usize {
     if address.is_ipv4() { 28 } else { 48 }
 }
 
-/// A UDP socket whose datagrams go out whole or not at all; port 0: any.
+/// Opens a UDP socket that never fragments its datagrams. Port 0 means any port.
 pub fn open_unfragmented(address: IpAddr, port: u16) -> Result<Socket> {
     let bound = SocketAddr::new(address, port);
     let open = || {
         let socket = Socket::new(Domain::for_address(bound), Type::DGRAM, None)?;
-        // PROBE and not DO: the kernel's memory of a smaller path MTU would refuse what may pass by now.
+        // PROBE instead of DO: with DO the kernel would apply a cached path MTU that may be out of date.
         match address {
             IpAddr::V4(_) => set_ip_mtu_discover(&socket, Ipv4PathMtuDiscovery::PROBE)?,
             IpAddr::V6(_) => set_ipv6_mtu_discover(&socket, Ipv6PathMtuDiscovery::PROBE)?,

@@ -1,26 +1,32 @@
-//! What a probe and its two answers look like: a mark, whose it is, which it is, and then nothing but length.
+//! The wire format of a probe and its two answers: a magic number, a token, and padding.
 //!
-//! Probe: `VNBP`, 16 bytes that only this prober knows, the attempt (u32, big endian), zeroes up to the packet's size.
-//! Answers: `VNBL` (as long as the probe) and `VNBS` (short; the last four bytes are the errno that the long one met, or
-//! 0), each with the probe's 16 bytes and attempt.
+//! Probe: `VNBP`, 16 random bytes of the prober, the number of the attempt (u32, big endian), zeroes up to the size.
+//! Answers: `VNBL` (as long as the probe) and `VNBS` (short). Both repeat the probe's 16 bytes and attempt. The last four
+//! bytes of the short answer are the errno of sending the long one, or 0.
 
+/// The magic number of a probe.
 pub const PROBE: &[u8; 4] = b"VNBP";
+/// The magic number of the answer that is as long as the probe.
 pub const LONG_ANSWER: &[u8; 4] = b"VNBL";
+/// The magic number of the short answer.
 pub const SHORT_ANSWER: &[u8; 4] = b"VNBS";
+/// The length of magic number and token.
 pub const HEADER_BYTES: usize = 24;
+/// The length of the short answer.
 pub const SHORT_ANSWER_BYTES: usize = HEADER_BYTES + 4;
 
-/// Whose probe it is, and its attempt: what both answers repeat.
+/// Identifies a prober and its attempt. Both answers repeat it.
 pub type Token = [u8; 20];
 
-pub fn write_header(into: &mut [u8], mark: &[u8; 4], token: &Token) {
-    into[..4].copy_from_slice(mark);
-    into[4..HEADER_BYTES].copy_from_slice(token);
+/// Writes the header at the start of `datagram`.
+pub fn write_header(datagram: &mut [u8], magic: &[u8; 4], token: &Token) {
+    datagram[..4].copy_from_slice(magic);
+    datagram[4..HEADER_BYTES].copy_from_slice(token);
 }
 
-/// The mark and the token, where the datagram is long enough to have them.
+/// Returns the magic number and the token, or `None` if the datagram is too short.
 pub fn read_header(datagram: &[u8]) -> Option<(&[u8; 4], &Token)> {
-    let (mark, rest) = datagram.split_first_chunk()?;
+    let (magic, rest) = datagram.split_first_chunk()?;
     let (token, _) = rest.split_first_chunk()?;
-    Some((mark, token))
+    Some((magic, token))
 }

@@ -89,12 +89,12 @@ impl Connect {
                 from,
                 ..
             } => Route {
-                to: SocketAddr::new(address, port).into(),
-                from: from.map(|from| SocketAddr::new(from, 0).into()),
+                destination: SocketAddr::new(address, port).into(),
+                source: from.map(|from| SocketAddr::new(from, 0).into()),
             },
             Self::Vsock { vsock } => Route {
-                to: SockAddr::vsock(vsock.cid, vsock.port),
-                from: None,
+                destination: SockAddr::vsock(vsock.cid, vsock.port),
+                source: None,
             },
         }
     }
@@ -135,7 +135,9 @@ impl EndpointAddress {
         match self {
             Self::Port => None,
             Self::Listen(address) => Some(address.domain()),
-            Self::Connect(route) | Self::ConnectIperf3(route, _) => Some(route.to.domain()),
+            Self::Connect(route) | Self::ConnectIperf3(route, _) => {
+                Some(route.destination.domain())
+            }
         }
     }
 }

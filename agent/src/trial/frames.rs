@@ -169,7 +169,7 @@ mod tests {
             parameters[key] = value.clone();
         }
         let (_, mut load) = plan_with(parameters)?.load.expect("streams");
-        match load.parts.remove(0).work {
+        match load.parts.remove(0).workload {
             Workload::Frames(parameters) => Ok(parameters),
             work => panic!("frames, not {work:?}"),
         }

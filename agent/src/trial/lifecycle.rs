@@ -186,7 +186,7 @@ impl Conductor {
         let flows = match &load.parts[..] {
             [
                 LoadPart {
-                    work: Workload::Datagrams(flow),
+                    workload: Workload::Datagrams(flow),
                     ..
                 },
             ] => udp_handshake::open_flows(

@@ -107,7 +107,7 @@ impl PrepareRequest {
         let part = LoadPart {
             name: None,
             streams: 0..count,
-            work,
+            workload: work,
             options: options.clone(),
             threads: self.thread_plan(self.threads, count)?,
             starts_after: Duration::ZERO,
@@ -134,7 +134,7 @@ impl PrepareRequest {
         let requests = LoadPart {
             name: Some(PartName::Requests.name()),
             streams: 0..request_count,
-            work: mixed.requests.0,
+            workload: mixed.requests.0,
             options: mixed.requests.1,
             threads: self.thread_plan(self.threads, request_count)?,
             starts_after: Duration::ZERO,
@@ -142,7 +142,7 @@ impl PrepareRequest {
         let transfers = LoadPart {
             name: Some(PartName::Transfers.name()),
             streams: request_count..stream_count,
-            work: mixed.transfers.0,
+            workload: mixed.transfers.0,
             options: mixed.transfers.1,
             threads: self
                 .thread_plan(0, stream_count - request_count)?
@@ -268,10 +268,10 @@ mod tests {
         assert_eq!(requests.starts_after, Duration::ZERO);
         assert_eq!(transfers.starts_after, Duration::from_millis(500));
         assert!(
-            matches!(&requests.work, Workload::RequestResponse(e) if e.rate_per_s == Some(1000.0))
+            matches!(&requests.workload, Workload::RequestResponse(e) if e.rate_per_s == Some(1000.0))
         );
         assert!(
-            matches!(&transfers.work, Workload::Stream(transfer) if transfer.message_bytes == 4096)
+            matches!(&transfers.workload, Workload::Stream(transfer) if transfer.message_bytes == 4096)
         );
     }
 

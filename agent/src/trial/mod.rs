@@ -36,7 +36,7 @@ use self::registry::{Registry, Trial, lock};
 use self::requests::{PrepareRequest, StartRequest, TrialRequest};
 use self::sampler::CounterSources;
 use crate::outbox::Outbox;
-use vnetbench_counters::{CycleScope, ProcessCycles, Scope};
+use vnetbench_counters::{CounterScope, CycleScope, ProcessCycles};
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::waiting::Waker;
 
@@ -90,7 +90,7 @@ impl Trials {
         let parts = plan.load.iter().flat_map(|(_, load)| &load.parts);
         let last_part_starts_after = parts.map(|part| part.starts_after).max();
         let address = plan.load.as_ref().map(|(address, _)| address);
-        let scope = Scope {
+        let scope = CounterScope {
             interface: plan.interface.as_deref(),
             cycles: match address {
                 Some(_) => CycleScope::Process(&self.cycles),

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::frames;
 use super::limits::{bad_parameter, check_count};
-use vnetbench_counters::watched;
+use vnetbench_counters::observer;
 use vnetbench_streams::datagram_header::{HEADER_BYTES, MAX_DATAGRAM_BYTES};
 use vnetbench_system::error::{Error, Result};
 use vnetbench_traffic::Workload;
@@ -140,7 +140,7 @@ struct UdpStreamRequest {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ObserveRequest {
-    watch: Option<watched::ObserverRequest>,
+    watch: Option<observer::ObserverRequest>,
 }
 
 /// Parses the parameters of a workload, and adds the socket options that it needs to `options`.
@@ -205,7 +205,7 @@ pub fn parse_mixed(
 }
 
 /// Parses which threads and interfaces `observe` reads in addition to the system.
-pub fn parse_observe(request: Map<String, Value>) -> Result<watched::ObserverRequest> {
+pub fn parse_observe(request: Map<String, Value>) -> Result<observer::ObserverRequest> {
     let request: ObserveRequest = parse_parameters(WorkloadName::Observe, request)?;
     let observer = request.watch.unwrap_or_default();
     observer.check().map(|()| observer)
@@ -265,7 +265,7 @@ fn tcp_rr(request: TcpRrRequest, options: &mut SocketOptions) -> Result<Workload
         request_bytes: checked_message_bytes("request_bytes", request.request_bytes, 1)?,
         response_bytes: checked_message_bytes("response_bytes", request.response_bytes, 1)?,
         rate_per_s: request.rate_per_s,
-        waiting,
+        wait_mode: waiting,
     }))
 }
 
@@ -301,10 +301,10 @@ fn udp_stream(request: UdpStreamRequest, options: &mut SocketOptions) -> Result<
     Ok(Workload::Datagrams(FlowOptions {
         datagram_bytes,
         rate_per_s: request.rate_per_s,
-        waiting: request.pacing.unwrap_or(udp_stream::PacingWait::Spin),
-        segmented,
-        aggregated,
-        fragmented,
+        pacing_wait: request.pacing.unwrap_or(udp_stream::PacingWait::Spin),
+        is_segmented: segmented,
+        is_aggregated: aggregated,
+        can_fragment: fragmented,
         buffer_bytes: options.buffer_bytes.take(),
     }))
 }

@@ -5,15 +5,15 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::socket_detail::{ReceiveMemory, SocketDetail};
-use vnetbench_counters::socket_memory::Memory;
+use vnetbench_counters::socket_memory::SocketMemory;
 use vnetbench_counters::tcp_info::TcpReading;
-use vnetbench_counters::{Counters, CpuWork, driver, watched};
+use vnetbench_counters::{Counters, CpuWork, driver, observer};
 use vnetbench_frames::PortCounts;
 use vnetbench_iperf3::trial::ServerReport;
 use vnetbench_streams::datagrams::{DatagramCounts, GapDeviation};
 use vnetbench_streams::frames::FrameOutcome;
 use vnetbench_streams::{Role, ZeroCopyCounts};
-use vnetbench_system::histogram::{Distribution, Histogram, HistogramCounts};
+use vnetbench_system::histogram::{DurationDistribution, Histogram, HistogramCounts};
 use vnetbench_traffic::route::Transport;
 
 /// The body of `trial.sample`.
@@ -41,20 +41,20 @@ pub struct SampleCounters {
     pub bytes_received: u64,
     /// Response times. Present for sources of requests.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub latency: Option<Distribution>,
+    pub latency: Option<DurationDistribution>,
     /// Connection set-up times. Present where each request opens its own connection.
     #[serde(skip_serializing_if = "Option::is_none", rename = "connect")]
-    pub connect_time: Option<Distribution>,
+    pub connect_time: Option<DurationDistribution>,
     /// One-way delays. Present for sinks of datagrams or frames that share a clock with the source.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub delay: Option<Distribution>,
+    pub delay: Option<DurationDistribution>,
     /// Counters of the process, the kernel, and the interface.
     pub counters: Counters,
     /// The work of each CPU.
     pub cpu: Vec<CpuWork>,
     /// Counters of observed threads and interfaces. Present for `observe` with `watch`.
     #[serde(flatten)]
-    pub observed: Option<watched::ObserverChange>,
+    pub observed: Option<observer::ObserverChanges>,
     /// The counters of each stream.
     pub streams: Vec<StreamSample>,
 }
@@ -169,7 +169,7 @@ pub struct DatagramReading {
     /// Datagrams dropped for lack of receive buffer, from the kernel.
     pub socket_drops: u64,
     /// The socket's memory, from the kernel.
-    pub memory: Option<Memory>,
+    pub memory: Option<SocketMemory>,
 }
 
 /// The state and counters of a TCP stream, from `TCP_INFO` (include/uapi/linux/tcp.h).

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::endpoint::{Connect, EndpointAddress, Listen};
 use super::limits::bad_parameter;
 use super::parameters::{self, PartName, WorkloadName};
-use vnetbench_counters::watched;
+use vnetbench_counters::observer;
 use vnetbench_streams::Role;
 use vnetbench_system::error::Result;
 use vnetbench_traffic::Load;
@@ -123,7 +123,7 @@ pub struct TrialPlan {
     /// The endpoint's address and load; `None` for `observe`.
     pub load: Option<(EndpointAddress, Load)>,
     /// What `observe` observes; empty for other workloads.
-    pub observer: watched::ObserverRequest,
+    pub observer: observer::ObserverRequest,
 }
 
 impl PrepareRequest {
@@ -138,7 +138,7 @@ impl PrepareRequest {
             WorkloadName::Observe => (None, self.observer_request()?),
             _ => (
                 Some(self.build_load()?),
-                watched::ObserverRequest::default(),
+                observer::ObserverRequest::default(),
             ),
         };
         Ok(TrialPlan {
@@ -152,7 +152,7 @@ impl PrepareRequest {
         })
     }
 
-    fn observer_request(&mut self) -> Result<watched::ObserverRequest> {
+    fn observer_request(&mut self) -> Result<observer::ObserverRequest> {
         let watched = parameters::parse_observe(std::mem::take(&mut self.parameters))?;
         if self.streams.is_empty() && self.listen.is_none() && self.connect.is_none() {
             return Ok(watched);
@@ -211,7 +211,7 @@ pub mod tests {
         };
         assert_eq!(part.threads.count, 1);
         assert!(
-            matches!(&part.work, Workload::Stream(transfer) if transfer.message_bytes == 1 << 20)
+            matches!(&part.workload, Workload::Stream(transfer) if transfer.message_bytes == 1 << 20)
         );
         assert_eq!(plan.interval, Duration::from_millis(100));
     }

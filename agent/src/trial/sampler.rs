@@ -12,28 +12,30 @@ use super::report::{
 use super::socket_detail::DETAILED_STREAMS;
 use vnetbench_counters::driver::{self, DriverCounters};
 use vnetbench_counters::load_thread::{self, LoadThread};
+use vnetbench_counters::observer::{self, Observer, ObserverReading};
 use vnetbench_counters::socket_memory::{self, DropMeter};
-use vnetbench_counters::tcp_info::{Meter, TcpReading};
+use vnetbench_counters::tcp_info::{TcpMeter, TcpReading};
 use vnetbench_counters::thread_time::ThreadTime;
-use vnetbench_counters::watched::{self, Observer, ObserverReading};
-use vnetbench_counters::{CounterValue, Counters, CpuWork, ReadScope, Reading, Scope, Sources};
+use vnetbench_counters::{
+    CounterReader, CounterScope, CounterValue, Counters, CpuWork, ReadScope, Reading,
+};
 use vnetbench_streams::{Role, Stream};
 use vnetbench_system::error::Result;
 use vnetbench_system::histogram::{Histogram, HistogramCounts};
 
 /// The counters of a trial other than those of its streams.
 pub struct CounterSources {
-    sources: Sources,
+    sources: CounterReader,
     observer: Option<Observer>,
     driver: Option<DriverCounters>,
 }
 
 impl CounterSources {
     /// Opens the counters of this scope, and of the observed threads and interfaces.
-    pub fn open(scope: Scope<'_>, observer: watched::ObserverRequest) -> Result<Self> {
+    pub fn open(scope: CounterScope<'_>, observer: observer::ObserverRequest) -> Result<Self> {
         let interface = scope.interface;
         Ok(Self {
-            sources: Sources::open(scope)?,
+            sources: CounterReader::open(scope)?,
             observer: observer.open()?,
             driver: interface.map(DriverCounters::open),
         })
@@ -49,7 +51,7 @@ pub struct Sampler {
 
 /// The meters of one stream, which keep state between readings.
 struct StreamMeters {
-    tcp: Meter,
+    tcp: TcpMeter,
     drops: DropMeter,
 }
 
@@ -78,7 +80,7 @@ enum StreamReading {
 impl Snapshot {
     /// Returns an error message if something that the trial needs is gone, such as its interface.
     pub fn fault(&self) -> Option<&str> {
-        self.reading.fault.as_deref()
+        self.reading.failure_message.as_deref()
     }
 }
 
@@ -96,7 +98,7 @@ impl Sampler {
                 .or_insert(0);
             *count += 1;
             let meters = StreamMeters {
-                tcp: Meter::new(*count <= DETAILED_STREAMS),
+                tcp: TcpMeter::new(*count <= DETAILED_STREAMS),
                 drops: DropMeter::default(),
             };
             (Arc::clone(stream), meters)
@@ -144,7 +146,7 @@ impl Sampler {
         let delay = delay.or_else(|| self.frame_delay());
         let reading = self.sources.sources.read(scope);
         let observer = self.sources.observer.as_mut();
-        let observed = observer.map(|observer: &mut Observer| observer.read(scope.queues));
+        let observed = observer.map(|observer: &mut Observer| observer.read(scope.qdiscs));
         let streams = self
             .streams
             .iter_mut()
@@ -267,7 +269,7 @@ impl StreamMeters {
         let Some(datagrams) = &stream.datagrams else {
             return StreamReading::Tcp(self.tcp.read(stream.socket.as_fd()));
         };
-        let memory = socket_memory::of(datagrams.socket.as_fd());
+        let memory = socket_memory::read_socket_memory(datagrams.socket.as_fd());
         StreamReading::Datagrams(DatagramReading {
             counts: datagrams.counters.counts(),
             socket_drops: self.drops.read(memory.as_ref()),

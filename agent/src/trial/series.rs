@@ -57,7 +57,7 @@ impl SampleSeries {
         let closed = ((now - self.start).as_nanos() / self.interval.as_nanos()) as u64;
         let before = self.next_interval - 1;
         let read_scope = ReadScope {
-            queues: completes_period(QUEUE_INTERVAL, self.interval, before, closed),
+            qdiscs: completes_period(QUEUE_INTERVAL, self.interval, before, closed),
             protocols: completes_period(PROTOCOL_INTERVAL, self.interval, before, closed),
         };
         self.next_interval = closed + 1;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use vnetbench_counters::socket_memory::Memory;
+use vnetbench_counters::socket_memory::SocketMemory;
 use vnetbench_counters::tcp_info::TcpReading;
 use vnetbench_streams::Role;
 
@@ -108,8 +108,8 @@ fn increase(now: Option<u32>, then: Option<u32>) -> Option<u32> {
     Some(now?.wrapping_sub(then?))
 }
 
-impl From<Memory> for SendMemory {
-    fn from(memory: Memory) -> Self {
+impl From<SocketMemory> for SendMemory {
+    fn from(memory: SocketMemory) -> Self {
         Self {
             sndbuf_bytes: memory.sndbuf_bytes,
             wmem_queued_bytes: memory.wmem_queued_bytes,
@@ -117,8 +117,8 @@ impl From<Memory> for SendMemory {
     }
 }
 
-impl From<Memory> for ReceiveMemory {
-    fn from(memory: Memory) -> Self {
+impl From<SocketMemory> for ReceiveMemory {
+    fn from(memory: SocketMemory) -> Self {
         Self {
             rcvbuf_bytes: memory.rcvbuf_bytes,
             rmem_bytes: memory.rmem_bytes,

@@ -53,8 +53,8 @@ impl Streams {
         on_end: &OnEnd,
     ) -> Result<()> {
         for (index, ((id, role), socket)) in load.roles.iter().zip(sockets).enumerate() {
-            let part = load.part_of(index);
-            sockets::set_changeable(&socket, &part.options)?;
+            let part = load.find_part(index);
+            sockets::set_connected_options(&socket, &part.options)?;
             let timing = part.timing(*role, index);
             let stream = Stream::new(*id, *role, part.name, socket, timing, flows.next());
             self.all.push(Arc::new(stream));
@@ -66,7 +66,7 @@ impl Streams {
     pub fn open_port(&mut self, load: &Load, on_end: &OnEnd) -> Result<()> {
         let [
             LoadPart {
-                work: Workload::Frames(request),
+                workload: Workload::Frames(request),
                 ..
             },
         ] = &load.parts[..]
@@ -181,7 +181,7 @@ impl Streams {
     /// Returns the effective options of the sockets and the CPUs of the threads.
     pub fn ready(&self) -> Ready {
         let cpus = |thread: &StartedThread| {
-            CpuList::of_thread_handle(&thread.handle)
+            CpuList::thread_handle_affinity(&thread.handle)
                 .map_or_else(|_| String::new(), |cpus| cpus.to_string())
         };
         Ready {
