@@ -1,4 +1,4 @@
-"""An instrument for frames without a network: a simulated device between two ports that were never made."""
+"""A simulated instrument for workloads of frames: a simulated device between two simulated ports."""
 
 from __future__ import annotations
 
@@ -15,35 +15,39 @@ from vnetbench.search.interface import Device
 
 @dataclass
 class SimulatedPorts:
-    """Ports at both sides of a device, and a generator that can so much in each direction."""
+    """Ports on both sides of a device, and a generator with a maximum rate."""
 
     device: Device = field(default_factory=lambda: SimulatedDevice(DeviceModel(limit_fps=100_000.0), 1))
-    most_fps: float = 1_000_000.0
+    max_fps: float = 1_000_000.0
+    """Maximum rate of the generator per direction."""
     before: Callable[[int], None] = lambda number: None
-    """May raise; is told how many runs there have been."""
-    asked: list[TrialLoad] = field(default_factory=list)
-    """The load of every run, those of steps too."""
+    """Called before each run with the number of earlier runs; may raise."""
+    loads: list[TrialLoad] = field(default_factory=list)
+    """The load of every run, including runs of steps."""
 
-    def once(self, load: TrialLoad) -> TrialMeasurement:
-        """One run."""
-        self.asked.append(load)
-        self.before(len(self.asked) - 1)
+    def run_once(self, load: TrialLoad) -> TrialMeasurement:
+        """Return the measurement of one run."""
+        self.loads.append(load)
+        self.before(len(self.loads) - 1)
         level = load.factors["frame_load"]
-        fps = self.most_fps if level == "max" else min(self.most_fps, float(level))
+        fps = self.max_fps if level == "max" else min(self.max_fps, float(level))
         if load.burst_frames is not None:
-            counted = self.device.measure(fps, load.burst_frames / fps)
+            count = self.device.measure(fps, load.burst_frames / fps)
         else:
-            counted = self.device.measure(fps, load.duration_s)
-        sides = fixtures.frame_endpoint_records(
-            load.duration_s, load.interval_s, counted.sent, counted.received
+            count = self.device.measure(fps, load.duration_s)
+        endpoints = fixtures.frame_endpoint_records(
+            load.duration_s, load.interval_s, count.sent, count.received
         )
-        return TrialMeasurement(sides, {}, ())
+        return TrialMeasurement(endpoints, {}, ())
 
     def measure(self, load: TrialLoad, should_abandon: Callable[[], bool]) -> CompletedTrial:
         """See Instrument."""
-        found = run_step_series(load, load.step_series, self.once) if load.step_series else self.once(load)
+        if load.step_series:
+            measurement = run_step_series(load, load.step_series, self.run_once)
+        else:
+            measurement = self.run_once(load)
         return CompletedTrial(
-            replace(found, effective={"mtu": 1500, **found.effective}), "bridge pairs=1", 0.01
+            replace(measurement, effective={"mtu": 1500, **measurement.effective}), "bridge pairs=1", 0.01
         )
 
     def take_new_facts(self) -> NewFacts:

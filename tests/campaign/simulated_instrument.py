@@ -1,4 +1,4 @@
-"""An instrument without a network: trials of known goodput, and faults where a test asks for them."""
+"""A simulated instrument without a network: trials of known goodput, with failures on demand."""
 
 from __future__ import annotations
 
@@ -18,31 +18,32 @@ Fault = Callable[[int, Mapping[str, Level]], None]
 
 @dataclass
 class SimulatedInstrument:
-    """Goodput of 10 Gbit/s a stream, `noise` from trial to trial; `before` may raise, or stop the campaign.
+    """Measures 10 Gbit/s per stream with relative `noise` between trials.
 
-    A treatment's n-th trial comes out the same in every campaign whose sessions share `measured`.
+    A treatment's n-th trial has the same result in every campaign whose sessions share `trial_counts`.
     """
 
     noise: float = 0.01
     before: Fault = lambda number, factors: None
-    asked: list[dict[str, Level]] = field(default_factory=list)
-    measured: Counter[tuple[int, int]] = field(default_factory=Counter)
-    silent: int = 0
-    """So many trials come without a sample."""
+    """Called before each trial with its number and levels; may raise, or interrupt the campaign."""
+    requested_levels: list[dict[str, Level]] = field(default_factory=list)
+    trial_counts: Counter[tuple[int, int]] = field(default_factory=Counter)
+    trials_without_samples: int = 0
+    """Number of trials, from the first one, that have no sample."""
     closed: bool = False
 
     def measure(self, load: TrialLoad, should_abandon: Callable[[], bool]) -> CompletedTrial:
-        self.asked.append(dict(load.factors))
-        self.before(len(self.asked) - 1, load.factors)
+        self.requested_levels.append(dict(load.factors))
+        self.before(len(self.requested_levels) - 1, load.factors)
         streams, mtu = int(load.factors["streams"]), int(load.factors["mtu"])
-        random = np.random.default_rng([self.measured[streams, mtu], streams, mtu])
-        self.measured[streams, mtu] += 1
+        random = np.random.default_rng([self.trial_counts[streams, mtu], streams, mtu])
+        self.trial_counts[streams, mtu] += 1
         level = 1e10 * streams * (1 + self.noise * random.standard_normal())
         count = round(load.duration_s / load.interval_s)
         rates = list(level * (1 + 0.01 * random.standard_normal(count)))
         trial = replace(fixtures.make_trial(rates=rates), duration_s=load.duration_s)
-        if len(self.asked) <= self.silent:
-            trial = replace(trial, endpoints=tuple(replace(side, samples=()) for side in trial.endpoints))
+        if len(self.requested_levels) <= self.trials_without_samples:
+            trial = replace(trial, endpoints=tuple(replace(each, samples=()) for each in trial.endpoints))
         return CompletedTrial(TrialMeasurement(trial.endpoints, {"mtu": mtu}, ()), "bridge pairs=1", 0.01)
 
     def take_new_facts(self) -> NewFacts:

@@ -1,4 +1,4 @@
-"""What a treatment's levels become for the agents: streams with roles, the idle phase."""
+"""Parameters of the agents from a treatment's levels: roles of streams, threads and the idle phase."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from vnetbench.study.labs import QEMU
 from vnetbench.study.model import Level, Timing
 
 
-def mixed(**levels: Level) -> dict[str, Level]:
+def mixed_levels(**levels: Level) -> dict[str, Level]:
     return complete_levels(levels, "mixed")
 
 
@@ -31,17 +31,20 @@ def mixed(**levels: Level) -> dict[str, Level]:
     [("forward", "source", ["source"] * 2), ("reverse", "sink", ["sink"] * 2),
      ("both", "both", ["source", "source", "sink", "sink"])],
 )  # fmt: skip
-def test_the_first_vm_asks_whichever_way_the_transfers_go(
+def test_the_first_vm_sends_the_requests_for_every_direction_of_transfers(
     direction: str, role: str, transfers: list[str]
 ) -> None:
-    streams = stream_roles("mixed", mixed(direction=direction, streams=2, connections=3))
-    parts = {part: [s["role"] for s in streams if s["part"] == part] for part in ("requests", "transfers")}
+    streams = stream_roles("mixed", mixed_levels(direction=direction, streams=2, connections=3))
+    parts = {
+        part: [stream["role"] for stream in streams if stream["part"] == part]
+        for part in ("requests", "transfers")
+    }
     assert parts == {"requests": ["source"] * 3, "transfers": transfers}
-    assert [s["id"] for s in streams] == list(range(3 + len(transfers)))
+    assert [stream["id"] for stream in streams] == list(range(3 + len(transfers)))
     assert role_from_streams(streams) == role
 
 
-class Bed:
+class CpuTestbed:
     """A testbed that only has endpoints and their CPUs."""
 
     def __init__(self, cpus: str) -> None:
@@ -49,7 +52,7 @@ class Bed:
         self._cpus = parse_cpu_set(cpus)
 
     def load_cpus(self, _factors: Mapping[str, Level]) -> dict[str, frozenset[int]]:
-        return {end.name: self._cpus for end in self.endpoints}
+        return {endpoint.name: self._cpus for endpoint in self.endpoints}
 
 
 @pytest.mark.parametrize(
@@ -57,25 +60,29 @@ class Bed:
     [("1-3", 1, ["1", "2"], False), ("0-1", 1, ["0", "1"], False), ("0-3", 2, ["0", "1", "2", "3"], False),
      ("2", 1, ["2", "2"], True), ("0-2", 2, ["0", "1", "2", "0"], True)],
 )  # fmt: skip
-def test_generators_of_both_ways_have_a_cpu_each_as_long_as_there_are_any(
+def test_generators_of_both_directions_share_cpus_only_if_there_are_too_few(
     cpus: str, generators: int, sources: list[str], shared: bool
 ) -> None:
-    bed: Any = Bed(cpus)
+    testbed: Any = CpuTestbed(cpus)
     levels = complete_levels({"direction": "both", "generators": generators}, "frames")
-    placed = thread_placement("frames", levels, bed, {})
-    assert [*placed["a1"][:generators], *placed["b1"][generators:]] == sources
-    assert {*placed["a1"][generators:], *placed["b1"][:generators]} == {cpus}
-    assert sources_share_cpus("frames", levels, bed, placed) == shared
+    placement = thread_placement("frames", levels, testbed, {})
+    assert [*placement["a1"][:generators], *placement["b1"][generators:]] == sources
+    assert {*placement["a1"][generators:], *placement["b1"][:generators]} == {cpus}
+    assert sources_share_cpus("frames", levels, testbed, placement) == shared
 
 
-def test_vsock_is_asked_for_without_what_is_of_tcp() -> None:
+def test_vsock_parameters_contain_no_tcp_options() -> None:
     levels = complete_levels({"transport": "vsock", "role": "guest-to-host"}, "tcp_stream", QEMU)
-    asked = prepare_parameters("tcp_stream", levels)
-    assert (asked["receive"], asked["congestion_control"], asked["pacing_rate_bps"]) == ("copy", None, None)
-    assert "transport" not in asked
+    parameters = prepare_parameters("tcp_stream", levels)
+    assert (parameters["receive"], parameters["congestion_control"], parameters["pacing_rate_bps"]) == (
+        "copy",
+        None,
+        None,
+    )
+    assert "transport" not in parameters
 
 
-def test_a_side_of_one_part_is_what_its_streams_are() -> None:
+def test_the_role_of_an_endpoint_follows_from_its_streams() -> None:
     assert (
         role_from_streams(stream_roles("tcp_rr", complete_levels({"direction": "reverse"}, "tcp_rr")))
         == "sink"
@@ -86,9 +93,13 @@ def test_a_side_of_one_part_is_what_its_streams_are() -> None:
     )
 
 
-def test_a_mixture_is_asked_for_with_the_parameters_of_both_parts() -> None:
-    asked = prepare_parameters("mixed", mixed(request_size=100, message_size=4096))
-    assert (asked["request_bytes"], asked["message_bytes"], asked["rate_per_s"]) == (100, 4096, 1000.0)
+def test_the_parameters_of_mixed_contain_those_of_both_parts() -> None:
+    parameters = prepare_parameters("mixed", mixed_levels(request_size=100, message_size=4096))
+    assert (parameters["request_bytes"], parameters["message_bytes"], parameters["rate_per_s"]) == (
+        100,
+        4096,
+        1000.0,
+    )
     assert "request_bytes" not in prepare_parameters("tcp_stream", complete_levels({}, "tcp_stream"))
     assert "message_bytes" not in prepare_parameters("tcp_crr", complete_levels({}, "tcp_crr"))
 
@@ -105,10 +116,10 @@ def test_a_mixture_is_asked_for_with_the_parameters_of_both_parts() -> None:
         ({}, Timing(interval_s=0.4), 2.0),
     ],
 )
-def test_the_idle_phase_has_whole_intervals_and_requests_for_the_99th_percentile(
+def test_the_idle_phase_has_whole_intervals_and_enough_requests_for_the_99th_percentile(
     levels: dict[str, Level], timing: Timing, expected: float
 ) -> None:
-    assert idle_duration_s("mixed", mixed(**levels), timing) == pytest.approx(expected)
+    assert idle_duration_s("mixed", mixed_levels(**levels), timing) == pytest.approx(expected)
 
 
 def test_other_workloads_have_no_idle_phase() -> None:

@@ -1,4 +1,4 @@
-"""Choosing a send mode: `copy` unless another is faster beyond doubt, and what was found is kept."""
+"""Calibration of the send mode: `copy`, unless another mode is significantly faster."""
 
 from __future__ import annotations
 
@@ -11,54 +11,56 @@ from vnetbench.campaign.calibration import DEFAULT_MODE, OTHER_MODES, Calibratio
 from vnetbench.lab.errors import TreatmentRefused
 
 
-def modes(seed: int, noise: float, **times_faster: float) -> Callable[[str], float]:
-    """Short trials of modes that are so many times faster than `copy`, all of the same noise."""
+def simulate_modes(seed: int, noise: float, **speed_ups: float) -> Callable[[str], float]:
+    """Return a function that simulates short trials; `speed_ups` are relative to `copy`."""
     random = np.random.default_rng(seed)
-    return lambda mode: 1e10 * times_faster.get(mode, 1.0) * float(np.exp(noise * random.standard_normal()))
+    return lambda mode: 1e10 * speed_ups.get(mode, 1.0) * float(np.exp(noise * random.standard_normal()))
 
 
-def test_a_mode_that_is_clearly_faster_is_chosen() -> None:
-    found = choose_send_mode(modes(1, 0.03, splice=1.5, sendfile=1.2))
-    assert found.send_mode == "splice"
-    assert found.ratio_interval is not None and found.ratio_interval[0] > 1.3
+def test_a_significantly_faster_mode_is_chosen() -> None:
+    calibration = choose_send_mode(simulate_modes(1, 0.03, splice=1.5, sendfile=1.2))
+    assert calibration.send_mode == "splice"
+    assert calibration.ratio_interval is not None and calibration.ratio_interval[0] > 1.3
 
 
-def test_modes_that_are_alike_are_no_reason_to_leave_copy() -> None:
-    chosen = [choose_send_mode(modes(seed, 0.1)).send_mode for seed in range(400)]
-    # The median of six ratios has a two-sided interval of 95 %: one in forty is all above 1.
+def test_equally_fast_modes_leave_the_default() -> None:
+    chosen = [choose_send_mode(simulate_modes(seed, 0.1)).send_mode for seed in range(400)]
+    # The median of six ratios has a two-sided 95 % interval: one in forty lies above 1 by chance.
     assert chosen.count(DEFAULT_MODE) >= 380
 
 
-def test_a_slower_mode_is_never_met_twice() -> None:
-    found = choose_send_mode(modes(1, 0.01, **dict.fromkeys(OTHER_MODES, 0.5)))
-    assert (found.send_mode, found.ratio_interval) == (DEFAULT_MODE, None)
-    assert {len(trials) for trials in found.goodput_bps.values()} == {2}
+def test_slower_modes_are_not_tested_again() -> None:
+    calibration = choose_send_mode(simulate_modes(1, 0.01, **dict.fromkeys(OTHER_MODES, 0.5)))
+    assert (calibration.send_mode, calibration.ratio_interval) == (DEFAULT_MODE, None)
+    assert {len(trials) for trials in calibration.goodput_bps.values()} == {2}
 
 
-def test_what_the_kernel_lacks_is_tried_once_and_kept_with_its_reason() -> None:
-    asked: list[str] = []
+def test_an_unsupported_mode_is_tried_once_and_stored_with_its_reason() -> None:
+    tried_modes: list[str] = []
 
-    def goodput(mode: str) -> float:
-        asked.append(mode)
+    def measure_goodput(mode: str) -> float:
+        tried_modes.append(mode)
         if mode.startswith("io_uring"):
             raise TreatmentRefused("io_uring is forbidden here")
         return 1e10
 
-    found = choose_send_mode(goodput)
-    assert found.refusals == dict.fromkeys(("io_uring", "io_uring_zerocopy"), "io_uring is forbidden here")
-    assert asked.count("io_uring") == 1
-    assert "io_uring" not in found.goodput_bps
+    calibration = choose_send_mode(measure_goodput)
+    assert calibration.refusals == dict.fromkeys(
+        ("io_uring", "io_uring_zerocopy"), "io_uring is forbidden here"
+    )
+    assert tried_modes.count("io_uring") == 1
+    assert "io_uring" not in calibration.goodput_bps
 
 
-def test_a_refused_copy_is_the_treatments_refusal() -> None:
-    def goodput(mode: str) -> float:
+def test_a_refusal_of_the_default_mode_refuses_the_treatment() -> None:
+    def measure_goodput(mode: str) -> float:
         raise TreatmentRefused("packets of 9000 bytes do not pass")
 
     with pytest.raises(TreatmentRefused, match="9000"):
-        choose_send_mode(goodput)
+        choose_send_mode(measure_goodput)
 
 
-def test_a_path_that_moves_nothing_leaves_copy() -> None:
+def test_a_path_without_goodput_leaves_the_default() -> None:
     assert choose_send_mode(lambda mode: 0.0) == Calibration(
         DEFAULT_MODE, dict.fromkeys((DEFAULT_MODE, *OTHER_MODES), (0.0, 0.0)), None, {}
     )

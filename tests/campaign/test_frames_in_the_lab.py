@@ -1,4 +1,4 @@
-"""Frames on real testbeds: all that are sent calmly arrive, searches end, and what is broken is said."""
+"""Workloads of frames on real testbeds: complete trials, searches, and errors of broken networks."""
 
 from __future__ import annotations
 
@@ -21,121 +21,123 @@ from vnetbench.results.records import StepRecord
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, SearchSpec, TestbedSpec
 
-CALM_FPS = 500.0
+LOW_LOAD_FPS = 500.0
 ATTEMPTS = 6
-"""On a busy machine even a calm load may be late, or lose a frame: one trial of these has to be whole."""
+"""A busy machine may lose frames even at a low load, so one complete trial of this number suffices."""
 
 
 @dataclass
-class Kept:
-    """The steps of a trial, in memory."""
+class StepStore:
+    """Keeps the steps of a trial in memory."""
 
     steps: list[StepRecord] = field(default_factory=list)
 
-    def series(self, asked: SearchSpec) -> StepSeries:
-        return StepSeries(asked, 1, lambda: tuple(self.steps), self.steps.append, self.steps.clear)
+    def make_series(self, search: SearchSpec) -> StepSeries:
+        return StepSeries(search, 1, lambda: tuple(self.steps), self.steps.append, self.steps.clear)
 
 
-Breaks = Callable[[NetnsTestbed], None]
+Sabotage = Callable[[NetnsTestbed], None]
+"""Breaks the network of a testbed."""
 
 
-class BrokenBed(NetnsTestbed):
-    """A testbed that something happens to after it has been set and proved."""
+class BrokenTestbed(NetnsTestbed):
+    """A testbed whose network breaks after its settings and paths have been checked."""
 
-    breaks: Breaks
+    sabotage: Sabotage
 
-    def apply(self, factors: Mapping[str, Level], asked: TestbedSpec) -> dict[str, Any]:
-        found = super().apply(factors, asked)
-        self.breaks(self)
-        return found
+    def apply(self, factors: Mapping[str, Level], testbed_spec: TestbedSpec) -> dict[str, Any]:
+        effective = super().apply(factors, testbed_spec)
+        self.sabotage(self)
+        return effective
 
 
 class BrokenLab(NetnsLab):
-    def __init__(self, breaks: Breaks) -> None:
+    def __init__(self, sabotage: Sabotage) -> None:
         super().__init__(TestbedSpec(), "a test")
-        self._breaks = breaks
+        self._sabotage = sabotage
 
     def create_testbed(self, name: str, shape: Hashable) -> NetnsTestbed:
-        raised = super().create_testbed(name, shape)
-        bed = BrokenBed.__new__(BrokenBed)
-        bed.__dict__.update(raised.__dict__)
-        bed.breaks = self._breaks
-        return bed
+        original = super().create_testbed(name, shape)
+        testbed = BrokenTestbed.__new__(BrokenTestbed)
+        testbed.__dict__.update(original.__dict__)
+        testbed.sabotage = self._sabotage
+        return testbed
 
 
-def ip(*words: str) -> Breaks:
-    """Run iproute2 in the switch, for the port of the last VM."""
+def run_ip(*arguments: str) -> Sabotage:
+    """Run iproute2 in the switch's namespace; `{port}` is the port of the last VM."""
 
-    def breaks(bed: NetnsTestbed) -> None:
-        port = bed.topology.ports[0][-1].interface
-        told = [word.format(port=port) for word in words]
-        subprocess.run(["ip", "-n", bed.topology.switch_namespace, *told], check=True)
+    def sabotage(testbed: NetnsTestbed) -> None:
+        port = testbed.topology.ports[0][-1].interface
+        command = [argument.format(port=port) for argument in arguments]
+        subprocess.run(["ip", "-n", testbed.topology.switch_namespace, *command], check=True)
 
-    return breaks
+    return sabotage
 
 
-def floods(**of_ports: str) -> Breaks:
+def flood_frames(**port_settings: str) -> Sabotage:
     """Make the bridge forget all addresses and flood every frame, with these port settings."""
-    settings = [word for setting in {"learning": "off", **of_ports}.items() for word in setting]
+    settings = [word for setting in {"learning": "off", **port_settings}.items() for word in setting]
 
-    def breaks(bed: NetnsTestbed) -> None:
-        inside = ["ip", "-n", bed.topology.switch_namespace, "link", "set"]
-        for port in (device.interface for way in bed.topology.ports for device in way):
-            told = ["type", "bridge_slave", *settings, "fdb_flush"]
-            subprocess.run([*inside, port, *told], check=True)
+    def sabotage(testbed: NetnsTestbed) -> None:
+        command = ["ip", "-n", testbed.topology.switch_namespace, "link", "set"]
+        for port in (device.interface for path in testbed.topology.ports for device in path):
+            options = ["type", "bridge_slave", *settings, "fdb_flush"]
+            subprocess.run([*command, port, *options], check=True)
 
-    return breaks
+    return sabotage
 
 
-STRANGER = """\
+FOREIGN_SENDER = """\
 import socket, sys, time
-stranger = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
-stranger.bind((sys.argv[1], 0))
+sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+sender.bind((sys.argv[1], 0))
 for _ in range(3000):
-    stranger.send(b"\\xff" * 6 + b"\\x02\\0\\0\\0\\0\\x09" + b"\\x08\\x06" + bytes(46))
+    sender.send(b"\\xff" * 6 + b"\\x02\\0\\0\\0\\0\\x09" + b"\\x08\\x06" + bytes(46))
     time.sleep(0.001)
 """
 
 
 @contextmanager
-def a_foreign_sender() -> Iterator[Breaks]:
-    """Another sender at the last VM's port, at work for three seconds from when the testbed is ready."""
-    begun: list[subprocess.Popen[bytes]] = []
+def foreign_sender() -> Iterator[Sabotage]:
+    """Run another sender on the last VM's port for three seconds after the testbed is ready."""
+    processes: list[subprocess.Popen[bytes]] = []
 
-    def breaks(bed: NetnsTestbed) -> None:
-        inside = ["ip", "netns", "exec", bed.topology.switch_namespace, sys.executable]
-        begun.append(subprocess.Popen([*inside, "-c", STRANGER, bed.topology.ports[0][-1].interface]))
+    def sabotage(testbed: NetnsTestbed) -> None:
+        python = ["ip", "netns", "exec", testbed.topology.switch_namespace, sys.executable]
+        port = testbed.topology.ports[0][-1].interface
+        processes.append(subprocess.Popen([*python, "-c", FOREIGN_SENDER, port]))
 
     try:
-        yield breaks
+        yield sabotage
     finally:
-        for process in begun:
+        for process in processes:
             process.kill()
             process.wait()
 
 
 @pytest.fixture(scope="module")
 def instrument() -> Iterator[LabInstrument]:
-    with closing(LabInstrument(NetnsLab(TestbedSpec(), "a test"), TestbedSpec())) as made:
-        yield made
+    with closing(LabInstrument(NetnsLab(TestbedSpec(), "a test"), TestbedSpec())) as lab_instrument:
+        yield lab_instrument
 
 
-def load(levels: Mapping[str, Level] | None = None, series: StepSeries | None = None) -> TrialLoad:
-    calm: dict[str, Level] = {"frame_load": CALM_FPS, "device_cpus": "any"}
-    factors = complete_levels({**calm, **(levels or {})}, "frames")
+def make_load(levels: Mapping[str, Level] | None = None, series: StepSeries | None = None) -> TrialLoad:
+    defaults: dict[str, Level] = {"frame_load": LOW_LOAD_FPS, "device_cpus": "any"}
+    factors = complete_levels({**defaults, **(levels or {})}, "frames")
     return TrialLoad(factors, 0.3, 0.05, "frames", step_series=series)
 
 
-def whole_trials(
-    instrument: LabInstrument, asked: TrialLoad
+def complete_trials(
+    instrument: LabInstrument, load: TrialLoad
 ) -> Iterator[tuple[TrialMeasurement, FrameTotals]]:
-    """Trials of this load in which all frames arrived."""
+    """Yield trials of this load in which all frames arrive."""
     for _ in range(ATTEMPTS):
         with suppress(TrialFailed):
-            found = instrument.measure(asked, lambda: False).measurement
-            counts = sum_endpoint_counts(found.endpoints, asked.factors)
+            measurement = instrument.measure(load, lambda: False).measurement
+            counts = sum_endpoint_counts(measurement.endpoints, load.factors)
             if counts.received == counts.sent:
-                yield found, counts
+                yield measurement, counts
 
 
 @pytest.mark.parametrize(
@@ -149,87 +151,90 @@ def whole_trials(
         {"frame_size": 9018},
     ],
 )
-def test_frames_of_every_form_arrive_and_are_told_by_direction(
+def test_frames_of_every_format_arrive_and_are_counted_by_direction(
     instrument: LabInstrument, levels: dict[str, Level]
 ) -> None:
-    asked = load(levels)
-    found, counts = next(whole_trials(instrument, asked))
+    measurement, counts = next(complete_trials(instrument, make_load(levels)))
     assert set(counts.sent) == ({"forward", "reverse"} if levels.get("direction") == "both" else {"forward"})
     assert all(counts.sent.values())
     assert (counts.duplicates, counts.out_of_order) == (0, 0)
     assert sum(count for _, count in counts.delay) == counts.total_received
-    assert found.effective["generator"] and found.effective["sink"]
+    assert measurement.effective["generator"] and measurement.effective["sink"]
 
 
-def searched(
-    instrument: LabInstrument, kept: Kept, asked: SearchSpec, levels: Mapping[str, Level] | None = None
+def run_search(
+    instrument: LabInstrument, store: StepStore, search: SearchSpec, levels: Mapping[str, Level] | None = None
 ) -> CompletedTrial:
-    """One search, gone on with where a step failed."""
+    """Run a search, and resume it after a failed step."""
     for _ in range(ATTEMPTS):
         with suppress(TrialFailed):
-            return instrument.measure(load(levels, kept.series(asked)), lambda: False)
-    raise AssertionError("the generators were kept from running")
+            return instrument.measure(make_load(levels, store.make_series(search)), lambda: False)
+    raise AssertionError("the generators got no CPU time")
 
 
-def test_a_search_on_a_testbed_ends_with_a_run_at_what_it_found(instrument: LabInstrument) -> None:
-    kept = Kept()
-    asked = SearchSpec("rfc2544", width=0.5, step_s=0.1, most_load_fps=CALM_FPS, least_load_fps=50.0)
-    done = searched(instrument, kept, asked)
-    search: Any = done.measurement.effective["search"]
-    assert search["direction_count"] == 1 and search["final_load_fps"] >= 50
-    assert done.measurement.steps == tuple(kept.steps)
-    again = searched(instrument, kept, asked)
-    assert again.measurement.steps == done.measurement.steps
-    assert again.measurement.effective["search"] == search
+def test_a_search_on_a_testbed_ends_with_a_run_at_its_result(instrument: LabInstrument) -> None:
+    store = StepStore()
+    search = SearchSpec("rfc2544", width=0.5, step_s=0.1, most_load_fps=LOW_LOAD_FPS, least_load_fps=50.0)
+    first = run_search(instrument, store, search).measurement
+    result: Any = first.effective["search"]
+    assert result["direction_count"] == 1 and result["final_load_fps"] >= 50
+    assert first.steps == tuple(store.steps)
+    second = run_search(instrument, store, search).measurement
+    assert second.steps == first.steps
+    assert second.effective["search"] == result
 
 
-def test_a_port_that_is_down_is_refused_with_the_fix() -> None:
-    lab = BrokenLab(ip("link", "set", "{port}", "down"))
+def test_a_port_that_is_down_is_refused() -> None:
+    lab = BrokenLab(run_ip("link", "set", "{port}", "down"))
     with (
         closing(LabInstrument(lab, TestbedSpec())) as instrument,
         pytest.raises(TreatmentRefused, match="it is down, or has no link") as refused,
     ):
-        instrument.measure(load(), lambda: False)
+        instrument.measure(make_load(), lambda: False)
     assert refused.value.where == "b1"
 
 
 @pytest.mark.parametrize(
-    "breaking", [("link", "set", "{port}", "nomaster"), ("link", "set", "{port}", "mtu", "600")]
+    "command", [("link", "set", "{port}", "nomaster"), ("link", "set", "{port}", "mtu", "600")]
 )
-def test_a_device_that_loses_all_is_told_with_how_far_they_come(breaking: tuple[str, ...]) -> None:
-    kept = Kept()
-    asked = SearchSpec("rfc2544", step_s=0.1, most_load_fps=CALM_FPS, least_load_fps=50.0)
+def test_a_device_that_loses_every_frame_is_refused_with_the_drop_location(command: tuple[str, ...]) -> None:
+    store = StepStore()
+    search = SearchSpec("rfc2544", step_s=0.1, most_load_fps=LOW_LOAD_FPS, least_load_fps=50.0)
     with (
-        closing(LabInstrument(BrokenLab(ip(*breaking)), TestbedSpec())) as instrument,
+        closing(LabInstrument(BrokenLab(run_ip(*command)), TestbedSpec())) as instrument,
         pytest.raises(TreatmentRefused, match=r"nothing passes: none of \d+ frames arrived; they"),
     ):
-        searched(instrument, kept, asked, {"frame_size": 1518})
-    assert kept.steps == []
+        run_search(instrument, store, search, {"frame_size": 1518})
+    assert store.steps == []
 
 
-def test_a_device_that_sends_frames_back_to_where_they_came_from_is_refused_as_a_loop() -> None:
-    lab = BrokenLab(floods(hairpin="on"))
+def test_a_device_that_returns_frames_to_their_sender_is_refused_as_a_loop() -> None:
+    lab = BrokenLab(flood_frames(hairpin="on"))
     with (
         closing(LabInstrument(lab, TestbedSpec())) as instrument,
-        pytest.raises(TreatmentRefused, match=r"a loop: \d+ of the frames that a1 sent came back") as refused,
+        pytest.raises(
+            TreatmentRefused, match=r"the network has a loop: \d+ frames that a1 sent came back"
+        ) as refused,
     ):
-        instrument.measure(load(), lambda: False)
+        instrument.measure(make_load(), lambda: False)
     assert "hairpin" in str(refused.value.fix)
 
 
-def test_a_device_that_floods_is_told_by_the_pair_that_the_frames_were_not_for() -> None:
-    asked = load({"pairs": 2, "frame_load": 2000.0})
-    with closing(LabInstrument(BrokenLab(floods()), TestbedSpec())) as instrument:
-        found = instrument.measure(asked, lambda: False).measurement
-    flooded = [note for note in found.notes if "the device floods" in note]
+def test_a_device_that_floods_frames_to_other_pairs_is_noted() -> None:
+    load = make_load({"pairs": 2, "frame_load": 2000.0})
+    with closing(LabInstrument(BrokenLab(flood_frames()), TestbedSpec())) as instrument:
+        measurement = instrument.measure(load, lambda: False).measurement
+    flooded = [note for note in measurement.notes if "The device floods unknown addresses" in note]
     assert {note.partition(":")[0] for note in flooded} >= {"b1", "b2"}
-    assert not any("foreign" in note for note in found.notes)
+    assert not any("foreign" in note for note in measurement.notes)
 
 
-def test_a_foreign_sender_on_the_link_is_told_with_what_it_sends() -> None:
+def test_foreign_frames_are_noted_with_an_example() -> None:
     with (
-        a_foreign_sender() as breaks,
-        closing(LabInstrument(BrokenLab(breaks), TestbedSpec())) as instrument,
+        foreign_sender() as sabotage,
+        closing(LabInstrument(BrokenLab(sabotage), TestbedSpec())) as instrument,
     ):
-        found = instrument.measure(load(), lambda: False).measurement
-    assert any(re.match(r"b1: \d+ foreign frames came \(such as ARP", note) for note in found.notes)
+        measurement = instrument.measure(make_load(), lambda: False).measurement
+    assert any(
+        re.match(r"b1: \d+ foreign frames arrived \(for example ARP", note) for note in measurement.notes
+    )

@@ -1,4 +1,4 @@
-"""What is held against a trial: what was refused, and sockets, threads and rates that are not as asked."""
+"""Checks of a trial's load: refusals by agents, and deviating sockets, threads and rates."""
 
 from __future__ import annotations
 
@@ -21,54 +21,60 @@ from vnetbench.results.records import EndpointRecord, Sample, StreamSample
 RATE_BPS = 10**9
 
 
-def test_threads_that_the_kernel_put_elsewhere_are_refused() -> None:
+def test_threads_on_other_cpus_are_refused() -> None:
     assert check_threads({"a1": ["0", "0-1"]}, {"a1": ["0", "1,0"]})
     with pytest.raises(TreatmentRefused, match="threads were placed on the CPUs 0 0 instead of 0 1"):
         check_threads({"a1": ["0", "1"]}, {"a1": ["0", "0"]})
 
 
-def test_a_stream_that_is_not_mptcp_is_refused_at_the_beginning_and_at_the_end() -> None:
-    kept, fallen = ({"id": i, "transport": name} for i, name in enumerate(("mptcp", "tcp")))
-    asked = {"transport": "mptcp"}
-    assert check_streams(asked, [kept])["transport"] == "mptcp"
+def test_a_stream_that_falls_back_from_mptcp_is_refused_before_and_after_the_load() -> None:
+    mptcp, fallback = ({"id": i, "transport": name} for i, name in enumerate(("mptcp", "tcp")))
+    levels = {"transport": "mptcp"}
+    assert check_streams(levels, [mptcp])["transport"] == "mptcp"
     with pytest.raises(TreatmentRefused, match="stream 1 fell back to TCP"):
-        check_streams(asked, [kept, fallen])
-    assert check_load(asked, 1.0, [side("a1", "source", (), streams=[kept])]) == []
-    with pytest.raises(TreatmentRefused, match="stream 1 fell back to TCP") as fallen_back:
-        both = [side("a1", "source", (), streams=[kept]), side("b1", "sink", (), streams=[fallen])]
-        check_load(asked, 1.0, both)
-    assert "nstat" in str(fallen_back.value.fix)
+        check_streams(levels, [mptcp, fallback])
+    assert check_load(levels, 1.0, [make_endpoint("a1", "source", (), streams=[mptcp])]) == []
+    with pytest.raises(TreatmentRefused, match="stream 1 fell back to TCP") as refused:
+        endpoints = [
+            make_endpoint("a1", "source", (), streams=[mptcp]),
+            make_endpoint("b1", "sink", (), streams=[fallback]),
+        ]
+        check_load(levels, 1.0, endpoints)
+    assert "nstat" in str(refused.value.fix)
 
 
-def test_a_pacing_rate_that_the_kernel_did_not_keep_is_refused() -> None:
+def test_a_pacing_rate_that_the_kernel_changes_is_refused() -> None:
     assert check_streams({"pacing_rate": 1_000_001}, [{"pacing_rate_bps": 1_000_000}])
-    for found in (None, 2 * 10**6):
+    for actual_bps in (None, 2 * 10**6):
         with pytest.raises(TreatmentRefused, match="pacing_rate = 1 Mbit/s had no effect"):
-            check_streams({"pacing_rate": 10**6}, [{"pacing_rate_bps": 10**6}, {"pacing_rate_bps": found}])
+            check_streams(
+                {"pacing_rate": 10**6}, [{"pacing_rate_bps": 10**6}, {"pacing_rate_bps": actual_bps}]
+            )
 
 
 @pytest.mark.parametrize(
-    ("share", "remark"),
+    ("share", "note_text"),
     [(1.0, ""), (1.04, ""), (0.8, "their mean is 800 Mbit/s"), (1.3, None)],
 )
-def test_what_arrives_of_paced_streams_is_held_against_their_rate(share: float, remark: str | None) -> None:
-    sides = [
-        side("a1", "source", paced_samples("source", 9.0)), side("b1", "sink", paced_samples("sink", share))
-    ]  # fmt: skip
-    asked = {"pacing_rate": RATE_BPS}
-    if remark is None:
+def test_the_receive_rate_of_paced_streams_is_checked(share: float, note_text: str | None) -> None:
+    endpoints = [
+        make_endpoint("a1", "source", paced_samples("source", 9.0)),
+        make_endpoint("b1", "sink", paced_samples("sink", share)),
+    ]
+    levels = {"pacing_rate": RATE_BPS}
+    if note_text is None:
         with pytest.raises(TreatmentRefused, match=r"was exceeded: 1\.30 Gbit/s arrived"):
-            check_load(asked, 1.0, sides)
+            check_load(levels, 1.0, endpoints)
     else:
-        assert [remark in note for note in check_load(asked, 1.0, sides)] == [True] * bool(remark)
+        assert [note_text in note for note in check_load(levels, 1.0, endpoints)] == [True] * bool(note_text)
 
 
-def side(endpoint: str, role: str, samples: Sequence[Sample], **totals: object) -> EndpointRecord:
-    return EndpointRecord(endpoint, role, totals, tuple(samples))
+def make_endpoint(name: str, role: str, samples: Sequence[Sample], **totals: object) -> EndpointRecord:
+    return EndpointRecord(name, role, totals, tuple(samples))
 
 
 def paced_samples(role: str, share: float) -> list[Sample]:
-    """Those of a second at so much of the rate; what comes at its end is what was let go of."""
+    """Return samples of 1 s at a share of the rate. The last two contain unpaced data."""
     sizes = [round(share * RATE_BPS * 0.1 / 8)] * 9 + [RATE_BPS, RATE_BPS]
     return [
         Sample(i, 0.1 * (i + 1), 0.1, 0, 0, {}, streams=(StreamSample(0, role, size, None, None, None),))
@@ -76,7 +82,7 @@ def paced_samples(role: str, share: float) -> list[Sample]:
     ]
 
 
-def refused(kind: str, code: int = -32001, message: str = "no") -> TreatmentRefused:
+def make_refusal(kind: str, code: int = -32001, message: str = "no") -> TreatmentRefused:
     refusal = refusal_from_error(AgentError("a1", message, code, {"operation": "do it", "kind": kind}), "a1")
     assert refusal is not None
     return refusal
@@ -85,57 +91,61 @@ def refused(kind: str, code: int = -32001, message: str = "no") -> TreatmentRefu
 @pytest.mark.parametrize(
     ("kind", "limit", "fix"), [("open_files", "open files", "ulimit -n"), ("threads", "threads", "ulimit -u")]
 )
-def test_a_limit_of_the_process_is_refused_with_how_to_raise_it(kind: str, limit: str, fix: str) -> None:
-    refusal = refused(kind)
+def test_a_limit_of_the_process_is_refused_with_the_command_that_raises_it(
+    kind: str, limit: str, fix: str
+) -> None:
+    refusal = make_refusal(kind)
     assert refusal.what == f"the limit of {limit} is too low for this number of streams: no"
     assert refusal.where == "a1"
     assert fix in str(refusal.fix)
 
 
-def test_a_datagram_that_does_not_get_through_refuses_the_treatment() -> None:
+def test_a_datagram_that_does_not_arrive_refuses_the_treatment() -> None:
     message = "getting a datagram of 9000 bytes through (none gets through) took longer than 5 s"
-    refusal = refused("datagram", -32004, message)
+    refusal = make_refusal("datagram", -32004, message)
     assert refusal.what == message and "datagram_size" in str(refusal.fix)
 
 
 @pytest.mark.parametrize("call", ["io_uring", "io_uring's SEND_ZC", "MSG_ZEROCOPY"])
-def test_a_send_mode_that_the_kernel_lacks_is_refused_with_the_fix(call: str) -> None:
-    refusal = refused("send_mode", message=f"the system refused to send by {call}: Operation not permitted")
+def test_an_unsupported_send_mode_is_refused_with_a_fix(call: str) -> None:
+    refusal = make_refusal(
+        "send_mode", message=f"the system refused to send by {call}: Operation not permitted"
+    )
     assert call in refusal.what
     assert refusal.where == "a1"
     assert "io_uring_disabled" in str(refusal.fix)
 
 
 @pytest.mark.parametrize(
-    ("kind", "what", "fix"),
+    ("kind", "message", "fix"),
     [
         ("congestion_control_absent", "the kernel does not support", "modprobe tcp_NAME"),
         ("congestion_control_forbidden", "this user is not allowed to use", "run as root"),
     ],
 )
-def test_a_congestion_control_that_cannot_be_had_is_refused_by_why(kind: str, what: str, fix: str) -> None:
-    refusal = refused(kind)
-    assert refusal.what == f"{what} this congestion control"
+def test_the_refusal_of_a_congestion_control_gives_the_reason(kind: str, message: str, fix: str) -> None:
+    refusal = make_refusal(kind)
+    assert refusal.what == f"{message} this congestion control"
     assert refusal.where == "congestion_control"
     assert fix in str(refusal.fix)
 
 
-@pytest.mark.parametrize("kind", [{}, {"kind": None}, {"kind": "busy"}, {"kind": "unheard of"}])
-def test_another_fault_is_no_refusal_whatever_its_words(kind: dict[str, str | None]) -> None:
-    words = {"operation": "set the congestion control bbr", "errno": 2}
-    assert refusal_from_error(AgentError("a1", "x", -32001, {**words, **kind}), "a1") is None
+@pytest.mark.parametrize("kind", [{}, {"kind": None}, {"kind": "busy"}, {"kind": "unknown"}])
+def test_other_errors_are_not_refusals(kind: dict[str, str | None]) -> None:
+    data = {"operation": "set the congestion control bbr", "errno": 2}
+    assert refusal_from_error(AgentError("a1", "x", -32001, {**data, **kind}), "a1") is None
 
 
-def lending(**account: int) -> dict[str, Any]:
-    streams = [{"id": 0, "lent": account}] if account else [{"id": 0}]
+def zero_copy_totals(**counts: int) -> dict[str, Any]:
+    streams = [{"id": 0, "lent": counts}] if counts else [{"id": 0}]
     return {"drained": True, "streams": streams}
 
 
-def test_what_became_of_lent_memory_is_summed_over_all_streams() -> None:
-    sides = [
-        lending(in_place=1, copied=2, unsettled=0),
-        lending(),
-        lending(in_place=3, copied=0, unsettled=5),
+def test_zero_copy_counts_are_summed_over_all_streams() -> None:
+    totals = [
+        zero_copy_totals(in_place=1, copied=2, unsettled=0),
+        zero_copy_totals(),
+        zero_copy_totals(in_place=3, copied=0, unsettled=5),
     ]
-    assert zero_copy_counts(sides) == {"in_place": 4, "copied": 2, "unsettled": 5}
-    assert zero_copy_counts([lending()]) is None
+    assert zero_copy_counts(totals) == {"in_place": 4, "copied": 2, "unsettled": 5}
+    assert zero_copy_counts([zero_copy_totals()]) is None
