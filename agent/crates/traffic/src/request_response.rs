@@ -1,4 +1,4 @@
-//! The two sides of requests on one connection: asking and timing the answers, and answering.
+//! The two roles of requests on one connection: the requester, which times responses, and the responder.
 
 use std::io;
 use std::sync::Arc;
@@ -9,31 +9,36 @@ use rustix::net::{RecvFlags, SendFlags};
 use vnetbench_streams::timing::RequestTiming;
 use vnetbench_streams::{Command, Commands, Stream};
 
-/// What a step came to.
+/// The outcome of reading from the connection.
 pub(crate) enum ReadOutcome {
+    /// Data arrived.
     More,
+    /// No data is available, or the connection takes no more responses.
     Nothing,
+    /// The other endpoint closed its half.
     Closed,
 }
 
 /// Counts whole messages in a stream of bytes.
 struct MessageCounter {
-    bytes: usize,
-    part: usize,
+    message_bytes: usize,
+    /// Bytes of an incomplete message.
+    partial_bytes: usize,
 }
 
 impl MessageCounter {
-    /// How many messages so many further bytes complete.
+    /// Adds received bytes and returns the number of messages that they complete.
     fn count_completed(&mut self, count: usize) -> u64 {
-        self.part += count;
-        let completed = self.part / self.bytes;
-        self.part %= self.bytes;
+        self.partial_bytes += count;
+        let completed = self.partial_bytes / self.message_bytes;
+        self.partial_bytes %= self.message_bytes;
         completed as u64
     }
 }
 
-fn receive(stream: &Stream, buffer: &mut [u8], waits: bool) -> io::Result<Option<usize>> {
-    let flags = if waits {
+/// Receives bytes; returns `None` if none are available.
+fn receive(stream: &Stream, buffer: &mut [u8], is_blocking: bool) -> io::Result<Option<usize>> {
+    let flags = if is_blocking {
         RecvFlags::empty()
     } else {
         RecvFlags::DONTWAIT
@@ -48,7 +53,7 @@ fn receive(stream: &Stream, buffer: &mut [u8], waits: bool) -> io::Result<Option
     }
 }
 
-/// How much the kernel took of it, which may be nothing.
+/// Sends bytes without waiting; returns how many the kernel accepted.
 fn send(stream: &Stream, bytes: &[u8]) -> io::Result<usize> {
     match rustix::net::send(
         &stream.socket,
@@ -64,175 +69,188 @@ fn send(stream: &Stream, bytes: &[u8]) -> io::Result<usize> {
     }
 }
 
-/// The side that asks, and times the answers.
+/// Sends requests and times their responses.
 pub(crate) struct Requester {
     request: Arc<[u8]>,
-    requests: u64,
-    /// Bytes of the last request that the kernel has not taken yet.
-    unsent: usize,
-    /// When the last request was begun.
+    /// Number of started requests.
+    request_count: u64,
+    /// Bytes of the last request that the kernel has not accepted yet.
+    unsent_bytes: usize,
+    /// Start of the last request.
     requested_at: Instant,
-    answers: MessageCounter,
-    answered: u64,
+    responses: MessageCounter,
+    /// Number of received responses.
+    response_count: u64,
 }
 
 impl Requester {
+    /// Creates a requester that sends `request` and expects responses of `response_bytes`.
     pub fn new(request: &Arc<[u8]>, response_bytes: usize) -> Self {
         Self {
             request: Arc::clone(request),
-            requests: 0,
-            unsent: 0,
+            request_count: 0,
+            unsent_bytes: 0,
             requested_at: Instant::now(),
-            answers: MessageCounter {
-                bytes: response_bytes,
-                part: 0,
+            responses: MessageCounter {
+                message_bytes: response_bytes,
+                partial_bytes: 0,
             },
-            answered: 0,
+            response_count: 0,
         }
     }
 
+    /// Sends due requests and receives responses once.
     pub fn advance(
         &mut self,
         stream: &Stream,
         buffer: &mut [u8],
-        blocks: bool,
-        orders: &Commands,
+        is_blocking: bool,
+        commands: &Commands,
     ) -> io::Result<ReadOutcome> {
-        let timing = stream.timing.as_ref().expect("a source times its answers");
-        match self.send_request(stream, timing, orders) {
-            // The order to end came and closed the sending half under the call.
+        let timing = stream
+            .timing
+            .as_ref()
+            .expect("a source times its responses");
+        match self.send_request(stream, timing, commands) {
+            // The end of the load closed the sending half during the call.
             Err(error)
                 if error.raw_os_error() == Some(libc::EPIPE)
-                    && orders.current() == Command::EndSources =>
+                    && commands.current() == Command::EndSources =>
             {
-                self.unsent = 0;
+                self.unsent_bytes = 0;
             }
-            request => request?,
+            result => result?,
         }
-        match receive(stream, buffer, blocks && self.unsent == 0)? {
+        match receive(stream, buffer, is_blocking && self.unsent_bytes == 0)? {
             None => Ok(ReadOutcome::Nothing),
             Some(0) => Ok(ReadOutcome::Closed),
             Some(count) => {
                 let now = Instant::now();
-                let answered = self.answered + self.answers.count_completed(count);
-                if answered > self.requests {
-                    return Err(io::Error::other("an answer came that nobody had asked for"));
+                let response_count = self.response_count + self.responses.count_completed(count);
+                if response_count > self.request_count {
+                    return Err(io::Error::other("received a response without a request"));
                 }
-                for number in self.answered..answered {
-                    let from = match &timing.pacing {
+                for number in self.response_count..response_count {
+                    let start = match &timing.pacing {
                         Some(pacing) => pacing.schedule.due_at(number),
                         None => self.requested_at,
                     };
-                    timing.latency.record(now.saturating_duration_since(from));
+                    timing.latency.record(now.saturating_duration_since(start));
                 }
-                self.answered = answered;
+                self.response_count = response_count;
                 Ok(ReadOutcome::More)
             }
         }
     }
 
-    /// Whether a request waits for the kernel to take the rest of it.
+    /// Returns whether a request is partly sent.
     pub fn is_sending(&self) -> bool {
-        self.unsent > 0
+        self.unsent_bytes > 0
     }
 
-    /// When the next request is due; `None` in a closed loop, and where none may be begun.
-    pub fn next_due(&self, timing: &RequestTiming, orders: &Commands) -> Option<Instant> {
+    /// Returns when the next request is due; `None` in a closed loop, or if no request can start.
+    pub fn next_due(&self, timing: &RequestTiming, commands: &Commands) -> Option<Instant> {
         let pacing = timing.pacing.as_ref()?;
-        (self.unsent == 0 && orders.current() == Command::Go)
-            .then(|| pacing.schedule.due_at(self.requests))
+        (self.unsent_bytes == 0 && commands.current() == Command::Go)
+            .then(|| pacing.schedule.due_at(self.request_count))
     }
 
-    /// Sends what there is to ask now.
+    /// Sends the requests that are due.
     fn send_request(
         &mut self,
         stream: &Stream,
         timing: &RequestTiming,
-        orders: &Commands,
+        commands: &Commands,
     ) -> io::Result<()> {
         loop {
-            if self.unsent == 0 && !self.begin(timing, orders) {
+            if self.unsent_bytes == 0 && !self.start_request(timing, commands) {
                 return Ok(());
             }
-            let count = send(stream, &self.request[self.request.len() - self.unsent..])?;
+            let count = send(
+                stream,
+                &self.request[self.request.len() - self.unsent_bytes..],
+            )?;
             if count == 0 {
                 return Ok(());
             }
-            self.unsent -= count;
+            self.unsent_bytes -= count;
         }
     }
 
-    /// Whether there is another request to make now.
-    fn begin(&mut self, timing: &RequestTiming, orders: &Commands) -> bool {
-        if orders.current() != Command::Go {
+    /// Starts the next request if it is due; returns whether it did.
+    fn start_request(&mut self, timing: &RequestTiming, commands: &Commands) -> bool {
+        if commands.current() != Command::Go {
             return false;
         }
         match &timing.pacing {
-            None if self.requests > self.answered => return false,
+            None if self.request_count > self.response_count => return false,
             None => self.requested_at = Instant::now(),
             Some(pacing) => {
-                let due = pacing.schedule.due_at(self.requests);
-                let Some(late) = Instant::now().checked_duration_since(due) else {
+                let due = pacing.schedule.due_at(self.request_count);
+                let Some(lateness) = Instant::now().checked_duration_since(due) else {
                     return false;
                 };
-                pacing.lateness.record(late);
+                pacing.lateness.record(lateness);
             }
         }
-        self.requests += 1;
+        self.request_count += 1;
         timing.count_request();
-        self.unsent = self.request.len();
+        self.unsent_bytes = self.request.len();
         true
     }
 }
 
-/// The side that answers.
+/// Answers requests.
 pub(crate) struct Responder {
     response: Arc<[u8]>,
     requests: MessageCounter,
-    /// Answers that the kernel has not taken whole yet, and bytes of the first of them that it has.
+    /// Responses that the kernel has not fully accepted yet.
     unsent_responses: u64,
-    sent: usize,
+    /// Bytes of the first of them that are sent already.
+    sent_bytes: usize,
 }
 
 impl Responder {
+    /// Creates a responder that expects requests of `request_bytes` and sends `response`.
     pub fn new(response: &Arc<[u8]>, request_bytes: usize) -> Self {
         Self {
             response: Arc::clone(response),
             requests: MessageCounter {
-                bytes: request_bytes,
-                part: 0,
+                message_bytes: request_bytes,
+                partial_bytes: 0,
             },
             unsent_responses: 0,
-            sent: 0,
+            sent_bytes: 0,
         }
     }
 
-    /// Whether an answer waits for the kernel to take the rest of it.
+    /// Returns whether responses wait to be sent.
     pub fn is_sending(&self) -> bool {
         self.unsent_responses > 0
     }
 
+    /// Receives requests once and sends their responses.
     pub fn advance(
         &mut self,
         stream: &Stream,
         buffer: &mut [u8],
-        blocks: bool,
+        is_blocking: bool,
     ) -> io::Result<ReadOutcome> {
         if self.unsent_responses == 0 {
-            match receive(stream, buffer, blocks)? {
+            match receive(stream, buffer, is_blocking)? {
                 None => return Ok(ReadOutcome::Nothing),
                 Some(0) => return Ok(ReadOutcome::Closed),
                 Some(count) => self.unsent_responses = self.requests.count_completed(count),
             }
         }
         while self.unsent_responses > 0 {
-            let count = send(stream, &self.response[self.sent..])?;
+            let count = send(stream, &self.response[self.sent_bytes..])?;
             if count == 0 {
                 return Ok(ReadOutcome::Nothing);
             }
-            self.sent += count;
-            if self.sent == self.response.len() {
-                self.sent = 0;
+            self.sent_bytes += count;
+            if self.sent_bytes == self.response.len() {
+                self.sent_bytes = 0;
                 self.unsent_responses -= 1;
             }
         }

@@ -1,4 +1,4 @@
-//! How a stream sends: the modes that there are, the message that all of them send, and the plain one.
+//! The send modes of a stream, the message that they send, and the sender that copies.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -9,27 +9,35 @@ use serde::Deserialize;
 
 use vnetbench_streams::ZeroCopyCounts;
 
+/// How a source sends data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SendMode {
+    /// `send`: the kernel copies the message.
     Copy,
+    /// `sendfile` from a file in memory.
     Sendfile,
+    /// `vmsplice` and `splice` through a pipe.
     Splice,
+    /// `send` with MSG_ZEROCOPY.
     Zerocopy,
+    /// io_uring.
     IoUring,
+    /// io_uring with SEND_ZC.
     IoUringZerocopy,
 }
 
-/// How messages are handed to the kernel.
+/// The requested way to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SendOptions {
+    /// The send mode.
     pub mode: SendMode,
-    /// Messages that one call hands over; more than one only by io_uring.
+    /// Messages per system call; more than 1 only with io_uring.
     pub batch: u32,
 }
 
 impl SendMode {
-    /// What of the kernel's it needs.
+    /// Returns the kernel feature that the mode needs, for messages.
     pub(crate) fn kernel_feature(self) -> &'static str {
         match self {
             Self::Copy => "send",
@@ -41,28 +49,36 @@ impl SendMode {
         }
     }
 
+    /// Returns whether one system call can send several messages.
     pub fn is_batched(self) -> bool {
         matches!(self, Self::IoUring | Self::IoUringZerocopy)
     }
 }
 
+/// Sends the data of a stream.
 pub trait Sender: Send {
-    /// Hands the kernel the next bytes in one call; returns how many it took.
+    /// Sends the next bytes in one call; returns how many the kernel accepted.
+    ///
+    /// # Errors
+    ///
+    /// The call fails, with `EAGAIN` if the socket does not block and has no space.
     fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize>;
 
-    /// Hears what the kernel has to say of memory that it was lent; `None` where none is.
+    /// Reads available zero-copy completions; returns the counts, or `None` for other send modes.
     fn reap_completions(&mut self, _socket: BorrowedFd<'_>) -> Option<ZeroCopyCounts> {
         None
     }
 }
 
-/// Sends one prepared message again and again, one call a message; what a call did not take is sent by the next.
+/// Sends one prepared message repeatedly, in one call each. The next call sends the rest of a partly sent message.
 pub struct CopySender {
     message: Arc<[u8]>,
+    /// Bytes of the message that are sent already.
     sent: usize,
 }
 
 impl CopySender {
+    /// Creates a sender of the message.
     pub fn new(message: Arc<[u8]>) -> Self {
         Self { message, sent: 0 }
     }
@@ -76,8 +92,9 @@ impl Sender for CopySender {
     }
 }
 
-/// A message of that many bytes. They differ and are written: memory never written to is one page of zeroes that stays
-/// in the cache, and no application's data is that.
+/// Returns a message of varying bytes.
+///
+/// Memory that was never written is a single page of zeros, which stays in the cache. Data of applications is not.
 pub fn make_message(bytes: usize) -> Arc<[u8]> {
-    (0..bytes).map(|at| ((at * 31) >> 3) as u8).collect()
+    (0..bytes).map(|index| ((index * 31) >> 3) as u8).collect()
 }

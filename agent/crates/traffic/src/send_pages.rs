@@ -1,4 +1,4 @@
-//! Sending pages that the kernel has already: of a file in memory (sendfile), or of this process through a pipe (splice).
+//! Sends existing pages: of a file in memory (sendfile), or of this process through a pipe (splice).
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,10 +11,10 @@ use rustix::pipe::{
 
 use crate::send::Sender;
 
-/// The largest pipe that a process may have without privileges (pipe(7), /proc/sys/fs/pipe-max-size).
+/// Default maximum size of an unprivileged process's pipe (pipe(7), /proc/sys/fs/pipe-max-size).
 const MAX_PIPE_BYTES: usize = 1 << 20;
 
-/// Sends a message that stands in a file in memory; its copies share the file.
+/// Sends a message from a file in memory; clones share the file.
 #[derive(Clone)]
 pub struct FileSender {
     file: Arc<OwnedFd>,
@@ -23,12 +23,17 @@ pub struct FileSender {
 }
 
 impl FileSender {
+    /// Creates a sender and writes the message to its file.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses the file.
     pub fn new(message: &[u8]) -> io::Result<Self> {
         let file = memfd_create("message", MemfdFlags::CLOEXEC)?;
-        let mut left = message;
-        while !left.is_empty() {
-            let written = rustix::io::write(&file, left)?;
-            left = &left[written..];
+        let mut rest = message;
+        while !rest.is_empty() {
+            let written = rustix::io::write(&file, rest)?;
+            rest = &rest[written..];
         }
         Ok(Self {
             file: Arc::new(file),
@@ -40,30 +45,36 @@ impl FileSender {
 
 impl Sender for FileSender {
     fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        let left = (self.bytes - self.sent) as usize;
-        let mut sent = self.sent;
-        let count = sendfile(socket, &*self.file, Some(&mut sent), left)?;
+        let rest = (self.bytes - self.sent) as usize;
+        let mut offset = self.sent;
+        let count = sendfile(socket, &*self.file, Some(&mut offset), rest)?;
         self.sent = (self.sent + count as u64) % self.bytes;
         Ok(count)
     }
 }
 
-/// Sends a message from this process's own memory: its pages are put into a pipe, and from there into the socket.
+/// Sends a message from the memory of this process: moves its pages to a pipe, and from there to the socket.
 pub struct PipeSender {
     message: Arc<[u8]>,
     read_end: OwnedFd,
     write_end: OwnedFd,
-    /// Of the message, what has been put into the pipe.
+    /// Bytes of the message that were moved to the pipe.
     filled: usize,
+    /// Bytes in the pipe.
     in_pipe: usize,
 }
 
 impl PipeSender {
+    /// Creates a sender and its pipe.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses the pipe.
     pub fn new(message: Arc<[u8]>) -> io::Result<Self> {
         let (read_end, write_end) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        let wanted = message.len().clamp(1, MAX_PIPE_BYTES);
-        // A user may be denied so much; the pipe then stays as it is and takes more calls.
-        let _ = fcntl_setpipe_size(&write_end, wanted);
+        let pipe_bytes = message.len().clamp(1, MAX_PIPE_BYTES);
+        // If the system refuses the size, the pipe keeps its default size and needs more calls.
+        let _ = fcntl_setpipe_size(&write_end, pipe_bytes);
         Ok(Self {
             message,
             read_end,
@@ -75,8 +86,8 @@ impl PipeSender {
 
     fn fill(&mut self) -> io::Result<()> {
         let slice = [IoSliceRaw::from_slice(&self.message[self.filled..])];
-        // SAFETY: the end is the pipe's write end, so the memory is only read; it is not given away (SPLICE_F_GIFT), and
-        // is never written to again, so what is on its way stays as it is.
+        // SAFETY: this is the write end of the pipe, so the kernel only reads the memory. It is not a gift
+        // (SPLICE_F_GIFT), and it is never written again, so data in transit does not change.
         let count = unsafe { vmsplice(self.write_end.as_fd(), &slice, SpliceFlags::NONBLOCK)? };
         self.filled = (self.filled + count) % self.message.len();
         self.in_pipe = count;
@@ -89,9 +100,9 @@ impl Sender for PipeSender {
         if self.in_pipe == 0 {
             self.fill()?;
         }
-        // Whether it waits is the socket's to say.
-        let from = &self.read_end;
-        let count = splice(from, None, socket, None, self.in_pipe, SpliceFlags::empty())?;
+        // No SPLICE_F_NONBLOCK: the socket determines whether the call blocks.
+        let pipe = &self.read_end;
+        let count = splice(pipe, None, socket, None, self.in_pipe, SpliceFlags::empty())?;
         self.in_pipe -= count;
         Ok(count)
     }

@@ -1,4 +1,4 @@
-//! Sending by io_uring (io_uring(7)): one call submits a batch of messages, each a request of its own, and waits for them.
+//! Sends with io_uring (io_uring(7)): one call submits a batch of messages, one request each, and waits for them.
 
 use std::collections::HashSet;
 use std::io;
@@ -12,56 +12,67 @@ use socket2::Socket;
 use crate::send::{SendMode, SendOptions, Sender};
 use vnetbench_streams::ZeroCopyCounts;
 
-/// Messages that may be lent at a time; beyond that nothing is sent until the kernel is done with some.
+/// Maximum number of uncompleted zero-copy sends. At the maximum, the sender waits for completions.
 const MAX_UNCOMPLETED_SENDS: usize = 1024;
-/// How long a call waits for that before it looks for new orders.
-const PATIENCE_NS: u32 = 20_000_000;
-/// linux/io_uring.h: what a notification says of its send.
+/// Maximum wait for completions in one call, after which the stream checks its command.
+const COMPLETION_TIMEOUT_NS: u32 = 20_000_000;
+/// Flag that makes notifications report copies (linux/io_uring.h).
 const SEND_ZC_REPORT_USAGE: u16 = 1 << 3;
+/// Result of a notification whose send the kernel copied (linux/io_uring.h).
 const NOTIF_USAGE_ZC_COPIED: u32 = 1 << 31;
 
-/// Sends one prepared message again and again, a batch of them a call.
+/// Sends one prepared message repeatedly, in batches of one call.
 pub struct UringSender {
     ring: IoUring,
     is_enabled: bool,
     message: Arc<[u8]>,
+    /// Bytes of the message that are sent already.
     sent: usize,
+    /// Messages per call.
     batch: u32,
+    /// Flags of `send`.
     flags: i32,
-    /// Where messages are lent.
+    /// The zero-copy sends, in zero-copy mode.
     ledger: Option<CompletionLedger>,
-    /// Requests so far.
+    /// Number of requests so far.
     requests: u64,
 }
 
-/// The requests whose messages were lent, and what the kernel has said of them.
+/// The zero-copy sends and their completions.
 #[derive(Default)]
 struct CompletionLedger {
+    /// Requests without a notification.
     uncompleted: HashSet<u64>,
-    /// Notifications of requests that are not known to have sent anything: those of one that was cancelled mean nothing.
+    /// Notifications that precede the results of their requests, with whether the kernel copied.
+    ///
+    /// The notification of a cancelled request means nothing, so the result has to be known first.
     early_notifications: Vec<(u64, bool)>,
+    /// Completed sends without a copy.
     in_place: u64,
+    /// Completed sends that the kernel copied.
     copied: u64,
 }
 
 impl CompletionLedger {
+    /// Completes a request; returns false if it is not uncompleted.
     fn complete(&mut self, request: u64, was_copied: bool) -> bool {
-        let was_open = self.uncompleted.remove(&request);
-        if was_open && was_copied {
+        let was_uncompleted = self.uncompleted.remove(&request);
+        if was_uncompleted && was_copied {
             self.copied += 1;
-        } else if was_open {
+        } else if was_uncompleted {
             self.in_place += 1;
         }
-        was_open
+        was_uncompleted
     }
 
+    /// Records a notification.
     fn record(&mut self, request: u64, was_copied: bool) {
         if !self.complete(request, was_copied) {
             self.early_notifications.push((request, was_copied));
         }
     }
 
-    /// Once what all requests have sent is known.
+    /// Applies the early notifications, when the results of all requests are known.
     fn complete_early(&mut self) {
         for (request, was_copied) in std::mem::take(&mut self.early_notifications) {
             self.complete(request, was_copied);
@@ -77,37 +88,45 @@ impl CompletionLedger {
     }
 }
 
-/// What a batch came to, as far as it is known.
+/// The outcome of a batch so far.
 #[derive(Default)]
 struct BatchOutcome {
+    /// Completed requests.
     completed: u32,
+    /// Bytes sent.
     bytes: usize,
+    /// First error number.
     error: Option<i32>,
 }
 
 impl UringSender {
-    /// Fails where the kernel has no io_uring, forbids it (kernel.io_uring_disabled), or lacks what is used of it: task
-    /// work that waits for the call (Linux 6.1), SEND_ZC (6.0). That it reports its use (6.2) only a send tells.
+    /// Creates a sender and its ring for the socket.
+    ///
+    /// # Errors
+    ///
+    /// The kernel has no io_uring, forbids it (kernel.io_uring_disabled), or lacks a needed feature: deferred task work
+    /// (Linux 6.1) or SEND_ZC (6.0). Only a send shows whether the kernel reports copies (6.2).
     pub fn new(message: Arc<[u8]>, sending: SendOptions, socket: &Socket) -> io::Result<Self> {
-        let lends = sending.mode == SendMode::IoUringZerocopy;
-        // Disabled until its stream's own thread takes it: only one thread may submit.
-        let mut ring = IoUring::builder();
-        ring.setup_r_disabled()
+        let is_zero_copy = sending.mode == SendMode::IoUringZerocopy;
+        // Disabled until the stream's thread enables it, because only one thread may submit.
+        let mut builder = IoUring::builder();
+        builder
+            .setup_r_disabled()
             .setup_single_issuer()
             .setup_defer_taskrun();
-        if lends {
-            // Completions may come in while nobody looks: one of each message that is lent, and those of the batch.
-            ring.setup_cqsize(MAX_UNCOMPLETED_SENDS as u32 + 3 * sending.batch);
+        if is_zero_copy {
+            // Space for completions between calls: one for each uncompleted send, and those of a batch.
+            builder.setup_cqsize(MAX_UNCOMPLETED_SENDS as u32 + 3 * sending.batch);
         }
-        let ring = ring.build(sending.batch)?;
+        let ring = builder.build(sending.batch)?;
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe)?;
-        let wanted = if lends {
+        let code = if is_zero_copy {
             opcode::SendZc::CODE
         } else {
             opcode::Send::CODE
         };
-        if !probe.is_supported(wanted) {
+        if !probe.is_supported(code) {
             return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
         }
         Ok(Self {
@@ -116,8 +135,8 @@ impl UringSender {
             message,
             sent: 0,
             batch: sending.batch,
-            // To io_uring it is all one whether the socket itself would block. MSG_WAITALL has a message that was sent in
-            // part end its batch, where it may not wait for the rest of it.
+            // io_uring ignores whether the socket blocks, so MSG_DONTWAIT says so. With MSG_WAITALL, a partly sent message
+            // ends its batch if it cannot wait for the rest.
             flags: libc::MSG_NOSIGNAL
                 | libc::MSG_WAITALL
                 | if socket.nonblocking()? {
@@ -125,15 +144,16 @@ impl UringSender {
                 } else {
                     0
                 },
-            ledger: lends.then(CompletionLedger::default),
+            ledger: is_zero_copy.then(CompletionLedger::default),
             requests: 0,
         })
     }
 
-    /// A request for message number `place` of the batch. Each starts only when the one before it was sent whole: else
-    /// messages could come to lie within others.
-    fn request(&self, place: u32, socket: BorrowedFd<'_>) -> squeue::Entry {
-        let rest = &self.message[if place == 0 { self.sent } else { 0 }..];
+    /// Returns the request for the message at `index` of the batch.
+    ///
+    /// Each request starts only after the previous message is sent completely; otherwise, messages could interleave.
+    fn request(&self, index: u32, socket: BorrowedFd<'_>) -> squeue::Entry {
+        let rest = &self.message[if index == 0 { self.sent } else { 0 }..];
         let (socket, bytes) = (types::Fd(socket.as_raw_fd()), rest.len() as u32);
         let entry = match self.ledger {
             None => opcode::Send::new(socket, rest.as_ptr(), bytes)
@@ -144,13 +164,14 @@ impl UringSender {
                 .zc_flags(SEND_ZC_REPORT_USAGE)
                 .build(),
         };
-        if place + 1 < self.batch {
+        if index + 1 < self.batch {
             entry.flags(squeue::Flags::IO_LINK)
         } else {
             entry
         }
     }
 
+    /// Reads available completions into `outcome`.
     fn take_completions(&mut self, outcome: &mut BatchOutcome) {
         for entry in self.ring.completion() {
             let request = entry.user_data();
@@ -170,29 +191,41 @@ impl UringSender {
                         ledger.uncompleted.insert(request);
                     }
                 }
-                // The first of a batch says why; it cancels those that follow.
+                // The first error of a batch is the cause; it cancels the requests after it.
                 Err(_) => outcome.error = outcome.error.or(Some(-entry.result())),
             }
         }
     }
 
-    /// Takes what has come, or comes within that time.
-    fn wait_for_completions(&mut self, outcome: &mut BatchOutcome, patience_ns: u32) {
-        let patience = types::Timespec::new().nsec(patience_ns);
-        let until = types::SubmitArgs::new().timespec(&patience);
-        // Fails where the time has passed: what then is missing is seen by who asked.
-        let _ = self.ring.submitter().submit_with_args(1, &until);
+    /// Reads the available completions, or waits up to `timeout_ns` for the first one.
+    fn wait_for_completions(&mut self, outcome: &mut BatchOutcome, timeout_ns: u32) {
+        let timeout = types::Timespec::new().nsec(timeout_ns);
+        let arguments = types::SubmitArgs::new().timespec(&timeout);
+        // Fails at the timeout; the caller sees what is still missing.
+        let _ = self.ring.submitter().submit_with_args(1, &arguments);
         self.take_completions(outcome);
     }
 
+    /// Waits until there are fewer uncompleted sends than the maximum.
     fn wait_for_buffers(&mut self, outcome: &mut BatchOutcome) -> io::Result<()> {
-        let waits = self.flags & libc::MSG_DONTWAIT == 0;
-        self.wait_for_completions(outcome, if waits { PATIENCE_NS } else { 0 });
+        let is_blocking = self.flags & libc::MSG_DONTWAIT == 0;
+        self.wait_for_completions(
+            outcome,
+            if is_blocking {
+                COMPLETION_TIMEOUT_NS
+            } else {
+                0
+            },
+        );
         if !self.has_too_many_uncompleted() {
             return Ok(());
         }
-        let again = if waits { libc::EINTR } else { libc::EAGAIN };
-        Err(io::Error::from_raw_os_error(again))
+        let errno = if is_blocking {
+            libc::EINTR
+        } else {
+            libc::EAGAIN
+        };
+        Err(io::Error::from_raw_os_error(errno))
     }
 
     fn has_too_many_uncompleted(&self) -> bool {
@@ -202,8 +235,8 @@ impl UringSender {
     }
 }
 
-/// Submits what there is, and waits for so many completions; a signal only makes it return early.
-fn enter(ring: &IoUring, completions: u32) -> io::Result<()> {
+/// Submits the pending requests and waits for `completions` completions; a signal makes it return early.
+fn submit_and_wait(ring: &IoUring, completions: u32) -> io::Result<()> {
     match ring.submit_and_wait(completions as usize) {
         Err(error) if error.raw_os_error() != Some(libc::EINTR) => Err(error),
         _ => Ok(()),
@@ -220,18 +253,18 @@ impl Sender for UringSender {
         if self.has_too_many_uncompleted() {
             self.wait_for_buffers(&mut outcome)?;
         }
-        for place in 0..self.batch {
-            let request = self.request(place, socket).user_data(self.requests);
+        for index in 0..self.batch {
+            let request = self.request(index, socket).user_data(self.requests);
             self.requests += 1;
-            // SAFETY: the message outlives the request, which is waited for below, or where that fails for good; of
-            // messages that are lent the memory is never written to, and the kernel holds its pages by itself.
+            // SAFETY: the message outlives the request: the code below waits for the request, or leaks the message if
+            // waiting fails. In zero-copy mode the memory is never written, and the kernel holds its pages itself.
             unsafe { self.ring.submission().push(&request) }.map_err(io::Error::other)?;
         }
         while outcome.completed < self.batch {
-            if let Err(error) = enter(&self.ring, self.batch - outcome.completed) {
-                // Requests may be left that read the message.
+            if let Err(error) = submit_and_wait(&self.ring, self.batch - outcome.completed) {
+                // Leaks the message, because unfinished requests may still read it.
                 std::mem::forget(Arc::clone(&self.message));
-                // Never as a passing error: what is left of this batch must not be taken for the next one's.
+                // Wrapped, so that no caller retries: the rest of this batch must not mix with the next batch.
                 return Err(io::Error::other(error));
             }
             self.take_completions(&mut outcome);

@@ -1,5 +1,7 @@
-//! Sending without a copy by MSG_ZEROCOPY (Linux: Documentation/networking/msg_zerocopy.rst): memory is lent to the kernel,
-//! which says on the socket's error queue when it is done with it, and whether it had to copy after all.
+//! Sends with MSG_ZEROCOPY (Linux: Documentation/networking/msg_zerocopy.rst).
+//!
+//! The kernel uses the memory of the process. A notification on the socket's error queue completes a send and says
+//! whether the kernel copied the data after all.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -12,27 +14,33 @@ use crate::send::Sender;
 use vnetbench_streams::ZeroCopyCounts;
 use vnetbench_system::socket_option;
 
-/// Sends after which the kernel is heard, so that what it has to say does not fill the memory that it has for that.
+/// Number of sends between two readings of the error queue, so that notifications do not fill the memory for them.
 const SENDS_PER_REAP: u32 = 16;
-/// How long a blocking send waits for memory that the kernel still holds before it looks for new orders.
-const PATIENCE: Timespec = Timespec {
+/// Maximum wait of a blocking send for completions, after which the stream checks its command.
+const COMPLETION_TIMEOUT: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 20_000_000,
 };
-/// linux/errqueue.h
+/// Code of a notification whose sends the kernel copied (linux/errqueue.h).
 const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
 
-/// Lends one prepared message again and again.
+/// Sends one prepared message repeatedly without a copy.
 pub struct ZeroCopySender {
     message: Arc<[u8]>,
+    /// Bytes of the message that are sent already.
     sent: usize,
     sends_since_reap: u32,
     counts: ZeroCopyCounts,
-    /// Whether a send waits until there is room.
-    waits: bool,
+    /// Whether sends wait until the kernel has space.
+    is_blocking: bool,
 }
 
 impl ZeroCopySender {
+    /// Creates a sender and enables SO_ZEROCOPY on the socket.
+    ///
+    /// # Errors
+    ///
+    /// The kernel refuses the option.
     pub fn new(message: Arc<[u8]>, socket: &Socket) -> io::Result<Self> {
         socket_option::set(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1u32)?;
         Ok(Self {
@@ -40,10 +48,11 @@ impl ZeroCopySender {
             sent: 0,
             sends_since_reap: 0,
             counts: ZeroCopyCounts::default(),
-            waits: !socket.nonblocking()?,
+            is_blocking: !socket.nonblocking()?,
         })
     }
 
+    /// Reads all available notifications.
     fn reap(&mut self, socket: BorrowedFd<'_>) {
         self.sends_since_reap = 0;
         while let Some((sends, was_copied)) = read_completion(socket) {
@@ -62,13 +71,13 @@ impl Sender for ZeroCopySender {
         if self.sends_since_reap >= SENDS_PER_REAP {
             self.reap(socket);
         }
-        let left = &self.message[self.sent..];
-        // SAFETY: the slice is valid for reads, and its memory is never written to, however long the kernel holds it.
+        let rest = &self.message[self.sent..];
+        // SAFETY: the slice is valid for reads. Its memory is never written, however long the kernel holds it.
         let count = unsafe {
             libc::send(
                 socket.as_raw_fd(),
-                left.as_ptr().cast(),
-                left.len(),
+                rest.as_ptr().cast(),
+                rest.len(),
                 libc::MSG_ZEROCOPY | libc::MSG_NOSIGNAL,
             )
         };
@@ -80,22 +89,22 @@ impl Sender for ZeroCopySender {
         }
         let error = io::Error::last_os_error();
         match error.raw_os_error() {
-            // The kernel holds as much as it may (net.core.optmem_max) until it has been heard.
+            // Unread notifications use all the memory for them (net.core.optmem_max).
             Some(libc::ENOBUFS) => {
-                if self.waits {
-                    // The error queue makes poll end whatever is asked for.
+                if self.is_blocking {
+                    // A message on the error queue ends poll without a requested event.
                     poll(
                         &mut [PollFd::new(&socket, PollFlags::empty())],
-                        Some(&PATIENCE),
+                        Some(&COMPLETION_TIMEOUT),
                     )?;
                 }
                 self.reap(socket);
-                let again = if self.waits {
+                let errno = if self.is_blocking {
                     libc::EINTR
                 } else {
                     libc::EAGAIN
                 };
-                Err(io::Error::from_raw_os_error(again))
+                Err(io::Error::from_raw_os_error(errno))
             }
             Some(libc::EAGAIN) => {
                 self.reap(socket);
@@ -111,34 +120,35 @@ impl Sender for ZeroCopySender {
     }
 }
 
-/// The next sends that the kernel is done with, and whether it copied them; `None` where it has nothing to say.
+/// Reads the next notification: the number of completed sends, and whether the kernel copied them.
 fn read_completion(socket: BorrowedFd<'_>) -> Option<(u64, bool)> {
-    /// A control message: its head, the error, and the address that may follow.
+    /// A control message: its header, the error, and an optional address.
     #[repr(C, align(8))]
     struct Control([u8; 128]);
     let mut control = Control([0; 128]);
-    // SAFETY: a message head of zeroes is a valid one, without name, buffers or control message.
-    let mut head: libc::msghdr = unsafe { std::mem::zeroed() };
-    head.msg_control = (&raw mut control).cast();
-    head.msg_controllen = size_of::<Control>() as _;
-    // SAFETY: `head` and the memory that it points to are valid through the call.
-    let heard = unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &mut head, libc::MSG_ERRQUEUE) };
-    if heard < 0 {
+    // SAFETY: an all-zero `msghdr` is valid: it has no name, buffers or control message.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_control = (&raw mut control).cast();
+    header.msg_controllen = size_of::<Control>() as _;
+    // SAFETY: `header` and the memory that it points to are valid during the call.
+    let result =
+        unsafe { libc::recvmsg(socket.as_fd().as_raw_fd(), &mut header, libc::MSG_ERRQUEUE) };
+    if result < 0 {
         return None;
     }
-    // SAFETY: the kernel has filled `head`; the macros stay within what it says there is.
-    let first = unsafe { libc::CMSG_FIRSTHDR(&head) };
+    // SAFETY: the kernel filled in `header`; the macro stays within the lengths in it.
+    let first = unsafe { libc::CMSG_FIRSTHDR(&header) };
     if first.is_null() {
         return None;
     }
-    // SAFETY: an error queue's control message begins with a `sock_extended_err` (linux/errqueue.h), which is read
-    // unaligned, and 128 bytes are more than its head and itself.
+    // SAFETY: the data of an error queue's control message starts with a `sock_extended_err` (linux/errqueue.h), which
+    // is read unaligned. The buffer of 128 bytes is larger than both together.
     let error: libc::sock_extended_err = unsafe {
         libc::CMSG_DATA(first)
             .cast::<libc::sock_extended_err>()
             .read_unaligned()
     };
-    // Both ends of the range belong to it; the numbers are 32 bits wide and wrap.
+    // The range includes both ends; its 32-bit numbers wrap.
     let sends = u64::from(error.ee_data.wrapping_sub(error.ee_info)) + 1;
     Some((sends, error.ee_code == SO_EE_CODE_ZEROCOPY_COPIED))
 }

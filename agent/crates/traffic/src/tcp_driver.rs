@@ -1,4 +1,4 @@
-//! One TCP stream that is being driven: each step moves data once, and sees the stream to its end.
+//! Drives one TCP stream: each step moves data once, until the end of the stream.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -11,31 +11,41 @@ use crate::send::Sender;
 use crate::senders::MakeSender;
 use vnetbench_streams::{Command, Commands, EndGuard, OnEnd, Role, Stream, StreamEnd};
 
+/// The direction and state of a transfer.
 pub(crate) enum Transfer {
+    /// A source.
     Sending {
+        /// Sends the data.
         sender: Box<dyn Sender>,
-        /// It only waits for the sink to close its half.
+        /// Whether it only waits for the sink to close its half.
         has_stopped: bool,
     },
+    /// A sink.
     Receiving(Box<dyn Receiver>),
 }
 
+/// The outcome of one step.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum StepOutcome {
+    /// Data moved, or the stream changed its state.
     Progress,
     /// The socket would block.
     WouldBlock,
+    /// The stream has ended.
     Ended,
 }
 
-/// A stream that is being driven; dropping it ends the stream.
+/// A running stream; dropping it ends the stream.
 pub(crate) struct RunningStream {
+    /// The stream.
     pub stream: Arc<Stream>,
+    /// Its transfer.
     pub transfer: Transfer,
     _guard: EndGuard,
 }
 
 impl RunningStream {
+    /// Prepares a stream; `is_alone` if its thread drives no other stream.
     pub fn new(
         stream: &Arc<Stream>,
         receive: ReceiveMode,
@@ -43,7 +53,7 @@ impl RunningStream {
         is_alone: bool,
         on_end: &OnEnd,
     ) -> io::Result<Self> {
-        // Before anything can fail: what is never driven has to end as well.
+        // Created before anything can fail, so that a stream that never runs ends too.
         let guard = EndGuard::new(stream, on_end);
         Ok(Self {
             transfer: match (stream.role, receive) {
@@ -63,15 +73,15 @@ impl RunningStream {
         })
     }
 
-    /// Makes one attempt to move data.
-    pub fn advance(&mut self, orders: &Commands) -> StepOutcome {
+    /// Tries to move data once.
+    pub fn advance(&mut self, commands: &Commands) -> StepOutcome {
         let socket = self.stream.socket.as_fd();
-        let moved = match &mut self.transfer {
+        let has_more_data = match &mut self.transfer {
             Transfer::Sending {
                 sender,
                 has_stopped: false,
             } => {
-                if orders.current() != Command::Go {
+                if commands.current() != Command::Go {
                     return self.stop_sending();
                 }
                 sender.send(socket).map(|count| {
@@ -80,7 +90,7 @@ impl RunningStream {
                 })
             }
             Transfer::Sending { sender, .. } => {
-                // What the kernel has to say would else keep waking this thread.
+                // Unread completions would keep waking this thread.
                 sender.reap_completions(socket);
                 let mut unexpected = [0; 64];
                 rustix::net::recv(socket, &mut unexpected, RecvFlags::empty())
@@ -94,34 +104,35 @@ impl RunningStream {
                 count > 0
             }),
         };
-        match moved {
-            // A sink whose peer goes on sending would otherwise never come to its end.
-            Ok(true) if self.is_receiver() && orders.current() == Command::EndAll => {
+        match has_more_data {
+            // A sink whose peer continues to send would never end otherwise.
+            Ok(true) if self.is_receiver() && commands.current() == Command::EndAll => {
                 self.finish(StreamEnd::Cut)
             }
             Ok(true) => StepOutcome::Progress,
-            Ok(false) => self.end_of_data(orders),
-            Err(error) => self.handle_error(error, orders),
+            Ok(false) => self.end_of_data(commands),
+            Err(error) => self.handle_error(error, commands),
         }
     }
 
-    fn end_of_data(&mut self, orders: &Commands) -> StepOutcome {
-        if orders.current() == Command::EndAll {
+    /// Ends the stream after the last byte.
+    fn end_of_data(&mut self, commands: &Commands) -> StepOutcome {
+        if commands.current() == Command::EndAll {
             return self.finish(StreamEnd::Cut);
         }
         if self.stream.role == Role::Sink {
-            // Fails only where the source is gone, and then nobody waits for this.
+            // Fails only if the source is gone, which then does not wait for it.
             let _ = shutdown(&self.stream.socket, Shutdown::Write);
         }
         self.finish(StreamEnd::Drained)
     }
 
-    fn handle_error(&mut self, error: io::Error, orders: &Commands) -> StepOutcome {
-        match (error.raw_os_error(), orders.current()) {
+    fn handle_error(&mut self, error: io::Error, commands: &Commands) -> StepOutcome {
+        match (error.raw_os_error(), commands.current()) {
             (Some(libc::EINTR), _) => StepOutcome::Progress,
             (Some(libc::EAGAIN), _) => StepOutcome::WouldBlock,
             (_, Command::EndAll) => self.finish(StreamEnd::Cut),
-            // The order to end came while the kernel held the call, and closed the sending half under it.
+            // The end of the load closed the sending half during the call.
             (Some(libc::EPIPE), Command::EndSources) if !self.is_receiver() => self.stop_sending(),
             _ => self.finish(StreamEnd::Broken(error)),
         }
@@ -140,17 +151,17 @@ impl RunningStream {
 
     fn finish(&mut self, end: StreamEnd) -> StepOutcome {
         if let Transfer::Sending { sender, .. } = &mut self.transfer
-            && let Some(lent) = sender.reap_completions(self.stream.socket.as_fd())
+            && let Some(counts) = sender.reap_completions(self.stream.socket.as_fd())
         {
-            // Said before the end is: who sees that, sees this.
-            let _ = self.stream.zero_copy.set(lent);
+            // Set before the end, so that readers of the end see the counts.
+            let _ = self.stream.zero_copy.set(counts);
         }
         self.stream.record_end(end);
         StepOutcome::Ended
     }
 }
 
-/// A thread that has other streams to serve does not let this one's data gather: that of the others does meanwhile.
+/// Delays calls only if the thread drives no other stream; otherwise, data accumulates during the calls of the others.
 fn make_receiver(receiver: impl Receiver + 'static, is_alone: bool) -> Box<dyn Receiver> {
     if is_alone {
         Box::new(CoalescingReceiver::new(receiver))

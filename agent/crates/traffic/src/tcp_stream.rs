@@ -1,8 +1,8 @@
-//! The workload `tcp_stream`: each stream moves data in one direction, as fast as TCP takes it.
+//! The workload `tcp_stream`: each stream sends data in one direction, as fast as TCP accepts it.
 //!
-//! A source sends until it is told to end, closes its sending half, and then waits for the sink to close the other; a sink
-//! reads until the end of the data, and only then closes its half. So a source that has seen the end knows that every
-//! byte was read, and both sides have counted the same.
+//! At the end, a source closes its sending half and waits for the sink to close the other half. A sink reads to the end of
+//! the data before it closes its half. When the source sees that, the sink has read every byte, and both endpoints have
+//! counted the same bytes.
 
 use std::io;
 use std::sync::Arc;
@@ -15,24 +15,31 @@ use crate::tcp_driver::{RunningStream, StepOutcome};
 use vnetbench_streams::threads::{self, StartedThread, ThreadPlan};
 use vnetbench_streams::{Commands, OnEnd, Stream};
 
-/// How data is sent and received.
+/// The options of bulk transfers.
 #[derive(Debug)]
 pub struct TransferOptions {
+    /// Size of a message.
     pub message_bytes: usize,
+    /// How sources send.
     pub sending: SendOptions,
+    /// How sinks receive.
     pub receive: ReceiveMode,
 }
 
-/// Starts the threads; they wait for `Order::Go`. `on_end` is called once for each stream, when it has ended.
+/// Starts the threads, which wait for `Command::Go`. Each stream calls `on_end` once, at its end.
+///
+/// # Errors
+///
+/// The system refuses a thread, its CPUs or a socket option.
 pub(crate) fn start(
     streams: &[Arc<Stream>],
     transfer: &TransferOptions,
     threads: &ThreadPlan,
-    orders: &Arc<Commands>,
+    commands: &Arc<Commands>,
     on_end: &OnEnd,
 ) -> io::Result<Vec<StartedThread>> {
     let make_sender = sender_factory(transfer.message_bytes, transfer.sending)?;
-    threads::start_threads(streams, threads, orders, |own| {
+    threads::start_threads(streams, threads, commands, |own| {
         let mut running = Vec::with_capacity(own.len());
         let is_alone = own.len() == 1;
         for stream in own {
@@ -46,15 +53,15 @@ pub(crate) fn start(
             )?);
         }
         Ok(
-            move |orders: &Commands| match <[RunningStream; 1]>::try_from(running) {
-                Ok([running]) => run_one(running, orders),
-                Err(many) => run_streams(many, orders),
+            move |commands: &Commands| match <[RunningStream; 1]>::try_from(running) {
+                Ok([running]) => run_one(running, commands),
+                Err(running) => run_streams(running, commands),
             },
         )
     })
 }
 
-/// Drives one stream whose socket blocks.
-fn run_one(mut running: RunningStream, orders: &Commands) {
-    while running.advance(orders) != StepOutcome::Ended {}
+/// Drives one stream with a blocking socket.
+fn run_one(mut running: RunningStream, commands: &Commands) {
+    while running.advance(commands) != StepOutcome::Ended {}
 }

@@ -23,7 +23,7 @@ use vnetbench_streams::datagram_header::{
     DatagramHeader, HEADER_BYTES, PROBE_NUMBER, SMALL_PROBE_NUMBER, now_nanos, stream_key,
 };
 use vnetbench_streams::datagrams::{DatagramCounters, DatagramFlow};
-use vnetbench_system::clock::{self, Identity};
+use vnetbench_system::clock::{self, ClockIdHash};
 use vnetbench_system::error::{Error, Kind, Result};
 use vnetbench_system::histogram::Histogram;
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
@@ -37,7 +37,7 @@ const PROBE_ARRIVED: u8 = 2;
 /// Datagrams that are looked at before the time and the bell are again: whoever sends more than these holds nothing up.
 const MAX_DATAGRAMS_PER_TURN: usize = 256;
 /// Neither side has more to say than a source that cannot send.
-const MAX_CONTROL_BYTES: usize = size_of::<Identity>() + size_of::<i32>();
+const MAX_CONTROL_BYTES: usize = size_of::<ClockIdHash>() + size_of::<i32>();
 
 /// Opens the flows of all streams, whose connections are these, in the order of the load; `None` when the bell was rung
 /// before.
@@ -103,7 +103,7 @@ struct FlowHandshake<'a> {
     role: Role,
     key: u32,
     datagram_bytes: usize,
-    identity: Option<Identity>,
+    identity: Option<ClockIdHash>,
     /// What the other side has said on the connection.
     received: Vec<u8>,
     /// Of a source: that it knows the sink's port.
@@ -119,7 +119,7 @@ impl<'a> FlowHandshake<'a> {
         role: Role,
         key: u32,
         flow: &FlowOptions,
-        here: &Option<Identity>,
+        here: &Option<ClockIdHash>,
     ) -> Result<Self> {
         let mut at = require_ip_address(connection.local_addr())
             .map_err(|error| Error::system("open a UDP socket", error))?;
@@ -268,7 +268,7 @@ impl<'a> FlowHandshake<'a> {
         }
         let said = self
             .received
-            .split_first_chunk::<{ size_of::<Identity>() }>();
+            .split_first_chunk::<{ size_of::<ClockIdHash>() }>();
         if let Some(errno) = said.and_then(|(_, reason)| reason.first_chunk::<4>()) {
             let error = io::Error::from_raw_os_error(i32::from_be_bytes(*errno));
             return Err(self.send_error(error));
