@@ -1,41 +1,41 @@
-//! What an interface's driver counts (`ethtool -S`): all of it at one moment, and what moved between two.
+//! Driver statistics of an interface (`ethtool -S`): readings, and the changes between two readings.
 
 use std::collections::BTreeMap;
 
-use vnetbench_interfaces::ethtool_strings::{self, StringSet, buffer_words, names};
+use vnetbench_interfaces::ethtool_strings::{self, StringSet, buffer_capacity, read_strings};
 use vnetbench_interfaces::interface::Interface;
 
 const ETHTOOL_GSTATS: u32 = 0x1d;
 
-/// What moved, by name: a count by how much more there is, a level (a fill, a queue's length) by how far it is from where
-/// it was. What the driver has several of under one name is added up.
-pub type Moved = BTreeMap<String, i64>;
+/// Nonzero changes of driver statistics, by name: increments of counters and differences of gauges, such as a queue length.
+/// Statistics with equal names are summed.
+pub type StatisticChanges = BTreeMap<String, i64>;
 
-/// The statistics of one interface that has some.
-pub struct Adapter {
+/// Reads the driver statistics of one interface.
+pub struct AdapterStatistics {
     interface: Interface,
     names: Vec<String>,
 }
 
-impl Adapter {
-    /// `None` where the driver counts nothing of its own.
+impl AdapterStatistics {
+    /// Opens an interface. Returns `None` if its driver has no statistics.
     pub fn open(interface: &str) -> Option<Self> {
         let interface = Interface::open(interface).ok()?;
-        let names = names(&interface, StringSet::Statistics).ok()?;
+        let names = read_strings(&interface, StringSet::Statistics).ok()?;
         (!names.is_empty()).then_some(Self { interface, names })
     }
 
-    /// `None` where it has other statistics by now (more queues), or has gone.
+    /// Reads all statistics. Returns `None` if their number has changed (more queues) or the interface is gone.
     pub fn read(&self) -> Option<Vec<u64>> {
         let count = self.names.len();
-        if ethtool_strings::count(&self.interface, StringSet::Statistics).ok()? != count {
+        if ethtool_strings::count_strings(&self.interface, StringSet::Statistics).ok()? != count {
             return None;
         }
         // `struct ethtool_stats`: command and count share the first word, each following word is a statistic.
-        let mut words = vec![0u64; 1 + buffer_words(count)];
-        words[0] = word_of([ETHTOOL_GSTATS, count as u32]);
+        let mut words = vec![0u64; 1 + buffer_capacity(count)];
+        words[0] = pack_words([ETHTOOL_GSTATS, count as u32]);
         self.interface.ethtool(words.as_mut_slice()).ok()?;
-        if words[0] != word_of([ETHTOOL_GSTATS, count as u32]) {
+        if words[0] != pack_words([ETHTOOL_GSTATS, count as u32]) {
             return None;
         }
         words.truncate(1 + count);
@@ -43,12 +43,12 @@ impl Adapter {
         Some(words)
     }
 
-    pub fn moved(&self, then: &[u64], now: &[u64]) -> Moved {
-        moved(&self.names, then, now)
+    pub fn changes_since(&self, before: &[u64], after: &[u64]) -> StatisticChanges {
+        statistic_changes(&self.names, before, after)
     }
 }
 
-fn word_of(halves: [u32; 2]) -> u64 {
+fn pack_words(halves: [u32; 2]) -> u64 {
     let [first, second] = halves.map(u32::to_ne_bytes);
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&first);
@@ -56,22 +56,22 @@ fn word_of(halves: [u32; 2]) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-/// A name that ends in `#` is a heading with the number of a queue, and what follows is that queue's (vmxnet3).
-fn moved(names: &[String], then: &[u64], now: &[u64]) -> Moved {
-    let mut moved = Moved::new();
+/// Computes the changes. A name that ends in `#` is a queue's heading; the statistics that follow belong to it (vmxnet3).
+fn statistic_changes(names: &[String], before: &[u64], after: &[u64]) -> StatisticChanges {
+    let mut changes = StatisticChanges::new();
     let mut heading = String::new();
-    for ((name, then), now) in names.iter().zip(then).zip(now) {
+    for ((name, before), after) in names.iter().zip(before).zip(after) {
         let name = name.trim();
         if name.ends_with('#') {
-            heading = format!("{name}{now} ");
-        } else if then != now {
-            let by = now.wrapping_sub(*then).cast_signed();
-            let sum = moved.entry(format!("{heading}{name}")).or_default();
-            // A driver may have any number there, such as an address or -1.
-            *sum = sum.saturating_add(by);
+            heading = format!("{name}{after} ");
+        } else if before != after {
+            let difference = after.wrapping_sub(*before).cast_signed();
+            let sum = changes.entry(format!("{heading}{name}")).or_default();
+            // Some drivers report other numbers here, such as an address or -1.
+            *sum = sum.saturating_add(difference);
         }
     }
-    moved
+    changes
 }
 
 #[cfg(test)]
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_moved_is_told_each_queue_by_its_heading() {
+    fn only_changes_are_reported_with_the_heading_of_their_queue() {
         let names = [
             "Tx Queue#",
             "  pkts tx",
@@ -89,30 +89,37 @@ mod tests {
             "  drops",
         ]
         .map(str::to_owned);
-        let then = [0, 10, 4, 1, 20, 0];
-        let now = [0, 15, 4, 1, 21, 0];
+        let before = [0, 10, 4, 1, 20, 0];
+        let after = [0, 15, 4, 1, 21, 0];
         let expected = [("Tx Queue#0 pkts tx", 5), ("Tx Queue#1 pkts tx", 1)];
-        let expected = expected.map(|(name, by)| (name.to_owned(), by));
-        assert_eq!(moved(&names, &then, &now), Moved::from(expected));
+        let expected = expected.map(|(name, difference)| (name.to_owned(), difference));
+        assert_eq!(
+            statistic_changes(&names, &before, &after),
+            StatisticChanges::from(expected)
+        );
     }
 
     #[test]
-    fn names_that_a_driver_has_twice_are_added_up_and_a_level_may_fall() {
+    fn statistics_with_equal_names_are_summed_and_a_gauge_can_fall() {
         let names = ["rx", "rx", "fill"].map(str::to_owned);
-        let expected = [("fill", -3), ("rx", 7)].map(|(name, by)| (name.to_owned(), by));
-        assert_eq!(moved(&names, &[1, 1, 5], &[3, 6, 2]), Moved::from(expected));
+        let expected =
+            [("fill", -3), ("rx", 7)].map(|(name, difference)| (name.to_owned(), difference));
+        assert_eq!(
+            statistic_changes(&names, &[1, 1, 5], &[3, 6, 2]),
+            StatisticChanges::from(expected)
+        );
     }
 
     #[test]
-    fn a_number_that_counts_nothing_is_no_fault() {
+    fn an_arbitrary_number_does_not_overflow() {
         let names = ["ip", "ip"].map(str::to_owned);
-        let expected = Moved::from([("ip".to_owned(), i64::MAX)]);
-        let most = u64::MAX / 2;
-        assert_eq!(moved(&names, &[0, 0], &[most, most]), expected);
+        let expected = StatisticChanges::from([("ip".to_owned(), i64::MAX)]);
+        let half = u64::MAX / 2;
+        assert_eq!(statistic_changes(&names, &[0, 0], &[half, half]), expected);
     }
 
     #[test]
     fn the_loopback_has_no_statistics() {
-        assert!(Adapter::open("lo").is_none());
+        assert!(AdapterStatistics::open("lo").is_none());
     }
 }

@@ -1,25 +1,27 @@
-//! How often and for how long a control group's quota of CPU time kept this process from running, by cpu.stat
-//! (Documentation/scheduler/sched-bwc.rst, Documentation/admin-guide/cgroup-v2.rst): of its group and those around it, each
-//! with a quota of its own, of the one that did so longest.
+//! Throttling of this process by CPU quotas of control groups, from cpu.stat (Documentation/scheduler/sched-bwc.rst,
+//! Documentation/admin-guide/cgroup-v2.rst).
+//!
+//! The process's group and each ancestor can have a quota. Each reading counts the group that throttled longest.
 
 use std::path::{Path, PathBuf};
 
 use crate::proc_file::ProcFile;
 use crate::reading::{CounterSource, CounterValue, Reading};
 
+/// Counts the throttling of this process.
 pub struct CgroupQuota {
-    /// Those that have one, the nearest first.
-    groups: Vec<Group>,
-    /// What was counted since they were opened.
+    /// Groups with a quota, the nearest first.
+    groups: Vec<ThrottledGroup>,
+    /// Throttling since the groups were opened.
     sum: Throttling,
 }
 
-struct Group {
+struct ThrottledGroup {
     file: ProcFile,
     last: Throttling,
 }
 
-/// What a quota has come to, since it was set or between two readings.
+/// Throttling by a quota, in total or between two readings.
 #[derive(Debug, Clone, Copy, Default)]
 struct Throttling {
     periods: u64,
@@ -27,33 +29,33 @@ struct Throttling {
     throttled_nanos: u64,
 }
 
-/// A hierarchy of groups as the system has it mounted.
+/// A mounted hierarchy of control groups.
 #[derive(Debug, PartialEq)]
-struct Tree {
-    /// The group that is seen at the mount point.
+struct CgroupMount {
+    /// The group that is visible at the mount point.
     root: PathBuf,
-    mount: PathBuf,
-    version: Version,
+    mount_point: PathBuf,
+    version: CgroupVersion,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Version {
+enum CgroupVersion {
     One,
     Two,
 }
 
 impl CgroupQuota {
-    /// `None` where no quota is set, or none can be seen.
+    /// Opens the groups that have a quota. Returns `None` if no quota is set or visible.
     pub fn open() -> Option<Self> {
         let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-        // `ip netns exec` leaves no groups in /sys: then they are looked for where the parent sees them.
+        // `ip netns exec` hides the groups in /sys, so the parent's mounts are searched too.
         let parent = format!("/proc/{}", std::os::unix::process::parent_id());
         [Path::new("/proc/self"), Path::new(&parent)]
             .iter()
-            .find_map(|seen_by| {
-                let mounts = std::fs::read(seen_by.join("mountinfo")).ok()?;
+            .find_map(|process| {
+                let mounts = std::fs::read(process.join("mountinfo")).ok()?;
                 let mounts = String::from_utf8_lossy(&mounts);
-                Self::open_at(&groups, &mounts, &seen_by.join("root"))
+                Self::open_at(&groups, &mounts, &process.join("root"))
             })
     }
 
@@ -62,10 +64,12 @@ impl CgroupQuota {
         let groups = trees.find_map(|tree| {
             let group = group_path(groups, tree.version)?;
             let inside = Path::new(group).strip_prefix(&tree.root).ok()?;
-            let top = root.join(tree.mount.strip_prefix("/").ok()?);
+            let top = root.join(tree.mount_point.strip_prefix("/").ok()?);
             let folders = inside.ancestors().map(|group| top.join(group));
             let limited = folders.filter(|folder| has_quota(folder, tree.version));
-            let groups: Vec<_> = limited.filter_map(|folder| Group::open(&folder)).collect();
+            let groups: Vec<_> = limited
+                .filter_map(|folder| ThrottledGroup::open(&folder))
+                .collect();
             (!groups.is_empty()).then_some(groups)
         })?;
         Some(Self {
@@ -77,20 +81,20 @@ impl CgroupQuota {
 
 impl CounterSource for CgroupQuota {
     fn read(&mut self, into: &mut Reading) {
-        let moved = self.groups.iter_mut().map(Group::read);
-        // Of those that are alike, the nearest.
-        let most =
-            moved.reduce(
+        let readings = self.groups.iter_mut().map(ThrottledGroup::read);
+        // On a tie, the nearest group counts.
+        let longest =
+            readings.reduce(
                 |nearer, outer| match outer.throttled_nanos > nearer.throttled_nanos {
                     true => outer,
                     false => nearer,
                 },
             );
-        let most = most.expect("there is one at least");
+        let longest = longest.expect("at least one group has a quota");
         let sum = &mut self.sum;
-        sum.periods += most.periods;
-        sum.throttled_periods += most.throttled_periods;
-        sum.throttled_nanos += most.throttled_nanos;
+        sum.periods += longest.periods;
+        sum.throttled_periods += longest.throttled_periods;
+        sum.throttled_nanos += longest.throttled_nanos;
         for (name, amount) in [
             ("cgroup_periods", CounterValue::Count(sum.periods)),
             (
@@ -107,29 +111,31 @@ impl CounterSource for CgroupQuota {
     }
 }
 
-impl Group {
+impl ThrottledGroup {
     fn open(folder: &Path) -> Option<Self> {
         let mut file = ProcFile::open(folder.join("cpu.stat").to_str()?)?;
         let last = Throttling::parse(file.text())?;
         Some(Self { file, last })
     }
 
-    /// Since this was asked last; nothing where the group is gone.
+    /// Returns the throttling since the previous call; zero if the group is gone.
     fn read(&mut self) -> Throttling {
         let now = Throttling::parse(self.file.text()).unwrap_or(self.last);
-        let then = std::mem::replace(&mut self.last, now);
+        let earlier = std::mem::replace(&mut self.last, now);
         Throttling {
-            periods: now.periods.saturating_sub(then.periods),
-            throttled_periods: now.throttled_periods.saturating_sub(then.throttled_periods),
-            throttled_nanos: now.throttled_nanos.saturating_sub(then.throttled_nanos),
+            periods: now.periods.saturating_sub(earlier.periods),
+            throttled_periods: now
+                .throttled_periods
+                .saturating_sub(earlier.throttled_periods),
+            throttled_nanos: now.throttled_nanos.saturating_sub(earlier.throttled_nanos),
         }
     }
 }
 
 impl Throttling {
-    /// Of cpu.stat.
+    /// Parses cpu.stat.
     fn parse(text: &str) -> Option<Self> {
-        // Version 1 in nanoseconds, version 2 in microseconds.
+        // Version 1 reports nanoseconds, version 2 microseconds.
         let nanos = read_number(text, "throttled_time");
         let throttled_nanos =
             nanos.or_else(|| Some(read_number(text, "throttled_usec")? * 1000))?;
@@ -147,63 +153,66 @@ fn read_number(text: &str, key: &str) -> Option<u64> {
     number.trim().parse().ok()
 }
 
-/// Of a line of mountinfo (proc(5)), where that is of a hierarchy that may limit CPU time.
-fn parse_mount(mount: &str) -> Option<Tree> {
-    let (place, kind) = mount.split_once(" - ")?;
-    let mut place = place.split(' ').skip(3);
-    let (root, mount) = (unescape_path(place.next()?), unescape_path(place.next()?));
+/// Parses a line of mountinfo (proc(5)). Returns `None` unless it is a hierarchy with the cpu controller.
+fn parse_mount(mount: &str) -> Option<CgroupMount> {
+    let (fields_before, kind) = mount.split_once(" - ")?;
+    let mut fields_before = fields_before.split(' ').skip(3);
+    let (root, mount) = (
+        unescape_path(fields_before.next()?),
+        unescape_path(fields_before.next()?),
+    );
     let mut kind = kind.split(' ');
     let version = match kind.next()? {
-        "cgroup2" => Version::Two,
-        "cgroup" if kind.nth(1)?.split(',').any(|option| option == "cpu") => Version::One,
+        "cgroup2" => CgroupVersion::Two,
+        "cgroup" if kind.nth(1)?.split(',').any(|option| option == "cpu") => CgroupVersion::One,
         _ => return None,
     };
-    Some(Tree {
+    Some(CgroupMount {
         root,
-        mount,
+        mount_point: mount,
         version,
     })
 }
 
-/// A path as it is: mountinfo has what would end a word there by its number, and so the backslash (systemd's groups have
-/// some: `/system-a\x2db.slice`).
+/// Replaces the octal escapes of mountinfo: white space and backslashes (systemd's groups have some:
+/// `/system-a\x2db.slice`).
 fn unescape_path(path: &str) -> PathBuf {
-    let written = [
+    let escapes = [
         (r"\040", " "),
         (r"\011", "\t"),
         (r"\012", "\n"),
         (r"\134", r"\"),
     ];
-    let path = written
+    let path = escapes
         .iter()
-        .fold(path.to_owned(), |path, (by_number, itself)| {
-            path.replace(by_number, itself)
+        .fold(path.to_owned(), |path, (escape, character)| {
+            path.replace(escape, character)
         });
     path.into()
 }
 
-/// The group of a process in such a hierarchy, by its lines `4:cpu,cpuacct:/group` and `0::/group` of version 2.
-fn group_path(groups: &str, version: Version) -> Option<&str> {
+/// Returns the process's group from /proc/self/cgroup: `4:cpu,cpuacct:/group`, or `0::/group` in version 2.
+fn group_path(groups: &str, version: CgroupVersion) -> Option<&str> {
     let mut lines = groups.lines().filter_map(|line| {
         let (_, rest) = line.split_once(':')?;
         rest.split_once(':')
     });
     let (_, group) = lines.find(|(controllers, _)| match version {
-        Version::One => controllers.split(',').any(|name| name == "cpu"),
-        Version::Two => controllers.is_empty(),
+        CgroupVersion::One => controllers.split(',').any(|name| name == "cpu"),
+        CgroupVersion::Two => controllers.is_empty(),
     })?;
     Some(group)
 }
 
-fn has_quota(folder: &Path, version: Version) -> bool {
-    let (file, none) = match version {
-        Version::One => ("cpu.cfs_quota_us", "-1"),
-        Version::Two => ("cpu.max", "max"),
+fn has_quota(folder: &Path, version: CgroupVersion) -> bool {
+    let (file, unlimited) = match version {
+        CgroupVersion::One => ("cpu.cfs_quota_us", "-1"),
+        CgroupVersion::Two => ("cpu.max", "max"),
     };
     let text = std::fs::read_to_string(folder.join(file)).unwrap_or_default();
     text.split_ascii_whitespace()
         .next()
-        .is_some_and(|quota| quota != none)
+        .is_some_and(|quota| quota != unlimited)
 }
 
 #[cfg(test)]
@@ -218,10 +227,10 @@ mod tests {
 41 31 0:38 / /groups/unified rw,relatime - cgroup2 cgroup2 rw
 ";
 
-    /// A root folder with such files in its groups, removed when it is dropped.
-    struct Root(PathBuf);
+    /// A temporary folder with the files of control groups.
+    struct TestRoot(PathBuf);
 
-    impl Root {
+    impl TestRoot {
         fn with(name: &str, files: &[(&str, &str)]) -> Self {
             let name = format!("vnetbench-cgroup-{name}-{}", std::process::id());
             let root = Self(std::env::temp_dir().join(name));
@@ -232,7 +241,8 @@ mod tests {
         fn write(&self, files: &[(&str, &str)]) {
             for (path, text) in files {
                 let path = self.0.join("groups").join(path);
-                fs::create_dir_all(path.parent().expect("a folder")).expect("it can be made");
+                fs::create_dir_all(path.parent().expect("a folder"))
+                    .expect("a folder can be created");
                 fs::write(path, text).expect("a file");
             }
         }
@@ -242,9 +252,9 @@ mod tests {
         }
     }
 
-    impl Drop for Root {
+    impl Drop for TestRoot {
         fn drop(&mut self) {
-            fs::remove_dir_all(&self.0).expect("it is ours");
+            fs::remove_dir_all(&self.0).expect("the test can remove its files");
         }
     }
 
@@ -254,116 +264,116 @@ mod tests {
         serde_json::to_string(&reading.counters).expect("serializes")
     }
 
-    fn counted(periods: u64, throttled: u64, throttled_s: f64) -> String {
+    fn expected_counters(periods: u64, throttled: u64, throttled_s: f64) -> String {
         format!(
             r#"{{"cgroup_periods":{periods},"cgroup_throttled_periods":{throttled},"cgroup_throttled_s":{throttled_s:?}}}"#
         )
     }
 
-    fn of_version_1(periods: u64, throttled: u64, nanos: u64) -> String {
+    fn version_1_stat(periods: u64, throttled: u64, nanos: u64) -> String {
         format!(
             "nr_periods {periods}\nnr_throttled {throttled}\nthrottled_time {nanos}\nnr_bursts 0\n"
         )
     }
 
-    fn of_version_2(periods: u64, throttled: u64, us: u64) -> String {
+    fn version_2_stat(periods: u64, throttled: u64, us: u64) -> String {
         format!(
             "usage_usec 9\nnr_periods {periods}\nnr_throttled {throttled}\nthrottled_usec {us}\n"
         )
     }
 
-    const OWN: &str = "9:name=systemd:/\n3:cpu,cpuacct:/box/vm/a1\n0::/box/vm/a1\n";
+    const PROCESS_GROUPS: &str = "9:name=systemd:/\n3:cpu,cpuacct:/box/vm/a1\n0::/box/vm/a1\n";
 
     #[test]
-    fn a_quota_of_version_1_counts_its_nanoseconds_from_when_it_was_opened() {
-        let root = Root::with(
+    fn a_version_1_quota_counts_nanoseconds_since_it_was_opened() {
+        let root = TestRoot::with(
             "one",
             &[
                 ("cpu/vm/a1/cpu.cfs_quota_us", "-1\n"),
-                ("cpu/vm/a1/cpu.stat", &of_version_1(0, 0, 0)),
+                ("cpu/vm/a1/cpu.stat", &version_1_stat(0, 0, 0)),
                 ("cpu/vm/cpu.cfs_quota_us", "50000\n"),
-                ("cpu/vm/cpu.stat", &of_version_1(100, 7, 1_000_000_000)),
+                ("cpu/vm/cpu.stat", &version_1_stat(100, 7, 1_000_000_000)),
             ],
         );
-        let mut quota = root.quota(OWN).expect("one is set");
-        root.write(&[("cpu/vm/cpu.stat", &of_version_1(140, 37, 2_500_000_000))]);
-        assert_eq!(counters(&mut quota), counted(40, 30, 1.5));
-        // One whose groups begin elsewhere than what is mounted here cannot be seen.
+        let mut quota = root.quota(PROCESS_GROUPS).expect("one is set");
+        root.write(&[("cpu/vm/cpu.stat", &version_1_stat(140, 37, 2_500_000_000))]);
+        assert_eq!(counters(&mut quota), expected_counters(40, 30, 1.5));
+        // A group outside the mounted part of the hierarchy is not visible.
         assert!(root.quota("3:cpu,cpuacct:/other/vm\n").is_none());
     }
 
     #[test]
-    fn a_quota_of_version_2_counts_its_microseconds() {
+    fn a_version_2_quota_counts_microseconds() {
         let stat = "unified/box/vm/a1/cpu.stat";
-        let root = Root::with(
+        let root = TestRoot::with(
             "two",
             &[
                 ("cpu/vm/a1/cpu.cfs_quota_us", "-1\n"),
                 ("unified/box/vm/a1/cpu.max", "50000 100000\n"),
-                (stat, &of_version_2(0, 0, 0)),
+                (stat, &version_2_stat(0, 0, 0)),
             ],
         );
-        let mut quota = root.quota(OWN).expect("one is set");
-        root.write(&[(stat, &of_version_2(4, 3, 250_000))]);
-        assert_eq!(counters(&mut quota), counted(4, 3, 0.25));
+        let mut quota = root.quota(PROCESS_GROUPS).expect("one is set");
+        root.write(&[(stat, &version_2_stat(4, 3, 250_000))]);
+        assert_eq!(counters(&mut quota), expected_counters(4, 3, 0.25));
     }
 
     #[test]
-    fn of_groups_within_each_other_the_one_that_throttled_longest_counts_each_time() {
+    fn each_reading_counts_the_nested_group_that_throttled_longest() {
         let [own, outer] = ["cpu/vm/a1/cpu.stat", "cpu/vm/cpu.stat"];
-        let root = Root::with(
+        let root = TestRoot::with(
             "nested-one",
             &[
                 ("cpu/vm/a1/cpu.cfs_quota_us", "200000\n"),
                 ("cpu/vm/cpu.cfs_quota_us", "50000\n"),
-                (own, &of_version_1(10, 9, 9_000_000_000)),
-                (outer, &of_version_1(10, 0, 0)),
+                (own, &version_1_stat(10, 9, 9_000_000_000)),
+                (outer, &version_1_stat(10, 0, 0)),
             ],
         );
-        let mut quota = root.quota(OWN).expect("two are set");
+        let mut quota = root.quota(PROCESS_GROUPS).expect("two are set");
         root.write(&[
-            (own, &of_version_1(14, 9, 9_000_000_000)),
-            (outer, &of_version_1(15, 5, 500_000_000)),
+            (own, &version_1_stat(14, 9, 9_000_000_000)),
+            (outer, &version_1_stat(15, 5, 500_000_000)),
         ]);
-        assert_eq!(counters(&mut quota), counted(5, 5, 0.5));
-        root.write(&[(own, &of_version_1(18, 11, 9_250_000_000))]);
-        assert_eq!(counters(&mut quota), counted(9, 7, 0.75));
+        assert_eq!(counters(&mut quota), expected_counters(5, 5, 0.5));
+        root.write(&[(own, &version_1_stat(18, 11, 9_250_000_000))]);
+        assert_eq!(counters(&mut quota), expected_counters(9, 7, 0.75));
     }
 
     #[test]
-    fn of_groups_of_version_2_within_each_other_it_is_the_same() {
+    fn each_reading_counts_the_nested_version_2_group_that_throttled_longest() {
         let [own, outer] = ["unified/box/vm/a1/cpu.stat", "unified/box/cpu.stat"];
-        let root = Root::with(
+        let root = TestRoot::with(
             "nested-two",
             &[
                 ("unified/box/vm/a1/cpu.max", "200000 100000\n"),
                 ("unified/box/vm/cpu.max", "max 100000\n"),
                 ("unified/box/cpu.max", "50000 100000\n"),
-                (own, &of_version_2(0, 0, 0)),
-                (outer, &of_version_2(0, 0, 0)),
+                (own, &version_2_stat(0, 0, 0)),
+                (outer, &version_2_stat(0, 0, 0)),
             ],
         );
-        let mut quota = root.quota(OWN).expect("two are set");
-        root.write(&[(own, &of_version_2(4, 0, 0))]);
-        // Without any throttling the nearest counts.
-        assert_eq!(counters(&mut quota), counted(4, 0, 0.0));
-        root.write(&[(outer, &of_version_2(5, 2, 50_000))]);
-        assert_eq!(counters(&mut quota), counted(9, 2, 0.05));
+        let mut quota = root.quota(PROCESS_GROUPS).expect("two are set");
+        root.write(&[(own, &version_2_stat(4, 0, 0))]);
+        // Without throttling, the nearest group counts.
+        assert_eq!(counters(&mut quota), expected_counters(4, 0, 0.0));
+        root.write(&[(outer, &version_2_stat(5, 2, 50_000))]);
+        assert_eq!(counters(&mut quota), expected_counters(9, 2, 0.05));
     }
 
     #[test]
-    fn what_mountinfo_writes_by_its_number_is_read_as_it_is() {
+    fn octal_escapes_of_mountinfo_are_replaced() {
         let mount = r"41 31 0:38 /a\134x2db /my\040groups rw - cgroup2 cgroup2 rw";
         let tree = parse_mount(mount).expect("a hierarchy");
         assert_eq!(
-            (tree.root, tree.mount),
+            (tree.root, tree.mount_point),
             (r"/a\x2db".into(), "/my groups".into())
         );
     }
 
     #[test]
     fn without_a_quota_there_are_no_counters() {
-        let root = Root::with(
+        let root = TestRoot::with(
             "none",
             &[
                 ("cpu/vm/a1/cpu.cfs_quota_us", "-1\n"),
@@ -372,6 +382,6 @@ mod tests {
                 ("unified/box/vm/a1/cpu.stat", "nr_periods 0\n"),
             ],
         );
-        assert!(root.quota(OWN).is_none());
+        assert!(root.quota(PROCESS_GROUPS).is_none());
     }
 }

@@ -1,16 +1,15 @@
-//! /proc/stat: where each CPU's time went, interrupts and context switches of the whole system; beside it the packets
-//! that each CPU took in, which other files tell.
+//! /proc/stat: the time that each CPU spent in each state, and interrupts and context switches of the system.
 
 use crate::cpu_work::{CpuPackets, CpuWork};
 use crate::proc_file::ProcFile;
 use crate::reading::{CounterSource, CounterValue, Reading};
 
-pub struct Cpu {
+pub struct CpuTimes {
     file: ProcFile,
     ticks_per_s: f64,
 }
 
-impl Cpu {
+impl CpuTimes {
     pub fn open() -> Option<Self> {
         Some(Self {
             file: ProcFile::open("/proc/stat")?,
@@ -19,7 +18,7 @@ impl Cpu {
     }
 }
 
-impl CounterSource for Cpu {
+impl CounterSource for CpuTimes {
     fn read(&mut self, into: &mut Reading) {
         parse(self.file.text(), self.ticks_per_s, into);
     }
@@ -46,7 +45,7 @@ fn parse(text: &str, ticks_per_s: f64, into: &mut Reading) {
                     .unwrap_or(0.0)
                     / ticks_per_s
             };
-            // The order of the file, which is not the order of the protocol.
+            // The columns of the file are not in the order of the struct.
             let (user_s, nice_s, system_s, idle_s) = (next(), next(), next(), next());
             let (iowait_s, irq_s, softirq_s, steal_s) = (next(), next(), next(), next());
             into.cpu.push(CpuWork {
@@ -65,12 +64,12 @@ fn parse(text: &str, ticks_per_s: f64, into: &mut Reading) {
     }
 }
 
-/// The mean clock of all CPUs as the kernel states it; `None` where it does not (many ARM systems).
+/// Returns the mean clock of all CPUs. Returns `None` if the kernel does not report it (many ARM systems).
 pub fn mean_clock_hz() -> Option<f64> {
-    mean_clock_hz_of(&std::fs::read_to_string("/proc/cpuinfo").ok()?)
+    parse_mean_clock_hz(&std::fs::read_to_string("/proc/cpuinfo").ok()?)
 }
 
-fn mean_clock_hz_of(cpuinfo: &str) -> Option<f64> {
+fn parse_mean_clock_hz(cpuinfo: &str) -> Option<f64> {
     let clocks: Vec<f64> = cpuinfo
         .lines()
         .filter(|line| line.starts_with("cpu MHz"))
@@ -84,7 +83,7 @@ mod tests {
     use super::*;
 
     impl CpuWork {
-        pub fn idle(cpu: u32) -> Self {
+        pub(crate) fn idle(cpu: u32) -> Self {
             Self {
                 cpu,
                 ..Self::default()
@@ -102,7 +101,7 @@ softirq 17777 0 33
 ";
 
     #[test]
-    fn the_times_of_each_cpu_are_read_by_their_names() {
+    fn cpu_times_are_parsed_for_each_cpu() {
         let mut reading = Reading::default();
         parse(STAT, 100.0, &mut reading);
         assert_eq!(
@@ -129,31 +128,31 @@ softirq 17777 0 33
     }
 
     #[test]
-    fn idle_time_that_steps_back_counts_as_none() {
-        let mut then = Reading::default();
-        parse(STAT, 100.0, &mut then);
-        let mut now = then.clone();
+    fn idle_time_that_decreases_counts_as_zero() {
+        let mut earlier = Reading::default();
+        parse(STAT, 100.0, &mut earlier);
+        let mut now = earlier.clone();
         now.cpu[0].idle_s -= 0.01;
         now.cpu[0].user_s += 0.05;
-        let since = CpuWork::since(&now.cpu, &then.cpu);
+        let since = CpuWork::since(&now.cpu, &earlier.cpu);
         assert_eq!((since[0].idle_s, since[0].user_s), (0.0, 0.05));
     }
 
     #[test]
-    fn a_cpu_that_comes_back_brings_nothing_of_its_past_with_it() {
-        let mut then = Reading::default();
-        parse(STAT, 100.0, &mut then);
-        let mut now = then.clone();
+    fn a_cpu_that_comes_online_does_not_add_its_earlier_time() {
+        let mut earlier = Reading::default();
+        parse(STAT, 100.0, &mut earlier);
+        let mut now = earlier.clone();
         now.cpu[0].softirq_s += 0.25;
         now.cpu[0].iowait_s += 0.5;
-        then.cpu.remove(1);
-        assert_eq!(CpuWork::busy_s_since(&now.cpu, &then.cpu), 0.25);
+        earlier.cpu.remove(1);
+        assert_eq!(CpuWork::busy_s_since(&now.cpu, &earlier.cpu), 0.25);
     }
 
     #[test]
-    fn the_clock_is_the_mean_of_what_is_stated() {
-        let hz = mean_clock_hz_of("cpu MHz\t\t: 2000.0\nx: 1\ncpu MHz\t\t: 3000.0\n");
+    fn the_clock_is_the_mean_of_all_reported_clocks() {
+        let hz = parse_mean_clock_hz("cpu MHz\t\t: 2000.0\nx: 1\ncpu MHz\t\t: 3000.0\n");
         assert_eq!(hz, Some(2.5e9));
-        assert_eq!(mean_clock_hz_of("BogoMIPS : 50\n"), None);
+        assert_eq!(parse_mean_clock_hz("BogoMIPS : 50\n"), None);
     }
 }

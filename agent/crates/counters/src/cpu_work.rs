@@ -1,43 +1,56 @@
-//! What one CPU did: its time, and the packets that it took in.
+//! The work of one CPU: its time by state, and the packets that it received.
 
 use serde::Serialize;
 
-/// What one CPU did: its time in seconds, and the packets that it took in.
+/// The work of one CPU: its time by state (proc_stat(5)) in seconds, and the packets that it received.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct CpuWork {
+    /// Number of the CPU.
     pub cpu: u32,
+    /// Time in user mode.
     pub user_s: f64,
+    /// Time in user mode with low priority.
     pub nice_s: f64,
+    /// Time in the kernel.
     pub system_s: f64,
+    /// Time in interrupts.
     pub irq_s: f64,
+    /// Time in software interrupts.
     pub softirq_s: f64,
+    /// Time that the hypervisor gave to other guests.
     pub steal_s: f64,
+    /// Idle time.
     pub idle_s: f64,
+    /// Idle time while waiting for I/O.
     pub iowait_s: f64,
+    /// Packets received.
     #[serde(flatten)]
     pub packets: CpuPackets,
 }
 
-/// Since the first reading; what the kernel does not tell of a CPU is left out.
+/// Packets that a CPU received since the first reading. Counters that the kernel lacks are absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct CpuPackets {
+    /// Packets processed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub softnet_processed: Option<u64>,
+    /// Packets dropped because the CPU's backlog was full.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub softnet_dropped: Option<u64>,
+    /// How often the receive loop ended for lack of budget or time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub softnet_squeezed: Option<u64>,
-    /// Another CPU had this one take them in (RPS).
+    /// Packets that another CPU steered to this one (RPS).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub softnet_rps: Option<u64>,
-    /// How often its software interrupt for receiving ran.
+    /// Runs of the software interrupt NET_RX.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub net_rx: Option<u64>,
 }
 
 impl CpuPackets {
     fn since(&self, earlier: &Self) -> Self {
-        let diff = |now: Option<u64>, then: Option<u64>| Some(now?.saturating_sub(then?));
+        let diff = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
         Self {
             softnet_processed: diff(self.softnet_processed, earlier.softnet_processed),
             softnet_dropped: diff(self.softnet_dropped, earlier.softnet_dropped),
@@ -49,30 +62,30 @@ impl CpuPackets {
 }
 
 impl CpuWork {
-    /// What each CPU did since `earlier`; a CPU that came in between is left out.
+    /// Returns the work of each CPU since `earlier`, without CPUs that came online in between.
     pub fn since(now: &[Self], earlier: &[Self]) -> Vec<Self> {
-        // The kernel lets idle and iowait step back a little (proc(5)); the binary fraction is rounded off.
+        // Idle and iowait can decrease a little (proc(5)). Rounding removes binary fractions.
         let diff = |a: f64, b: f64| ((a - b).max(0.0) * 1e4).round() / 1e4;
         now.iter()
-            .filter_map(|n| {
-                let e = earlier.iter().find(|e| e.cpu == n.cpu)?;
+            .filter_map(|now| {
+                let before = earlier.iter().find(|before| before.cpu == now.cpu)?;
                 Some(Self {
-                    cpu: n.cpu,
-                    user_s: diff(n.user_s, e.user_s),
-                    nice_s: diff(n.nice_s, e.nice_s),
-                    system_s: diff(n.system_s, e.system_s),
-                    irq_s: diff(n.irq_s, e.irq_s),
-                    softirq_s: diff(n.softirq_s, e.softirq_s),
-                    steal_s: diff(n.steal_s, e.steal_s),
-                    idle_s: diff(n.idle_s, e.idle_s),
-                    iowait_s: diff(n.iowait_s, e.iowait_s),
-                    packets: n.packets.since(&e.packets),
+                    cpu: now.cpu,
+                    user_s: diff(now.user_s, before.user_s),
+                    nice_s: diff(now.nice_s, before.nice_s),
+                    system_s: diff(now.system_s, before.system_s),
+                    irq_s: diff(now.irq_s, before.irq_s),
+                    softirq_s: diff(now.softirq_s, before.softirq_s),
+                    steal_s: diff(now.steal_s, before.steal_s),
+                    idle_s: diff(now.idle_s, before.idle_s),
+                    iowait_s: diff(now.iowait_s, before.iowait_s),
+                    packets: now.packets.since(&before.packets),
                 })
             })
             .collect()
     }
 
-    /// CPU time that all CPUs together have spent working since `earlier`.
+    /// Returns the busy time of all CPUs together since `earlier`.
     pub fn busy_s_since(now: &[Self], earlier: &[Self]) -> f64 {
         Self::since(now, earlier).iter().map(Self::busy_s).sum()
     }

@@ -1,53 +1,58 @@
-//! What an interface's driver counts, by its own names and by queue. Some take milliseconds for it, so it is read at the
-//! start and at the end of a trial, and is in no sample.
+//! Driver statistics of an interface, by name and by queue. Some drivers take milliseconds to report them, so the agent
+//! reads them only at the start and the end of a trial.
 
 use serde::Serialize;
 
-use crate::adapter::{self, Adapter};
+use crate::adapter::{self, AdapterStatistics};
 use crate::queues;
 
+/// Reads the driver statistics of one interface.
 pub struct DriverCounters {
     interface: String,
-    adapter: Option<Adapter>,
+    adapter: Option<AdapterStatistics>,
 }
 
+/// Driver statistics at one moment.
 pub struct DriverReading {
     adapter: Option<Vec<u64>>,
-    queues: Option<queues::Reading>,
+    queues: Option<queues::QueueReading>,
 }
 
-/// Each is null where nothing is told, or something else at the end than at the start.
+/// Changes of driver statistics. Each is null if the driver lacks them or if they differ in number or kind.
 #[derive(Default, Serialize)]
-pub struct DriverChange {
-    adapter: Option<adapter::Moved>,
-    queues: Option<Vec<queues::Moved>>,
+pub struct DriverCounterChanges {
+    adapter: Option<adapter::StatisticChanges>,
+    queues: Option<Vec<queues::QueueTraffic>>,
 }
 
 impl DriverCounters {
+    /// Opens the statistics of an interface.
     pub fn open(interface: &str) -> Self {
         Self {
             interface: interface.into(),
-            adapter: Adapter::open(interface),
+            adapter: AdapterStatistics::open(interface),
         }
     }
 
+    /// Reads all statistics.
     pub fn read(&self) -> DriverReading {
         DriverReading {
-            adapter: self.adapter.as_ref().and_then(Adapter::read),
+            adapter: self.adapter.as_ref().and_then(AdapterStatistics::read),
             queues: queues::read(&self.interface),
         }
     }
 
-    pub fn since(&self, then: &DriverReading) -> DriverChange {
+    /// Reads all statistics and returns their changes since `then`.
+    pub fn since(&self, earlier: &DriverReading) -> DriverCounterChanges {
         let now = self.read();
         let adapter = self.adapter.as_ref();
-        let statistics = then.adapter.as_ref().zip(now.adapter.as_ref());
-        let queues = then.queues.as_ref().zip(now.queues.as_ref());
-        DriverChange {
+        let statistics = earlier.adapter.as_ref().zip(now.adapter.as_ref());
+        let queues = earlier.queues.as_ref().zip(now.queues.as_ref());
+        DriverCounterChanges {
             adapter: adapter
                 .zip(statistics)
-                .map(|(adapter, (then, now))| adapter.moved(then, now)),
-            queues: queues.map(|(then, now)| queues::between(then, now)),
+                .map(|(adapter, (earlier, now))| adapter.changes_since(earlier, now)),
+            queues: queues.map(|(earlier, now)| queues::queue_traffic(earlier, now)),
         }
     }
 }

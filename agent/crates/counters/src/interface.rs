@@ -1,4 +1,4 @@
-//! /proc/net/dev: packets, bytes, drops and errors of one interface in the agent's network namespace; whether it carries.
+//! /proc/net/dev: packets, bytes, drops and errors of an interface in the agent's network namespace, and its link state.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use crate::reading::{CounterSource, CounterValue, Reading};
 use vnetbench_interfaces::interface;
 use vnetbench_system::error::{Error, Result};
 
-/// The columns of the file after the interface's name, and what they are called here; "" is not kept.
+/// Counter names of the columns after the interface's name; "" for columns that are not kept.
 const COLUMNS: [&str; 12] = [
     "rx_bytes",
     "rx_packets",
@@ -23,26 +23,26 @@ const COLUMNS: [&str; 12] = [
     "tx_dropped",
 ];
 
-pub struct Interface {
+pub struct InterfaceCounters {
     device: interface::Interface,
-    /// Whether it carried when it was opened.
-    ran: bool,
+    /// Whether the interface was up with carrier when it was opened.
+    was_running: bool,
     file: ProcFile,
     last: [u64; COLUMNS.len()],
 }
 
-impl Interface {
+impl InterfaceCounters {
     pub fn open(name: &str) -> Result<Self> {
         let operation = || format!("read the counters of interface {name}");
         let mut file = ProcFile::open("/proc/net/dev")
             .ok_or_else(|| Error::system(operation(), io::Error::last_os_error()))?;
-        let last = row_of(file.text(), name).ok_or_else(|| {
+        let last = parse_interface_row(file.text(), name).ok_or_else(|| {
             Error::system(operation(), io::Error::from_raw_os_error(libc::ENODEV))
         })?;
         let device =
             interface::Interface::open(name).map_err(|error| Error::system(operation(), error))?;
         Ok(Self {
-            ran: device.is_running().unwrap_or(false),
+            was_running: device.is_running().unwrap_or(false),
             device,
             file,
             last,
@@ -50,10 +50,10 @@ impl Interface {
     }
 }
 
-impl Interface {
-    /// What it has lost, which load needs.
-    fn fault(&self, is_listed: bool) -> Option<String> {
-        let has_stopped = self.ran && matches!(self.device.is_running(), Ok(false));
+impl InterfaceCounters {
+    /// Returns an error message if the interface vanished or lost its link.
+    fn failure_message(&self, is_listed: bool) -> Option<String> {
+        let has_stopped = self.was_running && matches!(self.device.is_running(), Ok(false));
         let name = &self.device.name;
         if !is_listed || has_stopped && !self.device.keeps_settings_while_down() {
             return Some(format!("interface {name} vanished"));
@@ -62,11 +62,11 @@ impl Interface {
     }
 }
 
-impl CounterSource for Interface {
+impl CounterSource for InterfaceCounters {
     fn read(&mut self, into: &mut Reading) {
-        let row = row_of(self.file.text(), &self.device.name);
-        into.fault = self.fault(row.is_some());
-        // The last known values stand, so that the trial's totals are still those of its samples.
+        let row = parse_interface_row(self.file.text(), &self.device.name);
+        into.failure_message = self.failure_message(row.is_some());
+        // Keep the last known values, so that the trial's totals still match its samples.
         self.last = row.unwrap_or(self.last);
         for (name, count) in COLUMNS.iter().zip(self.last) {
             if !name.is_empty() {
@@ -76,10 +76,10 @@ impl CounterSource for Interface {
     }
 }
 
-/// The counts of one interface, in the order of the columns.
-pub fn row_of(text: &str, interface: &str) -> Option<[u64; COLUMNS.len()]> {
+/// Returns the counters of one interface, in the order of the columns.
+pub fn parse_interface_row(text: &str, interface: &str) -> Option<[u64; COLUMNS.len()]> {
     let counts = text.lines().find_map(|line| {
-        // The last colon: an alias has one in its name.
+        // Split at the last colon: an alias has a colon in its name.
         let (name, counts) = line.rsplit_once(':')?;
         (name.trim() == interface).then_some(counts)
     })?;
@@ -102,10 +102,10 @@ mod tests {
 
     #[test]
     fn an_interface_is_found_by_its_whole_name() {
-        let row = row_of(DEV, "eth0").expect("it is there");
+        let row = parse_interface_row(DEV, "eth0").expect("the interface is listed");
         assert_eq!(row[..4], [350_615_043, 7594, 1, 2]);
         assert_eq!(row[8..], [409_794, 4527, 3, 4]);
-        assert_eq!(row_of(DEV, "eth"), None);
-        assert_eq!(row_of(DEV, "th0"), None);
+        assert_eq!(parse_interface_row(DEV, "eth"), None);
+        assert_eq!(parse_interface_row(DEV, "th0"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Packets, bytes, drops and queues of several interfaces of one network namespace (a switch and its ports).
+//! Packets, bytes, drops and queues of several interfaces of one network namespace, such as a switch and its ports.
 
 use std::fs::File;
 use std::io;
@@ -7,28 +7,28 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::Serialize;
 
-use crate::interface::row_of;
+use crate::interface::parse_interface_row;
 use crate::proc_file::ProcFile;
 use crate::qdisc::{Qdisc, QdiscCounters};
 use vnetbench_interfaces::netlink;
 use vnetbench_system::error::{Error, Result};
 
-pub struct Interfaces {
+pub struct ObservedInterfaces {
     file: ProcFile,
-    /// Of the same namespace.
+    /// Netlink socket of the same namespace.
     socket: OwnedFd,
-    watched: Vec<Interface>,
+    interfaces: Vec<ObservedInterface>,
 }
 
-struct Interface {
-    /// Where something can wait.
+struct ObservedInterface {
+    /// The root queueing discipline; `None` for `noqueue`.
     qdisc: Option<Qdisc>,
-    last: Passed,
+    last: InterfaceTraffic,
 }
 
-/// One interface at one moment, or between two.
+/// Counters of one interface at one moment, or between two.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Passed {
+pub struct InterfaceTraffic {
     name: String,
     rx_packets: u64,
     tx_packets: u64,
@@ -38,58 +38,69 @@ pub struct Passed {
     tx_dropped: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     qdisc: Option<QdiscCounters>,
-    /// It has vanished: what it had passed by its last reading is all that is known.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    gone: bool,
+    /// Whether the interface has vanished; the counters are those of its last reading.
+    #[serde(rename = "gone", skip_serializing_if = "std::ops::Not::not")]
+    is_gone: bool,
 }
 
-impl Interfaces {
-    /// Each of them must be there. `namespace` is a file that stands for another network namespace than the agent's.
+impl ObservedInterfaces {
+    /// Opens interfaces, which must exist. `namespace` is the file of another network namespace.
     pub fn open(names: Vec<String>, namespace: Option<String>) -> Result<Self> {
-        let (file, socket) = opened_in(namespace.as_deref()).map_err(|error| {
-            let place = namespace.as_deref().unwrap_or("this network namespace");
-            Error::system(format!("read the counters of {place}"), error)
+        let (file, socket) = open_in_namespace(namespace.as_deref()).map_err(|error| {
+            let location = namespace.as_deref().unwrap_or("this network namespace");
+            Error::system(format!("read the counters of {location}"), error)
         })?;
         let mut file = ProcFile::from_file(file);
         let text = file.text();
         let first = |name: String| {
             let absent = io::Error::from_raw_os_error(libc::ENODEV);
             let operation = || format!("read the counters of {name}");
-            let last = passed(text, &name).ok_or_else(|| Error::system(operation(), absent))?;
+            let last =
+                parse_traffic(text, &name).ok_or_else(|| Error::system(operation(), absent))?;
             let qdisc = Qdisc::open(&socket, &name);
-            Ok(Interface { qdisc, last })
+            Ok(ObservedInterface { qdisc, last })
         };
         let watched = names.into_iter().map(first).collect::<Result<_>>()?;
         Ok(Self {
             file,
             socket,
-            watched,
+            interfaces: watched,
         })
     }
 
-    /// What waits before them is as it was read last where it is not to be read.
-    pub fn read(&mut self, queues: bool) -> Vec<Passed> {
+    /// Reads all interfaces. Without `queues`, queueing disciplines keep their last reading.
+    pub fn read(&mut self, queues: bool) -> Vec<InterfaceTraffic> {
         let text = self.file.text();
-        // Another that has the name of one that vanished counts from 0.
-        for each in self.watched.iter_mut().filter(|each| !each.last.gone) {
-            match passed(text, &each.last.name) {
+        // A new interface with the name of a vanished one starts at 0, so it is not read.
+        for interface in self
+            .interfaces
+            .iter_mut()
+            .filter(|interface| !interface.last.is_gone)
+        {
+            match parse_traffic(text, &interface.last.name) {
                 Some(now) => {
-                    let qdisc = each.last.qdisc.take();
-                    each.last = Passed { qdisc, ..now };
+                    let qdisc = interface.last.qdisc.take();
+                    interface.last = InterfaceTraffic { qdisc, ..now };
                 }
-                None => each.last.gone = true,
+                None => interface.last.is_gone = true,
             }
             if queues {
-                let queued = each.qdisc.as_mut().map(|qdisc| qdisc.read(&self.socket));
-                each.last.qdisc = queued;
+                let queued = interface
+                    .qdisc
+                    .as_mut()
+                    .map(|qdisc| qdisc.read(&self.socket));
+                interface.last.qdisc = queued;
             }
         }
-        self.watched.iter().map(|each| each.last.clone()).collect()
+        self.interfaces
+            .iter()
+            .map(|interface| interface.last.clone())
+            .collect()
     }
 }
 
-/// File and socket stay those of the namespace in which they were opened, so a thread of its own goes there to open them.
-fn opened_in(namespace: Option<&str>) -> io::Result<(File, OwnedFd)> {
+/// Opens the files in a namespace. A separate thread enters it; file and socket keep referring to that namespace.
+fn open_in_namespace(namespace: Option<&str>) -> io::Result<(File, OwnedFd)> {
     std::thread::scope(|scope| {
         let opened = scope.spawn(|| {
             if let Some(path) = namespace {
@@ -107,8 +118,8 @@ fn opened_in(namespace: Option<&str>) -> io::Result<(File, OwnedFd)> {
     })
 }
 
-fn passed(text: &str, name: &str) -> Option<Passed> {
-    let row = row_of(text, name)?;
+fn parse_traffic(text: &str, name: &str) -> Option<InterfaceTraffic> {
+    let row = parse_interface_row(text, name)?;
     let [
         rx_bytes,
         rx_packets,
@@ -120,7 +131,7 @@ fn passed(text: &str, name: &str) -> Option<Passed> {
         _,
         tx_dropped,
     ] = row;
-    Some(Passed {
+    Some(InterfaceTraffic {
         name: name.to_owned(),
         rx_packets,
         tx_packets,
@@ -129,11 +140,11 @@ fn passed(text: &str, name: &str) -> Option<Passed> {
         rx_dropped,
         tx_dropped,
         qdisc: None,
-        gone: false,
+        is_gone: false,
     })
 }
 
-impl Passed {
+impl InterfaceTraffic {
     pub fn without_queue(self) -> Self {
         Self {
             qdisc: None,
@@ -154,8 +165,8 @@ impl Passed {
                 .qdisc
                 .as_ref()
                 .zip(earlier.qdisc.as_ref())
-                .map(|(now, then)| now.since(then)),
-            gone: self.gone,
+                .map(|(now, earlier)| now.since(earlier)),
+            is_gone: self.is_gone,
         }
     }
 }
@@ -165,9 +176,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_bytes_and_drops_are_told_apart() {
+    fn packets_bytes_and_drops_are_parsed() {
         let text = "  tap0: 900 9 0 2 0 0 0 0 700 7 0 3 0 0 0 0\n";
-        let now = passed(text, "tap0").expect("it is there");
+        let now = parse_traffic(text, "tap0").expect("the file exists");
         let counts = (
             now.rx_packets,
             now.tx_packets,
@@ -177,12 +188,13 @@ mod tests {
             now.tx_dropped,
         );
         assert_eq!(counts, (9, 7, 900, 700, 2, 3));
-        assert_eq!(passed(text, "tap"), None);
+        assert_eq!(parse_traffic(text, "tap"), None);
     }
 
     #[test]
-    fn one_that_is_not_there_is_refused() {
-        let refused = Interfaces::open(vec!["lo".into(), "vnb-absent".into()], None).map(drop);
+    fn a_missing_interface_is_rejected() {
+        let refused =
+            ObservedInterfaces::open(vec!["lo".into(), "vnb-absent".into()], None).map(drop);
         assert_eq!(refused.map_err(|error| error.code()), Err(-32001));
     }
 }

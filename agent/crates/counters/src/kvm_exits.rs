@@ -1,31 +1,31 @@
-//! How often virtual machines left their guests, by kind, as KVM shows it in debugfs: a folder for each machine, named by
-//! the process and its descriptor, a file for each counter (virt/kvm/kvm_main.c, kvm_create_vm_debugfs).
+//! VM exits by kind, from debugfs: KVM has a folder for each virtual machine, named by process and descriptor, with a file
+//! for each counter (virt/kvm/kvm_main.c, kvm_create_vm_debugfs).
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-use crate::proc_file::first_number;
+use crate::proc_file::read_first_number;
 
-const ROOT: &str = "/sys/kernel/debug/kvm";
+const DEBUGFS_ROOT: &str = "/sys/kernel/debug/kvm";
 
-pub type Exits = BTreeMap<String, u64>;
+pub type ExitCounts = BTreeMap<String, u64>;
 
-pub struct KvmExits(Vec<Counter>);
+pub struct KvmExits(Vec<ExitCounter>);
 
-struct Counter {
+struct ExitCounter {
     kind: String,
     file: File,
     last: u64,
 }
 
 impl KvmExits {
-    /// The counters of all machines of these processes; `None` where the kernel shows none.
+    /// Opens the counters of all virtual machines of these processes. Returns `None` if the kernel exposes none.
     pub fn open(processes: &[u32]) -> Option<Self> {
-        Self::below(Path::new(ROOT), processes)
+        Self::open_below(Path::new(DEBUGFS_ROOT), processes)
     }
 
-    fn below(root: &Path, processes: &[u32]) -> Option<Self> {
+    fn open_below(root: &Path, processes: &[u32]) -> Option<Self> {
         let mut counters = Vec::new();
         for machine in std::fs::read_dir(root).ok()?.flatten() {
             let name = machine.file_name();
@@ -36,13 +36,13 @@ impl KvmExits {
             }
             for entry in std::fs::read_dir(machine.path()).ok()?.flatten() {
                 let kind = entry.file_name().to_string_lossy().into_owned();
-                // By the kernel's names of x86 (`io_exits`) and of arm64 (`wfi_exit_stat`).
+                // Counter names of x86 (`io_exits`) and of arm64 (`wfi_exit_stat`).
                 if !kind.contains("exit") {
                     continue;
                 }
                 let file = File::open(entry.path()).ok()?;
-                counters.push(Counter {
-                    last: first_number(&file).ok()?,
+                counters.push(ExitCounter {
+                    last: read_first_number(&file).ok()?,
                     kind,
                     file,
                 });
@@ -51,11 +51,11 @@ impl KvmExits {
         (!counters.is_empty()).then_some(Self(counters))
     }
 
-    /// Of all machines together. One that has ended keeps what it had.
-    pub fn read(&mut self) -> Exits {
-        let mut exits = Exits::new();
+    /// Returns the sums over all machines. A machine that has ended keeps its last counts.
+    pub fn read(&mut self) -> ExitCounts {
+        let mut exits = ExitCounts::new();
         for counter in &mut self.0 {
-            counter.last = first_number(&counter.file).unwrap_or(counter.last);
+            counter.last = read_first_number(&counter.file).unwrap_or(counter.last);
             *exits.entry(counter.kind.clone()).or_default() += counter.last;
         }
         exits
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_exits_of_all_machines_of_a_process_are_added_up_by_kind() {
+    fn exits_are_summed_by_kind_over_all_machines_of_a_process() {
         let root = std::env::temp_dir().join(format!("vnetbench-kvm-{}", std::process::id()));
         let count = |machine: &str, name: &str, count: &str| {
             let folder = root.join(machine);
@@ -79,13 +79,13 @@ mod tests {
             count(machine, "io_exits", "2\n");
             count(machine, "halt_wait_ns", "77\n");
         }
-        let mut kvm = KvmExits::below(&root, &[71]).expect("two machines");
-        let exits = |all, io| Exits::from([("exits".into(), all), ("io_exits".into(), io)]);
+        let mut kvm = KvmExits::open_below(&root, &[71]).expect("two machines");
+        let exits = |all, io| ExitCounts::from([("exits".into(), all), ("io_exits".into(), io)]);
         assert_eq!(kvm.read(), exits(35, 4));
         count("71-12", "exits", "6\n");
         assert_eq!(kvm.read(), exits(36, 4));
-        assert!(KvmExits::below(&root, &[72]).is_none());
-        std::fs::remove_dir_all(&root).expect("it is ours");
-        assert!(KvmExits::below(&root, &[71]).is_none());
+        assert!(KvmExits::open_below(&root, &[72]).is_none());
+        std::fs::remove_dir_all(&root).expect("the test can remove its files");
+        assert!(KvmExits::open_below(&root, &[71]).is_none());
     }
 }

@@ -1,28 +1,28 @@
-//! Counters of this endpoint: each source of the kernel read at one moment, and the difference between two
-//! readings.
+//! Counters of this endpoint: reads the kernel's sources at one moment, and computes the difference of two readings.
 //!
-//! [`Sources`] opens all sources that a [`Scope`] names. [`Sources::read`] returns a [`Reading`], and
-//! [`Reading::counted_since`] the [`Counters`] between two readings. A source that this kernel lacks is left out,
-//! so that its counters are absent and never zero. A source keeps its file open, because its path may name
-//! another file later.
+//! [`CounterReader`] opens all sources that a [`CounterScope`] names. [`CounterReader::read`] returns a [`Reading`], and
+//! [`Reading::counted_since`] returns the [`Counters`] between two readings. The counters of a source that this kernel
+//! lacks are absent, never zero. A source keeps its file open, because the file's path may refer to another file later.
 //!
 //! Every module reads one source:
 //!
 //! - of the system: `cpu` (/proc/stat), `softirq`, `softnet`, `pressure`, `snmp` (protocols), `perf` (cycles, by
 //!   `perf_event_open`), `cgroup` (CPU quota), `process`;
-//! - of an interface: `interface` and `interfaces`, `qdisc`, and [`driver`] with `adapter` and `queues`, which
-//!   take so long to read that they are read only at the start and the end of a trial;
+//! - of an interface: `interface` and `interfaces`, `qdisc`, and [`driver`] with `adapter` and `queues`, which are so slow
+//!   that the agent reads them only at the start and the end of a trial;
 //! - of a socket: [`tcp_info`], [`mptcp_info`], [`socket_memory`];
-//! - of threads: [`load_thread`] (those that carry the load), [`thread_time`] and `thread_cpu`, `kvm_exits`;
-//! - [`watched`]: what an observer is asked to watch beside the system.
+//! - of threads: [`load_thread`] (threads that carry the load), [`thread_time`] and `thread_cpu`, `kvm_exits`;
+//! - [`observer`]: what an observer reads in addition to the system.
 //!
-//! `reading` holds the types that the sources fill, `sources` opens them, and `wrap` continues counters of the
-//! kernel that overflow at 32 bits.
+//! `reading` has the types that the sources fill, `sources` opens the sources, and `unwrapped_counter` extends 32-bit
+//! counters of the kernel.
 //!
 //! # What does not belong here
 //!
-//! When to read (the agent's `trial`), and what the counters mean (the bench). Counts that the load keeps of
-//! itself belong to its streams (crate `vnetbench-streams`).
+//! When to read (the agent's `trial`), and what the counters mean (the bench). Counts that the load keeps of itself belong
+//! to its streams (crate `vnetbench-streams`).
+
+#![warn(missing_docs)]
 
 mod adapter;
 mod cgroup;
@@ -34,6 +34,7 @@ mod interfaces;
 mod kvm_exits;
 pub mod load_thread;
 pub mod mptcp_info;
+pub mod observer;
 mod perf;
 mod pressure;
 mod proc_file;
@@ -49,11 +50,10 @@ mod sources;
 pub mod tcp_info;
 mod thread_cpu;
 pub mod thread_time;
-pub mod watched;
-mod wrap;
+mod unwrapped_counter;
 
 pub use cpu::mean_clock_hz;
 pub use cpu_work::{CpuPackets, CpuWork};
-pub use perf::{ProcessCycles, availability};
+pub use perf::{ProcessCycles, probe_cycle_counters};
 pub use reading::{CounterValue, Counters, ReadScope, Reading};
-pub use sources::{CycleScope, Scope, Sources};
+pub use sources::{CounterReader, CounterScope, CycleScope};

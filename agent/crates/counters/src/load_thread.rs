@@ -1,34 +1,35 @@
-//! The threads that carry a trial's load: what they ran and waited for a CPU, all together and the one that had most to do.
+//! CPU time and wait time of the threads that carry a trial's load: their sum, and the busiest thread.
 
 use std::sync::{Arc, OnceLock};
 
 use crate::reading::{CounterValue, Counters};
 use crate::thread_time::{ThreadClock, ThreadTime};
 
-/// One such thread; it lives on as a count when the thread has ended.
+/// A load thread. Its times stay available after the thread has ended.
 #[derive(Debug, Default)]
 pub struct LoadThread {
-    /// Not set where this system does not tell.
+    /// Not set if the system does not report thread times.
     clock: OnceLock<ThreadClock>,
     at_end: OnceLock<(ThreadTime, Option<u32>)>,
 }
 
 impl LoadThread {
-    /// Called by the thread itself, first of all; what it returns is to be dropped last of all.
-    pub fn note_start(self: &Arc<Self>) -> Running {
-        if let Ok(clock) = ThreadClock::of_this_thread() {
+    /// Records the start. The thread itself calls this first and drops the guard last.
+    pub fn record_start(self: &Arc<Self>) -> RunningGuard {
+        if let Ok(clock) = ThreadClock::open_current() {
             let _ = self.clock.set(clock);
         }
-        Running(Arc::clone(self))
+        RunningGuard(Arc::clone(self))
     }
 
-    /// By the thread itself: nobody can ask the kernel afterwards.
-    fn note_end(&self) {
+    /// Records the final times. The kernel does not report them after the thread has ended.
+    fn record_end(&self) {
         if let Some(time) = self.time() {
             let _ = self.at_end.set((time, self.last_cpu()));
         }
     }
 
+    /// Returns CPU time and wait time since the thread began.
     pub fn time(&self) -> Option<ThreadTime> {
         match self.at_end.get() {
             Some((time, _)) => Some(*time),
@@ -36,7 +37,7 @@ impl LoadThread {
         }
     }
 
-    /// The CPU that it last ran on.
+    /// Returns the CPU that the thread last ran on.
     pub fn last_cpu(&self) -> Option<u32> {
         match self.at_end.get() {
             Some((_, cpu)) => *cpu,
@@ -45,19 +46,20 @@ impl LoadThread {
     }
 }
 
-/// Held by such a thread while it runs: however it ends, by a fault of its own too, it notes what it has spent.
-pub struct Running(Arc<LoadThread>);
+/// Records a load thread's final times when it ends, also by a panic.
+pub struct RunningGuard(Arc<LoadThread>);
 
-impl Drop for Running {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
-        self.0.note_end();
+        self.0.record_end();
     }
 }
 
-/// What the threads did between two readings, which stand in the same order; what is not known of each is left out.
-/// `last_cpu` of a thread, by its place in that order, is asked of the busiest alone: it would be the dearest of all.
-pub fn count(
-    then: &[Option<ThreadTime>],
+/// Adds the counters of all load threads between two readings in the same order. A value unknown for any thread is omitted.
+///
+/// `last_cpu` gets the index of the busiest thread only, because it is the most expensive reading.
+pub fn push_thread_counters(
+    earlier: &[Option<ThreadTime>],
     now: &[Option<ThreadTime>],
     last_cpu: impl FnOnce(usize) -> Option<u32>,
     into: &mut Counters,
@@ -66,18 +68,18 @@ pub fn count(
         return;
     }
     into.push("load_threads", CounterValue::Flag(now.len() as u64));
-    let moved = now
+    let spent = now
         .iter()
-        .zip(then)
-        .map(|(now, then)| Some(now.as_ref()?.since(then.as_ref()?)));
-    let Some(moved) = moved.collect::<Option<Vec<ThreadTime>>>() else {
+        .zip(earlier)
+        .map(|(now, earlier)| Some(now.as_ref()?.since(earlier.as_ref()?)));
+    let Some(spent) = spent.collect::<Option<Vec<ThreadTime>>>() else {
         return;
     };
-    let waited: Option<u64> = moved.iter().map(|thread| thread.waited_nanos).sum();
-    let cpu = moved.iter().map(|thread| thread.cpu_nanos).sum();
-    let busiest = (0..moved.len()).max_by_key(|place| moved[*place].wanted_nanos());
-    let place = busiest.expect("there is one at least");
-    let busiest = moved[place];
+    let waited: Option<u64> = spent.iter().map(|thread| thread.waited_nanos).sum();
+    let cpu = spent.iter().map(|thread| thread.cpu_nanos).sum();
+    let busiest = (0..spent.len()).max_by_key(|index| spent[*index].runnable_nanos());
+    let index = busiest.expect("there is at least one thread");
+    let busiest = spent[index];
     for (name, nanos) in [
         ("threads_cpu_s", Some(cpu)),
         ("threads_waited_s", waited),
@@ -88,7 +90,7 @@ pub fn count(
             into.push(name, CounterValue::Nanos(nanos));
         }
     }
-    if let Some(cpu) = last_cpu(place) {
+    if let Some(cpu) = last_cpu(index) {
         into.push("busiest_thread_cpu", CounterValue::Flag(u64::from(cpu)));
     }
 }
@@ -97,9 +99,18 @@ pub fn count(
 mod tests {
     use super::*;
 
-    fn counted(then: &[Option<ThreadTime>], now: &[Option<ThreadTime>], cpus: &[u32]) -> String {
+    fn counters_json(
+        earlier: &[Option<ThreadTime>],
+        now: &[Option<ThreadTime>],
+        cpus: &[u32],
+    ) -> String {
         let mut counters = Counters::default();
-        count(then, now, |place| cpus.get(place).copied(), &mut counters);
+        push_thread_counters(
+            earlier,
+            now,
+            |index| cpus.get(index).copied(),
+            &mut counters,
+        );
         serde_json::to_string(&counters).expect("serializes")
     }
 
@@ -111,17 +122,17 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_is_the_one_that_ran_or_wanted_to_run_longest() {
-        let then = [time(1.0, 0.0), time(8.0, 1.0), time(3.0, 0.0)];
+    fn the_busiest_thread_has_the_longest_runnable_time() {
+        let earlier = [time(1.0, 0.0), time(8.0, 1.0), time(3.0, 0.0)];
         let now = [time(1.5, 0.0), time(8.25, 1.5), time(3.25, 0.0)];
         assert_eq!(
-            counted(&then, &now, &[0, 3, 1]),
+            counters_json(&earlier, &now, &[0, 3, 1]),
             r#"{"load_threads":3,"threads_cpu_s":1.0,"threads_waited_s":0.5,"busiest_thread_cpu_s":0.25,"busiest_thread_waited_s":0.5,"busiest_thread_cpu":3}"#
         );
     }
 
     #[test]
-    fn what_is_not_known_of_each_thread_is_left_out() {
+    fn values_unknown_for_any_thread_are_omitted() {
         let ticks = |cpu_nanos| {
             Some(ThreadTime {
                 cpu_nanos,
@@ -129,32 +140,32 @@ mod tests {
             })
         };
         assert_eq!(
-            counted(&[ticks(0)], &[ticks(500_000_000)], &[]),
+            counters_json(&[ticks(0)], &[ticks(500_000_000)], &[]),
             r#"{"load_threads":1,"threads_cpu_s":0.5,"busiest_thread_cpu_s":0.5}"#
         );
         assert_eq!(
-            counted(&[time(0.0, 0.0), None], &[time(1.0, 0.0), None], &[2, 3]),
+            counters_json(&[time(0.0, 0.0), None], &[time(1.0, 0.0), None], &[2, 3]),
             r#"{"load_threads":2}"#
         );
-        assert_eq!(counted(&[], &[], &[]), "{}");
+        assert_eq!(counters_json(&[], &[], &[]), "{}");
     }
 
     #[test]
-    fn a_thread_that_has_ended_keeps_what_it_spent_by_a_fault_too() {
+    fn an_ended_thread_keeps_its_times_even_after_a_panic() {
         for has_fault in [false, true] {
             let thread = Arc::new(LoadThread::default());
-            let counted = Arc::clone(&thread);
+            let counted_thread = Arc::clone(&thread);
             let work = move || {
-                let _running = counted.note_start();
-                while counted.time().expect("it lives").cpu_nanos < 20_000_000 {}
+                let _running = counted_thread.record_start();
+                while counted_thread.time().expect("the thread runs").cpu_nanos < 20_000_000 {}
                 if has_fault {
-                    // Without the words of a panic among those of the tests.
+                    // Unwinds without printing a panic message.
                     std::panic::resume_unwind(Box::new("a fault"));
                 }
             };
             let ended = std::thread::spawn(work).join();
             assert_eq!(ended.is_err(), has_fault);
-            let spent = thread.time().expect("it is kept").cpu_nanos;
+            let spent = thread.time().expect("the time is recorded").cpu_nanos;
             assert!(spent >= 20_000_000 && thread.last_cpu().is_some());
         }
     }

@@ -1,5 +1,5 @@
-//! Hardware counters: cycles and instructions of the agent's process, or of the whole system (perf_event_open(2)).
-//! Where the hardware or the kernel refuses them, cycles are estimated as CPU time × clock, and marked so.
+//! Hardware counters: cycles and instructions of the agent's process or of the whole system (perf_event_open(2)).
+//! Without them, cycles are estimated as CPU time × clock, and marked as estimated.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -24,14 +24,14 @@ const HARDWARE_EVENTS: [(&str, u32); 2] = [
     ("instructions", PERF_COUNT_HW_INSTRUCTIONS),
 ];
 
-/// Who is counted: this process with all threads that it starts later, or everything on one CPU.
+/// What is counted: this process with all threads that it starts later, or everything on one CPU.
 #[derive(Clone, Copy)]
 enum Scope {
     ProcessAndHeirs,
     Cpu(i32),
 }
 
-/// One event as the kernel gave it: its count, and for how long it was wanted and really counted.
+/// A reading of an event: its count, and how long it was enabled and really counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct RawCount {
     value: u64,
@@ -44,7 +44,7 @@ struct Event {
 }
 
 impl Event {
-    /// Each event is opened by itself: a group with `inherit` cannot be read as one on kernels before 6.13.
+    /// Opens one event. Kernels before 6.13 cannot read a group with `inherit` as a whole.
     fn open(config: u32, scope: Scope) -> io::Result<Self> {
         let mut attributes = perf_event_attr {
             size: size_of::<perf_event_attr>() as u32,
@@ -61,7 +61,7 @@ impl Event {
             }
             Scope::Cpu(cpu) => (-1, cpu),
         };
-        // SAFETY: `attributes` is a valid `perf_event_attr` that states its own size, and lives through the call.
+        // SAFETY: `attributes` is a valid `perf_event_attr` with its size set, and lives during the call.
         let fd = unsafe {
             sys::perf_event_open(
                 &mut attributes,
@@ -74,7 +74,7 @@ impl Event {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the call just above returned this descriptor, and nothing else owns it.
+        // SAFETY: the call above returned this descriptor, and nothing else owns it.
         let file = unsafe { File::from_raw_fd(fd) };
         Ok(Self { file })
     }
@@ -82,9 +82,8 @@ impl Event {
     fn read(&self) -> Option<RawCount> {
         let mut bytes = [0; 24];
         (&self.file).read_exact(&mut bytes).ok()?;
-        let word = |at: usize| {
-            u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes are eight"))
-        };
+        let word =
+            |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         Some(RawCount {
             value: word(0),
             enabled_ns: word(8),
@@ -93,7 +92,7 @@ impl Event {
     }
 }
 
-/// Makes a count whole where the hardware had to share its counters: what was counted, × wanted time ÷ counted time.
+/// Extrapolates a multiplexed hardware counter: count × enabled time ÷ running time.
 #[derive(Default)]
 struct ScaledCounter {
     last: RawCount,
@@ -113,7 +112,7 @@ impl ScaledCounter {
         let enabled = now.enabled_ns.saturating_sub(self.last.enabled_ns);
         let running = now.running_ns.saturating_sub(self.last.running_ns);
         if running == 0 {
-            // Nothing was counted: this time is made whole together with the next that is counted.
+            // Nothing was counted. The next interval that was counted covers this time too.
             return;
         }
         self.last = now;
@@ -121,8 +120,9 @@ impl ScaledCounter {
     }
 }
 
-/// Cycles and instructions of this process. Made on the first thread before any other is started: a thread is counted
-/// when it descends from one that is.
+/// Counts cycles and instructions of this process.
+///
+/// Open this on the first thread before any other starts: the kernel counts only descendants of a counted thread.
 #[derive(Clone)]
 pub struct ProcessCycles {
     events: Arc<[Event]>,
@@ -130,6 +130,7 @@ pub struct ProcessCycles {
 }
 
 impl ProcessCycles {
+    /// Opens the counters, or keeps the reason why they are not available.
     pub fn open() -> Self {
         match open_all(Scope::ProcessAndHeirs) {
             Ok(events) => Self {
@@ -138,7 +139,7 @@ impl ProcessCycles {
             },
             Err(error) => Self {
                 events: Arc::new([]),
-                reason: refusal(&error),
+                reason: explain_error(&error),
             },
         }
     }
@@ -148,7 +149,7 @@ impl ProcessCycles {
             events: Arc::clone(&self.events),
             scaled: Default::default(),
             last_nanos: None,
-            estimate: CycleEstimate::default(),
+            estimate: CycleEstimator::default(),
         }
     }
 }
@@ -160,16 +161,16 @@ fn open_all(scope: Scope) -> io::Result<Vec<Event>> {
         .collect()
 }
 
-fn refusal(error: &io::Error) -> String {
+fn explain_error(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
-            "perf events are not permitted here; run as root or set kernel.perf_event_paranoid to -1".into()
+            "perf events are not permitted; run the agent as root or set kernel.perf_event_paranoid to -1".into()
         }
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => {
             "this machine has no hardware counters; a guest needs a virtual PMU".into()
         }
         Some(libc::ENOSYS) => "this kernel has no perf events".into(),
-        _ => format!("perf events cannot be opened: {error}"),
+        _ => format!("cannot open perf events: {error}"),
     }
 }
 
@@ -177,7 +178,7 @@ pub(crate) struct ProcessCyclesSource {
     events: Arc<[Event]>,
     scaled: [ScaledCounter; HARDWARE_EVENTS.len()],
     last_nanos: Option<u64>,
-    estimate: CycleEstimate,
+    estimate: CycleEstimator,
 }
 
 impl CounterSource for ProcessCyclesSource {
@@ -200,11 +201,11 @@ impl CounterSource for ProcessCyclesSource {
     }
 }
 
-/// Cycles and instructions of every CPU together.
+/// Counts cycles and instructions of all CPUs.
 pub(crate) struct SystemCycles {
     cpus: Vec<(Vec<Event>, [ScaledCounter; HARDWARE_EVENTS.len()])>,
     last_times: Option<Vec<CpuWork>>,
-    estimate: CycleEstimate,
+    estimate: CycleEstimator,
 }
 
 impl SystemCycles {
@@ -212,7 +213,7 @@ impl SystemCycles {
         Self {
             cpus: open_on_all_cpus().unwrap_or_default(),
             last_times: None,
-            estimate: CycleEstimate::default(),
+            estimate: CycleEstimator::default(),
         }
     }
 }
@@ -245,18 +246,18 @@ impl CounterSource for SystemCycles {
     }
 }
 
-/// How long a clock that was looked up is used: to look it up takes some 15 µs for each CPU of the machine.
+/// How long a clock reading is used. Reading /proc/cpuinfo takes about 15 µs for each CPU.
 const CLOCK_RATE_LIFETIME: Duration = Duration::from_secs(1);
 
-/// Cycles from CPU time × clock.
+/// Estimates cycles as CPU time × clock.
 #[derive(Default)]
-struct CycleEstimate {
+struct CycleEstimator {
     cycles: u64,
     clock: Option<(Instant, f64)>,
 }
 
-impl CycleEstimate {
-    /// `spent_s`: CPU time since the reading before; `None` at the first, before the load has had its effect on the clock.
+impl CycleEstimator {
+    /// Adds the cycles of `spent_s`, the CPU time since the previous reading. The first reading passes `None`: the clock does not yet reflect the load.
     fn read(&mut self, spent_s: Option<f64>, into: &mut Reading) {
         if let Some(spent_s) = spent_s {
             let Some(hz) = self.hz() else { return };
@@ -280,21 +281,24 @@ impl CycleEstimate {
     }
 }
 
-/// What `agent.facts` says of the two kinds of cycles.
-pub struct Availability {
+/// Which cycle counters this machine supports, for `agent.facts`.
+pub struct CycleCounterSupport {
+    /// Whether cycles of this process can be counted.
     pub process: bool,
+    /// Whether cycles of the whole system can be counted.
     pub system: bool,
-    /// Why not, as a sentence; empty where both are there.
+    /// Why a counter is not available, as a sentence; empty if both are.
     pub reason: String,
 }
 
-pub fn availability(process: &ProcessCycles) -> Availability {
+/// Probes which cycle counters this machine supports.
+pub fn probe_cycle_counters(process: &ProcessCycles) -> CycleCounterSupport {
     let system = open_on_all_cpus();
-    Availability {
+    CycleCounterSupport {
         process: process.reason.is_empty(),
         system: system.is_ok(),
         reason: match system {
-            Err(error) if process.reason.is_empty() => refusal(&error),
+            Err(error) if process.reason.is_empty() => explain_error(&error),
             _ => process.reason.clone(),
         },
     }
@@ -305,7 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shared_counter_is_scaled_to_the_time_that_was_wanted() {
+    fn a_multiplexed_counter_is_extrapolated_to_its_enabled_time() {
         let mut scaled = ScaledCounter::default();
         let count = |value, enabled_ns, running_ns| RawCount {
             value,
@@ -324,7 +328,7 @@ mod tests {
 
     #[test]
     fn cycles_are_estimated_from_the_second_reading_on() {
-        let mut estimate = CycleEstimate {
+        let mut estimate = CycleEstimator {
             cycles: 0,
             clock: Some((Instant::now() + CLOCK_RATE_LIFETIME, 2.5e9)),
         };

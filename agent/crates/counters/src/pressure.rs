@@ -1,4 +1,4 @@
-//! /proc/pressure/cpu: for how long some task of the system was ready to run and had no CPU (pressure stall information).
+//! /proc/pressure/cpu: the time during which some task of the system waited for a CPU (pressure stall information).
 
 use crate::proc_file::ProcFile;
 use crate::reading::{CounterSource, CounterValue, Reading};
@@ -17,7 +17,7 @@ impl Pressure {
 
 impl CounterSource for Pressure {
     fn read(&mut self, into: &mut Reading) {
-        // A kernel that was told not to keep it (psi=0) has the file, and refuses to read it.
+        // With psi=0 the file exists, but reading it fails.
         if let Some(micros) = some_total(self.file.text()) {
             let name = "pressure_cpu_some_s";
             into.counters.push(name, CounterValue::Nanos(micros * 1000));
@@ -25,7 +25,7 @@ impl CounterSource for Pressure {
     }
 }
 
-/// In microseconds, of a line `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234`.
+/// Returns the total in microseconds of the line `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234`.
 fn some_total(text: &str) -> Option<u64> {
     let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
     let mut words = some.split_ascii_whitespace();
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_total_is_that_of_some_and_not_of_all() {
+    fn the_total_is_read_from_the_line_some() {
         let text = "some avg10=0.26 avg60=0.54 avg300=0.34 total=87425\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n";
         assert_eq!(some_total(text), Some(87425));
         assert_eq!(some_total(""), None);

@@ -23,11 +23,11 @@ impl CounterSource for Process {
     }
 }
 
-/// `getrusage` and not /proc/self/stat: it counts by the scheduler's clock, not in ticks of 10 ms.
+/// Reads `getrusage`, which uses the scheduler's clock; /proc/self/stat has ticks of 10 ms.
 fn process_usage() -> libc::rusage {
-    // SAFETY: all-zero is a valid `rusage` (it holds integers only).
+    // SAFETY: an all-zero `rusage` is valid: it holds only integers.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `usage` is valid for writes of its type for the whole call.
+    // SAFETY: `usage` is valid for writes during the call.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &mut usage) };
     usage
 }

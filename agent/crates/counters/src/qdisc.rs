@@ -1,6 +1,6 @@
-//! The queueing discipline at the root of an interface: what waits in it, and what it dropped, put off, or took back
-//! (RTM_GETQDISC; include/uapi/linux/rtnetlink.h, pkt_sched.h, gen_stats.h). What it has below itself is in its own counts:
-//! the kernel adds that up there (qdisc_tree_reduce_backlog, mq_dump).
+//! The root queueing discipline (qdisc) of an interface: backlog, drops, overlimits and requeues (RTM_GETQDISC;
+//! include/uapi/linux/rtnetlink.h, pkt_sched.h, gen_stats.h). The kernel includes child qdiscs in the counts of the root
+//! (qdisc_tree_reduce_backlog, mq_dump).
 
 use std::os::fd::OwnedFd;
 
@@ -8,7 +8,7 @@ use rustix::net::netdevice::name_to_index;
 use serde::Serialize;
 
 use crate::reading::{CounterValue, Counters};
-use crate::wrap::Unwrapped;
+use crate::unwrapped_counter::UnwrappedCounter;
 use vnetbench_interfaces::netlink::{self, Message, NLM_F_ECHO, attributes, request};
 
 const RTM_GETQDISC: u16 = 38;
@@ -18,10 +18,10 @@ const TC_H_ROOT: u32 = 0xffff_ffff;
 const TCA_KIND: u16 = 1;
 const TCA_STATS2: u16 = 7;
 const TCA_STATS_QUEUE: u16 = 3;
-/// Of an interface that hands over at once what it is given.
+/// Kind of the root qdisc of an interface without a queue.
 const NO_QUEUE: &str = "noqueue";
 
-/// One at one moment, or between two: then the first three are what came to them.
+/// Counters of a qdisc at one moment, or between two; the backlog is always that of the later moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct QdiscCounters {
     kind: String,
@@ -32,22 +32,22 @@ pub struct QdiscCounters {
     backlog_packets: u32,
 }
 
-/// That of one interface, read again and again by a socket of its namespace.
+/// Reads the root qdisc of one interface, through a socket in its network namespace.
 pub struct Qdisc {
     index: u32,
     handle: u32,
-    counts: [Unwrapped; 3],
+    counts: [UnwrappedCounter; 3],
     last: QdiscCounters,
 }
 
 impl Qdisc {
-    /// `None` where nothing can wait, or the kernel does not say.
+    /// Opens the root qdisc. Returns `None` for `noqueue`, or if the kernel does not report it.
     pub fn open(socket: &OwnedFd, interface: &str) -> Option<Self> {
         let index = name_to_index(socket, interface).ok()?;
-        let (kind, found) = root_of(socket, index).filter(|(kind, _)| kind != NO_QUEUE)?;
-        let mut opened = Self {
+        let (kind, root) = read_root_qdisc(socket, index).filter(|(kind, _)| kind != NO_QUEUE)?;
+        let mut qdisc = Self {
             index,
-            handle: found.handle,
+            handle: root.handle,
             counts: Default::default(),
             last: QdiscCounters {
                 kind,
@@ -58,28 +58,28 @@ impl Qdisc {
                 backlog_packets: 0,
             },
         };
-        opened.take(&found);
-        Some(opened)
+        qdisc.update(&root);
+        Some(qdisc)
     }
 
-    /// As it was where it cannot be read any more, or another has taken its place: that one counts from 0.
+    /// Reads the counters. Keeps the last ones if the qdisc is gone or was replaced, because a new one counts from 0.
     pub fn read(&mut self, socket: &OwnedFd) -> QdiscCounters {
-        if let Some((kind, found)) = root_of(socket, self.index)
-            && (kind == self.last.kind && found.handle == self.handle)
+        if let Some((kind, root)) = read_root_qdisc(socket, self.index)
+            && (kind == self.last.kind && root.handle == self.handle)
         {
-            self.take(&found);
+            self.update(&root);
         }
         self.last.clone()
     }
 
-    fn take(&mut self, found: &Root) {
-        // One of the same kind and handle may have been put there anew, which its counts tell.
+    fn update(&mut self, root: &RootQdisc) {
+        // A new qdisc of the same kind and handle shows as counters that decrease.
         let [drops, overlimits, requeues] = &mut self.counts;
-        self.last.drops = drops.update_or_restart(found.drops);
-        self.last.overlimits = overlimits.update_or_restart(found.overlimits);
-        self.last.requeues = requeues.update_or_restart(found.requeues);
-        self.last.backlog_bytes = found.backlog;
-        self.last.backlog_packets = found.qlen;
+        self.last.drops = drops.update_or_restart(root.drops);
+        self.last.overlimits = overlimits.update_or_restart(root.overlimits);
+        self.last.requeues = requeues.update_or_restart(root.requeues);
+        self.last.backlog_bytes = root.backlog;
+        self.last.backlog_packets = root.qlen;
     }
 }
 
@@ -94,13 +94,13 @@ impl QdiscCounters {
     }
 }
 
-/// Of the side's own interface, as counters.
-pub struct OfInterface {
+/// Reads the root qdisc of the endpoint's own interface as counters.
+pub struct InterfaceQdisc {
     socket: OwnedFd,
     qdisc: Qdisc,
 }
 
-impl OfInterface {
+impl InterfaceQdisc {
     pub fn open(interface: &str) -> Option<Self> {
         let socket = netlink::open(None).ok()?;
         let qdisc = Qdisc::open(&socket, interface)?;
@@ -120,8 +120,8 @@ impl OfInterface {
     }
 }
 
-/// As the kernel tells it, with `struct gnet_stats_queue`.
-struct Root {
+/// A root qdisc as the kernel reports it, with `struct gnet_stats_queue`.
+struct RootQdisc {
     handle: u32,
     qlen: u32,
     backlog: u32,
@@ -130,24 +130,24 @@ struct Root {
     overlimits: u32,
 }
 
-fn root_of(socket: &OwnedFd, index: u32) -> Option<(String, Root)> {
+fn read_root_qdisc(socket: &OwnedFd, index: u32) -> Option<(String, RootQdisc)> {
     let mut head = [0; HEADER_BYTES];
     head[4..8].copy_from_slice(&index.to_ne_bytes());
     head[12..16].copy_from_slice(&TC_H_ROOT.to_ne_bytes());
-    // Without the echo some kernels tell everyone but who asks.
+    // Without NLM_F_ECHO, some kernels notify every listener but not the requester.
     let answers = request(socket, &Message::new(RTM_GETQDISC, NLM_F_ECHO, &head)).ok()?;
     parse(&answers.first()?.1)
 }
 
-fn parse(body: &[u8]) -> Option<(String, Root)> {
+fn parse(body: &[u8]) -> Option<(String, RootQdisc)> {
     let (head, rest) = body.split_at_checked(HEADER_BYTES)?;
-    let kind = attribute(rest, TCA_KIND)?;
-    let counts = attribute(attribute(rest, TCA_STATS2)?, TCA_STATS_QUEUE)?;
-    let number = |of: &[u8], place: usize| {
-        let bytes = of.get(4 * place..)?.first_chunk()?;
+    let kind = find_attribute(rest, TCA_KIND)?;
+    let counts = find_attribute(find_attribute(rest, TCA_STATS2)?, TCA_STATS_QUEUE)?;
+    let number = |fields: &[u8], index: usize| {
+        let bytes = fields.get(4 * index..)?.first_chunk()?;
         Some(u32::from_ne_bytes(*bytes))
     };
-    let root = Root {
+    let root = RootQdisc {
         handle: number(head, 2)?,
         qlen: number(counts, 0)?,
         backlog: number(counts, 1)?,
@@ -159,9 +159,9 @@ fn parse(body: &[u8]) -> Option<(String, Root)> {
     Some((kind.trim_end_matches('\0').to_owned(), root))
 }
 
-fn attribute(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
-    let mut found = attributes(bytes).filter(|(kind, _)| *kind == wanted);
-    found.next().map(|(_, value)| value)
+fn find_attribute(bytes: &[u8], wanted: u16) -> Option<&[u8]> {
+    let mut matches = attributes(bytes).filter(|(kind, _)| *kind == wanted);
+    matches.next().map(|(_, value)| value)
 }
 
 #[cfg(test)]
@@ -169,10 +169,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_nothing_can_wait_at_has_no_queue() {
+    fn an_interface_without_queue_has_no_qdisc() {
         let socket = netlink::open(None).expect("netlink");
-        let index = name_to_index(&socket, "lo").expect("lo is there");
-        let (kind, _) = root_of(&socket, index).expect("the kernel says");
+        let index = name_to_index(&socket, "lo").expect("lo exists");
+        let (kind, _) = read_root_qdisc(&socket, index).expect("the kernel reports it");
         assert_eq!(kind, NO_QUEUE);
         assert!(Qdisc::open(&socket, "lo").is_none());
         assert!(Qdisc::open(&socket, "vnb-absent").is_none());

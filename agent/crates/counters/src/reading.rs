@@ -1,48 +1,52 @@
-//! Everything that the sources say at one moment, and the difference between two such readings.
+//! Readings of all sources at one moment, and their differences.
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use crate::cpu_work::{CpuPackets, CpuWork};
 
+/// The value of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CounterValue {
+    /// A number of events.
     Count(u64),
-    /// Travels as seconds.
+    /// A duration; serialized in seconds.
     Nanos(u64),
-    /// As it stands at the moment; has no difference.
+    /// A gauge; a difference keeps the later value.
     Level(u64),
-    /// Says how another counter was made; has no difference.
+    /// Describes how another counter was obtained; a difference keeps the later value.
     Flag(u64),
 }
 
+/// Counters by name, in the order of their sources.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counters(pub(crate) Vec<(&'static str, CounterValue)>);
 
 impl Counters {
+    /// Appends a counter.
     pub fn push(&mut self, name: &'static str, amount: CounterValue) {
         self.0.push((name, amount));
     }
 
-    /// What was counted since `earlier`. A counter that `earlier` lacks is left out.
+    /// Returns the increments since `earlier`, without counters that `earlier` lacks.
     pub fn since(&self, earlier: &Self) -> Self {
-        // Nearly always at the same place.
-        let before = |place, name| {
-            let at_once = earlier.0.get(place).filter(|(n, _)| *n == name);
-            at_once.or_else(|| earlier.0.iter().find(|(n, _)| *n == name))
+        // Nearly always at the same index.
+        let before = |index, name| {
+            let same_index = earlier.0.get(index).filter(|(n, _)| *n == name);
+            same_index.or_else(|| earlier.0.iter().find(|(n, _)| *n == name))
         };
         let differences = self
             .0
             .iter()
             .enumerate()
-            .filter_map(|(place, &(name, now))| {
-                let amount = match (now, before(place, name)?.1) {
-                    (CounterValue::Count(now), CounterValue::Count(then)) => {
-                        CounterValue::Count(now.saturating_sub(then))
+            .filter_map(|(index, &(name, now))| {
+                let amount = match (now, before(index, name)?.1) {
+                    (CounterValue::Count(now), CounterValue::Count(earlier)) => {
+                        CounterValue::Count(now.saturating_sub(earlier))
                     }
-                    (CounterValue::Nanos(now), CounterValue::Nanos(then)) => {
-                        CounterValue::Nanos(now.saturating_sub(then))
+                    (CounterValue::Nanos(now), CounterValue::Nanos(earlier)) => {
+                        CounterValue::Nanos(now.saturating_sub(earlier))
                     }
-                    (as_it_stands, _) => as_it_stands,
+                    (value, _) => value,
                 };
                 Some((name, amount))
             });
@@ -67,48 +71,50 @@ impl Serialize for Counters {
     }
 }
 
-/// What of a reading is not in each.
+/// Optional parts of a reading.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReadScope {
-    /// Queueing disciplines: to be asked for them the kernel takes a lock (RTNL) that whoever sets up an interface,
-    /// address or route holds.
-    pub queues: bool,
-    /// What the kernel counts of its protocols: to read it takes as long as all the rest.
+    /// Queueing disciplines. The kernel needs the RTNL lock to read them, which every change of an interface, address or
+    /// route holds.
+    pub qdiscs: bool,
+    /// Protocol counters. Reading them takes as long as all other sources together.
     pub protocols: bool,
 }
 
 impl ReadScope {
+    /// Everything.
     pub const ALL: Self = Self {
-        queues: true,
+        qdiscs: true,
         protocols: true,
     };
 }
 
-/// Everything that the sources said at one moment.
+/// The values of all sources at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
     pub(crate) counters: Counters,
-    /// What waits to leave the interface, as it was read last.
-    pub(crate) queue: Counters,
-    /// What the kernel counts of its protocols, as it was read last.
+    /// The last reading of the interface's qdisc.
+    pub(crate) qdisc: Counters,
+    /// The last reading of the protocol counters.
     pub(crate) protocols: Counters,
-    /// Which of both was read at this moment.
-    pub(crate) depth: ReadScope,
+    /// Which of these two were read at this moment.
+    pub(crate) scope: ReadScope,
+    /// Work of each CPU.
     pub cpu: Vec<CpuWork>,
-    /// CPU time of this process, user and system: what its cycles may have to be estimated from.
+    /// User and system time of this process, from which its cycles may be estimated.
     pub(crate) process_cpu_nanos: u64,
-    /// Set where a source has gone for good in mid-trial, as a sentence.
-    pub fault: Option<String>,
+    /// Set if a source has vanished during a trial, as a sentence.
+    pub failure_message: Option<String>,
 }
 
 impl Reading {
-    /// What was counted since `earlier`; of what is not in each reading all since it was read before, where it was read now.
+    /// Returns the increments since `earlier`. Optional parts are included if this reading has them.
     pub fn counted_since(&self, earlier: &Self) -> Counters {
         let mut counters = self.counters.since(&earlier.counters);
-        if self.depth.queues {
-            counters.0.extend(self.queue.since(&earlier.queue).0);
+        if self.scope.qdiscs {
+            counters.0.extend(self.qdisc.since(&earlier.qdisc).0);
         }
-        if self.depth.protocols {
+        if self.scope.protocols {
             counters
                 .0
                 .extend(self.protocols.since(&earlier.protocols).0);
@@ -123,7 +129,7 @@ impl Reading {
     }
 }
 
-/// One place that counters come from. A source keeps its file open: the paths may mean another thing later.
+/// A source of counters. A source keeps its file open, because its path may refer to another file later.
 pub(crate) trait CounterSource: Send {
     fn read(&mut self, into: &mut Reading);
 }
@@ -133,8 +139,8 @@ mod tests {
     use super::*;
 
     impl Reading {
-        /// One that tells of so many CPUs.
-        pub fn of_cpus(count: u32) -> Self {
+        /// Returns a reading of `count` idle CPUs.
+        pub fn with_cpus(count: u32) -> Self {
             Self {
                 cpu: (0..count).map(CpuWork::idle).collect(),
                 ..Self::default()
@@ -143,17 +149,17 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_never_goes_below_zero_and_keeps_flags() {
-        let mut then = Counters::default();
-        then.push("a", CounterValue::Count(5));
-        then.push("t", CounterValue::Nanos(1_000_000_000));
-        then.push("f", CounterValue::Flag(1));
+    fn differences_are_never_negative_and_keep_flags() {
+        let mut earlier = Counters::default();
+        earlier.push("a", CounterValue::Count(5));
+        earlier.push("t", CounterValue::Nanos(1_000_000_000));
+        earlier.push("f", CounterValue::Flag(1));
         let mut now = Counters::default();
         now.push("a", CounterValue::Count(3));
         now.push("t", CounterValue::Nanos(1_500_000_000));
         now.push("f", CounterValue::Flag(1));
         now.push("new", CounterValue::Count(9));
-        let text = serde_json::to_string(&now.since(&then)).expect("serializes");
+        let text = serde_json::to_string(&now.since(&earlier)).expect("serializes");
         assert_eq!(text, r#"{"a":0,"t":0.5,"f":1}"#);
     }
 }

@@ -1,11 +1,11 @@
-//! What the kernel counts of its protocols in this network namespace: /proc/net/snmp, netstat and snmp6, IPv4 and IPv6
-//! together (the names are those of net/ipv4/proc.c and net/ipv6/proc.c).
+//! Protocol counters of this network namespace: /proc/net/snmp, netstat and snmp6. IPv4 and IPv6 are summed (names as in
+//! net/ipv4/proc.c and net/ipv6/proc.c).
 
 use crate::proc_file::ProcFile;
 use crate::reading::{CounterValue, Counters};
 
-/// What is kept of snmp and netstat, by the protocol and the name there. Rows of one counter are added up.
-const OF_PROTOCOLS: [(&str, &str, &str); 21] = [
+/// Counters kept of snmp and netstat: protocol, kernel name, counter name. Entries of one counter are summed.
+const PROTOCOL_COUNTERS: [(&str, &str, &str); 21] = [
     ("Tcp", "OutSegs", "tcp_segments_out"),
     ("Tcp", "RetransSegs", "tcp_segments_retransmitted"),
     ("Tcp", "InSegs", "tcp_in_segments"),
@@ -28,9 +28,9 @@ const OF_PROTOCOLS: [(&str, &str, &str); 21] = [
     ("Ip", "ReasmFails", "ip_reassembly_failed"),
     ("Icmp", "InDestUnreachs", "icmp_in_unreachable"),
 ];
-/// The same of snmp6, which a kernel without IPv6 does not have. What IPv4 calls unreachable for its size is a kind of its
-/// own there (RFC 4443, section 3.2).
-const OF_IPV6: [(&str, &str); 8] = [
+/// Counters kept of snmp6. IPv6 has a message type of its own for packets that are too big (RFC 4443, section 3.2); IPv4
+/// reports them as unreachable.
+const IPV6_COUNTERS: [(&str, &str); 8] = [
     ("Udp6RcvbufErrors", "udp_receive_buffer_errors"),
     ("Udp6SndbufErrors", "udp_send_buffer_errors"),
     ("Udp6InCsumErrors", "udp_checksum_errors"),
@@ -41,42 +41,42 @@ const OF_IPV6: [(&str, &str); 8] = [
     ("Icmp6InPktTooBigs", "icmp_in_unreachable"),
 ];
 
-pub struct Snmp {
-    paired: Vec<Paired>,
-    listed: Option<ProcFile>,
+pub struct ProtocolCounters {
+    paired_files: Vec<PairedFile>,
+    snmp6_file: Option<ProcFile>,
 }
 
-/// A file of pairs of lines: names, and below them values.
-struct Paired {
+/// A file of line pairs: a line of names and a line of values.
+struct PairedFile {
     file: ProcFile,
-    layouts: Layouts,
+    layouts: ColumnCache,
 }
 
-/// The lines of names that were met, each with the columns below it that are kept, and what these are called here.
+/// The kept columns of each line of names, with their counter names.
 #[derive(Default)]
-struct Layouts(Vec<(String, Columns)>);
+struct ColumnCache(Vec<(String, Columns)>);
 
 type Columns = Vec<(usize, &'static str)>;
 
-impl Snmp {
-    /// What IPv6 alone counts takes half as long to read as the rest, so it is left out `without_ipv6`.
+impl ProtocolCounters {
+    /// Opens the files. With `without_ipv6`, snmp6 is left out, which takes half as long to read as the other files.
     pub fn open(without_ipv6: bool) -> Self {
         let paired = ["/proc/net/snmp", "/proc/net/netstat"];
         Self {
-            paired: paired.into_iter().filter_map(Paired::open).collect(),
-            listed: ProcFile::open("/proc/net/snmp6").filter(|_| !without_ipv6),
+            paired_files: paired.into_iter().filter_map(PairedFile::open).collect(),
+            snmp6_file: ProcFile::open("/proc/net/snmp6").filter(|_| !without_ipv6),
         }
     }
 }
 
-impl Snmp {
+impl ProtocolCounters {
     pub fn read(&mut self) -> Counters {
-        let mut sums = Sums::default();
-        for Paired { file, layouts } in &mut self.paired {
-            add_paired(file.text(), layouts, &mut sums);
+        let mut sums = CounterSums::default();
+        for PairedFile { file, layouts } in &mut self.paired_files {
+            add_paired_lines(file.text(), layouts, &mut sums);
         }
-        if let Some(file) = &mut self.listed {
-            add_listed(file.text(), &mut sums);
+        if let Some(file) = &mut self.snmp6_file {
+            add_snmp6_lines(file.text(), &mut sums);
         }
         let counts = sums.0.into_iter();
         Counters(
@@ -87,11 +87,11 @@ impl Snmp {
     }
 }
 
-/// By the name of the counter; only what was found is there.
+/// Sums by counter name, of the counters that the kernel has.
 #[derive(Default)]
-struct Sums(Vec<(&'static str, u64)>);
+struct CounterSums(Vec<(&'static str, u64)>);
 
-impl Sums {
+impl CounterSums {
     fn add(&mut self, name: &'static str, count: &str) {
         let Ok(count) = count.parse::<u64>() else {
             return;
@@ -103,61 +103,61 @@ impl Sums {
     }
 }
 
-impl Paired {
+impl PairedFile {
     fn open(path: &str) -> Option<Self> {
         Some(Self {
             file: ProcFile::open(path)?,
-            layouts: Layouts::default(),
+            layouts: ColumnCache::default(),
         })
     }
 }
 
-impl Layouts {
-    /// The columns in their order. There are hundreds of names, which hardly ever change: they are looked through once.
-    fn of(&mut self, names: &str) -> &[(usize, &'static str)] {
+impl ColumnCache {
+    /// Returns the kept columns in order. Cached, because a line has hundreds of names that hardly ever change.
+    fn columns(&mut self, names: &str) -> &[(usize, &'static str)] {
         let known = self.0.iter().position(|(known, _)| known == names);
-        let place = known.unwrap_or_else(|| {
-            self.0.push((names.into(), columns_of(names)));
+        let index = known.unwrap_or_else(|| {
+            self.0.push((names.into(), find_columns(names)));
             self.0.len() - 1
         });
-        &self.0[place].1
+        &self.0[index].1
     }
 }
 
-/// The first word of both lines of a pair is the protocol, with a colon.
-fn columns_of(names: &str) -> Columns {
+/// Finds the kept columns of a line of names, which starts with the protocol and a colon.
+fn find_columns(names: &str) -> Columns {
     let mut words = names.split(' ');
     let protocol = words.next().and_then(|word| word.strip_suffix(':'));
-    let wanted: Vec<_> = OF_PROTOCOLS
+    let candidates: Vec<_> = PROTOCOL_COUNTERS
         .iter()
         .filter(|(of, ..)| Some(*of) == protocol)
         .collect();
     let columns = words.enumerate().filter_map(|(column, word)| {
-        let found = wanted.iter().find(|(_, of, _)| *of == word);
-        found.map(|(.., name)| (column, *name))
+        let kept = candidates.iter().find(|(_, of, _)| *of == word);
+        kept.map(|(.., name)| (column, *name))
     });
     columns.collect()
 }
 
-fn add_paired(text: &str, layouts: &mut Layouts, sums: &mut Sums) {
+fn add_paired_lines(text: &str, layouts: &mut ColumnCache, sums: &mut CounterSums) {
     let mut lines = text.lines();
     while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
         let mut values = values.split(' ').skip(1);
-        let mut passed = 0;
-        for &(column, name) in layouts.of(names) {
-            if let Some(value) = values.nth(column - passed) {
+        let mut next_column = 0;
+        for &(column, name) in layouts.columns(names) {
+            if let Some(value) = values.nth(column - next_column) {
                 sums.add(name, value);
             }
-            passed = column + 1;
+            next_column = column + 1;
         }
     }
 }
 
-/// A name, filled up with blanks, and its value a line.
-fn add_listed(text: &str, sums: &mut Sums) {
+/// Adds the counters of snmp6: lines of a padded name, a tab and a value.
+fn add_snmp6_lines(text: &str, sums: &mut CounterSums) {
     for (of, value) in text.lines().filter_map(|line| line.split_once('\t')) {
         let of = of.trim_ascii_end();
-        if let Some((_, name)) = OF_IPV6.iter().find(|(column, _)| *column == of) {
+        if let Some((_, name)) = IPV6_COUNTERS.iter().find(|(column, _)| *column == of) {
             sums.add(name, value);
         }
     }
@@ -178,11 +178,11 @@ Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors\nUdp: 1
         "Ip6InReceives                   \t7\nUdp6RcvbufErrors   \t20\nIcmp6InPktTooBigs\t1\n";
 
     #[test]
-    fn counters_are_found_by_protocol_and_name_and_added_up_over_both_ip_versions() {
-        let (mut sums, mut layouts) = (Sums::default(), Layouts::default());
-        add_paired(SNMP, &mut layouts, &mut sums);
-        add_paired(NETSTAT, &mut layouts, &mut sums);
-        add_listed(SNMP6, &mut sums);
+    fn counters_are_summed_over_both_ip_versions() {
+        let (mut sums, mut layouts) = (CounterSums::default(), ColumnCache::default());
+        add_paired_lines(SNMP, &mut layouts, &mut sums);
+        add_paired_lines(NETSTAT, &mut layouts, &mut sums);
+        add_snmp6_lines(SNMP6, &mut sums);
         sums.0.sort_unstable();
         let expected = [
             ("icmp_in_unreachable", 5),
@@ -198,11 +198,11 @@ Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors\nUdp: 1
     }
 
     #[test]
-    fn a_line_of_names_that_changes_is_read_anew() {
-        let mut layouts = Layouts::default();
+    fn a_changed_line_of_names_is_parsed_again() {
+        let mut layouts = ColumnCache::default();
         let mut counted = |text| {
-            let mut sums = Sums::default();
-            add_paired(text, &mut layouts, &mut sums);
+            let mut sums = CounterSums::default();
+            add_paired_lines(text, &mut layouts, &mut sums);
             sums.0
         };
         let known = "IcmpMsg: InType3\nIcmpMsg: 4\nTcp: InSegs RetransSegs\nTcp: 8 2\n";
@@ -222,9 +222,9 @@ Udp: InDatagrams NoPorts InErrors OutDatagrams RcvbufErrors SndbufErrors\nUdp: 1
     }
 
     #[test]
-    fn this_kernel_has_them_all() {
-        let text = serde_json::to_value(Snmp::open(true).read()).expect("serializes");
-        for (.., name) in OF_PROTOCOLS {
+    fn this_kernel_has_all_counters() {
+        let text = serde_json::to_value(ProtocolCounters::open(true).read()).expect("serializes");
+        for (.., name) in PROTOCOL_COUNTERS {
             assert!(text[name].is_u64(), "{name}");
         }
     }

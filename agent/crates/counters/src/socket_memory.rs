@@ -1,32 +1,34 @@
-//! The memory of a socket, and what it has dropped because that was full: `SO_MEMINFO` (include/uapi/linux/sock_diag.h).
+//! Memory of a socket, and its drops for lack of memory: `SO_MEMINFO` (include/uapi/linux/sock_diag.h).
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use crate::wrap::Unwrapped;
+use crate::unwrapped_counter::UnwrappedCounter;
 
 /// SK_MEMINFO_VARS.
-const VALUES: usize = 9;
+const MEMINFO_VALUES: usize = 9;
 
-/// What the kernel accounts for: buffers with all that it needs to keep them.
+/// Memory that the kernel accounts to a socket, with its overhead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Memory {
-    /// Taken by what waits to be read.
+pub struct SocketMemory {
+    /// Memory of data that waits to be read.
     pub rmem_bytes: u32,
+    /// Size of the receive buffer.
     pub rcvbuf_bytes: u32,
+    /// Size of the send buffer.
     pub sndbuf_bytes: u32,
-    /// Taken by what is not sent, or not acknowledged.
+    /// Memory of data that is not sent or not acknowledged.
     pub wmem_queued_bytes: u32,
-    /// Since the socket was made, modulo 2^32.
+    /// Drops since the socket was created, modulo 2^32.
     drops: u32,
 }
 
-/// Reads the drops of one socket again and again.
+/// Counts the drops of one socket.
 #[derive(Default)]
-pub struct DropMeter(Unwrapped);
+pub struct DropMeter(UnwrappedCounter);
 
 impl DropMeter {
-    /// Since the first reading; none where the kernel does not say. An aggregate of datagrams (UDP_GRO) counts once.
-    pub fn read(&mut self, memory: Option<&Memory>) -> u64 {
+    /// Returns the drops since the first reading. An aggregate of datagrams (UDP_GRO) counts once.
+    pub fn read(&mut self, memory: Option<&SocketMemory>) -> u64 {
         match memory {
             Some(memory) => self.0.update(memory.drops),
             None => self.0.total(),
@@ -34,10 +36,11 @@ impl DropMeter {
     }
 }
 
-pub fn of(socket: BorrowedFd<'_>) -> Option<Memory> {
-    let mut values = [0u32; VALUES];
+/// Reads the memory of a socket. Returns `None` if the kernel does not report it.
+pub fn read_socket_memory(socket: BorrowedFd<'_>) -> Option<SocketMemory> {
+    let mut values = [0u32; MEMINFO_VALUES];
     let mut length = size_of_val(&values) as libc::socklen_t;
-    // SAFETY: `values` is valid for writes of `length` bytes, and the kernel writes no more than `length`.
+    // SAFETY: `values` is valid for writes of `length` bytes, and the kernel writes at most `length`.
     let status = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -61,7 +64,7 @@ pub fn of(socket: BorrowedFd<'_>) -> Option<Memory> {
         _backlog,
         drops,
     ] = values;
-    Some(Memory {
+    Some(SocketMemory {
         rmem_bytes,
         rcvbuf_bytes,
         sndbuf_bytes,
@@ -78,11 +81,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_and_what_found_no_room_is_told() {
+    fn queued_data_and_drops_are_counted() {
         let sink = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         let source = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         let to = sink.local_addr().expect("bound");
-        let before = of(sink.as_fd()).expect("the kernel says");
+        let before = read_socket_memory(sink.as_fd()).expect("the kernel reports it");
         assert_eq!((before.rmem_bytes, before.drops), (0, 0));
         assert!(before.rcvbuf_bytes > 0 && before.sndbuf_bytes > 0);
         let mut meter = DropMeter::default();
@@ -90,7 +93,7 @@ mod tests {
         let mut now = before;
         for _ in 0..before.rcvbuf_bytes {
             source.send_to(&[0; 1000], to).expect("sent");
-            now = of(sink.as_fd()).expect("the kernel says");
+            now = read_socket_memory(sink.as_fd()).expect("the kernel reports it");
             if now.drops > 0 {
                 break;
             }

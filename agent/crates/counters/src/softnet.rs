@@ -1,72 +1,75 @@
-//! /proc/net/softnet_stat: packets that each CPU's receive loop took, dropped, and had no time for.
-//! One row a CPU that is online, in hexadecimal: processed, dropped, time_squeeze, …, and in newer kernels whose row it is
-//! (net/core/net-procfs.c, softnet_seq_show).
+//! /proc/net/softnet_stat: packets processed and dropped by each CPU's receive loop, and how often its budget ran out.
+//!
+//! The file has one row of hexadecimal numbers for each online CPU: processed, dropped, time_squeeze, …, and in newer
+//! kernels the CPU (net/core/net-procfs.c, softnet_seq_show).
 
 use crate::proc_file::ProcFile;
 use crate::reading::{CounterSource, CounterValue, Reading};
-use crate::wrap::Unwrapped;
+use crate::unwrapped_counter::UnwrappedCounter;
 
 const COLUMNS: [&str; 3] = ["softnet_processed", "softnet_dropped", "softnet_squeezed"];
-/// Packets that another CPU had this one take in.
+/// Column of packets that another CPU steered to this one (RPS).
 const RPS_COLUMN: usize = 9;
 const CPU_COLUMN: usize = 12;
 
-/// Of one CPU, as far as its row goes.
+/// Counters of one CPU, as far as the kernel has them.
 #[derive(Debug, Clone, Copy, Default)]
-struct Row {
-    columns: [Unwrapped; COLUMNS.len()],
-    rps: Option<Unwrapped>,
+struct SoftnetRow {
+    columns: [UnwrappedCounter; COLUMNS.len()],
+    rps: Option<UnwrappedCounter>,
 }
 
-pub struct Softnet {
+pub struct SoftnetCounters {
     file: ProcFile,
-    /// By CPU.
-    seen: Vec<Row>,
+    /// Counters by CPU.
+    rows: Vec<SoftnetRow>,
 }
 
-impl Softnet {
+impl SoftnetCounters {
     pub fn open() -> Option<Self> {
         Some(Self {
             file: ProcFile::open("/proc/net/softnet_stat")?,
-            seen: Vec::new(),
+            rows: Vec::new(),
         })
     }
 }
 
-impl CounterSource for Softnet {
+impl CounterSource for SoftnetCounters {
     fn read(&mut self, into: &mut Reading) {
-        parse(self.file.text(), &mut self.seen, into);
+        parse(self.file.text(), &mut self.rows, into);
     }
 }
 
-fn parse(text: &str, seen: &mut Vec<Row>, into: &mut Reading) {
-    for (row, line) in text.lines().enumerate() {
+fn parse(text: &str, rows: &mut Vec<SoftnetRow>, into: &mut Reading) {
+    for (line_index, line) in text.lines().enumerate() {
         let words = || {
             line.split_ascii_whitespace()
                 .map_while(|word| u32::from_str_radix(word, 16).ok())
         };
-        let cpu = words().nth(CPU_COLUMN).map_or(row, |cpu| cpu as usize);
-        if seen.len() <= cpu {
-            seen.resize(cpu + 1, Default::default());
+        let cpu = words()
+            .nth(CPU_COLUMN)
+            .map_or(line_index, |cpu| cpu as usize);
+        if rows.len() <= cpu {
+            rows.resize(cpu + 1, Default::default());
         }
-        let seen = &mut seen[cpu];
-        for (counter, count) in seen.columns.iter_mut().zip(words()) {
+        let row = &mut rows[cpu];
+        for (counter, count) in row.columns.iter_mut().zip(words()) {
             counter.update(count);
         }
         if let Some(count) = words().nth(RPS_COLUMN) {
-            seen.rps.get_or_insert_default().update(count);
+            row.rps.get_or_insert_default().update(count);
         }
         if let Some(packets) = into.cpu_packets(cpu as u32) {
-            let [processed, dropped, squeezed] = seen.columns.map(|count| count.total());
+            let [processed, dropped, squeezed] = row.columns.map(|count| count.total());
             packets.softnet_processed = Some(processed);
             packets.softnet_dropped = Some(dropped);
             packets.softnet_squeezed = Some(squeezed);
-            packets.softnet_rps = seen.rps.map(|count| count.total());
+            packets.softnet_rps = row.rps.map(|count| count.total());
         }
     }
     for (column, name) in COLUMNS.iter().enumerate() {
-        // Those of CPUs that have gone offline since, too: a total does not go down.
-        let total = seen.iter().map(|row| row.columns[column].total()).sum();
+        // Includes CPUs that have gone offline since, so that a total never decreases.
+        let total = rows.iter().map(|row| row.columns[column].total()).sum();
         into.counters.push(name, CounterValue::Count(total));
     }
 }
@@ -76,17 +79,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_summed_from_the_first_reading_on() {
-        let mut seen = Vec::new();
+    fn rows_are_summed_since_the_first_reading() {
+        let mut rows = Vec::new();
         parse(
             "001f6aa7 00000000 00000001 00000000 00000000\nffffffff 00000002 00000000 00000000 00000000\n",
-            &mut seen,
+            &mut rows,
             &mut Reading::default(),
         );
         let mut reading = Reading::default();
         parse(
             "001f6aaa 00000001 00000001 00000000 00000000\n00000000 00000002 00000004 00000000 00000000\n",
-            &mut seen,
+            &mut rows,
             &mut reading,
         );
         let text = serde_json::to_string(&reading.counters).expect("serializes");
@@ -97,17 +100,17 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_its_cpus_wherever_it_stands() {
+    fn a_row_belongs_to_the_cpu_that_it_names() {
         let row = |processed: u32, cpu: u32| {
             format!(
                 "{processed:08x} 00000000 00000000{} {cpu:08x}\n",
                 " 00000000".repeat(9)
             )
         };
-        let mut seen = Vec::new();
+        let mut rows = Vec::new();
         let mut processed = |text: String| {
             let mut reading = Reading::default();
-            parse(&text, &mut seen, &mut reading);
+            parse(&text, &mut rows, &mut reading);
             serde_json::to_value(&reading.counters).expect("serializes")["softnet_processed"]
                 .as_u64()
         };
@@ -117,17 +120,17 @@ mod tests {
     }
 
     #[test]
-    fn each_cpu_has_its_own_and_what_others_had_it_take() {
+    fn each_cpu_has_its_own_counters_including_rps() {
         let row = |processed: u32, squeezed: u32, rps: u32, cpu: u32| {
             let unused = " 00000000".repeat(6);
             format!(
                 "{processed:08x} 00000000 {squeezed:08x}{unused} {rps:08x} 00000000 00000000 {cpu:08x}\n"
             )
         };
-        let mut seen = Vec::new();
+        let mut rows = Vec::new();
         let mut packets = |text: String| {
-            let mut reading = Reading::of_cpus(3);
-            parse(&text, &mut seen, &mut reading);
+            let mut reading = Reading::with_cpus(3);
+            parse(&text, &mut rows, &mut reading);
             let json = reading.cpu.iter().map(|cpu| cpu.packets);
             json.map(|of| (of.softnet_processed, of.softnet_squeezed, of.softnet_rps))
                 .collect::<Vec<_>>()

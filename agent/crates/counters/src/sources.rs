@@ -1,38 +1,42 @@
-//! All sources of counters of one trial, opened together and read at one moment.
+//! All sources of counters of a trial, opened together and read at one moment.
 
 use crate::perf::{self, ProcessCycles};
 use crate::reading::{CounterSource, Counters, ReadScope, Reading};
 use crate::{cgroup, cpu, interface, pressure, process, qdisc, snmp, softirq, softnet};
 use vnetbench_system::error::Result;
 
-/// Whose cycles are counted.
+/// What cycles are counted for.
 pub enum CycleScope<'a> {
+    /// The agent's process.
     Process(&'a ProcessCycles),
+    /// The whole system.
     System,
 }
 
-/// What of an endpoint is counted.
-pub struct Scope<'a> {
-    /// One that is named must exist.
+/// Which counters of an endpoint are read.
+pub struct CounterScope<'a> {
+    /// The endpoint's interface, which must exist.
     pub interface: Option<&'a str>,
+    /// What cycles are counted for.
     pub cycles: CycleScope<'a>,
-    /// What is the whole kernel's, too.
+    /// Whether counters of the whole system are read too.
     pub system: bool,
-    /// Nothing of its load can go over IPv6.
+    /// Whether the load cannot use IPv6, so that its counters can be left out.
     pub without_ipv6: bool,
 }
 
-pub struct Sources {
-    always: Vec<Box<dyn CounterSource>>,
-    queue: Option<qdisc::OfInterface>,
-    last_queue: Counters,
-    protocols: snmp::Snmp,
+/// Reads all sources of counters of a trial.
+pub struct CounterReader {
+    sources: Vec<Box<dyn CounterSource>>,
+    qdisc: Option<qdisc::InterfaceQdisc>,
+    last_qdisc: Counters,
+    protocols: snmp::ProtocolCounters,
     last_protocols: Counters,
 }
 
-impl Sources {
+impl CounterReader {
     /// Opens all sources that this kernel has.
-    pub fn open(scope: Scope<'_>) -> Result<Self> {
+    pub fn open(scope: CounterScope<'_>) -> Result<Self> {
         fn add<S: CounterSource + 'static>(
             to: &mut Vec<Box<dyn CounterSource>>,
             source: Option<S>,
@@ -41,52 +45,51 @@ impl Sources {
                 to.push(Box::new(source));
             }
         }
-        // The CPU times first: where there are no hardware counters, cycles are estimated from them, and what else is told of
-        // a CPU is added to its times.
+        // CPU times first: cycles may be estimated from them, and other sources add to the entry of a CPU.
         let mut sources: Vec<Box<dyn CounterSource>> = vec![Box::new(process::Process)];
         let system = scope.system || matches!(scope.cycles, CycleScope::System);
         if system {
-            add(&mut sources, cpu::Cpu::open());
+            add(&mut sources, cpu::CpuTimes::open());
         }
         match scope.cycles {
             CycleScope::Process(process) => sources.push(Box::new(process.source())),
             CycleScope::System => sources.push(Box::new(perf::SystemCycles::open())),
         }
         if system {
-            add(&mut sources, softirq::Softirq::open());
-            add(&mut sources, softnet::Softnet::open());
+            add(&mut sources, softirq::SoftirqCounters::open());
+            add(&mut sources, softnet::SoftnetCounters::open());
             add(&mut sources, pressure::Pressure::open());
         }
         add(&mut sources, cgroup::CgroupQuota::open());
         if let Some(name) = scope.interface {
-            sources.push(Box::new(interface::Interface::open(name)?));
+            sources.push(Box::new(interface::InterfaceCounters::open(name)?));
         }
         Ok(Self {
-            always: sources,
-            queue: scope.interface.and_then(qdisc::OfInterface::open),
-            last_queue: Counters::default(),
-            protocols: snmp::Snmp::open(scope.without_ipv6),
+            sources,
+            qdisc: scope.interface.and_then(qdisc::InterfaceQdisc::open),
+            last_qdisc: Counters::default(),
+            protocols: snmp::ProtocolCounters::open(scope.without_ipv6),
             last_protocols: Counters::default(),
         })
     }
 
-    /// The first reading is whole.
+    /// Reads all sources. The first reading must use [`ReadScope::ALL`].
     pub fn read(&mut self, depth: ReadScope) -> Reading {
         let mut reading = Reading {
-            depth,
+            scope: depth,
             ..Reading::default()
         };
-        for source in &mut self.always {
+        for source in &mut self.sources {
             source.read(&mut reading);
         }
-        if depth.queues {
-            let queue = self.queue.as_mut();
-            self.last_queue = queue.map_or_else(Counters::default, qdisc::OfInterface::read);
+        if depth.qdiscs {
+            let queue = self.qdisc.as_mut();
+            self.last_qdisc = queue.map_or_else(Counters::default, qdisc::InterfaceQdisc::read);
         }
         if depth.protocols {
             self.last_protocols = self.protocols.read();
         }
-        reading.queue = self.last_queue.clone();
+        reading.qdisc = self.last_qdisc.clone();
         reading.protocols = self.last_protocols.clone();
         reading
     }

@@ -1,14 +1,14 @@
-//! What the kernel says of one TCP connection: `TCP_INFO` (include/uapi/linux/tcp.h, struct tcp_info).
+//! State of a TCP connection: `TCP_INFO` (include/uapi/linux/tcp.h, struct tcp_info).
 
 use std::mem::offset_of;
 use std::os::fd::BorrowedFd;
 
-use crate::socket_memory::{self, Memory};
-use crate::wrap::Unwrapped;
+use crate::socket_memory::{self, SocketMemory};
+use crate::unwrapped_counter::UnwrappedCounter;
 use vnetbench_system::socket_option::{self, Plain};
 
-/// `struct tcp_info` up to the field that is used last. A kernel that knows fewer fields leaves the rest zero; one that
-/// knows more cuts its answer.
+/// `struct tcp_info` up to the last field used. An older kernel leaves the missing fields zero; a newer one truncates its
+/// answer.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct RawTcpInfo {
@@ -19,7 +19,7 @@ struct RawTcpInfo {
     backoff: u8,
     /// options, and the scales of both windows
     unused_b: [u8; 2],
-    /// `APP_LIMITED`, and two bits on fast open
+    /// `APP_LIMITED`, and two bits of TCP Fast Open
     bits: u8,
     rto: u32,
     ato: u32,
@@ -70,79 +70,99 @@ const APP_LIMITED: u8 = if cfg!(target_endian = "little") {
     0x80
 };
 
-// SAFETY: integers only, whose offsets leave no gap.
+// SAFETY: all fields are integers, without padding.
 unsafe impl Plain for RawTcpInfo {}
 
-/// One connection at one moment. Totals count from the meter's first reading.
+/// A connection at one moment. Totals count from the meter's first reading.
 #[derive(Clone, Copy, Default)]
 pub struct TcpReading {
+    /// Smoothed round-trip time.
     pub rtt_us: u32,
+    /// Mean deviation of the round-trip time.
     pub rttvar_us: u32,
-    /// `None` before the first measurement.
+    /// Minimum round-trip time; `None` before the first measurement.
     pub min_rtt_us: Option<u32>,
-    /// In segments.
+    /// Congestion window in segments.
     pub cwnd: u32,
-    /// Bytes of a segment on the way out.
+    /// Maximum segment size for sending, in bytes.
     pub mss: u32,
-    /// In segments.
+    /// Segments sent and not yet acknowledged.
     pub unacked: u32,
+    /// Bytes in the send buffer that are not sent yet.
     pub notsent_bytes: u32,
+    /// Bytes acknowledged.
     pub bytes_acked: u64,
+    /// Last measured delivery rate.
     pub delivery_rate_bps: u64,
-    /// `None` where nothing limits it.
+    /// Pacing rate; `None` if unlimited.
     pub pacing_rate_bps: Option<u64>,
+    /// Segments retransmitted.
     pub retransmits: u64,
+    /// Segments sent.
     pub segments_out: u64,
+    /// Segments received.
     pub segments_in: u64,
+    /// Time with data to send or unacknowledged data.
     pub busy_us: u64,
+    /// Busy time limited by the receive window.
     pub rwnd_limited_us: u64,
+    /// Busy time limited by the send buffer.
     pub sndbuf_limited_us: u64,
-    /// `None` where only the above is wanted, or the socket is not TCP's.
+    /// Further values; `None` if not requested or not available.
     pub detail: Option<TcpDetail>,
 }
 
-/// The rest of what is told, of some connections only. `None` where this kernel does not know it. Totals count from the
-/// connection's beginning.
+/// Further values of a connection. A value is `None` if this kernel does not report it. Totals count from the start of the
+/// connection.
 #[derive(Clone, Copy, Default)]
 pub struct TcpDetail {
-    /// Whether the last measured rate is that of a sender with nothing more to send.
+    /// Whether the application limited the last measured delivery rate.
     pub app_limited: bool,
+    /// State of congestion avoidance (`enum tcp_ca_state`).
     pub ca_state: u8,
-    /// How many timeouts have come one after another.
+    /// Consecutive retransmission timeouts.
     pub backoff: u8,
+    /// Retransmission timeout.
     pub rto_us: u32,
-    /// In segments; those that were sent again stay lost until they are acknowledged (net/ipv4/tcp_input.c, `lost_out`).
+    /// Segments marked lost, until they are acknowledged (net/ipv4/tcp_input.c, `lost_out`).
     pub lost: u32,
-    /// In segments: how far they may be apart before one counts as lost.
+    /// Reordering distance in segments beyond which a segment counts as lost.
     pub reordering: u32,
-    /// `None` where nobody has set one.
+    /// Maximum pacing rate; `None` if not set.
     pub pacing_max_bps: Option<u64>,
+    /// Bytes retransmitted.
     pub bytes_retransmitted: Option<u64>,
+    /// Duplicate segments that the peer reported (DSACK).
     pub dsack_dups: Option<u32>,
+    /// Reordering events.
     pub reord_seen: Option<u32>,
+    /// Segments received out of order.
     pub rcv_ooopack: Option<u32>,
-    /// What the other side has room for.
+    /// Receive window of the peer.
     pub snd_wnd_bytes: Option<u32>,
-    /// Bytes of a segment on the way in.
+    /// Maximum segment size of received segments, in bytes.
     pub rcv_mss: u32,
-    /// `None` before the first measurement.
+    /// Round-trip time estimated by the receiver; `None` before the first measurement.
     pub rcv_rtt_us: Option<u32>,
+    /// Target size of the receive buffer (receive buffer autotuning).
     pub rcv_space_bytes: u32,
-    pub memory: Option<Memory>,
+    /// Memory of the socket.
+    pub memory: Option<SocketMemory>,
 }
 
-/// Reads one connection again and again.
+/// Reads one connection repeatedly.
 #[derive(Default)]
-pub struct Meter {
+pub struct TcpMeter {
     is_detailed: bool,
-    retransmits: Unwrapped,
-    segments_out: Unwrapped,
-    segments_in: Unwrapped,
-    acked_before: Option<u64>,
+    retransmits: UnwrappedCounter,
+    segments_out: UnwrappedCounter,
+    segments_in: UnwrappedCounter,
+    acked_at_start: Option<u64>,
     last: TcpReading,
 }
 
-impl Meter {
+impl TcpMeter {
+    /// Creates a meter; `is_detailed` adds [`TcpDetail`] to each reading.
     pub fn new(is_detailed: bool) -> Self {
         Self {
             is_detailed,
@@ -150,21 +170,22 @@ impl Meter {
         }
     }
 
+    /// Reads the connection; returns the last reading if that fails.
     pub fn read(&mut self, socket: BorrowedFd<'_>) -> TcpReading {
         if let Ok((raw, length)) =
             socket_option::get_sized::<RawTcpInfo>(&socket, libc::IPPROTO_TCP, libc::TCP_INFO)
         {
-            self.last = self.reading_of(&raw);
+            self.last = self.make_reading(&raw);
             self.last.detail = self.is_detailed.then(|| TcpDetail {
-                memory: socket_memory::of(socket),
-                ..TcpDetail::of(&raw, length)
+                memory: socket_memory::read_socket_memory(socket),
+                ..TcpDetail::from_raw(&raw, length)
             });
         }
         self.last
     }
 
-    fn reading_of(&mut self, raw: &RawTcpInfo) -> TcpReading {
-        let acked_before = *self.acked_before.get_or_insert(raw.bytes_acked);
+    fn make_reading(&mut self, raw: &RawTcpInfo) -> TcpReading {
+        let acked_before = *self.acked_at_start.get_or_insert(raw.bytes_acked);
         TcpReading {
             bytes_acked: raw.bytes_acked.saturating_sub(acked_before),
             rtt_us: raw.rtt,
@@ -189,7 +210,7 @@ impl Meter {
 }
 
 impl TcpDetail {
-    fn of(raw: &RawTcpInfo, length: usize) -> Self {
+    fn from_raw(raw: &RawTcpInfo, length: usize) -> Self {
         let since_4_19 = length >= offset_of!(RawTcpInfo, rcv_ooopack);
         let since_5_4 = length >= size_of::<RawTcpInfo>();
         Self {
@@ -249,12 +270,12 @@ mod tests {
             max_pacing_rate: u64::MAX,
             ..RawTcpInfo::default()
         };
-        let old = TcpDetail::of(&raw, offset_of!(RawTcpInfo, delivered));
+        let old = TcpDetail::from_raw(&raw, offset_of!(RawTcpInfo, delivered));
         assert_eq!((old.reord_seen, old.snd_wnd_bytes), (None, None));
         assert_eq!(old.pacing_max_bps, None);
-        let newer = TcpDetail::of(&raw, offset_of!(RawTcpInfo, rcv_ooopack));
+        let newer = TcpDetail::from_raw(&raw, offset_of!(RawTcpInfo, rcv_ooopack));
         assert_eq!((newer.reord_seen, newer.snd_wnd_bytes), (Some(0), None));
-        let newest = TcpDetail::of(&raw, size_of::<RawTcpInfo>());
+        let newest = TcpDetail::from_raw(&raw, size_of::<RawTcpInfo>());
         assert_eq!(
             (newest.reord_seen, newest.snd_wnd_bytes),
             (Some(0), Some(0))

@@ -1,4 +1,4 @@
-//! CPU time of threads of other processes (a guest's vCPUs, what moves its packets), whatever became of them since.
+//! CPU time of threads of other processes, such as a guest's vCPUs, also after they have ended.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::thread_time::{NANOS_PER_S, ThreadClock, ThreadTime};
 use vnetbench_system::error::{Error, Result};
 
-/// A thread to watch, by the number that the kernel has for it (gettid(2)).
+/// A thread to observe, by its thread id (gettid(2)).
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThreadRequest {
@@ -22,7 +22,7 @@ pub struct ThreadCpu {
     is_gone: bool,
 }
 
-/// One thread at one moment.
+/// Times of a thread at one moment.
 #[derive(Debug, Clone)]
 pub struct ThreadReading {
     name: String,
@@ -36,7 +36,7 @@ pub struct ThreadChange {
     cpu_s: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     waited_s: Option<f64>,
-    /// The thread has ended: what it had spent by its last reading is all that is known.
+    /// Whether the thread has ended; the times are those of its last reading.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     gone: bool,
 }
@@ -48,7 +48,7 @@ impl ThreadCpu {
             let operation = format!("read the CPU time of {name} (thread {tid})");
             Error::system(operation, error)
         };
-        let clock = ThreadClock::of(tid).map_err(refused)?;
+        let clock = ThreadClock::open(tid).map_err(refused)?;
         let last = clock.read().map_err(refused)?;
         Ok(Self {
             name,
@@ -74,11 +74,11 @@ impl ThreadCpu {
 impl ThreadReading {
     pub fn since(&self, earlier: &Self) -> ThreadChange {
         let seconds = |nanos: u64| nanos as f64 / NANOS_PER_S as f64;
-        let moved = self.time.since(&earlier.time);
+        let spent = self.time.since(&earlier.time);
         ThreadChange {
             name: self.name.clone(),
-            cpu_s: seconds(moved.cpu_nanos),
-            waited_s: moved.waited_nanos.map(seconds),
+            cpu_s: seconds(spent.cpu_nanos),
+            waited_s: spent.waited_nanos.map(seconds),
             gone: self.is_gone,
         }
     }

@@ -1,101 +1,105 @@
-//! How long a thread ran, how long it was ready to run and waited for a CPU (`/proc/<pid>/task/<tid>/schedstat`), and where.
+//! CPU time of a thread, its wait for a CPU (`/proc/<pid>/task/<tid>/schedstat`), and the CPU that it last ran on.
 
 use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use crate::proc_file::{numbers, read_short};
+use crate::proc_file::{read_numbers, read_short};
 
+/// Nanoseconds per second.
 pub const NANOS_PER_S: u64 = 1_000_000_000;
 
-/// Since the thread began.
+/// Times of a thread since it began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ThreadTime {
+    /// CPU time.
     pub cpu_nanos: u64,
-    /// In the queue of a CPU that something else ran on; `None` where the kernel does not keep it.
+    /// Time in the run queue of a busy CPU; `None` if the kernel does not count it.
     pub waited_nanos: Option<u64>,
 }
 
 impl ThreadTime {
+    /// Returns the times since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         let waited = self.waited_nanos.zip(earlier.waited_nanos);
         Self {
             cpu_nanos: self.cpu_nanos.saturating_sub(earlier.cpu_nanos),
-            waited_nanos: waited.map(|(now, then)| now.saturating_sub(then)),
+            waited_nanos: waited.map(|(now, earlier)| now.saturating_sub(earlier)),
         }
     }
 
-    /// For how long it had something to do.
-    pub fn wanted_nanos(&self) -> u64 {
+    /// Returns the time during which the thread ran or was ready to run.
+    pub fn runnable_nanos(&self) -> u64 {
         self.cpu_nanos + self.waited_nanos.unwrap_or(0)
     }
 }
 
-/// Where a thread's times are read, whatever became of it since.
+/// Reads the times of a thread.
 #[derive(Debug)]
 pub struct ThreadClock {
     file: File,
-    kind: Kind,
-    /// Its `stat`, where it is to be told on which CPU it runs.
-    place: Option<File>,
+    source: TimeSource,
+    /// The file `stat`, which names the CPU.
+    stat_file: Option<File>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Kind {
-    /// By the scheduler's clock, brought forward at every tick.
+enum TimeSource {
+    /// The file `schedstat`: the scheduler's clock, updated at every tick.
     Schedstat,
-    /// In ticks of 10 ms, and without what it waited, where the kernel does not keep the other.
+    /// The file `stat`: ticks of 10 ms and no wait times.
     Stat,
 }
 
 impl ThreadClock {
-    /// Of another thread, by the number that the kernel has for it (gettid(2)).
-    pub fn of(tid: u32) -> io::Result<Self> {
-        // /proc/<tid>/stat would be that of its whole process.
-        Self::below(Path::new(&format!("/proc/{tid}/task/{tid}")))
+    /// Opens the times of any thread by its thread id (gettid(2)).
+    pub fn open(tid: u32) -> io::Result<Self> {
+        // /proc/<tid>/stat would be that of the whole process.
+        Self::open_below(Path::new(&format!("/proc/{tid}/task/{tid}")))
     }
 
-    pub fn of_this_thread() -> io::Result<Self> {
+    /// Opens the times of the calling thread, with the CPU that it runs on.
+    pub fn open_current() -> io::Result<Self> {
         let folder = Path::new("/proc/thread-self");
         Ok(Self {
-            place: File::open(folder.join("stat")).ok(),
-            ..Self::below(folder)?
+            stat_file: File::open(folder.join("stat")).ok(),
+            ..Self::open_below(folder)?
         })
     }
 
-    fn below(folder: &Path) -> io::Result<Self> {
+    fn open_below(folder: &Path) -> io::Result<Self> {
         let schedstat = File::open(folder.join("schedstat"));
         if let Ok(file) = schedstat
-            && is_kept(&file)
+            && has_statistics(&file)
         {
-            let kind = Kind::Schedstat;
+            let kind = TimeSource::Schedstat;
             return Ok(Self {
                 file,
-                kind,
-                place: None,
+                source: kind,
+                stat_file: None,
             });
         }
         let file = File::open(folder.join("stat"))?;
-        let kind = Kind::Stat;
+        let kind = TimeSource::Stat;
         Ok(Self {
             file,
-            kind,
-            place: None,
+            source: kind,
+            stat_file: None,
         })
     }
 
-    /// An error where the thread has ended.
+    /// Reads the times; fails if the thread has ended.
     pub fn read(&self) -> io::Result<ThreadTime> {
-        match self.kind {
-            Kind::Schedstat => {
-                let [cpu_nanos, waited, _] = numbers(&self.file)?;
+        match self.source {
+            TimeSource::Schedstat => {
+                let [cpu_nanos, waited, _] = read_numbers(&self.file)?;
                 Ok(ThreadTime {
                     cpu_nanos,
                     waited_nanos: Some(waited),
                 })
             }
-            Kind::Stat => {
-                let ticks = read_short(&self.file, ticks_of)?;
+            TimeSource::Stat => {
+                let ticks = read_short(&self.file, parse_ticks)?;
                 Ok(ThreadTime {
                     cpu_nanos: ticks * (NANOS_PER_S / rustix::param::clock_ticks_per_second()),
                     waited_nanos: None,
@@ -104,27 +108,27 @@ impl ThreadClock {
         }
     }
 
-    /// The CPU that it last ran on, where it is to be told; several times as dear as `read`.
+    /// Returns the CPU that the thread last ran on, for clocks of `open_current`. Several times slower than `read`.
     pub fn last_cpu(&self) -> Option<u32> {
-        let cpu = |stat: &[u8]| field_of(stat, 39)?.parse().ok();
-        read_short(self.place.as_ref()?, cpu).ok()
+        let cpu = |stat: &[u8]| stat_field(stat, 39)?.parse().ok();
+        read_short(self.stat_file.as_ref()?, cpu).ok()
     }
 }
 
-/// A kernel without CONFIG_SCHED_INFO has the file, and only zeroes in it: the last is how often the thread came to run.
-fn is_kept(schedstat: &File) -> bool {
-    matches!(numbers(schedstat), Ok([_, _, runs]) if runs > 0)
+/// Returns whether the kernel fills in schedstat. Without CONFIG_SCHED_INFO the file has only zeros, even for the number of runs.
+fn has_statistics(schedstat: &File) -> bool {
+    matches!(read_numbers(schedstat), Ok([_, _, runs]) if runs > 0)
 }
 
-/// User and system time of a line of stat.
-fn ticks_of(stat: &[u8]) -> Option<u64> {
-    let user: u64 = field_of(stat, 14)?.parse().ok()?;
-    let system: u64 = field_of(stat, 15)?.parse().ok()?;
+/// Parses user and system time of `stat`, in ticks.
+fn parse_ticks(stat: &[u8]) -> Option<u64> {
+    let user: u64 = stat_field(stat, 14)?.parse().ok()?;
+    let system: u64 = stat_field(stat, 15)?.parse().ok()?;
     Some(user + system)
 }
 
-/// A field of a line of stat by its number in proc(5), 3 or more: the second is a name that may hold anything.
-fn field_of(stat: &[u8], number: usize) -> Option<&str> {
+/// Returns a field of `stat` by its number in proc(5), from 3 on. Field 2 is a name that may hold any bytes.
+fn stat_field(stat: &[u8], number: usize) -> Option<&str> {
     let name_ends = stat.iter().rposition(|byte| *byte == b')')?;
     let after_name = std::str::from_utf8(&stat[name_ends + 1..]).ok()?;
     after_name.split_ascii_whitespace().nth(number - 3)
@@ -135,53 +139,59 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_brackets_does_not_hide_the_times() {
+    fn a_thread_name_with_brackets_is_skipped() {
         let stat =
             b"4242 (CPU 0/KVM) )\xff) S 1 4242 4242 0 -1 4194368 5 0 0 0 731 269 0 0 20 0 4 0 99 0 0";
-        assert_eq!(ticks_of(stat), Some(1000));
-        assert_eq!(ticks_of(b"4242 (x) S 1"), None);
+        assert_eq!(parse_ticks(stat), Some(1000));
+        assert_eq!(parse_ticks(b"4242 (x) S 1"), None);
     }
 
     #[test]
-    fn a_thread_that_may_use_one_cpu_is_told_to_run_there() {
+    fn a_pinned_thread_reports_its_cpu() {
         let allowed = rustix::thread::sched_getaffinity(None).expect("a set of CPUs");
         let last = (0..rustix::thread::CpuSet::MAX_CPU).rfind(|&cpu| allowed.is_set(cpu));
-        let cpu = last.expect("one at least");
-        let json = std::thread::spawn(move || {
-            let mut only = rustix::thread::CpuSet::new();
-            only.set(cpu);
-            rustix::thread::sched_setaffinity(None, &only).expect("it is among ours");
-            ThreadClock::of_this_thread().map(|clock| clock.last_cpu())
+        let cpu = last.expect("at least one CPU");
+        let reported_cpu = std::thread::spawn(move || {
+            let mut one_cpu = rustix::thread::CpuSet::new();
+            one_cpu.set(cpu);
+            rustix::thread::sched_setaffinity(None, &one_cpu).expect("the CPU is allowed");
+            ThreadClock::open_current().map(|clock| clock.last_cpu())
         });
-        let json = json.join().expect("it ends").expect("readable");
-        assert_eq!(json, u32::try_from(cpu).ok());
+        let reported_cpu = reported_cpu
+            .join()
+            .expect("the thread ends")
+            .expect("readable");
+        assert_eq!(reported_cpu, u32::try_from(cpu).ok());
     }
 
     #[test]
-    fn both_ways_to_tell_this_threads_time_agree() {
+    fn schedstat_and_stat_agree() {
         let of = |file, kind| ThreadClock {
             file: File::open(format!("/proc/thread-self/{file}")).expect("proc"),
-            kind,
-            place: None,
+            source: kind,
+            stat_file: None,
         };
-        let (stat, schedstat) = (of("stat", Kind::Stat), of("schedstat", Kind::Schedstat));
-        let spent = |clock: &ThreadClock| clock.read().expect("it lives").cpu_nanos;
+        let (stat, schedstat) = (
+            of("stat", TimeSource::Stat),
+            of("schedstat", TimeSource::Schedstat),
+        );
+        let spent = |clock: &ThreadClock| clock.read().expect("the thread runs").cpu_nanos;
         while spent(&stat) < NANOS_PER_S / 10 {}
         let (stat, exact) = (spent(&stat), spent(&schedstat));
         assert!(exact.abs_diff(stat) < NANOS_PER_S / 20, "{exact} {stat}");
     }
 
     #[test]
-    fn a_kernel_that_keeps_no_times_of_the_scheduler_tells_ticks() {
+    fn ticks_are_used_if_schedstat_is_empty() {
         let folder = std::env::temp_dir().join(format!("vnetbench-thread-{}", std::process::id()));
         std::fs::create_dir_all(&folder).expect("a folder");
         let write = |file, text| std::fs::write(folder.join(file), text).expect("a file");
         write("stat", "7 (x) R 1 7 7 0 -1 0 0 0 0 0 20 5 0 0 20 0");
         write("schedstat", "0 0 0\n");
-        let ticks = ThreadClock::below(&folder).and_then(|clock| clock.read());
+        let ticks = ThreadClock::open_below(&folder).and_then(|clock| clock.read());
         write("schedstat", "250 40 3\n");
-        let exact = ThreadClock::below(&folder).and_then(|clock| clock.read());
-        std::fs::remove_dir_all(&folder).expect("it is ours");
+        let exact = ThreadClock::open_below(&folder).and_then(|clock| clock.read());
+        std::fs::remove_dir_all(&folder).expect("the test can remove its files");
         let time = |cpu_nanos, waited_nanos| ThreadTime {
             cpu_nanos,
             waited_nanos,

@@ -1,15 +1,16 @@
-//! What an observer is told to watch beside the system as a whole: threads, interfaces, virtual machines.
+//! What an observer reads in addition to the system's counters: threads, interfaces and virtual machines.
 
 use serde::{Deserialize, Serialize};
 
-use crate::interfaces::{Interfaces, Passed};
-use crate::kvm_exits::{Exits, KvmExits};
+use crate::interfaces::{InterfaceTraffic, ObservedInterfaces};
+use crate::kvm_exits::{ExitCounts, KvmExits};
 use crate::thread_cpu::{self, ThreadCpu, ThreadReading};
 use vnetbench_system::error::{Error, Result};
 
-/// Of threads, of interfaces, and of processes with virtual machines.
+/// Maximum number of threads, of interfaces, and of processes with virtual machines.
 const MAX_OBSERVED: usize = 1024;
 
+/// What an observer reads in addition to the system's counters.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ObserverRequest {
@@ -19,32 +20,38 @@ pub struct ObserverRequest {
     kvm_pids: Option<Vec<u32>>,
 }
 
+/// Reads threads, interfaces and VM exits.
 pub struct Observer {
     threads: Vec<ThreadCpu>,
-    interfaces: Option<Interfaces>,
+    interfaces: Option<ObservedInterfaces>,
     kvm: Option<KvmExits>,
 }
 
-/// All of it at one moment.
+/// Observations at one moment.
 #[derive(Debug, Clone)]
 pub struct ObserverReading {
     threads: Vec<ThreadReading>,
-    interfaces: Vec<Passed>,
-    /// Whether what waits before these was read at this moment.
+    interfaces: Vec<InterfaceTraffic>,
+    /// Whether the interfaces' qdiscs were read at this moment.
     has_queues: bool,
-    kvm_exits: Option<Exits>,
+    kvm_exits: Option<ExitCounts>,
 }
 
-/// All of it between two.
+/// Changes between two observations.
 #[derive(Debug, Serialize)]
-pub struct ObserverChange {
+pub struct ObserverChanges {
     threads: Vec<thread_cpu::ThreadChange>,
-    interfaces: Vec<Passed>,
-    /// Null where the kernel does not show them.
-    kvm_exits: Option<Exits>,
+    interfaces: Vec<InterfaceTraffic>,
+    /// VM exits by kind; null if the kernel does not expose them.
+    kvm_exits: Option<ExitCounts>,
 }
 
 impl ObserverRequest {
+    /// Checks the number of entries.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a list has too many entries.
     pub fn check(&self) -> Result<()> {
         let counts = [
             ("threads", self.threads.as_ref().map(Vec::len)),
@@ -53,13 +60,13 @@ impl ObserverRequest {
         ];
         match counts.iter().find(|(_, count)| *count > Some(MAX_OBSERVED)) {
             Some((name, _)) => Err(Error::BadParameter(format!(
-                "{name} must be {MAX_OBSERVED} at most"
+                "{name} must have at most {MAX_OBSERVED} entries"
             ))),
             None => Ok(()),
         }
     }
 
-    /// Opens all that is to be watched, once for all readings; `None` where nothing is.
+    /// Opens everything requested. Returns `None` for an empty request.
     pub fn open(self) -> Result<Option<Observer>> {
         let (threads, interfaces, processes) = (
             self.threads.unwrap_or_default(),
@@ -74,7 +81,7 @@ impl ObserverRequest {
             threads: threads.collect::<Result<_>>()?,
             interfaces: match interfaces.is_empty() {
                 true => None,
-                false => Some(Interfaces::open(interfaces, self.namespace)?),
+                false => Some(ObservedInterfaces::open(interfaces, self.namespace)?),
             },
             kvm: KvmExits::open(&processes),
         }))
@@ -82,6 +89,7 @@ impl ObserverRequest {
 }
 
 impl Observer {
+    /// Reads everything; interfaces' qdiscs only with `queues`.
     pub fn read(&mut self, queues: bool) -> ObserverReading {
         ObserverReading {
             threads: self.threads.iter_mut().map(ThreadCpu::read).collect(),
@@ -96,20 +104,21 @@ impl Observer {
 }
 
 impl ObserverReading {
-    pub fn since(&self, earlier: &Self) -> ObserverChange {
+    /// Returns the changes since an earlier observation.
+    pub fn since(&self, earlier: &Self) -> ObserverChanges {
         let threads = self.threads.iter().zip(&earlier.threads);
         let interfaces = self.interfaces.iter().zip(&earlier.interfaces);
-        let interfaces = interfaces.map(|(now, then)| match self.has_queues {
-            true => now.since(then),
-            false => now.since(then).without_queue(),
+        let interfaces = interfaces.map(|(now, earlier)| match self.has_queues {
+            true => now.since(earlier),
+            false => now.since(earlier).without_queue(),
         });
         let exits = self.kvm_exits.as_ref().zip(earlier.kvm_exits.as_ref());
-        ObserverChange {
-            threads: threads.map(|(now, then)| now.since(then)).collect(),
+        ObserverChanges {
+            threads: threads.map(|(now, earlier)| now.since(earlier)).collect(),
             interfaces: interfaces.collect(),
-            kvm_exits: exits.map(|(now, then)| {
+            kvm_exits: exits.map(|(now, earlier)| {
                 let since = |(kind, count): (&String, &u64)| {
-                    (kind.clone(), count.saturating_sub(then[kind]))
+                    (kind.clone(), count.saturating_sub(earlier[kind]))
                 };
                 now.iter().map(since).collect()
             }),

@@ -1,14 +1,14 @@
-//! A kernel counter of 32 bits made into one of 64: at a few million packets a second the former wraps in minutes.
+//! Extends 32-bit counters of the kernel to 64 bits: at a few million packets per second, 32 bits wrap in minutes.
 
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Unwrapped {
+pub struct UnwrappedCounter {
     last: Option<u32>,
     total: u64,
 }
 
-impl Unwrapped {
-    /// Takes the counter as it stands now; returns the total since the first call. Right as long as the counter wraps
-    /// at most once between two calls.
+impl UnwrappedCounter {
+    /// Updates with the counter's current value and returns the total since the first call. The counter may wrap at most
+    /// once between two calls.
     pub fn update(&mut self, now: u32) -> u64 {
         if let Some(last) = self.last.replace(now) {
             self.total += u64::from(now.wrapping_sub(last));
@@ -16,7 +16,7 @@ impl Unwrapped {
         self.total
     }
 
-    /// The same of a counter that may begin anew: one that falls by less than half of its range has done so.
+    /// Like [`Self::update`], for a counter that may restart from 0: a decrease by less than half of its range is a restart.
     pub fn update_or_restart(&mut self, now: u32) -> u64 {
         if let Some(last) = self.last.replace(now) {
             let by = now.wrapping_sub(last);
@@ -35,20 +35,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wrap_is_counted_through() {
-        let mut counter = Unwrapped::default();
+    fn a_wrapping_counter_keeps_counting() {
+        let mut counter = UnwrappedCounter::default();
         assert_eq!(counter.update(u32::MAX - 1), 0);
         assert_eq!(counter.update(3), 5);
         assert_eq!(counter.update(3), 5);
     }
 
     #[test]
-    fn a_counter_that_begins_anew_adds_what_it_has_counted_since() {
-        let mut counter = Unwrapped::default();
+    fn a_restarted_counter_adds_its_new_value() {
+        let mut counter = UnwrappedCounter::default();
         assert_eq!(counter.update_or_restart(1000), 0);
         assert_eq!(counter.update_or_restart(1500), 500);
         assert_eq!(counter.update_or_restart(20), 520);
-        let mut wraps = Unwrapped::default();
+        let mut wraps = UnwrappedCounter::default();
         wraps.update_or_restart(u32::MAX - 1);
         assert_eq!(wraps.update_or_restart(3), 5);
     }
