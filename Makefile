@@ -1,4 +1,4 @@
-# make demo, make test and make install each set up what they need; make help lists all.
+# make demo, make test and make install each install what they need. make help lists all targets.
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,21 +13,21 @@ DEMO_ADAPTERS := out/adapters-$(NOW)
 
 help:
 	@echo "make install          .venv/bin/vnetbench, with the agent in it"
-	@echo "make demo             measure studies/jumbo-frames.toml on this machine (three minutes)"
-	@echo "make demo-adapters    virtio-net, vmxnet3, e1000e and e1000 in QEMU guests, side by side (five minutes)"
-	@echo "make test             linters, type checks and all tests"
-	@echo "make fuzz             a million mutated messages at the parsers of iperf3's protocol"
-	@echo "make bench            the instrument beside its peers, interleaved (12 to 20 minutes)"
-	@echo "make bench-estimates  the estimates on simulated campaigns: coverage and time saved"
-	@echo "make bench-search     the ways of searching a throughput on simulated devices: trial time, wrong answers"
-	@echo "make corpus           runs with a cause put there on purpose, in out/corpus (two to three hours; goes on where it was ended)"
-	@echo "make bench-explain    the explanations of those runs, held against what was put there"
-	@echo "make words            every sentence that a user can see, by module"
-	@echo "make docs             the generated pages: study reference, its JSON Schema, evidence"
+	@echo "make demo             run studies/jumbo-frames.toml on this machine (three minutes)"
+	@echo "make demo-adapters    compare virtio-net, vmxnet3, e1000e and e1000 in QEMU guests (five minutes)"
+	@echo "make test             run linters, type checks and all tests"
+	@echo "make fuzz             send a million mutated messages to the parsers of the iperf3 protocol"
+	@echo "make bench            compare the instrument with other tools, interleaved (12 to 20 minutes)"
+	@echo "make bench-estimates  test the estimates on simulated campaigns: coverage and time saved"
+	@echo "make bench-search     compare throughput searches on simulated devices: trial time, wrong answers"
+	@echo "make corpus           run campaigns with a known cause, in out/corpus (two to three hours, resumable)"
+	@echo "make bench-explain    score the explanations of the corpus against the known causes"
+	@echo "make words            print every sentence that a user can see, by module"
+	@echo "make docs             generate the study reference, its JSON Schema, causes and evidence"
 
 install: $(BIN)/vnetbench $(AGENT)
 
-# The venv is made anew when its list of packages changes.
+# A changed list of packages rebuilds the virtual environment.
 $(BIN)/vnetbench: pyproject.toml constraints.txt
 	PYTHON=$(PYTHON) tools/prepare
 	$(PYTHON) -m venv --clear $(VENV)
@@ -52,9 +52,9 @@ demo-adapters: install
 		--set precision.most_trials=8 --set precision.time_limit='5 min' -o $(DEMO_ADAPTERS).vnb
 	$(BIN)/vnetbench report $(DEMO_ADAPTERS).vnb -o $(DEMO_ADAPTERS).html --png $(DEMO_ADAPTERS)
 
-# Tests of real traffic mostly wait, and no other traffic may run beside them. What only computes runs meanwhile, after them in
-# rank, and has its say when it is done. The agent's tests send traffic too, and come last. What fails among those of real
-# traffic has to pass twice, alone: a host may take the CPUs away in the middle of any of them.
+# Tests with real traffic mostly wait, and other traffic would disturb them. Linters and tests that only compute run meanwhile at
+# low priority. Their output follows when they end. The agent's tests send traffic too, so they run last. A test with real traffic
+# that fails must then pass twice, alone: a host may take CPUs away during any of them.
 test: install test-peers
 	$(MAKE) --jobs=2 --keep-going test-real test-computed
 	$(MAKE) test-agent
@@ -80,14 +80,14 @@ test-agent-built: install
 
 test-bench: test-pure test-real
 
-# One thread for each of the processes: threads that share small matrices out among them mostly wait for each other.
+# One BLAS thread per process: more threads mostly wait for each other on small matrices.
 test-pure: install
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 tools/in-lab $(BIN)/pytest -m pure -n auto --dist worksteal
 
 test-real: install test-peers
 	$(PYTHON) -m tools.rerun_failed pytest tools/in-lab $(BIN)/pytest -m "not pure"
 
-# What the tests run against, and nobody needs who only measures.
+# Programs that only the tests need.
 test-peers:
 	PYTHON=$(PYTHON) tools/prepare iperf3 qemu openvswitch openssh-server ethtool
 
