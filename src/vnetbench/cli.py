@@ -197,23 +197,23 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
     from vnetbench.report.tables.comparison_table import comparison_table
     from vnetbench.wording.factor_text import pluralize
 
-    found = compare_campaigns(_load_summary(before), _load_summary(after))
-    _print(comparison_table(found))
+    comparison = compare_campaigns(_load_summary(before), _load_summary(after))
+    _print(comparison_table(comparison))
     if share is None:
         return 0
-    if not found.changes:
+    if not comparison.changes:
         raise BenchError(
             "the two campaigns have no treatment in common, so --fail-if-worse cannot decide",
             where=f"{before} and {after}",
             fix="compare two campaigns of the same study",
         )
-    if found.published_conditions:
+    if comparison.published_conditions:
         raise BenchError(
             "a published result has no trials, so --fail-if-worse cannot test significance against it",
             where=f"{before} and {after}",
             fix="remove --fail-if-worse, or compare two campaigns",
         )
-    worse, lost = find_regressions(found, share), found.newly_unmeasured
+    worse, lost = find_regressions(comparison, share), comparison.newly_unmeasured
     if worse:
         click.echo(f"Worse by more than {fail_if_worse}: {pluralize(len(worse), 'treatment')}.")
     if lost:

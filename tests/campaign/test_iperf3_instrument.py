@@ -6,7 +6,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 
 import pytest
@@ -238,11 +238,11 @@ def test_a_server_without_bidirectional_tests_fails_the_trial_with_a_hint() -> N
     ("reported_bytes", "message"),
     [(lambda n: 2 * n + 1, "were sent to it"), (lambda n: n // 2, "a proxy on the path acknowledged")],
 )
-def test_contradictory_byte_counts_fail_the_trial(reported_bytes: object, message: str) -> None:
+def test_contradictory_byte_counts_fail_the_trial(reported_bytes: Callable[[int], int], message: str) -> None:
     with (
         run_fake_server(FakeServer(reported_bytes=reported_bytes)) as server,
         pytest.raises(TrialFailed, match=message),
-    ):  # type: ignore[arg-type]
+    ):
         measure(server.port)
 
 

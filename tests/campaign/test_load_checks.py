@@ -101,7 +101,7 @@ def test_a_limit_of_the_process_is_refused_with_the_command_that_raises_it(
 
 
 def test_a_datagram_that_does_not_arrive_refuses_the_treatment() -> None:
-    message = "getting a datagram of 9000 bytes through (none gets through) took longer than 5 s"
+    message = "delivering a datagram of 9000 bytes (no datagram arrives) took longer than 5 s"
     refusal = make_refusal("datagram", -32004, message)
     assert refusal.what == message and "datagram_size" in str(refusal.fix)
 

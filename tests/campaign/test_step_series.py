@@ -253,7 +253,7 @@ def test_the_loss_curve_ends_after_two_steps_without_loss(tmp_path: Path) -> Non
 
 def test_the_longest_burst_fills_the_buffer_of_the_device(tmp_path: Path) -> None:
     # The buffer holds 2000 frames (20 ms at the limit), and the device forwards a tenth of each burst.
-    device = SimulatedDevice(DeviceModel(100_000.0, spare_s=0.02), 1)
+    device = SimulatedDevice(DeviceModel(100_000.0, buffer_s=0.02), 1)
     campaign, _ = run(tmp_path / "x.vnb", make_study("back_to_back"), SimulatedPorts(device))
     (treatment,) = campaign.treatments
     longest = treatment.metrics["back_to_back_frames"].value

@@ -1,4 +1,4 @@
-"""Naming treatments by levels that have commas in them, and what cannot be told apart."""
+"""Selection of treatments: levels with commas, labels, and ambiguous selectors."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from vnetbench.study.model import FactorLevels, Level
 pytestmark = pytest.mark.pure
 
 
-def of(*levels: Mapping[str, Level]) -> CampaignSummary:
+def make_campaign(*levels: Mapping[str, Level]) -> CampaignSummary:
     names = levels[0].keys()
     factors = [FactorLevels(name, tuple(dict.fromkeys(each[name] for each in levels))) for name in names]
-    return campaign(factors, [treatment(place, each, [1e9]) for place, each in enumerate(levels)])
+    return campaign(factors, [treatment(index, each, [1e9]) for index, each in enumerate(levels)])
 
 
-PINNED = of(
+PINNED = make_campaign(
     {"thread_cpus": "0,2", "mtu": 1500},
     {"thread_cpus": "0,2", "mtu": 9000},
     {"thread_cpus": "0,2/1,3", "mtu": 1500},
     {"thread_cpus": "any", "mtu": 1500},
 )
-LABELLED = of(
+LABELLED = make_campaign(
     {"label_host": "old", "mtu": 9000},
     {"label_host": "old, 2 CPUs", "mtu": 1500},
     {"label_host": "old,mtu=9000", "mtu": 1500},
@@ -35,7 +35,7 @@ LABELLED = of(
     {"label_host": '6" rack', "mtu": 1500},
 )
 
-PARTLY_TOLD = of(
+PARTLY_SPECIFIED = make_campaign(
     {"mtu": 1500, "thread_cpus": "unspecified"},
     {"mtu": "unspecified", "thread_cpus": "unspecified"},
     {"mtu": "unspecified", "thread_cpus": "0,2"},
@@ -43,7 +43,7 @@ PARTLY_TOLD = of(
 
 
 @pytest.mark.parametrize(
-    ("selector", "found"),
+    ("selector", "indices"),
     [
         ("thread_cpus=0,2", [0, 1]),
         ("thread_cpus=0,2,mtu=1500", [0]),
@@ -55,12 +55,12 @@ PARTLY_TOLD = of(
         ("2", [2]),
     ],
 )
-def test_a_level_may_contain_commas_that_no_factor_follows(selector: str, found: list[int]) -> None:
-    assert select_treatments(PINNED, selector) == found
+def test_a_level_may_contain_commas_that_no_factor_follows(selector: str, indices: list[int]) -> None:
+    assert select_treatments(PINNED, selector) == indices
 
 
 @pytest.mark.parametrize(
-    ("selector", "found"),
+    ("selector", "indices"),
     [
         ("label_host=old, 2 CPUs", [1]),
         ("label_host=new,x=1,mtu=1500", [3]),
@@ -69,12 +69,12 @@ def test_a_level_may_contain_commas_that_no_factor_follows(selector: str, found:
         ('label_host="old",mtu=9000', [0]),
     ],
 )
-def test_a_label_may_be_any_text(selector: str, found: list[int]) -> None:
-    assert select_treatments(LABELLED, selector) == found
+def test_a_label_may_be_any_text(selector: str, indices: list[int]) -> None:
+    assert select_treatments(LABELLED, selector) == indices
 
 
 @pytest.mark.parametrize(
-    ("selector", "found"),
+    ("selector", "indices"),
     [
         ("mtu=unspecified", [1, 2]),
         ("mtu=unspecified,thread_cpus=0,2", [2]),
@@ -82,12 +82,14 @@ def test_a_label_may_be_any_text(selector: str, found: list[int]) -> None:
         ("mtu=1500", [0]),
     ],
 )
-def test_the_level_unspecified_selects_treatments_without_that_level(selector: str, found: list[int]) -> None:
-    assert select_treatments(PARTLY_TOLD, selector) == found
+def test_the_level_unspecified_selects_treatments_without_that_level(
+    selector: str, indices: list[int]
+) -> None:
+    assert select_treatments(PARTLY_SPECIFIED, selector) == indices
 
 
 @pytest.mark.parametrize(
-    ("summary", "selector", "what", "fix"),
+    ("summary", "selector", "message", "fix"),
     [
         (LABELLED, "label_host=old,mtu=9000", "the text is ambiguous", "'label_host=\"old,mtu=9000\"'"),
         (PINNED, "mtu=1500,9000", "mtu=1500,9000 has 2 levels", "one --treatment option for each"),
@@ -103,10 +105,10 @@ def test_the_level_unspecified_selects_treatments_without_that_level(selector: s
     ],
 )
 def test_an_unclear_selector_is_an_error_with_a_fix(
-    summary: CampaignSummary, selector: str, what: str, fix: str
+    summary: CampaignSummary, selector: str, message: str, fix: str
 ) -> None:
     with pytest.raises(BenchError) as error:
         select_treatments(summary, selector)
 
     assert error.value.where == "--treatment"
-    assert what in error.value.what and fix in str(error.value.fix)
+    assert message in error.value.what and fix in str(error.value.fix)

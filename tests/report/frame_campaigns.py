@@ -107,7 +107,7 @@ def loss_campaign() -> CampaignSummary:
 
 def bursts_campaign() -> CampaignSummary:
     """Return bursts at a device with a buffer of 10 ms."""
-    device = SimulatedDevice(DeviceModel(1e6, spare_s=0.01), 1)
+    device = SimulatedDevice(DeviceModel(1e6, buffer_s=0.01), 1)
     steps = [_measured(device, 4e6, 0.0005 * 2**power) for power in range(8)]
     values = {"back_to_back_frames": float(max(step.sent for step in steps if not step.loss_ratio))}
     treatment = _treatment(0, {"frame_size": 64}, [_point(0, 0, values, _records(BURST_STEP, steps, 1))])

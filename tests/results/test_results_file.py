@@ -27,9 +27,9 @@ def test_a_trial_is_read_back_unchanged(tmp_path: Path) -> None:
     file.add_trial(written, 3.5)
     file.close("interrupted")
     read = ResultsFile.open_to_read(tmp_path / "r.vnb")
-    (found,) = read.trials()
-    assert found.endpoints == written.endpoints
-    assert (found.treatment, found.block, found.effective) == (2, 0, {"mtu": 1500})
+    (trial,) = read.trials()
+    assert trial.endpoints == written.endpoints
+    assert (trial.treatment, trial.block, trial.effective) == (2, 0, {"mtu": 1500})
     assert read.campaign().elapsed_s == 3.5
     assert read.campaign().status == "interrupted"
 
@@ -50,8 +50,8 @@ def test_histograms_are_read_back_unchanged(tmp_path: Path) -> None:
     first, *later = source.samples
     timed = replace(first, histograms={"latency": ((1000, 3), (2000, 1)), "connect": ()})
     file.add_trial(replace(written, endpoints=(replace(source, samples=(timed, *later)), *others)), 1)
-    (found,) = file.trials()
-    assert found.endpoints[0].samples == (timed, *later)
+    (trial,) = file.trials()
+    assert trial.endpoints[0].samples == (timed, *later)
 
 
 def test_steps_are_readable_before_and_after_their_trial_is_stored(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_an_observers_data_are_read_back_unchanged(tmp_path: Path) -> None:
     without = replace(second, observation=Observation({"a1 vcpu0": 0.04}, ports, None))
     observed = replace(host, samples=(with_exits, without, *later))
     file.add_trial(replace(written, endpoints=(*ends, observed)), 1)
-    (found,) = file.trials()
-    assert found.endpoints[2] == observed
+    (trial,) = file.trials()
+    assert trial.endpoints[2] == observed
 
 
 def test_an_observation_without_stored_wait_times_has_none(tmp_path: Path) -> None:
@@ -100,23 +100,23 @@ def test_an_observation_without_stored_wait_times_has_none(tmp_path: Path) -> No
     file, _ = fixtures.create_results_file(path)
     written = fixtures.make_trial()
     *ends, host = written.endpoints
-    seen = Observation({"a1 vcpu0": 0.05}, {}, None, {"a1 vcpu0": 0.01})
-    observed = replace(host, samples=(replace(host.samples[0], observation=seen),))
+    observation = Observation({"a1 vcpu0": 0.05}, {}, None, {"a1 vcpu0": 0.01})
+    observed = replace(host, samples=(replace(host.samples[0], observation=observation),))
     file.add_trial(replace(written, endpoints=(*ends, observed)), 1)
     file.close("finished")
     db = sqlite3.connect(path)
     db.executescript("UPDATE sample SET counters = json_remove(counters, '$.observation.thread_wait_s');")
     db.close()
-    (found,) = ResultsFile.open_to_read(path).trials()
-    assert found.endpoints[2].samples[0].observation == replace(seen, thread_wait_s={})
+    (trial,) = ResultsFile.open_to_read(path).trials()
+    assert trial.endpoints[2].samples[0].observation == replace(observation, thread_wait_s={})
 
 
 def test_the_parts_of_a_mixed_load_are_read_back_unchanged(tmp_path: Path) -> None:
     file, _ = fixtures.create_results_file(tmp_path / "r.vnb")
     written = fixtures.make_mixed_trial()
     file.add_trial(written, 1)
-    (found,) = file.trials()
-    assert (found.idle_s, found.endpoints) == (0.5, written.endpoints)
+    (trial,) = file.trials()
+    assert (trial.idle_s, trial.endpoints) == (0.5, written.endpoints)
 
 
 def test_a_block_holds_one_finished_trial_per_treatment(tmp_path: Path) -> None:
@@ -188,11 +188,11 @@ def test_only_one_of_several_concurrent_benches_becomes_the_writer(tmp_path: Pat
         for _ in range(6)
     ]
     for word in ("ready", None):
-        said = []
+        replies = []
         for writer in writers:
             assert writer.stdout is not None
-            said.append(writer.stdout.readline().strip())
-        assert sorted(said) == (["ready"] * 6 if word else ["open", *["refused"] * 5])
+            replies.append(writer.stdout.readline().strip())
+        assert sorted(replies) == (["ready"] * 6 if word else ["open", *["refused"] * 5])
         for writer in writers:
             assert writer.stdin is not None
             writer.stdin.write("\n")

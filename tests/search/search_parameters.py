@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from vnetbench.search.interface import FrameCount, SearchParameters, SearchStep
 
-ASKED = SearchParameters(
+PARAMETERS = SearchParameters(
     goals=(0.0, 0.0001, 0.005),
     relative_width=0.01,
     min_load_fps=1e3,
@@ -18,7 +18,7 @@ ASKED = SearchParameters(
 
 
 @dataclass
-class Rote:
+class ScriptedDevice:
     """A device whose lost frames are a function of load, duration and number of earlier steps."""
 
     lost: Callable[[float, float, int], float]
@@ -26,29 +26,29 @@ class Rote:
 
     def measure(self, load_fps: float, duration_s: float) -> FrameCount:
         sent = round(load_fps * duration_s)
-        counted = FrameCount(sent, sent - min(sent, int(self.lost(load_fps, duration_s, len(self.steps)))))
-        self.steps.append(SearchStep(load_fps, duration_s, counted.sent, counted.received))
-        return counted
+        lost = min(sent, int(self.lost(load_fps, duration_s, len(self.steps))))
+        self.steps.append(SearchStep(load_fps, duration_s, sent, sent - lost))
+        return FrameCount(sent, sent - lost)
 
 
-def sharp(limit_fps: float) -> Callable[[float, float, int], float]:
+def sharp_limit(limit_fps: float) -> Callable[[float, float, int], float]:
     """Return a loss function of a device that only loses frames above this load."""
     return lambda load_fps, duration_s, _: max(0.0, load_fps - limit_fps) * duration_s
 
 
 @dataclass
-class Replayed:
-    """A device that replays recorded steps and then measures with another one."""
+class ReplayDevice:
+    """A device that replays recorded steps and then calls another device."""
 
     recorded: Iterable[SearchStep]
-    then: Callable[[float, float], FrameCount]
+    measure_next: Callable[[float, float], FrameCount]
 
     def __post_init__(self) -> None:
-        self._left = list(self.recorded)
+        self._remaining = list(self.recorded)
 
     def measure(self, load_fps: float, duration_s: float) -> FrameCount:
-        if not self._left:
-            return self.then(load_fps, duration_s)
-        step = self._left.pop(0)
+        if not self._remaining:
+            return self.measure_next(load_fps, duration_s)
+        step = self._remaining.pop(0)
         assert (step.load_fps, step.duration_s) == (load_fps, duration_s)
         return FrameCount(step.sent, step.received)

@@ -1,4 +1,4 @@
-"""The model of loss against load that a report draws."""
+"""The loss curve: frame loss ratio against load, with its band."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench.simulated_devices import DeviceModel, SimulatedDevice
-from tests.search.search_parameters import ASKED, Rote, sharp
+from tests.search.search_parameters import PARAMETERS, ScriptedDevice, sharp_limit
 from vnetbench.search.interface import SearchStep
 from vnetbench.search.loss_curve import fit_loss_curve
 from vnetbench.search.methods import METHODS, run_search
@@ -17,18 +17,22 @@ LIMIT_FPS = 1e6
 LOADS = LIMIT_FPS * np.array([0.5, 0.9, 0.98, 1.02, 1.1])
 
 
-def swept(device: SimulatedDevice, loads: np.ndarray[tuple[int], np.dtype[np.float64]]) -> list[SearchStep]:
-    counted = [(float(load), device.measure(float(load), 1.0)) for load in loads]
-    return [SearchStep(load, 1.0, each.sent, each.received) for load, each in counted]
+def measure_loads(
+    device: SimulatedDevice, loads: np.ndarray[tuple[int], np.dtype[np.float64]]
+) -> list[SearchStep]:
+    counts = [(float(load), device.measure(float(load), 1.0)) for load in loads]
+    return [SearchStep(load, 1.0, count.sent, count.received) for load, count in counts]
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_band_of_a_sharp_limit_contains_its_loss_for_every_method(method: str) -> None:
-    model = fit_loss_curve(run_search(method, Rote(sharp(LIMIT_FPS)), ASKED, seed=1).steps)
+    curve = fit_loss_curve(
+        run_search(method, ScriptedDevice(sharp_limit(LIMIT_FPS)), PARAMETERS, seed=1).steps
+    )
 
-    median, low, high = model.loss_ratios_at(LOADS)
+    median, low, high = curve.loss_ratios_at(LOADS)
 
-    # MLRsearch offers no load below nine tenths of the limit: nothing is said of those.
+    # MLRsearch offers no load below 90 % of the limit, so the curve has no value there.
     known = ~np.isnan(median)
     truth = np.maximum(0, 1 - LIMIT_FPS / LOADS)
     assert known[3:].all()
@@ -38,7 +42,7 @@ def test_the_band_of_a_sharp_limit_contains_its_loss_for_every_method(method: st
 
 
 def test_the_median_follows_the_loss_of_many_steps() -> None:
-    steps = swept(SimulatedDevice(DeviceModel(LIMIT_FPS), 1), np.geomspace(2e5, 5e6, 80))
+    steps = measure_loads(SimulatedDevice(DeviceModel(LIMIT_FPS), 1), np.geomspace(2e5, 5e6, 80))
 
     median, _, _ = fit_loss_curve(steps).loss_ratios_at(np.array([0.5, 1.2, 2.0, 4.0]) * LIMIT_FPS)
 
@@ -46,20 +50,19 @@ def test_the_median_follows_the_loss_of_many_steps() -> None:
 
 
 def test_the_band_of_a_noisy_device_contains_the_stated_share_of_new_steps() -> None:
-    physics = DeviceModel(LIMIT_FPS, noise=0.02)
-    device = SimulatedDevice(physics, 1)
-    model = fit_loss_curve(swept(device, np.geomspace(0.85, 1.2, 60) * LIMIT_FPS))
+    device = SimulatedDevice(DeviceModel(LIMIT_FPS, noise=0.02), 1)
+    curve = fit_loss_curve(measure_loads(device, np.geomspace(0.85, 1.2, 60) * LIMIT_FPS))
 
-    fresh = swept(device, np.tile(np.geomspace(0.87, 1.18, 40) * LIMIT_FPS, 10))
-    lost = np.array([step.loss_ratio for step in fresh])
-    _, low, high = model.loss_ratios_at([step.load_fps for step in fresh], share=0.8)
+    new_steps = measure_loads(device, np.tile(np.geomspace(0.87, 1.18, 40) * LIMIT_FPS, 10))
+    loss_ratios = np.array([step.loss_ratio for step in new_steps])
+    _, low, high = curve.loss_ratios_at([step.load_fps for step in new_steps], share=0.8)
 
-    assert np.mean((low <= lost) & (lost <= high)) > 0.75
+    assert np.mean((low <= loss_ratios) & (loss_ratios <= high)) > 0.75
 
 
 def test_the_band_is_wider_with_fewer_steps() -> None:
     device = SimulatedDevice(DeviceModel(LIMIT_FPS, noise=0.01), 1)
-    steps = swept(device, np.geomspace(0.8, 1.3, 60) * LIMIT_FPS)
+    steps = measure_loads(device, np.geomspace(0.8, 1.3, 60) * LIMIT_FPS)
 
     (many_low, many_high), (few_low, few_high) = (
         fit_loss_curve(some).loss_ratios_at([1.02 * LIMIT_FPS])[1:] for some in (steps, steps[::12])
@@ -70,24 +73,26 @@ def test_the_band_is_wider_with_fewer_steps() -> None:
 
 def test_loss_never_falls_with_the_load() -> None:
     steps = run_search(
-        "vnetbench", SimulatedDevice(DeviceModel(LIMIT_FPS, noise=0.02), 1), ASKED, seed=1
+        "vnetbench", SimulatedDevice(DeviceModel(LIMIT_FPS, noise=0.02), 1), PARAMETERS, seed=1
     ).steps
 
     for line in fit_loss_curve(steps).loss_ratios_at(
-        np.geomspace(1.1 * min(s.load_fps for s in steps), 1.4e7, 50)
+        np.geomspace(1.1 * min(step.load_fps for step in steps), 1.4e7, 50)
     ):
         assert np.all(np.diff(line) >= -1e-9)
 
 
 def test_loads_outside_the_offered_range_have_no_value() -> None:
-    model = fit_loss_curve(swept(SimulatedDevice(DeviceModel(LIMIT_FPS), 1), np.array([5e5, 1.5e6])))
+    curve = fit_loss_curve(measure_loads(SimulatedDevice(DeviceModel(LIMIT_FPS), 1), np.array([5e5, 1.5e6])))
 
-    assert np.isnan(model.loss_ratios_at([4e5, 1.6e6])).all()
-    assert not np.isnan(model.loss_ratios_at([5e5, 1e6, 1.5e6])).any()
+    assert np.isnan(curve.loss_ratios_at([4e5, 1.6e6])).all()
+    assert not np.isnan(curve.loss_ratios_at([5e5, 1e6, 1.5e6])).any()
 
 
 def test_the_same_steps_give_the_same_loss_curve() -> None:
-    steps = run_search("vnetbench", Rote(sharp(LIMIT_FPS)), replace(ASKED, goals=(0.0,)), seed=1).steps
+    steps = run_search(
+        "vnetbench", ScriptedDevice(sharp_limit(LIMIT_FPS)), replace(PARAMETERS, goals=(0.0,)), seed=1
+    ).steps
 
     assert np.array_equal(
         fit_loss_curve(steps).loss_ratios_at(LOADS), fit_loss_curve(steps).loss_ratios_at(LOADS)

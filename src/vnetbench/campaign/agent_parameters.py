@@ -123,40 +123,40 @@ def _frame_parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, 
 
 
 def thread_placement(
-    workload: str, factors: Mapping[str, Level], bed: Testbed, parameters: Mapping[str, object]
+    workload: str, factors: Mapping[str, Level], testbed: Testbed, parameters: Mapping[str, object]
 ) -> dict[str, list[str]]:
     """Return the CPU list of each thread, by endpoint.
 
     Args:
         workload: The workload.
         factors: The treatment's levels.
-        bed: The testbed.
+        testbed: The testbed.
         parameters: The result of `prepare_parameters`.
 
     Raises:
         BenchError: The factor `thread_cpus` names CPUs that the endpoint does not have.
     """
     if WORKLOADS[workload].carries_frames:
-        return _frame_thread_placement(workload, factors, bed)
+        return _frame_thread_placement(workload, factors, testbed)
     streams = len(stream_roles(workload, factors))
     # In `mixed`, `threads` applies to requests. Each transfer has its own thread.
     transfers = streams - int(factors["connections"]) if WORKLOADS[workload].has_parts else 0
     shared = streams - transfers
     count = min(int(str(parameters["threads"])) or shared, shared) + transfers
-    vms = bed.load_cpus(factors)
+    vms = testbed.load_cpus(factors)
     counts = dict.fromkeys(vms, count)
-    return assign_thread_cpus(str(factors.get("thread_cpus", "any")), counts, bed.endpoints, vms)
+    return assign_thread_cpus(str(factors.get("thread_cpus", "any")), counts, testbed.endpoints, vms)
 
 
 def _frame_thread_placement(
-    workload: str, factors: Mapping[str, Level], bed: Testbed
+    workload: str, factors: Mapping[str, Level], testbed: Testbed
 ) -> dict[str, list[str]]:
     """Return the CPU lists for workloads of frames. Only sources have CPUs of their own."""
-    vms, level = bed.load_cpus(factors), str(factors.get("thread_cpus", "any"))
-    roles = {end.name: _roles_at(end, workload, factors) for end in bed.endpoints}
+    vms, level = testbed.load_cpus(factors), str(factors.get("thread_cpus", "any"))
+    roles = {end.name: _roles_at(end, workload, factors) for end in testbed.endpoints}
     counts = {name: own.count("source") for name, own in roles.items()}
     sources = {
-        name: iter(cpus) for name, cpus in assign_thread_cpus(level, counts, bed.endpoints, vms).items()
+        name: iter(cpus) for name, cpus in assign_thread_cpus(level, counts, testbed.endpoints, vms).items()
     }
     return {
         name: [next(sources[name]) if role == "source" else format_cpu_list(vms[name]) for role in own]
@@ -165,27 +165,27 @@ def _frame_thread_placement(
 
 
 def sources_share_cpus(
-    workload: str, factors: Mapping[str, Level], bed: Testbed, placed: Mapping[str, list[str]]
+    workload: str, factors: Mapping[str, Level], testbed: Testbed, placement: Mapping[str, list[str]]
 ) -> bool:
     """Return whether two sources of frames share a CPU in this `thread_placement`."""
     sources = Counter(
         cpus
-        for end in bed.endpoints
-        for role, cpus in zip(_roles_at(end, workload, factors), placed[end.name], strict=True)
+        for end in testbed.endpoints
+        for role, cpus in zip(_roles_at(end, workload, factors), placement[end.name], strict=True)
         if role == "source"
     )
     return any(count > len(parse_cpu_set(cpus)) for cpus, count in sources.items())
 
 
-def _roles_at(end: Endpoint, workload: str, factors: Mapping[str, Level]) -> list[str]:
-    return [str(stream["role"]) for stream in stream_roles(workload, factors, end.side)]
+def _roles_at(endpoint: Endpoint, workload: str, factors: Mapping[str, Level]) -> list[str]:
+    return [str(stream["role"]) for stream in stream_roles(workload, factors, endpoint.side)]
 
 
-def spinning_thread_count(factors: Mapping[str, Level], bed: Testbed) -> int:
+def spinning_thread_count(factors: Mapping[str, Level], testbed: Testbed) -> int:
     """Return the number of threads per endpoint such that each has a CPU.
 
     A spinning thread without its own CPU would take the time slices of another.
     """
-    if any(endpoint.has_own_kernel for endpoint in bed.endpoints):
-        return min(len(own) for own in bed.load_cpus(factors).values())
-    return max(1, len(bed.online_cpus) // len(bed.endpoints))
+    if any(endpoint.has_own_kernel for endpoint in testbed.endpoints):
+        return min(len(own) for own in testbed.load_cpus(factors).values())
+    return max(1, len(testbed.online_cpus) // len(testbed.endpoints))

@@ -30,12 +30,12 @@ def read_bench_facts() -> dict[str, object]:
     }
 
 
-def read_endpoint_facts(bed: Testbed, observer: AgentClient) -> dict[str, dict[str, object]]:
+def read_endpoint_facts(testbed: Testbed, observer: AgentClient) -> dict[str, dict[str, object]]:
     """Return the facts that the agents report about the host and the endpoints; raises AgentError.
 
     Of endpoints that share a kernel, only the first pair is queried: all pairs have the same settings.
     """
-    queried = [e.name for number, e in enumerate(bed.endpoints) if e.has_own_kernel or number < 2]
-    agents = {"host": observer, **{name: bed.agents[name] for name in (*queried, *bed.forwarders())}}
+    queried = [e.name for number, e in enumerate(testbed.endpoints) if e.has_own_kernel or number < 2]
+    agents = {"host": observer, **{name: testbed.agents[name] for name in (*queried, *testbed.forwarders())}}
     pending = [(name, agent, agent.send("agent.facts")) for name, agent in agents.items()]
     return {name: agent.wait(future, "agent.facts") for name, agent, future in pending}

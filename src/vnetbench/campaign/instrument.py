@@ -66,9 +66,9 @@ TrialContext = Callable[[Testbed, TrialLoad], AbstractContextManager[Testbed]]
 """Returns a context that is entered around each trial and yields the testbed to measure on."""
 
 
-def no_trial_context(bed: Testbed, load: TrialLoad) -> AbstractContextManager[Testbed]:
+def no_trial_context(testbed: Testbed, load: TrialLoad) -> AbstractContextManager[Testbed]:
     """Return a context that yields the testbed unchanged."""
-    return nullcontext(bed)
+    return nullcontext(testbed)
 
 
 class LabInstrument:
@@ -127,7 +127,7 @@ class LabInstrument:
         measurement, _ = self._measure_on_testbed(
             self._lab.testbed_shape(load.factors), short, should_abandon
         )
-        return 8 * sum(side.bytes_received for side in measurement.endpoints) / TRIAL_S
+        return 8 * sum(endpoint.bytes_received for endpoint in measurement.endpoints) / TRIAL_S
 
     def _measure_on_testbed(
         self, shape: Hashable, load: TrialLoad, should_abandon: Callable[[], bool]
@@ -135,9 +135,9 @@ class LabInstrument:
         while True:
             is_new = shape not in self._testbeds
             try:
-                bed = self._get_testbed(shape)
-                effective = bed.apply(load.factors, self._testbed_spec)
-                with self._trial_context(bed, load) as trial_testbed:
+                testbed = self._get_testbed(shape)
+                effective = testbed.apply(load.factors, self._testbed_spec)
+                with self._trial_context(testbed, load) as trial_testbed:
                     measurement = self._measure(trial_testbed, load, should_abandon)
                     changes = _settings_changed_since(effective, trial_testbed, load)
                     return _add_changed_settings(measurement, changes), effective
@@ -147,11 +147,13 @@ class LabInstrument:
                     raise _as_refusal(error) from error
                 # An existing testbed may have been damaged, so only a new testbed's refusal is final.
 
-    def _measure(self, bed: Testbed, load: TrialLoad, should_abandon: Callable[[], bool]) -> TrialMeasurement:
-        def once(load: TrialLoad) -> TrialMeasurement:
-            return measure_trial(bed, self._start_observer(), load, should_abandon)
+    def _measure(
+        self, testbed: Testbed, load: TrialLoad, should_abandon: Callable[[], bool]
+    ) -> TrialMeasurement:
+        def run_once(load: TrialLoad) -> TrialMeasurement:
+            return measure_trial(testbed, self._start_observer(), load, should_abandon)
 
-        return run_step_series(load, load.step_series, once) if load.step_series else once(load)
+        return run_step_series(load, load.step_series, run_once) if load.step_series else run_once(load)
 
     def take_new_facts(self) -> NewFacts:
         """See Instrument."""
@@ -170,11 +172,11 @@ class LabInstrument:
             while len(self._testbeds) >= self._lab.max_testbeds:
                 self._testbeds.popitem(last=False)[1].close()
             self._created_count += 1
-            bed = self._lab.create_testbed(f"{self._label}-{self._created_count}", shape)
-            self._testbeds[shape] = bed
+            testbed = self._lab.create_testbed(f"{self._label}-{self._created_count}", shape)
+            self._testbeds[shape] = testbed
             if shape not in self._recorded_shapes:
-                self._new_facts.testbeds[str(shape)] = bed.as_facts()
-                self._new_facts.facts.update(read_endpoint_facts(bed, self._start_observer()))
+                self._new_facts.testbeds[str(shape)] = testbed.as_facts()
+                self._new_facts.facts.update(read_endpoint_facts(testbed, self._start_observer()))
                 self._recorded_shapes.add(shape)
         self._testbeds.move_to_end(shape)
         return self._testbeds[shape]
@@ -187,8 +189,8 @@ class LabInstrument:
 
     def _discard(self, shape: Hashable) -> None:
         """Close the testbed of this shape and the observer, so that the next trial gets new ones."""
-        if bed := self._testbeds.pop(shape, None):
-            bed.close()
+        if testbed := self._testbeds.pop(shape, None):
+            testbed.close()
         self._close_observer()
 
     def _close_observer(self) -> None:
@@ -198,14 +200,14 @@ class LabInstrument:
 
 
 def _settings_changed_since(
-    effective: Mapping[str, Any], bed: Testbed, load: TrialLoad
+    effective: Mapping[str, Any], testbed: Testbed, load: TrialLoad
 ) -> Mapping[str, object]:
     """Return settings that another program changed. In workloads of frames, the agents change them."""
     if WORKLOADS[load.workload].carries_frames:
         return {}
-    changed = changed_knobs(effective, bed.endpoints, bed.agents)
+    changed = changed_knobs(effective, testbed.endpoints, testbed.agents)
     if cpu_quota.FACTOR in effective:
-        changed |= cpu_quota.changed_quota(effective, cpu_quota.agent_pids(bed.endpoints, bed.agents))
+        changed |= cpu_quota.changed_quota(effective, cpu_quota.agent_pids(testbed.endpoints, testbed.agents))
     return changed
 
 

@@ -68,9 +68,9 @@ class Iperf3Instrument:
         """See Instrument."""
         start = time.monotonic()
         try:
-            bed, agent, observer = self._open()
-            effective = self._set_cpus(load, bed, agent)
-            measurement = self._run_trial(bed, agent, observer, load, should_abandon)
+            testbed, agent, observer = self._open()
+            effective = self._set_cpus(load, testbed, agent)
+            measurement = self._run_trial(testbed, agent, observer, load, should_abandon)
         except AgentError as error:
             self.close()
             raise TrialFailed(str(error)) from error
@@ -84,7 +84,7 @@ class Iperf3Instrument:
             raise
         measurement = replace(measurement, effective={**effective, **measurement.effective})
         setup_s = max(0.0, time.monotonic() - start - load.duration_s)
-        return CompletedTrial(measurement, str(bed), setup_s)
+        return CompletedTrial(measurement, str(testbed), setup_s)
 
     def contact_server(self) -> Mapping[str, Any]:
         """Run a minimal test with the server, and return what the server reports about itself.
@@ -109,39 +109,41 @@ class Iperf3Instrument:
 
     def _open(self) -> tuple[iperf3_server.Iperf3Testbed, AgentClient, AgentClient]:
         """Return the testbed and the agents on this machine; start them and record their facts once."""
-        bed = self._testbed or iperf3_server.find_testbed(self._testbed_spec)
-        agent = self._agent = self._agent or start_local_agent(bed.local.name, self._label)
+        testbed = self._testbed or iperf3_server.find_testbed(self._testbed_spec)
+        agent = self._agent = self._agent or start_local_agent(testbed.local.name, self._label)
         observer = self._observer = self._observer or start_observer(self._label)
         if self._testbed is None:
-            server_facts = self._server_facts = _contact_server(agent, bed)
-            self._testbed = bed
-            self._new_facts.testbeds[str(bed)] = bed.as_facts()
+            server_facts = self._server_facts = _contact_server(agent, testbed)
+            self._testbed = testbed
+            self._new_facts.testbeds[str(testbed)] = testbed.as_facts()
             self._new_facts.facts["host"] = observer.call("agent.facts")
-            self._new_facts.facts[bed.server.name] = {
-                "listens": bed.server.listen_address, "address": bed.server.address,
+            self._new_facts.facts[testbed.server.name] = {
+                "listens": testbed.server.listen_address, "address": testbed.server.address,
                 "iperf3": server_facts["version"],
                 "system": server_facts["system"],
             }  # fmt: skip
-        return bed, agent, observer
+        return testbed, agent, observer
 
     def _set_cpus(
-        self, load: TrialLoad, bed: iperf3_server.Iperf3Testbed, agent: AgentClient
+        self, load: TrialLoad, testbed: iperf3_server.Iperf3Testbed, agent: AgentClient
     ) -> dict[str, Any]:
         """Set the agent's CPUs, and return the settings of this endpoint as read back."""
-        wanted = select_local_cpus(str(load.factors.get("cpus", "any")), self._online)
-        agent.call("knob.set", interface=None, knob="cpus", value=format_cpu_list(wanted))
-        found = agent.call("knob.get", interface=bed.local.interface, knobs=list(INTERFACE_KNOBS))["values"]
-        return {**found, **agent.call("knob.get", interface=None, knobs=["cpus"])["values"]}
+        cpus = select_local_cpus(str(load.factors.get("cpus", "any")), self._online)
+        agent.call("knob.set", interface=None, knob="cpus", value=format_cpu_list(cpus))
+        interface_settings = agent.call(
+            "knob.get", interface=testbed.local.interface, knobs=list(INTERFACE_KNOBS)
+        )["values"]
+        return {**interface_settings, **agent.call("knob.get", interface=None, knobs=["cpus"])["values"]}
 
     def _run_trial(
         self,
-        bed: iperf3_server.Iperf3Testbed,
+        testbed: iperf3_server.Iperf3Testbed,
         agent: AgentClient,
         observer: AgentClient,
         load: TrialLoad,
         should_abandon: Callable[[], bool],
     ) -> TrialMeasurement:
-        server = bed.server
+        server = testbed.server
         role, opposite = endpoint_roles(load)
         wait_notes: list[str] = []
 
@@ -151,8 +153,8 @@ class Iperf3Instrument:
             parameters = {
                 **common, **prepare_parameters(load.workload, load.factors),
                 "streams": stream_roles(load.workload, load.factors),
-                "interface": bed.local.interface, "secret": secrets.token_hex(16),
-                "connect": {"address": server.address, "port": server.port, "from": bed.local.address,
+                "interface": testbed.local.interface, "secret": secrets.token_hex(16),
+                "connect": {"address": server.address, "port": server.port, "from": testbed.local.address,
                             "speaks": "iperf3"},
             }  # fmt: skip
             answer, wait_s = _call_with_retries(
@@ -161,32 +163,38 @@ class Iperf3Instrument:
             if wait_s > LONG_WAIT_S:
                 wait_notes.append(f"{server.name} was unavailable for {wait_s:.1f} s before the trial")
             observer.wait(observing, "trial.prepare")
-            found: list[dict[str, Any]] = answer["streams"]
-            return check_streams(load.factors, found)
+            streams: list[dict[str, Any]] = answer["streams"]
+            return check_streams(load.factors, streams)
 
-        endpoints = {bed.local.name: TrialEndpoint(agent, role), HOST: TrialEndpoint(observer, OBSERVE)}
+        endpoints = {testbed.local.name: TrialEndpoint(agent, role), HOST: TrialEndpoint(observer, OBSERVE)}
         try:
             measurement = run_trial(endpoints, connect, load, should_abandon)
         except TreatmentRefused as refusal:
             # The agent reports the server's refusals as its own, so the location is corrected.
             where = str(server) if refusal.where == agent.endpoint else refusal.where
             raise TreatmentRefused(refusal.what, where=where, fix=refusal.fix) from refusal
-        except TrialFailedUnderLoad as broke:
-            raise TrialFailedUnderLoad(f"{broke}, with {server}", broke.endpoints) from broke
+        except TrialFailedUnderLoad as error:
+            raise TrialFailedUnderLoad(f"{error}, with {server}", error.endpoints) from error
         except TrialFailed as failure:
             raise TrialFailed(f"{failure}, with {server}") from failure
-        ours, host = measurement.endpoints
-        own = dict(ours.totals)
-        server_totals = _server_totals(own.pop("server"))
-        notes = check_server_totals(load.factors, server.name, own, server_totals)
-        record = EndpointRecord(server.name, opposite, server_totals, ())
-        all_sides = (replace(ours, totals=own), record, host)
-        return replace(measurement, endpoints=all_sides, notes=(*measurement.notes, *wait_notes, *notes))
+        local_record, host = measurement.endpoints
+        local_totals = dict(local_record.totals)
+        server_totals = _server_totals(local_totals.pop("server"))
+        notes = check_server_totals(load.factors, server.name, local_totals, server_totals)
+        server_record = EndpointRecord(server.name, opposite, server_totals, ())
+        endpoint_records = (replace(local_record, totals=local_totals), server_record, host)
+        return replace(
+            measurement, endpoints=endpoint_records, notes=(*measurement.notes, *wait_notes, *notes)
+        )
 
 
-def _contact_server(agent: AgentClient, bed: iperf3_server.Iperf3Testbed) -> Mapping[str, Any]:
-    server = bed.server
-    parameters: dict[str, Any] = {"address": server.address, "port": server.port, "from": bed.local.address}
+def _contact_server(agent: AgentClient, testbed: iperf3_server.Iperf3Testbed) -> Mapping[str, Any]:
+    server = testbed.server
+    parameters: dict[str, Any] = {
+        "address": server.address,
+        "port": server.port,
+        "from": testbed.local.address,
+    }
     try:
         answer, _ = _call_with_retries(agent, "iperf3.greet", parameters, CONTACT_PATIENCE_S, lambda: False)
     except AgentError as error:

@@ -195,9 +195,9 @@ class Campaign:
                 raise ImmediateExit from None
             except TrialFailed as error:
                 failure = str(error)
-                sides = error.endpoints if isinstance(error, TrialFailedUnderLoad) else ()
+                endpoints = error.endpoints if isinstance(error, TrialFailedUnderLoad) else ()
                 self._store_trial(
-                    TrialRecord(index, block, None, start_s, load.duration_s, 0.0, {}, sides, failure)
+                    TrialRecord(index, block, None, start_s, load.duration_s, 0.0, {}, endpoints, failure)
                 )
                 self._report_message(f"a trial failed: {failure}", index)
                 continue
@@ -269,20 +269,20 @@ class Campaign:
             self._report_message(f"{limit} is too short for {planned}, so some will have no interval", None)
 
 
-def _record(index: int, block: int, start_s: float, load: TrialLoad, done: CompletedTrial) -> TrialRecord:
+def _record(index: int, block: int, start_s: float, load: TrialLoad, trial: CompletedTrial) -> TrialRecord:
     """Return the record of a trial; raises TrialFailed if it has no samples to estimate from."""
     record = TrialRecord(
         index,
         block,
-        done.testbed_shape,
+        trial.testbed_shape,
         start_s,
         load.duration_s,
-        done.setup_s,
-        done.measurement.effective,
-        done.measurement.endpoints,
-        notes=done.measurement.notes,
+        trial.setup_s,
+        trial.measurement.effective,
+        trial.measurement.endpoints,
+        notes=trial.measurement.notes,
         idle_s=load.idle_s,
-        steps=done.measurement.steps,
+        steps=trial.measurement.steps,
     )
     try:
         metric_time_series(record)

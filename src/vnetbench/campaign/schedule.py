@@ -52,14 +52,16 @@ def choose_trial_duration(
     return choose_trial_length_s(past, setup_s, shortest, longest)
 
 
-def estimate_remaining_trials(values: Sequence[float], found: Estimate | None, precision: Precision) -> int:
+def estimate_remaining_trials(
+    values: Sequence[float], estimate: Estimate | None, precision: Precision
+) -> int:
     """Return the number of further trials that a treatment is expected to need.
 
     The interval of a median shrinks with the square root of the number of trials. Until there is an interval,
     it is derived from the trials' standard deviation for a normal distribution.
     """
     judged_at = interim_analyses(precision) or (precision.most_trials,)
-    half_width = found.half_width if found else None
+    half_width = estimate.half_width if estimate else None
     if half_width is None and len(values) >= PILOT_TRIALS:
         # The metric may be a difference, whose mean can be negative or zero.
         mean = abs(statistics.mean(values))

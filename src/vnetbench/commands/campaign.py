@@ -87,13 +87,13 @@ def _check_study_unchanged(study: Study, console: Console) -> None:
         return
     path = Path(study.path)
     try:
-        found = path.read_text(encoding="utf-8")
+        current_text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         console.print(
             f"Cannot read {path}. The campaign continues with the copy in the results file.", markup=False
         )
         return
-    if changes := diff_study_texts(study.text, found, str(path)):
+    if changes := diff_study_texts(study.text, current_text, str(path)):
         raise BenchError(
             f"the study was edited after the campaign started\n{changes}",
             where=str(path),

@@ -13,11 +13,11 @@ _STYLES = {GOOD: "green", LIMITED: "yellow", MISSING: "red"}
 
 @dataclass(frozen=True)
 class Check:
-    """Result of one check: its state, what was found, and the fix."""
+    """Result of one check: its state, a description and the fix."""
 
     name: str
     state: str
-    found: str
+    description: str
     fix: str = ""
 
 
@@ -25,7 +25,7 @@ def print_check(console: Console, check: Check) -> None:
     """Print a line with the result, and a second line with the fix if there is one."""
     line = Text(f"{check.name:<22} ")
     line.append(f"{check.state:<8}", style=_STYLES[check.state])
-    line.append(check.found)
+    line.append(check.description)
     console.print(line, soft_wrap=True)
     if check.fix:
         console.print(Text(f"{'':<31}{check.fix}"), soft_wrap=True)

@@ -45,10 +45,10 @@ def prepare(adapters: Sequence[str], again: bool) -> None:
 def _boot_and_resume(ready: GuestPrerequisites, shape: GuestShape) -> None:
     lab = QemuLab(TestbedSpec(lab=QEMU), "guest prepare", ready, click.echo)
     try:
-        with closing(lab.create_testbed(f"prepare-{secrets.token_hex(3)}", shape)) as bed:
-            for running in bed.running:
-                word = {"boot": "booted", "resume": "resumed"}[running.start_method]
-                click.echo(f"a guest with {shape.adapter} {word} in {running.start_duration_s:.1f} s")
+        with closing(lab.create_testbed(f"prepare-{secrets.token_hex(3)}", shape)) as testbed:
+            for guest in testbed.running:
+                word = {"boot": "booted", "resume": "resumed"}[guest.start_method]
+                click.echo(f"a guest with {shape.adapter} {word} in {guest.start_duration_s:.1f} s")
     except TrialFailed as error:
         raise BenchError(
             f"a guest with {shape.adapter} does not start: {error}", fix="run vnetbench doctor"
@@ -59,13 +59,13 @@ def guest_checks() -> Iterator[Check]:
     """Yield the checks of the lab qemu without downloading anything."""
     try:
         kernel.check_architecture()
-        found = qemu.find_qemu()
+        qemu_program = qemu.find_qemu()
     except BenchError as error:
         yield Check(f"{_NAME}QEMU", MISSING, error.what, error.fix or "")
         return
-    lacking = [name for name in ADAPTERS if qemu.QEMU_DEVICES[name] not in found.devices]
-    without = f"; without {', '.join(lacking)}" if lacking else ""
-    yield Check(f"{_NAME}QEMU", LIMITED if lacking else GOOD, f"{found.version}{without}")
+    missing_adapters = [name for name in ADAPTERS if qemu.QEMU_DEVICES[name] not in qemu_program.devices]
+    without = f"; without {', '.join(missing_adapters)}" if missing_adapters else ""
+    yield Check(f"{_NAME}QEMU", LIMITED if missing_adapters else GOOD, f"{qemu_program.version}{without}")
     local_kernel = kernel.find_kernel()
     if local_kernel is None:
         why = f"none yet: {kernel.own_kernel_problem()}"
@@ -75,7 +75,7 @@ def guest_checks() -> Iterator[Check]:
         yield Check(f"{_NAME}kernel", LIMITED, why, fix)
     else:
         yield Check(f"{_NAME}kernel", GOOD, f"{local_kernel.release}, {local_kernel.source}")
-    yield _kvm(found, local_kernel)
+    yield _kvm(qemu_program, local_kernel)
     yield _device(f"{_NAME}taps", network.TUN_DEVICE, MISSING, "modprobe tun")
     yield _device(
         f"{_NAME}vhost-net", network.VHOST_NET_DEVICE, LIMITED, "modprobe vhost_net, and run as root"
@@ -83,18 +83,18 @@ def guest_checks() -> Iterator[Check]:
     yield _macvtap()
 
 
-def _kvm(found: qemu.Qemu, local_kernel: kernel.Kernel | None) -> Check:
+def _kvm(qemu_program: qemu.Qemu, local_kernel: kernel.Kernel | None) -> Check:
     if local_kernel is None:
         return Check(
             f"{_NAME}KVM", LIMITED, "not tested, because there is no kernel yet", "vnetbench guest prepare"
         )
-    software = hardware.BootImages(local_kernel.image, initramfs.ensure_initramfs(local_kernel))
-    began = time.monotonic()
-    runs = accelerator.detect_accelerator(found, software)
-    if runs.name == hardware.KVM:
-        return Check(f"{_NAME}KVM", GOOD, f"a guest booted with it in {time.monotonic() - began:.1f} s")
+    boot_images = hardware.BootImages(local_kernel.image, initramfs.ensure_initramfs(local_kernel))
+    start = time.monotonic()
+    detected = accelerator.detect_accelerator(qemu_program, boot_images)
+    if detected.name == hardware.KVM:
+        return Check(f"{_NAME}KVM", GOOD, f"a guest booted with it in {time.monotonic() - start:.1f} s")
     fix = "guests run under TCG, QEMU's emulator, which is many times slower; results state this"
-    return Check(f"{_NAME}KVM", LIMITED, runs.reason, fix)
+    return Check(f"{_NAME}KVM", LIMITED, detected.reason, fix)
 
 
 def _device(name: str, path: os.PathLike[str], otherwise: str, fix: str) -> Check:

@@ -103,17 +103,17 @@ def summary_lines(store: RunStore) -> Iterator[str]:
         yield f"{lines} of no supported tool{where}"
 
 
-def _format_failure_lines(store: RunStore, why: str) -> str:
+def _format_failure_lines(store: RunStore, failure: str) -> str:
     """Return `lines 4101, 8816`, with the names of the logs if there are several."""
-    found = [each for each in store.skipped if each.is_run and each.reason == why][:_MAX_LISTED]
+    failed_runs = [each for each in store.skipped if each.is_run and each.reason == failure][:_MAX_LISTED]
     parts = []
-    for log, runs in groupby(found, key=lambda each: each.log):
+    for log, runs in groupby(failed_runs, key=lambda each: each.log):
         numbers = [str(each.first_line) for each in runs]
         name = f"{log} " if len(store.logs) > 1 else ""
         parts.append(f"{name}line{'' if len(numbers) == 1 else 's'} {', '.join(numbers)}")
     more = (
-        f" and {store.failure_counts[why] - len(found)} more"
-        if store.failure_counts[why] > len(found)
+        f" and {store.failure_counts[failure] - len(failed_runs)} more"
+        if store.failure_counts[failure] > len(failed_runs)
         else ""
     )
     return "; ".join(parts) + more
@@ -123,13 +123,15 @@ def _format_run_count(runs: int) -> str:
     return f"{runs} run{'' if runs == 1 else 's'}"
 
 
-def _format_location(what: SkippedSection) -> str:
-    if not what.first_line:
-        return what.log
+def _format_location(section: SkippedSection) -> str:
+    if not section.first_line:
+        return section.log
     lines = (
-        f"{what.first_line}" if what.first_line == what.last_line else f"{what.first_line}-{what.last_line}"
+        f"{section.first_line}"
+        if section.first_line == section.last_line
+        else f"{section.first_line}-{section.last_line}"
     )
-    return f"{what.log}:{lines}"
+    return f"{section.log}:{lines}"
 
 
 def _read_logs(
@@ -188,19 +190,19 @@ def _check_runs(store: RunStore, paths: Sequence[Path], *, is_strict: bool) -> N
 
 def _select_workloads(store: RunStore, requested: str | None, output: Path | None) -> list[str]:
     """Return the workloads to write, one results file each; raises BenchError for an invalid option."""
-    found = store.workload_counts()
-    listed = ", ".join(f"{name} ({_format_run_count(count)})" for name, count in found.items())
-    if requested is not None and requested not in found:
+    run_counts = store.workload_counts()
+    listed = ", ".join(f"{name} ({_format_run_count(count)})" for name, count in run_counts.items())
+    if requested is not None and requested not in run_counts:
         raise BenchError(
             f"no run has the workload {requested}", where="--workload", fix=f"use one of {listed}"
         )
-    if requested is None and output is not None and len(found) > 1:
+    if requested is None and output is not None and len(run_counts) > 1:
         raise BenchError(
             f"the logs contain several workloads, but a results file holds one: {listed}",
             where=str(output),
-            fix=f"--workload {next(iter(found))}, or omit -o to write one file per workload",
+            fix=f"--workload {next(iter(run_counts))}, or omit -o to write one file per workload",
         )
-    return [requested] if requested is not None else list(found)
+    return [requested] if requested is not None else list(run_counts)
 
 
 def _output_path(store: RunStore, paths: Sequence[Path], output: Path | None, workload: str) -> Path:
@@ -215,13 +217,15 @@ def _format_title(paths: Sequence[Path]) -> str:
     return make_printable(f"Imported: {paths[0].resolve().name}{more}")
 
 
-def _print_import_summary(made: ImportSummary) -> None:
-    click.echo(f"{made.path}: {made.workload}, {made.trials} trials of {made.treatments} treatments")
-    if made.merged_runs:
-        click.echo(f"  {made.merged_runs} of them were logged by both endpoints")
-    untold = [f"{name} ({count})" for name, count in made.unspecified.items() if not is_label(name)]
-    if untold:
-        click.echo(f"  not in every log (set with --factor NAME=LEVEL): {', '.join(untold)}")
+def _print_import_summary(summary: ImportSummary) -> None:
+    click.echo(
+        f"{summary.path}: {summary.workload}, {summary.trials} trials of {summary.treatments} treatments"
+    )
+    if summary.merged_runs:
+        click.echo(f"  {summary.merged_runs} of them were logged by both endpoints")
+    unspecified = [f"{name} ({count})" for name, count in summary.unspecified.items() if not is_label(name)]
+    if unspecified:
+        click.echo(f"  not in every log (set with --factor NAME=LEVEL): {', '.join(unspecified)}")
 
 
 def _parse_factor(text: str) -> tuple[str, Level]:
@@ -239,14 +243,14 @@ def _parse_factor(text: str) -> tuple[str, Level]:
 @contextmanager
 def _progress_bar(size: int) -> Iterator[Callable[[int], None]]:
     """Show a progress bar; yield a function to call with the size of each piece read."""
-    began = monotonic()
+    start = monotonic()
     with Progress(console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
         bar.stop()
         task = bar.add_task("reading", total=size, visible=False)
 
         def read(piece: int) -> None:
             bar.update(task, advance=piece)
-            if not bar.live.is_started and monotonic() - began > PROGRESS_BAR_DELAY_S:
+            if not bar.live.is_started and monotonic() - start > PROGRESS_BAR_DELAY_S:
                 bar.update(task, visible=True)
                 bar.start()
 

@@ -200,9 +200,7 @@ def _enter_namespaces(*, create: bool = False) -> bool:
 
 def _require_namespaces(name: str) -> None:
     if not _enter_namespaces():
-        raise BenchError(
-            f"there is no testbed named {name}", fix=f"create it: vnetbench lab up {name}"
-        )
+        raise BenchError(f"there is no testbed named {name}", fix=f"create it: vnetbench lab up {name}")
 
 
 def _parse_setting(setting: str) -> tuple[str, Level]:

@@ -45,15 +45,15 @@ def select_treatments(summary: CampaignSummary, selector: str) -> list[int]:
     Raises:
         BenchError: No treatment has these levels, or the text can be read in two ways.
     """
-    known = {treatment.index: all_levels(summary, treatment) for treatment in summary.treatments}
+    levels_by_index = {treatment.index: all_levels(summary, treatment) for treatment in summary.treatments}
     if selector.isdecimal():
-        found = [index for index in known if index == int(selector)]
+        matches = [index for index in levels_by_index if index == int(selector)]
     else:
-        wanted = _parse_levels(summary, selector).items()
-        found = [index for index, levels in known.items() if wanted <= levels.items()]
-    if not found:
+        requested_levels = _parse_levels(summary, selector).items()
+        matches = [index for index, levels in levels_by_index.items() if requested_levels <= levels.items()]
+    if not matches:
         raise _error(f"no treatment matches {selector}", _selector_help(summary))
-    return found
+    return matches
 
 
 def _parse_levels(summary: CampaignSummary, selector: str) -> dict[str, Level]:

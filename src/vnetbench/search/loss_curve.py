@@ -42,16 +42,18 @@ class LossCurve:
         """
         requested = np.asarray(loads_fps, dtype=float)
         loads = np.log(np.clip(requested, self.least_fps, self.most_fps))
-        kept = []
+        pass_probabilities = []
         for goal_posterior in self.posteriors:
             level = len(goal_posterior.joint) - 1
-            kept.append(posterior.pass_probability(goal_posterior, level, loads) @ goal_posterior.mass)
+            pass_probabilities.append(
+                posterior.pass_probability(goal_posterior, level, loads) @ goal_posterior.mass
+            )
         # A step that keeps a ratio also keeps every larger one.
-        below = np.maximum.accumulate(np.array(kept), axis=0)
-        wanted = (0.5, (1 - share) / 2, (1 + share) / 2)
-        found = [[_ratio_below(self.ratios, column, each) for column in below.T] for each in wanted]
+        below = np.maximum.accumulate(np.array(pass_probabilities), axis=0)
+        shares = (0.5, (1 - share) / 2, (1 + share) / 2)
+        ratios = [[_ratio_below(self.ratios, column, each) for column in below.T] for each in shares]
         known = (requested >= self.least_fps * (1 - 1e-9)) & (requested <= self.most_fps * (1 + 1e-9))
-        median, low, high = np.where(known, np.array(found), np.nan)
+        median, low, high = np.where(known, np.array(ratios), np.nan)
         return median, low, high
 
 

@@ -134,11 +134,11 @@ def log_likelihood(grid: Grid, steps: Sequence[StepOutcome], level: int) -> Floa
 
     The first half is for steps below the throughput, the second for those above.
     """
-    found = np.zeros((2, _SHAPES, len(grid.centres)))
+    total = np.zeros((2, _SHAPES, len(grid.centres)))
     for step in steps:
         if step.level == level:
-            found += step_log_likelihood(grid, step)
-    return found
+            total += step_log_likelihood(grid, step)
+    return total
 
 
 def step_log_likelihood(grid: Grid, step: StepOutcome) -> Floats:
@@ -181,8 +181,8 @@ def pass_probability(posterior: Posterior, level: int, log_loads: Floats) -> Flo
     distance = posterior.grid.centres[None, :] - log_loads[:, None]
     progress = erf(np.abs(distance)[None] / (_SPREADS[:, None, None] * np.sqrt(2)))
     leans = []
-    for side in posterior.shapes[level]:
-        by_spread = (side * _LEAN).reshape(len(_SPREADS), len(_LAPSES), -1).sum(axis=1)
+    for half in posterior.shapes[level]:
+        by_spread = (half * _LEAN).reshape(len(_SPREADS), len(_LAPSES), -1).sum(axis=1)
         leans.append(np.einsum("sc,slc->lc", by_spread, progress))
     return np.asarray(0.5 + np.where(distance >= 0, leans[0], -leans[1]))
 
@@ -242,11 +242,11 @@ def _prior(grid: Grid, least: float, most: float, guess: InitialGuess | None) ->
     return np.asarray(mass / mass.sum())
 
 
-def _marginalize_shapes(found: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
+def _marginalize_shapes(log_likelihoods: Floats) -> tuple[Floats, tuple[Floats, Floats]]:
     """Return the likelihood of each throughput over all shapes (maximum 1), and the shapes' probabilities."""
-    peak = found.max(axis=1, keepdims=True)
-    probability = np.exp(found - peak)
-    below, above = (_SHAPE_PRIOR @ side for side in probability)
+    peak = log_likelihoods.max(axis=1, keepdims=True)
+    probability = np.exp(log_likelihoods - peak)
+    below, above = (_SHAPE_PRIOR @ half for half in probability)
     character = _CHARACTER_PRIOR[:, None] * below * above
     total = character.sum(axis=0)
     logarithm = peak.sum(axis=(0, 1)) + np.log(total)
