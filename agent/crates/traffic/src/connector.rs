@@ -21,7 +21,7 @@ use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 ///
 /// # Errors
 ///
-/// A connection or its handshake failed or timed out, or something else than an agent answered.
+/// A connection or its handshake failed or timed out, or the peer is not an agent of this trial.
 pub fn connect_all(
     route: &Route,
     load: &Load,

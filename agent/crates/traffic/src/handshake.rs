@@ -29,7 +29,7 @@ fn encode(mark: &[u8; 4], id: u32, secret: &Secret) -> HandshakeBytes {
 /// # Errors
 ///
 /// Connecting or sending failed.
-pub fn send_request(socket: &Socket, id: u32, secret: &Secret) -> io::Result<()> {
+pub(crate) fn send_request(socket: &Socket, id: u32, secret: &Secret) -> io::Result<()> {
     if let Some(error) = socket.take_error()? {
         return Err(error);
     }
@@ -42,16 +42,16 @@ pub fn send_request(socket: &Socket, id: u32, secret: &Secret) -> io::Result<()>
 /// # Errors
 ///
 /// Sending failed.
-pub fn send_response(socket: &Socket, id: u32, secret: &Secret) -> io::Result<()> {
+pub(crate) fn send_response(socket: &Socket, id: u32, secret: &Secret) -> io::Result<()> {
     socket.send(&encode(RESPONSE_MARK, id, secret)).map(drop)
 }
 
 /// Reads the handshake message of the other endpoint.
 #[derive(Default)]
-pub struct HandshakeReader(Vec<u8>);
+pub(crate) struct HandshakeReader(Vec<u8>);
 
 /// The state of reading a handshake message.
-pub enum ReadState {
+pub(crate) enum ReadState {
     /// More bytes are missing.
     Incomplete,
     /// The message is complete.

@@ -16,7 +16,7 @@ const MAX_PIPE_BYTES: usize = 1 << 20;
 
 /// Sends a message from a file in memory; clones share the file.
 #[derive(Clone)]
-pub struct FileSender {
+pub(crate) struct FileSender {
     file: Arc<OwnedFd>,
     bytes: u64,
     sent: u64,
@@ -54,7 +54,7 @@ impl Sender for FileSender {
 }
 
 /// Sends a message from the memory of this process: moves its pages to a pipe, and from there to the socket.
-pub struct PipeSender {
+pub(crate) struct PipeSender {
     message: Arc<[u8]>,
     read_end: OwnedFd,
     write_end: OwnedFd,

@@ -22,7 +22,7 @@ const SEND_ZC_REPORT_USAGE: u16 = 1 << 3;
 const NOTIF_USAGE_ZC_COPIED: u32 = 1 << 31;
 
 /// Sends one prepared message repeatedly, in batches of one call.
-pub struct UringSender {
+pub(crate) struct UringSender {
     ring: IoUring,
     is_enabled: bool,
     message: Arc<[u8]>,

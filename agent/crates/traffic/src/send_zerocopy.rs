@@ -25,7 +25,7 @@ const COMPLETION_TIMEOUT: Timespec = Timespec {
 const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
 
 /// Sends one prepared message repeatedly without a copy.
-pub struct ZeroCopySender {
+pub(crate) struct ZeroCopySender {
     message: Arc<[u8]>,
     /// Bytes of the message that are sent already.
     sent: usize,

@@ -8,7 +8,7 @@ use rustix::net::sockopt::set_tcp_congestion;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::route::Transport;
-use vnetbench_system::error::{Error, Kind, Result};
+use vnetbench_system::error::{Error, ErrorKind, Result};
 use vnetbench_system::socket_option;
 
 /// The requested options of a socket; `None` keeps the kernel's default.
@@ -38,7 +38,7 @@ pub(crate) fn open_socket(domain: Domain, options: &SocketOptions) -> Result<Soc
     let socket = Socket::new(domain, Type::STREAM, protocol).map_err(|error| {
         let error = Error::system(format!("open {name} socket"), error);
         match options.transport {
-            Transport::Mptcp => error.with_kind(Kind::Mptcp),
+            Transport::Mptcp => error.with_kind(ErrorKind::Mptcp),
             Transport::Tcp | Transport::Vsock => error,
         }
     })?;
@@ -48,8 +48,8 @@ pub(crate) fn open_socket(domain: Domain, options: &SocketOptions) -> Result<Soc
     if let Some(name) = &options.congestion_control {
         set_tcp_congestion(&socket, name).map_err(|error| {
             let kind = match error {
-                Errno::PERM => Kind::CongestionControlForbidden,
-                _ => Kind::CongestionControlAbsent,
+                Errno::PERM => ErrorKind::CongestionControlForbidden,
+                _ => ErrorKind::CongestionControlAbsent,
             };
             Error::system(format!("set the congestion control {name}"), error).with_kind(kind)
         })?;
@@ -70,7 +70,8 @@ pub fn set_connected_options(socket: &Socket, options: &SocketOptions) -> Result
     }
     if let Some(us) = options.busy_poll_us {
         socket_option::set(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, us).map_err(|error| {
-            Error::system(format!("set SO_BUSY_POLL to {us} us"), error).with_kind(Kind::BusyPoll)
+            Error::system(format!("set SO_BUSY_POLL to {us} us"), error)
+                .with_kind(ErrorKind::BusyPoll)
         })?;
     }
     if let Some(bps) = options.pacing_rate_bps {

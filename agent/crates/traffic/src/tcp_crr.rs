@@ -1,8 +1,8 @@
-//! The workload `tcp_crr`: each transaction connects, asks, is answered and closes; the source times it.
+//! The workload `tcp_crr`: each transaction connects, sends a request, receives the response and closes.
 //!
-//! The stream's own connection only carries the port on which its sink answers, and the end. The sink closes first: the
-//! connection's last state (TIME_WAIT, RFC 9293 section 3.3.2) is then the sink's, and the source never runs out of ports.
-//! A thread drives one stream, with calls that wait.
+//! The source times the transactions. The stream's own connection carries only the port of the sink's listener, and the
+//! end. The sink closes the transactions first, so that TIME_WAIT (RFC 9293 section 3.3.2) is at the sink and the source
+//! does not run out of ports. Each thread drives one stream with blocking calls.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,64 +24,75 @@ use vnetbench_streams::{
 use vnetbench_system::error::Error;
 use vnetbench_system::ports;
 
-/// How often a call that waits looks whether the trial is over.
+/// Time limit of blocking calls, after which the thread checks its command.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
-/// Connections that wait to be taken. A source has one at a time.
+/// Length of the accept queue. A source has one connection at a time.
 const BACKLOG: i32 = 16;
+/// Maximum bytes that one call receives.
 const RECEIVE_BYTES: usize = 64 << 10;
 
-/// What is asked and answered on each connection, and the options of its sockets.
+/// The options of transactions and their sockets.
 #[derive(Debug)]
 pub struct ConnectionOptions {
+    /// Size of a request.
     pub request_bytes: usize,
+    /// Size of a response.
     pub response_bytes: usize,
+    /// Options of each connection's socket.
     pub options: SocketOptions,
 }
 
-/// Starts the threads; they wait for `Order::Go`. `on_end` is called once for each stream, when it has ended.
+/// Starts the threads, which wait for `Command::Go`. Each stream calls `on_end` once, at its end.
+///
+/// # Errors
+///
+/// The system refuses a thread, its CPUs or a socket option.
 pub(crate) fn start(
     streams: &[Arc<Stream>],
     connections: &ConnectionOptions,
     threads: &ThreadPlan,
-    orders: &Arc<Commands>,
+    commands: &Arc<Commands>,
     on_end: &OnEnd,
 ) -> io::Result<Vec<StartedThread>> {
     let request = make_message(connections.request_bytes);
     let response = make_message(connections.response_bytes);
-    threads::start_threads(streams, threads, orders, |own| {
+    threads::start_threads(streams, threads, commands, |own| {
         let stream = Arc::clone(&own[0]);
         stream.socket.set_nonblocking(false)?;
         stream.socket.set_read_timeout(Some(STOP_CHECK_INTERVAL))?;
         let guard = EndGuard::new(&stream, on_end);
-        let side = ConnectionLoop {
+        let connection_loop = ConnectionLoop {
             stream,
             request: Arc::clone(&request),
             response: Arc::clone(&response),
             options: connections.options.clone(),
             buffer: vec![0; RECEIVE_BYTES],
         };
-        Ok(move |orders: &Commands| {
+        Ok(move |commands: &Commands| {
             let guard = guard;
             let end = match guard.stream.role {
-                Role::Source => side.run_client(orders),
-                Role::Sink => side.run_server(orders),
+                Role::Source => connection_loop.run_client(commands),
+                Role::Sink => connection_loop.run_server(commands),
             };
             guard.stream.record_end(match end {
                 Ok(LoopEnd::Drained) => StreamEnd::Drained,
                 Ok(LoopEnd::Cut) => StreamEnd::Cut,
-                Err(_) if orders.current() == Command::EndAll => StreamEnd::Cut,
+                Err(_) if commands.current() == Command::EndAll => StreamEnd::Cut,
                 Err(error) => StreamEnd::Broken(error),
             });
         })
     })
 }
 
+/// How a connection loop ended.
 enum LoopEnd {
+    /// After all data was received.
     Drained,
-    /// Told to end at once.
+    /// At `Command::EndAll`.
     Cut,
 }
 
+/// Runs the transactions of one stream.
 struct ConnectionLoop {
     stream: Arc<Stream>,
     request: Arc<[u8]>,
@@ -91,66 +102,76 @@ struct ConnectionLoop {
 }
 
 impl ConnectionLoop {
-    /// A source: transactions, one after the other.
-    fn run_client(mut self, orders: &Commands) -> io::Result<LoopEnd> {
+    /// Runs a source: makes transactions, one after the other.
+    fn run_client(mut self, commands: &Commands) -> io::Result<LoopEnd> {
         let mut port = [0; 2];
-        if let ReceiveOutcome::Cut = self.receive_port(&mut port, orders)? {
+        if let ReceiveOutcome::Cut = self.receive_port(&mut port, commands)? {
             return Ok(LoopEnd::Cut);
         }
-        let mut to = require_ip_address(self.stream.socket.peer_addr())?;
-        to.set_port(u16::from_be_bytes(port));
-        let mut from = require_ip_address(self.stream.socket.local_addr())?;
-        from.set_port(0);
-        let timing = self.stream.timing.as_ref().expect("a source times");
-        let connect_times = timing.connect.as_ref().expect("and its connections");
-        while orders.current() == Command::Go {
-            let began = Instant::now();
+        let mut destination = require_ip_address(self.stream.socket.peer_addr())?;
+        destination.set_port(u16::from_be_bytes(port));
+        let mut local = require_ip_address(self.stream.socket.local_addr())?;
+        local.set_port(0);
+        let timing = self
+            .stream
+            .timing
+            .as_ref()
+            .expect("a source times its requests");
+        let connect_times = timing
+            .connect
+            .as_ref()
+            .expect("a source times its connections");
+        while commands.current() == Command::Go {
+            let started_at = Instant::now();
             timing.count_request();
-            let socket = open(from, &self.options)?;
-            if !connect(&socket, &SockAddr::from(to), orders)? {
+            let socket = open(local, &self.options)?;
+            if !connect(&socket, &SockAddr::from(destination), commands)? {
                 return Ok(LoopEnd::Cut);
             }
-            connect_times.record(began.elapsed());
-            let tally = &self.stream.counters;
-            if !send_all(&socket, &self.request, tally, orders)? {
+            connect_times.record(started_at.elapsed());
+            let counters = &self.stream.counters;
+            if !send_all(&socket, &self.request, counters, commands)? {
                 return Ok(LoopEnd::Cut);
             }
-            let wanted = self.response.len();
-            match receive_all(&socket, wanted, &mut self.buffer, tally, orders)? {
+            let length = self.response.len();
+            match receive_all(&socket, length, &mut self.buffer, counters, commands)? {
                 ReceiveOutcome::All => {}
                 ReceiveOutcome::Cut => return Ok(LoopEnd::Cut),
                 ReceiveOutcome::Closed => return Err(io::ErrorKind::UnexpectedEof.into()),
             }
-            timing.latency.record(began.elapsed());
-            // Not before the sink has closed: see above.
-            if let ReceiveOutcome::Cut = receive_all(&socket, 1, &mut self.buffer, tally, orders)? {
+            timing.latency.record(started_at.elapsed());
+            // Waits until the sink closes first: see the module documentation.
+            if let ReceiveOutcome::Cut =
+                receive_all(&socket, 1, &mut self.buffer, counters, commands)?
+            {
                 return Ok(LoopEnd::Cut);
             }
         }
-        // Fails only where the sink is gone, and then waiting for it says so.
+        // Fails only if the sink is gone, which the wait below reports.
         let _ = shutdown(&self.stream.socket, Shutdown::Write);
-        self.wait_for_end(orders)
+        self.wait_for_end(commands)
     }
 
-    fn receive_port(&self, port: &mut [u8; 2], orders: &Commands) -> io::Result<ReceiveOutcome> {
+    /// Receives the port of the sink's listener.
+    fn receive_port(&self, port: &mut [u8; 2], commands: &Commands) -> io::Result<ReceiveOutcome> {
         let mut count = 0;
         while count < port.len() {
             match receive(self.stream.socket.as_fd(), &mut port[count..])? {
                 Some(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Some(more) => count += more,
-                None if orders.current() == Command::EndAll => return Ok(ReceiveOutcome::Cut),
+                None if commands.current() == Command::EndAll => return Ok(ReceiveOutcome::Cut),
                 None => {}
             }
         }
         Ok(ReceiveOutcome::All)
     }
 
-    /// Until the sink has closed its half of the stream's own connection.
-    fn wait_for_end(&self, orders: &Commands) -> io::Result<LoopEnd> {
+    /// Waits until the sink closes its half of the stream's own connection.
+    fn wait_for_end(&self, commands: &Commands) -> io::Result<LoopEnd> {
         let mut unexpected = [0; 64];
         loop {
             let received = receive(self.stream.socket.as_fd(), &mut unexpected)?;
-            if orders.current() == Command::EndAll {
+            if commands.current() == Command::EndAll {
                 return Ok(LoopEnd::Cut);
             }
             if received == Some(0) {
@@ -159,13 +180,13 @@ impl ConnectionLoop {
         }
     }
 
-    /// A sink: takes each connection that comes and answers on it, until the source closes the stream.
-    fn run_server(mut self, orders: &Commands) -> io::Result<LoopEnd> {
+    /// Runs a sink: serves each connection until the source closes the stream.
+    fn run_server(mut self, commands: &Commands) -> io::Result<LoopEnd> {
         let source = require_ip_address(self.stream.socket.peer_addr())?;
-        let mut here = require_ip_address(self.stream.socket.local_addr())?;
+        let mut local = require_ip_address(self.stream.socket.local_addr())?;
         let listener = ports::try_ports(|port| {
-            here.set_port(port);
-            listen(here, &self.options).map_err(|error| Error::system("listen", error))
+            local.set_port(port);
+            listen(local, &self.options).map_err(|error| Error::system("listen", error))
         });
         let listener = listener.map_err(|error| io::Error::other(error.to_string()))?;
         let port = require_ip_address(listener.local_addr())?
@@ -181,27 +202,27 @@ impl ConnectionLoop {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
-            // Looked at here too: one who asks on and on would keep the sink from it.
-            if orders.current() == Command::EndAll {
+            // Checked here too, because continuous requests would keep the sink from the check below.
+            if commands.current() == Command::EndAll {
                 return Ok(LoopEnd::Cut);
             }
-            let [comes, ends] = polled.map(|each| !each.revents().is_empty());
-            if comes {
-                let Some((socket, from)) = accept(&listener)? else {
+            let [has_connection, has_stream_data] = polled.map(|each| !each.revents().is_empty());
+            if has_connection {
+                let Some((socket, peer)) = accept(&listener)? else {
                     continue;
                 };
-                if from.ip() == source.ip()
-                    && let ReceiveOutcome::Cut = self.serve_connection(&socket, orders)?
+                if peer.ip() == source.ip()
+                    && let ReceiveOutcome::Cut = self.serve_connection(&socket, commands)?
                 {
                     return Ok(LoopEnd::Cut);
                 }
-            } else if ends {
+            } else if has_stream_data {
                 let received = receive(self.stream.socket.as_fd(), &mut self.buffer)?;
-                if orders.current() == Command::EndAll {
+                if commands.current() == Command::EndAll {
                     return Ok(LoopEnd::Cut);
                 }
                 if received == Some(0) {
-                    // Fails only where the source is gone, and then nobody waits for this.
+                    // Fails only if the source is gone, which then does not wait for it.
                     let _ = shutdown(&self.stream.socket, Shutdown::Write);
                     return Ok(LoopEnd::Drained);
                 }
@@ -209,80 +230,83 @@ impl ConnectionLoop {
         }
     }
 
-    /// Answers one connection; what goes wrong on it is the source's to tell.
+    /// Serves one connection; the source reports its errors.
     fn serve_connection(
         &mut self,
         socket: &Socket,
-        orders: &Commands,
+        commands: &Commands,
     ) -> io::Result<ReceiveOutcome> {
-        let (wanted, tally) = (self.request.len(), &self.stream.counters);
-        match receive_all(socket, wanted, &mut self.buffer, tally, orders) {
+        let (length, counters) = (self.request.len(), &self.stream.counters);
+        match receive_all(socket, length, &mut self.buffer, counters, commands) {
             Ok(ReceiveOutcome::All) => {}
-            Ok(heard) => return Ok(heard),
+            Ok(outcome) => return Ok(outcome),
             Err(_) => return Ok(ReceiveOutcome::Closed),
         }
-        match send_all(socket, &self.response, tally, orders) {
+        match send_all(socket, &self.response, counters, commands) {
             Ok(false) => Ok(ReceiveOutcome::Cut),
             Ok(true) | Err(_) => Ok(ReceiveOutcome::Closed),
         }
     }
 }
 
-/// A socket with the load's options whose calls come back after LOOK_EVERY; connections that a listener takes inherit
-/// all that.
-fn socket(at: SocketAddr, options: &SocketOptions) -> io::Result<Socket> {
-    let socket = sockets::open_socket(Domain::for_address(at), options)
+/// Opens a socket with the load's options, whose calls return after `STOP_CHECK_INTERVAL`.
+///
+/// Accepted connections inherit the options and time limits.
+fn open_with_timeouts(local: SocketAddr, options: &SocketOptions) -> io::Result<Socket> {
+    let socket = sockets::open_socket(Domain::for_address(local), options)
         .map_err(|error| io::Error::other(error.to_string()))?;
     socket.set_read_timeout(Some(STOP_CHECK_INTERVAL))?;
     socket.set_write_timeout(Some(STOP_CHECK_INTERVAL))?;
     Ok(socket)
 }
 
-/// One that connects from this address, and gets its port when it does, so that only full addresses have to differ.
-fn open(at: SocketAddr, options: &SocketOptions) -> io::Result<Socket> {
-    let socket = socket(at, options)?;
+/// Opens a socket that connects from this address.
+///
+/// It gets its port when it connects, so that only the full pair of addresses has to be unique.
+fn open(local: SocketAddr, options: &SocketOptions) -> io::Result<Socket> {
+    let socket = open_with_timeouts(local, options)?;
     sockets::defer_port_choice(&socket)?;
-    socket.bind(&SockAddr::from(at))?;
+    socket.bind(&SockAddr::from(local))?;
     Ok(socket)
 }
 
-/// Connections of an earlier trial may still be in TIME_WAIT on a port that is used again.
-fn listen(at: SocketAddr, options: &SocketOptions) -> io::Result<Socket> {
-    let listener = socket(at, options)?;
+/// Listens on an address, even if connections of an earlier trial are in TIME_WAIT on its port.
+fn listen(local: SocketAddr, options: &SocketOptions) -> io::Result<Socket> {
+    let listener = open_with_timeouts(local, options)?;
     listener.set_reuse_address(true)?;
-    listener.bind(&SockAddr::from(at))?;
+    listener.bind(&SockAddr::from(local))?;
     listener.listen(BACKLOG)?;
     Ok(listener)
 }
 
-/// False where the order to end came first.
-fn connect(socket: &Socket, to: &SockAddr, orders: &Commands) -> io::Result<bool> {
+/// Connects a socket; returns false if `Command::EndAll` comes first.
+fn connect(socket: &Socket, destination: &SockAddr, commands: &Commands) -> io::Result<bool> {
     loop {
-        let Err(error) = socket.connect(to) else {
+        let Err(error) = socket.connect(destination) else {
             return Ok(true);
         };
         match error.raw_os_error() {
-            // Not connected yet when the time to look came; the next call waits on.
+            // Not connected within the time limit; the next call continues to wait.
             Some(libc::EINPROGRESS | libc::EALREADY | libc::EINTR) => {}
             Some(libc::EISCONN) => return Ok(true),
             _ => return Err(error),
         }
-        if orders.current() == Command::EndAll {
+        if commands.current() == Command::EndAll {
             return Ok(false);
         }
     }
 }
 
-/// `None` where the connection was gone again before it was taken (accept(2), "Error handling").
+/// Accepts a connection and its peer address; returns `None` if the connection is already gone.
 fn accept(listener: &Socket) -> io::Result<Option<(Socket, SocketAddr)>> {
     match listener.accept() {
-        Ok((socket, from)) => Ok(Some((socket, require_ip_address(Ok(from))?))),
+        Ok((socket, peer)) => Ok(Some((socket, require_ip_address(Ok(peer))?))),
         Err(error) if sockets::is_connection_lost(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// `None` where the time to look came first.
+/// Receives bytes; returns `None` at the time limit.
 fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize>> {
     match rustix::net::recv(socket, buffer, RecvFlags::empty()) {
         Ok((count, _)) => Ok(Some(count)),
@@ -291,53 +315,56 @@ fn receive(socket: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<Option<usize
     }
 }
 
+/// The outcome of receiving a message.
 enum ReceiveOutcome {
+    /// The whole message arrived.
     All,
-    /// The other side closed before that.
+    /// The other endpoint closed the connection first.
     Closed,
-    /// The order to end came before.
+    /// `Command::EndAll` came first.
     Cut,
 }
 
+/// Receives a message of `length` bytes.
 fn receive_all(
     socket: &Socket,
-    wanted: usize,
+    length: usize,
     buffer: &mut [u8],
-    tally: &StreamCounters,
-    orders: &Commands,
+    counters: &StreamCounters,
+    commands: &Commands,
 ) -> io::Result<ReceiveOutcome> {
     let mut count = 0;
-    while count < wanted {
-        let most = buffer.len().min(wanted - count);
-        match receive(socket.as_fd(), &mut buffer[..most])? {
+    while count < length {
+        let limit = buffer.len().min(length - count);
+        match receive(socket.as_fd(), &mut buffer[..limit])? {
             Some(0) => return Ok(ReceiveOutcome::Closed),
             Some(more) => {
-                tally.received.add(more);
+                counters.received.add(more);
                 count += more;
             }
-            None if orders.current() == Command::EndAll => return Ok(ReceiveOutcome::Cut),
+            None if commands.current() == Command::EndAll => return Ok(ReceiveOutcome::Cut),
             None => {}
         }
     }
     Ok(ReceiveOutcome::All)
 }
 
-/// False where the order to end came first.
+/// Sends a whole message; returns false if `Command::EndAll` comes first.
 fn send_all(
     socket: &Socket,
     bytes: &[u8],
-    tally: &StreamCounters,
-    orders: &Commands,
+    counters: &StreamCounters,
+    commands: &Commands,
 ) -> io::Result<bool> {
     let mut sent = 0;
     while sent < bytes.len() {
         match rustix::net::send(socket, &bytes[sent..], SendFlags::NOSIGNAL) {
             Ok(count) => {
-                tally.sent.add(count);
+                counters.sent.add(count);
                 sent += count;
             }
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {
-                if orders.current() == Command::EndAll {
+                if commands.current() == Command::EndAll {
                     return Ok(false);
                 }
             }

@@ -1,11 +1,12 @@
-//! The workload `tcp_rr`: a source asks, a sink answers each request, and the source times the answers.
+//! The workload `tcp_rr`: a source sends requests, a sink responds to each, and the source times the responses.
 //!
-//! In a closed loop a request follows the answer to the one before. In an open loop requests are due at set times,
-//! answered or not, and an answer's latency counts from when its request was due: what a slow answer keeps waiting shows
-//! in the latencies too (Tene, "How NOT to measure latency", 2013; the error is called coordinated omission).
+//! In a closed loop, each request follows the previous response. In an open loop, requests are due at fixed times, and the
+//! latency of a response counts from the due time of its request. The latencies therefore include the delay of requests
+//! behind a slow response. Omitting it is an error known as coordinated omission (Tene, "How NOT to measure latency",
+//! 2013).
 //!
-//! At its end a source closes its sending half and still takes the answers that come; the sink answers all that it was
-//! asked, and only then closes its half.
+//! At the end, a source closes its sending half and receives the remaining responses. The sink responds to all received
+//! requests before it closes its half.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -24,58 +25,65 @@ use vnetbench_streams::threads::{self, StartedThread, ThreadPlan};
 use vnetbench_streams::timing::RequestRate;
 use vnetbench_streams::{Command, Commands, EndGuard, OnEnd, Role, Stream, StreamEnd};
 
-/// The most that one call receives.
+/// Maximum bytes that one call receives.
 const RECEIVE_BYTES: usize = 64 << 10;
 
-/// How a thread waits for what comes.
+/// How a thread waits for data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitMode {
-    /// The kernel puts it to sleep.
+    /// The thread sleeps in the kernel.
     Block,
-    /// It asks again and again.
+    /// The thread polls the socket continuously.
     Spin,
-    /// The kernel asks the interface for a while before it puts it to sleep (SO_BUSY_POLL, socket(7)).
+    /// The kernel polls the interface before the thread sleeps (SO_BUSY_POLL, socket(7)).
     BusyPoll,
 }
 
-/// What is asked and answered.
+/// The options of requests and responses.
 #[derive(Debug, Clone, Copy)]
 pub struct ExchangeOptions {
+    /// Size of a request.
     pub request_bytes: usize,
+    /// Size of a response.
     pub response_bytes: usize,
-    /// Of each connection; `None`: a closed loop.
+    /// Requests per second of each connection; `None` for a closed loop.
     pub rate_per_s: Option<f64>,
+    /// How threads wait for data.
     pub wait_mode: WaitMode,
 }
 
 impl ExchangeOptions {
-    /// When connection number `place` of so many asks.
-    pub fn request_rate(&self, place: usize, connections: usize) -> Option<RequestRate> {
+    /// Returns the request rate of the connection at `index`, staggered against the others; `None` in a closed loop.
+    pub fn request_rate(&self, index: usize, connections: usize) -> Option<RequestRate> {
         let per_s = self.rate_per_s?;
-        Some(RequestRate::staggered(per_s, place, connections))
+        Some(RequestRate::staggered(per_s, index, connections))
     }
 }
 
-/// Starts the threads; they wait for `Order::Go`. `on_end` is called once for each stream, when it has ended.
+/// Starts the threads, which wait for `Command::Go`. Each stream calls `on_end` once, at its end.
+///
+/// # Errors
+///
+/// The system refuses a thread, its CPUs or a socket option.
 pub(crate) fn start(
     streams: &[Arc<Stream>],
     exchange: ExchangeOptions,
     threads: &ThreadPlan,
-    orders: &Arc<Commands>,
+    commands: &Arc<Commands>,
     on_end: &OnEnd,
 ) -> io::Result<Vec<StartedThread>> {
     let request = make_message(exchange.request_bytes);
     let response = make_message(exchange.response_bytes);
-    threads::start_threads(streams, threads, orders, |own| {
-        // Where a call may wait, nothing else is waited for on this thread: no other stream, and no request to be due.
-        let blocks = own.len() == 1
+    threads::start_threads(streams, threads, commands, |own| {
+        // A call may block only if its thread waits for nothing else: no other stream, and no due request.
+        let is_blocking = own.len() == 1
             && exchange.wait_mode != WaitMode::Spin
             && (exchange.rate_per_s.is_none() || own[0].role == Role::Sink);
         let mut sessions = Vec::with_capacity(own.len());
         for stream in own {
-            stream.socket.set_nonblocking(!blocks)?;
-            let talk = match &stream.timing {
+            stream.socket.set_nonblocking(!is_blocking)?;
+            let role = match &stream.timing {
                 Some(_) => {
                     SessionRole::Requester(Requester::new(&request, exchange.response_bytes))
                 }
@@ -83,54 +91,59 @@ pub(crate) fn start(
             };
             sessions.push(Session {
                 stream: Arc::clone(stream),
-                role: talk,
+                role,
                 buffer: vec![0; RECEIVE_BYTES],
-                blocks,
+                is_blocking,
                 _guard: EndGuard::new(stream, on_end),
             });
         }
-        let spins = exchange.wait_mode == WaitMode::Spin;
-        Ok(move |orders: &Commands| run_sessions(sessions, spins, orders))
+        let is_spinning = exchange.wait_mode == WaitMode::Spin;
+        Ok(move |commands: &Commands| run_sessions(sessions, is_spinning, commands))
     })
 }
 
-/// Returns when all sessions have ended.
-fn run_sessions(mut sessions: Vec<Session>, spins: bool, orders: &Commands) {
-    // Else the kernel may wake this thread 50 µs after a request is due.
+/// Drives the sessions until all have ended; `is_spinning` to poll continuously.
+fn run_sessions(mut sessions: Vec<Session>, is_spinning: bool, commands: &Commands) {
+    // Otherwise, the kernel may wake this thread 50 µs after a request is due.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let mut polled = Vec::with_capacity(sessions.len());
     while !sessions.is_empty() {
-        let mut moved = false;
+        let mut has_progress = false;
         sessions.retain_mut(|session| {
-            let step = session.advance(orders);
-            moved |= step != StepOutcome::WouldBlock;
-            step != StepOutcome::Ended
+            let outcome = session.advance(commands);
+            has_progress |= outcome != StepOutcome::WouldBlock;
+            outcome != StepOutcome::Ended
         });
-        if !moved && !spins {
-            wait_for_any(&sessions, &mut polled, orders);
+        if !has_progress && !is_spinning {
+            wait_for_any(&sessions, &mut polled, commands);
         }
     }
 }
 
-/// Sleeps until a session can move or has a request due. What ends streams shuts their connections down, which wakes it.
-fn wait_for_any(sessions: &[Session], polled: &mut Vec<libc::pollfd>, orders: &Commands) {
+/// Sleeps until a session can advance or has a due request.
+///
+/// The end of the load shuts the connections down, which wakes the thread.
+fn wait_for_any(sessions: &[Session], polled: &mut Vec<libc::pollfd>, commands: &Commands) {
     polled.clear();
     polled.extend(sessions.iter().map(|session| libc::pollfd {
         fd: session.stream.socket.as_raw_fd(),
         events: session.awaited_events(),
         revents: 0,
     }));
-    let due = sessions.iter().filter_map(|s| s.next_due(orders)).min();
-    let left = due.map(|due| due.saturating_duration_since(Instant::now()));
-    let timeout = left.map(|left| libc::timespec {
-        tv_sec: left.as_secs() as libc::time_t,
-        tv_nsec: left.subsec_nanos().into(),
+    let due = sessions
+        .iter()
+        .filter_map(|session| session.next_due(commands))
+        .min();
+    let remaining = due.map(|due| due.saturating_duration_since(Instant::now()));
+    let timeout = remaining.map(|remaining| libc::timespec {
+        tv_sec: remaining.as_secs() as libc::time_t,
+        tv_nsec: remaining.subsec_nanos().into(),
     });
     let timeout = timeout
         .as_ref()
         .map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the pointers are to `polled`, of that length, and to a timespec that lives until the call returns (or null:
-    // no limit). An error (EINTR) only means that the sessions are asked again.
+    // SAFETY: the pointers refer to `polled`, with its length, and to a timespec that outlives the call, or null for no
+    // timeout. After an error (EINTR), the caller only checks the sessions again.
     unsafe {
         libc::ppoll(
             polled.as_mut_ptr(),
@@ -141,43 +154,45 @@ fn wait_for_any(sessions: &[Session], polled: &mut Vec<libc::pollfd>, orders: &C
     };
 }
 
+/// The role of a session on its connection.
 enum SessionRole {
     Requester(Requester),
     Responder(Responder),
 }
 
-/// One connection that is being driven; dropping it ends the stream.
+/// A running connection; dropping it ends the stream.
 struct Session {
     stream: Arc<Stream>,
     role: SessionRole,
     buffer: Vec<u8>,
-    /// Receiving waits until something comes. Sending never waits: both sides of a full connection would do so for ever.
-    blocks: bool,
+    /// Whether receiving waits for data. Sending never waits: on a full connection, both endpoints would wait forever.
+    is_blocking: bool,
     _guard: EndGuard,
 }
 
 impl Session {
-    fn advance(&mut self, orders: &Commands) -> StepOutcome {
+    /// Advances the session once.
+    fn advance(&mut self, commands: &Commands) -> StepOutcome {
         let outcome = match &mut self.role {
-            SessionRole::Requester(asking) => {
-                asking.advance(&self.stream, &mut self.buffer, self.blocks, orders)
+            SessionRole::Requester(requester) => {
+                requester.advance(&self.stream, &mut self.buffer, self.is_blocking, commands)
             }
-            SessionRole::Responder(answering) => {
-                answering.advance(&self.stream, &mut self.buffer, self.blocks)
+            SessionRole::Responder(responder) => {
+                responder.advance(&self.stream, &mut self.buffer, self.is_blocking)
             }
         };
         match outcome {
-            // A sink whose peer goes on asking would otherwise never come to its end.
-            Ok(ReadOutcome::More) if orders.current() == Command::EndAll => {
+            // A sink whose peer continues to send requests would never end otherwise.
+            Ok(ReadOutcome::More) if commands.current() == Command::EndAll => {
                 self.end(StreamEnd::Cut)
             }
             Ok(ReadOutcome::More) => StepOutcome::Progress,
-            Ok(ReadOutcome::Nothing) if orders.current() == Command::EndAll => {
+            Ok(ReadOutcome::Nothing) if commands.current() == Command::EndAll => {
                 self.end(StreamEnd::Cut)
             }
             Ok(ReadOutcome::Nothing) => StepOutcome::WouldBlock,
-            Ok(ReadOutcome::Closed) => self.end_of_data(orders),
-            Err(error) => match (error.raw_os_error(), orders.current()) {
+            Ok(ReadOutcome::Closed) => self.end_of_data(commands),
+            Err(error) => match (error.raw_os_error(), commands.current()) {
                 (Some(libc::EINTR), _) => StepOutcome::Progress,
                 (_, Command::EndAll) => self.end(StreamEnd::Cut),
                 _ => self.end(StreamEnd::Broken(error)),
@@ -185,13 +200,14 @@ impl Session {
         }
     }
 
-    fn end_of_data(&self, orders: &Commands) -> StepOutcome {
-        match (orders.current(), self.stream.role) {
+    /// Ends the stream after the last byte.
+    fn end_of_data(&self, commands: &Commands) -> StepOutcome {
+        match (commands.current(), self.stream.role) {
             (Command::EndAll, _) => self.end(StreamEnd::Cut),
             (Command::EndSources, Role::Source) => self.end(StreamEnd::Drained),
             (_, Role::Source) => self.end(StreamEnd::Broken(io::ErrorKind::UnexpectedEof.into())),
             (_, Role::Sink) => {
-                // Fails only where the source is gone, and then nobody waits for this.
+                // Fails only if the source is gone, which then does not wait for it.
                 let _ = shutdown(&self.stream.socket, Shutdown::Write);
                 self.end(StreamEnd::Drained)
             }
@@ -203,21 +219,26 @@ impl Session {
         StepOutcome::Ended
     }
 
-    /// Also where nothing shall be received now (a sink that cannot answer takes no further request) the end of the
-    /// connection wakes.
+    /// Returns the events that can advance the session.
+    ///
+    /// They always include the end of the connection, even if a sink that cannot send reads no further requests.
     fn awaited_events(&self) -> libc::c_short {
         match &self.role {
-            SessionRole::Requester(asking) if asking.is_sending() => libc::POLLIN | libc::POLLOUT,
-            SessionRole::Responder(answering) if answering.is_sending() => {
+            SessionRole::Requester(requester) if requester.is_sending() => {
+                libc::POLLIN | libc::POLLOUT
+            }
+            SessionRole::Responder(responder) if responder.is_sending() => {
                 libc::POLLOUT | libc::POLLRDHUP
             }
             _ => libc::POLLIN,
         }
     }
 
-    fn next_due(&self, orders: &Commands) -> Option<Instant> {
+    fn next_due(&self, commands: &Commands) -> Option<Instant> {
         match &self.role {
-            SessionRole::Requester(asking) => asking.next_due(self.stream.timing.as_ref()?, orders),
+            SessionRole::Requester(requester) => {
+                requester.next_due(self.stream.timing.as_ref()?, commands)
+            }
             SessionRole::Responder(_) => None,
         }
     }

@@ -1,5 +1,6 @@
-//! Many datagrams in one call: `sendmmsg` and `recvmmsg`, with the kernel's segmentation (UDP_SEGMENT) and aggregation
-//! (UDP_GRO) where they are on (udp(7), include/uapi/linux/udp.h).
+//! Sends and receives many datagrams per call, with `sendmmsg` and `recvmmsg`.
+//!
+//! Supports the kernel's segmentation (UDP_SEGMENT) and aggregation (UDP_GRO); see udp(7) and include/uapi/linux/udp.h.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -7,30 +8,33 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use crate::send::make_message;
 use vnetbench_streams::datagram_header::{DatagramHeader, HEADER_BYTES, MAX_DATAGRAM_BYTES};
 
-/// Messages of one call.
+/// Maximum number of messages per call.
 const MAX_MESSAGES: usize = 64;
-/// Bytes that one call may send: more would not stay in the processor's cache.
+/// Maximum bytes that one call sends. More would not stay in the processor's cache.
 const BATCH_BYTES: usize = 256 << 10;
-/// Datagrams that the kernel cuts one message into: UDP_MAX_SEGMENTS, and that of kernels before 6.9.
+/// Maximum number of datagrams that the kernel cuts one message into (UDP_MAX_SEGMENTS).
 const MAX_SEGMENTS: usize = 128;
+/// UDP_MAX_SEGMENTS of kernels before 6.9.
 const FALLBACK_SEGMENTS: usize = 64;
-/// Messages of one call where each may hold an aggregate of 64 KiB.
+/// Maximum number of messages per call with aggregation.
 const MAX_AGGREGATES: usize = 16;
+/// Maximum size of an aggregate.
 const AGGREGATE_BYTES: usize = 64 << 10;
 
-/// Datagrams to be sent, one behind the other in memory. It stays with the thread that made it.
-pub struct SendBatch {
+/// The memory of datagrams to send, which are consecutive in it. It stays on the thread that created it.
+pub(crate) struct SendBatch {
     bytes: Vec<u8>,
     datagram_bytes: usize,
-    /// Datagrams that one message holds.
+    /// Datagrams per message.
     segments: usize,
     iovecs: Vec<libc::iovec>,
     headers: Vec<libc::mmsghdr>,
 }
 
 impl SendBatch {
-    pub fn new(datagram_bytes: usize, segmented: bool) -> Self {
-        let segments = if segmented {
+    /// Creates a batch; `is_segmented` if the socket has UDP_SEGMENT.
+    pub fn new(datagram_bytes: usize, is_segmented: bool) -> Self {
+        let segments = if is_segmented {
             (MAX_DATAGRAM_BYTES / datagram_bytes).clamp(1, MAX_SEGMENTS)
         } else {
             1
@@ -39,7 +43,7 @@ impl SendBatch {
         let messages = (BATCH_BYTES / message_bytes).clamp(1, MAX_MESSAGES);
         let bytes = make_message(messages * message_bytes).to_vec();
         let messages = messages * segments.div_ceil(FALLBACK_SEGMENTS);
-        // SAFETY: all zero is a valid `mmsghdr`: null pointers with lengths of 0.
+        // SAFETY: an all-zero `mmsghdr` is valid: null pointers with lengths of 0.
         let headers = vec![unsafe { std::mem::zeroed() }; messages];
         Self {
             bytes,
@@ -50,16 +54,21 @@ impl SendBatch {
         }
     }
 
+    /// Returns the size of a datagram.
     pub fn datagram_bytes(&self) -> usize {
         self.datagram_bytes
     }
 
-    /// Datagrams that one call sends at most.
+    /// Returns the maximum number of datagrams per call.
     pub fn max_datagrams(&self) -> usize {
         self.bytes.len() / self.datagram_bytes
     }
 
-    /// Sends up to `count` datagrams, numbered from the head's number on; returns how many the kernel took.
+    /// Sends up to `count` datagrams, numbered from that of the first header; returns how many the kernel accepted.
+    ///
+    /// # Errors
+    ///
+    /// The kernel accepted none.
     pub fn send(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -75,7 +84,7 @@ impl SendBatch {
             DatagramHeader { number, ..first }.write(datagram);
         }
         match self.send_messages(socket, count) {
-            // Refused whole, and before anything was sent (udp_sendmsg): an older kernel.
+            // An older kernel refuses the whole message before it sends anything (udp_sendmsg).
             Err(error)
                 if error.raw_os_error() == Some(libc::EINVAL)
                     && self.segments > FALLBACK_SEGMENTS =>
@@ -83,25 +92,26 @@ impl SendBatch {
                 self.segments = FALLBACK_SEGMENTS;
                 self.send_messages(socket, count)
             }
-            done => done,
+            result => result,
         }
     }
 
+    /// Sends the first `count` datagrams of the memory.
     fn send_messages(&mut self, socket: BorrowedFd<'_>, count: usize) -> io::Result<usize> {
         let used = &mut self.bytes[..count * self.datagram_bytes];
         self.iovecs.clear();
-        for piece in used.chunks_mut(self.segments * self.datagram_bytes) {
+        for message in used.chunks_mut(self.segments * self.datagram_bytes) {
             self.iovecs.push(libc::iovec {
-                iov_base: piece.as_mut_ptr().cast(),
-                iov_len: piece.len(),
+                iov_base: message.as_mut_ptr().cast(),
+                iov_len: message.len(),
             });
         }
-        for (header, piece) in self.headers.iter_mut().zip(&mut self.iovecs) {
-            header.msg_hdr.msg_iov = &raw mut *piece;
+        for (header, iovec) in self.headers.iter_mut().zip(&mut self.iovecs) {
+            header.msg_hdr.msg_iov = &raw mut *iovec;
             header.msg_hdr.msg_iovlen = 1;
         }
-        // SAFETY: the first `pieces.len()` headers point each to a piece, and those into `bytes`; all live through the
-        // call, and nothing else uses them meanwhile.
+        // SAFETY: each of the first `iovecs.len()` headers points to an iovec, which points into `bytes`. All outlive the
+        // call, and nothing else uses them during it.
         let sent = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
@@ -117,14 +127,15 @@ impl SendBatch {
     }
 }
 
-/// Room for the control messages of one message: a time stamp and the size of an aggregate's segments.
+/// Space for the control messages of one message: a timestamp, and the segment size of an aggregate.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct Control([u8; 64]);
 
-/// Datagrams that have come. Where they are not aggregated only their heads are copied out of the kernel. It stays with
-/// the thread that made it.
-pub struct ReceiveBatch {
+/// The memory of received datagrams. It stays on the thread that created it.
+///
+/// Without aggregation, the kernel copies only the headers to it.
+pub(crate) struct ReceiveBatch {
     bytes: Vec<u8>,
     message_bytes: usize,
     iovecs: Vec<libc::iovec>,
@@ -132,29 +143,33 @@ pub struct ReceiveBatch {
     headers: Vec<libc::mmsghdr>,
 }
 
-/// One message that has come.
-pub struct ReceivedMessage<'a> {
-    /// Of an aggregate all its bytes, else the head.
+/// A received message.
+pub(crate) struct ReceivedMessage<'a> {
+    /// All bytes of an aggregate; otherwise, the header.
     bytes: &'a [u8],
-    /// As long as it was sent.
+    /// Full length of the message.
     length: usize,
+    /// Size of its datagrams; the last can be smaller.
     segment_bytes: usize,
-    /// When the kernel took it in, CLOCK_REALTIME in nanoseconds.
+    /// Time of reception by the kernel: CLOCK_REALTIME in nanoseconds.
     pub received_at_nanos: Option<u64>,
 }
 
-/// Datagrams that came one behind the other and were sent so, in one call.
+/// Consecutive datagrams of one send call that arrived in sequence.
 #[derive(Debug, PartialEq, Eq)]
-pub struct DatagramRun {
-    /// Of the first; those after it have the next numbers and all else alike. `None` where it is too short for one.
+pub(crate) struct DatagramRun {
+    /// Header of the first datagram; `None` if the datagram is too short.
+    ///
+    /// The headers of the others differ only by their consecutive numbers.
     pub first: Option<DatagramHeader>,
+    /// Number of datagrams.
     pub datagrams: u64,
-    /// Of each.
+    /// Size of each datagram.
     pub length: usize,
 }
 
 impl ReceivedMessage<'_> {
-    /// All its datagrams, in runs as long as can be.
+    /// Returns the datagrams as runs of maximum length.
     pub fn runs(&self) -> impl Iterator<Item = DatagramRun> {
         let step = self.segment_bytes.max(1);
         let mut starts = (0..self.length.max(1)).step_by(step).peekable();
@@ -164,11 +179,14 @@ impl ReceivedMessage<'_> {
             let first = self.bytes.get(start..).and_then(DatagramHeader::read);
             let mut datagrams = 1;
             if let Some(first) = first {
-                let goes_on = |start: usize, datagrams| {
+                let continues = |start: usize, datagrams| {
                     let bytes = self.bytes.get(start..start + length);
                     bytes.is_some_and(|bytes| first.is_followed_by(bytes, datagrams))
                 };
-                while starts.next_if(|start| goes_on(*start, datagrams)).is_some() {
+                while starts
+                    .next_if(|start| continues(*start, datagrams))
+                    .is_some()
+                {
                     datagrams += 1;
                 }
             }
@@ -182,8 +200,9 @@ impl ReceivedMessage<'_> {
 }
 
 impl ReceiveBatch {
-    pub fn new(aggregated: bool) -> Self {
-        let (messages, message_bytes) = if aggregated {
+    /// Creates a batch; `is_aggregated` if the socket has UDP_GRO.
+    pub fn new(is_aggregated: bool) -> Self {
+        let (messages, message_bytes) = if is_aggregated {
             (MAX_AGGREGATES, AGGREGATE_BYTES)
         } else {
             (MAX_MESSAGES, HEADER_BYTES)
@@ -191,16 +210,16 @@ impl ReceiveBatch {
         let mut bytes = vec![0; messages * message_bytes];
         let mut iovecs: Vec<libc::iovec> = bytes
             .chunks_exact_mut(message_bytes)
-            .map(|piece: &mut [u8]| libc::iovec {
-                iov_base: piece.as_mut_ptr().cast(),
+            .map(|buffer: &mut [u8]| libc::iovec {
+                iov_base: buffer.as_mut_ptr().cast(),
                 iov_len: message_bytes,
             })
             .collect();
         let mut controls = vec![Control([0; 64]); messages];
-        // SAFETY: all zero is a valid `mmsghdr`: null pointers with lengths of 0.
+        // SAFETY: an all-zero `mmsghdr` is valid: null pointers with lengths of 0.
         let mut headers: Vec<libc::mmsghdr> = vec![unsafe { std::mem::zeroed() }; messages];
-        for ((header, piece), control) in headers.iter_mut().zip(&mut iovecs).zip(&mut controls) {
-            header.msg_hdr.msg_iov = &raw mut *piece;
+        for ((header, iovec), control) in headers.iter_mut().zip(&mut iovecs).zip(&mut controls) {
+            header.msg_hdr.msg_iov = &raw mut *iovec;
             header.msg_hdr.msg_iovlen = 1;
             header.msg_hdr.msg_control = (&raw mut control.0).cast();
         }
@@ -213,7 +232,11 @@ impl ReceiveBatch {
         }
     }
 
-    /// Waits for messages, as long as the socket's calls wait, and takes those that are there.
+    /// Waits for messages up to the socket's time limit, and receives the available ones.
+    ///
+    /// # Errors
+    ///
+    /// The call fails, with `EAGAIN` at the time limit.
     pub fn receive(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -222,9 +245,9 @@ impl ReceiveBatch {
         for header in &mut self.headers {
             header.msg_hdr.msg_controllen = size_of::<Control>() as _;
         }
-        // SAFETY: every header points to its own piece of `bytes` and its own of `controls`, vectors that have not been
-        // moved or grown since they were made; all live through the call, and nothing else uses them meanwhile.
-        let came = unsafe {
+        // SAFETY: every header points to its own part of `bytes` and its own element of `controls`. These vectors have not
+        // grown or moved their memory since their creation, outlive the call, and nothing else uses them during it.
+        let received = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),
                 self.headers.as_mut_ptr(),
@@ -233,31 +256,32 @@ impl ReceiveBatch {
                 std::ptr::null_mut(),
             )
         };
-        let came = usize::try_from(came).map_err(|_| io::Error::last_os_error())?;
-        let pieces = self.bytes.chunks_exact(self.message_bytes);
-        Ok(self.headers[..came].iter().zip(pieces).map(parse_message))
+        let count = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+        let buffers = self.bytes.chunks_exact(self.message_bytes);
+        Ok(self.headers[..count].iter().zip(buffers).map(parse_message))
     }
 }
 
-fn parse_message<'a>((header, piece): (&libc::mmsghdr, &'a [u8])) -> ReceivedMessage<'a> {
+/// Returns the message of a header and its buffer, with its control messages.
+fn parse_message<'a>((header, buffer): (&libc::mmsghdr, &'a [u8])) -> ReceivedMessage<'a> {
     let length = header.msg_len as usize;
     let mut message = ReceivedMessage {
-        bytes: &piece[..length.min(piece.len())],
+        bytes: &buffer[..length.min(buffer.len())],
         length,
         segment_bytes: length,
         received_at_nanos: None,
     };
-    // SAFETY: the kernel has filled in the header, whose control messages lie in a `Control` that is still there.
+    // SAFETY: the kernel filled in the header, and the `Control` with its control messages still exists.
     let mut control = unsafe { libc::CMSG_FIRSTHDR(&raw const header.msg_hdr) };
     while !control.is_null() {
-        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR return what lies wholly within the control buffer, or null; the kernel
-        // writes these two kinds with data of these two types.
+        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR return a header within the control buffer, or null. The kernel writes
+        // these two messages with data of these two types.
         unsafe {
             let data = libc::CMSG_DATA(control);
             match ((*control).cmsg_level, (*control).cmsg_type) {
                 (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
-                    let at = data.cast::<libc::timespec>().read_unaligned();
-                    let nanos = at.tv_sec as u64 * 1_000_000_000 + at.tv_nsec as u64;
+                    let time = data.cast::<libc::timespec>().read_unaligned();
+                    let nanos = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
                     message.received_at_nanos = Some(nanos);
                 }
                 (libc::SOL_UDP, libc::UDP_GRO) => {
@@ -282,14 +306,14 @@ mod tests {
         sent_nanos: 5,
     };
 
-    fn aggregate(
-        heads: &[DatagramHeader],
+    fn aggregate_runs(
+        headers: &[DatagramHeader],
         length: usize,
         segment_bytes: usize,
     ) -> Vec<DatagramRun> {
         let mut bytes = vec![0; length];
-        for (datagram, head) in bytes.chunks_mut(segment_bytes).zip(heads) {
-            head.write(datagram);
+        for (datagram, header) in bytes.chunks_mut(segment_bytes).zip(headers) {
+            header.write(datagram);
         }
         let message = ReceivedMessage {
             bytes: &bytes,
@@ -300,7 +324,7 @@ mod tests {
         message.runs().collect()
     }
 
-    fn run(first: DatagramHeader, datagrams: u64, length: usize) -> DatagramRun {
+    fn make_run(first: DatagramHeader, datagrams: u64, length: usize) -> DatagramRun {
         DatagramRun {
             first: Some(first),
             datagrams,
@@ -308,36 +332,42 @@ mod tests {
         }
     }
 
-    fn numbered(number: u64) -> DatagramHeader {
+    fn header_numbered(number: u64) -> DatagramHeader {
         DatagramHeader { number, ..FIRST }
     }
 
     #[test]
-    fn what_was_sent_in_one_call_is_one_run() {
-        let heads = [100, 101, 102].map(numbered);
-        assert_eq!(aggregate(&heads, 192, 64), [run(FIRST, 3, 64)]);
+    fn datagrams_of_one_call_form_one_run() {
+        let headers = [100, 101, 102].map(header_numbered);
+        assert_eq!(aggregate_runs(&headers, 192, 64), [make_run(FIRST, 3, 64)]);
     }
 
     #[test]
-    fn a_run_ends_at_a_gap_at_another_call_and_at_another_length() {
-        let gap = [100, 102].map(numbered);
-        let parted = [run(FIRST, 1, 64), run(numbered(102), 1, 64)];
-        assert_eq!(aggregate(&gap, 128, 64), parted);
-        let later = DatagramHeader {
+    fn a_run_ends_at_a_gap_a_new_call_or_a_new_length() {
+        let gap = [100, 102].map(header_numbered);
+        let runs = [
+            make_run(FIRST, 1, 64),
+            make_run(header_numbered(102), 1, 64),
+        ];
+        assert_eq!(aggregate_runs(&gap, 128, 64), runs);
+        let next_call = DatagramHeader {
             sent_nanos: 6,
-            ..numbered(101)
+            ..header_numbered(101)
         };
-        let parted = [run(FIRST, 1, 64), run(later, 1, 64)];
-        assert_eq!(aggregate(&[FIRST, later], 128, 64), parted);
-        let parted = [run(FIRST, 1, 64), run(numbered(101), 1, 32)];
-        assert_eq!(aggregate(&[FIRST, numbered(101)], 96, 64), parted);
+        let runs = [make_run(FIRST, 1, 64), make_run(next_call, 1, 64)];
+        assert_eq!(aggregate_runs(&[FIRST, next_call], 128, 64), runs);
+        let runs = [
+            make_run(FIRST, 1, 64),
+            make_run(header_numbered(101), 1, 32),
+        ];
+        assert_eq!(aggregate_runs(&[FIRST, header_numbered(101)], 96, 64), runs);
     }
 
     #[test]
-    fn a_number_never_wraps_and_what_has_no_head_is_a_run_of_its_own() {
-        let last = [u64::MAX, 0].map(numbered);
-        assert_eq!(aggregate(&last, 128, 64).len(), 2);
-        let short = aggregate(&[FIRST], 64 + 17, 64);
+    fn numbers_do_not_wrap_and_a_datagram_without_header_is_its_own_run() {
+        let wrapped = [u64::MAX, 0].map(header_numbered);
+        assert_eq!(aggregate_runs(&wrapped, 128, 64).len(), 2);
+        let short = aggregate_runs(&[FIRST], 64 + 17, 64);
         assert_eq!((short[1].first, short[1].length), (None, 17));
     }
 }

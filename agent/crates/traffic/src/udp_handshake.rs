@@ -1,9 +1,8 @@
-//! How a flow of datagrams is opened: over the stream's connection both sides agree on a port, and then the source proves
-//! that datagrams as large as those of the load get through.
+//! Opens datagram flows: negotiates the port, and probes that datagrams of the load's size arrive.
 //!
-//! The source says whose clock it reads (16 bytes), the sink its port (2 bytes, big endian). The source sends datagrams
-//! to it, small ones and such as the load will have, until the sink has said that one of the latter came. A source that
-//! cannot send them says why (4 bytes, errno) before it leaves.
+//! On the stream's connection, the source sends the identity of its clock (16 bytes), and the sink sends its port (2 bytes,
+//! big endian). The source sends small probes and probes of the load's datagram size, until the sink confirms one of the
+//! load's size. A source that cannot send the probes reports the error number (4 bytes) before it closes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,23 +23,30 @@ use vnetbench_streams::datagram_header::{
 };
 use vnetbench_streams::datagrams::{DatagramCounters, DatagramFlow};
 use vnetbench_system::clock::{self, ClockIdHash};
-use vnetbench_system::error::{Error, Kind, Result};
+use vnetbench_system::error::{Error, ErrorKind, Result};
 use vnetbench_system::histogram::Histogram;
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 use vnetbench_system::{ports, socket_option};
 
-/// Between two probes of one stream.
+/// Time between two probes of a stream.
 const PROBE_INTERVAL: Duration = Duration::from_millis(20);
-/// What a sink says of the datagrams that came.
+/// The sink's confirmation of a small probe.
 const SMALL_PROBE_ARRIVED: u8 = 1;
+/// The sink's confirmation of a probe of the load's datagram size.
 const PROBE_ARRIVED: u8 = 2;
-/// Datagrams that are looked at before the time and the bell are again: whoever sends more than these holds nothing up.
+/// Maximum number of datagrams read between two checks of the time limit and the waker.
+///
+/// A fast foreign sender therefore does not block the handshake.
 const MAX_DATAGRAMS_PER_TURN: usize = 256;
-/// Neither side has more to say than a source that cannot send.
+/// Maximum bytes from the other endpoint: the longest message is that of a source that cannot send.
 const MAX_CONTROL_BYTES: usize = size_of::<ClockIdHash>() + size_of::<i32>();
 
-/// Opens the flows of all streams, whose connections are these, in the order of the load; `None` when the bell was rung
-/// before.
+/// Opens the flows of all streams on their connections, in the order of the load; `None` if `waker` wakes it first.
+///
+/// # Errors
+///
+/// A socket, the exchange on a connection or a probe failed, or no probe of the load's size arrived within the time
+/// limit.
 pub fn open_flows(
     load: &Load,
     flow: &FlowOptions,
@@ -48,65 +54,75 @@ pub fn open_flows(
     waker: &Waker,
     timeout: Duration,
 ) -> Result<Option<Vec<DatagramFlow>>> {
-    let here = clock::identity();
-    let mut openings = Vec::with_capacity(connections.len());
+    let own_clock = clock::identity();
+    let mut handshakes = Vec::with_capacity(connections.len());
     for ((id, role), connection) in load.roles.iter().zip(connections) {
-        openings.push(FlowHandshake::start(
+        handshakes.push(FlowHandshake::start(
             connection,
             *role,
             stream_key(&load.secret, *id),
             flow,
-            &here,
+            &own_clock,
         )?);
     }
-    let until = Instant::now() + timeout;
-    let mut probe_at = Instant::now();
+    let deadline = Instant::now() + timeout;
+    let mut next_probe_at = Instant::now();
     let mut ready = Vec::new();
-    while openings.iter().any(|opening| !opening.is_done) {
+    while handshakes.iter().any(|handshake| !handshake.is_done) {
         let now = Instant::now();
-        let probes = now >= probe_at;
-        if probes {
-            probe_at = now + PROBE_INTERVAL;
+        let is_probe_due = now >= next_probe_at;
+        if is_probe_due {
+            next_probe_at = now + PROBE_INTERVAL;
         }
-        for opening in openings.iter_mut().filter(|opening| !opening.is_done) {
-            if now >= until {
+        for handshake in handshakes.iter_mut().filter(|handshake| !handshake.is_done) {
+            if now >= deadline {
                 return Err(Error::TimedOut {
-                    operation: opening.operation("getting"),
+                    operation: handshake.operation("delivering"),
                     after_s: timeout.as_secs_f64(),
-                    kind: Some(Kind::Datagram),
+                    kind: Some(ErrorKind::Datagram),
                 });
             }
-            opening.advance(probes)?;
+            handshake.advance(is_probe_due)?;
         }
-        let polled: Vec<_> = openings
+        let polled: Vec<_> = handshakes
             .iter()
-            .filter(|opening| !opening.is_done)
-            .flat_map(|opening| [opening.connection.as_fd(), opening.socket.as_fd()])
+            .filter(|handshake| !handshake.is_done)
+            .flat_map(|handshake| [handshake.connection.as_fd(), handshake.socket.as_fd()])
             .map(|socket| (socket, PollFlags::IN))
             .collect();
-        let waited = wait(&polled, &mut ready, waker, Some(until.min(probe_at)));
-        if waited.map_err(|error| Error::system("wait for datagrams", error))? == WaitOutcome::Woken
+        let outcome = wait(
+            &polled,
+            &mut ready,
+            waker,
+            Some(deadline.min(next_probe_at)),
+        );
+        if outcome.map_err(|error| Error::system("wait for datagrams", error))?
+            == WaitOutcome::Woken
         {
             return Ok(None);
         }
     }
-    let streams = openings.len();
-    let open =
-        |(place, opening): (usize, FlowHandshake<'_>)| opening.into_flow(flow, place, streams);
-    Ok(Some(openings.into_iter().enumerate().map(open).collect()))
+    let stream_count = handshakes.len();
+    let flows = handshakes
+        .into_iter()
+        .enumerate()
+        .map(|(index, handshake)| handshake.into_flow(flow, index, stream_count));
+    Ok(Some(flows.collect()))
 }
 
-/// One stream's flow while it is being opened.
+/// The handshake of one stream's flow.
 struct FlowHandshake<'a> {
     connection: &'a Socket,
     socket: Socket,
     role: Role,
+    /// Key of the stream in each datagram.
     key: u32,
     datagram_bytes: usize,
-    identity: Option<ClockIdHash>,
-    /// What the other side has said on the connection.
+    /// Identity of this endpoint's clock.
+    own_clock: Option<ClockIdHash>,
+    /// Bytes from the other endpoint on the connection.
     received: Vec<u8>,
-    /// Of a source: that it knows the sink's port.
+    /// Whether a source has the sink's port.
     has_port: bool,
     small_probe_arrived: bool,
     probe_arrived: bool,
@@ -114,88 +130,92 @@ struct FlowHandshake<'a> {
 }
 
 impl<'a> FlowHandshake<'a> {
+    /// Opens the socket and sends the first message of this endpoint.
     fn start(
         connection: &'a Socket,
         role: Role,
         key: u32,
         flow: &FlowOptions,
-        here: &Option<ClockIdHash>,
+        own_clock: &Option<ClockIdHash>,
     ) -> Result<Self> {
-        let mut at = require_ip_address(connection.local_addr())
+        let mut local = require_ip_address(connection.local_addr())
             .map_err(|error| Error::system("open a UDP socket", error))?;
-        let mut at_port = |port| {
-            at.set_port(port);
-            open_udp_socket(at, role, flow)
+        let mut open_at_port = |port| {
+            local.set_port(port);
+            open_udp_socket(local, role, flow)
         };
         let socket = match role {
-            Role::Source => at_port(0)?,
-            Role::Sink => ports::try_ports(at_port)?,
+            Role::Source => open_at_port(0)?,
+            Role::Sink => ports::try_ports(open_at_port)?,
         };
-        let words = match role {
-            Role::Source => here.unwrap_or_default().to_vec(),
+        let message = match role {
+            Role::Source => own_clock.unwrap_or_default().to_vec(),
             Role::Sink => require_ip_address(socket.local_addr())
                 .map_err(|error| Error::system("open a UDP socket", error))?
                 .port()
                 .to_be_bytes()
                 .to_vec(),
         };
-        let opening = Self {
+        let handshake = Self {
             connection,
             socket,
             role,
             key,
             datagram_bytes: flow.datagram_bytes,
-            identity: *here,
+            own_clock: *own_clock,
             received: Vec::new(),
             has_port: false,
             small_probe_arrived: false,
             probe_arrived: false,
             is_done: false,
         };
-        opening
-            .send_control(&words)
-            .map_err(|error| opening.error(error))?;
-        Ok(opening)
+        handshake
+            .send_control(&message)
+            .map_err(|error| handshake.error(error))?;
+        Ok(handshake)
     }
 
-    /// All of it: so little always fits a connection's buffer.
-    fn send_control(&self, words: &[u8]) -> io::Result<()> {
-        self.connection.send(words).map(drop)
+    /// Sends a message on the connection, whose buffer always fits the few bytes.
+    fn send_control(&self, message: &[u8]) -> io::Result<()> {
+        self.connection.send(message).map(drop)
     }
 
-    /// What is being done, by this verb: "get" or "getting".
+    /// Returns the operation for messages, with the verb "deliver" or "delivering".
     fn operation(&self, verb: &str) -> String {
-        let small = match (self.small_probe_arrived, self.datagram_bytes > HEADER_BYTES) {
-            (true, _) => format!("small ones of {HEADER_BYTES} bytes get through"),
-            (false, true) => format!("none of {HEADER_BYTES} bytes gets through either"),
-            (false, false) => "none gets through".into(),
+        let small_datagrams = match (self.small_probe_arrived, self.datagram_bytes > HEADER_BYTES) {
+            (true, _) => format!("small datagrams of {HEADER_BYTES} bytes arrive"),
+            (false, true) => {
+                format!("small datagrams of {HEADER_BYTES} bytes do not arrive either")
+            }
+            (false, false) => "no datagram arrives".into(),
         };
         format!(
-            "{verb} a datagram of {} bytes through ({small})",
+            "{verb} a datagram of {} bytes ({small_datagrams})",
             self.datagram_bytes
         )
     }
 
     fn error(&self, error: impl Into<io::Error>) -> Error {
-        Error::system(self.operation("get"), error).with_kind(Kind::Datagram)
+        Error::system(self.operation("deliver"), error).with_kind(ErrorKind::Datagram)
     }
 
-    fn advance(&mut self, probes: bool) -> Result<()> {
+    /// Advances the handshake without waiting.
+    fn advance(&mut self, is_probe_due: bool) -> Result<()> {
         self.receive_control().map_err(|error| self.error(error))?;
         match self.role {
-            Role::Source => self.advance_probing(probes),
-            Role::Sink => self.advance_listening(),
+            Role::Source => self.advance_source(is_probe_due),
+            Role::Sink => self.advance_sink(),
         }
     }
 
-    /// Takes what the other side has said on the connection.
+    /// Reads available bytes from the connection.
     fn receive_control(&mut self) -> io::Result<()> {
         let mut bytes = [0; 64];
         match rustix::net::recv(self.connection, &mut bytes[..], RecvFlags::DONTWAIT) {
             Ok((0, _)) => Err(io::ErrorKind::ConnectionReset.into()),
-            Ok((count, _)) if self.received.len() + count > MAX_CONTROL_BYTES => Err(
-                io::Error::other("the other side says more than there is to say"),
-            ),
+            Ok((count, _)) if self.received.len() + count > MAX_CONTROL_BYTES => {
+                Err(io::Error::other("the other endpoint sent unexpected bytes"))
+            }
             Ok((count, _)) => {
                 self.received.extend_from_slice(&bytes[..count]);
                 Ok(())
@@ -205,39 +225,40 @@ impl<'a> FlowHandshake<'a> {
         }
     }
 
-    fn advance_probing(&mut self, probes: bool) -> Result<()> {
-        let Some((port, answers)) = self.received.split_first_chunk::<2>() else {
+    fn advance_source(&mut self, is_probe_due: bool) -> Result<()> {
+        let Some((port, confirmations)) = self.received.split_first_chunk::<2>() else {
             return Ok(());
         };
-        self.small_probe_arrived |= answers.contains(&SMALL_PROBE_ARRIVED);
-        self.probe_arrived |= answers.contains(&PROBE_ARRIVED);
+        self.small_probe_arrived |= confirmations.contains(&SMALL_PROBE_ARRIVED);
+        self.probe_arrived |= confirmations.contains(&PROBE_ARRIVED);
         self.is_done = self.probe_arrived;
-        let begins = !self.has_port;
-        if begins {
+        let is_first_probe = !self.has_port;
+        if is_first_probe {
             let port = u16::from_be_bytes(*port);
             self.has_port = true;
-            let connecting = || {
-                let mut to = require_ip_address(self.connection.peer_addr())?;
-                to.set_port(port);
-                self.socket.connect(&SockAddr::from(to))
+            let connect = || {
+                let mut sink = require_ip_address(self.connection.peer_addr())?;
+                sink.set_port(port);
+                self.socket.connect(&SockAddr::from(sink))
             };
-            connecting().map_err(|error| self.error(error))?;
+            connect().map_err(|error| self.error(error))?;
         }
-        if !self.is_done && (probes || begins) {
+        if !self.is_done && (is_probe_due || is_first_probe) {
             self.send_probe(SMALL_PROBE_NUMBER, HEADER_BYTES)?;
             self.send_probe(PROBE_NUMBER, self.datagram_bytes)?;
         }
         Ok(())
     }
 
+    /// Sends a probe of `bytes` bytes; reports a lasting failure to the sink.
     fn send_probe(&self, number: u64, bytes: usize) -> Result<()> {
         let mut datagram = vec![0; bytes];
-        let head = DatagramHeader {
+        let header = DatagramHeader {
             key: self.key,
             number,
             sent_nanos: now_nanos(),
         };
-        head.write(&mut datagram);
+        header.write(&mut datagram);
         let Err(error) = self.socket.send(&datagram) else {
             return Ok(());
         };
@@ -246,7 +267,8 @@ impl<'a> FlowHandshake<'a> {
             libc::EAGAIN | libc::EINTR | libc::ENOBUFS => return Ok(()),
             _ => {}
         }
-        // The other side has to know why; closing must not tear down what says so. Both only help.
+        // Reports the cause to the other endpoint. A normal close delivers the report, unlike a reset. Errors are ignored:
+        // the returned error is the cause.
         let _ = self.connection.set_linger(None);
         let _ = self.send_control(&errno.to_be_bytes());
         Err(self.send_error(error))
@@ -257,101 +279,105 @@ impl<'a> FlowHandshake<'a> {
             format!("send a datagram of {} bytes", self.datagram_bytes),
             error,
         )
-        .with_kind(Kind::Datagram)
+        .with_kind(ErrorKind::Datagram)
     }
 
-    fn advance_listening(&mut self) -> Result<()> {
-        let taken = self.receive_probes();
-        if taken.is_err() {
-            // The source may have left since it was heard, and have said why before.
+    fn advance_sink(&mut self) -> Result<()> {
+        let received = self.receive_probes();
+        if received.is_err() {
+            // The source may have closed since the last read, and have reported its error before.
             let _ = self.receive_control();
         }
-        let said = self
+        let message = self
             .received
             .split_first_chunk::<{ size_of::<ClockIdHash>() }>();
-        if let Some(errno) = said.and_then(|(_, reason)| reason.first_chunk::<4>()) {
+        if let Some(errno) = message.and_then(|(_, reason)| reason.first_chunk::<4>()) {
             let error = io::Error::from_raw_os_error(i32::from_be_bytes(*errno));
             return Err(self.send_error(error));
         }
-        taken.map_err(|error| self.error(error))?;
-        self.is_done = self.probe_arrived && said.is_some();
+        received.map_err(|error| self.error(error))?;
+        self.is_done = self.probe_arrived && message.is_some();
         Ok(())
     }
 
-    /// Says what has come, and connects the socket to where it came from: nothing else reaches it then.
+    /// Receives and confirms probes; connects the socket to their source, so that it receives no other datagrams.
     fn receive_probes(&mut self) -> io::Result<()> {
         let source = require_ip_address(self.connection.peer_addr())?;
         let mut bytes = [0; HEADER_BYTES];
         for _ in 0..MAX_DATAGRAMS_PER_TURN {
             let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
-            let (kept, length, from) =
+            let (copied_bytes, length, sender) =
                 match rustix::net::recvfrom(&self.socket, &mut bytes[..], flags) {
-                    Ok((kept, length, from)) => (kept, length, from),
+                    Ok((copied_bytes, length, sender)) => (copied_bytes, length, sender),
                     Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Ok(()),
                     Err(error) => return Err(error.into()),
                 };
-            let from = from.and_then(|from| SocketAddr::try_from(from).ok());
-            let head = DatagramHeader::read(&bytes[..kept]).filter(|head| head.key == self.key);
-            let (Some(head), Some(from)) = (head, from.filter(|from| from.ip() == source.ip()))
-            else {
+            let sender = sender
+                .and_then(|sender| SocketAddr::try_from(sender).ok())
+                .filter(|sender| sender.ip() == source.ip());
+            let header = DatagramHeader::read(&bytes[..copied_bytes])
+                .filter(|header| header.key == self.key);
+            let (Some(header), Some(sender)) = (header, sender) else {
                 continue;
             };
-            if head.number == SMALL_PROBE_NUMBER && !self.small_probe_arrived {
+            if header.number == SMALL_PROBE_NUMBER && !self.small_probe_arrived {
                 self.small_probe_arrived = true;
                 self.send_control(&[SMALL_PROBE_ARRIVED])?;
             }
-            if head.number == PROBE_NUMBER && length == self.datagram_bytes && !self.probe_arrived {
+            if header.number == PROBE_NUMBER && length == self.datagram_bytes && !self.probe_arrived
+            {
                 self.probe_arrived = true;
-                self.socket.connect(&SockAddr::from(from))?;
+                self.socket.connect(&SockAddr::from(sender))?;
                 self.send_control(&[PROBE_ARRIVED])?;
             }
         }
         Ok(())
     }
 
-    fn into_flow(self, flow: &FlowOptions, place: usize, streams: usize) -> DatagramFlow {
+    /// Returns the open flow of the stream at `index` of `stream_count`.
+    fn into_flow(self, flow: &FlowOptions, index: usize, stream_count: usize) -> DatagramFlow {
         let is_sink = self.role == Role::Sink;
-        let clock_is_shared = is_sink
+        let has_shared_clock = is_sink
             && self
-                .identity
-                .is_some_and(|here| self.received.starts_with(&here));
+                .own_clock
+                .is_some_and(|clock| self.received.starts_with(&clock));
         DatagramFlow {
             socket: self.socket,
             key: self.key,
             counters: DatagramCounters::default(),
-            delay: clock_is_shared.then(Histogram::new),
+            delay: has_shared_clock.then(Histogram::new),
             pacing: if is_sink {
                 None
             } else {
-                flow.pacing(place, streams)
+                flow.pacing(index, stream_count)
             },
             gaps: Default::default(),
         }
     }
 }
 
-/// A UDP socket at this address, and with all that the flow asks of a side of this role.
-fn open_udp_socket(at: SocketAddr, role: Role, flow: &FlowOptions) -> Result<Socket> {
-    let domain = socket2::Domain::for_address(at);
+/// Opens a UDP socket at this address, with the flow's options for this role.
+fn open_udp_socket(local: SocketAddr, role: Role, flow: &FlowOptions) -> Result<Socket> {
+    let domain = socket2::Domain::for_address(local);
     let socket = Socket::new(domain, Type::DGRAM, None)
         .and_then(|socket| socket.set_nonblocking(true).map(|()| socket))
         .map_err(|error| Error::system("open a UDP socket", error))?;
     sockets::set_buffers(&socket, flow.buffer_bytes)?;
-    let set = |level, option, value, what: &str| {
+    let set = |level, option, value, name: &str| {
         socket_option::set(&socket, level, option, value)
-            .map_err(|error| Error::system(format!("set {what}"), error))
+            .map_err(|error| Error::system(format!("set {name}"), error))
     };
-    let offload = |error: Error| error.with_kind(Kind::UdpOffload);
+    let offload_error = |error: Error| error.with_kind(ErrorKind::UdpOffload);
     match role {
         Role::Sink => {
             set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1, "SO_TIMESTAMPNS")?;
             if flow.is_aggregated {
-                set(libc::SOL_UDP, libc::UDP_GRO, 1, "UDP_GRO").map_err(offload)?;
+                set(libc::SOL_UDP, libc::UDP_GRO, 1, "UDP_GRO").map_err(offload_error)?;
             }
         }
         Role::Source => {
-            if at.is_ipv6() {
-                let (discover, dont) = if flow.can_fragment {
+            if local.is_ipv6() {
+                let (discovery, dont_fragment) = if flow.can_fragment {
                     (libc::IPV6_PMTUDISC_DONT, 0)
                 } else {
                     (libc::IPV6_PMTUDISC_DO, 1)
@@ -360,12 +386,12 @@ fn open_udp_socket(at: SocketAddr, role: Role, flow: &FlowOptions) -> Result<Soc
                 set(
                     level,
                     libc::IPV6_MTU_DISCOVER,
-                    discover as u32,
+                    discovery as u32,
                     "IPV6_MTU_DISCOVER",
                 )?;
-                set(level, libc::IPV6_DONTFRAG, dont, "IPV6_DONTFRAG")?;
+                set(level, libc::IPV6_DONTFRAG, dont_fragment, "IPV6_DONTFRAG")?;
             } else {
-                let discover = if flow.can_fragment {
+                let discovery = if flow.can_fragment {
                     libc::IP_PMTUDISC_DONT
                 } else {
                     libc::IP_PMTUDISC_DO
@@ -373,18 +399,19 @@ fn open_udp_socket(at: SocketAddr, role: Role, flow: &FlowOptions) -> Result<Soc
                 set(
                     libc::SOL_IP,
                     libc::IP_MTU_DISCOVER,
-                    discover as u32,
+                    discovery as u32,
                     "IP_MTU_DISCOVER",
                 )?;
             }
             if flow.is_segmented {
                 let bytes = flow.datagram_bytes as u32;
-                set(libc::SOL_UDP, libc::UDP_SEGMENT, bytes, "UDP_SEGMENT").map_err(offload)?;
+                set(libc::SOL_UDP, libc::UDP_SEGMENT, bytes, "UDP_SEGMENT")
+                    .map_err(offload_error)?;
             }
         }
     }
     socket
-        .bind(&SockAddr::from(at))
-        .map_err(|error| Error::system(format!("bind a UDP socket to {}", at.ip()), error))?;
+        .bind(&SockAddr::from(local))
+        .map_err(|error| Error::system(format!("bind a UDP socket to {}", local.ip()), error))?;
     Ok(socket)
 }

@@ -1,7 +1,7 @@
-//! The workload `udp_stream`: numbered, stamped datagrams one way, as fast as they go or at a rate.
+//! The workload `udp_stream`: datagrams with sequence number and timestamp in one direction, at full speed or at a rate.
 //!
-//! The stream's own connection opens the flow (`udp_handshake.rs`), and at the end carries how many datagrams were sent. A
-//! thread drives one stream, with calls that wait.
+//! The stream's own connection opens the flow (`udp_handshake.rs`), and at the end carries the number of sent datagrams.
+//! Each thread drives one stream with blocking calls.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -24,60 +24,69 @@ use vnetbench_streams::threads::{self, StartedThread, ThreadPlan};
 use vnetbench_streams::timing::{Pacing, RequestRate};
 use vnetbench_streams::{Command, Commands, EndGuard, OnEnd, Role, Stream, StreamEnd};
 
-/// How often a call that waits looks whether the trial is over.
+/// Time limit of blocking calls, after which the thread checks its command.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
-/// After the source has said how many it sent, a sink waits for the missing until none has come for so long.
+/// A sink stops waiting for missing datagrams after this time without any, once it knows the number sent.
 const DRAIN_QUIET_TIME: Duration = Duration::from_millis(250);
-/// So many numbers back a sink knows which have come.
+/// Number of recent sequence numbers for which a sink detects duplicates.
 const SEQUENCE_WINDOW: u64 = 1 << 17;
-/// Messages of one call by which a flow is fast enough to let more gather before the next one, and not so fast that they
-/// would overflow the socket's buffer meanwhile.
-const COALESCING_BYTES: Range<usize> = 2..32;
-/// Before a datagram is due its source stops sleeping so long: a sleep may end that much late.
+/// Range of messages per call in which the sink delays the next call, so that it receives more at once.
+///
+/// Below it, the flow is slow. Above it, a delay could overflow the socket's buffer.
+const COALESCING_MESSAGES: Range<usize> = 2..32;
+/// A spinning source stops sleeping this long before a datagram is due, because a sleep can end that late.
 const SPIN_BEFORE_DUE: Duration = Duration::from_micros(100);
 
 /// How a source waits until a datagram is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PacingWait {
-    /// Awake for the last part: exact, and takes a whole CPU at high rates.
+    /// Sleeps, and spins for the last part: exact, but uses a whole CPU at high rates.
     Spin,
+    /// Only sleeps.
     Sleep,
 }
 
-/// What each stream sends, and how.
+/// The options of datagram flows.
 #[derive(Debug, Clone, Copy)]
 pub struct FlowOptions {
+    /// Size of a datagram, including its header.
     pub datagram_bytes: usize,
-    /// On each stream; `None`: as fast as it goes.
+    /// Datagrams per second of each stream; `None` for full speed.
     pub rate_per_s: Option<f64>,
+    /// How a source with a rate waits.
     pub pacing_wait: PacingWait,
-    /// UDP_SEGMENT: the kernel, or the interface, cuts large messages into datagrams.
+    /// UDP_SEGMENT: the kernel or the interface cuts large messages into datagrams.
     pub is_segmented: bool,
-    /// UDP_GRO: the kernel hands over many datagrams as one message.
+    /// UDP_GRO: the kernel aggregates several datagrams into one message.
     pub is_aggregated: bool,
-    /// Whether a datagram larger than the path's MTU is sent in fragments, or refused.
+    /// Whether the kernel fragments datagrams larger than the path MTU; otherwise, it refuses them.
     pub can_fragment: bool,
+    /// Size of the send buffer and of the receive buffer; `None` keeps the kernel's default.
     pub buffer_bytes: Option<usize>,
 }
 
 impl FlowOptions {
-    /// When stream number `place` of so many sends. Their datagrams are spread evenly over the time between two.
-    pub fn pacing(&self, place: usize, streams: usize) -> Option<Pacing> {
+    /// Returns the pacing of the stream at `index`, staggered against the others; `None` without a rate.
+    pub fn pacing(&self, index: usize, streams: usize) -> Option<Pacing> {
         let per_s = self.rate_per_s?;
-        Some(Pacing::new(RequestRate::staggered(per_s, place, streams)))
+        Some(Pacing::new(RequestRate::staggered(per_s, index, streams)))
     }
 }
 
-/// Starts the threads; they wait for `Order::Go`. `on_end` is called once for each stream, when it has ended.
+/// Starts the threads, which wait for `Command::Go`. Each stream calls `on_end` once, at its end.
+///
+/// # Errors
+///
+/// The system refuses a thread, its CPUs or a socket option.
 pub(crate) fn start(
     streams: &[Arc<Stream>],
     flow: FlowOptions,
     threads: &ThreadPlan,
-    orders: &Arc<Commands>,
+    commands: &Arc<Commands>,
     on_end: &OnEnd,
 ) -> io::Result<Vec<StartedThread>> {
-    threads::start_threads(streams, threads, orders, |own| {
+    threads::start_threads(streams, threads, commands, |own| {
         let stream = &own[0];
         let socket = &datagram_flow(stream).socket;
         socket.set_nonblocking(false)?;
@@ -86,15 +95,15 @@ pub(crate) fn start(
         stream.socket.set_nonblocking(false)?;
         stream.socket.set_read_timeout(Some(STOP_CHECK_INTERVAL))?;
         let guard = EndGuard::new(stream, on_end);
-        Ok(move |orders: &Commands| {
+        Ok(move |commands: &Commands| {
             let stream = &*guard.stream;
             let end = match stream.role {
-                Role::Source => run_source(stream, flow, orders),
-                Role::Sink => run_sink(stream, flow, orders),
+                Role::Source => run_source(stream, flow, commands),
+                Role::Sink => run_sink(stream, flow, commands),
             };
             stream.record_end(match end {
                 Ok(end) => end,
-                Err(_) if orders.current() == Command::EndAll => StreamEnd::Cut,
+                Err(_) if commands.current() == Command::EndAll => StreamEnd::Cut,
                 Err(error) => StreamEnd::Broken(error),
             });
         })
@@ -102,9 +111,10 @@ pub(crate) fn start(
 }
 
 fn datagram_flow(stream: &Stream) -> &DatagramFlow {
-    stream.datagrams.as_ref().expect("the flow was opened")
+    stream.datagrams.as_ref().expect("the flow is open")
 }
 
+/// Returns whether a later call can succeed.
 fn is_transient(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -112,20 +122,20 @@ fn is_transient(error: &io::Error) -> bool {
     )
 }
 
-/// A source: datagrams until the end of the load, and then how many they were.
-fn run_source(stream: &Stream, flow: FlowOptions, orders: &Commands) -> io::Result<StreamEnd> {
-    let mut outgoing = SendBatch::new(flow.datagram_bytes, flow.is_segmented);
+/// Runs a source: sends datagrams until the end of the load, and then their number.
+fn run_source(stream: &Stream, flow: FlowOptions, commands: &Commands) -> io::Result<StreamEnd> {
+    let mut batch = SendBatch::new(flow.datagram_bytes, flow.is_segmented);
     let sent = match &datagram_flow(stream).pacing {
-        None => send_unpaced(stream, &mut outgoing, orders)?,
-        Some(pacing) => send_paced(stream, &mut outgoing, pacing, flow.pacing_wait, orders)?,
+        None => send_unpaced(stream, &mut batch, commands)?,
+        Some(pacing) => send_paced(stream, &mut batch, pacing, flow.pacing_wait, commands)?,
     };
-    // All of it: nothing else has been sent on it since it was opened.
+    // The empty buffer of the connection takes all bytes.
     rustix::net::send(&stream.socket, &sent.to_be_bytes(), SendFlags::NOSIGNAL)?;
     shutdown(&stream.socket, Shutdown::Write)?;
     let mut unexpected = [0; 64];
     loop {
         match rustix::net::recv(&stream.socket, &mut unexpected[..], RecvFlags::empty()) {
-            _ if orders.current() == Command::EndAll => return Ok(StreamEnd::Cut),
+            _ if commands.current() == Command::EndAll => return Ok(StreamEnd::Cut),
             Ok((0, _)) => return Ok(StreamEnd::Drained),
             Ok(_) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -133,10 +143,10 @@ fn run_source(stream: &Stream, flow: FlowOptions, orders: &Commands) -> io::Resu
     }
 }
 
-/// Hands the kernel up to so many datagrams from that number on; returns how many it took.
+/// Sends up to `count` datagrams, numbered from `number`; returns how many the kernel accepted.
 fn send_batch(
     stream: &Stream,
-    outgoing: &mut SendBatch,
+    batch: &mut SendBatch,
     number: u64,
     count: usize,
 ) -> io::Result<usize> {
@@ -146,77 +156,80 @@ fn send_batch(
         number,
         sent_nanos: now_nanos(),
     };
-    let took = match outgoing.send(datagrams.socket.as_fd(), first, count) {
-        Ok(took) => took,
+    let sent_count = match batch.send(datagrams.socket.as_fd(), first, count) {
+        Ok(sent_count) => sent_count,
         Err(error) if is_transient(&error) => return Ok(0),
         Err(error) => return Err(error),
     };
-    stream.counters.sent.add(took * outgoing.datagram_bytes());
+    stream
+        .counters
+        .sent
+        .add(sent_count * batch.datagram_bytes());
     datagrams.counters.set(DatagramCounts {
-        datagrams: number + took as u64,
+        datagrams: number + sent_count as u64,
         ..DatagramCounts::default()
     });
-    Ok(took)
+    Ok(sent_count)
 }
 
-fn send_unpaced(stream: &Stream, outgoing: &mut SendBatch, orders: &Commands) -> io::Result<u64> {
-    let most = outgoing.max_datagrams();
+fn send_unpaced(stream: &Stream, batch: &mut SendBatch, commands: &Commands) -> io::Result<u64> {
+    let max_datagrams = batch.max_datagrams();
     let mut number = 0;
-    while orders.current() == Command::Go {
-        number += send_batch(stream, outgoing, number, most)? as u64;
+    while commands.current() == Command::Go {
+        number += send_batch(stream, batch, number, max_datagrams)? as u64;
     }
     Ok(number)
 }
 
-/// One datagram at a time, when it is due; what is due already goes out in one call.
+/// Sends each datagram when it is due, and overdue ones in one call; returns the number sent.
 fn send_paced(
     stream: &Stream,
-    outgoing: &mut SendBatch,
+    batch: &mut SendBatch,
     pacing: &Pacing,
     waiting: PacingWait,
-    orders: &Commands,
+    commands: &Commands,
 ) -> io::Result<u64> {
-    // Else the kernel may wake this thread 50 µs late, to save itself some work.
+    // Otherwise, the kernel may wake this thread up to 50 µs late, to combine wakeups.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
-    let most = outgoing.max_datagrams() as u64;
+    let max_datagrams = batch.max_datagrams() as u64;
     let gap = pacing.schedule.gap();
     let mut gaps = GapDeviation::default();
     let mut number = 0;
-    while let Some(now) = wait_until(pacing.schedule.due_at(number), waiting, orders) {
-        let due = pacing
+    while let Some(now) = wait_until(pacing.schedule.due_at(number), waiting, commands) {
+        let due_count = pacing
             .schedule
             .count_due_until(now)
             .saturating_sub(number)
-            .clamp(1, most);
-        let took = send_batch(stream, outgoing, number, due as usize)?;
-        for sent in number..number + took as u64 {
-            let late = now.saturating_duration_since(pacing.schedule.due_at(sent));
-            pacing.lateness.record(late);
+            .clamp(1, max_datagrams);
+        let sent_count = send_batch(stream, batch, number, due_count as usize)?;
+        for sent_number in number..number + sent_count as u64 {
+            let lateness = now.saturating_duration_since(pacing.schedule.due_at(sent_number));
+            pacing.lateness.record(lateness);
         }
-        if took > 0 {
-            gaps.record(now, took, gap);
+        if sent_count > 0 {
+            gaps.record(now, sent_count, gap);
         }
-        number += took as u64;
+        number += sent_count as u64;
     }
-    // Set once, here.
+    // The only place that sets it, so it cannot fail.
     let _ = datagram_flow(stream).gaps.set(gaps);
     Ok(number)
 }
 
-/// The time, once it is past that moment; `None` where the load ended before.
-fn wait_until(moment: Instant, waiting: PacingWait, orders: &Commands) -> Option<Instant> {
-    let spun = match waiting {
+/// Waits until `due` and returns the current time; returns `None` if the load ends first.
+fn wait_until(due: Instant, waiting: PacingWait, commands: &Commands) -> Option<Instant> {
+    let spin_time = match waiting {
         PacingWait::Spin => SPIN_BEFORE_DUE,
         PacingWait::Sleep => Duration::ZERO,
     };
-    while orders.current() == Command::Go {
+    while commands.current() == Command::Go {
         let now = Instant::now();
-        let left = moment.saturating_duration_since(now);
-        if left.is_zero() {
+        let remaining = due.saturating_duration_since(now);
+        if remaining.is_zero() {
             return Some(now);
         }
-        if left > spun {
-            std::thread::sleep((left - spun).min(STOP_CHECK_INTERVAL));
+        if remaining > spin_time {
+            std::thread::sleep((remaining - spin_time).min(STOP_CHECK_INTERVAL));
         } else {
             std::hint::spin_loop();
         }
@@ -224,31 +237,31 @@ fn wait_until(moment: Instant, waiting: PacingWait, orders: &Commands) -> Option
     None
 }
 
-/// A sink's account of its stream.
+/// The counters of a sink.
 struct SinkCounters<'a> {
     datagrams: &'a DatagramFlow,
     datagram_bytes: usize,
-    reception: SequenceTracker,
+    sequence: SequenceTracker,
     jitter: JitterEstimator,
     foreign: u64,
 }
 
 impl SinkCounters<'_> {
-    /// Counts the datagrams of one message; returns the bytes that are the stream's.
+    /// Counts the datagrams of one message; returns the bytes of those that belong to the stream.
     fn record(&mut self, message: &ReceivedMessage<'_>) -> usize {
-        let at = message.received_at_nanos.unwrap_or_else(now_nanos);
+        let received_at_nanos = message.received_at_nanos.unwrap_or_else(now_nanos);
         let mut bytes = 0;
         for run in message.runs() {
-            let own = run.first.filter(|head| head.key == self.datagrams.key);
-            match own {
-                // One that was still under way when the path had been proved.
-                Some(head) if head.number >= SMALL_PROBE_NUMBER => {}
-                Some(head) if run.length == self.datagram_bytes => {
+            let header = run.first.filter(|header| header.key == self.datagrams.key);
+            match header {
+                // A probe of the handshake that arrived late.
+                Some(header) if header.number >= SMALL_PROBE_NUMBER => {}
+                Some(header) if run.length == self.datagram_bytes => {
                     bytes += run.length * run.datagrams as usize;
-                    for number in head.number..=head.number + (run.datagrams - 1) {
-                        self.reception.record(number);
+                    for number in header.number..=header.number + (run.datagrams - 1) {
+                        self.sequence.record(number);
                     }
-                    let transit = head.transit_nanos(at);
+                    let transit = header.transit_nanos(received_at_nanos);
                     self.jitter.record(transit);
                     self.jitter.record_equal_transits(run.datagrams - 1);
                     if let (Some(delay), Ok(nanos)) = (&self.datagrams.delay, transit.try_into()) {
@@ -261,39 +274,39 @@ impl SinkCounters<'_> {
         bytes
     }
 
-    /// `sent`: how many the source has sent, once it has said so.
+    /// Publishes the counters; `sent` is the number of datagrams that the source sent, if known.
     fn publish(&self, sent: Option<u64>) {
         self.datagrams.counters.set(DatagramCounts {
-            datagrams: self.reception.unique + self.reception.duplicates,
-            lost: self.reception.lost_packets(sent),
-            duplicates: self.reception.duplicates,
-            reordered: self.reception.reordered,
+            datagrams: self.sequence.unique + self.sequence.duplicates,
+            lost: self.sequence.lost_packets(sent),
+            duplicates: self.sequence.duplicates,
+            reordered: self.sequence.reordered,
             foreign: self.foreign,
             jitter_nanos: self.jitter.nanos() as u64,
         });
     }
 }
 
-/// A sink: takes datagrams until it has all that were sent, or no more come.
-fn run_sink(stream: &Stream, flow: FlowOptions, orders: &Commands) -> io::Result<StreamEnd> {
+/// Runs a sink: receives datagrams until all sent ones have arrived, or no more arrive.
+fn run_sink(stream: &Stream, flow: FlowOptions, commands: &Commands) -> io::Result<StreamEnd> {
     let datagrams = datagram_flow(stream);
-    let mut incoming = ReceiveBatch::new(flow.is_aggregated);
-    let mut account = SinkCounters {
+    let mut batch = ReceiveBatch::new(flow.is_aggregated);
+    let mut counters = SinkCounters {
         datagrams,
         datagram_bytes: flow.datagram_bytes,
-        reception: SequenceTracker::new(SEQUENCE_WINDOW),
+        sequence: SequenceTracker::new(SEQUENCE_WINDOW),
         jitter: JitterEstimator::default(),
         foreign: 0,
     };
-    let mut said = SourceTotal::default();
-    let mut last_came = Instant::now();
+    let mut source_total = SourceTotal::default();
+    let mut last_received_at = Instant::now();
     loop {
-        let came = match incoming.receive(datagrams.socket.as_fd()) {
+        let has_received = match batch.receive(datagrams.socket.as_fd()) {
             Ok(messages) => {
                 let count = messages.len();
-                let bytes = messages.map(|message| account.record(&message)).sum();
+                let bytes = messages.map(|message| counters.record(&message)).sum();
                 stream.counters.received.add(bytes);
-                if COALESCING_BYTES.contains(&count) {
+                if COALESCING_MESSAGES.contains(&count) {
                     std::thread::sleep(COALESCING_TIME);
                 }
                 true
@@ -301,38 +314,40 @@ fn run_sink(stream: &Stream, flow: FlowOptions, orders: &Commands) -> io::Result
             Err(error) if is_transient(&error) => false,
             Err(error) => return Err(error),
         };
-        // Before anything can end the stream: these datagrams are among its bytes already.
-        account.publish(said.sent);
-        let order = orders.current();
-        if order == Command::EndAll {
+        // Published before the stream can end, because its bytes include these datagrams already.
+        counters.publish(source_total.sent);
+        let command = commands.current();
+        if command == Command::EndAll {
             return Ok(StreamEnd::Cut);
         }
-        if said.sent.is_none() && (order == Command::EndSources || !came) {
-            said.receive(stream)?;
-            account.publish(said.sent);
+        if source_total.sent.is_none() && (command == Command::EndSources || !has_received) {
+            source_total.receive(stream)?;
+            counters.publish(source_total.sent);
         }
-        if came {
-            last_came = Instant::now();
+        if has_received {
+            last_received_at = Instant::now();
         }
-        if let Some(sent) = said.sent
-            && (account.reception.unique >= sent || last_came.elapsed() > DRAIN_QUIET_TIME)
+        if let Some(sent) = source_total.sent
+            && (counters.sequence.unique >= sent || last_received_at.elapsed() > DRAIN_QUIET_TIME)
         {
-            // Fails only where the source is gone, and then nobody waits for this.
+            // Fails only if the source is gone, which then does not wait for it.
             let _ = shutdown(&stream.socket, Shutdown::Write);
             return Ok(StreamEnd::Drained);
         }
     }
 }
 
-/// What the source has said of how many it sent.
+/// Reads the number of datagrams that the source sent.
 #[derive(Default)]
 struct SourceTotal {
     bytes: [u8; 8],
     count: usize,
+    /// The number, when all its bytes are read.
     sent: Option<u64>,
 }
 
 impl SourceTotal {
+    /// Reads available bytes from the stream's connection.
     fn receive(&mut self, stream: &Stream) -> io::Result<()> {
         let rest = &mut self.bytes[self.count..];
         match rustix::net::recv(&stream.socket, rest, RecvFlags::DONTWAIT) {
