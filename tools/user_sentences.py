@@ -33,7 +33,18 @@ _NOT_PROSE = re.compile(
 """SQL, arguments of commands, and expressions of charts."""
 _RUST_QUOTES = re.compile(r'^b?r?#*"|"#*$')
 _RUST_CONTINUATION = re.compile(r"\\\n\s*")
+_SEARCH_METHODS = (
+    "startswith",
+    "endswith",
+    "removeprefix",
+    "removesuffix",
+    "partition",
+    "split",
+    "find",
+    "get",
+)
 _COMMAND_DECORATORS = ("command", "group")
+_TRANSPARENT = ("arguments", "token_tree", "macro_invocation", "reference_expression")
 _RUST = Language(tree_sitter_rust.language())
 
 
@@ -44,6 +55,8 @@ class Sentence:
     file: Path
     line: int
     text: str
+    context: str = ""
+    """The keyword argument that the text is for (`fix`), or the agent's function (`Error::system`)."""
 
 
 def user_sentences() -> list[Sentence]:
@@ -65,6 +78,9 @@ def python_sentences(source: str, file: Path) -> Iterator[Sentence]:
     """Yield the sentences in a Python module's string literals and in its commands' docstrings."""
     tree = ast.parse(source)
     skipped = {id(node) for node in ast.walk(tree) for node in _not_for_users(node)}
+    contexts = {
+        id(keyword.value): keyword.arg or "" for keyword in ast.walk(tree) if isinstance(keyword, ast.keyword)
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and _is_command(node) and (help_text := ast.get_docstring(node)):
             yield Sentence(file, node.lineno, help_text)
@@ -78,11 +94,11 @@ def python_sentences(source: str, file: Path) -> Iterator[Sentence]:
         else:
             continue
         if is_sentence(text):
-            yield Sentence(file, node.lineno, text)
+            yield Sentence(file, node.lineno, text, contexts.get(id(node), ""))
 
 
 def _not_for_users(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield literals that no user sees: docstrings, and patterns of `re`."""
+    """Yield literals that no user sees: docstrings, patterns, keys, and texts that are compared."""
     for field in ("body", "orelse", "finalbody"):
         statements = getattr(node, field, None)
         for statement in statements if isinstance(statements, list) else []:
@@ -90,9 +106,16 @@ def _not_for_users(node: ast.AST) -> Iterator[ast.AST]:
                 yield statement.value
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         called = node.func
-        if isinstance(called.value, ast.Name) and called.value.id == "re":
+        is_pattern = isinstance(called.value, ast.Name) and called.value.id == "re"
+        if is_pattern or called.attr in _SEARCH_METHODS:
             for argument in node.args:
                 yield from ast.walk(argument)
+    elif isinstance(node, ast.Dict):
+        yield from (key for key in node.keys if key is not None)
+    elif isinstance(node, ast.Compare):
+        yield from (node.left, *node.comparators)
+    elif isinstance(node, ast.Subscript):
+        yield node.slice
 
 
 def _is_command(function: ast.FunctionDef) -> bool:
@@ -147,7 +170,17 @@ def rust_sentences(source: str, file: Path) -> Iterator[Sentence]:
         literal = code[node.start_byte : node.end_byte].decode()
         text = _RUST_CONTINUATION.sub("", _RUST_QUOTES.sub("", literal))
         if is_sentence(text):
-            yield Sentence(file, node.start_point.row + 1, text)
+            yield Sentence(file, node.start_point.row + 1, text, _called_function(node))
+
+
+def _called_function(node: Node) -> str:
+    """Return the function that takes the literal, such as `Error::system`, also through `format!`."""
+    while (parent := node.parent) is not None and parent.type in _TRANSPARENT:
+        node = parent
+    call = node.parent if node.parent is not None and node.parent.type == "call_expression" else None
+    function = call.child_by_field_name("function") if call is not None else None
+    name = (function.text or b"").decode() if function is not None else ""
+    return "" if "\n" in name else name.rpartition(".")[2]
 
 
 def _rust_literals(node: Node) -> Iterator[Node]:
@@ -198,7 +231,8 @@ def main() -> None:
             continue
         print(f"\n{name}")
         for sentence in sentences:
-            print(f"{sentence.line:5}  {' '.join(sentence.text.split())}")
+            context = f"[{sentence.context}] " if sentence.context else ""
+            print(f"{sentence.line:5}  {context}{' '.join(sentence.text.split())}")
     print(f"\n{sum(map(len, by_file.values()))} sentences in {len(by_file)} modules")
 
 

@@ -82,11 +82,12 @@ def identifiers() -> list[str]:
 
 
 def sentences() -> list[str]:
-    """Return every user-facing sentence once, with the first module that has it."""
-    modules = {
-        " ".join(each.text.split()): each.file.relative_to(ROOT) for each in reversed(user_sentences())
-    }
-    return sorted(f"{module}: {text}" for text, module in modules.items())
+    """Return every user-facing sentence once, with the first module that has it and its context."""
+    first: dict[str, str] = {}
+    for sentence in user_sentences():
+        context = f" [{sentence.context}]" if sentence.context else ""
+        first.setdefault(" ".join(sentence.text.split()), f"{sentence.file.relative_to(ROOT)}{context}")
+    return sorted(f"{module}: {text}" for text, module in first.items())
 
 
 def main() -> None:
