@@ -1,4 +1,4 @@
-"""The instrument beside its peers: `python -m bench` measures all, `python -m bench ROW…` what is named."""
+"""Comparison of vnetbench with peer tools: `python -m bench [COMPARISON]...`."""
 
 from __future__ import annotations
 
@@ -10,87 +10,95 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench import binaries, machine, results
-from bench import testbed
-from bench import comparison
+from bench import binaries, comparison, machine, results, testbed
 from bench.rows import ROWS
 from vnetbench.agents.client import AgentError
 from vnetbench.errors import BenchError
 from vnetbench.lab.privilege import has_root, is_in_user_namespace
 
 RESULTS = Path(__file__).parent / "results"
-FEWEST_ROUNDS = 7
-NARROWEST = 160
+DEFAULT_ROUNDS = 7
+MIN_WIDTH = 160
+"""Width of the output in characters if it is not a terminal."""
 TERMINATED = 128 + signal.SIGTERM
-"""The exit code when somebody ends it; what it built is removed first."""
+"""Exit code after SIGTERM. The process removes its testbeds first."""
 
 
 @click.command()
-@click.argument("names", metavar="[ROW]...", nargs=-1, type=click.Choice(list(ROWS)))
+@click.argument("names", metavar="[COMPARISON]...", nargs=-1, type=click.Choice(list(ROWS)))
 @click.option(
-    "--rounds", default=FEWEST_ROUNDS, show_default=True, type=click.IntRange(1), help="Of each row."
+    "--rounds", default=DEFAULT_ROUNDS, show_default=True, type=click.IntRange(1),
+    help="Rounds of each comparison.",
+)  # fmt: skip
+@click.option(
+    "--seconds", default=1, show_default=True, type=click.IntRange(1), help="Duration of a run in seconds."
 )
-@click.option("--seconds", default=1, show_default=True, type=click.IntRange(1), help="Load of one run.")
 @click.option(
     "-o", "--output", type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for Markdown and JSON; of all rows these go to bench/results, of some nowhere without it.",
+    help="Folder for the Markdown and JSON results. Default: bench/results if you name no comparison; "
+    "otherwise the results are only printed.",
 )  # fmt: skip
 def main(names: tuple[str, ...], rounds: int, seconds: int, output: Path | None) -> None:
-    """The instrument beside its peers, interleaved: all rows, or those named."""
+    """Compare vnetbench with peer tools. Each round runs every tool once, in random order.
+
+    Without arguments, all comparisons run.
+    """
     console = Console(highlight=False)
     if not console.is_terminal:
-        console = Console(highlight=False, width=max(NARROWEST, console.width))
+        console = Console(highlight=False, width=max(MIN_WIDTH, console.width))
     folder = output or (None if names else RESULTS)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
         if not (has_root() or is_in_user_namespace()):
-            raise BenchError("this builds networks", fix="run as root, or: tools/in-lab python -m bench")
-        peers, missing = binaries.find()
-        with testbed.create_peer_testbed() as raised:
-            found = machine.look(raised.observer, peers)
-            _introduce(console, found, missing)
-            outcomes: list[comparison.ComparisonResult] = []
+            raise BenchError(
+                "creating network namespaces requires root", fix="run tools/in-lab python -m bench"
+            )
+        peers, missing = binaries.find_binaries()
+        with testbed.create_peer_testbed() as peer_testbed:
+            facts = machine.describe_machine(peer_testbed.observer, peers)
+            _print_facts(console, facts, missing)
+            finished: list[comparison.ComparisonResult] = []
             for name in names or tuple(ROWS):
-                outcomes.append(_measure(console, raised, peers, name, rounds, seconds))
-                if folder:  # after each row: what ends the bench early costs the rest only
-                    written = results.save(folder, found, outcomes, missing, seconds)
+                finished.append(_run_comparison(console, peer_testbed, peers, name, rounds, seconds))
+                if folder:  # after each comparison, so that an interruption loses at most one
+                    path = results.save_results(folder, facts, finished, missing, seconds)
     except (BenchError, AgentError) as error:
         click.echo(f"{error}", err=True)
         sys.exit(1)
-    console.print(f"\n{results.HOW_TO_READ}", soft_wrap=True)
+    console.print(f"\n{results.TABLE_LEGEND}", soft_wrap=True)
     if folder:
-        console.print(f"written: {written}", soft_wrap=True)
+        console.print(f"Results: {path}", soft_wrap=True)
 
 
-def _introduce(console: Console, found: machine.Machine, missing: list[str]) -> None:
-    for what, fact in found.facts.items():
-        console.print(f"{what:<22} {fact}", soft_wrap=True, markup=False)
+def _print_facts(console: Console, described: machine.Machine, missing: list[str]) -> None:
+    for name, text in described.facts.items():
+        console.print(f"{name:<22} {text}", soft_wrap=True, markup=False)
     for line in missing:
         console.print(line, soft_wrap=True, markup=False)
 
 
-def _measure(
+def _run_comparison(
     console: Console,
-    raised: testbed.PeerTestbed,
+    peer_testbed: testbed.PeerTestbed,
     peers: list[binaries.Binary],
     name: str,
     rounds: int,
     seconds: int,
 ) -> comparison.ComparisonResult:
-    row = ROWS[name](raised, peers, seconds)
+    spec = ROWS[name](peer_testbed, peers, seconds)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(name, total=row.count_runs(rounds))
-        begun = -1
+        task = progress.add_task(name, total=spec.count_runs(rounds))
+        completed = -1
 
-        def step(what: str) -> None:
-            nonlocal begun
-            begun += 1
-            progress.update(task, description=what, completed=begun)
+        def report_step(description: str) -> None:
+            nonlocal completed
+            completed += 1
+            progress.update(task, description=description, completed=completed)
 
-        outcome = comparison.run_comparison(row, rounds, step)
-    results.print_row(console, outcome)
-    return outcome
+        result = comparison.run_comparison(spec, rounds, report_step)
+    results.print_comparison(console, result)
+    return result
 
 
 if __name__ == "__main__":

@@ -1,14 +1,22 @@
-"""Our own side: trials of the agent, told in the same terms as the runs of the peers."""
+"""Runs of our own agent, with results of the same form as the runs of the peers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from bench.testbed import PeerTestbed
-from bench.load import Answered, Asking, Carried, Datagrams, Delivered, Streams, agreed
+from bench.loads import (
+    DatagramLoad,
+    DatagramResult,
+    LatencyResult,
+    RequestLoad,
+    StreamLoad,
+    StreamResult,
+    check_received_bytes,
+)
 from bench.peers.sockperf import COOLDOWN_S, WARMUP_S
 from bench.programs import RunFailed
+from bench.testbed import PeerTestbed
 from vnetbench.agents.client import AgentError
 from vnetbench.campaign.trial import TrialLoad, TrialMeasurement, measure_trial
 from vnetbench.errors import BenchError
@@ -17,76 +25,93 @@ from vnetbench.lab.errors import TrialFailed
 from vnetbench.results.records import EndpointRecord
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import UDP_STREAM, TCP_RR, TCP_STREAM
+from vnetbench.study.workloads import TCP_RR, TCP_STREAM, UDP_STREAM
 
 TOOL = "vnetbench"
-SAMPLED_EVERY_S = 0.1
-_FINE_S = 0.05
+SAMPLE_INTERVAL_S = 0.1
+_FINE_INTERVAL_S = 0.05
 
 
-def trial(
-    ground: PeerTestbed,
+def run_trial(
+    testbed: PeerTestbed,
     workload: str,
     seconds: float,
     levels: Mapping[str, Level],
-    sampled_every_s: float = SAMPLED_EVERY_S,
+    sample_interval_s: float = SAMPLE_INTERVAL_S,
 ) -> TrialMeasurement:
-    """One trial; raises RunFailed."""
+    """Run one trial.
+
+    Raises:
+        RunFailed: The trial failed.
+    """
     try:
-        load = TrialLoad(complete_levels(levels, workload), seconds, sampled_every_s, workload)
-        return measure_trial(ground.testbed, ground.observer, load)
+        load = TrialLoad(complete_levels(levels, workload), seconds, sample_interval_s, workload)
+        return measure_trial(testbed.testbed, testbed.observer, load)
     except (BenchError, TrialFailed, AgentError) as error:
         raise RunFailed(str(error)) from error
 
 
-def side(measured: TrialMeasurement, role: str) -> EndpointRecord:
-    """The record of the source, the sink, or the host that observes."""
-    return next(record for record in measured.endpoints if record.role == role)
+def endpoint_record(measurement: TrialMeasurement, role: str) -> EndpointRecord:
+    """Return the record of the endpoint with this role: source, sink or observe."""
+    return next(record for record in measurement.endpoints if record.role == role)
 
 
-def streams(ground: PeerTestbed, load: Streams, levels: Mapping[str, Level]) -> Carried:
-    """TCP: what the sink had read when the time was over; what it read later is not counted."""
-    asked = {"streams": load.count, "message_size": load.message_bytes or 1 << 20, **levels}
-    measured, counted = ground.observe_run(lambda: trial(ground, TCP_STREAM, load.seconds, asked))
-    in_time = [s for s in side(measured, "sink").samples if s.t_s <= load.seconds + _FINE_S]
+def run_streams(testbed: PeerTestbed, load: StreamLoad, levels: Mapping[str, Level]) -> StreamResult:
+    """Run TCP streams. Bytes that the sink reads after the load's end do not count."""
+    all_levels = {"streams": load.count, "message_size": load.message_bytes or 1 << 20, **levels}
+    measurement, counters = testbed.observe_run(
+        lambda: run_trial(testbed, TCP_STREAM, load.seconds, all_levels)
+    )
+    samples = endpoint_record(measurement, "sink").samples
+    in_time = [sample for sample in samples if sample.t_s <= load.seconds + _FINE_INTERVAL_S]
     if not in_time:
-        raise RunFailed("the sink has given no sample in time")
-    return agreed(Carried(sum(s.bytes_received for s in in_time), in_time[-1].t_s, counted))
+        raise RunFailed("the sink sent no sample during the load")
+    bytes_received = sum(sample.bytes_received for sample in in_time)
+    return check_received_bytes(StreamResult(bytes_received, in_time[-1].t_s, counters))
 
 
-def asking(ground: PeerTestbed, load: Asking) -> Answered:
-    """tcp_rr; what comes in the first 400 ms and the last 50 ms is left out, as sockperf does by itself."""
-    asked: dict[str, Level] = {
+def run_requests(testbed: PeerTestbed, load: RequestLoad) -> LatencyResult:
+    """Run tcp_rr, without the first 400 ms and the last 50 ms, which sockperf excludes too."""
+    levels: dict[str, Level] = {
         "request_size": load.size_bytes,
         "response_size": load.size_bytes,
         "waiting": load.waiting,
     }
-    measured = trial(ground, TCP_RR, load.seconds, asked, _FINE_S)
-    latest_s = load.seconds - COOLDOWN_S + _FINE_S / 2
-    kept = [s for s in side(measured, "source").samples if WARMUP_S + _FINE_S / 2 < s.t_s < latest_s]
-    latency = merge_histograms(sample.histograms["latency"] for sample in kept)
+    measurement = run_trial(testbed, TCP_RR, load.seconds, levels, _FINE_INTERVAL_S)
+    first_s = WARMUP_S + _FINE_INTERVAL_S / 2
+    last_s = load.seconds - COOLDOWN_S + _FINE_INTERVAL_S / 2
+    samples = endpoint_record(measurement, "source").samples
+    latency = merge_histograms(
+        sample.histograms["latency"] for sample in samples if first_s < sample.t_s < last_s
+    )
     p50, p99 = quantile_us(latency, 0.5), quantile_us(latency, 0.99)
     if p50 is None or p99 is None:
-        raise RunFailed("too few answers")
-    return Answered(p50, p99)
+        raise RunFailed("too few responses")
+    return LatencyResult(p50, p99)
 
 
-def datagrams(ground: PeerTestbed, load: Datagrams, segmented: str) -> Delivered:
-    """udp_stream, one flow; a paced source spins until a datagram is due. `segmented`: on or off."""
-    asked: dict[str, Level] = {
+def run_datagrams(testbed: PeerTestbed, load: DatagramLoad, segmentation: str) -> DatagramResult:
+    """Run udp_stream with one flow. A paced source spins until the next datagram is due.
+
+    Args:
+        testbed: The testbed.
+        load: The load.
+        segmentation: Level of `udp_gso` and `udp_gro`: on or off.
+    """
+    levels: dict[str, Level] = {
         "datagram_size": load.size_bytes,
         "rate": load.rate_per_s or "none",
-        "udp_gso": segmented,
-        "udp_gro": segmented,
+        "udp_gso": segmentation,
+        "udp_gro": segmentation,
     }
-    measured, counted = ground.observe_run(lambda: trial(ground, UDP_STREAM, load.seconds, asked))
-    source: Mapping[str, Any] = side(measured, "source").totals
-    sink: Mapping[str, Any] = side(measured, "sink").totals
+    measurement, counters = testbed.observe_run(lambda: run_trial(testbed, UDP_STREAM, load.seconds, levels))
+    source: Mapping[str, Any] = endpoint_record(measurement, "source").totals
+    sink: Mapping[str, Any] = endpoint_record(measurement, "sink").totals
     seconds = float(source["duration_s"])
-    if segmented == "on":  # the kernel counts a packet of many segments once
-        return Delivered(_total(source, "datagrams"), _total(sink, "datagrams"), seconds)
-    return Delivered(counted.datagrams_sent, counted.datagrams_received, seconds)
+    if segmentation == "on":  # the kernel counts a packet of many segments once
+        return DatagramResult(_sum_streams(source, "datagrams"), _sum_streams(sink, "datagrams"), seconds)
+    return DatagramResult(counters.datagrams_sent, counters.datagrams_received, seconds)
 
 
-def _total(totals: Mapping[str, Any], count: str) -> float:
-    return float(sum(stream[count] for stream in totals["streams"]))
+def _sum_streams(totals: Mapping[str, Any], counter: str) -> float:
+    return float(sum(stream[counter] for stream in totals["streams"]))

@@ -1,4 +1,4 @@
-"""Which peers are on this machine: those of PATH, and those that BENCH_PEERS names."""
+"""The peer tools of this machine, from PATH and from the variable BENCH_PEERS."""
 
 from __future__ import annotations
 
@@ -15,123 +15,132 @@ from pathlib import Path
 from vnetbench.errors import BenchError
 
 VARIABLE = "BENCH_PEERS"
-FORM = f'{VARIABLE}="iperf3=/opt/iperf3/bin/iperf3 neper=/opt/neper"'
+EXAMPLE = f'{VARIABLE}="iperf3=/opt/iperf3/bin/iperf3 neper=/opt/neper"'
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A tool that the benchmarks know."""
+class PeerTool:
+    """A tool that the benchmarks support."""
 
     name: str
     programs: tuple[str, ...]
-    """All in one folder; the first one tells the version."""
-    asked: str
-    """The option that has it tell."""
-    answer: str
-    """What it then prints, the version in brackets."""
+    """Programs, all in one folder. The first one prints the version."""
+    version_option: str
+    version_pattern: str
+    """Pattern of the printed version, which is the first group."""
     in_debian: bool = False
+    """Whether Debian has a package of this name."""
 
 
-KINDS = {
-    kind.name: kind
-    for kind in (
-        Kind("iperf3", ("iperf3",), "--version", r"iperf (3\.\S+)", in_debian=True),
-        Kind("nuttcp", ("nuttcp",), "-V", r"nuttcp-(\S+)", in_debian=True),
-        Kind("sockperf", ("sockperf",), "--version", r"sockperf, version ([\d.]+)", in_debian=True),
-        Kind("netperf", ("netperf", "netserver"), "-V", r"Netperf version (\S+)"),
-        Kind("neper", ("tcp_stream", "tcp_rr", "udp_stream"), "--version", r"^(\d+\.\d+\.\d+)$"),
-        Kind("ntttcp", ("ntttcp",), "-h", r"NTTTCP for Linux (\S+)"),
+PEER_TOOLS = {
+    tool.name: tool
+    for tool in (
+        PeerTool("iperf3", ("iperf3",), "--version", r"iperf (3\.\S+)", in_debian=True),
+        PeerTool("nuttcp", ("nuttcp",), "-V", r"nuttcp-(\S+)", in_debian=True),
+        PeerTool("sockperf", ("sockperf",), "--version", r"sockperf, version ([\d.]+)", in_debian=True),
+        PeerTool("netperf", ("netperf", "netserver"), "-V", r"Netperf version (\S+)"),
+        PeerTool("neper", ("tcp_stream", "tcp_rr", "udp_stream"), "--version", r"^(\d+\.\d+\.\d+)$"),
+        PeerTool("ntttcp", ("ntttcp",), "-h", r"NTTTCP for Linux (\S+)"),
     )
 }
 
 
 @dataclass(frozen=True)
 class Binary:
-    """One peer of this machine."""
+    """A peer tool that is installed on this machine."""
 
-    kind: str
+    tool: str
     version: str
     folder: Path
     program_names: tuple[str, ...]
 
     @property
     def label(self) -> str:
-        """Name and version, as the tables have it."""
-        return f"{self.kind} {self.version}"
+        """Name and version, as in the tables."""
+        return f"{self.tool} {self.version}"
 
     def path(self, program: str = "") -> str:
-        """The path of one of its programs; of its only one without a name."""
+        """Return the path of a program, by default of the first one."""
         return str(self.folder / (program or self.program_names[0]))
 
 
-def find(environment: Mapping[str, str] = os.environ) -> tuple[list[Binary], list[str]]:
-    """The peers of this machine, and a line for each that is not here.
+def find_binaries(environment: Mapping[str, str] = os.environ) -> tuple[list[Binary], list[str]]:
+    """Return the peers of this machine, and a sentence for each missing tool.
 
-    Raises BenchError where BENCH_PEERS names what is no peer.
+    Raises:
+        BenchError: BENCH_PEERS contains an unknown tool or an unusable path.
     """
-    found: list[Binary] = []
-    for kind in KINDS.values():
-        if (program := shutil.which(kind.programs[0], path=environment.get("PATH"))) is not None:
-            found.append(_binary(kind, Path(program), program))
-    for name, path in _named(environment.get(VARIABLE, "")):
-        binary = _binary(KINDS[name], _program(KINDS[name], path), f"{VARIABLE}: {name}={path}")
-        if binary.path() not in (other.path() for other in found):
-            found.append(binary)
-    here = {binary.kind for binary in found}
-    return found, [_how_to_get(kind) for kind in KINDS.values() if kind.name not in here]
+    binaries: list[Binary] = []
+    for tool in PEER_TOOLS.values():
+        if (program := shutil.which(tool.programs[0], path=environment.get("PATH"))) is not None:
+            binaries.append(_inspect_binary(tool, Path(program), program))
+    for name, path in _parse_variable(environment.get(VARIABLE, "")):
+        tool = PEER_TOOLS[name]
+        first_program = path / tool.programs[0] if path.is_dir() else path
+        binary = _inspect_binary(tool, first_program, f"{VARIABLE}: {name}={path}")
+        if binary.path() not in (other.path() for other in binaries):
+            binaries.append(binary)
+    installed = {binary.tool for binary in binaries}
+    return binaries, [_install_hint(tool) for tool in PEER_TOOLS.values() if tool.name not in installed]
 
 
-def _how_to_get(kind: Kind) -> str:
-    package = f"apt-get install {kind.name}, or " if kind.in_debian else ""
-    return f"{kind.name} is not here: {package}name its binary in {VARIABLE}"
+def _install_hint(tool: PeerTool) -> str:
+    if tool.in_debian:
+        return (
+            f"{tool.name} is not installed. Run apt-get install {tool.name}, or set its path in {VARIABLE}."
+        )
+    return f"{tool.name} is not installed. Set its path in {VARIABLE}."
 
 
-def _named(text: str) -> list[tuple[str, Path]]:
+def _parse_variable(text: str) -> list[tuple[str, Path]]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise BenchError(f"{VARIABLE} cannot be read: {error}", where=text, fix=FORM) from None
-    named = []
+        raise BenchError(f"cannot parse {VARIABLE}: {error}", where=text, fix=EXAMPLE) from None
+    paths = []
     for word in words:
         name, equals, path = word.partition("=")
         if not equals or not path:
-            raise BenchError(f"{word!r} is not NAME=PATH", where=VARIABLE, fix=FORM)
-        if name not in KINDS:
-            raise BenchError(f"{name!r} is no peer", where=VARIABLE, fix=f"peers: {', '.join(KINDS)}")
-        named.append((name, Path(path)))
-    return named
+            raise BenchError(f"{word!r} is not of the form NAME=PATH", where=VARIABLE, fix=EXAMPLE)
+        if name not in PEER_TOOLS:
+            supported = ", ".join(PEER_TOOLS)
+            raise BenchError(
+                f"{name!r} is not a supported peer", where=VARIABLE, fix=f"use one of {supported}"
+            )
+        paths.append((name, Path(path)))
+    return paths
 
 
-def _program(kind: Kind, path: Path) -> Path:
-    """The first program of a kind, where `path` is that program or the folder that holds it."""
-    return path / kind.programs[0] if path.is_dir() else path
-
-
-def _binary(kind: Kind, program: Path, where: str) -> Binary:
+def _inspect_binary(tool: PeerTool, program: Path, where: str) -> Binary:
     folder = program.absolute().parent
-    # A file of another name is the kind's only program: iperf3-3.21 for iperf3.
-    names = (program.name,) if len(kind.programs) == 1 else kind.programs
+    # The file of a tool with one program may have another name, such as iperf3-3.21.
+    names = (program.name,) if len(tool.programs) == 1 else tool.programs
     for name in names:
         if not os.access(folder / name, os.X_OK):
             raise BenchError(
-                f"{folder / name} is not there, or is no program",
+                f"{folder / name} does not exist or is not executable",
                 where=where,
-                fix=f"name {kind.programs[0]} of {kind.name}, or the folder with {', '.join(kind.programs)}",
+                fix=f"set the path of {tool.programs[0]}, or of a folder with {', '.join(tool.programs)}",
             )
-    return Binary(kind.name, _version(kind, folder / names[0], where), folder, names)
+    return Binary(tool.name, _read_version(tool, folder / names[0], where), folder, names)
 
 
-def _version(kind: Kind, program: Path, where: str) -> str:
-    """As it tells it itself; raises BenchError where it tells another tool's, or none."""
+def _read_version(tool: PeerTool, program: Path, where: str) -> str:
+    """Return the version that the program prints.
+
+    Raises:
+        BenchError: The program does not run, or it does not print a version of this tool.
+    """
     try:
-        with tempfile.TemporaryDirectory() as folder:  # neper leaves a log where it runs
-            done = subprocess.run(
-                [str(program), kind.asked], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        with tempfile.TemporaryDirectory() as folder:  # neper writes a log to its working directory
+            completed = subprocess.run(
+                [str(program), tool.version_option], stdin=subprocess.DEVNULL, capture_output=True, text=True,
                 errors="replace", timeout=10, check=False, cwd=folder,
             )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BenchError(f"{program} does not run: {error}", where=where, fix="name one that does") from None
-    found = re.search(kind.answer, done.stdout + done.stderr, re.MULTILINE)
-    if found is None:
-        raise BenchError(f"{program} is no {kind.name}: it does not say so", where=where, fix=FORM)
-    return found[1]
+        fix = f"set the path of a working {tool.name}"
+        raise BenchError(f"cannot run {program}: {error}", where=where, fix=fix) from None
+    match = re.search(tool.version_pattern, completed.stdout + completed.stderr, re.MULTILINE)
+    if match is None:
+        raise BenchError(f"{program} does not print a version of {tool.name}", where=where, fix=EXAMPLE)
+    return match[1]

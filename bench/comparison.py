@@ -69,13 +69,13 @@ class ComparisonSpec:
     title: str
     measures: tuple[Measure, ...]
     competitors: tuple[Competitor, ...]
-    exclusion_reason: Callable[[RunValues], str | None] = lambda figures: None
+    exclusion_reason: Callable[[RunValues], str | None] = lambda values: None
     """Returns why a tool with these medians is excluded from the aims; its values are still shown."""
 
     def count_runs(self, rounds: int) -> int:
         """Return the maximum number of runs."""
-        calibrating = sum(len(e.runs) for e in self.competitors if len(e.runs) > 1)
-        return CALIBRATION_ROUNDS * calibrating + rounds * len(self.competitors)
+        flag_sets = sum(len(each.runs) for each in self.competitors if len(each.runs) > 1)
+        return CALIBRATION_ROUNDS * flag_sets + rounds * len(self.competitors)
 
 
 class Verdict(Enum):
@@ -131,7 +131,7 @@ class ComparisonResult:
 
 
 def run_comparison(
-    spec: ComparisonSpec, rounds: int, report_step: Callable[[str], None] = lambda what: None
+    spec: ComparisonSpec, rounds: int, report_step: Callable[[str], None] = lambda description: None
 ) -> ComparisonResult:
     """Run a comparison. A tool whose run fails twice is dropped and listed in `failures`.
 
@@ -148,21 +148,23 @@ def run_comparison(
         if (flags := _best_flags(spec, competitor, calibration)) is not None
     }
     active = [competitor for competitor in spec.competitors if competitor.tool in chosen]
-    found: dict[str, list[RunValues]] = {competitor.tool: [] for competitor in active}
+    runs: dict[str, list[RunValues]] = {competitor.tool: [] for competitor in active}
     for _ in range(rounds):
         for competitor in random.sample(active, len(active)):
             report_step(f"{spec.name}: {competitor.tool}")
-            figures = _run_with_retry(competitor, chosen[competitor.tool], failures)
-            if figures is None:
+            values = _run_with_retry(competitor, chosen[competitor.tool], failures)
+            if values is None:
                 active.remove(competitor)
-                del found[competitor.tool]
+                del runs[competitor.tool]
             else:
-                found[competitor.tool].append(figures)
-    lines = tuple(
-        _competitor_result(spec, competitor, chosen[competitor.tool], found[competitor.tool])
+                runs[competitor.tool].append(values)
+    results = tuple(
+        _competitor_result(spec, competitor, chosen[competitor.tool], runs[competitor.tool])
         for competitor in active
     )
-    return ComparisonResult(spec.name, spec.title, spec.measures, rounds, lines, calibration, tuple(failures))
+    return ComparisonResult(
+        spec.name, spec.title, spec.measures, rounds, results, calibration, tuple(failures)
+    )
 
 
 def evaluate_aims(result: ComparisonResult) -> list[AimResult]:
@@ -186,18 +188,23 @@ def _calibrate(
     spec: ComparisonSpec, failures: list[str], report_step: Callable[[str], None]
 ) -> dict[str, dict[str, list[RunValues]]]:
     """Run each tool with each set of its flags. Flags that fail are absent from the result."""
-    remaining = [(e, flags) for e in spec.competitors if len(e.runs) > 1 for flags in e.runs]
-    found: dict[str, dict[str, list[RunValues]]] = {e.tool: {} for e, _ in remaining}
+    remaining = [
+        (competitor, flags)
+        for competitor in spec.competitors
+        if len(competitor.runs) > 1
+        for flags in competitor.runs
+    ]
+    calibration: dict[str, dict[str, list[RunValues]]] = {competitor.tool: {} for competitor, _ in remaining}
     for _ in range(CALIBRATION_ROUNDS):
         for competitor, flags in random.sample(remaining, len(remaining)):
             report_step(f"{spec.name}: {competitor.tool} {flags}")
-            figures = _run_with_retry(competitor, flags, failures)
-            if figures is None:
+            values = _run_with_retry(competitor, flags, failures)
+            if values is None:
                 remaining.remove((competitor, flags))
-                found[competitor.tool].pop(flags, None)
+                calibration[competitor.tool].pop(flags, None)
             else:
-                found[competitor.tool].setdefault(flags, []).append(figures)
-    return found
+                calibration[competitor.tool].setdefault(flags, []).append(values)
+    return calibration
 
 
 def _best_flags(spec: ComparisonSpec, competitor: Competitor, calibration: Calibration) -> str | None:
@@ -210,19 +217,19 @@ def _best_flags(spec: ComparisonSpec, competitor: Competitor, calibration: Calib
     runs = [(flags, run) for flags, runs in calibration[competitor.tool].items() for run in runs]
     if not runs:
         return None
-    staying = [(flags, run) for flags, run in runs if spec.exclusion_reason(run) is None]
+    eligible = [(flags, run) for flags, run in runs if spec.exclusion_reason(run) is None]
     first = spec.measures[0]
     best = max if first.higher_is_better else min
-    return best(staying or runs, key=lambda flags_and_run: flags_and_run[1][first.name])[0]
+    return best(eligible or runs, key=lambda flags_and_run: flags_and_run[1][first.name])[0]
 
 
 def _run_with_retry(competitor: Competitor, flags: str, failures: list[str]) -> RunValues | None:
     """Run a tool, up to `ATTEMPTS` times; None if every attempt fails."""
-    for left in reversed(range(ATTEMPTS)):
+    for remaining_attempts in reversed(range(ATTEMPTS)):
         try:
             return competitor.runs[flags]()
         except RunFailed as error:
-            if not left:
+            if not remaining_attempts:
                 failures.append(f"{competitor.tool} {flags}: {error}".replace("  ", " "))
     return None
 
@@ -230,34 +237,35 @@ def _run_with_retry(competitor: Competitor, flags: str, failures: list[str]) -> 
 def _competitor_result(
     spec: ComparisonSpec, competitor: Competitor, flags: str, runs: Sequence[RunValues]
 ) -> CompetitorResult:
-    figures = {measure.name: tuple(run[measure.name] for run in runs) for measure in spec.measures}
-    out = spec.exclusion_reason({name: statistics.median(values) for name, values in figures.items()})
-    return CompetitorResult(competitor.tool, flags, competitor.is_ours, figures, out)
+    values = {measure.name: tuple(run[measure.name] for run in runs) for measure in spec.measures}
+    exclusion = spec.exclusion_reason({name: statistics.median(rounds) for name, rounds in values.items()})
+    return CompetitorResult(competitor.tool, flags, competitor.is_ours, values, exclusion)
 
 
 def _best_peer(result: ComparisonResult, measure: Measure) -> CompetitorResult | None:
-    peers = {line.tool: line for line in result.results if not line.is_ours and line.exclusion is None}
+    peers = {peer.tool: peer for peer in result.results if not peer.is_ours and peer.exclusion is None}
     if not peers:
         return None
-    return peers[measure.best_name({tool: line.median(measure.name) for tool, line in peers.items()})]
+    return peers[measure.best_name({tool: peer.median(measure.name) for tool, peer in peers.items()})]
 
 
 def _evaluate_aim(measure: Measure, ours: CompetitorResult, best: CompetitorResult | None) -> AimResult:
     assert measure.aim is not None
     if not measure.aim.is_relative:
-        reached = estimate_median(ours.values[measure.name], CONFIDENCE)
-        return AimResult(measure, ours, None, reached, _verdict(measure, reached))
+        estimate = estimate_median(ours.values[measure.name], CONFIDENCE)
+        return AimResult(measure, ours, None, estimate, _verdict(measure, estimate))
     if ours.exclusion is not None:
         return AimResult(measure, ours, best, None, Verdict.MISSED)
     if best is None:
         return AimResult(measure, ours, None, None, Verdict.NO_PEER)
-    reached = round_ratios(ours, best, measure.name)
-    return AimResult(measure, ours, best, reached, _verdict(measure, reached))
+    estimate = round_ratios(ours, best, measure.name)
+    return AimResult(measure, ours, best, estimate, _verdict(measure, estimate))
 
 
-def _verdict(measure: Measure, reached: Estimate) -> Verdict:
-    by_median = measure.meets_aim(reached.value)
-    ends = [measure.meets_aim(end) for end in (reached.low, reached.high) if end is not None]
-    if by_median:
-        return Verdict.MET if all(ends) and ends else Verdict.MET_BY_MEDIAN
-    return Verdict.MISSED if not any(ends) and ends else Verdict.MISSED_BY_MEDIAN
+def _verdict(measure: Measure, estimate: Estimate) -> Verdict:
+    bounds_meet_aim = [
+        measure.meets_aim(bound) for bound in (estimate.low, estimate.high) if bound is not None
+    ]
+    if measure.meets_aim(estimate.value):
+        return Verdict.MET if all(bounds_meet_aim) and bounds_meet_aim else Verdict.MET_BY_MEDIAN
+    return Verdict.MISSED if not any(bounds_meet_aim) and bounds_meet_aim else Verdict.MISSED_BY_MEDIAN

@@ -1,4 +1,4 @@
-"""The machine's CPU time since boot, of all its CPUs (proc_stat(5))."""
+"""CPU time of all CPUs of the machine since boot (proc_stat(5))."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from pathlib import Path
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _STAT = Path("/proc/stat")
 _USER, _NICE, _IDLE, _IOWAIT, _STEAL = 0, 1, 3, 4, 7
-_COUNTED = 8
-"""Of the fields; a guest's time, which follows, is in the first two already."""
+_FIELD_COUNT = 8
+"""Number of fields used. The guest times after them are already part of the first two."""
 
 
 @dataclass(frozen=True)
 class CpuTime:
-    """In seconds."""
+    """CPU time of all CPUs in seconds."""
 
     whole: float
-    """Of all CPUs, idle ones too."""
+    """Total time, idle time included."""
     idle: float
-    """Waiting for storage too."""
+    """Idle time, waiting for storage included."""
     user: float
     stolen: float
-    """What the machine's own hypervisor gave to others."""
+    """Time that the machine's hypervisor gave to others (steal)."""
 
 
 def cpu_time() -> CpuTime:
-    """What all CPUs together have done so far."""
+    """Return the CPU time since boot."""
     line = _STAT.read_text().splitlines()[0]
-    times = [int(field) * TICK_S for field in line.split()[1 : 1 + _COUNTED]]
+    times = [int(field) * TICK_S for field in line.split()[1 : 1 + _FIELD_COUNT]]
     return CpuTime(sum(times), times[_IDLE] + times[_IOWAIT], times[_USER] + times[_NICE], times[_STEAL])

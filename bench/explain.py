@@ -1,4 +1,4 @@
-"""How right the explanations are on the corpus: `python -m bench.explain` reads its parts and judges."""
+"""Scores of the explanations of the corpus: `python -m bench.explain [PART]...`."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ import click
 from rich.console import Console
 from rich.progress import track
 
-from bench.corpus.score import (
+from bench.corpus.scoring import (
     AIMS,
-    STRICTER,
-    Figure,
-    Judged,
-    Share,
-    confusion,
-    is_clean,
-    is_single_fault,
-    judge,
-    share,
+    STRICT_METRICS,
+    Proportion,
+    ScoredRun,
+    ScoreMetric,
+    count_confusions,
+    count_runs,
+    has_no_fault,
+    has_single_fault,
+    score_run,
 )
 from bench.corpus.split import PARTS
-from bench.corpus.store import DISCARDED, Labelled, labelled, lines
+from bench.corpus.store import DISCARDED, LabelledRun, read_json_lines, read_labelled_runs
 from vnetbench.errors import BenchError
 
 CORPUS = Path("out/corpus")
 RESULTS = Path(__file__).parent / "results"
-PAIRS: tuple[Figure, ...] = (
-    ("either named first", lambda each: each.has(1)),
-    ("both among the first two", lambda each: each.has_all(2)),
-    ("both among the first three", lambda each: each.has_all(3)),
+PAIR_METRICS: tuple[ScoreMetric, ...] = (
+    ("either named first", lambda each: each.names_accepted_cause(1)),
+    ("both among the first two", lambda each: each.names_all_causes(2)),
+    ("both among the first three", lambda each: each.names_all_causes(3)),
 )
 
 
@@ -45,179 +45,193 @@ PAIRS: tuple[Figure, ...] = (
 @click.option("--corpus", type=click.Path(file_okay=False, path_type=Path), default=CORPUS, show_default=True)
 @click.option(
     "-o", "--output", type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for Markdown and JSON; of all parts these go to bench/results, of one nowhere without it.",
+    help="Folder for the Markdown and JSON results. Default: bench/results if you name no part; "
+    "otherwise the results are only printed.",
 )  # fmt: skip
 def main(parts: tuple[str, ...], corpus: Path, output: Path | None) -> None:
-    """Explain every run of the corpus, and say how often that is right."""
+    """Explain every run of the corpus and report how often the explanations are correct."""
     console = Console(highlight=False)
     try:
-        judged = {part: _judge_all(console, corpus / part) for part in parts or PARTS}
-        discarded = lines(corpus / DISCARDED)
+        scored_parts = {part: _score_part(console, corpus / part) for part in parts or PARTS}
+        discarded = read_json_lines(corpus / DISCARDED)
     except BenchError as error:
         click.echo(f"{error}", err=True)
         sys.exit(1)
-    text = "\n".join(report(judged, discarded))
+    text = "\n".join(format_report(scored_parts, discarded))
     console.print(text, markup=False, soft_wrap=True)
     if folder := output or (None if parts else RESULTS):
-        console.print(f"\nwritten: {save(folder, text, judged)}", soft_wrap=True)
+        console.print(f"\nResults: {save_results(folder, text, scored_parts)}", soft_wrap=True)
 
 
-def _judge_all(console: Console, folder: Path) -> list[Judged]:
-    runs = labelled(folder)
+def _score_part(console: Console, folder: Path) -> list[ScoredRun]:
+    runs = read_labelled_runs(folder)
     if not runs:
-        raise BenchError("there are no runs", where=str(folder), fix="make corpus makes them")
+        raise BenchError("the corpus has no runs", where=str(folder), fix="run make corpus")
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         return list(
-            track(pool.map(judge, runs, chunksize=4), folder.name, len(runs), console=console, transient=True)
+            track(
+                pool.map(score_run, runs, chunksize=4),
+                folder.name,
+                len(runs),
+                console=console,
+                transient=True,
+            )
         )
 
 
-def report(
-    judged: Mapping[str, Sequence[Judged]], discarded: Sequence[Mapping[str, object]] = ()
+def format_report(
+    scored_parts: Mapping[str, Sequence[ScoredRun]], discarded: Sequence[Mapping[str, object]] = ()
 ) -> Iterator[str]:
-    """All that is told, as lines of Markdown that read on a terminal too; `discarded` has the labels of runs
-    that were made and not kept."""
+    """Return the lines of the report in Markdown.
+
+    Args:
+        scored_parts: The scored runs of each part.
+        discarded: Labels of the runs that were discarded.
+    """
     yield "# Explanations of the corpus"
-    for part, runs in judged.items():
+    for part, runs in scored_parts.items():
         yield f"\n## {part}: {len(runs)} runs\n"
-        yield from table(("figure", "aim", "reached [95 %]", "runs", "verdict"), _aims(runs))
-        if clean := [each for each in runs if is_clean(each)]:
-            yield f"\n{_told_further_down(clean)}"
-        if gone := [each for each in discarded if each["part"] == part]:
-            yield f"\n{_told_discarded(gone)}"
-        if faults := [each for each in runs if is_single_fault(each)]:
-            yield "\nOf these where something is wrong:\n"
-            yield from _figures(faults, STRICTER)
+        yield from markdown_table(("metric", "aim", "reached [95 %]", "runs", "verdict"), _aims_rows(runs))
+        if clean := [each for each in runs if has_no_fault(each)]:
+            yield f"\n{_later_faults_sentence(clean)}"
+        if discarded_labels := [each for each in discarded if each["part"] == part]:
+            yield f"\n{_discarded_sentence(discarded_labels)}"
+        if faults := [each for each in runs if has_single_fault(each)]:
+            yield "\nRuns with one fault:\n"
+            yield from _metrics_table(faults, STRICT_METRICS)
         if pairs := [each for each in runs if len(each.run.causes) == 2]:
-            yield "\nTwo causes at once:\n"
-            yield from _figures(pairs, PAIRS)
+            yield "\nRuns with two causes:\n"
+            yield from _metrics_table(pairs, PAIR_METRICS)
         yield "\nBy cause:\n"
-        yield from _by("cause", runs, lambda each: " + ".join(each.run.causes))
+        yield from _group_table("cause", runs, lambda each: " + ".join(each.run.causes))
         yield "\nBy testbed:\n"
-        yield from _by("testbed", runs, lambda each: str(each.run.label["topology"]))
-        yield "\nWhat was put there (rows), and what was named first (columns):\n"
-        yield from _matrix(runs)
-        if wrong := [each for each in runs if not each.has(1)]:
-            yield "\nNot named first:\n"
-            yield from table(
-                ("run", "put there", "testbed", "strength", "named"), [_miss(each) for each in wrong]
+        yield from _group_table("testbed", runs, lambda each: str(each.run.label["topology"]))
+        yield "\nProduced causes (rows) and causes named first (columns):\n"
+        yield from _confusion_table(runs)
+        if wrong := [each for each in runs if not each.names_accepted_cause(1)]:
+            yield "\nRuns whose cause is not named first:\n"
+            yield from markdown_table(
+                ("run", "produced", "testbed", "strength", "named"), [_missed_row(each) for each in wrong]
             )
 
 
-def _told_further_down(clean: Sequence[Judged]) -> str:
-    counts = Counter(
-        f"{named.cause} ({named.certainty})" for each in clean for named in each.faults_further_down
-    )
-    of_each = ", ".join(f"{name} {count}" for name, count in counts.most_common())
-    found = sum(bool(each.faults_further_down) for each in clean)
-    told = f"Of {len(clean)} runs where nothing is wrong {found} name a fault after the first name"
-    return f"{told}: {of_each}." if of_each else f"{told}."
+def _later_faults_sentence(clean: Sequence[ScoredRun]) -> str:
+    counts = Counter(f"{named.cause} ({named.confidence})" for each in clean for named in each.later_faults)
+    runs_with_faults = sum(bool(each.later_faults) for each in clean)
+    sentence = f"{runs_with_faults} of {len(clean)} runs without a fault name a fault after the first cause"
+    if not counts:
+        return f"{sentence}."
+    return f"{sentence}: {', '.join(f'{name} {count}' for name, count in counts.most_common())}."
 
 
-def _told_discarded(labels: Sequence[Mapping[str, object]]) -> str:
-    counts = Counter(" + ".join(Labelled(Path(), label).causes) for label in labels)
-    of_each = ", ".join(f"{cause} {count}" for cause, count in sorted(counts.items()))
-    return f"Made and discarded, since what was put there did not show, or they failed: {of_each}."
+def _discarded_sentence(labels: Sequence[Mapping[str, object]]) -> str:
+    counts = Counter(" + ".join(LabelledRun(Path(), label).causes) for label in labels)
+    counts_text = ", ".join(f"{cause} {count}" for cause, count in sorted(counts.items()))
+    return f"Discarded runs, which failed or in which the cause had no effect: {counts_text}."
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """A table of Markdown whose columns are aligned."""
-    lines = [heads, *rows]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(heads))]
+def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Return the lines of a Markdown table with aligned columns."""
+    lines = [headings, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
 
-    def aligned(cells: Sequence[str]) -> str:
+    def format_line(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + " |"
 
-    yield aligned(heads)
+    yield format_line(headings)
     yield "|" + "|".join("-" * (width + 2) for width in widths) + "|"
-    yield from map(aligned, rows)
+    yield from map(format_line, rows)
 
 
-def _aims(runs: Sequence[Judged]) -> list[tuple[str, ...]]:
+def _aims_rows(runs: Sequence[ScoredRun]) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for aim in AIMS:
-        found = aim.share(runs)
-        bound = "at least" if aim.is_least else "under"
-        rows.append((aim.name, f"{bound} {aim.limit:.0%}", _spell(found), f"{found.of}", aim.verdict(found)))
+        proportion = aim.measure(runs)
+        limit = f"{'at least' if aim.is_minimum else 'under'} {aim.limit:.0%}"
+        reached = _format_proportion(proportion)
+        rows.append((aim.name, limit, reached, f"{proportion.total}", aim.verdict(proportion)))
     return rows
 
 
-def _figures(runs: Sequence[Judged], figures: Sequence[Figure]) -> Iterator[str]:
-    rows = [(name, _spell(share(runs, counts)), f"{len(runs)}") for name, counts in figures]
-    yield from table(("figure", "reached [95 %]", "runs"), rows)
+def _metrics_table(runs: Sequence[ScoredRun], metrics: Sequence[ScoreMetric]) -> Iterator[str]:
+    rows = [(name, _format_proportion(count_runs(runs, is_hit)), f"{len(runs)}") for name, is_hit in metrics]
+    yield from markdown_table(("metric", "reached [95 %]", "runs"), rows)
 
 
-def _by(what: str, runs: Sequence[Judged], key: Callable[[Judged], str]) -> Iterator[str]:
-    groups: dict[str, list[Judged]] = {}
+def _group_table(heading: str, runs: Sequence[ScoredRun], key: Callable[[ScoredRun], str]) -> Iterator[str]:
+    groups: dict[str, list[ScoredRun]] = {}
     for each in runs:
         groups.setdefault(key(each), []).append(each)
     rows = []
     for name, members in sorted(groups.items()):
-        shares = [share(members, counts) for counts in _COLUMNS.values()]
-        rows.append([name, f"{len(members)}", *map(_spell, shares)])
-    yield from table((what, "runs", *_COLUMNS), rows)
+        proportions = [count_runs(members, is_hit) for is_hit in _GROUP_METRICS.values()]
+        rows.append([name, f"{len(members)}", *map(_format_proportion, proportions)])
+    yield from markdown_table((heading, "runs", *_GROUP_METRICS), rows)
 
 
-_COLUMNS: dict[str, Callable[[Judged], bool]] = {
-    "named first [95 %]": lambda each: each.has(1),
-    "among the first two": lambda each: each.has(2),
-    "by its own name among the first three": lambda each: each.has_all(3),
+_GROUP_METRICS: dict[str, Callable[[ScoredRun], bool]] = {
+    "named first [95 %]": lambda each: each.names_accepted_cause(1),
+    "among the first two": lambda each: each.names_accepted_cause(2),
+    "by its own name among the first three": lambda each: each.names_all_causes(3),
     "confidently wrong": lambda each: each.is_confidently_wrong,
 }
 
 
-def _matrix(runs: Sequence[Judged]) -> Iterator[str]:
-    put, given, counts = confusion(runs)
-    numbers = {name: f"{number}" for number, name in enumerate(given, start=1)}
+def _confusion_table(runs: Sequence[ScoredRun]) -> Iterator[str]:
+    produced, named, counts = count_confusions(runs)
+    numbers = {name: f"{number}" for number, name in enumerate(named, start=1)}
     rows = [
         (
             f"{numbers.get(name, '')} {name}".strip(),
-            *(f"{counts.get((name, other), '')}" or "." for other in given),
+            *(f"{counts.get((name, other), '')}" or "." for other in named),
         )
-        for name in put
+        for name in produced
     ]
-    yield from table(("", *numbers.values()), rows)
-    if others := [f"{numbers[name]} {name}" for name in given if name not in put]:
-        yield f"\nColumns beyond the rows: {', '.join(others)}."
+    yield from markdown_table(("", *numbers.values()), rows)
+    if others := [f"{numbers[name]} {name}" for name in named if name not in produced]:
+        yield f"\nColumns without a row: {', '.join(others)}."
 
 
-def _miss(each: Judged) -> tuple[str, ...]:
+def _missed_row(each: ScoredRun) -> tuple[str, ...]:
     label = each.run.label
-    names = ", ".join(f"{named.cause} ({named.certainty})" for named in each.named[:3]) or "not explained"
+    names = ", ".join(f"{named.cause} ({named.confidence})" for named in each.named_causes[:3])
     return (
         str(label["file"]),
         " + ".join(each.run.causes),
         str(label["topology"]),
         f"{label['strength']}: {label['says']}",
-        names,
+        names or "not explained",
     )
 
 
-def _spell(share: Share) -> str:
-    low, high = share.interval()
-    return f"{share.value:.1%} [{low:.1%} to {high:.1%}]" if share.of else "none"
+def _format_proportion(proportion: Proportion) -> str:
+    low, high = proportion.interval()
+    return f"{proportion.ratio:.1%} [{low:.1%} to {high:.1%}]" if proportion.total else "none"
 
 
-def save(folder: Path, text: str, judged: Mapping[str, Sequence[Judged]]) -> Path:
-    """Write what is told, and beside it a JSON of all runs: `named` has cause, certainty and whether it is a
-    fault (which files of before 2026-11-22 do not have); returns the file of the text."""
+def save_results(folder: Path, text: str, scored_parts: Mapping[str, Sequence[ScoredRun]]) -> Path:
+    """Write the report as Markdown and all runs as JSON, and return the path of the Markdown file.
+
+    The key `named` of a run contains cause, confidence and whether the cause is a fault. Files from before
+    2026-11-22 lack the last value.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{datetime.now(UTC):%Y%m%d-%H%M}-explain.md"
     path.write_text(text + "\n")
-    raw = [
+    runs = [
         {
             **each.run.label,
-            "named": [[named.cause, named.certainty, named.is_fault] for named in each.named],
+            "named": [[named.cause, named.confidence, named.is_fault] for named in each.named_causes],
         }
-        for runs in judged.values()
-        for each in runs
+        for scored_runs in scored_parts.values()
+        for each in scored_runs
     ]
-    path.with_suffix(".json").write_text(a_line_each(raw))
+    path.with_suffix(".json").write_text(format_json_lines(runs))
     return path
 
 
-def a_line_each(runs: Sequence[Mapping[str, object]]) -> str:
-    """JSON, an array with a line for each run: so that two results can be compared line by line."""
+def format_json_lines(runs: Sequence[Mapping[str, object]]) -> str:
+    """Return a JSON array with one line per run, so that a line diff compares two results."""
     lines = ",\n".join(json.dumps(run, separators=(",", ":")) for run in runs)
     return f"[\n{lines}\n]\n"
 

@@ -1,8 +1,8 @@
-"""The least that live frames take: a bare loop of them, and what drops all that comes to a port.
+"""Minimal XDP programs that send and drop frames, the reference for the agent's frame generator.
 
-`send INTERFACE SECONDS` redirects one and the same frame into an interface again and again, with no number,
-no time and no counting. `drop INTERFACE` drops what comes, until its input closes. The programs are a few
-instructions each, given to bpf(2) by hand (include/uapi/linux/bpf.h): nothing of the agent is in them.
+`send INTERFACE SECONDS` redirects the same frame into an interface in a loop, without sequence numbers, time
+stamps or counters. `drop INTERFACE` drops all received frames until its standard input closes. Each program
+is a few instructions that this module passes to bpf(2) (include/uapi/linux/bpf.h), independent of the agent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 FRAME_BYTES = 60
 READY = "ready"
-"""Printed as soon as it sends or drops."""
+"""Printed when the program starts to send or drop."""
 _SYS_BPF = {"x86_64": 321, "aarch64": 280}
 _MAP_CREATE, _MAP_UPDATE, _PROG_LOAD, _TEST_RUN, _LINK_CREATE = 0, 2, 5, 10, 28
 _DEVMAP, _XDP, _ATTACH_XDP = 14, 6, 37
@@ -28,12 +28,16 @@ _FOREVER = (1 << 32) - 1
 _DROP = 1
 _REDIRECT_MAP = 51
 _MOVE, _LOAD_MAP, _CALL, _EXIT = 0xB7, 0x18, 0x85, 0x95
-_FROM_DESCRIPTOR = 1
+_MAP_FD = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _bpf(command: int, attributes: bytes) -> int:
-    """Raises OSError."""
+    """Call bpf(2) and return its result.
+
+    Raises:
+        OSError: The call failed.
+    """
     buffer = ctypes.create_string_buffer(attributes, len(attributes))
     result: int = _libc.syscall(_SYS_BPF[os.uname().machine], command, buffer, len(attributes))
     if result < 0:
@@ -46,32 +50,32 @@ def _instruction(code: int, register: int = 0, source: int = 0, value: int = 0) 
     return struct.pack("=BBhi", code, register | source << 4, 0, value)
 
 
-def _load(instructions: Sequence[bytes]) -> int:
-    text = ctypes.create_string_buffer(b"".join(instructions))
+def _load_program(instructions: Sequence[bytes]) -> int:
+    code = ctypes.create_string_buffer(b"".join(instructions))
     licence = ctypes.create_string_buffer(b"Apache-2.0")
     return _bpf(
         _PROG_LOAD,
         struct.pack(
-            "=IIQQIIQII", _XDP, len(b"".join(instructions)) // 8, ctypes.addressof(text),
+            "=IIQQIIQII", _XDP, len(b"".join(instructions)) // 8, ctypes.addressof(code),
             ctypes.addressof(licence), 0, 0, 0, 0, 0,
         ),
     )  # fmt: skip
 
 
-def _port(interface: str) -> int:
-    """A map whose only element is the interface."""
-    found = _bpf(_MAP_CREATE, struct.pack("=IIIII", _DEVMAP, 4, 4, 1, 0))
+def _create_port_map(interface: str) -> int:
+    """Return the descriptor of a device map with the interface as its only element."""
+    descriptor = _bpf(_MAP_CREATE, struct.pack("=IIIII", _DEVMAP, 4, 4, 1, 0))
     key, value = ctypes.c_uint32(0), ctypes.c_uint32(socket.if_nametoindex(interface))
-    attributes = struct.pack("=IIQQQ", found, 0, ctypes.addressof(key), ctypes.addressof(value), 0)
+    attributes = struct.pack("=IIQQQ", descriptor, 0, ctypes.addressof(key), ctypes.addressof(value), 0)
     _bpf(_MAP_UPDATE, attributes)
-    return found
+    return descriptor
 
 
 def send(interface: str, seconds: float) -> None:
-    """Redirect frames into an interface for so long, in one call: the beginning of each takes its time."""
-    program = _load(
+    """Redirect frames into an interface for this time, in one call, since every call has a start-up time."""
+    program = _load_program(
         [
-            _instruction(_LOAD_MAP, 1, _FROM_DESCRIPTOR, _port(interface)),
+            _instruction(_LOAD_MAP, 1, _MAP_FD, _create_port_map(interface)),
             _instruction(0),
             _instruction(_MOVE, 2),
             _instruction(_MOVE, 3),
@@ -94,8 +98,8 @@ def send(interface: str, seconds: float) -> None:
 
 
 def drop(interface: str) -> None:
-    """Drop what comes to an interface, in its driver, until the input closes."""
-    program = _load([_instruction(_MOVE, value=_DROP), _instruction(_EXIT)])
+    """Drop the frames that an interface receives, in its driver, until the standard input closes."""
+    program = _load_program([_instruction(_MOVE, value=_DROP), _instruction(_EXIT)])
     native = 1 << 2
     _bpf(_LINK_CREATE, struct.pack("=IIII", program, socket.if_nametoindex(interface), _ATTACH_XDP, native))
     print(READY, flush=True)
@@ -104,8 +108,8 @@ def drop(interface: str) -> None:
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case ["send", name, seconds_told]:
-            send(name, float(seconds_told))
+        case ["send", name, seconds_argument]:
+            send(name, float(seconds_argument))
         case ["drop", name]:
             drop(name)
         case _:

@@ -1,4 +1,4 @@
-"""What a result was measured on: the machine's facts, the tools' versions, and how quiet it was."""
+"""Facts about the machine of a result: hardware, kernel, tool versions and other load."""
 
 from __future__ import annotations
 
@@ -19,71 +19,75 @@ from vnetbench import __version__
 from vnetbench.agents.binary import agent_sha256
 from vnetbench.agents.client import AgentClient
 
-QUIET_SHARE = 0.05
-_LISTENED_S = 1.0
+MAX_QUIET_SHARE = 0.05
+"""Share of CPU time that other work may use on a quiet machine."""
+_OBSERVATION_S = 1.0
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Facts in the words in which they are shown."""
+    """Facts about the machine."""
 
     facts: Mapping[str, str]
+    """By name, the text that reports show."""
     label: str
-    """Of the machine and the time, for a file's name; without the host's name."""
+    """Date, CPU model and CPU count for the names of result files. It omits the host name."""
 
 
-def look(observer: AgentClient, binaries: Sequence[Binary]) -> Machine:
-    """The facts; takes a second, to see how quiet the machine is."""
-    found = observer.call("agent.facts")
+def describe_machine(observer: AgentClient, binaries: Sequence[Binary]) -> Machine:
+    """Return the facts, after one second of observing other load."""
+    facts = observer.call("agent.facts")
     now = datetime.now(UTC)
-    cpu = str(found["cpu"].get("model") or "unknown CPU")
+    cpu = str(facts["cpu"].get("model") or "unknown CPU")
     count = len(os.sched_getaffinity(0))
-    busy = _busy_share()
+    busy = _measure_busy_share()
     return Machine(
         {
             "date": f"{now:%Y-%m-%d %H:%M} UTC",
-            "CPU": f"{cpu}, {count} CPUs, {_megahertz(found)}",
-            "hypervisor": str(found.get("hypervisor") or "none"),
-            "kernel": f"Linux {found['kernel']['release']}",
-            "cycles": _cycles(found["perf"]),
-            "busy before the start": f"{100 * busy:.0f} % of all CPUs" + _remark(busy),
+            "CPU": f"{cpu}, {count} CPUs, {_clock_text(facts)}",
+            "hypervisor": str(facts.get("hypervisor") or "none"),
+            "kernel": f"Linux {facts['kernel']['release']}",
+            "cycles": _cycle_source(facts["perf"]),
+            "busy before the start": f"{100 * busy:.0f} % of all CPUs{_load_warning(busy)}",
             "path": f"two namespaces joined by veths and a bridge, MTU 1500, {CONGESTION_CONTROL}",
-            "vnetbench": f"{__version__} at {_revision()}, agent {agent_sha256()[:12]}",
+            "vnetbench": f"{__version__} at {_git_revision()}, agent {agent_sha256()[:12]}",
             "peers": ", ".join(binary.label for binary in binaries) or "none",
         },
-        f"{now:%Y%m%d-%H%M}-{_slug(cpu)}-{count}-cpus",
+        f"{now:%Y%m%d-%H%M}-{_to_slug(cpu)}-{count}-cpus",
     )
 
 
-def _megahertz(facts: Mapping[str, Any]) -> str:
+def _clock_text(facts: Mapping[str, Any]) -> str:
     mhz = facts["cpu"].get("mhz")
-    return f"{mhz:.0f} MHz stated" if mhz else "clock unknown"
+    return f"{mhz:.0f} MHz nominal" if mhz else "unknown clock rate"
 
 
-def _cycles(perf: Mapping[str, Any]) -> str:
+def _cycle_source(perf: Mapping[str, Any]) -> str:
     if perf["system_cycles"] == "hardware":
         return "hardware counters of the whole host"
-    return f"estimated as CPU time of the whole host × clock: {perf['reason']}"
+    return f"estimated as CPU time of the whole host × clock rate: {perf['reason']}"
 
 
-def _remark(busy: float) -> str:
-    return "" if busy <= QUIET_SHARE else ": not a quiet machine, so trust the ratios and no figure by itself"
+def _load_warning(busy: float) -> str:
+    if busy <= MAX_QUIET_SHARE:
+        return ""
+    return ". The machine is not quiet: use the ratios only, not the absolute values"
 
 
-def _revision() -> str:
-    described = subprocess.run(
+def _git_revision() -> str:
+    completed = subprocess.run(
         ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    return described.stdout.strip() or "an unknown revision"
+    return completed.stdout.strip() or "an unknown revision"
 
 
-def _busy_share() -> float:
+def _measure_busy_share() -> float:
     before = cpu_time()
-    time.sleep(_LISTENED_S)
+    time.sleep(_OBSERVATION_S)
     after = cpu_time()
     return 1 - (after.idle - before.idle) / max(TICK_S, after.whole - before.whole)
 
 
-def _slug(text: str) -> str:
+def _to_slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40]

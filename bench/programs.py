@@ -1,4 +1,4 @@
-"""Running a peer's two programs: a server in the sink's VM, then a client in the source's."""
+"""Runs of a peer's two programs: a server in the sink's VM, then a client in the source's VM."""
 
 from __future__ import annotations
 
@@ -17,132 +17,147 @@ from vnetbench.lab import netlink
 from vnetbench.lab.netns.topology import Vm
 from vnetbench.lab.registry import PROCESS_LABEL
 
-PATIENCE_S = 20.0
-"""Beyond a run's own time, for a program to listen, or to come to its end."""
-_ENDING_S = 2.0
-"""For a server to end after its client; what it has told by then is all that it will."""
-_LISTENING = {"tcp": "0A", "udp": "07"}
+EXIT_TIMEOUT_S = 20.0
+"""Time beyond the run's duration for a program to listen or to exit."""
+_SERVER_EXIT_S = 2.0
+"""Time for a server to exit after its client."""
+_LISTEN_STATES = {"tcp": "0A", "udp": "07"}
 """States in /proc/net/tcp and udp (include/net/tcp_states.h): TCP_LISTEN; a bound UDP socket is TCP_CLOSE."""
 
 
 class RunFailed(Exception):
-    """A run gave no figure that can be trusted; the sentence says why."""
+    """A run provided no valid values; the message gives the reason."""
 
 
 @dataclass(frozen=True)
-class Programs:
-    """The two programs of one run of a peer."""
+class PeerPrograms:
+    """Command lines of a peer's server and client for one run."""
 
     server: Sequence[str]
     client: Sequence[str]
     port: int
-    """The server is ready once something listens there."""
+    """Port on which the server listens when it is ready."""
     seconds: float
     protocol: str = "tcp"
-    """Of `port`."""
-    server_ends: bool = True
-    """Whether the server ends by itself after the client, and is waited for."""
+    """Protocol of `port`."""
+    server_exits: bool = True
+    """Whether the server exits by itself after the client."""
 
 
 @dataclass(frozen=True)
-class Told:
-    """What the programs printed, and what the kernel counted while the client ran."""
+class ProgramOutput:
+    """Output of the programs, and the kernel's counters while the client ran."""
 
     client: str
     server: str
-    counted: KernelCounters
+    counters: KernelCounters
 
 
-def run(ground: PeerTestbed, programs: Programs) -> Told:
-    """Run them to their end; raises RunFailed where one does not start, ends badly or takes too long."""
+def run(testbed: PeerTestbed, programs: PeerPrograms) -> ProgramOutput:
+    """Run both programs until they exit.
+
+    Raises:
+        RunFailed: A program does not start, fails or takes too long.
+    """
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as output:
         server = subprocess.Popen(
-            [*_inside(ground, ground.sink), *programs.server],
+            [*_namespace_command(testbed, testbed.sink), *programs.server],
             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, text=True, cwd=folder,
-            env=_labelled(),
+            env=_labelled_environment(),
         )  # fmt: skip
         try:
-            _wait_until_it_listens(ground.sink, programs, server)
-            client, counted = ground.observe_run(lambda: _run_client(ground, programs, folder))
+            _wait_for_listener(testbed.sink, programs, server)
+            client, counters = testbed.observe_run(lambda: _run_client(testbed, programs, folder))
         except RunFailed as error:
-            _end(server, 0)
-            raise RunFailed(f"{error} {_end_of(_read(output))}".strip()) from None
+            _stop_server(server, 0)
+            raise RunFailed(f"{error} {_last_lines(_read_output(output))}".strip()) from None
         finally:
-            _end(server, _ENDING_S if programs.server_ends else 0)
-        return Told(plain(client), plain(_read(output)), counted)
+            _stop_server(server, _SERVER_EXIT_S if programs.server_exits else 0)
+        return ProgramOutput(strip_colors(client), strip_colors(_read_output(output)), counters)
 
 
-def plain(text: str) -> str:
-    """Without colours."""
+def strip_colors(text: str) -> str:
+    """Remove terminal colours."""
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 
 
-def numbers_of(text: str) -> Mapping[str, float]:
-    """The numbers in lines or words NAME=NUMBER; nuttcp, netperf and neper tell theirs so."""
-    found = re.findall(r"(?:^|\s)(\w+)=(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?=\s|$)", text)
-    return {name: float(value) for name, value in found}
+def parse_numbers(text: str) -> Mapping[str, float]:
+    """Return the numbers of the form NAME=NUMBER, which nuttcp, netperf and neper print."""
+    matches = re.findall(r"(?:^|\s)(\w+)=(-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)(?=\s|$)", text)
+    return {name: float(value) for name, value in matches}
 
 
-def told_number(numbers: Mapping[str, float], name: str, text: str) -> float:
-    """One of them; raises RunFailed with the end of `text` where it is missing."""
+def require_number(numbers: Mapping[str, float], name: str, text: str) -> float:
+    """Return one of the numbers in `text`.
+
+    Raises:
+        RunFailed: The number is missing. The message contains the last lines of `text`.
+    """
     if name not in numbers:
-        raise RunFailed(f"it does not tell {name}: {_end_of(text)}")
+        raise RunFailed(f"the output contains no {name}: {_last_lines(text)}")
     return numbers[name]
 
 
-def _run_client(ground: PeerTestbed, programs: Programs, folder: str) -> str:
+def _run_client(testbed: PeerTestbed, programs: PeerPrograms, folder: str) -> str:
     try:
-        done = subprocess.run(
-            [*_inside(ground, ground.source), *programs.client],
+        completed = subprocess.run(
+            [*_namespace_command(testbed, testbed.source), *programs.client],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False,
-            timeout=programs.seconds + PATIENCE_S, cwd=folder, env=_labelled(),
+            timeout=programs.seconds + EXIT_TIMEOUT_S, cwd=folder, env=_labelled_environment(),
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        raise RunFailed(f"the client did not end in {programs.seconds + PATIENCE_S:g} s") from None
-    if done.returncode != 0:
-        raise RunFailed(f"the client ended with {done.returncode}: {_end_of(done.stdout + done.stderr)}")
-    return done.stdout
+        raise RunFailed(f"the client did not exit within {programs.seconds + EXIT_TIMEOUT_S:g} s") from None
+    if completed.returncode != 0:
+        last_lines = _last_lines(completed.stdout + completed.stderr)
+        raise RunFailed(f"the client failed with exit code {completed.returncode}: {last_lines}")
+    return completed.stdout
 
 
-def _labelled() -> dict[str, str]:
-    """An environment by which `vnetbench lab clean` finds what a killed bench leaves."""
+def _labelled_environment() -> dict[str, str]:
+    """Return an environment by which `vnetbench lab clean` finds leftover processes."""
     return {**os.environ, PROCESS_LABEL: TESTBED_NAME}
 
 
-def _inside(ground: PeerTestbed, endpoint: Vm) -> list[str]:
-    return ["ip", "netns", "exec", endpoint.namespace, "taskset", "-c", ground.cpus_of(endpoint)]
+def _namespace_command(testbed: PeerTestbed, endpoint: Vm) -> list[str]:
+    return ["ip", "netns", "exec", endpoint.namespace, "taskset", "-c", testbed.cpu_list(endpoint)]
 
 
-def _wait_until_it_listens(sink: Vm, programs: Programs, server: subprocess.Popen[str]) -> None:
-    """Looked up, not tried: many a server takes a trial for its client."""
-    until = time.monotonic() + PATIENCE_S
-    while not netlink.run_in_namespace(sink.namespace, lambda: _listens(programs.protocol, programs.port)):
-        if server.poll() is not None or time.monotonic() > until:
+def _wait_for_listener(sink: Vm, programs: PeerPrograms, server: subprocess.Popen[str]) -> None:
+    """Wait for a listener in /proc/net, since some servers would take a test connection for their client."""
+    deadline = time.monotonic() + EXIT_TIMEOUT_S
+    while not netlink.run_in_namespace(
+        sink.namespace, lambda: _has_listener(programs.protocol, programs.port)
+    ):
+        if server.poll() is not None or time.monotonic() > deadline:
             raise RunFailed(f"the server does not listen on port {programs.port}:")
         time.sleep(0.005)
 
 
-def _listens(protocol: str, port: int) -> bool:
-    entry = re.compile(rf":{port:04X} [0-9A-F]+:[0-9A-F]{{4}} {_LISTENING[protocol]} ")
+def _has_listener(protocol: str, port: int) -> bool:
+    entry = re.compile(rf":{port:04X} [0-9A-F]+:[0-9A-F]{{4}} {_LISTEN_STATES[protocol]} ")
     tables = (Path(f"/proc/thread-self/net/{protocol}{version}") for version in ("", "6"))
     return any(table.exists() and entry.search(table.read_text()) for table in tables)
 
 
-def _end(server: subprocess.Popen[str], patience_s: float) -> None:
-    """Wait for its end, then ask for it, then see to it."""
-    for timeout_s, insist in ((patience_s, server.terminate), (_ENDING_S, server.kill), (None, server.kill)):
+def _stop_server(server: subprocess.Popen[str], exit_timeout_s: float) -> None:
+    """Wait for the server's exit; after the timeout terminate it, then kill it."""
+    for timeout_s, send_signal in (
+        (exit_timeout_s, server.terminate),
+        (_SERVER_EXIT_S, server.kill),
+        (None, server.kill),
+    ):
         try:
             server.wait(timeout_s)
             return
         except subprocess.TimeoutExpired:
-            insist()
+            send_signal()
 
 
-def _read(output: IO[str]) -> str:
+def _read_output(output: IO[str]) -> str:
     output.seek(0)
     return output.read()
 
 
-def _end_of(text: str) -> str:
-    lines = [line.strip() for line in plain(text).splitlines() if line.strip()]
+def _last_lines(text: str) -> str:
+    lines = [line.strip() for line in strip_colors(text).splitlines() if line.strip()]
     return "; ".join(lines[-2:])[-300:]

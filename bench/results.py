@@ -1,4 +1,4 @@
-"""The figures as a person reads them, on the terminal and as Markdown, and as JSON with every run."""
+"""Reports of comparisons: tables on the terminal, Markdown, and JSON with every run."""
 
 from __future__ import annotations
 
@@ -11,129 +11,140 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from bench.comparison import AimResult, CompetitorResult, Measure, ComparisonResult, evaluate_aims, round_ratios
+from bench.comparison import (
+    AimResult,
+    ComparisonResult,
+    CompetitorResult,
+    Measure,
+    evaluate_aims,
+    round_ratios,
+)
 from bench.machine import Machine
 from vnetbench.estimate.model import Estimate
 
-HOW_TO_READ = (
-    "Median (lowest to highest) of the rounds. Against it: vnetbench's figure divided by this tool's, round "
-    "by round: median [95 % interval]."
+TABLE_LEGEND = (
+    'Each cell shows the median (lowest to highest) of the rounds. The columns "vnetbench/tool" show the '
+    "median [95 % interval] of the ratio of vnetbench's value to this tool's value in each round."
 )
 
 
-def print_row(console: Console, outcome: ComparisonResult) -> None:
-    """One row's table."""
+def print_comparison(console: Console, result: ComparisonResult) -> None:
+    """Print the table of a comparison and the results of its aims."""
     console.print()
-    console.print(f"{outcome.title} ({outcome.name}, {outcome.rounds} rounds)", style="bold", soft_wrap=True)
-    heads, rows = _table(outcome)
+    console.print(f"{result.title} ({result.name}, {result.rounds} rounds)", style="bold", soft_wrap=True)
+    headings, rows = _build_table(result)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for head in heads:
-        table.add_column(head, no_wrap=True)
+    for heading in headings:
+        table.add_column(heading, no_wrap=True)
     for row in rows:
         table.add_row(*row)
     console.print(table)
-    for line in (*_verdicts(outcome), *outcome.failures):
+    for line in (*_aim_sentences(result), *result.failures):
         console.print(f"  {line}", soft_wrap=True, markup=False)
 
 
-def markdown(machine: Machine, outcomes: Sequence[ComparisonResult], missing: Sequence[str], seconds: int) -> str:
-    """The whole result."""
-    lines = ["# Side by side", "", f"{HOW_TO_READ} {seconds} s a run.", ""]
-    lines += _markdown_table(("what", "found"), list(machine.facts.items()))
+def format_markdown(
+    machine: Machine, results: Sequence[ComparisonResult], missing: Sequence[str], seconds: int
+) -> str:
+    """Return all results as Markdown."""
+    lines = ["# Comparison with peer tools", "", f"{TABLE_LEGEND} A run lasts {seconds} s.", ""]
+    lines += _markdown_table(("fact", "value"), list(machine.facts.items()))
     lines += [f"- {line}" for line in missing]
-    lines += ["", "## Aims", "", *_aims(outcomes)]
-    for outcome in outcomes:
-        lines += ["", f"## {outcome.title}", ""]
-        lines += _markdown_table(*_table(outcome))
-        lines += ["", *(f"- {line}" for line in (*_verdicts(outcome), *outcome.failures))]
+    lines += ["", "## Aims", "", *_aims_table(results)]
+    for result in results:
+        lines += ["", f"## {result.title}", ""]
+        lines += _markdown_table(*_build_table(result))
+        lines += ["", *(f"- {line}" for line in (*_aim_sentences(result), *result.failures))]
     return "\n".join(lines) + "\n"
 
 
-def save(
-    folder: Path, machine: Machine, outcomes: Sequence[ComparisonResult], missing: Sequence[str], seconds: int
+def save_results(
+    folder: Path, machine: Machine, results: Sequence[ComparisonResult], missing: Sequence[str], seconds: int
 ) -> Path:
-    """Write the Markdown and, beside it, the JSON; returns the former's path."""
+    """Write the results as Markdown and JSON, and return the path of the Markdown file."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{machine.label}.md"
-    path.write_text(markdown(machine, outcomes, missing, seconds))
-    raw = {"machine": dict(machine.facts), "seconds": seconds, "rows": [_raw(o) for o in outcomes]}
-    path.with_suffix(".json").write_text(json.dumps(raw, indent=1) + "\n")
+    path.write_text(format_markdown(machine, results, missing, seconds))
+    comparisons = [_to_json(result) for result in results]
+    document = {"machine": dict(machine.facts), "seconds": seconds, "rows": comparisons}
+    path.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
     return path
 
 
-def _raw(outcome: ComparisonResult) -> dict[str, object]:
+def _to_json(result: ComparisonResult) -> dict[str, object]:
     return {
-        "name": outcome.name,
-        "title": outcome.title,
-        "results": [asdict(line) for line in outcome.results],
-        "calibration": outcome.calibration,
-        "remarks": outcome.failures,
+        "name": result.name,
+        "title": result.title,
+        "results": [asdict(competitor) for competitor in result.results],
+        "calibration": result.calibration,
+        "remarks": result.failures,
     }
 
 
-def _table(outcome: ComparisonResult) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    ours = next((line for line in outcome.results if line.is_ours), None)
-    compared = [m for m in outcome.measures if m.aim is not None and m.aim.is_relative]
-    heads = ["tool", *(m.name for m in outcome.measures), *(f"against it: {m.name}" for m in compared)]
+def _build_table(result: ComparisonResult) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the headings and the rows of a comparison's table."""
+    ours = next((competitor for competitor in result.results if competitor.is_ours), None)
+    relative = [m for m in result.measures if m.aim is not None and m.aim.is_relative]
+    headings = ["tool", *(m.name for m in result.measures), *(f"vnetbench/tool: {m.name}" for m in relative)]
     rows = []
-    for line in outcome.results:
-        figures = [_spread(line.values[m.name], m.decimals) for m in outcome.measures]
-        against = [_against(ours, line, m) for m in compared]
-        rows.append((f"{line.tool} {line.flags}".strip(), *figures, *against))
-    return tuple(heads), rows
+    for competitor in result.results:
+        values = [_format_range(competitor.values[m.name], m.decimals) for m in result.measures]
+        ratios = [_ratio_cell(ours, competitor, m) for m in relative]
+        rows.append((f"{competitor.tool} {competitor.flags}".strip(), *values, *ratios))
+    return tuple(headings), rows
 
 
-def _against(ours: CompetitorResult | None, line: CompetitorResult, measure: Measure) -> str:
-    if line.exclusion or ours is None or line is ours:
-        return line.exclusion or ""
-    return _interval(round_ratios(ours, line, measure.name), 2)
+def _ratio_cell(ours: CompetitorResult | None, competitor: CompetitorResult, measure: Measure) -> str:
+    if competitor.exclusion or ours is None or competitor is ours:
+        return competitor.exclusion or ""
+    return _format_interval(round_ratios(ours, competitor, measure.name), 2)
 
 
-def _verdicts(outcome: ComparisonResult) -> Iterator[str]:
-    for judged in evaluate_aims(outcome):
-        yield f"{judged.measure.name}, {judged.ours.tool}: {_aim(judged.measure)}. {_found(judged)}"
-    if not any(line.is_ours for line in outcome.results):
-        yield "vnetbench gave no figure here"
+def _aim_sentences(result: ComparisonResult) -> Iterator[str]:
+    for aim in evaluate_aims(result):
+        yield f"{aim.measure.name}, {aim.ours.tool}: {_format_aim(aim.measure)}. {_format_aim_result(aim)}"
+    if not any(competitor.is_ours for competitor in result.results):
+        yield "vnetbench has no valid run in this comparison."
 
 
-def _aims(outcomes: Sequence[ComparisonResult]) -> list[str]:
+def _aims_table(results: Sequence[ComparisonResult]) -> list[str]:
     rows = []
-    for outcome in outcomes:
-        for judged in evaluate_aims(outcome):
-            what = outcome.title if judged.best_peer else f"{outcome.title}: {judged.ours.tool}"
-            reached = judged.ours.exclusion or ("" if judged.estimate is None else _interval(judged.estimate, 2))
-            best = judged.best_peer.tool if judged.best_peer else ""
-            rows.append(
-                (what, judged.measure.name, _aim(judged.measure), reached, best, judged.verdict.value)
-            )
-    return _markdown_table(("what", "figure", "aim", "reached", "best peer", "verdict"), rows)
+    for result in results:
+        for aim in evaluate_aims(result):
+            title = result.title if aim.best_peer else f"{result.title}: {aim.ours.tool}"
+            estimate = "" if aim.estimate is None else _format_interval(aim.estimate, 2)
+            reached = aim.ours.exclusion or estimate
+            best_peer = aim.best_peer.tool if aim.best_peer else ""
+            aim_text = _format_aim(aim.measure)
+            rows.append((title, aim.measure.name, aim_text, reached, best_peer, aim.verdict.value))
+    return _markdown_table(("comparison", "measure", "aim", "reached", "best peer", "verdict"), rows)
 
 
-def _aim(measure: Measure) -> str:
+def _format_aim(measure: Measure) -> str:
     assert measure.aim is not None
     bound = "at least" if measure.higher_is_better else "at most"
-    of = " × the best peer" if measure.aim.is_relative else ""
-    return f"{bound} {measure.aim.limit:g}{of}"
+    unit = " × the best peer" if measure.aim.is_relative else ""
+    return f"{bound} {measure.aim.limit:g}{unit}"
 
 
-def _found(judged: AimResult) -> str:
-    if judged.estimate is None:
-        return f"{judged.verdict.value}{f': {judged.ours.exclusion}' if judged.ours.exclusion else ''}"
-    beside = f" × {judged.best_peer.tool}" if judged.best_peer else ""
-    return f"{_interval(judged.estimate, 2)}{beside}: {judged.verdict.value}"
+def _format_aim_result(aim: AimResult) -> str:
+    if aim.estimate is None:
+        return f"{aim.verdict.value}{f': {aim.ours.exclusion}' if aim.ours.exclusion else ''}"
+    unit = f" × {aim.best_peer.tool}" if aim.best_peer else ""
+    return f"{_format_interval(aim.estimate, 2)}{unit}: {aim.verdict.value}"
 
 
-def _spread(values: Sequence[float], decimals: int) -> str:
+def _format_range(values: Sequence[float], decimals: int) -> str:
     low, middle, high = (f"{f(values):.{decimals}f}" for f in (min, statistics.median, max))
     return f"{middle} ({low} to {high})"
 
 
-def _interval(estimate: Estimate, decimals: int) -> str:
+def _format_interval(estimate: Estimate, decimals: int) -> str:
     if estimate.low is None or estimate.high is None:
         return f"{estimate.value:.{decimals}f}"
     return f"{estimate.value:.{decimals}f} [{estimate.low:.{decimals}f} to {estimate.high:.{decimals}f}]"
 
 
-def _markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = [heads, ["---"] * len(heads), *rows]
+def _markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [headings, ["---"] * len(headings), *rows]
     return [f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines]

@@ -21,7 +21,7 @@ from bench.simulated_devices import DEVICE_TYPES, SimulatedDevice, draw_device_m
 from vnetbench.search import bayesian, mlrsearch, rfc2544
 from vnetbench.search.interface import Device, GoalResult, SearchParameters, SearchResult, total_time_s
 
-ASKED = SearchParameters(
+PARAMETERS = SearchParameters(
     goals=(0.0, 0.0001, 0.005),
     relative_width=0.01,
     min_load_fps=1e3,
@@ -35,10 +35,10 @@ FIRST_SEED = 9000
 METHODS: Mapping[str, Callable[[Device, SearchParameters, int], SearchResult]] = {
     "rfc2544": rfc2544.search,
     "mlrsearch": mlrsearch.search,
-    "mlrsearch, 7 steps a load": partial(
+    "mlrsearch, 7 steps per load": partial(
         mlrsearch.search, settings=mlrsearch.LibrarySettings(steps_per_load=7)
     ),
-    "mlrsearch, 3 steps a load": partial(
+    "mlrsearch, 3 steps per load": partial(
         mlrsearch.search, settings=mlrsearch.LibrarySettings(steps_per_load=3)
     ),
     "vnetbench": bayesian.search,
@@ -49,81 +49,95 @@ METHODS: Mapping[str, Callable[[Device, SearchParameters, int], SearchResult]] =
 class Outcome:
     """Result of one method on one device; tuples have one entry per goal."""
 
-    kind: str
-    seconds: float
-    steps: int
+    device_type: str
+    trial_time_s: float
+    step_count: int
     errors: tuple[float, ...]
     """Relative errors of the throughput; infinite if only one of result and true value is 0."""
     middle_errors: tuple[float, ...]
-    """Relative errors of the middle between low and high."""
+    """Relative errors of the geometric mean of low and high."""
     covered: tuple[bool, ...]
     """Whether the true throughput is between low and high."""
 
 
-def compare(
-    kind: str, seed: int, methods: Sequence[str] = tuple(METHODS), asked: SearchParameters = ASKED
+def compare_methods(
+    device_type: str,
+    seed: int,
+    methods: Sequence[str] = tuple(METHODS),
+    parameters: SearchParameters = PARAMETERS,
 ) -> list[Outcome]:
-    """Return the outcome of each method on the device of this type and seed, in their order."""
-    physics = draw_device_model(kind, seed)
+    """Return the outcome of each method on the device of this type and seed, in the order of `methods`."""
+    model = draw_device_model(device_type, seed)
+
+    def true_throughputs(*search_time_s: float) -> list[float]:
+        return [true_throughput_fps(model, parameters, goal, *search_time_s) for goal in parameters.goals]
+
     # Without drift, the true throughput does not depend on the duration of the search.
-    lasting = None if physics.drift else [true_throughput_fps(physics, asked, goal) for goal in asked.goals]
+    constant_fps = None if model.drift else true_throughputs()
     outcomes = []
     for name in methods:
-        device = SimulatedDevice(physics, seed, asked.settle_s)
-        found = METHODS[name](device, asked, seed)
-        truths = lasting or [true_throughput_fps(physics, asked, goal, device.now_s) for goal in asked.goals]
-        outcomes.append(_outcome(kind, found, truths, asked))
+        device = SimulatedDevice(model, seed, parameters.settle_s)
+        result = METHODS[name](device, parameters, seed)
+        true_fps = constant_fps or true_throughputs(device.now_s)
+        outcomes.append(_evaluate_result(device_type, result, true_fps, parameters))
     return outcomes
 
 
 def main() -> None:
     """Print the tables, in Markdown."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--devices", type=int, default=16, help="simulated devices of each kind")
-    parser.add_argument("--first-seed", type=int, default=FIRST_SEED, help="of the first device of each kind")
+    parser.add_argument("--devices", type=int, default=16, help="number of simulated devices of each type")
+    parser.add_argument(
+        "--first-seed", type=int, default=FIRST_SEED, help="seed of the first device of each type"
+    )
     options = parser.parse_args()
     tasks = [
-        (kind, options.first_seed + number) for number in range(options.devices) for kind in DEVICE_TYPES
+        (device_type, options.first_seed + number)
+        for number in range(options.devices)
+        for device_type in DEVICE_TYPES
     ]
     with ProcessPoolExecutor() as pool:
-        running = pool.map(compare, *zip(*tasks, strict=True))
-        compared = list(track(running, description="searching", total=len(tasks), transient=True))
-    by_method = {name: [row[number] for row in compared] for number, name in enumerate(METHODS)}
-    goals = ", ".join(f"{goal:.2%}" for goal in ASKED.goals)
+        running = pool.map(compare_methods, *zip(*tasks, strict=True))
+        outcomes = list(track(running, description="searching", total=len(tasks), transient=True))
+    by_method = {name: [device[number] for device in outcomes] for number, name in enumerate(METHODS)}
+    goals = ", ".join(f"{goal:.2%}" for goal in PARAMETERS.goals)
     print(
-        f"{len(tasks)} devices; goals {goals}; width {ASKED.relative_width:.0%}; steps of {ASKED.step_s:g} s;"
-        f" at most {ASKED.time_limit_s:g} s per search; trial time with {ASKED.settle_s:g} s settling per step.\n"
+        f"{len(tasks)} devices; goals {goals}; width {PARAMETERS.relative_width:.0%}; "
+        f"steps of {PARAMETERS.step_s:g} s; at most {PARAMETERS.time_limit_s:g} s per search; "
+        f"trial time with {PARAMETERS.settle_s:g} s settling per step.\n"
     )
     _print_overall(by_method)
     print("\nTrial time, s: median (quartiles)\n")
-    _print_by_kind(by_method, _times)
+    _print_by_device_type(by_method, _format_trial_times)
     print("\nWrong\n")
-    _print_by_kind(by_method, _wrong)
+    _print_by_device_type(by_method, _format_wrong_share)
     print("\nTruth within low..high\n")
-    _print_by_kind(by_method, _covered)
+    _print_by_device_type(by_method, _format_coverage)
 
 
-def _outcome(kind: str, found: SearchResult, truths: Sequence[float], asked: SearchParameters) -> Outcome:
-    pairs = list(zip(found.goal_results, truths, strict=True))
+def _evaluate_result(
+    device_type: str, result: SearchResult, true_fps: Sequence[float], parameters: SearchParameters
+) -> Outcome:
+    goals = list(zip(result.goal_results, true_fps, strict=True))
     return Outcome(
-        kind,
-        total_time_s(found.steps, asked.settle_s),
-        len(found.steps),
-        tuple(_error(answer.throughput_fps, truth) for answer, truth in pairs),
-        tuple(_error(_middle(answer), truth) for answer, truth in pairs),
-        # The true value has a relative error of some 1e-5, which must not decide.
-        tuple(answer.low_fps * 0.9999 <= truth <= answer.high_fps * 1.0001 for answer, truth in pairs),
+        device_type,
+        total_time_s(result.steps, parameters.settle_s),
+        len(result.steps),
+        tuple(_relative_error(goal.throughput_fps, truth) for goal, truth in goals),
+        tuple(_relative_error(_middle_fps(goal), truth) for goal, truth in goals),
+        # The tolerance covers the relative error of the true value, some 1e-5.
+        tuple(goal.low_fps * 0.9999 <= truth <= goal.high_fps * 1.0001 for goal, truth in goals),
     )
 
 
-def _middle(answer: GoalResult) -> float:
-    return math.sqrt(answer.low_fps * answer.high_fps)
+def _middle_fps(goal: GoalResult) -> float:
+    return math.sqrt(goal.low_fps * goal.high_fps)
 
 
-def _error(found_fps: float, truth_fps: float) -> float:
-    if found_fps == truth_fps:
+def _relative_error(measured_fps: float, true_fps: float) -> float:
+    if measured_fps == true_fps:
         return 0.0
-    return abs(found_fps / truth_fps - 1) if truth_fps and found_fps else math.inf
+    return abs(measured_fps / true_fps - 1) if true_fps and measured_fps else math.inf
 
 
 def _print_overall(by_method: Mapping[str, Sequence[Outcome]]) -> None:
@@ -134,46 +148,51 @@ def _print_overall(by_method: Mapping[str, Sequence[Outcome]]) -> None:
     for name, outcomes in by_method.items():
         errors = [error for outcome in outcomes for error in outcome.errors]
         print(
-            f"| {name} | {_times(outcomes)} | {np.mean([each.seconds for each in outcomes]):.1f}"
-            f" | {np.median([each.steps for each in outcomes]):.0f} | {np.median(errors):.2%}"
-            f" | {_wrong(outcomes)} | {_share([_wrongs(each.middle_errors) for each in outcomes])}"
-            f" | {_covered(outcomes)} |"
+            f"| {name} | {_format_trial_times(outcomes)}"
+            f" | {np.mean([each.trial_time_s for each in outcomes]):.1f}"
+            f" | {np.median([each.step_count for each in outcomes]):.0f} | {np.median(errors):.2%}"
+            f" | {_format_wrong_share(outcomes)}"
+            f" | {_format_share([_are_wrong(each.middle_errors) for each in outcomes])}"
+            f" | {_format_coverage(outcomes)} |"
         )
 
 
-def _print_by_kind(
-    by_method: Mapping[str, Sequence[Outcome]], cell: Callable[[Sequence[Outcome]], str]
+def _print_by_device_type(
+    by_method: Mapping[str, Sequence[Outcome]], format_cell: Callable[[Sequence[Outcome]], str]
 ) -> None:
     """Print a table with a row per device type and a column per method."""
-    print("| kind | " + " | ".join(by_method) + " |\n|---|" + "---|" * len(by_method))
-    for kind in DEVICE_TYPES:
-        of_kind = [[each for each in outcomes if each.kind == kind] for outcomes in by_method.values()]
-        print(f"| {kind} | " + " | ".join(cell(outcomes) for outcomes in of_kind) + " |")
+    print("| device type | " + " | ".join(by_method) + " |\n|---|" + "---|" * len(by_method))
+    for device_type in DEVICE_TYPES:
+        cells = [
+            format_cell([each for each in outcomes if each.device_type == device_type])
+            for outcomes in by_method.values()
+        ]
+        print(f"| {device_type} | " + " | ".join(cells) + " |")
 
 
-def _times(outcomes: Sequence[Outcome]) -> str:
-    low, middle, high = np.quantile([outcome.seconds for outcome in outcomes], (0.25, 0.5, 0.75))
+def _format_trial_times(outcomes: Sequence[Outcome]) -> str:
+    low, middle, high = np.quantile([outcome.trial_time_s for outcome in outcomes], (0.25, 0.5, 0.75))
     return f"{middle:.1f} ({low:.1f} to {high:.1f})"
 
 
-def _wrong(outcomes: Sequence[Outcome]) -> str:
-    return _share([_wrongs(outcome.errors) for outcome in outcomes])
+def _format_wrong_share(outcomes: Sequence[Outcome]) -> str:
+    return _format_share([_are_wrong(outcome.errors) for outcome in outcomes])
 
 
-def _covered(outcomes: Sequence[Outcome]) -> str:
-    return _share([outcome.covered for outcome in outcomes])
+def _format_coverage(outcomes: Sequence[Outcome]) -> str:
+    return _format_share([outcome.covered for outcome in outcomes])
 
 
-def _wrongs(errors: Sequence[float]) -> tuple[bool, ...]:
-    return tuple(error > ASKED.relative_width for error in errors)
+def _are_wrong(errors: Sequence[float]) -> tuple[bool, ...]:
+    return tuple(error > PARAMETERS.relative_width for error in errors)
 
 
-def _share(answers: Sequence[Sequence[bool]]) -> str:
-    """Return a share with its 95 % interval by a bootstrap over devices, whose goals are correlated."""
-    per_device = np.mean(np.asarray(answers, dtype=float), axis=1)
+def _format_share(flags: Sequence[Sequence[bool]]) -> str:
+    """Format a share with its 95 % interval by a bootstrap over devices, whose goals are correlated."""
+    per_device = np.mean(np.asarray(flags, dtype=float), axis=1)
     random = np.random.default_rng(0)
-    drawn = random.choice(per_device, (2000, len(per_device))).mean(axis=1)
-    low, high = np.quantile(drawn, (0.025, 0.975))
+    resampled = random.choice(per_device, (2000, len(per_device))).mean(axis=1)
+    low, high = np.quantile(resampled, (0.025, 0.975))
     return f"{per_device.mean():.1%} ({low:.1%} to {high:.1%})"
 
 

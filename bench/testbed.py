@@ -22,10 +22,10 @@ from vnetbench.study.factors.cpu_lists import format_cpu_list
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, TestbedSpec
 
-TESTBED_NAME = f"beside-peers-{os.getpid()}"
+TESTBED_NAME = f"bench-peers-{os.getpid()}"
 """Name of the testbed. It contains the process ID, since removal ends all processes of that name."""
 CONGESTION_CONTROL = "cubic"
-LONGEST_RUN_S = 120.0
+MAX_RUN_S = 120.0
 TCP_HEADERS = 14 + 20 + 20 + 12
 """Header bytes of a packet as an interface counts them: Ethernet, IPv4, TCP with timestamps."""
 _MAIN_TABLE = 254
@@ -67,7 +67,7 @@ class PeerTestbed:
         for endpoint in (self.source, self.sink):
             _set_congestion_control(endpoint)
 
-    def cpus_of(self, endpoint: Vm) -> str:
+    def cpu_list(self, endpoint: Vm) -> str:
         """Return the CPU list of a VM."""
         return self._cpus[endpoint.name]
 
@@ -77,33 +77,33 @@ class PeerTestbed:
 
     def observe_run(self, work: Callable[[], T]) -> tuple[T, KernelCounters]:
         """Run `work` and return its result with the kernel's counters during the run."""
-        watch = secrets.token_hex(4)
+        observation_id = secrets.token_hex(4)
         self.observer.discard_events()
-        before = self._counters()
+        before = self._read_counters()
         self.observer.call(
-            "trial.prepare", trial=watch, workload="observe", streams=[], interval_s=LONGEST_RUN_S
+            "trial.prepare", trial=observation_id, workload="observe", streams=[], interval_s=MAX_RUN_S
         )
-        self.observer.call("trial.start", trial=watch, duration_s=LONGEST_RUN_S)
+        self.observer.call("trial.start", trial=observation_id, duration_s=MAX_RUN_S)
         try:
             result = work()
         finally:
-            self.observer.call("trial.stop", trial=watch)
-        after = self._counters()
+            self.observer.call("trial.stop", trial=observation_id)
+        after = self._read_counters()
         difference = {name: after[name] - before[name] for name in before}
         return result, KernelCounters(
-            self._cycles(watch),
+            self._wait_for_cycles(observation_id),
             difference["rx_bytes"] - TCP_HEADERS * difference["rx_packets"],
             difference["OutDatagrams"],
             difference["InDatagrams"],
         )
 
-    def _cycles(self, watch: str) -> float:
+    def _wait_for_cycles(self, observation_id: str) -> float:
         while True:
-            method, params = self.observer.events.get(timeout=LONGEST_RUN_S)
-            if method == "trial.end" and params["trial"] == watch:
+            method, params = self.observer.events.get(timeout=MAX_RUN_S)
+            if method == "trial.end" and params["trial"] == observation_id:
                 return float(params["counters"]["cycles"])
 
-    def _counters(self) -> dict[str, int]:
+    def _read_counters(self) -> dict[str, int]:
         source_counters = netlink.run_in_namespace(self.source.namespace, _udp_counters)
         sink_counters = netlink.run_in_namespace(self.sink.namespace, _udp_counters)
         rx_bytes, rx_packets = netlink.run_in_namespace(
@@ -131,11 +131,11 @@ def create_peer_testbed() -> Iterator[PeerTestbed]:
         observer.close()
 
 
-def split_cpus(each: int) -> str:
-    """Return CPUs for the two VMs in the form of the factor `cpus`: up to `each` CPUs for each VM."""
+def split_cpus(cpus_per_vm: int) -> str:
+    """Return CPUs for the two VMs in the form of the factor `cpus`, at most `cpus_per_vm` for each VM."""
     online = sorted(os.sched_getaffinity(0))
-    each = max(1, min(each, len(online) // 2))
-    first, second = online[:each], online[each : 2 * each] or online
+    count = max(1, min(cpus_per_vm, len(online) // 2))
+    first, second = online[:count], online[count : 2 * count] or online
     return f"{format_cpu_list(first)}/{format_cpu_list(second)}"
 
 
@@ -153,10 +153,10 @@ def _set_congestion_control(endpoint: Vm) -> None:
             metrics={"cc_algo": CONGESTION_CONTROL},
         )  # fmt: skip
         (route,) = ipr.get_routes(family=socket.AF_INET, oif=index, table=_MAIN_TABLE)
-        found = netlink.nested_attribute(route, "RTA_METRICS", "RTAX_CC_ALGO")
-    if found != CONGESTION_CONTROL:
+        actual = netlink.nested_attribute(route, "RTA_METRICS", "RTAX_CC_ALGO")
+    if actual != CONGESTION_CONTROL:
         raise BenchError(
-            f"the route's congestion control is {found}, not {CONGESTION_CONTROL}",
+            f"the route's congestion control is {actual}, not {CONGESTION_CONTROL}",
             where=endpoint.name,
             fix=f"run modprobe tcp_{CONGESTION_CONTROL}",
         )

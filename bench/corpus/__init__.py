@@ -1,1 +1,1 @@
-"""Runs with a cause put there on purpose, and runs with nothing wrong: what explanations are judged by."""
+"""The corpus: runs with a known cause, and runs without a fault, which score the explanations."""

@@ -1,7 +1,7 @@
-"""Speeds of loads without a cause: kept for a while, since runs of many strengths have the same one.
+"""Reuse of control measurements: runs of several strengths have the same load without their cause.
 
-A control that was measured on a faster machine would prove any cause: so one is taken only for the same
-agent, on the same start of the machine, and for some minutes.
+A control from a faster machine would confirm any cause. So a control is reused only for the same agent, in
+the same boot of the machine, and for a limited time.
 """
 
 from __future__ import annotations
@@ -10,33 +10,34 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from bench.corpus.disturb.settings import boot
+from bench.corpus.disturbances.sysctls import read_boot_id
 from vnetbench.agents.binary import agent_sha256
 
-LONGEST_KEPT_S = 1800.0
+MAX_CONTROL_AGE_S = 1800.0
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """Under what a control is measured, and a run that is held against it."""
+    """Conditions of a measurement. The field names are keys of the stored controls."""
 
     agent: str
-    """SHA-256 of its binary."""
+    """SHA-256 of the agent's binary."""
     boot: str
+    """ID of the machine's boot."""
     at_s: float
-    """Seconds since the epoch."""
+    """Time in seconds since the epoch."""
 
-    def hold_of(self, kept: Mapping[str, float | str]) -> bool:
-        """Whether a control that is kept (see `entry`) would come out alike now."""
-        if (kept.get("agent"), kept.get("boot")) != (self.agent, self.boot):
+    def allow_reuse(self, entry: Mapping[str, float | str]) -> bool:
+        """Return whether a stored control (`to_entry`) is valid under these conditions."""
+        if (entry.get("agent"), entry.get("boot")) != (self.agent, self.boot):
             return False
-        return 0 <= self.at_s - float(kept.get("at_s", 0)) <= LONGEST_KEPT_S
+        return 0 <= self.at_s - float(entry.get("at_s", 0)) <= MAX_CONTROL_AGE_S
 
-    def entry(self, speed: float) -> dict[str, float | str]:
-        """A control's speed as it is kept."""
+    def to_entry(self, speed: float) -> dict[str, float | str]:
+        """Return the stored form of a control's speed."""
         return {"speed": speed, **asdict(self)}
 
 
-def conditions() -> Conditions:
-    """Those of now."""
-    return Conditions(agent_sha256(), boot(), time.time())
+def read_conditions() -> Conditions:
+    """Return the current conditions."""
+    return Conditions(agent_sha256(), read_boot_id(), time.time())

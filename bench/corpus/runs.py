@@ -1,4 +1,4 @@
-"""All runs of the corpus, as data: each recipe on each of its testbeds in each strength."""
+"""All runs of the corpus: each scenario on each of its testbeds in each strength."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bench.corpus import split
-from bench.corpus.declared import spelled
-from bench.corpus.recipe import STRENGTHS, Dose, Levels, Pace, Recipe
-from bench.corpus.topologies import TOPOLOGIES, Topology
+from bench.corpus.canonical_text import format_canonical
+from bench.corpus.scenario import STRENGTH_NAMES, CauseStrength, Levels, RunTiming, Scenario
+from bench.corpus.topologies import TOPOLOGIES, TestbedType
 from vnetbench.study.labs import QEMU
 
 STUDY = """\
@@ -33,126 +33,141 @@ interval = "{interval_ms:g} ms"
 fewest_trials = {trials}
 most_trials = {trials}
 """
-CHOSEN_BY = ("cause", "topology", "part", "strength", "way", "file")
-"""What of a label runs are chosen by."""
-RECIPE = "recipe"
-"""What of a label tells how a run is made; those made before 2026-11-22 do not have it."""
-CONTROL = Pace(trials=2, duration_s=0.8)
-"""Of the load without its cause, which is only held against the run."""
-SETUP_S = {QEMU: 0.6}
-"""What a trial takes beside its load, by lab; else:"""
-_SETUP_S = 0.15
-BED_S = 0.4
-"""What a new testbed takes, with a file and what is read from it."""
+FILTER_KEYS = ("cause", "topology", "part", "strength", "way", "file")
+"""Keys of labels by which runs can be selected."""
+RECIPE_KEY = "recipe"
+"""Key of the hash of a run's declaration in its label, which labels before 2026-11-22 do not have."""
+CONTROL_TIMING = RunTiming(trial_count=2, duration_s=0.8)
+"""Timing of the load without its cause, which is only a reference."""
+LAB_SETUP_S = {QEMU: 0.6}
+"""Time of a trial without its load, by lab, if it is not DEFAULT_SETUP_S."""
+DEFAULT_SETUP_S = 0.15
+TESTBED_SETUP_S = 0.4
+"""Time for a new testbed and a results file."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One results file to be."""
+    """A run, which makes one results file."""
 
-    recipe: Recipe
+    scenario: Scenario
     topology: str
     strength: str
-    repeat: int = 0
+    repeat_index: int = 0
 
     @property
-    def dose(self) -> Dose:
-        """What is put there."""
-        return self.recipe.doses[STRENGTHS.index(self.strength)]
+    def cause_strength(self) -> CauseStrength:
+        """The strength of the cause."""
+        return self.scenario.strengths[STRENGTH_NAMES.index(self.strength)]
 
     @property
     def name(self) -> str:
-        """Of its file; it says nothing of the cause, and stays the same when other runs are declared."""
-        said = "|".join(
-            (*self.recipe.causes, self.recipe.way, self.topology, self.strength, str(self.repeat))
+        """Name of the results file, which does not reveal the cause or depend on other runs."""
+        declaration = "|".join(
+            (
+                *self.scenario.causes,
+                self.scenario.method,
+                self.topology,
+                self.strength,
+                str(self.repeat_index),
+            )
         )
-        return hashlib.sha256(said.encode()).hexdigest()[:12]
+        return hashlib.sha256(declaration.encode()).hexdigest()[:12]
 
     @property
     def seed(self) -> int:
-        """Of its blocks, and of what its disturbances draw."""
+        """Seed of the plan and of the disturbances."""
         return int(self.name[:8], 16)
 
     @property
     def part(self) -> str:
-        """See `split`."""
-        return split.part(self.topology, self.strength)
+        """Part of the corpus; see `split`."""
+        return split.choose_part(self.topology, self.strength)
 
     @property
-    def place(self) -> Topology:
-        """Its testbed."""
+    def testbed_type(self) -> TestbedType:
+        """The testbed."""
         return TOPOLOGIES[self.topology]
 
-    def study(self) -> str:
-        """The study that is measured."""
-        return _study(self, {}, self.recipe.pace)
+    def study_text(self) -> str:
+        """Return the text of the run's study."""
+        return _format_study(self, {}, self.scenario.timing)
 
-    def control(self) -> str:
-        """The same load without the cause."""
-        return _study(self, self.recipe.control, CONTROL)
+    def control_study_text(self) -> str:
+        """Return the text of the study without the cause."""
+        return _format_study(self, self.scenario.control_levels, CONTROL_TIMING)
 
     @property
     def control_key(self) -> str:
-        """What tells loads without a cause apart."""
-        return self.control() + (f"# {self.recipe.way}\n" if self.recipe.ground else "")
+        """Key by which controls are stored. Runs with the same key share a control."""
+        return self.control_study_text() + (
+            f"# {self.scenario.method}\n" if self.scenario.preparation else ""
+        )
 
     @property
     def expected_s(self) -> float:
-        """How long it takes, about."""
-        pace = self.recipe.pace
-        return BED_S + pace.trials * (pace.duration_s + SETUP_S.get(self.place.lab, _SETUP_S))
-
-    def label(self) -> dict[str, object]:
-        """What the manifest says of it, beside what was seen."""
-        return {
-            "file": f"{self.name}.vnb", "part": self.part, "causes": list(self.recipe.causes),
-            "accepted": list(self.recipe.accepted), "is_wrong": self.recipe.is_wrong, "way": self.recipe.way,
-            "strength": self.strength, "says": self.dose.says, "topology": self.topology,
-            "workload": self.recipe.workload, "seed": self.seed, "repeat": self.repeat,
-            RECIPE: self._recipe_hash(),
-        }  # fmt: skip
-
-    def _recipe_hash(self) -> str:
-        said = (self.study(), self.control(), spelled((self.recipe.ground, self.dose.disturb)))
-        return hashlib.sha256("\n".join(said).encode()).hexdigest()[:12]
-
-
-def runs_of(recipes: Iterable[Recipe]) -> list[Run]:
-    """Every run of these recipes: testbed by testbed, and on each in an order drawn once for all."""
-    runs = [
-        Run(recipe, topology, strength, repeat)
-        for recipe in recipes
-        for topology in recipe.topologies
-        for strength in STRENGTHS
-        for repeat in range(recipe.repeats)
-    ]
-    random.Random(len(TOPOLOGIES)).shuffle(runs)
-    places = list(TOPOLOGIES)
-    return sorted(runs, key=lambda run: places.index(run.topology))
-
-
-def chosen(runs: Iterable[Run], only: Mapping[str, str]) -> list[Run]:
-    """Those runs whose label has all of these, each by one of CHOSEN_BY."""
-
-    def fits(run: Run) -> bool:
-        label = run.label()
-        return all(
-            wanted in run.recipe.causes if name == "cause" else str(label[name]) == wanted
-            for name, wanted in only.items()
+        """Approximate duration in seconds."""
+        timing = self.scenario.timing
+        return TESTBED_SETUP_S + timing.trial_count * (
+            timing.duration_s + LAB_SETUP_S.get(self.testbed_type.lab, DEFAULT_SETUP_S)
         )
 
-    return [run for run in runs if fits(run)]
+    def label(self) -> dict[str, object]:
+        """Return the label of the run in the manifest, without its measurement."""
+        return {
+            "file": f"{self.name}.vnb", "part": self.part, "causes": list(self.scenario.causes),
+            "accepted": list(self.scenario.accepted_causes), "is_wrong": self.scenario.has_fault,
+            "way": self.scenario.method,
+            "strength": self.strength, "says": self.cause_strength.description, "topology": self.topology,
+            "workload": self.scenario.workload, "seed": self.seed, "repeat": self.repeat_index,
+            RECIPE_KEY: self._declaration_hash(),
+        }  # fmt: skip
+
+    def _declaration_hash(self) -> str:
+        parts = (
+            self.study_text(),
+            self.control_study_text(),
+            format_canonical((self.scenario.preparation, self.cause_strength.disturbances)),
+        )
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
-def _study(run: Run, others: Levels, pace: Pace) -> str:
-    place = run.place
-    levels = {**place.levels, **run.recipe.levels, **run.dose.levels, **others}
+def plan_runs(scenarios: Iterable[Scenario]) -> list[Run]:
+    """Return all runs of these scenarios, ordered by testbed, and in a fixed random order on each testbed."""
+    runs = [
+        Run(scenario, topology, strength, repeat)
+        for scenario in scenarios
+        for topology in scenario.topologies
+        for strength in STRENGTH_NAMES
+        for repeat in range(scenario.repeat_count)
+    ]
+    random.Random(len(TOPOLOGIES)).shuffle(runs)
+    topologies = list(TOPOLOGIES)
+    return sorted(runs, key=lambda run: topologies.index(run.topology))
+
+
+def filter_runs(runs: Iterable[Run], filters: Mapping[str, str]) -> list[Run]:
+    """Return the runs whose label has all of these values, by FILTER_KEYS."""
+
+    def matches(run: Run) -> bool:
+        label = run.label()
+        return all(
+            value in run.scenario.causes if key == "cause" else str(label[key]) == value
+            for key, value in filters.items()
+        )
+
+    return [run for run in runs if matches(run)]
+
+
+def _format_study(run: Run, changed_levels: Levels, timing: RunTiming) -> str:
+    testbed_type = run.testbed_type
+    levels = {**testbed_type.levels, **run.scenario.levels, **run.cause_strength.levels, **changed_levels}
     return STUDY.format(
-        workload=run.recipe.workload,
-        lab=place.lab,
-        uplink="uplink = true\n" if place.uplink else "",
+        workload=run.scenario.workload,
+        lab=testbed_type.lab,
+        uplink="uplink = true\n" if testbed_type.uplink else "",
         factors="\n".join(f"{name} = {json.dumps(level)}" for name, level in levels.items()),
-        duration_s=pace.duration_s,
-        interval_ms=1e3 * pace.interval_s,
-        trials=pace.trials,
+        duration_s=timing.duration_s,
+        interval_ms=1e3 * timing.interval_s,
+        trials=timing.trial_count,
     )

@@ -1,4 +1,4 @@
-"""The peers, one file a tool: which of them can carry which load."""
+"""Peer tools, one module per tool, and the loads that each can generate."""
 
 from __future__ import annotations
 
@@ -7,52 +7,61 @@ from typing import TypeVar
 
 from bench.binaries import Binary
 from bench.comparison import Competitor, RunValues
-from bench.testbed import PeerTestbed
-from bench.load import AskingChoices, Choices, DatagramChoices
+from bench.loads import DatagramRuns, RequestRuns, StreamRuns
 from bench.peers import iperf3, neper, netperf, ntttcp, nuttcp, sockperf
+from bench.testbed import PeerTestbed
 
 L = TypeVar("L")
 R = TypeVar("R")
 
-STREAMS: Mapping[str, Callable[..., Choices]] = {
-    "iperf3": iperf3.streams,
-    "nuttcp": nuttcp.streams,
-    "sockperf": sockperf.streams,
-    "netperf": netperf.streams,
-    "neper": neper.streams,
-    "ntttcp": ntttcp.streams,
+STREAM_RUNS: Mapping[str, Callable[..., StreamRuns]] = {
+    "iperf3": iperf3.stream_runs,
+    "nuttcp": nuttcp.stream_runs,
+    "sockperf": sockperf.stream_runs,
+    "netperf": netperf.stream_runs,
+    "neper": neper.stream_runs,
+    "ntttcp": ntttcp.stream_runs,
 }
-ASKING: Mapping[str, Callable[..., AskingChoices]] = {
-    "sockperf": sockperf.asking,
-    "netperf": netperf.asking,
-    "neper": neper.asking,
+REQUEST_RUNS: Mapping[str, Callable[..., RequestRuns]] = {
+    "sockperf": sockperf.request_runs,
+    "netperf": netperf.request_runs,
+    "neper": neper.request_runs,
 }
-DATAGRAMS: Mapping[str, Callable[..., DatagramChoices]] = {
-    "iperf3": iperf3.datagrams,
-    "nuttcp": nuttcp.datagrams,
-    "sockperf": sockperf.datagrams,
-    "netperf": netperf.datagrams,
-    "neper": neper.datagrams,
-    "ntttcp": ntttcp.datagrams,
+DATAGRAM_RUNS: Mapping[str, Callable[..., DatagramRuns]] = {
+    "iperf3": iperf3.datagram_runs,
+    "nuttcp": nuttcp.datagram_runs,
+    "sockperf": sockperf.datagram_runs,
+    "netperf": netperf.datagram_runs,
+    "neper": neper.datagram_runs,
+    "ntttcp": ntttcp.datagram_runs,
 }
 
 
-def entrants(
-    able: Mapping[str, Callable[[PeerTestbed, Binary, L], Mapping[str, Callable[[], R]]]],
-    ground: PeerTestbed,
+def build_competitors(
+    run_factories: Mapping[str, Callable[[PeerTestbed, Binary, L], Mapping[str, Callable[[], R]]]],
+    testbed: PeerTestbed,
     binaries: Sequence[Binary],
     load: L,
-    figures: Callable[[R], RunValues],
+    to_values: Callable[[R], RunValues],
 ) -> list[Competitor]:
-    """An entrant for each binary that can carry the load, whose runs give `figures` of what came of them."""
-    found = []
+    """Return a competitor for each binary that can generate the load.
+
+    Args:
+        run_factories: By tool, a function that returns the tool's runs by flags.
+        testbed: The testbed of all runs.
+        binaries: The peers of this machine.
+        load: The load.
+        to_values: Converts the result of a run to the values of the measures.
+    """
+    competitors = []
     for binary in binaries:
-        choices = able[binary.kind](ground, binary, load) if binary.kind in able else {}
-        runs = {flags: _then(run, figures) for flags, run in choices.items()}
+        make_runs = run_factories.get(binary.tool)
+        runs = {} if make_runs is None else make_runs(testbed, binary, load)
         if runs:
-            found.append(Competitor(binary.label, runs))
-    return found
+            converted = {flags: _convert_result(run, to_values) for flags, run in runs.items()}
+            competitors.append(Competitor(binary.label, converted))
+    return competitors
 
 
-def _then(run: Callable[[], R], figures: Callable[[R], RunValues]) -> Callable[[], RunValues]:
-    return lambda: figures(run())
+def _convert_result(run: Callable[[], R], to_values: Callable[[R], RunValues]) -> Callable[[], RunValues]:
+    return lambda: to_values(run())

@@ -1,4 +1,4 @@
-"""sockperf: its command lines, its best flags' candidates, and what it prints."""
+"""sockperf: command lines, candidate flags and parsing of the output."""
 
 from __future__ import annotations
 
@@ -7,96 +7,102 @@ import shlex
 from functools import partial
 
 from bench.binaries import Binary
-from bench.testbed import PeerTestbed
-from bench.load import (
-    Answered,
-    Asking,
-    AskingChoices,
-    Carried,
-    Choices,
-    DatagramChoices,
-    Datagrams,
-    Delivered,
-    Streams,
+from bench.loads import (
+    DatagramLoad,
+    DatagramResult,
+    DatagramRuns,
+    LatencyResult,
+    RequestLoad,
+    RequestRuns,
+    StreamLoad,
+    StreamResult,
+    StreamRuns,
 )
-from bench.programs import Programs, RunFailed, Told, run
+from bench.programs import PeerPrograms, ProgramOutput, RunFailed, run
+from bench.testbed import PeerTestbed
 
-SMALLEST_BYTES = 14
-"""It cannot send less."""
+MIN_MESSAGE_BYTES = 14
+"""Smallest message that sockperf can send."""
 WARMUP_S = 0.4
 COOLDOWN_S = 0.05
-"""It leaves out of its latencies what comes in the first 400 ms and in the last 50 ms."""
+"""sockperf excludes the first 400 ms and the last 50 ms of a run from its latencies."""
 
-_WAITING = {"block": "", "spin": "--nonblocked --timeout 0", "busy_poll": "--lls 50"}
-_SENDING = ("", "--nonblocked")
+_WAITING_FLAGS = {"block": "", "spin": "--nonblocked --timeout 0", "busy_poll": "--lls 50"}
+_SENDING_FLAGS = ("", "--nonblocked")
 
 
-def streams(ground: PeerTestbed, binary: Binary, load: Streams) -> Choices:
-    """Messages over one TCP connection, with Nagle's algorithm as the other tools have it, and without."""
+def stream_runs(testbed: PeerTestbed, binary: Binary, load: StreamLoad) -> StreamRuns:
+    """Return runs with messages over one TCP connection, by flags.
+
+    One of them has Nagle's algorithm on, as the other tools have.
+    """
     if load.message_bytes is None:
         return {}
-    flags_tried = (*_SENDING, "--tcp-skip-blocking-send", "--tcp-avoid-nodelay")
-    return {flags: partial(_stream, ground, binary, load, flags) for flags in flags_tried}
+    flag_sets = (*_SENDING_FLAGS, "--tcp-skip-blocking-send", "--tcp-avoid-nodelay")
+    return {flags: partial(_stream, testbed, binary, load, flags) for flags in flag_sets}
 
 
-def datagrams(ground: PeerTestbed, binary: Binary, load: Datagrams) -> DatagramChoices:
-    """UDP, as fast as it can or so many a second."""
-    return {flags: partial(_datagrams, ground, binary, load, flags) for flags in _SENDING}
+def datagram_runs(testbed: PeerTestbed, binary: Binary, load: DatagramLoad) -> DatagramRuns:
+    """Return the UDP runs by flags, paced or unpaced."""
+    return {flags: partial(_datagrams, testbed, binary, load, flags) for flags in _SENDING_FLAGS}
 
 
-def asking(ground: PeerTestbed, binary: Binary, load: Asking) -> AskingChoices:
-    """Ping-pong over TCP."""
-    if load.size_bytes < SMALLEST_BYTES:
+def request_runs(testbed: PeerTestbed, binary: Binary, load: RequestLoad) -> RequestRuns:
+    """Return the TCP ping-pong runs by flags."""
+    if load.size_bytes < MIN_MESSAGE_BYTES:
         return {}
-    flags = _WAITING[load.waiting]
-    return {flags: partial(_ask, ground, binary, load, flags)}
+    flags = _WAITING_FLAGS[load.waiting]
+    return {flags: partial(_ask, testbed, binary, load, flags)}
 
 
-def told_of_sending(client: str) -> float:
-    """The seconds of sending."""
-    found = re.search(r"Total of \d+ messages sent in ([0-9.]+) sec", client)
-    if found is None:
-        raise RunFailed(f"it does not tell how long it sent: {client[-200:]}")
-    return float(found[1])
+def parse_send_time(client: str) -> float:
+    """Return the seconds of sending."""
+    match = re.search(r"Total of \d+ messages sent in ([0-9.]+) sec", client)
+    if match is None:
+        raise RunFailed(f"the output contains no send time: {client[-200:]}")
+    return float(match[1])
 
 
-def told_of_asking(client: str) -> Answered:
-    """Percentiles of its round trips."""
-    found = dict(re.findall(r"percentile (\d+\.\d+) =\s*([0-9.]+)", client))
-    if "50.000" not in found or "99.000" not in found:
-        raise RunFailed(f"it does not tell percentiles: {client[-200:]}")
-    return Answered(float(found["50.000"]), float(found["99.000"]))
+def parse_latency(client: str) -> LatencyResult:
+    """Return the percentiles of the round-trip times."""
+    percentiles = dict(re.findall(r"percentile (\d+\.\d+) =\s*([0-9.]+)", client))
+    if "50.000" not in percentiles or "99.000" not in percentiles:
+        raise RunFailed(f"the output contains no percentiles: {client[-200:]}")
+    return LatencyResult(float(percentiles["50.000"]), float(percentiles["99.000"]))
 
 
-def _stream(ground: PeerTestbed, binary: Binary, load: Streams, flags: str) -> Carried:
-    told = _run(ground, binary, load.seconds, f"throughput -m {load.message_bytes}", "--tcp", flags)
-    # It tells what it would have sent, with messages that it skipped; what came is for the interface to tell.
-    return Carried(told.counted.tcp_payload_bytes, told_of_sending(told.client), told.counted)
+def _stream(testbed: PeerTestbed, binary: Binary, load: StreamLoad, flags: str) -> StreamResult:
+    output = _run(testbed, binary, load.seconds, f"throughput -m {load.message_bytes}", "--tcp", flags)
+    # sockperf also counts messages that it skipped, so the interface counts the bytes.
+    return StreamResult(output.counters.tcp_payload_bytes, parse_send_time(output.client), output.counters)
 
 
-def _datagrams(ground: PeerTestbed, binary: Binary, load: Datagrams, flags: str) -> Delivered:
+def _datagrams(testbed: PeerTestbed, binary: Binary, load: DatagramLoad, flags: str) -> DatagramResult:
     rate = "max" if load.rate_per_s is None else str(load.rate_per_s)
-    told = _run(ground, binary, load.seconds, f"throughput -m {load.size_bytes} --mps={rate}", "", flags)
-    return Delivered(told.counted.datagrams_sent, told.counted.datagrams_received, told_of_sending(told.client))
+    output = _run(testbed, binary, load.seconds, f"throughput -m {load.size_bytes} --mps={rate}", "", flags)
+    seconds = parse_send_time(output.client)
+    return DatagramResult(output.counters.datagrams_sent, output.counters.datagrams_received, seconds)
 
 
-def _ask(ground: PeerTestbed, binary: Binary, load: Asking, flags: str) -> Answered:
-    told = _run(ground, binary, load.seconds, f"ping-pong --full-rtt -m {load.size_bytes}", "--tcp", flags)
-    return told_of_asking(told.client)
+def _ask(testbed: PeerTestbed, binary: Binary, load: RequestLoad, flags: str) -> LatencyResult:
+    output = _run(testbed, binary, load.seconds, f"ping-pong --full-rtt -m {load.size_bytes}", "--tcp", flags)
+    return parse_latency(output.client)
 
 
-def _run(ground: PeerTestbed, binary: Binary, seconds: int, what: str, transport: str, flags: str) -> Told:
-    port = ground.free_port()
-    both = shlex.split(f"-i {ground.sink.address} -p {port} {transport} {flags}")
-    mode, *options = shlex.split(what)
+def _run(
+    testbed: PeerTestbed, binary: Binary, seconds: int, test: str, transport: str, flags: str
+) -> ProgramOutput:
+    port = testbed.free_port()
+    common = shlex.split(f"-i {testbed.sink.address} -p {port} {transport} {flags}")
+    mode, *options = shlex.split(test)
     return run(
-        ground,
-        Programs(
-            [binary.path(), "server", *both],
-            [binary.path(), mode, *both, *options, "-t", str(seconds)],
+        testbed,
+        PeerPrograms(
+            [binary.path(), "server", *common],
+            [binary.path(), mode, *common, *options, "-t", str(seconds)],
             port,
             seconds,
             "tcp" if transport else "udp",
-            server_ends=False,
+            server_exits=False,
         ),
     )

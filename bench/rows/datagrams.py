@@ -1,4 +1,4 @@
-"""UDP: datagrams of 64 bytes as fast as one sender can, and how evenly a paced sender spaces them."""
+"""UDP comparisons: datagrams of 64 bytes from an unpaced sender, and gaps of a paced sender."""
 
 from __future__ import annotations
 
@@ -9,91 +9,104 @@ import numpy as np
 
 from bench import agent
 from bench.binaries import Binary
-from bench.comparison import Aim, Competitor, RunValues, Measure, ComparisonSpec
-from bench.gaps import in_steady_part, listening
+from bench.comparison import Aim, ComparisonSpec, Competitor, Measure, RunValues
+from bench.loads import DatagramLoad, DatagramResult
+from bench.packet_ring import open_packet_ring, select_steady_part
+from bench.peers import DATAGRAM_RUNS, build_competitors
 from bench.testbed import PeerTestbed, split_cpus
-from bench.load import Datagrams, Delivered
-from bench.peers import DATAGRAMS, entrants
 
 _BYTES = 64
 _ARRIVED = Measure("k/s arrived", 0, aim=Aim(2.0))
 _SENT = Measure("k/s sent", 0)
 _GAP = Measure("sd of gaps µs", 2, higher_is_better=False, aim=Aim(0.5))
 _RATE = Measure("k/s", 1)
-_RATE_KEPT = 0.02
-"""A tool whose rate is further from what was asked is out: its gaps are those of another rate."""
-_ROOM = 1.5
-"""The ring of arrivals holds so many times the packets of a run, for what tools send before and after."""
+_MAX_RATE_ERROR = 0.02
+"""Relative error of the rate above which a tool is excluded, since its gaps belong to another rate."""
+_RING_SIZE_FACTOR = 1.5
+"""Size of the packet ring relative to the packets of a run, since tools also send before and after it."""
 
 
-def fastest(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
-    """Every datagram a packet of its own."""
-    return _fastest("udp", "each a packet of its own", ground, binaries, Datagrams(_BYTES, seconds))
+def unpaced_datagrams(testbed: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
+    """Compare unpaced senders that send each datagram as a separate packet."""
+    return _unpaced_spec(
+        "udp", "each datagram a separate packet", testbed, binaries, DatagramLoad(_BYTES, seconds)
+    )
 
 
-def fastest_at_best(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
-    """Many handed over as one large packet by the tools that can; the virtual switch forwards it whole."""
-    load = Datagrams(_BYTES, seconds, segments_allowed=True)
-    return _fastest("udp-gso", "with GSO and GRO where the tool has them", ground, binaries, load)
+def segmented_datagrams(testbed: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
+    """Compare unpaced senders that may use GSO. The virtual switch forwards the large packets unchanged."""
+    load = DatagramLoad(_BYTES, seconds, segments_allowed=True)
+    return _unpaced_spec("udp-gso", "with GSO and GRO if the tool supports them", testbed, binaries, load)
 
 
-def paced(rate_per_s: int) -> Callable[[PeerTestbed, Sequence[Binary], int], ComparisonSpec]:
-    """The row of one rate."""
+def paced_datagrams(rate_per_s: int) -> Callable[[PeerTestbed, Sequence[Binary], int], ComparisonSpec]:
+    """Return a function that makes the comparison of senders paced at this rate."""
 
-    def row(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
-        ground.assign_cpus(split_cpus(1))
-        load = Datagrams(_BYTES, seconds, rate_per_s)
-        found = [_ours(ground, load), *entrants(DATAGRAMS, ground, binaries, load, _delivered)]
+    def make_spec(testbed: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
+        testbed.assign_cpus(split_cpus(1))
+        load = DatagramLoad(_BYTES, seconds, rate_per_s)
+        peers = build_competitors(DATAGRAM_RUNS, testbed, binaries, load, _datagram_rates)
         return ComparisonSpec(
             f"pacing-{rate_per_s // 1000}k",
             f"UDP, {_BYTES} B, one sender paced at {rate_per_s // 1000} k/s",
             (_GAP, _RATE),
-            tuple(Competitor(e.tool, _heard(ground, load, e.runs), e.is_ours) for e in found),
-            lambda medians: _off(medians, rate_per_s),
+            tuple(
+                Competitor(each.tool, _measure_gaps_of_runs(testbed, load, each.runs), each.is_ours)
+                for each in (_our_competitor(testbed, load), *peers)
+            ),
+            lambda medians: _rate_exclusion(medians, rate_per_s),
         )
 
-    return row
+    return make_spec
 
 
-def _fastest(name: str, how: str, ground: PeerTestbed, binaries: Sequence[Binary], load: Datagrams) -> ComparisonSpec:
-    ground.assign_cpus(split_cpus(1))
-    peers = entrants(DATAGRAMS, ground, binaries, load, _delivered)
-    return ComparisonSpec(name, f"UDP, {_BYTES} B, one sender, {how}", (_ARRIVED, _SENT), (_ours(ground, load), *peers))
+def _unpaced_spec(
+    name: str, mode: str, testbed: PeerTestbed, binaries: Sequence[Binary], load: DatagramLoad
+) -> ComparisonSpec:
+    testbed.assign_cpus(split_cpus(1))
+    peers = build_competitors(DATAGRAM_RUNS, testbed, binaries, load, _datagram_rates)
+    competitors = (_our_competitor(testbed, load), *peers)
+    return ComparisonSpec(name, f"UDP, {_BYTES} B, one sender, {mode}", (_ARRIVED, _SENT), competitors)
 
 
-def _ours(ground: PeerTestbed, load: Datagrams) -> Competitor:
-    ways = {"": "off", "udp_gso = on, udp_gro = on": "on"} if load.segments_allowed else {"": "off"}
-    runs = {way: partial(_run_ours, ground, load, segmented) for way, segmented in ways.items()}
+def _our_competitor(testbed: PeerTestbed, load: DatagramLoad) -> Competitor:
+    segmentation_levels = {"": "off"}
+    if load.segments_allowed:
+        segmentation_levels["udp_gso = on, udp_gro = on"] = "on"
+    runs = {flags: partial(_run_ours, testbed, load, level) for flags, level in segmentation_levels.items()}
     return Competitor(agent.TOOL, runs, is_ours=True)
 
 
-def _run_ours(ground: PeerTestbed, load: Datagrams, segmented: str) -> RunValues:
-    return _delivered(agent.datagrams(ground, load, segmented))
+def _run_ours(testbed: PeerTestbed, load: DatagramLoad, segmentation: str) -> RunValues:
+    return _datagram_rates(agent.run_datagrams(testbed, load, segmentation))
 
 
-def _delivered(delivered: Delivered) -> RunValues:
+def _datagram_rates(result: DatagramResult) -> RunValues:
     return {
-        _ARRIVED.name: delivered.taken / delivered.seconds / 1e3,
-        _SENT.name: delivered.sent / delivered.seconds / 1e3,
+        _ARRIVED.name: result.received / result.seconds / 1e3,
+        _SENT.name: result.sent / result.seconds / 1e3,
     }
 
 
-def _heard(
-    ground: PeerTestbed, load: Datagrams, runs: Mapping[str, Callable[[], RunValues]]
+def _measure_gaps_of_runs(
+    testbed: PeerTestbed, load: DatagramLoad, runs: Mapping[str, Callable[[], RunValues]]
 ) -> dict[str, Callable[[], RunValues]]:
-    """The same runs, told by what the instrument in the sink's VM heard of them."""
-    return {flags: partial(_gaps, ground, load, run) for flags, run in runs.items()}
+    """Return the same runs with the values that the packet ring in the sink's VM measures."""
+    return {flags: partial(_measure_gaps, testbed, load, run) for flags, run in runs.items()}
 
 
-def _gaps(ground: PeerTestbed, load: Datagrams, run: Callable[[], RunValues]) -> RunValues:
+def _measure_gaps(testbed: PeerTestbed, load: DatagramLoad, run: Callable[[], RunValues]) -> RunValues:
     assert load.rate_per_s is not None
-    with listening(ground, load.size_bytes, round(_ROOM * load.rate_per_s * load.seconds)) as ring:
+    max_datagrams = round(_RING_SIZE_FACTOR * load.rate_per_s * load.seconds)
+    with open_packet_ring(testbed, load.size_bytes, max_datagrams) as ring:
         run()
-        times_ns = in_steady_part(ring.arrivals_ns(), load.seconds)
+        times_ns = select_steady_part(ring.arrivals_ns(), load.seconds)
     gaps_us = np.diff(times_ns) / 1e3
     return {_GAP.name: float(gaps_us.std()), _RATE.name: 1e3 / float(gaps_us.mean())}
 
 
-def _off(medians: RunValues, rate_per_s: int) -> str | None:
-    rate = 1e3 * medians[_RATE.name]
-    return None if abs(rate / rate_per_s - 1) <= _RATE_KEPT else "does not keep the rate"
+def _rate_exclusion(medians: RunValues, rate_per_s: int) -> str | None:
+    measured_per_s = 1e3 * medians[_RATE.name]
+    if abs(measured_per_s / rate_per_s - 1) <= _MAX_RATE_ERROR:
+        return None
+    return "does not achieve the rate"

@@ -1,4 +1,4 @@
-"""Frames of 64 bytes between two ends of a veth: how many one core makes, how well paced, what gets lost."""
+"""Frame comparisons on a veth pair with 64-byte frames: rate of one CPU, pacing errors and own loss."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from bench import agent, wire
+from bench import agent, veth_testbed
 from bench.binaries import Binary
-from bench.comparison import Aim, Competitor, RunValues, Measure, ComparisonSpec
-from bench.testbed import PeerTestbed
+from bench.comparison import Aim, ComparisonSpec, Competitor, Measure, RunValues
 from bench.programs import RunFailed
+from bench.testbed import PeerTestbed
 
 _TRAFGEN = "trafgen"
-_BARE = "bare loop"
-_SHARE = 0.8
-"""Of its own limit, at which the instrument must lose nothing."""
-_LONG = 10
-"""Runs of that row take so many times longer: in all rounds together they are to be a minute at least."""
+_BARE_LOOP = "bare loop"
+_LOAD_SHARE = 0.8
+"""Share of the instrument's own limit at which it must lose no frame."""
+_DURATION_FACTOR = 10
+"""Factor for the run time of the loss comparison, whose rounds must take at least a minute in total."""
 _LATE = Measure("late p50 µs", 2, higher_is_better=False)
 _LATE_P99 = Measure("late p99 µs", 1, higher_is_better=False)
 _LATE_MAX = Measure("late max µs", 0, higher_is_better=False)
@@ -29,101 +29,117 @@ _LOST = Measure("frames lost", 0, higher_is_better=False, aim=Aim(0, is_relative
 _RATE = Measure("M/s", 3)
 
 
-def beside_trafgen(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
-    """One core, as fast as it goes, beside the packet generator of netsniff-ng."""
-    made = Measure("M frames/s", 3, aim=Aim(8.0))
-    entrants = [_fastest(agent.TOOL, made, {"": wire.generated}, seconds, is_ours=True)]
+def generator_and_trafgen(testbed: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
+    """Compare the unpaced generator on one CPU with trafgen, the packet generator of netsniff-ng."""
+    rate = Measure("M frames/s", 3, aim=Aim(8.0))
+    generator = {"": veth_testbed.measure_generator}
+    competitors = [_unpaced_competitor(agent.TOOL, rate, generator, seconds, is_ours=True)]
     if shutil.which(_TRAFGEN):
-        flags = {
-            f"{flags} ({first})".strip(): partial(wire.trafgen, flags, first)
-            for flags in wire.TRAFGEN_FLAGS
-            for first in wire.CLASSES
+        trafgen_runs = {
+            f"{flags} ({priority})".strip(): partial(veth_testbed.measure_trafgen, flags, priority)
+            for flags in veth_testbed.TRAFGEN_FLAGS
+            for priority in veth_testbed.PRIORITIES
         }
-        entrants.append(_fastest(_TRAFGEN, made, flags, seconds))
-    return ComparisonSpec("frames", "Frames of 64 B, one core, no sink", (made,), tuple(entrants))
+        competitors.append(_unpaced_competitor(_TRAFGEN, rate, trafgen_runs, seconds))
+    return ComparisonSpec("frames", "Frames of 64 B, one CPU, no sink", (rate,), tuple(competitors))
 
 
-def beside_bare_loop(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
-    """One core, as fast as it goes, beside a loop of live frames without number, time and counting."""
-    made = Measure("M frames/s", 3, aim=Aim(0.9))
-    entrants = (
-        _fastest(agent.TOOL, made, {"": wire.generated}, seconds, is_ours=True),
-        _fastest(_BARE, made, {first: partial(wire.bare_loop, first) for first in wire.CLASSES}, seconds),
+def generator_and_bare_loop(testbed: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
+    """Compare the unpaced generator on one CPU with a bare loop of live frames (`live_frames`)."""
+    rate = Measure("M frames/s", 3, aim=Aim(0.9))
+    generator = {"": veth_testbed.measure_generator}
+    bare_loops = {
+        priority: partial(veth_testbed.measure_bare_loop, priority) for priority in veth_testbed.PRIORITIES
+    }
+    competitors = (
+        _unpaced_competitor(agent.TOOL, rate, generator, seconds, is_ours=True),
+        _unpaced_competitor(_BARE_LOOP, rate, bare_loops, seconds),
     )
-    return ComparisonSpec("frames-bare", "Frames of 64 B, one core, beside the bare loop", (made,), entrants)
+    title = "Frames of 64 B, one CPU, compared with the bare loop"
+    return ComparisonSpec("frames-bare", title, (rate,), competitors)
 
 
-def paced(per_s: int) -> Callable[[PeerTestbed, Sequence[Binary], int], ComparisonSpec]:
-    """The row of one rate: each way of pacing, as the generator tells of itself."""
+def paced_frames(rate_per_s: int) -> Callable[[PeerTestbed, Sequence[Binary], int], ComparisonSpec]:
+    """Return a function that makes the comparison of pacing methods at this rate."""
 
-    def row(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
+    def make_spec(testbed: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
         ours = tuple(
-            Competitor(f"{agent.TOOL}, {way}", {"": partial(_pace, per_s, way, seconds)}, is_ours=True)
-            for way in ("program", "batches")
+            Competitor(
+                f"{agent.TOOL}, {pacing}",
+                {"": partial(_measure_pacing, rate_per_s, pacing, seconds)},
+                is_ours=True,
+            )
+            for pacing in ("program", "batches")
         )
         measures = (_LATE, _LATE_P99, _LATE_MAX, _BURST, _BURST_MAX, _UNSENT)
         return ComparisonSpec(
-            f"frames-{_rate(per_s)}",
-            f"Frames of 64 B, paced at {_rate(per_s)} frames/s",
+            f"frames-{_format_rate(rate_per_s)}",
+            f"Frames of 64 B, paced at {_format_rate(rate_per_s)} frames/s",
             measures,
             ours,
         )
 
-    return row
+    return make_spec
 
 
-def own_loss(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
-    """What generator and sink lose themselves, at 80 % of what both together can."""
-    title = f"Frames of 64 B at {100 * _SHARE:.0f} % of the instrument's own limit, {_LONG * seconds} s a run"
-    ours = Competitor(agent.TOOL, {"": partial(_lose, seconds)}, is_ours=True)
+def instrument_loss(testbed: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
+    """Measure the loss of generator and sink at 80 % of their common limit."""
+    load = f"{100 * _LOAD_SHARE:.0f} % of the instrument's own limit"
+    title = f"Frames of 64 B at {load}, {_DURATION_FACTOR * seconds} s per run"
+    ours = Competitor(agent.TOOL, {"": partial(_measure_loss, seconds)}, is_ours=True)
     return ComparisonSpec("frames-loss", title, (_LOST, _RATE, _UNSENT), (ours,))
 
 
-def _fastest(
+def _unpaced_competitor(
     tool: str,
-    made: Measure,
-    flags: Mapping[str, Callable[[float], float]],
+    rate: Measure,
+    generators: Mapping[str, Callable[[float], float]],
     seconds: int,
     is_ours: bool = False,
 ) -> Competitor:
-    def run(makes: Callable[[float], float]) -> RunValues:
-        return {made.name: makes(seconds) / 1e6}
+    """Return a competitor for functions that take seconds and return frames/s, by flags."""
 
-    return Competitor(tool, {flag: partial(run, makes) for flag, makes in flags.items()}, is_ours)
+    def run(measure_frames_per_s: Callable[[float], float]) -> RunValues:
+        return {rate.name: measure_frames_per_s(seconds) / 1e6}
+
+    runs = {flags: partial(run, generator) for flags, generator in generators.items()}
+    return Competitor(tool, runs, is_ours)
 
 
-def _pace(per_s: int, way: str, seconds: int) -> RunValues:
-    source, _ = wire.trial(seconds, frames_per_s=per_s, pacing=way)
-    kept = _only_stream(source)["pacing"]
+def _measure_pacing(rate_per_s: int, pacing: str, seconds: int) -> RunValues:
+    source, _ = veth_testbed.run_frame_trial(seconds, frames_per_s=rate_per_s, pacing=pacing)
+    errors = _first_stream(source)["pacing"]
     return {
-        _LATE.name: kept["late_p50_us"],
-        _LATE_P99.name: kept["late_p99_us"],
-        _LATE_MAX.name: kept["late_max_us"],
-        _BURST.name: kept["burst_mean"],
-        _BURST_MAX.name: kept["burst_max"],
-        _UNSENT.name: 100 * kept["unsent"] / kept["due"],
+        _LATE.name: errors["late_p50_us"],
+        _LATE_P99.name: errors["late_p99_us"],
+        _LATE_MAX.name: errors["late_max_us"],
+        _BURST.name: errors["burst_mean"],
+        _BURST_MAX.name: errors["burst_max"],
+        _UNSENT.name: 100 * errors["unsent"] / errors["due"],
     }
 
 
-def _lose(seconds: int) -> RunValues:
-    source, _ = wire.trial(seconds)
-    limit = _only_stream(source)["frames_sent"] / source["duration_s"]
-    source, sink = wire.trial(_LONG * seconds, frames_per_s=_SHARE * limit)
-    kept = _only_stream(source)["pacing"]
-    sent, came = _only_stream(source)["frames_sent"], _only_stream(sink)["frames_received"]
+def _measure_loss(seconds: int) -> RunValues:
+    source, _ = veth_testbed.run_frame_trial(seconds)
+    limit_per_s = _first_stream(source)["frames_sent"] / source["duration_s"]
+    source, sink = veth_testbed.run_frame_trial(
+        _DURATION_FACTOR * seconds, frames_per_s=_LOAD_SHARE * limit_per_s
+    )
+    pacing = _first_stream(source)["pacing"]
+    sent, received = _first_stream(source)["frames_sent"], _first_stream(sink)["frames_received"]
     return {
-        _LOST.name: sent - came,
+        _LOST.name: sent - received,
         _RATE.name: sent / source["duration_s"] / 1e6,
-        _UNSENT.name: 100 * kept["unsent"] / kept["due"],
+        _UNSENT.name: 100 * pacing["unsent"] / pacing["due"],
     }
 
 
-def _only_stream(end: Mapping[str, Any]) -> Mapping[str, Any]:
-    if end["reason"] != "done":
-        raise RunFailed(str(end["fault"]))
-    stream: Mapping[str, Any] = end["streams"][0]
+def _first_stream(report: Mapping[str, Any]) -> Mapping[str, Any]:
+    if report["reason"] != "done":
+        raise RunFailed(str(report["fault"]))
+    stream: Mapping[str, Any] = report["streams"][0]
     return stream
 
 
-def _rate(per_s: int) -> str:
-    return f"{per_s // 1_000_000}M" if per_s >= 1_000_000 else f"{per_s // 1000}k"
+def _format_rate(rate_per_s: int) -> str:
+    return f"{rate_per_s // 1_000_000}M" if rate_per_s >= 1_000_000 else f"{rate_per_s // 1000}k"

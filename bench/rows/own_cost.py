@@ -1,4 +1,4 @@
-"""What the agents take for themselves while they sample under load."""
+"""CPU time that the agents use for sampling under load."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 from bench import agent
 from bench.binaries import Binary
-from bench.comparison import Aim, Competitor, RunValues, Measure, ComparisonSpec
+from bench.comparison import Aim, ComparisonSpec, Competitor, Measure, RunValues
 from bench.testbed import PeerTestbed, split_cpus
 from vnetbench.campaign.trial import TrialMeasurement
 from vnetbench.study.factors.cpu_lists import parse_cpu_list
 from vnetbench.study.workloads import TCP_STREAM
 
-_STREAMS = (1, 4, 64)
+_STREAM_COUNTS = (1, 4, 64)
 _ROLES = {"source": "source", "sink": "sink", "host": "observe"}
-"""The sides as the table has them, and their roles."""
+"""Role of each endpoint, by its name in the table."""
 _SAMPLE, _SHARE = "µs", "%"
 _MEASURES = tuple(
     measure
@@ -29,48 +29,50 @@ _MEASURES = tuple(
 )
 
 
-def sampled_every(interval_ms: int) -> Callable[[PeerTestbed, Sequence[Binary], int], ComparisonSpec]:
-    """Both sides and the host, with several numbers of loaded streams; no peer tells its own."""
+def agent_cpu_cost(interval_ms: int) -> Callable[[PeerTestbed, Sequence[Binary], int], ComparisonSpec]:
+    """Return a function that makes the comparison of stream counts. No peer reports its own cost."""
 
-    def row(ground: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
-        ground.assign_cpus(split_cpus(4))
+    def make_spec(testbed: PeerTestbed, binaries: Sequence[Binary], seconds: int) -> ComparisonSpec:
+        testbed.assign_cpus(split_cpus(4))
         ours = tuple(
             Competitor(
                 f"{agent.TOOL}, streams = {count}",
-                {"": partial(_run, ground, count, interval_ms / 1e3, seconds)},
+                {"": partial(_measure_cost, testbed, count, interval_ms / 1e3, seconds)},
                 is_ours=True,
             )
-            for count in _STREAMS
+            for count in _STREAM_COUNTS
         )
         return ComparisonSpec(
             f"own-cost-{interval_ms}ms",
-            f"The agents' own cost, every {interval_ms} ms: µs of CPU time a sample, % of the CPUs",
+            f"The agents' own cost, sampling every {interval_ms} ms: µs of CPU per sample, % of the CPUs",
             _MEASURES,
             ours,
         )
 
-    return row
+    return make_spec
 
 
-def _run(ground: PeerTestbed, count: int, interval_s: float, seconds: int) -> RunValues:
-    measured = agent.trial(ground, TCP_STREAM, seconds, {"streams": count}, interval_s)
-    cpus = {
-        "source": len(parse_cpu_list(ground.cpus_of(ground.source))),
-        "sink": len(parse_cpu_list(ground.cpus_of(ground.sink))),
+def _measure_cost(testbed: PeerTestbed, streams: int, interval_s: float, seconds: int) -> RunValues:
+    measurement = agent.run_trial(testbed, TCP_STREAM, seconds, {"streams": streams}, interval_s)
+    cpu_counts = {
+        "source": len(parse_cpu_list(testbed.cpu_list(testbed.source))),
+        "sink": len(parse_cpu_list(testbed.cpu_list(testbed.sink))),
         "host": len(os.sched_getaffinity(0)),
     }
     return {
-        figure: value for name in _ROLES for figure, value in _of_side(name, measured, cpus[name]).items()
+        measure: value
+        for name in _ROLES
+        for measure, value in _endpoint_cost(name, measurement, cpu_counts[name]).items()
     }
 
 
-def _of_side(name: str, measured: TrialMeasurement, cpus: int) -> RunValues:
-    """The sampling thread's CPU time a sample, and all of the agent's that is not the load's own threads'."""
-    totals: Mapping[str, Any] = agent.side(measured, _ROLES[name]).totals
+def _endpoint_cost(name: str, measurement: TrialMeasurement, cpu_count: int) -> RunValues:
+    """Return the sampler's CPU time per sample, and the agent's CPU share without its load threads."""
+    totals: Mapping[str, Any] = agent.endpoint_record(measurement, _ROLES[name]).totals
     instrument, counters = totals["instrument"], totals["counters"]
     process_s = counters["process_cpu_user_s"] + counters["process_cpu_system_s"]
     own_s = process_s - counters.get("threads_cpu_s", 0.0)
     return {
         f"{name}: {_SAMPLE}": 1e6 * float(instrument["sampler_cpu_s"]) / float(instrument["samples"]),
-        f"{name}: {_SHARE}": 100 * own_s / (float(totals["duration_s"]) * cpus),
+        f"{name}: {_SHARE}": 100 * own_s / (float(totals["duration_s"]) * cpu_count),
     }

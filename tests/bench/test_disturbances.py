@@ -1,4 +1,4 @@
-"""What makes something wrong on a living testbed does that, and leaves the testbed as it was."""
+"""Disturbances have an effect on a real testbed and undo themselves."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from bench.corpus import team
-from bench.corpus.disturb.black_hole import black_hole
-from bench.corpus.disturb.knobs import at_ends, at_ports, at_uplink
-from bench.corpus.disturb.quota import THROTTLED, quota
-from bench.corpus.disturb.rivals import CARRIED, rivals
-from bench.corpus.disturb.routes import congestion_window
-from bench.corpus.disturb.settings import machine_settings, settings, switch_settings
-from bench.corpus.disturb.shaped import shaped
-from bench.corpus.disturb.spinning import SPUN, spinning
-from bench.corpus.disturb.super_frames import super_frames
-from bench.corpus.disturb.transmit_queues import one_transmit_queue
-from bench.corpus.disturb.varying import in_some_trials, shaped_ever_less
-from bench.corpus.scene import Disturb, Scene
+from bench.corpus import multipath_testbed
+from bench.corpus.disturbance import Disturbance, DisturbanceTarget
+from bench.corpus.disturbances.busy_processes import SPUN_CPU_S, busy_processes
+from bench.corpus.disturbances.competing_load import COMPETING_BYTES, competing_load
+from bench.corpus.disturbances.congestion_window import limited_congestion_window
+from bench.corpus.disturbances.cpu_quota import THROTTLED_S, vm_cpu_quota
+from bench.corpus.disturbances.gso_size import limited_gso_size
+from bench.corpus.disturbances.knobs import endpoint_knobs, port_knobs, uplink_knobs
+from bench.corpus.disturbances.mtu_black_hole import mtu_black_hole
+from bench.corpus.disturbances.shaped_links import shaped_links
+from bench.corpus.disturbances.sysctls import endpoint_sysctls, machine_sysctls, switch_sysctls
+from bench.corpus.disturbances.transmit_queues import single_transmit_queue
+from bench.corpus.disturbances.varying_disturbances import in_random_trials, slowing_link
 from vnetbench.lab.netns.testbed import NetnsTestbed, create_testbed
 from vnetbench.lab.netns.topology import NetnsShape
 from vnetbench.lab.registry import testbed_processes
@@ -34,81 +34,82 @@ from vnetbench.study.model import TestbedSpec
 pytestmark = pytest.mark.lab
 
 BACKLOG = "net/core/netdev_max_backlog"
-SHOWN = (
+STATE_COMMANDS = (
     "ip -d link", "ip route", "ip rule", "ip tcp_metrics", "tc qdisc", "sysctl net.ipv4",
     "ethtool -k {interface}", "grep . /sys/class/net/{interface}/queues/tx-*/xps_cpus",
 )  # fmt: skip
-OF_THEIR_OWN = re.compile(r" state [A-Z]+|\b(gc|hello)_timer\b.*")
-"""What of these changes without anyone's doing: timers, and a link's state some time after it is there."""
+VOLATILE_STATE = re.compile(r" state [A-Z]+|\b(gc|hello)_timer\b.*")
+"""State that changes without a disturbance: timers, and the operational state of a new link."""
 CUT = {"tso": False, "gso": False}
 
-DISTURBANCES: dict[str, Disturb] = {
-    "work beside": spinning(2, frozenset({0})),
-    "a quota": quota("a1", 0.05),
-    "send memory": settings("a", {"net/ipv4/tcp_wmem": "4096 8192 8192"}),
-    "a setting of the switch": switch_settings({team.HASH_POLICY: team.BY_PORTS}),
-    "a setting of the machine": machine_settings({BACKLOG: "900"}),
-    "offloads of ends": at_ends("ab", CUT),
-    "offloads of ports": at_ports(CUT),
-    "offloads of the uplink": at_uplink(CUT),
-    "receive processing": at_ends("b", {"rps_cpus": "0"}),
-    "a shaped port": shaped(1e9),
-    "a link that gets slower": shaped_ever_less(1e9, 5e8, 0.2),
-    "a black hole": black_hole(800),
-    "a black hole for a while": black_hole(800, 0.01, 0.05),
-    "one transmit queue": one_transmit_queue(),
-    "a small window": congestion_window(20),
-    "frames of few packets": super_frames(5),
-    "rivals": rivals({}),
-    "rivals in the same VMs": rivals({}, inside=True),
-    "trials that are drawn": in_some_trials(1.0, shaped(1e9)),
+DISTURBANCES: dict[str, Disturbance] = {
+    "busy processes": busy_processes(2, frozenset({0})),
+    "a quota": vm_cpu_quota("a1", 0.05),
+    "send memory": endpoint_sysctls("a", {"net/ipv4/tcp_wmem": "4096 8192 8192"}),
+    "a setting of the switch": switch_sysctls({multipath_testbed.HASH_POLICY: multipath_testbed.BY_PORTS}),
+    "a setting of the machine": machine_sysctls({BACKLOG: "900"}),
+    "offloads of ends": endpoint_knobs("ab", CUT),
+    "offloads of ports": port_knobs(CUT),
+    "offloads of the uplink": uplink_knobs(CUT),
+    "receive processing": endpoint_knobs("b", {"rps_cpus": "0"}),
+    "a shaped port": shaped_links(1e9),
+    "a link that gets slower": slowing_link(1e9, 5e8, 0.2),
+    "a black hole": mtu_black_hole(800),
+    "a black hole for a part of the trial": mtu_black_hole(800, 0.01, 0.05),
+    "one transmit queue": single_transmit_queue(),
+    "a small window": limited_congestion_window(20),
+    "frames of few packets": limited_gso_size(5),
+    "competing load": competing_load({}),
+    "competing load in the same VMs": competing_load({}, in_same_vms=True),
+    "random trials": in_random_trials(1.0, shaped_links(1e9)),
 }
 
 
 @pytest.fixture(scope="module")
-def bed() -> Iterator[NetnsTestbed]:
-    raised = create_testbed("disturbed", NetnsShape("bridge", uplink=True), "a test")
-    yield raised
-    raised.close()
+def testbed() -> Iterator[NetnsTestbed]:
+    created = create_testbed("disturbed", NetnsShape("bridge", uplink=True), "a test")
+    yield created
+    created.close()
 
 
-def scene(bed: NetnsTestbed, number: int = 1) -> Scene:
-    return Scene(bed, number, random.Random(0), defaultdict(float))
+def make_target(testbed: NetnsTestbed, trial_index: int = 1) -> DisturbanceTarget:
+    return DisturbanceTarget(testbed, trial_index, random.Random(0), defaultdict(float))
 
 
-def shown(bed: NetnsTestbed) -> list[str]:
-    """All that there is to see of the testbed from outside, without what only counts or ages."""
-    namespaces = [(end.namespace, end.interface) for end in bed.endpoints]
-    namespaces.append((bed.topology.switch_namespace, "up0"))
-    said = [Path("/proc/sys", BACKLOG).read_text()]
-    said += subprocess.run(["ip", "netns"], capture_output=True, text=True).stdout.splitlines()
+def read_state(testbed: NetnsTestbed) -> list[str]:
+    """Return the state of the testbed from outside, without counters and timers."""
+    namespaces = [(end.namespace, end.interface) for end in testbed.endpoints]
+    namespaces.append((testbed.topology.switch_namespace, "up0"))
+    lines = [Path("/proc/sys", BACKLOG).read_text()]
+    lines += subprocess.run(["ip", "netns"], capture_output=True, text=True).stdout.splitlines()
     for namespace, interface in namespaces:
-        script = "; ".join(SHOWN).format(interface=interface)
+        script = "; ".join(STATE_COMMANDS).format(interface=interface)
         command = ["ip", "netns", "exec", namespace, "sh", "-c", script]
-        shows = subprocess.run(command, capture_output=True, text=True)
-        assert "not found" not in shows.stderr, shows.stderr
-        said += shows.stdout.splitlines()
-    return [OF_THEIR_OWN.sub("", line) for line in said]
+        completed = subprocess.run(command, capture_output=True, text=True)
+        assert "not found" not in completed.stderr, completed.stderr
+        lines += completed.stdout.splitlines()
+    return [VOLATILE_STATE.sub("", line) for line in lines]
 
 
 @pytest.mark.usefixtures("real_root")
-@pytest.mark.parametrize("disturb", DISTURBANCES.values(), ids=DISTURBANCES)
-def test_a_disturbance_is_undone_also_when_what_it_surrounds_fails(
-    bed: NetnsTestbed, disturb: Disturb
-) -> None:
-    if disturb is DISTURBANCES["offloads of ports"] or disturb is DISTURBANCES["offloads of the uplink"]:
-        scene(bed).agent_at_switch()  # it stays as long as the testbed
-    before, processes = shown(bed), len(testbed_processes(bed.topology.name))
-    with pytest.raises(ZeroDivisionError), disturb(scene(bed)):
+@pytest.mark.parametrize("disturbance", DISTURBANCES.values(), ids=DISTURBANCES)
+def test_a_disturbance_is_undone_even_after_an_error(testbed: NetnsTestbed, disturbance: Disturbance) -> None:
+    if (
+        disturbance is DISTURBANCES["offloads of ports"]
+        or disturbance is DISTURBANCES["offloads of the uplink"]
+    ):
+        make_target(testbed).switch_agent()  # the agent lives as long as the testbed
+    before, processes = read_state(testbed), len(testbed_processes(testbed.topology.name))
+    with pytest.raises(ZeroDivisionError), disturbance(make_target(testbed)):
         raise ZeroDivisionError
-    assert shown(bed) == before
-    assert len(testbed_processes(bed.topology.name)) == processes
+    assert read_state(testbed) == before
+    assert len(testbed_processes(testbed.topology.name)) == processes
 
 
 @pytest.mark.usefixtures("real_root")
-def test_what_disturbances_do_can_be_seen_and_is_told(bed: NetnsTestbed) -> None:
-    found = scene(bed)
-    before = shown(bed)
+def test_disturbances_change_the_testbed_and_measure_their_effect(testbed: NetnsTestbed) -> None:
+    target = make_target(testbed)
+    before = read_state(testbed)
     for name in (
         "send memory",
         "a shaped port",
@@ -117,28 +118,30 @@ def test_what_disturbances_do_can_be_seen_and_is_told(bed: NetnsTestbed) -> None
         "a small window",
         "frames of few packets",
     ):
-        with DISTURBANCES[name](found):
-            assert shown(bed) != before, name
+        with DISTURBANCES[name](target):
+            assert read_state(testbed) != before, name
     for seconds in (0.3, 3.0, 30.0):
-        with DISTURBANCES["work beside"](found), DISTURBANCES["rivals"](found):
+        with DISTURBANCES["busy processes"](target), DISTURBANCES["competing load"](target):
             time.sleep(seconds)
-        # On a machine that is full of work they take longer to begin.
-        if found.told[SPUN] > 0 and found.told[CARRIED] > 1e6:
+        # On a busy machine the processes take longer to start.
+        if target.measurements[SPUN_CPU_S] > 0 and target.measurements[COMPETING_BYTES] > 1e6:
             break
-    assert found.told[SPUN] > 0
-    assert found.told[CARRIED] > 1e6
-    assert THROTTLED not in found.told
+    assert target.measurements[SPUN_CPU_S] > 0
+    assert target.measurements[COMPETING_BYTES] > 1e6
+    assert THROTTLED_S not in target.measurements
 
 
 @pytest.mark.usefixtures("real_root")
-def test_a_team_carries_packets_both_ways_over_its_uplinks() -> None:
-    bed = team.TeamLab(TestbedSpec(), "a test").create_testbed("team", NetnsShape("router"))
+def test_a_multipath_testbed_carries_packets_over_both_uplinks() -> None:
+    testbed = multipath_testbed.MultipathLab(TestbedSpec(), "a test").create_testbed(
+        "team", NetnsShape("router")
+    )
     try:
-        effective = bed.apply(complete_levels({"vswitch": "router", "link_rate": 10**9}), TestbedSpec())
+        effective = testbed.apply(complete_levels({"vswitch": "router", "link_rate": 10**9}), TestbedSpec())
         assert effective["path_mtu_proved"] == 1500
         assert effective["link_rate"] == 10**9
-        described = bed.as_facts()["observed_interfaces"]
-        assert isinstance(described, list)
-        assert sum(each["role"] == "uplink" for each in described) == 2 * team.UPLINKS
+        interfaces = testbed.as_facts()["observed_interfaces"]
+        assert isinstance(interfaces, list)
+        assert sum(each["role"] == "uplink" for each in interfaces) == 2 * multipath_testbed.UPLINK_PAIRS
     finally:
-        bed.close()
+        testbed.close()

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from bench import testbed as grounds
-from bench.gaps import in_steady_part, listening
-from bench.programs import Programs, RunFailed, run
+from bench import testbed as bench_testbed
+from bench.packet_ring import open_packet_ring, select_steady_part
+from bench.programs import PeerPrograms, RunFailed, run
 from bench.testbed import CONGESTION_CONTROL, PeerTestbed
 from vnetbench.lab import netlink
 
@@ -22,17 +22,17 @@ DATAGRAM = bytes(64)
 
 @pytest.fixture
 def testbed() -> Iterator[PeerTestbed]:
-    with grounds.create_peer_testbed() as raised:
-        raised.assign_cpus(grounds.split_cpus(1))
-        yield raised
+    with bench_testbed.create_peer_testbed() as created:
+        created.assign_cpus(bench_testbed.split_cpus(1))
+        yield created
 
 
-def send(testbed: PeerTestbed, count: int, payload: bytes = DATAGRAM, every_s: float = 0) -> None:
+def send(testbed: PeerTestbed, count: int, payload: bytes = DATAGRAM, interval_s: float = 0) -> None:
     def work() -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             for _ in range(count):
                 sender.sendto(payload, (testbed.sink.address, PORT))
-                time.sleep(every_s)
+                time.sleep(interval_s)
 
     netlink.run_in_namespace(testbed.source.namespace, work)
 
@@ -44,24 +44,24 @@ def test_the_kernel_counts_sent_and_received_traffic(testbed: PeerTestbed) -> No
         bound.bind((testbed.sink.address, PORT))
         return bound
 
-    with netlink.run_in_namespace(testbed.sink.namespace, receiver) as taking:
+    with netlink.run_in_namespace(testbed.sink.namespace, receiver) as receiving:
 
         def work() -> None:
             send(testbed, 5)
             for _ in range(3):
-                taking.recv(100)
-            sum(range(10_000_000))  # long enough for the clock's ticks, where cycles come from them
+                receiving.recv(100)
+            sum(range(10_000_000))  # long enough for cycles that come from clock ticks
 
-        _, counted = testbed.observe_run(work)
-    assert (counted.datagrams_sent, counted.datagrams_received) == (5, 3)
-    assert counted.cycles > 0
+        _, counters = testbed.observe_run(work)
+    assert (counters.datagrams_sent, counters.datagrams_received) == (5, 3)
+    assert counters.cycles > 0
 
 
 @pytest.mark.lab
 def test_the_packet_ring_records_exactly_the_packets_of_its_size(testbed: PeerTestbed) -> None:
-    with listening(testbed, len(DATAGRAM), 1000) as ring:
+    with open_packet_ring(testbed, len(DATAGRAM), 1000) as ring:
         send(testbed, 50, bytes(65))
-        send(testbed, 200, every_s=0.001)
+        send(testbed, 200, interval_s=0.001)
         gaps_ns = np.diff(ring.arrivals_ns())
     assert len(gaps_ns) == 199
     assert gaps_ns.min() >= 1_000_000
@@ -69,9 +69,9 @@ def test_the_packet_ring_records_exactly_the_packets_of_its_size(testbed: PeerTe
 
 @pytest.mark.lab
 def test_a_packet_ring_that_is_too_small_raises_an_error(testbed: PeerTestbed) -> None:
-    with listening(testbed, len(DATAGRAM), 1) as ring:
+    with open_packet_ring(testbed, len(DATAGRAM), 1) as ring:
         send(testbed, 10_000)
-        with pytest.raises(RunFailed, match="the ring of arrivals was full"):
+        with pytest.raises(RunFailed, match="the packet ring was full"):
             ring.arrivals_ns()
 
 
@@ -87,15 +87,15 @@ def test_the_route_sets_the_congestion_control_for_every_tool(testbed: PeerTestb
         netlink.run_in_namespace(testbed.sink.namespace, server),
         netlink.run_in_namespace(testbed.source.namespace, client) as connected,
     ):
-        found = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
-    assert found.rstrip(b"\0").decode() == CONGESTION_CONTROL
+        algorithm = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+    assert algorithm.rstrip(b"\0").decode() == CONGESTION_CONTROL
 
 
 @pytest.mark.lab
 def test_a_server_that_exits_early_is_reported_with_its_output(testbed: PeerTestbed) -> None:
     server = ["sh", "-c", "echo no such option; exit 1"]
     with pytest.raises(RunFailed, match="does not listen on port 9000: no such option"):
-        run(testbed, Programs(server, ["true"], PORT, 1))
+        run(testbed, PeerPrograms(server, ["true"], PORT, 1))
 
 
 @pytest.mark.lab
@@ -103,22 +103,22 @@ def test_a_failing_client_is_reported_and_its_server_is_stopped(testbed: PeerTes
     listening_server = (
         f"import socket, time; s = socket.create_server(('{testbed.sink.address}', {PORT})); time.sleep(60)"
     )
-    programs = Programs(
+    programs = PeerPrograms(
         [sys.executable, "-c", listening_server], ["sh", "-c", "echo oh >&2; exit 3"], PORT, 1
     )
-    with pytest.raises(RunFailed, match="the client ended with 3: oh"):
+    with pytest.raises(RunFailed, match="the client failed with exit code 3: oh"):
         run(testbed, programs)
-    # The port is free again, so the same can be run at once.
-    told = run(testbed, Programs(programs.server, ["echo", "figures"], PORT, 1, server_ends=False))
-    assert told.client == "figures\n"
+    # The port is free, so the next run can start immediately.
+    output = run(testbed, PeerPrograms(programs.server, ["echo", "values"], PORT, 1, server_exits=False))
+    assert output.client == "values\n"
 
 
 def test_the_steady_part_excludes_start_and_end_of_a_run() -> None:
     times_ns = np.arange(0, 1_000_000_001, 1_000_000, dtype=np.int64)
-    kept = in_steady_part(times_ns, 1.0)
-    assert (kept[0], kept[-1]) == (200_000_000, 900_000_000)
+    steady = select_steady_part(times_ns, 1.0)
+    assert (steady[0], steady[-1]) == (200_000_000, 900_000_000)
 
 
 def test_too_few_arrivals_have_no_steady_part() -> None:
     with pytest.raises(RunFailed, match="too few packets"):
-        in_steady_part(np.array([], dtype=np.int64), 1.0)
+        select_steady_part(np.array([], dtype=np.int64), 1.0)

@@ -1,0 +1,1 @@
+"""Disturbances of a running testbed. Each is a context that undoes itself."""
