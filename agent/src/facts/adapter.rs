@@ -49,7 +49,7 @@ const MODELS_BY_PCI_ID: [(&str, &str); 37] = [
 ///
 /// Returns `None` if the interface has no hardware.
 pub fn adapter_model(interface: &Interface) -> Option<String> {
-    let device = interface.hardware().ok()?;
+    let device = interface.hardware_path().ok()?;
     match bus_name(&device)?.as_str() {
         "pci" => {
             let ids = format!(

@@ -105,7 +105,7 @@ fn adapters() -> Result<Vec<Adapter>> {
     for name in interface_names() {
         let read = || {
             let interface = Interface::open(&name)?;
-            match interface.hardware() {
+            match interface.hardware_path() {
                 Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return Ok(None),
                 hardware => hardware?,
             };

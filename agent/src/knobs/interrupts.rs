@@ -103,7 +103,7 @@ impl Interrupt {
 
 /// Returns the adapter's interrupts, ordered by number.
 fn adapter_interrupts(interface: &Interface) -> io::Result<Vec<Interrupt>> {
-    let interrupts: Vec<Interrupt> = interrupt_numbers(&interface.hardware()?)
+    let interrupts: Vec<Interrupt> = interrupt_numbers(&interface.hardware_path()?)
         .into_iter()
         .filter(|number| Interrupt::folder(*number).exists())
         .map(|number| Interrupt {

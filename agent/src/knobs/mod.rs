@@ -107,7 +107,7 @@ impl Knob {
         let open = || Interface::open(interface.unwrap_or_default());
         let value = match self {
             Self::Mtu => open()?.mtu().map(Value::from),
-            Self::Switch { get, .. } => open()?.ethtool_value_is_set(*get).map(Value::from),
+            Self::Switch { get, .. } => open()?.is_switch_on(*get).map(Value::from),
             Self::Feature(name) => features::read_feature(&open()?, name).map(Value::from),
             Self::Queues => queues::read(&open()?).map(|queues| json!(queues)),
             Self::Ring(direction) => {

@@ -35,7 +35,7 @@ pub fn read_cpus(interface: &Interface) -> io::Result<Option<CpuList>> {
 /// Starts the threads on these CPUs. An empty list ends the threads.
 pub fn set_cpus(interface: &Interface, cpus: &CpuList) -> io::Result<()> {
     let is_threaded = if cpus.is_empty() { "0" } else { "1" };
-    std::fs::write(interface.sysfs()?.join("threaded"), is_threaded)?;
+    std::fs::write(interface.sysfs_path()?.join("threaded"), is_threaded)?;
     if !cpus.is_empty() {
         for thread in napi_threads(interface)? {
             cpus.apply_to(Some(thread))?;
@@ -94,7 +94,7 @@ pub fn set_priority(interface: &Interface, has_priority: bool) -> io::Result<()>
 
 /// Returns whether threaded NAPI is on. Fails with EOPNOTSUPP before Linux 5.12, which lacks it.
 fn is_threaded(interface: &Interface) -> io::Result<bool> {
-    match std::fs::read_to_string(interface.sysfs()?.join("threaded")) {
+    match std::fs::read_to_string(interface.sysfs_path()?.join("threaded")) {
         Ok(text) => Ok(text.trim() == "1"),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))

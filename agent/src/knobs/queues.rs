@@ -77,7 +77,7 @@ fn set_channels(interface: &Interface, mut channels: Channels) -> io::Result<()>
 pub fn read(interface: &Interface) -> io::Result<Option<u32>> {
     match read_channels(interface) {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-            interface.hardware()?;
+            interface.hardware_path()?;
             let [rx, tx] = ["rx-", "tx-"].map(|kind| interface.queue_count(kind));
             let (rx, tx) = (rx?, tx?);
             Ok((rx == tx).then_some(rx))

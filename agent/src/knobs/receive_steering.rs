@@ -32,7 +32,7 @@ pub fn set(interface: &Interface, cpus: &CpuList) -> io::Result<()> {
 /// Returns the sysfs file of each receive queue.
 fn cpu_mask_files(interface: &Interface) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(interface.sysfs()?.join("queues"))? {
+    for entry in std::fs::read_dir(interface.sysfs_path()?.join("queues"))? {
         let file = entry?.path().join("rps_cpus");
         if file.exists() {
             files.push(file);

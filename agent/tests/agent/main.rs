@@ -1,25 +1,25 @@
-//! The agent's behaviour as its bench sees it: the real binary, over its standard input and output and the loopback.
+//! Integration tests: run the real binary and control it through standard input and output, as the bench does.
 
-mod carrying;
-mod connecting;
-mod counting;
+mod agent_process;
+mod connections;
+mod datagram_relay;
 mod datagrams;
-mod delaying;
-mod driving;
-mod endings;
-mod generating;
+mod delay_lines;
+mod endpoints;
+mod frame_sinks;
+mod frame_sources;
 mod journal;
-mod limiting;
-mod mixing;
+mod knobs;
+mod load_limits;
+mod mixed_load;
 mod mutated_lines;
-mod placing;
-mod ports;
+mod observing;
+mod port_ranges;
 mod random;
-mod relay;
+mod request_response;
 mod requests;
-mod requests_and_answers;
 mod scheduling;
-mod sending;
-mod sides;
+mod send_modes;
+mod stopping;
 mod transfers;
-mod watching;
+mod transports;

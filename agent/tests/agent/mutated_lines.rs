@@ -1,18 +1,18 @@
-//! Ten thousand requests with something wrong in them: each is answered as often as it must be, and the agent lives on.
+//! Ten thousand mutated requests: each gets exactly the answers it must get, and the agent keeps running.
 
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-use crate::driving::Agent;
+use crate::agent_process::Agent;
+use crate::endpoints::{connecting, listening};
 use crate::random::Random;
-use crate::sides::{connecting, listening};
 
 const LINES: usize = 10_000;
 const SEED: u64 = 20_240_229;
 
-/// What a right request looks like, one of every method. No line has the ports that are asked for: only a mutant makes one.
-fn right_lines() -> Vec<String> {
+/// Returns a valid request for every method. The ports of delay lines do not exist, so only a mutation can create a line.
+fn valid_request_lines() -> Vec<String> {
     let mut observe = json!({"trial": "o", "workload": "observe", "interval_s": 0.05});
     observe["interface"] = json!("lo");
     let short = json!({"timeout_s": 0.05, "message_bytes": 100, "congestion_control": "reno"});
@@ -112,15 +112,15 @@ fn mutate(line: &mut Vec<u8>, other: &[u8], random: &mut Random) {
             line.extend_from_slice(tail);
         }
     }
-    // A line end would make two lines of one.
+    // A line feed would split the line.
     line.retain(|byte| *byte != b'\n');
     if line.is_empty() {
         line.push(b'x');
     }
 }
 
-/// The id of the one answer that JSON-RPC 2.0 asks for; `None` where it asks for none.
-fn answered_as(line: &[u8]) -> Option<Value> {
+/// Returns the id of the answer that JSON-RPC 2.0 requires; `None` if it requires none.
+fn expected_answer_id(line: &[u8]) -> Option<Value> {
     if line.trim_ascii().is_empty() {
         return None;
     }
@@ -140,10 +140,10 @@ fn answered_as(line: &[u8]) -> Option<Value> {
 }
 
 #[test]
-fn ten_thousand_mutated_lines_are_answered_once_each() {
-    // In a network of its own: a mutated address or interface must not be anybody's.
-    let mut agent = Agent::start_apart("");
-    let right = right_lines();
+fn ten_thousand_mutated_requests_are_answered_once_each() {
+    // Uses a new network namespace, so that a mutated address or interface does no harm.
+    let mut agent = Agent::start_in_new_network("");
+    let right = valid_request_lines();
     let mut random = Random(SEED);
     let mut expected: HashMap<String, i64> = HashMap::new();
     for number in 0..LINES {
@@ -154,7 +154,7 @@ fn ten_thousand_mutated_lines_are_answered_once_each() {
         for _ in 0..=random.below(3) {
             mutate(&mut line, other, &mut random);
         }
-        if let Some(id) = answered_as(&line) {
+        if let Some(id) = expected_answer_id(&line) {
             *expected.entry(id.to_string()).or_default() += 1;
         }
         line.push(b'\n');
@@ -172,12 +172,12 @@ fn ten_thousand_mutated_lines_are_answered_once_each() {
         *left -= 1;
         assert!(*left >= 0, "one answer too many: {reply}");
         missing -= 1;
-        // Its faults are the agent's own; no line may bring one about.
+        // Internal errors are bugs of the agent; no line may cause one.
         assert_ne!(reply["error"]["code"], -32603, "{reply}");
     }
-    let hello = agent.must("agent.hello", json!({}));
+    let hello = agent.expect_result("agent.hello", json!({}));
     assert_eq!(hello["pid"], agent.pid());
-    let further: Vec<Value> = agent.take_kept();
+    let further: Vec<Value> = agent.take_unread_messages();
     assert!(
         further.iter().all(|message| message.get("id").is_none()),
         "answered twice: {further:?}"

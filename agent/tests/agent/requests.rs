@@ -1,13 +1,13 @@
-//! Requests, good and bad: each is answered once, by what it deserves, and none ends the agent.
+//! Valid and invalid requests: each gets exactly one answer, and none ends the agent.
 
 use serde_json::{Value, json};
 
-use crate::driving::{Agent, run, run_first};
+use crate::agent_process::{Agent, run, run_as_first_process};
 
 #[test]
-fn the_agent_says_what_it_is() {
+fn hello_describes_the_agent() {
     let mut agent = Agent::start();
-    let hello = agent.must("agent.hello", json!({}));
+    let hello = agent.expect_result("agent.hello", json!({}));
     assert_eq!(hello["agent"], "vnetbench-agent");
     assert_eq!(hello["protocol"], 1);
     assert_eq!(hello["version"], env!("CARGO_PKG_VERSION"));
@@ -27,8 +27,8 @@ fn the_agent_says_what_it_is() {
 }
 
 #[test]
-fn the_facts_are_those_of_this_machine() {
-    let facts = Agent::start().must("agent.facts", json!({}));
+fn facts_describe_this_machine() {
+    let facts = Agent::start().expect_result("agent.facts", json!({}));
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("Linux");
     assert_eq!(facts["kernel"]["release"], release.trim());
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").expect("Linux");
@@ -53,9 +53,9 @@ fn the_facts_are_those_of_this_machine() {
 }
 
 #[test]
-fn the_facts_of_an_interface_are_those_that_its_driver_gives() {
-    let mut agent = Agent::start_apart("ip link add vnb0 type veth peer name vnb1 &&");
-    let facts = agent.must("agent.facts", json!({}));
+fn facts_describe_the_interfaces() {
+    let mut agent = Agent::start_in_new_network("ip link add vnb0 type veth peer name vnb1 &&");
+    let facts = agent.expect_result("agent.facts", json!({}));
     let interfaces = facts["interfaces"].as_array().expect("a list");
     let veth = interfaces.iter().find(|i| i["name"] == "vnb0").expect("it");
     assert_eq!(
@@ -76,29 +76,33 @@ fn the_facts_of_an_interface_are_those_that_its_driver_gives() {
 }
 
 #[test]
-fn what_only_a_guest_may_be_asked_is_refused_on_a_host() {
+fn methods_of_guests_are_rejected_on_a_host() {
     let mut agent = Agent::start();
     for method in ["guest.configure", "guest.power_off"] {
-        assert_eq!(agent.code(method, json!({})), -32601, "{method}");
+        assert_eq!(
+            agent.expect_error_code(method, json!({})),
+            -32601,
+            "{method}"
+        );
     }
 }
 
 #[test]
-fn the_first_process_of_anything_but_a_guest_does_not_take_its_kernel_for_its_own() {
-    for (code, out, err) in [run(&["init"]), run_first(&["init"])] {
+fn init_refuses_to_run_outside_a_guest() {
+    for (code, out, err) in [run(&["init"]), run_as_first_process(&["init"])] {
         assert_eq!((code, out), (Some(2), String::new()));
         assert!(
             err.contains("the first process (PID 1) of a guest's initramfs"),
             "{err}"
         );
     }
-    let (code, _, err) = run_first(&[]);
+    let (code, _, err) = run_as_first_process(&[]);
     assert_eq!(code, Some(2));
-    assert!(err.contains("what should it do?"), "{err}");
+    assert!(err.contains("a command is missing"), "{err}");
 }
 
 #[test]
-fn what_is_no_request_is_answered_with_the_error_that_fits() {
+fn invalid_requests_get_matching_error_codes() {
     let mut agent = Agent::start();
     for (line, id, code) in [
         ("nonsense", Value::Null, -32700),
@@ -143,11 +147,11 @@ fn what_is_no_request_is_answered_with_the_error_that_fits() {
                 .is_some_and(|text| text.len() > 10)
         );
     }
-    agent.must("agent.hello", json!({}));
+    agent.expect_result("agent.hello", json!({}));
 }
 
 #[test]
-fn a_line_over_a_mebibyte_is_refused_and_the_next_one_carried_out() {
+fn a_line_over_one_mebibyte_is_rejected() {
     let mut agent = Agent::start();
     let mut line = vec![b' '; (1 << 20) + 1];
     line.push(b'\n');
@@ -156,32 +160,32 @@ fn a_line_over_a_mebibyte_is_refused_and_the_next_one_carried_out() {
         agent.wait_for(|m| m["id"].is_null())["error"]["code"],
         -32600
     );
-    agent.must("agent.hello", json!({}));
+    agent.expect_result("agent.hello", json!({}));
 }
 
 #[test]
-fn a_notification_and_an_empty_line_are_not_answered() {
+fn notifications_and_empty_lines_are_not_answered() {
     let mut agent = Agent::start();
     agent.write(b"\n \r\n{\"jsonrpc\":\"2.0\",\"method\":\"agent.hello\"}\n");
     agent.write(b"{\"jsonrpc\":\"2.0\",\"method\":\"agent.bye\"}\n");
-    agent.must("agent.hello", json!({}));
-    assert_eq!(agent.take_kept(), [] as [Value; 0]);
+    agent.expect_result("agent.hello", json!({}));
+    assert_eq!(agent.take_unread_messages(), [] as [Value; 0]);
 }
 
 #[test]
-fn a_notification_is_carried_out() {
+fn notifications_are_executed() {
     let mut agent = Agent::start();
     let prepare = json!({"trial": "t", "workload": "observe"});
     let notification = json!({"jsonrpc": "2.0", "method": "trial.prepare", "params": prepare});
     agent.write(format!("{notification}\n").as_bytes());
-    agent.must("trial.stop", json!({"trial": "t"}));
+    agent.expect_result("trial.stop", json!({"trial": "t"}));
 }
 
 #[test]
-fn a_bench_that_is_gone_ends_an_agent_that_waits_to_be_read() {
+fn a_blocked_agent_ends_when_the_bench_is_gone() {
     let mut agent = Agent::start();
     agent.set_reading(false);
-    // Answers that repeat what was asked for: just over 64 MiB of them, and one that must wait for its place.
+    // The answers repeat the requests. They fill just over 64 MiB, so that the next one must wait.
     let long_name = "x".repeat(1_000_000);
     for _ in 0..69 {
         agent.send(&long_name, json!({}));
@@ -191,9 +195,9 @@ fn a_bench_that_is_gone_ends_an_agent_that_waits_to_be_read() {
 }
 
 #[test]
-fn a_misspelt_parameter_is_refused_by_its_name() {
+fn an_error_names_an_unknown_parameter() {
     let error = Agent::start()
-        .ask(
+        .request(
             "knob.get",
             json!({"interface": "lo", "knobs": [], "nob": 1}),
         )
@@ -207,16 +211,16 @@ fn a_misspelt_parameter_is_refused_by_its_name() {
 }
 
 #[test]
-fn a_closed_input_ends_the_agent_after_its_answers() {
+fn answers_are_written_before_the_agent_ends() {
     let mut agent = Agent::start();
     let id = agent.send("agent.hello", json!({}));
     agent.close_input();
-    agent.reply(id).expect("it is answered");
+    agent.wait_for_reply(id).expect("it is answered");
     assert_eq!(agent.finish(), (Some(0), String::new()));
 }
 
 #[test]
-fn the_command_line_says_how_it_is_used() {
+fn the_command_line_prints_its_usage() {
     let (code, out, err) = run(&["--version"]);
     assert_eq!(
         (code, out),

@@ -1,12 +1,12 @@
-//! What is known of CPUs: for how long threads ran and waited for one, and which of them took packets in.
+//! CPU counters: how long threads ran and waited, and which CPUs received packets.
 
 use serde_json::{Value, json};
 
-use crate::driving::Agent;
-use crate::sides::Pair;
-use crate::watching::{Busy, FOREVER_S, observe, start};
+use crate::agent_process::Agent;
+use crate::endpoints::Pair;
+use crate::observing::{BusyProcess, FOREVER_S, observe, start};
 
-/// The CPUs that this process may use, as the kernel lists them.
+/// Returns the CPU list of this process.
 fn own_cpus() -> String {
     let status = std::fs::read_to_string("/proc/thread-self/status").expect("proc");
     let list = status
@@ -27,7 +27,7 @@ fn counter(event: &Value, name: &str) -> f64 {
 }
 
 #[test]
-fn the_threads_of_the_load_are_counted_and_the_busiest_is_one_of_them() {
+fn load_threads_and_the_busiest_one_are_counted() {
     let mut pair = Pair::start();
     pair.prepare("t", &["source"; 3], json!({"threads": 2}));
     for (samples, end) in pair.run("t", 0.4) {
@@ -42,61 +42,61 @@ fn the_threads_of_the_load_are_counted_and_the_busiest_is_one_of_them() {
         let of_samples: f64 = samples.iter().map(|s| counter(s, "threads_cpu_s")).sum();
         let all = counter(&end, "threads_cpu_s");
         assert!(all > 0.0 && of_samples <= all + 1e-9, "{of_samples} {end}");
-        // Of the process, which has the sampler's besides.
+        // The counters of the process also include the sampler.
         let process = counter(&end, "process_cpu_user_s") + counter(&end, "process_cpu_system_s");
         assert!(all <= process + 0.05, "{all} {process}");
     }
 }
 
 #[test]
-fn a_load_that_shares_its_cpu_with_others_waits_for_it() {
+fn a_load_on_a_shared_cpu_counts_its_wait_time() {
     let cpu = one_cpu();
     let mut pair = Pair::start();
     pair.prepare("t", &["source"], json!({"thread_cpus": [cpu]}));
-    let _rivals = [Busy::start_on(&cpu), Busy::start_on(&cpu)];
+    let _rivals = [BusyProcess::start_on(&cpu), BusyProcess::start_on(&cpu)];
     let [(_, source), _] = pair.run("t", 1.0);
-    // Two thirds of the time belong to the others; a machine that is busy otherwise only adds to it.
+    // The other processes get two thirds of the CPU time; any further load only increases the wait.
     let waited = counter(&source, "busiest_thread_waited_s");
     assert!(waited > 0.2, "{source}");
 }
 
 #[test]
-fn an_observer_has_no_threads_of_load() {
+fn an_observer_has_no_load_threads() {
     let mut agent = Agent::start();
-    agent.must("trial.prepare", observe(json!({})));
+    agent.expect_result("trial.prepare", observe(json!({})));
     start(&mut agent, 0.1);
-    let (_, end) = agent.events("t");
+    let (_, end) = agent.wait_for_end("t");
     assert_eq!(end["counters"].get("load_threads"), None);
     assert_eq!(end["counters"].get("threads_cpu_s"), None);
 }
 
 #[test]
-fn a_watched_thread_whose_cpu_others_want_too_waits() {
+fn an_observed_thread_on_a_shared_cpu_counts_its_wait_time() {
     let cpu = one_cpu();
-    let watched = Busy::start_on(&cpu);
-    let _rival = Busy::start_on(&cpu);
+    let watched = BusyProcess::start_on(&cpu);
+    let _rival = BusyProcess::start_on(&cpu);
     let mut agent = Agent::start();
     let threads = json!([{"name": "a1 vcpu0", "tid": watched.id()}]);
-    agent.must("trial.prepare", observe(json!({ "threads": threads })));
+    agent.expect_result("trial.prepare", observe(json!({ "threads": threads })));
     start(&mut agent, FOREVER_S);
     let mut waited = 0.0;
     while waited < 0.1 {
-        let sample = agent.event("trial.sample", "t");
+        let sample = agent.wait_for_event("trial.sample", "t");
         waited += sample["threads"][0]["waited_s"].as_f64().expect("a number");
     }
 }
 
 #[test]
-fn what_the_cpus_took_in_adds_up_to_the_systems() {
-    let mut agent = Agent::start_apart("");
-    agent.must("trial.prepare", observe(json!({})));
+fn packet_counts_of_cpus_add_up_to_the_system_counters() {
+    let mut agent = Agent::start_in_new_network("");
+    agent.expect_result("trial.prepare", observe(json!({})));
     start(&mut agent, FOREVER_S);
     let probe = json!({
         "from": "127.0.0.1", "to": "127.0.0.1", "port": 9, "packet_bytes": 100, "attempts": 5, "timeout_s": 0.01,
     });
-    agent.must("path.probe", probe);
-    agent.must("trial.stop", json!({"trial": "t"}));
-    let end = agent.event("trial.end", "t");
+    agent.expect_result("path.probe", probe);
+    agent.expect_result("trial.stop", json!({"trial": "t"}));
+    let end = agent.wait_for_event("trial.end", "t");
     let cpus = end["cpu"].as_array().expect("a list");
     let sum = |name: &str| {
         cpus.iter()

@@ -1,11 +1,11 @@
-//! Data that flows: all that is sent arrives and is counted, whichever way it is driven.
+//! The workload `tcp_stream`: all data arrives and is counted, in every mode.
 
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
-use crate::driving::Agent;
-use crate::sides::{Pair, all_have_sent, connecting, listening, long_enough};
+use crate::agent_process::Agent;
+use crate::endpoints::{Pair, all_sources_have_sent, connecting, listening, run_long_enough};
 
 pub fn number(of: &Value, name: &str) -> u64 {
     of[name]
@@ -17,14 +17,14 @@ fn sum(of: &[Value], name: &str) -> u64 {
     of.iter().map(|one| number(one, name)).sum()
 }
 
-/// Runs a trial; returns the totals of both sides after proving that they agree.
+/// Runs a trial and asserts that both endpoints agree. Returns the `trial.end` of both.
 pub fn transfer(roles: &[&str], changes: Value) -> [Value; 2] {
     let mut pair = Pair::start();
     let run = |duration_s| {
         pair.prepare("t", roles, changes.clone());
         pair.run("t", duration_s)
     };
-    let [(_, a), (_, b)] = long_enough(0.3, run, all_have_sent);
+    let [(_, a), (_, b)] = run_long_enough(0.3, run, all_sources_have_sent);
     for end in [&a, &b] {
         assert_eq!(end["reason"], "done", "{changes}: {end}");
         assert_eq!(end["drained"], true, "{changes}: {end}");
@@ -64,12 +64,12 @@ fn a_message_is_one_call() {
 }
 
 #[test]
-fn data_that_is_copied_out_is_counted_alike() {
+fn copied_and_discarded_data_are_counted_equally() {
     transfer(&["source", "source"], json!({"receive": "copy"}));
 }
 
 #[test]
-fn the_listening_side_can_be_the_source() {
+fn the_listening_endpoint_can_be_the_source() {
     transfer(&["sink", "sink"], json!({}));
 }
 
@@ -84,7 +84,7 @@ fn both_directions_flow_at_once() {
 #[test]
 fn many_streams_share_few_threads() {
     let roles: Vec<&str> = ["source", "sink"].into_iter().cycle().take(64).collect();
-    // Small messages, so that every stream has its turn on the fullest machine.
+    // Small messages, so that every stream sends even on a busy machine.
     transfer(&roles, json!({"threads": 2, "message_bytes": 65_536}));
     transfer(
         &roles[..3],
@@ -93,11 +93,11 @@ fn many_streams_share_few_threads() {
 }
 
 #[test]
-fn small_socket_buffers_are_taken_and_told() {
+fn small_socket_buffers_take_effect() {
     let mut pair = Pair::start();
     let [a, b] = pair.prepare("t", &["source"], json!({"socket_buffer_bytes": 16_384}));
     for streams in [a, b] {
-        // The kernel doubles what is asked (socket(7)).
+        // The kernel doubles the requested size (socket(7)).
         assert_eq!(streams[0]["send_buffer_bytes"], 32_768);
         assert_eq!(streams[0]["receive_buffer_bytes"], 32_768);
     }
@@ -106,7 +106,7 @@ fn small_socket_buffers_are_taken_and_told() {
 }
 
 #[test]
-fn the_congestion_control_is_as_asked_on_both_sides() {
+fn the_congestion_control_applies_to_both_endpoints() {
     let mut pair = Pair::start();
     for streams in pair.prepare("t", &["source"], json!({"congestion_control": "reno"})) {
         assert_eq!(streams[0]["congestion_control"], "reno");
@@ -165,16 +165,16 @@ fn samples_close_whole_intervals_and_their_sum_is_within_the_total() {
 #[test]
 fn an_observer_counts_without_streams() {
     let mut agent = Agent::start();
-    agent.must(
+    agent.expect_result(
         "trial.prepare",
         json!({"trial": "o", "workload": "observe", "interval_s": 0.02}),
     );
     assert_eq!(
-        agent.must("trial.ready", json!({"trial": "o"})),
+        agent.expect_result("trial.ready", json!({"trial": "o"})),
         json!({"streams": [], "thread_cpus": []})
     );
-    agent.must("trial.start", json!({"trial": "o", "duration_s": 0.2}));
-    let (samples, end) = agent.events("o");
+    agent.expect_result("trial.start", json!({"trial": "o", "duration_s": 0.2}));
+    let (samples, end) = agent.wait_for_end("o");
     assert!(!samples.is_empty());
     assert_eq!(
         (&end["reason"], &end["drained"]),
@@ -185,12 +185,12 @@ fn an_observer_counts_without_streams() {
 }
 
 #[test]
-fn what_protocols_count_is_in_a_sample_ten_times_a_second_at_most() {
+fn protocol_counters_are_read_at_most_ten_times_per_second() {
     let mut agent = Agent::start();
     let observe = json!({"trial": "o", "workload": "observe", "interval_s": 0.02});
-    agent.must("trial.prepare", observe);
-    agent.must("trial.start", json!({"trial": "o", "duration_s": 0.5}));
-    let (samples, end) = agent.events("o");
+    agent.expect_result("trial.prepare", observe);
+    agent.expect_result("trial.start", json!({"trial": "o", "duration_s": 0.5}));
+    let (samples, end) = agent.wait_for_end("o");
     let mut tenths = 0;
     let mut counted = 0;
     for sample in &samples {
@@ -204,37 +204,38 @@ fn what_protocols_count_is_in_a_sample_ten_times_a_second_at_most() {
 }
 
 #[test]
-fn one_agent_runs_both_sides_and_trials_one_after_the_other() {
+fn one_agent_runs_both_endpoints_and_several_trials() {
     let mut agent = Agent::start();
     for trial in ["1", "2", "1"] {
         let port =
-            agent.must("trial.prepare", listening("l", &["sink"], &json!({})))["port"].take();
+            agent.expect_result("trial.prepare", listening("l", &["sink"], &json!({})))["port"]
+                .take();
         let connect = connecting(trial, &["source"], &port, &json!({}));
-        agent.must("trial.prepare", connect);
-        agent.must("trial.ready", json!({"trial": "l"}));
+        agent.expect_result("trial.prepare", connect);
+        agent.expect_result("trial.ready", json!({"trial": "l"}));
         for name in ["l", trial] {
-            agent.must("trial.start", json!({"trial": name, "duration_s": 0.1}));
+            agent.expect_result("trial.start", json!({"trial": name, "duration_s": 0.1}));
         }
-        let (_, sent) = agent.events(trial);
-        let (_, received) = agent.events("l");
+        let (_, sent) = agent.wait_for_end(trial);
+        let (_, received) = agent.wait_for_end("l");
         assert_eq!(sent["bytes_sent"], received["bytes_received"]);
     }
 }
 
 #[test]
-fn a_bench_that_does_not_read_loses_samples_and_slows_no_stream() {
+fn a_bench_that_does_not_read_loses_only_samples() {
     let mut pair = Pair::start();
     pair.prepare("t", &["source", "sink"], json!({}));
     let start = json!({"trial": "t", "duration_s": 0.5});
     pair.b.set_reading(false);
-    // Answers that repeat what was asked for, more of them than the agent keeps events beside.
+    // The answers repeat the requests and exceed the amount of output beyond which events are dropped.
     let long_name = "x".repeat(1_000_000);
     let request: Vec<u64> = (0..40)
         .map(|_| pair.b.send(&long_name, json!({})))
         .collect();
     let started = pair.b.send("trial.start", start.clone());
-    pair.a.must("trial.start", start);
-    let (_, sent) = pair.a.events("t");
+    pair.a.expect_result("trial.start", start);
+    let (_, sent) = pair.a.wait_for_end("t");
     assert_eq!(
         (&sent["reason"], &sent["drained"]),
         (&json!("done"), &json!(true))
@@ -242,12 +243,14 @@ fn a_bench_that_does_not_read_loses_samples_and_slows_no_stream() {
     pair.b.set_reading(true);
     for id in request {
         assert_eq!(
-            pair.b.reply(id).expect_err("there is no such method")["code"],
+            pair.b
+                .wait_for_reply(id)
+                .expect_err("there is no such method")["code"],
             -32601
         );
     }
-    pair.b.reply(started).expect("it was ready");
-    let (samples, received) = pair.b.events("t");
+    pair.b.wait_for_reply(started).expect("it was ready");
+    let (samples, received) = pair.b.wait_for_end("t");
     let lost = number(&received["instrument"], "events_lost");
     assert!(lost > 0, "{}", received["instrument"]);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The ways of sending: each moves the same bytes, whole and in order, ends when told to, and says what became of them.
+//! The send modes: each delivers all bytes in order, ends on request, and reports the outcome of its sends.
 
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::driving::Agent;
-use crate::sides::{Pair, connecting, long_enough, take_stream};
+use crate::agent_process::Agent;
+use crate::endpoints::{Pair, accept_stream, connecting, run_long_enough};
 use crate::transfers::{number, transfer};
 
 const MODES: [(&str, u32); 8] = [
@@ -30,7 +30,7 @@ fn sending(mode: (&str, u32), more: &Value) -> Value {
 }
 
 #[test]
-fn every_mode_moves_every_byte_to_every_kind_of_sink() {
+fn every_send_mode_delivers_every_byte() {
     for mode in MODES {
         for (receive, message_bytes) in [("discard", 1 << 20), ("copy", 700)] {
             let request = json!({"receive": receive, "message_bytes": message_bytes});
@@ -40,7 +40,7 @@ fn every_mode_moves_every_byte_to_every_kind_of_sink() {
 }
 
 #[test]
-fn every_mode_serves_several_streams_on_a_thread() {
+fn every_send_mode_serves_several_streams_per_thread() {
     let roles = ["source", "sink", "source"];
     for mode in MODES {
         for (receive, message_bytes) in [("discard", 64), ("copy", 300_000)] {
@@ -50,19 +50,19 @@ fn every_mode_serves_several_streams_on_a_thread() {
     }
 }
 
-/// A sink of the test's own: the stream of a trial whose source is the agent, past what opens it.
-fn receive_from(agent: &mut Agent, trial: &str, changes: &Value) -> TcpStream {
+/// Prepares a trial whose source is the agent, and returns the sink's end of the connection after the handshake.
+fn accept_source(agent: &mut Agent, trial: &str, changes: &Value) -> TcpStream {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = json!(listener.local_addr().expect("bound").port());
     let prepare = connecting(trial, &["source"], &port, changes);
-    let taking = std::thread::spawn(move || take_stream(&listener));
-    agent.must("trial.prepare", prepare);
+    let taking = std::thread::spawn(move || accept_stream(&listener));
+    agent.expect_result("trial.prepare", prepare);
     let (_, stream) = taking.join().expect("the agent connects");
     stream
 }
 
 #[test]
-fn what_is_sent_is_one_message_after_the_other_whatever_a_call_takes() {
+fn messages_are_sent_in_order_despite_partial_sends() {
     let message_bytes = 70_001;
     for mode in MODES {
         for buffer in [json!(null), json!(16_384)] {
@@ -70,17 +70,17 @@ fn what_is_sent_is_one_message_after_the_other_whatever_a_call_takes() {
             let request = json!({"message_bytes": message_bytes, "socket_buffer_bytes": buffer});
             let request = sending(mode, &request);
             let run = |duration_s| {
-                let mut stream = receive_from(&mut agent, "t", &request);
-                agent.must(
+                let mut stream = accept_source(&mut agent, "t", &request);
+                agent.expect_result(
                     "trial.start",
                     json!({"trial": "t", "duration_s": duration_s}),
                 );
                 let mut received = Vec::new();
                 stream.read_to_end(&mut received).expect("an orderly end");
                 drop(stream);
-                (received, agent.events("t").1)
+                (received, agent.wait_for_end("t").1)
             };
-            let (received, end) = long_enough(0.1, run, |(all, _)| all.len() > message_bytes);
+            let (received, end) = run_long_enough(0.1, run, |(all, _)| all.len() > message_bytes);
             assert_eq!(end["drained"], true, "{request}: {end}");
             assert_eq!(number(&end, "bytes_sent"), received.len() as u64);
             assert!(received.len() > message_bytes, "{request}");
@@ -92,16 +92,16 @@ fn what_is_sent_is_one_message_after_the_other_whatever_a_call_takes() {
 }
 
 #[test]
-fn a_source_that_nobody_reads_from_ends_when_it_is_stopped() {
+fn a_blocked_source_ends_when_stopped() {
     let each = |message_bytes| MODES.map(|mode| (mode, message_bytes));
     for (mode, message_bytes) in [each(1 << 20), each(64)].concat() {
         let mut agent = Agent::start();
         let request = sending(mode, &json!({"message_bytes": message_bytes}));
-        let stream = receive_from(&mut agent, "t", &request);
-        agent.must("trial.start", json!({"trial": "t", "duration_s": 60}));
+        let stream = accept_source(&mut agent, "t", &request);
+        agent.expect_result("trial.start", json!({"trial": "t", "duration_s": 60}));
         std::thread::sleep(Duration::from_millis(50));
-        agent.must("trial.stop", json!({"trial": "t"}));
-        let (_, end) = agent.events("t");
+        agent.expect_result("trial.stop", json!({"trial": "t"}));
+        let (_, end) = agent.wait_for_end("t");
         assert_eq!(
             (&end["reason"], &end["drained"]),
             (&json!("stopped"), &json!(false)),
@@ -112,7 +112,7 @@ fn a_source_that_nobody_reads_from_ends_when_it_is_stopped() {
 }
 
 #[test]
-fn a_source_that_nobody_reads_from_ends_by_itself() {
+fn a_blocked_source_ends_at_the_drain_limit() {
     for mode in [
         ("copy", 1),
         ("zerocopy", 1),
@@ -123,8 +123,8 @@ fn a_source_that_nobody_reads_from_ends_by_itself() {
         let request = sending(mode, &json!({}));
         pair.prepare("t", &["source"], request.clone());
         let start = json!({"trial": "t", "duration_s": 0.1});
-        pair.a.must("trial.start", start.clone());
-        let (_, sent) = pair.a.events("t");
+        pair.a.expect_result("trial.start", start.clone());
+        let (_, sent) = pair.a.wait_for_end("t");
         assert_eq!(
             (&sent["reason"], &sent["drained"]),
             (&json!("done"), &json!(false)),
@@ -134,14 +134,14 @@ fn a_source_that_nobody_reads_from_ends_by_itself() {
 }
 
 #[test]
-fn what_became_of_lent_memory_is_said_of_every_send() {
+fn every_zero_copy_send_is_accounted_for() {
     for (mode, sends_a_call) in [("zerocopy", 1), ("io_uring_zerocopy", 4)] {
         let request = sending((mode, sends_a_call), &json!({"message_bytes": 65_536}));
         let [source, sink] = transfer(&["source"], request.clone());
         let lent = &source["streams"][0]["lent"];
         let sends = number(lent, "in_place") + number(lent, "copied") + number(lent, "unsettled");
         assert!(sends >= number(&source, "calls_sent"), "{request}: {lent}");
-        // Over the loopback the kernel copies all of it after all.
+        // On the loopback the kernel copies the data of zero-copy sends.
         assert!(number(lent, "copied") > 0, "{request}: {lent}");
         assert!(sink["streams"][0]["lent"].is_null());
     }
@@ -150,7 +150,7 @@ fn what_became_of_lent_memory_is_said_of_every_send() {
 }
 
 #[test]
-fn a_batch_is_one_call() {
+fn a_batch_is_one_system_call() {
     let request = sending(("io_uring", 16), &json!({"message_bytes": 64}));
     let [source, _] = transfer(&["source"], request);
     let (bytes, calls) = (number(&source, "bytes_sent"), number(&source, "calls_sent"));

@@ -1,16 +1,16 @@
-//! Requests beside transfers: the phases are exact, and each part comes to its own end.
+//! The workload `mixed`: the phases are exact, and each part ends by itself.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use serde_json::{Value, json};
 
-use crate::driving::Agent;
-use crate::sides::{Pair, assert_fault, connecting, listening, long_enough, take_stream};
+use crate::agent_process::Agent;
+use crate::endpoints::{Pair, accept_stream, assert_fault, connecting, listening, run_long_enough};
 
 const IDLE_INTERVALS: u64 = 4;
 
-/// The parameters of one side; `parts` names the part and this side's role of each stream.
+/// Returns the request of one endpoint; `parts` has the part and the endpoint's role of each stream.
 fn mixed(parts: &[(&str, &str)], changes: &Value) -> Value {
     let streams: Vec<Value> = parts
         .iter()
@@ -26,7 +26,7 @@ fn mixed(parts: &[(&str, &str)], changes: &Value) -> Value {
     all
 }
 
-fn other_side<'a>(parts: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
+fn opposite_roles<'a>(parts: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
     let other = |role| if role == "source" { "sink" } else { "source" };
     parts
         .iter()
@@ -35,11 +35,11 @@ fn other_side<'a>(parts: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
 }
 
 fn prepare(pair: &mut Pair, parts: &[(&str, &str)], changes: &Value) -> [Value; 2] {
-    let there = listening("t", &[], &mixed(&other_side(parts), changes));
-    let port = pair.b.must("trial.prepare", there)["port"].take();
+    let there = listening("t", &[], &mixed(&opposite_roles(parts), changes));
+    let port = pair.b.expect_result("trial.prepare", there)["port"].take();
     let here = connecting("t", &[], &port, &mixed(parts, changes));
-    let a = pair.a.must("trial.prepare", here)["streams"].take();
-    let b = pair.b.must("trial.ready", json!({"trial": "t"}))["streams"].take();
+    let a = pair.a.expect_result("trial.prepare", here)["streams"].take();
+    let b = pair.b.expect_result("trial.ready", json!({"trial": "t"}))["streams"].take();
     [a, b]
 }
 
@@ -47,7 +47,7 @@ fn streams(of: &Value) -> &Vec<Value> {
     of["streams"].as_array().expect("a list")
 }
 
-fn bytes_of(part: &str, of: &Value) -> u64 {
+fn part_bytes(part: &str, of: &Value) -> u64 {
     let of_part = streams(of).iter().filter(|stream| stream["part"] == part);
     of_part
         .map(|stream| stream["bytes"].as_u64().expect("bytes"))
@@ -59,7 +59,7 @@ fn transactions(of: &Value) -> u64 {
 }
 
 #[test]
-fn the_transfers_begin_where_the_idle_phase_ends_and_not_before() {
+fn transfers_start_exactly_after_the_idle_phase() {
     let (mut in_idle, mut in_load) = (0, 0);
     for parts in [
         [
@@ -90,16 +90,16 @@ fn the_transfers_begin_where_the_idle_phase_ends_and_not_before() {
             };
             let have_transferred = |sides: &[_; 2]| {
                 let mut ends = sides.iter().map(|(_, end): &(_, Value)| end);
-                ends.all(|end| bytes_of("transfers", end) > 0)
+                ends.all(|end| part_bytes("transfers", end) > 0)
             };
-            let sides = long_enough(0.5, run, have_transferred);
+            let sides = run_long_enough(0.5, run, have_transferred);
             for (samples, end) in &sides {
                 assert_eq!(end["reason"], "done", "{end}");
                 assert_eq!(end["drained"], true, "{end}");
                 assert!(end["load_began_s"].as_f64().expect("it began") >= 0.2);
-                assert!(bytes_of("transfers", end) > 0, "{end}");
+                assert!(part_bytes("transfers", end) > 0, "{end}");
                 for sample in samples {
-                    // This side's clock bounds what this side sends, and not what comes.
+                    // This endpoint's clock bounds what it sends, not what it receives.
                     let before = sample["seq"].as_u64().expect("seq") < IDLE_INTERVALS;
                     let sources = streams(sample).iter().filter(|s| s["role"] == "source");
                     let mut transfers = sources.filter(|s| s["part"] == "transfers");
@@ -107,7 +107,7 @@ fn the_transfers_begin_where_the_idle_phase_ends_and_not_before() {
                 }
             }
             let [(samples, a), (_, b)] = &sides;
-            assert_eq!(bytes_of("transfers", a), bytes_of("transfers", b));
+            assert_eq!(part_bytes("transfers", a), part_bytes("transfers", b));
             let (idle, loaded): (Vec<_>, Vec<_>) = samples
                 .iter()
                 .partition(|s| s["seq"].as_u64() < Some(IDLE_INTERVALS));
@@ -115,12 +115,12 @@ fn the_transfers_begin_where_the_idle_phase_ends_and_not_before() {
             in_load += loaded.into_iter().map(transactions).sum::<u64>();
         }
     }
-    // Of all trials together: on a machine full of work the threads of one may come to run late.
+    // Checks all trials together: on a busy machine the threads of one trial may run late.
     assert!(in_idle > 0 && in_load > 0, "{in_idle} and {in_load}");
 }
 
 #[test]
-fn each_part_has_its_own_sockets() {
+fn each_part_has_its_own_socket_options() {
     let mut pair = Pair::start();
     let parts = [("transfers", "source"), ("requests", "source")];
     for side in prepare(&mut pair, &parts, &json!({})) {
@@ -131,30 +131,30 @@ fn each_part_has_its_own_sockets() {
 }
 
 #[test]
-fn a_trial_stopped_in_its_idle_phase_never_loads() {
+fn a_trial_stopped_in_its_idle_phase_starts_no_transfers() {
     let mut pair = Pair::start();
     let parts = [("requests", "source"), ("transfers", "source")];
     prepare(&mut pair, &parts, &json!({"idle_s": 100.0}));
     let short = json!({"trial": "t", "duration_s": 100.0});
-    assert_eq!(pair.a.code("trial.start", short), -32602);
+    assert_eq!(pair.a.expect_error_code("trial.start", short), -32602);
     for agent in [&mut pair.b, &mut pair.a] {
-        agent.must("trial.start", json!({"trial": "t", "duration_s": 200.0}));
+        agent.expect_result("trial.start", json!({"trial": "t", "duration_s": 200.0}));
     }
-    pair.a.event("trial.sample", "t");
-    pair.a.must("trial.stop", json!({"trial": "t"}));
-    // The other side's has a fault then, unless it is stopped before it hears of this.
-    let _ = pair.b.ask("trial.stop", json!({"trial": "t"}));
+    pair.a.wait_for_event("trial.sample", "t");
+    pair.a.expect_result("trial.stop", json!({"trial": "t"}));
+    // The other endpoint then reports a fault, unless it is stopped first.
+    let _ = pair.b.request("trial.stop", json!({"trial": "t"}));
     for agent in [&mut pair.a, &mut pair.b] {
-        let (_, end) = agent.events("t");
+        let (_, end) = agent.wait_for_end("t");
         assert_ne!(end["reason"], "done");
         assert!(end.get("load_began_s").is_none(), "{end}");
-        assert_eq!(bytes_of("transfers", &end), 0);
+        assert_eq!(part_bytes("transfers", &end), 0);
     }
 }
 
-/// Takes both connections, answers the one's requests, and closes the other after its first bytes.
-fn answer_and_break(listener: &TcpListener) {
-    let mut both = [take_stream(listener), take_stream(listener)];
+/// Accepts both connections, answers the requests of one, and closes the other after its first bytes.
+fn answer_requests_and_close_transfer(listener: &TcpListener) {
+    let mut both = [accept_stream(listener), accept_stream(listener)];
     both.sort_by_key(|(id, _)| *id);
     let [(_, mut requests), (_, mut transfer)] = both;
     let answering = std::thread::spawn(move || {
@@ -169,19 +169,19 @@ fn answer_and_break(listener: &TcpListener) {
 }
 
 #[test]
-fn a_transfer_that_breaks_ends_the_trial_and_costs_no_figures_of_the_requests() {
+fn a_broken_transfer_keeps_the_results_of_the_requests() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = json!(listener.local_addr().expect("an address").port());
-    let peer = std::thread::spawn(move || answer_and_break(&listener));
+    let peer = std::thread::spawn(move || answer_requests_and_close_transfer(&listener));
     let mut agent = Agent::start();
     let parts = [("requests", "source"), ("transfers", "source")];
     let here = connecting("t", &[], &port, &mixed(&parts, &json!({})));
-    agent.must("trial.prepare", here);
-    agent.must("trial.start", json!({"trial": "t", "duration_s": 30.0}));
-    let (_, end) = agent.events("t");
+    agent.expect_result("trial.prepare", here);
+    agent.expect_result("trial.start", json!({"trial": "t", "duration_s": 30.0}));
+    let (_, end) = agent.wait_for_end("t");
     drop(agent);
     peer.join().expect("the peer comes to its end");
     assert_fault(&end, "stream 1 of the transfers broke:");
     assert!(transactions(&end) > 0, "{end}");
-    assert!(bytes_of("transfers", &end) > 0, "{end}");
+    assert!(part_bytes("transfers", &end) > 0, "{end}");
 }

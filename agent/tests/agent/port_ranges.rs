@@ -1,13 +1,13 @@
-//! The knob `ports`: what comes to an agent comes to the ports that its bench names.
+//! The knob `ports`: an agent listens only on the ports that the bench names.
 
 use std::net::{TcpListener, UdpSocket};
 
 use serde_json::{Value, json};
 
-use crate::driving::Agent;
-use crate::sides::{Pair, assert_fault, listening};
+use crate::agent_process::Agent;
+use crate::endpoints::{Pair, assert_fault, listening};
 
-/// Below those that the kernel gives by itself, and apart for each test and each run of the tests.
+/// Returns the first port of a free range, below the kernel's ephemeral ports and different for each test and run.
 fn free(first: u16, count: u16) -> u16 {
     let is_free = |port: u16| {
         TcpListener::bind(("127.0.0.1", port)).is_ok()
@@ -22,16 +22,16 @@ fn free(first: u16, count: u16) -> u16 {
 fn set(agent: &mut Agent, first: u16, last: u16) {
     let ports = format!("{first}-{last}");
     let knob = json!({"interface": null, "knob": "ports", "value": ports});
-    assert_eq!(agent.must("knob.set", knob)["found"], ports);
+    assert_eq!(agent.expect_result("knob.set", knob)["found"], ports);
 }
 
 #[test]
-fn a_port_that_is_in_use_is_passed_over_and_none_that_is_free_is_said() {
+fn used_ports_are_skipped_and_an_exhausted_range_is_an_error() {
     let first = free(10_000, 3);
     let mut agent = Agent::start();
     set(&mut agent, first, first + 2);
     let taken = TcpListener::bind(("127.0.0.1", first)).expect("it is free");
-    let mut ask = |trial| agent.ask("trial.prepare", listening(trial, &["sink"], &json!({})));
+    let mut ask = |trial| agent.request("trial.prepare", listening(trial, &["sink"], &json!({})));
     assert_eq!(ask("1").expect("a port")["port"], first + 1);
     assert_eq!(ask("2").expect("a port")["port"], first + 2);
     let error = ask("3").expect_err("none is free");
@@ -39,15 +39,17 @@ fn a_port_that_is_in_use_is_passed_over_and_none_that_is_free_is_said() {
     drop(taken);
     assert_eq!(ask("4").expect("a port")["port"], first);
     let any = json!({"interface": null, "knob": "ports", "value": ""});
-    assert_eq!(agent.must("knob.set", any)["found"], "");
+    assert_eq!(agent.expect_result("knob.set", any)["found"], "");
 }
 
 #[test]
-fn a_path_and_datagrams_come_to_these_ports_too() {
+fn paths_and_datagrams_use_the_port_range() {
     let first = free(14_000, 2);
     let mut pair = Pair::start();
     set(&mut pair.b, first, first + 1);
-    let path = pair.b.must("path.listen", json!({"address": "127.0.0.1"}));
+    let path = pair
+        .b
+        .expect_result("path.listen", json!({"address": "127.0.0.1"}));
     assert_eq!(path["port"], first);
     let flow = json!({"workload": "udp_stream", "datagram_bytes": 64});
     pair.prepare("t", &["source"], flow.clone());
@@ -56,7 +58,7 @@ fn a_path_and_datagrams_come_to_these_ports_too() {
 }
 
 #[test]
-fn connections_of_their_own_come_to_these_ports_too_trial_after_trial() {
+fn connections_of_tcp_crr_use_the_port_range_in_each_trial() {
     let first = free(18_000, 2);
     let mut pair = Pair::start();
     let request = json!({"workload": "tcp_crr", "request_bytes": 1, "response_bytes": 1});
@@ -70,12 +72,12 @@ fn connections_of_their_own_come_to_these_ports_too_trial_after_trial() {
         let end = run(first + 1, trial);
         assert_eq!(end["reason"], "done", "{end}");
     }
-    // Each sink has a port of its own.
+    // Each sink listens on a port of its own.
     assert_fault(&run(first, "3"), "broke: ");
 }
 
 #[test]
-fn what_is_no_range_of_ports_is_refused() {
+fn invalid_port_ranges_are_rejected() {
     let mut agent = Agent::start();
     for wrong in [
         json!("80-90"),
@@ -85,8 +87,8 @@ fn what_is_no_range_of_ports_is_refused() {
         json!(null),
     ] {
         let knob = json!({"interface": null, "knob": "ports", "value": wrong});
-        assert_eq!(agent.code("knob.set", knob), -32602);
+        assert_eq!(agent.expect_error_code("knob.set", knob), -32602);
     }
     let of_interface = json!({"interface": "lo", "knob": "ports", "value": ""});
-    assert_eq!(agent.code("knob.set", of_interface), -32602);
+    assert_eq!(agent.expect_error_code("knob.set", of_interface), -32602);
 }

@@ -1,24 +1,24 @@
-//! Delay lines between two ports of one network: frames cross them, and are counted; what is asked wrongly is refused.
+//! Delay lines between two ports: frames cross them and are counted, and invalid requests are rejected.
 
 use serde_json::{Value, json};
 
-use crate::driving::Agent;
+use crate::agent_process::Agent;
 
 const PROBES: u64 = 5;
-/// Longer than any test takes.
+/// A delay longer than any test.
 const FOR_EVER_US: f64 = 60e6;
 
-/// An agent in a network in which nothing is sent but what a test sends.
-fn agent_in_silence() -> Agent {
-    Agent::start_apart("echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6 &&")
+/// Starts an agent in a network without background traffic.
+fn agent_in_quiet_network() -> Agent {
+    Agent::start_in_new_network("echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6 &&")
 }
 
-/// Starts a line between the ports left and right; what is sent to 10.0.0.9 leaves by left.
+/// Starts a delay line between the ports left and right. Packets to 10.0.0.9 leave through left.
 fn start_line(agent: &mut Agent, forward: Value) -> String {
     let request = json!({"ports": ["left", "right"], "forward": forward, "seed": 3});
-    let json = agent.must("line.start", request);
+    let json = agent.expect_result("line.start", request);
     assert_eq!(json["ports"], json!(["left", "right"]));
-    agent.run_beside(
+    agent.run_in_network(
         "ip addr add 10.0.0.1/24 dev left && ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev left",
     );
     json["line"].as_str().expect("a name").to_owned()
@@ -28,17 +28,17 @@ fn send_probes(agent: &mut Agent) {
     let probe = json!({
         "from": "10.0.0.1", "to": "10.0.0.9", "port": 9, "packet_bytes": 100, "attempts": PROBES, "timeout_s": 0.01,
     });
-    agent.must("path.probe", probe);
+    agent.expect_result("path.probe", probe);
 }
 
 fn forward_counts(json: &mut Value) -> Value {
     json["forward"]["counts"].take()
 }
 
-/// Reads the line until so many are counted there.
-fn read_until(agent: &mut Agent, line: &str, name: &str, count: u64) -> Value {
+/// Reads the delay line until a count reaches this value.
+fn read_until_count(agent: &mut Agent, line: &str, name: &str, count: u64) -> Value {
     loop {
-        let counts = forward_counts(&mut agent.must("line.read", json!({"line": line})));
+        let counts = forward_counts(&mut agent.expect_result("line.read", json!({"line": line})));
         if counts[name] == count {
             return counts;
         }
@@ -47,18 +47,18 @@ fn read_until(agent: &mut Agent, line: &str, name: &str, count: u64) -> Value {
 }
 
 #[test]
-fn frames_cross_a_line_one_way_and_are_counted_there() {
-    let mut agent = agent_in_silence();
+fn a_delay_line_counts_frames_by_direction() {
+    let mut agent = agent_in_quiet_network();
     let line = start_line(&mut agent, json!({"delay_us": 500, "jitter_us": 100}));
     send_probes(&mut agent);
-    let counts = read_until(&mut agent, &line, "frames", PROBES);
+    let counts = read_until_count(&mut agent, &line, "frames", PROBES);
     assert_eq!(counts["segments"], PROBES, "{counts}");
-    // 14 of Ethernet's header.
+    // 100 bytes of IP packet and 14 bytes of Ethernet header.
     assert_eq!(counts["bytes"], PROBES * 114);
     for name in ["lost", "held_back", "overflowed", "refused", "waiting"] {
         assert_eq!(counts[name], 0, "{name}");
     }
-    let json = agent.must("line.read", json!({"line": line}));
+    let json = agent.expect_result("line.read", json!({"line": line}));
     assert_eq!(json["reverse"]["counts"]["segments"], 0);
     assert_eq!(json["forward"]["asked"]["jitter_us"], 100.0);
     let seeds = ["forward", "reverse"].map(|way| json[way]["seed"].as_u64());
@@ -66,11 +66,11 @@ fn frames_cross_a_line_one_way_and_are_counted_there() {
 }
 
 #[test]
-fn what_is_to_be_lost_does_not_cross() {
-    let mut agent = agent_in_silence();
+fn a_delay_line_drops_frames_at_full_loss() {
+    let mut agent = agent_in_quiet_network();
     let line = start_line(&mut agent, json!({"loss": 1}));
     send_probes(&mut agent);
-    let counts = read_until(&mut agent, &line, "lost", PROBES);
+    let counts = read_until_count(&mut agent, &line, "lost", PROBES);
     assert_eq!(
         (&counts["frames"], &counts["segments"]),
         (&json!(0), &json!(PROBES))
@@ -78,44 +78,44 @@ fn what_is_to_be_lost_does_not_cross() {
 }
 
 #[test]
-fn what_waits_when_a_line_is_set_goes_on_waiting_and_is_still_told() {
-    let mut agent = agent_in_silence();
+fn changing_a_delay_line_keeps_its_backlog() {
+    let mut agent = agent_in_quiet_network();
     let line = start_line(&mut agent, json!({ "delay_us": FOR_EVER_US }));
     send_probes(&mut agent);
-    read_until(&mut agent, &line, "waiting", PROBES);
+    read_until_count(&mut agent, &line, "waiting", PROBES);
     let other = json!({"line": line, "forward": {"loss": 1}, "reverse": {}});
-    let counts = forward_counts(&mut agent.must("line.set", other));
+    let counts = forward_counts(&mut agent.expect_result("line.set", other));
     assert_eq!(counts["waiting"], PROBES, "{counts}");
     assert_eq!(
         (&counts["segments"], &counts["lost"]),
         (&json!(0), &json!(0))
     );
     send_probes(&mut agent);
-    let counts = read_until(&mut agent, &line, "lost", PROBES);
+    let counts = read_until_count(&mut agent, &line, "lost", PROBES);
     assert_eq!(counts["waiting"], PROBES, "{counts}");
 }
 
 #[test]
-fn what_leaves_after_a_line_was_set_is_counted_from_then_on() {
-    let mut agent = agent_in_silence();
+fn changing_a_delay_line_resets_its_counts() {
+    let mut agent = agent_in_quiet_network();
     let line = start_line(&mut agent, json!({"delay_us": 3e6}));
     send_probes(&mut agent);
-    read_until(&mut agent, &line, "waiting", PROBES);
-    agent.must(
+    read_until_count(&mut agent, &line, "waiting", PROBES);
+    agent.expect_result(
         "line.set",
         json!({"line": line, "forward": {}, "reverse": {}}),
     );
-    let counts = read_until(&mut agent, &line, "frames", PROBES);
+    let counts = read_until_count(&mut agent, &line, "frames", PROBES);
     assert_eq!(counts["segments"], 0, "{counts}");
 }
 
 #[test]
-fn a_line_whose_port_was_removed_says_which_and_what_to_do() {
-    let mut agent = agent_in_silence();
+fn an_error_names_the_removed_port_of_a_delay_line() {
+    let mut agent = agent_in_quiet_network();
     let line = start_line(&mut agent, json!({}));
-    agent.run_beside("ip link del right");
+    agent.run_in_network("ip link del right");
     let error = loop {
-        if let Err(error) = agent.ask("line.read", json!({"line": line})) {
+        if let Err(error) = agent.request("line.read", json!({"line": line})) {
             break error;
         }
     };
@@ -126,18 +126,18 @@ fn a_line_whose_port_was_removed_says_which_and_what_to_do() {
         assert!(message.contains(part), "{part}: {message}");
     }
     let set = json!({"line": line, "forward": {}, "reverse": {}});
-    assert_eq!(agent.code("line.set", set), -32001);
-    // Which then frees the other port, so that it can be made anew.
-    let last = agent.must("line.stop", json!({"line": line}));
+    assert_eq!(agent.expect_error_code("line.set", set), -32001);
+    // Stopping the line frees the other port, so that a new line can use its name.
+    let last = agent.expect_result("line.stop", json!({"line": line}));
     assert_eq!(last["reverse"]["cpus"], "");
     start_line(&mut agent, json!({}));
 }
 
 #[test]
-fn what_no_line_can_be_is_refused() {
-    let mut agent = agent_in_silence();
-    let mut code = |request: Value| agent.code("line.start", request);
-    // What is there already, and what no interface is called.
+fn invalid_delay_lines_are_rejected() {
+    let mut agent = agent_in_quiet_network();
+    let mut code = |request: Value| agent.expect_error_code("line.start", request);
+    // An existing interface, and invalid interface names.
     assert_eq!(code(json!({"ports": ["lo", "lo"]})), -32001);
     assert_eq!(code(json!({"ports": ["left", "lo"]})), -32001);
     assert_eq!(code(json!({"ports": ["", "right"]})), -32001);
@@ -154,14 +154,14 @@ fn what_no_line_can_be_is_refused() {
     }
     for method in ["line.read", "line.stop"] {
         assert_eq!(
-            agent.code(method, json!({"line": "l1"})),
+            agent.expect_error_code(method, json!({"line": "l1"})),
             -32602,
             "{method}"
         );
     }
     let line = start_line(&mut agent, json!({"delay_us": 7}));
     let wrong = json!({"line": line, "forward": {}, "reverse": {"loss": -1}});
-    assert_eq!(agent.code("line.set", wrong), -32602);
-    let json = agent.must("line.stop", json!({"line": line}));
+    assert_eq!(agent.expect_error_code("line.set", wrong), -32602);
+    let json = agent.expect_result("line.stop", json!({"line": line}));
     assert_eq!(json["forward"]["asked"]["delay_us"], 7.0, "it is as it was");
 }

@@ -1,4 +1,4 @@
-//! Requests that are answered: every one is timed and counted, whichever way it is waited for, and none vanishes.
+//! Requests and responses: every request is timed and counted in every wait mode.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::driving::Agent;
-use crate::sides::{
-    Pair, all_have_sent, assert_fault, connecting, listening, long_enough, take_stream,
+use crate::agent_process::Agent;
+use crate::endpoints::{
+    Pair, accept_stream, all_sources_have_sent, assert_fault, connecting, listening,
+    run_long_enough,
 };
 
 fn number(of: &Value, name: &str) -> u64 {
@@ -26,8 +27,8 @@ fn with(workload: &str, changes: &Value) -> Value {
     all
 }
 
-/// How many of a distribution's values are at least so long.
-fn at_least(distribution: &Value, least: Duration) -> u64 {
+/// Returns how many values of a distribution are at least this long.
+fn count_at_least(distribution: &Value, least: Duration) -> u64 {
     let buckets = distribution["buckets"].as_array().expect("a list");
     buckets
         .iter()
@@ -36,14 +37,14 @@ fn at_least(distribution: &Value, least: Duration) -> u64 {
         .sum()
 }
 
-/// Runs a trial over the loopback; returns the ends of both sides, the source's first, after proving that they agree.
+/// Runs a trial over the loopback and asserts that both endpoints agree. Returns the `trial.end` of source and sink.
 fn ask(workload: &str, roles: &[&str], changes: &Value) -> [Value; 2] {
     let mut pair = Pair::start();
     let run = |duration_s| {
         pair.prepare("t", roles, with(workload, changes));
         pair.run("t", duration_s)
     };
-    let [(samples_a, a), (samples_b, b)] = long_enough(0.3, run, all_have_sent);
+    let [(samples_a, a), (samples_b, b)] = run_long_enough(0.3, run, all_sources_have_sent);
     for end in [&a, &b] {
         assert_eq!(end["reason"], "done", "{changes}: {end}");
         assert_eq!(end["drained"], true, "{changes}: {end}");
@@ -68,8 +69,11 @@ fn ask(workload: &str, roles: &[&str], changes: &Value) -> [Value; 2] {
         number(latency, "count") * response_bytes,
         number(&ends[asks], "bytes_received")
     );
-    assert_eq!(at_least(latency, Duration::ZERO), number(latency, "count"));
-    // What is due at the very end of an open loop may not be made any more.
+    assert_eq!(
+        count_at_least(latency, Duration::ZERO),
+        number(latency, "count")
+    );
+    // Requests due at the very end of an open loop may not be sent.
     if changes["rate_per_s"].is_null() {
         assert_eq!(number(&ends[asks], "unanswered"), 0);
     }
@@ -82,35 +86,39 @@ fn ask(workload: &str, roles: &[&str], changes: &Value) -> [Value; 2] {
     if asks == 0 { [a, b] } else { [b, a] }
 }
 
-/// A sink that reads what opens a connection and then does with it what it is told.
+/// Starts a sink that accepts a stream and then runs `act`. Returns its port and thread.
 fn sink(act: impl FnOnce(TcpStream) + Send + 'static) -> (Value, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let thread = std::thread::spawn(move || {
-        let (_, stream) = take_stream(&listener);
+        let (_, stream) = accept_stream(&listener);
         act(stream);
     });
     (json!(port), thread)
 }
 
-/// Runs a source of requests of one byte against that sink.
-fn ask_of(act: impl FnOnce(TcpStream) + Send + 'static, changes: &Value, duration_s: f64) -> Value {
+/// Runs a source of one-byte requests against a sink that runs `act`.
+fn run_against_sink(
+    act: impl FnOnce(TcpStream) + Send + 'static,
+    changes: &Value,
+    duration_s: f64,
+) -> Value {
     let (port, thread) = sink(act);
     let mut agent = Agent::start();
     let request = connecting("t", &["source"], &port, &with("tcp_rr", changes));
-    agent.must("trial.prepare", request);
-    agent.must(
+    agent.expect_result("trial.prepare", request);
+    agent.expect_result(
         "trial.start",
         json!({"trial": "t", "duration_s": duration_s}),
     );
-    let (_, end) = agent.events("t");
+    let (_, end) = agent.wait_for_end("t");
     drop(agent);
     thread.join().expect("the sink comes to its end");
     end
 }
 
-/// Answers each byte by one, after having waited as it is told for the request of that number.
-fn answer_after(mut stream: TcpStream, delay: impl Fn(u64) -> Duration) {
+/// Answers each request byte with one byte, after the delay for the request's number.
+fn answer_with_delay(mut stream: TcpStream, delay: impl Fn(u64) -> Duration) {
     let mut request = [0];
     for number in 0.. {
         if stream.read(&mut request).unwrap_or(0) == 0 {
@@ -124,7 +132,7 @@ fn answer_after(mut stream: TcpStream, delay: impl Fn(u64) -> Duration) {
 }
 
 #[test]
-fn every_request_is_answered_for_every_size_and_way_of_waiting() {
+fn every_request_is_answered_for_every_size_and_wait_mode() {
     for (request_bytes, response_bytes) in [(1, 1), (100, 7), (1, 200_000), (300_000, 1)] {
         for waiting in ["block", "spin"] {
             let changes = json!({
@@ -136,7 +144,7 @@ fn every_request_is_answered_for_every_size_and_way_of_waiting() {
 }
 
 #[test]
-fn the_listening_side_can_ask() {
+fn the_listening_endpoint_can_send_requests() {
     ask("tcp_rr", &["sink", "sink"], &json!({}));
     ask("tcp_crr", &["sink"], &json!({}));
 }
@@ -161,10 +169,10 @@ fn small_messages_are_sent_at_once() {
 }
 
 #[test]
-fn busy_polling_is_set_where_it_is_permitted_and_else_refused_by_name() {
+fn busy_polling_is_enabled_or_rejected_by_name() {
     let mut agent = Agent::start();
     let changes = json!({"workload": "tcp_rr", "waiting": "busy_poll"});
-    match agent.ask("trial.prepare", listening("t", &["sink"], &changes)) {
+    match agent.request("trial.prepare", listening("t", &["sink"], &changes)) {
         Ok(_) => {
             let [source, _] = ask("tcp_rr", &["source"], &json!({"waiting": "busy_poll"}));
             assert!(source.get("outstanding_at_end").is_some());
@@ -181,15 +189,19 @@ fn busy_polling_is_set_where_it_is_permitted_and_else_refused_by_name() {
 }
 
 #[test]
-fn a_sinks_delay_is_in_every_percentile() {
+fn latencies_contain_the_delay_of_the_sink() {
     let delay = Duration::from_millis(2);
     for waiting in ["block", "spin"] {
         let changes = json!({ "waiting": waiting });
-        let end = ask_of(move |stream| answer_after(stream, |_| delay), &changes, 0.3);
+        let end = run_against_sink(
+            move |stream| answer_with_delay(stream, |_| delay),
+            &changes,
+            0.3,
+        );
         let latency = &end["latency"];
-        // A bucket's middle may lie 0.4 % below what it holds.
+        // The midpoint of a histogram bucket may be 0.4 % below its values.
         assert_eq!(
-            at_least(latency, delay * 99 / 100),
+            count_at_least(latency, delay * 99 / 100),
             number(latency, "count")
         );
         assert!(latency["p50_us"].as_f64() >= Some(1990.0), "{latency}");
@@ -198,24 +210,28 @@ fn a_sinks_delay_is_in_every_percentile() {
 }
 
 #[test]
-fn an_open_loop_counts_from_when_requests_were_due_so_a_stall_shows_in_all_that_waited() {
+fn an_open_loop_measures_latency_from_the_due_time() {
     let stall = Duration::from_millis(200);
     let stalls = move |number| if number == 100 { stall } else { Duration::ZERO };
     for waiting in ["block", "spin"] {
         let changes = json!({"rate_per_s": 1000, "waiting": waiting});
-        let end = ask_of(move |stream| answer_after(stream, stalls), &changes, 0.8);
+        let end = run_against_sink(
+            move |stream| answer_with_delay(stream, stalls),
+            &changes,
+            0.8,
+        );
         let latency = &end["latency"];
-        // Due while it stalled: 200 requests, which wait 200, 199, … 1 ms.
+        // 200 requests are due during the stall; they wait 200, 199, … 1 ms.
         assert!(
-            at_least(latency, Duration::from_millis(198)) >= 1,
+            count_at_least(latency, Duration::from_millis(198)) >= 1,
             "{latency}"
         );
         assert!(
-            at_least(latency, Duration::from_millis(150)) >= 49,
+            count_at_least(latency, Duration::from_millis(150)) >= 49,
             "{latency}"
         );
         assert!(
-            at_least(latency, Duration::from_millis(50)) >= 148,
+            count_at_least(latency, Duration::from_millis(50)) >= 148,
             "{latency}"
         );
         assert!(latency["p99_us"].as_f64() >= Some(180e3), "{latency}");
@@ -223,24 +239,28 @@ fn an_open_loop_counts_from_when_requests_were_due_so_a_stall_shows_in_all_that_
 }
 
 #[test]
-fn a_closed_loop_sees_the_same_stall_once() {
+fn a_closed_loop_measures_a_stall_once() {
     let stalls = |number| Duration::from_millis(if number == 100 { 200 } else { 0 });
-    let end = ask_of(move |stream| answer_after(stream, stalls), &json!({}), 0.5);
+    let end = run_against_sink(
+        move |stream| answer_with_delay(stream, stalls),
+        &json!({}),
+        0.5,
+    );
     let latency = &end["latency"];
     assert!(
-        at_least(latency, Duration::from_millis(198)) >= 1,
+        count_at_least(latency, Duration::from_millis(198)) >= 1,
         "{latency}"
     );
     assert!(number(latency, "count") > 101);
 }
 
 #[test]
-fn an_open_loop_makes_the_requests_that_are_due_and_no_others() {
+fn an_open_loop_sends_exactly_the_due_requests() {
     for waiting in ["block", "spin"] {
         let changes = json!({"rate_per_s": 2000, "waiting": waiting});
         let [source, _] = ask("tcp_rr", &["source", "source"], &changes);
         let made = number(&source["latency"], "count") + number(&source, "unanswered");
-        // A machine full of work ends the load late, and until then requests are due.
+        // A busy machine ends the load late, and requests are due until then.
         let duration_s = source["duration_s"].as_f64().expect("seconds");
         let most_each = (2000.0 * duration_s) as u64 + 1;
         assert!(
@@ -254,33 +274,33 @@ fn an_open_loop_makes_the_requests_that_are_due_and_no_others() {
 }
 
 #[test]
-fn requests_that_are_never_answered_are_counted() {
+fn unanswered_requests_are_counted() {
     let reads_only = |mut stream: TcpStream| {
         let _ = std::io::copy(&mut stream, &mut std::io::sink());
     };
-    let end = ask_of(reads_only, &json!({"rate_per_s": 1000}), 0.2);
+    let end = run_against_sink(reads_only, &json!({"rate_per_s": 1000}), 0.2);
     assert_eq!(number(&end["latency"], "count"), 0);
     assert!(
         number(&end, "outstanding_at_end").abs_diff(200) <= 1,
         "{end}"
     );
     assert!(number(&end, "unanswered").abs_diff(200) <= 1, "{end}");
-    let end = ask_of(reads_only, &json!({}), 0.2);
+    let end = run_against_sink(reads_only, &json!({}), 0.2);
     assert_eq!(number(&end, "unanswered"), 1);
 }
 
 #[test]
-fn an_answer_that_nobody_asked_for_breaks_the_stream() {
+fn an_unexpected_response_breaks_the_stream() {
     let babbles = |mut stream: TcpStream| {
         let _ = stream.write_all(&[0; 1000]);
         let _ = std::io::copy(&mut stream, &mut std::io::sink());
     };
-    let end = ask_of(babbles, &json!({}), 0.3);
+    let end = run_against_sink(babbles, &json!({}), 0.3);
     assert_fault(&end, "nobody had asked");
 }
 
 #[test]
-fn a_source_of_requests_can_be_stopped_in_every_way_of_waiting() {
+fn a_source_of_requests_can_be_stopped_in_every_wait_mode() {
     for changes in [
         json!({}),
         json!({"waiting": "spin"}),
@@ -290,17 +310,17 @@ fn a_source_of_requests_can_be_stopped_in_every_way_of_waiting() {
         let mut pair = Pair::start();
         pair.prepare("t", &["source", "source"], with("tcp_rr", &changes));
         for agent in [&mut pair.b, &mut pair.a] {
-            agent.must("trial.start", json!({"trial": "t", "duration_s": 3600}));
+            agent.expect_result("trial.start", json!({"trial": "t", "duration_s": 3600}));
         }
-        pair.a.event("trial.sample", "t");
-        pair.a.must("trial.stop", json!({"trial": "t"}));
-        assert_eq!(pair.a.events("t").1["reason"], "stopped", "{changes}");
+        pair.a.wait_for_event("trial.sample", "t");
+        pair.a.expect_result("trial.stop", json!({"trial": "t"}));
+        assert_eq!(pair.a.wait_for_end("t").1["reason"], "stopped", "{changes}");
     }
 }
 
 #[test]
-fn a_sink_that_cannot_answer_can_be_stopped() {
-    // It is asked for more than the connection holds, by one that never reads.
+fn a_blocked_sink_can_be_stopped() {
+    // The peer requests more data than the connection's buffers hold, and never reads.
     let (port, thread) = sink(|mut stream| {
         let _ = stream.write_all(&[0; 64]);
         while matches!(stream.take_error(), Ok(None)) {
@@ -309,16 +329,16 @@ fn a_sink_that_cannot_answer_can_be_stopped() {
     });
     let mut agent = Agent::start();
     let changes = json!({"workload": "tcp_rr", "response_bytes": 8 << 20});
-    agent.must("trial.prepare", connecting("t", &["sink"], &port, &changes));
-    agent.must("trial.start", json!({"trial": "t", "duration_s": 3600}));
-    agent.event("trial.sample", "t");
-    agent.must("trial.stop", json!({"trial": "t"}));
-    assert_eq!(agent.events("t").1["reason"], "stopped");
+    agent.expect_result("trial.prepare", connecting("t", &["sink"], &port, &changes));
+    agent.expect_result("trial.start", json!({"trial": "t", "duration_s": 3600}));
+    agent.wait_for_event("trial.sample", "t");
+    agent.expect_result("trial.stop", json!({"trial": "t"}));
+    assert_eq!(agent.wait_for_end("t").1["reason"], "stopped");
     thread.join().expect("its connection was torn down");
 }
 
 #[test]
-fn each_transaction_of_tcp_crr_has_a_connection_of_its_own() {
+fn each_transaction_of_tcp_crr_opens_a_connection() {
     for changes in [
         json!({}),
         json!({"request_bytes": 100, "response_bytes": 100_000}),
@@ -331,17 +351,17 @@ fn each_transaction_of_tcp_crr_has_a_connection_of_its_own() {
 }
 
 #[test]
-fn both_sides_of_tcp_crr_can_be_stopped() {
+fn both_endpoints_of_tcp_crr_can_be_stopped() {
     for first_is_source in [true, false] {
         let mut pair = Pair::start();
         pair.prepare("t", &["source"], json!({"workload": "tcp_crr"}));
         for agent in [&mut pair.b, &mut pair.a] {
-            agent.must("trial.start", json!({"trial": "t", "duration_s": 3600}));
+            agent.expect_result("trial.start", json!({"trial": "t", "duration_s": 3600}));
         }
-        pair.a.event("trial.sample", "t");
+        pair.a.wait_for_event("trial.sample", "t");
         let Pair { a, b } = &mut pair;
         let stopped = if first_is_source { a } else { b };
-        stopped.must("trial.stop", json!({"trial": "t"}));
-        assert_eq!(stopped.events("t").1["reason"], "stopped");
+        stopped.expect_result("trial.stop", json!({"trial": "t"}));
+        assert_eq!(stopped.wait_for_end("t").1["reason"], "stopped");
     }
 }

@@ -1,4 +1,4 @@
-//! How streams come to be connected, and who is turned away.
+//! Connecting streams, and rejecting foreign connections.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::driving::Agent;
-use crate::sides::{Pair, SECRET, connecting, listening, opposite};
+use crate::agent_process::Agent;
+use crate::endpoints::{Pair, SECRET, connecting, listening, opposite};
 
-/// What opens a connection (docs/protocol.md, trial.prepare).
-fn preamble(mark: &[u8; 4], id: u32, secret: &str) -> Vec<u8> {
+/// Returns the header that opens a connection (docs/protocol.md, trial.prepare).
+fn stream_header(mark: &[u8; 4], id: u32, secret: &str) -> Vec<u8> {
     let secret = u128::from_str_radix(secret, 16)
         .expect("hexadecimal")
         .to_be_bytes();
@@ -18,10 +18,10 @@ fn preamble(mark: &[u8; 4], id: u32, secret: &str) -> Vec<u8> {
 }
 
 #[test]
-fn foreign_connections_are_turned_away_and_hold_nobody_up() {
+fn foreign_connections_are_rejected_without_delay() {
     let mut pair = Pair::start();
     let roles = ["source", "sink"];
-    let port = pair.b.must(
+    let port = pair.b.expect_result(
         "trial.prepare",
         listening("t", &opposite(&roles), &json!({})),
     )["port"]
@@ -29,10 +29,10 @@ fn foreign_connections_are_turned_away_and_hold_nobody_up() {
     let at = ("127.0.0.1", port.as_u64().expect("a port") as u16);
     let other_secret = SECRET.replace("ff", "fe");
     let foreign: Vec<TcpStream> = [
-        preamble(b"HTTP", 0, SECRET),
-        preamble(b"VNB1", 0, &other_secret),
-        preamble(b"VNB1", 7, SECRET),
-        preamble(b"VNB1", 0, SECRET)[..20].to_vec(),
+        stream_header(b"HTTP", 0, SECRET),
+        stream_header(b"VNB1", 0, &other_secret),
+        stream_header(b"VNB1", 7, SECRET),
+        stream_header(b"VNB1", 0, SECRET)[..20].to_vec(),
         Vec::new(),
     ]
     .iter()
@@ -42,7 +42,7 @@ fn foreign_connections_are_turned_away_and_hold_nobody_up() {
         stream
     })
     .collect();
-    // These have said something wrong; the last two may still be about to say the rest.
+    // These have sent something invalid; the last two may not have sent everything yet.
     for mut stream in &foreign[..3] {
         assert!(
             matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_)),
@@ -50,8 +50,8 @@ fn foreign_connections_are_turned_away_and_hold_nobody_up() {
         );
     }
     pair.a
-        .must("trial.prepare", connecting("t", &roles, &port, &json!({})));
-    pair.b.must("trial.ready", json!({"trial": "t"}));
+        .expect_result("trial.prepare", connecting("t", &roles, &port, &json!({})));
+    pair.b.expect_result("trial.ready", json!({"trial": "t"}));
     for mut stream in &foreign[3..] {
         assert!(
             matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_)),
@@ -65,7 +65,7 @@ fn foreign_connections_are_turned_away_and_hold_nobody_up() {
 }
 
 #[test]
-fn as_many_streams_as_are_allowed_connect_and_one_more_is_refused() {
+fn the_maximum_number_of_streams_connects() {
     let mut pair = Pair::start();
     let changes = json!({"threads": 1, "interval_s": 1});
     let sources = vec!["source"; 1025];
@@ -74,20 +74,20 @@ fn as_many_streams_as_are_allowed_connect_and_one_more_is_refused() {
     assert_eq!(b["foreign_connections"], 0);
     assert_eq!(a["bytes_sent"], b["bytes_received"]);
     let refused = listening("u", &sources, &changes);
-    assert_eq!(pair.b.code("trial.prepare", refused), -32602);
+    assert_eq!(pair.b.expect_error_code("trial.prepare", refused), -32602);
 }
 
 #[test]
-fn streams_that_do_not_come_are_missed_in_time_and_may_come_later() {
+fn missing_streams_time_out_and_may_connect_later() {
     let mut pair = Pair::start();
     let changes = json!({"timeout_s": 0.2});
     let port = pair
         .b
-        .must("trial.prepare", listening("t", &["sink"], &changes))["port"]
+        .expect_result("trial.prepare", listening("t", &["sink"], &changes))["port"]
         .take();
     let late = pair
         .b
-        .ask("trial.ready", json!({"trial": "t"}))
+        .request("trial.ready", json!({"trial": "t"}))
         .expect_err("nobody came");
     assert_eq!(
         (&late["code"], &late["data"]["after_s"]),
@@ -95,22 +95,22 @@ fn streams_that_do_not_come_are_missed_in_time_and_may_come_later() {
     );
     assert_eq!(
         pair.b
-            .code("trial.start", json!({"trial": "t", "duration_s": 1})),
+            .expect_error_code("trial.start", json!({"trial": "t", "duration_s": 1})),
         -32002
     );
-    pair.a.must(
+    pair.a.expect_result(
         "trial.prepare",
         connecting("t", &["source"], &port, &changes),
     );
-    pair.b.must("trial.ready", json!({"trial": "t"}));
+    pair.b.expect_result("trial.ready", json!({"trial": "t"}));
     let [(_, a), (_, b)] = pair.run("t", 0.1);
     assert_eq!(a["bytes_sent"], b["bytes_received"]);
 }
 
 #[test]
-fn a_refused_connection_is_the_answer_and_leaves_no_trial() {
+fn a_refused_connection_fails_prepare_and_removes_the_trial() {
     let mut agent = Agent::start();
-    // Bound, so that nobody else is given the port, and not listening.
+    // Bound, so that no other program gets the port, but not listening.
     let bound = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
     let bound = bound.expect("a socket");
     let any: std::net::SocketAddr = "127.0.0.1:0".parse().expect("an address");
@@ -118,18 +118,21 @@ fn a_refused_connection_is_the_answer_and_leaves_no_trial() {
     let closed = bound.local_addr().expect("bound").as_socket();
     let closed = closed.expect("an address").port();
     let error = agent
-        .ask(
+        .request(
             "trial.prepare",
             connecting("t", &["source"], &json!(closed), &json!({})),
         )
         .expect_err("nobody listens");
     assert_eq!(error["code"], -32001);
     assert_eq!(error["data"]["errno"], 111, "{error}");
-    assert_eq!(agent.code("trial.stop", json!({"trial": "t"})), -32002);
+    assert_eq!(
+        agent.expect_error_code("trial.stop", json!({"trial": "t"})),
+        -32002
+    );
 }
 
-/// What a connecting side that has so much time says of a peer that takes its connection, and then does as it is told.
-fn met_by(timeout_s: f64, act: impl FnOnce(TcpStream) + Send + 'static) -> Value {
+/// Returns the error of an endpoint that connects to a peer that accepts and then runs `act`.
+fn error_of_peer(timeout_s: f64, act: impl FnOnce(TcpStream) + Send + 'static) -> Value {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     std::thread::spawn(move || act(listener.accept().expect("it comes").0));
@@ -137,15 +140,18 @@ fn met_by(timeout_s: f64, act: impl FnOnce(TcpStream) + Send + 'static) -> Value
     let changes = json!({"timeout_s": timeout_s});
     let params = connecting("t", &["source"], &json!(port), &changes);
     let error = agent
-        .ask("trial.prepare", params)
+        .request("trial.prepare", params)
         .expect_err("it is no agent");
-    assert_eq!(agent.code("trial.stop", json!({"trial": "t"})), -32002);
+    assert_eq!(
+        agent.expect_error_code("trial.stop", json!({"trial": "t"})),
+        -32002
+    );
     error
 }
 
 #[test]
-fn a_peer_that_speaks_another_protocol_is_named_by_what_it_said() {
-    let web = met_by(60.0, |mut stream| {
+fn an_error_quotes_the_answer_of_a_foreign_peer() {
+    let web = error_of_peer(60.0, |mut stream| {
         let _ = stream.read(&mut [0; 64]);
         let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
         let _ = stream.read(&mut [0; 1]);
@@ -156,19 +162,19 @@ fn a_peer_that_speaks_another_protocol_is_named_by_what_it_said() {
         reason.contains("it answered \"HTTP/1.1 400 Bad Request"),
         "{web}"
     );
-    let noise = met_by(60.0, |mut stream| {
+    let noise = error_of_peer(60.0, |mut stream| {
         let _ = stream.write_all(&[0xfe; 1000]);
         let _ = stream.read(&mut [0; 64]);
     });
     assert_eq!(noise["code"], -32005, "{noise}");
-    let echo = met_by(60.0, |mut stream| {
+    let echo = error_of_peer(60.0, |mut stream| {
         let mut heard = [0; 32];
         let _ = stream.read_exact(&mut heard);
         let _ = stream.write_all(&heard);
         let _ = stream.read(&mut [0; 1]);
     });
     assert_eq!(echo["code"], -32005, "{echo}");
-    let mail = met_by(60.0, |mut stream| {
+    let mail = error_of_peer(60.0, |mut stream| {
         let _ = stream.write_all(b"220 ready\r\n");
         let _ = stream.read(&mut [0; 32]);
     });
@@ -180,9 +186,9 @@ fn a_peer_that_speaks_another_protocol_is_named_by_what_it_said() {
 }
 
 #[test]
-fn a_peer_that_never_answers_or_a_byte_at_a_time_is_given_up_in_time() {
-    let silent = met_by(0.3, |mut stream| drop(stream.read_to_end(&mut Vec::new())));
-    let trickling = met_by(0.3, |mut stream| {
+fn a_silent_or_slow_peer_times_out() {
+    let silent = error_of_peer(0.3, |mut stream| drop(stream.read_to_end(&mut Vec::new())));
+    let trickling = error_of_peer(0.3, |mut stream| {
         while stream.write_all(b"V").is_ok() {
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -198,13 +204,13 @@ fn a_peer_that_never_answers_or_a_byte_at_a_time_is_given_up_in_time() {
 }
 
 #[test]
-fn a_port_that_is_in_use_is_named() {
+fn an_error_names_a_port_in_use() {
     let holder = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = holder.local_addr().expect("an address").port();
     let mut params = listening("t", &["sink"], &json!({}));
     params["listen"]["port"] = json!(port);
     let error = Agent::start()
-        .ask("trial.prepare", params)
+        .request("trial.prepare", params)
         .expect_err("it is taken");
     assert_eq!(error["data"]["errno"], 98, "{error}");
     assert_eq!(
@@ -214,7 +220,7 @@ fn a_port_that_is_in_use_is_named() {
 }
 
 #[test]
-fn a_congestion_control_that_the_kernel_lacks_is_named_by_either_side() {
+fn an_error_names_a_missing_congestion_control() {
     let mut agent = Agent::start();
     let changes = json!({"congestion_control": "nonesuch"});
     for params in [
@@ -222,7 +228,7 @@ fn a_congestion_control_that_the_kernel_lacks_is_named_by_either_side() {
         connecting("t", &["source"], &json!(9), &changes),
     ] {
         let error = agent
-            .ask("trial.prepare", params)
+            .request("trial.prepare", params)
             .expect_err("there is none such");
         assert_eq!(error["code"], -32001);
         let operation = error["data"]["operation"].as_str().expect("text");
@@ -232,11 +238,11 @@ fn a_congestion_control_that_the_kernel_lacks_is_named_by_either_side() {
 }
 
 #[test]
-fn an_interface_that_is_not_there_is_said_before_anything_is_sent() {
+fn a_missing_interface_fails_prepare() {
     let mut agent = Agent::start();
     let params = listening("t", &["sink"], &json!({"interface": "vnb-absent"}));
     let error = agent
-        .ask("trial.prepare", params)
+        .request("trial.prepare", params)
         .expect_err("there is none such");
     assert_eq!(error["code"], -32001);
     assert!(
@@ -249,33 +255,39 @@ fn an_interface_that_is_not_there_is_said_before_anything_is_sent() {
 }
 
 #[test]
-fn a_name_that_is_taken_is_refused_until_its_trial_has_ended() {
+fn a_trial_name_can_be_reused_after_the_trial_ends() {
     let mut agent = Agent::start();
     let params = listening("t", &["sink"], &json!({}));
-    agent.must("trial.prepare", params.clone());
-    assert_eq!(agent.code("trial.prepare", params.clone()), -32002);
-    agent.must("trial.stop", json!({"trial": "t"}));
-    agent.event("trial.end", "t");
-    agent.must("trial.prepare", params);
+    agent.expect_result("trial.prepare", params.clone());
+    assert_eq!(
+        agent.expect_error_code("trial.prepare", params.clone()),
+        -32002
+    );
+    agent.expect_result("trial.stop", json!({"trial": "t"}));
+    agent.wait_for_event("trial.end", "t");
+    agent.expect_result("trial.prepare", params);
 }
 
 #[test]
-fn there_is_an_end_to_how_many_trials_one_agent_takes() {
+fn the_number_of_trials_is_limited() {
     let mut agent = Agent::start();
     let observe = |n: u32| json!({"trial": n.to_string(), "workload": "observe"});
     for n in 0..64 {
-        agent.must("trial.prepare", observe(n));
+        agent.expect_result("trial.prepare", observe(n));
     }
     let error = agent
-        .ask("trial.prepare", observe(64))
+        .request("trial.prepare", observe(64))
         .expect_err("it is one too many");
     assert_eq!(error["code"], -32002);
     for n in 0..64 {
-        agent.must("trial.stop", json!({"trial": n.to_string()}));
+        agent.expect_result("trial.stop", json!({"trial": n.to_string()}));
         assert_eq!(
-            agent.event("trial.end", &n.to_string())["reason"],
+            agent.wait_for_event("trial.end", &n.to_string())["reason"],
             "stopped"
         );
     }
-    assert_ne!(agent.must("trial.prepare", observe(64)), Value::Null);
+    assert_ne!(
+        agent.expect_result("trial.prepare", observe(64)),
+        Value::Null
+    );
 }

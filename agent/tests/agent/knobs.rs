@@ -1,11 +1,11 @@
-//! Knobs, where threads run, and how wide a path is: what is set is what the kernel then says.
+//! Knobs, thread CPUs, and path probes: the effective settings match what the kernel reports.
 
 use serde_json::{Value, json};
 
-use crate::driving::Agent;
-use crate::sides::{Pair, connecting, listening, opposite};
+use crate::agent_process::Agent;
+use crate::endpoints::{Pair, connecting, listening, opposite};
 
-/// Name and allowed CPUs of each thread of an agent.
+/// Returns the name and the allowed CPUs of each thread of an agent.
 fn threads(agent: &Agent) -> Vec<(String, String)> {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", agent.pid())).expect("it runs");
     tasks
@@ -31,17 +31,17 @@ fn stream_threads(agent: &Agent) -> Vec<String> {
 }
 
 #[test]
-fn the_knob_cpus_moves_every_thread_and_those_to_come() {
+fn the_knob_cpus_applies_to_present_and_future_threads() {
     let mut pair = Pair::start();
     let cpus = |agent: &mut Agent| {
-        agent.must("knob.get", json!({"interface": null, "knobs": ["cpus"]}))["values"]["cpus"]
+        agent.expect_result("knob.get", json!({"interface": null, "knobs": ["cpus"]}))["values"]["cpus"]
             .take()
     };
     let before = cpus(&mut pair.a);
     pair.prepare("t", &["source"], json!({}));
     let set = json!({"interface": null, "knob": "cpus", "value": "0"});
     assert_eq!(
-        pair.a.must("knob.set", set),
+        pair.a.expect_result("knob.set", set),
         json!({"knob": "cpus", "asked": "0", "found": "0"})
     );
     pair.prepare("u", &["sink"], json!({}));
@@ -51,20 +51,20 @@ fn the_knob_cpus_moves_every_thread_and_those_to_come() {
         "{found:?}"
     );
     let back = json!({"interface": null, "knob": "cpus", "value": before});
-    assert_eq!(pair.a.must("knob.set", back)["found"], before);
+    assert_eq!(pair.a.expect_result("knob.set", back)["found"], before);
     assert_eq!(cpus(&mut pair.a), before);
 }
 
 #[test]
-fn a_cpu_that_the_machine_lacks_is_refused() {
+fn a_missing_cpu_is_rejected() {
     let mut agent = Agent::start();
     let set = |value: &str| json!({"interface": null, "knob": "cpus", "value": value});
-    assert_eq!(agent.code("knob.set", set("1023")), -32003);
-    assert_eq!(agent.code("knob.set", set("9-1")), -32602);
+    assert_eq!(agent.expect_error_code("knob.set", set("1023")), -32003);
+    assert_eq!(agent.expect_error_code("knob.set", set("9-1")), -32602);
 }
 
 #[test]
-fn streams_have_a_thread_each_unless_fewer_are_asked_for() {
+fn each_stream_has_a_thread_unless_fewer_are_requested() {
     let mut pair = Pair::start();
     let roles = ["source", "sink", "source"];
     for (trial, threads, expected) in [("1", 0, 3), ("2", 2, 2), ("3", 9, 3)] {
@@ -75,17 +75,17 @@ fn streams_have_a_thread_each_unless_fewer_are_asked_for() {
             "threads: {threads}"
         );
         for agent in [&mut pair.a, &mut pair.b] {
-            agent.must("trial.stop", json!({ "trial": trial }));
-            agent.event("trial.end", trial);
+            agent.expect_result("trial.stop", json!({ "trial": trial }));
+            agent.wait_for_event("trial.end", trial);
         }
     }
 }
 
 #[test]
-fn threads_run_where_they_are_told_and_the_others_where_they_did() {
+fn thread_cpus_apply_to_load_threads_only() {
     let mut pair = Pair::start();
     let mine = json!({"interface": null, "knobs": ["cpus"]});
-    let everywhere = pair.a.must("knob.get", mine)["values"]["cpus"].take();
+    let everywhere = pair.a.expect_result("knob.get", mine)["values"]["cpus"].take();
     pair.prepare(
         "t",
         &["source", "sink", "source"],
@@ -101,12 +101,12 @@ fn threads_run_where_they_are_told_and_the_others_where_they_did() {
 }
 
 #[test]
-fn where_threads_may_run_is_what_the_kernel_says_of_them() {
+fn reported_thread_cpus_match_the_kernel() {
     let mut pair = Pair::start();
     let mine = json!({"interface": null, "knobs": ["cpus"]});
-    let everywhere = pair.b.must("knob.get", mine)["values"]["cpus"].take();
+    let everywhere = pair.b.expect_result("knob.get", mine)["values"]["cpus"].take();
     let roles = ["source", "sink", "source"];
-    let port = pair.b.must(
+    let port = pair.b.expect_result(
         "trial.prepare",
         listening("t", &opposite(&roles), &json!({"threads": 2})),
     )["port"]
@@ -114,37 +114,37 @@ fn where_threads_may_run_is_what_the_kernel_says_of_them() {
     let changes = json!({"thread_cpus": ["1", "0"]});
     let here = pair
         .a
-        .must("trial.prepare", connecting("t", &roles, &port, &changes));
+        .expect_result("trial.prepare", connecting("t", &roles, &port, &changes));
     assert_eq!(here["thread_cpus"], json!(["1", "0", "1"]));
-    let there = pair.b.must("trial.ready", json!({"trial": "t"}));
+    let there = pair.b.expect_result("trial.ready", json!({"trial": "t"}));
     assert_eq!(there["thread_cpus"], json!([everywhere, everywhere]));
 }
 
 #[test]
-fn a_thread_that_cannot_be_placed_is_the_answer_and_leaves_none_behind() {
+fn an_invalid_thread_cpu_fails_prepare_and_leaves_no_threads() {
     let mut pair = Pair::start();
     let roles = ["source", "sink"];
     let port = pair
         .b
-        .must("trial.prepare", listening("t", &roles, &json!({})))["port"]
+        .expect_result("trial.prepare", listening("t", &roles, &json!({})))["port"]
         .take();
     let params = connecting("t", &roles, &port, &json!({"thread_cpus": ["0", "1023"]}));
-    assert_eq!(pair.a.code("trial.prepare", params), -32001);
+    assert_eq!(pair.a.expect_error_code("trial.prepare", params), -32001);
     while !stream_threads(&pair.a).is_empty() {
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn a_path_that_is_too_narrow_is_told_from_one_that_is_wide_enough() {
-    let mut agent = Agent::start_apart("ip link set lo mtu 1500 &&");
-    let path = agent.must("path.listen", json!({"address": "127.0.0.1"}));
+fn a_path_probe_detects_a_small_mtu() {
+    let mut agent = Agent::start_in_new_network("ip link set lo mtu 1500 &&");
+    let path = agent.expect_result("path.listen", json!({"address": "127.0.0.1"}));
     let mut probe = |packet_bytes: u32| {
         let probe = json!({
             "from": "127.0.0.1", "to": "127.0.0.1", "port": path["port"], "packet_bytes": packet_bytes,
             "attempts": 1, "timeout_s": 30,
         });
-        agent.must("path.probe", probe)
+        agent.expect_result("path.probe", probe)
     };
     let wide = probe(1500);
     assert_eq!(
@@ -163,12 +163,12 @@ fn a_path_that_is_too_narrow_is_told_from_one_that_is_wide_enough() {
 }
 
 #[test]
-fn a_knob_of_an_interface_is_set_and_read_back() {
-    let mut agent = Agent::start_apart(
+fn interface_knobs_are_set_and_read_back() {
+    let mut agent = Agent::start_in_new_network(
         "ip link add vnb0 numtxqueues 2 numrxqueues 2 type veth peer name vnb1 &&",
     );
     let mut set = |knob: &str, value: Value| {
-        let answer = agent.must(
+        let answer = agent.expect_result(
             "knob.set",
             json!({"interface": "vnb0", "knob": knob, "value": value}),
         );
@@ -190,7 +190,7 @@ fn a_knob_of_an_interface_is_set_and_read_back() {
     set("queues", json!(2));
     let refused = |agent: &mut Agent, knob: &str, value: Value| {
         let params = json!({"interface": "vnb0", "knob": knob, "value": value});
-        let error = agent.ask("knob.set", params).expect_err("it cannot be");
+        let error = agent.request("knob.set", params).expect_err("it cannot be");
         assert_eq!(
             (&error["code"], &error["data"]["knob"]),
             (&json!(-32003), &json!(knob))
@@ -202,27 +202,30 @@ fn a_knob_of_an_interface_is_set_and_read_back() {
 }
 
 #[test]
-fn an_interface_without_hardware_has_none_of_its_knobs_and_says_so() {
-    let mut agent = Agent::start_apart("ip link add vnb0 type veth peer name vnb1 &&");
+fn hardware_knobs_are_rejected_without_hardware() {
+    let mut agent = Agent::start_in_new_network("ip link add vnb0 type veth peer name vnb1 &&");
     let knobs = ["rx_ring", "tx_ring", "coalesce", "irq_cpus"];
-    let found = agent.must("knob.get", json!({"interface": "vnb0", "knobs": knobs}));
+    let found = agent.expect_result("knob.get", json!({"interface": "vnb0", "knobs": knobs}));
     for (knob, value) in knobs
         .iter()
         .zip([json!(64), json!(64), json!(2e-5), json!("spread")])
     {
         assert_eq!(found["values"][knob], Value::Null, "{knob}");
         let set = json!({"interface": "vnb0", "knob": knob, "value": value});
-        let error = agent.ask("knob.set", set).expect_err("it has none");
+        let error = agent.request("knob.set", set).expect_err("it has none");
         assert_eq!(error["code"], -32003, "{knob}");
         let reason = error["data"]["reason"].as_str().expect("a reason");
-        assert!(reason.contains("the driver does not let it"), "{reason}");
+        assert!(
+            reason.contains("the driver does not support changing it"),
+            "{reason}"
+        );
     }
-    let lro = agent.must("knob.get", json!({"interface": "vnb0", "knobs": ["lro"]}));
+    let lro = agent.expect_result("knob.get", json!({"interface": "vnb0", "knobs": ["lro"]}));
     assert_eq!(lro["values"]["lro"], false);
 }
 
 #[test]
-fn values_of_another_kind_are_refused_before_the_driver_is_asked() {
+fn values_of_a_wrong_type_are_rejected() {
     let mut agent = Agent::start();
     for (knob, value) in [
         ("rx_ring", json!(0)),
@@ -237,19 +240,23 @@ fn values_of_another_kind_are_refused_before_the_driver_is_asked() {
         ("lro", json!("on")),
     ] {
         let set = json!({"interface": "lo", "knob": knob, "value": value});
-        assert_eq!(agent.code("knob.set", set), -32602, "{knob} {value}");
+        assert_eq!(
+            agent.expect_error_code("knob.set", set),
+            -32602,
+            "{knob} {value}"
+        );
     }
 }
 
 #[test]
-fn more_queues_than_there_can_be_are_refused_with_the_limit() {
-    let mut agent = Agent::start_apart(
+fn an_error_names_the_maximum_number_of_queues() {
+    let mut agent = Agent::start_in_new_network(
         "ip link add vnb0 numtxqueues 2 numrxqueues 2 type veth peer name vnb1 &&",
     );
     let set = json!({"interface": "vnb0", "knob": "queues", "value": 3});
-    let error = agent.ask("knob.set", set).expect_err("it has two");
+    let error = agent.request("knob.set", set).expect_err("it has two");
     assert_eq!(
         error["data"]["reason"],
-        "cannot be set: the driver takes 2 at most"
+        "cannot be set: the driver supports at most 2"
     );
 }

@@ -1,26 +1,26 @@
-//! What an observer is told to watch, and what an interface's driver counts.
+//! The workload `observe`, and the statistics of an interface's driver.
 
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::driving::Agent;
+use crate::agent_process::Agent;
 
-/// Two ends of a veth in one namespace: what is sent to 10.0.0.9 leaves by vnb0 and arrives at vnb1.
+/// Shell commands that create a veth in one namespace. Packets to 10.0.0.9 leave through vnb0 and arrive at vnb1.
 const VETHS: &str = "ip link add vnb0 type veth peer name vnb1 && ip addr add 10.0.0.1/24 dev vnb0 && \
     ip link set vnb0 up && ip link set vnb1 up && \
     ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev vnb0 &&";
 const PROBES: u64 = 5;
 
-/// A process that takes all the CPU time that it can get.
-pub struct Busy(Child);
+/// A process that uses as much CPU time as it can get.
+pub struct BusyProcess(Child);
 
-impl Busy {
+impl BusyProcess {
     fn start() -> Self {
         Self::of(&mut Command::new("sh"))
     }
 
-    /// On that CPU only.
+    /// Starts the process on this CPU only.
     pub fn start_on(cpu: &str) -> Self {
         Self::of(Command::new("taskset").args(["-c", cpu, "sh"]))
     }
@@ -40,7 +40,7 @@ impl Busy {
     }
 }
 
-impl Drop for Busy {
+impl Drop for BusyProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -51,11 +51,11 @@ pub fn observe(watch: Value) -> Value {
     json!({"trial": "t", "workload": "observe", "interval_s": 0.05, "watch": watch})
 }
 
-/// Longer than any test waits: a busy machine may give a thread no time for a while.
+/// A duration longer than any test: on a busy machine a thread may not run for a while.
 pub const FOREVER_S: f64 = 3600.0;
 
 pub fn start(agent: &mut Agent, duration_s: f64) {
-    agent.must(
+    agent.expect_result(
         "trial.start",
         json!({"trial": "t", "duration_s": duration_s}),
     );
@@ -65,23 +65,23 @@ fn send_probes(agent: &mut Agent) {
     let probe = json!({
         "from": "10.0.0.1", "to": "10.0.0.9", "port": 9, "packet_bytes": 100, "attempts": PROBES, "timeout_s": 0.01,
     });
-    agent.must("path.probe", probe);
+    agent.expect_result("path.probe", probe);
 }
 
-/// What a trial that is prepared comes to while probes are sent from vnb0.
-fn probed(agent: &mut Agent) -> Value {
+/// Runs a prepared trial while probes leave through vnb0, and returns its `trial.end`.
+fn run_with_probes(agent: &mut Agent) -> Value {
     start(agent, FOREVER_S);
     send_probes(agent);
-    agent.must("trial.stop", json!({"trial": "t"}));
-    agent.event("trial.end", "t")
+    agent.expect_result("trial.stop", json!({"trial": "t"}));
+    agent.wait_for_event("trial.end", "t")
 }
 
 #[test]
-fn the_cpu_time_of_a_thread_is_in_every_sample_and_adds_up_to_the_trials() {
+fn the_cpu_time_of_samples_adds_up_to_the_trial() {
     let mut agent = Agent::start();
-    let busy = Busy::start();
+    let busy = BusyProcess::start();
     let threads = json!([{"name": "a1 vcpu0", "tid": busy.id()}]);
-    agent.must("trial.prepare", observe(json!({ "threads": threads })));
+    agent.expect_result("trial.prepare", observe(json!({ "threads": threads })));
     start(&mut agent, FOREVER_S);
     let spent = |event: &Value| {
         assert_eq!(event["threads"][0]["name"], "a1 vcpu0");
@@ -91,12 +91,12 @@ fn the_cpu_time_of_a_thread_is_in_every_sample_and_adds_up_to_the_trials() {
     let mut of_samples = 0.0;
     let mut samples_with_some = 0;
     while samples_with_some < 2 {
-        let of_sample = spent(&agent.event("trial.sample", "t"));
+        let of_sample = spent(&agent.wait_for_event("trial.sample", "t"));
         of_samples += of_sample;
         samples_with_some += u32::from(of_sample > 0.0);
     }
-    agent.must("trial.stop", json!({"trial": "t"}));
-    let (samples, end) = agent.events("t");
+    agent.expect_result("trial.stop", json!({"trial": "t"}));
+    let (samples, end) = agent.wait_for_end("t");
     of_samples += samples.iter().map(spent).sum::<f64>();
     assert!(spent(&end) >= of_samples - 1e-9, "{of_samples} {end}");
     assert_eq!(
@@ -106,21 +106,21 @@ fn the_cpu_time_of_a_thread_is_in_every_sample_and_adds_up_to_the_trials() {
 }
 
 #[test]
-fn a_thread_that_ends_in_mid_trial_keeps_its_time_and_is_said_to_be_gone() {
+fn an_ended_thread_keeps_its_cpu_time_and_is_marked_gone() {
     let mut agent = Agent::start();
-    let mut busy = Busy::start();
+    let mut busy = BusyProcess::start();
     let threads = json!([{"name": "b1 vhost", "tid": busy.id()}]);
-    agent.must("trial.prepare", observe(json!({ "threads": threads })));
+    agent.expect_result("trial.prepare", observe(json!({ "threads": threads })));
     start(&mut agent, FOREVER_S);
     let spent = |event: &Value| event["threads"][0]["cpu_s"].as_f64().expect("a number");
     let mut before = 0.0;
     while before == 0.0 {
-        before += spent(&agent.event("trial.sample", "t"));
+        before += spent(&agent.wait_for_event("trial.sample", "t"));
     }
     busy.end();
-    while agent.event("trial.sample", "t")["threads"][0]["gone"] != true {}
-    agent.must("trial.stop", json!({"trial": "t"}));
-    let end = agent.event("trial.end", "t");
+    while agent.wait_for_event("trial.sample", "t")["threads"][0]["gone"] != true {}
+    agent.expect_result("trial.stop", json!({"trial": "t"}));
+    let end = agent.wait_for_event("trial.end", "t");
     assert_eq!(
         (&end["reason"], &end["fault"]),
         (&json!("stopped"), &json!(""))
@@ -130,11 +130,11 @@ fn a_thread_that_ends_in_mid_trial_keeps_its_time_and_is_said_to_be_gone() {
 }
 
 #[test]
-fn packets_and_drops_of_named_interfaces_are_those_of_the_observers_own_namespace() {
-    let mut agent = Agent::start_apart(VETHS);
+fn observed_interfaces_are_of_the_observers_namespace() {
+    let mut agent = Agent::start_in_new_network(VETHS);
     let watch = json!({"interfaces": ["vnb0", "vnb1"]});
-    agent.must("trial.prepare", observe(watch));
-    let end = probed(&mut agent);
+    agent.expect_result("trial.prepare", observe(watch));
+    let end = run_with_probes(&mut agent);
     let of = |place: usize, count: &str| end["interfaces"][place][count].as_u64();
     assert_eq!(end["interfaces"][1]["name"], "vnb1");
     assert!(of(0, "tx_packets") >= Some(PROBES), "{end}");
@@ -146,20 +146,20 @@ fn packets_and_drops_of_named_interfaces_are_those_of_the_observers_own_namespac
 }
 
 #[test]
-fn interfaces_of_another_namespace_are_watched_from_outside_of_it() {
-    let mut inside = Agent::start_apart(VETHS);
-    inside.must("agent.hello", json!({}));
-    let mut agent = inside.start_aside();
+fn interfaces_of_another_namespace_can_be_observed() {
+    let mut inside = Agent::start_in_new_network(VETHS);
+    inside.expect_result("agent.hello", json!({}));
+    let mut agent = inside.start_in_empty_network();
     let namespace = format!("/proc/{}/ns/net", inside.pid());
     let watch = json!({"interfaces": ["vnb1"], "namespace": namespace});
-    agent.must("trial.prepare", observe(watch));
-    // The agent itself has stayed where it was.
-    let mine = agent.ask("knob.get", json!({"interface": "vnb1", "knobs": ["mtu"]}));
+    agent.expect_result("trial.prepare", observe(watch));
+    // The agent itself stays in its own namespace.
+    let mine = agent.request("knob.get", json!({"interface": "vnb1", "knobs": ["mtu"]}));
     assert_eq!(mine.expect_err("it is not here")["code"], -32003);
     start(&mut agent, FOREVER_S);
     send_probes(&mut inside);
-    agent.must("trial.stop", json!({"trial": "t"}));
-    let end = agent.event("trial.end", "t");
+    agent.expect_result("trial.stop", json!({"trial": "t"}));
+    let end = agent.wait_for_event("trial.end", "t");
     assert!(
         end["interfaces"][0]["rx_packets"].as_u64() >= Some(PROBES),
         "{end}"
@@ -167,23 +167,23 @@ fn interfaces_of_another_namespace_are_watched_from_outside_of_it() {
 }
 
 #[test]
-fn an_interface_that_vanishes_keeps_its_counts_and_is_said_to_be_gone() {
-    let mut agent = Agent::start_apart(VETHS);
-    agent.must("trial.prepare", observe(json!({"interfaces": ["vnb1"]})));
+fn a_vanished_interface_keeps_its_counts_and_is_marked_gone() {
+    let mut agent = Agent::start_in_new_network(VETHS);
+    agent.expect_result("trial.prepare", observe(json!({"interfaces": ["vnb1"]})));
     start(&mut agent, FOREVER_S);
-    agent.run_beside("ip link del vnb0");
-    while agent.event("trial.sample", "t")["interfaces"][0]["gone"] != true {}
-    agent.run_beside("ip link add vnb0 type veth peer name vnb1");
-    agent.must("trial.stop", json!({"trial": "t"}));
-    let end = agent.event("trial.end", "t");
+    agent.run_in_network("ip link del vnb0");
+    while agent.wait_for_event("trial.sample", "t")["interfaces"][0]["gone"] != true {}
+    agent.run_in_network("ip link add vnb0 type veth peer name vnb1");
+    agent.expect_result("trial.stop", json!({"trial": "t"}));
+    let end = agent.wait_for_event("trial.end", "t");
     assert_eq!(end["interfaces"][0]["gone"], true);
     assert_eq!(end["reason"], "stopped");
 }
 
 #[test]
-fn what_is_not_there_cannot_be_watched() {
+fn missing_threads_and_interfaces_are_rejected() {
     let mut agent = Agent::start();
-    let mut code = |watch: Value| agent.code("trial.prepare", observe(watch));
+    let mut code = |watch: Value| agent.expect_error_code("trial.prepare", observe(watch));
     let nobody = json!([{"name": "a1 vcpu0", "tid": u32::MAX}]);
     assert_eq!(code(json!({ "threads": nobody })), -32001);
     assert_eq!(code(json!({"interfaces": ["vnb-absent"]})), -32001);
@@ -196,49 +196,49 @@ fn what_is_not_there_cannot_be_watched() {
 }
 
 #[test]
-fn only_an_observer_watches_and_one_that_is_told_nothing_says_nothing_of_it() {
+fn only_the_workload_observe_accepts_watch() {
     let mut agent = Agent::start();
     let sink = json!({
-        "trial": "t", "workload": "tcp_stream", "secret": crate::sides::SECRET, "watch": {},
+        "trial": "t", "workload": "tcp_stream", "secret": crate::endpoints::SECRET, "watch": {},
         "listen": {"address": "127.0.0.1"}, "streams": [{"id": 0, "role": "sink"}],
     });
-    assert_eq!(agent.code("trial.prepare", sink), -32602);
-    agent.must("trial.prepare", observe(json!({})));
+    assert_eq!(agent.expect_error_code("trial.prepare", sink), -32602);
+    agent.expect_result("trial.prepare", observe(json!({})));
     start(&mut agent, 0.1);
-    let (_, end) = agent.events("t");
+    let (_, end) = agent.wait_for_end("t");
     for key in ["threads", "interfaces", "kvm_exits"] {
         assert_eq!(end.get(key), None, "{key}");
     }
 }
 
 #[test]
-fn the_exits_of_a_process_without_virtual_machines_are_null() {
+fn vm_exits_are_null_without_virtual_machines() {
     let mut agent = Agent::start();
     let watch = json!({"kvm_pids": [std::process::id()]});
-    agent.must("trial.prepare", observe(watch));
+    agent.expect_result("trial.prepare", observe(watch));
     start(&mut agent, 0.1);
-    let (_, end) = agent.events("t");
+    let (_, end) = agent.wait_for_end("t");
     assert_eq!(end.get("kvm_exits"), Some(&Value::Null));
 }
 
 #[test]
-fn what_the_driver_of_a_trials_interface_counted_is_in_its_end() {
-    let mut agent = Agent::start_apart(VETHS);
-    // So a veth takes packets in by a loop that counts them.
+fn trial_end_contains_the_drivers_statistics() {
+    let mut agent = Agent::start_in_new_network(VETHS);
+    // With GRO on, a veth receives packets in a loop that counts them.
     for (interface, knob, value) in [("vnb0", "tso", false), ("vnb1", "gro", true)] {
         let set = json!({"interface": interface, "knob": knob, "value": value});
-        agent.must("knob.set", set);
+        agent.expect_result("knob.set", set);
     }
     let mut of = |interface: &str| {
         let mut request = observe(json!({}));
         request["interface"] = interface.into();
-        agent.must("trial.prepare", request);
-        probed(&mut agent)["adapter"].take()
+        agent.expect_result("trial.prepare", request);
+        run_with_probes(&mut agent)["adapter"].take()
     };
     let counted = of("vnb1");
     let packets = counted["rx_queue_0_xdp_packets"].as_u64();
     assert!(packets >= Some(PROBES), "{counted}");
-    // The other end's number is no count, and does not move.
+    // The peer's interface index is not a counter and does not change.
     assert_eq!(counted.get("peer_ifindex"), None);
     assert_eq!(of("lo"), Value::Null);
 }

@@ -1,22 +1,22 @@
-//! The two sides of a trial: what each is asked, how both are run, and what stands in for one of them.
+//! The two endpoints of a trial: their requests, how to run both, and a stand-in for one of them.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
 use serde_json::{Value, json};
 
-use crate::driving::Agent;
+use crate::agent_process::Agent;
 
-/// So many times as long a trial may last in which a thread must get a CPU.
+/// The factor for repeating a trial that was too short on a busy machine.
 const MUCH_LONGER: f64 = 20.0;
 
 pub const SECRET: &str = "00112233445566778899aabbccddeeff";
 
-/// Two sides of a trial of `tcp_stream` over the loopback.
+/// The two endpoints of a `tcp_stream` trial over the loopback.
 pub struct Pair {
-    /// Connects.
+    /// The endpoint that connects.
     pub a: Agent,
-    /// Listens.
+    /// The endpoint that listens.
     pub b: Agent,
 }
 
@@ -28,33 +28,36 @@ impl Pair {
         }
     }
 
-    /// Prepares a trial and returns what both sides say of their streams. `roles` are those of side a; `changes` are to
-    /// the parameters of both sides.
+    /// Prepares a trial and returns the streams of both endpoints. `roles` are those of endpoint a; `changes` apply to the
+    /// parameters of both.
     pub fn prepare(&mut self, trial: &str, roles: &[&str], changes: Value) -> [Value; 2] {
-        let port = self.b.must(
+        let port = self.b.expect_result(
             "trial.prepare",
             listening(trial, &opposite(roles), &changes),
         )["port"]
             .take();
         let a = self
             .a
-            .must("trial.prepare", connecting(trial, roles, &port, &changes));
-        let b = self.b.must("trial.ready", json!({ "trial": trial }));
+            .expect_result("trial.prepare", connecting(trial, roles, &port, &changes));
+        let b = self
+            .b
+            .expect_result("trial.ready", json!({ "trial": trial }));
         [a["streams"].clone(), b["streams"].clone()]
     }
 
-    /// Starts a trial that is prepared, sinks first where there is a choice, and returns the events of both sides.
+    /// Starts a prepared trial at both endpoints, and returns the events of both.
     pub fn run(&mut self, trial: &str, duration_s: f64) -> [(Vec<Value>, Value); 2] {
         let start = json!({"trial": trial, "duration_s": duration_s});
-        self.b.must("trial.start", start.clone());
-        self.a.must("trial.start", start);
-        [self.a.events(trial), self.b.events(trial)]
+        self.b.expect_result("trial.start", start.clone());
+        self.a.expect_result("trial.start", start);
+        [self.a.wait_for_end(trial), self.b.wait_for_end(trial)]
     }
 }
 
-/// What a trial of this length comes to; where that is not enough, what a much longer one does. With all CPUs taken a thread
-/// may wait for one of them longer than a short trial lasts.
-pub fn long_enough<T>(
+/// Runs a trial, and repeats it with a much longer duration if the result is not enough.
+///
+/// On a busy machine a thread may wait for a CPU longer than a short trial lasts.
+pub fn run_long_enough<T>(
     duration_s: f64,
     mut run: impl FnMut(f64) -> T,
     is_enough: impl FnOnce(&T) -> bool,
@@ -66,13 +69,14 @@ pub fn long_enough<T>(
     }
 }
 
-/// Whether every source of both sides has sent.
-pub fn all_have_sent(sides: &[(Vec<Value>, Value); 2]) -> bool {
+/// Returns whether every source of both endpoints has sent data.
+pub fn all_sources_have_sent(sides: &[(Vec<Value>, Value); 2]) -> bool {
     let streams = |end: &Value| end["streams"].as_array().expect("a list").clone();
     let mut all = sides.iter().flat_map(|(_, end)| streams(end));
     all.all(|stream| stream["role"] != "source" || stream["bytes"].as_u64() > Some(0))
 }
 
+/// Returns the request of the listening endpoint.
 pub fn listening(trial: &str, roles: &[&str], changes: &Value) -> Value {
     with(
         json!({"listen": {"address": "127.0.0.1", "port": 0}}),
@@ -82,6 +86,7 @@ pub fn listening(trial: &str, roles: &[&str], changes: &Value) -> Value {
     )
 }
 
+/// Returns the request of the connecting endpoint.
 pub fn connecting(trial: &str, roles: &[&str], port: &Value, changes: &Value) -> Value {
     let to = json!({"address": "127.0.0.1", "port": port, "from": "127.0.0.1"});
     with(json!({ "connect": to }), trial, roles, changes)
@@ -105,23 +110,26 @@ fn with(mut params: Value, trial: &str, roles: &[&str], changes: &Value) -> Valu
     params
 }
 
+/// Returns the roles of the other endpoint.
 pub fn opposite<'a>(roles: &[&'a str]) -> Vec<&'a str> {
     let other = |role: &&str| if *role == "source" { "sink" } else { "source" };
     roles.iter().map(other).collect()
 }
 
-/// Takes a stream's connection as a listening side does; returns the stream's id with it.
-pub fn take_stream(listener: &TcpListener) -> (u32, TcpStream) {
+/// Accepts a stream's connection as a listening endpoint does. Returns the stream's id and the connection.
+pub fn accept_stream(listener: &TcpListener) -> (u32, TcpStream) {
     let (mut stream, _) = listener.accept().expect("the agent connects");
-    let mut words = [0; 32];
-    stream.read_exact(&mut words).expect("it says whose it is");
-    words[..4].copy_from_slice(b"VNBA");
-    stream.write_all(&words).expect("it waits for the answer");
-    let id = words[4..8].try_into().expect("four bytes");
+    let mut header = [0; 32];
+    stream.read_exact(&mut header).expect("a header");
+    header[..4].copy_from_slice(b"VNBA");
+    stream
+        .write_all(&header)
+        .expect("the agent waits for the answer");
+    let id = header[4..8].try_into().expect("four bytes");
     (u32::from_be_bytes(id), stream)
 }
 
-/// The trial ended by a fault whose sentence has these words.
+/// Asserts that the trial ended with a fault whose message contains these words.
 pub fn assert_fault(end: &Value, words: &str) {
     assert_eq!(end["reason"], "fault", "{end}");
     let fault = end["fault"].as_str();

@@ -1,11 +1,11 @@
-//! The workload `frames`, from the source's side: what leaves a port, in which order, and what is said of it.
+//! The workload `frames`: sources, the order and timing of frames, and their counts.
 
 use serde_json::{Value, json};
 
-use crate::driving::{Agent, is_root};
-use crate::sides::{SECRET, long_enough};
+use crate::agent_process::{Agent, is_root};
+use crate::endpoints::{SECRET, run_long_enough};
 
-/// One side of a trial at a port; `changes` are to its parameters.
+/// Returns the request of one endpoint at a port, with these changes.
 pub fn at(port: &str, role: &str, changes: &Value) -> Value {
     let (from, to, mac_to) = match port {
         "left" => ("198.18.0.1", "198.18.0.2", "02:00:00:00:00:02"),
@@ -24,10 +24,11 @@ pub fn at(port: &str, role: &str, changes: &Value) -> Value {
 
 const SINK_LONGER_S: f64 = 1.0;
 
-/// Has a source at the left port and a sink at the right one; returns what `trial.prepare` said of the source, and the
-/// ends of both.
+/// Runs a source at the left port and a sink at the right one.
+///
+/// Returns the backends of the source from `trial.prepare`, and the `trial.end` of both.
 pub fn generate(agent: &mut Agent, changes: &Value, duration_s: f64) -> [Value; 3] {
-    let ways = agent.must("trial.prepare", at("left", "source", changes))["frames"].take();
+    let ways = agent.expect_result("trial.prepare", at("left", "source", changes))["frames"].take();
     let sink = match changes.get("streams") {
         Some(sources) => {
             let mut sinks = sources.clone();
@@ -40,15 +41,15 @@ pub fn generate(agent: &mut Agent, changes: &Value, duration_s: f64) -> [Value; 
         }
         None => changes.clone(),
     };
-    agent.must("trial.prepare", at("right", "sink", &sink));
-    // A machine whose host takes CPUs may need longer from the one to the other than the source then sends.
+    agent.expect_result("trial.prepare", at("right", "sink", &sink));
+    // On a busy machine the time between the two starts may be longer than the load.
     for (port, duration_s) in [("right", duration_s + SINK_LONGER_S), ("left", duration_s)] {
-        agent.must(
+        agent.expect_result(
             "trial.start",
             json!({"trial": port, "duration_s": duration_s}),
         );
     }
-    let [(_, source), (_, sink)] = ["left", "right"].map(|port| agent.events(port));
+    let [(_, source), (_, sink)] = ["left", "right"].map(|port| agent.wait_for_end(port));
     [ways, source, sink]
 }
 
@@ -60,8 +61,8 @@ pub fn sum(end: &Value, count: &str) -> u64 {
     counts.sum()
 }
 
-/// All that the port took came, once and in order.
-pub fn assert_all_came(source: &Value, sink: &Value) {
+/// Asserts that every frame that the port accepted arrived once and in order.
+pub fn assert_all_frames_arrived(source: &Value, sink: &Value) {
     assert_eq!(source["reason"], "done", "{source}");
     assert!(sum(source, "frames_sent") > 0, "{source}");
     assert_eq!(
@@ -79,14 +80,14 @@ pub fn assert_all_came(source: &Value, sink: &Value) {
 }
 
 #[test]
-fn a_burst_is_of_exactly_so_many_frames() {
-    let mut agent = Agent::start_at_ports();
+fn a_burst_has_exactly_the_requested_frames() {
+    let mut agent = Agent::start_with_veth();
     for count in [1, 1000] {
         let run = |duration_s| generate(&mut agent, &json!({"frames": count}), duration_s);
-        let [ways, source, sink] = long_enough(1.0, run, |[_, source, _]| {
+        let [ways, source, sink] = run_long_enough(1.0, run, |[_, source, _]| {
             sum(source, "frames_sent") == count
         });
-        assert_all_came(&source, &sink);
+        assert_all_frames_arrived(&source, &sink);
         assert_eq!(sum(&source, "frames_sent"), count);
         assert_eq!(source["streams"][0]["refused"], 0);
         assert_eq!(sink["streams"][0]["highest"], count - 1);
@@ -99,8 +100,8 @@ fn a_burst_is_of_exactly_so_many_frames() {
     }
 }
 
-/// A counter of this endpoint's own stack: /proc/net/snmp, or of IPv6 snmp6.
-fn of_stack(agent: &Agent, protocol: &str, counter: &str) -> u64 {
+/// Returns a counter of the kernel's network stack, from /proc/net/snmp or snmp6.
+fn stack_counter(agent: &Agent, protocol: &str, counter: &str) -> u64 {
     let read = |file: &str| {
         let path = format!("/proc/{}/net/{file}", agent.pid());
         std::fs::read_to_string(path).expect("the kernel counts")
@@ -125,9 +126,9 @@ fn of_stack(agent: &Agent, protocol: &str, counter: &str) -> u64 {
 }
 
 #[test]
-fn a_stack_that_checks_them_takes_all_frames_for_sound() {
-    let mut agent = Agent::start_at_ports();
-    agent.run_beside(
+fn the_kernel_accepts_all_frames_as_valid() {
+    let mut agent = Agent::start_with_veth();
+    agent.run_in_network(
         "cd /proc/sys/net && echo 0 | tee ipv4/conf/*/rp_filter ipv6/conf/right/disable_ipv6
          ip route add local 198.19.0.0/16 dev right && ip -6 route add local 2001:2:0:1::/64 dev right",
     );
@@ -145,25 +146,25 @@ fn a_stack_that_checks_them_takes_all_frames_for_sound() {
             request["addresses"] = json!({"from": from, "to": to});
             request["frame_bytes"] = imix.clone();
             request["frames"] = json!(300);
-            agent.must("trial.prepare", request);
-            let sound = of_stack(&agent, protocol, "NoPorts");
-            agent.must("trial.start", json!({"trial": "left", "duration_s": 0.5}));
-            let (_, end) = agent.events("left");
+            agent.expect_result("trial.prepare", request);
+            let sound = stack_counter(&agent, protocol, "NoPorts");
+            agent.expect_result("trial.start", json!({"trial": "left", "duration_s": 0.5}));
+            let (_, end) = agent.wait_for_end("left");
             assert!(sum(&end, "frames_sent") > 0, "{end}");
-            let sound = of_stack(&agent, protocol, "NoPorts") - sound;
+            let sound = stack_counter(&agent, protocol, "NoPorts") - sound;
             assert_eq!(
                 sound,
                 sum(&end, "frames_sent"),
                 "{protocol} {changes}: {end}"
             );
         }
-        assert_eq!(of_stack(&agent, protocol, "InCsumErrors"), 0);
+        assert_eq!(stack_counter(&agent, protocol, "InCsumErrors"), 0);
     }
 }
 
 #[test]
-fn frames_of_every_form_arrive() {
-    let mut agent = Agent::start_at_ports();
+fn frames_of_every_format_arrive() {
+    let mut agent = Agent::start_with_veth();
     let ipv6 = json!({"from": "2001:2::1", "to": "2001:2::2"});
     let imix = json!([{"bytes": 92, "weight": 7}, {"bytes": 594, "weight": 4}, {"bytes": 1518, "weight": 1}]);
     for changes in [
@@ -177,17 +178,17 @@ fn frames_of_every_form_arrive() {
         let mut changes = changes;
         changes["frames"] = json!(2400);
         let [_, source, sink] = generate(&mut agent, &changes, 0.2);
-        assert_all_came(&source, &sink);
+        assert_all_frames_arrived(&source, &sink);
     }
 }
 
 #[test]
-fn frames_are_sent_when_they_are_due_and_it_is_said_how_late_they_were() {
-    let mut agent = Agent::start_at_ports();
+fn frames_are_sent_on_schedule_and_lateness_is_reported() {
+    let mut agent = Agent::start_with_veth();
     for pacing in ["program", "batches"] {
         let request = json!({"frames_per_s": 1000, "frames": 100, "pacing": pacing});
         let [_, source, sink] = generate(&mut agent, &request, 0.5);
-        assert_all_came(&source, &sink);
+        assert_all_frames_arrived(&source, &sink);
         let kept = &source["streams"][0]["pacing"];
         let unsent = 100 - sum(&source, "frames_sent");
         assert_eq!(
@@ -209,10 +210,10 @@ fn frames_are_sent_when_they_are_due_and_it_is_said_how_late_they_were() {
 }
 
 #[test]
-fn what_a_generator_is_too_slow_for_is_said() {
-    let mut agent = Agent::start_at_ports();
+fn unsent_frames_are_reported() {
+    let mut agent = Agent::start_with_veth();
     let [_, source, sink] = generate(&mut agent, &json!({"frames_per_s": 100e6}), 0.2);
-    assert_all_came(&source, &sink);
+    assert_all_frames_arrived(&source, &sink);
     let kept = &source["streams"][0]["pacing"];
     let (due, unsent) = (
         kept["due"].as_u64().expect("a count"),
@@ -223,12 +224,12 @@ fn what_a_generator_is_too_slow_for_is_said() {
 }
 
 #[test]
-fn several_streams_of_a_side_are_told_apart() {
-    let mut agent = Agent::start_at_ports();
+fn streams_of_one_endpoint_are_counted_separately() {
+    let mut agent = Agent::start_with_veth();
     let request = json!({"frames": 3000, "threads": 0, "thread_cpus": ["0"],
         "streams": [{"id": 3, "role": "source"}, {"id": 5, "role": "source"}]});
     let [_, source, sink] = generate(&mut agent, &request, 0.3);
-    assert_all_came(&source, &sink);
+    assert_all_frames_arrived(&source, &sink);
     for (source, sink) in [0, 1].map(|place| (&source["streams"][place], &sink["streams"][place])) {
         assert_eq!(source["id"], sink["id"]);
         assert_eq!(source["frames_sent"], sink["frames_received"]);
@@ -237,10 +238,10 @@ fn several_streams_of_a_side_are_told_apart() {
 }
 
 #[test]
-fn a_port_that_cannot_carry_such_frames_is_refused_with_the_fix() {
-    let mut agent = Agent::start_at_ports();
+fn an_error_says_how_to_fix_an_unsuitable_port() {
+    let mut agent = Agent::start_with_veth();
     let refused = |agent: &mut Agent, changes: &Value| {
-        let error = agent.ask("trial.prepare", at("left", "source", changes));
+        let error = agent.request("trial.prepare", at("left", "source", changes));
         error.expect_err("it cannot be")["message"].to_string()
     };
     let large = refused(
@@ -253,23 +254,23 @@ fn a_port_that_cannot_carry_such_frames_is_refused_with_the_fix() {
     );
     let absent = refused(&mut agent, &json!({"interface": "absent"}));
     assert!(absent.contains("absent"), "{absent}");
-    agent.run_beside("ip link set left down");
+    agent.run_in_network("ip link set left down");
     let down = refused(&mut agent, &json!({}));
     assert!(down.contains("left") && down.contains("down"), "{down}");
 }
 
-/// A veth hands frames of XDP over only to an end that receives by NAPI.
+/// A veth delivers redirected XDP frames only to a peer that uses NAPI.
 #[test]
-fn a_port_that_takes_no_redirected_frames_is_said_to() {
+fn a_port_without_napi_is_reported_with_a_fix() {
     if !is_root() {
         return;
     }
-    let mut agent = Agent::start_at_ports();
+    let mut agent = Agent::start_with_veth();
     let gro = json!({"interface": "right", "knob": "gro", "value": false});
-    agent.must("knob.set", gro);
+    agent.expect_result("knob.set", gro);
     let request = at("left", "source", &json!({"generator": "xdp"}));
     let error = agent
-        .ask("trial.prepare", request)
+        .request("trial.prepare", request)
         .expect_err("nothing takes them");
     let message = error["message"].to_string();
     assert!(message.contains("ethtool -K ... gro on"), "{message}");

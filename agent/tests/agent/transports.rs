@@ -1,26 +1,26 @@
-//! What carries the streams: IPv6, MPTCP and its falling back to TCP, VSOCK, pacing; each as the kernel then says.
+//! Transports: IPv6, MPTCP and its fallback to TCP, VSOCK, and pacing, as the kernel reports them.
 
 use serde_json::{Value, json};
 
-use crate::driving::Agent;
-use crate::sides::{Pair, connecting, listening, opposite};
+use crate::agent_process::Agent;
+use crate::endpoints::{Pair, connecting, listening, opposite};
 
 const ROLES: [&str; 2] = ["source", "sink"];
-/// Long enough for threads to get a CPU on a machine that is full of work.
+/// Long enough for threads to get a CPU on a busy machine.
 const LOAD_S: f64 = 0.5;
 
-/// Prepares and runs a trial whose sides are asked for different things; returns what each says of its streams, and ends.
-fn run_unlike(
+/// Runs a trial whose endpoints have different options. Returns the streams and the `trial.end` of each.
+fn run_with_different_options(
     pair: &mut Pair,
     here: &Value,
     there: &Value,
     duration_s: f64,
 ) -> [(Value, Value); 2] {
     let listening = listening("t", &opposite(&ROLES), there);
-    let port = pair.b.must("trial.prepare", listening)["port"].take();
+    let port = pair.b.expect_result("trial.prepare", listening)["port"].take();
     let connecting = connecting("t", &ROLES, &port, here);
-    let a = pair.a.must("trial.prepare", connecting)["streams"].take();
-    let b = pair.b.must("trial.ready", json!({"trial": "t"}))["streams"].take();
+    let a = pair.a.expect_result("trial.prepare", connecting)["streams"].take();
+    let b = pair.b.expect_result("trial.ready", json!({"trial": "t"}))["streams"].take();
     let [(_, end_a), (_, end_b)] = pair.run("t", duration_s);
     [(a, end_a), (b, end_b)]
 }
@@ -30,7 +30,7 @@ fn each<'a>(streams: &'a Value, key: &'a str) -> Vec<&'a Value> {
     streams.iter().map(|stream| &stream[key]).collect()
 }
 
-fn assert_all_arrived(a: &Value, b: &Value) {
+fn assert_all_bytes_arrived(a: &Value, b: &Value) {
     assert_eq!(
         (&a["drained"], &b["drained"]),
         (&json!(true), &json!(true)),
@@ -48,23 +48,23 @@ fn streams_run_over_ipv6() {
         let workload = json!({"workload": workload});
         let mut listening = listening("t", &opposite(&ROLES), &workload);
         listening["listen"]["address"] = json!("::1");
-        let port = pair.b.must("trial.prepare", listening)["port"].take();
+        let port = pair.b.expect_result("trial.prepare", listening)["port"].take();
         let mut connecting = connecting("t", &ROLES, &port, &workload);
         connecting["connect"] = json!({"address": "::1", "port": port, "from": "::1"});
-        pair.a.must("trial.prepare", connecting);
-        pair.b.must("trial.ready", json!({"trial": "t"}));
+        pair.a.expect_result("trial.prepare", connecting);
+        pair.b.expect_result("trial.ready", json!({"trial": "t"}));
         let [(_, a), (_, b)] = pair.run("t", LOAD_S);
-        assert_all_arrived(&a, &b);
+        assert_all_bytes_arrived(&a, &b);
     }
 }
 
 #[test]
-fn mptcp_carries_every_workload_and_says_that_it_did() {
+fn every_workload_runs_over_mptcp() {
     for workload in ["tcp_stream", "tcp_rr", "tcp_crr"] {
         let mut pair = Pair::start();
         let request =
             json!({"workload": workload, "transport": "mptcp", "congestion_control": "reno"});
-        let sides = run_unlike(&mut pair, &request, &request, LOAD_S);
+        let sides = run_with_different_options(&mut pair, &request, &request, LOAD_S);
         for (streams, end) in &sides {
             assert_eq!(each(streams, "transport"), ["mptcp", "mptcp"]);
             assert_eq!(each(streams, "subflows"), [1, 1]);
@@ -72,52 +72,54 @@ fn mptcp_carries_every_workload_and_says_that_it_did() {
             assert_eq!(each(&end["streams"], "transport"), ["mptcp", "mptcp"]);
         }
         let [(_, a), (_, b)] = &sides;
-        assert_all_arrived(a, b);
-        // Of the first subflow, as the kernel gives it.
+        assert_all_bytes_arrived(a, b);
+        // The kernel reports the round-trip time of the first subflow.
         assert!(a["streams"][0]["rtt_us"].as_u64() > Some(0), "{a}");
         assert!(a["streams"][0]["segments_out"].as_u64() > Some(0), "{a}");
     }
 }
 
 #[test]
-fn mptcp_that_meets_tcp_falls_back_and_both_sides_say_so() {
+fn mptcp_falls_back_to_tcp_and_both_endpoints_report_it() {
     let (tcp, mptcp) = (json!({}), json!({"transport": "mptcp"}));
     for (here, there) in [(&tcp, &mptcp), (&mptcp, &tcp)] {
-        let sides = run_unlike(&mut Pair::start(), here, there, LOAD_S);
+        let sides = run_with_different_options(&mut Pair::start(), here, there, LOAD_S);
         for (streams, end) in &sides {
             assert_eq!(each(streams, "transport"), ["tcp", "tcp"]);
             assert_eq!(each(streams, "subflows"), [&Value::Null, &Value::Null]);
             assert_eq!(each(&end["streams"], "transport"), ["tcp", "tcp"]);
         }
         let [(_, a), (_, b)] = &sides;
-        assert_all_arrived(a, b);
+        assert_all_bytes_arrived(a, b);
     }
 }
 
 #[test]
-fn mptcp_that_is_switched_off_is_said_by_name() {
-    let mut agent = Agent::start_apart("echo 0 > /proc/sys/net/mptcp/enabled &&");
+fn an_error_names_mptcp_if_it_is_disabled() {
+    let mut agent = Agent::start_in_new_network("echo 0 > /proc/sys/net/mptcp/enabled &&");
     let request = listening("t", &["sink"], &json!({"transport": "mptcp"}));
-    let error = agent.ask("trial.prepare", request).expect_err("it is off");
+    let error = agent
+        .request("trial.prepare", request)
+        .expect_err("it is off");
     assert_eq!(error["data"]["operation"], "open an MPTCP socket");
     assert_eq!(error["data"]["kind"], "mptcp");
 }
 
 #[test]
-fn a_paced_stream_keeps_its_rate_and_lets_go_of_what_it_holds_at_the_end() {
+fn a_paced_stream_keeps_its_rate_and_drains_at_the_end() {
     let mut pair = Pair::start();
-    // At this rate it would take a quarter of a minute to send what the buffers hold.
+    // At this rate, sending the contents of the buffers would take 15 seconds.
     let rate_bps = 1_000_000;
     let request = json!({"pacing_rate_bps": rate_bps, "socket_buffer_bytes": 1 << 20});
-    let [(here, a), (there, b)] = run_unlike(&mut pair, &request, &request, 0.5);
+    let [(here, a), (there, b)] = run_with_different_options(&mut pair, &request, &request, 0.5);
     for streams in [&here, &there] {
         assert_eq!(each(streams, "pacing_rate_bps"), [rate_bps, rate_bps]);
     }
-    assert_all_arrived(&a, &b);
+    assert_all_bytes_arrived(&a, &b);
 }
 
 #[test]
-fn what_has_arrived_of_a_paced_stream_is_never_more_than_its_rate_allows() {
+fn a_paced_stream_never_exceeds_its_rate() {
     let mut pair = Pair::start();
     let rate_bps = 80_000_000;
     pair.prepare("t", &["source"], json!({"pacing_rate_bps": rate_bps}));
@@ -134,7 +136,7 @@ fn what_has_arrived_of_a_paced_stream_is_never_more_than_its_rate_allows() {
 }
 
 #[test]
-fn without_a_rate_nothing_is_paced_and_other_workloads_have_none() {
+fn pacing_is_off_by_default() {
     let mut pair = Pair::start();
     let [here, _] = pair.prepare("t", &["source"], json!({}));
     assert_eq!(each(&here, "pacing_rate_bps"), [&Value::Null]);
@@ -145,16 +147,16 @@ fn without_a_rate_nothing_is_paced_and_other_workloads_have_none() {
     ] {
         assert_eq!(
             pair.b
-                .code("trial.prepare", listening("u", &["sink"], &request)),
+                .expect_error_code("trial.prepare", listening("u", &["sink"], &request)),
             -32602
         );
     }
 }
 
-/// CID of the loopback (VMADDR_CID_LOCAL).
+/// The CID of the loopback (VMADDR_CID_LOCAL).
 const LOCAL: u32 = 1;
 
-fn over_vsock(port: Option<&Value>, roles: &[&str], changes: &Value) -> Value {
+fn vsock_request(port: Option<&Value>, roles: &[&str], changes: &Value) -> Value {
     let mut params = match port {
         None => listening("t", &opposite(roles), changes),
         Some(port) => connecting("t", roles, port, changes),
@@ -167,13 +169,13 @@ fn over_vsock(port: Option<&Value>, roles: &[&str], changes: &Value) -> Value {
 }
 
 #[test]
-fn vsock_carries_streams_and_requests_where_this_machine_has_its_loopback() {
+fn streams_and_requests_run_over_vsock() {
     for workload in ["tcp_stream", "tcp_rr"] {
         let mut pair = Pair::start();
         let request = json!({"workload": workload, "timeout_s": 1});
         let prepared = pair
             .b
-            .ask("trial.prepare", over_vsock(None, &ROLES, &request));
+            .request("trial.prepare", vsock_request(None, &ROLES, &request));
         let Ok(answer) = prepared else {
             eprintln!(
                 "skipped: no VSOCK here ({})",
@@ -181,9 +183,9 @@ fn vsock_carries_streams_and_requests_where_this_machine_has_its_loopback() {
             );
             return;
         };
-        let connected = pair.a.ask(
+        let connected = pair.a.request(
             "trial.prepare",
-            over_vsock(Some(&answer["port"]), &ROLES, &request),
+            vsock_request(Some(&answer["port"]), &ROLES, &request),
         );
         let Ok(here) = connected else {
             let error = connected.expect_err("it is none");
@@ -196,14 +198,14 @@ fn vsock_carries_streams_and_requests_where_this_machine_has_its_loopback() {
             return;
         };
         assert_eq!(each(&here["streams"], "transport"), ["vsock", "vsock"]);
-        pair.b.must("trial.ready", json!({"trial": "t"}));
+        pair.b.expect_result("trial.ready", json!({"trial": "t"}));
         let [(_, a), (_, b)] = pair.run("t", LOAD_S);
-        assert_all_arrived(&a, &b);
+        assert_all_bytes_arrived(&a, &b);
     }
 }
 
 #[test]
-fn what_only_tcp_has_is_refused_of_vsock() {
+fn options_of_tcp_are_rejected_for_vsock() {
     let mut agent = Agent::start();
     for request in [
         json!({"transport": "mptcp"}),
@@ -214,7 +216,11 @@ fn what_only_tcp_has_is_refused_of_vsock() {
         json!({"receive": "discard"}),
         json!({"workload": "tcp_crr"}),
     ] {
-        let params = over_vsock(None, &ROLES, &request);
-        assert_eq!(agent.code("trial.prepare", params), -32602, "{request}");
+        let params = vsock_request(None, &ROLES, &request);
+        assert_eq!(
+            agent.expect_error_code("trial.prepare", params),
+            -32602,
+            "{request}"
+        );
     }
 }

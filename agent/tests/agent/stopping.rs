@@ -1,52 +1,56 @@
-//! Ends before the time: whatever state a trial is in, and whoever ends it, both sides come to their end.
+//! Early ends of trials: both endpoints end in every state of the trial.
 
 use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use crate::driving::Agent;
-use crate::sides::{Pair, assert_fault, connecting, listening};
+use crate::agent_process::Agent;
+use crate::endpoints::{Pair, assert_fault, connecting, listening};
 
-/// Far longer than any test waits.
+/// A duration far longer than any test.
 const FOREVER_S: f64 = 3600.0;
 
 fn start(agent: &mut Agent, duration_s: f64) {
-    agent.must(
+    agent.expect_result(
         "trial.start",
         json!({"trial": "t", "duration_s": duration_s}),
     );
 }
 
 fn stop(agent: &mut Agent) -> Value {
-    agent.must("trial.stop", json!({"trial": "t"}));
-    let (_, end) = agent.events("t");
+    agent.expect_result("trial.stop", json!({"trial": "t"}));
+    let (_, end) = agent.wait_for_end("t");
     assert_eq!(
         (&end["reason"], &end["fault"]),
         (&json!("stopped"), &json!("")),
         "{end}"
     );
-    assert_eq!(agent.code("trial.stop", json!({"trial": "t"})), -32002);
+    assert_eq!(
+        agent.expect_error_code("trial.stop", json!({"trial": "t"})),
+        -32002
+    );
     end
 }
 
 #[test]
-fn a_trial_that_listens_can_be_stopped() {
-    // Apart, where nobody else is given the port when it is free.
-    let mut agent = Agent::start_apart("");
-    let port = agent.must("trial.prepare", listening("t", &["sink"], &json!({})))["port"].take();
+fn a_listening_trial_can_be_stopped() {
+    // Uses a new network namespace, so that no other program gets the freed port.
+    let mut agent = Agent::start_in_new_network("");
+    let port =
+        agent.expect_result("trial.prepare", listening("t", &["sink"], &json!({})))["port"].take();
     let ready = agent.send("trial.ready", json!({"trial": "t"}));
-    // Answered only after the request above has been taken.
-    agent.must("agent.hello", json!({}));
+    // The answer shows that the agent has received the request above.
+    agent.expect_result("agent.hello", json!({}));
     assert_eq!(stop(&mut agent)["bytes_received"], 0);
     assert_eq!(
-        agent.reply(ready).expect_err("it never was ready")["code"],
+        agent.wait_for_reply(ready).expect_err("it never was ready")["code"],
         -32002
     );
-    agent.run_beside(&format!("! ss -Hltn 'sport = :{port}' | grep . >&2"));
+    agent.run_in_network(&format!("! ss -Hltn 'sport = :{port}' | grep . >&2"));
 }
 
-/// A queue of none that is full: the kernel answers no further connection, as long as both live.
-fn mute() -> (socket2::Socket, TcpStream, u16) {
+/// Returns a listener whose backlog is full, and its port: the kernel answers no further connection while both live.
+fn listener_with_full_backlog() -> (socket2::Socket, TcpStream, u16) {
     let listener =
         socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
     let loopback: std::net::SocketAddr = "127.0.0.1:0".parse().expect("an address");
@@ -61,29 +65,31 @@ fn mute() -> (socket2::Socket, TcpStream, u16) {
 }
 
 #[test]
-fn a_trial_that_connects_can_be_stopped() {
-    let (_listener, _first, port) = mute();
+fn a_connecting_trial_can_be_stopped() {
+    let (_listener, _first, port) = listener_with_full_backlog();
     let mut agent = Agent::start();
     let params = connecting("t", &["source"], &json!(port), &json!({"timeout_s": 600}));
     let prepared = agent.send("trial.prepare", params);
-    agent.must("agent.hello", json!({}));
+    agent.expect_result("agent.hello", json!({}));
     stop(&mut agent);
     assert_eq!(
-        agent.reply(prepared).expect_err("it never connected")["code"],
+        agent
+            .wait_for_reply(prepared)
+            .expect_err("it never connected")["code"],
         -32002
     );
 }
 
 #[test]
-fn a_connection_that_nobody_answers_times_out() {
-    let (_listener, _first, port) = mute();
+fn an_unanswered_connection_times_out() {
+    let (_listener, _first, port) = listener_with_full_backlog();
     let mut agent = Agent::start();
     let params = connecting("t", &["source"], &json!(port), &json!({"timeout_s": 0.1}));
-    assert_eq!(agent.code("trial.prepare", params), -32004);
+    assert_eq!(agent.expect_error_code("trial.prepare", params), -32004);
 }
 
 #[test]
-fn a_trial_that_is_ready_can_be_stopped() {
+fn a_ready_trial_can_be_stopped() {
     let mut pair = Pair::start();
     pair.prepare("t", &["source", "sink"], json!({}));
     stop(&mut pair.a);
@@ -91,32 +97,32 @@ fn a_trial_that_is_ready_can_be_stopped() {
 }
 
 #[test]
-fn a_trial_that_runs_can_be_stopped_on_every_kind_of_side() {
+fn a_running_trial_can_be_stopped_at_every_endpoint() {
     for changes in [json!({}), json!({"threads": 2})] {
         let mut pair = Pair::start();
         pair.prepare("t", &["source", "sink", "source", "sink"], changes);
         start(&mut pair.b, FOREVER_S);
         start(&mut pair.a, FOREVER_S);
-        // On a machine that is full of work the first samples may find nothing sent yet.
+        // On a busy machine the first samples may contain no data yet.
         for agent in [&mut pair.a, &mut pair.b] {
             let has_sent = |sample: &Value| sample["bytes_sent"].as_u64() > Some(0);
             agent.wait_for(|said| said["method"] == "trial.sample" && has_sent(&said["params"]));
         }
         let end = stop(&mut pair.a);
         assert!(end["bytes_sent"].as_u64() > Some(0));
-        // The other side has lost its streams, and says so.
-        let (_, end) = pair.b.events("t");
+        // The other endpoint reports its lost streams.
+        let (_, end) = pair.b.wait_for_end("t");
         assert_fault(&end, "broke: ");
     }
 }
 
 #[test]
-fn a_source_that_nobody_reads_from_can_be_stopped() {
+fn a_source_without_a_reader_can_be_stopped() {
     for changes in [json!({}), json!({"threads": 1})] {
         let mut pair = Pair::start();
         pair.prepare("t", &["source", "source"], changes);
         start(&mut pair.a, FOREVER_S);
-        pair.a.event("trial.sample", "t");
+        pair.a.wait_for_event("trial.sample", "t");
         let end = stop(&mut pair.a);
         assert!(
             end["streams"]
@@ -129,13 +135,13 @@ fn a_source_that_nobody_reads_from_can_be_stopped() {
 }
 
 #[test]
-fn a_source_whose_data_is_still_on_its_way_can_be_stopped() {
+fn a_draining_source_can_be_stopped() {
     let mut pair = Pair::start();
     pair.prepare("t", &["source"], json!({}));
     start(&mut pair.a, 0.05);
-    // Two samples: the second closes an interval after the end of the load, which its length leaves out.
-    let first = pair.a.event("trial.sample", "t");
-    pair.a.event("trial.sample", "t");
+    // Waits for two samples: the second one closes an interval after the end of the load.
+    let first = pair.a.wait_for_event("trial.sample", "t");
+    pair.a.wait_for_event("trial.sample", "t");
     let end = stop(&mut pair.a);
     assert_eq!(end["drained"], false);
     let duration_s = end["duration_s"].as_f64();
@@ -146,15 +152,15 @@ fn a_source_whose_data_is_still_on_its_way_can_be_stopped() {
 }
 
 #[test]
-fn a_stream_that_breaks_while_it_drains_is_no_fault() {
-    // The side that has waited long enough tears down what the other one may still be waiting for.
+fn a_stream_that_breaks_while_draining_is_not_a_fault() {
+    // The endpoint that reaches its drain limit first closes connections on which the other one may still wait.
     let mut pair = Pair::start();
     pair.prepare("t", &["source"], json!({}));
     start(&mut pair.a, 0.05);
-    pair.a.event("trial.sample", "t");
-    pair.a.event("trial.sample", "t");
+    pair.a.wait_for_event("trial.sample", "t");
+    pair.a.wait_for_event("trial.sample", "t");
     stop(&mut pair.b);
-    let (_, end) = pair.a.events("t");
+    let (_, end) = pair.a.wait_for_end("t");
     assert_eq!(
         (&end["reason"], &end["drained"]),
         (&json!("done"), &json!(false)),
@@ -164,11 +170,11 @@ fn a_stream_that_breaks_while_it_drains_is_no_fault() {
 }
 
 #[test]
-fn data_that_is_never_read_ends_a_trial_undrained() {
+fn unread_data_ends_a_trial_undrained() {
     let mut pair = Pair::start();
     pair.prepare("t", &["source", "sink"], json!({}));
     start(&mut pair.a, 0.05);
-    let (_, end) = pair.a.events("t");
+    let (_, end) = pair.a.wait_for_end("t");
     assert_eq!(
         (&end["reason"], &end["drained"]),
         (&json!("done"), &json!(false)),
@@ -177,48 +183,50 @@ fn data_that_is_never_read_ends_a_trial_undrained() {
 }
 
 #[test]
-fn a_trial_is_started_once() {
+fn a_trial_starts_only_once() {
     let mut pair = Pair::start();
     pair.prepare("t", &["source"], json!({}));
     start(&mut pair.a, FOREVER_S);
     let again = json!({"trial": "t", "duration_s": 1});
-    assert_eq!(pair.a.code("trial.start", again), -32002);
+    assert_eq!(pair.a.expect_error_code("trial.start", again), -32002);
     stop(&mut pair.a);
     for method in ["trial.ready", "trial.stop"] {
-        assert_eq!(pair.a.code(method, json!({"trial": "t"})), -32002);
+        assert_eq!(
+            pair.a.expect_error_code(method, json!({"trial": "t"})),
+            -32002
+        );
     }
 }
 
 #[test]
-fn a_closed_input_ends_a_running_trial_and_tears_its_streams_down() {
+fn a_closed_input_ends_trials_and_their_streams() {
     let mut pair = Pair::start();
     pair.prepare("t", &["source", "sink"], json!({}));
     start(&mut pair.b, FOREVER_S);
     start(&mut pair.a, FOREVER_S);
-    pair.a.event("trial.sample", "t");
+    pair.a.wait_for_event("trial.sample", "t");
     assert_eq!(pair.a.finish(), (Some(0), String::new()));
-    let (_, end) = pair.b.events("t");
+    let (_, end) = pair.b.wait_for_end("t");
     assert_eq!(end["reason"], "fault", "{end}");
 }
 
-/// An observer in a network of its own that watches one end of a link, has sampled once, and is then told what was done to
-/// it; returns how its trial ended.
-fn watch_a_link(done: &str) -> Value {
-    // The kernel may take a second to say that it carries.
+/// Runs an observer of one end of a link, then changes the link with a shell command. Returns the `trial.end`.
+fn observe_link_change(done: &str) -> Value {
+    // The kernel may report the carrier only after a second.
     let link = "ip link add vnb0 group 7 type veth peer name vnb1 && ip link set vnb1 up && ip link set vnb0 up && \
         until ip link show vnb0 | grep -q 'state UP'; do sleep 0.01; done &&";
-    let mut agent = Agent::start_apart(link);
+    let mut agent = Agent::start_in_new_network(link);
     let prepare =
         json!({"trial": "t", "workload": "observe", "interface": "vnb0", "interval_s": 0.001});
-    agent.must("trial.prepare", prepare);
+    agent.expect_result("trial.prepare", prepare);
     start(&mut agent, FOREVER_S);
-    agent.event("trial.sample", "t");
-    agent.run_beside(done);
-    agent.events("t").1
+    agent.wait_for_event("trial.sample", "t");
+    agent.run_in_network(done);
+    agent.wait_for_end("t").1
 }
 
 #[test]
-fn an_interface_that_is_lost_is_a_fault_that_is_named() {
+fn a_lost_interface_is_a_fault() {
     for (done, fault) in [
         ("ip link del vnb0", "interface vnb0 vanished"),
         (
@@ -230,7 +238,7 @@ fn an_interface_that_is_lost_is_a_fault_that_is_named() {
             "interface vnb0 went down or lost its carrier",
         ),
     ] {
-        let end = watch_a_link(done);
+        let end = observe_link_change(done);
         assert_eq!(
             (&end["reason"], &end["fault"]),
             (&json!("fault"), &json!(fault))
@@ -239,11 +247,12 @@ fn an_interface_that_is_lost_is_a_fault_that_is_named() {
 }
 
 #[test]
-fn an_interface_that_is_seen_down_while_it_is_being_removed_has_vanished() {
-    // The kernel takes all of a group down before it removes the first: for some milliseconds, at each of which is a sample.
+fn an_interface_that_is_being_removed_counts_as_vanished() {
+    // The kernel takes all interfaces of a group down some milliseconds before it removes the first one. Samples are taken every
+    // millisecond.
     let removed_with_others = "for i in $(seq 20); do \
         ip link add other$i group 7 type bridge && ip link set other$i up || exit; done; ip link del group 7";
-    let end = watch_a_link(removed_with_others);
+    let end = observe_link_change(removed_with_others);
     assert_eq!(
         (&end["reason"], &end["fault"]),
         (&json!("fault"), &json!("interface vnb0 vanished"))

@@ -1,50 +1,50 @@
-//! What holds a load back is in the counters of the trial: a shaped link, small buffers, and nothing where nothing does.
+//! Counters show what limits a load: a shaped link, small buffers, or nothing.
 
 use serde_json::{Value, json};
 
-use crate::driving::Agent;
-use crate::sides::{Pair, connecting, listening, long_enough, opposite};
+use crate::agent_process::Agent;
+use crate::endpoints::{Pair, connecting, listening, opposite, run_long_enough};
 
-/// A veth whose end vnb0 lets a packet through, and then next to nothing for as long as any test lasts. Nothing is sent there
-/// but what a test sends.
+/// Shell commands that create a veth without background traffic. Its end vnb0 passes one packet, then almost nothing for
+/// the duration of a test.
 const SHAPED: &str = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6 && ip link add vnb0 type veth peer name vnb1 && ip addr add 10.0.0.1/24 dev vnb0 && \
     ip link set vnb0 up && ip link set vnb1 up && \
     ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev vnb0 && \
     tc qdisc add dev vnb0 root tbf rate 8bit burst 2000 limit 4000 &&";
-/// Of each probe on the wire.
+/// The length of each probe on the wire.
 const WIRE_BYTES: u64 = 1414;
 
-/// Two agents in one network of their own.
+/// Two agents in one new network namespace.
 fn pair_apart() -> Pair {
-    let mut a = Agent::start_apart("");
-    a.must("agent.hello", json!({}));
-    let b = a.start_beside(&["stdio"]);
+    let mut a = Agent::start_in_new_network("");
+    a.expect_result("agent.hello", json!({}));
+    let b = a.start_in_network(&["stdio"]);
     Pair { a, b }
 }
 
-/// Four probes go to a shaped interface: one passes, two wait, one finds no room.
+/// Sends four probes to a shaped interface: one passes, two are queued, one is dropped.
 fn observe_probes(request: &Value) -> (Vec<Value>, Value) {
-    let mut agent = Agent::start_apart(SHAPED);
+    let mut agent = Agent::start_in_new_network(SHAPED);
     let mut prepare = json!({"trial": "t", "workload": "observe", "interval_s": 0.05});
     for (key, value) in request.as_object().expect("an object") {
         prepare[key] = value.clone();
     }
-    agent.must("trial.prepare", prepare);
-    agent.must("trial.start", json!({"trial": "t", "duration_s": 3600}));
+    agent.expect_result("trial.prepare", prepare);
+    agent.expect_result("trial.start", json!({"trial": "t", "duration_s": 3600}));
     send_probes(&mut agent);
-    agent.event("trial.sample", "t");
-    agent.must("trial.stop", json!({"trial": "t"}));
-    agent.events("t")
+    agent.wait_for_event("trial.sample", "t");
+    agent.expect_result("trial.stop", json!({"trial": "t"}));
+    agent.wait_for_end("t")
 }
 
 fn send_probes(agent: &mut Agent) {
     let probe = json!({
         "from": "10.0.0.1", "to": "10.0.0.9", "port": 9, "packet_bytes": 1400, "attempts": 4, "timeout_s": 0.01,
     });
-    agent.must("path.probe", probe);
+    agent.expect_result("path.probe", probe);
 }
 
-/// The sum over all streams and samples.
+/// Returns the sum over all streams and samples.
 fn sum(samples: &[Value], name: &str) -> f64 {
     let streams = samples.iter().flat_map(|s| s["streams"].as_array());
     streams.flatten().filter_map(|s| s[name].as_f64()).sum()
@@ -79,7 +79,7 @@ fn what_waits_before_a_watched_link_is_told_with_it() {
     assert!(queued["overlimits"].as_u64() > Some(0));
     assert_eq!(shaped["tx_bytes"], WIRE_BYTES);
     assert_eq!(plain["rx_bytes"], WIRE_BYTES);
-    // A veth hands over at once what it is given.
+    // A veth delivers packets at once.
     assert_eq!(plain.get("qdisc"), None);
     assert!(
         samples
@@ -90,15 +90,15 @@ fn what_waits_before_a_watched_link_is_told_with_it() {
 
 #[test]
 fn of_short_samples_those_tell_what_waits_with_which_a_twentieth_of_a_second_is_over() {
-    let mut agent = Agent::start_apart(SHAPED);
+    let mut agent = Agent::start_in_new_network(SHAPED);
     let observe = json!({"trial": "t", "workload": "observe", "interval_s": 0.01,
         "interface": "vnb0", "watch": {"interfaces": ["vnb0"]}});
-    agent.must("trial.prepare", observe);
-    agent.must("trial.start", json!({"trial": "t", "duration_s": 3600}));
+    agent.expect_result("trial.prepare", observe);
+    agent.expect_result("trial.start", json!({"trial": "t", "duration_s": 3600}));
     send_probes(&mut agent);
     let (mut closed, mut with, mut drops) = (0, 0, [0; 2]);
     while with < 3 || drops != [1; 2] {
-        let sample = agent.event("trial.sample", "t");
+        let sample = agent.wait_for_event("trial.sample", "t");
         let before = closed;
         closed = sample["seq"].as_u64().expect("a number") + 1;
         let json = [
@@ -111,8 +111,8 @@ fn of_short_samples_those_tell_what_waits_with_which_a_twentieth_of_a_second_is_
         }
         with += u32::from(json[0].is_u64());
     }
-    agent.must("trial.stop", json!({"trial": "t"}));
-    let end = agent.event("trial.end", "t");
+    agent.expect_result("trial.stop", json!({"trial": "t"}));
+    let end = agent.wait_for_event("trial.end", "t");
     assert_eq!(end["counters"]["qdisc_drops"], 1, "{end}");
     assert_eq!(end["interfaces"][0]["qdisc"]["drops"], 1);
 }
@@ -121,9 +121,9 @@ fn of_short_samples_those_tell_what_waits_with_which_a_twentieth_of_a_second_is_
 fn an_interface_without_a_queue_has_no_counters_of_one() {
     let mut agent = Agent::start();
     let observe = json!({"trial": "t", "workload": "observe", "interface": "lo"});
-    agent.must("trial.prepare", observe);
-    agent.must("trial.start", json!({"trial": "t", "duration_s": 0.1}));
-    let (_, end) = agent.events("t");
+    agent.expect_result("trial.prepare", observe);
+    agent.expect_result("trial.start", json!({"trial": "t", "duration_s": 0.1}));
+    let (_, end) = agent.wait_for_end("t");
     let counters = end["counters"].as_object().expect("an object");
     assert!(
         !counters.keys().any(|name| name.starts_with("qdisc")),
@@ -136,14 +136,14 @@ fn an_interface_without_a_queue_has_no_counters_of_one() {
 fn a_small_receive_buffer_limits_its_source_and_both_say_so() {
     let mut pair = pair_apart();
     let small = json!({"socket_buffer_bytes": 4096});
-    let port = pair.b.must(
+    let port = pair.b.expect_result(
         "trial.prepare",
         listening("t", &opposite(&["source"]), &small),
     )["port"]
         .take();
     let large = connecting("t", &["source"], &port, &json!({}));
-    pair.a.must("trial.prepare", large);
-    pair.b.must("trial.ready", json!({"trial": "t"}));
+    pair.a.expect_result("trial.prepare", large);
+    pair.b.expect_result("trial.ready", json!({"trial": "t"}));
     let [(samples, source), (_, sink)] = pair.run("t", 0.4);
     assert!(sum(&samples, "rwnd_limited_s") > 0.0, "{source}");
     let room = last(&sink, "rcvbuf_bytes").as_u64();
@@ -194,7 +194,7 @@ fn each_end_of_a_stream_tells_what_it_knows() {
 }
 
 #[test]
-fn of_many_streams_the_first_ones_of_each_role_are_told_of_in_full() {
+fn the_first_streams_of_each_role_have_details() {
     let mut pair = Pair::start();
     let roles: Vec<&str> = ["source", "sink"].into_iter().cycle().take(140).collect();
     let few = json!({"threads": 2, "message_bytes": 65_536});
@@ -213,7 +213,7 @@ fn of_many_streams_the_first_ones_of_each_role_are_told_of_in_full() {
 }
 
 #[test]
-fn a_flood_into_a_small_socket_is_counted_as_receive_buffer_errors() {
+fn a_full_socket_buffer_counts_as_receive_buffer_errors() {
     let mut pair = pair_apart();
     let flood = json!({"workload": "udp_stream", "socket_buffer_bytes": 4096, "gso": true});
     let run = |duration_s| {
@@ -221,7 +221,7 @@ fn a_flood_into_a_small_socket_is_counted_as_receive_buffer_errors() {
         pair.run("t", duration_s)
     };
     let errors = |end: &Value| end["counters"]["udp_receive_buffer_errors"].as_u64();
-    let [_, (_, sink)] = long_enough(0.2, run, |[_, (_, sink)]| errors(sink) > Some(0));
+    let [_, (_, sink)] = run_long_enough(0.2, run, |[_, (_, sink)]| errors(sink) > Some(0));
     let errors = errors(&sink);
     assert!(errors > Some(0), "{sink}");
     assert_eq!(errors, last(&sink, "socket_drops").as_u64());
