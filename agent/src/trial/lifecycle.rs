@@ -52,7 +52,7 @@ impl ConnectionPlan {
             None => (Self::None, Some(json!(Ready::default()))),
             Some((EndpointAddress::Listen(address), load)) => {
                 let streams = load.roles.len();
-                let (listener, port) = listener::listen(&address, streams, &load.options)?;
+                let (listener, port) = listener::listen(&address, streams, &load.socket_options)?;
                 let answer = json!({ "port": port });
                 (Self::Listener(listener, load), Some(answer))
             }

@@ -108,7 +108,7 @@ impl PrepareRequest {
             name: None,
             streams: 0..count,
             workload: work,
-            options: options.clone(),
+            connected_options: options.clone(),
             threads: self.thread_plan(self.threads, count)?,
             starts_after: Duration::ZERO,
         };
@@ -135,7 +135,7 @@ impl PrepareRequest {
             name: Some(PartName::Requests.name()),
             streams: 0..request_count,
             workload: mixed.requests.0,
-            options: mixed.requests.1,
+            connected_options: mixed.requests.1,
             threads: self.thread_plan(self.threads, request_count)?,
             starts_after: Duration::ZERO,
         };
@@ -143,7 +143,7 @@ impl PrepareRequest {
             name: Some(PartName::Transfers.name()),
             streams: request_count..stream_count,
             workload: mixed.transfers.0,
-            options: mixed.transfers.1,
+            connected_options: mixed.transfers.1,
             threads: self
                 .thread_plan(0, stream_count - request_count)?
                 .skipping(requests.threads.count.min(request_count)),
@@ -157,7 +157,7 @@ impl PrepareRequest {
         Load {
             secret,
             roles: roles.collect(),
-            options,
+            socket_options: options,
             parts,
         }
     }
@@ -252,7 +252,7 @@ mod tests {
             json!({"message_bytes": 4096, "rate_per_s": 1000, "threads": 1, "waiting": "spin"});
         let (_, load) = mixed_plan(request).expect("valid").load.expect("streams");
         assert_eq!(load.roles, [(1, Role::Sink), (3, Role::Source)]);
-        assert!(!load.options.no_delay);
+        assert!(!load.socket_options.no_delay);
         let [requests, transfers] = &load.parts[..] else {
             panic!("two parts, not {}", load.parts.len())
         };
@@ -264,7 +264,7 @@ mod tests {
             (transfers.name, &transfers.streams),
             (Some("transfers"), &(1..2))
         );
-        assert!(requests.options.no_delay && !transfers.options.no_delay);
+        assert!(requests.connected_options.no_delay && !transfers.connected_options.no_delay);
         assert_eq!(requests.starts_after, Duration::ZERO);
         assert_eq!(transfers.starts_after, Duration::from_millis(500));
         assert!(

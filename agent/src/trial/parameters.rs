@@ -247,8 +247,8 @@ fn tcp_stream(request: TcpStreamRequest, options: &mut SocketOptions) -> Result<
     }
     Ok(Workload::Stream(TransferOptions {
         message_bytes: checked_message_bytes("message_bytes", request.message_bytes, 1 << 20)?,
-        sending,
-        receive: request.receive.unwrap_or(ReceiveMode::Discard),
+        send_options: sending,
+        receive_mode: request.receive.unwrap_or(ReceiveMode::Discard),
     }))
 }
 
@@ -273,7 +273,7 @@ fn tcp_crr(request: TcpCrrRequest, options: &SocketOptions) -> Result<Workload> 
     Ok(Workload::ConnectRequestResponse(ConnectionOptions {
         request_bytes: checked_message_bytes("request_bytes", request.request_bytes, 1)?,
         response_bytes: checked_message_bytes("response_bytes", request.response_bytes, 1)?,
-        options: options.clone(),
+        socket_options: options.clone(),
     }))
 }
 

@@ -54,7 +54,7 @@ impl Streams {
     ) -> Result<()> {
         for (index, ((id, role), socket)) in load.roles.iter().zip(sockets).enumerate() {
             let part = load.find_part(index);
-            sockets::set_connected_options(&socket, &part.options)?;
+            sockets::set_connected_options(&socket, &part.connected_options)?;
             let timing = part.timing(*role, index);
             let stream = Stream::new(*id, *role, part.name, socket, timing, flows.next());
             self.all.push(Arc::new(stream));

@@ -23,7 +23,7 @@ use vnetbench_streams::timing::{RequestRate, Schedule};
 use vnetbench_streams::{Command, Commands, StreamEnd};
 use vnetbench_system::clock::monotonic_nanos;
 use vnetbench_system::histogram;
-use vnetbench_system::priority::{Rank, SHARED_TURN, Turns};
+use vnetbench_system::priority::{Rank, SHARED_TURN, PriorityTurns};
 
 /// Program runs of one batch: the kernel's default, fewer than a veth's ring holds.
 const BATCH_RUNS: u32 = 64;
@@ -180,7 +180,7 @@ impl XdpSource {
         &self,
         commands: &Commands,
         batch_runs: u32,
-        turns: &mut Turns,
+        turns: &mut PriorityTurns,
     ) -> io::Result<()> {
         let mut runs = FIRST_RUNS;
         let call_duration = if self.shares_cpu {
@@ -208,7 +208,7 @@ impl XdpSource {
         &self,
         schedule: &Schedule,
         commands: &Commands,
-        turns: &mut Turns,
+        turns: &mut PriorityTurns,
     ) -> io::Result<()> {
         // With the default timer slack, the kernel may wake this thread 50 µs late.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
@@ -277,7 +277,7 @@ impl FrameEndpoint for XdpSource {
 
     fn run(&self, commands: &Commands) -> io::Result<StreamEnd> {
         // Without this priority other work delays frames; the lateness is reported.
-        let turns = &mut Turns::new(Rank::Generator, self.shares_cpu);
+        let turns = &mut PriorityTurns::new(Rank::Generator, self.shares_cpu);
         match &self.pacing {
             None => self.run_unpaced(commands, BATCH_RUNS, turns)?,
             Some((schedule, PacingMethod::Auto | PacingMethod::Program)) => {

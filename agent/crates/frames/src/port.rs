@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use socket2::{Domain, Socket, Type};
 
 use vnetbench_interfaces::interface::Interface;
-use vnetbench_system::error::{Error, Kind, Result};
+use vnetbench_system::error::{Error, ErrorKind, Result};
 
 use crate::headers::{ETHERNET_BYTES, VLAN_TAG_BYTES};
 use crate::parameters::FCS_BYTES;
@@ -38,7 +38,7 @@ impl Port {
     /// Fails if the interface does not exist, is down or has no link.
     pub fn open(name: &str) -> Result<Self> {
         let port_error = |error| {
-            Error::system(format!("use {name} as a port"), error).with_kind(Kind::FramesPort)
+            Error::system(format!("use {name} as a port"), error).with_kind(ErrorKind::FramesPort)
         };
         let interface = Interface::open(name).map_err(port_error)?;
         let port = Self {

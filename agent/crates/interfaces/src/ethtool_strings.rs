@@ -1,4 +1,4 @@
-//! The names that the kernel and a driver have for an interface's features and statistics (include/uapi/linux/ethtool.h).
+//! Names of an interface's features and statistics (include/uapi/linux/ethtool.h).
 
 use std::io;
 
@@ -7,21 +7,21 @@ use crate::interface::Interface;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const NAME_BYTES: usize = 32;
-/// `struct ethtool_gstrings` before its names: command, set, count.
+/// Bytes of `struct ethtool_gstrings` before the names: command, set, count.
 const HEADER_BYTES: usize = 12;
-/// Beyond what any driver has: some have a hundred for each of many queues.
+/// Limit of names, above what any driver has; some drivers have a hundred names for each queue.
 const MAX_NAMES: usize = 1 << 16;
 
 /// A set of names.
 #[derive(Clone, Copy)]
 pub enum StringSet {
-    /// ETH_SS_STATS: what the driver counts, `ethtool -S`.
+    /// ETH_SS_STATS: statistics of the driver (`ethtool -S`).
     Statistics = 1,
-    /// ETH_SS_FEATURES: what can be on or off, `ethtool -k`.
+    /// ETH_SS_FEATURES: features that can be on or off (`ethtool -k`).
     Features = 4,
 }
 
-/// `struct ethtool_sset_info` with room for one number.
+/// `struct ethtool_sset_info` with one count.
 #[repr(C)]
 struct SetInfo {
     command: u32,
@@ -30,8 +30,8 @@ struct SetInfo {
     count: u32,
 }
 
-/// How many the set has now; EOPNOTSUPP where this interface has no such set.
-pub fn count(interface: &Interface, set: StringSet) -> io::Result<usize> {
+/// Returns the number of names in a set. Fails with EOPNOTSUPP if the interface has no such set.
+pub fn count_strings(interface: &Interface, set: StringSet) -> io::Result<usize> {
     let mut info = SetInfo {
         command: ETHTOOL_GSSET_INFO,
         reserved: 0,
@@ -40,17 +40,17 @@ pub fn count(interface: &Interface, set: StringSet) -> io::Result<usize> {
     };
     interface.ethtool(&mut info)?;
     let count = info.count as usize;
-    // The kernel takes the set out of the mask where there is none.
+    // The kernel clears the set's bit in the mask if the set does not exist.
     if info.sets == 0 || count > MAX_NAMES {
         return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
     }
     Ok(count)
 }
 
-/// The names of the set in their order.
-pub fn names(interface: &Interface, set: StringSet) -> io::Result<Vec<String>> {
-    let count = count(interface, set)?;
-    let mut bytes = vec![0; HEADER_BYTES + buffer_words(count) * NAME_BYTES];
+/// Returns the names of a set, in order. Fails with EOPNOTSUPP if the interface has no such set.
+pub fn read_strings(interface: &Interface, set: StringSet) -> io::Result<Vec<String>> {
+    let count = count_strings(interface, set)?;
+    let mut bytes = vec![0; HEADER_BYTES + buffer_capacity(count) * NAME_BYTES];
     let head = [ETHTOOL_GSTRINGS, set as u32, count as u32];
     for (to, word) in bytes.chunks_exact_mut(4).zip(head) {
         to.copy_from_slice(&word.to_ne_bytes());
@@ -60,9 +60,9 @@ pub fn names(interface: &Interface, set: StringSet) -> io::Result<Vec<String>> {
     Ok(names.map(trim_text).collect())
 }
 
-/// The kernel writes as many as there are when it is asked, whatever the caller made room for: somebody may give the
-/// interface more queues between the count, which is to be taken just before, and that.
-pub fn buffer_words(count: usize) -> usize {
+/// Returns a buffer size with reserve. The kernel writes all names or statistics, whatever the size of the buffer, and their
+/// number may grow after the count was taken, such as with more queues.
+pub fn buffer_capacity(count: usize) -> usize {
     2 * count + 256
 }
 
@@ -76,16 +76,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_structure_is_as_large_as_the_kernels() {
+    fn the_structure_has_the_size_of_the_kernels() {
         assert_eq!(size_of::<SetInfo>(), 24);
     }
 
     #[test]
     fn the_loopback_has_features_and_no_statistics() {
         let lo = Interface::open("lo").expect("lo");
-        let features = names(&lo, StringSet::Features).expect("every interface has them");
+        let features = read_strings(&lo, StringSet::Features).expect("every interface has them");
         assert!(features.iter().any(|name| name == "loopback"));
-        let statistics = names(&lo, StringSet::Statistics).map_err(|error| error.raw_os_error());
+        let statistics =
+            read_strings(&lo, StringSet::Statistics).map_err(|error| error.raw_os_error());
         assert_eq!(statistics, Err(Some(libc::EOPNOTSUPP)));
     }
 }

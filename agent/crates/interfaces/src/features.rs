@@ -1,77 +1,77 @@
-//! Features of an interface that have a name but no command of their own (include/uapi/linux/ethtool.h, "ethtool -k").
+//! Features of an interface, read and set by name (include/uapi/linux/ethtool.h, `ethtool -k`).
 
 use std::io;
 
-use crate::ethtool_strings::{StringSet, names};
+use crate::ethtool_strings::{StringSet, read_strings};
 use crate::interface::Interface;
 
 const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
-/// Of the kernel's; it has a third of that.
+/// Limit of features: three times what the kernel has.
 const MAX_FEATURES: usize = 256;
 const MAX_BLOCKS: usize = MAX_FEATURES / 32;
 
-/// `struct ethtool_gfeatures`; of each block of 32 features bits: available, requested, active, never changed.
+/// `struct ethtool_gfeatures`. Each block of 32 features has bits: available, requested, active, never changed.
 #[repr(C)]
 struct FeatureState {
     command: u32,
-    blocks: u32,
+    block_count: u32,
     bits: [[u32; 4]; MAX_BLOCKS],
 }
 
-/// `struct ethtool_sfeatures`; of each block: which to set, and to what.
+/// `struct ethtool_sfeatures`. Each block has the features to set, and their values.
 #[repr(C)]
 struct FeatureRequest {
     command: u32,
-    blocks: u32,
+    block_count: u32,
     bits: [[u32; 2]; MAX_BLOCKS],
 }
 
-/// Where a feature is, and how many blocks there are.
+/// Position of a feature, and the number of blocks.
 struct FeaturePosition {
     block: usize,
     bit: u32,
-    blocks: u32,
+    block_count: u32,
 }
 
-/// Whether it is on; EOPNOTSUPP where this kernel has none of that name.
-pub fn read(interface: &Interface, name: &str) -> io::Result<bool> {
-    let place = find(interface, name)?;
-    let mut found = FeatureState {
+/// Returns whether a feature is on. Fails with EOPNOTSUPP if the kernel has no feature of this name.
+pub fn read_feature(interface: &Interface, name: &str) -> io::Result<bool> {
+    let position = find_feature(interface, name)?;
+    let mut state = FeatureState {
         command: ETHTOOL_GFEATURES,
-        blocks: place.blocks,
+        block_count: position.block_count,
         bits: [[0; 4]; MAX_BLOCKS],
     };
-    interface.ethtool(&mut found)?;
-    let [_, _, active, _] = found.bits[place.block];
-    Ok(active & place.bit != 0)
+    interface.ethtool(&mut state)?;
+    let [_, _, active, _] = state.bits[position.block];
+    Ok(active & position.bit != 0)
 }
 
-/// Asks for it; a driver may have it fixed, which shows when it is read back.
-pub fn set(interface: &Interface, name: &str, on: bool) -> io::Result<()> {
-    let place = find(interface, name)?;
-    let mut wanted = FeatureRequest {
+/// Turns a feature on or off. A driver may keep a feature fixed, so read it back.
+pub fn set_feature(interface: &Interface, name: &str, on: bool) -> io::Result<()> {
+    let position = find_feature(interface, name)?;
+    let mut request = FeatureRequest {
         command: ETHTOOL_SFEATURES,
-        blocks: place.blocks,
+        block_count: position.block_count,
         bits: [[0; 2]; MAX_BLOCKS],
     };
-    wanted.bits[place.block] = [place.bit, if on { place.bit } else { 0 }];
-    interface.ethtool(&mut wanted)
+    request.bits[position.block] = [position.bit, if on { position.bit } else { 0 }];
+    interface.ethtool(&mut request)
 }
 
-fn find(interface: &Interface, name: &str) -> io::Result<FeaturePosition> {
+fn find_feature(interface: &Interface, name: &str) -> io::Result<FeaturePosition> {
     let absent = || io::Error::from_raw_os_error(libc::EOPNOTSUPP);
-    let names = names(interface, StringSet::Features)?;
-    // More would not fit what is asked next.
+    let names = read_strings(interface, StringSet::Features)?;
+    // More features would not fit the structures.
     if names.len() > MAX_FEATURES {
         return Err(absent());
     }
-    let at = names.iter().position(|each| each == name);
-    let at = at.ok_or_else(absent)?;
+    let index = names.iter().position(|each| each == name);
+    let at = index.ok_or_else(absent)?;
     Ok(FeaturePosition {
         block: at / 32,
         bit: 1 << (at % 32),
-        blocks: names.len().div_ceil(32) as u32,
+        block_count: names.len().div_ceil(32) as u32,
     })
 }
 
@@ -80,16 +80,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_structures_are_as_large_as_the_kernels() {
+    fn the_structures_have_the_sizes_of_the_kernels() {
         assert_eq!(size_of::<FeatureState>(), 8 + 16 * MAX_BLOCKS);
         assert_eq!(size_of::<FeatureRequest>(), 8 + 8 * MAX_BLOCKS);
     }
 
     #[test]
-    fn a_feature_is_found_by_its_name_and_no_other_is() {
+    fn features_are_found_by_their_exact_names() {
         let lo = Interface::open("lo").expect("lo");
-        assert!(read(&lo, "loopback").expect("it always is one"));
-        let absent = read(&lo, "tx-no-such-thing").map_err(|error| error.raw_os_error());
+        assert!(read_feature(&lo, "loopback").expect("lo always has this feature"));
+        let absent = read_feature(&lo, "tx-no-such-thing").map_err(|error| error.raw_os_error());
         assert_eq!(absent, Err(Some(libc::EOPNOTSUPP)));
     }
 }

@@ -1,4 +1,4 @@
-//! Network interfaces of this namespace, asked and set through ioctl (netdevice(7), include/uapi/linux/ethtool.h) or
+//! Network interfaces of this namespace: reads and sets them by ioctl (netdevice(7), include/uapi/linux/ethtool.h) or
 //! netlink (rtnetlink(7)).
 
 use std::ffi::CStr;
@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use crate::netlink::{self, Message};
 
-/// `struct ethtool_value`: one number, read or set.
+/// `struct ethtool_value`: one number.
 #[repr(C)]
 struct EthtoolValue {
     command: u32,
@@ -30,35 +30,39 @@ struct RawDriverInfo {
     rest: [u8; 64],
 }
 
-/// What the driver says of itself and its adapter; it may leave any of it empty.
+/// Information about a driver and its adapter. Any field may be empty.
 pub struct DriverInfo {
+    /// Name of the driver.
     pub driver: String,
-    /// Mostly that of the kernel.
+    /// Version of the driver, usually that of the kernel.
     pub version: String,
+    /// Version of the firmware.
     pub firmware: String,
-    /// Where the adapter is on its bus.
+    /// Address of the adapter on its bus.
     pub bus: String,
 }
 
-/// How long an adapter may take to find its link: that of an e1000 is negotiated for some seconds.
+/// Maximum wait for a link. An e1000 negotiates its link for some seconds.
 pub const LINK_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 const RTM_SETLINK: u16 = 19;
-/// Of bridges (include/uapi/linux/sockios.h); the first two take a name alone, which is how a request begins.
+/// Bridge requests (include/uapi/linux/sockios.h). The first two take only a name, which starts every request.
 const SIOCBRADDBR: libc::Ioctl = 0x89a0;
 const SIOCBRDELBR: libc::Ioctl = 0x89a1;
 const SIOCBRADDIF: libc::Ioctl = 0x89a2;
 const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ETHTOOL_GLINK: u32 = 0x0a;
 
+/// An interface, by its name.
 pub struct Interface {
+    /// Name of the interface.
     pub name: String,
     socket: OwnedFd,
 }
 
 impl Interface {
-    /// Any name that fits; whether it exists shows at the first question.
+    /// Opens an interface by name. Fails with ENODEV for an invalid name; a missing interface fails at the first request.
     pub fn open(name: &str) -> io::Result<Self> {
         if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains(['\0', '/']) {
             return Err(io::Error::from_raw_os_error(libc::ENODEV));
@@ -75,12 +79,14 @@ impl Interface {
         })
     }
 
+    /// Returns the MTU.
     pub fn mtu(&self) -> io::Result<u32> {
         let request = self.ioctl(libc::SIOCGIFMTU, self.request())?;
         // SAFETY: SIOCGIFMTU has just filled this member; any bits are a valid integer.
         Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
     }
 
+    /// Sets the MTU.
     pub fn set_mtu(&self, mtu: u32) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_mtu =
@@ -88,10 +94,10 @@ impl Interface {
         self.ioctl(libc::SIOCSIFMTU, request).map(drop)
     }
 
-    /// How many frames may wait at it to leave. By netlink: SIOCSIFTXQLEN is for root of the machine, and not for who has
-    /// all rights in a network of a user namespace (dev_ioctl in net/core/dev_ioctl.c).
+    /// Sets the transmit queue length. Uses netlink, because SIOCSIFTXQLEN is not permitted in user namespaces (dev_ioctl in
+    /// net/core/dev_ioctl.c).
     pub fn set_queue_length(&self, frames: u32) -> io::Result<()> {
-        // `struct ifinfomsg`: family, type, index, flags, and which of these change.
+        // `struct ifinfomsg`: family, type, index, flags and change mask.
         let mut head = [0; 16];
         head[4..8].copy_from_slice(&self.index()?.to_ne_bytes());
         let message =
@@ -99,7 +105,7 @@ impl Interface {
         netlink::request(&netlink::open(None)?, &message).map(drop)
     }
 
-    /// The kernel's own number for it.
+    /// Returns the interface index.
     pub fn index(&self) -> io::Result<u32> {
         Ok(name_to_index(&self.socket, &self.name)?)
     }
@@ -110,35 +116,36 @@ impl Interface {
         Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags }))
     }
 
+    /// Returns whether the interface is up.
     pub fn is_up(&self) -> io::Result<bool> {
         Ok(self.flags()? & libc::IFF_UP != 0)
     }
 
-    /// Whether it is up and has a carrier.
+    /// Returns whether the interface is up and has a carrier.
     pub fn is_running(&self) -> io::Result<bool> {
         let running = libc::IFF_UP | libc::IFF_RUNNING;
         Ok(self.flags()? & running == running)
     }
 
-    /// Whether it is running, and its driver does not say otherwise: the kernel may take its flags back only a second after
-    /// the link has gone.
+    /// Returns whether the interface is running according to the kernel and the driver. The kernel's flags may change up to a
+    /// second after the link is lost.
     pub fn has_link(&self) -> bool {
         let is_running = matches!(self.is_running(), Ok(true));
-        is_running && !matches!(self.switch(ETHTOOL_GLINK), Ok(false))
+        is_running && !matches!(self.is_switch_on(ETHTOOL_GLINK), Ok(false))
     }
 
-    /// Whether it is there when the kernel has made the changes that it is at: it takes down what it removes, and only some
-    /// milliseconds later removes it. Ethtool's questions wait for that.
+    /// Returns whether the interface still exists after pending changes. The kernel sets a removed interface down some
+    /// milliseconds before it removes it; ethtool requests wait for that.
     pub fn keeps_settings_while_down(&self) -> bool {
-        let request = self.switch(ETHTOOL_GLINK);
+        let request = self.is_switch_on(ETHTOOL_GLINK);
         !matches!(request, Err(error) if error.raw_os_error() == Some(libc::ENODEV))
     }
 
-    /// Waits until it has its link, after what may have cost it that; says whether it has.
+    /// Waits for the link, up to [`LINK_TIMEOUT`], and returns whether it is there.
     pub fn wait_for_link(&self) -> bool {
-        let until = Instant::now() + LINK_TIMEOUT;
+        let deadline = Instant::now() + LINK_TIMEOUT;
         while !self.has_link() {
-            if Instant::now() > until {
+            if Instant::now() > deadline {
                 return false;
             }
             std::thread::sleep(POLL_INTERVAL);
@@ -146,16 +153,21 @@ impl Interface {
         true
     }
 
+    /// Sets the interface up or down.
     pub fn set_up(&self, up: bool) -> io::Result<()> {
-        let others = self.flags()? & !libc::IFF_UP;
-        let flags = if up { others | libc::IFF_UP } else { others };
+        let other_flags = self.flags()? & !libc::IFF_UP;
+        let flags = if up {
+            other_flags | libc::IFF_UP
+        } else {
+            other_flags
+        };
         let mut request = self.request();
-        // The kernel's own are 16 bits too.
+        // The kernel's flags have 16 bits too.
         request.ifr_ifru.ifru_flags = flags as libc::c_short;
         self.ioctl(libc::SIOCSIFFLAGS, request).map(drop)
     }
 
-    /// It has to be down, and this one then has its old name.
+    /// Renames the interface, which must be down. This value keeps the old name.
     pub fn set_name(&self, name: &str) -> io::Result<()> {
         let renamed = Self::open(name)?.request().ifr_name;
         let mut request = self.request();
@@ -163,7 +175,7 @@ impl Interface {
         self.ioctl(libc::SIOCSIFNAME, request).map(drop)
     }
 
-    /// The hardware address, `02:00:00:00:00:01`.
+    /// Returns the MAC address, such as `02:00:00:00:00:01`.
     pub fn mac(&self) -> io::Result<String> {
         let hex: Vec<String> = self
             .mac_bytes()?
@@ -173,6 +185,7 @@ impl Interface {
         Ok(hex.join(":"))
     }
 
+    /// Returns the MAC address as bytes.
     pub fn mac_bytes(&self) -> io::Result<[u8; 6]> {
         let request = self.ioctl(libc::SIOCGIFHWADDR, self.request())?;
         // SAFETY: SIOCGIFHWADDR has just filled this member; any bits are a valid address.
@@ -180,7 +193,7 @@ impl Interface {
         Ok(std::array::from_fn(|i| bytes[i] as u8))
     }
 
-    /// EBUSY where the driver takes it only while it is down.
+    /// Sets the MAC address. Fails with EBUSY if the interface must be down for that.
     pub fn set_mac(&self, mac: &str) -> io::Result<()> {
         let bytes = mac_bytes(mac).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
         let mut request = self.request();
@@ -195,9 +208,9 @@ impl Interface {
         self.ioctl(libc::SIOCSIFHWADDR, request).map(drop)
     }
 
-    /// Where sysfs shows this interface; ENODEV where it is missing, EOPNOTSUPP where /sys is absent or is that of another
-    /// network namespace, which may have an interface of the same name.
-    pub fn sysfs(&self) -> io::Result<PathBuf> {
+    /// Returns the folder of the interface in sysfs. Fails with ENODEV if the interface does not exist. Fails with EOPNOTSUPP
+    /// if /sys is absent or belongs to another network namespace, which may have an interface of the same name.
+    pub fn sysfs_path(&self) -> io::Result<PathBuf> {
         let mac = self.mac()?;
         let folder = PathBuf::from("/sys/class/net").join(&self.name);
         let shown = std::fs::read_to_string(folder.join("address")).unwrap_or_default();
@@ -207,22 +220,24 @@ impl Interface {
         Ok(folder)
     }
 
-    /// Where sysfs shows the device on the machine's bus that this interface belongs to; EOPNOTSUPP where it has none.
-    pub fn hardware(&self) -> io::Result<PathBuf> {
+    /// Returns the folder of the interface's bus device in sysfs. Fails with EOPNOTSUPP if it has none.
+    pub fn hardware_path(&self) -> io::Result<PathBuf> {
         let absent = || io::Error::from_raw_os_error(libc::EOPNOTSUPP);
-        let device = self.sysfs()?.join("device").canonicalize();
+        let device = self.sysfs_path()?.join("device").canonicalize();
         let device = device.map_err(|_| absent())?;
-        // What is on the bus is not the virtio device, but the transport below it.
+        // The bus device is the parent of the virtio device.
         if bus_name(&device).as_deref() == Some("virtio") {
             return device.parent().map(PathBuf::from).ok_or_else(absent);
         }
         Ok(device)
     }
 
+    /// Returns the name of the driver.
     pub fn driver(&self) -> io::Result<String> {
         Ok(self.driver_info()?.driver)
     }
 
+    /// Returns information about the driver and the adapter.
     pub fn driver_info(&self) -> io::Result<DriverInfo> {
         let mut raw = RawDriverInfo {
             command: ETHTOOL_GDRVINFO,
@@ -245,48 +260,49 @@ impl Interface {
         })
     }
 
-    /// One of ethtool's on-or-off questions (ETHTOOL_GTSO and the like).
-    pub fn switch(&self, command: u32) -> io::Result<bool> {
+    /// Returns the value of an on-or-off setting of ethtool, such as ETHTOOL_GTSO.
+    pub fn is_switch_on(&self, command: u32) -> io::Result<bool> {
         let mut value = EthtoolValue { command, data: 0 };
         self.ethtool(&mut value)?;
         Ok(value.data != 0)
     }
 
+    /// Changes an on-or-off setting of ethtool, such as ETHTOOL_STSO.
     pub fn set_switch(&self, command: u32, on: bool) -> io::Result<()> {
         let data = u32::from(on);
         self.ethtool(&mut EthtoolValue { command, data })
     }
 
-    /// Makes a bridge of this name.
+    /// Creates a bridge of this name.
     pub fn add_bridge(&self) -> io::Result<()> {
         self.ioctl(SIOCBRADDBR, self.request()).map(drop)
     }
 
-    /// Takes the bridge of this name away, and its ports out of it; ENXIO where there is none.
+    /// Removes the bridge of this name. Fails with ENXIO if it does not exist.
     pub fn remove_bridge(&self) -> io::Result<()> {
-        // It has to be down; where it is not there, the removal says so.
+        // A bridge must be down. If it does not exist, the removal fails.
         let _ = self.set_up(false);
         self.ioctl(SIOCBRDELBR, self.request()).map(drop)
     }
 
-    /// Makes the interface a port of this bridge.
+    /// Adds a port to this bridge.
     pub fn add_port(&self, port: &Self) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_ifindex = port.index()? as i32;
         self.ioctl(SIOCBRADDIF, request).map(drop)
     }
 
-    /// The queues that the kernel has for it, of the kind `rx-` or `tx-`.
+    /// Returns the number of queues of the kind `rx-` or `tx-`.
     pub fn queue_count(&self, kind: &str) -> io::Result<u32> {
         let mut count = 0;
-        for entry in std::fs::read_dir(self.sysfs()?.join("queues"))? {
+        for entry in std::fs::read_dir(self.sysfs_path()?.join("queues"))? {
             count += u32::from(entry?.file_name().to_string_lossy().starts_with(kind));
         }
         Ok(count)
     }
 
     fn request(&self) -> libc::ifreq {
-        // SAFETY: all-zero is a valid `ifreq` (integers, and a union of integers, addresses and null pointers).
+        // SAFETY: an all-zero `ifreq` is valid: integers, and a union of integers, addresses and null pointers.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         for (to, from) in request.ifr_name.iter_mut().zip(self.name.bytes()) {
             *to = from as libc::c_char;
@@ -294,7 +310,7 @@ impl Interface {
         request
     }
 
-    /// `T` must be the structure of the command that its first member names, with room for all that the kernel writes.
+    /// Runs an ethtool command. `T` must be the structure of the command in its first field, with room for the whole answer.
     pub fn ethtool<T: ?Sized>(&self, argument: &mut T) -> io::Result<()> {
         let mut request = self.request();
         request.ifr_ifru.ifru_data = (argument as *mut T).cast();
@@ -302,8 +318,8 @@ impl Interface {
     }
 
     fn ioctl(&self, number: libc::Ioctl, mut request: libc::ifreq) -> io::Result<libc::ifreq> {
-        // SAFETY: `request` is a valid `ifreq` through the call; where it points to ethtool's structure, as large as
-        // what the kernel reads or writes for that command (`ethtool` says so), it is borrowed mutably by the caller.
+        // SAFETY: `request` is a valid `ifreq` during the call. A structure of ethtool that it points to is borrowed mutably
+        // by the caller, and as large as what the kernel reads or writes (see `ethtool`).
         let status = unsafe { libc::ioctl(self.socket.as_raw_fd(), number, &raw mut request) };
         if status < 0 {
             return Err(io::Error::last_os_error());
@@ -312,13 +328,13 @@ impl Interface {
     }
 }
 
-/// The kind of bus that a device of sysfs is on: `pci`, `virtio`, `vmbus`.
+/// Returns the bus of a device in sysfs, such as `pci`, `virtio` or `vmbus`.
 pub fn bus_name(device: &Path) -> Option<String> {
     let bus = device.join("subsystem").canonicalize().ok()?;
     Some(bus.file_name()?.to_string_lossy().into_owned())
 }
 
-/// The six bytes of `02:00:00:00:00:01`.
+/// Parses a MAC address such as `02:00:00:00:00:01`.
 pub fn mac_bytes(text: &str) -> Option<[u8; 6]> {
     let bytes: Option<Vec<u8>> = text
         .split(':')
@@ -331,9 +347,9 @@ pub fn mac_bytes(text: &str) -> Option<[u8; 6]> {
     bytes?.try_into().ok()
 }
 
-/// The names of all interfaces of this namespace.
+/// Returns the names of all interfaces of this namespace.
 pub fn interface_names() -> Vec<String> {
-    // A name may hold bytes that are no text.
+    // A name may hold invalid UTF-8.
     let text = std::fs::read("/proc/net/dev").unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     text.lines()
@@ -347,13 +363,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_structures_are_as_large_as_the_kernels() {
+    fn the_structures_have_the_sizes_of_the_kernels() {
         assert_eq!(size_of::<EthtoolValue>(), 8);
         assert_eq!(size_of::<RawDriverInfo>(), 196);
     }
 
     #[test]
-    fn the_loopback_is_there_and_others_are_not() {
+    fn the_loopback_exists_and_unknown_interfaces_do_not() {
         assert!(interface_names().contains(&"lo".to_owned()));
         assert!(Interface::open("lo").and_then(|lo| lo.mtu()).expect("lo") > 0);
         let absent = Interface::open("vnb-absent").and_then(|i| i.mtu());

@@ -1,5 +1,5 @@
-//! The kernel's generic netlink family `netdev`, which tells of an interface's queues and of what serves them
-//! (include/uapi/linux/netdev.h; Documentation/netlink/specs/netdev.yaml says the same in words).
+//! The generic netlink family `netdev`: queues and NAPI instances of an interface (include/uapi/linux/netdev.h;
+//! Documentation/netlink/specs/netdev.yaml).
 
 use std::io;
 
@@ -13,14 +13,14 @@ const CTRL_ATTR_FAMILY_ID: u16 = 1;
 const CTRL_ATTR_FAMILY_NAME: u16 = 2;
 /// `struct genlmsghdr`.
 const HEADER_BYTES: usize = 4;
-/// The attribute that names the interface, alike in all requests.
+/// The attribute with the interface index, equal in all requests.
 const IFINDEX: u16 = 1;
 
-/// One of what an interface has several of.
+/// One entry of an answer, such as a queue.
 pub struct NetdevReply(Vec<u8>);
 
 impl NetdevReply {
-    /// Make an answer with these attributes, for tests of the crates that read answers.
+    /// Creates an answer with these attributes, for tests.
     pub fn from_attributes(attributes: &[(u16, &[u8])]) -> Self {
         let mut bytes = vec![0; HEADER_BYTES];
         for (kind, value) in attributes {
@@ -31,11 +31,12 @@ impl NetdevReply {
         Self(bytes)
     }
 
+    /// Returns a 32-bit attribute.
     pub fn u32(&self, attribute: u16) -> Option<u32> {
         Some(u32::from_ne_bytes(*self.value(attribute)?.first_chunk()?))
     }
 
-    /// Of a number that the kernel writes with as many bytes as it takes (NLA_UINT).
+    /// Returns an attribute of 32 or 64 bits (NLA_UINT).
     pub fn uint(&self, attribute: u16) -> Option<u64> {
         let value = self.value(attribute)?;
         match value.first_chunk() {
@@ -51,28 +52,30 @@ impl NetdevReply {
     }
 }
 
-/// All that the kernel answers for one interface, with further attributes of the request.
-pub fn request_for(
+/// Sends a request for one interface, with additional attributes, and returns all answers.
+pub fn request_netdev(
     interface: &Interface,
     command: u8,
-    more: &[(u16, u32)],
+    attributes: &[(u16, u32)],
 ) -> io::Result<Vec<NetdevReply>> {
     let socket = netlink::open(Some(rustix::net::netlink::GENERIC))?;
     let generic_header = |command| [command, 1, 0, 0];
-    let whose = Message::new(GENL_ID_CTRL, 0, &generic_header(CTRL_CMD_GETFAMILY))
+    let family_request = Message::new(GENL_ID_CTRL, 0, &generic_header(CTRL_CMD_GETFAMILY))
         .with(CTRL_ATTR_FAMILY_NAME, b"netdev\0");
-    let (_, family) = request(&socket, &whose)?.pop().ok_or_else(unknown_family)?;
+    let (_, family) = request(&socket, &family_request)?
+        .pop()
+        .ok_or_else(unknown_family)?;
     let family = NetdevReply(family);
     let id = family
         .value(CTRL_ATTR_FAMILY_ID)
         .ok_or_else(unknown_family)?;
     let id = u16::from_ne_bytes(*id.first_chunk().ok_or_else(unknown_family)?);
-    let mut all = Message::new(id, NLM_F_DUMP, &generic_header(command))
+    let mut dump_request = Message::new(id, NLM_F_DUMP, &generic_header(command))
         .with(IFINDEX, &interface.index()?.to_ne_bytes());
-    for (attribute, value) in more {
-        all = all.with(*attribute, &value.to_ne_bytes());
+    for (attribute, value) in attributes {
+        dump_request = dump_request.with(*attribute, &value.to_ne_bytes());
     }
-    let answers = request(&socket, &all)?;
+    let answers = request(&socket, &dump_request)?;
     Ok(answers
         .into_iter()
         .map(|(_, body)| NetdevReply(body))

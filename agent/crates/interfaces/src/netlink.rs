@@ -1,4 +1,4 @@
-//! The kernel's netlink: messages with their attributes, written, sent and read (netlink(7), include/uapi/linux/netlink.h).
+//! Netlink: builds, sends and parses messages with attributes (netlink(7), include/uapi/linux/netlink.h).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,10 +8,13 @@ use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socket_with,
 };
 
+/// Returns all entries.
 pub const NLM_F_DUMP: u16 = 0x300;
-/// Also to who asked goes what the kernel tells all that listen.
+/// Sends notifications to the requester too.
 pub const NLM_F_ECHO: u16 = 0x08;
+/// Replaces an existing entry.
 pub const NLM_F_REPLACE: u16 = 0x100;
+/// Creates a missing entry.
 pub const NLM_F_CREATE: u16 = 0x400;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
@@ -21,14 +24,14 @@ const NLM_F_ACK: u16 = 0x04;
 const HEADER_BYTES: usize = 16;
 /// `struct nlattr`.
 const ATTRIBUTE_BYTES: usize = 4;
-/// The kernel fills no more than this at a time (NLMSG_GOODSIZE and what a dump may make of it).
+/// Maximum size of one answer (NLMSG_GOODSIZE; larger in a dump).
 const RECEIVE_BUFFER_BYTES: usize = 64 << 10;
 
-/// A request that is being written.
+/// A request under construction.
 pub struct Message(Vec<u8>);
 
 impl Message {
-    /// `head` is what messages of this kind have before their attributes.
+    /// Creates a message. `head` is the family's header before the attributes.
     pub fn new(kind: u16, flags: u16, head: &[u8]) -> Self {
         let mut bytes = vec![0; HEADER_BYTES];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
@@ -37,6 +40,7 @@ impl Message {
         Self(bytes).finish()
     }
 
+    /// Appends an attribute.
     pub fn with(mut self, kind: u16, value: &[u8]) -> Self {
         let length = (ATTRIBUTE_BYTES + value.len()) as u16;
         self.0.extend(length.to_ne_bytes());
@@ -53,13 +57,13 @@ impl Message {
     }
 }
 
-/// `None`: NETLINK_ROUTE, which is netlink's protocol 0.
+/// Opens a netlink socket. `None` is NETLINK_ROUTE, which is protocol 0.
 pub fn open(protocol: Option<Protocol>) -> io::Result<OwnedFd> {
     let (family, kind) = (AddressFamily::NETLINK, SocketType::RAW);
     Ok(socket_with(family, kind, SocketFlags::CLOEXEC, protocol)?)
 }
 
-/// Kind and body of all that the kernel answers; its refusal is the error.
+/// Sends a request and returns type and body of all answers. Fails with the kernel's error.
 pub fn request(socket: &OwnedFd, message: &Message) -> io::Result<Vec<(u16, Vec<u8>)>> {
     send(socket, &message.0, SendFlags::empty())?;
     let mut answers = Vec::new();
@@ -68,7 +72,7 @@ pub fn request(socket: &OwnedFd, message: &Message) -> io::Result<Vec<(u16, Vec<
         buffer.clear();
         recv(socket, spare_capacity(&mut buffer), RecvFlags::empty())?;
         let mut rest = &buffer[..];
-        while let Some((kind, body, after)) = next(rest, HEADER_BYTES, message_header) {
+        while let Some((kind, body, after)) = split_next(rest, HEADER_BYTES, message_header) {
             match kind {
                 NLMSG_DONE => return Ok(answers),
                 NLMSG_ERROR => return check_acknowledgement(body).map(|()| answers),
@@ -79,16 +83,16 @@ pub fn request(socket: &OwnedFd, message: &Message) -> io::Result<Vec<(u16, Vec<
     }
 }
 
-/// Kind and value of each attribute, from where they begin.
+/// Returns type and value of each attribute.
 pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
-        let (kind, value, after) = next(bytes, ATTRIBUTE_BYTES, attribute_header)?;
+        let (kind, value, after) = split_next(bytes, ATTRIBUTE_BYTES, attribute_header)?;
         bytes = after;
         Some((kind, value))
     })
 }
 
-/// The body of NLMSG_ERROR: 0 for what was done, else the error below zero.
+/// Checks the body of NLMSG_ERROR: 0, or a negative error number.
 fn check_acknowledgement(body: &[u8]) -> io::Result<()> {
     let code = body
         .first_chunk()
@@ -100,7 +104,7 @@ fn check_acknowledgement(body: &[u8]) -> io::Result<()> {
 }
 
 fn message_header(head: &[u8]) -> (usize, u16) {
-    let length = u32::from_ne_bytes(head[..4].try_into().expect("four bytes are four"));
+    let length = u32::from_ne_bytes(head[..4].try_into().expect("four bytes"));
     (length as usize, u16::from_ne_bytes([head[4], head[5]]))
 }
 
@@ -109,16 +113,16 @@ fn attribute_header(head: &[u8]) -> (usize, u16) {
     (length.into(), u16::from_ne_bytes([head[2], head[3]]))
 }
 
-/// The first of what lies one after another, each aligned to four bytes: its kind, what is in it, and what follows.
-fn next(
+/// Splits off the first of several entries aligned to four bytes. Returns its type, its body and the remaining bytes.
+fn split_next(
     bytes: &[u8],
     head_bytes: usize,
     read_head: fn(&[u8]) -> (usize, u16),
 ) -> Option<(u16, &[u8], &[u8])> {
     let (length, kind) = read_head(bytes.get(..head_bytes)?);
     let body = bytes.get(head_bytes..length)?;
-    let after = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
-    Some((kind, body, after))
+    let rest = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    Some((kind, body, rest))
 }
 
 #[cfg(test)]
@@ -126,21 +130,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again_whatever_its_length() {
+    fn attributes_of_any_length_can_be_parsed_again() {
         let message = Message::new(20, 0, &[1, 2, 3, 4])
             .with(7, b"odd")
             .with(8, b"even");
-        let (kind, body, rest) = next(&message.0, HEADER_BYTES, message_header).expect("whole");
+        let (kind, body, rest) =
+            split_next(&message.0, HEADER_BYTES, message_header).expect("whole");
         assert_eq!((kind, rest.len()), (20, 0));
-        let found: Vec<_> = attributes(&body[4..]).collect();
-        assert_eq!(found, [(7, &b"odd"[..]), (8, &b"even"[..])]);
+        let parsed: Vec<_> = attributes(&body[4..]).collect();
+        assert_eq!(parsed, [(7, &b"odd"[..]), (8, &b"even"[..])]);
     }
 
     #[test]
-    fn what_is_cut_short_is_no_message() {
+    fn a_truncated_message_is_rejected() {
         let message = Message::new(20, 0, &[]).with(1, &[0; 16]);
         for length in 0..message.0.len() {
-            assert!(next(&message.0[..length], HEADER_BYTES, message_header).is_none());
+            assert!(split_next(&message.0[..length], HEADER_BYTES, message_header).is_none());
         }
     }
 }

@@ -1,14 +1,15 @@
-//! Taps: interfaces whose far end is a descriptor of this process, gone with it however it ends (tun(4),
-//! Documentation/networking/tuntap.rst).
+//! Taps: interfaces whose other end is a file descriptor of this process. The kernel removes them with the process, however
+//! it ends (tun(4), Documentation/networking/tuntap.rst).
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 
+/// Device file of taps.
 pub const TUN: &str = "/dev/net/tun";
 
-/// A new tap. In `name` the kernel puts a number in the place of `%d`; the second value is what it is called.
+/// Creates a tap and returns it with its name. The kernel replaces `%d` in the name with a number.
 pub fn open(name: &str, flags: libc::c_int) -> io::Result<(File, String)> {
     let mut request = interface_request(name)?;
     let tap = OpenOptions::new()
@@ -18,7 +19,7 @@ pub fn open(name: &str, flags: libc::c_int) -> io::Result<(File, String)> {
         .open(TUN)?;
     let flags = flags | libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_TUN_EXCL;
     request.ifr_ifru.ifru_flags = flags as libc::c_short;
-    // SAFETY: `request` is a valid `ifreq` through the call; the kernel writes the name that it chose to it.
+    // SAFETY: `request` is a valid `ifreq` during the call; the kernel writes the chosen name to it.
     if unsafe { libc::ioctl(tap.as_raw_fd(), libc::TUNSETIFF, &raw mut request) } < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -27,10 +28,10 @@ pub fn open(name: &str, flags: libc::c_int) -> io::Result<(File, String)> {
     Ok((tap, String::from_utf8_lossy(&name).into_owned()))
 }
 
-/// What the reader of this tap can take in one frame: some of TUN_F_CSUM and those after it.
+/// Sets the offloads that the reader of this tap supports: TUN_F_CSUM and others.
 pub fn set_offloads(tap: &File, offloads: libc::c_uint) -> io::Result<()> {
     let value = libc::c_ulong::from(offloads);
-    // SAFETY: the third argument is a number, and nothing is written.
+    // SAFETY: the third argument is a number, and the kernel writes nothing.
     match unsafe { libc::ioctl(tap.as_raw_fd(), libc::TUNSETOFFLOAD, value) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -38,7 +39,7 @@ pub fn set_offloads(tap: &File, offloads: libc::c_uint) -> io::Result<()> {
 }
 
 fn interface_request(name: &str) -> io::Result<libc::ifreq> {
-    // SAFETY: all-zero is a valid `ifreq` (integers, and a union of integers, addresses and null pointers).
+    // SAFETY: an all-zero `ifreq` is valid: integers, and a union of integers, addresses and null pointers.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.is_empty() || name.len() >= request.ifr_name.len() || name.contains(['\0', '/']) {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::streams::SharedLoad;
-use vnetbench_system::signals::on_signals;
+use vnetbench_system::signals::handle_signals;
 
 /// The load that the next Ctrl-C stops.
 static LOAD: Mutex<Option<Arc<SharedLoad>>> = Mutex::new(None);
@@ -16,7 +16,7 @@ const EXIT_INTERRUPTED: i32 = 130;
 ///
 /// Call it before the process starts other threads: they inherit the blocked signals.
 pub fn install_handler() -> io::Result<()> {
-    on_signals(&[libc::SIGINT], || match lock_load().take() {
+    handle_signals(&[libc::SIGINT], || match lock_load().take() {
         Some(shared) => shared.waker.wake(),
         None => exit_interrupted(),
     })

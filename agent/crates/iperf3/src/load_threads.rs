@@ -15,7 +15,7 @@ use crate::streams::{SharedLoad, TestStream};
 use crate::udp::{DatagramHeader, DatagramReceiver, HEADER_BYTES_32BIT, HEADER_BYTES_64BIT};
 use vnetbench_streams::{Command, Role};
 use vnetbench_system::cpu_list::CpuList;
-use vnetbench_traffic::receive::{Discard, Receiver};
+use vnetbench_traffic::receive::{DiscardReceiver, Receiver};
 use vnetbench_traffic::send::{CopySender, Sender};
 
 const STACK_BYTES: usize = 256 << 10;
@@ -168,7 +168,7 @@ impl Receiver for BlockReceiver {
 
 fn receive_tcp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
     let mut receiver: Box<dyn Receiver> = if shared.skip_receive_copy {
-        Box::new(Discard)
+        Box::new(DiscardReceiver)
     } else {
         Box::new(BlockReceiver(vec![0; shared.block_bytes]))
     };

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::results::StreamResult;
 use crate::streams::TestStream;
 use crate::udp::DatagramTotals;
-use vnetbench_counters::tcp_info::{Meter, TcpReading};
+use vnetbench_counters::tcp_info::{TcpMeter, TcpReading};
 use vnetbench_streams::Role;
 
 /// Maximum number of stream samples kept for JSON; later intervals appear only in the text output.
@@ -94,7 +94,7 @@ struct CounterReading {
 pub struct TestRecord {
     streams: Vec<Arc<TestStream>>,
     is_udp: bool,
-    meters: Vec<Meter>,
+    meters: Vec<TcpMeter>,
     /// Readings at the end of the omitted time; totals count from here.
     baseline: Vec<CounterReading>,
     last_readings: Vec<CounterReading>,
@@ -115,7 +115,7 @@ impl TestRecord {
         let mut record = Self {
             streams: streams.to_vec(),
             is_udp,
-            meters: streams.iter().map(|_| Meter::default()).collect(),
+            meters: streams.iter().map(|_| TcpMeter::default()).collect(),
             baseline: vec![CounterReading::default(); streams.len()],
             last_readings: vec![CounterReading::default(); streams.len()],
             last_closed_at: now,

@@ -18,7 +18,7 @@ use crate::session::{Session, deny_access};
 use crate::states::TestError;
 use crate::test_registry::TestRegistry;
 use crate::wire::Cookie;
-use vnetbench_system::signals::on_signals;
+use vnetbench_system::signals::handle_signals;
 use vnetbench_system::waiting::Waker;
 
 const BANNER_RULE: &str = "-----------------------------------------------------------";
@@ -124,7 +124,7 @@ impl Server<'_> {
             Arc::clone(&self.stop_listener),
             Arc::clone(&self.interrupt),
         );
-        on_signals(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP], move || {
+        handle_signals(&[libc::SIGINT, libc::SIGTERM, libc::SIGHUP], move || {
             if is_stopping.swap(true, Ordering::AcqRel) {
                 interrupt::exit_interrupted();
             }

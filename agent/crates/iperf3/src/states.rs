@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use vnetbench_system::error::{Error, Kind};
+use vnetbench_system::error::{Error, ErrorKind};
 
 /// A state byte of the protocol.
 ///
@@ -179,17 +179,17 @@ impl TestError {
 impl From<TestError> for Error {
     fn from(error: TestError) -> Self {
         let kind = match error {
-            TestError::Unreachable(_) => Kind::Unreachable,
-            TestError::Busy(_) => Kind::Busy,
-            TestError::RefusedByServer(_) => Kind::Refused,
+            TestError::Unreachable(_) => ErrorKind::Unreachable,
+            TestError::Busy(_) => ErrorKind::Busy,
+            TestError::RefusedByServer(_) => ErrorKind::Refused,
             TestError::Refused { .. }
             | TestError::Interrupted
             | TestError::Failed(_)
-            | TestError::ConnectionLost(_) => Kind::Broken,
+            | TestError::ConnectionLost(_) => ErrorKind::Broken,
         };
         Self::Server {
             kind,
-            words: error.to_string(),
+            message: error.to_string(),
         }
     }
 }

@@ -17,13 +17,13 @@ use crate::results::{CpuUsage, StreamResult, TestResults, sanitize_text};
 use crate::sockets::unacknowledged_bytes;
 use crate::states::{State, TestError};
 use crate::streams::stream_id;
-use vnetbench_counters::tcp_info::Meter;
+use vnetbench_counters::tcp_info::TcpMeter;
 use vnetbench_streams::{OnEnd, Role, Stream};
 use vnetbench_system::error::Error;
 use vnetbench_system::waiting::{WaitOutcome, Waker};
-use vnetbench_traffic::connector::connect_in_turn;
+use vnetbench_traffic::connector::connect_sequentially;
 use vnetbench_traffic::receive::ReceiveMode;
-use vnetbench_traffic::route::{Route, address};
+use vnetbench_traffic::route::{Route, require_ip_address};
 use vnetbench_traffic::{Load, LoadPart, Workload};
 
 /// Time limit for the server to acknowledge all data before the test ends.
@@ -50,7 +50,7 @@ const LOAD_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 pub fn test_parameters(load: &Load) -> Result<TestParameters, String> {
     let [
         LoadPart {
-            work: Workload::Stream(transfer),
+            workload: Workload::Stream(transfer),
             ..
         },
     ] = &load.parts[..]
@@ -81,7 +81,7 @@ pub fn test_parameters(load: &Load) -> Result<TestParameters, String> {
             "an iperf3 server supports messages of at most {MAX_BLOCK_BYTES} bytes"
         ));
     }
-    if direction != Direction::Forward && load.options.pacing_rate_bps.is_some() {
+    if direction != Direction::Forward && load.socket_options.pacing_rate_bps.is_some() {
         return Err(
             "the agent cannot pace an iperf3 server that sends: remove the pacing rate".into(),
         );
@@ -92,14 +92,14 @@ pub fn test_parameters(load: &Load) -> Result<TestParameters, String> {
         streams_per_direction: sources.max(sinks),
         end_condition: EndCondition::Never,
         block_bytes: transfer.message_bytes,
-        socket_buffer_bytes: load.options.buffer_bytes,
+        socket_buffer_bytes: load.socket_options.buffer_bytes,
         // It has no effect on a receiver, and a server without the algorithm would refuse the test.
         congestion_control: load
-            .options
+            .socket_options
             .congestion_control
             .clone()
             .filter(|_| direction != Direction::Forward),
-        skip_receive_copy: transfer.receive == ReceiveMode::Discard,
+        skip_receive_copy: transfer.receive_mode == ReceiveMode::Discard,
         ..TestParameters::default()
     })
 }
@@ -125,12 +125,12 @@ impl NegotiatedTest {
         waker: &Waker,
         timeout: Duration,
     ) -> vnetbench_system::error::Result<Option<(Self, Vec<Socket>)>> {
-        let from = route.from.as_ref().and_then(SockAddr::as_socket);
-        let to = address(Ok(route.to.clone()))
+        let from = route.source.as_ref().and_then(SockAddr::as_socket);
+        let to = require_ip_address(Ok(route.destination.clone()))
             .map_err(|error| Error::system("find an iperf3 server", error))?;
         let mut control = ClientControl::connect(to, from.map(|from| from.ip()), timeout, timeout)?;
         control.send_parameters(&parameters)?;
-        let sockets = connect_in_turn(route, load.roles.len(), &load.options, waker, timeout)?;
+        let sockets = connect_sequentially(route, load.roles.len(), &load.socket_options, waker, timeout)?;
         let test = Self {
             control,
             parameters,
@@ -158,7 +158,7 @@ impl NegotiatedTest {
             parameters: self.parameters,
             streams: streams
                 .iter()
-                .map(|s| (Arc::clone(s), Meter::default()))
+                .map(|s| (Arc::clone(s), TcpMeter::default()))
                 .collect(),
             started: Instant::now(),
             cpu_at_start: CpuTime::current_process(),
@@ -266,7 +266,7 @@ impl ServerTest {
 struct TestThread {
     control: ClientControl,
     parameters: TestParameters,
-    streams: Vec<(Arc<Stream>, Meter)>,
+    streams: Vec<(Arc<Stream>, TcpMeter)>,
     started: Instant,
     cpu_at_start: CpuTime,
 }
@@ -307,7 +307,7 @@ impl TestThread {
 
     /// Waits until the server has acknowledged all data and had time to read it.
     fn flush(&self, deadline: Instant) {
-        let is_unacknowledged = |(stream, _): &(Arc<Stream>, Meter)| {
+        let is_unacknowledged = |(stream, _): &(Arc<Stream>, TcpMeter)| {
             stream.role == Role::Source && unacknowledged_bytes(&stream.socket).unwrap_or(0) > 0
         };
         while self.streams.iter().any(is_unacknowledged) && Instant::now() < deadline {
@@ -320,7 +320,7 @@ impl TestThread {
 
     /// Waits until the server has closed its sending streams, which it does at the end of the test.
     fn wait_for_sinks(&self, deadline: Instant) {
-        let is_receiving = |(stream, _): &(Arc<Stream>, Meter)| {
+        let is_receiving = |(stream, _): &(Arc<Stream>, TcpMeter)| {
             stream.role == Role::Sink && stream.end.get().is_none()
         };
         while self.streams.iter().any(is_receiving) && Instant::now() < deadline {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use vnetbench_system::histogram::Distribution;
+use vnetbench_system::histogram::DurationDistribution;
 
 /// Late frames follow each other in gaps of this share of the regular gap.
 ///
@@ -152,7 +152,7 @@ impl PacingOutcome {
         method: &'static str,
         due: u64,
         unsent: u64,
-        late: &Distribution,
+        late: &DurationDistribution,
         late_nanos: (u64, u64),
         bursts: BurstSizes,
     ) -> Self {

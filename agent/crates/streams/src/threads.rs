@@ -68,7 +68,7 @@ fn spawn_threads<Job: FnOnce(&Commands) + Send + 'static>(
     mut job: impl FnMut(&[Arc<Stream>]) -> io::Result<Job>,
 ) -> io::Result<Vec<StartedThread>> {
     let count = threads.count.min(streams.len());
-    let previous_cpus = CpuList::of_thread(None)?;
+    let previous_cpus = CpuList::thread_affinity(None)?;
     let (ready, all_ready) = channel();
     let mut started = Vec::with_capacity(count);
     for number in 0..count {
@@ -91,7 +91,7 @@ fn spawn_threads<Job: FnOnce(&Commands) + Send + 'static>(
             .name(format!("stream {number}"))
             .stack_size(STACK_BYTES)
             .spawn(move || {
-                let _running = thread_counters.note_start();
+                let _running = thread_counters.record_start();
                 // Fails only if another thread did not start; then the command to end follows.
                 let _ = ready.send(());
                 commands.wait_for_start();

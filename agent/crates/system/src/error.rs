@@ -1,21 +1,22 @@
-//! What can go wrong in a request, worded for a person and numbered for the protocol.
+//! Errors of requests: messages for the user, and codes and kinds for the agent's protocol.
 
 use std::io;
 
 use serde_json::{Value, json};
 
+/// The result of a request.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Declares `Kind` and the names that it has in the protocol, so that none is without one.
-macro_rules! kinds {
-    ($($(#[$says:meta])* $kind:ident = $name:literal,)*) => {
-        /// What a program is to know of an error beside its code: `kind` in docs/protocol.md, "Errors".
+/// Declares `ErrorKind` with the name of each variant in the protocol.
+macro_rules! error_kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
+        /// Kind of an error, in addition to its code: `kind` in docs/protocol.md, "Errors".
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Kind {
-            $($(#[$says])* $kind,)*
+        pub enum ErrorKind {
+            $($(#[$doc])* $kind,)*
         }
 
-        impl Kind {
+        impl ErrorKind {
             #[cfg(test)]
             const NAMES: &[&str] = &[$($name),*];
 
@@ -28,72 +29,106 @@ macro_rules! kinds {
     };
 }
 
-kinds! {
-    /// The kernel does not have the congestion control that is asked for.
+error_kinds! {
+    /// The kernel does not have the requested congestion control.
     CongestionControlAbsent = "congestion_control_absent",
-    /// This user may not choose it.
+    /// This user may not select the requested congestion control.
     CongestionControlForbidden = "congestion_control_forbidden",
+    /// The kernel does not support MPTCP, or it is turned off.
     Mptcp = "mptcp",
-    /// An interface that frames cannot leave or come in by.
+    /// The interface cannot be used as a port for frames.
     FramesPort = "frames_port",
-    /// The kernel cannot send so.
+    /// The kernel does not support the send mode.
     SendMode = "send_mode",
+    /// The kernel does not support busy polling, or the user may not use it.
     BusyPoll = "busy_poll",
-    /// A datagram that cannot be sent, or does not get through.
+    /// A datagram cannot be sent or does not arrive.
     Datagram = "datagram",
-    /// UDP_SEGMENT and UDP_GRO.
+    /// The kernel does not support UDP_SEGMENT or UDP_GRO.
     UdpOffload = "udp_offload",
-    /// The limit of open files, of the process or of the machine.
+    /// The limit of open files is reached, of the process or of the machine.
     OpenFiles = "open_files",
-    /// The limit of threads, where those of the streams are to start.
+    /// The limit of threads is reached while the streams' threads start.
     Threads = "threads",
-    /// No connection to an iperf3 server can be made.
+    /// The iperf3 server cannot be reached.
     Unreachable = "unreachable",
-    /// An iperf3 server that has another client.
+    /// The iperf3 server has another client.
     Busy = "busy",
-    /// An iperf3 server that said so itself.
+    /// The iperf3 server rejected the test.
     Refused = "refused",
-    /// An iperf3 server that is gone, silent, or none.
+    /// The iperf3 server is gone, does not answer, or is not an iperf3 server.
     Broken = "broken",
 }
 
+/// An error of a request.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    #[error("this line is no JSON: {0}")]
+    /// The request is not JSON.
+    #[error("this line is not JSON: {0}")]
     Parse(String),
-    #[error("this is no JSON-RPC 2.0 request: {0}")]
+    /// The request is JSON, but not JSON-RPC.
+    #[error("this is not a JSON-RPC 2.0 request: {0}")]
     InvalidRequest(String),
+    /// The method does not exist.
     #[error("there is no method \"{0}\"")]
     UnknownMethod(String),
+    /// A parameter is invalid.
     #[error("bad parameter: {0}")]
     BadParameter(String),
-    #[error("a fault of the agent's own: {0}")]
+    /// A bug in the agent.
+    #[error("internal error of the agent: {0}")]
     Internal(String),
-    #[error("the system refused to {operation}: {reason}")]
+    /// A system call failed.
+    #[error("cannot {operation}: {reason}")]
     System {
+        /// What failed; completes the sentence "cannot …".
         operation: String,
+        /// Error number, or 0.
         errno: i32,
+        /// Why it failed.
         reason: String,
-        kind: Option<Kind>,
+        /// Kind of the error, if it has one.
+        kind: Option<ErrorKind>,
     },
+    /// A trial cannot run as requested.
     #[error("{0}")]
     Trial(String),
+    /// A knob cannot be read or set.
     #[error("knob {knob}{}: {reason}", interface_suffix(.interface))]
     Knob {
+        /// Name of the knob.
         knob: String,
+        /// The interface, for knobs of an interface.
         interface: Option<String>,
+        /// Why it failed.
         reason: String,
     },
-    #[error("what listens at {address} is no agent of this trial: {reason}")]
-    UnexpectedPeer { address: String, reason: String },
+    /// The peer is not an agent of this trial.
+    #[error("no agent of this trial listens at {address}: {reason}")]
+    UnexpectedPeer {
+        /// Address of the peer.
+        address: String,
+        /// How the mismatch was detected.
+        reason: String,
+    },
+    /// An operation took too long.
     #[error("{operation} took longer than {after_s} s")]
     TimedOut {
+        /// The operation, as a gerund: "connecting to …".
         operation: String,
+        /// The time limit.
         after_s: f64,
-        kind: Option<Kind>,
+        /// Kind of the error, if it has one.
+        kind: Option<ErrorKind>,
     },
-    #[error("{words}")]
-    Server { kind: Kind, words: String },
+    /// An iperf3 server reported an error or misbehaved.
+    #[error("{message}")]
+    Server {
+        /// Kind of the error.
+        kind: ErrorKind,
+        /// The message.
+        message: String,
+    },
 }
 
 fn interface_suffix(interface: &Option<String>) -> String {
@@ -104,7 +139,7 @@ fn interface_suffix(interface: &Option<String>) -> String {
 }
 
 impl Error {
-    /// `operation` completes the sentence "the system refused to …".
+    /// Creates an error of a system call. `operation` completes the sentence "cannot …".
     pub fn system(operation: impl Into<String>, cause: impl Into<io::Error>) -> Self {
         let cause = cause.into();
         let errno = cause.raw_os_error().unwrap_or(0);
@@ -112,20 +147,20 @@ impl Error {
             operation: operation.into(),
             errno,
             reason: cause.to_string(),
-            kind: matches!(errno, libc::EMFILE | libc::ENFILE).then_some(Kind::OpenFiles),
+            kind: matches!(errno, libc::EMFILE | libc::ENFILE).then_some(ErrorKind::OpenFiles),
         }
     }
 
-    /// The same, where it is one that can be of a kind and has none yet, of this one: with no open file left
-    /// nothing else can be had either.
-    pub fn with_kind(mut self, this: Kind) -> Self {
+    /// Sets the kind of an error that can have one and has none yet. A limit of open files stays the kind, because it makes
+    /// other operations fail too.
+    pub fn with_kind(mut self, new_kind: ErrorKind) -> Self {
         if let Self::System { kind, .. } | Self::TimedOut { kind, .. } = &mut self {
-            kind.get_or_insert(this);
+            kind.get_or_insert(new_kind);
         }
         self
     }
 
-    /// The code of docs/protocol.md, "Errors".
+    /// Returns the code of docs/protocol.md, "Errors".
     pub fn code(&self) -> i32 {
         match self {
             Self::Parse(_) => -32700,
@@ -142,6 +177,7 @@ impl Error {
         }
     }
 
+    /// Returns the data of docs/protocol.md, "Errors".
     pub fn data(&self) -> Option<Value> {
         match self {
             Self::System {
@@ -151,7 +187,7 @@ impl Error {
                 kind,
             } => Some(json!({
                 "operation": operation, "errno": errno, "reason": reason,
-                "kind": kind.map(Kind::name),
+                "kind": kind.map(ErrorKind::name),
             })),
             Self::Knob {
                 knob,
@@ -163,7 +199,7 @@ impl Error {
                 after_s,
                 kind,
             } => Some(json!({
-                "operation": operation, "after_s": after_s, "kind": kind.map(Kind::name),
+                "operation": operation, "after_s": after_s, "kind": kind.map(ErrorKind::name),
             })),
             Self::UnexpectedPeer { address, reason } => {
                 Some(json!({"address": address, "reason": reason}))
@@ -181,8 +217,8 @@ mod tests {
 
     const PAGE: &str = include_str!("../../../../docs/protocol.md");
 
-    /// The first column of the page's table of kinds.
-    fn documented() -> BTreeSet<&'static str> {
+    /// Returns the kinds in the table of docs/protocol.md.
+    fn documented_kinds() -> BTreeSet<&'static str> {
         PAGE.lines()
             .skip_while(|line| !line.starts_with("| `kind` |"))
             .skip(2)
@@ -191,31 +227,34 @@ mod tests {
     }
 
     #[test]
-    fn the_kinds_that_are_sent_are_those_of_the_page() {
-        let sent: BTreeSet<_> = Kind::NAMES.iter().copied().collect();
-        assert_eq!(sent.len(), Kind::NAMES.len(), "each has a name of its own");
-        assert_eq!(sent, documented());
+    fn all_kinds_are_documented() {
+        let sent: BTreeSet<_> = ErrorKind::NAMES.iter().copied().collect();
+        assert_eq!(sent.len(), ErrorKind::NAMES.len(), "names are unique");
+        assert_eq!(sent, documented_kinds());
     }
 
     #[test]
-    fn an_error_tells_its_kind_and_a_limit_of_open_files_without_being_told() {
+    fn an_error_has_its_kind_and_a_limit_of_open_files_takes_precedence() {
         let kind = |error: Error| error.data().expect("data")["kind"].take();
-        let refused = |errno| Error::system("go on", io::Error::from_raw_os_error(errno));
-        assert_eq!(kind(refused(libc::EINVAL)), Value::Null);
+        let system_error = |errno| Error::system("go on", io::Error::from_raw_os_error(errno));
+        assert_eq!(kind(system_error(libc::EINVAL)), Value::Null);
         for errno in [libc::EMFILE, libc::ENFILE] {
-            assert_eq!(kind(refused(errno)), "open_files");
+            assert_eq!(kind(system_error(errno)), "open_files");
         }
-        assert_eq!(kind(refused(libc::EINVAL).with_kind(Kind::Mptcp)), "mptcp");
         assert_eq!(
-            kind(refused(libc::EMFILE).with_kind(Kind::Mptcp)),
+            kind(system_error(libc::EINVAL).with_kind(ErrorKind::Mptcp)),
+            "mptcp"
+        );
+        assert_eq!(
+            kind(system_error(libc::EMFILE).with_kind(ErrorKind::Mptcp)),
             "open_files"
         );
-        let late = Error::TimedOut {
+        let timeout = Error::TimedOut {
             operation: "going on".into(),
             after_s: 1.0,
             kind: None,
         };
-        assert_eq!(kind(late.clone()), Value::Null);
-        assert_eq!(kind(late.with_kind(Kind::Datagram)), "datagram");
+        assert_eq!(kind(timeout.clone()), Value::Null);
+        assert_eq!(kind(timeout.with_kind(ErrorKind::Datagram)), "datagram");
     }
 }

@@ -1,51 +1,50 @@
-//! Durations counted by size: a log-linear histogram that one thread fills, without locks or allocation, while another
-//! reads it.
+//! A log-linear histogram of durations. One thread fills it, without locks or allocation, while another reads it.
 //!
-//! Each power of two is cut into 128 buckets of equal width (the layout of HdrHistogram, <http://hdrhistogram.org>). Below
-//! 256 ns a bucket is one nanosecond; above, it is at most 1/128 of its values wide, so that its middle is within 0.4 %
-//! of every one of them.
+//! Each power of two (octave) has 128 buckets of equal width, as in HdrHistogram (<http://hdrhistogram.org>). Below 256 ns
+//! a bucket is 1 ns wide. Above, it is at most 1/128 of its values wide, so its midpoint is within 0.4 % of each value.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
 
-const BITS: u32 = 7;
-/// Buckets of one power of two, and of what lies below the first.
-const STEP: usize = 1 << BITS;
-/// From 2^36 ns (68.7 s) on a duration is counted in the last bucket.
-const MAX_BITS: u32 = 36;
-/// What is shorter has a bucket of its own length.
-pub const RANGE: Duration = Duration::from_nanos(1 << MAX_BITS);
-const STEPS: usize = (MAX_BITS - BITS + 1) as usize;
-pub const BUCKETS: usize = STEPS * STEP;
+const OCTAVE_BITS: u32 = 7;
+/// Buckets of one octave, and of the values below the first octave.
+const OCTAVE_BUCKETS: usize = 1 << OCTAVE_BITS;
+/// Durations from 2^36 ns (68.7 s) on are counted in the last bucket.
+const RANGE_BITS: u32 = 36;
+/// Upper limit of the range: longer durations are counted in the last bucket.
+pub const RANGE: Duration = Duration::from_nanos(1 << RANGE_BITS);
+const OCTAVES: usize = (RANGE_BITS - OCTAVE_BITS + 1) as usize;
+/// Number of buckets.
+pub const BUCKETS: usize = OCTAVES * OCTAVE_BUCKETS;
 
 fn bucket_index(nanos: u64) -> usize {
-    let nanos = nanos.min((1 << MAX_BITS) - 1);
-    if nanos < STEP as u64 {
+    let nanos = nanos.min((1 << RANGE_BITS) - 1);
+    if nanos < OCTAVE_BUCKETS as u64 {
         return nanos as usize;
     }
-    let shift = nanos.ilog2() - BITS;
-    // The leading bit of the shifted value counts one step by itself.
-    shift as usize * STEP + (nanos >> shift) as usize
+    let shift = nanos.ilog2() - OCTAVE_BITS;
+    // The leading bit of the shifted value adds one octave.
+    shift as usize * OCTAVE_BUCKETS + (nanos >> shift) as usize
 }
 
-/// The middle of a bucket, rounded down.
-fn bucket_middle(bucket: usize) -> u64 {
-    if bucket < 2 * STEP {
+/// Returns the midpoint of a bucket in nanoseconds, rounded down.
+fn bucket_midpoint(bucket: usize) -> u64 {
+    if bucket < 2 * OCTAVE_BUCKETS {
         return bucket as u64;
     }
-    let shift = (bucket / STEP - 1) as u32;
-    let lowest = ((bucket % STEP + STEP) as u64) << shift;
+    let shift = (bucket / OCTAVE_BUCKETS - 1) as u32;
+    let lowest = ((bucket % OCTAVE_BUCKETS + OCTAVE_BUCKETS) as u64) << shift;
     lowest + ((1 << shift) - 1) / 2
 }
 
-/// Filled by one thread only.
+/// A histogram that only one thread fills.
 #[derive(Debug)]
 pub struct Histogram {
-    counts: Box<[AtomicU64]>,
-    /// A bit for each step that has a count: a reader passes over the others.
-    touched: AtomicU64,
+    buckets: Box<[AtomicU64]>,
+    /// A bit for each octave with a nonzero count; readers skip the others.
+    nonempty_octaves: AtomicU64,
     count: AtomicU64,
     sum_nanos: AtomicU64,
     max_nanos: AtomicU64,
@@ -58,36 +57,39 @@ impl Default for Histogram {
 }
 
 impl Histogram {
+    /// Creates an empty histogram.
     pub fn new() -> Self {
         Self {
-            counts: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
-            touched: AtomicU64::new(0),
+            buckets: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
+            nonempty_octaves: AtomicU64::new(0),
             count: AtomicU64::new(0),
             sum_nanos: AtomicU64::new(0),
             max_nanos: AtomicU64::new(0),
         }
     }
 
+    /// Records a duration.
     pub fn record(&self, duration: Duration) {
         self.record_many(duration, 1);
     }
 
-    /// Records so many of one duration.
+    /// Records a duration several times.
     pub fn record_many(&self, duration: Duration, times: u64) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let bucket = bucket_index(nanos);
-        // Loads and stores and no read-modify-write: there is one writer.
-        let add = |to: &AtomicU64, more: u64| {
+        // With one writer, loads and stores suffice.
+        let add = |to: &AtomicU64, amount: u64| {
             to.store(
-                to.load(Ordering::Relaxed).saturating_add(more),
+                to.load(Ordering::Relaxed).saturating_add(amount),
                 Ordering::Relaxed,
             );
         };
-        add(&self.counts[bucket], times);
-        let step = 1 << (bucket / STEP);
-        let touched = self.touched.load(Ordering::Relaxed);
-        if touched & step == 0 {
-            self.touched.store(touched | step, Ordering::Relaxed);
+        add(&self.buckets[bucket], times);
+        let octave = 1 << (bucket / OCTAVE_BUCKETS);
+        let nonempty_octaves = self.nonempty_octaves.load(Ordering::Relaxed);
+        if nonempty_octaves & octave == 0 {
+            self.nonempty_octaves
+                .store(nonempty_octaves | octave, Ordering::Relaxed);
         }
         add(&self.count, times);
         add(&self.sum_nanos, nanos.saturating_mul(times));
@@ -96,74 +98,83 @@ impl Histogram {
         }
     }
 
+    /// Returns the number of durations.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
+    /// Returns the sum of all durations.
     pub fn sum(&self) -> Duration {
         Duration::from_nanos(self.sum_nanos.load(Ordering::Relaxed))
     }
 
+    /// Returns the longest duration.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max_nanos.load(Ordering::Relaxed))
     }
 }
 
-/// What histograms held at one moment, added up.
+/// The sum of histograms at one moment.
 #[derive(Debug, Clone)]
 pub struct HistogramCounts(Vec<u64>);
 
 impl HistogramCounts {
+    /// Returns counts of zero.
     pub fn empty() -> Self {
         Self(vec![0; BUCKETS])
     }
 
+    /// Returns the current sum of histograms.
     pub fn sum<'a>(histograms: impl Iterator<Item = &'a Histogram>) -> Self {
         let mut sums = Self::empty();
         for histogram in histograms {
-            sums.add(&histogram.counts, &histogram.touched);
+            sums.add(&histogram.buckets, &histogram.nonempty_octaves);
         }
         sums
     }
 
-    /// Adds what stands in buckets; `touched` has a bit for each step that has a count.
-    pub fn add(&mut self, counts: &[AtomicU64], touched: &AtomicU64) {
-        let touched = touched.load(Ordering::Relaxed);
-        for step in (0..STEPS).filter(|step| touched >> step & 1 == 1) {
-            let buckets = step * STEP..(step + 1) * STEP;
+    /// Adds the counts of all buckets. `nonempty_octaves` has a bit for each octave with a nonzero count.
+    pub fn add(&mut self, counts: &[AtomicU64], nonempty_octaves: &AtomicU64) {
+        let nonempty_octaves = nonempty_octaves.load(Ordering::Relaxed);
+        for octave in (0..OCTAVES).filter(|octave| nonempty_octaves >> octave & 1 == 1) {
+            let buckets = octave * OCTAVE_BUCKETS..(octave + 1) * OCTAVE_BUCKETS;
             for (sum, count) in self.0[buckets.clone()].iter_mut().zip(&counts[buckets]) {
                 *sum += count.load(Ordering::Relaxed);
             }
         }
     }
 
-    /// Of buckets that another has filled in the same layout.
+    /// Takes over buckets of the same layout.
     pub fn from_buckets(buckets: [u64; BUCKETS]) -> Self {
         Self(buckets.into())
     }
 
-    /// What has come since `then`.
-    pub fn since(&self, then: &Self) -> Distribution {
+    /// Returns the durations recorded since an earlier reading.
+    pub fn since(&self, earlier: &Self) -> DurationDistribution {
         let buckets: Vec<(u64, u64)> = (0..BUCKETS)
-            .filter(|bucket| self.0[*bucket] > then.0[*bucket])
-            .map(|bucket| (bucket_middle(bucket), self.0[bucket] - then.0[bucket]))
+            .filter(|bucket| self.0[*bucket] > earlier.0[*bucket])
+            .map(|bucket| (bucket_midpoint(bucket), self.0[bucket] - earlier.0[bucket]))
             .collect();
-        Distribution::from_buckets(buckets)
+        DurationDistribution::from_buckets(buckets)
     }
 }
 
-/// Durations as the protocol tells them.
+/// Distribution of durations in the form of the agent's protocol.
 #[derive(Debug, Serialize)]
-pub struct Distribution {
+pub struct DurationDistribution {
+    /// Number of durations.
     pub count: u64,
+    /// Median.
     pub p50_us: Option<f64>,
+    /// 99th percentile.
     pub p99_us: Option<f64>,
+    /// Maximum.
     pub max_us: Option<f64>,
-    /// The middle of each bucket that has a count, in nanoseconds, and the count.
+    /// Midpoint in nanoseconds and count of each nonempty bucket.
     pub buckets: Vec<(u64, u64)>,
 }
 
-impl Distribution {
+impl DurationDistribution {
     fn from_buckets(buckets: Vec<(u64, u64)>) -> Self {
         let count = buckets.iter().map(|(_, count)| count).sum();
         Self {
@@ -176,7 +187,7 @@ impl Distribution {
     }
 }
 
-/// The smallest value that at least this share of all do not exceed (nearest rank); `None` of nothing.
+/// Returns the nearest-rank quantile, or `None` without values.
 fn quantile_us(buckets: &[(u64, u64)], count: u64, share: f64) -> Option<f64> {
     let rank = ((count as f64 * share).ceil() as u64).clamp(1, count.max(1));
     let mut below = 0;
@@ -190,8 +201,8 @@ fn quantile_us(buckets: &[(u64, u64)], count: u64, share: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Values all over the range, the same in every run (Steele, Lea & Flood's SplitMix64).
-    fn values(many: usize) -> Vec<u64> {
+    /// Returns values over the whole range, the same in every run (Steele, Lea & Flood's SplitMix64).
+    fn pseudo_random_values(count: usize) -> Vec<u64> {
         let mut state = 7u64;
         let mut next = || {
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -200,15 +211,15 @@ mod tests {
             z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
             z ^ (z >> 31)
         };
-        (0..many)
+        (0..count)
             .map(|_| {
-                let bits = next() % u64::from(MAX_BITS);
+                let bits = next() % u64::from(RANGE_BITS);
                 next() & ((2 << bits) - 1)
             })
             .collect()
     }
 
-    fn filled(values: &[u64]) -> Histogram {
+    fn filled_histogram(values: &[u64]) -> Histogram {
         let histogram = Histogram::new();
         for nanos in values {
             histogram.record(Duration::from_nanos(*nanos));
@@ -217,67 +228,74 @@ mod tests {
     }
 
     #[test]
-    fn every_value_is_within_its_buckets_precision_of_its_middle() {
-        let edges = (0..MAX_BITS).flat_map(|bits| [(1 << bits) - 1, 1 << bits, (1 << bits) + 1]);
-        for nanos in edges.chain(values(100_000)) {
-            let middle = bucket_middle(bucket_index(nanos));
+    fn every_value_is_close_to_the_midpoint_of_its_bucket() {
+        let edges = (0..RANGE_BITS).flat_map(|bits| [(1 << bits) - 1, 1 << bits, (1 << bits) + 1]);
+        for nanos in edges.chain(pseudo_random_values(100_000)) {
+            let midpoint = bucket_midpoint(bucket_index(nanos));
             assert!(
-                middle.abs_diff(nanos) * 256 <= nanos,
-                "{nanos} ns is told as {middle} ns"
+                midpoint.abs_diff(nanos) * 256 <= nanos,
+                "{nanos} ns is reported as {midpoint} ns"
             );
         }
     }
 
     #[test]
-    fn buckets_follow_each_other_without_gap_or_overlap() {
+    fn buckets_have_no_gaps_or_overlaps() {
         for bucket in 1..BUCKETS {
-            assert!(bucket_middle(bucket) > bucket_middle(bucket - 1));
-            assert_eq!(bucket_index(bucket_middle(bucket)), bucket);
+            assert!(bucket_midpoint(bucket) > bucket_midpoint(bucket - 1));
+            assert_eq!(bucket_index(bucket_midpoint(bucket)), bucket);
         }
     }
 
     #[test]
-    fn quantiles_are_those_of_the_values_themselves() {
-        let mut sorted = values(10_001);
-        let told = HistogramCounts::sum([filled(&sorted)].iter()).since(&HistogramCounts::empty());
+    fn quantiles_match_the_values() {
+        let mut sorted = pseudo_random_values(10_001);
+        let distribution = HistogramCounts::sum([filled_histogram(&sorted)].iter())
+            .since(&HistogramCounts::empty());
         sorted.sort_unstable();
-        assert_eq!(told.count, 10_001);
-        for (told_us, rank) in [
-            (told.p50_us, 5_001),
-            (told.p99_us, 9_901),
-            (told.max_us, 10_001),
+        assert_eq!(distribution.count, 10_001);
+        for (reported_us, rank) in [
+            (distribution.p50_us, 5_001),
+            (distribution.p99_us, 9_901),
+            (distribution.max_us, 10_001),
         ] {
             let exact = sorted[rank - 1] as f64 / 1e3;
-            let told_us = told_us.expect("there are values");
+            let reported_us = reported_us.expect("there are values");
             assert!(
-                (told_us - exact).abs() <= exact / 256.0,
-                "{told_us} for {exact}"
+                (reported_us - exact).abs() <= exact / 256.0,
+                "{reported_us} for {exact}"
             );
         }
     }
 
     #[test]
-    fn only_what_came_between_two_readings_is_told() {
-        let histogram = filled(&[1_000, 2_000]);
-        let then = HistogramCounts::sum(std::iter::once(&histogram));
+    fn a_difference_holds_only_durations_between_two_readings() {
+        let histogram = filled_histogram(&[1_000, 2_000]);
+        let earlier = HistogramCounts::sum(std::iter::once(&histogram));
         histogram.record(Duration::from_nanos(2_000));
-        let told = HistogramCounts::sum(std::iter::once(&histogram)).since(&then);
-        assert_eq!(told.buckets, [(bucket_middle(bucket_index(2_000)), 1)]);
-        assert_eq!(told.count, 1);
+        let distribution = HistogramCounts::sum(std::iter::once(&histogram)).since(&earlier);
+        assert_eq!(
+            distribution.buckets,
+            [(bucket_midpoint(bucket_index(2_000)), 1)]
+        );
+        assert_eq!(distribution.count, 1);
     }
 
     #[test]
-    fn nothing_has_no_quantiles() {
-        let told = HistogramCounts::empty().since(&HistogramCounts::empty());
-        assert_eq!((told.count, told.p50_us, told.max_us), (0, None, None));
+    fn an_empty_histogram_has_no_quantiles() {
+        let distribution = HistogramCounts::empty().since(&HistogramCounts::empty());
+        assert_eq!(
+            (distribution.count, distribution.p50_us, distribution.max_us),
+            (0, None, None)
+        );
     }
 
     #[test]
-    fn what_is_longer_than_the_range_is_counted_in_the_last_bucket() {
-        let histogram = filled(&[u64::MAX, 1 << 40]);
-        let told =
+    fn durations_beyond_the_range_are_counted_in_the_last_bucket() {
+        let histogram = filled_histogram(&[u64::MAX, 1 << 40]);
+        let distribution =
             HistogramCounts::sum(std::iter::once(&histogram)).since(&HistogramCounts::empty());
-        assert_eq!(told.buckets, [(bucket_middle(BUCKETS - 1), 2)]);
+        assert_eq!(distribution.buckets, [(bucket_midpoint(BUCKETS - 1), 2)]);
         assert_eq!(histogram.max(), Duration::from_nanos(u64::MAX));
     }
 }

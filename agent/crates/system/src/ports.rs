@@ -1,29 +1,30 @@
-//! The ports that load and probes of the path are taken on: any, or those that the bench names for firewalls on the way.
+//! Ports for load and path probes: any port, or the range that the bench configures for firewalls.
 
 use std::ops::RangeInclusive;
 use std::sync::{PoisonError, RwLock};
 
 use crate::error::{Error, Result};
 
-/// The lowest that every user may listen on.
+/// The lowest port that every user may listen on.
 const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 
 static CONFIGURED_PORTS: RwLock<Option<RangeInclusive<u16>>> = RwLock::new(None);
 
-/// As `parse` takes them; empty: any.
-pub fn read() -> String {
+/// Returns the configured range in the form of [`parse`]; "" for any port.
+pub fn format_configured() -> String {
     configured_ports().map_or_else(String::new, |ports| {
         format!("{}-{}", ports.start(), ports.end())
     })
 }
 
-pub fn set(ports: Option<RangeInclusive<u16>>) {
+/// Sets the range of ports; `None` for any port.
+pub fn configure(ports: Option<RangeInclusive<u16>>) {
     *CONFIGURED_PORTS
         .write()
         .unwrap_or_else(PoisonError::into_inner) = ports;
 }
 
-/// `first-last`, or nothing for any; `None` for what is neither.
+/// Parses `first-last`, or "" for any port. Returns `None` for other text.
 pub fn parse(text: &str) -> Option<Option<RangeInclusive<u16>>> {
     if text.is_empty() {
         return Some(None);
@@ -33,22 +34,26 @@ pub fn parse(text: &str) -> Option<Option<RangeInclusive<u16>>> {
     (FIRST_UNPRIVILEGED_PORT <= first && first <= last).then_some(Some(first..=last))
 }
 
-/// Has a socket made on port 0, which is any, or where ports are named on the first of them that is free.
-pub fn try_ports<T>(mut make: impl FnMut(u16) -> Result<T>) -> Result<T> {
+/// Opens a socket on port 0 (any port), or on the first free port of the configured range.
+///
+/// # Errors
+///
+/// Fails if all ports of the range are in use, or with another error of `open`.
+pub fn try_ports<T>(mut open: impl FnMut(u16) -> Result<T>) -> Result<T> {
     let Some(ports) = configured_ports() else {
-        return make(0);
+        return open(0);
     };
     let (first, last) = (*ports.start(), *ports.end());
     for port in ports {
-        match make(port) {
+        match open(port) {
             Err(Error::System { errno, .. }) if errno == libc::EADDRINUSE => {}
-            made => return made,
+            result => return result,
         }
     }
     Err(Error::System {
-        operation: format!("give a port from {first} to {last}"),
+        operation: format!("use a port from {first} to {last}"),
         errno: libc::EADDRINUSE,
-        reason: "all of them are in use".into(),
+        reason: "all of these ports are in use".into(),
         kind: None,
     })
 }
@@ -65,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_range_that_every_user_may_listen_on_is_one() {
+    fn a_range_must_be_valid_and_unprivileged() {
         assert_eq!(parse(""), Some(None));
         assert_eq!(parse("5300-5399"), Some(Some(5300..=5399)));
         assert_eq!(parse("65535-65535"), Some(Some(65535..=65535)));

@@ -1,88 +1,88 @@
-//! Threads that run as soon as they are due, whatever load there is.
+//! Real-time priority for threads that must run as soon as they are due.
 
 use std::time::{Duration, Instant};
 
-/// Of so many turns one is without rank, and so long is each.
+/// In each round of turns, the last one is without real-time priority.
 const TURNS_PER_ROUND: u32 = 10;
-const TURN: Duration = Duration::from_millis(20);
-/// Threads of a kind that share a CPU change places so often.
+const RANKED_TURN: Duration = Duration::from_millis(20);
+/// Turn length of generators that share a CPU.
 pub const SHARED_TURN: Duration = Duration::from_millis(1);
 const HIGHEST_NICE: libc::c_int = -20;
 
-/// Of two that are due, the later named runs.
+/// Real-time priority of a thread, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Rank {
-    /// Makes frames all the time.
+    /// A generator of frames, which never sleeps.
     Generator = 1,
-    /// Takes in what comes to a port, whose ring is short; sleeps otherwise.
+    /// A thread that empties the short ring of a port, and sleeps otherwise.
     Port,
-    /// Sleeps nearly all the time, and a sample that comes late is of another interval.
+    /// The sampler, which sleeps nearly all the time. A late sample would cover another interval.
     Sampler,
 }
 
-/// Has this thread run before all that have no rank. False where that is not permitted (CAP_SYS_NICE).
+/// Gives the calling thread real-time priority. Returns false if that is not permitted (CAP_SYS_NICE).
 pub fn raise_priority(rank: Rank) -> bool {
     let request = libc::sched_param {
         sched_priority: rank as libc::c_int,
     };
-    // Generators on one CPU take turns (SCHED_RR): the first to run would else keep it to its end.
-    // SAFETY: `asked` is a valid `sched_param` through the call; 0 means this thread.
+    // SCHED_RR, because with SCHED_FIFO the first generator would keep a shared CPU.
+    // SAFETY: `request` is a valid `sched_param` during the call; 0 means the calling thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_RR, &request) == 0 }
 }
 
-/// Has a thread that never sleeps run before all that have no rank, but for one turn of ten.
+/// Gives a thread that never sleeps real-time priority in nine turns of ten.
 ///
-/// The kernel leaves real-time threads only so much of each second, 95 % by default (sched_rt_runtime_us), and takes the CPU
-/// for all the rest at once from one that wants more, even if nothing else wants to run: for 50 ms no frame would leave. What
-/// is bound to this CPU and has no rank gets its turn too.
+/// The kernel limits real-time threads to a share of each second, 95 % by default (sched_rt_runtime_us). It suspends a thread
+/// that exceeds the share for the rest of the second, even if the CPU is idle: for 50 ms no frame would leave. The turn
+/// without priority avoids that, and lets other threads bound to this CPU run.
 ///
-/// One that shares its CPU with another of its kind has no rank at all: of two that have, one would run for 100 ms
-/// (sched_rr_timeslice_ms) while the other does not.
-pub struct Turns {
-    began: Instant,
+/// A thread that shares its CPU with another generator gets no real-time priority: each would run for 100 ms
+/// (sched_rr_timeslice_ms) while the other waits.
+pub struct PriorityTurns {
+    turn_started: Instant,
     number: u32,
-    kind: TurnMode,
+    mode: TurnMode,
 }
 
 #[derive(Debug, PartialEq)]
 enum TurnMode {
     Ranked(Rank),
     Shared,
-    Refused,
+    NotPermitted,
 }
 
-impl Turns {
-    /// Begins with a turn that has the rank, of the thread that calls it.
+impl PriorityTurns {
+    /// Begins the first turn of the calling thread, with real-time priority.
     pub fn new(rank: Rank, shares_cpu: bool) -> Self {
-        // SAFETY: a call without pointers; 0 means this thread.
+        // SAFETY: this call has no pointers; 0 means the calling thread.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, HIGHEST_NICE) };
-        let kind = if shares_cpu {
+        let mode = if shares_cpu {
             TurnMode::Shared
         } else if raise_priority(rank) {
             TurnMode::Ranked(rank)
         } else {
-            TurnMode::Refused
+            TurnMode::NotPermitted
         };
         Self {
-            began: Instant::now(),
+            turn_started: Instant::now(),
             number: 0,
-            kind,
+            mode,
         }
     }
 
-    /// Has the thread take its next turn, if it is time for that; to be called many times in each.
+    /// Begins the next turn if it is due. Call this many times per turn.
     pub fn advance(&mut self, now: Instant) {
-        let length = match self.kind {
-            TurnMode::Ranked(_) => TURN,
+        let length = match self.mode {
+            TurnMode::Ranked(_) => RANKED_TURN,
             TurnMode::Shared => SHARED_TURN,
-            TurnMode::Refused => return,
+            TurnMode::NotPermitted => return,
         };
-        if now.saturating_duration_since(self.began) < length {
+        if now.saturating_duration_since(self.turn_started) < length {
             return;
         }
-        self.began = now;
+        self.turn_started = now;
         self.number = (self.number + 1) % TURNS_PER_ROUND;
-        match (&self.kind, self.number) {
+        match (&self.mode, self.number) {
             (TurnMode::Ranked(rank), 0) => {
                 raise_priority(*rank);
             }
@@ -94,9 +94,9 @@ impl Turns {
 }
 
 fn run_at_normal_priority() {
-    let none = libc::sched_param { sched_priority: 0 };
-    // SAFETY: `none` is a valid `sched_param` through the call; 0 means this thread.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &none) };
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: `none` is a valid `sched_param` during the call; 0 means the calling thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &parameters) };
 }
 
 #[cfg(test)]
@@ -104,37 +104,39 @@ mod tests {
     use super::*;
 
     fn policy() -> libc::c_int {
-        // SAFETY: a call without pointers; 0 means this thread.
+        // SAFETY: this call has no pointers; 0 means the calling thread.
         unsafe { libc::sched_getscheduler(0) }
     }
 
     #[test]
-    fn one_turn_of_ten_is_without_rank() {
-        let mut turns = Turns::new(Rank::Generator, false);
-        if turns.kind == TurnMode::Refused {
+    fn one_turn_of_ten_is_without_real_time_priority() {
+        let mut turns = PriorityTurns::new(Rank::Generator, false);
+        if turns.mode == TurnMode::NotPermitted {
             assert_eq!(
                 policy(),
                 libc::SCHED_OTHER,
-                "and none has one where that is refused"
+                "no turn has real-time priority if it is not permitted"
             );
             return;
         }
-        let begin = turns.began;
-        let with_rank = |turn: u32, turns: &mut Turns| {
-            turns.advance(begin + TURN * turn);
+        let started = turns.turn_started;
+        let has_real_time_priority = |turn: u32, turns: &mut PriorityTurns| {
+            turns.advance(started + RANKED_TURN * turn);
             policy() == libc::SCHED_RR
         };
-        let of_two_rounds: Vec<bool> = (0..20).map(|turn| with_rank(turn, &mut turns)).collect();
+        let policies: Vec<bool> = (0..20)
+            .map(|turn| has_real_time_priority(turn, &mut turns))
+            .collect();
         let one_round = [true, true, true, true, true, true, true, true, true, false];
-        assert_eq!(of_two_rounds, [one_round, one_round].concat());
+        assert_eq!(policies, [one_round, one_round].concat());
     }
 
     #[test]
-    fn who_shares_a_cpu_has_no_rank() {
-        let mut turns = Turns::new(Rank::Generator, true);
-        let began = turns.began;
+    fn a_thread_that_shares_its_cpu_has_no_real_time_priority() {
+        let mut turns = PriorityTurns::new(Rank::Generator, true);
+        let started = turns.turn_started;
         for turn in 0..20 {
-            turns.advance(began + SHARED_TURN * turn);
+            turns.advance(started + SHARED_TURN * turn);
             assert_eq!(policy(), libc::SCHED_OTHER);
         }
     }

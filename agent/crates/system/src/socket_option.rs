@@ -1,31 +1,32 @@
-//! Options of sockets that are plain numbers or structures of numbers, and that no crate has a name for.
+//! Socket options that are numbers or structures of numbers and that no other crate supports.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 
-/// A type of which every pattern of bytes is a value, and that has no padding.
+/// A type without padding, for which every bit pattern is a valid value.
 ///
 /// # Safety
-/// Only such types may have it.
+///
+/// Implement this only for such types.
 pub unsafe trait Plain: Copy + Default {}
 
-// SAFETY: integers.
+// SAFETY: an integer.
 unsafe impl Plain for u32 {}
-// SAFETY: integers.
+// SAFETY: an integer.
 unsafe impl Plain for u64 {}
 
-/// The option's value. What the kernel leaves out at the end (an older one knows fewer fields) is as in the default.
+/// Returns the value of an option. Fields that an older kernel does not fill keep their default.
 pub fn get<T: Plain>(socket: &impl AsFd, level: i32, option: i32) -> io::Result<T> {
     get_sized(socket, level, option).map(|(value, _)| value)
 }
 
-/// The same, and how many of its bytes the kernel filled.
+/// Returns the value of an option, and the number of bytes that the kernel filled.
 pub fn get_sized<T: Plain>(socket: &impl AsFd, level: i32, option: i32) -> io::Result<(T, usize)> {
     let mut value = T::default();
     let mut length = size_of::<T>() as libc::socklen_t;
-    // SAFETY: `value` is valid for writes of `length` bytes, the kernel writes no more than `length`, and every pattern of
-    // bytes is a valid `T`.
-    let answer = unsafe {
+    // SAFETY: `value` is valid for writes of `length` bytes, the kernel writes at most `length`, and every bit pattern is a
+    // valid `T`.
+    let status = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
             level,
@@ -34,16 +35,17 @@ pub fn get_sized<T: Plain>(socket: &impl AsFd, level: i32, option: i32) -> io::R
             &raw mut length,
         )
     };
-    if answer == 0 {
+    if status == 0 {
         Ok((value, length as usize))
     } else {
         Err(io::Error::last_os_error())
     }
 }
 
+/// Sets an option.
 pub fn set<T: Plain>(socket: &impl AsFd, level: i32, option: i32, value: T) -> io::Result<()> {
-    // SAFETY: the pointer is to a value of that length, and the kernel only reads it.
-    let answer = unsafe {
+    // SAFETY: the pointer refers to a value of this length, which the kernel only reads.
+    let status = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),
             level,
@@ -52,7 +54,7 @@ pub fn set<T: Plain>(socket: &impl AsFd, level: i32, option: i32, value: T) -> i
             size_of::<T>() as libc::socklen_t,
         )
     };
-    if answer == 0 {
+    if status == 0 {
         Ok(())
     } else {
         Err(io::Error::last_os_error())

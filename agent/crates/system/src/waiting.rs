@@ -1,4 +1,4 @@
-//! Waiting for sockets, up to a moment, with a bell that another thread can ring.
+//! Waits for sockets until a deadline, with a waker for other threads.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
-/// Rung once it stays so: every wait that takes it along ends at once.
+/// Wakes waiting threads. Once woken it stays so: every later wait with it ends at once.
 pub struct Waker(OwnedFd);
 
 impl Waker {
+    /// Creates a waker.
     pub fn new() -> io::Result<Self> {
         Ok(Self(eventfd(
             0,
@@ -17,11 +18,13 @@ impl Waker {
         )?))
     }
 
+    /// Ends all current and later waits.
     pub fn wake(&self) {
-        // This fails only when it has been rung 2^64 times.
+        // This fails only after 2^64 calls.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
+    /// Returns whether [`Self::wake`] was called.
     pub fn is_woken(&self) -> bool {
         let now = Some(Instant::now());
         matches!(
@@ -37,19 +40,23 @@ impl AsFd for Waker {
     }
 }
 
+/// Why a wait ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum WaitOutcome {
+    /// A socket is ready.
     Ready,
+    /// The waker was woken.
     Woken,
+    /// The deadline has passed.
     TimedOut,
 }
 
-/// Waits until one of the sockets is ready (`ready` then says which), the bell is rung or the moment has come.
+/// Waits until a socket is ready, the waker is woken or the deadline has passed. `ready` then tells which sockets are ready.
 pub fn wait(
     sockets: &[(BorrowedFd<'_>, PollFlags)],
     ready: &mut Vec<bool>,
     waker: &Waker,
-    until: Option<Instant>,
+    deadline: Option<Instant>,
 ) -> io::Result<WaitOutcome> {
     let mut polled: Vec<PollFd<'_>> = sockets
         .iter()
@@ -57,15 +64,16 @@ pub fn wait(
         .collect();
     polled.push(PollFd::new(waker, PollFlags::IN));
     loop {
-        let left = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
-        match poll(&mut polled, left.as_ref()) {
+        let timeout =
+            deadline.map(|until| timespec(until.saturating_duration_since(Instant::now())));
+        match poll(&mut polled, timeout.as_ref()) {
             Ok(0) => return Ok(WaitOutcome::TimedOut),
             Ok(_) => break,
             Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    let (waker, sockets) = polled.split_last().expect("the bell is there");
+    let (waker, sockets) = polled.split_last().expect("the waker is polled");
     if !waker.revents().is_empty() {
         return Ok(WaitOutcome::Woken);
     }
@@ -86,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bell_once_rung_ends_every_wait() {
+    fn a_woken_waker_ends_every_wait() {
         let waker = Waker::new().expect("eventfd");
         let now = Some(Instant::now());
         let mut ready = Vec::new();

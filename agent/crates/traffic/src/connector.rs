@@ -32,7 +32,7 @@ pub fn connect_all(
     let deadline = Instant::now() + timeout;
     let mut sockets = Vec::with_capacity(load.roles.len());
     for _ in &load.roles {
-        sockets.push(start_connecting(route, &load.options)?);
+        sockets.push(start_connecting(route, &load.socket_options)?);
     }
     complete_handshakes(&sockets, &destination, load, waker, deadline, timeout)
         .map(|is_complete| is_complete.then_some(sockets))

@@ -27,7 +27,7 @@ pub struct Load {
     /// Number and role of each stream, grouped by part.
     pub roles: Vec<(u32, Role)>,
     /// Options of every socket when it is opened.
-    pub options: SocketOptions,
+    pub socket_options: SocketOptions,
     /// The parts, which together contain all streams.
     pub parts: Vec<LoadPart>,
 }
@@ -42,7 +42,7 @@ pub struct LoadPart {
     /// What its streams do.
     pub workload: Workload,
     /// Options of its sockets after they are connected.
-    pub options: SocketOptions,
+    pub connected_options: SocketOptions,
     /// The threads that run its streams.
     pub threads: ThreadPlan,
     /// Delay after the start of the trial.
@@ -88,12 +88,12 @@ impl Load {
             if let Workload::Stream(transfer) = &part.workload
                 && roles.any(|(_, role)| *role == Role::Source)
             {
-                let domain = match self.options.transport {
+                let domain = match self.socket_options.transport {
                     Transport::Vsock => Domain::VSOCK,
                     Transport::Tcp | Transport::Mptcp => Domain::IPV4,
                 };
-                let probe_socket = sockets::open_socket(domain, &self.options)?;
-                senders::check_send_mode(transfer.sending, &probe_socket)?;
+                let probe_socket = sockets::open_socket(domain, &self.socket_options)?;
+                senders::check_send_mode(transfer.send_options, &probe_socket)?;
             }
         }
         Ok(())

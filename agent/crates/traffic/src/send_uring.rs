@@ -152,7 +152,7 @@ impl UringSender {
     /// Returns the request for the message at `index` of the batch.
     ///
     /// Each request starts only after the previous message is sent completely; otherwise, messages could interleave.
-    fn request(&self, index: u32, socket: BorrowedFd<'_>) -> squeue::Entry {
+    fn build_request(&self, index: u32, socket: BorrowedFd<'_>) -> squeue::Entry {
         let rest = &self.message[if index == 0 { self.sent } else { 0 }..];
         let (socket, bytes) = (types::Fd(socket.as_raw_fd()), rest.len() as u32);
         let entry = match self.ledger {
@@ -254,7 +254,7 @@ impl Sender for UringSender {
             self.wait_for_buffers(&mut outcome)?;
         }
         for index in 0..self.batch {
-            let request = self.request(index, socket).user_data(self.requests);
+            let request = self.build_request(index, socket).user_data(self.requests);
             self.requests += 1;
             // SAFETY: the message outlives the request: the code below waits for the request, or leaks the message if
             // waiting fails. In zero-copy mode the memory is never written, and the kernel holds its pages itself.

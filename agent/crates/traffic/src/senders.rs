@@ -32,14 +32,14 @@ pub fn check_send_mode(sending: SendOptions, unconnected: &Socket) -> Result<()>
 }
 
 /// Prepares a socket for a send mode and returns its sender.
-pub type MakeSender = Box<dyn Fn(&Socket) -> io::Result<Box<dyn Sender>>>;
+pub type SenderFactory = Box<dyn Fn(&Socket) -> io::Result<Box<dyn Sender>>>;
 
 /// Returns the function that makes the senders of a trial, which all send the same memory.
 ///
 /// # Errors
 ///
 /// The system refuses the memory file of `sendfile`.
-pub fn sender_factory(message_bytes: usize, sending: SendOptions) -> io::Result<MakeSender> {
+pub fn sender_factory(message_bytes: usize, sending: SendOptions) -> io::Result<SenderFactory> {
     let message = make_message(message_bytes);
     Ok(match sending.mode {
         SendMode::Copy => Box::new(move |_| Ok(Box::new(CopySender::new(Arc::clone(&message))))),

@@ -39,7 +39,7 @@ pub struct ConnectionOptions {
     /// Size of a response.
     pub response_bytes: usize,
     /// Options of each connection's socket.
-    pub options: SocketOptions,
+    pub socket_options: SocketOptions,
 }
 
 /// Starts the threads, which wait for `Command::Go`. Each stream calls `on_end` once, at its end.
@@ -65,7 +65,7 @@ pub(crate) fn start(
             stream,
             request: Arc::clone(&request),
             response: Arc::clone(&response),
-            options: connections.options.clone(),
+            options: connections.socket_options.clone(),
             buffer: vec![0; RECEIVE_BYTES],
         };
         Ok(move |commands: &Commands| {

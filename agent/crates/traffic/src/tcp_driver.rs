@@ -8,7 +8,7 @@ use rustix::net::{RecvFlags, Shutdown, shutdown};
 
 use crate::receive::{CoalescingReceiver, CopyReceiver, DiscardReceiver, ReceiveMode, Receiver};
 use crate::send::Sender;
-use crate::senders::MakeSender;
+use crate::senders::SenderFactory;
 use vnetbench_streams::{Command, Commands, EndGuard, OnEnd, Role, Stream, StreamEnd};
 
 /// The direction and state of a transfer.
@@ -49,7 +49,7 @@ impl RunningStream {
     pub fn new(
         stream: &Arc<Stream>,
         receive: ReceiveMode,
-        make_sender: &MakeSender,
+        make_sender: &SenderFactory,
         is_alone: bool,
         on_end: &OnEnd,
     ) -> io::Result<Self> {

@@ -21,9 +21,9 @@ pub struct TransferOptions {
     /// Size of a message.
     pub message_bytes: usize,
     /// How sources send.
-    pub sending: SendOptions,
+    pub send_options: SendOptions,
     /// How sinks receive.
-    pub receive: ReceiveMode,
+    pub receive_mode: ReceiveMode,
 }
 
 /// Starts the threads, which wait for `Command::Go`. Each stream calls `on_end` once, at its end.
@@ -38,7 +38,7 @@ pub(crate) fn start(
     commands: &Arc<Commands>,
     on_end: &OnEnd,
 ) -> io::Result<Vec<StartedThread>> {
-    let make_sender = sender_factory(transfer.message_bytes, transfer.sending)?;
+    let make_sender = sender_factory(transfer.message_bytes, transfer.send_options)?;
     threads::start_threads(streams, threads, commands, |own| {
         let mut running = Vec::with_capacity(own.len());
         let is_alone = own.len() == 1;
@@ -46,7 +46,7 @@ pub(crate) fn start(
             stream.socket.set_nonblocking(!is_alone)?;
             running.push(RunningStream::new(
                 stream,
-                transfer.receive,
+                transfer.receive_mode,
                 &make_sender,
                 is_alone,
                 on_end,

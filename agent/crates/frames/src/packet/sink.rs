@@ -71,7 +71,7 @@ impl PacketSink {
         let thread = std::thread::Builder::new()
             .name("ring".into())
             .spawn(move || {
-                let _running = thread_record.note_start();
+                let _running = thread_record.record_start();
                 let _ = started_sender.send(());
                 count_frames(ring, &thread_state.0, &thread_state.1);
             })

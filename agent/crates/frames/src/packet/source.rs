@@ -20,7 +20,7 @@ use vnetbench_streams::{Command, Commands, StreamEnd};
 use vnetbench_system::clock::monotonic_nanos;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::histogram::{self, Histogram};
-use vnetbench_system::priority::{Rank, Turns};
+use vnetbench_system::priority::{Rank, PriorityTurns};
 use vnetbench_system::socket_option;
 
 /// Frames of one call. All are stamped before the call, so larger batches would add to the measured delay.
@@ -93,7 +93,7 @@ impl PacketSource {
 
     fn run_unpaced(&self, batch: &mut SendBatch, commands: &Commands) -> io::Result<()> {
         let mut number = 0;
-        let mut turns = Turns::new(Rank::Generator, self.shares_cpu);
+        let mut turns = PriorityTurns::new(Rank::Generator, self.shares_cpu);
         while number < self.max_frames && commands.current() == Command::Go {
             turns.advance(Instant::now());
             number += self.send_batch(batch, number, self.max_frames - number)?;
@@ -115,7 +115,7 @@ impl PacketSource {
         // Late frames catch up no sooner than this.
         let mut earliest = pacing.schedule.due_at(0);
         let mut number = 0;
-        let mut turns = Turns::new(Rank::Generator, self.shares_cpu);
+        let mut turns = PriorityTurns::new(Rank::Generator, self.shares_cpu);
         while number < self.max_frames && commands.current() == Command::Go {
             let next_departure = pacing.schedule.due_at(number).max(earliest);
             let now = Instant::now();
