@@ -43,7 +43,7 @@ def test_an_experiment_confirms_a_shaper_and_refutes_a_buffer(
 
     out = io.StringIO()
     assert proof.run_proof(results, read_summary(results), (), Console(file=out, width=200)) == "finished"
-    assert "proving with link rate none and with 1 MiB socket buffer" in out.getvalue()
+    assert "Testing link rate none and 1 MiB socket buffer against the original treatment" in out.getvalue()
     recorded = read_file(proof_file_path(results))
     assert [each.trial_count for each in recorded.treatments] == [8, 8, 8]
 

@@ -28,7 +28,7 @@ def test_a_queue_filled_by_transfers_adds_to_the_latency_of_requests(tmp_path: P
         # The link limits the goodput, apart from the burst that its bucket allows.
         assert 0 < treatment.metrics["goodput_bps"].value < 1.2e8
         assert treatment.latency_histogram and treatment.idle_latency_histogram
-    assert "Under load the median latency grows" in render_page([summary])
+    assert "Under load, median latency rises" in render_page([summary])
 
 
 def test_bidirectional_transfers_and_all_request_options_are_measured(tmp_path: Path) -> None:

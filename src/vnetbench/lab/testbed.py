@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from vnetbench.agents.client import AgentClient
 from vnetbench.errors import BenchError
@@ -71,10 +71,6 @@ class Testbed(Protocol):
 
     def close(self) -> None:
         """End the agents and remove everything that was created, in any state of the testbed."""
-
-
-if not TYPE_CHECKING:
-    Testbed.__test__ = False  # pytest: not a test class
 
 
 class Lab(Protocol):

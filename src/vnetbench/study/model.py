@@ -107,8 +107,6 @@ class HostSpec:
 class TestbedSpec:
     """The testbed of a study, without the factors that vary it."""
 
-    __test__ = False  # pytest: not a test class
-
     lab: str = "netns"
     uplink: bool = False
     """Two vSwitches joined by an uplink, with one VM of each pair on each; False: one vSwitch for all VMs."""

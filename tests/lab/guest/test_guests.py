@@ -310,7 +310,7 @@ def test_a_missing_qemu_is_reported_with_the_fix(tmp_path: Path) -> None:
     study.write_text(f"{STUDY}mtu = 1500\n")
     empty: Mapping[str, str] = {"PATH": str(tmp_path)}
     code, output = run("run", study, "-o", tmp_path / "guests.vnb", env=empty)
-    assert code == 2 and "qemu-system-x86_64 is not installed" in output
+    assert code == 2 and "qemu-system-x86_64, which runs the guests, is not installed" in output
     assert "apt-get install qemu-system-x86" in output
     assert not (tmp_path / "guests.vnb").exists()
 
