@@ -1,26 +1,23 @@
-//! A seeded generator of random numbers (SplitMix64: Steele, Lea & Flood, "Fast splittable pseudorandom number
-//! generators", 2014). The sequence of a seed never changes, so a campaign can be replayed.
+//! A seeded source of random samples: PCG XSL 128/64 (O'Neill, "PCG: A family of simple fast space-efficient statistically
+//! good algorithms for random number generation", 2014), with exact versions of its crates. So the sequence of a seed does
+//! not change between builds, and a campaign can be replayed.
 
-/// A generator; the same seed yields the same sequence.
-pub struct RandomSource(u64);
+use rand::{Rng, SeedableRng};
+use rand_distr::StandardNormal;
+use rand_pcg::Pcg64Mcg;
+
+/// A source of random samples; the same seed yields the same sequence.
+pub struct RandomSource(Pcg64Mcg);
 
 impl RandomSource {
-    /// Creates a generator from a seed.
+    /// Creates a source from a seed.
     pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        Self(Pcg64Mcg::seed_from_u64(seed))
     }
 
     /// Samples the uniform distribution on [0, 1).
     pub fn sample_uniform(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        self.0.random()
     }
 
     /// Returns true with this probability.
@@ -28,10 +25,9 @@ impl RandomSource {
         probability > 0.0 && self.sample_uniform() < probability
     }
 
-    /// Samples the standard normal distribution (Box and Muller, 1958).
+    /// Samples the standard normal distribution.
     pub fn sample_normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.sample_uniform()).ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.sample_uniform()).cos()
+        self.0.sample(StandardNormal)
     }
 }
 
@@ -51,6 +47,13 @@ mod tests {
         };
         assert_eq!(samples(1), samples(1));
         assert_ne!(samples(1), samples(2));
+    }
+
+    #[test]
+    fn the_sequence_of_a_seed_does_not_change_between_builds() {
+        let mut random = RandomSource::new(1);
+        let samples = [random.sample_uniform(), random.sample_normal()];
+        assert_eq!(samples, [0.8567171327003362, -1.117874864158608]);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use vnetbench_streams::timing::{RequestRate, Schedule};
 use vnetbench_streams::{Command, Commands, StreamEnd};
 use vnetbench_system::clock::monotonic_nanos;
 use vnetbench_system::histogram;
-use vnetbench_system::priority::{Rank, SHARED_TURN, PriorityTurns};
+use vnetbench_system::priority::{PriorityTurns, Rank, SHARED_TURN};
 
 /// Program runs of one batch: the kernel's default, fewer than a veth's ring holds.
 const BATCH_RUNS: u32 = 64;

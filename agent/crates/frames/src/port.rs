@@ -50,7 +50,7 @@ impl Port {
         };
         // An interface that has just been set up may still wait for its link.
         if !(interface.is_up().map_err(port_error)? && interface.wait_for_link()) {
-            return Err(port_error(io::Error::other("it is down or has no link")));
+            return Err(port_error(io::Error::other("it is down, or has no link")));
         }
         Ok(port)
     }
@@ -63,7 +63,7 @@ impl Port {
             return Ok(());
         }
         Err(Error::Trial(format!(
-            "a frame of {bytes} bytes is too large: the MTU of {} is {}; set it to {}",
+            "a frame of {bytes} bytes is too large: the MTU of {} is {}: set it to {}",
             self.name,
             self.mtu,
             bytes - overhead_bytes

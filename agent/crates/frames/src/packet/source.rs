@@ -20,7 +20,7 @@ use vnetbench_streams::{Command, Commands, StreamEnd};
 use vnetbench_system::clock::monotonic_nanos;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::histogram::{self, Histogram};
-use vnetbench_system::priority::{Rank, PriorityTurns};
+use vnetbench_system::priority::{PriorityTurns, Rank};
 use vnetbench_system::socket_option;
 
 /// Frames of one call. All are stamped before the call, so larger batches would add to the measured delay.
