@@ -78,13 +78,13 @@ def main(mib: int, folder: Path | None) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as name:
         log = Path(name) / "long.log"
         write_text(log, mib * _MIB)
-        began = time.monotonic()
+        start_s = time.monotonic()
         import_text(log, Path(name))
-        took_s = time.monotonic() - began
+        elapsed_s = time.monotonic() - start_s
         size = log.stat().st_size
         results = (Path(name) / "imported.vnb").stat().st_size
     peak_kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    click.echo(f"{size / _MIB:.0f} MiB in {took_s:.0f} s: {size / took_s / 1e6:.1f} MB/s")
+    click.echo(f"{size / _MIB:.0f} MiB in {elapsed_s:.0f} s: {size / elapsed_s / 1e6:.1f} MB/s")
     click.echo(f"peak memory: {peak_kib / 1024:.0f} MiB; results file: {results / _MIB:.0f} MiB")
 
 

@@ -72,7 +72,7 @@ def repeat_until_undisturbed(
 def describe_disturbance(usage: CpuTimeUsage, cpus: int | None = None) -> str:
     """Describe the other work on the machine if there was too much; otherwise return an empty string."""
     if usage.stolen > MAX_STOLEN_SHARE * usage.whole:
-        return f"the machine's own host took {usage.stolen / usage.whole:.0%} of its CPU time (steal)"
+        return f"the hypervisor took {usage.stolen / usage.whole:.0%} of its CPU time (steal)"
     if usage.own is None or usage.whole <= 0:
         return ""
     foreign = (usage.user - usage.own) / usage.whole * (cpus or os.cpu_count() or 1)
@@ -99,7 +99,7 @@ def _own_user_s() -> float | None:
 
 def _read_value(path: Path, name: str, unit: float) -> float | None:
     try:
-        found: Mapping[str, str] = dict(line.split(" ", 1) for line in path.read_text().splitlines())
-        return float(found[name]) * unit
+        values: Mapping[str, str] = dict(line.split(" ", 1) for line in path.read_text().splitlines())
+        return float(values[name]) * unit
     except (OSError, KeyError, ValueError):
         return None

@@ -34,7 +34,7 @@ fewest_trials = {trials}
 most_trials = {trials}
 """
 FILTER_KEYS = ("cause", "topology", "part", "strength", "way", "file")
-"""Keys of labels by which runs can be selected."""
+"""Keys of labels by which runs can be selected. `way` is the method that produces the cause."""
 RECIPE_KEY = "recipe"
 """Key of the hash of a run's declaration in its label, which labels before 2026-11-22 do not have."""
 CONTROL_TIMING = RunTiming(trial_count=2, duration_s=0.8)

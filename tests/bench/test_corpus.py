@@ -90,13 +90,13 @@ def test_two_testbeds_and_one_strength_are_held_out() -> None:
 
 def test_every_cause_is_in_both_parts() -> None:
     for wanted in (DEVELOPING, HELD_OUT):
-        found = {cause for each in RUNS if each.part == wanted for cause in each.scenario.causes}
-        assert found == {cause for each in RUNS for cause in each.scenario.causes}
+        causes = {cause for each in RUNS if each.part == wanted for cause in each.scenario.causes}
+        assert causes == {cause for each in RUNS for cause in each.scenario.causes}
 
 
 def test_runs_are_selected_by_their_labels() -> None:
-    found = filter_runs(RUNS, {"cause": "pacing", "topology": "bridge", "part": DEVELOPING})
-    assert {each.strength for each in found} == {"low", "middle", "high"}
+    selected = filter_runs(RUNS, {"cause": "pacing", "topology": "bridge", "part": DEVELOPING})
+    assert {each.strength for each in selected} == {"low", "middle", "high"}
 
 
 @pytest.mark.parametrize("only", ["topologie=bridge", "pacing"])
@@ -183,8 +183,8 @@ def test_strict_metrics_exclude_runs_without_a_fault_and_other_accepted_names() 
         relabel(make_scored_run("link_full", "drift"), accepted=["link_full"]),
         relabel(make_scored_run("nothing", "nothing", is_wrong=False)),
     ]
-    gone = [{"part": HELD_OUT, "causes": ["overflow"]}, {"part": DEVELOPING, "causes": ["drift"]}]
-    rows = [[cell.strip() for cell in line.split("|")] for line in format_report({HELD_OUT: runs}, gone)]
+    removed = [{"part": HELD_OUT, "causes": ["overflow"]}, {"part": DEVELOPING, "causes": ["drift"]}]
+    rows = [[cell.strip() for cell in line.split("|")] for line in format_report({HELD_OUT: runs}, removed)]
     firsts = [(cells[1], cells[2].split(" ")[0], cells[3]) for cells in rows if len(cells) == 5]
     assert ("right cause named first", "100.0%", "2") in firsts
     assert ("by its own name first", "50.0%", "2") in firsts
@@ -217,8 +217,8 @@ def test_later_faults_in_runs_without_a_fault_are_summarized() -> None:
 def test_stored_results_show_false_alarms(tmp_path: Path) -> None:
     save_results(tmp_path, "", {HELD_OUT: [make_scored_run("overflow", "nothing", is_wrong=False)]})
     (path,) = tmp_path.glob("*.json")
-    (found,) = json.loads(path.read_text())
-    assert found["named"] == [["overflow", "likely", True]]
+    (run,) = json.loads(path.read_text())
+    assert run["named"] == [["overflow", "likely", True]]
 
 
 def test_the_confusion_matrix_has_correct_names_on_its_diagonal() -> None:
@@ -232,30 +232,30 @@ def test_the_confusion_matrix_has_correct_names_on_its_diagonal() -> None:
 
 
 def test_a_store_knows_stored_and_discarded_runs_despite_an_incomplete_line(tmp_path: Path) -> None:
-    store, (kept, discarded) = CorpusStore(tmp_path), RUNS[:2]
+    store, (stored, discarded) = CorpusStore(tmp_path), RUNS[:2]
     store.work_path.write_bytes(b"results")
-    store.keep(kept, RunMeasurement(1.0), RunMeasurement(2.0))
+    store.keep(stored, RunMeasurement(1.0), RunMeasurement(2.0))
     store.discard(discarded, "no effect")
-    manifest = tmp_path / kept.part / MANIFEST
+    manifest = tmp_path / stored.part / MANIFEST
     manifest.write_text(manifest.read_text() + '{"file": "cut')
-    assert CorpusStore(tmp_path).known_names() == {kept.name, discarded.name}
-    (found,) = read_labelled_runs(tmp_path / kept.part)
-    assert found.path.read_bytes() == b"results"
-    assert found.causes == kept.scenario.causes
+    assert CorpusStore(tmp_path).known_names() == {stored.name, discarded.name}
+    (labelled,) = read_labelled_runs(tmp_path / stored.part)
+    assert labelled.path.read_bytes() == b"results"
+    assert labelled.causes == stored.scenario.causes
     assert json.loads(manifest.read_text().splitlines()[0])["verified"]["control_speed"] == 2
     store.forget_discarded([discarded])
-    assert store.known_names() == {kept.name}
+    assert store.known_names() == {stored.name}
 
 
 def test_a_run_stored_after_an_incomplete_line_is_not_lost(tmp_path: Path) -> None:
-    store, (cut, kept) = CorpusStore(tmp_path), [each for each in RUNS if each.part == DEVELOPING][:2]
-    for each in (cut, kept):
+    store, (cut, stored) = CorpusStore(tmp_path), [each for each in RUNS if each.part == DEVELOPING][:2]
+    for each in (cut, stored):
         store.work_path.write_bytes(b"results")
         store.keep(each, RunMeasurement(1.0), RunMeasurement(2.0))
         if each is cut:
             manifest = tmp_path / each.part / MANIFEST
             manifest.write_bytes(manifest.read_bytes()[:-20])
-    assert store.known_names() == {kept.name}
+    assert store.known_names() == {stored.name}
 
 
 def test_an_interrupted_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,8 +278,8 @@ def test_an_interrupted_write_keeps_the_old_file(tmp_path: Path, monkeypatch: py
 
 
 def test_a_run_whose_declaration_changed_is_made_again(tmp_path: Path) -> None:
-    store, (same, other, gone) = CorpusStore(tmp_path), RUNS[:3]
-    for each in (same, other, gone):
+    store, (same, other, removed) = CorpusStore(tmp_path), RUNS[:3]
+    for each in (same, other, removed):
         store.work_path.write_bytes(b"results")
         store.keep(each, RunMeasurement(1.0), RunMeasurement(2.0))
     changed = replace(
@@ -307,30 +307,30 @@ def change_declaration(run: Run) -> list[Run]:
 
 
 def test_a_run_whose_study_or_disturbance_changed_is_made_again(tmp_path: Path) -> None:
-    kept, discarded = RUNS[:2]
+    stored, discarded = RUNS[:2]
     for index, changed in enumerate(
-        zip(change_declaration(kept), change_declaration(discarded), strict=True)
+        zip(change_declaration(stored), change_declaration(discarded), strict=True)
     ):
         store = CorpusStore(tmp_path / str(index))
         store.work_path.write_bytes(b"results")
-        store.keep(kept, RunMeasurement(1.0), RunMeasurement(2.0))
+        store.keep(stored, RunMeasurement(1.0), RunMeasurement(2.0))
         store.discard(discarded, "no effect")
         store.remove_outdated(RUNS)
-        assert store.known_names() == {kept.name, discarded.name}
+        assert store.known_names() == {stored.name, discarded.name}
         store.remove_outdated(changed)
         assert store.known_names() == set()
 
 
 def test_a_run_without_a_declaration_hash_stays(tmp_path: Path) -> None:
-    store, kept = CorpusStore(tmp_path), RUNS[0]
+    store, stored = CorpusStore(tmp_path), RUNS[0]
     store.work_path.write_bytes(b"results")
-    store.keep(kept, RunMeasurement(1.0), RunMeasurement(2.0))
-    manifest = tmp_path / kept.part / MANIFEST
+    store.keep(stored, RunMeasurement(1.0), RunMeasurement(2.0))
+    manifest = tmp_path / stored.part / MANIFEST
     line = json.loads(manifest.read_text())
     del line[RECIPE_KEY]
     manifest.write_text(json.dumps(line) + "\n")
-    store.remove_outdated([change_declaration(kept)[0]])
-    assert store.known_names() == {kept.name}
+    store.remove_outdated([change_declaration(stored)[0]])
+    assert store.known_names() == {stored.name}
 
 
 def test_labels_are_the_same_in_each_process() -> None:
@@ -375,9 +375,9 @@ def test_results_have_one_line_per_run() -> None:
     ]
     text = format_json_lines(runs)
     assert json.loads(text) == runs and len(text.splitlines()) == 2 + len(runs)
-    kept = sorted(RESULTS.glob("*-explain.json"))
-    assert kept
-    for path in kept:
+    paths = sorted(RESULTS.glob("*-explain.json"))
+    assert paths
+    for path in paths:
         assert path.read_text() == format_json_lines(json.loads(path.read_text())), path.name
 
 

@@ -101,9 +101,9 @@ def test_repetitions_of_disturbed_runs_are_limited(monkeypatch: pytest.MonkeyPat
 def test_the_process_returns_to_its_original_group(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, groups: str, tree: str, weight: str
 ) -> None:
-    own, place = tmp_path / "user" / "cgroup.procs", tmp_path / "cgroup.procs"
-    own.parent.mkdir()
-    for processes in (own, place):
+    own_group, parent_group = tmp_path / "user" / "cgroup.procs", tmp_path / "cgroup.procs"
+    own_group.parent.mkdir()
+    for processes in (own_group, parent_group):
         processes.write_text("")
     (tmp_path / "groups").write_text(groups)
     monkeypatch.setattr("bench.corpus.cgroup_priority._LOCK", tmp_path / "lock")
@@ -115,7 +115,7 @@ def test_the_process_returns_to_its_original_group(
     with run_with_cgroup_priority() as is_first:
         assert is_first
         assert (tmp_path / "vnetbench-corpus" / "cgroup.procs").read_text() == str(os.getpid())
-    assert (own.read_text(), place.read_text()) == (str(os.getpid()), "")
+    assert (own_group.read_text(), parent_group.read_text()) == (str(os.getpid()), "")
 
 
 def test_only_one_process_makes_runs_at_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

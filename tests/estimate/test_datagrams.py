@@ -129,10 +129,10 @@ def test_zero_loss_is_reported_with_an_upper_bound(tmp_path: Path) -> None:
     assert (none.value, none.low) == (0, 0)
     assert none.high == pytest.approx(100 * 3 / 6000, rel=0.01)
     assert (some.value, some.low, some.high) == (1, 1, 1)
-    (shown,) = format_estimate_lines(
+    (line,) = format_estimate_lines(
         none, "loss_percent", choose_metric_scale(summary.treatments, "loss_percent")
     )
-    assert shown == "0.000 ± 0.050"
+    assert line == "0.000 ± 0.050"
     assert "none was observed" in legend(summary)
 
 

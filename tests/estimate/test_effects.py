@@ -105,46 +105,46 @@ def test_effect_intervals_cover_the_truth_despite_block_effects_and_early_stoppi
 def test_without_effects_at_most_5_percent_of_campaigns_report_one(noise: str) -> None:
     called = 0
     for seed in range(CAMPAIGNS):
-        found = estimate_effects(simulated(np.random.default_rng([1, seed]), NOISES[noise]))
-        assert all(effect.ratio.is_adjusted for effect in found)
-        called += any(effect.ratio.p_value is not None and effect.ratio.p_value <= 0.05 for effect in found)
+        effects = estimate_effects(simulated(np.random.default_rng([1, seed]), NOISES[noise]))
+        assert all(effect.ratio.is_adjusted for effect in effects)
+        called += any(effect.ratio.p_value is not None and effect.ratio.p_value <= 0.05 for effect in effects)
 
     assert called <= 0.06 * CAMPAIGNS
 
 
 def test_an_existing_effect_is_detected() -> None:
-    found = 0
+    significant_count = 0
     for seed in range(200):
         mtu = estimate_effects(simulated(np.random.default_rng([2, seed]), NOISES["normal"], mtu_effect=1.2))[
             -1
         ]
-        found += mtu.ratio.p_value is not None and mtu.ratio.p_value <= 0.05
+        significant_count += mtu.ratio.p_value is not None and mtu.ratio.p_value <= 0.05
 
-    assert found >= 0.95 * 200
+    assert significant_count >= 0.95 * 200
 
 
 @pytest.mark.parametrize("noise", NOISES)
 def test_a_treatment_equal_to_the_best_is_rarely_called_different(noise: str) -> None:
-    told = 0
+    different_count = 0
     for seed in range(CAMPAIGNS):
-        found = find_best_treatment(simulated(np.random.default_rng([3, seed]), NOISES[noise]))
-        assert found is not None
-        # All six are equal: treatment 2 is a fixed one of them.
-        told += 2 not in (found.index, *found.tied_with)
+        best = find_best_treatment(simulated(np.random.default_rng([3, seed]), NOISES[noise]))
+        assert best is not None
+        # All six are equal; treatment 2 is one of them.
+        different_count += 2 not in (best.index, *best.tied_with)
 
-    assert told <= 0.05 * CAMPAIGNS
+    assert different_count <= 0.05 * CAMPAIGNS
 
 
 def test_a_clearly_better_treatment_differs_from_all_others() -> None:
-    told = 0
+    clear_count = 0
     for seed in range(200):
-        found = find_best_treatment(
+        best = find_best_treatment(
             simulated(np.random.default_rng([4, seed]), NOISES["normal"], 1.5, (1, 1.5, 3))
         )
-        assert found is not None
-        told += found.index == 5 and found.tied_with == ()
+        assert best is not None
+        clear_count += best.index == 5 and best.tied_with == ()
 
-    assert told >= 0.95 * 200
+    assert clear_count >= 0.95 * 200
 
 
 def even(value: float, blocks: int = 6) -> dict[int, float]:
@@ -239,10 +239,10 @@ def test_identical_trials_have_no_effect() -> None:
 
 def test_a_campaign_with_one_treatment_has_no_effects() -> None:
     summary = grid({(1, 1500): even(10)})
-    found = find_best_treatment(summary)
+    best = find_best_treatment(summary)
 
     assert estimate_effects(summary) == ()
-    assert found is not None and (found.index, found.tied_with) == (0, ())
+    assert best is not None and (best.index, best.tied_with) == (0, ())
 
 
 def test_a_campaign_without_measurements_has_no_best_treatment() -> None:
@@ -250,20 +250,18 @@ def test_a_campaign_without_measurements_has_no_best_treatment() -> None:
 
 
 def test_with_too_few_blocks_no_treatment_differs_from_the_best() -> None:
-    found = find_best_treatment(
-        grid({(1, 1500): even(10, 3), (1, 9000): even(30, 3), (4, 1500): even(20, 3)})
-    )
+    best = find_best_treatment(grid({(1, 1500): even(10, 3), (1, 9000): even(30, 3), (4, 1500): even(20, 3)}))
 
-    assert found is not None
-    assert (found.index, found.tied_with) == (1, (2, 0))
+    assert best is not None
+    assert (best.index, best.tied_with) == (1, (2, 0))
 
 
 def test_a_zero_treatment_differs_from_the_best() -> None:
-    found = find_best_treatment(grid({(1, 1500): even(10), (1, 9000): dict.fromkeys(range(6), 0.0)}))
+    best = find_best_treatment(grid({(1, 1500): even(10), (1, 9000): dict.fromkeys(range(6), 0.0)}))
 
-    assert found is not None
-    assert (found.index, found.tied_with) == (0, ())
-    assert found.ratios[1].value == 0
+    assert best is not None
+    assert (best.index, best.tied_with) == (0, ())
+    assert best.ratios[1].value == 0
 
 
 def test_the_lowest_value_is_best_if_lower_is_better() -> None:
@@ -277,6 +275,6 @@ def test_the_lowest_value_is_best_if_lower_is_better() -> None:
         )
         for each in summary.treatments
     )
-    found = find_best_treatment(replace(summary, treatments=treatments), "cycles_per_byte")
+    best = find_best_treatment(replace(summary, treatments=treatments), "cycles_per_byte")
 
-    assert found is not None and found.index == 0
+    assert best is not None and best.index == 0

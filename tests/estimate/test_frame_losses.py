@@ -39,7 +39,7 @@ UPLINK = {
 SENT = 1000
 
 
-def seen(testbed: dict[str, Any], received: int, **counts: Any) -> dict[str, int]:
+def count_losses(testbed: dict[str, Any], received: int, **counts: Any) -> dict[str, int]:
     """Return the lost frames of each location with losses; `counts` are those of the host's interfaces."""
     others: dict[str, Any] = {
         name: counts.pop(name) for name in ("softnet_dropped", "refused") if name in counts
@@ -50,7 +50,7 @@ def seen(testbed: dict[str, Any], received: int, **counts: Any) -> dict[str, int
         SENT - received,
         found.lost_frames,
     )
-    return {place: count for place, count in found.lost_at.items() if count}
+    return {location: count for location, count in found.lost_at.items() if count}
 
 
 def port(taken: int = 0, given: int = 0, **more: int) -> dict[str, int]:
@@ -58,11 +58,11 @@ def port(taken: int = 0, given: int = 0, **more: int) -> dict[str, int]:
 
 
 def test_without_losses_no_location_lost_frames() -> None:
-    assert seen(BRIDGE, 1000, a1=port(1000), b1=port(0, 1000)) == {}
+    assert count_losses(BRIDGE, 1000, a1=port(1000), b1=port(0, 1000)) == {}
 
 
 @pytest.mark.parametrize(
-    ("counts", "place"),
+    ("counts", "location"),
     [
         ({"a1": port(400, rx_dropped=600), "b1": port(0, 400)}, AT_SWITCH),
         ({"a1": port(1000), "b1": port(0, 400)}, AT_SWITCH),
@@ -73,29 +73,31 @@ def test_without_losses_no_location_lost_frames() -> None:
         ({"a1": port(1000), "b1": port(0, 1000)}, ELSEWHERE),
     ],
 )
-def test_losses_are_attributed_to_their_location(counts: dict[str, Any], place: str) -> None:
-    assert seen(BRIDGE, 400, **counts) == {place: 600}
+def test_losses_are_attributed_to_their_location(counts: dict[str, Any], location: str) -> None:
+    assert count_losses(BRIDGE, 400, **counts) == {location: 600}
 
 
 def test_losses_between_two_switches_are_not_attributed_to_a_switch() -> None:
     lost_on_link = {"a1": port(1000), "up0": port(0, 1000), "up1": port(700), "b1": port(0, 700)}
-    assert seen(UPLINK, 700, **lost_on_link) == {ELSEWHERE: 300}
+    assert count_losses(UPLINK, 700, **lost_on_link) == {ELSEWHERE: 300}
     lost_in_switch = {"a1": port(1000), "up0": port(0, 700), "up1": port(700), "b1": port(0, 700)}
-    assert seen(UPLINK, 700, **lost_in_switch) == {AT_SWITCH: 300}
+    assert count_losses(UPLINK, 700, **lost_in_switch) == {AT_SWITCH: 300}
 
 
 def test_frames_refused_before_the_observer_started_are_lost_at_the_switch() -> None:
     late = {"a1": port(200, rx_dropped=300), "b1": port(0, 200)}
-    assert seen(BRIDGE, 400, **late, refused=600) == {AT_SWITCH: 600}
+    assert count_losses(BRIDGE, 400, **late, refused=600) == {AT_SWITCH: 600}
 
 
 def test_drops_of_foreign_packets_do_not_count_as_lost_frames() -> None:
-    assert seen(BRIDGE, 990, a1=port(1000, rx_dropped=25), b1=port(0, 1000, tx_dropped=25)) == {AT_SWITCH: 10}
+    assert count_losses(BRIDGE, 990, a1=port(1000, rx_dropped=25), b1=port(0, 1000, tx_dropped=25)) == {
+        AT_SWITCH: 10
+    }
 
 
 def test_losses_add_up_over_locations_and_runs() -> None:
     counts = {"a1": port(800, rx_dropped=200), "b1": port(0, 500, tx_dropped=100, queue_drops=200)}
-    once = seen(BRIDGE, 500, **counts)
+    once = count_losses(BRIDGE, 500, **counts)
     assert once == {AT_SWITCH: 200, BEFORE_LINK: 200, BEFORE_RECEIVER: 100}
     twice = add_up_losses([FrameLosses(1000, 500, once), FrameLosses(1000, 100, {ELSEWHERE: 100})])
     assert (twice.sent_frames, twice.lost_frames) == (2000, 600)

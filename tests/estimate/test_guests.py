@@ -35,13 +35,13 @@ def guests(
     """Return a trial whose first guest is idle 75 % of the time and its second 40 %, by their own counts."""
     trial = fixtures.make_trial(rates=rates)
     a, b, host = trial.endpoints
-    seen = Observation(threads, PORTS, exits)
+    observation = Observation(threads, PORTS, exits)
     return replace(
         trial,
         endpoints=(
             _with_cpu(a, {"cpu": 0, "user_s": 0.0125, "idle_s": 0.0375}),
             _with_cpu(b, {"cpu": 0, "softirq_s": 0.03, "idle_s": 0.02}),
-            replace(host, samples=tuple(replace(x, observation=seen) for x in host.samples)),
+            replace(host, samples=tuple(replace(x, observation=observation) for x in host.samples)),
         ),
     )
 

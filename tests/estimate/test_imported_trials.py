@@ -14,13 +14,13 @@ CONFIDENCE = 0.95
 
 def points(values: list[float], digit: float) -> list[TrialPoint]:
     """Return trials with values rounded to a multiple of `digit`."""
-    told = [round(value / digit) * digit for value in values]
-    ends = [(value - digit / 2, value + digit / 2) for value in told]
+    rounded_values = [round(value / digit) * digit for value in values]
+    ends = [(value - digit / 2, value + digit / 2) for value in rounded_values]
     return [
         TrialPoint(
             n, n, 0.0, 10.0, 0.0, True, {"goodput_bps": value}, rounding_ranges={"goodput_bps": ends[n]}
         )
-        for n, value in enumerate(told)
+        for n, value in enumerate(rounded_values)
     ]
 
 

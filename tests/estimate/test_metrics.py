@@ -44,8 +44,12 @@ def test_every_metric_is_calculated_from_its_counters() -> None:
 def test_an_endpoint_without_samples_has_no_invented_metrics() -> None:
     whole = fixtures.make_trial(rates=STEADY)
     sender, _, host = whole.endpoints
-    told = {"protocol": "iperf3", "cpu_percent": {"total": 42.0}, "streams": [{"id": 0, "retransmits": None}]}
-    receiver = EndpointRecord("esx-07", "sink", told, ())
+    totals = {
+        "protocol": "iperf3",
+        "cpu_percent": {"total": 42.0},
+        "streams": [{"id": 0, "retransmits": None}],
+    }
+    receiver = EndpointRecord("esx-07", "sink", totals, ())
     found = trial_metrics(replace(whole, endpoints=(_acknowledged(sender, 0.9), receiver, host)), 0)
     everything = trial_metrics(whole, 0)
     assert set(everything) - set(found) == {
@@ -60,9 +64,9 @@ def test_an_endpoint_without_samples_has_no_invented_metrics() -> None:
 def test_a_sending_iperf3_server_has_only_the_metrics_that_it_reports() -> None:
     whole = fixtures.make_trial(rates=STEADY)
     _, receiver, host = whole.endpoints
-    told = {"protocol": "iperf3", "streams": [{"id": 0, "retransmits": 3}, {"id": 1, "retransmits": 4}]}
+    totals = {"protocol": "iperf3", "streams": [{"id": 0, "retransmits": 3}, {"id": 1, "retransmits": 4}]}
     found = trial_metrics(
-        replace(whole, endpoints=(receiver, EndpointRecord("esx-07", "source", told, ()), host)), 0
+        replace(whole, endpoints=(receiver, EndpointRecord("esx-07", "source", totals, ()), host)), 0
     )
     assert found["goodput_bps"] == pytest.approx(8e9)
     assert found["server_retransmits"] == 7
@@ -135,16 +139,18 @@ def test_the_time_series_and_its_mean_match_the_metric() -> None:
 
 
 def test_a_fixed_warm_up_is_cut_and_leaves_a_sample() -> None:
-    courses = [metric_time_series(fixtures.make_trial(rates=STEADY))] * 3
-    assert [w.samples for w in find_warmups(courses, Timing(warmup_s=0.2))] == [4, 4, 4]
-    assert [w.samples for w in find_warmups(courses, Timing(warmup_s=60))] == [19, 19, 19]
+    time_series = [metric_time_series(fixtures.make_trial(rates=STEADY))] * 3
+    assert [w.samples for w in find_warmups(time_series, Timing(warmup_s=0.2))] == [4, 4, 4]
+    assert [w.samples for w in find_warmups(time_series, Timing(warmup_s=60))] == [19, 19, 19]
 
 
 def test_a_detected_warm_up_is_cut_completely() -> None:
-    courses = [metric_time_series(fixtures.make_trial(rates=COLD))] * 6
-    found = find_warmups(courses, Timing())
+    time_series = [metric_time_series(fixtures.make_trial(rates=COLD))] * 6
+    found = find_warmups(time_series, Timing())
     assert all(w.samples >= 6 and w.has_steady_state for w in found)
-    assert all(c.steady_value(w.samples) == pytest.approx(8e9) for c, w in zip(courses, found, strict=True))
+    assert all(
+        c.steady_value(w.samples) == pytest.approx(8e9) for c, w in zip(time_series, found, strict=True)
+    )
 
 
 def test_lower_is_better_only_for_metrics_that_say_so() -> None:

@@ -71,7 +71,7 @@ def test_each_mode_has_its_own_median_and_share() -> None:
     assert [mode.share for mode in found.modes] == [0.3, 0.7]
 
 
-def test_fewer_than_twenty_trials_cannot_tell() -> None:
+def test_fewer_than_twenty_trials_have_unknown_modality() -> None:
     assert find_modes([1.0, 2.0] * 9).modality == "unknown"
 
 

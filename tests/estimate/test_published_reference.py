@@ -68,7 +68,7 @@ def test_defaults_count_between_measured_campaigns_but_not_with_an_import() -> N
     assert match_treatments(other, unnamed) == []
     imported = simulated_campaign(goodputs("streams", {4: 9.0, 8: 9.0}), SimulationOptions(kind="imported"))
     assert len(match_treatments(other, imported)) == 1
-    untold = simulated_campaign(
+    unspecified = simulated_campaign(
         goodputs("streams", {4: 9.0}, mtu="unspecified"), SimulationOptions(kind="imported")
     )
-    assert len(match_treatments(untold, other)) == 1
+    assert len(match_treatments(unspecified, other)) == 1

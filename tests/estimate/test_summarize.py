@@ -86,7 +86,7 @@ def test_a_changed_environment_gives_a_warning(tmp_path: Path) -> None:
         "host", {"kernel": {"release": "6.18"}, "perf": {"system_cycles": "estimated", "reason": "no PMU"}}
     )
     file.close("interrupted")
-    said = " / ".join(read(path).warnings)
-    assert "host: kernel release: 6.1 then 6.18" in said
-    assert "host: perf system_cycles: hardware then estimated" in said
-    assert "cycles are estimated from CPU time and clock: no PMU" in said
+    warnings = " / ".join(read(path).warnings)
+    assert "host: kernel release: 6.1 then 6.18" in warnings
+    assert "host: perf system_cycles: hardware then estimated" in warnings
+    assert "cycles are estimated from CPU time and clock: no PMU" in warnings

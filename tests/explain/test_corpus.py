@@ -1,6 +1,6 @@
-"""A change of the rules on runs with known causes, a few of each: what is named first stays right.
+"""Explanations of a few runs of each known cause name a correct cause first.
 
-All of the corpus is judged by `make bench-explain`; these are the runs that `bench.corpus.test_data` took of it.
+`make bench-explain` scores the whole corpus. `bench.corpus.test_data` selected these runs from it.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from bench.corpus.test_data import PACKED_SUFFIX, TEST_CORPUS
 pytestmark = pytest.mark.pure
 
 
-def named_first(run: LabelledRun, folder: Path) -> str:
+def first_named_cause(run: LabelledRun, folder: Path) -> str:
     unpacked = folder / run.path.name
     unpacked.write_bytes(gzip.decompress(run.path.with_name(run.path.name + PACKED_SUFFIX).read_bytes()))
     return score_run(LabelledRun(unpacked, run.label)).first_cause.cause
 
 
-def words(run: LabelledRun) -> str:
+def run_label(run: LabelledRun) -> str:
     return f"{'+'.join(run.causes)} {run.label['topology']} {run.label['strength']}"
 
 
-@pytest.mark.parametrize("run", read_labelled_runs(TEST_CORPUS), ids=words)
+@pytest.mark.parametrize("run", read_labelled_runs(TEST_CORPUS), ids=run_label)
 def test_the_injected_cause_is_the_first_candidate(run: LabelledRun, tmp_path: Path) -> None:
-    assert named_first(run, tmp_path) in run.accepted_causes
+    assert first_named_cause(run, tmp_path) in run.accepted_causes
 
 
 def test_the_small_corpus_covers_most_causes() -> None:

@@ -47,8 +47,8 @@ def _processes_on_cpus(cpus: Sequence[int], share: float) -> Disturbance:
 
 
 RECIPES = tuple(
-    replace(recipe, workload=FRAMES)
-    for recipe in (
+    replace(scenario, workload=FRAMES)
+    for scenario in (
         Scenario(
             ("link_full",),
             "frames, tbf behind the bench",

@@ -29,14 +29,14 @@ def both_ways(trial: TrialRecord) -> TrialRecord:
 
 def test_the_busiest_thread_of_each_endpoint_is_a_share_of_the_time() -> None:
     trial = with_counters(uniform_trial(), "a1", busiest_thread_cpu_s=0.04, busiest_thread_waited_s=0.01)
-    found = trial_evidence(
+    evidence = trial_evidence(
         with_counters(trial, "b1", busiest_thread_cpu_s=0.02, busiest_thread_waited_s=0.005)
     )
-    assert found["sender_thread_busy_percent"] == pytest.approx(80)
-    assert found["sender_thread_waiting_percent"] == pytest.approx(20)
-    assert found["sender_thread_runnable_percent"] == pytest.approx(100)
-    assert found["receiver_thread_busy_percent"] == pytest.approx(40)
-    assert found["receiver_thread_waiting_percent"] == pytest.approx(10)
+    assert evidence["sender_thread_busy_percent"] == pytest.approx(80)
+    assert evidence["sender_thread_waiting_percent"] == pytest.approx(20)
+    assert evidence["sender_thread_runnable_percent"] == pytest.approx(100)
+    assert evidence["receiver_thread_busy_percent"] == pytest.approx(40)
+    assert evidence["receiver_thread_waiting_percent"] == pytest.approx(10)
 
 
 def test_without_thread_counters_a_process_of_one_thread_counts_as_the_thread() -> None:
@@ -55,36 +55,40 @@ def test_evidence_excludes_the_warm_up() -> None:
 
 def test_a_bidirectional_endpoint_is_sender_and_receiver_and_the_worst_counts() -> None:
     trial = with_counters(both_ways(uniform_trial()), "a1", busiest_thread_cpu_s=0.01)
-    found = trial_evidence(with_counters(trial, "b1", busiest_thread_cpu_s=0.03))
-    assert found["sender_thread_busy_percent"] == found["receiver_thread_busy_percent"] == pytest.approx(60)
+    evidence = trial_evidence(with_counters(trial, "b1", busiest_thread_cpu_s=0.03))
+    assert (
+        evidence["sender_thread_busy_percent"]
+        == evidence["receiver_thread_busy_percent"]
+        == pytest.approx(60)
+    )
 
 
 def test_a_cpu_quota_is_measured_by_time_and_by_periods() -> None:
     trial = with_counters(
         uniform_trial(), "b1", cgroup_throttled_s=0.02, cgroup_periods=5, cgroup_throttled_periods=4
     )
-    found = trial_evidence(trial)
-    assert found["receiver_throttled_percent"] == pytest.approx(40)
-    assert found["receiver_throttled_periods_percent"] == pytest.approx(80)
-    assert "sender_throttled_percent" not in found
+    evidence = trial_evidence(trial)
+    assert evidence["receiver_throttled_percent"] == pytest.approx(40)
+    assert evidence["receiver_throttled_periods_percent"] == pytest.approx(80)
+    assert "sender_throttled_percent" not in evidence
 
 
 def test_softirq_time_of_the_busiest_cpu_and_idle_time_of_the_others_are_reported() -> None:
     full = {"softirq_s": 0.04, "system_s": 0.01}
-    found = trial_evidence(
+    evidence = trial_evidence(
         with_cpus(uniform_trial(), "host", IDLE, full, IDLE, {"user_s": 0.02, "idle_s": 0.03})
     )
-    assert found["busiest_cpu_percent"] == pytest.approx(100)
-    assert found["busiest_cpu_softirq_percent"] == pytest.approx(80)
-    assert found["softirq_cpu_busy_percent"] == pytest.approx(100)
-    assert found["other_cpus_idle_percent"] == pytest.approx((100 + 100 + 60) / 3)
+    assert evidence["busiest_cpu_percent"] == pytest.approx(100)
+    assert evidence["busiest_cpu_softirq_percent"] == pytest.approx(80)
+    assert evidence["softirq_cpu_busy_percent"] == pytest.approx(100)
+    assert evidence["other_cpus_idle_percent"] == pytest.approx((100 + 100 + 60) / 3)
 
 
 def test_a_cpu_without_times_is_not_busy() -> None:
-    told = trial_evidence(
+    evidence = trial_evidence(
         with_cpus(uniform_trial(), "host", {"user_s": 0.01, "idle_s": 0.04}, {"idle_s": 0.0})
     )
-    assert told["busiest_cpu_percent"] == pytest.approx(20)
+    assert evidence["busiest_cpu_percent"] == pytest.approx(20)
 
 
 def test_packet_counts_of_a_cpu_are_not_times() -> None:
@@ -126,18 +130,18 @@ def test_softirq_time_counts_on_the_least_loaded_cpu_that_a_thread_may_use() -> 
 def test_other_work_counts_on_the_least_loaded_cpu_that_a_thread_may_use() -> None:
     spun = {"user_s": 0.04, "system_s": 0.01}
     pinned = with_cpus(uniform_trial(thread_cpus={"a1": "0", "b1": "0-3"}), "host", spun, IDLE, IDLE, IDLE)
-    found = trial_evidence(pinned)
+    evidence = trial_evidence(pinned)
     # The endpoint's own user time, 10 % of a CPU, may be on this CPU.
-    assert found["sender_cpus_other_work_percent"] == pytest.approx(70)
-    assert found["receiver_cpus_other_work_percent"] == 0
-    assert found["sender_cpus_percent"] == 25
-    assert found["receiver_cpus_percent"] == 100
+    assert evidence["sender_cpus_other_work_percent"] == pytest.approx(70)
+    assert evidence["receiver_cpus_other_work_percent"] == 0
+    assert evidence["sender_cpus_percent"] == 25
+    assert evidence["receiver_cpus_percent"] == 100
 
 
 def test_steal_is_reported_for_all_cpus_and_for_the_worst() -> None:
-    found = trial_evidence(with_cpus(uniform_trial(), "host", {"steal_s": 0.02, "user_s": 0.03}, IDLE))
-    assert found["steal_percent"] == pytest.approx(20)
-    assert found["worst_steal_percent"] == pytest.approx(40)
+    evidence = trial_evidence(with_cpus(uniform_trial(), "host", {"steal_s": 0.02, "user_s": 0.03}, IDLE))
+    assert evidence["steal_percent"] == pytest.approx(20)
+    assert evidence["worst_steal_percent"] == pytest.approx(40)
 
 
 def test_other_work_excludes_endpoints_guests_and_bench() -> None:
@@ -169,8 +173,8 @@ def test_kernel_time_of_an_observed_thread_is_not_other_work() -> None:
 def test_a_process_in_a_guest_does_not_count_on_the_host() -> None:
     cpu = {"user_s": 0.01, "system_s": 0.02, "idle_s": 0.02}
     guests = with_cpus(with_cpus(with_cpus(uniform_trial(), "a1", cpu), "b1", cpu), "host", {"user_s": 0.05})
-    found = trial_evidence(with_observation(guests, {"a1 vcpu0": 0.02, "b1 vcpu0": 0.02}))
-    assert found["other_work_percent"] == pytest.approx(20)
+    evidence = trial_evidence(with_observation(guests, {"a1 vcpu0": 0.02, "b1 vcpu0": 0.02}))
+    assert evidence["other_work_percent"] == pytest.approx(20)
 
 
 def test_pressure_is_a_share_of_the_time() -> None:
@@ -182,13 +186,15 @@ def test_pressure_is_a_share_of_the_time() -> None:
 def test_observed_threads_are_reported_by_kind_and_the_worst_counts() -> None:
     threads = {"a1 vcpu0": 0.01, "b1 vcpu1": 0.04, "a1 emulator": 0.02, "b1 vhost0": 0.03}
     waited = {"a1 vcpu0": 0.015, "b1 vcpu1": 0.005, "a1 emulator": 0.01, "b1 vhost0": 0.0}
-    found = trial_evidence(with_observation(uniform_trial(), threads, waited))
-    assert found["vcpu_busy_percent"] == pytest.approx(80)
-    assert found["vcpu_waiting_percent"] == pytest.approx(30)
-    assert found["emulator_busy_percent"] == pytest.approx(60)
-    assert found["emulator_waiting_percent"] == pytest.approx(20)
-    untold = trial_evidence(with_observation(uniform_trial(), threads))
-    assert "vcpu_waiting_percent" not in untold and "vcpu_busy_percent" in untold
+    evidence = trial_evidence(with_observation(uniform_trial(), threads, waited))
+    assert evidence["vcpu_busy_percent"] == pytest.approx(80)
+    assert evidence["vcpu_waiting_percent"] == pytest.approx(30)
+    assert evidence["emulator_busy_percent"] == pytest.approx(60)
+    assert evidence["emulator_waiting_percent"] == pytest.approx(20)
+    evidence_without_waits = trial_evidence(with_observation(uniform_trial(), threads))
+    assert (
+        "vcpu_waiting_percent" not in evidence_without_waits and "vcpu_busy_percent" in evidence_without_waits
+    )
 
 
 def test_streams_per_thread_uses_counted_threads_or_else_the_setting() -> None:

@@ -21,13 +21,13 @@ PORTS = {"rx_packets": 0, "tx_packets": 0, "rx_dropped": 0, "tx_dropped": 0}
 
 
 def frames(sent: int, received: int, **effective: object) -> TrialRecord:
-    sides = fixtures.frame_endpoint_records(1.0, 0.05, sent, received)
-    return replace(fixtures.make_trial(), endpoints=sides, effective=effective)
+    endpoints = fixtures.frame_endpoint_records(1.0, 0.05, sent, received)
+    return replace(fixtures.make_trial(), endpoints=endpoints, effective=effective)
 
 
-def told(trial: TrialRecord) -> dict[str, float]:
-    found = trial_evidence(trial, testbed=TESTBED)
-    return {name: value for name, value in found.items() if name.startswith("lost_")}
+def loss_evidence(trial: TrialRecord) -> dict[str, float]:
+    evidence = trial_evidence(trial, testbed=TESTBED)
+    return {name: value for name, value in evidence.items() if name.startswith("lost_")}
 
 
 def test_lost_frames_are_reported_by_location_as_shares() -> None:
@@ -35,7 +35,7 @@ def test_lost_frames_are_reported_by_location_as_shares() -> None:
         {**PORTS, "name": "a1", "rx_packets": 4000, "rx_dropped": 6000},
         {**PORTS, "name": "b1", "tx_packets": 2000, "tx_dropped": 2000},
     ]
-    assert told(with_totals(frames(10_000, 2000), "host", interfaces=ports)) == {
+    assert loss_evidence(with_totals(frames(10_000, 2000), "host", interfaces=ports)) == {
         "lost_at_switch_percent": 75, "lost_before_receiver_percent": 25, "lost_before_link_percent": 0,
         "lost_in_backlog_percent": 0, "lost_elsewhere_percent": 0,
     }  # fmt: skip
@@ -58,16 +58,16 @@ def test_paced_and_unpaced_sources_are_distinguished() -> None:
 
 
 def test_a_few_lost_frames_have_no_location() -> None:
-    assert told(frames(10_000, 9960)) == {}
+    assert loss_evidence(frames(10_000, 9960)) == {}
 
 
 def test_other_loads_have_no_lost_frames() -> None:
-    assert told(fixtures.make_trial()) == {}
+    assert loss_evidence(fixtures.make_trial()) == {}
 
 
 def test_interface_drops_are_absent_with_frames() -> None:
-    found = trial_evidence(with_observation(frames(1000, 1000), a1={**PORTS, "rx_dropped": 5}))
-    assert not {"interface_drops_per_s", "switch_drops_per_s"} & found.keys()
+    evidence = trial_evidence(with_observation(frames(1000, 1000), a1={**PORTS, "rx_dropped": 5}))
+    assert not {"interface_drops_per_s", "switch_drops_per_s"} & evidence.keys()
 
 
 def step(number: int, load_fps: float, received: int, dropped: int) -> StepRecord:
@@ -88,7 +88,10 @@ def test_a_search_locates_the_losses_of_steps_a_little_above_the_throughput() ->
         step(2, 1200.0, 995, 0),  # within the loss goal
         step(3, 5000.0, 100, 0),  # far above the throughput
     )
-    assert told(replace(frames(1000, 1000, search=search), steps=steps))["lost_at_switch_percent"] == 100
+    assert (
+        loss_evidence(replace(frames(1000, 1000, search=search), steps=steps))["lost_at_switch_percent"]
+        == 100
+    )
 
 
 def test_the_receiving_thread_with_the_most_runnable_time_counts() -> None:
@@ -97,7 +100,7 @@ def test_the_receiving_thread_with_the_most_runnable_time_counts() -> None:
         {"a1 switch0": 0.02, "b1 switch0": 0.03, "b1 sink0": 0.01, "a1 vcpu0": 0.05},
         {"a1 switch0": 0.03, "b1 switch0": 0.0},
     )
-    found = trial_evidence(trial)
+    evidence = trial_evidence(trial)
     shares = ("switch_thread_busy", "switch_thread_waiting", "switch_thread_runnable", "sink_thread_runnable")
-    assert [found[f"{share}_percent"] for share in shares] == pytest.approx([40, 60, 100, 20])
-    assert "sink_thread_waiting_percent" not in found
+    assert [evidence[f"{share}_percent"] for share in shares] == pytest.approx([40, 60, 100, 20])
+    assert "sink_thread_waiting_percent" not in evidence

@@ -40,24 +40,24 @@ def watched(name: str, role: str, leads_to: str, *pairs: int) -> dict[str, objec
 
 def test_a_queue_before_a_link_is_reported_in_bytes_and_time() -> None:
     queued = port(tx_bytes=1_000_000, backlog_bytes=200_000, overlimits=5, drops=1)
-    found = trial_evidence(
+    evidence = trial_evidence(
         with_observation(
             uniform_trial(), up0=queued, b1=port(tx_bytes=1_000_000, backlog_bytes=10, overlimits=1)
         )
     )
-    assert found["backlog_bytes"] == 200_000
-    assert found["backlog_delay_us"] == pytest.approx(10_000)
-    assert found["overlimits_per_s"] == pytest.approx(120)
-    assert found["qdisc_drops_per_s"] == pytest.approx(20)
+    assert evidence["backlog_bytes"] == 200_000
+    assert evidence["backlog_delay_us"] == pytest.approx(10_000)
+    assert evidence["overlimits_per_s"] == pytest.approx(120)
+    assert evidence["qdisc_drops_per_s"] == pytest.approx(20)
 
 
 def test_the_queue_of_an_endpoint_counts_too() -> None:
     trial = with_counters(
         uniform_trial(), "a1", qdisc_backlog_bytes=[0] * 9 + [5000] * 11, qdisc_overlimits=2, qdisc_drops=0
     )
-    found = trial_evidence(trial)
-    assert found["backlog_bytes"] == 5000
-    assert found["overlimits_per_s"] == pytest.approx(40)
+    evidence = trial_evidence(trial)
+    assert evidence["backlog_bytes"] == 5000
+    assert evidence["overlimits_per_s"] == pytest.approx(40)
 
 
 def test_queue_counters_cover_the_time_since_their_previous_reading() -> None:
@@ -69,12 +69,12 @@ def test_queue_counters_cover_the_time_since_their_previous_reading() -> None:
         for place, x in enumerate(side.samples)
     )
     short = replace(side, samples=tuple(samples))
-    found = trial_evidence(
+    evidence = trial_evidence(
         replace(trial, endpoints=tuple(short if x is side else x for x in trial.endpoints))
     )
-    assert found["overlimits_per_s"] == pytest.approx(12 / (5 * 0.05))
-    assert found["qdisc_drops_per_s"] == pytest.approx(3 / (5 * 0.05))
-    assert found["backlog_bytes"] == 5000
+    assert evidence["overlimits_per_s"] == pytest.approx(12 / (5 * 0.05))
+    assert evidence["qdisc_drops_per_s"] == pytest.approx(3 / (5 * 0.05))
+    assert evidence["backlog_bytes"] == 5000
 
 
 def test_a_new_queueing_discipline_adds_no_earlier_overlimits() -> None:
@@ -93,9 +93,9 @@ def test_uplinks_are_compared_in_the_direction_of_the_load() -> None:
         up3=port(tx_bytes=40),
     )
     roles = [watched(f"up{n}", "uplink", "sw1" if n % 2 == 0 else "sw0", 1) for n in range(4)]
-    found = trial_evidence(team, testbed={"observed_interfaces": roles})
-    assert found["uplink_count"] == 2
-    assert found["busiest_uplink_percent"] == pytest.approx(90)
+    evidence = trial_evidence(team, testbed={"observed_interfaces": roles})
+    assert evidence["uplink_count"] == 2
+    assert evidence["busiest_uplink_percent"] == pytest.approx(90)
     assert "uplink_count" not in trial_evidence(team)
 
 
@@ -139,16 +139,17 @@ def test_loss_without_a_drop_counter_is_path_loss() -> None:
 
 
 def test_datagrams_dropped_by_a_socket_or_queue_are_not_path_loss() -> None:
-    told = {"loss_percent": 5.0, "datagrams_sent_per_s": 1000.0}
+    lossy_metrics = {"loss_percent": 5.0, "datagrams_sent_per_s": 1000.0}
     free, queued = (
         trial_data(uniform_trial()),
         trial_data(with_counters(uniform_trial(), "a1", qdisc_drops=0.5)),
     )
     losses = [
-        collect_evidence(replace(of, metrics=metrics))["path_loss_percent"]
-        for of, metrics in (
-            (free, told), (free, {**told, "socket_drop_percent": 2.0}), (queued, told),
-            (queued, {**told, "loss_percent": 0.5}),
+        collect_evidence(replace(data, metrics=metrics))["path_loss_percent"]
+        for data, metrics in (
+            (free, lossy_metrics), (free, {**lossy_metrics, "socket_drop_percent": 2.0}),
+            (queued, lossy_metrics),
+            (queued, {**lossy_metrics, "loss_percent": 0.5}),
         )
     ]  # fmt: skip
     assert losses == pytest.approx([5, 3, 4, 0])
@@ -162,12 +163,12 @@ def test_a_dropped_large_packet_counts_as_all_its_segments() -> None:
 
 def test_reordering_is_reported_by_both_endpoints() -> None:
     trial = with_stream_details(uniform_trial(), "b1", busy_s=0.0, rcv_ooopack=30, segments_in=1000)
-    found = trial_evidence(with_stream_details(trial, "a1", busy_s=0.05, reord_seen=1))
-    assert found["reordered_percent"] == pytest.approx(3)
-    assert found["reordering_events_per_s"] == pytest.approx(20)
+    evidence = trial_evidence(with_stream_details(trial, "a1", busy_s=0.05, reord_seen=1))
+    assert evidence["reordered_percent"] == pytest.approx(3)
+    assert evidence["reordering_events_per_s"] == pytest.approx(20)
 
 
 def test_link_variation_covers_all_traffic() -> None:
     sizes = [4 * SIZE, 6 * SIZE] * 10
-    found = trial_evidence(with_counters(uniform_trial(), "b1", rx_bytes=sizes, tx_bytes=0))
-    assert found["link_variation_percent"] == pytest.approx(20.5, abs=0.1)
+    evidence = trial_evidence(with_counters(uniform_trial(), "b1", rx_bytes=sizes, tx_bytes=0))
+    assert evidence["link_variation_percent"] == pytest.approx(20.5, abs=0.1)

@@ -26,34 +26,34 @@ def test_segments_per_packet_show_segmentation_and_aggregation() -> None:
         tx_packets=10,
         tx_bytes=651_600,
     )
-    found = trial_evidence(with_counters(trial, "b1", rx_packets=450, rx_bytes=681_300))
-    assert found["segments_per_packet"] == 45
-    assert found["segment_bytes_sent"] == 65160
-    assert found["segments_per_packet_received"] == 1
-    assert found["segment_bytes_received"] == 1514
-    assert found["packets_per_s"] == pytest.approx(9000)
+    evidence = trial_evidence(with_counters(trial, "b1", rx_packets=450, rx_bytes=681_300))
+    assert evidence["segments_per_packet"] == 45
+    assert evidence["segment_bytes_sent"] == 65160
+    assert evidence["segments_per_packet_received"] == 1
+    assert evidence["segment_bytes_received"] == 1514
+    assert evidence["packets_per_s"] == pytest.approx(9000)
 
 
 def test_settings_are_read_back_from_the_relevant_endpoints() -> None:
-    found = trial_evidence(
+    evidence = trial_evidence(
         uniform_trial(
             mtu={"a1": 9000, "b1": 1500}, vswitch_mtu=1500, mss=1448, queues={"a1": 1, "b1": 4},
             tso=True, gso=False, gro={"a1": False, "b1": True}, tx_checksum=True, rx_checksum=False,
         )
     )  # fmt: skip
-    assert {name: found[name] for name in ("tso_off", "gso_off", "gro_off", "checksum_off")} == {
+    assert {name: evidence[name] for name in ("tso_off", "gso_off", "gro_off", "checksum_off")} == {
         "tso_off": 0, "gso_off": 1, "gro_off": 0, "checksum_off": 1
     }  # fmt: skip
-    assert "lro_off" not in found
-    assert found["mtu_bytes"] == found["switch_mtu_bytes"] == 1500
-    assert found["receive_queues"] == 4
+    assert "lro_off" not in evidence
+    assert evidence["mtu_bytes"] == evidence["switch_mtu_bytes"] == 1500
+    assert evidence["receive_queues"] == 4
 
 
 def test_packets_on_one_cpu_are_a_share_of_the_receiving_kernels_packets() -> None:
     cpus = [{"idle_s": 0.05, "softnet_processed": count} for count in (900.0, 60.0, 40.0, 0.0)]
-    found = trial_evidence(with_cpus(uniform_trial(), "host", *cpus))
-    assert found["busiest_receive_cpu_percent"] == pytest.approx(90)
-    assert found["receive_cpus"] == 2
+    evidence = trial_evidence(with_cpus(uniform_trial(), "host", *cpus))
+    assert evidence["busiest_receive_cpu_percent"] == pytest.approx(90)
+    assert evidence["receive_cpus"] == 2
     own = with_cpus(
         with_cpus(uniform_trial(), "host", *cpus),
         "b1",
@@ -86,33 +86,33 @@ def test_the_share_of_one_queue_uses_the_drivers_counter_names(names: tuple[str,
         "rx_queue_0_kicks": 9,
     }
     counts = dict(zip(names, (950, 50), strict=True))
-    found = trial_evidence(with_totals(uniform_trial(), "b1", adapter={**counts, **other}))
-    assert found["busiest_queue_percent"] == pytest.approx(95)
-    assert found["receive_queues"] == 2
+    evidence = trial_evidence(with_totals(uniform_trial(), "b1", adapter={**counts, **other}))
+    assert evidence["busiest_queue_percent"] == pytest.approx(95)
+    assert evidence["receive_queues"] == 2
     assert "busiest_queue_percent" not in trial_evidence(with_totals(uniform_trial(), "b1", adapter=other))
 
 
 def test_kernel_queue_counters_replace_driver_counters() -> None:
     adapter = {"rx_queue_0_packets": 90, "rx_queue_0_xdp_packets": 90, "rx_queue_1_packets": 10}
-    found = trial_evidence(with_totals(uniform_trial(), "b1", adapter=adapter))
-    assert (found["busiest_queue_percent"], found["receive_queues"]) == (90, 2)
+    evidence = trial_evidence(with_totals(uniform_trial(), "b1", adapter=adapter))
+    assert (evidence["busiest_queue_percent"], evidence["receive_queues"]) == (90, 2)
     queues = [{"kind": "rx", "queue": number, "packets": count} for number, count in enumerate((60, 40, 0))]
-    told = [*queues, {"kind": "tx", "queue": 0, "packets": 500}]
-    found = trial_evidence(with_totals(uniform_trial(), "b1", adapter=adapter, queues=told))
-    assert (found["busiest_queue_percent"], found["receive_queues"]) == (60, 3)
+    all_queues = [*queues, {"kind": "tx", "queue": 0, "packets": 500}]
+    evidence = trial_evidence(with_totals(uniform_trial(), "b1", adapter=adapter, queues=all_queues))
+    assert (evidence["busiest_queue_percent"], evidence["receive_queues"]) == (60, 3)
 
 
 def test_drops_are_reported_by_location() -> None:
     trial = with_counters(uniform_trial(), "host", softnet_dropped=3, softnet_squeezed=1)
     trial = with_counters(trial, "b1", rx_dropped=2, udp_receive_buffer_errors=4, udp_checksum_errors=1)
     port = {"rx_packets": 0, "tx_packets": 0, "rx_dropped": 1, "tx_dropped": 4}
-    found = trial_evidence(with_observation(trial, sw=port))
-    assert found["softnet_dropped_per_s"] == pytest.approx(60)
-    assert found["softnet_squeezed_per_s"] == pytest.approx(20)
-    assert found["interface_drops_per_s"] == pytest.approx(40)
-    assert found["receive_buffer_errors_per_s"] == pytest.approx(80)
-    assert found["checksum_errors_per_s"] == pytest.approx(20)
-    assert found["switch_drops_per_s"] == pytest.approx(100)
+    evidence = trial_evidence(with_observation(trial, sw=port))
+    assert evidence["softnet_dropped_per_s"] == pytest.approx(60)
+    assert evidence["softnet_squeezed_per_s"] == pytest.approx(20)
+    assert evidence["interface_drops_per_s"] == pytest.approx(40)
+    assert evidence["receive_buffer_errors_per_s"] == pytest.approx(80)
+    assert evidence["checksum_errors_per_s"] == pytest.approx(20)
+    assert evidence["switch_drops_per_s"] == pytest.approx(100)
 
 
 def test_observations_after_the_load_do_not_count() -> None:

@@ -26,38 +26,40 @@ def sending(**info: object) -> TrialRecord:
 
 
 def test_limits_of_a_stream_are_shares_of_its_time() -> None:
-    found = trial_evidence(sending(busy_s=0.04, rwnd_limited_s=0.01, sndbuf_limited_s=0.005))
-    assert found["busy_percent"] == pytest.approx(80)
-    assert found["rwnd_limited_percent"] == pytest.approx(20)
-    assert found["sndbuf_limited_percent"] == pytest.approx(10)
-    assert found["cwnd_limited_percent"] == pytest.approx(50)
+    evidence = trial_evidence(sending(busy_s=0.04, rwnd_limited_s=0.01, sndbuf_limited_s=0.005))
+    assert evidence["busy_percent"] == pytest.approx(80)
+    assert evidence["rwnd_limited_percent"] == pytest.approx(20)
+    assert evidence["sndbuf_limited_percent"] == pytest.approx(10)
+    assert evidence["cwnd_limited_percent"] == pytest.approx(50)
 
 
 def test_a_single_sample_does_not_change_the_medians() -> None:
     odd = [40.0] * 19 + [9000.0]
-    found = trial_evidence(sending(rtt_us=odd, min_rtt_us=20, cwnd=[10] * 19 + [4000], snd_wnd_bytes=64000))
-    assert found["rtt_us"] == 40
-    assert found["min_rtt_us"] == 20
-    assert found["rtt_over_min"] == 2
-    assert found["queueing_us"] == 20
-    assert found["window_bytes"] == 10_000
-    assert found["peer_window_bytes"] == 64000
+    evidence = trial_evidence(
+        sending(rtt_us=odd, min_rtt_us=20, cwnd=[10] * 19 + [4000], snd_wnd_bytes=64000)
+    )
+    assert evidence["rtt_us"] == 40
+    assert evidence["min_rtt_us"] == 20
+    assert evidence["rtt_over_min"] == 2
+    assert evidence["queueing_us"] == 20
+    assert evidence["window_bytes"] == 10_000
+    assert evidence["peer_window_bytes"] == 64000
 
 
 def test_data_in_flight_is_compared_with_each_window_and_buffer() -> None:
-    found = trial_evidence(
+    evidence = trial_evidence(
         sending(
             unacked=8, cwnd=10, snd_wnd_bytes=16000, sndbuf_bytes=32000, wmem_queued_bytes=24000,
             notsent_bytes=5000,
         )
     )  # fmt: skip
-    assert found["in_flight_bytes"] == 8000
-    assert found["in_flight_over_window"] == pytest.approx(0.8)
-    assert found["in_flight_over_peer_window"] == pytest.approx(0.5)
-    assert found["in_flight_over_send_buffer"] == pytest.approx(0.25)
-    assert found["send_buffer_full_percent"] == pytest.approx(75)
-    assert found["send_buffer_bytes"] == 32000
-    assert found["unsent_bytes"] == 5000
+    assert evidence["in_flight_bytes"] == 8000
+    assert evidence["in_flight_over_window"] == pytest.approx(0.8)
+    assert evidence["in_flight_over_peer_window"] == pytest.approx(0.5)
+    assert evidence["in_flight_over_send_buffer"] == pytest.approx(0.25)
+    assert evidence["send_buffer_full_percent"] == pytest.approx(75)
+    assert evidence["send_buffer_bytes"] == 32000
+    assert evidence["unsent_bytes"] == 5000
 
 
 def test_a_window_limited_stream_follows_littles_law() -> None:
@@ -68,22 +70,22 @@ def test_a_window_limited_stream_follows_littles_law() -> None:
 
 
 def test_the_receive_buffer_and_its_fill_level_come_from_the_receiver() -> None:
-    found = trial_evidence(
+    evidence = trial_evidence(
         with_stream_details(uniform_trial(), "b1", busy_s=0.0, rcvbuf_bytes=8000, rmem_bytes=6000)
     )
-    assert found["receive_buffer_bytes"] == 8000
-    assert found["receive_queue_percent"] == pytest.approx(75)
-    assert "busy_percent" not in found
+    assert evidence["receive_buffer_bytes"] == 8000
+    assert evidence["receive_queue_percent"] == pytest.approx(75)
+    assert "busy_percent" not in evidence
 
 
 def test_losses_are_shares_of_the_segments_and_of_the_samples() -> None:
     states = [0, 3, 4, 0] * 5
-    found = trial_evidence(
+    evidence = trial_evidence(
         sending(segments_out=1000, retransmits=20, ca_state=states, app_limited=[1, 0] * 10)
     )
-    assert found["retransmitted_percent"] == pytest.approx(2)
-    assert found["recovering_percent"] == pytest.approx(50)
-    assert found["app_limited_percent"] == pytest.approx(50)
+    assert evidence["retransmitted_percent"] == pytest.approx(2)
+    assert evidence["recovering_percent"] == pytest.approx(50)
+    assert evidence["app_limited_percent"] == pytest.approx(50)
     assert trial_evidence(with_counters(uniform_trial(), "a1", tcp_timeouts=0.1))[
         "timeouts_per_s"
     ] == pytest.approx(2)
@@ -130,24 +132,24 @@ def test_several_streams_are_reported_by_median_and_total_time() -> None:
 
         return change_endpoint(trial, "a1", change)
 
-    found = trial_evidence(three(uniform_trial()))
-    assert found["rtt_us"] == 30
-    assert found["busy_percent"] == pytest.approx(70)
+    evidence = trial_evidence(three(uniform_trial()))
+    assert evidence["rtt_us"] == 30
+    assert evidence["busy_percent"] == pytest.approx(70)
 
 
 def test_requests_of_a_mixed_load_are_not_part_of_the_load() -> None:
     trial = with_stream_details(fixtures.make_mixed_trial(), "a1", busy_s=0.05)
-    found = trial_evidence(trial)
-    assert found["rtt_us"] == 40
-    assert found["stream_goodput_bps"] == pytest.approx(1e9)
+    evidence = trial_evidence(trial)
+    assert evidence["rtt_us"] == 40
+    assert evidence["stream_goodput_bps"] == pytest.approx(1e9)
 
 
 def test_send_calls_are_reported_by_size_and_rate() -> None:
-    found = trial_evidence(
+    evidence = trial_evidence(
         with_totals(uniform_trial(), "a1", bytes_sent=64_000, calls_sent=1000, duration_s=0.5)
     )
-    assert found["bytes_per_call"] == 64
-    assert found["calls_per_s"] == 2000
+    assert evidence["bytes_per_call"] == 64
+    assert evidence["calls_per_s"] == 2000
 
 
 def test_connections_that_always_wait_have_a_latency_share_of_1() -> None:
@@ -156,9 +158,9 @@ def test_connections_that_always_wait_have_a_latency_share_of_1() -> None:
         each = [replace(x, histograms={"latency": ((2_000_000, 25),)}) for x in side.samples]
         return replace(side, samples=tuple(each))
 
-    found = trial_evidence(change_endpoint(uniform_trial(), "a1", answered))
-    assert found["transactions_per_connection_s"] == pytest.approx(500)
-    assert found["latency_share"] == pytest.approx(1)
+    evidence = trial_evidence(change_endpoint(uniform_trial(), "a1", answered))
+    assert evidence["transactions_per_connection_s"] == pytest.approx(500)
+    assert evidence["latency_share"] == pytest.approx(1)
 
 
 def test_goodput_variation_excludes_the_warm_up() -> None:
