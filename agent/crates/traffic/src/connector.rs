@@ -185,6 +185,7 @@ pub fn connect_sequentially(
     Ok(Some(connected))
 }
 
+/// Returns the error of an operation that timed out.
 fn timeout_error(operation: &str, destination: &str, timeout: Duration) -> Error {
     Error::TimedOut {
         operation: format!("{operation} {destination}"),

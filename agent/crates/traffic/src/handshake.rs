@@ -8,6 +8,7 @@ use socket2::Socket;
 
 use vnetbench_streams::Secret;
 
+/// Length of each message; unused bytes are zero.
 const HANDSHAKE_BYTES: usize = 32;
 /// First bytes of the request, which the connecting endpoint sends.
 const REQUEST_MARK: &[u8; 4] = b"VNB1";
@@ -16,6 +17,7 @@ const RESPONSE_MARK: &[u8; 4] = b"VNBA";
 
 type HandshakeBytes = [u8; HANDSHAKE_BYTES];
 
+/// Returns a message with this mark.
 fn encode(mark: &[u8; 4], id: u32, secret: &Secret) -> HandshakeBytes {
     let mut bytes = [0; HANDSHAKE_BYTES];
     bytes[..4].copy_from_slice(mark);

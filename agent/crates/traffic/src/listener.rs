@@ -118,34 +118,14 @@ pub fn accept_all(
             WaitOutcome::Ready => {}
         }
         let now = Instant::now();
-        let mut still_pending = VecDeque::with_capacity(pending.len());
-        for (index, mut connection) in pending.drain(..).enumerate() {
-            let is_ready = ready.get(index + 1).copied().unwrap_or(false);
-            let state = if is_ready {
-                connection.read_handshake(&load.secret)
-            } else {
-                HandshakeState::Incomplete
-            };
-            match state {
-                HandshakeState::Stream(id) => {
-                    let index = load.roles.iter().position(|(expected, _)| *expected == id);
-                    match index.map(|index| &mut connected[index]) {
-                        Some(slot @ None)
-                            if handshake::send_response(&connection.socket, id, &load.secret)
-                                .is_ok() =>
-                        {
-                            *slot = Some(connection.socket);
-                        }
-                        _ => *foreign += 1,
-                    }
-                }
-                HandshakeState::Incomplete if now < connection.expires_at => {
-                    still_pending.push_back(connection)
-                }
-                HandshakeState::Incomplete | HandshakeState::Foreign => *foreign += 1,
-            }
-        }
-        pending = still_pending;
+        pending = advance_handshakes(
+            pending,
+            ready.get(1..).unwrap_or_default(),
+            now,
+            load,
+            &mut connected,
+            foreign,
+        );
         if ready.first() == Some(&true) {
             if let Some(socket) = accept(listener).map_err(failed)? {
                 pending.push_back(PendingConnection {
@@ -162,6 +142,47 @@ pub fn accept_all(
     }
     *foreign += pending.len() as u64;
     Ok(Some(connected.into_iter().flatten().collect()))
+}
+
+/// Reads the handshakes of pending connections and accepts the streams that they request.
+///
+/// Returns the connections that are still pending, and adds the rejected ones to `foreign`.
+fn advance_handshakes(
+    pending: VecDeque<PendingConnection>,
+    ready: &[bool],
+    now: Instant,
+    load: &Load,
+    connected: &mut [Option<Socket>],
+    foreign: &mut u64,
+) -> VecDeque<PendingConnection> {
+    let mut still_pending = VecDeque::with_capacity(pending.len());
+    for (index, mut connection) in pending.into_iter().enumerate() {
+        let is_ready = ready.get(index).copied().unwrap_or(false);
+        let state = if is_ready {
+            connection.read_handshake(&load.secret)
+        } else {
+            HandshakeState::Incomplete
+        };
+        match state {
+            HandshakeState::Stream(id) => {
+                let index = load.roles.iter().position(|(expected, _)| *expected == id);
+                match index.map(|index| &mut connected[index]) {
+                    Some(slot @ None)
+                        if handshake::send_response(&connection.socket, id, &load.secret)
+                            .is_ok() =>
+                    {
+                        *slot = Some(connection.socket);
+                    }
+                    _ => *foreign += 1,
+                }
+            }
+            HandshakeState::Incomplete if now < connection.expires_at => {
+                still_pending.push_back(connection)
+            }
+            HandshakeState::Incomplete | HandshakeState::Foreign => *foreign += 1,
+        }
+    }
+    still_pending
 }
 
 /// Accepts a connection; returns `None` if it is already gone.

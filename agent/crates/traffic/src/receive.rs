@@ -1,4 +1,6 @@
-//! The receive modes of a stream. Each is an implementation of [`Receiver`]; further ones (zero copy, splice, io_uring) can follow.
+//! The receive modes of a stream.
+//!
+//! Each mode is an implementation of [`Receiver`]; others (zero copy, splice, io_uring) are possible.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};

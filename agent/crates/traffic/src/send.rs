@@ -73,21 +73,21 @@ pub trait Sender: Send {
 /// Sends one prepared message repeatedly, in one call each. The next call sends the rest of a partly sent message.
 pub struct CopySender {
     message: Arc<[u8]>,
-    /// Bytes of the message that are sent already.
-    sent: usize,
+    /// Start of the unsent rest of the message.
+    offset: usize,
 }
 
 impl CopySender {
     /// Creates a sender of the message.
     pub fn new(message: Arc<[u8]>) -> Self {
-        Self { message, sent: 0 }
+        Self { message, offset: 0 }
     }
 }
 
 impl Sender for CopySender {
     fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        let count = rustix::net::send(socket, &self.message[self.sent..], SendFlags::NOSIGNAL)?;
-        self.sent = (self.sent + count) % self.message.len();
+        let count = rustix::net::send(socket, &self.message[self.offset..], SendFlags::NOSIGNAL)?;
+        self.offset = (self.offset + count) % self.message.len();
         Ok(count)
     }
 }

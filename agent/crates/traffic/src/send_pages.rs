@@ -19,7 +19,7 @@ const MAX_PIPE_BYTES: usize = 1 << 20;
 pub(crate) struct FileSender {
     file: Arc<OwnedFd>,
     bytes: u64,
-    sent: u64,
+    offset: u64,
 }
 
 impl FileSender {
@@ -38,17 +38,17 @@ impl FileSender {
         Ok(Self {
             file: Arc::new(file),
             bytes: message.len() as u64,
-            sent: 0,
+            offset: 0,
         })
     }
 }
 
 impl Sender for FileSender {
     fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        let rest = (self.bytes - self.sent) as usize;
-        let mut offset = self.sent;
+        let rest = (self.bytes - self.offset) as usize;
+        let mut offset = self.offset;
         let count = sendfile(socket, &*self.file, Some(&mut offset), rest)?;
-        self.sent = (self.sent + count as u64) % self.bytes;
+        self.offset = (self.offset + count as u64) % self.bytes;
         Ok(count)
     }
 }
@@ -58,10 +58,10 @@ pub(crate) struct PipeSender {
     message: Arc<[u8]>,
     read_end: OwnedFd,
     write_end: OwnedFd,
-    /// Bytes of the message that were moved to the pipe.
-    filled: usize,
+    /// Start of the part of the message that is not in the pipe yet.
+    offset: usize,
     /// Bytes in the pipe.
-    in_pipe: usize,
+    pipe_bytes: usize,
 }
 
 impl PipeSender {
@@ -79,31 +79,38 @@ impl PipeSender {
             message,
             read_end,
             write_end,
-            filled: 0,
-            in_pipe: 0,
+            offset: 0,
+            pipe_bytes: 0,
         })
     }
 
     fn fill(&mut self) -> io::Result<()> {
-        let slice = [IoSliceRaw::from_slice(&self.message[self.filled..])];
+        let slice = [IoSliceRaw::from_slice(&self.message[self.offset..])];
         // SAFETY: this is the write end of the pipe, so the kernel only reads the memory. It is not a gift
         // (SPLICE_F_GIFT), and it is never written again, so data in transit does not change.
         let count = unsafe { vmsplice(self.write_end.as_fd(), &slice, SpliceFlags::NONBLOCK)? };
-        self.filled = (self.filled + count) % self.message.len();
-        self.in_pipe = count;
+        self.offset = (self.offset + count) % self.message.len();
+        self.pipe_bytes = count;
         Ok(())
     }
 }
 
 impl Sender for PipeSender {
     fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        if self.in_pipe == 0 {
+        if self.pipe_bytes == 0 {
             self.fill()?;
         }
         // No SPLICE_F_NONBLOCK: the socket determines whether the call blocks.
         let pipe = &self.read_end;
-        let count = splice(pipe, None, socket, None, self.in_pipe, SpliceFlags::empty())?;
-        self.in_pipe -= count;
+        let count = splice(
+            pipe,
+            None,
+            socket,
+            None,
+            self.pipe_bytes,
+            SpliceFlags::empty(),
+        )?;
+        self.pipe_bytes -= count;
         Ok(count)
     }
 }

@@ -26,8 +26,8 @@ pub(crate) struct UringSender {
     ring: IoUring,
     is_enabled: bool,
     message: Arc<[u8]>,
-    /// Bytes of the message that are sent already.
-    sent: usize,
+    /// Start of the unsent rest of the message.
+    offset: usize,
     /// Messages per call.
     batch: u32,
     /// Flags of `send`.
@@ -54,7 +54,7 @@ struct CompletionLedger {
 }
 
 impl CompletionLedger {
-    /// Completes a request; returns false if it is not uncompleted.
+    /// Removes a completed request; returns false if the request is unknown.
     fn complete(&mut self, request: u64, was_copied: bool) -> bool {
         let was_uncompleted = self.uncompleted.remove(&request);
         if was_uncompleted && was_copied {
@@ -73,12 +73,13 @@ impl CompletionLedger {
     }
 
     /// Applies the early notifications, when the results of all requests are known.
-    fn complete_early(&mut self) {
+    fn complete_early_notifications(&mut self) {
         for (request, was_copied) in std::mem::take(&mut self.early_notifications) {
             self.complete(request, was_copied);
         }
     }
 
+    /// Returns the counts so far.
     fn counts(&self) -> ZeroCopyCounts {
         ZeroCopyCounts {
             in_place: self.in_place,
@@ -106,8 +107,8 @@ impl UringSender {
     ///
     /// The kernel has no io_uring, forbids it (kernel.io_uring_disabled), or lacks a needed feature: deferred task work
     /// (Linux 6.1) or SEND_ZC (6.0). Only a send shows whether the kernel reports copies (6.2).
-    pub fn new(message: Arc<[u8]>, sending: SendOptions, socket: &Socket) -> io::Result<Self> {
-        let is_zero_copy = sending.mode == SendMode::IoUringZerocopy;
+    pub fn new(message: Arc<[u8]>, options: SendOptions, socket: &Socket) -> io::Result<Self> {
+        let is_zero_copy = options.mode == SendMode::IoUringZerocopy;
         // Disabled until the stream's thread enables it, because only one thread may submit.
         let mut builder = IoUring::builder();
         builder
@@ -116,9 +117,9 @@ impl UringSender {
             .setup_defer_taskrun();
         if is_zero_copy {
             // Space for completions between calls: one for each uncompleted send, and those of a batch.
-            builder.setup_cqsize(MAX_UNCOMPLETED_SENDS as u32 + 3 * sending.batch);
+            builder.setup_cqsize(MAX_UNCOMPLETED_SENDS as u32 + 3 * options.batch);
         }
-        let ring = builder.build(sending.batch)?;
+        let ring = builder.build(options.batch)?;
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe)?;
         let code = if is_zero_copy {
@@ -133,10 +134,10 @@ impl UringSender {
             ring,
             is_enabled: false,
             message,
-            sent: 0,
-            batch: sending.batch,
-            // io_uring ignores whether the socket blocks, so MSG_DONTWAIT says so. With MSG_WAITALL, a partly sent message
-            // ends its batch if it cannot wait for the rest.
+            offset: 0,
+            batch: options.batch,
+            // io_uring ignores whether the socket blocks, so MSG_DONTWAIT says it. With MSG_WAITALL, a partly sent
+            // message ends its batch if it cannot wait for the rest.
             flags: libc::MSG_NOSIGNAL
                 | libc::MSG_WAITALL
                 | if socket.nonblocking()? {
@@ -153,7 +154,7 @@ impl UringSender {
     ///
     /// Each request starts only after the previous message is sent completely; otherwise, messages could interleave.
     fn build_request(&self, index: u32, socket: BorrowedFd<'_>) -> squeue::Entry {
-        let rest = &self.message[if index == 0 { self.sent } else { 0 }..];
+        let rest = &self.message[if index == 0 { self.offset } else { 0 }..];
         let (socket, bytes) = (types::Fd(socket.as_raw_fd()), rest.len() as u32);
         let entry = match self.ledger {
             None => opcode::Send::new(socket, rest.as_ptr(), bytes)
@@ -228,6 +229,7 @@ impl UringSender {
         Err(io::Error::from_raw_os_error(errno))
     }
 
+    /// Returns whether the uncompleted sends are at their maximum.
     fn has_too_many_uncompleted(&self) -> bool {
         self.ledger
             .as_ref()
@@ -270,7 +272,7 @@ impl Sender for UringSender {
             self.take_completions(&mut outcome);
         }
         if let Some(ledger) = &mut self.ledger {
-            ledger.complete_early();
+            ledger.complete_early_notifications();
         }
         match outcome {
             BatchOutcome {
@@ -279,7 +281,7 @@ impl Sender for UringSender {
                 ..
             } => Err(io::Error::from_raw_os_error(errno)),
             BatchOutcome { bytes, .. } => {
-                self.sent = (self.sent + bytes) % self.message.len();
+                self.offset = (self.offset + bytes) % self.message.len();
                 Ok(bytes)
             }
         }

@@ -27,8 +27,8 @@ const SO_EE_CODE_ZEROCOPY_COPIED: u8 = 1;
 /// Sends one prepared message repeatedly without a copy.
 pub(crate) struct ZeroCopySender {
     message: Arc<[u8]>,
-    /// Bytes of the message that are sent already.
-    sent: usize,
+    /// Start of the unsent rest of the message.
+    offset: usize,
     sends_since_reap: u32,
     counts: ZeroCopyCounts,
     /// Whether sends wait until the kernel has space.
@@ -45,7 +45,7 @@ impl ZeroCopySender {
         socket_option::set(socket, libc::SOL_SOCKET, libc::SO_ZEROCOPY, 1u32)?;
         Ok(Self {
             message,
-            sent: 0,
+            offset: 0,
             sends_since_reap: 0,
             counts: ZeroCopyCounts::default(),
             is_blocking: !socket.nonblocking()?,
@@ -71,7 +71,7 @@ impl Sender for ZeroCopySender {
         if self.sends_since_reap >= SENDS_PER_REAP {
             self.reap(socket);
         }
-        let rest = &self.message[self.sent..];
+        let rest = &self.message[self.offset..];
         // SAFETY: the slice is valid for reads. Its memory is never written, however long the kernel holds it.
         let count = unsafe {
             libc::send(
@@ -82,7 +82,7 @@ impl Sender for ZeroCopySender {
             )
         };
         if let Ok(count) = usize::try_from(count) {
-            self.sent = (self.sent + count) % self.message.len();
+            self.offset = (self.offset + count) % self.message.len();
             self.sends_since_reap += 1;
             self.counts.uncompleted += 1;
             return Ok(count);

@@ -19,12 +19,12 @@ use vnetbench_system::error::{Error, ErrorKind, Result};
 /// # Errors
 ///
 /// Any other failure, of kind `send_mode`.
-pub fn check_send_mode(sending: SendOptions, unconnected: &Socket) -> Result<()> {
-    let result = sender_factory(1, sending)
+pub fn check_send_mode(options: SendOptions, unconnected: &Socket) -> Result<()> {
+    let result = sender_factory(1, options)
         .and_then(|sender| sender(unconnected)?.send(unconnected.as_fd()));
     match result {
         Err(error) if !matches!(error.raw_os_error(), Some(libc::EPIPE | libc::ENOTCONN)) => {
-            let operation = format!("send by {}", sending.mode.kernel_feature());
+            let operation = format!("send by {}", options.mode.kernel_feature());
             Err(Error::system(operation, error).with_kind(ErrorKind::SendMode))
         }
         _ => Ok(()),
@@ -39,9 +39,9 @@ pub type SenderFactory = Box<dyn Fn(&Socket) -> io::Result<Box<dyn Sender>>>;
 /// # Errors
 ///
 /// The system refuses the memory file of `sendfile`.
-pub fn sender_factory(message_bytes: usize, sending: SendOptions) -> io::Result<SenderFactory> {
+pub fn sender_factory(message_bytes: usize, options: SendOptions) -> io::Result<SenderFactory> {
     let message = make_message(message_bytes);
-    Ok(match sending.mode {
+    Ok(match options.mode {
         SendMode::Copy => Box::new(move |_| Ok(Box::new(CopySender::new(Arc::clone(&message))))),
         SendMode::Sendfile => {
             let file = FileSender::new(&message)?;
@@ -53,7 +53,7 @@ pub fn sender_factory(message_bytes: usize, sending: SendOptions) -> io::Result<
         }
         SendMode::IoUring | SendMode::IoUringZerocopy => Box::new(move |socket| {
             let message = Arc::clone(&message);
-            Ok(Box::new(UringSender::new(message, sending, socket)?))
+            Ok(Box::new(UringSender::new(message, options, socket)?))
         }),
     })
 }

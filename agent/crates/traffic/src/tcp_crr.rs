@@ -1,8 +1,8 @@
 //! The workload `tcp_crr`: each transaction connects, sends a request, receives the response and closes.
 //!
 //! The source times the transactions. The stream's own connection carries only the port of the sink's listener, and the
-//! end. The sink closes the transactions first, so that TIME_WAIT (RFC 9293 section 3.3.2) is at the sink and the source
-//! does not run out of ports. Each thread drives one stream with blocking calls.
+//! end. The sink closes each transaction first, so that TIME_WAIT (RFC 9293 section 3.3.2) is at the sink, and the
+//! source does not run out of ports. Each thread drives one stream with blocking calls.
 
 use std::io;
 use std::net::SocketAddr;
@@ -49,15 +49,15 @@ pub struct ConnectionOptions {
 /// The system refuses a thread, its CPUs or a socket option.
 pub(crate) fn start(
     streams: &[Arc<Stream>],
-    connections: &ConnectionOptions,
+    options: &ConnectionOptions,
     threads: &ThreadPlan,
     commands: &Arc<Commands>,
     on_end: &OnEnd,
 ) -> io::Result<Vec<StartedThread>> {
-    let request = make_message(connections.request_bytes);
-    let response = make_message(connections.response_bytes);
-    threads::start_threads(streams, threads, commands, |own| {
-        let stream = Arc::clone(&own[0]);
+    let request = make_message(options.request_bytes);
+    let response = make_message(options.response_bytes);
+    threads::start_threads(streams, threads, commands, |thread_streams| {
+        let stream = Arc::clone(&thread_streams[0]);
         stream.socket.set_nonblocking(false)?;
         stream.socket.set_read_timeout(Some(STOP_CHECK_INTERVAL))?;
         let guard = EndGuard::new(&stream, on_end);
@@ -65,7 +65,7 @@ pub(crate) fn start(
             stream,
             request: Arc::clone(&request),
             response: Arc::clone(&response),
-            options: connections.socket_options.clone(),
+            socket_options: options.socket_options.clone(),
             buffer: vec![0; RECEIVE_BYTES],
         };
         Ok(move |commands: &Commands| {
@@ -97,7 +97,7 @@ struct ConnectionLoop {
     stream: Arc<Stream>,
     request: Arc<[u8]>,
     response: Arc<[u8]>,
-    options: SocketOptions,
+    socket_options: SocketOptions,
     buffer: Vec<u8>,
 }
 
@@ -124,7 +124,7 @@ impl ConnectionLoop {
         while commands.current() == Command::Go {
             let started_at = Instant::now();
             timing.count_request();
-            let socket = open(local, &self.options)?;
+            let socket = open(local, &self.socket_options)?;
             if !connect(&socket, &SockAddr::from(destination), commands)? {
                 return Ok(LoopEnd::Cut);
             }
@@ -186,7 +186,7 @@ impl ConnectionLoop {
         let mut local = require_ip_address(self.stream.socket.local_addr())?;
         let listener = ports::try_ports(|port| {
             local.set_port(port);
-            listen(local, &self.options).map_err(|error| Error::system("listen", error))
+            listen(local, &self.socket_options).map_err(|error| Error::system("listen", error))
         });
         let listener = listener.map_err(|error| io::Error::other(error.to_string()))?;
         let port = require_ip_address(listener.local_addr())?

@@ -127,6 +127,7 @@ impl RunningStream {
         self.finish(StreamEnd::Drained)
     }
 
+    /// Ends the stream, unless the error is transient.
     fn handle_error(&mut self, error: io::Error, commands: &Commands) -> StepOutcome {
         match (error.raw_os_error(), commands.current()) {
             (Some(libc::EINTR), _) => StepOutcome::Progress,
@@ -142,6 +143,7 @@ impl RunningStream {
         matches!(self.transfer, Transfer::Receiving(_))
     }
 
+    /// Switches a source to waiting for the sink.
     fn stop_sending(&mut self) -> StepOutcome {
         if let Transfer::Sending { has_stopped, .. } = &mut self.transfer {
             *has_stopped = true;
@@ -149,6 +151,7 @@ impl RunningStream {
         StepOutcome::Progress
     }
 
+    /// Records the end of the stream.
     fn finish(&mut self, end: StreamEnd) -> StepOutcome {
         if let Transfer::Sending { sender, .. } = &mut self.transfer
             && let Some(counts) = sender.reap_completions(self.stream.socket.as_fd())

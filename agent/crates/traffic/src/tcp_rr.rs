@@ -1,9 +1,9 @@
 //! The workload `tcp_rr`: a source sends requests, a sink responds to each, and the source times the responses.
 //!
-//! In a closed loop, each request follows the previous response. In an open loop, requests are due at fixed times, and the
-//! latency of a response counts from the due time of its request. The latencies therefore include the delay of requests
-//! behind a slow response. Omitting it is an error known as coordinated omission (Tene, "How NOT to measure latency",
-//! 2013).
+//! In a closed loop, each request follows the previous response. In an open loop, requests are due at fixed times, and
+//! the latency of a response counts from the due time of its request. The latencies therefore include the delay of
+//! requests behind a slow response. Without it, they suffer from coordinated omission (Tene, "How NOT to measure
+//! latency", 2013).
 //!
 //! At the end, a source closes its sending half and receives the remaining responses. The sink responds to all received
 //! requests before it closes its half.
@@ -68,26 +68,24 @@ impl ExchangeOptions {
 /// The system refuses a thread, its CPUs or a socket option.
 pub(crate) fn start(
     streams: &[Arc<Stream>],
-    exchange: ExchangeOptions,
+    options: ExchangeOptions,
     threads: &ThreadPlan,
     commands: &Arc<Commands>,
     on_end: &OnEnd,
 ) -> io::Result<Vec<StartedThread>> {
-    let request = make_message(exchange.request_bytes);
-    let response = make_message(exchange.response_bytes);
-    threads::start_threads(streams, threads, commands, |own| {
+    let request = make_message(options.request_bytes);
+    let response = make_message(options.response_bytes);
+    threads::start_threads(streams, threads, commands, |thread_streams| {
         // A call may block only if its thread waits for nothing else: no other stream, and no due request.
-        let is_blocking = own.len() == 1
-            && exchange.wait_mode != WaitMode::Spin
-            && (exchange.rate_per_s.is_none() || own[0].role == Role::Sink);
-        let mut sessions = Vec::with_capacity(own.len());
-        for stream in own {
+        let is_blocking = thread_streams.len() == 1
+            && options.wait_mode != WaitMode::Spin
+            && (options.rate_per_s.is_none() || thread_streams[0].role == Role::Sink);
+        let mut sessions = Vec::with_capacity(thread_streams.len());
+        for stream in thread_streams {
             stream.socket.set_nonblocking(!is_blocking)?;
             let role = match &stream.timing {
-                Some(_) => {
-                    SessionRole::Requester(Requester::new(&request, exchange.response_bytes))
-                }
-                None => SessionRole::Responder(Responder::new(&response, exchange.request_bytes)),
+                Some(_) => SessionRole::Requester(Requester::new(&request, options.response_bytes)),
+                None => SessionRole::Responder(Responder::new(&response, options.request_bytes)),
             };
             sessions.push(Session {
                 stream: Arc::clone(stream),
@@ -97,7 +95,7 @@ pub(crate) fn start(
                 _guard: EndGuard::new(stream, on_end),
             });
         }
-        let is_spinning = exchange.wait_mode == WaitMode::Spin;
+        let is_spinning = options.wait_mode == WaitMode::Spin;
         Ok(move |commands: &Commands| run_sessions(sessions, is_spinning, commands))
     })
 }
@@ -184,18 +182,18 @@ impl Session {
         match outcome {
             // A sink whose peer continues to send requests would never end otherwise.
             Ok(ReadOutcome::More) if commands.current() == Command::EndAll => {
-                self.end(StreamEnd::Cut)
+                self.finish(StreamEnd::Cut)
             }
             Ok(ReadOutcome::More) => StepOutcome::Progress,
             Ok(ReadOutcome::Nothing) if commands.current() == Command::EndAll => {
-                self.end(StreamEnd::Cut)
+                self.finish(StreamEnd::Cut)
             }
             Ok(ReadOutcome::Nothing) => StepOutcome::WouldBlock,
             Ok(ReadOutcome::Closed) => self.end_of_data(commands),
             Err(error) => match (error.raw_os_error(), commands.current()) {
                 (Some(libc::EINTR), _) => StepOutcome::Progress,
-                (_, Command::EndAll) => self.end(StreamEnd::Cut),
-                _ => self.end(StreamEnd::Broken(error)),
+                (_, Command::EndAll) => self.finish(StreamEnd::Cut),
+                _ => self.finish(StreamEnd::Broken(error)),
             },
         }
     }
@@ -203,18 +201,21 @@ impl Session {
     /// Ends the stream after the last byte.
     fn end_of_data(&self, commands: &Commands) -> StepOutcome {
         match (commands.current(), self.stream.role) {
-            (Command::EndAll, _) => self.end(StreamEnd::Cut),
-            (Command::EndSources, Role::Source) => self.end(StreamEnd::Drained),
-            (_, Role::Source) => self.end(StreamEnd::Broken(io::ErrorKind::UnexpectedEof.into())),
+            (Command::EndAll, _) => self.finish(StreamEnd::Cut),
+            (Command::EndSources, Role::Source) => self.finish(StreamEnd::Drained),
+            (_, Role::Source) => {
+                self.finish(StreamEnd::Broken(io::ErrorKind::UnexpectedEof.into()))
+            }
             (_, Role::Sink) => {
                 // Fails only if the source is gone, which then does not wait for it.
                 let _ = shutdown(&self.stream.socket, Shutdown::Write);
-                self.end(StreamEnd::Drained)
+                self.finish(StreamEnd::Drained)
             }
         }
     }
 
-    fn end(&self, end: StreamEnd) -> StepOutcome {
+    /// Records the end of the stream.
+    fn finish(&self, end: StreamEnd) -> StepOutcome {
         self.stream.record_end(end);
         StepOutcome::Ended
     }
@@ -234,6 +235,7 @@ impl Session {
         }
     }
 
+    /// Returns when the next request is due, if the session is a requester in an open loop.
     fn next_due(&self, commands: &Commands) -> Option<Instant> {
         match &self.role {
             SessionRole::Requester(requester) => {

@@ -1,8 +1,8 @@
 //! The workload `tcp_stream`: each stream sends data in one direction, as fast as TCP accepts it.
 //!
-//! At the end, a source closes its sending half and waits for the sink to close the other half. A sink reads to the end of
-//! the data before it closes its half. When the source sees that, the sink has read every byte, and both endpoints have
-//! counted the same bytes.
+//! At the end, a source closes its sending half and waits for the sink to close the other half. A sink reads to the end
+//! of the data before it closes its half. When the source sees that, the sink has read every byte, and both endpoints
+//! have counted the same bytes.
 
 use std::io;
 use std::sync::Arc;
@@ -33,20 +33,20 @@ pub struct TransferOptions {
 /// The system refuses a thread, its CPUs or a socket option.
 pub(crate) fn start(
     streams: &[Arc<Stream>],
-    transfer: &TransferOptions,
+    options: &TransferOptions,
     threads: &ThreadPlan,
     commands: &Arc<Commands>,
     on_end: &OnEnd,
 ) -> io::Result<Vec<StartedThread>> {
-    let make_sender = sender_factory(transfer.message_bytes, transfer.send_options)?;
-    threads::start_threads(streams, threads, commands, |own| {
-        let mut running = Vec::with_capacity(own.len());
-        let is_alone = own.len() == 1;
-        for stream in own {
+    let make_sender = sender_factory(options.message_bytes, options.send_options)?;
+    threads::start_threads(streams, threads, commands, |thread_streams| {
+        let mut running = Vec::with_capacity(thread_streams.len());
+        let is_alone = thread_streams.len() == 1;
+        for stream in thread_streams {
             stream.socket.set_nonblocking(!is_alone)?;
             running.push(RunningStream::new(
                 stream,
-                transfer.receive_mode,
+                options.receive_mode,
                 &make_sender,
                 is_alone,
                 on_end,

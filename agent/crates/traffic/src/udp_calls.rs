@@ -110,8 +110,8 @@ impl SendBatch {
             header.msg_hdr.msg_iov = &raw mut *iovec;
             header.msg_hdr.msg_iovlen = 1;
         }
-        // SAFETY: each of the first `iovecs.len()` headers points to an iovec, which points into `bytes`. All outlive the
-        // call, and nothing else uses them during it.
+        // SAFETY: each of the first `iovecs.len()` headers points to an iovec, which points into `bytes`. All outlive
+        // the call, and nothing else uses them during it.
         let sent = unsafe {
             libc::sendmmsg(
                 socket.as_raw_fd(),
@@ -245,8 +245,8 @@ impl ReceiveBatch {
         for header in &mut self.headers {
             header.msg_hdr.msg_controllen = size_of::<Control>() as _;
         }
-        // SAFETY: every header points to its own part of `bytes` and its own element of `controls`. These vectors have not
-        // grown or moved their memory since their creation, outlive the call, and nothing else uses them during it.
+        // SAFETY: every header points to its own part of `bytes` and its own element of `controls`. These vectors have
+        // not grown or moved their memory since their creation, outlive the call, and nothing else uses them during it.
         let received = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),

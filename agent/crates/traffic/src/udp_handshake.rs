@@ -1,8 +1,8 @@
 //! Opens datagram flows: negotiates the port, and probes that datagrams of the load's size arrive.
 //!
-//! On the stream's connection, the source sends the identity of its clock (16 bytes), and the sink sends its port (2 bytes,
-//! big endian). The source sends small probes and probes of the load's datagram size, until the sink confirms one of the
-//! load's size. A source that cannot send the probes reports the error number (4 bytes) before it closes.
+//! On the stream's connection, the source sends the identity of its clock (16 bytes), and the sink sends its port
+//! (2 bytes, big endian). The source sends small probes and probes of the load's datagram size, until the sink confirms
+//! one of the load's size. A source that cannot send the probes reports the error number (4 bytes) before it closes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -49,7 +49,7 @@ const MAX_CONTROL_BYTES: usize = size_of::<ClockIdHash>() + size_of::<i32>();
 /// limit.
 pub fn open_flows(
     load: &Load,
-    flow: &FlowOptions,
+    options: &FlowOptions,
     connections: &[Socket],
     waker: &Waker,
     timeout: Duration,
@@ -61,7 +61,7 @@ pub fn open_flows(
             connection,
             *role,
             stream_key(&load.secret, *id),
-            flow,
+            options,
             &own_clock,
         )?);
     }
@@ -90,15 +90,10 @@ pub fn open_flows(
             .flat_map(|handshake| [handshake.connection.as_fd(), handshake.socket.as_fd()])
             .map(|socket| (socket, PollFlags::IN))
             .collect();
-        let outcome = wait(
-            &polled,
-            &mut ready,
-            waker,
-            Some(deadline.min(next_probe_at)),
-        );
-        if outcome.map_err(|error| Error::system("wait for datagrams", error))?
-            == WaitOutcome::Woken
-        {
+        let until = deadline.min(next_probe_at);
+        let outcome = wait(&polled, &mut ready, waker, Some(until))
+            .map_err(|error| Error::system("wait for datagrams", error))?;
+        if outcome == WaitOutcome::Woken {
             return Ok(None);
         }
     }
@@ -106,7 +101,7 @@ pub fn open_flows(
     let flows = handshakes
         .into_iter()
         .enumerate()
-        .map(|(index, handshake)| handshake.into_flow(flow, index, stream_count));
+        .map(|(index, handshake)| handshake.into_flow(options, index, stream_count));
     Ok(Some(flows.collect()))
 }
 
@@ -135,14 +130,14 @@ impl<'a> FlowHandshake<'a> {
         connection: &'a Socket,
         role: Role,
         key: u32,
-        flow: &FlowOptions,
+        options: &FlowOptions,
         own_clock: &Option<ClockIdHash>,
     ) -> Result<Self> {
         let mut local = require_ip_address(connection.local_addr())
             .map_err(|error| Error::system("open a UDP socket", error))?;
         let mut open_at_port = |port| {
             local.set_port(port);
-            open_udp_socket(local, role, flow)
+            open_udp_socket(local, role, options)
         };
         let socket = match role {
             Role::Source => open_at_port(0)?,
@@ -161,7 +156,7 @@ impl<'a> FlowHandshake<'a> {
             socket,
             role,
             key,
-            datagram_bytes: flow.datagram_bytes,
+            datagram_bytes: options.datagram_bytes,
             own_clock: *own_clock,
             received: Vec::new(),
             has_port: false,
@@ -171,7 +166,7 @@ impl<'a> FlowHandshake<'a> {
         };
         handshake
             .send_control(&message)
-            .map_err(|error| handshake.error(error))?;
+            .map_err(|error| handshake.add_context(error))?;
         Ok(handshake)
     }
 
@@ -195,13 +190,15 @@ impl<'a> FlowHandshake<'a> {
         )
     }
 
-    fn error(&self, error: impl Into<io::Error>) -> Error {
+    /// Returns an error of the handshake's current operation.
+    fn add_context(&self, error: impl Into<io::Error>) -> Error {
         Error::system(self.operation("deliver"), error).with_kind(ErrorKind::Datagram)
     }
 
     /// Advances the handshake without waiting.
     fn advance(&mut self, is_probe_due: bool) -> Result<()> {
-        self.receive_control().map_err(|error| self.error(error))?;
+        self.receive_control()
+            .map_err(|error| self.add_context(error))?;
         match self.role {
             Role::Source => self.advance_source(is_probe_due),
             Role::Sink => self.advance_sink(),
@@ -225,6 +222,7 @@ impl<'a> FlowHandshake<'a> {
         }
     }
 
+    /// Reads the sink's port and confirmations, and sends probes.
     fn advance_source(&mut self, is_probe_due: bool) -> Result<()> {
         let Some((port, confirmations)) = self.received.split_first_chunk::<2>() else {
             return Ok(());
@@ -241,7 +239,7 @@ impl<'a> FlowHandshake<'a> {
                 sink.set_port(port);
                 self.socket.connect(&SockAddr::from(sink))
             };
-            connect().map_err(|error| self.error(error))?;
+            connect().map_err(|error| self.add_context(error))?;
         }
         if !self.is_done && (is_probe_due || is_first_probe) {
             self.send_probe(SMALL_PROBE_NUMBER, HEADER_BYTES)?;
@@ -267,14 +265,15 @@ impl<'a> FlowHandshake<'a> {
             libc::EAGAIN | libc::EINTR | libc::ENOBUFS => return Ok(()),
             _ => {}
         }
-        // Reports the cause to the other endpoint. A normal close delivers the report, unlike a reset. Errors are ignored:
-        // the returned error is the cause.
+        // Reports the cause to the other endpoint; a normal close delivers the report, unlike a reset. Errors here do
+        // not matter: the returned error is the cause.
         let _ = self.connection.set_linger(None);
         let _ = self.send_control(&errno.to_be_bytes());
-        Err(self.send_error(error))
+        Err(self.probe_error(error))
     }
 
-    fn send_error(&self, error: io::Error) -> Error {
+    /// Returns the error of a source that cannot send.
+    fn probe_error(&self, error: io::Error) -> Error {
         Error::system(
             format!("send a datagram of {} bytes", self.datagram_bytes),
             error,
@@ -282,6 +281,7 @@ impl<'a> FlowHandshake<'a> {
         .with_kind(ErrorKind::Datagram)
     }
 
+    /// Receives probes, and the error of a source that cannot send them.
     fn advance_sink(&mut self) -> Result<()> {
         let received = self.receive_probes();
         if received.is_err() {
@@ -293,9 +293,9 @@ impl<'a> FlowHandshake<'a> {
             .split_first_chunk::<{ size_of::<ClockIdHash>() }>();
         if let Some(errno) = message.and_then(|(_, reason)| reason.first_chunk::<4>()) {
             let error = io::Error::from_raw_os_error(i32::from_be_bytes(*errno));
-            return Err(self.send_error(error));
+            return Err(self.probe_error(error));
         }
-        received.map_err(|error| self.error(error))?;
+        received.map_err(|error| self.add_context(error))?;
         self.is_done = self.probe_arrived && message.is_some();
         Ok(())
     }
@@ -335,7 +335,7 @@ impl<'a> FlowHandshake<'a> {
     }
 
     /// Returns the open flow of the stream at `index` of `stream_count`.
-    fn into_flow(self, flow: &FlowOptions, index: usize, stream_count: usize) -> DatagramFlow {
+    fn into_flow(self, options: &FlowOptions, index: usize, stream_count: usize) -> DatagramFlow {
         let is_sink = self.role == Role::Sink;
         let has_shared_clock = is_sink
             && self
@@ -349,7 +349,7 @@ impl<'a> FlowHandshake<'a> {
             pacing: if is_sink {
                 None
             } else {
-                flow.pacing(index, stream_count)
+                options.pacing(index, stream_count)
             },
             gaps: Default::default(),
         }
@@ -357,12 +357,12 @@ impl<'a> FlowHandshake<'a> {
 }
 
 /// Opens a UDP socket at this address, with the flow's options for this role.
-fn open_udp_socket(local: SocketAddr, role: Role, flow: &FlowOptions) -> Result<Socket> {
+fn open_udp_socket(local: SocketAddr, role: Role, options: &FlowOptions) -> Result<Socket> {
     let domain = socket2::Domain::for_address(local);
     let socket = Socket::new(domain, Type::DGRAM, None)
         .and_then(|socket| socket.set_nonblocking(true).map(|()| socket))
         .map_err(|error| Error::system("open a UDP socket", error))?;
-    sockets::set_buffers(&socket, flow.buffer_bytes)?;
+    sockets::set_buffers(&socket, options.buffer_bytes)?;
     let set = |level, option, value, name: &str| {
         socket_option::set(&socket, level, option, value)
             .map_err(|error| Error::system(format!("set {name}"), error))
@@ -371,13 +371,13 @@ fn open_udp_socket(local: SocketAddr, role: Role, flow: &FlowOptions) -> Result<
     match role {
         Role::Sink => {
             set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1, "SO_TIMESTAMPNS")?;
-            if flow.is_aggregated {
+            if options.is_aggregated {
                 set(libc::SOL_UDP, libc::UDP_GRO, 1, "UDP_GRO").map_err(offload_error)?;
             }
         }
         Role::Source => {
             if local.is_ipv6() {
-                let (discovery, dont_fragment) = if flow.can_fragment {
+                let (discovery, dont_fragment) = if options.can_fragment {
                     (libc::IPV6_PMTUDISC_DONT, 0)
                 } else {
                     (libc::IPV6_PMTUDISC_DO, 1)
@@ -391,7 +391,7 @@ fn open_udp_socket(local: SocketAddr, role: Role, flow: &FlowOptions) -> Result<
                 )?;
                 set(level, libc::IPV6_DONTFRAG, dont_fragment, "IPV6_DONTFRAG")?;
             } else {
-                let discovery = if flow.can_fragment {
+                let discovery = if options.can_fragment {
                     libc::IP_PMTUDISC_DONT
                 } else {
                     libc::IP_PMTUDISC_DO
@@ -403,8 +403,8 @@ fn open_udp_socket(local: SocketAddr, role: Role, flow: &FlowOptions) -> Result<
                     "IP_MTU_DISCOVER",
                 )?;
             }
-            if flow.is_segmented {
-                let bytes = flow.datagram_bytes as u32;
+            if options.is_segmented {
+                let bytes = options.datagram_bytes as u32;
                 set(libc::SOL_UDP, libc::UDP_SEGMENT, bytes, "UDP_SEGMENT")
                     .map_err(offload_error)?;
             }

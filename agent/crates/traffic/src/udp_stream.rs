@@ -1,7 +1,7 @@
-//! The workload `udp_stream`: datagrams with sequence number and timestamp in one direction, at full speed or at a rate.
+//! The workload `udp_stream`: datagrams with sequence numbers and timestamps in one direction, with or without a rate.
 //!
-//! The stream's own connection opens the flow (`udp_handshake.rs`), and at the end carries the number of sent datagrams.
-//! Each thread drives one stream with blocking calls.
+//! The stream's own connection carries the handshake of the flow (`udp_handshake`) and, at the end, the number of sent
+//! datagrams. Each thread drives one stream with blocking calls.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -81,13 +81,13 @@ impl FlowOptions {
 /// The system refuses a thread, its CPUs or a socket option.
 pub(crate) fn start(
     streams: &[Arc<Stream>],
-    flow: FlowOptions,
+    options: FlowOptions,
     threads: &ThreadPlan,
     commands: &Arc<Commands>,
     on_end: &OnEnd,
 ) -> io::Result<Vec<StartedThread>> {
-    threads::start_threads(streams, threads, commands, |own| {
-        let stream = &own[0];
+    threads::start_threads(streams, threads, commands, |thread_streams| {
+        let stream = &thread_streams[0];
         let socket = &datagram_flow(stream).socket;
         socket.set_nonblocking(false)?;
         socket.set_read_timeout(Some(STOP_CHECK_INTERVAL))?;
@@ -98,8 +98,8 @@ pub(crate) fn start(
         Ok(move |commands: &Commands| {
             let stream = &*guard.stream;
             let end = match stream.role {
-                Role::Source => run_source(stream, flow, commands),
-                Role::Sink => run_sink(stream, flow, commands),
+                Role::Source => run_source(stream, options, commands),
+                Role::Sink => run_sink(stream, options, commands),
             };
             stream.record_end(match end {
                 Ok(end) => end,
@@ -110,6 +110,7 @@ pub(crate) fn start(
     })
 }
 
+/// Returns the flow of a datagram stream.
 fn datagram_flow(stream: &Stream) -> &DatagramFlow {
     stream.datagrams.as_ref().expect("the flow is open")
 }
@@ -123,11 +124,11 @@ fn is_transient(error: &io::Error) -> bool {
 }
 
 /// Runs a source: sends datagrams until the end of the load, and then their number.
-fn run_source(stream: &Stream, flow: FlowOptions, commands: &Commands) -> io::Result<StreamEnd> {
-    let mut batch = SendBatch::new(flow.datagram_bytes, flow.is_segmented);
+fn run_source(stream: &Stream, options: FlowOptions, commands: &Commands) -> io::Result<StreamEnd> {
+    let mut batch = SendBatch::new(options.datagram_bytes, options.is_segmented);
     let sent = match &datagram_flow(stream).pacing {
         None => send_unpaced(stream, &mut batch, commands)?,
-        Some(pacing) => send_paced(stream, &mut batch, pacing, flow.pacing_wait, commands)?,
+        Some(pacing) => send_paced(stream, &mut batch, pacing, options.pacing_wait, commands)?,
     };
     // The empty buffer of the connection takes all bytes.
     rustix::net::send(&stream.socket, &sent.to_be_bytes(), SendFlags::NOSIGNAL)?;
@@ -172,6 +173,7 @@ fn send_batch(
     Ok(sent_count)
 }
 
+/// Sends at full speed until the end of the load; returns the number sent.
 fn send_unpaced(stream: &Stream, batch: &mut SendBatch, commands: &Commands) -> io::Result<u64> {
     let max_datagrams = batch.max_datagrams();
     let mut number = 0;
@@ -186,7 +188,7 @@ fn send_paced(
     stream: &Stream,
     batch: &mut SendBatch,
     pacing: &Pacing,
-    waiting: PacingWait,
+    wait: PacingWait,
     commands: &Commands,
 ) -> io::Result<u64> {
     // Otherwise, the kernel may wake this thread up to 50 µs late, to combine wakeups.
@@ -195,7 +197,7 @@ fn send_paced(
     let gap = pacing.schedule.gap();
     let mut gaps = GapDeviation::default();
     let mut number = 0;
-    while let Some(now) = wait_until(pacing.schedule.due_at(number), waiting, commands) {
+    while let Some(now) = wait_until(pacing.schedule.due_at(number), wait, commands) {
         let due_count = pacing
             .schedule
             .count_due_until(now)
@@ -217,8 +219,8 @@ fn send_paced(
 }
 
 /// Waits until `due` and returns the current time; returns `None` if the load ends first.
-fn wait_until(due: Instant, waiting: PacingWait, commands: &Commands) -> Option<Instant> {
-    let spin_time = match waiting {
+fn wait_until(due: Instant, wait: PacingWait, commands: &Commands) -> Option<Instant> {
+    let spin_time = match wait {
         PacingWait::Spin => SPIN_BEFORE_DUE,
         PacingWait::Sleep => Duration::ZERO,
     };
@@ -288,12 +290,12 @@ impl SinkCounters<'_> {
 }
 
 /// Runs a sink: receives datagrams until all sent ones have arrived, or no more arrive.
-fn run_sink(stream: &Stream, flow: FlowOptions, commands: &Commands) -> io::Result<StreamEnd> {
+fn run_sink(stream: &Stream, options: FlowOptions, commands: &Commands) -> io::Result<StreamEnd> {
     let datagrams = datagram_flow(stream);
-    let mut batch = ReceiveBatch::new(flow.is_aggregated);
+    let mut batch = ReceiveBatch::new(options.is_aggregated);
     let mut counters = SinkCounters {
         datagrams,
-        datagram_bytes: flow.datagram_bytes,
+        datagram_bytes: options.datagram_bytes,
         sequence: SequenceTracker::new(SEQUENCE_WINDOW),
         jitter: JitterEstimator::default(),
         foreign: 0,
