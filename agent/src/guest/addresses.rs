@@ -62,13 +62,19 @@ pub fn read(interface: u32) -> io::Result<Vec<InterfaceAddress>> {
 }
 
 /// Sets the addresses of the interface, and removes all others.
-pub fn set(interface: u32, wanted: &[InterfaceAddress]) -> io::Result<()> {
+pub fn set(interface: u32, addresses: &[InterfaceAddress]) -> io::Result<()> {
     let current = read(interface)?;
     let socket = netlink::open(None)?;
-    for address in current.iter().filter(|address| !wanted.contains(address)) {
+    for address in current
+        .iter()
+        .filter(|address| !addresses.contains(address))
+    {
         change(&socket, RTM_DELADDR, 0, interface, *address)?;
     }
-    for address in wanted.iter().filter(|address| !current.contains(address)) {
+    for address in addresses
+        .iter()
+        .filter(|address| !current.contains(address))
+    {
         let flags = NLM_F_CREATE | NLM_F_REPLACE;
         change(&socket, RTM_NEWADDR, flags, interface, *address)?;
     }

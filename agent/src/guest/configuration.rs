@@ -274,9 +274,9 @@ mod tests {
             {"match": {"driver": "vmxnet3"}},
             {"match": {"index": 0}},
         ]));
-        assert_eq!(matched.expect("all are there"), [3, 4, 2]);
+        assert_eq!(matched.expect("all adapters exist"), [3, 4, 2]);
         let matched = indexes(json!([{"match": {"mac": "52:54:00:00:00:0C"}}]));
-        assert_eq!(matched.expect("it is there"), [4]);
+        assert_eq!(matched.expect("the adapter exists"), [4]);
     }
 
     #[test]
@@ -284,7 +284,7 @@ mod tests {
         let matched = indexes(json!([
             {"match": {"mac": "52:54:00:00:00:ff"}, "mac": "52:54:00:00:00:0b"}
         ]));
-        assert_eq!(matched.expect("it is there"), [3]);
+        assert_eq!(matched.expect("the adapter exists"), [3]);
     }
 
     #[test]
@@ -295,7 +295,7 @@ mod tests {
             json!([{"match": {"index": 1}}, {"match": {"index": 1}}]),
             json!([{"match": {"mac": "52:54:00:00:00:ff"}}]),
         ] {
-            let refused = indexes(matches).expect_err("it is not there");
+            let refused = indexes(matches).expect_err("no adapter matches");
             assert_eq!(refused.code(), -32602);
             assert!(
                 refused.to_string().contains("eth1 (vmxnet3, 52:54"),

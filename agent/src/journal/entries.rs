@@ -92,23 +92,23 @@ impl JournalFile {
         Ok(match head {
             Some(head) if head.boot != boot_id() => JournalState::EarlierBoot,
             _ if settings.is_empty() => JournalState::Nothing,
-            _ => JournalState::Entries(Self {
-                file,
-                settings: settings,
-            }),
+            _ => JournalState::Entries(Self { file, settings }),
         })
     }
 
+    /// Returns all settings, oldest first.
     pub fn original_settings(&self) -> &[OriginalSetting] {
         &self.settings
     }
 
+    /// Returns whether the original value of a knob is recorded.
     pub fn contains(&self, interface: &str, knob: &str) -> bool {
         let is_recorded =
             |setting: &OriginalSetting| setting.interface == interface && setting.knob == knob;
         self.settings.iter().any(is_recorded)
     }
 
+    /// Returns whether the original settings of an interface are recorded.
     pub fn contains_interface(&self, interface: &str) -> bool {
         self.settings
             .iter()

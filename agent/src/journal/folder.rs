@@ -123,7 +123,7 @@ mod tests {
         let parent = std::env::temp_dir().join(format!("vnetbench-{test}-{}", std::process::id()));
         let folder = parent.join(name);
         std::fs::create_dir_all(&folder).expect("a folder");
-        set_permissions(&folder, Permissions::from_mode(mode)).expect("it is ours");
+        set_permissions(&folder, Permissions::from_mode(mode)).expect("the folder is valid");
         (parent, folder)
     }
 
@@ -138,8 +138,8 @@ mod tests {
         let (parent, folder) = create_folders("files", "vnetbench-u-1", 0o700);
         std::fs::write(folder.join("journal"), "x").expect("a file");
         symlink("/", folder.join("link")).expect("a link");
-        let opened = JournalFolder::open(&folder.join(".")).expect("it is ours");
-        opened.remove().expect("it is ours");
+        let opened = JournalFolder::open(&folder.join(".")).expect("the folder is valid");
+        opened.remove().expect("the folder is valid");
         assert!(!folder.exists());
         std::fs::remove_dir(parent).expect("nothing else is in it");
     }
@@ -148,15 +148,15 @@ mod tests {
     fn a_folder_that_contains_a_folder_is_not_removed() {
         let (parent, folder) = create_folders("inner", "vnetbench-u-1", 0o700);
         std::fs::create_dir(folder.join("inner")).expect("a folder");
-        let opened = JournalFolder::open(&folder).expect("it is ours");
+        let opened = JournalFolder::open(&folder).expect("the folder is valid");
         assert!(
             opened
                 .remove()
-                .expect_err("it holds a folder")
+                .expect_err("the folder contains a folder")
                 .contains("cannot be removed")
         );
         assert!(folder.join("inner").exists());
-        std::fs::remove_dir_all(parent).expect("it is ours");
+        std::fs::remove_dir_all(parent).expect("the folder is valid");
     }
 
     #[test]
@@ -166,12 +166,12 @@ mod tests {
         assert!(open_error(&folder.join("..")).contains("begins with vnetbench-"));
         assert!(open_error(Path::new("/")).contains("begins with vnetbench-"));
         assert!(open_error(&parent.join("vnetbench-u-2")).contains("does not exist"));
-        set_permissions(&folder, Permissions::from_mode(0o700)).expect("it is ours");
+        set_permissions(&folder, Permissions::from_mode(0o700)).expect("the folder is valid");
         let link = parent.join("vnetbench-link");
         symlink(&folder, &link).expect("a link");
         for path in [link.clone(), link.join("")] {
             assert!(open_error(&path).contains("it is not a folder"), "{path:?}");
         }
-        std::fs::remove_dir_all(parent).expect("it is ours");
+        std::fs::remove_dir_all(parent).expect("the folder is valid");
     }
 }

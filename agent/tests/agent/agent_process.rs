@@ -116,7 +116,7 @@ impl Agent {
             .expect("the agent starts");
         let (sender, lines) = channel();
         let reads = Arc::new(AtomicBool::new(true));
-        let output = child.stdout.take().expect("it is piped");
+        let output = child.stdout.take().expect("standard output is piped");
         let reader_flag = Arc::clone(&reads);
         std::thread::spawn(move || read_all(output, &sender, &reader_flag));
         Self {

@@ -36,9 +36,9 @@ fn foreign_connections_are_rejected_without_delay() {
         Vec::new(),
     ]
     .iter()
-    .map(|said| {
+    .map(|bytes| {
         let mut stream = TcpStream::connect(at).expect("the agent listens");
-        stream.write_all(said).expect("it takes this much");
+        stream.write_all(bytes).expect("the agent reads");
         stream
     })
     .collect();
@@ -73,8 +73,8 @@ fn the_maximum_number_of_streams_connects() {
     let [(_, a), (_, b)] = pair.run("t", 0.1);
     assert_eq!(b["foreign_connections"], 0);
     assert_eq!(a["bytes_sent"], b["bytes_received"]);
-    let refused = listening("u", &sources, &changes);
-    assert_eq!(pair.b.expect_error_code("trial.prepare", refused), -32602);
+    let too_many = listening("u", &sources, &changes);
+    assert_eq!(pair.b.expect_error_code("trial.prepare", too_many), -32602);
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn missing_streams_time_out_and_may_connect_later() {
     let late = pair
         .b
         .request("trial.ready", json!({"trial": "t"}))
-        .expect_err("nobody came");
+        .expect_err("no stream connects");
     assert_eq!(
         (&late["code"], &late["data"]["after_s"]),
         (&json!(-32004), &json!(0.2))
@@ -122,7 +122,7 @@ fn a_refused_connection_fails_prepare_and_removes_the_trial() {
             "trial.prepare",
             connecting("t", &["source"], &json!(closed), &json!({})),
         )
-        .expect_err("nobody listens");
+        .expect_err("the port is closed");
     assert_eq!(error["code"], -32001);
     assert_eq!(error["data"]["errno"], 111, "{error}");
     assert_eq!(
@@ -135,13 +135,13 @@ fn a_refused_connection_fails_prepare_and_removes_the_trial() {
 fn error_of_peer(timeout_s: f64, act: impl FnOnce(TcpStream) + Send + 'static) -> Value {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
-    std::thread::spawn(move || act(listener.accept().expect("it comes").0));
+    std::thread::spawn(move || act(listener.accept().expect("the agent connects").0));
     let mut agent = Agent::start();
     let changes = json!({"timeout_s": timeout_s});
     let params = connecting("t", &["source"], &json!(port), &changes);
     let error = agent
         .request("trial.prepare", params)
-        .expect_err("it is no agent");
+        .expect_err("the peer is not an agent");
     assert_eq!(
         agent.expect_error_code("trial.stop", json!({"trial": "t"})),
         -32002
@@ -168,9 +168,9 @@ fn an_error_quotes_the_answer_of_a_foreign_peer() {
     });
     assert_eq!(noise["code"], -32005, "{noise}");
     let echo = error_of_peer(60.0, |mut stream| {
-        let mut heard = [0; 32];
-        let _ = stream.read_exact(&mut heard);
-        let _ = stream.write_all(&heard);
+        let mut header = [0; 32];
+        let _ = stream.read_exact(&mut header);
+        let _ = stream.write_all(&header);
         let _ = stream.read(&mut [0; 1]);
     });
     assert_eq!(echo["code"], -32005, "{echo}");
@@ -197,7 +197,7 @@ fn a_silent_or_slow_peer_times_out() {
         assert_eq!(error["code"], -32004, "{error}");
         let operation = error["data"]["operation"].as_str().expect("text");
         assert!(
-            operation.starts_with("the agent's answer from 127.0.0.1:"),
+            operation.starts_with("waiting for the agent at 127.0.0.1:"),
             "{error}"
         );
     }
@@ -211,7 +211,7 @@ fn an_error_names_a_port_in_use() {
     params["listen"]["port"] = json!(port);
     let error = Agent::start()
         .request("trial.prepare", params)
-        .expect_err("it is taken");
+        .expect_err("the port is in use");
     assert_eq!(error["data"]["errno"], 98, "{error}");
     assert_eq!(
         error["data"]["operation"],
@@ -277,7 +277,7 @@ fn the_number_of_trials_is_limited() {
     }
     let error = agent
         .request("trial.prepare", observe(64))
-        .expect_err("it is one too many");
+        .expect_err("the limit is reached");
     assert_eq!(error["code"], -32002);
     for n in 0..64 {
         agent.expect_result("trial.stop", json!({"trial": n.to_string()}));

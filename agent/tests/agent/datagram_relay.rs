@@ -33,13 +33,13 @@ pub enum DatagramAction {
 pub type ImpairmentSampler = fn(u64, usize) -> DatagramAction;
 
 pub const PROBES: u64 = u64::MAX - 1;
-/// How long a swapped datagram waits for its successor before it is forwarded anyway.
+/// How long a swapped datagram held_datagram for its successor before it is forwarded anyway.
 const IDLE: Duration = Duration::from_millis(50);
 
 pub struct Relay {
     /// The port to which the connecting endpoint, the source, connects.
     pub port: Value,
-    done: Receiver<RelayCounts>,
+    counts: Receiver<RelayCounts>,
 }
 
 impl Relay {
@@ -49,42 +49,44 @@ impl Relay {
         let sink = TcpStream::connect(to).expect("the sink listens");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let port = json!(listener.local_addr().expect("bound").port());
-        let (done, count) = channel();
+        let (sender, counts) = channel();
         std::thread::spawn(move || {
             let (source, _) = listener.accept().expect("the source connects");
             // Fails only after the test has ended.
-            let _ = done.send(relay(&source, &sink, sampler));
+            let _ = sender.send(relay(&source, &sink, sampler));
         });
-        Self { port, done: count }
+        Self { port, counts }
     }
 
-    /// What it did until both sides were done.
-    pub fn done(self) -> RelayCounts {
-        let patience = Duration::from_secs(60);
-        self.done.recv_timeout(patience).expect("both sides end")
+    /// Waits until both endpoints have ended, and returns the relay's counts.
+    pub fn finish(self) -> RelayCounts {
+        let timeout = Duration::from_secs(60);
+        self.counts
+            .recv_timeout(timeout)
+            .expect("both endpoints end")
     }
 }
 
 fn relay(source: &TcpStream, sink: &TcpStream, sampler: ImpairmentSampler) -> RelayCounts {
-    let clone = |of: &TcpStream| of.try_clone().expect("a descriptor");
+    let clone = |stream: &TcpStream| stream.try_clone().expect("a descriptor");
     let (from_source, to_sink) = (clone(source), clone(sink));
-    let forth = std::thread::spawn(move || copy_bytes(from_source, to_sink));
-    let here = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-    // What the sink says first: that the stream was expected, and its UDP port.
+    let forward = std::thread::spawn(move || copy_bytes(from_source, to_sink));
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
+    // The sink first accepts the stream, then sends its UDP port.
     let (mut answer, mut port) = ([0; 32], [0; 2]);
-    let mut done = RelayCounts::default();
-    let heard = |bytes: &mut [u8]| clone(sink).read_exact(bytes).is_ok();
-    if heard(&mut answer) && clone(source).write_all(&answer).is_ok() && heard(&mut port) {
+    let mut counts = RelayCounts::default();
+    let read = |bytes: &mut [u8]| clone(sink).read_exact(bytes).is_ok();
+    if read(&mut answer) && clone(source).write_all(&answer).is_ok() && read(&mut port) {
         let to = SocketAddr::from(([127, 0, 0, 1], u16::from_be_bytes(port)));
-        let own = here.local_addr().expect("bound").port().to_be_bytes();
-        let _ = clone(source).write_all(&own);
+        let relay_port = socket.local_addr().expect("bound").port().to_be_bytes();
+        let _ = clone(source).write_all(&relay_port);
         let (from_sink, to_source) = (clone(sink), clone(source));
-        let back = std::thread::spawn(move || copy_bytes(from_sink, to_source));
-        done = relay_datagrams(&here, to, sampler, || back.is_finished());
-        let _ = back.join();
+        let reverse = std::thread::spawn(move || copy_bytes(from_sink, to_source));
+        counts = relay_datagrams(&socket, to, sampler, || reverse.is_finished());
+        let _ = reverse.join();
     }
-    let _ = forth.join();
-    done
+    let _ = forward.join();
+    counts
 }
 
 fn copy_bytes(mut from: TcpStream, mut to: TcpStream) {
@@ -93,54 +95,57 @@ fn copy_bytes(mut from: TcpStream, mut to: TcpStream) {
 }
 
 fn relay_datagrams(
-    here: &UdpSocket,
+    socket: &UdpSocket,
     to: SocketAddr,
     sampler: ImpairmentSampler,
     is_over: impl Fn() -> bool,
 ) -> RelayCounts {
-    here.set_read_timeout(Some(IDLE)).expect("a timeout");
-    let mut done = RelayCounts::default();
+    socket.set_read_timeout(Some(IDLE)).expect("a timeout");
+    let mut counts = RelayCounts::default();
     let mut bytes = vec![0; 65_536];
-    let mut waits: Option<Vec<u8>> = None;
-    let pass = |datagram: &[u8]| {
-        let _ = here.send_to(datagram, to);
+    let mut held_datagram: Option<Vec<u8>> = None;
+    let forward = |datagram: &[u8]| {
+        let _ = socket.send_to(datagram, to);
     };
     while !is_over() {
-        let Ok(length) = here.recv(&mut bytes) else {
-            if let Some(datagram) = waits.take() {
-                pass(&datagram);
+        let Ok(length) = socket.recv(&mut bytes) else {
+            if let Some(datagram) = held_datagram.take() {
+                forward(&datagram);
             }
             continue;
         };
         let datagram = &bytes[..length];
         let number = u64::from_be_bytes(datagram[4..12].try_into().expect("8 bytes"));
-        let fate = sampler(number, length);
+        let action = sampler(number, length);
         if number < PROBES {
-            done.taken += 1;
+            counts.taken += 1;
         }
-        let late = waits.take();
-        match fate {
-            DatagramAction::Drop => done.dropped += u64::from(number < PROBES),
-            DatagramAction::Swap => waits = Some(datagram.to_vec()),
+        let previous = held_datagram.take();
+        match action {
+            DatagramAction::Drop => counts.dropped += u64::from(number < PROBES),
+            DatagramAction::Swap => held_datagram = Some(datagram.to_vec()),
             DatagramAction::Pass | DatagramAction::Double | DatagramAction::WithForeign => {
-                pass(datagram)
+                forward(datagram)
             }
         }
-        if let DatagramAction::Double = fate {
-            done.doubled += 1;
-            pass(datagram);
+        if let DatagramAction::Double = action {
+            counts.doubled += 1;
+            forward(datagram);
         }
-        if let DatagramAction::WithForeign = fate {
-            done.foreign += 1;
+        if let DatagramAction::WithForeign = action {
+            counts.foreign += 1;
             let mut foreign = datagram.to_vec();
             foreign[0] ^= 1;
-            pass(&foreign);
+            forward(&foreign);
         }
-        if let Some(late) = late {
-            // Out of order only where one went before it.
-            done.swapped += u64::from(!matches!(fate, DatagramAction::Drop | DatagramAction::Swap));
-            pass(&late);
+        if let Some(previous) = previous {
+            // Counts as reordered only if another datagram was forwarded before it.
+            counts.swapped += u64::from(!matches!(
+                action,
+                DatagramAction::Drop | DatagramAction::Swap
+            ));
+            forward(&previous);
         }
     }
-    done
+    counts
 }

@@ -32,15 +32,15 @@ fn run_both_endpoints(
     changes: &Value,
     duration_s: f64,
 ) -> [Value; 2] {
-    let mut side = with(changes);
-    side["listen"] = json!({"address": address, "port": 0});
+    let mut request = with(changes);
+    request["listen"] = json!({"address": address, "port": 0});
     let port =
-        agent.expect_result("trial.prepare", listening("sink", &["sink"], &side))["port"].take();
-    let mut side = with(changes);
-    side["connect"] = json!({"address": address, "port": port, "from": address});
+        agent.expect_result("trial.prepare", listening("sink", &["sink"], &request))["port"].take();
+    let mut request = with(changes);
+    request["connect"] = json!({"address": address, "port": port, "from": address});
     agent.expect_result(
         "trial.prepare",
-        connecting("source", &["source"], &port, &side),
+        connecting("source", &["source"], &port, &request),
     );
     agent.expect_result("trial.ready", json!({"trial": "sink"}));
     for trial in ["sink", "source"] {
@@ -113,7 +113,7 @@ fn a_sink_stopped_under_load_reports_all_received_datagrams() {
         .expect_result("trial.start", json!({"trial": "t", "duration_s": 60}));
     let taken = |sample: &Value| sample["bytes_received"].as_i64() > Some(0);
     pair.b
-        .wait_for(|said| said["method"] == "trial.sample" && taken(&said["params"]));
+        .wait_for(|message| message["method"] == "trial.sample" && taken(&message["params"]));
     pair.b.expect_result("trial.stop", json!({"trial": "t"}));
     let end = pair.b.wait_for_event("trial.end", "t");
     assert_eq!(end["streams"][0]["state"], "cut", "{end}");
@@ -131,9 +131,9 @@ fn streams_in_both_directions_are_counted_separately() {
     let [(_, a), (_, b)] = pair.run("t", 0.2);
     for (source, sink, streams) in [(&a, &b, [0, 2]), (&b, &a, [1, 3])] {
         for id in streams {
-            let (sent, came) = (&source["streams"][id], &sink["streams"][id]);
-            assert_eq!(sent["datagrams"], came["datagrams"], "{source} {sink}");
-            assert_eq!(came["lost"], 0);
+            let (sent, received) = (&source["streams"][id], &sink["streams"][id]);
+            assert_eq!(sent["datagrams"], received["datagrams"], "{source} {sink}");
+            assert_eq!(received["lost"], 0);
             assert!(sent.get("rtt_us").is_none(), "{sent}");
         }
     }
@@ -151,7 +151,7 @@ fn datagrams_run_over_ipv6() {
 /// Runs a trial through a relay. Returns the `trial.end` of source and sink, and the relay's counts.
 ///
 /// The rate is so low that the whole load fits the socket's buffer: a delayed source sends all due datagrams at once.
-fn through(sampler: ImpairmentSampler, changes: &Value) -> (Value, Value, RelayCounts) {
+fn run_through_relay(sampler: ImpairmentSampler, changes: &Value) -> (Value, Value, RelayCounts) {
     let mut pair = Pair::start();
     let changes = with(changes);
     let port = pair
@@ -165,7 +165,7 @@ fn through(sampler: ImpairmentSampler, changes: &Value) -> (Value, Value, RelayC
     );
     pair.b.expect_result("trial.ready", json!({"trial": "t"}));
     let [(_, source), (_, sink)] = pair.run("t", 0.6);
-    (source, sink, relay.done())
+    (source, sink, relay.finish())
 }
 
 #[test]
@@ -182,9 +182,12 @@ fn loss_duplication_and_reordering_are_counted() {
         json!({"rate_per_s": 600}),
         json!({"rate_per_s": 600, "gro": true}),
     ] {
-        let (source, sink, done) = through(sampler, &changes);
+        let (source, sink, relay_counts) = run_through_relay(sampler, &changes);
         assert_counts_agree(&source, &sink, 64);
-        assert!(done.swapped > 10 && done.foreign > 10, "{done:?}");
+        assert!(
+            relay_counts.swapped > 10 && relay_counts.foreign > 10,
+            "{relay_counts:?}"
+        );
         let json = RelayCounts {
             taken: sum(&source, "datagrams") as u64,
             dropped: sum(&sink, "lost") as u64,
@@ -192,7 +195,7 @@ fn loss_duplication_and_reordering_are_counted() {
             swapped: sum(&sink, "reordered") as u64,
             foreign: sum(&sink, "foreign") as u64,
         };
-        assert_eq!(json, done);
+        assert_eq!(json, relay_counts);
         assert_eq!(sum(&sink, "socket_drops"), 0);
     }
 }
@@ -203,10 +206,10 @@ fn losses_at_the_end_are_counted() {
         100..PROBES => DatagramAction::Drop,
         _ => DatagramAction::Pass,
     };
-    let (source, sink, done) = through(sampler, &json!({"rate_per_s": 600}));
+    let (source, sink, relay_counts) = run_through_relay(sampler, &json!({"rate_per_s": 600}));
     assert_counts_agree(&source, &sink, 64);
     assert_eq!(sum(&sink, "datagrams"), 100);
-    assert_eq!(sum(&sink, "lost"), done.dropped as i64);
+    assert_eq!(sum(&sink, "lost"), relay_counts.dropped as i64);
 }
 
 #[test]
@@ -326,11 +329,11 @@ fn an_error_tells_a_blocked_path_from_a_small_mtu() {
         &request,
     );
     assert!(
-        message(&connects).contains("getting a datagram of 500 bytes through"),
+        message(&connects).contains("delivering a datagram of 500 bytes"),
         "{connects}"
     );
     assert!(
-        message(&connects).contains("none of 18 bytes gets through either"),
+        message(&connects).contains("small datagrams of 18 bytes do not arrive either"),
         "{connects}"
     );
     assert_eq!(connects["data"]["kind"], "datagram");
@@ -345,7 +348,7 @@ fn an_error_tells_a_blocked_path_from_a_small_mtu() {
     let request = json!({"datagram_bytes": 500, "timeout_s": 2});
     let [connects, _] = refused(&mut agent, &["source"], Some(small_only), &request);
     assert!(
-        message(&connects).contains("small ones of 18 bytes get through"),
+        message(&connects).contains("small datagrams of 18 bytes arrive"),
         "{connects}"
     );
 }

@@ -70,9 +70,9 @@ pub fn run_long_enough<T>(
 }
 
 /// Returns whether every source of both endpoints has sent data.
-pub fn all_sources_have_sent(sides: &[(Vec<Value>, Value); 2]) -> bool {
+pub fn all_sources_have_sent(endpoints: &[(Vec<Value>, Value); 2]) -> bool {
     let streams = |end: &Value| end["streams"].as_array().expect("a list").clone();
-    let mut all = sides.iter().flat_map(|(_, end)| streams(end));
+    let mut all = endpoints.iter().flat_map(|(_, end)| streams(end));
     all.all(|stream| stream["role"] != "source" || stream["bytes"].as_u64() > Some(0))
 }
 

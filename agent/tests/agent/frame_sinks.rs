@@ -71,8 +71,8 @@ fn packet_sockets_count_all_frames() {
         changes["frames"] = json!(2400);
         changes["generator"] = json!(PACKET_BACKEND);
         changes["sink"] = json!(PACKET_BACKEND);
-        let [ways, source, sink] = generate(&mut agent, &changes, 0.2);
-        assert_eq!(ways["generator"], PACKET_BACKEND, "{ways}");
+        let [backends, source, sink] = generate(&mut agent, &changes, 0.2);
+        assert_eq!(backends["generator"], PACKET_BACKEND, "{backends}");
         assert_all_frames_arrived(&source, &sink);
         assert_eq!(sink["sink_dropped"], 0, "{sink}");
         // One thread waits for the end of the stream, one receives frames at the port.
@@ -86,9 +86,9 @@ fn frames_larger_than_a_page_use_packet_sockets() {
     let mut agent = Agent::start_with_veth();
     agent.run_in_network("ip link set left mtu 9000 && ip link set right mtu 9000");
     let request = json!({"frames": 200, "frame_bytes": [{"bytes": 9018, "weight": 1}]});
-    let [ways, source, sink] = generate(&mut agent, &request, 0.3);
-    assert_eq!(ways["generator"], PACKET_BACKEND, "{ways}");
-    assert!(!ways["why"].as_str().expect("a reason").is_empty());
+    let [backends, source, sink] = generate(&mut agent, &request, 0.3);
+    assert_eq!(backends["generator"], PACKET_BACKEND, "{backends}");
+    assert!(!backends["why"].as_str().expect("a reason").is_empty());
     assert_all_frames_arrived(&source, &sink);
     assert_eq!(
         sink["bytes_received"],
@@ -103,11 +103,14 @@ fn packet_sockets_keep_the_rate_and_report_lateness() {
     let request = json!({"frames_per_s": 1000, "frames": 100, "generator": PACKET_BACKEND});
     let [_, source, sink] = generate(&mut agent, &request, 0.5);
     assert_all_frames_arrived(&source, &sink);
-    let kept = &source["streams"][0]["pacing"];
-    assert_eq!(kept["by"], "batches", "{source}");
-    assert_eq!(kept["due"], 100, "{source}");
-    assert!(kept["late_max_us"].as_f64() > Some(0.0), "{source}");
-    let bursts = kept["bursts"].as_array().expect("bursts");
+    let pacing_outcome = &source["streams"][0]["pacing"];
+    assert_eq!(pacing_outcome["by"], "batches", "{source}");
+    assert_eq!(pacing_outcome["due"], 100, "{source}");
+    assert!(
+        pacing_outcome["late_max_us"].as_f64() > Some(0.0),
+        "{source}"
+    );
+    let bursts = pacing_outcome["bursts"].as_array().expect("bursts");
     assert!(!bursts.is_empty(), "{source}");
 }
 
@@ -159,6 +162,6 @@ fn large_stream_ids_are_rejected_for_frames() {
     let mut agent = Agent::start_with_veth();
     let high = json!({"streams": [{"id": 1024, "role": "sink"}]});
     let error = agent.request("trial.prepare", at("right", "sink", &high));
-    let error: Value = error.expect_err("it is too high");
+    let error: Value = error.expect_err("the id is too large");
     assert_eq!(error["code"], -32602);
 }

@@ -28,7 +28,8 @@ const SINK_LONGER_S: f64 = 1.0;
 ///
 /// Returns the backends of the source from `trial.prepare`, and the `trial.end` of both.
 pub fn generate(agent: &mut Agent, changes: &Value, duration_s: f64) -> [Value; 3] {
-    let ways = agent.expect_result("trial.prepare", at("left", "source", changes))["frames"].take();
+    let backends =
+        agent.expect_result("trial.prepare", at("left", "source", changes))["frames"].take();
     let sink = match changes.get("streams") {
         Some(sources) => {
             let mut sinks = sources.clone();
@@ -50,7 +51,7 @@ pub fn generate(agent: &mut Agent, changes: &Value, duration_s: f64) -> [Value; 
         );
     }
     let [(_, source), (_, sink)] = ["left", "right"].map(|port| agent.wait_for_end(port));
-    [ways, source, sink]
+    [backends, source, sink]
 }
 
 pub fn sum(end: &Value, count: &str) -> u64 {
@@ -84,7 +85,7 @@ fn a_burst_has_exactly_the_requested_frames() {
     let mut agent = Agent::start_with_veth();
     for count in [1, 1000] {
         let run = |duration_s| generate(&mut agent, &json!({"frames": count}), duration_s);
-        let [ways, source, sink] = run_long_enough(1.0, run, |[_, source, _]| {
+        let [backends, source, sink] = run_long_enough(1.0, run, |[_, source, _]| {
             sum(source, "frames_sent") == count
         });
         assert_all_frames_arrived(&source, &sink);
@@ -94,8 +95,8 @@ fn a_burst_has_exactly_the_requested_frames() {
         assert_eq!(source["counters"]["frames_sent"], count);
         assert_eq!(sink["counters"]["frames_received"], count);
         if is_root() {
-            assert_eq!(ways["generator"], "xdp", "{ways}");
-            assert_eq!(ways["why"], "", "{ways}");
+            assert_eq!(backends["generator"], "xdp", "{backends}");
+            assert_eq!(backends["why"], "", "{backends}");
         }
     }
 }
@@ -118,8 +119,8 @@ fn stack_counter(agent: &Agent, protocol: &str, counter: &str) -> u64 {
             .lines()
             .filter(|line| line.starts_with(&format!("{protocol}:")));
         let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
-        let place = names.split_whitespace().position(|name| name == counter);
-        place.and_then(|place| Some(values.split_whitespace().nth(place)?.to_owned()))
+        let column = names.split_whitespace().position(|name| name == counter);
+        column.and_then(|column| Some(values.split_whitespace().nth(column)?.to_owned()))
     };
     let value = value.unwrap_or_else(|| panic!("there is no {protocol} {counter}"));
     value.parse().expect("a number")
@@ -189,22 +190,25 @@ fn frames_are_sent_on_schedule_and_lateness_is_reported() {
         let request = json!({"frames_per_s": 1000, "frames": 100, "pacing": pacing});
         let [_, source, sink] = generate(&mut agent, &request, 0.5);
         assert_all_frames_arrived(&source, &sink);
-        let kept = &source["streams"][0]["pacing"];
+        let pacing_outcome = &source["streams"][0]["pacing"];
         let unsent = 100 - sum(&source, "frames_sent");
         assert_eq!(
-            (&kept["due"], &kept["unsent"]),
+            (&pacing_outcome["due"], &pacing_outcome["unsent"]),
             (&json!(100), &json!(unsent)),
             "{source}"
         );
-        assert!(kept["late_max_us"].as_f64() > Some(0.0), "{source}");
-        let bursts = kept["bursts"].as_array().expect("bursts");
+        assert!(
+            pacing_outcome["late_max_us"].as_f64() > Some(0.0),
+            "{source}"
+        );
+        let bursts = pacing_outcome["bursts"].as_array().expect("bursts");
         let count: u64 = bursts
             .iter()
             .map(|burst| burst[1].as_u64().expect("a count"))
             .sum();
         assert!((1..=100).contains(&count), "{source}");
         if is_root() {
-            assert_eq!(kept["by"], pacing, "{source}");
+            assert_eq!(pacing_outcome["by"], pacing, "{source}");
         }
     }
 }
@@ -214,10 +218,10 @@ fn unsent_frames_are_reported() {
     let mut agent = Agent::start_with_veth();
     let [_, source, sink] = generate(&mut agent, &json!({"frames_per_s": 100e6}), 0.2);
     assert_all_frames_arrived(&source, &sink);
-    let kept = &source["streams"][0]["pacing"];
+    let pacing_outcome = &source["streams"][0]["pacing"];
     let (due, unsent) = (
-        kept["due"].as_u64().expect("a count"),
-        kept["unsent"].as_u64().expect("a count"),
+        pacing_outcome["due"].as_u64().expect("a count"),
+        pacing_outcome["unsent"].as_u64().expect("a count"),
     );
     assert!((20_000_000..=21_000_000).contains(&due), "{source}");
     assert!(unsent > due / 2, "{source}");
@@ -230,7 +234,7 @@ fn streams_of_one_endpoint_are_counted_separately() {
         "streams": [{"id": 3, "role": "source"}, {"id": 5, "role": "source"}]});
     let [_, source, sink] = generate(&mut agent, &request, 0.3);
     assert_all_frames_arrived(&source, &sink);
-    for (source, sink) in [0, 1].map(|place| (&source["streams"][place], &sink["streams"][place])) {
+    for (source, sink) in [0, 1].map(|index| (&source["streams"][index], &sink["streams"][index])) {
         assert_eq!(source["id"], sink["id"]);
         assert_eq!(source["frames_sent"], sink["frames_received"]);
         assert!(source["frames_sent"].as_u64() <= Some(3000));
@@ -240,22 +244,22 @@ fn streams_of_one_endpoint_are_counted_separately() {
 #[test]
 fn an_error_says_how_to_fix_an_unsuitable_port() {
     let mut agent = Agent::start_with_veth();
-    let refused = |agent: &mut Agent, changes: &Value| {
+    let error_message = |agent: &mut Agent, changes: &Value| {
         let error = agent.request("trial.prepare", at("left", "source", changes));
-        error.expect_err("it cannot be")["message"].to_string()
+        error.expect_err("the port is unsuitable")["message"].to_string()
     };
-    let large = refused(
+    let large = error_message(
         &mut agent,
         &json!({"frame_bytes": [{"bytes": 1519, "weight": 1}]}),
     );
     assert!(
-        large.contains("MTU of left is 1500: set it to 1501"),
+        large.contains("MTU of left is 1500") && large.contains("set it to 1501"),
         "{large}"
     );
-    let absent = refused(&mut agent, &json!({"interface": "absent"}));
+    let absent = error_message(&mut agent, &json!({"interface": "absent"}));
     assert!(absent.contains("absent"), "{absent}");
     agent.run_in_network("ip link set left down");
-    let down = refused(&mut agent, &json!({}));
+    let down = error_message(&mut agent, &json!({}));
     assert!(down.contains("left") && down.contains("down"), "{down}");
 }
 

@@ -22,7 +22,8 @@ impl Host {
         let name = format!("vnetbench-{test}-{}", std::process::id());
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir(&folder).expect("a folder of our own");
-        std::fs::set_permissions(&folder, Permissions::from_mode(0o700)).expect("it is ours");
+        std::fs::set_permissions(&folder, Permissions::from_mode(0o700))
+            .expect("the test owns the file");
         let holder = Agent::start_in_new_network(VETHS);
         let mut host = Self { holder, folder };
         host.values();
@@ -206,7 +207,7 @@ fn restore_reports_failures_and_restores_the_rest() {
 
 #[test]
 fn an_agent_that_cannot_restore_keeps_its_journal() {
-    let mut host = Host::new("said");
+    let mut host = Host::new("failing");
     let mut agent = host.agent();
     set(&mut agent, "mtu", json!(9000));
     host.holder.run_in_network("ip link set vnb0 name vnb7");
@@ -239,9 +240,10 @@ fn nothing_is_restored_after_a_restart_of_the_machine() {
     agent.signal(libc::SIGKILL);
     agent.wait_for_exit();
     let journal = host.folder.join("journal");
-    let text = std::fs::read_to_string(&journal).expect("it is there");
+    let text = std::fs::read_to_string(&journal).expect("the journal exists");
     let (_, rest) = text.split_once('\n').expect("two lines");
-    std::fs::write(&journal, format!("{{\"boot\":\"another\"}}\n{rest}")).expect("it is ours");
+    std::fs::write(&journal, format!("{{\"boot\":\"another\"}}\n{rest}"))
+        .expect("the test owns the file");
     let (code, output, _) = host.restore();
     assert!(output.contains("has restarted"), "{output}");
     assert_eq!((code, &host.values()["mtu"]), (Some(0), &json!(9000)));
@@ -271,8 +273,8 @@ fn invalid_and_used_journal_folders_are_rejected() {
     let other = std::env::temp_dir();
     for word in ["stdio", "restore"] {
         let option: &[&str] = if word == "stdio" { &["--journal"] } else { &[] };
-        let tried = |folder: &str| run(&[&[word], option, &[folder]].concat());
-        let (code, output, errors) = tried(other.to_str().expect("text"));
+        let run_with_folder = |folder: &str| run(&[&[word], option, &[folder]].concat());
+        let (code, output, errors) = run_with_folder(other.to_str().expect("text"));
         assert_eq!(code, Some(1));
         assert!((output + &errors).contains("begins with vnetbench-"));
     }

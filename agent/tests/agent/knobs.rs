@@ -7,7 +7,7 @@ use crate::endpoints::{Pair, connecting, listening, opposite};
 
 /// Returns the name and the allowed CPUs of each thread of an agent.
 fn threads(agent: &Agent) -> Vec<(String, String)> {
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", agent.pid())).expect("it runs");
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", agent.pid())).expect("the agent runs");
     tasks
         .flatten()
         .filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok())
@@ -45,10 +45,10 @@ fn the_knob_cpus_applies_to_present_and_future_threads() {
         json!({"knob": "cpus", "asked": "0", "found": "0"})
     );
     pair.prepare("u", &["sink"], json!({}));
-    let found = threads(&pair.a);
+    let thread_cpus = threads(&pair.a);
     assert!(
-        found.len() >= 5 && found.iter().all(|(_, cpus)| cpus == "0"),
-        "{found:?}"
+        thread_cpus.len() >= 5 && thread_cpus.iter().all(|(_, cpus)| cpus == "0"),
+        "{thread_cpus:?}"
     );
     let back = json!({"interface": null, "knob": "cpus", "value": before});
     assert_eq!(pair.a.expect_result("knob.set", back)["found"], before);
@@ -112,12 +112,12 @@ fn reported_thread_cpus_match_the_kernel() {
     )["port"]
         .take();
     let changes = json!({"thread_cpus": ["1", "0"]});
-    let here = pair
+    let prepared = pair
         .a
         .expect_result("trial.prepare", connecting("t", &roles, &port, &changes));
-    assert_eq!(here["thread_cpus"], json!(["1", "0", "1"]));
-    let there = pair.b.expect_result("trial.ready", json!({"trial": "t"}));
-    assert_eq!(there["thread_cpus"], json!([everywhere, everywhere]));
+    assert_eq!(prepared["thread_cpus"], json!(["1", "0", "1"]));
+    let ready = pair.b.expect_result("trial.ready", json!({"trial": "t"}));
+    assert_eq!(ready["thread_cpus"], json!([everywhere, everywhere]));
 }
 
 #[test]
@@ -146,14 +146,18 @@ fn a_path_probe_detects_a_small_mtu() {
         });
         agent.expect_result("path.probe", probe)
     };
-    let wide = probe(1500);
+    let passing = probe(1500);
     assert_eq!(
-        (&wide["forward"], &wide["back"], &wide["reason"]),
+        (&passing["forward"], &passing["back"], &passing["reason"]),
         (&json!(true), &json!(true), &json!(""))
     );
-    let narrow = probe(1501);
+    let too_large = probe(1501);
     assert_eq!(
-        (&narrow["forward"], &narrow["back"], &narrow["reason"]),
+        (
+            &too_large["forward"],
+            &too_large["back"],
+            &too_large["reason"]
+        ),
         (
             &json!(false),
             &json!(false),
@@ -188,31 +192,35 @@ fn interface_knobs_are_set_and_read_back() {
     }
     set("queues", json!(1));
     set("queues", json!(2));
-    let refused = |agent: &mut Agent, knob: &str, value: Value| {
+    let assert_rejected = |agent: &mut Agent, knob: &str, value: Value| {
         let params = json!({"interface": "vnb0", "knob": knob, "value": value});
-        let error = agent.request("knob.set", params).expect_err("it cannot be");
+        let error = agent
+            .request("knob.set", params)
+            .expect_err("the value is too large");
         assert_eq!(
             (&error["code"], &error["data"]["knob"]),
             (&json!(-32003), &json!(knob))
         );
         assert_eq!(error["data"]["interface"], "vnb0");
     };
-    refused(&mut agent, "mtu", json!(1_000_000));
-    refused(&mut agent, "queues", json!(500));
+    assert_rejected(&mut agent, "mtu", json!(1_000_000));
+    assert_rejected(&mut agent, "queues", json!(500));
 }
 
 #[test]
 fn hardware_knobs_are_rejected_without_hardware() {
     let mut agent = Agent::start_in_new_network("ip link add vnb0 type veth peer name vnb1 &&");
     let knobs = ["rx_ring", "tx_ring", "coalesce", "irq_cpus"];
-    let found = agent.expect_result("knob.get", json!({"interface": "vnb0", "knobs": knobs}));
+    let answer = agent.expect_result("knob.get", json!({"interface": "vnb0", "knobs": knobs}));
     for (knob, value) in knobs
         .iter()
         .zip([json!(64), json!(64), json!(2e-5), json!("spread")])
     {
-        assert_eq!(found["values"][knob], Value::Null, "{knob}");
+        assert_eq!(answer["values"][knob], Value::Null, "{knob}");
         let set = json!({"interface": "vnb0", "knob": knob, "value": value});
-        let error = agent.request("knob.set", set).expect_err("it has none");
+        let error = agent
+            .request("knob.set", set)
+            .expect_err("a veth lacks the knob");
         assert_eq!(error["code"], -32003, "{knob}");
         let reason = error["data"]["reason"].as_str().expect("a reason");
         assert!(
@@ -254,7 +262,9 @@ fn an_error_names_the_maximum_number_of_queues() {
         "ip link add vnb0 numtxqueues 2 numrxqueues 2 type veth peer name vnb1 &&",
     );
     let set = json!({"interface": "vnb0", "knob": "queues", "value": 3});
-    let error = agent.request("knob.set", set).expect_err("it has two");
+    let error = agent
+        .request("knob.set", set)
+        .expect_err("the veth has two queues");
     assert_eq!(
         error["data"]["reason"],
         "cannot be set: the driver supports at most 2"

@@ -35,27 +35,29 @@ fn opposite_roles<'a>(parts: &[(&'a str, &'a str)]) -> Vec<(&'a str, &'a str)> {
 }
 
 fn prepare(pair: &mut Pair, parts: &[(&str, &str)], changes: &Value) -> [Value; 2] {
-    let there = listening("t", &[], &mixed(&opposite_roles(parts), changes));
-    let port = pair.b.expect_result("trial.prepare", there)["port"].take();
-    let here = connecting("t", &[], &port, &mixed(parts, changes));
-    let a = pair.a.expect_result("trial.prepare", here)["streams"].take();
+    let listening = listening("t", &[], &mixed(&opposite_roles(parts), changes));
+    let port = pair.b.expect_result("trial.prepare", listening)["port"].take();
+    let connecting = connecting("t", &[], &port, &mixed(parts, changes));
+    let a = pair.a.expect_result("trial.prepare", connecting)["streams"].take();
     let b = pair.b.expect_result("trial.ready", json!({"trial": "t"}))["streams"].take();
     [a, b]
 }
 
-fn streams(of: &Value) -> &Vec<Value> {
-    of["streams"].as_array().expect("a list")
+fn streams(event: &Value) -> &Vec<Value> {
+    event["streams"].as_array().expect("a list")
 }
 
-fn part_bytes(part: &str, of: &Value) -> u64 {
-    let of_part = streams(of).iter().filter(|stream| stream["part"] == part);
-    of_part
+fn part_bytes(part: &str, event: &Value) -> u64 {
+    let part_streams = streams(event)
+        .iter()
+        .filter(|stream| stream["part"] == part);
+    part_streams
         .map(|stream| stream["bytes"].as_u64().expect("bytes"))
         .sum()
 }
 
-fn transactions(of: &Value) -> u64 {
-    of["latency"]["count"].as_u64().expect("a count")
+fn transactions(event: &Value) -> u64 {
+    event["latency"]["count"].as_u64().expect("a count")
 }
 
 #[test]
@@ -88,15 +90,15 @@ fn transfers_start_exactly_after_the_idle_phase() {
                 prepare(&mut pair, &parts, &changes);
                 pair.run("t", duration_s)
             };
-            let have_transferred = |sides: &[_; 2]| {
-                let mut ends = sides.iter().map(|(_, end): &(_, Value)| end);
+            let have_transferred = |endpoints: &[_; 2]| {
+                let mut ends = endpoints.iter().map(|(_, end): &(_, Value)| end);
                 ends.all(|end| part_bytes("transfers", end) > 0)
             };
-            let sides = run_long_enough(0.5, run, have_transferred);
-            for (samples, end) in &sides {
+            let endpoints = run_long_enough(0.5, run, have_transferred);
+            for (samples, end) in &endpoints {
                 assert_eq!(end["reason"], "done", "{end}");
                 assert_eq!(end["drained"], true, "{end}");
-                assert!(end["load_began_s"].as_f64().expect("it began") >= 0.2);
+                assert!(end["load_began_s"].as_f64().expect("the transfers started") >= 0.2);
                 assert!(part_bytes("transfers", end) > 0, "{end}");
                 for sample in samples {
                     // This endpoint's clock bounds what it sends, not what it receives.
@@ -106,7 +108,7 @@ fn transfers_start_exactly_after_the_idle_phase() {
                     assert!(!before || transfers.all(|s| s["bytes"] == 0), "{sample}");
                 }
             }
-            let [(samples, a), (_, b)] = &sides;
+            let [(samples, a), (_, b)] = &endpoints;
             assert_eq!(part_bytes("transfers", a), part_bytes("transfers", b));
             let (idle, loaded): (Vec<_>, Vec<_>) = samples
                 .iter()
@@ -123,8 +125,8 @@ fn transfers_start_exactly_after_the_idle_phase() {
 fn each_part_has_its_own_socket_options() {
     let mut pair = Pair::start();
     let parts = [("transfers", "source"), ("requests", "source")];
-    for side in prepare(&mut pair, &parts, &json!({})) {
-        for stream in side.as_array().expect("a list") {
+    for streams in prepare(&mut pair, &parts, &json!({})) {
+        for stream in streams.as_array().expect("a list") {
             assert_eq!(stream["no_delay"], stream["part"] == "requests", "{stream}");
         }
     }
@@ -162,7 +164,9 @@ fn answer_requests_and_close_transfer(listener: &TcpListener) {
         while requests.read(&mut request).unwrap_or(0) > 0 && requests.write_all(&request).is_ok() {
         }
     });
-    let first = transfer.read(&mut [0; 100]).expect("it comes");
+    let first = transfer
+        .read(&mut [0; 100])
+        .expect("the transfer sends data");
     assert!(first > 0);
     drop::<TcpStream>(transfer);
     answering.join().expect("the source comes to its end");
@@ -175,8 +179,8 @@ fn a_broken_transfer_keeps_the_results_of_the_requests() {
     let peer = std::thread::spawn(move || answer_requests_and_close_transfer(&listener));
     let mut agent = Agent::start();
     let parts = [("requests", "source"), ("transfers", "source")];
-    let here = connecting("t", &[], &port, &mixed(&parts, &json!({})));
-    agent.expect_result("trial.prepare", here);
+    let request = connecting("t", &[], &port, &mixed(&parts, &json!({})));
+    agent.expect_result("trial.prepare", request);
     agent.expect_result("trial.start", json!({"trial": "t", "duration_s": 30.0}));
     let (_, end) = agent.wait_for_end("t");
     drop(agent);

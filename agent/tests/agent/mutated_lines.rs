@@ -143,14 +143,14 @@ fn expected_answer_id(line: &[u8]) -> Option<Value> {
 fn ten_thousand_mutated_requests_are_answered_once_each() {
     // Uses a new network namespace, so that a mutated address or interface does no harm.
     let mut agent = Agent::start_in_new_network("");
-    let right = valid_request_lines();
+    let valid_lines = valid_request_lines();
     let mut random = Random(SEED);
     let mut expected: HashMap<String, i64> = HashMap::new();
     for number in 0..LINES {
         let id = format!("\"id\":{number},");
-        let pick = random.below(right.len());
-        let mut line = right[pick].replacen("\"id\":0,", &id, 1).into_bytes();
-        let other = right[random.below(right.len())].as_bytes();
+        let pick = random.below(valid_lines.len());
+        let mut line = valid_lines[pick].replacen("\"id\":0,", &id, 1).into_bytes();
+        let other = valid_lines[random.below(valid_lines.len())].as_bytes();
         for _ in 0..=random.below(3) {
             mutate(&mut line, other, &mut random);
         }
@@ -167,10 +167,11 @@ fn ten_thousand_mutated_requests_are_answered_once_each() {
     );
     while missing > 0 {
         let reply = agent.wait_for(|message| message.get("id").is_some());
-        let left = expected.get_mut(&reply["id"].to_string());
-        let left = left.unwrap_or_else(|| panic!("nobody asked for {reply}"));
-        *left -= 1;
-        assert!(*left >= 0, "one answer too many: {reply}");
+        let missing_answers = expected.get_mut(&reply["id"].to_string());
+        let missing_answers =
+            missing_answers.unwrap_or_else(|| panic!("no request has this id: {reply}"));
+        *missing_answers -= 1;
+        assert!(*missing_answers >= 0, "one answer too many: {reply}");
         missing -= 1;
         // Internal errors are bugs of the agent; no line may cause one.
         assert_ne!(reply["error"]["code"], -32603, "{reply}");

@@ -17,15 +17,15 @@ pub struct BusyProcess(Child);
 
 impl BusyProcess {
     fn start() -> Self {
-        Self::of(&mut Command::new("sh"))
+        Self::spawn(&mut Command::new("sh"))
     }
 
     /// Starts the process on this CPU only.
     pub fn start_on(cpu: &str) -> Self {
-        Self::of(Command::new("taskset").args(["-c", cpu, "sh"]))
+        Self::spawn(Command::new("taskset").args(["-c", cpu, "sh"]))
     }
 
-    fn of(shell: &mut Command) -> Self {
+    fn spawn(shell: &mut Command) -> Self {
         shell.args(["-c", "while :; do :; done"]);
         Self(shell.stdin(Stdio::null()).spawn().expect("a shell"))
     }
@@ -35,8 +35,8 @@ impl BusyProcess {
     }
 
     fn end(&mut self) {
-        self.0.kill().expect("it is ours");
-        self.0.wait().expect("it is our child");
+        self.0.kill().expect("the process is a child");
+        self.0.wait().expect("the process is a child");
     }
 }
 
@@ -155,7 +155,10 @@ fn interfaces_of_another_namespace_can_be_observed() {
     agent.expect_result("trial.prepare", observe(watch));
     // The agent itself stays in its own namespace.
     let mine = agent.request("knob.get", json!({"interface": "vnb1", "knobs": ["mtu"]}));
-    assert_eq!(mine.expect_err("it is not here")["code"], -32003);
+    assert_eq!(
+        mine.expect_err("the interface is in another namespace")["code"],
+        -32003
+    );
     start(&mut agent, FOREVER_S);
     send_probes(&mut inside);
     agent.expect_result("trial.stop", json!({"trial": "t"}));

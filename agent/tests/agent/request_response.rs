@@ -291,12 +291,12 @@ fn unanswered_requests_are_counted() {
 
 #[test]
 fn an_unexpected_response_breaks_the_stream() {
-    let babbles = |mut stream: TcpStream| {
+    let sends_unrequested_data = |mut stream: TcpStream| {
         let _ = stream.write_all(&[0; 1000]);
         let _ = std::io::copy(&mut stream, &mut std::io::sink());
     };
-    let end = run_against_sink(babbles, &json!({}), 0.3);
-    assert_fault(&end, "nobody had asked");
+    let end = run_against_sink(sends_unrequested_data, &json!({}), 0.3);
+    assert_fault(&end, "received a response without a request");
 }
 
 #[test]
@@ -334,7 +334,7 @@ fn a_blocked_sink_can_be_stopped() {
     agent.wait_for_event("trial.sample", "t");
     agent.expect_result("trial.stop", json!({"trial": "t"}));
     assert_eq!(agent.wait_for_end("t").1["reason"], "stopped");
-    thread.join().expect("its connection was torn down");
+    thread.join().expect("the connection was closed");
 }
 
 #[test]

@@ -57,7 +57,10 @@ fn facts_describe_the_interfaces() {
     let mut agent = Agent::start_in_new_network("ip link add vnb0 type veth peer name vnb1 &&");
     let facts = agent.expect_result("agent.facts", json!({}));
     let interfaces = facts["interfaces"].as_array().expect("a list");
-    let veth = interfaces.iter().find(|i| i["name"] == "vnb0").expect("it");
+    let veth = interfaces
+        .iter()
+        .find(|i| i["name"] == "vnb0")
+        .expect("vnb0 exists");
     assert_eq!(
         (&veth["driver"], &veth["adapter"]),
         (&json!("veth"), &Value::Null)
@@ -215,7 +218,7 @@ fn answers_are_written_before_the_agent_ends() {
     let mut agent = Agent::start();
     let id = agent.send("agent.hello", json!({}));
     agent.close_input();
-    agent.wait_for_reply(id).expect("it is answered");
+    agent.wait_for_reply(id).expect("the request is answered");
     assert_eq!(agent.finish(), (Some(0), String::new()));
 }
 

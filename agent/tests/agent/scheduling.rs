@@ -12,7 +12,7 @@ fn own_cpus() -> String {
     let list = status
         .lines()
         .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    list.expect("it is there").trim().into()
+    list.expect("the line exists").trim().into()
 }
 
 fn one_cpu() -> String {
@@ -56,8 +56,8 @@ fn a_load_on_a_shared_cpu_counts_its_wait_time() {
     let _rivals = [BusyProcess::start_on(&cpu), BusyProcess::start_on(&cpu)];
     let [(_, source), _] = pair.run("t", 1.0);
     // The other processes get two thirds of the CPU time; any further load only increases the wait.
-    let waited = counter(&source, "busiest_thread_waited_s");
-    assert!(waited > 0.2, "{source}");
+    let wait_s = counter(&source, "busiest_thread_waited_s");
+    assert!(wait_s > 0.2, "{source}");
 }
 
 #[test]
@@ -79,10 +79,10 @@ fn an_observed_thread_on_a_shared_cpu_counts_its_wait_time() {
     let threads = json!([{"name": "a1 vcpu0", "tid": watched.id()}]);
     agent.expect_result("trial.prepare", observe(json!({ "threads": threads })));
     start(&mut agent, FOREVER_S);
-    let mut waited = 0.0;
-    while waited < 0.1 {
+    let mut wait_s = 0.0;
+    while wait_s < 0.1 {
         let sample = agent.wait_for_event("trial.sample", "t");
-        waited += sample["threads"][0]["waited_s"].as_f64().expect("a number");
+        wait_s += sample["threads"][0]["waited_s"].as_f64().expect("a number");
     }
 }
 

@@ -43,7 +43,9 @@ fn a_listening_trial_can_be_stopped() {
     agent.expect_result("agent.hello", json!({}));
     assert_eq!(stop(&mut agent)["bytes_received"], 0);
     assert_eq!(
-        agent.wait_for_reply(ready).expect_err("it never was ready")["code"],
+        agent
+            .wait_for_reply(ready)
+            .expect_err("the trial was never ready")["code"],
         -32002
     );
     agent.run_in_network(&format!("! ss -Hltn 'sport = :{port}' | grep . >&2"));
@@ -75,7 +77,7 @@ fn a_connecting_trial_can_be_stopped() {
     assert_eq!(
         agent
             .wait_for_reply(prepared)
-            .expect_err("it never connected")["code"],
+            .expect_err("the trial never connected")["code"],
         -32002
     );
 }
@@ -106,7 +108,9 @@ fn a_running_trial_can_be_stopped_at_every_endpoint() {
         // On a busy machine the first samples may contain no data yet.
         for agent in [&mut pair.a, &mut pair.b] {
             let has_sent = |sample: &Value| sample["bytes_sent"].as_u64() > Some(0);
-            agent.wait_for(|said| said["method"] == "trial.sample" && has_sent(&said["params"]));
+            agent.wait_for(|message| {
+                message["method"] == "trial.sample" && has_sent(&message["params"])
+            });
         }
         let end = stop(&mut pair.a);
         assert!(end["bytes_sent"].as_u64() > Some(0));
@@ -211,7 +215,7 @@ fn a_closed_input_ends_trials_and_their_streams() {
 }
 
 /// Runs an observer of one end of a link, then changes the link with a shell command. Returns the `trial.end`.
-fn observe_link_change(done: &str) -> Value {
+fn observe_link_change(change: &str) -> Value {
     // The kernel may report the carrier only after a second.
     let link = "ip link add vnb0 group 7 type veth peer name vnb1 && ip link set vnb1 up && ip link set vnb0 up && \
         until ip link show vnb0 | grep -q 'state UP'; do sleep 0.01; done &&";
@@ -221,13 +225,13 @@ fn observe_link_change(done: &str) -> Value {
     agent.expect_result("trial.prepare", prepare);
     start(&mut agent, FOREVER_S);
     agent.wait_for_event("trial.sample", "t");
-    agent.run_in_network(done);
+    agent.run_in_network(change);
     agent.wait_for_end("t").1
 }
 
 #[test]
 fn a_lost_interface_is_a_fault() {
-    for (done, fault) in [
+    for (change, fault) in [
         ("ip link del vnb0", "interface vnb0 vanished"),
         (
             "ip link set vnb0 down",
@@ -238,7 +242,7 @@ fn a_lost_interface_is_a_fault() {
             "interface vnb0 went down or lost its carrier",
         ),
     ] {
-        let end = observe_link_change(done);
+        let end = observe_link_change(change);
         assert_eq!(
             (&end["reason"], &end["fault"]),
             (&json!("fault"), &json!(fault))

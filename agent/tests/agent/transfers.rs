@@ -249,7 +249,7 @@ fn a_bench_that_does_not_read_loses_only_samples() {
             -32601
         );
     }
-    pair.b.wait_for_reply(started).expect("it was ready");
+    pair.b.wait_for_reply(started).expect("the trial was ready");
     let (samples, received) = pair.b.wait_for_end("t");
     let lost = number(&received["instrument"], "events_lost");
     assert!(lost > 0, "{}", received["instrument"]);

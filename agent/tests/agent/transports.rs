@@ -12,13 +12,13 @@ const LOAD_S: f64 = 0.5;
 /// Runs a trial whose endpoints have different options. Returns the streams and the `trial.end` of each.
 fn run_with_different_options(
     pair: &mut Pair,
-    here: &Value,
-    there: &Value,
+    connecting_options: &Value,
+    listening_options: &Value,
     duration_s: f64,
 ) -> [(Value, Value); 2] {
-    let listening = listening("t", &opposite(&ROLES), there);
+    let listening = listening("t", &opposite(&ROLES), listening_options);
     let port = pair.b.expect_result("trial.prepare", listening)["port"].take();
-    let connecting = connecting("t", &ROLES, &port, here);
+    let connecting = connecting("t", &ROLES, &port, connecting_options);
     let a = pair.a.expect_result("trial.prepare", connecting)["streams"].take();
     let b = pair.b.expect_result("trial.ready", json!({"trial": "t"}))["streams"].take();
     let [(_, end_a), (_, end_b)] = pair.run("t", duration_s);
@@ -64,14 +64,14 @@ fn every_workload_runs_over_mptcp() {
         let mut pair = Pair::start();
         let request =
             json!({"workload": workload, "transport": "mptcp", "congestion_control": "reno"});
-        let sides = run_with_different_options(&mut pair, &request, &request, LOAD_S);
-        for (streams, end) in &sides {
+        let endpoints = run_with_different_options(&mut pair, &request, &request, LOAD_S);
+        for (streams, end) in &endpoints {
             assert_eq!(each(streams, "transport"), ["mptcp", "mptcp"]);
             assert_eq!(each(streams, "subflows"), [1, 1]);
             assert_eq!(each(streams, "congestion_control"), ["reno", "reno"]);
             assert_eq!(each(&end["streams"], "transport"), ["mptcp", "mptcp"]);
         }
-        let [(_, a), (_, b)] = &sides;
+        let [(_, a), (_, b)] = &endpoints;
         assert_all_bytes_arrived(a, b);
         // The kernel reports the round-trip time of the first subflow.
         assert!(a["streams"][0]["rtt_us"].as_u64() > Some(0), "{a}");
@@ -82,14 +82,15 @@ fn every_workload_runs_over_mptcp() {
 #[test]
 fn mptcp_falls_back_to_tcp_and_both_endpoints_report_it() {
     let (tcp, mptcp) = (json!({}), json!({"transport": "mptcp"}));
-    for (here, there) in [(&tcp, &mptcp), (&mptcp, &tcp)] {
-        let sides = run_with_different_options(&mut Pair::start(), here, there, LOAD_S);
-        for (streams, end) in &sides {
+    for (connecting, listening) in [(&tcp, &mptcp), (&mptcp, &tcp)] {
+        let endpoints =
+            run_with_different_options(&mut Pair::start(), connecting, listening, LOAD_S);
+        for (streams, end) in &endpoints {
             assert_eq!(each(streams, "transport"), ["tcp", "tcp"]);
             assert_eq!(each(streams, "subflows"), [&Value::Null, &Value::Null]);
             assert_eq!(each(&end["streams"], "transport"), ["tcp", "tcp"]);
         }
-        let [(_, a), (_, b)] = &sides;
+        let [(_, a), (_, b)] = &endpoints;
         assert_all_bytes_arrived(a, b);
     }
 }
@@ -100,7 +101,7 @@ fn an_error_names_mptcp_if_it_is_disabled() {
     let request = listening("t", &["sink"], &json!({"transport": "mptcp"}));
     let error = agent
         .request("trial.prepare", request)
-        .expect_err("it is off");
+        .expect_err("MPTCP is disabled");
     assert_eq!(error["data"]["operation"], "open an MPTCP socket");
     assert_eq!(error["data"]["kind"], "mptcp");
 }
@@ -111,8 +112,9 @@ fn a_paced_stream_keeps_its_rate_and_drains_at_the_end() {
     // At this rate, sending the contents of the buffers would take 15 seconds.
     let rate_bps = 1_000_000;
     let request = json!({"pacing_rate_bps": rate_bps, "socket_buffer_bytes": 1 << 20});
-    let [(here, a), (there, b)] = run_with_different_options(&mut pair, &request, &request, 0.5);
-    for streams in [&here, &there] {
+    let [(a_streams, a), (b_streams, b)] =
+        run_with_different_options(&mut pair, &request, &request, 0.5);
+    for streams in [&a_streams, &b_streams] {
         assert_eq!(each(streams, "pacing_rate_bps"), [rate_bps, rate_bps]);
     }
     assert_all_bytes_arrived(&a, &b);
@@ -138,8 +140,8 @@ fn a_paced_stream_never_exceeds_its_rate() {
 #[test]
 fn pacing_is_off_by_default() {
     let mut pair = Pair::start();
-    let [here, _] = pair.prepare("t", &["source"], json!({}));
-    assert_eq!(each(&here, "pacing_rate_bps"), [&Value::Null]);
+    let [streams, _] = pair.prepare("t", &["source"], json!({}));
+    assert_eq!(each(&streams, "pacing_rate_bps"), [&Value::Null]);
     for request in [
         json!({"pacing_rate_bps": 1}),
         json!({"workload": "tcp_rr", "pacing_rate_bps": 1_000_000}),
@@ -178,8 +180,8 @@ fn streams_and_requests_run_over_vsock() {
             .request("trial.prepare", vsock_request(None, &ROLES, &request));
         let Ok(answer) = prepared else {
             eprintln!(
-                "skipped: no VSOCK here ({})",
-                prepared.expect_err("it is none")["message"]
+                "skipped: this machine has no VSOCK ({})",
+                prepared.expect_err("VSOCK is unavailable")["message"]
             );
             return;
         };
@@ -187,8 +189,8 @@ fn streams_and_requests_run_over_vsock() {
             "trial.prepare",
             vsock_request(Some(&answer["port"]), &ROLES, &request),
         );
-        let Ok(here) = connected else {
-            let error = connected.expect_err("it is none");
+        let Ok(prepared) = connected else {
+            let error = connected.expect_err("VSOCK is unavailable");
             let message = error["message"].as_str().expect("text");
             assert!(
                 message.contains(&format!("vsock 1:{}", answer["port"])),
@@ -197,7 +199,7 @@ fn streams_and_requests_run_over_vsock() {
             eprintln!("skipped: modprobe vsock_loopback ({message})");
             return;
         };
-        assert_eq!(each(&here["streams"], "transport"), ["vsock", "vsock"]);
+        assert_eq!(each(&prepared["streams"], "transport"), ["vsock", "vsock"]);
         pair.b.expect_result("trial.ready", json!({"trial": "t"}));
         let [(_, a), (_, b)] = pair.run("t", LOAD_S);
         assert_all_bytes_arrived(&a, &b);
