@@ -127,13 +127,13 @@ impl XdpSource {
 
     /// Sends one probe frame, which no sink counts, and resets the counters.
     fn check_port(&self, port: &Port) -> ProbeResult<()> {
-        let progress = &self.state;
-        progress
+        let state = &self.state;
+        state
             .first_number
             .store(SMALL_PROBE_NUMBER, Ordering::Relaxed);
         self.run_program(1, 1)
             .map_err(|error| format!("the kernel cannot run programs on live frames: {error}"))?;
-        if progress.sent.load(Ordering::Relaxed) == 0 {
+        if state.sent.load(Ordering::Relaxed) == 0 {
             let hint = match port.driver.as_str() {
                 "veth" => {
                     ": the other end of this veth has neither an XDP program nor GRO; turn on GRO (ethtool -K ... gro on)"
@@ -145,7 +145,7 @@ impl XdpSource {
                 port.name
             ));
         }
-        progress.reset();
+        state.reset();
         for bucket in &self.lateness.0 {
             bucket.store(0, Ordering::Relaxed);
         }
@@ -170,13 +170,13 @@ impl XdpSource {
 
     /// Returns the number of frames left to generate.
     fn remaining_frames(&self) -> u64 {
-        let made = self.state.generated.load(Ordering::Relaxed);
+        let generated = self.state.generated.load(Ordering::Relaxed);
         self.max_frames
-            .map_or(u64::MAX, |most| most.saturating_sub(made))
+            .map_or(u64::MAX, |max_frames| max_frames.saturating_sub(generated))
     }
 
     /// Runs the program continuously. The program drops a frame that is not due, and the kernel reuses its page.
-    fn run_unpaced(
+    fn run_continuously(
         &self,
         commands: &Commands,
         batch_runs: u32,
@@ -204,7 +204,7 @@ impl XdpSource {
     }
 
     /// Sleeps until frames are due, then generates them in one call.
-    fn run_paced(
+    fn run_in_batches(
         &self,
         schedule: &Schedule,
         commands: &Commands,
@@ -213,18 +213,18 @@ impl XdpSource {
         // With the default timer slack, the kernel may wake this thread 50 µs late.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
         while commands.current() == Command::Go && self.remaining_frames() > 0 {
-            let made = self.state.generated.load(Ordering::Relaxed);
+            let generated = self.state.generated.load(Ordering::Relaxed);
             let now = Instant::now();
             turns.advance(now);
             let due = schedule
                 .count_due_until(now)
-                .saturating_sub(made)
+                .saturating_sub(generated)
                 .min(self.remaining_frames());
             if due > 0 {
                 self.run_program(due.min(MAX_RUNS.into()) as u32, BATCH_RUNS)?;
                 continue;
             }
-            let time_left = schedule.due_at(made).saturating_duration_since(now);
+            let time_left = schedule.due_at(generated).saturating_duration_since(now);
             if time_left > SPIN_BEFORE_DUE {
                 std::thread::sleep((time_left - SPIN_BEFORE_DUE).min(STOP_CHECK_INTERVAL));
             } else {
@@ -241,25 +241,25 @@ impl XdpSource {
         load_ended: Instant,
     ) -> PacingOutcome {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let progress = &self.state;
+        let state = &self.state;
         let due = schedule
             .count_due_until(load_ended)
             .min(self.max_frames.unwrap_or(u64::MAX));
         let lateness = histogram::HistogramCounts::from_buckets(std::array::from_fn(|i| {
             load(&self.lateness.0[i])
         }));
-        let classes = progress.bursts.iter().map(load).collect();
-        let (last, max) = (load(&progress.burst), load(&progress.burst_max));
+        let classes = state.bursts.iter().map(load).collect();
+        let (last, max) = (load(&state.burst), load(&state.burst_max));
         PacingOutcome::new(
             pacing_name(method),
             due,
-            due.saturating_sub(load(&progress.generated)),
+            due.saturating_sub(load(&state.generated)),
             &lateness.since(&histogram::HistogramCounts::empty()),
             (
-                load(&progress.lateness_sum_nanos),
-                load(&progress.lateness_max_nanos),
+                load(&state.lateness_sum_nanos),
+                load(&state.lateness_max_nanos),
             ),
-            BurstSizes::from_classes(load(&progress.generated), classes, last, max),
+            BurstSizes::from_classes(load(&state.generated), classes, last, max),
         )
     }
 }
@@ -279,11 +279,13 @@ impl FrameEndpoint for XdpSource {
         // Without this priority other work delays frames; the lateness is reported.
         let turns = &mut PriorityTurns::new(Rank::Generator, self.shares_cpu);
         match &self.pacing {
-            None => self.run_unpaced(commands, BATCH_RUNS, turns)?,
+            None => self.run_continuously(commands, BATCH_RUNS, turns)?,
             Some((schedule, PacingMethod::Auto | PacingMethod::Program)) => {
-                self.run_unpaced(commands, paced_batch_size(schedule.gap()), turns)?;
+                self.run_continuously(commands, paced_batch_size(schedule.gap()), turns)?;
             }
-            Some((schedule, PacingMethod::Batches)) => self.run_paced(schedule, commands, turns)?,
+            Some((schedule, PacingMethod::Batches)) => {
+                self.run_in_batches(schedule, commands, turns)?
+            }
         }
         Ok(StreamEnd::Drained)
     }
@@ -294,15 +296,15 @@ impl FrameEndpoint for XdpSource {
 
     fn counts(&self) -> FrameCounts {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let made = load(&self.state.generated);
+        let generated = load(&self.state.generated);
         let frames = match self.refused_frames {
             RefusedFrames::Unsent => load(&self.state.sent),
-            RefusedFrames::Lost => made,
+            RefusedFrames::Lost => generated,
         };
         let bytes = if self.has_several_sizes {
             // The sizes of rejected frames are unknown: assume that all sizes are rejected alike.
             let made_bytes = load(&self.state.generated_bytes);
-            (u128::from(made_bytes) * u128::from(frames) / u128::from(made.max(1))) as u64
+            (u128::from(made_bytes) * u128::from(frames) / u128::from(generated.max(1))) as u64
         } else {
             frames * self.frame.len() as u64
         };
@@ -313,10 +315,10 @@ impl FrameEndpoint for XdpSource {
     }
 
     fn outcome(&self, load_ended: Instant) -> FrameOutcome {
-        let made = self.state.generated.load(Ordering::Relaxed);
+        let generated = self.state.generated.load(Ordering::Relaxed);
         let paced = self.pacing.as_ref();
         FrameOutcome::Source(SourceOutcome {
-            refused: made - self.state.sent.load(Ordering::Relaxed),
+            refused: generated - self.state.sent.load(Ordering::Relaxed),
             pacing: paced
                 .map(|(schedule, pacing)| self.pacing_outcome(schedule, *pacing, load_ended)),
         })

@@ -249,8 +249,8 @@ fn sum_words(bytes: &[u8]) -> u32 {
 
 /// Folds a sum of 16-bit words into an Internet checksum (RFC 1071).
 fn fold_checksum(sum: u32) -> u16 {
-    let once = (sum & 0xffff) + (sum >> 16);
-    !((once & 0xffff) + (once >> 16)) as u16
+    let folded = (sum & 0xffff) + (sum >> 16);
+    !((folded & 0xffff) + (folded >> 16)) as u16
 }
 
 /// Returns the size of the smallest possible frame, with FCS.

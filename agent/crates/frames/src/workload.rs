@@ -77,8 +77,8 @@ pub fn open(
         let frames = frames.expect("every stream has a source or a sink");
         streams.push((port.open_send_socket()?, frames));
     }
-    let learning = template::build_learning_frame(&port, parameters, key(roles[0].0));
-    port.announce(&learning)?;
+    let probe_frame = template::build_learning_frame(&port, parameters, key(roles[0].0));
+    port.announce(&probe_frame)?;
     Ok(FrameWorkload {
         streams,
         observer,

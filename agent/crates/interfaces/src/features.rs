@@ -60,14 +60,14 @@ pub fn set_feature(interface: &Interface, name: &str, on: bool) -> io::Result<()
 }
 
 fn find_feature(interface: &Interface, name: &str) -> io::Result<FeaturePosition> {
-    let absent = || io::Error::from_raw_os_error(libc::EOPNOTSUPP);
+    let unsupported = || io::Error::from_raw_os_error(libc::EOPNOTSUPP);
     let names = read_strings(interface, StringSet::Features)?;
     // More features would not fit the structures.
     if names.len() > MAX_FEATURES {
-        return Err(absent());
+        return Err(unsupported());
     }
     let index = names.iter().position(|each| each == name);
-    let at = index.ok_or_else(absent)?;
+    let at = index.ok_or_else(unsupported)?;
     Ok(FeaturePosition {
         block: at / 32,
         bit: 1 << (at % 32),
@@ -89,7 +89,8 @@ mod tests {
     fn features_are_found_by_their_exact_names() {
         let lo = Interface::open("lo").expect("lo");
         assert!(read_feature(&lo, "loopback").expect("lo always has this feature"));
-        let absent = read_feature(&lo, "tx-no-such-thing").map_err(|error| error.raw_os_error());
-        assert_eq!(absent, Err(Some(libc::EOPNOTSUPP)));
+        let unsupported =
+            read_feature(&lo, "tx-no-such-thing").map_err(|error| error.raw_os_error());
+        assert_eq!(unsupported, Err(Some(libc::EOPNOTSUPP)));
     }
 }

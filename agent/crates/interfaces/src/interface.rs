@@ -213,8 +213,8 @@ impl Interface {
     pub fn sysfs_path(&self) -> io::Result<PathBuf> {
         let mac = self.mac()?;
         let folder = PathBuf::from("/sys/class/net").join(&self.name);
-        let shown = std::fs::read_to_string(folder.join("address")).unwrap_or_default();
-        if shown.trim() != mac {
+        let reported_mac = std::fs::read_to_string(folder.join("address")).unwrap_or_default();
+        if reported_mac.trim() != mac {
             return Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP));
         }
         Ok(folder)
@@ -222,12 +222,12 @@ impl Interface {
 
     /// Returns the folder of the interface's bus device in sysfs. Fails with EOPNOTSUPP if it has none.
     pub fn hardware_path(&self) -> io::Result<PathBuf> {
-        let absent = || io::Error::from_raw_os_error(libc::EOPNOTSUPP);
+        let unsupported = || io::Error::from_raw_os_error(libc::EOPNOTSUPP);
         let device = self.sysfs_path()?.join("device").canonicalize();
-        let device = device.map_err(|_| absent())?;
+        let device = device.map_err(|_| unsupported())?;
         // The bus device is the parent of the virtio device.
         if bus_name(&device).as_deref() == Some("virtio") {
-            return device.parent().map(PathBuf::from).ok_or_else(absent);
+            return device.parent().map(PathBuf::from).ok_or_else(unsupported);
         }
         Ok(device)
     }
@@ -372,9 +372,9 @@ mod tests {
     fn the_loopback_exists_and_unknown_interfaces_do_not() {
         assert!(interface_names().contains(&"lo".to_owned()));
         assert!(Interface::open("lo").and_then(|lo| lo.mtu()).expect("lo") > 0);
-        let absent = Interface::open("vnb-absent").and_then(|i| i.mtu());
+        let unsupported = Interface::open("vnb-absent").and_then(|i| i.mtu());
         assert_eq!(
-            absent.map_err(|e| e.raw_os_error()),
+            unsupported.map_err(|e| e.raw_os_error()),
             Err(Some(libc::ENODEV))
         );
         assert!(Interface::open("a-name-that-is-too-long").is_err());

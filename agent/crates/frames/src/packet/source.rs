@@ -146,8 +146,8 @@ impl PacketSource {
     }
 
     /// Sends up to `most` frames from `number` on. Returns how many were either sent or rejected.
-    fn send_batch(&self, batch: &mut SendBatch, number: u64, most: u64) -> io::Result<u64> {
-        let count = most.min(BATCH_FRAMES as u64) as usize;
+    fn send_batch(&self, batch: &mut SendBatch, number: u64, max_count: u64) -> io::Result<u64> {
+        let count = max_count.min(BATCH_FRAMES as u64) as usize;
         for (index, number) in (0..count).zip(number..) {
             let fields = &self.size_fields[(number % self.size_fields.len() as u64) as usize];
             let flow = (number % u64::from(self.flow_count)) as u32;
@@ -155,27 +155,27 @@ impl PacketSource {
             self.template
                 .write_header(frame, fields, flow, number, monotonic_nanos());
         }
-        let taken = match batch.send(&self.socket, count) {
-            Ok(taken) => taken,
+        let accepted = match batch.send(&self.socket, count) {
+            Ok(accepted) => accepted,
             Err(error) => match error.raw_os_error() {
                 Some(libc::ENOBUFS) => 0,
                 Some(libc::EINTR | libc::EAGAIN) => return Ok(0),
                 _ => return Err(error),
             },
         };
-        let bytes = batch.total_bytes(taken) + taken * FCS_BYTES;
-        increment(&self.sent, taken as u64);
+        let bytes = batch.total_bytes(accepted) + accepted * FCS_BYTES;
+        increment(&self.sent, accepted as u64);
         increment(&self.sent_bytes, bytes as u64);
         // The call ends with the first frame that the port rejects. The source does not send it again.
-        let gone = (taken + usize::from(taken < count)).min(count);
-        let refused = (gone - taken) as u64;
+        let handled = (accepted + usize::from(accepted < count)).min(count);
+        let refused = (handled - accepted) as u64;
         increment(&self.rejected, refused);
         increment(
             &self.rejected_bytes,
-            (batch.total_bytes(gone) - batch.total_bytes(taken)) as u64
+            (batch.total_bytes(handled) - batch.total_bytes(accepted)) as u64
                 + refused * FCS_BYTES as u64,
         );
-        Ok(gone as u64)
+        Ok(handled as u64)
     }
 }
 
@@ -219,7 +219,7 @@ impl FrameEndpoint for PacketSource {
 
     fn outcome(&self, load_ended: Instant) -> FrameOutcome {
         let refused = self.rejected.load(Ordering::Relaxed);
-        let made = self.sent.load(Ordering::Relaxed) + refused;
+        let handled = self.sent.load(Ordering::Relaxed) + refused;
         let pacing = self.pacing.as_ref().map(|paced| {
             let due = paced
                 .schedule
@@ -231,10 +231,10 @@ impl FrameEndpoint for PacketSource {
             PacingOutcome::new(
                 "batches",
                 due,
-                due.saturating_sub(made),
+                due.saturating_sub(handled),
                 &late.since(&histogram::HistogramCounts::empty()),
                 (nanos(paced.lateness.sum()), nanos(paced.lateness.max())),
-                bursts.finish(made),
+                bursts.finish(handled),
             )
         });
         FrameOutcome::Source(SourceOutcome { refused, pacing })
