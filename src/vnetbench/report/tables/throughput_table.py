@@ -15,7 +15,7 @@ from vnetbench.study.workloads import THROUGHPUT_METRICS
 from vnetbench.wording.factor_text import factor_label, factor_names, level_text, treatment_phrase
 from vnetbench.wording.treatment_names import varying_factors
 
-_INTERVAL_NOTE = {
+_INTERVAL_NOTE_BY_SEARCH_COUNT = {
     1: "Each interval is the one that the search reports. Use --repeat 6 to see how much searches differ.",
     2: "Values are medians of the searches, with an interval if there are enough searches.",
 }
@@ -40,7 +40,7 @@ def throughput_table(summary: CampaignSummary) -> RenderableType:
         for cells in _goal_rows(treatment):
             table.add_row(*levels, *cells)
     most_trials = max((treatment.trial_count for treatment in summary.treatments), default=0)
-    notes = [_direction_note(summary), _INTERVAL_NOTE.get(min(most_trials, 2), "")]
+    notes = [_direction_note(summary), _INTERVAL_NOTE_BY_SEARCH_COUNT.get(min(most_trials, 2), "")]
     notes += dict.fromkeys(_treatment_notes(summary, factor_names(factors)))
     return Group(table, Text(""), *(Text(f"· {note}") for note in notes if note))
 
