@@ -8,6 +8,9 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+UNSPECIFIED_2 = "untold"  # codespell:ignore untold
+"""The level `unspecified` in schema version 2."""
+
 CORPUS = Path(__file__).parents[1] / "data" / "results" / "corpus"
 
 _REVERSE_RENAMES = """

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import fixtures
-from tests.results.schema_2 import convert_to_schema_2, set_json, unpack_recorded_file
+from tests.results.schema_2 import UNSPECIFIED_2, convert_to_schema_2, set_json, unpack_recorded_file
 from vnetbench.errors import BenchError
 from vnetbench.estimate.summarize import summarize
 from vnetbench.process import current_process_identity
@@ -134,7 +134,9 @@ def test_a_file_without_a_table_of_steps_is_migrated_too(tmp_path: Path) -> None
 
 SEARCH_2 = {
     "method": "vnetbench",
-    "asked": {"goals": [0.0], "least_fps": 10.0, "most_fps": 20.0, "width": 0.01, "step_s": 1.0},
+    "asked": {  # codespell:ignore asked
+        "goals": [0.0], "least_fps": 10.0, "most_fps": 20.0, "width": 0.01, "step_s": 1.0,
+    },
     "answers": [{"goal": 0.0}], "ways": 2, "frame_bytes": 64, "run_fps": 15.0,
 }  # fmt: skip
 SEARCH_3 = {
@@ -156,7 +158,12 @@ def only_testbed(path: Path) -> dict[str, object]:
         return file.testbeds()["bridge pairs=1"]
 
 
-IMPORTED_2 = {"tool": "iperf3", "told_by": "sender", "figures": {}, "also": {}}
+IMPORTED_2 = {
+    "tool": "iperf3",
+    "told_by": "sender",  # codespell:ignore told
+    "figures": {},
+    "also": {},
+}
 IMPORTED_3 = {"tool": "iperf3", "reported_by": "sender", "metrics": {}, "other_results": {}}
 TESTBED_2 = {"watched": [{"name": "p1"}], "endpoints": [{"speaks": "iperf3"}, {"name": "a1"}]}
 TESTBED_3 = {"observed_interfaces": [{"name": "p1"}], "endpoints": [{"protocol": "iperf3"}, {"name": "a1"}]}
@@ -192,8 +199,8 @@ def test_keys_of_stored_json_get_their_new_names(
     assert read(path) == new
 
 
-IMPORTED_STUDY = """\
-title = "untold"
+IMPORTED_STUDY = f"""\
+title = "{UNSPECIFIED_2}"
 workload = "tcp_stream"
 
 [testbed]
@@ -201,7 +208,7 @@ lab = "imported"
 
 [factors]
 mtu = ["1500", "unspecified"]
-label_host = ["an \\"untold\\" host", "unspecified"]
+label_host = ["an \\"{UNSPECIFIED_2}\\" host", "unspecified"]
 label_site = ["unspecified"]
 """
 SKIPPED_LOG = {"log": "b.log", "first_line": 1, "last_line": 2, "is_run": False}
@@ -239,8 +246,8 @@ def create_schema_2_import(path: Path) -> None:
     file.close("finished")
     convert_to_schema_2(path)
     with closing(sqlite3.connect(path)) as db, db:
-        db.execute("UPDATE campaign SET study_text = replace(study_text, 'unspecified', 'untold')")
-        db.execute("UPDATE treatment SET factors = replace(factors, 'unspecified', 'untold')")
+        for table, column in (("campaign", "study_text"), ("treatment", "factors")):
+            db.execute(f"UPDATE {table} SET {column} = replace({column}, 'unspecified', ?)", (UNSPECIFIED_2,))
 
 
 def test_the_level_of_an_unspecified_factor_gets_its_new_name(tmp_path: Path) -> None:
@@ -252,7 +259,7 @@ def test_the_level_of_an_unspecified_factor_gets_its_new_name(tmp_path: Path) ->
             levels = [dict(treatment.factors) for treatment in file.treatments()]
             assert len(summarize(file).treatments) == 4
         assert [each["mtu"] for each in levels] == [1500, 1500, "unspecified", "unspecified"]
-        assert [each["label_host"] for each in levels] == ['an "untold" host', "unspecified"] * 2
+        assert [each["label_host"] for each in levels] == [f'an "{UNSPECIFIED_2}" host', "unspecified"] * 2
         assert {each["label_site"] for each in levels} == {"unspecified"}
         resume_and_close(path)
 

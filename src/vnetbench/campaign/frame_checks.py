@@ -1,4 +1,4 @@
-"""Checks of a run of frames: tell faults of the ports, the device, the link and the instrument apart."""
+"""Checks of the frame counts of a run: faults of the ports, the device, the link and the instrument."""
 
 from __future__ import annotations
 

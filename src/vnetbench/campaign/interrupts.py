@@ -18,7 +18,7 @@ class Interrupts:
     SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __init__(self, on_first: Callable[[], None] = lambda: None) -> None:
-        """Create the handler; `on_first` is called on the first Ctrl-C, to tell the user what happens."""
+        """Create the handler; `on_first` is called on the first Ctrl-C, to report what happens next."""
         self.is_requested = False
         """Whether the campaign stops after the current trial."""
         self.is_immediate = False

@@ -24,11 +24,11 @@ LIKELY_MORE = 0.25
 
 @dataclass
 class TreatmentProgress:
-    """CampaignProgress of one treatment."""
+    """Progress of one treatment."""
 
     treatment: Treatment
-    courses: dict[int, TimeSeries] = field(default_factory=dict)
-    """Block to the course of its finished trial."""
+    time_series: dict[int, TimeSeries] = field(default_factory=dict)
+    """Time series of the deciding metric in each finished trial, by block."""
     values: list[float] = field(default_factory=list)
     """Deciding metric of each finished trial without its warm-up, in the order of blocks."""
     next_duration_s: float = 0.0
@@ -47,12 +47,12 @@ class TreatmentProgress:
     @property
     def trials(self) -> int:
         """Number of finished trials."""
-        return len(self.courses)
+        return len(self.time_series)
 
 
 @dataclass
 class CampaignProgress:
-    """CampaignProgress of a running campaign. The campaign updates it, and displays read it.
+    """Progress of a running campaign. The campaign updates it, and displays read it.
 
     Statistics are computed when a trial has finished, never while one runs, so that they do not load the
     machine during a measurement.
@@ -93,23 +93,28 @@ class CampaignProgress:
         return [t.treatment.index for t in self.treatments if t.state == OPEN]
 
     def add_finished_trial(
-        self, index: int, block: int, course: TimeSeries, setup_s: float, step_times_s: float = 0.0
+        self, index: int, block: int, time_series: TimeSeries, setup_s: float, step_times_s: float = 0.0
     ) -> None:
         """Add a finished trial and update the estimates."""
         treatment = self.treatments[index]
-        treatment.courses[block] = course
+        treatment.time_series[block] = time_series
         treatment.setup_times_s.append(setup_s)
         treatment.step_times_s.append(step_times_s)
         treatment.last_trial = self.trials
-        courses = [treatment.courses[block] for block in sorted(treatment.courses)]
-        cuts = find_warmups(courses, self.study.timing)
-        treatment.values = [c.steady_value(w.samples) for c, w in zip(courses, cuts, strict=True)]
+        by_block = [treatment.time_series[number] for number in sorted(treatment.time_series)]
+        warmups = find_warmups(by_block, self.study.timing)
+        treatment.values = [
+            trial.steady_value(warmup.samples) for trial, warmup in zip(by_block, warmups, strict=True)
+        ]
         precision = self.study.precision
         treatment.estimate = estimate_median(
             treatment.values, precision.confidence, interim_analyses(precision)
         )
         interval_s = self.study.timing.interval_s
-        past = [PastTrial(c.values, interval_s, w) for c, w in zip(courses, cuts, strict=True)]
+        past = [
+            PastTrial(trial.values, interval_s, warmup)
+            for trial, warmup in zip(by_block, warmups, strict=True)
+        ]
         treatment.next_duration_s = self._next_s(past)
 
     def estimate_remaining(self) -> tuple[int, float]:

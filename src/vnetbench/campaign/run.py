@@ -110,7 +110,7 @@ class Campaign:
     def _run_block(self, block: int, interrupts: Interrupts) -> bool:
         """Run the block's missing trials of open treatments; return False if the block was cut short."""
         for index in block_order(self._plan, block, self.progress.open_treatments()):
-            if block in self.progress.treatments[index].courses:
+            if block in self.progress.treatments[index].time_series:
                 continue
             if interrupts.is_requested:
                 return False
@@ -140,7 +140,7 @@ class Campaign:
         """
         for index in self.progress.open_treatments():
             treatment = self.progress.treatments[index]
-            if any(later > block for later in treatment.courses):
+            if any(later > block for later in treatment.time_series):
                 continue
             decision = decide_stopping(treatment.values, self._study.precision)
             if decision.stop:

@@ -103,7 +103,9 @@ def _explanation_notes(summary: CampaignSummary, narrative: Narrative) -> Iterat
             else "There are no findings."
         )
     notes = (
-        study_placeholder_note(suspect.command) for each in narrative.findings for suspect in each.candidates
+        study_placeholder_note(candidate.command)
+        for finding in narrative.findings
+        for candidate in finding.candidates
     )
     yield from set(filter(None, notes))
     if summary.proof_note:

@@ -57,21 +57,26 @@ def _migrate_step_details(details: JsonObject) -> JsonObject:
     return _rename_keys(details, {"ways": "direction_count", "counted": "path_counters"})
 
 
-def _migrate_effective(effective: JsonObject) -> JsonObject:
-    effective = _rename_keys(effective, {"lent": "zero_copy_sends", "frames_why": "fallback_reason"})
-    if isinstance(search := effective.get("search"), dict):
+def _migrate_effective_settings(settings: JsonObject) -> JsonObject:
+    settings = _rename_keys(settings, {"lent": "zero_copy_sends", "frames_why": "fallback_reason"})
+    if isinstance(search := settings.get("search"), dict):
         names = {
-            "asked": "parameters", "answers": "goal_results", "ways": "direction_count",
+            "asked": "parameters",  # codespell:ignore asked
+            "answers": "goal_results", "ways": "direction_count",
             "run_fps": "final_load_fps",
         }  # fmt: skip
-        search = effective["search"] = _rename_keys(search, names)
+        search = settings["search"] = _rename_keys(search, names)
         if isinstance(parameters := search.get("parameters"), dict):
             names = {"least_fps": "min_load_fps", "most_fps": "max_load_fps", "width": "relative_width"}
             search["parameters"] = _rename_keys(parameters, names)
-    if isinstance(log := effective.get("imported"), dict):
-        names = {"told_by": "reported_by", "figures": "metrics", "also": "other_results"}
-        effective["imported"] = _rename_keys(log, names)
-    return effective
+    if isinstance(log := settings.get("imported"), dict):
+        names = {
+            "told_by": "reported_by",  # codespell:ignore told
+            "figures": "metrics",
+            "also": "other_results",
+        }
+        settings["imported"] = _rename_keys(log, names)
+    return settings
 
 
 def _migrate_totals(totals: JsonObject) -> JsonObject:
@@ -105,7 +110,7 @@ def _migrate_import_fact(fact: JsonObject) -> JsonObject:
     return fact
 
 
-_UNSPECIFIED_2, _UNSPECIFIED_3 = "untold", "unspecified"
+_UNSPECIFIED_2, _UNSPECIFIED_3 = "untold", "unspecified"  # codespell:ignore untold
 """The level of a factor that a log does not specify, in version 2 and now."""
 
 
@@ -121,7 +126,7 @@ def _migrate_study(text: str) -> str:
 _JSON_COLUMNS: Mapping[tuple[str, str], Callable[[JsonObject], JsonObject]] = {
     ("sample", "counters"): _migrate_counters,
     ("step", "details"): _migrate_step_details,
-    ("trial", "effective"): _migrate_effective,
+    ("trial", "effective"): _migrate_effective_settings,
     ("endpoint", "totals"): _migrate_totals,
     ("testbed", "description"): _migrate_testbed,
     ("treatment", "factors"): _migrate_levels,

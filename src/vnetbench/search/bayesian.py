@@ -55,8 +55,8 @@ def search(device: Device, parameters: SearchParameters, seed: int) -> SearchRes
         # The forwarding rate of an overloaded device is the best first guess and needs one short step.
         measure(parameters.max_load_fps, lengths[0])
         while True:
-            if monotonicity_check.suspect is not None:
-                step = measure(monotonicity_check.suspect.load_fps, parameters.step_s)
+            if monotonicity_check.unconfirmed_load is not None:
+                step = measure(monotonicity_check.unconfirmed_load.load_fps, parameters.step_s)
                 missed_goals = monotonicity_check.add_full_step(step)
                 estimators = [
                     _estimator_below(step.load_fps, estimator, log.steps)

@@ -26,8 +26,8 @@ _MAX_FALSE_ALARMS = 2
 
 
 @dataclass
-class SuspectLoad:
-    """A load below the throughputs of these goals that may miss them."""
+class UnconfirmedLoad:
+    """A load below the throughputs of these goals at which a short step missed them."""
 
     load_fps: float
     goals: tuple[float, ...]
@@ -39,7 +39,7 @@ class MonotonicityCheck:
     """Checks loads below the throughputs for losses."""
 
     def __init__(self, parameters: SearchParameters, lengths: tuple[float, ...]) -> None:
-        self.suspect: SuspectLoad | None = None
+        self.unconfirmed_load: UnconfirmedLoad | None = None
         self._parameters = parameters
         self._lengths = lengths
         self._false_alarms = 0
@@ -55,28 +55,28 @@ class MonotonicityCheck:
         return low * math.sqrt(ratio) if ratio > _MAX_GAP_RATIO else None
 
     def add_short_step(self, step: SearchStep, estimators: Sequence[GoalEstimator]) -> None:
-        """Record a short step. A load that misses a goal below its throughput becomes suspect."""
+        """Record a short step. If it misses a goal below its throughput, full steps must confirm that."""
         missed = tuple(
             estimator.goal
             for estimator in estimators
             if step.loss_ratio > estimator.goal and self._lies_below(step, estimator)
         )
         if missed:
-            self.suspect = SuspectLoad(step.load_fps, missed)
+            self.unconfirmed_load = UnconfirmedLoad(step.load_fps, missed)
 
     def add_full_step(self, step: SearchStep) -> tuple[float, ...]:
-        """Record a full step at the suspect load, and return the goals that it is confirmed to miss."""
-        suspect = self.suspect
-        if suspect is None:
-            raise ValueError("there is no suspect load")
-        suspect.missed += 1 if step.loss_ratio > suspect.goals[0] else -1
-        if 0 <= suspect.missed < _CONFIRMING_STEPS:
+        """Record a full step at the unconfirmed load, and return the goals that it is confirmed to miss."""
+        load = self.unconfirmed_load
+        if load is None:
+            raise ValueError("there is no unconfirmed load")
+        load.missed += 1 if step.loss_ratio > load.goals[0] else -1
+        if 0 <= load.missed < _CONFIRMING_STEPS:
             return ()
-        self.suspect = None
-        if suspect.missed < 0:
+        self.unconfirmed_load = None
+        if load.missed < 0:
             self._false_alarms += 1
             return ()
-        return tuple(goal for goal in suspect.goals if step.loss_ratio > goal)
+        return tuple(goal for goal in load.goals if step.loss_ratio > goal)
 
     def _lies_below(self, step: SearchStep, estimator: GoalEstimator) -> bool:
         low, _ = estimator.interval(self._parameters.confidence)
