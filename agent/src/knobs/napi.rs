@@ -76,7 +76,7 @@ pub fn set_priority(interface: &Interface, has_priority: bool) -> io::Result<()>
     };
     if !is_threaded(interface)? && has_priority {
         return Err(io::Error::other(
-            "threaded NAPI is off; set napi_cpus first",
+            "threaded NAPI is off; set napi_cpus first, which turns it on",
         ));
     }
     for thread in napi_threads(interface)? {

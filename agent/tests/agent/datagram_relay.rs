@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// What a relay did to the datagrams of the load, without those of the path check.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct RelayCounts {
-    pub taken: u64,
+    pub received: u64,
     pub dropped: u64,
     pub doubled: u64,
     pub swapped: u64,
@@ -118,7 +118,7 @@ fn relay_datagrams(
         let number = u64::from_be_bytes(datagram[4..12].try_into().expect("8 bytes"));
         let action = sampler(number, length);
         if number < PROBES {
-            counts.taken += 1;
+            counts.received += 1;
         }
         let previous = held_datagram.take();
         match action {

@@ -111,9 +111,10 @@ fn a_sink_stopped_under_load_reports_all_received_datagrams() {
         .expect_result("trial.start", json!({"trial": "t", "duration_s": 60}));
     pair.a
         .expect_result("trial.start", json!({"trial": "t", "duration_s": 60}));
-    let taken = |sample: &Value| sample["bytes_received"].as_i64() > Some(0);
-    pair.b
-        .wait_for(|message| message["method"] == "trial.sample" && taken(&message["params"]));
+    let has_received = |sample: &Value| sample["bytes_received"].as_i64() > Some(0);
+    pair.b.wait_for(|message| {
+        message["method"] == "trial.sample" && has_received(&message["params"])
+    });
     pair.b.expect_result("trial.stop", json!({"trial": "t"}));
     let end = pair.b.wait_for_event("trial.end", "t");
     assert_eq!(end["streams"][0]["state"], "cut", "{end}");
@@ -189,7 +190,7 @@ fn loss_duplication_and_reordering_are_counted() {
             "{relay_counts:?}"
         );
         let json = RelayCounts {
-            taken: sum(&source, "datagrams") as u64,
+            received: sum(&source, "datagrams") as u64,
             dropped: sum(&sink, "lost") as u64,
             doubled: sum(&sink, "duplicates") as u64,
             swapped: sum(&sink, "reordered") as u64,

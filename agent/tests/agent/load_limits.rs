@@ -147,7 +147,7 @@ fn a_small_receive_buffer_limits_its_source_and_both_say_so() {
     let [(samples, source), (_, sink)] = pair.run("t", 0.4);
     assert!(sum(&samples, "rwnd_limited_s") > 0.0, "{source}");
     let room = last(&sink, "rcvbuf_bytes").as_u64();
-    assert_eq!(room, Some(8192), "Linux doubles what is asked");
+    assert_eq!(room, Some(8192), "Linux doubles the requested size");
     let window = last(&source, "snd_wnd_bytes").as_u64();
     assert!(window.is_some() && window <= room, "{source}");
     assert!(last(&source, "sndbuf_bytes").as_u64() > room, "{source}");

@@ -30,13 +30,13 @@ fn used_ports_are_skipped_and_an_exhausted_range_is_an_error() {
     let first = free(10_000, 3);
     let mut agent = Agent::start();
     set(&mut agent, first, first + 2);
-    let taken = TcpListener::bind(("127.0.0.1", first)).expect("the port is free");
+    let listener = TcpListener::bind(("127.0.0.1", first)).expect("the port is free");
     let mut ask = |trial| agent.request("trial.prepare", listening(trial, &["sink"], &json!({})));
     assert_eq!(ask("1").expect("a port")["port"], first + 1);
     assert_eq!(ask("2").expect("a port")["port"], first + 2);
     let error = ask("3").expect_err("no port is free");
     assert_eq!(error["data"]["errno"], libc::EADDRINUSE, "{error}");
-    drop(taken);
+    drop(listener);
     assert_eq!(ask("4").expect("a port")["port"], first);
     let any = json!({"interface": null, "knob": "ports", "value": ""});
     assert_eq!(agent.expect_result("knob.set", any)["found"], "");

@@ -13,10 +13,10 @@ use crate::endpoints::{
     run_long_enough,
 };
 
-fn number(of: &Value, name: &str) -> u64 {
-    of[name]
+fn number(event: &Value, name: &str) -> u64 {
+    event[name]
         .as_u64()
-        .unwrap_or_else(|| panic!("{name} is a whole number in {of}"))
+        .unwrap_or_else(|| panic!("{name} is a whole number in {event}"))
 }
 
 fn with(workload: &str, changes: &Value) -> Value {

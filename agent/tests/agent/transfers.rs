@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use crate::agent_process::Agent;
 use crate::endpoints::{Pair, all_sources_have_sent, connecting, listening, run_long_enough};
 
-pub fn number(of: &Value, name: &str) -> u64 {
-    of[name]
+pub fn number(event: &Value, name: &str) -> u64 {
+    event[name]
         .as_u64()
-        .unwrap_or_else(|| panic!("{name} is a whole number in {of}"))
+        .unwrap_or_else(|| panic!("{name} is a whole number in {event}"))
 }
 
-fn sum(of: &[Value], name: &str) -> u64 {
-    of.iter().map(|one| number(one, name)).sum()
+fn sum(events: &[Value], name: &str) -> u64 {
+    events.iter().map(|event| number(event, name)).sum()
 }
 
 /// Runs a trial and asserts that both endpoints agree. Returns the `trial.end` of both.
