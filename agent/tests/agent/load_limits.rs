@@ -15,7 +15,7 @@ const SHAPED: &str = "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6 && i
 const WIRE_BYTES: u64 = 1414;
 
 /// Two agents in one new network namespace.
-fn pair_apart() -> Pair {
+fn pair_in_new_network() -> Pair {
     let mut a = Agent::start_in_new_network("");
     a.expect_result("agent.hello", json!({}));
     let b = a.start_in_network(&["stdio"]);
@@ -55,7 +55,7 @@ fn last<'a>(end: &'a Value, name: &str) -> &'a Value {
 }
 
 #[test]
-fn what_waits_before_a_shaped_link_is_in_its_sides_counters() {
+fn the_backlog_of_a_shaped_link_is_counted() {
     let (_, end) = observe_probes(&json!({"interface": "vnb0"}));
     let counters = &end["counters"];
     assert_eq!(counters["qdisc_backlog_packets"], 2, "{counters}");
@@ -66,7 +66,7 @@ fn what_waits_before_a_shaped_link_is_in_its_sides_counters() {
 }
 
 #[test]
-fn what_waits_before_a_watched_link_is_told_with_it() {
+fn the_backlog_of_an_observed_link_is_counted() {
     let (samples, end) = observe_probes(&json!({"watch": {"interfaces": ["vnb0", "vnb1"]}}));
     let [shaped, plain] = [0, 1].map(|place| &end["interfaces"][place]);
     let queued = &shaped["qdisc"];
@@ -89,7 +89,7 @@ fn what_waits_before_a_watched_link_is_told_with_it() {
 }
 
 #[test]
-fn of_short_samples_those_tell_what_waits_with_which_a_twentieth_of_a_second_is_over() {
+fn short_samples_contain_the_backlog_every_50_ms() {
     let mut agent = Agent::start_in_new_network(SHAPED);
     let observe = json!({"trial": "t", "workload": "observe", "interval_s": 0.01,
         "interface": "vnb0", "watch": {"interfaces": ["vnb0"]}});
@@ -118,7 +118,7 @@ fn of_short_samples_those_tell_what_waits_with_which_a_twentieth_of_a_second_is_
 }
 
 #[test]
-fn an_interface_without_a_queue_has_no_counters_of_one() {
+fn an_interface_without_a_queue_has_no_queue_counters() {
     let mut agent = Agent::start();
     let observe = json!({"trial": "t", "workload": "observe", "interface": "lo"});
     agent.expect_result("trial.prepare", observe);
@@ -133,8 +133,8 @@ fn an_interface_without_a_queue_has_no_counters_of_one() {
 }
 
 #[test]
-fn a_small_receive_buffer_limits_its_source_and_both_say_so() {
-    let mut pair = pair_apart();
+fn both_endpoints_report_a_small_receive_buffer() {
+    let mut pair = pair_in_new_network();
     let small = json!({"socket_buffer_bytes": 4096});
     let port = pair.b.expect_result(
         "trial.prepare",
@@ -154,7 +154,7 @@ fn a_small_receive_buffer_limits_its_source_and_both_say_so() {
 }
 
 #[test]
-fn each_end_of_a_stream_tells_what_it_knows() {
+fn source_and_sink_report_their_socket_details() {
     let mut pair = Pair::start();
     pair.prepare("t", &["source"], json!({"pacing_rate_bps": 80_000_000}));
     let [(samples, _), (_, sink)] = pair.run("t", 0.3);
@@ -214,7 +214,7 @@ fn the_first_streams_of_each_role_have_details() {
 
 #[test]
 fn a_full_socket_buffer_counts_as_receive_buffer_errors() {
-    let mut pair = pair_apart();
+    let mut pair = pair_in_new_network();
     let flood = json!({"workload": "udp_stream", "socket_buffer_bytes": 4096, "gso": true});
     let run = |duration_s| {
         pair.prepare("t", &["source"], flood.clone());
