@@ -87,7 +87,7 @@ class ObservedTestbed(NetnsTestbed):
             "namespace": str(netlink.NETNS_DIR / switch),
         }
 
-    def forwarders(self) -> dict[str, tuple[str, ...]]:
+    def forwarder_interfaces(self) -> dict[str, tuple[str, ...]]:
         return {"g1": ("lo",)}
 
 
