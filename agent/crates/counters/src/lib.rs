@@ -22,8 +22,6 @@
 //! When to read (the agent's `trial`), and what the counters mean (the bench). Counts that the load keeps of itself belong
 //! to its streams (crate `vnetbench-streams`).
 
-#![warn(missing_docs)]
-
 mod adapter;
 mod cgroup;
 mod cpu;

@@ -22,8 +22,6 @@
 //! The position of a delay line in a testbed, which the bench decides, and the load that passes through it. This crate
 //! does not know streams.
 
-#![warn(missing_docs)]
-
 mod counts;
 mod delay_lines;
 mod delay_queue;

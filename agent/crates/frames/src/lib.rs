@@ -26,8 +26,6 @@
 //! TCP and UDP sockets (crate `vnetbench-traffic`), trials, and the parsing of requests, except for `frames.able`. The
 //! agent checks the limits of the parameters (`trial`).
 
-#![warn(missing_docs)]
-
 mod arrivals;
 mod bpf_programs;
 pub mod capabilities;

@@ -18,8 +18,6 @@
 //! Counters of interfaces (crate `vnetbench-counters`), the settings that a user may change (the agent's `knobs`), and
 //! frames (crate `vnetbench-frames`). This crate uses no other crate of the workspace.
 
-#![warn(missing_docs)]
-
 pub mod ethtool_strings;
 pub mod features;
 pub mod interface;

@@ -103,6 +103,7 @@ impl TestParameters {
         self.transport == Transport::Udp
     }
 
+    /// Returns whether the server sends data: in reverse or in both directions.
     pub fn server_sends(&self) -> bool {
         self.direction != Direction::Forward
     }
@@ -266,7 +267,7 @@ impl TestParameters {
             (
                 "dont_fragment",
                 ErrorCode::DontFragment,
-                "forbidding fragments (--dont-fragment)",
+                "the do-not-fragment flag (--dont-fragment)",
             ),
         ];
         match unsupported

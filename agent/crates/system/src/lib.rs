@@ -19,8 +19,6 @@
 //! Anything that only one crate uses: a module moves here when a second crate needs it. Nothing here knows streams, trials,
 //! interfaces or messages of the protocol; [`error`] only knows the codes of errors.
 
-#![warn(missing_docs)]
-
 pub mod clock;
 pub mod cpu_list;
 pub mod error;
