@@ -173,7 +173,7 @@ def test_an_effect_is_the_geometric_mean_of_matched_pairs_with_their_range() -> 
         0,
     )
     assert mtu.ratio.value == pytest.approx(4.0)
-    assert (mtu.smallest_ratio, mtu.largest_ratio) == pytest.approx((2.0, 8.0))
+    assert (mtu.smallest_pair_ratio, mtu.largest_pair_ratio) == pytest.approx((2.0, 8.0))
     assert streams.ratio.value == pytest.approx(2.0)
 
 

@@ -47,14 +47,14 @@ class LoopbackTestbed:
     def observer_targets(self) -> None:
         """Return nothing to observe besides the machine."""
 
-    def forwarders(self) -> Mapping[str, Sequence[str]]:
+    def forwarder_interfaces(self) -> Mapping[str, Sequence[str]]:
         """Return no forwarders: the kernel hands the data over."""
         return {}
 
     def reset_delay_line_counters(self) -> None:
         """Do nothing: there is no delay line."""
 
-    def read_delay_lines(self) -> Sequence[Mapping[str, Any]]:
+    def read_delay_line_counters(self) -> Sequence[Mapping[str, Any]]:
         """Return no counters: there is no delay line."""
         return ()
 

@@ -229,7 +229,7 @@ def test_a_killed_line_fails_the_trial_and_leaves_nothing() -> None:
     try:
         levels = complete_levels({"link_delay": 0.001})
         testbed.apply(levels, SPEC)
-        (read,) = testbed.read_delay_lines()
+        (read,) = testbed.read_delay_line_counters()
         os.kill(int(read["forward"]["tid"]), signal.SIGKILL)
         with pytest.raises((AgentError, TreatmentRefused, TrialFailed)):
             testbed.apply(levels, SPEC)

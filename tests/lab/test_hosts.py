@@ -154,9 +154,9 @@ def test_an_mtu_above_that_of_the_path_is_refused_with_the_one_that_passes(netwo
     ("levels", "what"),
     [
         ({"mtu": 1000}, "would permanently remove the interface's IPv6 addresses"),
-        ({"rx_ring": 256}, "cannot set rx_ring = 256"),
-        ({"irq_pin": "0"}, "cannot set irq_pin = 0"),
-        ({"queues": 64}, "cannot set queues = 64"),
+        ({"rx_ring": 256}, "rx_ring = 256 cannot be set"),
+        ({"irq_pin": "0"}, "irq_pin = 0 cannot be set"),
+        ({"queues": 64}, "queues = 64 cannot be set"),
         ({"cpus": "0-99"}, "cpus = '0-99' names CPU"),
     ],
 )

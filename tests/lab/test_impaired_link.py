@@ -157,7 +157,7 @@ def test_a_trial_resets_the_counters_before_its_load(monkeypatch: pytest.MonkeyP
         agents: ClassVar[dict[str, object]] = {}
         endpoints = ()
 
-        def forwarders(self) -> dict[str, tuple[str, ...]]:
+        def forwarder_interfaces(self) -> dict[str, tuple[str, ...]]:
             return {}
 
         def reset_delay_line_counters(self) -> None:

@@ -73,7 +73,7 @@ def test_an_offload_that_the_driver_cannot_change_is_refused_with_the_fix() -> N
     try:
         for knob in ("tso", "gso"):
             with pytest.raises(
-                TreatmentRefused, match=f"cannot set {knob} = off|{knob} = off did not take effect"
+                TreatmentRefused, match=f"{knob} = off cannot be set|{knob} = off did not take effect"
             ) as refused:
                 apply_levels(testbed, **{knob: "off"})
             assert "[[exclude]]" in str(refused.value.fix)
@@ -146,7 +146,7 @@ def test_an_interface_that_is_down_is_suggested_as_the_reason(bridged: NetnsTest
 
 
 def test_more_queues_than_the_adapter_has_are_refused(testbed: NetnsTestbed) -> None:
-    with pytest.raises(TreatmentRefused, match="cannot set queues = 64") as refused:
+    with pytest.raises(TreatmentRefused, match="queues = 64 cannot be set") as refused:
         apply_levels(testbed, queues=64)
     assert refused.value.fix
 

@@ -68,7 +68,8 @@ def problems(text: str) -> list[str]:
         ),
         (
             'adapter = "macvtap"\nrole = "router"\n',
-            "adapter = macvtap is not a port of a vSwitch: it needs role = guest-to-guest and no uplink",
+            "adapter = macvtap joins two guests without a vSwitch, so it needs role = guest-to-guest "
+            "and no testbed.uplink",
         ),
     ],
 )

@@ -36,6 +36,9 @@ def read_endpoint_facts(testbed: Testbed, observer: AgentClient) -> dict[str, di
     Of endpoints that share a kernel, only the first pair is queried: all pairs have the same settings.
     """
     queried = [e.name for number, e in enumerate(testbed.endpoints) if e.has_own_kernel or number < 2]
-    agents = {"host": observer, **{name: testbed.agents[name] for name in (*queried, *testbed.forwarders())}}
+    agents = {
+        "host": observer,
+        **{name: testbed.agents[name] for name in (*queried, *testbed.forwarder_interfaces())},
+    }
     pending = [(name, agent, agent.send("agent.facts")) for name, agent in agents.items()]
     return {name: agent.wait(future, "agent.facts") for name, agent, future in pending}

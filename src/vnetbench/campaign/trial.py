@@ -61,15 +61,15 @@ class TrialAbandoned(Exception):
 
 @dataclass(frozen=True)
 class StepSeries:
-    """The search that a trial starts with, and the functions that store its steps."""
+    """The search that a trial starts with, and the functions that read, store and delete its steps."""
 
     search_spec: SearchSpec
     seed: int
-    read_steps: Callable[[], tuple[StepRecord, ...]]
+    read_stored_steps: Callable[[], tuple[StepRecord, ...]]
     """Returns the stored steps."""
     save_step: Callable[[StepRecord], None]
     """Stores a finished step on disk."""
-    delete_steps: Callable[[], None]
+    delete_stored_steps: Callable[[], None]
     """Deletes all stored steps, so that the trial starts again."""
     should_stop: Callable[[], bool] = lambda: False
     """Returns whether the user wants to stop: no further step starts, and the stored steps are kept."""
@@ -144,13 +144,15 @@ def measure_trial(
         e.name: TrialEndpoint(testbed.agents[e.name], role_a if e.side == "a" else role_b, e.has_own_kernel)
         for e in testbed.endpoints
     }
-    participants |= {name: TrialEndpoint(testbed.agents[name], OBSERVE) for name in testbed.forwarders()}
+    participants |= {
+        name: TrialEndpoint(testbed.agents[name], OBSERVE) for name in testbed.forwarder_interfaces()
+    }
     participants[HOST] = TrialEndpoint(observer, OBSERVE)
     testbed.reset_delay_line_counters()
     measurement = run_trial(
         participants, lambda trial: _connect(testbed, observer, load, trial), load, should_abandon
     )
-    measurement = _add_delay_lines(measurement, testbed.read_delay_lines())
+    measurement = _add_delay_lines(measurement, testbed.read_delay_line_counters())
     load_endpoints = [endpoint for endpoint in measurement.endpoints if endpoint.role != OBSERVE]
     if WORKLOADS[load.workload].carries_frames:
         counts = sum_endpoint_counts(load_endpoints, load.factors)
@@ -322,7 +324,8 @@ def _connect(testbed: Testbed, observer: AgentClient, load: TrialLoad, trial: st
     preparation = _TrialPreparation(testbed, load, trial)
     targets = [(observer, testbed.observer_targets())]
     targets += [
-        (testbed.agents[name], {"interfaces": list(names)}) for name, names in testbed.forwarders().items()
+        (testbed.agents[name], {"interfaces": list(names)})
+        for name, names in testbed.forwarder_interfaces().items()
     ]
     observing = [
         (agent, agent.send("trial.prepare", workload=OBSERVE, streams=[], watch=watch, **preparation.common))

@@ -33,7 +33,7 @@ RESULTS = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--prove",
     is_flag=True,
-    help="First run experiments that test the most likely causes, if this machine can run them.",
+    help="Before explaining, run experiments that test the most likely causes, if this machine can.",
 )
 def explain(results: Path, as_json: bool, treatments: Sequence[str], prove: bool) -> int:
     """Explain what limits each treatment of RESULTS: causes, evidence and what to change."""

@@ -21,7 +21,7 @@ from vnetbench.importers.esxtop import is_esxtop, read_host_counters
 from vnetbench.importers.log_parser import parse_log
 from vnetbench.importers.results_writer import ImportSummary, write_results
 from vnetbench.importers.run_store import RunStore, SkippedSection
-from vnetbench.importers.table import Mapping, is_table, read_mapping, read_table_runs
+from vnetbench.importers.table import TableMapping, is_table, read_mapping, read_table_runs
 from vnetbench.printable import make_printable
 from vnetbench.results.file import check_output_path
 from vnetbench.study.factors.imported_factors import is_label
@@ -135,7 +135,7 @@ def _format_location(section: SkippedSection) -> str:
 
 
 def _read_logs(
-    paths: Sequence[Path], store: RunStore, mapping: Mapping | None, read: Callable[[int], None]
+    paths: Sequence[Path], store: RunStore, mapping: TableMapping | None, read: Callable[[int], None]
 ) -> None:
     for log in find_logs(paths, read=read):
         if not isinstance(log, LogSource):
@@ -165,7 +165,7 @@ def _gather_text(log: LogSource, store: RunStore) -> None:
         store.add_item(log.name, item)
 
 
-def _read_mapping_file(path: Path) -> Mapping:
+def _read_mapping_file(path: Path) -> TableMapping:
     try:
         return read_mapping(path.read_text(encoding="utf-8", errors="surrogateescape"), str(path))
     except OSError as error:

@@ -57,13 +57,13 @@ def select_treatments(summary: CampaignSummary, selector: str) -> list[int]:
 
 
 def _parse_levels(summary: CampaignSummary, selector: str) -> dict[str, Level]:
-    named = list(_split_selector(summary, selector))
+    factor_texts = list(_split_selector(summary, selector))
     levels: dict[str, Level] = {}
-    for position, each in enumerate(named):
+    for position, each in enumerate(factor_texts):
         if each.factor in levels:
             raise _error(f"{each.factor} is given twice", "use one --treatment option for each treatment")
         if each.is_text and not each.is_quoted:
-            _check_unambiguous(summary, named[position:])
+            _check_unambiguous(summary, factor_texts[position:])
         levels[each.factor] = _parse_level(each)
     return levels
 
@@ -90,22 +90,26 @@ def _split_selector(summary: CampaignSummary, selector: str) -> Iterator[_Factor
         yield last
 
 
-def _parse_level(named: _FactorText) -> Level:
-    kind = allow_unspecified(find_factor(named.factor).value_type)
-    text = named.text[1:-1] if named.is_quoted else named.text
+def _parse_level(factor_text: _FactorText) -> Level:
+    kind = allow_unspecified(find_factor(factor_text.factor).value_type)
+    text = factor_text.text[1:-1] if factor_text.is_quoted else factor_text.text
     try:
         return kind.parse(text)
     except BenchError as error:
         several = len(parse_levels(kind, text).levels)
         if several > 1:
-            what = f"{named.factor}={text} has {several} levels, but a treatment has one level per factor"
+            what = (
+                f"{factor_text.factor}={text} has {several} levels, but a treatment has one level per factor"
+            )
             raise _error(what, "use one --treatment option for each treatment") from error
-        raise _error(f"{named.factor}: {error.what}", error.fix or f"write {kind.expected_form}") from error
+        raise _error(
+            f"{factor_text.factor}: {error.what}", error.fix or f"write {kind.expected_form}"
+        ) from error
 
 
-def _check_unambiguous(summary: CampaignSummary, named: list[_FactorText]) -> None:
+def _check_unambiguous(summary: CampaignSummary, factor_texts: list[_FactorText]) -> None:
     """Raise BenchError if a label could also contain the factors after it: a label may be any text."""
-    first, *others = named
+    first, *others = factor_texts
     known = {str(each.factors.get(first.factor)) for each in summary.treatments}
     text = first.text
     for other in others:

@@ -60,7 +60,7 @@ def find_best_treatment(summary: CampaignSummary, metric: str = "goodput_bps") -
         return None
     best, *others = measured
     pairs = {each.index: compare_treatments(best, each, metric) for each in others}
-    confidence = summary.precision.confidence
+    confidence = summary.required_precision.confidence
     unadjusted = {
         index: combine_ratios([pair], confidence) for index, pair in pairs.items() if pair is not None
     }
@@ -93,7 +93,7 @@ def _estimate_effect(
         for others in shared
         if (pair := compare_treatments(base[others], changed[others], metric)) is not None
     ]
-    confidence = summary.precision.confidence
+    confidence = summary.required_precision.confidence
     used = _usable_pairs(pairs, fewest_blocks(confidence))
     if not used:
         return None
@@ -105,8 +105,8 @@ def _estimate_effect(
         ratio=combine_ratios(used, confidence),
         pair_count=len(used),
         excluded_pairs=len(shared) - len(used),
-        smallest_ratio=min(ratios),
-        largest_ratio=max(ratios),
+        smallest_pair_ratio=min(ratios),
+        largest_pair_ratio=max(ratios),
     )
 
 

@@ -96,10 +96,10 @@ class Effect:
     """Number of matched pairs of treatments in the mean."""
     excluded_pairs: int
     """Number of matched pairs left out: refused, failed, zero at one level, or in too few blocks."""
-    smallest_ratio: float
+    smallest_pair_ratio: float
     """The smallest ratio of a single pair."""
-    largest_ratio: float
-    """The largest ratio of a single pair: far from `smallest_ratio` if other factors interact."""
+    largest_pair_ratio: float
+    """The largest ratio of a single pair: far from `smallest_pair_ratio` if other factors interact."""
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,16 @@ MetricMedians = Mapping[str, float]
 
 
 @dataclass(frozen=True)
+class _ThroughputModel:
+    """A model of a stream's goodput under one limit."""
+
+    metrics: Sequence[str]
+    """Metrics that the model needs."""
+    check: Callable[[MetricMedians], ModelCheck | None]
+    """Compares the measured goodput with the model; returns None if they disagree."""
+
+
+@dataclass(frozen=True)
 class ModelCheck:
     """A model's goodput per stream, in agreement with the measured one."""
 
@@ -29,13 +39,12 @@ class ModelCheck:
 
 def check_model(treatment: TreatmentSummary, cause: str) -> ModelCheck | None:
     """Return the check of a cause's model; None without a model, its metrics, or agreement."""
-    if cause not in _MODEL_CHECKS:
+    if (model := _MODELS_BY_CAUSE.get(cause)) is None:
         return None
-    names, check = _MODEL_CHECKS[cause]
-    values = {name: trials for name in names if (trials := treatment.evidence_values(name))}
-    if len(values) < len(names) or median(values["rtt_us"]) <= 0:
+    values = {name: trials for name in model.metrics if (trials := treatment.evidence_values(name))}
+    if len(values) < len(model.metrics) or median(values["rtt_us"]) <= 0:
         return None
-    return check({name: median(trials) for name, trials in values.items()})
+    return model.check({name: median(trials) for name, trials in values.items()})
 
 
 def _check_window_model(medians: MetricMedians) -> ModelCheck | None:
@@ -67,8 +76,7 @@ def _check_loss_model(medians: MetricMedians) -> ModelCheck | None:
 
 _WINDOW_METRICS = ("in_flight_bytes", "rtt_us", _STREAM_GOODPUT)
 _LOSS_METRICS = ("path_loss_percent", "mss_bytes", "rtt_us", _STREAM_GOODPUT)
-_MODEL_CHECKS: Mapping[str, tuple[Sequence[str], Callable[[MetricMedians], ModelCheck | None]]] = {
-    **dict.fromkeys(WINDOW_CAUSES, (_WINDOW_METRICS, _check_window_model)),
-    "path_loss": (_LOSS_METRICS, _check_loss_model),
+_MODELS_BY_CAUSE: Mapping[str, _ThroughputModel] = {
+    **dict.fromkeys(WINDOW_CAUSES, _ThroughputModel(_WINDOW_METRICS, _check_window_model)),
+    "path_loss": _ThroughputModel(_LOSS_METRICS, _check_loss_model),
 }
-"""Cause to the metrics of its model and the function that checks it."""

@@ -110,7 +110,9 @@ def parse_rules(texts: Mapping[str, str], metrics: Collection[str] | None = None
     for file, text in texts.items():
         for rule in _parse_file(file, text, metrics):
             if rule.cause.name in parsed:
-                raise _rule_error(file, rule.cause.name, "is defined twice", "remove one of the two")
+                raise _rule_error(
+                    file, f"the rule {rule.cause.name} is defined twice", "remove one of the two"
+                )
             parsed[rule.cause.name] = rule
     _check_explains(parsed)
     return parsed
@@ -128,10 +130,12 @@ def _parse_file(file: str, text: str, metrics: Collection[str] | None) -> Iterat
     family = file.removesuffix(".toml")
     for name, table in tables.items():
         if not isinstance(table, dict):
-            raise _rule_error(file, name, "is not a table", f"write [{name}] and put its keys below")
+            raise _rule_error(
+                file, f"the rule {name} is not a table", f"write [{name}] and put its keys below"
+            )
         if unknown := sorted(table.keys() - _RULE_KEYS):
             fix = f"use only these keys: {_join_names(_RULE_KEYS)}"
-            raise _rule_error(file, name, f"has unknown keys: {', '.join(unknown)}", fix)
+            raise _rule_error(file, f"the rule {name} has unknown keys: {', '.join(unknown)}", fix)
         yield _parse_rule(file, family, name, table, metrics)
 
 
@@ -140,11 +144,11 @@ def _parse_rule(
 ) -> Rule:
     for key in _TEXT_KEYS:
         if not isinstance(table.get(key), str) or not table[key].strip():
-            raise _rule_error(file, name, f"has no {key}", f'write {key} = "…"')
+            raise _rule_error(file, f"the rule {name} has no {key}", f'write {key} = "…"')
     workloads = tuple(table.get("workloads", WORKLOAD_NAMES))
     if unknown := [each for each in workloads if each not in WORKLOAD_NAMES]:
         fix = f"use only these workloads: {_join_names(WORKLOAD_NAMES)}"
-        raise _rule_error(file, name, f"names unknown workloads: {', '.join(unknown)}", fix)
+        raise _rule_error(file, f"the rule {name} names unknown workloads: {', '.join(unknown)}", fix)
     cause = Cause(
         name=name,
         family=family,
@@ -169,8 +173,8 @@ def _parse_pattern(
     file: str, cause: str, table: Mapping[str, Any], metrics: Collection[str] | None
 ) -> Pattern:
     if not table.keys() <= set(_PATTERN_KEYS) or not table.keys() & {"requires", "any_of"}:
-        what = "has a pattern without requires and any_of, or with unknown keys"
-        raise _rule_error(file, cause, what, "write requires or any_of, and optionally contradicts")
+        what = f"the rule {cause} has a pattern without requires and any_of, or with unknown keys"
+        raise _rule_error(file, what, "write requires or any_of, and optionally contradicts")
     requires, alternatives, contradicts = (
         tuple(_parse_condition(file, cause, key, each, metrics) for each in table.get(key, ()))
         for key in _PATTERN_KEYS
@@ -182,12 +186,12 @@ def _parse_setting(file: str, cause: str, table: Mapping[str, Any]) -> dict[str,
     """Parse levels in a study's syntax; keep TWICE unchanged."""
     if unknown := [factor for factor in table if factor not in FACTORS]:
         fix = f"use only these factors: {_join_names(FACTORS)}"
-        raise _rule_error(file, cause, f"sets unknown factors: {', '.join(unknown)}", fix)
+        raise _rule_error(file, f"the rule {cause} sets unknown factors: {', '.join(unknown)}", fix)
     try:
         return {name: raw if raw == TWICE else parse_level(name, raw) for name, raw in table.items()}
     except BenchError as error:
-        what = f"has a setting that studies do not accept: {error.what}"
-        raise _rule_error(file, cause, what, error.fix) from error
+        what = f"the rule {cause} has a setting that studies do not accept: {error.what}"
+        raise _rule_error(file, what, error.fix) from error
 
 
 def _parse_condition(
@@ -196,17 +200,19 @@ def _parse_condition(
     missing = {"metric", "from", "to"} - table.keys()
     if missing or table.keys() - _CONDITION_KEYS:
         fix = 'write { metric = "…", from = 0, to = 1 }, and optionally weight'
-        raise _rule_error(file, cause, f"has a malformed condition under {key}", fix)
+        raise _rule_error(file, f"the rule {cause} has a malformed condition under {key}", fix)
     name, weight = table["metric"], float(table.get("weight", 1.0))
     if metrics is not None and name not in metrics:
         fix = "use a name in estimate.evidence.EVIDENCE_METRICS"
-        raise _rule_error(file, cause, f"uses the unknown metric {name} under {key}", fix)
+        raise _rule_error(file, f"the rule {cause} uses the unknown metric {name} under {key}", fix)
     if table["from"] == table["to"]:
         fix = "use different values for from and to"
-        raise _rule_error(file, cause, f"has an empty ramp for {name}: from equals to", fix)
+        raise _rule_error(file, f"the rule {cause} has an empty ramp for {name}, because from equals to", fix)
     if not 0 < weight <= 1:
         fix = "use a weight above 0 and at most 1"
-        raise _rule_error(file, cause, f"has the weight {weight:g} for {name}", fix)
+        raise _rule_error(
+            file, f"the rule {cause} has the weight {weight:g} for {name}, which is out of range", fix
+        )
     return Condition(name, float(table["from"]), float(table["to"]), weight)
 
 
@@ -215,7 +221,7 @@ def _check_explains(rules: Mapping[str, Rule]) -> None:
         if unknown := [other for other in rule.explains if other not in rules]:
             file = f"{rule.cause.family}.toml"
             fix = f"use only these causes: {_join_names(rules)}"
-            raise _rule_error(file, name, f"explains unknown causes: {', '.join(unknown)}", fix)
+            raise _rule_error(file, f"the rule {name} explains unknown causes: {', '.join(unknown)}", fix)
     try:
         TopologicalSorter({name: rule.explains for name, rule in rules.items()}).prepare()
     except CycleError as error:
@@ -228,5 +234,5 @@ def _join_names(names: Collection[str]) -> str:
     return ", ".join(sorted(names))
 
 
-def _rule_error(file: str, cause: str, what: str, fix: str | None) -> BenchError:
-    return BenchError(f"the rule {cause} {what}", where=f"explain/causes/{file}", fix=fix)
+def _rule_error(file: str, what: str, fix: str | None) -> BenchError:
+    return BenchError(what, where=f"explain/causes/{file}", fix=fix)

@@ -102,7 +102,11 @@ class PackedIntervals(Sequence[ReportInterval]):
         return (self[row] for row in range(len(self)))
 
 
-def pack_value(reported: ReportedValue) -> tuple[float, float]:
+PackedValues = tuple[float, ...]
+"""Numbers of values in a row, two for each: the value, and how far rounding may reach."""
+
+
+def pack_value(reported: ReportedValue) -> PackedValues:
     """Return the two numbers that are stored for a value: the value, and how far rounding may reach."""
     return reported.value, reported.high - reported.value
 

@@ -122,18 +122,18 @@ def select_rps_cpus(level: str, endpoint: Endpoint, own: frozenset[int], online_
 
 
 @dataclass(frozen=True)
-class CpuPartition:
-    """A division of one machine's CPUs between the tester and the device under test."""
+class TesterAndDeviceCpus:
+    """The CPUs of one machine, divided between the tester and the device under test."""
 
-    tester: Mapping[str, frozenset[int]]
-    """CPUs of each endpoint."""
-    device: frozenset[int]
+    tester_cpus: Mapping[str, frozenset[int]]
+    """CPUs of each endpoint, by its name."""
+    device_cpus: frozenset[int]
     """CPUs of the device; empty if its work runs on the CPU that hands it a packet, which is the tester's."""
 
 
 def partition_cpus(
     level: str, cpus: str, endpoints: Sequence[Endpoint], online_cpus: frozenset[int]
-) -> CpuPartition:
+) -> TesterAndDeviceCpus:
     """Divide the CPUs between tester and device under test.
 
     Args:
@@ -149,7 +149,7 @@ def partition_cpus(
     """
     vms = assign_vm_cpus(cpus, endpoints, online_cpus)
     if level == "any":
-        return CpuPartition(vms, frozenset())
+        return TesterAndDeviceCpus(vms, frozenset())
     ordered = sorted(online_cpus)
     device = frozenset(ordered[(len(ordered) + 1) // 2 :]) if level == "apart" else parse_cpu_set(level)
     if level == "apart" and cpus != "any":
@@ -157,12 +157,12 @@ def partition_cpus(
     if not device:
         raise BenchError(
             "device_cpus = apart: no CPU is left for the device under test",
-            fix="leave a CPU free in cpus, or write device_cpus = any",
+            fix="remove a CPU from the list in cpus, or write device_cpus = any",
         )
     _check_online(f"device_cpus = {level!r}", device, online_cpus)
     if cpus != "any":
-        return CpuPartition(vms, device)
-    return CpuPartition(dict.fromkeys(vms, (online_cpus - device) or online_cpus), device)
+        return TesterAndDeviceCpus(vms, device)
+    return TesterAndDeviceCpus(dict.fromkeys(vms, (online_cpus - device) or online_cpus), device)
 
 
 def _assign_round_robin(

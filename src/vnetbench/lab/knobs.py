@@ -219,10 +219,10 @@ def set_knob(agent: AgentClient, setting: KnobSetting, fix: str) -> object:
     except AgentError as error:
         if error.is_dead:
             raise
-        why = error.data.get("reason") or error.message
-        raise TreatmentRefused(
-            f"cannot set {setting.requested_by}: {why}", where=setting.where, fix=fix
-        ) from error
+        # The agent's reason is a predicate, such as "cannot be set: Operation not supported".
+        reason = error.data.get("reason")
+        what = f"{setting.requested_by} {reason or f'cannot be set: {error.message}'}"
+        raise TreatmentRefused(what, where=setting.where, fix=fix) from error
     return answer["found"]
 
 

@@ -36,13 +36,13 @@ class Testbed(Protocol):
     def observer_targets(self) -> Mapping[str, object] | None:
         """Return what the observer watches besides the machine (`watch` of the agent's `trial.prepare`)."""
 
-    def forwarders(self) -> Mapping[str, Sequence[str]]:
+    def forwarder_interfaces(self) -> Mapping[str, Sequence[str]]:
         """Return the interfaces of each agent that forwards frames between the endpoints."""
 
     def reset_delay_line_counters(self) -> None:
         """Reset the counters of all delay lines, since one setup may serve several trials."""
 
-    def read_delay_lines(self) -> Sequence[Mapping[str, Any]]:
+    def read_delay_line_counters(self) -> Sequence[Mapping[str, Any]]:
         """Return the counters of all delay lines since the last reset (the agent's `line.read`)."""
 
     def next_hop_mac(self, endpoint: Endpoint, ip_version: str) -> str:

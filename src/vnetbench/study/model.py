@@ -32,7 +32,7 @@ class Precision:
     fewest_trials: int = 6
     most_trials: int = 30
     time_limit_s: float | None = None
-    """Limit of the whole campaign, including set-up."""
+    """Time limit of the whole campaign, including set-up."""
     metric: str | None = None
     """Deciding metric; None: that of the workload (`workloads.deciding_metric`)."""
 

@@ -60,7 +60,7 @@ CPU_METRICS = (
             EvidenceMetric(
                 f"{endpoint}_thread_runnable_percent",
                 "% of time",
-                f"{role} thread ran or waited for a CPU",
+                f"{role} thread's time on a CPU or waiting for one",
                 "sum of the two: near 100 for a thread that always has work, however much of a CPU it gets",
                 ("busiest_thread_cpu_s", *_PROCESS_CPU_TIME, "busiest_thread_waited_s"),
             ),
@@ -184,7 +184,7 @@ CPU_METRICS = (
         "delay_line_busy_percent",
         "% of one CPU",
         "busiest delay line thread",
-        "CPU time of the delay line thread of the bench that used the most",
+        "CPU time of the busiest of the threads that run the bench's delay lines",
         ("threads[].cpu_s",),
     ),
     EvidenceMetric(

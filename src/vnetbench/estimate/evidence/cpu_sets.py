@@ -26,7 +26,7 @@ _ENDPOINT_ROLES = (("sender", "sending"), ("receiver", "receiving"))
 _USER_TIME = ("user_s", "nice_s")
 """The load itself uses little user time: most of its CPU time is in the kernel."""
 
-CPU_SET_METRICS = (
+THREAD_CPU_SET_METRICS = (
     *(
         metric
         for endpoint, role in _ENDPOINT_ROLES
@@ -66,8 +66,8 @@ CPU_SET_METRICS = (
 )
 
 
-def cpu_set_evidence(data: TrialData) -> EvidenceValues:
-    """Return the values of CPU_SET_METRICS."""
+def thread_cpu_set_evidence(data: TrialData) -> EvidenceValues:
+    """Return the values of THREAD_CPU_SET_METRICS."""
     part, kernels = data.steady_part, {kernel.name: kernel for kernel in data.kernels}
     values: EvidenceValues = {"threads_per_cpu": _threads_per_cpu(part)}
     for (name, _), endpoints in zip(_ENDPOINT_ROLES, (part.senders, part.receivers), strict=True):

@@ -104,7 +104,7 @@ FRAME_EVIDENCE_METRICS = (
             EvidenceMetric(
                 f"{prefix}_thread_runnable_percent",
                 "% of time",
-                f"{label} ran or waited for a CPU",
+                f"{label}'s time on a CPU or waiting for one",
                 "sum of the two",
                 ("threads[].cpu_s", "threads[].waited_s"),
             ),

@@ -33,8 +33,8 @@ INSTRUMENT_METRICS = (
         "sampler_cpu_percent",
         "% of one CPU",
         "samplers and bench",
-        "CPU time of all agents' samplers and of the bench in the whole trial; with a search of the samplers "
-        "only",
+        "CPU time of all agents' samplers and of the bench in the whole trial; in a trial with a search, the "
+        "bench's CPU time is not counted",
         ("sampler_cpu_s", "bench_cpu_s"),
     ),
     EvidenceMetric(

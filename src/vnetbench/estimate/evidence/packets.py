@@ -179,7 +179,7 @@ PACKET_METRICS = (
     EvidenceMetric(
         "mtu_errors_per_s",
         "1/s",
-        "packets too large",
+        "MTU errors",
         "failed fragmentations, received ICMP destination-unreachable messages and failed MTU probes of all "
         "endpoints",
         _MTU_ERROR_COUNTERS,

@@ -205,8 +205,8 @@ WINDOW_METRICS = (
     EvidenceMetric(
         "goodput_over_pacing_rate",
         "1",
-        "goodput over pacing rate",
-        "goodput of a stream over its kernel's pacing rate, median of the streams; near 1 if pacing is "
+        "ratio of goodput to pacing rate",
+        "goodput of a stream divided by its kernel's pacing rate, median of the streams; near 1 if pacing is "
         "active (`pacing_capped`, `pacing_by_congestion_control`) and limits",
         ("bytes_acked", "pacing_rate_bps"),
     ),

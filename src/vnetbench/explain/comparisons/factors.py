@@ -47,7 +47,7 @@ def analyze_factors(summary: CampaignSummary) -> FactorAnalysis:
         interactions=tuple(
             replace(i, ratio=r) for i, r in zip(interactions, interaction_ratios, strict=True)
         ),
-        shares=variance_shares(cells, names, summary.precision.confidence) if len(cells) > 2 else None,
+        shares=variance_shares(cells, names, summary.required_precision.confidence) if len(cells) > 2 else None,
     )
 
 
@@ -111,8 +111,8 @@ def _pair_range_text(effect: Effect) -> str:
     if effect.pair_count == 1:
         return ""
     return (
-        f" ({effect.smallest_ratio:.3g} to {effect.largest_ratio:.3g} over {effect.pair_count} pairs of "
-        "treatments)"
+        f" ({effect.smallest_pair_ratio:.3g} to {effect.largest_pair_ratio:.3g} over {effect.pair_count} pairs "
+        "of treatments)"
     )
 
 

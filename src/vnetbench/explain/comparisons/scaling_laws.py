@@ -35,56 +35,61 @@ class ScalingLaw:
     """Fit rows of logarithms of the metric over levels, which are positive and in ascending order."""
 
 
-def _fit_constant(at: FloatArray, logs: FloatArray) -> LogCurves:
-    middles = logs.mean(axis=1, keepdims=True)
+def _fit_constant(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurves:
+    middles = log_values.mean(axis=1, keepdims=True)
     return lambda levels: np.repeat(middles, len(levels), axis=1)
 
 
-def _fit_power(at: FloatArray, logs: FloatArray) -> LogCurves:
-    log_at = np.log(at)
+def _fit_power(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurves:
+    log_at = np.log(fitted_levels)
     away = log_at - log_at.mean()
-    slopes = (logs @ away / (away @ away))[:, None]
-    starts = logs.mean(axis=1, keepdims=True) - slopes * log_at.mean()
+    slopes = (log_values @ away / (away @ away))[:, None]
+    starts = log_values.mean(axis=1, keepdims=True) - slopes * log_at.mean()
     return lambda levels: starts + slopes * np.log(levels)
 
 
-def _fit_plateau(at: FloatArray, logs: FloatArray) -> LogCurves:
+def _fit_plateau(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurves:
     """Fit a plateau with the best break between the second level and the last."""
-    log_at = np.log(at)
-    breaks = np.linspace(log_at[1], log_at[-1], 4 * len(at))
+    log_at = np.log(fitted_levels)
+    breaks = np.linspace(log_at[1], log_at[-1], 4 * len(fitted_levels))
     rising = np.minimum(log_at, breaks[:, None])
     away = rising - rising.mean(axis=1, keepdims=True)
     squares = (away**2).sum(axis=1)
-    slopes = logs @ away.T / squares
+    slopes = log_values @ away.T / squares
     # The residuals are smallest where the explained squares are largest.
     best = np.argmax(slopes**2 * squares, axis=1)
-    slope, break_at = slopes[np.arange(len(logs)), best][:, None], breaks[best][:, None]
-    start = logs.mean(axis=1, keepdims=True) - slope * rising.mean(axis=1)[best][:, None]
+    slope, break_at = slopes[np.arange(len(log_values)), best][:, None], breaks[best][:, None]
+    start = log_values.mean(axis=1, keepdims=True) - slope * rising.mean(axis=1)[best][:, None]
     return lambda levels: start + slope * np.minimum(np.log(levels), break_at)
 
 
-def fit_scalability(at: FloatArray, logs: FloatArray) -> scalability.ScalabilityFit:
+def fit_scalability(fitted_levels: FloatArray, log_values: FloatArray) -> scalability.ScalabilityFit:
     """Fit the scalability law in units of the first level, so that levels can also be bytes or rates."""
-    return scalability.fit((at / at[0]).tolist(), np.exp(logs).tolist())
+    return scalability.fit((fitted_levels / fitted_levels[0]).tolist(), np.exp(log_values).tolist())
 
 
-def _fit_scalability_curves(at: FloatArray, logs: FloatArray) -> LogCurves:
-    largest = logs.max(axis=1, keepdims=True)  # avoids overflow in exp
+def _fit_scalability_curves(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurves:
+    largest = log_values.max(axis=1, keepdims=True)  # avoids overflow in exp
     alone, contention, crosstalk = (
-        part[:, None] for part in scalability.fit_coefficients(at / at[0], np.exp(logs - largest))
+        part[:, None]
+        for part in scalability.fit_coefficients(
+            fitted_levels / fitted_levels[0], np.exp(log_values - largest)
+        )
     )
 
     def curves(levels: FloatArray) -> FloatArray:
-        n = levels / at[0]
+        n = levels / fitted_levels[0]
         fitted: FloatArray = largest + np.log(n / (alone + contention * (n - 1) + crosstalk * n * (n - 1)))
         return fitted
 
     return curves
 
 
-def _interpolate(at: FloatArray, logs: FloatArray) -> LogCurves:
+def _interpolate(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurves:
     """Interpolate linearly between cells."""
-    return lambda levels: np.array([np.interp(np.log(levels), np.log(at), each) for each in logs])
+    return lambda levels: np.array(
+        [np.interp(np.log(levels), np.log(fitted_levels), each) for each in log_values]
+    )
 
 
 SCALABILITY, PLATEAU, POWER, CONSTANT = "universal scalability law", "plateau", "power", "constant"
@@ -104,13 +109,13 @@ MIN_LEVELS = 4
 
 
 def choose_laws(
-    levels: Sequence[float], logs: FloatArray, max_error: float
+    levels: Sequence[float], log_values: FloatArray, max_error: float
 ) -> list[tuple[ScalingLaw, Mapping[str, float]]]:
     """Return for each row the law that best predicts held-out cells, and all laws' criteria.
 
     Args:
         levels: levels in ascending order.
-        logs: one row of logarithms of the metric per curve.
+        log_values: one row of logarithms of the metric per curve.
         max_error: error of a logarithm at a fitted cell from which NO_LAW replaces the best law.
 
     Raises:
@@ -119,10 +124,10 @@ def choose_laws(
     if len(levels) < MIN_LEVELS:
         raise ValueError(f"the choice of a law needs at least {MIN_LEVELS} levels, not {len(levels)}")
     at = np.asarray(levels, dtype=float)
-    errors = {law.name: law.fit(at, logs)(at) - logs for law in LAWS.values()}
-    criteria = {law.name: _akaike_criteria(law, at, logs, errors[law.name]) for law in LAWS.values()}
+    errors = {law.name: law.fit(at, log_values)(at) - log_values for law in LAWS.values()}
+    criteria = {law.name: _akaike_criteria(law, at, log_values, errors[law.name]) for law in LAWS.values()}
     chosen: list[tuple[ScalingLaw, Mapping[str, float]]] = []
-    for row in range(len(logs)):
+    for row in range(len(log_values)):
         own = {name: float(each[row]) for name, each in criteria.items()}
         best = min(LAWS.values(), key=lambda law: own[law.name])
         is_close = np.abs(errors[best.name][row]).max() < max_error
@@ -130,18 +135,22 @@ def choose_laws(
     return chosen
 
 
-def _akaike_criteria(law: ScalingLaw, at: FloatArray, logs: FloatArray, errors: FloatArray) -> FloatArray:
+def _akaike_criteria(
+    law: ScalingLaw, fitted_levels: FloatArray, log_values: FloatArray, errors: FloatArray
+) -> FloatArray:
     """Return Akaike's criterion for each row; lower is better.
 
     The first and the last cell are not held out, because no law is used beyond the measured range. Their
     fitted errors count instead.
     """
-    count = len(at)
+    count = len(fitted_levels)
     squares = errors[:, 0] ** 2 + errors[:, -1] ** 2
     for held_out in range(1, count - 1):
         kept = np.arange(count) != held_out
-        predicted = law.fit(at[kept], logs[:, kept])(at[held_out : held_out + 1])[:, 0]
-        squares += (predicted - logs[:, held_out]) ** 2
+        predicted = law.fit(fitted_levels[kept], log_values[:, kept])(fitted_levels[held_out : held_out + 1])[
+            :, 0
+        ]
+        squares += (predicted - log_values[:, held_out]) ** 2
     criteria: FloatArray = (
         count * np.log(np.maximum(squares / count, _SMALLEST_ERROR**2)) + 2 * law.parameters
     )

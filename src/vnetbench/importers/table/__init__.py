@@ -8,13 +8,13 @@ from vnetbench.importers.decoding import ByteStream
 from vnetbench.importers.runs import Run
 from vnetbench.importers.table.cell_parsing import build_run
 from vnetbench.importers.table.columns import Columns
-from vnetbench.importers.table.mapping import Mapping, read_mapping
+from vnetbench.importers.table.mapping import TableMapping, read_mapping
 from vnetbench.importers.table.rows import is_table, read_rows
 
-__all__ = ["Mapping", "is_table", "read_mapping", "read_table_runs"]
+__all__ = ["TableMapping", "is_table", "read_mapping", "read_table_runs"]
 
 
-def read_table_runs(stream: ByteStream, name: str, mapping: Mapping) -> Iterator[Run]:
+def read_table_runs(stream: ByteStream, name: str, mapping: TableMapping) -> Iterator[Run]:
     """Yield the runs of a table row by row. `name` is the file's name in errors.
 
     Raises:

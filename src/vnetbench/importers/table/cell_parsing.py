@@ -8,7 +8,7 @@ from datetime import datetime
 from vnetbench.errors import BenchError
 from vnetbench.importers.runs import ReportedValue, Run
 from vnetbench.importers.table.columns import Columns
-from vnetbench.importers.table.mapping import FactorColumn, Mapping, MetricColumn, StartTimeColumn
+from vnetbench.importers.table.mapping import FactorColumn, MetricColumn, StartTimeColumn, TableMapping
 from vnetbench.importers.table.rows import TableRow, cell_text
 from vnetbench.importers.units import parse_rounded
 from vnetbench.study.factors.registry import parse_level
@@ -22,7 +22,7 @@ _GROUPED_NUMBERS = {
 """Numbers in groups of three digits, by the separator of the groups: `1,234.5` and `1.234,5`."""
 
 
-def build_run(row: TableRow, columns: Columns, mapping: Mapping) -> Run | None:
+def build_run(row: TableRow, columns: Columns, mapping: TableMapping) -> Run | None:
     """Return the run of a row; None if the mapping skips it. Raises BenchError for an invalid cell."""
     if row.number in mapping.skip or any(
         columns.text(row, column) in cells for column, cells in mapping.skip_where.items()
@@ -44,7 +44,7 @@ def build_run(row: TableRow, columns: Columns, mapping: Mapping) -> Run | None:
     )
 
 
-def _parse_factors(row: TableRow, columns: Columns, mapping: Mapping) -> dict[str, Level]:
+def _parse_factors(row: TableRow, columns: Columns, mapping: TableMapping) -> dict[str, Level]:
     parsed = {}
     for each in mapping.factors:
         text = columns.text(row, each.column)
@@ -53,7 +53,7 @@ def _parse_factors(row: TableRow, columns: Columns, mapping: Mapping) -> dict[st
     return parsed
 
 
-def _parse_level(text: str, column: FactorColumn, where: str, mapping: Mapping) -> Level:
+def _parse_level(text: str, column: FactorColumn, where: str, mapping: TableMapping) -> Level:
     if text in column.levels:
         return column.levels[text]
     try:
@@ -64,13 +64,13 @@ def _parse_level(text: str, column: FactorColumn, where: str, mapping: Mapping) 
         raise BenchError(error.what, where=where, fix=fix) from error
 
 
-def _parse_metrics(row: TableRow, columns: Columns, mapping: Mapping) -> dict[str, ReportedValue]:
+def _parse_metrics(row: TableRow, columns: Columns, mapping: TableMapping) -> dict[str, ReportedValue]:
     parsed = {each.name: _parse_value(row, columns, mapping, each) for each in mapping.metrics}
     return {name: value for name, value in parsed.items() if value is not None}
 
 
 def _parse_value(
-    row: TableRow, columns: Columns, mapping: Mapping, column: MetricColumn
+    row: TableRow, columns: Columns, mapping: TableMapping, column: MetricColumn
 ) -> ReportedValue | None:
     """Return a cell's value with its rounding; None for a blank cell."""
     cell = columns.cell(row, column.column)
@@ -89,7 +89,7 @@ def _parse_value(
         ) from error
 
 
-def _remove_thousands_separators(text: str, where: str, mapping: Mapping) -> str:
+def _remove_thousands_separators(text: str, where: str, mapping: TableMapping) -> str:
     """Return a number without separators between thousands: `9 853,56 %` becomes `9853,56`."""
     digits = re.sub(r"\s", "", text).removesuffix("%")
     if mapping.decimal is None and "," in digits:

@@ -7,7 +7,7 @@ from collections.abc import Mapping as Map
 from dataclasses import dataclass
 
 from vnetbench.errors import BenchError
-from vnetbench.importers.table.mapping import Mapping
+from vnetbench.importers.table.mapping import TableMapping
 from vnetbench.importers.table.rows import CellValue, TableRow, cell_text
 from vnetbench.study.problems import format_raw_value, suggest_fix
 
@@ -22,7 +22,7 @@ class Columns:
     """Positions from 0, by title."""
 
     @classmethod
-    def find(cls, header: TableRow, name: str, mapping: Mapping) -> Columns:
+    def find(cls, header: TableRow, name: str, mapping: TableMapping) -> Columns:
         """Return the columns from the header row.
 
         Raises BenchError if a mapped column is missing or occurs twice.
@@ -54,7 +54,7 @@ class Columns:
         return f"{self.name}, row {row.number}, column {format_raw_value(column)}"
 
 
-def _mapped_titles(mapping: Mapping) -> Iterable[str]:
+def _mapped_titles(mapping: TableMapping) -> Iterable[str]:
     yield from (each.column for each in mapping.factors)
     yield from (each.column for each in mapping.metrics)
     yield from mapping.skip_where

@@ -65,7 +65,7 @@ class StartTimeColumn:
 
 
 @dataclass(frozen=True)
-class Mapping:
+class TableMapping:
     """The meaning of a table's columns and rows."""
 
     name: str
@@ -96,7 +96,7 @@ class Mapping:
     """Columns that are kept unchanged."""
 
 
-def read_mapping(text: str, name: str) -> Mapping:
+def read_mapping(text: str, name: str) -> TableMapping:
     """Return the mapping in a file's text.
 
     Raises StudyError with all problems, their lines and their fixes.
@@ -116,7 +116,7 @@ def read_mapping(text: str, name: str) -> Mapping:
     _read_value(document, problems, (), parts.update, _combine_sections, parts)
     if problems:
         raise StudyError(problems)
-    return Mapping(**parts)
+    return TableMapping(**parts)
 
 
 def _read_value(

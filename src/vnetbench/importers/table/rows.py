@@ -14,7 +14,7 @@ from typing import BinaryIO, cast
 
 from vnetbench.errors import BenchError
 from vnetbench.importers.decoding import ByteStream, decode_lines
-from vnetbench.importers.table.mapping import Mapping
+from vnetbench.importers.table.mapping import TableMapping
 
 CellValue = str | float | datetime
 """A workbook has numbers and times of its own. A blank cell is an empty text."""
@@ -47,7 +47,7 @@ def is_table(name: str) -> bool:
     return name.lower().endswith(_SUFFIXES)
 
 
-def read_rows(stream: ByteStream, name: str, mapping: Mapping) -> Iterator[TableRow]:
+def read_rows(stream: ByteStream, name: str, mapping: TableMapping) -> Iterator[TableRow]:
     """Yield the header row and all rows below it that are not blank.
 
     Raises BenchError if there is no table.
@@ -69,7 +69,7 @@ def read_rows(stream: ByteStream, name: str, mapping: Mapping) -> Iterator[Table
         raise BenchError("the table has no header row", where=name, fix=fix)
 
 
-def _read_text(stream: ByteStream, name: str, mapping: Mapping) -> Iterator[TableRow]:
+def _read_text(stream: ByteStream, name: str, mapping: TableMapping) -> Iterator[TableRow]:
     lines = decode_lines(stream)
     head = [line for _, line in zip(range(mapping.header), lines, strict=False)]
     titles = head[-1] if len(head) == mapping.header else ""
@@ -89,7 +89,7 @@ def _prepend(first: str, rest: Iterable[str]) -> Iterator[str]:
     yield from rest
 
 
-def _read_workbook(stream: ByteStream, name: str, mapping: Mapping) -> Iterator[TableRow]:
+def _read_workbook(stream: ByteStream, name: str, mapping: TableMapping) -> Iterator[TableRow]:
     # The list of parts is at the end of a workbook, and not every stream can seek there.
     with SpooledTemporaryFile(_MAX_IN_MEMORY_BYTES) as spooled:
         while chunk := stream.read(_CHUNK_BYTES):
@@ -101,7 +101,7 @@ def _read_workbook(stream: ByteStream, name: str, mapping: Mapping) -> Iterator[
             raise BenchError(what, where=name, fix="save it as XLSX again, or as CSV") from error
 
 
-def _read_spooled_workbook(stream: BinaryIO, name: str, mapping: Mapping) -> Iterator[TableRow]:
+def _read_spooled_workbook(stream: BinaryIO, name: str, mapping: TableMapping) -> Iterator[TableRow]:
     from openpyxl import (
         load_workbook,  # Loading it doubles the start time of a command, and few commands need it.
     )
@@ -115,7 +115,7 @@ def _read_spooled_workbook(stream: BinaryIO, name: str, mapping: Mapping) -> Ite
     with closing(load_workbook(stream, read_only=True, data_only=True, keep_links=False)) as book:
         sheets = book.sheetnames
         if mapping.sheet is not None and mapping.sheet not in sheets:
-            fix = f"set sheet in {mapping.name} to one of {', '.join(sheets)}"
+            fix = f"set the key sheet of {mapping.name} to one of these names: {', '.join(sheets)}"
             raise BenchError(f'the workbook has no sheet "{mapping.sheet}"', where=name, fix=fix)
         sheet = book[mapping.sheet or sheets[0]]
         for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):

@@ -103,7 +103,6 @@ def assign_emulator_cpus(
         BenchError: if no CPU matches the level.
     """
     own = {guest: frozenset[int]().union(*cpu_sets) for guest, cpu_sets in vcpus.items()}
-    own = {guest: frozenset[int]().union(*places) for guest, places in vcpus.items()}
     if level == ANY:
         return dict.fromkeys(own, online_cpus)
     if level == OWN:
@@ -112,7 +111,7 @@ def assign_emulator_cpus(
     if not wanted:
         raise BenchError(
             "emulator_pin = 'apart' needs a CPU without a vCPU, but there is none",
-            fix="leave a CPU free in vcpu_pin, for example vcpu_pin = '0-1'",
+            fix="pin the vCPUs to fewer CPUs, for example vcpu_pin = '0-1'",
         )
     if missing := wanted - online_cpus:
         raise BenchError(

@@ -155,7 +155,7 @@ class GuestLauncher:
         started: list[QemuProcess],
     ) -> RunningGuest:
         """Resume one guest from `path` or boot it; its process is in `started` as soon as it runs."""
-        files = QemuFiles(registry.testbed_folder(topology.name), guest.name)
+        files = QemuFiles(registry.testbed_folder(topology.testbed_name), guest.name)
         began = time.monotonic()
         with network.open_backends(topology, guest) as backends:
             command = qemu_command(
@@ -168,7 +168,7 @@ class GuestLauncher:
             )
             command = ["ip", "netns", "exec", topology.switch_namespace, *command]
             opened = [descriptor for plug in backends for descriptor in plug.descriptors]
-            process = QemuProcess(command, files, topology.name, opened)
+            process = QemuProcess(command, files, topology.testbed_name, opened)
         started.append(process)
         try:
             if path is not None:
@@ -210,7 +210,7 @@ def _guest_configuration(topology: GuestTopology, guest: Guest) -> dict[str, obj
     forwarding = topology.shape.role if topology.shape.role in (ROUTER, BRIDGE) else "none"
     return {
         "host_name": guest.name,
-        "clock": f"{topology.name}/{guest.name}/{secrets.token_hex(8)}",
+        "clock": f"{topology.testbed_name}/{guest.name}/{secrets.token_hex(8)}",
         "forwarding": forwarding,
         "interfaces": [
             {

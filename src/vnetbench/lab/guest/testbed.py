@@ -52,7 +52,7 @@ class GuestTestbed:
         self.agents: dict[str, AgentClient] = {}
         self.online_cpus = frozenset(os.sched_getaffinity(0))
         self.running: list[RunningGuest] = []
-        self.link = ImpairedLink(topology.name, topology)
+        self.link = ImpairedLink(topology.testbed_name, topology)
         self.is_closed = False
         self._facts = facts
         self._before_use = before_use
@@ -142,7 +142,7 @@ class GuestTestbed:
             else [],
         }
 
-    def forwarders(self) -> dict[str, tuple[str, ...]]:
+    def forwarder_interfaces(self) -> dict[str, tuple[str, ...]]:
         """See Testbed. These are the guests that route or bridge."""
         guests = (guest for guest in self.topology.guests if not guest.side)
         return {guest.name: tuple(nic.interface for nic in guest.nics) for guest in guests}
@@ -151,7 +151,7 @@ class GuestTestbed:
         """See Testbed."""
         self.link.reset_counters()
 
-    def read_delay_lines(self) -> list[dict[str, Any]]:
+    def read_delay_line_counters(self) -> list[dict[str, Any]]:
         """See Testbed."""
         return self.link.read_counters()
 
@@ -213,7 +213,7 @@ class GuestTestbed:
             agent.close()
         self.link.close()
         self.is_closed = True
-        registry.remove_testbed(self.topology.name)
+        registry.remove_testbed(self.topology.testbed_name)
 
     def _stop_watchdog(self) -> None:
         if self._watchdog is not None:

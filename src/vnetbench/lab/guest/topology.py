@@ -124,7 +124,7 @@ class Guest:
 class GuestTopology:
     """The topology of a testbed of the lab `qemu`. It also is a `SwitchNetwork`."""
 
-    name: str
+    testbed_name: str
     shape: GuestShape
     guests: tuple[Guest, ...]
     endpoints: tuple[Endpoint, ...]
@@ -165,7 +165,7 @@ class GuestTopology:
     def as_facts(self) -> dict[str, object]:
         """Return the description for the results file."""
         return {
-            "name": self.name,
+            "name": self.testbed_name,
             "shape": asdict(self.shape),
             "endpoints": [asdict(e) for e in self.endpoints],
             "guests": [guest.name for guest in self.guests],
@@ -209,17 +209,17 @@ class GuestTopology:
         return guest
 
 
-def make_topology(name: str, shape: GuestShape) -> GuestTopology:
+def make_topology(testbed_name: str, shape: GuestShape) -> GuestTopology:
     """Return the topology for this name and shape; raises BenchError for an impossible one."""
-    check_testbed_name(name)
+    check_testbed_name(testbed_name)
     if not 1 <= shape.guests <= MAX_PAIRS:
         raise BenchError(
             f"a testbed has 1 to {MAX_PAIRS} pairs of guests, not {shape.guests}", fix="request fewer pairs"
         )
-    switch = namespace_name(name, "sw")
+    switch = namespace_name(testbed_name, "sw")
     pairs = range(1, shape.guests + 1)
     if shape.role in (ROUTER, BRIDGE):
-        return _make_forwarding_topology(name, shape, switch, pairs)
+        return _make_forwarding_topology(testbed_name, shape, switch, pairs)
     uplinks = uplink_devices(switch) if shape.uplink or shape.line else ()
     second = "sw1" if uplinks else "sw0"
     guests: list[Guest] = []
@@ -230,7 +230,15 @@ def make_topology(name: str, shape: GuestShape) -> GuestTopology:
             own_name = f"{side}{pair}"
             if side == "b" and shape.role == GUEST_TO_HOST:
                 endpoints.append(
-                    Vm(own_name, side, pair, VM_INTERFACE, address, address6, namespace_name(name, own_name))
+                    Vm(
+                        own_name,
+                        side,
+                        pair,
+                        VM_INTERFACE,
+                        address,
+                        address6,
+                        namespace_name(testbed_name, own_name),
+                    )
                 )
                 continue
             endpoints.append(Endpoint(own_name, side, pair, VM_INTERFACE, address, address6))
@@ -255,7 +263,9 @@ def make_topology(name: str, shape: GuestShape) -> GuestTopology:
         ports = tuple((first, parent, last) for first, last in ports)
     if shape.adapter == "vf":
         ports = tuple(() for _ in pairs)
-    return GuestTopology(name, shape, tuple(guests), tuple(endpoints), switch, vswitches, uplinks, ports)
+    return GuestTopology(
+        testbed_name, shape, tuple(guests), tuple(endpoints), switch, vswitches, uplinks, ports
+    )
 
 
 def _make_forwarding_topology(name: str, shape: GuestShape, switch: str, pairs: range) -> GuestTopology:

@@ -125,8 +125,9 @@ def survey_host(machine: Machine) -> HostSurvey:
         raise BenchError(
             f"the host is a {survey.machine}, but the agent is built for {architectures[0]}",
             where=machine.name,
-            fix=f"build the agent on a {survey.machine} machine (cargo build --release) and name it in "
-            "VNETBENCH_AGENT if all hosts are of that kind; or write iperf3 = ... instead of ssh = ...",
+            fix=f"if all hosts are {survey.machine} machines, build the agent on one (cargo build --release) and set "
+            "VNETBENCH_AGENT to the path of that agent; if not, run an iperf3 server on this host and write "
+            "iperf3 = ... instead of ssh = ...",
         )
     if survey.missing_tools:
         raise BenchError(
@@ -143,7 +144,7 @@ def new_folder_name(user: str) -> str:
     return f"{FOLDER_PREFIX}-{safe or 'user'}-{secrets.token_hex(6)}"
 
 
-def install_agent(machine: Machine, name: str) -> str:
+def install_agent(machine: Machine, folder_name: str) -> str:
     """Install the agent into a new folder, check it by its hash, and return the folder's path.
 
     Raises:
@@ -151,7 +152,7 @@ def install_agent(machine: Machine, name: str) -> str:
     """
     binary = agent_binary()
     kib = binary.stat().st_size // 1024 + 64  # The journal needs some space too.
-    result = machine.run(INSTALL_SCRIPT, name, str(kib), agent_sha256(), input_file=binary)
+    result = machine.run(INSTALL_SCRIPT, folder_name, str(kib), agent_sha256(), input_file=binary)
     fields = _parse_output(result.output)
     if result.exit_code == 0 and fields.get("folder"):
         return fields["folder"][0]
@@ -163,7 +164,7 @@ def install_agent(machine: Machine, name: str) -> str:
     )
 
 
-def remove_agent(machine: Machine, name: str) -> bool:
+def remove_agent(machine: Machine, folder_name: str) -> bool:
     """End an agent that still runs in the folder, restore what it set, and remove the folder.
 
     Returns:
@@ -172,7 +173,7 @@ def remove_agent(machine: Machine, name: str) -> bool:
     Raises:
         BenchError: if a setting cannot be restored.
     """
-    result = machine.run(REMOVE_SCRIPT, name)
+    result = machine.run(REMOVE_SCRIPT, folder_name)
     fields = _parse_output(result.output)
     if result.exit_code != 0:
         reasons = "; ".join(fields.get("failed", ())) or _last_line(result.errors)

@@ -110,14 +110,14 @@ class HostsTestbed:
         """See Testbed. This lab has nothing to watch."""
         return None
 
-    def forwarders(self) -> dict[str, tuple[str, ...]]:
+    def forwarder_interfaces(self) -> dict[str, tuple[str, ...]]:
         """See Testbed. This lab has none."""
         return {}
 
     def reset_delay_line_counters(self) -> None:
         """See Testbed. This lab has none."""
 
-    def read_delay_lines(self) -> list[dict[str, Any]]:
+    def read_delay_line_counters(self) -> list[dict[str, Any]]:
         """See Testbed. This lab has none."""
         return []
 

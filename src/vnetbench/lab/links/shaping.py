@@ -34,7 +34,7 @@ class ShapedLink:
     """A shaped link as it was read back."""
 
     rate_bps: float
-    queue: str | int | None
+    fifo_bytes_or_qdisc: str | int | None
     """The queue before the link: a FIFO's length in bytes or a discipline's name; None for htb's own FIFO."""
 
 
@@ -91,7 +91,7 @@ def _requested_fifo_bytes(device: NetDevice, rate_bps: float, queue: str | float
             f"a queue of {format_exact_duration(queue)} at {rate_bps:g} bit/s holds {size} bytes, "
             f"but packets have up to {MAX_PACKET_BYTES} bytes before segmentation",
             where=device.label,
-            fix=f"choose {shortest * 1e3:.3g} ms to {longest:.3g} s at this rate",
+            fix=f"choose a queue of {shortest * 1e3:.3g} ms to {longest * 1e3:.3g} ms at this rate",
         )
     return size
 

@@ -9,7 +9,7 @@ from typing import Any
 from vnetbench.agents.client import AgentClient
 from vnetbench.errors import BenchError
 from vnetbench.lab import knobs, netlink, threads
-from vnetbench.lab.cpus import CpuPartition, assign_vm_cpus, partition_cpus
+from vnetbench.lab.cpus import TesterAndDeviceCpus, assign_vm_cpus, partition_cpus
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.knobs import KnobSetting
@@ -52,7 +52,7 @@ def assign_cpus(
     factors: Mapping[str, Level],
     online_cpus: frozenset[int],
     unavailable_reason: str,
-) -> CpuPartition:
+) -> TesterAndDeviceCpus:
     """Divide the CPUs between the tester and the device under test.
 
     Args:
@@ -73,7 +73,7 @@ def assign_cpus(
     if not device_ports(topology):
         # The sender's CPU does the device's little work and the counting. A sink's own thread would have to
         # be woken for every few frames, and would lose those that arrive before it runs.
-        return CpuPartition(assign_vm_cpus(cpus, topology.endpoints, online_cpus), frozenset())
+        return TesterAndDeviceCpus(assign_vm_cpus(cpus, topology.endpoints, online_cpus), frozenset())
     try:
         return partition_cpus(APART, cpus, topology.endpoints, online_cpus)
     except BenchError as error:
@@ -110,7 +110,7 @@ def configure_for_frames(
     topology: NetnsTopology,
     agents: Mapping[str, AgentClient],
     factors: Mapping[str, Level],
-    partition: CpuPartition,
+    partition: TesterAndDeviceCpus,
 ) -> dict[str, Any]:
     """Prepare the ports of tester and device for frames and pin their threads.
 
@@ -137,7 +137,7 @@ def configure_for_frames(
     # Softirqs precede processes, so their threads do too, except before Open vSwitch, a process itself.
     has_priority = topology.shape.vswitch != OPEN_VSWITCH
     settings = _napi_settings(
-        ports, {port.name: partition.device for port in ports}, factors, has_priority=has_priority
+        ports, {port.name: partition.device_cpus for port in ports}, factors, has_priority=has_priority
     )
     settings += _napi_settings(
         vms, {vm.name: sinks.get(vm.name, frozenset()) for vm in vms}, factors, has_priority=True
@@ -147,15 +147,15 @@ def configure_for_frames(
         knobs.check_settings(settings, values)
     except TreatmentRefused as refused:
         raise DeviceCpusUnavailable(refused.what, where=refused.where, fix=refused.fix) from refused
-    anywhere = frozenset[int]().union(*partition.tester.values())
+    anywhere = frozenset[int]().union(*partition.tester_cpus.values())
     pinned_cpus = {str(values[port.name]["napi_cpus"]) for port in ports} | {
-        threads.pin_thread(thread, partition.device or anywhere, "Open vSwitch")
-        for thread in open_vswitch.switch_threads(topology.name)
+        threads.pin_thread(thread, partition.device_cpus or anywhere, "Open vSwitch")
+        for thread in open_vswitch.switch_threads(topology.testbed_name)
     }
     return {
         FACTOR: "; ".join(sorted(pinned_cpus - {""})) or ANY,
         "tester_cpus": knobs.merge_if_equal(
-            {name: format_cpu_list(cpus) for name, cpus in partition.tester.items()}
+            {name: format_cpu_list(cpus) for name, cpus in partition.tester_cpus.items()}
         ),
         "sink_cpus": {name: values[name]["napi_cpus"] for name in sinks},
         "port_offloads": {
@@ -192,7 +192,7 @@ def _napi_settings(
 
 
 def _assign_sink_cpus(
-    vms: Sequence[Vm], factors: Mapping[str, Level], partition: CpuPartition
+    vms: Sequence[Vm], factors: Mapping[str, Level], partition: TesterAndDeviceCpus
 ) -> dict[str, frozenset[int]]:
     """Return one CPU for the sink of each receiving VM, after the CPUs of the generators in turn.
 
@@ -200,17 +200,17 @@ def _assign_sink_cpus(
     overflow its short ring and would count as lost by the device. The result is empty if the device has no
     CPUs of its own.
     """
-    if not partition.device:
+    if not partition.device_cpus:
         return {}
     endpoints_by_direction = {"forward": ("a", "b"), "reverse": ("b", "a")}
     sending, receiving = endpoints_by_direction.get(str(factors["direction"]), ("ab", "ab"))
     taken: Counter[frozenset[int]] = Counter()
     for vm in vms:
         if vm.side in sending:
-            taken[partition.tester[vm.name]] += int(factors["generators"])
+            taken[partition.tester_cpus[vm.name]] += int(factors["generators"])
     sink_cpus = {}
     for vm in vms:
-        vm_cpus = partition.tester[vm.name]
+        vm_cpus = partition.tester_cpus[vm.name]
         if vm.side in receiving:
             sink_cpus[vm.name] = frozenset({sorted(vm_cpus)[taken[vm_cpus] % len(vm_cpus)]})
             taken[vm_cpus] += 1

@@ -48,7 +48,7 @@ def apply_treatment(
     if "link_rate" in factors:
         effective["link_rate"] = shaped.rate_bps if shaped else "none"
     if "link_queue" in factors:
-        effective["link_queue"] = shaped.queue if shaped else "none"
+        effective["link_queue"] = shaped.fifo_bytes_or_qdisc if shaped else "none"
     if found_mtu is not None:
         effective["vswitch_mtu"] = found_mtu
     return effective
@@ -85,7 +85,7 @@ def _shape_links(
         if shaped and not _is_requested_queue(queue, shaped):
             raise TreatmentRefused(
                 f"link_queue = {format_level('link_queue', queue)} did not take effect: "
-                f"{shaped.queue} was read back",
+                f"{shaped.fifo_bytes_or_qdisc} was read back",
                 where=device.label,
                 fix="choose another queue",
             )
@@ -95,10 +95,10 @@ def _shape_links(
 def _is_requested_queue(queue: Level, shaped: ShapedLink) -> bool:
     if queue == AUTO_QUEUE:
         return True
-    if isinstance(queue, str) or not isinstance(shaped.queue, int):
-        return shaped.queue == queue
+    if isinstance(queue, str) or not isinstance(shaped.fifo_bytes_or_qdisc, int):
+        return shaped.fifo_bytes_or_qdisc == queue
     # The kernel keeps whole bytes and whole bytes per second.
-    return abs(shaped.queue - queue * shaped.rate_bps / 8) <= 1 + queue
+    return abs(shaped.fifo_bytes_or_qdisc - queue * shaped.rate_bps / 8) <= 1 + queue
 
 
 def _requested_mtu(factors: Mapping[str, Level], spec: TestbedSpec) -> int | None:

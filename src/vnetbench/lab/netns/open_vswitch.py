@@ -44,7 +44,7 @@ def start_switch(testbed: NetnsTopology) -> None:
         BenchError: if a part is missing or does not start.
     """
     installed_version()
-    folder = registry.testbed_folder(testbed.name)
+    folder = registry.testbed_folder(testbed.testbed_name)
     database, socket = folder / "ovs.db", folder / "ovs.sock"
     _run_tool([_find_program(TOOL), "create", str(database), str(SCHEMA_FILE)])
     _start_daemon(testbed, folder, [DATABASE, str(database), f"--remote=punix:{socket}"])
@@ -84,7 +84,7 @@ def _start_daemon(testbed: NetnsTopology, folder: Path, command: Sequence[str]) 
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            env={**os.environ, **settings, registry.PROCESS_LABEL: testbed.name},
+            env={**os.environ, **settings, registry.PROCESS_LABEL: testbed.testbed_name},
             start_new_session=True,  # The bench handles Ctrl-C of the terminal.
         )
 

@@ -11,7 +11,7 @@ from typing import Any
 from vnetbench.agents.client import AgentClient
 from vnetbench.agents.launch import start_agents_in_namespaces
 from vnetbench.lab import cpu_quota, knobs, netlink, path_probe, registry
-from vnetbench.lab.cpus import CpuPartition, assign_vm_cpus
+from vnetbench.lab.cpus import TesterAndDeviceCpus, assign_vm_cpus
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.links.impaired_link import ImpairedLink, needs_delay_line
 from vnetbench.lab.netns import builder, device_under_test, network_settings, open_vswitch, router
@@ -38,7 +38,7 @@ class NetnsTestbed:
         self.topology = topology
         self.agents: dict[str, AgentClient] = {}
         self.online_cpus = frozenset(os.sched_getaffinity(0))
-        self.link = ImpairedLink(topology.name, topology)
+        self.link = ImpairedLink(topology.testbed_name, topology)
         self._sends_frames = False
         self._device_cpus_problem = ""
         """Why this machine cannot give the device its own CPUs; empty until that is found out."""
@@ -72,7 +72,7 @@ class NetnsTestbed:
         if cpu_quota.FACTOR in factors:
             pids = cpu_quota.agent_pids(self.endpoints, self.agents)
             quota = factors[cpu_quota.FACTOR]
-            effective[cpu_quota.FACTOR] = cpu_quota.set_quota(self.topology.name, pids, quota)
+            effective[cpu_quota.FACTOR] = cpu_quota.set_quota(self.topology.testbed_name, pids, quota)
         if self._sends_frames:
             effective |= device_under_test.configure_for_frames(
                 self.topology, {**self.agents, **self._port_agents()}, factors, partition
@@ -85,7 +85,7 @@ class NetnsTestbed:
             if self.topology.shape.vswitch == ROUTER:
                 router.assign_ipv6(self.topology)
         prove = partial(self.prove_paths, knobs.smallest_mtu(effective), ip_version)
-        load = {**partition.tester, "device": partition.device}
+        load = {**partition.tester_cpus, "device": partition.device_cpus}
         effective |= self.link.prove_and_impair(factors, prove, load, self.online_cpus)
         path_probe.check_frame_size(factors, effective["path_mtu_proved"], self.endpoints[0].device.label)
         return effective
@@ -118,7 +118,7 @@ class NetnsTestbed:
             threads_besides_switch += device_under_test.receive_threads(self.topology)
         if not interfaces:
             return {"threads": threads_besides_switch} if threads_besides_switch else None
-        threads = open_vswitch.switch_threads(self.topology.name)
+        threads = open_vswitch.switch_threads(self.topology.testbed_name)
         return {
             "interfaces": list(interfaces),
             "namespace": str(netlink.NETNS_DIR / self.topology.switch_namespace),
@@ -128,7 +128,7 @@ class NetnsTestbed:
             ],
         }
 
-    def forwarders(self) -> dict[str, tuple[str, ...]]:
+    def forwarder_interfaces(self) -> dict[str, tuple[str, ...]]:
         """See Testbed. This lab has none."""
         return {}
 
@@ -136,7 +136,7 @@ class NetnsTestbed:
         """See Testbed."""
         self.link.reset_counters()
 
-    def read_delay_lines(self) -> list[dict[str, Any]]:
+    def read_delay_line_counters(self) -> list[dict[str, Any]]:
         """See Testbed."""
         return self.link.read_counters()
 
@@ -151,9 +151,9 @@ class NetnsTestbed:
 
     def load_cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
         """See Testbed."""
-        return self._partition_cpus(factors).tester
+        return self._partition_cpus(factors).tester_cpus
 
-    def _partition_cpus(self, factors: Mapping[str, Level]) -> CpuPartition:
+    def _partition_cpus(self, factors: Mapping[str, Level]) -> TesterAndDeviceCpus:
         return device_under_test.assign_cpus(
             self.topology, factors, self.online_cpus, self._device_cpus_problem
         )
@@ -163,7 +163,7 @@ class NetnsTestbed:
         ports = device_under_test.device_ports(self.topology)
         if ports and SWITCH_AGENT not in self.agents:
             start_agents_in_namespaces(
-                {SWITCH_AGENT: self.topology.switch_namespace}, self.topology.name, self.agents
+                {SWITCH_AGENT: self.topology.switch_namespace}, self.topology.testbed_name, self.agents
             )
         return {port.name: self.agents[SWITCH_AGENT] for port in ports}
 
@@ -177,14 +177,14 @@ class NetnsTestbed:
         """End the agents and keep the testbed until `lab down`."""
         for agent in self.agents.values():
             agent.close()
-        registry.keep_after_exit(self.topology.name)
+        registry.keep_after_exit(self.topology.testbed_name)
 
     def close(self) -> None:
         """See Testbed."""
         for agent in self.agents.values():
             agent.close()
         self.link.close()
-        registry.remove_testbed(self.topology.name)
+        registry.remove_testbed(self.topology.testbed_name)
 
 
 class NetnsLab:

@@ -138,7 +138,7 @@ def watched_facts(network: SwitchNetwork) -> list[dict[str, object]]:
 class NetnsTopology:
     """The topology of a testbed of the lab `netns`."""
 
-    name: str
+    testbed_name: str
     shape: NetnsShape
     endpoints: tuple[Vm, ...]
     switch_namespace: str
@@ -205,7 +205,7 @@ class NetnsTopology:
     def as_facts(self) -> dict[str, object]:
         """Return the description for the results file."""
         return {
-            "name": self.name,
+            "name": self.testbed_name,
             "shape": asdict(self.shape),
             "endpoints": [asdict(e) for e in self.endpoints],
             "vswitches": list(self.vswitches),
@@ -223,9 +223,9 @@ def check_testbed_name(name: str) -> None:
         )
 
 
-def make_topology(name: str, shape: NetnsShape) -> NetnsTopology:
-    """Return the topology for this name and shape; raises BenchError for an impossible one."""
-    check_testbed_name(name)
+def make_topology(testbed_name: str, shape: NetnsShape) -> NetnsTopology:
+    """Return the topology of a testbed of this name and shape; raise BenchError for an impossible shape."""
+    check_testbed_name(testbed_name)
     if not 1 <= shape.pairs <= MAX_PAIRS:
         raise BenchError(
             f"a testbed has 1 to {MAX_PAIRS} pairs of VMs, not {shape.pairs}", fix="request fewer pairs"
@@ -236,16 +236,16 @@ def make_topology(name: str, shape: NetnsShape) -> NetnsTopology:
             fix="use vswitch = bridge",
         )
     endpoints = tuple(
-        _make_vm(name, shape, side_number, side, pair)
+        _make_vm(testbed_name, shape, side_number, side, pair)
         for pair in range(1, shape.pairs + 1)
         for side_number, side in enumerate("ab", start=1)
     )
-    switch_namespace = namespace_name(name, "sw")
+    switch_namespace = namespace_name(testbed_name, "sw")
     has_vswitch = shape.vswitch not in (DIRECT, ROUTER)
     uplinks = uplink_devices(switch_namespace) if shape.uplink or (shape.line and has_vswitch) else ()
     vswitches = 0 if not has_vswitch else 2 if uplinks else 1
     return NetnsTopology(
-        name,
+        testbed_name,
         shape,
         endpoints,
         switch_namespace,

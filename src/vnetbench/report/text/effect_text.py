@@ -131,7 +131,7 @@ def _interval_note(ratio: Ratio) -> str:
 
 
 def _pair_range(effect: Effect) -> str:
-    ratios = (effect.smallest_ratio, effect.largest_ratio)
+    ratios = (effect.smallest_pair_ratio, effect.largest_pair_ratio)
     low, high = (format_interval(each, None, None, "1").text for each in ratios)
     return f", each ×{low}" if low == high else f" that range from ×{low} to ×{high}"
 

@@ -62,6 +62,6 @@ def is_ring_out_of_range(levels: Mapping[str, Level], ring: str) -> bool:
     return not smallest <= int(levels[ring]) <= largest
 
 
-def vmxnet3_queues(levels: Mapping[str, Level]) -> int:
+def vmxnet3_queue_count(levels: Mapping[str, Level]) -> int:
     """Return the queues of a vmxnet3: its driver creates one for each vCPU."""
     return min(int(levels.get("vcpus", 1)), MAX_VMXNET3_QUEUES)

@@ -38,7 +38,7 @@ class ValueType:
     """Returns the canonical value as a study writes it; `parse(format(x)) == x`."""
     pattern: str
     """Regular expression of the string form, in the dialect that JSON Schema and Python share."""
-    other_schemas: tuple[Json, ...] = ()
+    non_string_schemas: tuple[Json, ...] = ()
     """JSON Schemas of the forms that are not strings."""
     keywords: tuple[str, ...] = ()
     """Keywords that it takes in addition to quantities or instead of them."""

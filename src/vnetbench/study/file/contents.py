@@ -110,7 +110,8 @@ class StudyContents:
         if len(tables) > MAX_HOSTS:
             self.problems.append(
                 locate("testbed", "host").make_problem(
-                    f"the study has {len(tables)} hosts, which is too many", fix=f"write at most {MAX_HOSTS}"
+                    f"the study has {len(tables)} hosts, which is too many",
+                    fix=f"list at most {MAX_HOSTS} hosts",
                 )
             )
             return
@@ -142,8 +143,8 @@ class StudyContents:
         if len(tables) > MAX_TABLES:
             self.problems.append(
                 locate(heading).make_problem(
-                    f"the study has {len(tables)} [[{heading}]], which is too many",
-                    fix=f"write at most {MAX_TABLES}",
+                    f"the study has {len(tables)} tables [[{heading}]], which is too many",
+                    fix=f"write at most {MAX_TABLES} tables [[{heading}]]",
                 )
             )
             return

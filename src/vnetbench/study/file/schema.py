@@ -95,7 +95,7 @@ def _key_schema(key: StudyKey) -> Json:
     }
     if key.default_text:
         # A number or a boolean has no quotes; a quantity or a keyword is a string.
-        bare = isinstance(key.default, int) and key.value_type.other_schemas
+        bare = isinstance(key.default, int) and key.value_type.non_string_schemas
         schema["default"] = key.default if bare else key.default_text
     return schema
 
@@ -121,7 +121,7 @@ def _factor_schema(factor: Factor) -> Json:
 def _value_type_schema(value_type: ValueType, *, several: bool = False) -> Json:
     """Return the schema of a value, or with `several` of an expression of values, such as a range."""
     forms: list[Json] = [{"enum": list(value_type.keywords)}] if value_type.keywords else []
-    forms += value_type.other_schemas
+    forms += value_type.non_string_schemas
     if value_type.pattern:
         more = r"(,|\.\.)" if not value_type.has_commas else ","
         rest = rf"(\s*{more}\s*({value_type.pattern}))*" if several else ""

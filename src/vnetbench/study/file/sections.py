@@ -208,7 +208,7 @@ _ALL_SECTIONS = (
             "time_limit",
             value_types.durations(1, 36_000_000, "none"),
             _PRECISION.time_limit_s,
-            "Limit of the whole campaign, including set-up.",
+            "Time limit of the whole campaign, including set-up.",
             '"30 min"',
             model_field="time_limit_s",
             none_word="none",

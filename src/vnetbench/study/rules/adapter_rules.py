@@ -8,7 +8,7 @@ from vnetbench.study.factors.adapter_limits import (
     AdapterLimits,
     find_adapter_limits,
     is_ring_out_of_range,
-    vmxnet3_queues,
+    vmxnet3_queue_count,
 )
 from vnetbench.study.factors.cpu_lists import parse_cpu_list
 from vnetbench.study.model import Study
@@ -32,7 +32,7 @@ def adapter_limit_texts(levels: TreatmentLevels) -> dict[str, str]:
     return {
         "max_mtu": str(limits.max_mtu),
         "max_queues": str(limits.max_queues),
-        "vmxnet3_queues": str(vmxnet3_queues(levels)),
+        "vmxnet3_queues": str(vmxnet3_queue_count(levels)),
         "rx_ring_range": "{} to {}".format(*limits.rx_ring),
         "tx_ring_range": "{} to {}".format(*limits.tx_ring),
     }
@@ -73,7 +73,7 @@ ADAPTER_RULES = (
         "queues",
         lambda levels, _: (
             levels.get("adapter") == "vmxnet3"
-            and int(levels.get("queues", 0)) not in (0, vmxnet3_queues(levels))
+            and int(levels.get("queues", 0)) not in (0, vmxnet3_queue_count(levels))
         ),
         "queues = {queues} is not possible with adapter = vmxnet3 and vcpus = {vcpus}: its driver creates "
         "one for each vCPU, which is {vmxnet3_queues}",
@@ -128,7 +128,8 @@ ADAPTER_RULES = (
             levels.get("adapter") in ADAPTERS_WITHOUT_BRIDGE
             and (study.testbed.uplink or levels.get("role") != "guest-to-guest")
         ),
-        "adapter = {adapter} is not a port of a vSwitch: it needs role = guest-to-guest and no uplink",
+        "adapter = {adapter} joins two guests without a vSwitch, so it needs role = guest-to-guest "
+        "and no testbed.uplink",
         f"{EXCLUDE_FIX}, or remove testbed.uplink",
     ),
     LevelRule(

@@ -88,7 +88,7 @@ def _check_each_host(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator)
         if is_shared and (host.interface is None or ports[host.machine_key, host.interface] > 1):
             yield locate("testbed", "host", number).make_problem(
                 f"{host.name} and another host are the same machine, so each needs its own interface",
-                fix='write interface = "ens192" under each of them, with a different name',
+                fix='write a different interface for each of them, such as interface = "ens192"',
             )
         if host.next_hop and not has_frames:
             yield locate("testbed", "host", number, "next_hop").make_problem(
@@ -168,11 +168,12 @@ def _check_iperf3_levels(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             if factor.name == "streams" and int(level) > MAX_IPERF3_STREAMS:
                 yield location.make_problem(
                     f"an iperf3 server does not support {text} streams",
-                    fix=f"write at most {MAX_IPERF3_STREAMS}",
+                    fix=f"use at most {MAX_IPERF3_STREAMS} streams",
                 )
             if factor.name == "message_size" and int(level) > MAX_IPERF3_MESSAGE_BYTES:
                 yield location.make_problem(
-                    f"an iperf3 server does not support messages of {text}", fix='write at most "1 MiB"'
+                    f"an iperf3 server does not support messages of {text}",
+                    fix="use messages of at most 1 MiB",
                 )
             if factor.name == "direction" and "/" in text:
                 yield location.make_problem(

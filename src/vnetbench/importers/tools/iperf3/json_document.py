@@ -234,8 +234,8 @@ class DocumentRunBuilder:
             "message_size": size and f"{int(size)} B",
             "datagram_size": size and f"{int(size)} B",
             "congestion_control": end.get("sender_tcp_congestion"),
-            "socket_buffer": _format_or_default(as_number(start.get("sock_bufsize")), "B", "auto"),
-            "bit_rate": _format_or_default(as_number(start.get("target_bitrate")), "bit/s", "none"),
+            "socket_buffer": _format_quantity_or_zero(as_number(start.get("sock_bufsize")), "B", "auto"),
+            "bit_rate": _format_quantity_or_zero(as_number(start.get("target_bitrate")), "bit/s", "none"),
             "pacing_rate": self._find_pacing_rate(),
             "udp_gso": _format_switch(test.get("gso")),
             "udp_gro": _format_switch(test.get("gro")),
@@ -258,7 +258,7 @@ class DocumentRunBuilder:
     def _find_pacing_rate(self) -> str | None:
         rates = [as_number(self.start.get(name)) for name in ("fq_rate", "target_bitrate")]
         known = [rate for rate in rates if rate is not None]
-        return _format_or_default(max(known), "bit/s", "none") if known else None
+        return _format_quantity_or_zero(max(known), "bit/s", "none") if known else None
 
     def _compute_rtt(self, end: JsonObject) -> dict[str, ReportedValue]:
         times = collect_numbers(
@@ -283,8 +283,8 @@ class DocumentRunBuilder:
         return {name: as_text(value) for name, value in results.items() if value is not None}
 
 
-def _format_or_default(number: float | None, unit: str, word: str) -> str | None:
-    return None if number is None else f"{int(number)} {unit}" if number else word
+def _format_quantity_or_zero(number: float | None, unit: str, text_for_zero: str) -> str | None:
+    return None if number is None else f"{int(number)} {unit}" if number else text_for_zero
 
 
 def _format_switch(value: Any) -> str | None:

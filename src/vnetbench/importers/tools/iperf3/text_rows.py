@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from vnetbench.importers.packed_intervals import IntervalFormat, PackedIntervals, pack_value
+from vnetbench.importers.packed_intervals import IntervalFormat, PackedIntervals, PackedValues, pack_value
 from vnetbench.importers.runs import FORWARD, REVERSE, ReportedValue
 from vnetbench.importers.tools.iperf3.endpoint_results import (
     CLIENT,
@@ -81,18 +81,18 @@ class TextRows:
             return False
         if total is not None and lost != "Unknown":
             numbers = (
-                _parse_size(transfer, unit) + _parse_count(total) + _parse_count(lost) + _parse_jitter(jitter)
+                _pack_size(transfer, unit) + _pack_count(total) + _pack_count(lost) + _pack_jitter(jitter)
             )
             names = _RECEIVER_VALUES
         elif count is None:
-            numbers, names = _parse_size(transfer, unit), _BYTES_VALUES
+            numbers, names = _pack_size(transfer, unit), _BYTES_VALUES
         elif self.counts_datagrams:
-            numbers, names = _parse_count(count), _DATAGRAM_VALUES
+            numbers, names = _pack_count(count), _DATAGRAM_VALUES
         elif cwnd is None:
-            numbers, names = _parse_size(transfer, unit) + _parse_count(count), _SUM_VALUES
+            numbers, names = _pack_size(transfer, unit) + _pack_count(count), _SUM_VALUES
         else:
             numbers, names = (
-                _parse_size(transfer, unit) + _parse_count(count) + _parse_size(cwnd, cwnd_unit),
+                _pack_size(transfer, unit) + _pack_count(count) + _pack_size(cwnd, cwnd_unit),
                 _SENDER_VALUES,
             )
         interval_format = self._format_numbers.get((name, role, mark, names))
@@ -229,15 +229,15 @@ def _to_result(row: _SummaryRow, end: str) -> EndpointResult:
 
 
 @lru_cache(_CACHE_SIZE)
-def _parse_size(text: str, unit: str) -> tuple[float, ...]:
+def _pack_size(text: str, unit: str) -> PackedValues:
     return pack_value(parse_with_unit(text, unit, BYTES))
 
 
 @lru_cache(_CACHE_SIZE)
-def _parse_count(text: str) -> tuple[float, ...]:
+def _pack_count(text: str) -> PackedValues:
     return float(text), 0.0
 
 
 @lru_cache(_CACHE_SIZE)
-def _parse_jitter(text: str) -> tuple[float, ...]:
+def _pack_jitter(text: str) -> PackedValues:
     return pack_value(parse_rounded(text, _US_PER_MS))
