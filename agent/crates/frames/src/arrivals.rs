@@ -92,7 +92,7 @@ impl Arrivals {
     }
 
     /// Returns the arrivals of one sink's stream.
-    pub fn stream(&self, sink_index: usize) -> StreamArrivals {
+    pub fn stream_arrivals(&self, sink_index: usize) -> StreamArrivals {
         let mut sum = StreamArrivals {
             highest_number: read(&self.sequence_states[sink_index].next_number).checked_sub(1),
             ..StreamArrivals::default()

@@ -25,7 +25,9 @@ impl DispatcherSlot {
     /// Attaches a program to a new tap.
     pub fn reserve(program: &mut Xdp) -> ProbeResult<Self> {
         let (tap, index) = create_tap().map_err(|error| {
-            format!("cannot create a tap for the program with {TUN}: {error} (modprobe tun)")
+            format!(
+                "cannot create a tap device with {TUN}: {error} (to load its module: modprobe tun)"
+            )
         })?;
         let attached = program.attach_to_if_index(index, XdpMode::Driver);
         attached.map_err(|error| {

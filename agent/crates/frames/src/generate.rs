@@ -71,11 +71,11 @@ impl XdpSource {
     pub fn load(
         port: &Port,
         parameters: &FrameParameters,
-        key: u32,
+        stream_key: u32,
         index: usize,
         source_count: usize,
     ) -> ProbeResult<Self> {
-        let template = FrameTemplate::new(parameters, port.mac, key);
+        let template = FrameTemplate::new(parameters, port.mac, stream_key);
         let size_fields = template.interleave_sizes(&parameters.sizes);
         let largest = size_fields
             .iter()
@@ -161,7 +161,7 @@ impl XdpSource {
     }
 
     fn run_program(&self, runs: u32, batch: u32) -> io::Result<()> {
-        match bpf_programs::run_live(self.program(), &self.frame, runs, batch) {
+        match bpf_programs::run_on_live_frames(self.program(), &self.frame, runs, batch) {
             // The caller checks the current command next.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             other => other,

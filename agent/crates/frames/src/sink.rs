@@ -57,10 +57,10 @@ impl FrameCounter {
     }
 
     /// Returns the arrivals of one sink's stream.
-    pub fn stream(&self, sink_index: usize) -> StreamArrivals {
+    pub fn stream_arrivals(&self, sink_index: usize) -> StreamArrivals {
         match &self.backend {
-            CounterBackend::XdpProgram(program) => program.arrivals.stream(sink_index),
-            CounterBackend::PacketSocket(socket) => socket.stream(sink_index),
+            CounterBackend::XdpProgram(program) => program.arrivals.stream_arrivals(sink_index),
+            CounterBackend::PacketSocket(socket) => socket.stream_arrivals(sink_index),
         }
     }
 
@@ -84,7 +84,8 @@ impl FrameCounter {
 
     /// Returns whether a frame carried a time stamp of another clock.
     pub fn has_separate_clock(&self) -> bool {
-        (0..self.sink_count).any(|sink_index| self.stream(sink_index).impossible_transits > 0)
+        (0..self.sink_count)
+            .any(|sink_index| self.stream_arrivals(sink_index).impossible_transits > 0)
     }
 
     /// Returns the frames that belong to none of the sinks.
@@ -216,14 +217,14 @@ impl FrameEndpoint for StreamSink {
         while commands.current() == Command::Go {
             std::thread::sleep(POLL_INTERVAL);
         }
-        let mut arrivals = self.counter.stream(self.sink_index);
+        let mut arrivals = self.counter.stream_arrivals(self.sink_index);
         let mut last_arrival = Instant::now();
         while last_arrival.elapsed() < self.settle {
             if commands.current() == Command::EndAll {
                 return Ok(StreamEnd::Cut);
             }
             std::thread::sleep(self.settle / POLLS_WHILE_SETTLING);
-            let current = self.counter.stream(self.sink_index);
+            let current = self.counter.stream_arrivals(self.sink_index);
             if current != arrivals {
                 (arrivals, last_arrival) = (current, Instant::now());
             }
@@ -232,7 +233,7 @@ impl FrameEndpoint for StreamSink {
     }
 
     fn counts(&self) -> FrameCounts {
-        let StreamArrivals { frames, bytes, .. } = self.counter.stream(self.sink_index);
+        let StreamArrivals { frames, bytes, .. } = self.counter.stream_arrivals(self.sink_index);
         FrameCounts { frames, bytes }
     }
 
@@ -242,7 +243,7 @@ impl FrameEndpoint for StreamSink {
     }
 
     fn outcome(&self, _load_ended: Instant) -> FrameOutcome {
-        let arrived = self.counter.stream(self.sink_index);
+        let arrived = self.counter.stream_arrivals(self.sink_index);
         FrameOutcome::Sink(SinkOutcome {
             duplicates: arrived.duplicates,
             out_of_order: arrived.out_of_order,

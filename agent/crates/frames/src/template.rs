@@ -16,8 +16,8 @@ pub const MAX_HEADER_BYTES: usize =
 /// High enough that no router drops the frame (RFC 2544, appendix C.2.6.4).
 const HOP_LIMIT: u8 = 64;
 /// First of the dynamic UDP ports (RFC 6335). Flows vary the source port first.
-const FIRST_PORT: u16 = 49152;
-const PORT_COUNT: u32 = 1 << 14;
+const FIRST_UDP_PORT: u16 = 49152;
+const UDP_PORT_COUNT: u32 = 1 << 14;
 /// Maximum number of flows of a stream.
 pub const MAX_FLOWS: u32 = 1 << 20;
 
@@ -56,7 +56,7 @@ pub struct SizeFields {
 
 impl FrameTemplate {
     /// Builds the headers of a stream's frames.
-    pub fn new(parameters: &FrameParameters, mac_from: [u8; 6], key: u32) -> Self {
+    pub fn new(parameters: &FrameParameters, mac_from: [u8; 6], stream_key: u32) -> Self {
         let mut header = Vec::with_capacity(MAX_HEADER_BYTES);
         header.extend(parameters.mac_to);
         header.extend(mac_from);
@@ -97,7 +97,7 @@ impl FrameTemplate {
             }
         }
         header.extend([0; UDP_BYTES]);
-        header.extend(key.to_be_bytes());
+        header.extend(stream_key.to_be_bytes());
         header.resize(header.len() + HEADER_BYTES - 4, 0);
         Self {
             header,
@@ -237,7 +237,7 @@ impl FrameTemplate {
 
 /// Returns the source port and destination port of a flow.
 fn udp_ports(flow: u32) -> [u16; 2] {
-    [flow % PORT_COUNT, flow / PORT_COUNT].map(|port| FIRST_PORT + port as u16)
+    [flow % UDP_PORT_COUNT, flow / UDP_PORT_COUNT].map(|port| FIRST_UDP_PORT + port as u16)
 }
 
 fn sum_words(bytes: &[u8]) -> u32 {
@@ -259,8 +259,8 @@ pub fn min_frame_bytes(parameters: &FrameParameters) -> usize {
 }
 
 /// Builds a probe frame, which teaches the device the port's address and which no sink counts.
-pub fn build_learning_frame(port: &Port, parameters: &FrameParameters, key: u32) -> Vec<u8> {
-    let template = FrameTemplate::new(parameters, port.mac, key);
+pub fn build_learning_frame(port: &Port, parameters: &FrameParameters, stream_key: u32) -> Vec<u8> {
+    let template = FrameTemplate::new(parameters, port.mac, stream_key);
     template.build_frame(template.header.len(), 0, PROBE_NUMBER, 0)
 }
 

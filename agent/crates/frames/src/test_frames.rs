@@ -70,7 +70,7 @@ fn send_frames<'a>(port: &Port, frames: impl IntoIterator<Item = &'a Vec<u8>>) {
 fn wait_for_frames(counter: &FrameCounter, all: u64) {
     let until = Instant::now() + TIMEOUT;
     let arrived_count = || {
-        let arrived = (0..SINKS.len()).map(|sink_index| counter.stream(sink_index));
+        let arrived = (0..SINKS.len()).map(|sink_index| counter.stream_arrivals(sink_index));
         let own: u64 = arrived.map(|build| build.frames + build.duplicates).sum();
         let foreign = counter.foreign_frames().since(&Default::default());
         own + foreign.other_senders + foreign.own_returned + foreign.other_trial
@@ -100,7 +100,7 @@ fn reordering_and_duplicates_are_counted_exactly() {
         |counter, a, backend| {
             send_frames(a, &numbered_frames(&[0, 1, 2, 5, 4, 4, 3, 9, 9, 0]));
             wait_for_frames(counter, 10);
-            let arrived = counter.stream(0);
+            let arrived = counter.stream_arrivals(0);
             let expected = StreamArrivals {
                 frames: 7,
                 bytes: 7 * 64,
@@ -112,7 +112,7 @@ fn reordering_and_duplicates_are_counted_exactly() {
                 jitter_nanos: arrived.jitter_nanos,
             };
             assert_eq!(arrived, expected, "{backend:?}");
-            assert_eq!(counter.stream(1), StreamArrivals::default());
+            assert_eq!(counter.stream_arrivals(1), StreamArrivals::default());
         },
     );
 }
@@ -125,7 +125,7 @@ fn a_frame_older_than_the_window_is_reported_and_counted_as_received() {
         let late = WINDOW + 5;
         send_frames(a, &numbered_frames(&[0, 5, late, 5, late - WINDOW / 2]));
         wait_for_frames(counter, 5);
-        let arrived = counter.stream(0);
+        let arrived = counter.stream_arrivals(0);
         assert_eq!(
             (
                 arrived.frames,
@@ -148,7 +148,7 @@ fn numbers_many_windows_apart_are_distinct() {
         send_frames(a, &numbered_frames(&numbers));
         send_frames(a, &numbered_frames(&numbers[39..]));
         wait_for_frames(counter, 41);
-        let arrived = counter.stream(0);
+        let arrived = counter.stream_arrivals(0);
         assert_eq!((arrived.frames, arrived.duplicates), (40, 1), "{backend:?}");
         assert_eq!((arrived.out_of_order, arrived.before_window), (0, 0));
     });
@@ -168,7 +168,7 @@ fn ipv4_and_ipv6_frames_with_up_to_two_vlan_tags_are_counted_with_fcs() {
             .collect();
         send_frames(a, &frames);
         wait_for_frames(counter, 6);
-        let arrived = counter.stream(1);
+        let arrived = counter.stream_arrivals(1);
         let bytes: usize = frames.iter().map(|frame| frame.len() + FCS_BYTES).sum();
         assert_eq!(
             (arrived.frames, arrived.bytes),
@@ -221,7 +221,7 @@ fn foreign_frames_are_classified() {
             );
             let example = "ARP from 02:00:00:00:00:09: who has 10.0.0.5?";
             assert_eq!(foreign.example.as_deref(), Some(example));
-            assert_eq!(counter.stream(0), StreamArrivals::default());
+            assert_eq!(counter.stream_arrivals(0), StreamArrivals::default());
         },
     );
 }
@@ -287,7 +287,7 @@ fn a_stream_received_by_several_cpus_is_counted_exactly() {
                 });
             }
         });
-        let arrived = counter.stream(0);
+        let arrived = counter.stream_arrivals(0);
         let numbers = ROUNDS * ROUND * THREADS / 2;
         assert_eq!(
             (arrived.frames, arrived.duplicates),
@@ -321,7 +321,7 @@ fn delay_is_counted_unless_the_sender_uses_another_clock() {
             );
         }
         wait_for_frames(counter, 5);
-        assert_eq!(counter.stream(1).impossible_transits, 2);
+        assert_eq!(counter.stream_arrivals(1).impossible_transits, 2);
         assert!(counter.has_separate_clock());
         assert_eq!(counter.delay().since(&HistogramCounts::empty()).count, 3);
     });
@@ -345,7 +345,7 @@ fn a_port_without_native_xdp_is_counted_by_generic_xdp() {
             assert!(!reason.is_empty());
             send_frames(&port, &numbered_frames(&[0, 1, 1, 0]));
             wait_for_frames(&counter, 4);
-            let arrived = counter.stream(0);
+            let arrived = counter.stream_arrivals(0);
             assert_eq!((arrived.frames, arrived.duplicates), (2, 2), "{name}");
         },
     );

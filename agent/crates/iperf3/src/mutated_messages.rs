@@ -27,7 +27,7 @@ const SEED: u64 = 20_261_121;
 const INPUTS: usize = 20_000;
 const INPUTS_VARIABLE: &str = "VNETBENCH_FUZZ_INPUTS";
 
-fn parameters() -> [Value; 4] {
+fn sample_parameters() -> [Value; 4] {
     let plain = TestParameters::default();
     let many = TestParameters {
         direction: Direction::Bidirectional,
@@ -271,7 +271,7 @@ fn mutated_messages_decode_the_same_in_any_pieces_and_stay_within_their_limits()
     let inputs = std::env::var(INPUTS_VARIABLE)
         .map_or(INPUTS, |count| count.parse().expect("a number of inputs"));
     let mut random = Random(SEED);
-    let parameters = parameters();
+    let parameters = sample_parameters();
     let mut accepted_count = 0;
     for number in 0..inputs {
         let mut bytes = match number % 3 {

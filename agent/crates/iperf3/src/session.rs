@@ -18,7 +18,7 @@ use crate::session_options::SessionOptions;
 use crate::sockets::{apply_parameters, canonical_address, open_socket};
 use crate::states::{ErrorCode, State, TestError};
 use crate::streams::TestStream;
-use crate::test_registry::{MAX_STREAMS, Registration};
+use crate::test_registry::{MAX_STREAMS, RegistrationGuard};
 use crate::wire::{
     ClientMessage, ClientMessageDecoder, Cookie, encode_document, encode_server_error,
 };
@@ -35,7 +35,7 @@ pub struct Session<'a> {
     control: ControlConnection,
     decoder: ClientMessageDecoder,
     messages: VecDeque<ClientMessage>,
-    registration: Registration<'a>,
+    registration: RegistrationGuard<'a>,
     cookie: Cookie,
     options: SessionOptions,
     printer: Printer,
@@ -47,7 +47,7 @@ impl<'a> Session<'a> {
     pub fn new(
         control: ControlConnection,
         cookie: Cookie,
-        registration: Registration<'a>,
+        registration: RegistrationGuard<'a>,
         options: SessionOptions,
         name: &str,
     ) -> Self {

@@ -50,7 +50,7 @@ impl TestRegistry {
     }
 
     /// Registers a test; returns `None` if there are too many or the cookie is in use.
-    pub fn register(&self, cookie: Cookie) -> Option<Registration<'_>> {
+    pub fn register(&self, cookie: Cookie) -> Option<RegistrationGuard<'_>> {
         let mut state = self.lock_state();
         if state.tests.len() >= MAX_TESTS || state.tests.contains_key(&cookie) {
             return None;
@@ -62,7 +62,7 @@ impl TestRegistry {
                 stream_sender: None,
             },
         );
-        Some(Registration {
+        Some(RegistrationGuard {
             registry: self,
             cookie,
             stream_count: 0,
@@ -103,14 +103,14 @@ impl TestRegistry {
 }
 
 /// One registered test; dropping it removes the test.
-pub struct Registration<'a> {
+pub struct RegistrationGuard<'a> {
     registry: &'a TestRegistry,
     cookie: Cookie,
     stream_count: usize,
     udp_address: Option<IpAddr>,
 }
 
-impl Registration<'_> {
+impl RegistrationGuard<'_> {
     /// Reserves streams; returns false if there would be more than `MAX_STREAMS`.
     pub fn reserve_streams(&mut self, count: usize) -> bool {
         let mut state = self.registry.lock_state();
@@ -171,7 +171,7 @@ impl Registration<'_> {
     }
 }
 
-impl Drop for Registration<'_> {
+impl Drop for RegistrationGuard<'_> {
     fn drop(&mut self) {
         self.end_collection();
         let mut state = self.registry.lock_state();

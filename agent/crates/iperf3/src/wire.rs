@@ -84,7 +84,7 @@ pub enum ClientMessage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ExpectedMessage {
     Parameters,
-    /// No message while streams open.
+    /// No message while the client opens its streams.
     Nothing,
     TestEnd,
     Results,
@@ -176,7 +176,10 @@ impl ClientMessageDecoder {
             (ExpectedMessage::TestEnd, _) => {
                 Err(unexpected_client_byte(byte, "while the test runs"))
             }
-            _ => Err(unexpected_client_byte(byte, "while streams open")),
+            _ => Err(unexpected_client_byte(
+                byte,
+                "while the client opens its streams",
+            )),
         }
     }
 }

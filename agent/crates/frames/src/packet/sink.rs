@@ -86,7 +86,7 @@ impl PacketSink {
     }
 
     /// Returns the arrivals of one sink's stream.
-    pub fn stream(&self, sink_index: usize) -> StreamArrivals {
+    pub fn stream_arrivals(&self, sink_index: usize) -> StreamArrivals {
         let counters = lock(&self.counters);
         let stream = &counters.streams[sink_index];
         StreamArrivals {

@@ -62,14 +62,14 @@ impl PacketSource {
     pub fn open(
         port: &Port,
         parameters: &FrameParameters,
-        key: u32,
+        stream_key: u32,
         index: usize,
         source_count: usize,
     ) -> Result<Self> {
         let socket = port.open_send_socket()?;
         socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1u32)
             .map_err(|error| Error::system("bypass the queueing discipline", error))?;
-        let template = FrameTemplate::new(parameters, port.mac, key);
+        let template = FrameTemplate::new(parameters, port.mac, stream_key);
         Ok(Self {
             socket,
             size_fields: template.interleave_sizes(&parameters.sizes),
