@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -221,7 +221,8 @@ def test_a_device_that_returns_frames_to_their_sender_is_refused_as_a_loop() -> 
 
 
 def test_a_device_that_floods_frames_to_other_pairs_is_noted() -> None:
-    load = make_load({"pairs": 2, "frame_load": 2000.0})
+    # Long enough that both pairs send at the same time, although they start one after the other.
+    load = replace(make_load({"pairs": 2, "frame_load": 2000.0}), duration_s=1.0)
     with closing(LabInstrument(BrokenLab(flood_frames()), TestbedSpec())) as instrument:
         measurement = instrument.measure(load, lambda: False).measurement
     flooded = [note for note in measurement.notes if "The device floods unknown addresses" in note]
