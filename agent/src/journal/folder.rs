@@ -105,10 +105,15 @@ impl JournalFolder {
     }
 }
 
-/// Returns the absolute path without a trailing slash, which would follow a symbolic link.
-fn absolute_path(path: &Path, name: OsString) -> io::Result<PathBuf> {
+/// Returns the absolute path of `path`, which ends in `last_component` without a slash.
+///
+/// A trailing slash would follow a symbolic link.
+fn absolute_path(path: &Path, last_component: OsString) -> io::Result<PathBuf> {
     let absolute = std::path::absolute(path)?;
-    Ok(absolute.parent().unwrap_or(Path::new("/")).join(name))
+    Ok(absolute
+        .parent()
+        .unwrap_or(Path::new("/"))
+        .join(last_component))
 }
 
 #[cfg(test)]

@@ -179,14 +179,14 @@ pub fn parse_mixed(
         .filter(|idle_s| (0.0..=MAX_IDLE_S).contains(idle_s))
     else {
         return bad_parameter(format!(
-            "mixed: {IDLE_PARAMETER} must be between 0 and {MAX_IDLE_S}"
+            "workload mixed: {IDLE_PARAMETER} must be between 0 and {MAX_IDLE_S}"
         ));
     };
     let intervals = (idle_s / interval.as_secs_f64()).round();
     let idle = Duration::from_nanos(interval.as_nanos() as u64 * intervals as u64);
     if intervals < 1.0 || (idle.as_secs_f64() - idle_s).abs() > 1e-6 {
         return bad_parameter(format!(
-            "mixed: {IDLE_PARAMETER} must be a multiple of interval_s"
+            "workload mixed: {IDLE_PARAMETER} must be a whole number of sampling intervals (interval_s), at least one"
         ));
     }
     let request_parameters = REQUEST_PARAMETERS

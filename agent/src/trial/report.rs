@@ -10,7 +10,7 @@ use vnetbench_counters::tcp_info::TcpReading;
 use vnetbench_counters::{Counters, CpuWork, driver, observer};
 use vnetbench_frames::PortCounts;
 use vnetbench_iperf3::trial::ServerReport;
-use vnetbench_streams::datagrams::{DatagramCounts, GapDeviation};
+use vnetbench_streams::datagrams::{DatagramCounts, PacingDeviation};
 use vnetbench_streams::frames::FrameOutcome;
 use vnetbench_streams::{Role, ZeroCopyCounts};
 use vnetbench_system::histogram::{DurationDistribution, Histogram, HistogramCounts};
@@ -318,7 +318,7 @@ pub struct PacingError {
 
 impl PacingError {
     /// Merges the lateness histograms of several streams.
-    pub fn new(due: u64, lateness: &[&Histogram], gaps: &GapDeviation) -> Self {
+    pub fn new(due: u64, lateness: &[&Histogram], pacing_deviation: &PacingDeviation) -> Self {
         let merged =
             HistogramCounts::sum(lateness.iter().copied()).since(&HistogramCounts::empty());
         let as_us = |duration: Duration| duration.as_secs_f64() * 1e6;
@@ -335,7 +335,7 @@ impl PacingError {
             late_p50_us: merged.p50_us,
             late_p99_us: merged.p99_us,
             late_max_us: max.filter(|_| has_values).map(as_us),
-            gap_deviation_us: gaps.standard_deviation_us(),
+            gap_deviation_us: pacing_deviation.standard_deviation_us(),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::ready::{Ready, ReadyPort};
 use super::report::PacingError;
 use vnetbench_counters::load_thread::LoadThread;
 use vnetbench_frames::{ChosenBackends, PortCounts, PortObserver};
-use vnetbench_streams::datagrams::{DatagramFlow, GapDeviation};
+use vnetbench_streams::datagrams::{DatagramFlow, PacingDeviation};
 use vnetbench_streams::threads::StartedThread;
 use vnetbench_streams::{Command, Commands, OnEnd, Stream, StreamEnd};
 use vnetbench_system::cpu_list::CpuList;
@@ -250,8 +250,9 @@ impl Streams {
             .map(|pacing| pacing.schedule.count_due_until(load_end))
             .sum();
         let flows = self.all.iter().filter_map(|s| s.datagrams.as_ref());
-        let gaps = flows.filter_map(|datagrams| datagrams.gaps.get());
-        let gaps = gaps.fold(GapDeviation::default(), |sum, each| sum.merge(each));
-        (!lateness.is_empty()).then(|| PacingError::new(due, &lateness, &gaps))
+        let deviations = flows.filter_map(|datagrams| datagrams.pacing_deviation.get());
+        let pacing_deviation =
+            deviations.fold(PacingDeviation::default(), |sum, each| sum.merge(each));
+        (!lateness.is_empty()).then(|| PacingError::new(due, &lateness, &pacing_deviation))
     }
 }

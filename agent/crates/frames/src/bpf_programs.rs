@@ -198,22 +198,27 @@ impl<T: SharedWithPrograms> Deref for Shared<T> {
     }
 }
 
-/// Runs a program `runs` times on live frames that start as `frame`.
+/// Runs a program `run_count` times, each time on a new live frame that starts as a copy of `frame`.
 ///
 /// Frames that the program redirects are transmitted as if a driver had received them. The kernel flushes its queue
-/// after each `batch` runs.
+/// after each `runs_per_flush` runs.
 ///
 /// # Errors
 ///
 /// Returns EINTR if a signal interrupts the call.
-pub fn run_live(program: BorrowedFd<'_>, frame: &[u8], runs: u32, batch: u32) -> io::Result<()> {
+pub fn run_on_live_frames(
+    program: BorrowedFd<'_>,
+    frame: &[u8],
+    run_count: u32,
+    runs_per_flush: u32,
+) -> io::Result<()> {
     let attributes = TestRunAttributes {
         program: program.as_raw_fd() as u32,
         data_in_bytes: frame.len() as u32,
         data_in: frame.as_ptr() as u64,
-        repeat: runs,
+        repeat: run_count,
         flags: LIVE_FRAMES,
-        batch,
+        batch: runs_per_flush,
         ..TestRunAttributes::default()
     };
     // SAFETY: the attributes are valid during the call and have the given length. The kernel reads `frame` and writes

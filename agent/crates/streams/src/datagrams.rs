@@ -22,8 +22,8 @@ pub struct DatagramFlow {
     pub delay: Option<Histogram>,
     /// The pacing of a source with a rate.
     pub pacing: Option<Pacing>,
-    /// Deviation of the gaps between datagrams, known at the end of a source with a rate.
-    pub gaps: OnceLock<GapDeviation>,
+    /// How far the gaps between datagrams deviate from the requested gap, known at the end of a source with a rate.
+    pub pacing_deviation: OnceLock<PacingDeviation>,
 }
 
 /// The counters of a datagram stream.
@@ -86,19 +86,19 @@ impl DatagramCounters {
     }
 }
 
-/// The deviation of the gaps between datagrams.
+/// Statistics of how far the gaps between sent datagrams deviate from the requested gap.
 ///
 /// It sums the differences from the requested gap: sums of the gaps themselves would lose the small differences to
 /// rounding.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct GapDeviation {
+pub struct PacingDeviation {
     last_sent_at: Option<Instant>,
     count: u64,
     sum_nanos: f64,
     sum_of_squares: f64,
 }
 
-impl GapDeviation {
+impl PacingDeviation {
     /// Counts datagrams that one system call sent at this time; `requested_gap` is the target.
     pub fn record(&mut self, at: Instant, count: usize, requested_gap: Duration) {
         let requested_gap = requested_gap.as_nanos() as f64;
@@ -113,7 +113,7 @@ impl GapDeviation {
         add(count as f64 - 1.0, 0.0);
     }
 
-    /// Returns the deviation of both sets of gaps.
+    /// Returns the statistics of both sets of gaps together.
     pub fn merge(self, other: &Self) -> Self {
         Self {
             last_sent_at: None,
@@ -139,11 +139,11 @@ mod tests {
 
     fn standard_deviation_us(sent_at_us: &[(u64, usize)]) -> Option<f64> {
         let start = Instant::now();
-        let mut gaps = GapDeviation::default();
+        let mut deviation = PacingDeviation::default();
         for (at, count) in sent_at_us {
-            gaps.record(start + Duration::from_micros(*at), *count, REQUESTED_GAP);
+            deviation.record(start + Duration::from_micros(*at), *count, REQUESTED_GAP);
         }
-        gaps.standard_deviation_us()
+        deviation.standard_deviation_us()
     }
 
     #[test]

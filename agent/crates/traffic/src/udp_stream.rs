@@ -17,7 +17,7 @@ use serde::Deserialize;
 use crate::receive::COALESCING_TIME;
 use crate::udp_calls::{ReceiveBatch, ReceivedMessage, SendBatch};
 use vnetbench_streams::datagram_header::{DatagramHeader, SMALL_PROBE_NUMBER, now_nanos};
-use vnetbench_streams::datagrams::{DatagramCounts, DatagramFlow, GapDeviation};
+use vnetbench_streams::datagrams::{DatagramCounts, DatagramFlow, PacingDeviation};
 use vnetbench_streams::jitter::JitterEstimator;
 use vnetbench_streams::reception::SequenceTracker;
 use vnetbench_streams::threads::{self, StartedThread, ThreadPlan};
@@ -195,7 +195,7 @@ fn send_paced(
     let _ = set_current_timer_slack(NonZeroU64::new(1));
     let max_datagrams = batch.max_datagrams() as u64;
     let gap = pacing.schedule.gap();
-    let mut gaps = GapDeviation::default();
+    let mut pacing_deviation = PacingDeviation::default();
     let mut number = 0;
     while let Some(now) = wait_until(pacing.schedule.due_at(number), wait, commands) {
         let due_count = pacing
@@ -209,12 +209,12 @@ fn send_paced(
             pacing.lateness.record(lateness);
         }
         if sent_count > 0 {
-            gaps.record(now, sent_count, gap);
+            pacing_deviation.record(now, sent_count, gap);
         }
         number += sent_count as u64;
     }
     // The only place that sets it, so it cannot fail.
-    let _ = datagram_flow(stream).gaps.set(gaps);
+    let _ = datagram_flow(stream).pacing_deviation.set(pacing_deviation);
     Ok(number)
 }
 
