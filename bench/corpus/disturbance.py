@@ -32,7 +32,7 @@ class DisturbanceTarget:
     @property
     def testbed_name(self) -> str:
         """Name of the testbed, which labels everything that belongs to it."""
-        return self.testbed.topology.name
+        return self.testbed.topology.testbed_name
 
     @property
     def switch_namespace(self) -> str:

@@ -99,11 +99,11 @@ def test_a_disturbance_is_undone_even_after_an_error(testbed: NetnsTestbed, dist
         or disturbance is DISTURBANCES["offloads of the uplink"]
     ):
         make_target(testbed).switch_agent()  # the agent lives as long as the testbed
-    before, processes = read_state(testbed), len(testbed_processes(testbed.topology.name))
+    before, processes = read_state(testbed), len(testbed_processes(testbed.topology.testbed_name))
     with pytest.raises(ZeroDivisionError), disturbance(make_target(testbed)):
         raise ZeroDivisionError
     assert read_state(testbed) == before
-    assert len(testbed_processes(testbed.topology.name)) == processes
+    assert len(testbed_processes(testbed.topology.testbed_name)) == processes
 
 
 @pytest.mark.usefixtures("real_root")

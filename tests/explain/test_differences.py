@@ -101,7 +101,8 @@ def test_without_a_law_the_finding_names_the_largest_change_and_both_limits() ->
         STREAMS, SimulatedTreatment(SENDER_SATURATED, 1e9), SimulatedTreatment({**quiet, "rtt_us": 5.0}, 2e9)
     )
     assert (
-        'The limit changes from "the sending thread saturates its CPU" to an unexplained one.' in finding.text
+        'The limit changes from "the sending thread saturates its CPU" to a limit that no known cause '
+        "explains." in finding.text
     )
     assert (
         "The largest change is in sending thread's CPU (from 98.0 % of one CPU to 10.0 % of one CPU)"

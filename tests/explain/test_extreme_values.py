@@ -12,8 +12,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from bench.corpus.keep import KEPT, PACKED
-from bench.corpus.store import labelled
+from bench.corpus.store import read_labelled_runs
+from bench.corpus.test_data import PACKED_SUFFIX, TEST_CORPUS
 from tests.explain.comparisons.simulated import simulated
 from vnetbench.commands.summaries import read_file
 from vnetbench.estimate.summarize import estimate_metrics
@@ -54,9 +54,9 @@ def campaigns(tmp_path_factory: pytest.TempPathFactory) -> Sequence[CampaignSumm
     """Return real campaigns, each with a simulated one whose first treatment has no noise."""
     folder = tmp_path_factory.mktemp("unpacked")
     result = []
-    for number, run in enumerate(labelled(KEPT)[::ONE_RUN_OF]):
+    for number, run in enumerate(read_labelled_runs(TEST_CORPUS)[::ONE_RUN_OF]):
         path = folder / run.path.name
-        path.write_bytes(gzip.decompress(run.path.with_name(run.path.name + PACKED).read_bytes()))
+        path.write_bytes(gzip.decompress(run.path.with_name(run.path.name + PACKED_SUFFIX).read_bytes()))
         real = read_file(path)
         factors, scatter = {"streams": (1, 2, 4, 8), "mtu": (1500, 9000)}, 0.01 * number
         generator = np.random.default_rng(number)
@@ -100,7 +100,7 @@ def with_extreme_values(campaign: CampaignSummary, random: Random) -> CampaignSu
 
     def treatment(of: TreatmentSummary) -> TreatmentSummary:
         points = tuple(trial(point) for point in of.points if random.random() > share / 5)
-        metrics = estimate_metrics([point.values for point in points], campaign.precision)
+        metrics = estimate_metrics([point.values for point in points], campaign.required_precision)
         return replace(of, points=points, metrics=metrics)
 
     return replace(campaign, treatments=tuple(map(treatment, campaign.treatments)))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from vnetbench.importers.dates import RunDateTracker
-from vnetbench.importers.log_parser import UnrecognizedLines, parse_log
+from vnetbench.importers.log_parser import UnrecognizedSection, parse_log
 from vnetbench.importers.runs import Run
 
 pytestmark = pytest.mark.pure
@@ -88,4 +88,4 @@ def test_a_date_applies_only_to_the_run_behind_it() -> None:
 
     runs = [item for item in items if isinstance(item, Run)]
     assert [run.started_at for run in runs] == [NOON, None, None]
-    assert [item.line_count for item in items if isinstance(item, UnrecognizedLines)] == [9]
+    assert [item.line_count for item in items if isinstance(item, UnrecognizedSection)] == [9]

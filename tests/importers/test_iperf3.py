@@ -12,7 +12,7 @@ import pytest
 from tests.importers.test_logs import LOGS
 from vnetbench.importers.command_line import find_command
 from vnetbench.importers.endpoint_matching import match_endpoint_runs
-from vnetbench.importers.log_parser import LogItem, UnrecognizedLines, parse_log
+from vnetbench.importers.log_parser import LogItem, UnrecognizedSection, parse_log
 from vnetbench.importers.run_store import RunStore
 from vnetbench.importers.runs import FORWARD, REVERSE, ReportedValue, Run
 from vnetbench.importers.tools.iperf3 import READERS
@@ -148,7 +148,7 @@ def test_lines_after_a_run_do_not_belong_to_it() -> None:
     run, rest = parse_lines(*CLIENT[:4], "# uptime", " 21:20:32 up 17:23", *["more"] * 40, INTERVAL)
 
     assert isinstance(run, Run) and (run.last_line, run.failure) == (4, "cut off")
-    assert isinstance(rest, UnrecognizedLines) and rest.first_line == 5
+    assert isinstance(rest, UnrecognizedSection) and rest.first_line == 5
 
 
 def test_a_server_without_clients_is_not_a_run() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.importers.toy_tool import TOY
 from vnetbench.importers import log_parser
-from vnetbench.importers.log_parser import LogItem, UnreadableSection, UnrecognizedLines, parse_log
+from vnetbench.importers.log_parser import LogItem, UnreadableSection, UnrecognizedSection, parse_log
 from vnetbench.importers.reader import TextReader
 from vnetbench.importers.runs import Run
 
@@ -57,7 +57,7 @@ def test_documents_are_found_in_text() -> None:
 def test_text_behind_a_document_on_the_same_line_is_kept() -> None:
     (_, text) = parse_text(DOCUMENT.strip() + "toy, done\n")
 
-    assert text == UnrecognizedLines(7, 7, "toy, done")
+    assert text == UnrecognizedSection(7, 7, "toy, done")
 
 
 def test_several_documents_on_one_line_or_in_a_list_are_separated() -> None:
@@ -98,7 +98,7 @@ def test_a_document_of_an_unknown_tool_is_reported() -> None:
 def test_xml_is_read_with_and_without_declaration() -> None:
     complete = '<?xml version="1.0" encoding="utf-16"?>\n<toy>\n</toy>\n'
 
-    assert parse_text(complete + "<toy>\n</toy> after\n") == [UnrecognizedLines(5, 5, " after")]
+    assert parse_text(complete + "<toy>\n</toy> after\n") == [UnrecognizedSection(5, 5, " after")]
 
 
 def test_xml_that_declares_entities_is_not_expanded() -> None:
@@ -116,15 +116,15 @@ def test_consecutive_unrecognized_lines_are_merged() -> None:
         "a note\n\nanother\n" + RUN + "[  5]   0.00-1.00   sec  1.62 GBytes  13.9 Gbits/sec\n"
     )
 
-    assert before == UnrecognizedLines(1, 3, "a note", line_count=2)
-    assert isinstance(after, UnrecognizedLines)
+    assert before == UnrecognizedSection(1, 3, "a note", line_count=2)
+    assert isinstance(after, UnrecognizedSection)
     assert after.looks_like_result
 
 
 def test_braces_and_brackets_in_prose_start_no_document() -> None:
     text = "[  5] local 10.0.0.1\n{ this is prose\n<a@b.c> wrote:\n"
 
-    assert parse_text(text) == [UnrecognizedLines(1, 3, "[  5] local 10.0.0.1", line_count=3)]
+    assert parse_text(text) == [UnrecognizedSection(1, 3, "[  5] local 10.0.0.1", line_count=3)]
 
 
 def test_a_document_that_is_too_large_is_skipped_and_the_rest_is_read(

@@ -31,7 +31,7 @@ from typing import Any
 import pytest
 
 from vnetbench.importers.decoding import decode_lines
-from vnetbench.importers.log_parser import LogItem, UnreadableSection, UnrecognizedLines, parse_log
+from vnetbench.importers.log_parser import LogItem, UnreadableSection, UnrecognizedSection, parse_log
 from vnetbench.importers.runs import FORWARD, Run
 from vnetbench.study.factors.registry import parse_level
 
@@ -67,7 +67,7 @@ def test_a_log_is_read_as_a_careful_person_reads_it(expectation: Path) -> None:
     for (_, failure), (_, part) in zip(sorted(failures), expected_failures, strict=True):
         assert part in failure
     if "unrecognized_lines" in expected:
-        count = sum(item.line_count for item in items if isinstance(item, UnrecognizedLines))
+        count = sum(item.line_count for item in items if isinstance(item, UnrecognizedSection))
         assert count == expected["unrecognized_lines"]
     assert [run.first_line for run in runs] == [each["line"] for each in expected.get("run", [])]
     for run, each in zip(runs, expected.get("run", []), strict=True):

@@ -138,7 +138,9 @@ def test_version_2_gets_the_quota_and_its_period(tmp_path: Path, monkeypatch: py
 def test_a_quota_that_another_program_changes_is_noted(hierarchy: CgroupHierarchy) -> None:
     def change_quota(testbed: Testbed) -> None:
         assert isinstance(testbed, NetnsTestbed)
-        (b1_group,) = (group for group in groups(hierarchy, testbed.topology.name) if ".b1." in group.name)
+        (b1_group,) = (
+            group for group in groups(hierarchy, testbed.topology.testbed_name) if ".b1." in group.name
+        )
         (b1_group / hierarchy.quota_file).write_text("25000 100000" if hierarchy.version == 2 else "25000")
         pid = str(cpu_quota.agent_pids(testbed.endpoints, testbed.agents)["a1"])
         (hierarchy.current_group / cpu_quota.PROCS_FILE).write_text(pid)

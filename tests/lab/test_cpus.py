@@ -6,7 +6,7 @@ import pytest
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.cpus import (
-    CpuPartition,
+    TesterAndDeviceCpus,
     assign_thread_cpus,
     assign_vm_cpus,
     partition_cpus,
@@ -106,7 +106,7 @@ def test_device_and_tester_have_different_cpus_if_possible(
     level: str, cpus: str, online: frozenset[int], tester: set[int], device: set[int]
 ) -> None:
     found = partition_cpus(level, cpus, ENDPOINTS, online)
-    assert found == CpuPartition(
+    assert found == TesterAndDeviceCpus(
         dict.fromkeys(("a1", "b1", "a2", "b2"), frozenset(tester)), frozenset(device)
     )
 

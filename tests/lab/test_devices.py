@@ -42,7 +42,7 @@ def create() -> Iterator[CreateTestbed]:
     yield create_one
     for testbed in testbeds:
         testbed.close()
-        assert registry.testbed_processes(testbed.topology.name) == []
+        assert registry.testbed_processes(testbed.topology.testbed_name) == []
 
 
 def apply_levels(testbed: NetnsTestbed, workload: str = "tcp_stream", **levels: Level) -> dict[str, object]:
@@ -133,7 +133,7 @@ def test_device_and_tester_run_on_different_cpus(create: CreateTestbed, vswitch:
         assert "device_not_apart" not in found
     both = apply_levels(testbed, "frames", direction="both")
     assert both["sink_cpus"] == {"a1": "0", "b1": "0"}
-    threads = open_vswitch.switch_threads(testbed.topology.name)
+    threads = open_vswitch.switch_threads(testbed.topology.testbed_name)
     assert bool(threads) == (vswitch == "openvswitch")
     assert all(os.sched_getaffinity(thread) == {1} for thread in threads)
     found = apply_levels(testbed, "frames", device_cpus="any")

@@ -38,7 +38,7 @@ def build() -> Iterator[Build]:
 
     yield build_one
     for topology in topologies:
-        registry.remove_testbed(topology.name)
+        registry.remove_testbed(topology.testbed_name)
 
 
 def is_reachable(topology: NetnsTopology, pair: int = 1, size: int = 0) -> bool:
@@ -153,7 +153,7 @@ def test_two_testbeds_are_independent_of_each_other(build: Build) -> None:
     first, second = build("t-one", NetnsShape()), build("t-two", NetnsShape())
     assert is_reachable(first)
     assert is_reachable(second)
-    registry.remove_testbed(first.name)
+    registry.remove_testbed(first.testbed_name)
     assert is_reachable(second)
 
 
@@ -169,7 +169,7 @@ def test_a_shaped_link_reports_its_rate_until_it_is_removed(build: Build, shaper
 def test_a_queue_before_a_shaped_link_has_the_requested_length_or_is_refused(build: Build) -> None:
     device = build("t-queue", NetnsShape()).endpoints[0].device
     shaped = shape_link(device, 1e8, "tbf", 0.04)
-    assert shaped is not None and shaped.queue == 500_000
+    assert shaped is not None and shaped.fifo_bytes_or_qdisc == 500_000
     with pytest.raises(BenchError, match="12500 bytes"):
         shape_link(device, 1e8, "tbf", 0.001)
 
@@ -179,7 +179,7 @@ def test_a_discipline_is_added_before_a_shaped_link_or_named_as_missing(build: B
     device = build("t-inner", NetnsShape()).endpoints[0].device
     # Every kernel has pfifo, but this one may lack the others.
     shaped = shape_link(device, 1e8, shaper, "pfifo")
-    assert shaped is not None and shaped.queue == "pfifo"
+    assert shaped is not None and shaped.fifo_bytes_or_qdisc == "pfifo"
     for discipline in ("codel", "fq_codel"):
         try:
             shaped = shape_link(device, 1e8, shaper, discipline)
@@ -187,7 +187,7 @@ def test_a_discipline_is_added_before_a_shaped_link_or_named_as_missing(build: B
             assert refused.what == f"this kernel has no queueing discipline {discipline}"
             assert f"modprobe sch_{discipline}" in str(refused.fix)
         else:
-            assert shaped is not None and shaped.queue == discipline
+            assert shaped is not None and shaped.fifo_bytes_or_qdisc == discipline
 
 
 def test_a_rate_that_the_kernel_cannot_hold_is_refused(build: Build) -> None:

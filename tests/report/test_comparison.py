@@ -139,7 +139,7 @@ def test_the_first_line_gives_the_number_of_significant_changes_and_the_largest(
 
 
 def test_the_lower_confidence_of_the_two_campaigns_applies(jumbo: CampaignSummary) -> None:
-    other = replace(jumbo, precision=Precision(confidence=0.9))
+    other = replace(jumbo, required_precision=Precision(confidence=0.9))
     assert {change.ratio.confidence for change in compare_campaigns(jumbo, other).changes} == {0.9}
 
 

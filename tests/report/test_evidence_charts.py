@@ -11,7 +11,7 @@ import vl_convert
 
 from tests.explain.comparisons.simulated import campaign, treatment
 from tests.report.explanations import BARS, COURSE, EXPLANATION, FACTORS, KNEE, LIMIT, MODES, UNEXPLAINED
-from vnetbench.explain.comparisons.instability import findings
+from vnetbench.explain.comparisons.instability import instability_findings
 from vnetbench.explain.model import EvidenceChart, Finding
 from vnetbench.report.charts.chart_specs import DATASET_NAME
 from vnetbench.report.charts.evidence_charts import evidence_chart
@@ -57,10 +57,10 @@ def test_a_caption_can_consist_of_the_threshold_alone() -> None:
 def test_a_drift_is_shown_over_the_blocks() -> None:
     values = [1e10 * (1 - 0.02 * block) for block in range(16)]
     drifting = campaign([FactorLevels("streams", (1,))], [treatment(0, {"streams": 1}, values)])
-    (drift,) = (each for each in findings(drifting) if each.details["cause"] == "drift")
+    (drift,) = (each for each in instability_findings(drifting) if each.details["cause"] == "drift")
     chart = evidence_chart(drift, 1)
     assert chart is not None and [row["x"] for row in chart.rows] == list(range(16))
-    assert chart.caption == "Each point is the median of a block."
+    assert chart.caption == "Each point is the median of one block (one trial of each treatment)."
 
 
 @pytest.mark.parametrize("finding", [MODES, KNEE, COURSE, BARS, FACTORS], ids=lambda each: each.kind)

@@ -44,9 +44,9 @@ def competing_load(
             if not in_same_vms:
                 _connect_vms(testbed, ends)
             start_agents_in_namespaces(
-                {end.name: end.namespace for end in ends}, testbed.name, competing_testbed.agents
+                {end.name: end.namespace for end in ends}, testbed.testbed_name, competing_testbed.agents
             )
-            observer = start_observer(testbed.name)
+            observer = start_observer(testbed.testbed_name)
             load = TrialLoad(complete_levels(levels, workload), _MAX_DURATION_S, _SAMPLE_INTERVAL_S, workload)
             with _run_load(target, competing_testbed, observer, load):
                 yield
@@ -85,7 +85,7 @@ def _run_load(
 def _describe_additional_vms(testbed: NetnsTopology) -> tuple[Vm, ...]:
     """Return the topology's next pair of VMs, which the testbed does not contain."""
     shape = replace(testbed.shape, pairs=testbed.shape.pairs + 1)
-    return make_topology(testbed.name, shape).endpoints[-2:]
+    return make_topology(testbed.testbed_name, shape).endpoints[-2:]
 
 
 def _connect_vms(testbed: NetnsTopology, ends: tuple[Vm, ...]) -> None:

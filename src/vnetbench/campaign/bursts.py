@@ -32,7 +32,7 @@ def find_longest_bursts(steps: StepRunner, parameters: SearchParameters, rate_fp
         rate_fps: The generator's maximum rate, frames/s per direction.
 
     Raises:
-        TrialFailed: The generator cannot send_burst bursts of the requested lengths.
+        TrialFailed: The generator cannot send bursts of the requested lengths.
     """
 
     def send_burst(frames: int) -> tuple[int, bool]:

@@ -91,7 +91,7 @@ class LabInstrument:
         """See Instrument."""
         shape = self._lab.testbed_shape(load.factors)
         calibration = load.calibration
-        stored_step_count = len(load.step_series.read_steps()) if load.step_series else 0
+        stored_step_count = len(load.step_series.read_stored_steps()) if load.step_series else 0
         try:
             if load.factors.get("send_mode") == "auto":
                 calibration = (

@@ -63,10 +63,10 @@ class StepRunner:
         """Records of all endpoints in the last step that was measured in this session."""
         self._load = load
         self._save_step = step_series.save_step
-        self._delete_steps = step_series.delete_steps
+        self._delete_steps = step_series.delete_stored_steps
         self._should_stop = step_series.should_stop
         self._measure = measure
-        self._earlier_steps = step_series.read_steps()
+        self._earlier_steps = step_series.read_stored_steps()
 
     def run(
         self, purpose: str, load_fps: float | None, duration_s: float, burst_frames: int | None = None

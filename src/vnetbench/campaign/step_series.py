@@ -69,7 +69,9 @@ def run_step_series(
         bursts = find_longest_bursts(steps, parameters, rate_fps)
         effective["bursts"] = {"frames": bursts, "rate_fps": rate_fps}
         if len(bursts) == 1:
-            notes.append(f"the longest burst has at least {bursts[0]} frames; longer ones were not sent")
+            notes.append(
+                f"the longest burst without loss has at least {bursts[0]} frames; longer bursts were not sent"
+            )
     share = throughput_share(load.factors.get("frame_load", "")) or 1.0
     final_load_fps = max(parameters.min_load_fps, share * goal_results[0].throughput_fps)
     final_run = measure(steps.step_load(final_load_fps, load.duration_s))

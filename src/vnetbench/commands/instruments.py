@@ -60,7 +60,7 @@ def prepare_instrument(
     if testbed.lab == HOSTS:
         check_agent()
         hosts = HostsLab(testbed, title)
-        _check_hosts(hosts)
+        _check_testbed_creation(hosts)
         return lambda say: LabInstrument(hosts, testbed)
     if testbed.lab == QEMU:
         ready = _prepare_guests(study, plan, console)
@@ -78,10 +78,10 @@ def prepare_instrument(
     return lambda say: LabInstrument(NetnsLab(testbed, title), testbed)
 
 
-def _check_hosts(hosts: HostsLab) -> None:
-    """Raise BenchError if no testbed can be created on the hosts."""
+def _check_testbed_creation(hosts_lab: HostsLab) -> None:
+    """Create and close a testbed on the hosts; raise BenchError if an agent does not run."""
     try:
-        hosts.create_testbed("check", hosts.testbed_shape({})).close()
+        hosts_lab.create_testbed("check", hosts_lab.testbed_shape({})).close()
     except AgentError as error:
         raise BenchError(
             f"the agent does not run on this host: {error.message}",

@@ -30,7 +30,7 @@ def estimate_experiments(proof: CampaignSummary) -> tuple[Experiment, ...]:
             continue
         levels = all_levels(proof, treatment)
         changed_levels = {name: level for name, level in levels.items() if base_levels.get(name) != level}
-        ratio = combine_ratios([pair], proof.precision.confidence)
+        ratio = combine_ratios([pair], proof.required_precision.confidence)
         experiments.append(
             Experiment(proof.path, base_levels, changed_levels, metric, ratio, pair.block_count)
         )

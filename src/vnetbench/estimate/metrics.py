@@ -185,14 +185,15 @@ METRICS: dict[str, Metric] = {
             "% of one CPU",
             "First VM's CPU",
             "lower",
-            "CPU time of the first VMs' processes under a bidirectional load: each VM sends and receives",
+            "CPU time of the processes of the first VM of each pair, in a bidirectional load (each VM sends "
+            "and receives)",
         ),
         Metric(
             "second_vm_cpu_percent",
             "% of one CPU",
             "Second VM's CPU",
             "lower",
-            "CPU time of the second VMs' processes under a bidirectional load",
+            "CPU time of the processes of the second VM of each pair, in a bidirectional load",
         ),
         Metric(
             "host_cpu_percent",

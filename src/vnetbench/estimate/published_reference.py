@@ -42,7 +42,7 @@ def reference_summary(name: str) -> CampaignSummary:
         status=PUBLISHED_STATUS,
         started_at="",
         elapsed_s=0.0,
-        precision=Precision(),
+        required_precision=Precision(),
         timing=Timing(),
         factors=tuple(
             FactorLevels(

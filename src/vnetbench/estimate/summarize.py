@@ -83,7 +83,7 @@ def summarize(file: ResultsFile) -> CampaignSummary:
         status=campaign.status,
         started_at=campaign.started_at,
         elapsed_s=campaign.elapsed_s,
-        precision=study.precision,
+        required_precision=study.precision,
         timing=study.timing,
         factors=study.factors,
         treatments=tuple(

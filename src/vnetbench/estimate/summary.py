@@ -108,7 +108,8 @@ class CampaignSummary:
     started_at: str
     """ISO 8601, UTC."""
     elapsed_s: float
-    precision: Precision
+    required_precision: Precision
+    """The precision that the study demands, with its limits of trials and time."""
     timing: Timing
     factors: tuple[FactorLevels, ...]
     treatments: tuple[TreatmentSummary, ...]

@@ -122,13 +122,13 @@ def difference_findings(summary: CampaignSummary, limits: Sequence[Limit]) -> It
         ):
             largest[difference.factor] = difference
     for difference in sorted(largest.values(), key=lambda each: -each.ratio):
-        yield _finding(summary, difference)
+        yield _difference_finding(summary, difference)
 
 
 def _find_differences(summary: CampaignSummary, limits: Sequence[Limit]) -> Iterator[TreatmentDifference]:
     metric = summary.deciding_metric
     medians = {limit.treatment.index: _evidence_medians(limit.treatment) for limit in limits}
-    for factor, one, other in _pairs(summary, limits):
+    for factor, one, other in _limit_pairs(summary, limits):
         ratio = _clear_ratio(one.treatment, other.treatment, metric)
         if ratio >= MIN_RATIO:
             slower, faster = _ordered_pair(one, other, metric)
@@ -136,7 +136,7 @@ def _find_differences(summary: CampaignSummary, limits: Sequence[Limit]) -> Iter
             yield TreatmentDifference(factor, slower, faster, ratio, law)
 
 
-def _pairs(summary: CampaignSummary, limits: Sequence[Limit]) -> Iterator[tuple[str, Limit, Limit]]:
+def _limit_pairs(summary: CampaignSummary, limits: Sequence[Limit]) -> Iterator[tuple[str, Limit, Limit]]:
     """Yield each factor's name with two treatments that differ only in this factor."""
     for factor in summary.factors:
         for group in _groups_without(factor.name, limits):
@@ -219,7 +219,7 @@ def _is_law_fulfilled(law: LimitLaw, ratios: Mapping[str, float], ratio: float, 
     )
 
 
-def _finding(summary: CampaignSummary, difference: TreatmentDifference) -> Finding:
+def _difference_finding(summary: CampaignSummary, difference: TreatmentDifference) -> Finding:
     slower, faster = difference.slower.treatment, difference.faster.treatment
     fast, slow = (
         level_phrase(difference.factor, each.factors[difference.factor]) for each in (faster, slower)
@@ -292,5 +292,5 @@ def _limit_text(limit: Limit) -> str:
     if limit.cause_name == NO_LIMIT:
         return "none"
     if limit.cause_name == UNEXPLAINED:
-        return "an unexplained one"
+        return "a limit that no known cause explains"
     return f'"{limit.candidates[0].cause.description}"'

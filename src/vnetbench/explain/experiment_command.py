@@ -36,7 +36,8 @@ _CPU_CAUSE_ENDPOINTS: Mapping[str, tuple[int, ...]] = {
 }  # fmt: skip
 """Causes whose settings spread an endpoint's threads over CPUs. On one CPU these settings change nothing."""
 _THREAD_CAUSES = ("sender_cpu", "receiver_cpu")
-_THREAD_PER_STREAM = "auto"
+_ONE_THREAD_PER_STREAM = "auto"
+"""Level of the factor `threads` with which each stream has its own thread."""
 _OPPOSITES: Mapping[Level, Level] = {"on": "off", "off": "on"}
 
 
@@ -87,7 +88,7 @@ def _applicable_settings(
         if not factor.has_workload(summary.workload) or not backend_has_factor(summary.testbed_backend, name):
             continue
         if _would_share_threads(present, cause, name):
-            name, wanted = "threads", _THREAD_PER_STREAM
+            name, wanted = "threads", _ONE_THREAD_PER_STREAM
         current = present.get(name)
         if wanted == TWICE:
             if not isinstance(current, int) or (level := _parse_level_or_none(name, 2 * current)) is None:
@@ -114,7 +115,7 @@ def _thread_setting(present: Mapping[str, Level], cause: Cause, name: str) -> di
     It leaves the treatment's own streams unchanged: each has its own thread already.
     """
     is_fixed = isinstance(present.get("threads"), int)
-    return {"threads": _THREAD_PER_STREAM} if is_fixed and _is_thread_setting(cause, name) else {}
+    return {"threads": _ONE_THREAD_PER_STREAM} if is_fixed and _is_thread_setting(cause, name) else {}
 
 
 def _is_thread_setting(cause: Cause, name: str) -> bool:

@@ -106,7 +106,7 @@ def _study_overrides(
     summary: CampaignSummary, treatment: TreatmentSummary, levels: Mapping[str, tuple[Level, ...]]
 ) -> Iterator[str]:
     """Yield the `--set` texts that turn the campaign's study into the experiment's study."""
-    trials = max(MIN_TRIALS, fewest_blocks(summary.precision.confidence))
+    trials = max(MIN_TRIALS, fewest_blocks(summary.required_precision.confidence))
     overrides = {
         "precision.fewest_trials": str(trials),
         "precision.most_trials": str(trials),

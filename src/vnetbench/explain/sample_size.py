@@ -27,9 +27,9 @@ def sample_size_findings(summary: CampaignSummary) -> Iterator[Finding]:
     counts = sorted({each.trial_count for each in few})
     trials = pluralize(counts[0], "trial") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} trials"
     subject = f"{len(few)} of {pluralize(len(measured), 'treatment')} have" if len(measured) > 1 else "it has"
-    fewest = fewest_trials_for_interval(summary.precision.confidence, has_more_analyses=False)
+    fewest = fewest_trials_for_interval(summary.required_precision.confidence, has_more_analyses=False)
     needed = f"at least {fewest}" if counts[-1] < fewest else "more trials"
-    share = format_exact_share(summary.precision.confidence)
+    share = format_exact_share(summary.required_precision.confidence)
     ambiguous = [each.index for each in few if _is_ambiguous(summary, each)]
     text = f"Too few trials for an interval: {subject} {trials}. "
     text += f"A {share} interval of the median needs {needed}."

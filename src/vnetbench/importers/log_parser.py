@@ -37,8 +37,8 @@ _MALFORMED = (ValueError, KeyError, TypeError, AttributeError, IndexError, Arith
 
 
 @dataclass(frozen=True)
-class UnrecognizedLines:
-    """Consecutive lines that no reader recognizes."""
+class UnrecognizedSection:
+    """A section of consecutive lines that no reader recognizes."""
 
     first_line: int
     last_line: int
@@ -59,7 +59,7 @@ class UnreadableSection:
     reason: str
 
 
-LogItem = Run | UnrecognizedLines | UnreadableSection
+LogItem = Run | UnrecognizedSection | UnreadableSection
 
 
 def parse_log(source: Iterable[str], readers: Readers = READERS) -> Iterator[LogItem]:
@@ -67,10 +67,10 @@ def parse_log(source: Iterable[str], readers: Readers = READERS) -> Iterator[Log
 
     At most one run or document is in memory at a time.
     """
-    pending: UnrecognizedLines | None = None
+    pending: UnrecognizedSection | None = None
     dates = RunDateTracker()
     for item in _iterate_items(LogLines(source), readers, dates):
-        if isinstance(item, UnrecognizedLines):
+        if isinstance(item, UnrecognizedSection):
             pending = item if pending is None else _merge(pending, item)
             continue
         if pending is not None:
@@ -83,7 +83,7 @@ def parse_log(source: Iterable[str], readers: Readers = READERS) -> Iterator[Log
         yield pending
 
 
-def _merge(before: UnrecognizedLines, after: UnrecognizedLines) -> UnrecognizedLines:
+def _merge(before: UnrecognizedSection, after: UnrecognizedSection) -> UnrecognizedSection:
     return replace(
         before,
         last_line=after.last_line,
@@ -112,15 +112,15 @@ def _iterate_items(lines: LogLines, readers: Readers, dates: RunDateTracker) -> 
         elif line.strip():
             lines.take()
             if not dates.take_date_line(lines.number, line):
-                yield _make_unrecognized_line(lines.number, line)
+                yield _make_one_line_section(lines.number, line)
         else:
             lines.take()
 
 
-def _make_unrecognized_line(number: int, line: str) -> UnrecognizedLines:
+def _make_one_line_section(line_number: int, line: str) -> UnrecognizedSection:
     text = line[:_MAX_LINE_LENGTH]
     looks_like_result = len(_NUMBER.findall(text)) > 2 and _RATE.search(text) is not None
-    return UnrecognizedLines(number, number, text, looks_like_result=looks_like_result)
+    return UnrecognizedSection(line_number, line_number, text, looks_like_result=looks_like_result)
 
 
 def _read_text(lines: LogLines, reader: TextReader, starts_run: StartsRun) -> Iterator[LogItem]:
@@ -189,7 +189,7 @@ class _DocumentSection:
             document = self.buffer.parse() if is_complete else self.buffer.parse_truncated()
         except ValueError as error:
             if first_line == last_line:
-                yield _make_unrecognized_line(first_line, opening)
+                yield _make_one_line_section(first_line, opening)
             else:
                 reason = f"neither a complete document nor the output of a known tool ({error})"
                 yield UnreadableSection(first_line, last_line, reason)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from vnetbench.errors import BenchError
 from vnetbench.importers.esxtop import HostCounters, attach_host_counters
-from vnetbench.importers.log_parser import LogItem, UnrecognizedLines
+from vnetbench.importers.log_parser import LogItem, UnrecognizedSection
 from vnetbench.importers.runs import Run
 from vnetbench.study.factors.registry import check_factor_workload, find_factor, format_level
 from vnetbench.study.model import Level
@@ -142,7 +142,7 @@ class RunStore:
         elif isinstance(item, Run):
             self.failure_counts[item.failure] += 1
             self._add_skipped(SkippedSection(log, *lines, item.failure, True))
-        elif isinstance(item, UnrecognizedLines):
+        elif isinstance(item, UnrecognizedSection):
             self.unrecognized_line_count += item.line_count
             self.unreadable_count += item.looks_like_result
             reason = "looks like results of an unsupported tool" if item.looks_like_result else ""
@@ -278,7 +278,10 @@ def _find_damage(run: Run) -> str:
     for name, reported in run.metrics.items():
         if not -math.inf < reported.low <= reported.value <= reported.high < math.inf:
             return f"{name} cannot be {reported.value:g}"
-    for name, time_s in (("the duration", run.duration_s or 0.0), ("the omitted time", run.omitted_s)):
+    for name, time_s in (
+        ("the duration of the run", run.duration_s or 0.0),
+        ("the duration of the omitted start", run.omitted_s),
+    ):
         if not 0 <= time_s < math.inf:
             return f"{name} cannot be {time_s:g} s"
     return ""

@@ -138,7 +138,7 @@ def _metric_changes(
     matches: Sequence[MatchedTreatments],
     metrics: Sequence[str],
 ) -> tuple[MetricChange, ...]:
-    confidence = min(before.precision.confidence, after.precision.confidence)
+    confidence = min(before.required_precision.confidence, after.required_precision.confidence)
     candidates = (_metric_change(match, metric, confidence) for metric in metrics for match in matches)
     changes = [change for change in candidates if change is not None]
     ratios = adjust_p_values([change.ratio for change in changes])

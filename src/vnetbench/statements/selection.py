@@ -120,7 +120,7 @@ def compare_pairs(
     comparisons = [
         TreatmentComparison(base, level, own)
         for base, level in pairs
-        if (own := _ratio(summary, base.treatment, level.treatment, metric)) is not None
+        if (own := _pair_ratio(summary, base.treatment, level.treatment, metric)) is not None
     ]
     adjusted = adjust_p_values([each.ratio for each in comparisons])
     return [
@@ -153,10 +153,10 @@ def _meets(tested: MeasuredTreatment, condition: LevelCondition) -> bool:
     return condition.factor in tested.levels and condition.is_met(tested.levels[condition.factor])
 
 
-def _ratio(
+def _pair_ratio(
     summary: CampaignSummary, base: TreatmentSummary, level: TreatmentSummary, metric: str
 ) -> Ratio | None:
-    confidence = summary.precision.confidence
+    confidence = summary.required_precision.confidence
     values = [values_by_block(treatment, metric) for treatment in (base, level)]
     if any(value < 0 for own in values for value in own.values()) or not all(values):
         return None

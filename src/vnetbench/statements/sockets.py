@@ -64,7 +64,7 @@ def check_packet_rate(selection: TreatmentSelection) -> tuple[StatementPart, ...
     selected = selection.with_metrics(_GOODPUT, _PACKETS).with_levels(STANDARD)
     evidence = []
     for each in selected.treatments:
-        scaled = _packets_per_9_gbit(selection, each)
+        scaled = _packet_rate_at_9_gbps(selection, each)
         if scaled is None:
             continue
         state = evaluate_claim(scaled, at_least(_REPORTED_PACKETS))
@@ -164,27 +164,27 @@ def _full_link_part(selected: TreatmentSelection, activity: str, direction: str)
     )
 
 
-def _link_share_evidence(selected: TreatmentSelection, each: MeasuredTreatment) -> StatementEvidence:
-    rate = float(each.levels["link_rate"]) * _link_count(selected, each)
-    goodput = each.treatment.metrics[_GOODPUT]
+def _link_share_evidence(selected: TreatmentSelection, measured: MeasuredTreatment) -> StatementEvidence:
+    rate = float(measured.levels["link_rate"]) * _link_count(selected, measured)
+    goodput = measured.treatment.metrics[_GOODPUT]
     note = f"{goodput.value / rate:.0%} of the link's rate; a link is full from {_FULL_LINK_SHARE:.0%}"
-    return value_evidence(each, _GOODPUT, evaluate_claim(goodput, at_least(_FULL_LINK_SHARE), rate), note)
+    return value_evidence(measured, _GOODPUT, evaluate_claim(goodput, at_least(_FULL_LINK_SHARE), rate), note)
 
 
-def _link_count(selected: TreatmentSelection, each: MeasuredTreatment) -> int:
+def _link_count(selected: TreatmentSelection, measured: MeasuredTreatment) -> int:
     """Return the number of links that carry the load: a common uplink, or one link per pair of VMs."""
     shape = selected.summary.testbed.get("shape")
     if selected.summary.is_imported or (isinstance(shape, Mapping) and shape.get("uplink")):
         return 1
-    return int(each.levels.get("pairs", each.levels.get("guests", 1)))
+    return int(measured.levels.get("pairs", measured.levels.get("guests", 1)))
 
 
-def _packets_per_9_gbit(selection: TreatmentSelection, each: MeasuredTreatment) -> Estimate | None:
-    """Estimate packets per second at 9 Gbit/s; return None if all trials have zero goodput."""
-    precision = selection.summary.precision
+def _packet_rate_at_9_gbps(selection: TreatmentSelection, measured: MeasuredTreatment) -> Estimate | None:
+    """Estimate the packets per second, scaled to 9 Gbit/s of goodput; None if all trials have no goodput."""
+    precision = selection.summary.required_precision
     values = [
         point.values[_PACKETS] * _REPORTED_BPS / point.values[_GOODPUT]
-        for point in each.treatment.points
+        for point in measured.treatment.points
         if point.values.get(_GOODPUT) and _PACKETS in point.values
     ]
     return estimate_median(values, precision.confidence, interim_analyses(precision)) if values else None

@@ -37,7 +37,7 @@ def check_first_seconds(selection: TreatmentSelection) -> tuple[StatementPart, .
     if not long_points:
         missing = f"trials of {format_duration(_MIN_TRIAL_S)} or more with samples and a steady state"
         return (build_part(claim, (), missing),)
-    share = _warm_up_share(long_points, selection.summary.precision.confidence)
+    share = _warm_up_share(long_points, selection.summary.required_precision.confidence)
     warm_up = statistics.median(point.warmup_s for point in long_points)
     length = statistics.median(point.duration_s for point in long_points)
     warm_up_text = format_duration(warm_up) if warm_up else "0 s"

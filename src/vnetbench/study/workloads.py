@@ -267,7 +267,7 @@ WORKLOADS: Mapping[str, Workload] = {each.name: each for each in _WORKLOADS}
 """All workloads by name. Studies and results files store the name."""
 
 WORKLOAD_NAMES = tuple(WORKLOADS)
-# Factors name the workloads that they apply to with these tuples.
+# Names of workloads by what they send. Factors list with them the workloads that they apply to.
 SOCKET_WORKLOADS = tuple(each.name for each in _WORKLOADS if not each.carries_frames)
 FRAME_WORKLOADS = tuple(each.name for each in _WORKLOADS if each.carries_frames)
 CONSTANT_LOAD_WORKLOADS = tuple(each.name for each in _WORKLOADS if each.has_constant_load)

@@ -51,7 +51,7 @@ def campaign(
 ) -> CampaignSummary:
     return CampaignSummary(
         path="a.vnb", title="", question="", workload="tcp_stream", study_text="", overrides=(), seed=0,
-        status="finished", started_at="", elapsed_s=0.0, precision=Precision(half_width=half_width),
+        status="finished", started_at="", elapsed_s=0.0, required_precision=Precision(half_width=half_width),
         timing=Timing(), factors=tuple(factors), treatments=tuple(treatments), combine=combine,
     )  # fmt: skip
 

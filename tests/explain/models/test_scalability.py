@@ -54,7 +54,7 @@ def test_too_few_or_invalid_values_are_rejected() -> None:
     for levels, values in (((1, 2), (1.0, 2.0)), ((1, 1, 2), (1.0, 1.0, 2.0)), ((0, 1, 2), (1.0, 1.0, 2.0))):
         with pytest.raises(ValueError, match="three different n"):
             fit(levels, values)
-    with pytest.raises(ValueError, match="positive values"):
+    with pytest.raises(ValueError, match="values above zero"):
         fit((1, 2, 4), (1.0, 0.0, 2.0))
 
 

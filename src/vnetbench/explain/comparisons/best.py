@@ -50,14 +50,14 @@ def compare_with_best(summary: CampaignSummary) -> BestComparison | None:
     best = find_best_treatment(summary, summary.deciding_metric)
     if best is None or not best.ratios:
         return None
-    margin = summary.precision.half_width
+    margin = summary.required_precision.half_width
     not_worse = tuple(i for i, ratio in best.ratios.items() if _is_within(summary, ratio, margin))
     worse = tuple(i for i in best.ratios if i not in best.tied_with and i not in not_worse)
     inconclusive = tuple(i for i in best.tied_with if i not in not_worse)
     return BestComparison(best, margin, not_worse, worse, inconclusive)
 
 
-def findings(summary: CampaignSummary) -> tuple[Finding, ...]:
+def best_treatment_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     """Return one finding about the best treatment; none if no ratio has a p value."""
     comparison = compare_with_best(summary)
     if comparison is None or all(ratio.p_value is None for ratio in comparison.best.ratios.values()):
@@ -82,8 +82,8 @@ def findings(summary: CampaignSummary) -> tuple[Finding, ...]:
             kind="best",
             text=text,
             treatments=tuple(each.index for each in good),
-            chart=_chart(summary, comparison),
-            details=_details(summary, comparison),
+            chart=_evidence_chart(summary, comparison),
+            details=_finding_details(summary, comparison),
         ),
     )
 
@@ -128,7 +128,7 @@ def _cost_sentence(summary: CampaignSummary, treatments: list[TreatmentSummary])
     )
 
 
-def _chart(summary: CampaignSummary, comparison: BestComparison) -> EvidenceChart:
+def _evidence_chart(summary: CampaignSummary, comparison: BestComparison) -> EvidenceChart:
     by_index = {each.index: each for each in summary.treatments}
     best_name = treatment_name(summary, by_index[comparison.best.index])
     series = {
@@ -154,7 +154,7 @@ def _chart(summary: CampaignSummary, comparison: BestComparison) -> EvidenceChar
     )
 
 
-def _details(summary: CampaignSummary, comparison: BestComparison) -> dict[str, object]:
+def _finding_details(summary: CampaignSummary, comparison: BestComparison) -> dict[str, object]:
     return {
         "metric": summary.deciding_metric,
         "best": comparison.best.index,

@@ -47,21 +47,32 @@ def analyze_factors(summary: CampaignSummary) -> FactorAnalysis:
         interactions=tuple(
             replace(i, ratio=r) for i, r in zip(interactions, interaction_ratios, strict=True)
         ),
-        shares=variance_shares(cells, names, summary.required_precision.confidence) if len(cells) > 2 else None,
+        shares=variance_shares(cells, names, summary.required_precision.confidence)
+        if len(cells) > 2
+        else None,
     )
 
 
-def findings(summary: CampaignSummary) -> tuple[Finding, ...]:
+def factor_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     """Return one finding about the factors; none if no effect has a p value."""
     analysis = analyze_factors(summary)
     tested = [effect for effect in analysis.effects if effect.ratio.p_value is not None]
     if not tested:
         return ()
-    text = " ".join(capitalize_sentence(each) for each in _sentences(summary, analysis, tested))
-    return (Finding("factors", text, chart=_chart(summary, analysis), details=_details(summary, analysis)),)
+    text = " ".join(capitalize_sentence(each) for each in _effect_sentences(summary, analysis, tested))
+    return (
+        Finding(
+            "factors",
+            text,
+            chart=_evidence_chart(summary, analysis),
+            details=_finding_details(summary, analysis),
+        ),
+    )
 
 
-def _sentences(summary: CampaignSummary, analysis: FactorAnalysis, tested: Sequence[Effect]) -> Iterator[str]:
+def _effect_sentences(
+    summary: CampaignSummary, analysis: FactorAnalysis, tested: Sequence[Effect]
+) -> Iterator[str]:
     significant = [effect for effect in tested if _is_significant(effect.ratio)]
     strongest = {
         name: max((e for e in significant if e.factor == name), key=lambda e: abs(_log_ratio(e.ratio)))
@@ -111,8 +122,8 @@ def _pair_range_text(effect: Effect) -> str:
     if effect.pair_count == 1:
         return ""
     return (
-        f" ({effect.smallest_pair_ratio:.3g} to {effect.largest_pair_ratio:.3g} over {effect.pair_count} pairs "
-        "of treatments)"
+        f" ({effect.smallest_pair_ratio:.3g} to {effect.largest_pair_ratio:.3g} "
+        f"over {effect.pair_count} pairs of treatments)"
     )
 
 
@@ -155,7 +166,7 @@ def _caveats(summary: CampaignSummary, analysis: FactorAnalysis) -> Iterator[str
         yield f"Too few trials to test {_join_with_and([factor_noun(name) for name in untested])}."
 
 
-def _chart(summary: CampaignSummary, analysis: FactorAnalysis) -> EvidenceChart:
+def _evidence_chart(summary: CampaignSummary, analysis: FactorAnalysis) -> EvidenceChart:
     rows: list[tuple[str, Ratio, str]] = [
         (f"{level_phrase(e.factor, e.level)} / {level_phrase(e.factor, e.base_level)}", e.ratio, "effect")
         for e in analysis.effects
@@ -183,7 +194,7 @@ def _chart(summary: CampaignSummary, analysis: FactorAnalysis) -> EvidenceChart:
     )
 
 
-def _details(summary: CampaignSummary, analysis: FactorAnalysis) -> dict[str, object]:
+def _finding_details(summary: CampaignSummary, analysis: FactorAnalysis) -> dict[str, object]:
     return {
         "metric": summary.deciding_metric,
         "effects": [

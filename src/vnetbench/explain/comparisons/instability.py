@@ -29,12 +29,12 @@ _MIN_WORK_DIFFERENCE_PERCENT = 20.0
 """Smallest difference in other work between quiet and busy trials, percent of one CPU."""
 
 
-def findings(summary: CampaignSummary) -> tuple[Finding, ...]:
+def instability_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     """Return the reasons why trials of one treatment differ, modes first."""
     if summary.reference_table is not None:
         return ()
     return (
-        *modes.findings(summary),
+        *modes.mode_findings(summary),
         *_drift_findings(summary),
         *_warm_up_findings(summary),
         *_machine_busy_findings(summary),
@@ -51,7 +51,7 @@ def _drift_findings(summary: CampaignSummary) -> Iterator[Finding]:
     if trend is None or trend.p_value > _SIGNIFICANCE_LEVEL:
         return
     change = math.expm1(trend.slope * (blocks[-1] - blocks[0]))
-    if abs(change) < summary.precision.half_width:
+    if abs(change) < summary.required_precision.half_width:
         return
     verb = "falls" if change < 0 else "rises"
     yield Finding(
@@ -63,7 +63,7 @@ def _drift_findings(summary: CampaignSummary) -> Iterator[Finding]:
             "Effects and comparisons remain valid, because they compare trials of the same block. "
             "Single values depend on the time of the trial."
         ),
-        candidates=(_candidate("drift", 1 - trend.p_value),),
+        candidates=(_candidate_cause("drift", 1 - trend.p_value),),
         chart=_drift_chart(summary, series),
         details={"cause": "drift", "change": change, "p": trend.p_value, "blocks": len(blocks)},
     )
@@ -105,7 +105,7 @@ def _warm_up_findings(summary: CampaignSummary) -> Iterator[Finding]:
             "Their values do not describe a steady state."
         ),
         treatments=tuple(each.index for each in unsteady),
-        candidates=(_candidate("warm_up", moving / trials),),
+        candidates=(_candidate_cause("warm_up", moving / trials),),
         details={"cause": "warm_up", "moving": moving, "trials": trials},
     )
 
@@ -121,7 +121,7 @@ def _count_rising_and_falling(summary: CampaignSummary, treatment: TreatmentSumm
     goes in both.
     """
     ratios = [_final_ratio(point) for point in treatment.points if not point.has_steady_state]
-    least = summary.precision.half_width
+    least = summary.required_precision.half_width
     return sum(ratio > 1 + least for ratio in ratios), sum(ratio < 1 / (1 + least) for ratio in ratios)
 
 
@@ -154,7 +154,7 @@ def _machine_busy_findings(summary: CampaignSummary) -> Iterator[Finding]:
         if p_value > _SIGNIFICANCE_LEVEL or busy - quiet < _MIN_WORK_DIFFERENCE_PERCENT:
             continue
         decline = _decline_share(summary, _limit_to_trial_range(summary, trend.slope * (busy - quiet)))
-        if decline < summary.precision.half_width:
+        if decline < summary.required_precision.half_width:
             continue
         values = [
             p.evidence[name] for t in summary.treatments for p in t.points if _has_values(summary, p, name)
@@ -168,7 +168,7 @@ def _machine_busy_findings(summary: CampaignSummary) -> Iterator[Finding]:
                 f"the busiest trials ({metric_label(name)} at {format_metric(name, busy)}) than in the "
                 f"quietest ones ({format_metric(name, quiet)})."
             ),
-            candidates=(_candidate("machine_busy", 1 - p_value, item),),
+            candidates=(_candidate_cause("machine_busy", 1 - p_value, item),),
             details={"cause": "machine_busy", "metric": name, "decline": decline, "p": ratio.p_value},
         )
         return
@@ -223,7 +223,7 @@ def _log_values(treatment: TreatmentSummary, metric: str) -> dict[int, float]:
     }
 
 
-def _candidate(cause: str, score: float, *evidence: EvidenceItem) -> CandidateCause:
+def _candidate_cause(cause: str, score: float, *evidence: EvidenceItem) -> CandidateCause:
     return CandidateCause(get_cause(cause), score, "very likely", evidence)
 
 

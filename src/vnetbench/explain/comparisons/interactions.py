@@ -38,7 +38,7 @@ def find_interactions(summary: CampaignSummary, metric: str) -> tuple[Interactio
     """
     by_levels = {frozenset(each.factors.items()): each for each in summary.treatments}
     values = {each.index: values_by_block(each, metric) for each in summary.treatments}
-    fewest = fewest_blocks(summary.precision.confidence)
+    fewest = fewest_blocks(summary.required_precision.confidence)
     interactions = []
     for one, other in itertools.combinations(summary.factors, 2):
         for levels in itertools.product(one.levels[1:], other.levels[1:]):
@@ -50,7 +50,7 @@ def find_interactions(summary: CampaignSummary, metric: str) -> tuple[Interactio
             ]
             if pairs:
                 bases = (one.levels[0], other.levels[0])
-                ratio = combine_ratios(pairs, summary.precision.confidence)
+                ratio = combine_ratios(pairs, summary.required_precision.confidence)
                 interactions.append(Interaction((one.name, other.name), bases, levels, ratio, len(pairs)))
     return tuple(interactions)
 

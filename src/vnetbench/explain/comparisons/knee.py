@@ -91,19 +91,19 @@ def find_knees(summary: CampaignSummary) -> tuple[ScalingKnee, ...]:
         knee
         for factor in summary.factors
         if is_numeric_factor(factor.name)
-        for knee in _factor_knees(factor.name, cells, samples, summary.precision.confidence)
+        for knee in _factor_knees(factor.name, cells, samples, summary.required_precision.confidence)
     )
 
 
-def findings(summary: CampaignSummary) -> tuple[Finding, ...]:
+def knee_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     """Return one finding per factor with scaling curves."""
     by_factor: dict[str, list[ScalingKnee]] = {}
     for knee in find_knees(summary):
         by_factor.setdefault(knee.factor, []).append(knee)
-    return tuple(_finding(summary, factor, knees) for factor, knees in by_factor.items())
+    return tuple(_knee_finding(summary, factor, knees) for factor, knees in by_factor.items())
 
 
-def _curves(cells: Sequence[CellMean], factor: str) -> Iterator[list[CellMean]]:
+def _group_curves(cells: Sequence[CellMean], factor: str) -> Iterator[list[CellMean]]:
     groups: dict[frozenset[tuple[str, Level]], list[CellMean]] = {}
     for cell in cells:
         levels = cell.treatment.factors
@@ -118,7 +118,7 @@ def _factor_knees(
     factor: str, cells: Sequence[CellMean], samples: Mapping[int, FloatArray], confidence: float
 ) -> Iterator[ScalingKnee]:
     """Yield a factor's knees. Curves over equal levels are fitted together, as there can be hundreds."""
-    curves = list(_curves(cells, factor))
+    curves = list(_group_curves(cells, factor))
     by_levels: dict[tuple[float, ...], list[int]] = {}
     for position, curve in enumerate(curves):
         levels = tuple(float(cell.treatment.factors[factor]) for cell in curve)
@@ -181,10 +181,10 @@ def _knee_indices(logs: FloatArray) -> npt.NDArray[np.intp]:
     return indices
 
 
-def _finding(summary: CampaignSummary, factor: str, knees: Sequence[ScalingKnee]) -> Finding:
+def _knee_finding(summary: CampaignSummary, factor: str, knees: Sequence[ScalingKnee]) -> Finding:
     groups: dict[str, list[ScalingKnee]] = {}
     for knee in knees:
-        groups.setdefault(_sentence(summary, knee), []).append(knee)
+        groups.setdefault(_knee_sentence(summary, knee), []).append(knee)
     sentences = [
         f"{sentence}{_curves_text(summary, factor, group, len(knees))}." for sentence, group in groups.items()
     ]
@@ -192,16 +192,16 @@ def _finding(summary: CampaignSummary, factor: str, knees: Sequence[ScalingKnee]
         kind="knee",
         text=" ".join(map(capitalize_sentence, sentences)),
         treatments=tuple(cell.treatment.index for knee in knees for cell in knee.cells),
-        chart=_chart(summary, knees),
+        chart=_evidence_chart(summary, knees),
         details={
             "factor": factor,
             "min_gain_share": MIN_GAIN_SHARE,
-            "curves": [_details(knee) for knee in knees],
+            "curves": [_knee_details(knee) for knee in knees],
         },
     )
 
 
-def _sentence(summary: CampaignSummary, knee: ScalingKnee) -> str:
+def _knee_sentence(summary: CampaignSummary, knee: ScalingKnee) -> str:
     """Describe one curve, without the final period."""
     noun, gain = metric_noun(summary.deciding_metric), format_exact_share(MIN_GAIN_SHARE)
     last = _level_text(knee, knee.levels[-1])
@@ -237,7 +237,7 @@ def _original_level(knee: ScalingKnee, level: float) -> Level:
     return knee.cells[knee.levels.index(level)].treatment.factors[knee.factor]
 
 
-def _chart(summary: CampaignSummary, knees: Sequence[ScalingKnee]) -> EvidenceChart:
+def _evidence_chart(summary: CampaignSummary, knees: Sequence[ScalingKnee]) -> EvidenceChart:
     metric = find_metric(summary.deciding_metric)
     scale = choose_scale(metric.unit, max(math.exp(cell.log_mean) for knee in knees for cell in knee.cells))
     rows: list[Mapping[str, str | float]] = []
@@ -270,7 +270,7 @@ def _measured_row(level: float, cell: CellMean, divisor: float) -> dict[str, str
     return {"x": level, "y": middle, "low": low, "high": high, "series": MEASURED_SERIES}
 
 
-def _details(knee: ScalingKnee) -> dict[str, object]:
+def _knee_details(knee: ScalingKnee) -> dict[str, object]:
     return {
         "treatments": [cell.treatment.index for cell in knee.cells],
         "knee": knee.level,

@@ -85,9 +85,9 @@ def find_splits(summary: CampaignSummary) -> tuple[ModeSplit, ...]:
     return tuple(each for each in splits if each is not None)
 
 
-def findings(summary: CampaignSummary) -> tuple[Finding, ...]:
+def mode_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     """Return one finding per treatment with two groups of trials."""
-    return tuple(_finding(summary, split) for split in find_splits(summary))
+    return tuple(_mode_finding(summary, split) for split in find_splits(summary))
 
 
 def _split_by_modes(
@@ -129,9 +129,9 @@ def _split_by_placement(
         for name, values in candidates.items()
         if _has_two_groups(grouping := _group_by_metric(name, values))
     ]
-    ratios = [_group_ratio(points, each, metric, summary.precision.confidence) for each in groupings]
+    ratios = [_group_ratio(points, each, metric, summary.required_precision.confidence) for each in groupings]
     for grouping, ratio in zip(groupings, adjust_p_values(ratios), strict=True):
-        is_relevant = abs(math.log(ratio.value)) >= summary.precision.half_width
+        is_relevant = abs(math.log(ratio.value)) >= summary.required_precision.half_width
         if ratio.p_value is not None and ratio.p_value <= _PLACEMENT_SIGNIFICANCE_LEVEL and is_relevant:
             is_upper = tuple(is_member == (ratio.value > 1) for is_member in grouping)
             return _placement_split(treatment, points, is_upper, candidates, metric, ratio.p_value)
@@ -235,7 +235,7 @@ def _select_separations(separations: Sequence[Separation]) -> list[Separation]:
     return [*placement, *(each for each in significant if each not in placement)]
 
 
-def _finding(summary: CampaignSummary, split: ModeSplit) -> Finding:
+def _mode_finding(summary: CampaignSummary, split: ModeSplit) -> Finding:
     low, high = (_group_text(summary, split, is_upper) for is_upper in (False, True))
     groups = "two groups by placement" if split.is_by_placement else "two modes"
     prefix = f"{treatment_name(summary, split.treatment)}: " if len(summary.treatments) > 1 else ""
@@ -249,8 +249,8 @@ def _finding(summary: CampaignSummary, split: ModeSplit) -> Finding:
             f"{capitalize_sentence(separation_text)}."
         ),
         treatments=(split.treatment.index,),
-        candidates=(_candidate(summary, split),),
-        chart=_chart(summary, split),
+        candidates=(_candidate_cause(summary, split),),
+        chart=_evidence_chart(summary, split),
         details={
             "cause": _cause_name(split),
             "metric": summary.deciding_metric,
@@ -276,7 +276,7 @@ def _group_text(summary: CampaignSummary, split: ModeSplit, is_upper: bool) -> s
     """Format the median of one group with its interval."""
     metric = summary.deciding_metric
     values = _group_values(split.points, split.is_upper, is_upper, metric)
-    low, high = median_interval(values, summary.precision.confidence) or (None, None)
+    low, high = median_interval(values, summary.required_precision.confidence) or (None, None)
     return format_interval(split.medians[is_upper], low, high, find_metric(metric).unit).text
 
 
@@ -310,7 +310,7 @@ def _format_value(metric: str, value: float) -> str:
     return format_metric(metric, value)
 
 
-def _candidate(summary: CampaignSummary, split: ModeSplit) -> CandidateCause:
+def _candidate_cause(summary: CampaignSummary, split: ModeSplit) -> CandidateCause:
     cause = get_cause(_cause_name(split))
     return CandidateCause(
         cause=cause,
@@ -348,7 +348,7 @@ def _evidence_item(split: ModeSplit, separation: Separation) -> EvidenceItem:
     )
 
 
-def _chart(summary: CampaignSummary, split: ModeSplit) -> EvidenceChart:
+def _evidence_chart(summary: CampaignSummary, split: ModeSplit) -> EvidenceChart:
     deciding = find_metric(summary.deciding_metric)
     scale = choose_scale(deciding.unit, split.medians[1])
     metric = split.separating_metrics[0].metric if split.separating_metrics else "block"

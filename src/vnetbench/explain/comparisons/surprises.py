@@ -83,7 +83,7 @@ def find_outliers(summary: CampaignSummary) -> tuple[Outlier, ...]:
     total, removed = len(cells), []
     last_significant = 0
     for number in range(1, min(_MAX_OUTLIERS, max(1, int(_MAX_OUTLIER_SHARE * total))) + 1):
-        extreme = _most_extreme(cells, factors, total, summary.precision.confidence)
+        extreme = _most_extreme(cells, factors, total, summary.required_precision.confidence)
         if extreme is None:
             break
         removed.append(extreme)
@@ -98,7 +98,7 @@ def find_contradictions(summary: CampaignSummary) -> tuple[Contradiction, ...]:
     if summary.deciding_metric not in _RATE_METRICS or summary.is_imported:
         return ()
     compared = [
-        Contradiction(factor.name, less, more, combine_ratios([pair], summary.precision.confidence))
+        Contradiction(factor.name, less, more, combine_ratios([pair], summary.required_precision.confidence))
         for factor in summary.factors
         for less, more in _neighbour_pairs(summary, factor.name)
         if (pair := compare_treatments(less, more, summary.deciding_metric)) is not None
@@ -113,11 +113,11 @@ def find_contradictions(summary: CampaignSummary) -> tuple[Contradiction, ...]:
         for each in adjusted
         if each.ratio.p_value is not None
         and each.ratio.p_value <= 1 - each.ratio.confidence
-        and each.ratio.value < 1 - summary.precision.half_width
+        and each.ratio.value < 1 - summary.required_precision.half_width
     )
 
 
-def findings(summary: CampaignSummary) -> tuple[Finding, ...]:
+def surprise_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     """Return one finding per outlier, and one per factor with contradictions."""
     by_factor: dict[str, list[Contradiction]] = {}
     for each in find_contradictions(summary):
@@ -206,13 +206,16 @@ def _log_level(level: Level | None) -> float:
 
 
 def _is_significant(summary: CampaignSummary, outlier: Outlier) -> bool:
-    return outlier.ratio.p_value is not None and outlier.ratio.p_value <= 1 - summary.precision.confidence
+    return (
+        outlier.ratio.p_value is not None
+        and outlier.ratio.p_value <= 1 - summary.required_precision.confidence
+    )
 
 
 def _is_relevant(summary: CampaignSummary, ratio: Ratio) -> bool:
     """Return whether the whole interval differs from 1 by more than the study's half-width."""
     low, high = ratio.low or 0.0, ratio.high or math.inf
-    return low > 1 + summary.precision.half_width or high < 1 - summary.precision.half_width
+    return low > 1 + summary.required_precision.half_width or high < 1 - summary.required_precision.half_width
 
 
 def _neighbour_pairs(

@@ -58,13 +58,13 @@ def fit(n: Sequence[float], values: Sequence[float], confidence: float = 0.95) -
     Raises:
         ValueError: there are fewer than three different n, an n is below 1, or a value is not positive.
     """
-    n_array, value_array = _validate(n, values)
+    n_array, value_array = _check_fit_input(n, values)
     alone, contention, crosstalk = (float(part) for (part,) in fit_coefficients(n_array, value_array[None]))
     sigma, kappa = contention / alone, crosstalk / alone
-    law = ScalabilityFit(1 / alone, sigma, kappa, _peak(sigma, kappa))
+    law = ScalabilityFit(1 / alone, sigma, kappa, _peak_level(sigma, kappa))
     if len(n_array) <= PARAMETER_COUNT:
         return law
-    return replace(law, intervals=_intervals(law, n_array, value_array, confidence))
+    return replace(law, intervals=_parameter_intervals(law, n_array, value_array, confidence))
 
 
 def fit_coefficients(n: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -94,16 +94,17 @@ def fit_coefficients(n: FloatArray, values: FloatArray) -> tuple[FloatArray, Flo
     return np.maximum(alone, 1e-9 * (n / values).max(axis=1)), contention, crosstalk
 
 
-def _validate(n: Sequence[float], values: Sequence[float]) -> tuple[FloatArray, FloatArray]:
+def _check_fit_input(n: Sequence[float], values: Sequence[float]) -> tuple[FloatArray, FloatArray]:
+    """Return both as arrays; raise ValueError if the law cannot be fitted to them."""
     n_array, value_array = np.asarray(n, dtype=float), np.asarray(values, dtype=float)
     if len(np.unique(n_array)) < PARAMETER_COUNT or np.any(n_array < 1):
-        raise ValueError("the law needs three different n of 1 or more")
+        raise ValueError("the scalability law needs at least three different n, each 1 or more")
     if not np.all(np.isfinite(value_array) & (value_array > 0)):
-        raise ValueError("the law needs positive values")
+        raise ValueError("the scalability law needs values above zero")
     return n_array, value_array
 
 
-def _peak(sigma: float, kappa: float) -> float:
+def _peak_level(sigma: float, kappa: float) -> float:
     if sigma >= 1:
         return 1.0
     return math.sqrt((1 - sigma) / kappa) if kappa > _MIN_KAPPA else math.inf
@@ -117,13 +118,15 @@ def _scale_by_exp(value: float, log: float) -> float:
         return math.inf
 
 
-def _intervals(
-    law: ScalabilityFit, at: FloatArray, values: FloatArray, confidence: float
+def _parameter_intervals(
+    law: ScalabilityFit, levels: FloatArray, values: FloatArray, confidence: float
 ) -> dict[str, Interval]:
-    residuals = np.log(values) - np.log([law.value(n) for n in at])
-    denominator = 1 + law.sigma * (at - 1) + law.kappa * at * (at - 1)
-    slopes = np.column_stack([np.ones(len(at)), -(at - 1) / denominator, -at * (at - 1) / denominator])
-    freedom = len(at) - PARAMETER_COUNT
+    residuals = np.log(values) - np.log([law.value(n) for n in levels])
+    denominator = 1 + law.sigma * (levels - 1) + law.kappa * levels * (levels - 1)
+    slopes = np.column_stack(
+        [np.ones(len(levels)), -(levels - 1) / denominator, -levels * (levels - 1) / denominator]
+    )
+    freedom = len(levels) - PARAMETER_COUNT
     covariance = float(residuals @ residuals) / freedom * np.linalg.pinv(slopes.T @ slopes)
     half_widths = (special.stdtrit(freedom, (1 + confidence) / 2) * np.sqrt(np.diag(covariance))).tolist()
     sigma = (max(0.0, law.sigma - half_widths[1]), law.sigma + half_widths[1])
@@ -132,5 +135,5 @@ def _intervals(
         "gamma": (law.gamma * math.exp(-half_widths[0]), _scale_by_exp(law.gamma, half_widths[0])),
         "sigma": sigma,
         "kappa": kappa,
-        "peak": (_peak(law.sigma, kappa[1]), _peak(law.sigma, kappa[0])),
+        "peak": (_peak_level(law.sigma, kappa[1]), _peak_level(law.sigma, kappa[0])),
     }

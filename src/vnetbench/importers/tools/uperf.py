@@ -81,8 +81,8 @@ class UperfReport(LineReport):
 
     threads: int = 0
     profile: str = ""
-    transactions: dict[str, re.Match[str]] = field(default_factory=dict)
-    """The last line of each transaction, and of `Total`."""
+    last_line_by_transaction: dict[str, re.Match[str]] = field(default_factory=dict)
+    """Match of the last result line of each transaction, and of `Total`."""
     raw_samples: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     """Time in seconds and bytes so far of each sample, by transaction."""
     operations: dict[str, int] = field(default_factory=dict)
@@ -103,7 +103,9 @@ class UperfReport(LineReport):
     @property
     def is_complete(self) -> bool:
         """Whether the total is there."""
-        return _TOTAL in self.transactions or _TOTAL in self.raw_samples or self.has_statistics_end
+        return (
+            _TOTAL in self.last_line_by_transaction or _TOTAL in self.raw_samples or self.has_statistics_end
+        )
 
     def accepts(self, line: str) -> bool:
         """Return whether the line belongs to this run."""
@@ -125,7 +127,7 @@ class UperfReport(LineReport):
         if (start := _START.match(line)) is not None:
             self.threads, self.profile = int(start["count"]), start["profile"]
         elif (transaction := _TRANSACTION.match(line)) is not None:
-            self.transactions[transaction["name"]] = transaction
+            self.last_line_by_transaction[transaction["name"]] = transaction
         elif (sample := _RAW_SAMPLE.match(line)) is not None:
             samples = self.raw_samples.setdefault(sample["name"], [])
             samples.append((float(sample["ms"]) / 1e3, int(sample["bytes"])))
@@ -181,7 +183,7 @@ class UperfReport(LineReport):
         """Return the transaction that carried the data. Those around it connect and disconnect."""
         sizes = {
             name: _parse_bytes(line["data"]).value
-            for name, line in self.transactions.items()
+            for name, line in self.last_line_by_transaction.items()
             if name != _TOTAL
         }
         sizes |= {name: float(each[-1][1]) for name, each in self.raw_samples.items() if name != _TOTAL}
@@ -189,8 +191,8 @@ class UperfReport(LineReport):
 
     def _find_duration_s(self) -> float | None:
         name = self._find_data_transaction()
-        if name in self.transactions:
-            return float(self.transactions[name]["seconds"])
+        if name in self.last_line_by_transaction:
+            return float(self.last_line_by_transaction[name]["seconds"])
         samples = self.raw_samples.get(name or "", [])
         return samples[-1][0] - samples[0][0] if len(samples) > 1 else None
 
@@ -200,8 +202,8 @@ class UperfReport(LineReport):
         if requests and duration_s:
             rate = divide(parse_count(str(requests)), ReportedValue.exact(duration_s))
             return {"transactions_per_s": rate}
-        if name in self.transactions:
-            return {"goodput_bps": _parse_bits_per_s(self.transactions[name]["rate"])}
+        if name in self.last_line_by_transaction:
+            return {"goodput_bps": _parse_bits_per_s(self.last_line_by_transaction[name]["rate"])}
         samples = self.raw_samples.get(name, [])
         if duration_s:
             sent_bits = 8 * (samples[-1][1] - samples[0][1])
@@ -219,7 +221,7 @@ class UperfReport(LineReport):
 
     def _collect_other_results(self, transaction: str | None) -> dict[str, str]:
         results = {"profile": self.profile} if self.profile else {}
-        for name, line in self.transactions.items():
+        for name, line in self.last_line_by_transaction.items():
             if name in (transaction, _TOTAL):
                 results[name] = f"{line['data']} in {line['seconds']} s, {line['rate']}, {line['ops']} op/s"
         if self.error_percent:

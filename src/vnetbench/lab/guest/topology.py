@@ -268,7 +268,9 @@ def make_topology(testbed_name: str, shape: GuestShape) -> GuestTopology:
     )
 
 
-def _make_forwarding_topology(name: str, shape: GuestShape, switch: str, pairs: range) -> GuestTopology:
+def _make_forwarding_topology(
+    testbed_name: str, shape: GuestShape, switch: str, pairs: range
+) -> GuestTopology:
     """Return a topology with a guest between two endpoints on the host.
 
     Each pair has its own switches, if any, so that no loop arises.
@@ -293,7 +295,7 @@ def _make_forwarding_topology(name: str, shape: GuestShape, switch: str, pairs: 
                     VM_INTERFACE,
                     _ipv4_address(number, pair),
                     _ipv6_address(number, pair),
-                    namespace_name(name, own_name),
+                    namespace_name(testbed_name, own_name),
                     length,
                     length6,
                     (router, router6) if is_router else (),
@@ -303,7 +305,7 @@ def _make_forwarding_topology(name: str, shape: GuestShape, switch: str, pairs: 
             port = _make_port(shape, switch, f"{forwarder}{side}", vswitch, forwarder)
             if shape.ends == TAPS:
                 port, vswitch = (
-                    NetDevice(f"tap of {forwarder}", namespace_name(name, own_name), VM_INTERFACE),
+                    NetDevice(f"tap of {forwarder}", namespace_name(testbed_name, own_name), VM_INTERFACE),
                     "",
                 )
             own_mac = guest_mac(2 + number, pair, number - 1)
@@ -318,7 +320,9 @@ def _make_forwarding_topology(name: str, shape: GuestShape, switch: str, pairs: 
         )
         ports.append((first, nics[0].port, nics[1].port, last))
     vswitches = tuple(dict.fromkeys(nic.vswitch for guest in guests for nic in guest.nics if nic.vswitch))
-    return GuestTopology(name, shape, tuple(guests), tuple(endpoints), switch, vswitches, (), tuple(ports))
+    return GuestTopology(
+        testbed_name, shape, tuple(guests), tuple(endpoints), switch, vswitches, (), tuple(ports)
+    )
 
 
 def _make_port(shape: GuestShape, switch: str, own_name: str, vswitch: str, leads_to: str = "") -> NetDevice:

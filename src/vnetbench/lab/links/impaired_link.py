@@ -11,7 +11,7 @@ from vnetbench.lab.links.delay_line import DelayLines
 from vnetbench.lab.links.impairments import (
     Impairments,
     check_round_trips,
-    is_delay_confirmed,
+    is_delay_in_effect,
     requested_impairments,
 )
 from vnetbench.lab.links.netem import Netem
@@ -85,7 +85,7 @@ class ImpairedLink:
         effective = self._delay_lines.pin_threads(load_cpus, online_cpus) if self._delay_lines else {}
         proved = prove(requested.delay_s)
         for _ in range(MAX_RTT_ROUNDS - 1):
-            if not requested.delay_s or is_delay_confirmed(proved["path_rtt_us"], requested.delay_s):
+            if not requested.delay_s or is_delay_in_effect(proved["path_rtt_us"], requested.delay_s):
                 break
             proved = _keep_shortest_rtts(proved, prove(requested.delay_s))
         if not _has_impairment_factors(factors):

@@ -52,15 +52,18 @@ def requested_impairments(factors: Mapping[str, Level]) -> Impairments:
     )
 
 
-def is_delay_confirmed(round_trips_us: Sequence[float | None], delay_s: float) -> bool:
-    """Whether every round trip takes at least twice the delay and not much more."""
-    least, most = 2 * delay_s * MIN_DELAY_SHARE, 2 * delay_s * MAX_DELAY_SHARE + MAX_EXTRA_RTT_S
+def is_delay_in_effect(round_trips_us: Sequence[float | None], one_way_delay_s: float) -> bool:
+    """Return whether every idle round trip takes at least twice the delay of one way, and not much more."""
+    least, most = (
+        2 * one_way_delay_s * MIN_DELAY_SHARE,
+        2 * one_way_delay_s * MAX_DELAY_SHARE + MAX_EXTRA_RTT_S,
+    )
     return all(us is not None and least <= us / 1e6 <= most for us in round_trips_us)
 
 
 def check_round_trips(round_trips_us: Sequence[float | None], delay_s: float, where: str) -> None:
     """Raise TreatmentRefused if a round trip takes less than twice the delay, or much more."""
-    if delay_s and not is_delay_confirmed(round_trips_us, delay_s):
+    if delay_s and not is_delay_in_effect(round_trips_us, delay_s):
         found = ", ".join("none" if us is None else f"{us / 1e3:.3g} ms" for us in round_trips_us)
         raise TreatmentRefused(
             f"link_delay = {format_exact_duration(delay_s)}: an idle round trip takes {found}, "

@@ -61,7 +61,7 @@ def main_charts(summary: CampaignSummary) -> list[Chart]:
     metric = summary.deciding_metric
     charts = [_metric_chart(summary, layout, metric)]
     if layout.heat_factor:
-        share = format_exact_share(summary.precision.confidence)
+        share = format_exact_share(summary.required_precision.confidence)
         caption = f"Medians of the trials with {share} confidence intervals."
         spec = heat_map_spec(summary, layout, metric)
         charts.insert(0, Chart(f"{metric}-heat", charts[0].title, caption, spec, charts[0].rows))
@@ -89,7 +89,7 @@ def _metric_chart(summary: CampaignSummary, layout: FactorLayout, metric: str) -
         return frame_size_chart(summary, layout, metric)
     rows = metric_rows(summary, layout, metric)
     kinds = {row["kind"] for row in rows}
-    sentences = [describe_marks(rows, summary.precision.confidence)]
+    sentences = [describe_marks(rows, summary.required_precision.confidence)]
     if "mode" in kinds:
         sentences.append("Two diamonds show two modes, with their shares of the trials.")
     if "missing" in kinds:

@@ -32,7 +32,7 @@ def evidence_chart(finding: Finding, number: int) -> Chart | None:
     if finding.chart is not None and finding.chart.rows:
         chart = finding.chart
         rows: list[ChartRow] = [dict(row) for row in chart.rows]
-        return Chart(name, chart.title, _caption(chart), _SPEC_BUILDERS[chart.chart_type](chart), rows)
+        return Chart(name, chart.title, _chart_caption(chart), _SPEC_BUILDERS[chart.chart_type](chart), rows)
     if finding.candidates and finding.candidates[0].evidence:
         first = finding.candidates[0]
         rows = [_bullet_row(item) for item in first.evidence[:_MAX_PANELS]]
@@ -44,9 +44,9 @@ def evidence_chart(finding: Finding, number: int) -> Chart | None:
     return None
 
 
-def _caption(chart: EvidenceChart) -> str:
+def _chart_caption(chart: EvidenceChart) -> str:
     sentence = {
-        "time_series": "Each point is the median of a block.",
+        "time_series": "Each point is the median of one block (one trial of each treatment).",
         "bars": "",
         "modes": "Each point is a trial; its colour shows its mode.",
         "effects": "Ratios of the metric with their intervals; 1 means no change.",

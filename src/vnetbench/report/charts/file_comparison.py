@@ -266,7 +266,7 @@ def _comparison_chart(group: _MetricGroup, panel_keys: Sequence[PanelKey]) -> Ch
 
 def _caption_sentences(summaries: Sequence[CampaignSummary], rows: Sequence[ChartRow]) -> Iterator[str]:
     measured = [each for each in summaries if each.reference_table is None]
-    shares = sorted({format_exact_share(each.precision.confidence) for each in measured})
+    shares = sorted({format_exact_share(each.required_precision.confidence) for each in measured})
     if shares:
         yield f"Circles: medians of the trials with {' or '.join(shares)} confidence intervals."
     if any(row["kind"] == "mode" for row in rows):

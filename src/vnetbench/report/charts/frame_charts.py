@@ -45,7 +45,7 @@ def is_frame_rate_by_size(layout: FactorLayout, metric: str) -> bool:
 def frame_size_chart(summary: CampaignSummary, layout: FactorLayout, metric: str) -> Chart:
     """Return a frame rate by frame size, with line rates and packet limits."""
     rows, y_max = frame_size_rows(summary, layout, metric)
-    sentences = [describe_marks(rows, summary.precision.confidence)]
+    sentences = [describe_marks(rows, summary.required_precision.confidence)]
     kinds = {row["kind"] for row in rows}
     if "packet limit" in kinds:
         sentences.append("Dashed lines: the packet limit, the highest frame rate of any size.")
@@ -97,7 +97,10 @@ def _search_step_charts(summary: CampaignSummary, layout: FactorLayout) -> Itera
 def _burst_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[Chart]:
     rows = burst_rows(summary, layout)
     if rows:
-        caption = "Each point is a burst at the generator's maximum rate, with the share of its lost frames."
+        caption = (
+            "Each point is a burst at the generator's maximum rate. It shows which share of the burst's "
+            "frames was lost."
+        )
         spec = step_loss_spec(rows, "Frames in the burst")
         yield Chart("bursts", "Frame loss ratio by burst length", caption, spec, rows)
 

@@ -39,11 +39,11 @@ def campaign_json(summary: CampaignSummary) -> str:
         "seed": summary.seed,
         "overrides": list(summary.overrides),
         "precision": {
-            "confidence": summary.precision.confidence,
-            "half_width": summary.precision.half_width,
-            "fewest_trials": summary.precision.fewest_trials,
-            "most_trials": summary.precision.most_trials,
-            "time_limit_s": summary.precision.time_limit_s,
+            "confidence": summary.required_precision.confidence,
+            "half_width": summary.required_precision.half_width,
+            "fewest_trials": summary.required_precision.fewest_trials,
+            "most_trials": summary.required_precision.most_trials,
+            "time_limit_s": summary.required_precision.time_limit_s,
         },
         "timing": {
             "duration_s": summary.timing.duration_s,

@@ -176,7 +176,7 @@ def _caveat_sentences(summary: CampaignSummary) -> Iterator[str]:
 
 def _precision_sentences(summary: CampaignSummary, measured: Sequence[TreatmentSummary]) -> Iterator[str]:
     yield (
-        f"Brackets show {format_exact_share(summary.precision.confidence)} confidence intervals. "
+        f"Brackets show {format_exact_share(summary.required_precision.confidence)} confidence intervals. "
         "Significance is adjusted for the number of comparisons."
     )
     if summary.testbed_backend == IMPORTED:
@@ -194,7 +194,7 @@ def _target_precision_sentences(
     summary: CampaignSummary, measured: Sequence[TreatmentSummary]
 ) -> Iterator[str]:
     """Yield how many treatments reached the requested precision, and why the others stopped before it."""
-    target = f"± {format_exact_share(summary.precision.half_width)}"
+    target = f"± {format_exact_share(summary.required_precision.half_width)}"
     imprecise = [each for each in measured if each.stopped_by != "precision"]
     reached, total = len(measured) - len(imprecise), len(summary.treatments)
     if reached == total:

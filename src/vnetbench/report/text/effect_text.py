@@ -144,7 +144,11 @@ def _multi_level_sentence(effects: Sequence[Effect], noun: str) -> str:
         levels.append(f"×{format_short_ratio(effect.ratio)} with {level_phrase(name, effect.level)}{note}")
     base = level_phrase(name, effects[0].base_level)
     pair_count = max(effect.pair_count for effect in effects)
-    pairs = f" Each ratio is the mean of up to {pair_count} pairs of treatments." if pair_count > 1 else ""
+    pairs = (
+        f" Each ratio is the mean over up to {pair_count} pairs of treatments that differ only in it."
+        if pair_count > 1
+        else ""
+    )
     return f"{factor_label(name)}: {noun} relative to {base} is {'; '.join(levels)}.{pairs}"
 
 

@@ -22,7 +22,7 @@ def _imported_method(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
     points = _all_trials(summary)
     yield (
         "Load",
-        f"{summary.workload}, {_trial_length_text(points)}, run by another tool. "
+        f"{summary.workload}, {_trial_durations_text(points)}, run by another tool. "
         f"Imported from its logs: {'; '.join(list_sources(points))}.",
     )
     yield (
@@ -46,10 +46,10 @@ def _imported_method(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
 
 def _campaign_method(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
     points = _all_trials(summary)
-    precision = summary.precision
+    precision = summary.required_precision
     yield (
         "Load",
-        f"{summary.workload}, {_trial_length_text(points)}. {_duration_sentence(summary)}"
+        f"{summary.workload}, {_trial_durations_text(points)}. {_duration_sentence(summary)}"
         f"{_idle_sentence(summary)}",
     )
     yield (
@@ -79,12 +79,12 @@ def _all_trials(summary: CampaignSummary) -> list[TrialPoint]:
     return [point for treatment in summary.treatments for point in treatment.points]
 
 
-def _trial_length_text(points: list[TrialPoint]) -> str:
+def _trial_durations_text(points: list[TrialPoint]) -> str:
     durations_s = [point.duration_s for point in points]
     if not durations_s:
         return "no trial finished"
     low, high = format_duration(min(durations_s)), format_duration(max(durations_s))
-    return f"trials of {low}" if low == high else f"trials of {low} to {high}"
+    return f"trials of {low} each" if low == high else f"trials that last {low} to {high} each"
 
 
 def _duration_sentence(summary: CampaignSummary) -> str:

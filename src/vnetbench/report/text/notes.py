@@ -28,7 +28,7 @@ def legend(summary: CampaignSummary) -> str:
     """Return the sentences that explain the values of this campaign's table."""
     if summary.reference_table is not None:
         return f"Each value is {summary.reference_table.value_description}."
-    share = format_exact_share(summary.precision.confidence)
+    share = format_exact_share(summary.required_precision.confidence)
     sentences = [f"Values are medians of the trials ± the wider side of the {share} confidence interval."]
     metric = summary.deciding_metric
     estimates = [each.metrics[metric] for each in summary.treatments if metric in each.metrics]

@@ -65,6 +65,15 @@ _HALF_TENTH = 0.05
 """Half of the last digit of a number whose `.0` was left out."""
 
 
+@dataclass(frozen=True)
+class LatencyLine:
+    """A line of the log that reports latencies."""
+
+    line_number: int
+    values_us: dict[str, ReportedValue]
+    """Mean and percentiles, by name."""
+
+
 @dataclass
 class EthrReport(LineReport):
     """The text output of one test."""
@@ -84,10 +93,9 @@ class EthrReport(LineReport):
     protocol: str = ""
     test_type: str = ""
     """`bandwidth`, `packets`, `connections`, `latency` or `ping`."""
-    latencies: list[tuple[int, dict[str, ReportedValue]]] = field(default_factory=list)
-    """Latencies in µs by name, each set with its line number."""
+    latency_lines: list[LatencyLine] = field(default_factory=list)
     count: int = 0
-    """Number of requests or pings per set of latencies."""
+    """Number of requests or pings per line of latencies."""
     size: int = 0
     started_at: datetime | None = None
     is_done: bool = False
@@ -110,7 +118,7 @@ class EthrReport(LineReport):
         if self.is_done:
             return line.startswith("Hint: ")
         if _VERSION.match(line) or _DESTINATION.match(line):
-            return not (self.rows or self.latencies)
+            return not (self.rows or self.latency_lines)
         patterns = (
             _DONE, _STREAM_ROW, _PLAIN_ROW, _SERVER_ROW, _LATENCY_ROW, _LATENCY_TEST, _PING_RESULT,
             _PING_HEADER, _CONNECTED, _OTHER_OUTPUT, _ERROR,
@@ -129,7 +137,8 @@ class EthrReport(LineReport):
             self._add_server_row(row)
         elif _LATENCY_ROW.match(line):
             times = dict(zip(_LATENCY_COLUMNS, line.split(), strict=True))
-            self.latencies.append((self.last_line, {name: _parse_us(times[name]) for name in _LOG_FIELDS}))
+            values_us = {name: _parse_us(times[name]) for name in _LOG_FIELDS}
+            self.latency_lines.append(LatencyLine(self.last_line, values_us))
         else:
             self._add_message(line)
 
@@ -171,7 +180,7 @@ class EthrReport(LineReport):
 
     def build_runs(self) -> list[Run]:
         """Return a client's test, or one run for each line of latencies, or a server's load."""
-        if self.latencies:
+        if self.latency_lines:
             return run_builder.latency_runs(self)
         if self.is_server and not self.rows:
             return []
@@ -196,7 +205,7 @@ class EthrLogFile(EthrReport):
         """Return whether the line belongs to this test."""
         if not _is_json_line(line):
             return False
-        is_next_test = '"Message":"Using destination: ' in line and bool(self.rows or self.latencies)
+        is_next_test = '"Message":"Using destination: ' in line and bool(self.rows or self.latency_lines)
         return not is_next_test and not (self.is_done and '"Message":"Hint: ' not in line)
 
     def add(self, line: str) -> None:
@@ -208,7 +217,7 @@ class EthrLogFile(EthrReport):
         if entry["Type"] == "LatencyResult":
             self.protocol = str(entry["Protocol"])
             self.test_type = self.test_type or "latency"
-            self.latencies.append((self.last_line, self._parse_latencies(entry)))
+            self.latency_lines.append(LatencyLine(self.last_line, self._parse_latencies(entry)))
         elif entry["Type"] == "TestResult":
             self._add_result(entry)
         elif isinstance(message := entry.get("Message"), str):

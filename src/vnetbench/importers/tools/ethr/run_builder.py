@@ -20,11 +20,11 @@ _Seconds = Mapping[int, dict[str, ReportedValue]]
 
 def latency_runs(report: EthrReport) -> list[Run]:
     """Return a run for each line of latencies."""
-    first_lines = [report.first_line, *(line for line, _ in report.latencies[1:])]
-    last_lines = [*(line for line, _ in report.latencies[:-1]), report.last_line]
+    first_lines = [report.first_line, *(each.line_number for each in report.latency_lines[1:])]
+    last_lines = [*(each.line_number for each in report.latency_lines[:-1]), report.last_line]
     return [
-        _latency_run(report, values, *lines)
-        for (_, values), *lines in zip(report.latencies, first_lines, last_lines, strict=True)
+        _latency_run(report, each.values_us, first_line, last_line)
+        for each, first_line, last_line in zip(report.latency_lines, first_lines, last_lines, strict=True)
     ]
 
 

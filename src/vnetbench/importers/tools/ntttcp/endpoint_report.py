@@ -152,7 +152,8 @@ def _list_remarks(report: EndpointReport, workload: str) -> tuple[str, ...]:
         return ()
     if not requested.endpoint:
         remarks.append(
-            "The log does not say which endpoint wrote it, so report of its machine are kept as text."
+            "The log does not say which endpoint wrote it, so its values for "
+            "the machine (CPU, interrupts) are kept as text."
         )
     if not requested.workload:
         remarks.append(
