@@ -126,8 +126,8 @@ def survey_host(machine: Machine) -> HostSurvey:
             f"the host is a {survey.machine}, but the agent is built for {architectures[0]}",
             where=machine.name,
             fix=f"if all hosts are {survey.machine} machines, build the agent on one (cargo build --release) "
-            "and set VNETBENCH_AGENT to the path of that agent; if not, run an iperf3 server on this host and "
-            "write iperf3 = ... instead of ssh = ...",
+            "and set VNETBENCH_AGENT to the path of that agent; if not, run an iperf3 server on this host "
+            "and write iperf3 = ... instead of ssh = ...",
         )
     if survey.missing_tools:
         raise BenchError(
