@@ -90,8 +90,8 @@ def test_descriptions_are_clauses_and_advice_is_sentences(name: str) -> None:
 
 def test_a_ramp_rises_or_falls_between_its_ends() -> None:
     rising, falling = Condition("load", 50, 100), Condition("bytes", 4096, 512)
-    assert [rising.degree(value) for value in (0, 50, 75, 100, 200)] == [0, 0, 0.5, 1, 1]
-    assert [falling.degree(value) for value in (9000, 4096, 512, 64)] == [0, 0, 1, 1]
+    assert [rising.fulfilment_degree(value) for value in (0, 50, 75, 100, 200)] == [0, 0, 0.5, 1, 1]
+    assert [falling.fulfilment_degree(value) for value in (9000, 4096, 512, 64)] == [0, 0, 1, 1]
 
 
 def test_a_setting_is_parsed_like_a_level_of_a_study() -> None:

@@ -203,9 +203,9 @@ def test_a_measured_cause_has_no_confidence_label_on_the_page_and_in_the_termina
     jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     evidence = (EvidenceItem("other_work_percent", 60.0, 48.0, 144.0, None),)
-    suspect = CandidateCause(get_cause("machine_busy"), 1.0, "very likely", evidence)
+    candidate = CandidateCause(get_cause("machine_busy"), 1.0, "very likely", evidence)
     sentence = "Other work kept the machine busy: goodput is 83 % lower in these trials."
-    busy = Finding("unstable", sentence, candidates=(suspect,), details={"cause": "machine_busy"})
+    busy = Finding("unstable", sentence, candidates=(candidate,), details={"cause": "machine_busy"})
     explanation = replace(EXPLANATION, findings=(busy,))
     monkeypatch.setattr(narrative, "explain", lambda _: explanation)
     text = Page(render_page([jumbo])).visible_text

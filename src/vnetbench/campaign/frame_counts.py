@@ -121,7 +121,7 @@ def sum_endpoint_counts(endpoints: Sequence[EndpointRecord], factors: Mapping[st
         refused=sum(total("refused", direction) for direction in directions),
         duplicates=sum(total("duplicates", direction) for direction in directions),
         out_of_order=sum(total("out_of_order", direction) for direction in directions),
-        foreign=dict(_foreign(load_endpoints)),
+        foreign=dict(_iterate_foreign_frames(load_endpoints)),
         sink_dropped={name: count for name, count in dropped.items() if count},
         delay=merge_histograms(
             sample.histograms.get("delay", ()) for endpoint in load_endpoints for sample in endpoint.samples
@@ -156,7 +156,7 @@ def sum_step_counts(steps: Sequence[StepRecord]) -> FrameTotals:
     )
 
 
-def _foreign(load_endpoints: Sequence[EndpointRecord]) -> Iterator[tuple[str, ForeignFrames]]:
+def _iterate_foreign_frames(load_endpoints: Sequence[EndpointRecord]) -> Iterator[tuple[str, ForeignFrames]]:
     for endpoint in load_endpoints:
         counts: Mapping[str, Any] | None = endpoint.totals.get("foreign")  # type: ignore[assignment]
         if counts:

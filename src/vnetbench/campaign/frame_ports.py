@@ -12,14 +12,14 @@ from vnetbench.study.model import Level
 
 
 def frame_port_parameters(
-    testbed: Testbed, at: Endpoint, to: Endpoint, factors: Mapping[str, Level]
+    testbed: Testbed, endpoint: Endpoint, peer: Endpoint, factors: Mapping[str, Level]
 ) -> dict[str, object]:
     """Return the endpoint's own parameters of trial.prepare; raises BenchError if it has no next hop."""
     ip_version = str(factors.get("ip_version", "4"))
     return {
         "ip_version": int(ip_version),
-        "addresses": {"from": at.address_for(ip_version), "to": to.address_for(ip_version)},
-        "mac_to": testbed.next_hop_mac(at, ip_version),
+        "addresses": {"from": endpoint.address_for(ip_version), "to": peer.address_for(ip_version)},
+        "mac_to": testbed.next_hop_mac(endpoint, ip_version),
         "refused": testbed.rejected_frame_outcome,
     }
 

@@ -75,15 +75,15 @@ def guest_checks() -> Iterator[Check]:
         yield Check(f"{_NAME}kernel", LIMITED, why, fix)
     else:
         yield Check(f"{_NAME}kernel", GOOD, f"{local_kernel.release}, {local_kernel.source}")
-    yield _kvm(qemu_program, local_kernel)
-    yield _device(f"{_NAME}taps", network.TUN_DEVICE, MISSING, "modprobe tun")
-    yield _device(
+    yield _check_kvm(qemu_program, local_kernel)
+    yield _check_device(f"{_NAME}taps", network.TUN_DEVICE, MISSING, "modprobe tun")
+    yield _check_device(
         f"{_NAME}vhost-net", network.VHOST_NET_DEVICE, LIMITED, "modprobe vhost_net, and run as root"
     )
-    yield _macvtap()
+    yield _check_macvtap()
 
 
-def _kvm(qemu_program: qemu.Qemu, local_kernel: kernel.Kernel | None) -> Check:
+def _check_kvm(qemu_program: qemu.Qemu, local_kernel: kernel.Kernel | None) -> Check:
     if local_kernel is None:
         return Check(
             f"{_NAME}KVM", LIMITED, "not tested, because there is no kernel yet", "vnetbench guest prepare"
@@ -97,13 +97,13 @@ def _kvm(qemu_program: qemu.Qemu, local_kernel: kernel.Kernel | None) -> Check:
     return Check(f"{_NAME}KVM", LIMITED, detected.reason, fix)
 
 
-def _device(name: str, path: os.PathLike[str], otherwise: str, fix: str) -> Check:
+def _check_device(name: str, path: os.PathLike[str], otherwise: str, fix: str) -> Check:
     if os.access(path, os.R_OK | os.W_OK):
         return Check(name, GOOD, str(path))
     return Check(name, otherwise, f"cannot open {path}", fix)
 
 
-def _macvtap() -> Check:
+def _check_macvtap() -> Check:
     """Try to create a macvtap interface in a new namespace."""
     name = f"vnb.doctor-{secrets.token_hex(3)}.sw"
     try:

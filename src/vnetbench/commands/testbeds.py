@@ -53,18 +53,21 @@ def print_testbeds() -> None:
         click.echo("There are no testbeds.")
         return
     if on_hosts:
-        table = _table("On host", "Created by", "In use", "Folder")
+        table = _make_table("On host", "Created by", "In use", "Folder")
         for left in on_hosts:
             host = f"{left.host} ({left.destination or 'local'})"
             table.add_row(host, left.purpose, "a campaign" if left.is_in_use else "no", left.folder)
         _console().print(table)
     if not entries:
         return
-    table = _table("Testbed", "Created by", "In use", "Endpoints")
+    table = _make_table("Testbed", "Created by", "In use", "Endpoints")
     for entry in entries:
         used = "a campaign" if entry.is_in_use else "no" if entry.owner else "until lab down"
         table.add_row(
-            entry.name, entry.purpose, used, ", ".join(e["name"] for e in _endpoints(entry.description))
+            entry.name,
+            entry.purpose,
+            used,
+            ", ".join(e["name"] for e in _described_endpoints(entry.description)),
         )
     _console().print(table)
 
@@ -221,18 +224,18 @@ def _parse_setting(setting: str) -> tuple[str, Level]:
     )
 
 
-def _endpoints(description: dict[str, Any]) -> list[dict[str, Any]]:
+def _described_endpoints(description: dict[str, Any]) -> list[dict[str, Any]]:
     return list(description.get("endpoints", []))
 
 
 def _endpoints_table(description: dict[str, Any]) -> Table:
-    table = _table("Endpoint", "Interface", "Address", "Namespace")
-    for e in _endpoints(description):
+    table = _make_table("Endpoint", "Interface", "Address", "Namespace")
+    for e in _described_endpoints(description):
         table.add_row(e["name"], e["interface"], e["address"], e["namespace"])
     return table
 
 
-def _table(*columns: str) -> Table:
+def _make_table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for column in columns:
         table.add_column(column, overflow="fold")

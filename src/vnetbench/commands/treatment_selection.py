@@ -52,7 +52,7 @@ def select_treatments(summary: CampaignSummary, selector: str) -> list[int]:
         requested_levels = _parse_levels(summary, selector).items()
         matches = [index for index, levels in levels_by_index.items() if requested_levels <= levels.items()]
     if not matches:
-        raise _error(f"no treatment matches {selector}", _selector_help(summary))
+        raise _selector_error(f"no treatment matches {selector}", _selector_help(summary))
     return matches
 
 
@@ -61,7 +61,9 @@ def _parse_levels(summary: CampaignSummary, selector: str) -> dict[str, Level]:
     levels: dict[str, Level] = {}
     for position, each in enumerate(factor_texts):
         if each.factor in levels:
-            raise _error(f"{each.factor} is given twice", "use one --treatment option for each treatment")
+            raise _selector_error(
+                f"{each.factor} is given twice", "use one --treatment option for each treatment"
+            )
         if each.is_text and not each.is_quoted:
             _check_unambiguous(summary, factor_texts[position:])
         levels[each.factor] = _parse_level(each)
@@ -83,7 +85,7 @@ def _split_selector(summary: CampaignSummary, selector: str) -> Iterator[_Factor
             last = _FactorText(name, text)
         elif last is None or (equals and not last.is_text):
             fix = suggest_fix(name, [*own, *FACTORS], otherwise=_selector_help(summary))
-            raise _error(f'"{name}" is not a factor', fix)
+            raise _selector_error(f'"{name}" is not a factor', fix)
         else:
             last = replace(last, text=f"{last.text},{piece}")
     if last is not None:
@@ -101,8 +103,8 @@ def _parse_level(factor_text: _FactorText) -> Level:
             what = (
                 f"{factor_text.factor}={text} has {several} levels, but a treatment has one level per factor"
             )
-            raise _error(what, "use one --treatment option for each treatment") from error
-        raise _error(
+            raise _selector_error(what, "use one --treatment option for each treatment") from error
+        raise _selector_error(
             f"{factor_text.factor}: {error.what}", error.fix or f"write {kind.expected_form}"
         ) from error
 
@@ -115,7 +117,7 @@ def _check_unambiguous(summary: CampaignSummary, factor_texts: list[_FactorText]
     for other in others:
         text = f"{text},{other.factor}={other.text}"
         if text in known:
-            raise _error(
+            raise _selector_error(
                 f'the text is ambiguous: {first.factor} may be "{first.text}" or "{text}"',
                 f"put the level in double quotes: '{first.factor}=\"{text}\"'",
             )
@@ -126,5 +128,5 @@ def _selector_help(summary: CampaignSummary) -> str:
     return f"give levels of the factors {own}, for example mtu=1500,streams=4, or an index"
 
 
-def _error(what: str, fix: str) -> BenchError:
+def _selector_error(what: str, fix: str) -> BenchError:
     return BenchError(what, where="--treatment", fix=fix)

@@ -35,7 +35,7 @@ def datagram_metrics(
     totals = [
         stream
         for endpoint in trial.endpoints
-        for stream in _streams(endpoint.totals)
+        for stream in _stream_totals(endpoint.totals)
         if "datagrams" in stream
     ]
     if not totals:
@@ -48,9 +48,9 @@ def datagram_metrics(
     yield "datagrams_received_per_s", sum(map(count_arrived_datagrams, steady)) / steady_s
     yield from _share_metrics(totals, warmup)
     if sinks:
-        yield "jitter_us", sum(_number(flow.details.get("jitter_us")) for flow in sinks) / len(sinks)
+        yield "jitter_us", sum(_number_or_zero(flow.details.get("jitter_us")) for flow in sinks) / len(sinks)
     yield from latency_metrics(merge_histograms(x.histograms.get("delay", ()) for x in steady), "delay")
-    deviations = [_number(pacing.get("gap_deviation_us")) for pacing in _pacings(trial)]
+    deviations = [_number_or_zero(pacing.get("gap_deviation_us")) for pacing in _endpoint_pacings(trial)]
     if deviations:
         yield "gap_deviation_us", max(deviations)
 
@@ -86,12 +86,12 @@ def zero_count_upper_bound_percent(datagrams: float, confidence: float) -> float
     return -100 * math.expm1(math.log1p(-confidence) / datagrams)
 
 
-def _streams(totals: Mapping[str, object]) -> Sequence[Mapping[str, Any]]:
+def _stream_totals(totals: Mapping[str, object]) -> Sequence[Mapping[str, Any]]:
     streams = totals.get("streams")
     return streams if isinstance(streams, list) else []
 
 
-def _pacings(trial: TrialRecord) -> Iterator[Mapping[str, object]]:
+def _endpoint_pacings(trial: TrialRecord) -> Iterator[Mapping[str, object]]:
     for endpoint in trial.endpoints:
         instrument = endpoint.totals.get("instrument")
         pacing = instrument.get("pacing") if isinstance(instrument, Mapping) else None
@@ -104,8 +104,8 @@ def _datagram_streams(sample: Sample, role: str) -> list[StreamSample]:
 
 
 def _count(flow: StreamSample, name: str) -> int:
-    return int(_number(flow.details.get(name)))
+    return int(_number_or_zero(flow.details.get(name)))
 
 
-def _number(value: object) -> float:
+def _number_or_zero(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0

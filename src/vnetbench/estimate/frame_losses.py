@@ -152,7 +152,7 @@ def _drops_by_location(counters: PathCounters, testbed: Mapping[str, Any]) -> di
     descriptions = {each["name"]: each for each in testbed.get("observed_interfaces") or ()}
     endpoints = {each["name"] for each in testbed.get("endpoints") or ()}
     entering = before_link = before_receiver = inside = 0
-    for observer, name, counts in _interfaces(counters):
+    for observer, name, counts in _iterate_interface_counters(counters):
         description = descriptions.get(name, {}) if observer == HOST else {}
         before_link += counts.get("queue_drops", 0)
         entering += counts.get("rx_dropped", 0)
@@ -176,7 +176,7 @@ def _drops_by_location(counters: PathCounters, testbed: Mapping[str, Any]) -> di
     }
 
 
-def _interfaces(counters: PathCounters) -> Iterator[tuple[str, str, Mapping[str, int]]]:
+def _iterate_interface_counters(counters: PathCounters) -> Iterator[tuple[str, str, Mapping[str, int]]]:
     """Yield observer, interface name and counts of each watched interface."""
     for observer, by_interface in counters.get("interfaces", {}).items():
         for name, counts in by_interface.items():

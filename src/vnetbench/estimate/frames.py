@@ -95,7 +95,7 @@ def step_metrics(trial: TrialRecord) -> Iterator[tuple[str, float]]:
     # Full steps only: in a short step, many frames may leave a buffer after the end of the load.
     if rates := [step.received / step.duration_s for step in trial.steps if step.purpose == LOSS_CURVE_STEP]:
         yield "max_forwarding_rate_fps", max(rates)
-    bursts = _mapping(trial.effective.get("bursts"))
+    bursts = _mapping_or_empty(trial.effective.get("bursts"))
     if bursts:
         frames, rate_fps = statistics.mean(bursts["frames"]), float(bursts["rate_fps"])
         yield "back_to_back_frames", frames
@@ -118,7 +118,7 @@ def search_intervals(search: Mapping[str, Any]) -> dict[str, SearchInterval]:
 
 def search_result(trial: TrialRecord) -> Mapping[str, Any]:
     """Return the stored result of a trial's search; empty without one."""
-    return _mapping(trial.effective.get("search"))
+    return _mapping_or_empty(trial.effective.get("search"))
 
 
 def _goal_results(search: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -132,5 +132,5 @@ def stream_totals(totals: Mapping[str, object]) -> Sequence[Mapping[str, Any]]:
     return streams if isinstance(streams, list) else []
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _mapping_or_empty(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}

@@ -37,7 +37,7 @@ class PairedRatio:
     @property
     def ratio(self) -> float:
         """The ratio itself; 0 or infinite if one treatment is zero."""
-        return _exp(self.log_ratio)
+        return _exp_or_infinity(self.log_ratio)
 
     @property
     def block_count(self) -> int:
@@ -96,7 +96,7 @@ def combine_ratios(ratios: Sequence[PairedRatio], confidence: float) -> Ratio:
     if not ratios or len({each.log_ratio for each in ratios if math.isinf(each.log_ratio)}) > 1:
         raise ValueError("a combined ratio needs at least one ratio, and not both zero and infinite ratios")
     log_ratio = sum(each.log_ratio for each in ratios) / len(ratios)
-    value = _exp(log_ratio)
+    value = _exp_or_infinity(log_ratio)
     if min(each.block_count for each in ratios) < fewest_blocks(confidence):
         return Ratio(value, None, None, confidence, None)
     if math.isinf(log_ratio):
@@ -111,7 +111,13 @@ def combine_ratios(ratios: Sequence[PairedRatio], confidence: float) -> Ratio:
     freedom = _degrees_of_freedom(ratios)
     half_width = standard_error * float(special.stdtrit(freedom, (1 + confidence) / 2))
     p_value = 2 * float(special.stdtr(freedom, -abs(log_ratio) / standard_error))
-    return Ratio(value, _exp(log_ratio - half_width), _exp(log_ratio + half_width), confidence, p_value)
+    return Ratio(
+        value,
+        _exp_or_infinity(log_ratio - half_width),
+        _exp_or_infinity(log_ratio + half_width),
+        confidence,
+        p_value,
+    )
 
 
 def _degrees_of_freedom(ratios: Sequence[PairedRatio]) -> float:
@@ -137,5 +143,5 @@ def _log(value: float) -> float:
     return math.log(value) if value > 0 else -math.inf
 
 
-def _exp(log: float) -> float:
+def _exp_or_infinity(log: float) -> float:
     return math.exp(log) if log < 700 else math.inf

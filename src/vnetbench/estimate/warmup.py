@@ -54,7 +54,7 @@ def find_warmup(samples: Sequence[float] | Samples) -> Warmup:
 
 
 def find_shared_warmups(
-    trials: Sequence[Sequence[float] | Samples], own: Sequence[Warmup]
+    trials: Sequence[Sequence[float] | Samples], own_warmups: Sequence[Warmup]
 ) -> tuple[Warmup, ...]:
     """Return each trial's warm-up after a joint analysis of all trials of the treatment.
 
@@ -66,20 +66,20 @@ def find_shared_warmups(
 
     Args:
         trials: The samples of each trial, all with the same sampling interval.
-        own: The result of `find_warmup` for each trial.
+        own_warmups: The result of `find_warmup` for each trial.
     """
     data = [np.asarray(samples, dtype=float) for samples in trials]
     levels = [
         float(samples[each.samples :].mean()) if len(samples) else 0.0
-        for samples, each in zip(data, own, strict=True)
+        for samples, each in zip(data, own_warmups, strict=True)
     ]
     scaled = [samples / level for samples, level in zip(data, levels, strict=True) if level > 0]
     if len(scaled) < 2:
-        return tuple(own)
+        return tuple(own_warmups)
     lengths = sorted((len(samples) for samples in scaled), reverse=True)
     length = int(_LENGTH_TOLERANCE * lengths[max(2, len(lengths) // 2) - 1])
     if length < _FEWEST_SAMPLES:
-        return tuple(own)
+        return tuple(own_warmups)
     longer_trials = np.array([samples[:length] for samples in scaled if len(samples) >= length])
     mean = longer_trials.mean(axis=0)
     # Each trial is part of the mean, so its differences from the mean are too small: n - 1 corrects for that.
@@ -92,7 +92,7 @@ def find_shared_warmups(
             min(shared, len(samples) * 3 // 4),
             is_steady=last_clear <= length / 2 or len(samples) >= 2 * last_clear,
         )
-        for samples, each in zip(data, own, strict=True)
+        for samples, each in zip(data, own_warmups, strict=True)
     )
 
 
@@ -116,11 +116,13 @@ def fixed_warmup(samples: Sequence[float] | Samples, interval_s: float, warmup_s
     return Warmup(samples=cut, has_steady_state=requested < len(samples), rule="fixed")
 
 
-def _extend_warmup(own: Warmup, samples: int, *, is_steady: bool) -> Warmup:
-    if samples <= own.samples and is_steady:
-        return own
+def _extend_warmup(own_warmup: Warmup, samples: int, *, is_steady: bool) -> Warmup:
+    if samples <= own_warmup.samples and is_steady:
+        return own_warmup
     return replace(
-        own, samples=max(own.samples, samples), has_steady_state=own.has_steady_state and is_steady
+        own_warmup,
+        samples=max(own_warmup.samples, samples),
+        has_steady_state=own_warmup.has_steady_state and is_steady,
     )
 
 

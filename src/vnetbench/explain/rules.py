@@ -40,7 +40,7 @@ class Condition:
     weight: float = 1.0
     """Above 0, at most 1. A requirement's share in the mean, or the largest effect of another condition."""
 
-    def degree(self, value: float) -> float:
+    def fulfilment_degree(self, value: float) -> float:
         """Return how far the value fulfils the condition, 0 to 1, linear between both ends."""
         share = (value - self.zero_at) / (self.full_at - self.zero_at)
         return share if 0 < share < 1 else float(share >= 1)

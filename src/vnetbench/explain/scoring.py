@@ -90,14 +90,14 @@ def score_pattern(pattern: Pattern, evidence: TrialEvidence) -> float | None:
     """
     weighted_degrees = []
     for condition in pattern.requires:
-        degree = _degree(condition, evidence)
+        degree = _condition_degree(condition, evidence)
         if degree is None:
             return None
         weighted_degrees.append((condition.weight, degree))
     alternatives = [
         condition.weight * degree
         for condition in pattern.alternatives
-        if (degree := _degree(condition, evidence)) is not None
+        if (degree := _condition_degree(condition, evidence)) is not None
     ]
     if alternatives:
         weighted_degrees.append((1.0, max(alternatives)))
@@ -110,7 +110,7 @@ def score_pattern(pattern: Pattern, evidence: TrialEvidence) -> float | None:
     for weight, degree in weighted_degrees:
         score *= degree ** (weight / total_weight)
     for condition in pattern.contradicts:
-        degree = _degree(condition, evidence)
+        degree = _condition_degree(condition, evidence)
         score *= 1 - condition.weight * (_MISSING_COUNTER_DEGREE if degree is None else degree)
     return score
 
@@ -120,9 +120,9 @@ def score_trials(rule: Rule, trials: Sequence[TrialEvidence]) -> list[float]:
     return [score for evidence in trials if (score := score_cause(rule, evidence)) is not None]
 
 
-def _degree(condition: Condition, evidence: TrialEvidence) -> float | None:
+def _condition_degree(condition: Condition, evidence: TrialEvidence) -> float | None:
     value = evidence.get(condition.metric)
-    return None if value is None else condition.degree(value)
+    return None if value is None else condition.fulfilment_degree(value)
 
 
 def _apply_explanations(scores: Mapping[str, float], rules: Mapping[str, Rule]) -> dict[str, float]:
@@ -170,7 +170,7 @@ def _evidence_items(rule: Rule, trials: Sequence[TrialEvidence]) -> Iterator[Evi
     for condition in pattern.requires:
         yield _evidence_item(condition, trials, "supports")
     alternatives = [
-        (condition.weight * condition.degree(value), condition)
+        (condition.weight * condition.fulfilment_degree(value), condition)
         for condition in pattern.alternatives
         if (value := _median_value(condition.metric, trials)) is not None
     ]
@@ -179,7 +179,7 @@ def _evidence_items(rule: Rule, trials: Sequence[TrialEvidence]) -> Iterator[Evi
         yield _evidence_item(strongest, trials, "supports")
     for condition in pattern.contradicts:
         value = _median_value(condition.metric, trials)
-        if value is not None and condition.degree(value) > 0:
+        if value is not None and condition.fulfilment_degree(value) > 0:
             yield _evidence_item(condition, trials, "contradicts")
 
 

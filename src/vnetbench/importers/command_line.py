@@ -75,9 +75,9 @@ def split_words(text: str) -> list[str]:
     return [_QUOTE.sub("", word) for word in _WORD.findall(text)]
 
 
-def program_name(word: str) -> str:
+def program_name(program_path: str) -> str:
     r"""Return `iperf3` for `C:\tools\iperf3.exe`, `./iperf3` or `/usr/bin/iperf3`."""
-    return _FOLDER.split(word)[-1].lower().removesuffix(".exe")
+    return _FOLDER.split(program_path)[-1].lower().removesuffix(".exe")
 
 
 def parse_options(arguments: Sequence[str], syntax: OptionSyntax) -> dict[str, str]:
@@ -102,19 +102,21 @@ def parse_options(arguments: Sequence[str], syntax: OptionSyntax) -> dict[str, s
             if is_attached and name in {**syntax.with_value, **syntax.switches}:
                 options[{**syntax.switches, **syntax.with_value}[name]] = value
         elif word.startswith("-") and len(word) > 2:
-            _parse_combined(word, syntax, options, remaining)
+            _parse_combined_options(word, syntax, options, remaining)
     return options
 
 
-def _parse_combined(word: str, syntax: OptionSyntax, options: dict[str, str], remaining: list[str]) -> None:
+def _parse_combined_options(
+    combined_options: str, syntax: OptionSyntax, options: dict[str, str], remaining: list[str]
+) -> None:
     """Parse a word such as `-uRP4`: switches, then possibly an option with a value.
 
     The value is the rest of the word, or the next word.
     """
-    for at, letter in enumerate(word[1:], 1):
+    for at, letter in enumerate(combined_options[1:], 1):
         option = f"-{letter}"
         if option in syntax.with_value:
-            value = word[at + 1 :].lstrip(":=")
+            value = combined_options[at + 1 :].lstrip(":=")
             if value or remaining:
                 options[syntax.with_value[option]] = value or remaining.pop()
             return
@@ -123,26 +125,26 @@ def _parse_combined(word: str, syntax: OptionSyntax, options: dict[str, str], re
         options[syntax.switches[option]] = ""
 
 
-def _program_positions(words: Sequence[str]) -> Iterator[int]:
+def _program_positions(command_words: Sequence[str]) -> Iterator[int]:
     """Yield where the program may stand: first, or behind a program that runs it."""
     at = 0
-    while at < len(words):
+    while at < len(command_words):
         yield at
-        name = program_name(words[at])
-        if "=" in words[at] and not words[at].startswith("-"):  # LC_ALL=C iperf3
+        name = program_name(command_words[at])
+        if "=" in command_words[at] and not command_words[at].startswith("-"):  # LC_ALL=C iperf3
             at += 1
         elif name == "ip":  # ip netns exec NAME iperf3
             at += 4
         elif name in _WRAPPERS:
             at = _skip_wrapper_options(
-                words, at + 1, _WRAPPER_OPERANDS.get(name, 0), "/" if name == "start" else "-"
+                command_words, at + 1, _WRAPPER_OPERANDS.get(name, 0), "/" if name == "start" else "-"
             )
         else:
             return
 
 
-def _skip_wrapper_options(words: Sequence[str], at: int, operands: int, mark: str) -> int:
-    while at < len(words) and words[at].startswith(mark):
-        operands -= words[at] in ("-c", "-C") and operands > 0  # taskset -c 0: no mask follows
-        at += 2 if words[at] in _WRAPPER_OPTIONS_WITH_VALUE else 1
-    return at + max(0, operands)
+def _skip_wrapper_options(command_words: Sequence[str], position: int, operands: int, mark: str) -> int:
+    while position < len(command_words) and command_words[position].startswith(mark):
+        operands -= command_words[position] in ("-c", "-C") and operands > 0  # taskset -c 0: no mask follows
+        position += 2 if command_words[position] in _WRAPPER_OPTIONS_WITH_VALUE else 1
+    return position + max(0, operands)

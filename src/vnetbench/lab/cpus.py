@@ -96,21 +96,23 @@ def select_local_cpus(level: str, online_cpus: frozenset[int]) -> frozenset[int]
     return _check_online(f"cpus = {level!r}", parse_cpu_set(level), online_cpus)
 
 
-def select_rps_cpus(level: str, endpoint: Endpoint, own: frozenset[int], online_cpus: frozenset[int]) -> str:
+def select_rps_cpus(
+    level: str, endpoint: Endpoint, endpoint_cpus: frozenset[int], online_cpus: frozenset[int]
+) -> str:
     """Return the CPU list for RPS of an endpoint for a level of the factor `irq_cpus`; empty for `off`.
 
     Raises:
         BenchError: if no CPU matches the level.
     """
     if level in ("off", "own", "spread"):
-        return format_cpu_list({"off": frozenset[int](), "own": own, "spread": online_cpus}[level])
+        return format_cpu_list({"off": frozenset[int](), "own": endpoint_cpus, "spread": online_cpus}[level])
     if level == "apart":
-        if not online_cpus - own:
+        if not online_cpus - endpoint_cpus:
             raise BenchError(
                 f"irq_cpus = 'apart' needs a CPU that {endpoint.name} does not use, but it may use every CPU",
                 fix="give each VM its own CPUs, for example cpus = '1 each'",
             )
-        return format_cpu_list(online_cpus - own)
+        return format_cpu_list(online_cpus - endpoint_cpus)
     wanted = parse_cpu_set(level)
     if wanted - online_cpus:
         raise BenchError(

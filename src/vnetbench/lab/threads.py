@@ -19,13 +19,13 @@ def thread_names(pid: int) -> dict[int, str]:
     return found
 
 
-def pin_thread(thread: int, cpus: frozenset[int], what: str) -> str:
+def pin_thread(thread: int, cpus: frozenset[int], owner: str) -> str:
     """Pin a thread and return the CPU list that was read back; empty if the thread has ended.
 
     Args:
         thread: The thread id.
         cpus: The CPUs that it may use.
-        what: The owner of the thread, for the error message.
+        owner: The owner of the thread, for the error message.
 
     Raises:
         TreatmentRefused: if the kernel refuses or sets other CPUs.
@@ -38,13 +38,13 @@ def pin_thread(thread: int, cpus: frozenset[int], what: str) -> str:
     except OSError as error:
         raise TreatmentRefused(
             f"cannot pin a thread to CPU {format_cpu_list(cpus)}: {error.strerror}",
-            where=what,
+            where=owner,
             fix="name CPUs that this machine lets you use",
         ) from error
     if found != cpus:
         raise TreatmentRefused(
             f"a thread was pinned to CPU {format_cpu_list(cpus)}, but may use {format_cpu_list(found)}",
-            where=what,
+            where=owner,
             fix="name CPUs that this machine lets you use",
         )
     return format_cpu_list(found)

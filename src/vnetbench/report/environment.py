@@ -48,7 +48,7 @@ def find_differences(before: CampaignSummary, after: CampaignSummary) -> tuple[F
     Volatile facts are ignored. A group of facts that only one campaign has, such as an interface, is one
     difference.
     """
-    first, second = _environment(before), _environment(after)
+    first, second = _environment_facts(before), _environment_facts(after)
     locations: dict[tuple[str, str, str], list[str]] = {}
     for location in dict.fromkeys((*first, *second)):
         for name, *values in _diff_values(first.get(location), second.get(location)):
@@ -56,7 +56,7 @@ def find_differences(before: CampaignSummary, after: CampaignSummary) -> tuple[F
     return tuple(FactDifference(tuple(shared), *key) for key, shared in locations.items())
 
 
-def _environment(summary: CampaignSummary) -> dict[str, object]:
+def _environment_facts(summary: CampaignSummary) -> dict[str, object]:
     testbed = {key: value for key, value in summary.testbed.items() if key not in _TESTBED_IDENTITY}
     timing = {name: "automatic" if value is None else value for name, value in vars(summary.timing).items()}
     settings = {"workload": summary.workload, "timing": timing}

@@ -78,7 +78,7 @@ class ResultsFile:
                 "INSERT INTO campaign VALUES (1, ?, ?, ?, ?, ?, ?, ?, NULL)",
                 (
                     study.title, study.text, _storable(study.path), to_json(study.overrides), plan.seed,
-                    _now(),
+                    _current_time_text(),
                     RUNNING,
                 ),
             )  # fmt: skip
@@ -285,7 +285,8 @@ class ResultsFile:
                 if version < SCHEMA_VERSION:
                     migrate(db)
                 cursor = db.execute(
-                    "INSERT INTO session (vnetbench_version, started_at) VALUES (?, ?)", (__version__, _now())
+                    "INSERT INTO session (vnetbench_version, started_at) VALUES (?, ?)",
+                    (__version__, _current_time_text()),
                 )
                 db.execute(
                     "UPDATE campaign SET writer = ?, status = ?", (current_process_identity(), RUNNING)
@@ -304,5 +305,5 @@ def _storable(path: str | None) -> str | None:
         return None
 
 
-def _now() -> str:
+def _current_time_text() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -42,7 +42,7 @@ _LEAN = np.tile(0.5 - _LAPSES, len(_SPREADS))[:, None]
 """Final distance of the probability from one half, for each shape."""
 
 
-def _shape_prior() -> Floats:
+def _make_shape_prior() -> Floats:
     """Return the probability of each shape of a side (columns) for each noise level of a device (rows)."""
     apart = np.abs(np.arange(len(_SPREADS))[:, None] - np.arange(len(_SPREADS))[None, :])
     near = 0.3**apart
@@ -50,7 +50,7 @@ def _shape_prior() -> Floats:
     return np.asarray((spread[:, :, None] * _LAPSE_PRIOR).reshape(len(_SPREADS), _SHAPES))
 
 
-_SHAPE_PRIOR = _shape_prior()
+_SHAPE_PRIOR = _make_shape_prior()
 
 _CELLS = 200
 _BEYOND = 0.2
@@ -126,7 +126,7 @@ def refine_grid(posterior: Posterior) -> Grid:
     likely = np.convolve(likely, [0.1, 0.2, 0.4, 0.2, 0.1], "same")
     density = 0.75 * likely / likely.sum() + 0.25 * grid.widths / grid.widths.sum()
     share = np.concatenate([[0.0], np.cumsum(density)])
-    return _grid_from_edges(np.interp(np.linspace(0, 1, _CELLS + 1), share / share[-1], _edges(grid)))
+    return _grid_from_edges(np.interp(np.linspace(0, 1, _CELLS + 1), share / share[-1], _cell_edges(grid)))
 
 
 def log_likelihood(grid: Grid, steps: Sequence[StepOutcome], level: int) -> Floats:
@@ -155,7 +155,7 @@ def compute_posterior(
     grid: Grid, log_likelihoods: Sequence[Floats], least: float, most: float, guess: InitialGuess | None
 ) -> Posterior:
     """Return the posterior from the log likelihoods of all step durations, shortest first."""
-    base = _prior(grid, least, most, guess)
+    base = _throughput_prior(grid, least, most, guess)
     bridge = grid.bridge + _UNINFORMATIVE_SHARE * base[None, :]
     prior = base
     posteriors, likelihoods, shapes = [], [], []
@@ -203,7 +203,7 @@ def expected_information(posterior: Posterior, level: int, log_loads: Floats, wi
 def quantiles(grid: Grid, mass: Floats, shares: Floats | Sequence[float]) -> Floats:
     """Return the quantiles of the throughput in log load."""
     cumulative = np.concatenate([[0.0], np.cumsum(mass)])
-    return np.asarray(np.interp(shares, cumulative / cumulative[-1], _edges(grid)))
+    return np.asarray(np.interp(shares, cumulative / cumulative[-1], _cell_edges(grid)))
 
 
 def shortest_interval(grid: Grid, mass: Floats, confidence: float) -> tuple[float, float]:
@@ -225,11 +225,11 @@ def _grid_from_edges(edges: Floats) -> Grid:
     return Grid(centres, widths, bridge)
 
 
-def _edges(grid: Grid) -> Floats:
+def _cell_edges(grid: Grid) -> Floats:
     return np.append(grid.centres - grid.widths / 2, grid.centres[-1] + grid.widths[-1] / 2)
 
 
-def _prior(grid: Grid, least: float, most: float, guess: InitialGuess | None) -> Floats:
+def _throughput_prior(grid: Grid, least: float, most: float, guess: InitialGuess | None) -> Floats:
     """Return the prior of each cell: uniform in log load, or near the guess."""
     inside = (grid.centres >= least) & (grid.centres <= most)
     mass = grid.widths * inside / (most - least)

@@ -70,13 +70,13 @@ HIGHER = Claim(
 """Claim that a ratio is above 1. An interval below 1 + MARGIN refutes it."""
 
 
-def _differs(low: float, high: float) -> str:
+def _difference_state(low: float, high: float) -> str:
     if low > 1 or high < 1:
         return SUPPORTED
     return REFUTED if low > 1 - MARGIN and high < 1 + MARGIN else INCONCLUSIVE
 
 
-DIFFERENT = Claim(_differs, is_difference=True)
+DIFFERENT = Claim(_difference_state, is_difference=True)
 """Claim that a ratio is not 1. An interval within MARGIN of 1 refutes it."""
 
 

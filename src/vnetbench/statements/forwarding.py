@@ -141,37 +141,39 @@ def _adapter_part(
     return build_part(claim_text, ratio_evidence(selected, pairs, _THROUGHPUT, claim), missing)
 
 
-def _idle_state(each: ForwarderCpuUse) -> str:
-    if each.has_idle_cpus:
+def _idle_state(cpu_use: ForwarderCpuUse) -> str:
+    if cpu_use.has_idle_cpus:
         return SUPPORTED
-    busy = each.guest_busy
+    busy = cpu_use.guest_busy
     return REFUTED if busy.low is not None and 100 - busy.low < IDLE_THRESHOLD_PERCENT else INCONCLUSIVE
 
 
-def _shares_core(each: MeasuredTreatment) -> bool | None:
+def _shares_core(measured: MeasuredTreatment) -> bool | None:
     """Return whether the host's packet processing shares a core with the vCPUs; None if unknown."""
-    host_cpus = str(each.levels.get(_HOST_CPUS, ""))
+    host_cpus = str(measured.levels.get(_HOST_CPUS, ""))
     if host_cpus in ("own", "apart"):
         return host_cpus == "own"
-    vcpus = _vcpu_cpus(each)
+    vcpus = _vcpu_cpus(measured)
     try:
         return None if vcpus is None else bool(vcpus & set(parse_cpu_list(host_cpus)))
     except WrongValue:
         return None  # a word such as `any`
 
 
-def _vcpu_cpus(each: MeasuredTreatment) -> set[int] | None:
+def _vcpu_cpus(measured: MeasuredTreatment) -> set[int] | None:
     try:
         return {
-            cpu for part in str(each.levels.get("vcpu_pin", "")).split("/") for cpu in parse_cpu_list(part)
+            cpu
+            for part in str(measured.levels.get("vcpu_pin", "")).split("/")
+            for cpu in parse_cpu_list(part)
         }
     except WrongValue:
         return None
 
 
-def _vcpu_cpu_count(each: MeasuredTreatment) -> int:
+def _vcpu_cpu_count(measured: MeasuredTreatment) -> int:
     """Return the number of CPUs of the vCPUs. Only treatments with equal numbers are comparable."""
-    return len(_vcpu_cpus(each) or ())
+    return len(_vcpu_cpus(measured) or ())
 
 
 def _invert(state: str) -> str:

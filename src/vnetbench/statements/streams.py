@@ -181,9 +181,11 @@ def _modality_state(estimate: Estimate, claimed: str) -> str:
     return SUPPORTED if estimate.modality == claimed else REFUTED
 
 
-def _is_on_even_cpus(each: MeasuredTreatment) -> bool:
+def _is_on_even_cpus(measured: MeasuredTreatment) -> bool:
     return any(
-        _has_only_even_cpus(each.levels[factor]) for factor in ("vcpu_pin", "cpus") if factor in each.levels
+        _has_only_even_cpus(measured.levels[factor])
+        for factor in ("vcpu_pin", "cpus")
+        if factor in measured.levels
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.explain.comparisons.simulated import campaign, simulated, treatment
 from vnetbench.estimate.median import estimate_median
-from vnetbench.explain.comparisons.best import compare_with_best, findings
+from vnetbench.explain.comparisons.best import best_treatment_findings, compare_with_best
 from vnetbench.study.model import FactorLevels, Level
 
 pytestmark = pytest.mark.pure
@@ -52,7 +52,9 @@ def test_an_equal_treatment_is_accepted_with_precise_trials_and_inconclusive_oth
 
 
 def test_the_finding_names_the_best_and_those_within_the_margin() -> None:
-    (finding,) = findings(simulated(np.random.default_rng(3), STREAMS, equal, noise=0.003, of_blocks=0.003))
+    (finding,) = best_treatment_findings(
+        simulated(np.random.default_rng(3), STREAMS, equal, noise=0.003, of_blocks=0.003)
+    )
 
     assert finding.kind == "best"
     assert finding.text.startswith("The best goodput is ")
@@ -104,7 +106,7 @@ def test_the_cheapest_treatment_is_named_even_with_a_cost_of_0(
     for each in summary.treatments:
         cost = estimate_median([costs.get(int(each.factors["streams"]), 9.0)] * 9, 0.95)
         treatments.append(replace(each, metrics={**each.metrics, "cycles_per_byte": cost}))
-    (finding,) = findings(replace(summary, treatments=tuple(treatments)))
+    (finding,) = best_treatment_findings(replace(summary, treatments=tuple(treatments)))
 
     assert expected in finding.text
 
@@ -112,8 +114,8 @@ def test_the_cheapest_treatment_is_named_even_with_a_cost_of_0(
 def test_one_treatment_or_too_few_trials_give_no_finding() -> None:
     alone = campaign([FactorLevels("streams", (1,))], [treatment(0, {"streams": 1}, [1e9] * 6)])
 
-    assert compare_with_best(alone) is None and findings(alone) == ()
-    assert findings(simulated(np.random.default_rng(4), STREAMS, truth, blocks=3)) == ()
+    assert compare_with_best(alone) is None and best_treatment_findings(alone) == ()
+    assert best_treatment_findings(simulated(np.random.default_rng(4), STREAMS, truth, blocks=3)) == ()
 
 
 def test_an_infinite_ratio_becomes_none() -> None:
@@ -121,7 +123,7 @@ def test_an_infinite_ratio_becomes_none() -> None:
     best = [0, *(9e9 + 1e7 * block for block in range(8))]
     others = [[1e9], best, [5e9 + 1e7 * block for block in range(9)]]
     treatments = [treatment(place, {"streams": 2**place}, values) for place, values in enumerate(others)]
-    (result,) = findings(campaign([FactorLevels("streams", (1, 2, 4))], treatments))
+    (result,) = best_treatment_findings(campaign([FactorLevels("streams", (1, 2, 4))], treatments))
     ratios = result.details["ratios"]
 
     assert result.details["best"] == 1

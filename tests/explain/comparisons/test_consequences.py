@@ -11,7 +11,7 @@ from tests.explain.comparisons.simulated import campaign, treatment
 from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.comparisons.instability import findings
+from vnetbench.explain.comparisons.instability import instability_findings
 from vnetbench.explain.comparisons.mode_metrics import DERIVED_METRICS, is_consequence_of
 from vnetbench.explain.comparisons.modes import find_splits
 from vnetbench.study.model import FactorLevels
@@ -68,7 +68,7 @@ def test_trials_without_loss_have_0_at_each_drop_location() -> None:
         else each
         for place, each in enumerate(treatment.points)
     )
-    (result,) = findings(replace(summary, treatments=(replace(treatment, points=points),)))
+    (result,) = instability_findings(replace(summary, treatments=(replace(treatment, points=points),)))
     assert "The trials differ in this metric: lost at the switch, " in result.text
     assert result.text.endswith("0 % of lost frames where it is high.")
     assert result.chart is not None and result.candidates[0].evidence

@@ -11,7 +11,7 @@ import pytest
 
 from tests.explain.comparisons.simulated import campaign, simulated, treatment
 from vnetbench.explain.comparisons.cell_means import cell_means
-from vnetbench.explain.comparisons.factors import analyze_factors, findings
+from vnetbench.explain.comparisons.factors import analyze_factors, factor_findings
 from vnetbench.explain.comparisons.variance_shares import variance_shares
 from vnetbench.study.model import ONE_AT_A_TIME, FactorLevels, Level
 
@@ -115,7 +115,7 @@ def test_the_finding_orders_factors_by_share_and_lists_caveats() -> None:
         return levels["streams"] == 4 and levels["mtu"] == 9000
 
     summary = simulated(np.random.default_rng(5), MATRIX, additive, without=is_refused)
-    (finding,) = findings(summary)
+    (finding,) = factor_findings(summary)
 
     assert finding.kind == "factors"
     assert finding.text.startswith("The most important factor is streams")
@@ -139,22 +139,22 @@ def test_one_at_a_time_studies_have_effects_without_interactions() -> None:
     ]
     factors = [FactorLevels("streams", (1, 4)), FactorLevels("mtu", (1500, 9000))]
     summary = campaign(factors, treatments, combine=ONE_AT_A_TIME)
-    (finding,) = findings(summary)
+    (finding,) = factor_findings(summary)
 
     assert analyze_factors(summary).interactions == ()
     assert "The study changes one factor at a time" in finding.text
 
 
 def test_too_few_blocks_give_no_finding() -> None:
-    assert findings(simulated(np.random.default_rng(7), MATRIX, additive, blocks=3)) == ()
+    assert factor_findings(simulated(np.random.default_rng(7), MATRIX, additive, blocks=3)) == ()
     empty = simulated(np.random.default_rng(7), MATRIX, additive, without=lambda levels: True)
-    assert findings(empty) == ()
+    assert factor_findings(empty) == ()
 
 
 def test_metrics_of_zero_or_less_are_accepted() -> None:
     summary = simulated(np.random.default_rng(8), MATRIX, additive)
     dead = treatment(0, summary.treatments[0].factors, [0.0] * 9)
-    (finding,) = findings(replace(summary, treatments=(dead, *summary.treatments[1:])))
+    (finding,) = factor_findings(replace(summary, treatments=(dead, *summary.treatments[1:])))
 
     assert "An effect excludes up to 1 pair of treatments" in finding.text
     assert finding.chart is not None and finding.chart.rows

@@ -10,7 +10,7 @@ import pytest
 
 from tests.explain.comparisons.simulated import campaign, simulated, treatment
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.comparisons.instability import findings
+from vnetbench.explain.comparisons.instability import instability_findings
 from vnetbench.explain.comparisons.mode_metrics import is_consequence_of
 from vnetbench.explain.comparisons.modes import find_splits
 from vnetbench.explain.model import Finding
@@ -93,14 +93,14 @@ def test_modes_without_a_separating_metric_are_reported_as_unexplained() -> None
         is_separable += bool(split.separating_metrics)
     assert is_separable <= 0.05 * CAMPAIGNS
 
-    result = findings(two_modes(np.random.default_rng(2), is_separable=False))
+    result = instability_findings(two_modes(np.random.default_rng(2), is_separable=False))
     (finding,) = findings_of_cause(result, "two_modes")
     assert finding.text.endswith("No counter separates the two groups of trials.")
     assert finding.candidates[0].confidence == "possible"
 
 
 def test_the_finding_shows_both_groups_of_trials() -> None:
-    (finding,) = findings_of_cause(findings(two_modes(np.random.default_rng(3))), "two_modes")
+    (finding,) = findings_of_cause(instability_findings(two_modes(np.random.default_rng(3))), "two_modes")
 
     assert finding.kind == "unstable"
     assert finding.text.startswith("the trials fall into two modes. Goodput is 19.")
@@ -206,7 +206,7 @@ def test_modes_that_correlate_with_other_work_have_the_cause_machine_busy() -> N
         {"other_work_percent": float(random.uniform(*((150, 250) if slow else (0, 20))))} for slow in is_slow
     ]
     only = treatment(0, {"streams": 1}, values, evidence)
-    result = findings(campaign([FactorLevels("streams", (1,))], [only]))
+    result = instability_findings(campaign([FactorLevels("streams", (1,))], [only]))
 
     assert findings_of_cause(result, "machine_busy")[0].text.startswith("the trials fall into two modes")
     assert findings_of_cause(result, "two_modes") == []
@@ -214,7 +214,8 @@ def test_modes_that_correlate_with_other_work_have_the_cause_machine_busy() -> N
 
 def test_random_noise_is_not_unstable() -> None:
     seen = sum(
-        bool(findings(simulated(np.random.default_rng([7, s]), STREAMS, level))) for s in range(CAMPAIGNS)
+        bool(instability_findings(simulated(np.random.default_rng([7, s]), STREAMS, level)))
+        for s in range(CAMPAIGNS)
     )
 
     assert seen <= 0.03 * CAMPAIGNS
@@ -229,7 +230,7 @@ def test_drift_of_all_treatments_is_reported_with_its_size() -> None:
         ]
         return replace(summary, treatments=tuple(treatments))
 
-    result = [findings_of_cause(findings(drifting(seed)), "drift") for seed in range(CAMPAIGNS)]
+    result = [findings_of_cause(instability_findings(drifting(seed)), "drift") for seed in range(CAMPAIGNS)]
     assert sum(map(len, result)) >= 0.95 * CAMPAIGNS
     changes = [float(str(finding.details["change"])) for each in result for finding in each]
     assert float(np.median(changes)) == pytest.approx(0.985**11 - 1, abs=0.01)
@@ -253,20 +254,20 @@ def restless(*courses: Sequence[float]) -> CampaignSummary:
 
 
 def test_a_treatment_without_steady_state_is_reported() -> None:
-    (finding,) = findings_of_cause(findings(restless(*[RISING] * 6)), "warm_up")
+    (finding,) = findings_of_cause(instability_findings(restless(*[RISING] * 6)), "warm_up")
 
     assert finding.treatments == (0,)
     assert finding.text.startswith("1 stream, MTU 1500: 6 of 9 trials were still rising when they ended.")
-    (finding,) = findings_of_cause(findings(restless(*[FALLING] * 6)), "warm_up")
+    (finding,) = findings_of_cause(instability_findings(restless(*[FALLING] * 6)), "warm_up")
     assert "6 of 9 trials were still falling when they ended" in finding.text
 
 
 def test_mixed_or_irrelevant_trends_within_trials_are_noise() -> None:
     slight = [1000.0 + place for place in range(12)]
 
-    assert findings_of_cause(findings(restless(*[RISING, FALLING] * 3)), "warm_up") == []
-    assert findings_of_cause(findings(restless(*[slight] * 9)), "warm_up") == []
-    assert findings_of_cause(findings(restless(*[()] * 9)), "warm_up") == []
+    assert findings_of_cause(instability_findings(restless(*[RISING, FALLING] * 3)), "warm_up") == []
+    assert findings_of_cause(instability_findings(restless(*[slight] * 9)), "warm_up") == []
+    assert findings_of_cause(instability_findings(restless(*[()] * 9)), "warm_up") == []
 
 
 def test_other_work_is_reported_only_if_it_correlates_with_bad_trials() -> None:
@@ -285,10 +286,12 @@ def test_other_work_is_reported_only_if_it_correlates_with_bad_trials() -> None:
         return replace(summary, treatments=tuple(treatments))
 
     is_separable = sum(
-        bool(findings_of_cause(findings(busy(seed, 0.3)), "machine_busy")) for seed in range(CAMPAIGNS)
+        bool(findings_of_cause(instability_findings(busy(seed, 0.3)), "machine_busy"))
+        for seed in range(CAMPAIGNS)
     )
     false = sum(
-        bool(findings_of_cause(findings(busy(seed, 0.0)), "machine_busy")) for seed in range(CAMPAIGNS)
+        bool(findings_of_cause(instability_findings(busy(seed, 0.0)), "machine_busy"))
+        for seed in range(CAMPAIGNS)
     )
 
     assert is_separable >= 0.95 * CAMPAIGNS
@@ -304,7 +307,9 @@ def test_an_increase_of_a_lower_is_better_metric_is_worse(harm: float, is_told: 
         for point, spent in zip(only.points, work, strict=True)
     )
     summary = campaign([FactorLevels("streams", (1,))], [replace(only, points=points)])
-    result = findings_of_cause(findings(replace(summary, deciding_metric="latency_p50_us")), "machine_busy")
+    result = findings_of_cause(
+        instability_findings(replace(summary, deciding_metric="latency_p50_us")), "machine_busy"
+    )
 
     assert bool(result) == is_told
 
@@ -314,7 +319,7 @@ def test_nearly_constant_other_work_is_not_a_reason(apart: float) -> None:
     values = [1e9 * 0.8**block for block in range(9)]
     evidence = [{"other_work_percent": 40.0 + apart * block / 9} for block in range(9)]
     only = treatment(0, {"streams": 1}, values, evidence)
-    result = findings(campaign([FactorLevels("streams", (1,))], [only]))
+    result = instability_findings(campaign([FactorLevels("streams", (1,))], [only]))
 
     assert bool(findings_of_cause(result, "machine_busy")) == (apart > 20)
 
@@ -324,14 +329,14 @@ def test_the_effect_of_other_work_is_limited_to_the_range_of_trials() -> None:
     values = [1e9 * 0.5**place for place in range(10)]
     only = treatment(0, {"streams": 1}, values, [{"other_work_percent": each} for each in close])
     (finding,) = findings_of_cause(
-        findings(campaign([FactorLevels("streams", (1,))], [only])), "machine_busy"
+        instability_findings(campaign([FactorLevels("streams", (1,))], [only])), "machine_busy"
     )
 
     assert float(str(finding.details["decline"])) <= 1 - 0.5**9
 
 
 def test_evidence_of_the_lower_mode_supports_on_its_own_side_of_the_threshold() -> None:
-    (finding,) = findings_of_cause(findings(two_modes(np.random.default_rng(3))), "two_modes")
+    (finding,) = findings_of_cause(instability_findings(two_modes(np.random.default_rng(3))), "two_modes")
     first = finding.candidates[0].evidence[0]
     assert first.threshold is not None and first.value > first.threshold and not first.supports_when_low
     assert finding.chart is not None
@@ -343,7 +348,7 @@ def test_evidence_of_a_busy_machine_is_the_median_and_range() -> None:
     work = [float(each) for each in random.uniform(0, 200, 24)]
     values = [20e9 * (1 - each / 400) * float(np.exp(random.normal(0, 0.01))) for each in work]
     only = treatment(0, {"streams": 1}, values, [{"other_work_percent": each} for each in work])
-    result = findings(campaign([FactorLevels("streams", (1,))], [only]))
+    result = instability_findings(campaign([FactorLevels("streams", (1,))], [only]))
     (item,) = findings_of_cause(result, "machine_busy")[0].candidates[0].evidence
     assert (item.value, item.low, item.high) == (float(np.median(work)), min(work), max(work))
     assert item.threshold is None

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.explain.comparisons.simulated import simulated
-from vnetbench.explain.comparisons.knee import ScalingKnee, find_knees, findings
+from vnetbench.explain.comparisons.knee import ScalingKnee, find_knees, knee_findings
 from vnetbench.explain.comparisons.scaling_laws import NO_LAW, PLATEAU, POWER, SCALABILITY, choose_laws
 from vnetbench.study.model import Level
 
@@ -95,7 +95,7 @@ def test_the_finding_names_the_knee_and_draws_the_law() -> None:
         return plateau(float(levels["streams"])) * (1.3 if levels["mtu"] == 9000 else 1)
 
     factors = {"streams": LEVELS, "mtu": (1500, 9000)}
-    (finding,) = findings(simulated(np.random.default_rng(1), factors, truth, noise=0.01))
+    (finding,) = knee_findings(simulated(np.random.default_rng(1), factors, truth, noise=0.01))
 
     assert finding.kind == "knee"
     assert finding.text == "Goodput gains less than 5 % beyond 4 streams, in all 2 curves."
@@ -106,7 +106,7 @@ def test_the_finding_names_the_knee_and_draws_the_law() -> None:
 
 def test_a_missing_knee_is_reported() -> None:
     summary = simulated(np.random.default_rng(2), {"streams": LEVELS}, lambda x: growing(float(x["streams"])))
-    (finding,) = findings(summary)
+    (finding,) = knee_findings(summary)
 
     assert finding.text.startswith("Goodput has no knee up to 32 streams")
 

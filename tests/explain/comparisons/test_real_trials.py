@@ -13,7 +13,7 @@ import pytest
 
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.comparisons.instability import findings
+from vnetbench.explain.comparisons.instability import instability_findings
 from vnetbench.explain.comparisons.modes import find_splits
 from vnetbench.explain.explain import explain
 from vnetbench.results.file import ResultsFile
@@ -43,7 +43,7 @@ def test_the_counter_that_separates_two_groups_of_trials_is_named(summary: Campa
 
 
 def test_the_finding_shows_both_groups_and_the_experiment_command(summary: CampaignSummary) -> None:
-    finding = next(each for each in findings(summary) if each.details["cause"] == "two_modes")
+    finding = next(each for each in instability_findings(summary) if each.details["cause"] == "two_modes")
 
     groups = "Goodput is 14.4 [13.2, 17.4] Gbit/s in 10 of 24 trials and 29 [25, 37] Gbit/s in the others"
     assert f"the trials fall into two groups by placement. {groups}. " in finding.text

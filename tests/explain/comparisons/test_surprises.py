@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.explain.comparisons.simulated import simulated
-from vnetbench.explain.comparisons.surprises import find_contradictions, find_outliers, findings
+from vnetbench.explain.comparisons.surprises import find_contradictions, find_outliers, surprise_findings
 from vnetbench.study.model import Level
 
 pytestmark = pytest.mark.pure
@@ -137,7 +137,7 @@ def test_declines_are_reported_with_few_false_alarms() -> None:
         )
     assert false <= 0.05 * CAMPAIGNS
 
-    (finding,) = findings(simulated(np.random.default_rng(6), MATRIX, falling))
+    (finding,) = surprise_findings(simulated(np.random.default_rng(6), MATRIX, falling))
     assert finding.kind == "surprise"
     assert finding.text.startswith("Unexpected decline: 8 streams instead of 4 streams")
     assert "for 8 of 24 pairs that differ only in streams" in finding.text
@@ -147,6 +147,8 @@ def test_a_harmful_offload_is_reported() -> None:
     def truth(levels: Mapping[str, Level]) -> float:
         return 9e9 if levels["gro"] == "on" else 1e10
 
-    (finding,) = findings(simulated(np.random.default_rng(7), {"gro": ("off", "on")}, truth, noise=0.01))
+    (finding,) = surprise_findings(
+        simulated(np.random.default_rng(7), {"gro": ("off", "on")}, truth, noise=0.01)
+    )
 
     assert finding.text.startswith("Unexpected decline: GRO on instead of GRO off multiplies goodput by 0.8")

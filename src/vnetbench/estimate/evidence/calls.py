@@ -48,7 +48,7 @@ CALL_METRICS = (
 def call_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of CALL_METRICS."""
     senders = [endpoint for endpoint, _ in data.steady_part.senders]
-    return {**_send_calls(senders), **_requests(data.steady_part)}
+    return {**_send_calls(senders), **_request_values(data.steady_part)}
 
 
 def _send_calls(senders: Sequence[EndpointRecord]) -> EvidenceValues:
@@ -61,7 +61,7 @@ def _send_calls(senders: Sequence[EndpointRecord]) -> EvidenceValues:
     }
 
 
-def _requests(part: SteadyPart) -> EvidenceValues:
+def _request_values(part: SteadyPart) -> EvidenceValues:
     latency = merged_histogram((x for _, samples in part.endpoints for x in samples), "latency")
     connections = {
         (endpoint.name, stream.stream_id)

@@ -142,15 +142,15 @@ LINK_METRICS = (
 def link_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of LINK_METRICS."""
     return {
-        **_queues(data.ports),
-        **_uplinks(data.ports),
-        **_losses(data),
+        **_queue_values(data.ports),
+        **_uplink_values(data.ports),
+        **_loss_values(data),
         "foreign_traffic_percent": _foreign_traffic_percent(data),
         "link_variation_percent": _link_variation_percent(data.ports),
     }
 
 
-def _queues(ports: Sequence[Port]) -> EvidenceValues:
+def _queue_values(ports: Sequence[Port]) -> EvidenceValues:
     values: EvidenceValues = {
         "overlimits_per_s": sum_known(*(median(port.sample_rates("overlimits")) for port in ports)),
         "qdisc_drops_per_s": sum_known(*(port.mean_rate("drops") for port in ports)),
@@ -165,7 +165,7 @@ def _queues(ports: Sequence[Port]) -> EvidenceValues:
     return values
 
 
-def _uplinks(ports: Sequence[Port]) -> EvidenceValues:
+def _uplink_values(ports: Sequence[Port]) -> EvidenceValues:
     """Return the values of the uplinks in the direction with more traffic."""
     by_direction: dict[str, list[float]] = {}
     for port in ports:
@@ -224,7 +224,7 @@ def _link_variation_percent(ports: Sequence[Port]) -> float | None:
     return None if busiest is None else variation_percent(busiest.sample_rates(*_BOTH_DIRECTIONS))
 
 
-def _losses(data: TrialData) -> EvidenceValues:
+def _loss_values(data: TrialData) -> EvidenceValues:
     retransmits = sum_known(*(flow.total("retransmits") for flow in data.tcp_senders))
     spurious = sum_known(*(flow.total("dsack_dups") for flow in data.tcp_senders))
     out_of_order = sum_known(*(flow.total("rcv_ooopack") for flow in data.tcp_receivers))

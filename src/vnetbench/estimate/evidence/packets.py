@@ -212,7 +212,7 @@ def packet_evidence(data: TrialData) -> EvidenceValues:
     }
     return {
         **_packet_sizes(part, flows),
-        **_settings(part),
+        **_setting_values(part),
         **_receive_cpus(part, kernels),
         **_receive_queues(part),
         **{name: metrics.get(name) for name in ("socket_drop_percent", "cycles_per_byte")},
@@ -250,7 +250,7 @@ def _packet_sizes(part: SteadyPart, flows: Sequence[Flow]) -> EvidenceValues:
     }
 
 
-def _settings(part: SteadyPart) -> EvidenceValues:
+def _setting_values(part: SteadyPart) -> EvidenceValues:
     names = {
         "senders": [endpoint.name for endpoint, _ in part.senders],
         "receivers": [endpoint.name for endpoint, _ in part.receivers],

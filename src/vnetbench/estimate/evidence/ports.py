@@ -26,18 +26,18 @@ class Port:
 
     def sample_totals(self, *counters: str) -> list[float]:
         """Return the sum of the counters in each sample that has all of them."""
-        return [sum(values[name] for name in counters) for _, values in self._samples_with(counters)]
+        return [sum(values[name] for name in counters) for _, values in self._samples_with_counters(counters)]
 
     def sample_rates(self, *counters: str) -> list[float]:
         """Return the sum of the counters per second in each sample that has all of them."""
         return [
             sum(values[name] for name in counters) / duration_s
-            for duration_s, values in self._samples_with(counters)
+            for duration_s, values in self._samples_with_counters(counters)
         ]
 
     def mean_rate(self, *counters: str) -> float | None:
         """Return the sum of the counters per second over all samples that have all of them."""
-        samples = self._samples_with(counters)
+        samples = self._samples_with_counters(counters)
         total = sum(values[name] for _, values in samples for name in counters)
         return ratio(total, sum(duration_s for duration_s, _ in samples))
 
@@ -46,7 +46,7 @@ class Port:
         """Bytes in the queue, median of the samples."""
         return median(values.get("backlog_bytes") for _, values in self.samples)
 
-    def _samples_with(self, counters: Sequence[str]) -> list[tuple[float, Mapping[str, float]]]:
+    def _samples_with_counters(self, counters: Sequence[str]) -> list[tuple[float, Mapping[str, float]]]:
         """Return the samples that have all of these counters, with the seconds since the previous one.
 
         Queues are read at most twenty times a second. Their counters then cover all time since the previous

@@ -246,9 +246,9 @@ def window_evidence(data: TrialData) -> EvidenceValues:
     part, senders = data.steady_part, data.tcp_senders
     return {
         **_time_shares(senders),
-        **_levels(senders, data.tcp_receivers),
-        **_retransmits(part, senders),
-        **_pacing(part, senders),
+        **_window_values(senders, data.tcp_receivers),
+        **_retransmit_values(part, senders),
+        **_pacing_values(part, senders),
         "stream_goodput_bps": median_over_flows(data.sending_flows, lambda flow: flow.goodput_bps or None),
         "goodput_variation_percent": variation_percent(data.time_series),
     }
@@ -291,7 +291,7 @@ def _percent_of_samples(flows: Sequence[Flow], name: str, at_least: float) -> fl
     return percent(sum(value >= at_least for value in values), len(values))
 
 
-def _levels(senders: Sequence[Flow], receivers: Sequence[Flow]) -> EvidenceValues:
+def _window_values(senders: Sequence[Flow], receivers: Sequence[Flow]) -> EvidenceValues:
     return {
         "rtt_us": median_over_flows(senders, lambda flow: median(flow.values("rtt_us"))),
         "min_rtt_us": median_over_flows(senders, lambda flow: smallest(flow.values("min_rtt_us"))),
@@ -352,7 +352,7 @@ def _goodput_over_window_law(flow: Flow) -> float | None:
     return ratio(flow.goodput_bps, ratio(8e6 * in_flight_bytes, rtt_us) if in_flight_bytes else None)
 
 
-def _retransmits(part: SteadyPart, senders: Sequence[Flow]) -> EvidenceValues:
+def _retransmit_values(part: SteadyPart, senders: Sequence[Flow]) -> EvidenceValues:
     sent = sum_known(*(flow.total("segments_out") for flow in senders))
     retransmits = sum_known(*(flow.total("retransmits") for flow in senders))
     if not senders:
@@ -366,7 +366,7 @@ def _retransmits(part: SteadyPart, senders: Sequence[Flow]) -> EvidenceValues:
     }
 
 
-def _pacing(part: SteadyPart, senders: Sequence[Flow]) -> EvidenceValues:
+def _pacing_values(part: SteadyPart, senders: Sequence[Flow]) -> EvidenceValues:
     if not senders:
         return {}
     max_rates = [flow.values("pacing_max_bps") for flow in senders]

@@ -10,9 +10,9 @@ from vnetbench.explain.model import Finding
 def comparison_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     """Return the findings of all modules in this package. This is a pure function of the summary."""
     return (
-        *best.findings(summary),
-        *factors.findings(summary),
-        *knee.findings(summary),
-        *surprises.findings(summary),
-        *instability.findings(summary),
+        *best.best_treatment_findings(summary),
+        *factors.factor_findings(summary),
+        *knee.knee_findings(summary),
+        *surprises.surprise_findings(summary),
+        *instability.instability_findings(summary),
     )

@@ -65,9 +65,9 @@ def rank_separations(
     """
     upper = np.asarray(is_upper, dtype=bool)
     # As floats, because matrix products of booleans are many times slower in numpy.
-    groups = _groups(upper).astype(float)
+    groups = _make_divisions(upper).astype(float)
     separations = [
-        _separation(name, np.asarray(values, dtype=float), upper, groups, name in nominal)
+        _measure_separation(name, np.asarray(values, dtype=float), upper, groups, name in nominal)
         for name, values in metrics.items()
         if len(set(values)) > 1
     ]
@@ -78,7 +78,7 @@ def rank_separations(
     return sorted(separations, key=lambda each: (-each.distance, each.p_value))
 
 
-def _groups(upper: BoolArray) -> BoolArray:
+def _make_divisions(upper: BoolArray) -> BoolArray:
     """Return divisions of the trials into two groups, one per row: all of them, or random ones."""
     count, size = len(upper), int(upper.sum())
     if math.comb(count, size) <= _MAX_ENUMERATED:
@@ -91,7 +91,7 @@ def _groups(upper: BoolArray) -> BoolArray:
     return np.vstack([upper, upper[orders]])
 
 
-def _separation(
+def _measure_separation(
     metric: str, values: FloatArray, upper: BoolArray, groups: FloatArray, is_nominal: bool
 ) -> Separation:
     areas, scores = (_nominal_aucs, values) if is_nominal else (_rank_aucs, stats.rankdata(values))

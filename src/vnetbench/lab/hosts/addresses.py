@@ -146,17 +146,19 @@ def _interface_with_address(host: PairHost, address: str) -> str:
     return found[address]
 
 
-def _check_route(host: PairHost, own: LoadInterface, peer: LoadInterface) -> None:
-    leaves_by, _ = host.find_route(peer.address, own.address)
-    if LOOPBACK in (leaves_by, own.interface):
+def _check_route(host: PairHost, own_interface: LoadInterface, peer_interface: LoadInterface) -> None:
+    leaves_by, _ = host.find_route(peer_interface.address, own_interface.address)
+    if LOOPBACK in (leaves_by, own_interface.interface):
         raise BenchError(
-            f"{peer.address} is the host's own address, so both hosts of the pair are the same machine",
+            f"{peer_interface.address} is the host's own address, "
+            "so both hosts of the pair are the same machine",
             where=f"testbed.host {host.spec.name}",
             fix="name another host, or another address of its peer",
         )
-    if leaves_by != own.interface:
+    if leaves_by != own_interface.interface:
         raise BenchError(
-            f"packets to {peer.address} leave by {leaves_by}, not by {own.interface}",
+            f"packets to {peer_interface.address} leave by {leaves_by}, not by {own_interface.interface}",
             where=f"testbed.host {host.spec.name}",
-            fix=f"name {leaves_by}, or add a route (ip route get {peer.address} from {own.address} shows it)",
+            fix=f"name {leaves_by}, or add a route "
+            f"(ip route get {peer_interface.address} from {own_interface.address} shows it)",
         )

@@ -329,16 +329,20 @@ def _start_agent(machine: ssh.Machine, folder: str) -> AgentClient:
     return agent
 
 
-def _remove_earlier_leftovers(machine: ssh.Machine, own: HostLeftover) -> None:
+def _remove_earlier_leftovers(machine: ssh.Machine, own_leftover: HostLeftover) -> None:
     """Remove what an earlier connection left, so that knobs are restored before they are recorded again.
 
     Raises:
         BenchError: if another bench uses the host.
     """
     for leftover in leftovers.list_leftovers():
-        if leftover.destination != own.destination or leftover.folder == own.folder:
+        if leftover.destination != own_leftover.destination or leftover.folder == own_leftover.folder:
             continue
-        if leftover.is_own and leftover.testbed == own.testbed and leftover.host != own.host:
+        if (
+            leftover.is_own
+            and leftover.testbed == own_leftover.testbed
+            and leftover.host != own_leftover.host
+        ):
             continue  # It belongs to another interface of the same host.
         if leftover.is_in_use and not leftover.is_own:
             raise BenchError(

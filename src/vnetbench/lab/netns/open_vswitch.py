@@ -105,11 +105,11 @@ def _run_tool(command: Sequence[str], log: Path | None = None) -> str:
     return process.stdout
 
 
-def _start_error(what: str, log: Path | None) -> BenchError:
+def _start_error(reason: str, log: Path | None) -> BenchError:
     lines = log.read_text(errors="replace").strip().splitlines() if log else []
     last = f" (its last line: {lines[-1]})" if lines else ""
     return BenchError(
-        f"Open vSwitch does not run: {what}{last}",
+        f"Open vSwitch does not run: {reason}{last}",
         where="vswitch = openvswitch",
         fix="run vnetbench doctor to see what this machine allows, or leave the level out",
     )

@@ -178,7 +178,7 @@ def _measured_section(section_id: str, summary: CampaignSummary, narrative: Narr
     return CampaignSection(
         id=section_id,
         summary=summary,
-        subtitle=_subtitle(summary),
+        subtitle=_page_subtitle(summary),
         warnings=emulation_warnings(summary),
         narrative=narrative,
         findings=[_finding_section(each, number) for number, each in enumerate(narrative.findings, 1)],
@@ -235,7 +235,7 @@ def _candidate_section(candidate: CandidateCause, finding: Finding) -> Candidate
     )
 
 
-def _subtitle(summary: CampaignSummary) -> str:
+def _page_subtitle(summary: CampaignSummary) -> str:
     """Return the number of treatments and trials, and when they were measured or imported."""
     trials = sum(treatment.trial_count for treatment in summary.treatments)
     counts = f"{pluralize(len(summary.treatments), 'treatment')}, {pluralize(trials, 'trial')}"

@@ -59,7 +59,7 @@ class ComparisonTable:
             columns = _comparison_columns(changes, comparison.factors, options.max_width)
             yield draw_table(columns, styles, range(len(changes)))
         yield Text("")
-        yield Text(_legend(comparison.changes))
+        yield Text(_changes_legend(comparison.changes))
         yield bullet_list(_omission_notes(comparison))
 
 
@@ -160,7 +160,7 @@ def _change_style(change: MetricChange) -> str:
     return "red" if change.worsening_share > 0 else "green"
 
 
-def _legend(changes: Sequence[MetricChange]) -> str:
+def _changes_legend(changes: Sequence[MetricChange]) -> str:
     if not changes:
         return ""
     if all(change.before.is_published or change.after.is_published for change in changes):

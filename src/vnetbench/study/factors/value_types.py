@@ -71,12 +71,12 @@ def integers(low: int, high: int, *extra_keywords: str, unit: str = "") -> Value
                 return raw.strip()
             number = re.fullmatch(quoted_number, raw)
             if number is None:
-                raise _invalid(raw, "is not a whole number", expected)
+                raise _wrong_value(raw, "is not a whole number", expected)
             raw = int(number[1])
         if isinstance(raw, bool) or not isinstance(raw, int):
-            raise _invalid(raw, "is not a whole number", expected)
+            raise _wrong_value(raw, "is not a whole number", expected)
         if not low <= raw <= high:
-            raise _invalid(raw, "is out of range", expected)
+            raise _wrong_value(raw, "is out of range", expected)
         return raw
 
     pattern = "|".join((*extra_keywords, rf"[+]?[0-9]+(\s*{unit})?" if unit else r"[+]?[0-9]+"))
@@ -92,7 +92,7 @@ def integers(low: int, high: int, *extra_keywords: str, unit: str = "") -> Value
     )
 
 
-def _invalid(raw: object, what: str, expected: str) -> WrongValue:
+def _wrong_value(raw: object, what: str, expected: str) -> WrongValue:
     return WrongValue(f"{format_raw_value(raw)} {what}", fix=f"write {expected}")
 
 
@@ -118,12 +118,12 @@ def _quantity_type(
                 raise WrongValue(f"{format_raw_value(raw)} is not a {noun}", fix=fix)
             value = parse_text(raw)
             if not low <= value <= high:
-                raise _invalid(raw, "is out of range", expected)
+                raise _wrong_value(raw, "is out of range", expected)
             return value
         if isinstance(raw, int | float) and not isinstance(raw, bool):
             # A bare number has no unit: parsing it raises the error that lists the units.
             parse_text(format_raw_value(raw))
-        raise _invalid(raw, f"is not a {noun}", f"{expected}, in quotes")
+        raise _wrong_value(raw, f"is not a {noun}", f"{expected}, in quotes")
 
     def format_level(level: Level) -> str:
         return level if isinstance(level, str) else format_number(level)
@@ -233,14 +233,14 @@ def texts(max_characters: int) -> ValueType:
 
     def parse(raw: object) -> str:
         if not isinstance(raw, str):
-            raise _invalid(raw, "is not a text", f"{expected}, in quotes")
+            raise _wrong_value(raw, "is not a text", f"{expected}, in quotes")
         text = " ".join(raw.split())
         if not text:
             raise WrongValue("the text is empty", fix=f"write {expected}")
         if len(text) > max_characters:
             raise WrongValue(f"{len(text)} characters are too many", fix=f"write {expected}")
         if not text.isprintable():
-            raise _invalid(raw, "has characters that cannot be printed", expected)
+            raise _wrong_value(raw, "has characters that cannot be printed", expected)
         return text
 
     return ValueType(expected, parse, str, r"\S[\s\S]*")
@@ -272,7 +272,7 @@ def booleans() -> ValueType:
 
     def parse(raw: object) -> bool:
         if not isinstance(raw, bool):
-            raise _invalid(raw, "is neither true nor false", "true or false, without quotes")
+            raise _wrong_value(raw, "is neither true nor false", "true or false, without quotes")
         return raw
 
     def format_level(level: Level) -> str:
@@ -288,7 +288,7 @@ def versions(*known: int) -> ValueType:
 
     def parse(raw: object) -> Level:
         if isinstance(raw, bool) or not isinstance(raw, int | str) or str(raw).strip() not in digits.keywords:
-            raise _invalid(raw, "is not a valid value", expected)
+            raise _wrong_value(raw, "is not a valid value", expected)
         return str(raw).strip()
 
     number: Json = {"type": "integer", "enum": list(known)}
@@ -302,7 +302,7 @@ def congestion_controls() -> ValueType:
     def parse(raw: object) -> str:
         if isinstance(raw, str) and re.fullmatch(r"[a-z][a-z0-9_-]{0,14}", raw.strip()):
             return raw.strip()
-        raise _invalid(raw, "is not the name of a congestion control", expected)
+        raise _wrong_value(raw, "is not the name of a congestion control", expected)
 
     common = ("cubic", "reno", "bbr", "dctcp")
     return ValueType(expected, parse, str, "[a-z][a-z0-9_-]{0,14}", keywords=common)
@@ -338,7 +338,7 @@ def _cpu_type(
         if isinstance(raw, int) and not isinstance(raw, bool) and 0 <= raw <= MAX_CPU:
             return str(raw)
         if not isinstance(raw, str):
-            raise _invalid(raw, "is not a valid CPU set", expected)
+            raise _wrong_value(raw, "is not a valid CPU set", expected)
         text = raw.strip()
         if text in known:
             return text

@@ -106,7 +106,10 @@ def parse_windows_command(command: CommandLine) -> RequestedOptions:
     return RequestedOptions(
         endpoint,
         UDP_STREAM if is_udp else TCP_STREAM,
-        {**_parse_mapping(words, endpoint), **_build_common_levels(endpoint, is_udp, "6" in options, length)},
+        {
+            **_parse_thread_mapping(words, endpoint),
+            **_build_common_levels(endpoint, is_udp, "6" in options, length),
+        },
         length,
         float(warm_up) if warm_up.isdigit() else None,
         "a round-trip test (-rt) has no matching workload" if "rt" in options else "",
@@ -124,7 +127,7 @@ def parse_linux_command(command: CommandLine) -> RequestedOptions:
         length = min(length, LARGEST_DATAGRAM)
     levels = _build_common_levels(endpoint, is_udp, "6" in options, length) | cpu_label(endpoint, "any")
     if "m" in options:
-        levels |= _parse_mapping(command.arguments, endpoint)
+        levels |= _parse_thread_mapping(command.arguments, endpoint)
     if is_sender:
         levels["streams"] = _streams_on_linux(options)
         levels |= pacing_factor(options.get("fq-rate-limit", ""))
@@ -192,12 +195,12 @@ def _find_endpoint(program: str, sends: bool, receives: bool) -> str:
     return RECEIVER if receives or program == "ntttcpr" else ""
 
 
-def _parse_mapping(words: Sequence[str], endpoint: str) -> dict[str, object]:
+def _parse_thread_mapping(arguments: Sequence[str], endpoint: str) -> dict[str, object]:
     """Return streams and CPUs of `-m 4,0,10.0.0.2 4,1,10.0.0.3`: threads, CPU, receiver's address."""
-    if "-m" not in words:
+    if "-m" not in arguments:
         return {}
     mappings = []
-    for word in words[words.index("-m") + 1 :]:
+    for word in arguments[arguments.index("-m") + 1 :]:
         match = _MAPPING.fullmatch(word)
         if match is None:
             break
