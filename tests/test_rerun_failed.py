@@ -35,7 +35,9 @@ def test_every_other_time():
     seen.write_text(str(runs + 1))
     assert runs % 2
 """
-FAILED_AT_FIRST = re.compile(r"Failed at first, then passed 2 times \(the host took \d+% of the requested CPU")
+FAILED_AT_FIRST = re.compile(
+    r"Failed at first, then passed 2 times \(the host took \d+% of the requested CPU"
+)
 
 CRATE = """[package]
 name = "looked-at"
@@ -113,7 +115,7 @@ def test_tests_that_cannot_run_are_not_rerun(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tests", "status", "told"),
+    ("tests", "status", "summary"),
     [
         ((RUST_SOUND,), 0, None),
         ((RUST_SOUND, RUST_ONCE), 0, "CPU time): once\n"),
@@ -122,8 +124,8 @@ def test_tests_that_cannot_run_are_not_rerun(tmp_path: Path) -> None:
     ],
 )
 def test_cargo_tests_are_rerun_likewise(
-    tmp_path: Path, tests: tuple[str, ...], status: int, told: str | None
+    tmp_path: Path, tests: tuple[str, ...], status: int, summary: str | None
 ) -> None:
     ended, said = rust_tests(tmp_path, *tests)
     assert ended == status
-    assert said.endswith(told) if told else "Again" not in said
+    assert said.endswith(summary) if summary else "Again" not in said

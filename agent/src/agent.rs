@@ -22,7 +22,7 @@ use vnetbench_iperf3::server_probe;
 use vnetbench_system::clock;
 use vnetbench_system::error::{Error, Result};
 
-const PROTOCOL: u32 = 1;
+const PROTOCOL: u32 = 2;
 const WORKLOADS: [&str; 7] = [
     "tcp_stream",
     "tcp_rr",

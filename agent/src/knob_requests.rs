@@ -52,7 +52,7 @@ pub fn set_knob(request: SetRequest) -> Result<Value> {
     let journal_guard = journal::record_original_settings(interface, &knob)?;
     let effective = knobs::set_and_read_back(&knob, interface, &value)?;
     drop(journal_guard);
-    Ok(json!({"knob": knob, "asked": value, "found": effective}))
+    Ok(json!({"knob": knob, "requested": value, "effective": effective}))
 }
 
 #[cfg(test)]

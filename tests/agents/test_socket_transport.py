@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from vnetbench.agents import transport
-from vnetbench.agents.client import AgentClient, AgentError
+from vnetbench.agents.client import PROTOCOL_VERSION, AgentClient, AgentError
 from vnetbench.agents.transport import SocketTransport
 
 Session = Callable[[socket.socket], None]
@@ -59,10 +59,10 @@ def test_data_for_an_earlier_client_is_ignored(port: Callable[[Session], Path]) 
         peer.sendall(b'half": 1}\n{"jsonrpc": "2.0", "id": 1, "result": {"for": "another client"}}\n')
         peer.sendall(b'{"method": "trial.sample"}\n')
         for request in requests(peer):
-            answer(peer, request, protocol=1)
+            answer(peer, request, protocol=PROTOCOL_VERSION)
 
     client = AgentClient("a1", SocketTransport(port(session), lambda: "it is gone", 5))
-    assert client.call("agent.hello") == {"protocol": 1}
+    assert client.call("agent.hello") == {"protocol": PROTOCOL_VERSION}
     assert client.events.empty()
     client.close()
 
@@ -75,7 +75,7 @@ def test_the_hello_is_repeated_until_a_reply_arrives(
     def session(peer: socket.socket) -> None:
         for number, request in enumerate(requests(peer)):
             if number >= 2:
-                answer(peer, request, protocol=1)
+                answer(peer, request, protocol=PROTOCOL_VERSION)
 
     SocketTransport(port(session), lambda: "", 10).close()
 
@@ -97,7 +97,7 @@ def test_requests_fail_with_the_reason_of_a_closed_connection(
         for request in requests(peer):
             if request["method"] != "agent.hello":
                 return
-            answer(peer, request, protocol=1)
+            answer(peer, request, protocol=PROTOCOL_VERSION)
 
     client = AgentClient("a1", SocketTransport(port(session), lambda: "kernel panic", 5))
     with pytest.raises(AgentError, match="kernel panic") as gone:
@@ -112,7 +112,7 @@ def test_a_heartbeat_request_never_blocks_on_a_hung_guest(
     may_close = threading.Event()
 
     def session(peer: socket.socket) -> None:
-        answer(peer, next(requests(peer)), protocol=1)
+        answer(peer, next(requests(peer)), protocol=PROTOCOL_VERSION)
         may_close.wait(60)
 
     transport_under_test = SocketTransport(port(session), lambda: "", 5)

@@ -75,7 +75,7 @@ def test_a_cpu_quota_reports_the_user_time_of_its_group(
     monkeypatch.setattr(cpu_quota, "find_hierarchy", lambda: hierarchy)
     monkeypatch.setattr("bench.corpus.disturbances.cpu_quota._find_pid", lambda target, endpoint: 71)
     monkeypatch.setattr(cpu_quota, "_release_group", lambda hierarchy, group: None)
-    testbed = cast(NetnsTestbed, SimpleNamespace(topology=SimpleNamespace(name="t-two")))
+    testbed = cast(NetnsTestbed, SimpleNamespace(topology=SimpleNamespace(testbed_name="t-two")))
     target = DisturbanceTarget(testbed, 0, random.Random(0), defaultdict(float))
     with vm_cpu_quota("a1", 0.5)(target):
         (group,) = cpu_quota.find_groups(hierarchy, "t-two", "a1.*")

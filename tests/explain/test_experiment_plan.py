@@ -36,11 +36,11 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> CampaignSummary:
 
 
 def finding(*settings: dict[str, Level], typical: int = 0) -> Finding:
-    suspects = [
+    candidates = [
         CandidateCause(replace(cause, setting=setting), 0.9, "likely", ())
         for cause, setting in zip((RECEIVER, QUOTA, RECEIVER), settings, strict=False)
     ]
-    return Finding("limit", "", (0, 1), tuple(suspects), details={"representative": typical})
+    return Finding("limit", "", (0, 1), tuple(candidates), details={"representative": typical})
 
 
 def test_the_plan_has_the_treatment_and_a_variant_per_candidate(measured: CampaignSummary) -> None:

@@ -149,7 +149,7 @@ def test_the_best_pattern_counts_and_provides_the_evidence() -> None:
 [stopped]
 {_ABOUT}
 [[stopped.patterns]]
-requires = [{{ metric = "told", from = 0, to = 10 }}]
+requires = [{{ metric = "reported", from = 0, to = 10 }}]
 
 [[stopped.patterns]]
 requires = [{{ metric = "waits", from = 0, to = 50 }}]
@@ -157,10 +157,14 @@ contradicts = [{{ metric = "no", from = 0, to = 9 }}]
 """
         }
     )
-    (by_figure,) = rank_causes([{"told": 9, "waits": 0, "no": 0}], two, "tcp_stream").candidates
-    (by_other,) = rank_causes([{"told": 0, "waits": 40, "no": 0}], two, "tcp_stream").candidates
+    (by_figure,) = rank_causes([{"reported": 9, "waits": 0, "no": 0}], two, "tcp_stream").candidates
+    (by_other,) = rank_causes([{"reported": 0, "waits": 40, "no": 0}], two, "tcp_stream").candidates
     (alone,) = rank_causes([{"waits": 40, "no": 0}], two, "tcp_stream").candidates
-    assert [each.evidence[0].metric for each in (by_figure, by_other, alone)] == ["told", "waits", "waits"]
+    assert [each.evidence[0].metric for each in (by_figure, by_other, alone)] == [
+        "reported",
+        "waits",
+        "waits",
+    ]
     assert [each.score for each in (by_figure, by_other, alone)] == pytest.approx([0.9, 0.8, 0.8])
 
 

@@ -29,9 +29,11 @@ def test_no_fault_is_named_from_a_log(tool: str, tmp_path: Path) -> None:
         results = ResultsFile.open_to_read(file)
         findings = explain(summarize(results)).findings
         results.close()
-        suspects = {suspect.cause.name: suspect for finding in findings for suspect in finding.candidates}
-        suspects.pop("too_few_trials", None)
-        assert not [name for name, suspect in suspects.items() if suspect.cause.is_fault], log.name
+        candidates = {
+            candidate.cause.name: candidate for finding in findings for candidate in finding.candidates
+        }
+        candidates.pop("too_few_trials", None)
+        assert not [name for name, candidate in candidates.items() if candidate.cause.is_fault], log.name
         assert any(finding.kind in ("limit", "not explained") for finding in findings), log.name
     assert explained
 

@@ -39,10 +39,10 @@ def make_delay_lines(answer: Mapping[str, Any] | AgentError) -> DelayLines:
     ("answer", "what"),
     [
         (
-            AgentError("line", "no", -32000, {"reason": "Invalid argument"}),
-            "cannot set CPUs 2-3 for its threads: Invalid argument",
+            AgentError("line", "no", -32000, {"reason": "cannot be set: Invalid argument"}),
+            "CPUs 2-3 for its threads cannot be set: Invalid argument",
         ),
-        ({"found": "0"}, "CPUs 2-3 for its threads did not take effect: 0 was read back"),
+        ({"effective": "0"}, "CPUs 2-3 for its threads did not take effect: 0 was read back"),
     ],
 )
 def test_a_treatment_is_refused_if_the_line_cannot_be_pinned(answer: Any, what: str) -> None:

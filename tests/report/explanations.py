@@ -71,7 +71,7 @@ LIMIT = Finding(
 )
 MODES = Finding(
     kind="unstable",
-    text="16 streams, forward, MTU 9000 falls into two modes, and receive_cpus tells them apart.",
+    text="16 streams, forward, MTU 9000 falls into two modes, and receive_cpus separates them.",
     treatments=(15,),
     chart=EvidenceChart(
         chart_type="modes",

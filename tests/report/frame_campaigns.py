@@ -39,14 +39,18 @@ def searched(
             limit_fps / direction_count * float(np.exp(random.normal(0, 0.02))), noise=0.004, early_from=0.8,
             early_ratio=2e-4,
         )  # fmt: skip
-        asked = SearchParameters(tuple(goals), 0.01, 1000.0, 4e6, 1.0)
-        found = run_search("rfc2544", SimulatedDevice(physics, index + 100 * block), asked, block)
+        parameters = SearchParameters(tuple(goals), 0.01, 1000.0, 4e6, 1.0)
+        found = run_search("rfc2544", SimulatedDevice(physics, index + 100 * block), parameters, block)
         values = {
             name: direction_count * answer.throughput_fps
             for name, answer in zip(THROUGHPUT_METRICS, found.goal_results, strict=False)
         }
         answers = [asdict(answer) for answer in found.goal_results]
-        search = {"parameters": asdict(asked), "goal_results": answers, "direction_count": direction_count}
+        search = {
+            "parameters": asdict(parameters),
+            "goal_results": answers,
+            "direction_count": direction_count,
+        }
         points.append(
             _point(index, block, values, _records(SEARCH_STEP, found.steps, direction_count), search)
         )

@@ -129,9 +129,9 @@ def test_an_explanation_matches_the_schema_and_its_texts_are_listed_separately(
 
 def test_an_infinite_ratio_is_null(jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch) -> None:
     revived = replace(TRIED, ratio=Ratio(math.inf, None, None, 0.95, 0.0))
-    suspect = replace(LIMIT.candidates[0], experiment_result=ExperimentResult("confirmed", revived))
+    candidate = replace(LIMIT.candidates[0], experiment_result=ExperimentResult("confirmed", revived))
     monkeypatch.setattr(
-        narrative, "explain", lambda _: Explanation((), (replace(LIMIT, candidates=(suspect,)),))
+        narrative, "explain", lambda _: Explanation((), (replace(LIMIT, candidates=(candidate,)),))
     )
     form = json.loads(campaign_json(jumbo))
     jsonschema.validate(form, schema())

@@ -192,8 +192,8 @@ def test_the_answer_precedes_the_findings_with_their_charts_and_evidence(
 def test_a_counted_cause_has_no_confidence_label(
     jumbo: CampaignSummary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    suspect = CandidateCause(get_cause("too_few_trials"), 1.0, "very likely", ())
-    few = Finding("instrument", "There are 3.", candidates=(suspect,), details={"cause": "too_few_trials"})
+    candidate = CandidateCause(get_cause("too_few_trials"), 1.0, "very likely", ())
+    few = Finding("instrument", "There are 3.", candidates=(candidate,), details={"cause": "too_few_trials"})
     monkeypatch.setattr(narrative, "explain", lambda _: replace(EXPLANATION, findings=(few,)))
     text = Page(render_page([jumbo])).visible_text
     assert "Run at least six trials" in text and "very likely" not in text

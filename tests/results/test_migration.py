@@ -185,6 +185,10 @@ def effective(path: Path) -> object:
          {"direction_count": 2, "path_counters": {"host": 1}, "sent": {"forward": 3}}),
         ("side", "totals", {"speaks": "iperf3", "bytes_sent": 1},
          lambda path: only_trial(path).endpoints[0].totals, {"protocol": "iperf3", "bytes_sent": 1}),
+        ("side", "totals",
+         {"delay_lines": [{"line": "l1", "forward": {"asked": {}}}]},  # codespell:ignore asked
+         lambda path: only_trial(path).endpoints[0].totals,
+         {"delay_lines": [{"line": "l1", "forward": {"requested": {}}}]}),
         ("testbed", "description", TESTBED_2, only_testbed, TESTBED_3),
     ],
 )  # fmt: skip

@@ -118,7 +118,7 @@ pub fn restore_and_exit() -> ! {
 
 /// Restores the settings that a killed agent has changed, and removes its folder.
 ///
-/// An agent that still runs is asked to end (SIGTERM) and restores them itself.
+/// An agent that still runs gets SIGTERM and restores them itself.
 pub fn restore(path: &Path) -> ExitCode {
     let (code, lines) = match try_restore(path) {
         Ok(lines) => (ExitCode::SUCCESS, lines),

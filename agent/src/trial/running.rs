@@ -230,7 +230,7 @@ impl RunningTrial<'_> {
             .take_sample(self.name, self.sampler, self.initial, now, self.outbox)
     }
 
-    /// Ends the streams that have not ended by themselves, and tells the server.
+    /// Ends the streams that have not ended by themselves, and notifies the server.
     fn enforce_end(&mut self) {
         let before = thread_cpu_time();
         self.streams.enforce();

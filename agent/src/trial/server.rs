@@ -29,7 +29,7 @@ impl Iperf3Server {
         Ok(())
     }
 
-    /// Tells the server that the sources have ended.
+    /// Notifies the server that the sources have ended.
     pub fn notify_load_end(&self) {
         if let Self::Running(test) = self {
             test.notify_load_end();

@@ -320,7 +320,7 @@ fn a_datagram_over_the_mtu_is_rejected_unless_fragmented() {
 }
 
 #[test]
-fn an_error_tells_a_blocked_path_from_a_small_mtu() {
+fn an_error_distinguishes_a_blocked_path_from_a_small_mtu() {
     let mut agent = Agent::start();
     let request = json!({"datagram_bytes": 500, "timeout_s": 0.4});
     let [connects, _] = refused(

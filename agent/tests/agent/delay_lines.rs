@@ -60,7 +60,7 @@ fn a_delay_line_counts_frames_by_direction() {
     }
     let json = agent.expect_result("line.read", json!({"line": line}));
     assert_eq!(json["reverse"]["counts"]["segments"], 0);
-    assert_eq!(json["forward"]["asked"]["jitter_us"], 100.0);
+    assert_eq!(json["forward"]["requested"]["jitter_us"], 100.0);
     let seeds = ["forward", "reverse"].map(|way| json[way]["seed"].as_u64());
     assert_eq!(seeds, [Some(6), Some(7)]);
 }
@@ -163,5 +163,8 @@ fn invalid_delay_lines_are_rejected() {
     let wrong = json!({"line": line, "forward": {}, "reverse": {"loss": -1}});
     assert_eq!(agent.expect_error_code("line.set", wrong), -32602);
     let json = agent.expect_result("line.stop", json!({"line": line}));
-    assert_eq!(json["forward"]["asked"]["delay_us"], 7.0, "it is as it was");
+    assert_eq!(
+        json["forward"]["requested"]["delay_us"], 7.0,
+        "it is as it was"
+    );
 }

@@ -64,7 +64,7 @@ fn set(agent: &mut Agent, knob: &str, value: Value) {
         "knob.set",
         json!({"interface": "vnb0", "knob": knob, "value": value}),
     );
-    assert_eq!(answer["found"], value, "{knob}");
+    assert_eq!(answer["effective"], value, "{knob}");
 }
 
 /// Sets several knobs: one of them twice, and some that change others.

@@ -42,7 +42,7 @@ fn the_knob_cpus_applies_to_present_and_future_threads() {
     let set = json!({"interface": null, "knob": "cpus", "value": "0"});
     assert_eq!(
         pair.a.expect_result("knob.set", set),
-        json!({"knob": "cpus", "asked": "0", "found": "0"})
+        json!({"knob": "cpus", "requested": "0", "effective": "0"})
     );
     pair.prepare("u", &["sink"], json!({}));
     let thread_cpus = threads(&pair.a);
@@ -51,7 +51,7 @@ fn the_knob_cpus_applies_to_present_and_future_threads() {
         "{thread_cpus:?}"
     );
     let back = json!({"interface": null, "knob": "cpus", "value": before});
-    assert_eq!(pair.a.expect_result("knob.set", back)["found"], before);
+    assert_eq!(pair.a.expect_result("knob.set", back)["effective"], before);
     assert_eq!(cpus(&mut pair.a), before);
 }
 
@@ -177,7 +177,7 @@ fn interface_knobs_are_set_and_read_back() {
             json!({"interface": "vnb0", "knob": knob, "value": value}),
         );
         assert_eq!(
-            (&answer["asked"], &answer["found"]),
+            (&answer["requested"], &answer["effective"]),
             (&value, &value),
             "{knob}"
         );

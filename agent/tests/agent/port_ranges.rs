@@ -22,7 +22,7 @@ fn free(first: u16, count: u16) -> u16 {
 fn set(agent: &mut Agent, first: u16, last: u16) {
     let ports = format!("{first}-{last}");
     let knob = json!({"interface": null, "knob": "ports", "value": ports});
-    assert_eq!(agent.expect_result("knob.set", knob)["found"], ports);
+    assert_eq!(agent.expect_result("knob.set", knob)["effective"], ports);
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn used_ports_are_skipped_and_an_exhausted_range_is_an_error() {
     drop(listener);
     assert_eq!(ask("4").expect("a port")["port"], first);
     let any = json!({"interface": null, "knob": "ports", "value": ""});
-    assert_eq!(agent.expect_result("knob.set", any)["found"], "");
+    assert_eq!(agent.expect_result("knob.set", any)["effective"], "");
 }
 
 #[test]

@@ -13,7 +13,7 @@ from typing import Any
 
 from vnetbench.agents.transport import Transport
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 DEFAULT_TIMEOUT_S = 15.0
 
 Event = tuple[str, dict[str, Any]]

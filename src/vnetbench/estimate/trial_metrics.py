@@ -100,7 +100,7 @@ def _endpoint_metrics(endpoints: SteadySamples, arrived: int, steady_s: float) -
     has_no_connections = _is_frame_load(endpoints) or any("datagrams" in x.details for x in streams)
     if not senders or _merged_histogram(endpoints, "connect") or has_no_connections:
         return  # the metrics below need TCP connections that carry the load
-    yield "segments_per_s", sum(_number(x.details.get("segments_out")) for x in streams) / steady_s
+    yield "segments_per_s", sum(_number_or_zero(x.details.get("segments_out")) for x in streams) / steady_s
     yield "retransmits_per_s", sum(x.retransmits or 0 for x in streams) / steady_s
     if rtts_us := [x.rtt_us for x in streams if x.rtt_us]:
         yield "rtt_us", sum(rtts_us) / len(rtts_us)
@@ -121,13 +121,15 @@ def _iperf3_server_metrics(trial: TrialRecord) -> Iterator[tuple[str, float]]:
         if endpoint.is_sampled:
             continue
         # The value is 0 on systems that do not report it.
-        if total := _number(_mapping(endpoint.totals.get("cpu_percent")).get("total")):
+        if total := _number_or_zero(_mapping_or_empty(endpoint.totals.get("cpu_percent")).get("total")):
             yield "server_cpu_percent", total
         streams = endpoint.totals.get("streams")
         reported = (
-            [_mapping(each).get("retransmits") for each in streams] if isinstance(streams, list) else []
+            [_mapping_or_empty(each).get("retransmits") for each in streams]
+            if isinstance(streams, list)
+            else []
         )
-        if known := [_number(count) for count in reported if count is not None]:
+        if known := [_number_or_zero(count) for count in reported if count is not None]:
             yield "server_retransmits", sum(known)
 
 
@@ -172,9 +174,9 @@ def _request_metrics(
     if connect:
         yield "connections_per_s", histogram_count(connect) / steady_s
         yield from latency_metrics(connect, "connect")
-    paced = [s.totals for s in trial.endpoints if "pacing" in _mapping(s.totals.get("instrument"))]
+    paced = [s.totals for s in trial.endpoints if "pacing" in _mapping_or_empty(s.totals.get("instrument"))]
     if paced:
-        yield "outstanding_at_end", sum(_number(totals.get("outstanding_at_end")) for totals in paced)
+        yield "outstanding_at_end", sum(_number_or_zero(totals.get("outstanding_at_end")) for totals in paced)
     if not _is_request_load(endpoints):
         return
     switches = _counter_total(endpoints, "voluntary_switches", "involuntary_switches")
@@ -234,9 +236,9 @@ def _counter_total(endpoints: SteadySamples, *counters: str) -> float:
     return sum(x.counters.get(each, 0.0) for each in counters for _, samples in endpoints for x in samples)
 
 
-def _mapping(value: object) -> Mapping[str, object]:
+def _mapping_or_empty(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _number(value: object) -> float:
+def _number_or_zero(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0

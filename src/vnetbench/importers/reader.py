@@ -23,7 +23,7 @@ class TextReader:
     so it must be cheap."""
     read_runs: Callable[[LogLines, StartsRun], list[Run]]
     """Takes the lines of one run and returns it. It returns several runs where the tool reports several at
-    once. It takes no line after the run. The second argument tells whether the next line starts a run of any
+    once. It takes no line after the run. The second argument says whether the next line starts a run of any
     tool: a run that is incomplete by then was cut off."""
     max_lines: int = 100_000
     """Maximum lines of one run. All of its intervals are in memory while it is read."""

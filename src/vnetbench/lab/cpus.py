@@ -179,14 +179,14 @@ def _assign_round_robin(
     return assigned
 
 
-def _check_online(setting: str, named: frozenset[int], online_cpus: frozenset[int]) -> frozenset[int]:
-    if missing := named - online_cpus:
+def _check_online(setting: str, cpus: frozenset[int], online_cpus: frozenset[int]) -> frozenset[int]:
+    if missing := cpus - online_cpus:
         raise BenchError(
             f"{setting} names CPU {format_cpu_list(missing)}; "
             f"this machine has {format_cpu_list(online_cpus)}",
             fix="name CPUs that it has, or write 'any' or '1 each'",
         )
-    return named
+    return cpus
 
 
 def _check_count(count: int, online_cpus: frozenset[int]) -> int:

@@ -223,7 +223,7 @@ def set_knob(agent: AgentClient, setting: KnobSetting, fix: str) -> object:
         reason = error.data.get("reason")
         what = f"{setting.requested_by} {reason or f'cannot be set: {error.message}'}"
         raise TreatmentRefused(what, where=setting.where, fix=fix) from error
-    return answer["found"]
+    return answer["effective"]
 
 
 def merge_if_equal(values: Mapping[str, object]) -> object:

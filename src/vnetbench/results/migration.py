@@ -79,8 +79,16 @@ def _migrate_effective_settings(settings: JsonObject) -> JsonObject:
     return settings
 
 
+_DELAY_LINE_KEYS = {"asked": "requested"}  # codespell:ignore asked
+
+
 def _migrate_totals(totals: JsonObject) -> JsonObject:
-    return _rename_keys(totals, {"speaks": "protocol"})
+    totals = _rename_keys(totals, {"speaks": "protocol"})
+    for line in totals.get("delay_lines") or ():
+        for direction in ("forward", "reverse"):
+            if isinstance(line, dict) and isinstance(line.get(direction), dict):
+                line[direction] = _rename_keys(line[direction], _DELAY_LINE_KEYS)
+    return totals
 
 
 def _migrate_testbed(description: JsonObject) -> JsonObject:

@@ -241,13 +241,13 @@ RISING = tuple(float(100 + 10 * place) for place in range(12))
 FALLING = RISING[::-1]
 
 
-def restless(*courses: Sequence[float]) -> CampaignSummary:
+def restless(*time_series: Sequence[float]) -> CampaignSummary:
     """Return a campaign in which one treatment has these time series and no steady state."""
     summary = simulated(np.random.default_rng(9), STREAMS, level)
     first, *others = summary.treatments
     moving = tuple(
         replace(point, has_steady_state=False, time_series=tuple(course))
-        for point, course in zip(first.points, courses, strict=False)
+        for point, course in zip(first.points, time_series, strict=False)
     )
     moving += first.points[len(moving) :]
     return replace(summary, treatments=(replace(first, points=moving), *others))
@@ -298,8 +298,8 @@ def test_other_work_is_reported_only_if_it_correlates_with_bad_trials() -> None:
     assert false <= 0.03 * CAMPAIGNS
 
 
-@pytest.mark.parametrize(("harm", "is_told"), [(0.4, True), (-0.4, False)])
-def test_an_increase_of_a_lower_is_better_metric_is_worse(harm: float, is_told: bool) -> None:
+@pytest.mark.parametrize(("harm", "is_reported"), [(0.4, True), (-0.4, False)])
+def test_an_increase_of_a_lower_is_better_metric_is_worse(harm: float, is_reported: bool) -> None:
     work = [20.0 * block for block in range(9)]
     only = treatment(0, {"streams": 1}, [1.0] * 9, [{"other_work_percent": each} for each in work])
     points = tuple(
@@ -311,7 +311,7 @@ def test_an_increase_of_a_lower_is_better_metric_is_worse(harm: float, is_told: 
         instability_findings(replace(summary, deciding_metric="latency_p50_us")), "machine_busy"
     )
 
-    assert bool(result) == is_told
+    assert bool(result) == is_reported
 
 
 @pytest.mark.parametrize("apart", [0.0, 1e-13, 1e-3, 0.7, 30.0])

@@ -1,7 +1,7 @@
 """Real trials of one stream, whose two ends something outside put on one CPU or on two, by a coin.
 
 Recorded on four cores that others used too, with the lab netns and the scheduler free within what the coin
-left it: the file has no factor that tells one placement from the other, only the counters.
+left it: the file has no factor that separates the placements, only the counters.
 """
 
 from __future__ import annotations

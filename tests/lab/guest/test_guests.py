@@ -236,7 +236,7 @@ def test_a_hung_guest_is_ended_and_reported(
     with pytest.raises(AgentError, match="sent nothing for") as hung:
         testbed.agents["a1"].call("agent.hello")
     assert hung.value.is_dead
-    assert testbed.agents["b1"].call("agent.hello")["protocol"] == 1
+    assert testbed.agents["b1"].call("agent.hello")["protocol"] == 2
 
 
 def test_a_kernel_panic_is_reported_from_its_first_line(

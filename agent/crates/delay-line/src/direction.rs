@@ -148,7 +148,7 @@ impl Direction {
             .into();
         counts["elapsed_s"] = settings.started.elapsed().as_secs_f64().into();
         json!({
-            "asked": settings.impairments,
+            "requested": settings.impairments,
             "seed": settings.seed,
             "tid": self.tid.as_raw_nonzero().get(),
             "cpus": cpus.unwrap_or_default().to_string(),

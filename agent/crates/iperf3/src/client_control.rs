@@ -102,7 +102,7 @@ impl ClientControl {
         }
     }
 
-    /// Tells the server to end the test.
+    /// Requests the server to end the test.
     pub fn end_test(&mut self) -> Result<(), TestError> {
         self.connection.send_state(State::TestEnd)?;
         self.expect_state(State::ExchangeResults, "end the test")

@@ -380,7 +380,7 @@ pub fn connection_line(label: u32, stream: &TestStream) -> String {
     )
 }
 
-/// Tells a client that the server is busy.
+/// Informs a client that the server is busy.
 pub fn deny_access(control: &ControlConnection) -> Result<(), TestError> {
     control.send_state(State::AccessDenied)?;
     control.close_gracefully();

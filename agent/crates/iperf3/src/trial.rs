@@ -130,7 +130,13 @@ impl NegotiatedTest {
             .map_err(|error| Error::system("find an iperf3 server", error))?;
         let mut control = ClientControl::connect(to, from.map(|from| from.ip()), timeout, timeout)?;
         control.send_parameters(&parameters)?;
-        let sockets = connect_sequentially(route, load.roles.len(), &load.socket_options, waker, timeout)?;
+        let sockets = connect_sequentially(
+            route,
+            load.roles.len(),
+            &load.socket_options,
+            waker,
+            timeout,
+        )?;
         let test = Self {
             control,
             parameters,

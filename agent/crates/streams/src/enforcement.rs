@@ -19,7 +19,7 @@ impl Commands {
             let how = match (self.current(), stream.role) {
                 (Command::EndSources, Role::Source) if !stream.closes_itself() => Shutdown::Write,
                 (Command::EndAll, Role::Source) => Shutdown::Both,
-                // Keep the sending half open: closing it would tell the source that the sink has read everything.
+                // Keep the sending half open: closing it would signal the source that the sink has read everything.
                 (Command::EndAll, Role::Sink) => Shutdown::Read,
                 _ => continue,
             };

@@ -51,7 +51,7 @@ pub enum WaitOutcome {
     TimedOut,
 }
 
-/// Waits until a socket is ready, the waker is woken or the deadline has passed. `ready` then tells which sockets are ready.
+/// Waits until a socket is ready, the waker is woken or the deadline has passed. `ready` then has which sockets are ready.
 pub fn wait(
     sockets: &[(BorrowedFd<'_>, PollFlags)],
     ready: &mut Vec<bool>,

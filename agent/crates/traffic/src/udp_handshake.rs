@@ -351,7 +351,7 @@ impl<'a> FlowHandshake<'a> {
             } else {
                 options.pacing(index, stream_count)
             },
-            gaps: Default::default(),
+            pacing_deviation: Default::default(),
         }
     }
 }

@@ -64,7 +64,7 @@ class DelayLines:
             for line in self._lines
         ]
         read_back = {
-            _to_impairments(answer[direction]["asked"]) for answer in answers for direction in DIRECTIONS
+            _to_impairments(answer[direction]["requested"]) for answer in answers for direction in DIRECTIONS
         }
         return impairments if read_back == {impairments} else (read_back - {impairments}).pop()
 

@@ -73,8 +73,8 @@ _ALL_SECTIONS = (
             value_types.keywords(*LABS, IMPORTED),
             _TESTBED.lab,
             "Lab that provides the testbed. `netns`: network namespaces as VMs. `qemu`: guests with real "
-            "adapter drivers. `hosts`: existing machines, one `[[testbed.host]]` each. `imported`: none; "
-            "`vnetbench import` writes it for the logs of other tools.",
+            "adapter drivers. `hosts`: existing machines, one `[[testbed.host]]` each. `imported`: no lab; "
+            "`vnetbench import` writes this value, for results from the logs of other tools.",
             '"netns"',
         ),
         StudyKey(

@@ -48,7 +48,7 @@ struct stream_counters {
 	__u64 bytes;
 	__u64 duplicates;
 	__u64 out_of_order;
-	/* Frames so late that the bitmap cannot tell whether they are duplicates; counted in `frames`. */
+	/* Frames so late that the bitmap cannot show whether they are duplicates; counted in `frames`. */
 	__u64 before_window;
 	/* Frames whose transit time is negative or too long: the sender uses another clock. */
 	__u64 impossible_transits;
