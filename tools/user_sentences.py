@@ -3,7 +3,7 @@
 Wording is reviewed as a whole, so this reads the sources and needs no run of the program. It takes string
 literals of several words from the Python package, docstrings of commands (their help text), string values of
 the TOML rules, texts of the page's template, and string literals of the agent. Placeholders stay in braces,
-as the source has them.
+as the source has them. A text that completes the message of an error of the agent comes with that message.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import argparse
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +43,10 @@ _SEARCH_METHODS = (
     "find",
     "get",
 )
+_ERROR_MESSAGE = re.compile(
+    r'#\[error\("(?P<message>[^"]*)"[^\]]*\)\]\s*(?:///[^\n]*\n\s*)*(?P<variant>[A-Z]\w*)'
+)
+_FIRST_PLACEHOLDER = re.compile(r"\{\w+\}")
 _COMMAND_DECORATORS = ("command", "group")
 _TRANSPARENT = ("arguments", "token_tree", "macro_invocation", "reference_expression")
 _RUST = Language(tree_sitter_rust.language())
@@ -56,31 +60,70 @@ class Sentence:
     line: int
     text: str
     context: str = ""
-    """The keyword argument that the text is for (`fix`), or the agent's function (`Error::system`)."""
+    """What takes the text: `BenchError.fix`, a keyword (`help`), or the agent's function (`refuse`)."""
 
 
 def user_sentences() -> list[Sentence]:
     """Return every user-visible sentence of the bench and the agent, by file and line."""
     found: list[Sentence] = []
-    for file in sorted(PACKAGE.rglob("*.py")):
-        found += python_sentences(file.read_text(encoding="utf-8"), file)
+    modules = {file: file.read_text(encoding="utf-8") for file in sorted(PACKAGE.rglob("*.py"))}
+    parameters = parameter_names(modules.values())
+    for file, source in modules.items():
+        found += python_sentences(source, file, parameters)
     for file in sorted(PACKAGE.rglob("*.toml")):
         found += toml_sentences(file.read_text(encoding="utf-8"), file)
     for file in sorted(PACKAGE.rglob("*.j2")):
         found += template_sentences(file.read_text(encoding="utf-8"), file)
-    for file in sorted(AGENT.rglob("*.rs")):
-        if "tests" not in file.parts and file.name != "tests.rs":
-            found += rust_sentences(file.read_text(encoding="utf-8"), file)
+    modules = {
+        file: file.read_text(encoding="utf-8")
+        for file in sorted(AGENT.rglob("*.rs"))
+        if "tests" not in file.parts and file.name not in ("tests.rs", "test_network.rs")
+    }
+    messages = error_messages(modules.values())
+    for file, source in modules.items():
+        found += rust_sentences(source, file, messages)
     return found
 
 
-def python_sentences(source: str, file: Path) -> Iterator[Sentence]:
-    """Yield the sentences in a Python module's string literals and in its commands' docstrings."""
+def parameter_names(sources: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the positional parameters of each function and class whose name is defined once."""
+    parameters: dict[str, tuple[str, ...]] = {}
+    repeated: set[str] = set()
+    for node in (node for source in sources for node in ast.parse(source).body):
+        if isinstance(node, ast.FunctionDef):
+            names = [argument.arg for argument in node.args.posonlyargs + node.args.args]
+        elif isinstance(node, ast.ClassDef):
+            names = _constructor_parameters(node)
+        else:
+            continue
+        if node.name in parameters:
+            repeated.add(node.name)
+        parameters[node.name] = tuple(names)
+    return {name: names for name, names in parameters.items() if name not in repeated}
+
+
+def _constructor_parameters(node: ast.ClassDef) -> list[str]:
+    """Return the parameters of `__init__`, or the fields of a dataclass."""
+    for statement in node.body:
+        if isinstance(statement, ast.FunctionDef) and statement.name == "__init__":
+            return [argument.arg for argument in statement.args.args[1:]]
+    fields = (item.target for item in node.body if isinstance(item, ast.AnnAssign))
+    return [target.id for target in fields if isinstance(target, ast.Name)]
+
+
+def python_sentences(
+    source: str, file: Path, parameters: Mapping[str, tuple[str, ...]] | None = None
+) -> Iterator[Sentence]:
+    """Yield the sentences in a Python module's string literals and in its commands' docstrings.
+
+    Args:
+        source: Text of the module.
+        file: Where it stands.
+        parameters: Positional parameters of the package's functions and classes (`parameter_names`).
+    """
     tree = ast.parse(source)
     skipped = {id(node) for node in ast.walk(tree) for node in _not_for_users(node)}
-    contexts = {
-        id(keyword.value): keyword.arg or "" for keyword in ast.walk(tree) if isinstance(keyword, ast.keyword)
-    }
+    contexts = _argument_names(tree, parameters or {})
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and _is_command(node) and (help_text := ast.get_docstring(node)):
             yield Sentence(file, node.lineno, help_text)
@@ -95,6 +138,20 @@ def python_sentences(source: str, file: Path) -> Iterator[Sentence]:
             continue
         if is_sentence(text):
             yield Sentence(file, node.lineno, text, contexts.get(id(node), ""))
+
+
+def _argument_names(tree: ast.Module, parameters: Mapping[str, tuple[str, ...]]) -> dict[int, str]:
+    """Return the name of each call's argument, such as `BenchError.fix`, by the node's id."""
+    names: dict[int, str] = {}
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        called = call.func.id if isinstance(call.func, ast.Name) else ""
+        owner = f"{called}." if called in parameters else ""
+        positional = zip(call.args, parameters.get(called, ()), strict=False)
+        keywords = ((keyword.value, keyword.arg) for keyword in call.keywords)
+        for value, name in (*positional, *keywords):
+            parts = value.elts if isinstance(value, ast.Tuple) else [value]
+            names.update((id(part), f"{owner}{name or ''}") for part in parts)
+    return names
 
 
 def _not_for_users(node: ast.AST) -> Iterator[ast.AST]:
@@ -163,22 +220,49 @@ def template_sentences(source: str, file: Path) -> Iterator[Sentence]:
             yield Sentence(file, number, text.strip())
 
 
-def rust_sentences(source: str, file: Path) -> Iterator[Sentence]:
-    """Yield the sentences in a Rust file's string literals, its unit tests left out."""
+def error_messages(sources: Iterable[str]) -> dict[str, str]:
+    """Return the messages of the agent's error types that contain a text of the caller.
+
+    Returns:
+        `#[error("…")]` of each variant with a placeholder, by the variant's name in lower case and without
+        underscores: `system` → `cannot {operation}: {reason}`.
+    """
+    variants = (match for source in sources for match in _ERROR_MESSAGE.finditer(source))
+    return {match["variant"].lower(): match["message"] for match in variants if "{" in match["message"]}
+
+
+def rust_sentences(source: str, file: Path, messages: Mapping[str, str] | None = None) -> Iterator[Sentence]:
+    """Yield the sentences in a Rust file's string literals, its unit tests left out.
+
+    Args:
+        source: Text of the file.
+        file: Where it stands.
+        messages: Messages that a literal completes (`error_messages`).
+    """
     code = source.encode()
     for node in _rust_literals(Parser(_RUST).parse(code).root_node):
         literal = code[node.start_byte : node.end_byte].decode()
         text = _RUST_CONTINUATION.sub("", _RUST_QUOTES.sub("", literal))
-        if is_sentence(text):
-            yield Sentence(file, node.start_point.row + 1, text, _called_function(node))
+        context = _called_function(node)
+        if context == "expect" or not is_sentence(text):
+            continue
+        type_name, _, variant = context.rpartition("::")
+        message = (messages or {}).get(variant.replace("_", "").lower(), "") if "Error" in type_name else ""
+        if message:
+            before, _, after = _FIRST_PLACEHOLDER.sub("\0", message, count=1).partition("\0")
+            text, context = before + text + after, ""
+        yield Sentence(file, node.start_point.row + 1, text, context)
 
 
 def _called_function(node: Node) -> str:
-    """Return the function that takes the literal, such as `Error::system`, also through `format!`."""
+    """Return what takes the literal, such as `Error::system`, also through `format!`."""
     while (parent := node.parent) is not None and parent.type in _TRANSPARENT:
         node = parent
-    call = node.parent if node.parent is not None and node.parent.type == "call_expression" else None
-    function = call.child_by_field_name("function") if call is not None else None
+    call = node.parent
+    if call is not None and call.type == "field_initializer" and call.parent is not None:
+        call = call.parent.parent
+    field = {"call_expression": "function", "struct_expression": "name"}.get(call.type, "") if call else ""
+    function = call.child_by_field_name(field) if call is not None and field else None
     name = (function.text or b"").decode() if function is not None else ""
     return "" if "\n" in name else name.rpartition(".")[2]
 

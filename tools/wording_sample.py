@@ -10,12 +10,16 @@ from __future__ import annotations
 import argparse
 import ast
 import random
+import re
 from collections.abc import Iterator
 
 import tree_sitter_rust
 from tree_sitter import Language, Node, Parser
 
 from tools.user_sentences import AGENT, PACKAGE, ROOT, user_sentences
+
+MAX_SIGNATURE = 240
+"""Maximum length of an item of the agent: a long struct or constant is cut."""
 
 _RUST = Language(tree_sitter_rust.language())
 _RUST_ITEMS = ("function_item", "struct_item", "enum_item", "trait_item", "const_item", "type_item")
@@ -30,15 +34,27 @@ def _definitions(body: list[ast.stmt], owner: str) -> Iterator[str]:
     for node in body:
         if isinstance(node, ast.FunctionDef) and not node.name.startswith("__"):
             result = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-            yield f"{owner}: def {node.name}({ast.unparse(node.args)}){result}"
+            decorators = [ast.unparse(decorator) for decorator in node.decorator_list]
+            prefix = "@property " if "property" in decorators or "cached_property" in decorators else ""
+            yield f"{owner}: {prefix}def {node.name}({ast.unparse(node.args)}){result}"
         elif isinstance(node, ast.ClassDef):
             bases = ", ".join(map(ast.unparse, node.bases))
-            yield f"{owner}: class {node.name}" + (f"({bases})" if bases else "")
+            yield f"{owner}: class {node.name}" + (f"({bases})" if bases else "") + _field_list(node)
             yield from _definitions(node.body, f"{owner}.{node.name}")
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             yield f"{owner}: {node.target.id}: {ast.unparse(node.annotation)}"
         elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             yield f"{owner}: {node.targets[0].id} = {ast.unparse(node.value)[:60]}"
+
+
+def _field_list(node: ast.ClassDef) -> str:
+    """Return a class's first fields, which are the signature of a dataclass."""
+    fields = [
+        item.target.id
+        for item in node.body
+        if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+    ]
+    return f" {{ {', '.join(fields)} }}" if fields else ""
 
 
 def rust_identifiers(source: str, module: str) -> Iterator[str]:
@@ -57,9 +73,10 @@ def _items(node: Node, code: bytes, owner: str) -> Iterator[str]:
             continue
         if not is_test:
             if child.type in _RUST_ITEMS:
-                body = child.child_by_field_name("body") or child.child_by_field_name("value")
+                body = child.child_by_field_name("body") if child.type != "struct_item" else None
                 head = code[child.start_byte : body.start_byte if body else child.end_byte].decode()
-                yield f"{owner}: {' '.join(head.split()).rstrip('=').strip()}"
+                head = re.sub(r"//[^\n]*|#\[[^\]]*\]", "", head)
+                yield f"{owner}: {' '.join(head.split())[:MAX_SIGNATURE]}"
             inner = child.child_by_field_name("body")
             if child.type in ("impl_item", "mod_item", "trait_item") and inner is not None:
                 of = child.child_by_field_name("type") or child.child_by_field_name("name")

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from tools.user_sentences import (
+    error_messages,
     is_sentence,
+    parameter_names,
     python_sentences,
     rust_sentences,
     template_sentences,
@@ -27,7 +29,7 @@ PYTHON = '''
 def show() -> None:
     """Print the estimates of a results file."""
     key = "two words"
-    raise BenchError(f"cannot open {path.name}: the file is empty")
+    raise BenchError(f"cannot open {path.name}: the file is empty", fix="name a file with results")
 
 def helper() -> None:
     """Do something that only developers read about."""
@@ -45,6 +47,10 @@ fn refuse() -> Result<()> {
     assert!(ready, "only developers read this text");
     Err(refused(format!("the link {link} has no carrier")))
 }
+fn attach() -> Result<()> {
+    program.load().expect("developers read this text");
+    Err(Error::system(format!("attach a program to {port}"), errno))
+}
 #[cfg(test)]
 mod tests {
     fn look() { expect("a sentence in a unit test"); }
@@ -53,16 +59,25 @@ mod tests {
 
 
 def test_sentences_of_python_are_messages_and_help_texts_with_their_placeholders() -> None:
-    found = [(sentence.line, sentence.text) for sentence in python_sentences(PYTHON, FILE)]
+    parameters = parameter_names(["class BenchError(Exception):\n    what: str\n    fix: str = ''\n"])
+    found = [(each.line, each.context, each.text) for each in python_sentences(PYTHON, FILE, parameters)]
     assert found == [
-        (5, "Print the estimates of a results file."),
-        (8, "cannot open {path.name}: the file is empty"),
+        (5, "", "Print the estimates of a results file."),
+        (8, "BenchError.what", "cannot open {path.name}: the file is empty"),
+        (8, "BenchError.fix", "name a file with results"),
     ]
 
 
 def test_sentences_of_rust_are_literals_outside_of_tests_and_assertions() -> None:
-    found = [(sentence.line, sentence.text) for sentence in rust_sentences(RUST, FILE)]
-    assert found == [(4, "cannot open the interface {name}"), (9, "the link {link} has no carrier")]
+    messages = error_messages(
+        ['#[error("cannot {operation}: {reason}")]\n/// A system call failed.\nSystem {']
+    )
+    found = [(sentence.line, sentence.text) for sentence in rust_sentences(RUST, FILE, messages)]
+    assert found == [
+        (4, "cannot open the interface {name}"),
+        (9, "the link {link} has no carrier"),
+        (13, "cannot attach a program to {port}: {reason}"),
+    ]
 
 
 def test_sentences_of_toml_and_templates_have_their_lines() -> None:
@@ -87,15 +102,23 @@ def test_every_part_of_the_product_has_sentences() -> None:
 
 
 def test_identifiers_come_with_their_signatures() -> None:
-    source = "MOST = 4\nclass Trial:\n    seed: int\n    def run(self, load: float) -> Result: ...\n"
+    source = (
+        "MOST = 4\n"
+        "class Trial:\n"
+        "    seed: int\n"
+        "    @property\n"
+        "    def end_s(self) -> float: ...\n"
+        "    def run(self, load: float) -> Result: ...\n"
+    )
     assert list(python_identifiers(source, "campaign")) == [
         "campaign: MOST = 4",
-        "campaign: class Trial",
+        "campaign: class Trial { seed }",
         "campaign.Trial: seed: int",
+        "campaign.Trial: @property def end_s(self) -> float",
         "campaign.Trial: def run(self, load: float) -> Result",
     ]
     rust = "impl Port {\n    pub fn open(name: &str) -> Result<Port> { todo() }\n}\nconst WORDS: u32 = 4;\n"
     assert list(rust_identifiers(rust, "port.rs")) == [
         "port.rs::Port: pub fn open(name: &str) -> Result<Port>",
-        "port.rs: const WORDS: u32",
+        "port.rs: const WORDS: u32 = 4;",
     ]
