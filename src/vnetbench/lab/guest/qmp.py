@@ -11,7 +11,7 @@ from typing import Any
 
 from vnetbench.lab.errors import TrialFailed
 
-ANSWER_TIMEOUT_S = 10.0
+REPLY_TIMEOUT_S = 10.0
 
 
 class MonitorError(TrialFailed):
@@ -25,15 +25,15 @@ class Monitor:
         """Connect; raises OSError if nothing listens, MonitorError if it is not a monitor."""
         self._lock = threading.Lock()
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(ANSWER_TIMEOUT_S)
+        self._socket.settimeout(REPLY_TIMEOUT_S)
+        self._replies = self._socket.makefile("rb")
         try:
             self._socket.connect(str(path))
-            self._answers = self._socket.makefile("rb")
             self._read_message()  # The greeting.
+            self.execute("qmp_capabilities")
         except BaseException:
-            self._socket.close()
+            self.close()
             raise
-        self.execute("qmp_capabilities")
 
     def execute(self, command: str, **arguments: Any) -> Any:
         """Run a command and return QEMU's reply; raises MonitorError."""
@@ -43,19 +43,22 @@ class Monitor:
                 self._socket.sendall(line.encode() + b"\n")
             except OSError as error:
                 raise MonitorError(f"QEMU does not reply ({error})") from error
-            while "return" not in (answer := self._read_message()):
-                if "error" in answer:
-                    raise MonitorError(f"QEMU refused {command}: {answer['error'].get('desc')}")
-            return answer["return"]
+            while "return" not in (reply := self._read_message()):
+                if "error" in reply:
+                    raise MonitorError(f"QEMU refused {command}: {reply['error'].get('desc')}")
+            return reply["return"]
 
     def close(self) -> None:
         """Close the connection."""
+        # The descriptor stays open until its file is closed too.
+        with suppress(OSError):
+            self._replies.close()
         with suppress(OSError):
             self._socket.close()
 
     def _read_message(self) -> dict[str, Any]:
         try:
-            line = self._answers.readline()
+            line = self._replies.readline()
             message = json.loads(line) if line else None
         except (OSError, ValueError) as error:
             raise MonitorError(f"QEMU does not reply ({error})") from error
