@@ -2,8 +2,9 @@
 
 Wording is reviewed as a whole, so this reads the sources and needs no run of the program. It takes string
 literals of several words from the Python package, docstrings of commands (their help text), string values of
-the TOML rules, texts of the page's template, and string literals of the agent. Placeholders stay in braces,
-as the source has them. A text that completes the message of an error of the agent comes with that message.
+the TOML rules, and texts of the page's template. From the agent it takes string literals, and the comments
+that clap prints as help. Placeholders stay in braces, as the source has them. A text that completes the
+message of an error of the agent comes with that message.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ _SEARCH_METHODS = (
 _ERROR_MESSAGE = re.compile(
     r'#\[error\("(?P<message>[^"]*)"[^\]]*\)\]\s*(?:///[^\n]*\n\s*)*(?P<variant>[A-Z]\w*)'
 )
+_TEXT_ATTRIBUTE = re.compile(rb"#\[(arg|command|error)\(")
+_CLAP_ATTRIBUTE = re.compile(rb"#\[(arg|command)\(|#\[derive\(.*\b(Args|Parser|Subcommand)\b")
 _FIRST_PLACEHOLDER = re.compile(r"\{\w+\}")
 _COMMAND_DECORATORS = ("command", "group")
 _TRANSPARENT = ("arguments", "token_tree", "macro_invocation", "reference_expression")
@@ -232,7 +235,7 @@ def error_messages(sources: Iterable[str]) -> dict[str, str]:
 
 
 def rust_sentences(source: str, file: Path, messages: Mapping[str, str] | None = None) -> Iterator[Sentence]:
-    """Yield the sentences in a Rust file's string literals, its unit tests left out.
+    """Yield the sentences in a Rust file's string literals and command-line help, its unit tests left out.
 
     Args:
         source: Text of the file.
@@ -240,7 +243,10 @@ def rust_sentences(source: str, file: Path, messages: Mapping[str, str] | None =
         messages: Messages that a literal completes (`error_messages`).
     """
     code = source.encode()
-    for node in _rust_literals(Parser(_RUST).parse(code).root_node):
+    root = Parser(_RUST).parse(code).root_node
+    for line, help_text in _clap_help_texts(root):
+        yield Sentence(file, line, help_text)
+    for node in _rust_literals(root):
         literal = code[node.start_byte : node.end_byte].decode()
         text = _RUST_CONTINUATION.sub("", _RUST_QUOTES.sub("", literal))
         context = _called_function(node)
@@ -272,7 +278,7 @@ def _rust_literals(node: Node) -> Iterator[Node]:
     for child in node.children:
         if child.type == "attribute_item":
             tests_follow = tests_follow or b"test" in (child.text or b"")
-            if b"error(" in (child.text or b""):
+            if _TEXT_ATTRIBUTE.match(child.text or b""):
                 yield from _rust_literals(child)
             continue
         if child.type in ("string_literal", "raw_string_literal"):
@@ -281,6 +287,27 @@ def _rust_literals(node: Node) -> Iterator[Node]:
             yield from _rust_literals(child)
         if child.type not in ("line_comment", "block_comment"):
             tests_follow = False
+
+
+def _clap_help_texts(node: Node, *, is_subcommand: bool = False) -> Iterator[tuple[int, str]]:
+    """Yield the line and the text of each documentation comment that clap prints as help."""
+    comments: list[Node] = []
+    attributes = b""
+    for child in node.children:
+        if child.type == "attribute_item":
+            attributes += child.text or b""
+        elif child.type == "line_comment":
+            comments.append(child)
+        else:
+            is_clap_item = _CLAP_ATTRIBUTE.search(attributes) is not None
+            if comments and (is_clap_item or (is_subcommand and child.type == "enum_variant")):
+                lines = [(comment.text or b"").decode().lstrip("/").strip() for comment in comments]
+                yield comments[0].start_point.row + 1, " ".join(lines)
+            is_enum = child.type == "enum_variant_list"
+            yield from _clap_help_texts(
+                child, is_subcommand=b"Subcommand" in attributes or (is_subcommand and is_enum)
+            )
+            comments, attributes = [], b""
 
 
 def _is_for_developers(node: Node) -> bool:

@@ -2,7 +2,7 @@
 //!
 //! The bench starts one agent on each endpoint and sends it requests, one line of JSON-RPC each
 //! (docs/protocol.md). The agent generates the load of trials, reads counters, and sends samples as events.
-//! This file parses the program's arguments.
+//! This file declares the program's commands.
 //!
 //! | module | contains |
 //! |---|---|
@@ -30,67 +30,64 @@ mod path;
 mod rpc;
 mod trial;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const USAGE: &str = "\
-Usage: vnetbench-agent stdio [--journal FOLDER] | restore FOLDER | init | iperf3-serve | iperf3-client HOST
+use clap::{Parser, Subcommand};
 
-Generates and measures traffic on this endpoint. vnetbench starts the agent and controls it in JSON-RPC 2.0, one
-message per line (docs/protocol.md).
+/// Generate and measure traffic on this endpoint, controlled by vnetbench in JSON-RPC 2.0 (docs/protocol.md).
+#[derive(Parser)]
+#[command(version, disable_help_subcommand = true)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
 
-  stdio        read requests from standard input, answer on standard output, and exit when the input closes;
-               --journal: on exit, restore the settings that were changed on this host and remove FOLDER
-  restore      restore the settings that a killed agent has changed, and remove its folder
-  init         run as the first process of a guest, and serve requests on its virtio port vnetbench.agent
-  iperf3-serve, iperf3-client HOST
-               run as an iperf3 server or client (docs/iperf3.md); each has its own --help
-  --version    print the version
-  --help       print this text
-";
+#[derive(Subcommand)]
+enum Command {
+    /// Read requests from standard input, answer on standard output, and exit when the input closes.
+    Stdio {
+        /// On exit, restore the settings that were changed on this host and remove FOLDER.
+        #[arg(long, value_name = "FOLDER")]
+        journal: Option<PathBuf>,
+    },
+    /// Restore the settings that a killed agent has changed, and remove its folder.
+    Restore {
+        /// The journal of the killed agent.
+        folder: PathBuf,
+    },
+    /// Run as the first process of a guest, and serve requests on its virtio port vnetbench.agent.
+    Init,
+    #[command(name = "iperf3-serve")]
+    Iperf3Serve(vnetbench_iperf3::ServerOptions),
+    #[command(name = "iperf3-client")]
+    Iperf3Client(Box<vnetbench_iperf3::ClientArguments>),
+}
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args_os()
-        .skip(1)
-        .map(|argument| argument.to_string_lossy().into_owned())
-        .collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    match words[..] {
-        ["stdio"] => agent::serve(agent::RunMode::Host),
-        ["stdio", "--journal", folder] => match journal::open_journal(Path::new(folder)) {
-            Ok(()) => agent::serve(agent::RunMode::Host),
-            Err(error) => {
-                eprintln!("vnetbench-agent: {error}");
-                ExitCode::FAILURE
-            }
-        },
-        ["restore", folder] => journal::restore(Path::new(folder)),
-        ["init"] => guest::init(serve_as_guest),
-        ["--version" | "-V"] => {
-            println!("vnetbench-agent {}", env!("CARGO_PKG_VERSION"));
-            ExitCode::SUCCESS
+    // The kernel starts the first process of an initramfs without arguments.
+    if std::env::args_os().len() <= 1 && guest::is_first_process() {
+        return guest::init(serve_as_guest);
+    }
+    match CommandLine::parse().command {
+        Command::Stdio { journal } => serve_on_host(journal.as_deref()),
+        Command::Restore { folder } => journal::restore(&folder),
+        Command::Init => guest::init(serve_as_guest),
+        Command::Iperf3Serve(options) => vnetbench_iperf3::run_server(&options),
+        Command::Iperf3Client(arguments) => vnetbench_iperf3::run_client(*arguments),
+    }
+}
+
+fn serve_on_host(journal_folder: Option<&Path>) -> ExitCode {
+    match journal_folder.map_or(Ok(()), journal::open_journal) {
+        Ok(()) => agent::serve(agent::RunMode::Host),
+        Err(error) => {
+            eprintln!("vnetbench-agent: {error}");
+            ExitCode::FAILURE
         }
-        ["iperf3-serve", ..] => vnetbench_iperf3::run_server(&arguments[1..]),
-        ["iperf3-client", ..] => vnetbench_iperf3::run_client(&arguments[1..]),
-        ["--help" | "-h"] => {
-            print!("{USAGE}");
-            ExitCode::SUCCESS
-        }
-        // The kernel starts the first process of an initramfs without arguments.
-        [] if guest::is_first_process() => guest::init(serve_as_guest),
-        [] => usage_error("a command is missing"),
-        ["stdio", ..] => usage_error("stdio accepts only --journal FOLDER"),
-        ["restore", ..] => usage_error("restore requires exactly one folder"),
-        ["init", ..] => usage_error("init accepts no arguments"),
-        [command, ..] => usage_error(&format!("unknown command \"{command}\"")),
     }
 }
 
 fn serve_as_guest() -> ExitCode {
     agent::serve(agent::RunMode::Guest)
-}
-
-fn usage_error(message: &str) -> ExitCode {
-    eprint!("vnetbench-agent: {message}\n\n{USAGE}");
-    ExitCode::from(2)
 }

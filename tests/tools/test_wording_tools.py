@@ -68,6 +68,39 @@ def test_sentences_of_python_are_messages_and_help_texts_with_their_placeholders
     ]
 
 
+def test_sentences_of_rust_contain_the_help_of_the_command_line() -> None:
+    rust = """\
+/// Run one short test.
+#[derive(Debug, Args)]
+#[command(after_help = "K and M are powers of 1024.")]
+struct Options {
+    /// Port of the server.
+    #[arg(short)]
+    port: u16,
+    /// No help of any option.
+    count: u16,
+}
+/// No help of any command.
+struct Other;
+#[derive(Subcommand)]
+enum Command {
+    /// Read requests from the input.
+    Stdio {
+        /// Remove the folder at the end.
+        #[arg(long)]
+        folder: PathBuf,
+    },
+}
+"""
+    assert {(sentence.line, sentence.text) for sentence in rust_sentences(rust, FILE)} == {
+        (1, "Run one short test."),
+        (3, "K and M are powers of 1024."),
+        (5, "Port of the server."),
+        (15, "Read requests from the input."),
+        (17, "Remove the folder at the end."),
+    }
+
+
 def test_sentences_of_rust_are_literals_outside_of_tests_and_assertions() -> None:
     messages = error_messages(
         ['#[error("cannot {operation}: {reason}")]\n/// A system call failed.\nSystem {']

@@ -235,16 +235,20 @@ fn the_command_line_prints_its_usage() {
     assert_eq!(err, "");
     let (code, out, _) = run(&["--help"]);
     assert_eq!(code, Some(0));
-    assert!(out.starts_with("Usage: vnetbench-agent stdio"));
+    assert!(out.contains("Usage: vnetbench-agent <COMMAND>"));
+    for command in ["stdio", "restore", "init", "iperf3-serve", "iperf3-client"] {
+        assert!(out.contains(&format!("\n  {command} ")), "{command}: {out}");
+    }
     for wrong in [
         &[][..],
         &["serve"],
         &["stdio", "more"],
         &["init", "more"],
-        &["--version", "x"],
+        &["restore"],
+        &["stdio", "--journal"],
     ] {
         let (code, out, err) = run(wrong);
         assert_eq!((code, out), (Some(2), String::new()), "{wrong:?}");
-        assert!(err.contains("Usage: vnetbench-agent stdio"), "{err}");
+        assert!(err.contains("--help"), "{wrong:?}: {err}");
     }
 }

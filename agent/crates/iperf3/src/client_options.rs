@@ -1,25 +1,152 @@
-//! The options of `iperf3-client`.
+//! The options of `iperf3-client`, which are iperf3's own.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::arguments::{Argument, ArgumentParser};
-use crate::limits::{
-    EndCondition, MAX_BLOCK_BYTES, MAX_BUFFER_BYTES, MAX_BURST, MAX_DATAGRAM_BYTES, MAX_DURATION_S,
-    MAX_MSS, MAX_OMIT_S, MAX_STREAMS, MIN_DATAGRAM_BYTES, Transport,
-};
-use crate::options::{DEFAULT_PORT, default_session_options, parse_session_option, unknown_option};
-use crate::parameters::{Direction, TestParameters};
-use crate::session_options::SessionOptions;
-use crate::sockets::AddressFamily;
-use crate::units::parse_count;
+use clap::error::ErrorKind;
+use clap::{Args, Command};
 
-const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+use crate::limits::{
+    EndCondition, MAX_BLOCK_BYTES, MAX_BUFFER_BYTES, MAX_DATAGRAM_BYTES, MAX_DURATION_S, MAX_MSS,
+    MAX_OMIT_S, MAX_STREAMS, MIN_DATAGRAM_BYTES, Transport,
+};
+use crate::option_values::{
+    RateLimit, count_within, integer_within, milliseconds_within, parse_rate_limit,
+    parse_type_of_service, seconds_up_to,
+};
+use crate::parameters::{Direction, TestParameters};
+use crate::server_options::DEFAULT_PORT;
+use crate::session_options::{SessionOptions, take_next_word};
+use crate::sockets::AddressFamily;
+use crate::unsupported_options::unsupported_options;
+
 /// iperf3's default rate for UDP.
 const DEFAULT_UDP_RATE_BPS: u64 = 1 << 20;
-const REVERSE_AND_BIDIR: &str = "-R and --bidir exclude each other: use only one of them";
 
-/// The options of `iperf3-client`.
+/// Run one test against an iperf3 server.
+#[derive(Debug, Args)]
+#[command(
+    override_usage = "vnetbench iperf3 client [OPTIONS] <HOST>",
+    args = unsupported_options(),
+    infer_long_args = true,
+    args_override_self = true,
+    mut_args = take_next_word,
+    after_help = "The suffixes K, M, G and T are powers of 1024, and powers of 1000 for --bitrate."
+)]
+pub struct ClientArguments {
+    /// Name or address of the server.
+    host: String,
+    #[command(flatten)]
+    connection: ConnectionArguments,
+    #[command(flatten)]
+    load: LoadArguments,
+    #[command(flatten)]
+    ip: IpArguments,
+    #[command(flatten)]
+    text: TextArguments,
+    #[command(flatten)]
+    session: SessionOptions,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Connection")]
+struct ConnectionArguments {
+    /// Port of the server, TCP and UDP.
+    #[arg(short, long, default_value_t = DEFAULT_PORT, value_parser = integer_within(1..=u16::MAX))]
+    port: u16,
+    /// Use only IPv4.
+    #[arg(short = '4', long, overrides_with = "version6")]
+    version4: bool,
+    /// Use only IPv6.
+    #[arg(short = '6', long, overrides_with = "version4")]
+    version6: bool,
+    /// Send from this local address.
+    #[arg(short = 'B', long, value_name = "ADDRESS")]
+    bind: Option<IpAddr>,
+    /// Time limit for connecting, in milliseconds.
+    #[arg(long, value_name = "MS", default_value = "10000", value_parser = milliseconds_within(1..=3_600_000))]
+    connect_timeout: Duration,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Load")]
+struct LoadArguments {
+    /// Use UDP instead of TCP.
+    #[arg(short, long, conflicts_with_all = ["congestion", "set_mss", "no_delay"])]
+    udp: bool,
+    /// The server sends.
+    #[arg(short = 'R', long, conflicts_with = "bidir")]
+    reverse: bool,
+    /// Both sides send.
+    #[arg(long)]
+    bidir: bool,
+    /// Streams in each direction, at most 128.
+    #[arg(short = 'P', long, value_name = "N", default_value = "1", value_parser = integer_within(1..=MAX_STREAMS))]
+    parallel: usize,
+    /// Duration in seconds; 0 for no limit.
+    #[arg(short, long, value_name = "S", default_value = "10", value_parser = seconds_up_to(MAX_DURATION_S))]
+    time: Duration,
+    /// End after this number of bytes instead of -t.
+    #[arg(short = 'n', long, value_name = "N[KMGT]", conflicts_with = "time", value_parser = count_within(1..=u64::MAX >> 1))]
+    bytes: Option<u64>,
+    /// End after this number of blocks instead of -t.
+    #[arg(short = 'k', long, value_name = "N[KMGT]", conflicts_with_all = ["time", "bytes"], value_parser = count_within(1..=u64::MAX >> 1))]
+    blockcount: Option<u64>,
+    /// Omit the first S seconds from the results, at most 600.
+    #[arg(short = 'O', long, value_name = "S", default_value = "0", value_parser = seconds_up_to(MAX_OMIT_S))]
+    omit: Duration,
+    /// Rate of each stream in bit/s, with a burst in blocks; 0 for no limit [default: UDP 1M, TCP no limit].
+    #[arg(short, long, alias = "bandwidth", value_name = "N[KMGT][/BURST]", value_parser = parse_rate_limit)]
+    bitrate: Option<RateLimit>,
+    /// Bytes of a block or datagram [default: TCP 128K, UDP one segment].
+    #[arg(short, long, value_name = "N[KMGT]", value_parser = count_within(1..=MAX_BLOCK_BYTES))]
+    length: Option<usize>,
+    /// Send a repeating pattern of digits.
+    #[arg(long)]
+    repeating_payload: bool,
+    /// Use 64-bit counters in UDP datagrams.
+    #[arg(long)]
+    udp_counters_64bit: bool,
+    /// Receivers discard TCP data in the kernel.
+    #[arg(long)]
+    skip_rx_copy: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "TCP and IP")]
+struct IpArguments {
+    /// Bytes of each socket buffer [default: the system's].
+    #[arg(short, long, value_name = "N[KMGT]", value_parser = count_within(1..=MAX_BUFFER_BYTES))]
+    window: Option<usize>,
+    /// Maximum segment size in bytes, TCP only [default: the path's].
+    #[arg(short = 'M', long, value_name = "N", value_parser = integer_within(88..=MAX_MSS))]
+    set_mss: Option<u32>,
+    /// Congestion control algorithm, TCP only [default: the system's].
+    #[arg(short = 'C', long, value_name = "NAME")]
+    congestion: Option<String>,
+    /// Disable Nagle's algorithm, TCP only.
+    #[arg(short = 'N', long)]
+    no_delay: bool,
+    /// IP type of service from 0 to 255; a leading 0 means octal, 0x hexadecimal.
+    #[arg(short = 'S', long, value_name = "N", default_value = "0", value_parser = parse_type_of_service)]
+    tos: u32,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Output and timeout")]
+struct TextArguments {
+    /// Print this text before every line.
+    #[arg(short = 'T', long, value_name = "TEXT")]
+    title: Option<String>,
+    /// Include this text in the JSON of client and server.
+    #[arg(long, value_name = "TEXT")]
+    extra_data: Option<String>,
+    /// Print the server's output, too.
+    #[arg(long)]
+    get_server_output: bool,
+}
+
+/// The validated options of `iperf3-client`.
 #[derive(Debug)]
 pub struct ClientOptions {
     /// Name or address of the server.
@@ -40,203 +167,100 @@ pub struct ClientOptions {
     pub session: SessionOptions,
 }
 
-impl ClientOptions {
-    /// Parses the command line.
+impl ClientArguments {
+    /// Returns the options that the arguments set.
     ///
     /// # Errors
     ///
-    /// A message for the user.
-    pub fn parse(arguments: &[String]) -> Result<Self, String> {
-        let mut options = Self {
-            host: String::new(),
-            port: DEFAULT_PORT,
-            family: AddressFamily::Any,
-            bind: None,
-            connect_timeout: DEFAULT_CONNECT_TIMEOUT,
-            parameters: TestParameters::default(),
-            has_block_length: false,
-            session: default_session_options(),
-        };
-        let mut end_conditions = 0;
-        let mut rate = None;
-        let mut parser = ArgumentParser::new(arguments);
-        while let Some(argument) = parser.next() {
-            if let Argument::Positional(host) = &argument
-                && options.host.is_empty()
-            {
-                options.host.clone_from(host);
-                continue;
-            }
-            let name = argument.name();
-            if parse_session_option(name, &mut parser, &mut options.session)? {
-                continue;
-            }
-            match name {
-                "t" | "time" | "n" | "bytes" | "k" | "blockcount" => {
-                    end_conditions += 1;
-                    options.parameters.end_condition = parse_end_condition(name, &mut parser)?;
-                }
-                "b" | "bitrate" | "bandwidth" => {
-                    rate = Some(parse_rate_and_burst(&parser.value()?)?)
-                }
-                _ => {
-                    if !options.parse_option(name, &mut parser)? {
-                        return Err(unknown_option(&argument));
-                    }
-                }
-            }
+    /// The block length is not that of a datagram, and the test uses UDP.
+    pub fn into_options(self) -> Result<ClientOptions, clap::Error> {
+        let has_block_length = self.load.length.is_some();
+        let parameters = self.parameters();
+        let is_datagram =
+            (MIN_DATAGRAM_BYTES..=MAX_DATAGRAM_BYTES).contains(&parameters.block_bytes);
+        if parameters.is_udp() && has_block_length && !is_datagram {
+            let message = format!(
+                "--length must be from {MIN_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES} bytes with --udp"
+            );
+            let mut command = Self::augment_args(Command::new("iperf3-client"));
+            return Err(command.error(ErrorKind::ValueValidation, message));
         }
-        if end_conditions > 1 {
-            return Err("-t, -n and -k exclude each other: use only one of them".into());
-        }
-        options.validate(rate)
+        Ok(ClientOptions {
+            host: self.host,
+            port: self.connection.port,
+            family: match (self.connection.version4, self.connection.version6) {
+                (true, _) => AddressFamily::V4,
+                (_, true) => AddressFamily::V6,
+                (false, false) => AddressFamily::Any,
+            },
+            bind: self.connection.bind,
+            connect_timeout: self.connection.connect_timeout,
+            parameters,
+            has_block_length,
+            session: self.session,
+        })
     }
 
-    fn parse_option(
-        &mut self,
-        name: &str,
-        parser: &mut ArgumentParser<'_>,
-    ) -> Result<bool, String> {
-        let parameters = &mut self.parameters;
-        match name {
-            "p" | "port" => self.port = parser.parse_count_within(1..=65_535, "-p", 1)? as u16,
-            "4" | "version4" => self.family = AddressFamily::V4,
-            "6" | "version6" => self.family = AddressFamily::V6,
-            "B" | "bind" => self.bind = Some(parser.parse_value("an IP address of this machine")?),
-            "connect-timeout" => {
-                let milliseconds =
-                    parser.parse_count_within(1..=3_600_000, "--connect-timeout", 1)?;
-                self.connect_timeout = Duration::from_millis(milliseconds);
-            }
-            "u" | "udp" => parameters.transport = Transport::Udp,
-            "R" | "reverse" if parameters.direction == Direction::Bidirectional => {
-                return Err(REVERSE_AND_BIDIR.into());
-            }
-            "R" | "reverse" => parameters.direction = Direction::Reverse,
-            "bidir" if parameters.direction == Direction::Reverse => {
-                return Err(REVERSE_AND_BIDIR.into());
-            }
-            "bidir" => parameters.direction = Direction::Bidirectional,
-            "P" | "parallel" => {
-                parameters.streams_per_direction =
-                    parser.parse_count_within(1..=MAX_STREAMS as u64, "-P", 1)? as usize
-            }
-            "O" | "omit" => parameters.omit = parser.parse_seconds(MAX_OMIT_S, "-O")?,
-            "l" | "length" => {
-                parameters.block_bytes =
-                    parser.parse_count_within(1..=MAX_BLOCK_BYTES as u64, "-l", 1024)? as usize;
-                self.has_block_length = true;
-            }
-            "w" | "window" => {
-                let bytes = parser.parse_count_within(1..=MAX_BUFFER_BYTES as u64, "-w", 1024)?;
-                parameters.socket_buffer_bytes = Some(bytes as usize);
-            }
-            "M" | "set-mss" => {
-                parameters.mss =
-                    Some(parser.parse_count_within(88..=MAX_MSS.into(), "-M", 1)? as u32)
-            }
-            "C" | "congestion" => parameters.congestion_control = Some(parser.value()?),
-            "N" | "no-delay" => parameters.no_delay = true,
-            "S" | "tos" => parameters.tos = parse_type_of_service(&parser.value()?)?,
-            "T" | "title" => parameters.title = Some(parser.value()?),
-            "extra-data" => parameters.extra_data = Some(parser.value()?),
-            "get-server-output" => parameters.wants_server_output = true,
-            "udp-counters-64bit" => parameters.counters_64bit = true,
-            "repeating-payload" => parameters.repeating_payload = true,
-            "skip-rx-copy" => parameters.skip_receive_copy = true,
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    fn validate(mut self, rate: Option<(u64, u32)>) -> Result<Self, String> {
-        if self.host.is_empty() {
-            return Err("the host is missing. Usage: vnetbench iperf3 client HOST".into());
-        }
-        let parameters = &mut self.parameters;
-        let default_rate = if parameters.is_udp() {
-            DEFAULT_UDP_RATE_BPS
+    fn parameters(&self) -> TestParameters {
+        let Self { load, ip, text, .. } = self;
+        let defaults = TestParameters::default();
+        let (transport, default_rate_bps) = if load.udp {
+            (Transport::Udp, DEFAULT_UDP_RATE_BPS)
         } else {
-            0
+            (Transport::Tcp, 0)
         };
-        (parameters.rate_bps, parameters.burst) = rate.unwrap_or((default_rate, 0));
-        if parameters.is_udp() {
-            let fits = (MIN_DATAGRAM_BYTES..=MAX_DATAGRAM_BYTES).contains(&parameters.block_bytes);
-            if self.has_block_length && !fits {
-                return Err(format!(
-                    "-l must be from {MIN_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES} bytes with -u"
-                ));
-            }
-            let tcp_options = [
-                ("-C", parameters.congestion_control.is_some()),
-                ("-M", parameters.mss.is_some()),
-                ("-N", parameters.no_delay),
-            ];
-            if let Some((option, _)) = tcp_options.iter().find(|(_, given)| *given) {
-                return Err(format!(
-                    "{option} applies only to TCP: remove it, or remove -u"
-                ));
-            }
+        let rate = load.bitrate.unwrap_or(RateLimit {
+            rate_bps: default_rate_bps,
+            burst_blocks: 0,
+        });
+        TestParameters {
+            transport,
+            direction: match (load.reverse, load.bidir) {
+                (true, _) => Direction::Reverse,
+                (_, true) => Direction::Bidirectional,
+                (false, false) => Direction::Forward,
+            },
+            streams_per_direction: load.parallel,
+            omit: load.omit,
+            end_condition: match (load.bytes, load.blockcount) {
+                (Some(bytes), _) => EndCondition::Bytes(bytes),
+                (_, Some(blocks)) => EndCondition::Blocks(blocks),
+                _ if load.time.is_zero() => EndCondition::Never,
+                _ => EndCondition::After(load.time),
+            },
+            block_bytes: load.length.unwrap_or(defaults.block_bytes),
+            rate_bps: rate.rate_bps,
+            burst: rate.burst_blocks,
+            socket_buffer_bytes: ip.window,
+            mss: ip.set_mss,
+            no_delay: ip.no_delay,
+            congestion_control: ip.congestion.clone(),
+            tos: ip.tos,
+            counters_64bit: load.udp_counters_64bit,
+            repeating_payload: load.repeating_payload,
+            skip_receive_copy: load.skip_rx_copy,
+            wants_server_output: text.get_server_output,
+            title: text.title.clone(),
+            extra_data: text.extra_data.clone(),
+            ..defaults
         }
-        Ok(self)
     }
-}
-
-fn parse_end_condition(
-    name: &str,
-    parser: &mut ArgumentParser<'_>,
-) -> Result<EndCondition, String> {
-    Ok(match name {
-        "n" | "bytes" => {
-            EndCondition::Bytes(parser.parse_count_within(1..=u64::MAX >> 1, "-n", 1024)?)
-        }
-        "k" | "blockcount" => {
-            EndCondition::Blocks(parser.parse_count_within(1..=u64::MAX >> 1, "-k", 1024)?)
-        }
-        _ => match parser.parse_seconds(MAX_DURATION_S, "-t")? {
-            Duration::ZERO => EndCondition::Never,
-            time => EndCondition::After(time),
-        },
-    })
-}
-
-/// Parses a rate: `10M`, or `10M/5` for bursts of five blocks.
-fn parse_rate_and_burst(text: &str) -> Result<(u64, u32), String> {
-    let (rate, burst) = text.split_once('/').unwrap_or((text, "0"));
-    parse_count(rate, 1000)
-        .zip(burst.parse().ok().filter(|burst| *burst <= MAX_BURST))
-        .ok_or_else(|| format!("-b must be a rate in bit/s such as 10M, or 10M/5 with a burst of at most {MAX_BURST} blocks, not \"{text}\""))
-}
-
-/// Parses a type of service in iperf3's notation: decimal, octal (leading 0) or hexadecimal (leading 0x).
-fn parse_type_of_service(text: &str) -> Result<u32, String> {
-    let lower = text.to_ascii_lowercase();
-    let number = if let Some(digits) = lower.strip_prefix("0x") {
-        u32::from_str_radix(digits, 16)
-    } else if lower.len() > 1 && lower.starts_with('0') {
-        u32::from_str_radix(&lower, 8)
-    } else {
-        lower.parse()
-    };
-    number
-        .ok()
-        .filter(|number| *number <= 255)
-        .ok_or_else(|| format!("-S must be from 0 to 255, not \"{text}\""))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command_line::parse_words;
 
-    fn client(line: &str) -> Result<ClientOptions, String> {
-        let arguments: Vec<String> = line.split_whitespace().map(Into::into).collect();
-        ClientOptions::parse(&arguments)
+    fn parse_client(line: &str) -> Result<ClientOptions, clap::Error> {
+        parse_words::<ClientArguments>(line)?.into_options()
     }
 
     #[test]
     fn every_spelling_of_an_option_is_parsed() {
-        let options = client("host -p5202 -uR --parallel=3 -t 0.5 -b 10M/5 -i.5 --rcv-timeout 500")
-            .expect("the options are valid");
+        let options =
+            parse_client("host -p5202 -uR --parallel=3 -t 0.5 -b 10M/5 -i.5 --rcv-timeout 500")
+                .expect("the options are valid");
         assert_eq!((options.host.as_str(), options.port), ("host", 5202));
         assert_eq!(options.parameters.direction, Direction::Reverse);
         assert_eq!(
@@ -251,29 +275,117 @@ mod tests {
             options.parameters.end_condition,
             EndCondition::After(Duration::from_millis(500))
         );
-        assert_eq!(options.session.interval, Some(Duration::from_millis(500)));
+        assert_eq!(
+            options.session.line_interval(),
+            Some(Duration::from_millis(500))
+        );
+        assert_eq!(options.session.idle_timeout, Duration::from_millis(500));
+    }
+
+    #[test]
+    fn options_are_parsed_as_getopt_long_does() {
+        let abbreviated = parse_client("--par 2 --rev --len 8K --band 1M host").expect("valid");
+        assert_eq!(abbreviated.parameters.streams_per_direction, 2);
+        assert_eq!(abbreviated.parameters.direction, Direction::Reverse);
+        assert_eq!(abbreviated.parameters.block_bytes, 8_192);
+        assert_eq!(abbreviated.parameters.rate_bps, 1_000_000);
+        // `--re` may be `--reverse` or `--repeating-payload`; `--fo` may be the unsupported `--forceflush`.
+        for ambiguous in ["--re host", "--fo m host"] {
+            parse_client(ambiguous).expect_err(ambiguous);
+        }
+        let repeated = parse_client("host -u -u -t 1 -t 2 -4 -6 -P 2 -P 3").expect("valid");
+        assert_eq!(
+            repeated.parameters.end_condition,
+            EndCondition::After(Duration::from_secs(2))
+        );
+        assert_eq!(repeated.parameters.streams_per_direction, 3);
+        assert_eq!(repeated.family, AddressFamily::V6);
+        let dashed = parse_client("-T -R --extra-data --json host").expect("valid");
+        assert_eq!(dashed.parameters.title.as_deref(), Some("-R"));
+        assert_eq!(dashed.parameters.extra_data.as_deref(), Some("--json"));
+        assert_eq!(dashed.parameters.direction, Direction::Forward);
+        let after_dashes = parse_client("-R -- host").expect("valid");
+        assert_eq!(after_dashes.host, "host");
+    }
+
+    #[test]
+    fn defaults_are_those_of_iperf3() {
+        let tcp = parse_client("host").expect("valid");
+        assert_eq!(tcp.port, 5201);
+        assert_eq!(tcp.connect_timeout, Duration::from_secs(10));
+        assert_eq!(tcp.parameters, TestParameters::default());
+        assert_eq!(tcp.session.line_interval(), Some(Duration::from_secs(1)));
+        assert_eq!(tcp.session.idle_timeout, Duration::from_secs(120));
+        let udp = parse_client("host -u -t 0 -i 0").expect("valid");
+        assert_eq!(udp.parameters.rate_bps, 1 << 20);
+        assert_eq!(udp.parameters.end_condition, EndCondition::Never);
+        assert_eq!(udp.session.line_interval(), None);
+    }
+
+    #[test]
+    fn numbers_are_parsed_in_the_notation_of_iperf3() {
+        let parameters = parse_client("host -n 1.5M -l 64k -w 512M -S 0x10")
+            .expect("valid")
+            .parameters;
+        assert_eq!(parameters.end_condition, EndCondition::Bytes(3 << 19));
+        assert_eq!(parameters.block_bytes, 64 << 10);
+        assert_eq!(parameters.socket_buffer_bytes, Some(512 << 20));
+        assert_eq!(parameters.tos, 16);
+        assert_eq!(
+            parse_client("host -S 010").expect("valid").parameters.tos,
+            8
+        );
     }
 
     #[test]
     fn unsupported_and_invalid_options_are_refused_with_a_message() {
         for (line, expected) in [
-            ("host -Z", "-Z is not supported"),
-            ("host --sctp", "no SCTP"),
-            ("host --frobnicate", "unknown option --frobnicate"),
-            ("host -R --bidir", "exclude each other"),
-            ("host -t 1 -n 5", "-t, -n and -k exclude"),
-            ("host -u -C cubic", "-C applies only to TCP"),
-            ("host -P 129", "from 1 to 128"),
-            ("host -u -l 8", "from 16"),
-            ("host -i 0.01", "-i must be"),
-            ("host -b fast", "-b must be"),
-            ("host -S 256", "-S must be"),
-            ("host -t", "-t needs"),
-            ("host again", "unexpected argument \"again\""),
-            ("", "the host is missing"),
+            ("host -Z", "-Z, --zerocopy is not supported: it always"),
+            ("host -uZ", "-Z, --zerocopy is not supported: it always"),
+            ("host --sctp", "--sctp is not supported: there is no SCTP"),
+            ("host --logfile f", "--logfile is not supported: every"),
+            ("host --frobnicate", "unexpected argument '--frobnicate'"),
+            (
+                "host -R --bidir",
+                "'--reverse' cannot be used with '--bidir'",
+            ),
+            (
+                "host -t 1 -n 5",
+                "'--time <S>' cannot be used with '--bytes",
+            ),
+            ("host -k 1 -n 5", "cannot be used with"),
+            (
+                "host -u -C cubic",
+                "'--udp' cannot be used with '--congestion",
+            ),
+            ("host -P 129", "'--parallel <N>': must be from 1 to 128"),
+            ("host -p 0", "'--port <PORT>': must be from 1 to 65535"),
+            ("host -p -5", "'--port <PORT>': must be from 1 to 65535"),
+            ("host -u -l 8", "from 16 to 65507 bytes with --udp"),
+            ("host -i 0.01", "'--interval <S>': must be 0"),
+            ("host -b fast", "must be a rate in bit/s"),
+            (
+                "host -w 1G",
+                "'--window <N[KMGT]>': must be from 1 to 536870912",
+            ),
+            ("host -n 5X", "'--bytes <N[KMGT]>': must be from 1"),
+            (
+                "-c host",
+                "-c, --client is not supported: name the server without it",
+            ),
+            ("host -f x", "'--format <LETTER>': must be one of"),
+            ("host -S 256", "'--tos <N>': must be from 0 to 255"),
+            ("host -O 601", "'--omit <S>': must be from 0 to 600"),
+            ("host -t", "a value is required for '--time <S>'"),
+            ("host --parallle 2", "argument exists: '--parallel'"),
+            ("host again", "unexpected argument 'again'"),
+            ("", "<HOST>"),
         ] {
-            let error = client(line).expect_err(line);
-            assert!(error.contains(expected), "{line}: {error}");
+            let error = parse_client(line).expect_err(line);
+            assert_eq!(error.exit_code(), 2, "{line}");
+            let message = error.to_string();
+            assert!(message.contains(expected), "{line}: {message}");
+            assert!(message.contains("try '--help'"), "{message}");
         }
     }
 }

@@ -15,7 +15,8 @@
 //! | `client` | the client |
 //! | `running`, `schedule`, `load_threads`, `streams`, `udp`, `pacing`, `cpu_time` | the load of one test, the same in both roles |
 //! | `record`, `report`, `text`, `json`, `units`, `printer` | counters, intervals and their output |
-//! | `command_line`, `options`, `client_options`, `session_options`, `arguments` | the commands and their options |
+//! | `command_line`, `server_options`, `client_options`, `session_options` | the commands and their options |
+//! | `option_values`, `unsupported_options` | iperf3's notation of values; the options of iperf3 that this crate lacks |
 //! | `sockets`, `interrupt` | socket setup and Ctrl-C |
 //! | `mutated_messages` (tests) | the fuzz test of all parsers |
 //!
@@ -24,7 +25,6 @@
 //! Trials belong to the agent; this crate contributes only [`trial`]. The protocol between bench and agent is not
 //! part of it either. From `vnetbench-traffic` the crate uses the senders, the receivers and the load types.
 
-mod arguments;
 mod client;
 mod client_control;
 mod client_options;
@@ -39,7 +39,7 @@ mod listener;
 mod load_threads;
 #[cfg(test)]
 mod mutated_messages;
-mod options;
+mod option_values;
 mod pacing;
 pub mod parameters;
 mod printer;
@@ -52,6 +52,7 @@ mod results;
 mod running;
 mod schedule;
 mod server;
+mod server_options;
 pub mod server_probe;
 mod session;
 mod session_options;
@@ -63,6 +64,9 @@ mod text;
 pub mod trial;
 mod udp;
 mod units;
+mod unsupported_options;
 mod wire;
 
+pub use client_options::ClientArguments;
 pub use command_line::{run_client, run_server};
+pub use server_options::ServerOptions;

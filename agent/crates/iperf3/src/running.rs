@@ -57,7 +57,7 @@ impl RunningTest {
             is_udp: parameters.is_udp(),
             is_client,
             is_bidirectional: parameters.direction == Direction::Bidirectional,
-            format: options.format,
+            format: options.format.unwrap_or_default(),
             streams: labels
                 .iter()
                 .copied()
@@ -98,7 +98,7 @@ impl RunningTest {
         self.load.start();
         let mut schedule = Schedule::new(
             &self.parameters,
-            self.options.interval,
+            self.options.line_interval(),
             self.is_client,
             self.started,
         );
@@ -151,14 +151,14 @@ impl RunningTest {
             self.record.reset_baseline();
             self.load.shared.activate_quota();
             schedule.omit_end = None;
-            schedule.interval_end = self.options.interval.map(|interval| now + interval);
+            schedule.interval_end = self.options.line_interval().map(|interval| now + interval);
         }
         if is_due(schedule.end) {
             return Ok(true);
         }
         if is_due(schedule.interval_end) {
             self.close_interval(now, schedule.omit_end.is_some(), printer);
-            schedule.advance_interval(self.options.interval, now);
+            schedule.advance_interval(self.options.line_interval(), now);
         }
         Ok(false)
     }
@@ -222,7 +222,7 @@ impl RunningTest {
             .as_secs_f64();
         let full_interval_s = self
             .options
-            .interval
+            .line_interval()
             .map_or(f64::INFINITY, |interval| interval.as_secs_f64());
         let is_first = self
             .record
@@ -338,8 +338,8 @@ mod tests {
             ..TestParameters::default()
         };
         let options = SessionOptions {
-            interval: Some(seconds(1.0)),
-            format: crate::units::RateFormat::default(),
+            interval: seconds(1.0),
+            format: None,
             json: false,
             idle_timeout: seconds(1.0),
         };
@@ -351,7 +351,7 @@ mod tests {
             is_silent: true,
             transcript: None,
         };
-        let mut schedule = Schedule::new(&parameters, options.interval, true, test.started);
+        let mut schedule = Schedule::new(&parameters, options.line_interval(), true, test.started);
         let wakeups = [0.4, 1.0, 1.5, 2.5, 3.7, 6.2, 11.5].map(|at| {
             let now = test.started + seconds(at);
             let is_over = test
