@@ -24,8 +24,8 @@ from bench.corpus.interference import (
     repeat_until_undisturbed,
 )
 from vnetbench.errors import BenchError
-from vnetbench.lab import cpu_quota
-from vnetbench.lab.cpu_quota import CgroupHierarchy
+from vnetbench.lab import control_groups
+from vnetbench.lab.control_groups import CgroupHierarchy
 from vnetbench.lab.netns.testbed import NetnsTestbed
 
 pytestmark = pytest.mark.pure
@@ -72,13 +72,13 @@ def test_a_cpu_quota_reports_the_user_time_of_its_group(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: str, apart_s: dict[str, float]
 ) -> None:
     hierarchy = CgroupHierarchy(tmp_path, tmp_path / own, 2)
-    monkeypatch.setattr(cpu_quota, "find_hierarchy", lambda: hierarchy)
+    monkeypatch.setattr(control_groups, "find_hierarchy", lambda: hierarchy)
     monkeypatch.setattr("bench.corpus.disturbances.cpu_quota._find_pid", lambda target, endpoint: 71)
-    monkeypatch.setattr(cpu_quota, "_release_group", lambda hierarchy, group: None)
+    monkeypatch.setattr(control_groups, "_release_group", lambda hierarchy, group: None)
     testbed = cast(NetnsTestbed, SimpleNamespace(topology=SimpleNamespace(testbed_name="t-two")))
     target = DisturbanceTarget(testbed, 0, random.Random(0), defaultdict(float))
     with vm_cpu_quota("a1", 0.5)(target):
-        (group,) = cpu_quota.find_groups(hierarchy, "t-two", "a1.*")
+        (group,) = control_groups.find_groups(hierarchy, "t-two", "a1.*")
         (group / "cpu.stat").write_text("usage_usec 4000000\nuser_usec 2500000\nthrottled_usec 900000\n")
     assert target.measurements == {THROTTLED_S: 0.9, **apart_s}
 

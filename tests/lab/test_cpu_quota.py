@@ -16,8 +16,8 @@ from tests.lab.test_requests import run_campaign
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import TrialLoad
 from vnetbench.commands.lab import lab
-from vnetbench.lab import cpu_quota, privilege, registry
-from vnetbench.lab.cpu_quota import CgroupHierarchy
+from vnetbench.lab import control_groups, privilege, registry
+from vnetbench.lab.control_groups import CgroupHierarchy
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.netns.testbed import NetnsLab, NetnsTestbed, create_testbed
 from vnetbench.lab.netns.topology import NetnsShape
@@ -31,7 +31,7 @@ from vnetbench.study.model import Level, TestbedSpec
 @pytest.fixture
 def hierarchy(real_root: None) -> CgroupHierarchy:
     """Return the hierarchy that limits CPU time, or skip the test."""
-    found = cpu_quota.find_hierarchy()
+    found = control_groups.find_hierarchy()
     if found is None:
         pytest.skip("this system has no control groups that limit CPU time")
     return found
@@ -70,7 +70,9 @@ def test_a_quota_changes_with_each_treatment_and_can_be_removed(
         for level in ("none", 0.5, 0.01, 0.25, "none"):
             factors = complete_levels({"cpu_quota": level})
             assert testbed.apply(factors, TestbedSpec())["cpu_quota"] == level
-            limited = [(group / cpu_quota.PROCS_FILE).read_text() for group in groups(hierarchy, "t-quota")]
+            limited = [
+                (group / control_groups.PROCS_FILE).read_text() for group in groups(hierarchy, "t-quota")
+            ]
             assert [text.count("\n") for text in limited] == ([] if level == "none" else [1, 1])
     finally:
         testbed.close()
@@ -92,13 +94,13 @@ def test_groups_of_a_killed_bench_are_found_and_removed(hierarchy: CgroupHierarc
     bench = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert bench.stdout is not None
     assert bench.stdout.readline() == "limited\n"
-    assert "t-limited" not in cpu_quota.leftover_testbeds()
+    assert "t-limited" not in control_groups.leftover_testbeds()
     bench.kill()
     bench.wait()
     assert len(groups(hierarchy, "t-limited")) == 2
     # As if everything with this /run had been killed: only the groups are left of the testbed.
     (registry.REGISTRY_DIR / "t-limited.json").unlink()
-    assert "t-limited" in cpu_quota.leftover_testbeds()
+    assert "t-limited" in control_groups.leftover_testbeds()
     registry.remove_testbed("t-limited")
     assert groups(hierarchy, "t-limited") == []
 
@@ -112,26 +114,26 @@ def test_the_controller_is_found_in_both_versions_only_where_groups_can_use_it(t
         f"41 31 0:38 / {second} rw,relatime - cgroup2 cgroup2 rw\n"
     )
     second_groups = "1:memory:/\n0::/user/shell\n"
-    assert list(cpu_quota.parse_hierarchies(mounts, second_groups)) == []
+    assert list(control_groups.parse_hierarchies(mounts, second_groups)) == []
     (second / "cgroup.subtree_control").write_text("memory pids\n")
-    assert list(cpu_quota.parse_hierarchies(mounts, second_groups)) == []
+    assert list(control_groups.parse_hierarchies(mounts, second_groups)) == []
     (second / "cgroup.subtree_control").write_text("cpuset cpu memory\n")
     found = CgroupHierarchy(second, second / "user/shell", 2)
-    assert list(cpu_quota.parse_hierarchies(mounts, second_groups)) == [found]
+    assert list(control_groups.parse_hierarchies(mounts, second_groups)) == [found]
     # In a container the mount starts at the container's group.
     mounts = f"32 31 0:29 /box {first} rw,relatime - cgroup cgroup rw,cpu,cpuacct\n" + mounts
     first_groups = "4:cpu,cpuacct:/box/shell\n" + second_groups
-    assert next(cpu_quota.parse_hierarchies(mounts, first_groups)) == CgroupHierarchy(
+    assert next(control_groups.parse_hierarchies(mounts, first_groups)) == CgroupHierarchy(
         first, first / "shell", 1
     )
 
 
 def test_version_2_gets_the_quota_and_its_period(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_quota, "find_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 2))
-    assert cpu_quota.set_quota("t-two", {"a1": 71, "b1": 72}, 0.5) == 0.5
+    monkeypatch.setattr(control_groups, "find_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 2))
+    assert control_groups.set_quota("t-two", {"a1": 71, "b1": 72}, 0.5) == 0.5
     b1_group = tmp_path / f"vnb.t-two.b1.{current_process_identity()}"
     assert (b1_group / "cpu.max").read_text() == "50000 100000"
-    assert (b1_group / cpu_quota.PROCS_FILE).read_text() == "72"
+    assert (b1_group / control_groups.PROCS_FILE).read_text() == "72"
 
 
 @pytest.mark.lab
@@ -142,8 +144,8 @@ def test_a_quota_that_another_program_changes_is_noted(hierarchy: CgroupHierarch
             group for group in groups(hierarchy, testbed.topology.testbed_name) if ".b1." in group.name
         )
         (b1_group / hierarchy.quota_file).write_text("25000 100000" if hierarchy.version == 2 else "25000")
-        pid = str(cpu_quota.agent_pids(testbed.endpoints, testbed.agents)["a1"])
-        (hierarchy.current_group / cpu_quota.PROCS_FILE).write_text(pid)
+        pid = str(control_groups.agent_pids(testbed.endpoints, testbed.agents)["a1"])
+        (hierarchy.current_group / control_groups.PROCS_FILE).write_text(pid)
 
     @contextmanager
     def change_quota_of_short_trials(testbed: Testbed, load: TrialLoad) -> Iterator[Testbed]:
@@ -184,27 +186,27 @@ def test_a_quota_is_read_from_the_current_group_of_a_process(
     def mounted(process: int | str = "self") -> CgroupHierarchy | None:
         return CgroupHierarchy(tmp_path, found[process], version) if process in found else None
 
-    monkeypatch.setattr(cpu_quota, "find_hierarchy", mounted)
-    assert cpu_quota.changed_quota({"cpu_quota": level}, {"a1": 71}) == {}
-    assert cpu_quota.changed_quota({"cpu_quota": 0.1}, {"a1": 71}) == {"cpu_quota": level}
+    monkeypatch.setattr(control_groups, "find_hierarchy", mounted)
+    assert control_groups.changed_quota({"cpu_quota": level}, {"a1": 71}) == {}
+    assert control_groups.changed_quota({"cpu_quota": 0.1}, {"a1": 71}) == {"cpu_quota": level}
     # The bench's own group means none, and an ended process has no value.
-    assert cpu_quota.changed_quota({"cpu_quota": "none"}, {"a1": 72, "b1": 73}) == {}
+    assert control_groups.changed_quota({"cpu_quota": "none"}, {"a1": 72, "b1": 73}) == {}
 
 
 def test_an_impossible_quota_is_refused_but_none_is_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cpu_quota, "find_hierarchy", lambda: None)
-    assert cpu_quota.set_quota("t-no", {"a1": 71}, "none") == "none"
+    monkeypatch.setattr(control_groups, "find_hierarchy", lambda: None)
+    assert control_groups.set_quota("t-no", {"a1": 71}, "none") == "none"
     with pytest.raises(TreatmentRefused, match="cpu_quota = 50 %: this system has no control groups"):
-        cpu_quota.set_quota("t-no", {"a1": 71}, 0.5)
+        control_groups.set_quota("t-no", {"a1": 71}, 0.5)
     monkeypatch.setattr(
-        cpu_quota, "find_hierarchy", lambda: CgroupHierarchy(tmp_path / "absent", tmp_path, 2)
+        control_groups, "find_hierarchy", lambda: CgroupHierarchy(tmp_path / "absent", tmp_path, 2)
     )
     with pytest.raises(TreatmentRefused, match="run with sudo"):
-        cpu_quota.set_quota("t-no", {"a1": 71}, 0.5)
+        control_groups.set_quota("t-no", {"a1": 71}, 0.5)
     with pytest.raises(TreatmentRefused, match="limits nothing: this machine has only"):
-        cpu_quota.set_quota("t-no", {"a1": 71}, 1024.0)
+        control_groups.set_quota("t-no", {"a1": 71}, 1024.0)
 
 
 def test_groups_of_others_may_vanish_during_the_search(
@@ -223,8 +225,8 @@ def test_groups_of_others_may_vanish_during_the_search(
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", vanish)
-    monkeypatch.setattr(cpu_quota, "find_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
-    cpu_quota.remove_groups("t-own")
+    monkeypatch.setattr(control_groups, "find_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
+    control_groups.remove_groups("t-own")
     assert not own.exists() and others.exists()
 
 
@@ -238,10 +240,10 @@ def test_an_ended_bench_is_distinguished_from_a_process_with_its_id(
         ("t-gone-too", f"{own}:{boot}:1"),
     ):
         (tmp_path / f"vnb.{name}.a1.{bench}").mkdir()
-    monkeypatch.setattr(cpu_quota, "find_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
-    assert cpu_quota.leftover_testbeds() == {"t-gone", "t-gone-too"}
-    cpu_quota.remove_groups("t-gone")
-    assert cpu_quota.leftover_testbeds() == {"t-gone-too"}
+    monkeypatch.setattr(control_groups, "find_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
+    assert control_groups.leftover_testbeds() == {"t-gone", "t-gone-too"}
+    control_groups.remove_groups("t-gone")
+    assert control_groups.leftover_testbeds() == {"t-gone-too"}
 
 
 def test_a_group_whose_process_does_not_end_is_reported(
@@ -249,9 +251,9 @@ def test_a_group_whose_process_does_not_end_is_reported(
 ) -> None:
     group = tmp_path / f"vnb.t-stuck.a1.{current_process_identity()}"
     (group / "process").mkdir(parents=True)  # Like a process in it, this prevents the removal.
-    monkeypatch.setattr(cpu_quota, "find_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
-    monkeypatch.setattr(cpu_quota, "REMOVAL_TIMEOUT_S", 0.1)
-    monkeypatch.setattr(registry, "remove_testbed", cpu_quota.remove_groups)
+    monkeypatch.setattr(control_groups, "find_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
+    monkeypatch.setattr(control_groups, "REMOVAL_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(registry, "remove_testbed", control_groups.remove_groups)
     monkeypatch.setattr(
         registry, "list_testbeds", lambda: [registry.TestbedEntry("t-stuck", "a test", "", {})]
     )
@@ -271,7 +273,7 @@ def test_a_process_that_ends_during_the_removal_of_its_quota_causes_no_error(
 ) -> None:
     group = tmp_path / f"vnb.t-ended.a1.{current_process_identity()}"
     group.mkdir()
-    (group / cpu_quota.PROCS_FILE).write_text("71\n")
+    (group / control_groups.PROCS_FILE).write_text("71\n")
 
     def ended(path: Path, text: str) -> int:
         raise ProcessLookupError(3, "No such process")
@@ -279,6 +281,6 @@ def test_a_process_that_ends_during_the_removal_of_its_quota_causes_no_error(
     removed: list[Path] = []
     monkeypatch.setattr(Path, "write_text", ended)
     monkeypatch.setattr(Path, "rmdir", lambda path: removed.append(path))
-    monkeypatch.setattr(cpu_quota, "find_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
-    assert cpu_quota.set_quota("t-ended", {"a1": 71}, cpu_quota.NONE) == cpu_quota.NONE
+    monkeypatch.setattr(control_groups, "find_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
+    assert control_groups.set_quota("t-ended", {"a1": 71}, control_groups.NONE) == control_groups.NONE
     assert removed == [group]

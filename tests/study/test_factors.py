@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vnetbench.lab.knobs import KNOB_FIXES, ON_OFF_KNOBS
+from vnetbench.lab.knobs import KNOB_FACTORS, KNOB_FIXES
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.labs import LABS
 from vnetbench.study.workloads import WORKLOADS
@@ -43,7 +43,7 @@ def test_the_agent_knows_every_knob() -> None:
 
 
 def test_checksum_offload_is_set_before_the_offloads_that_depend_on_it() -> None:
-    names = list(ON_OFF_KNOBS)
+    names = [factor.name for factor in KNOB_FACTORS]
     assert names.index("checksum_offload") < names.index("tso")
     assert names.index("checksum_offload") < names.index("uso")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.study.test_study_load import only_problem
-from vnetbench.study.factors.frame_sizes import largest_packet_bytes, mean_frame_bytes
+from vnetbench.study.factors.frame_factors import largest_packet_bytes
+from vnetbench.study.factors.frame_sizes import mean_frame_bytes
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.model import SearchSpec

@@ -10,11 +10,19 @@ from vnetbench.lab.cpus import assign_thread_cpus, parse_cpu_set
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.testbed import Testbed
 from vnetbench.study.factors.cpu_lists import format_cpu_list
-from vnetbench.study.factors.directions import streams_per_direction
-from vnetbench.study.factors.frame_factors import UNPACED_LOAD
+from vnetbench.study.factors.frame_factors import FRAME_LOAD, FRAME_SIZE, GENERATORS, UNPACED_LOAD, VLAN_TAGS
 from vnetbench.study.factors.frame_sizes import frame_mix, throughput_share
-from vnetbench.study.factors.load_factors import VSOCK
+from vnetbench.study.factors.load_factors import (
+    BIT_RATE,
+    CONNECTIONS,
+    DATAGRAM_SIZE,
+    RATE,
+    THREAD_CPUS,
+    TRANSPORT,
+    VSOCK,
+)
 from vnetbench.study.factors.registry import FACTORS
+from vnetbench.study.factors.stream_counts import streams_per_direction
 from vnetbench.study.model import Level, Study, Timing
 from vnetbench.study.workloads import WORKLOADS
 
@@ -35,7 +43,7 @@ def stream_roles(workload: str, factors: Mapping[str, Level], side: str = "a") -
     roles = ["source"] * forward + ["sink"] * reverse
     parts = [""] * len(roles)
     if WORKLOADS[workload].has_parts:
-        connections = int(factors["connections"])
+        connections = int(factors[CONNECTIONS.name])
         roles = ["source"] * connections + roles
         parts = ["requests"] * connections + ["transfers"] * len(parts)
     if side == "b":
@@ -65,13 +73,13 @@ def prepare_parameters(workload: str, factors: Mapping[str, Level]) -> dict[str,
         **_factor_parameters(workload, factors),
     }
     parameters["threads"] = parameters["threads"] or 0
-    if factors.get("transport") == VSOCK:
+    if TRANSPORT.is_at(factors, VSOCK):
         del parameters["transport"]
         parameters["congestion_control"] = None
         if "receive" in parameters:
             parameters["receive"] = "copy"
-    if factors.get("bit_rate", "none") != "none":
-        parameters["rate_per_s"] = float(factors["bit_rate"]) / (8 * int(factors["datagram_size"]))
+    if BIT_RATE.level_in(factors) != "none":
+        parameters["rate_per_s"] = float(factors[BIT_RATE.name]) / (8 * int(factors[DATAGRAM_SIZE.name]))
     return parameters
 
 
@@ -90,7 +98,7 @@ def needs_steps(study: Study, factors: Mapping[str, Level]) -> bool:
     if study.search is None:
         return False
     has_fixed_load = WORKLOADS[study.workload].has_fixed_load
-    return not has_fixed_load or throughput_share(factors["frame_load"]) is not None
+    return not has_fixed_load or throughput_share(factors[FRAME_LOAD.name]) is not None
 
 
 def idle_duration_s(workload: str, factors: Mapping[str, Level], timing: Timing) -> float:
@@ -99,7 +107,11 @@ def idle_duration_s(workload: str, factors: Mapping[str, Level], timing: Timing)
         return 0.0
     wanted_s = timing.idle_s
     if wanted_s is None:
-        per_s = 0.0 if factors["rate"] == "none" else float(factors["rate"]) * int(factors["connections"])
+        per_s = (
+            0.0
+            if factors[RATE.name] == "none"
+            else float(factors[RATE.name]) * int(factors[CONNECTIONS.name])
+        )
         wanted_s = REQUESTS_FOR_P99 / per_s if per_s else MIN_IDLE_S
         # The first and the last interval are not evaluated.
         wanted_s = min(MAX_IDLE_S, max(MIN_IDLE_S, wanted_s)) + 2 * timing.interval_s
@@ -107,15 +119,15 @@ def idle_duration_s(workload: str, factors: Mapping[str, Level], timing: Timing)
 
 
 def _frame_parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]:
-    load, generators = factors.get("frame_load", UNPACED_LOAD), int(factors["generators"])
+    load, generators = FRAME_LOAD.level_in(factors), int(factors[GENERATORS.name])
     return {
         "workload": WORKLOADS[workload].agent_workload,
         "threads": 0,
         "frame_bytes": [
-            {"bytes": size, "weight": weight} for size, weight in frame_mix(factors["frame_size"])
+            {"bytes": size, "weight": weight} for size, weight in frame_mix(factors[FRAME_SIZE.name])
         ],
         "frames_per_s": None if load == UNPACED_LOAD else float(load) / generators,
-        "vlan_tags": list(VLAN_IDS[: int(factors["vlan_tags"])]),
+        "vlan_tags": list(VLAN_IDS[: int(factors[VLAN_TAGS.name])]),
         "generator": "auto",
         "pacing": "auto",
         **_factor_parameters(workload, factors),
@@ -140,19 +152,19 @@ def thread_placement(
         return _frame_thread_placement(workload, factors, testbed)
     streams = len(stream_roles(workload, factors))
     # In `mixed`, `threads` applies to requests. Each transfer has its own thread.
-    transfers = streams - int(factors["connections"]) if WORKLOADS[workload].has_parts else 0
+    transfers = streams - int(factors[CONNECTIONS.name]) if WORKLOADS[workload].has_parts else 0
     shared = streams - transfers
     count = min(int(str(parameters["threads"])) or shared, shared) + transfers
     vms = testbed.load_cpus(factors)
     counts = dict.fromkeys(vms, count)
-    return assign_thread_cpus(str(factors.get("thread_cpus", "any")), counts, testbed.endpoints, vms)
+    return assign_thread_cpus(str(THREAD_CPUS.level_in(factors)), counts, testbed.endpoints, vms)
 
 
 def _frame_thread_placement(
     workload: str, factors: Mapping[str, Level], testbed: Testbed
 ) -> dict[str, list[str]]:
     """Return the CPU lists for workloads of frames. Only sources have CPUs of their own."""
-    vms, level = testbed.load_cpus(factors), str(factors.get("thread_cpus", "any"))
+    vms, level = testbed.load_cpus(factors), str(THREAD_CPUS.level_in(factors))
     roles = {end.name: _roles_at(end, workload, factors) for end in testbed.endpoints}
     counts = {name: own.count("source") for name, own in roles.items()}
     sources = {

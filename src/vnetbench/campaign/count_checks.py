@@ -8,6 +8,7 @@ from typing import Any
 from vnetbench.campaign.load_checks import Totals, stream_totals
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.results.records import EndpointRecord
+from vnetbench.study.factors.load_factors import CONGESTION_CONTROL
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS
 
@@ -38,7 +39,7 @@ def find_count_error(workload: str, duration_s: float, endpoints: Sequence[Endpo
         sent = sum(endpoint.bytes_sent for endpoint in endpoints)
         received = sum(endpoint.bytes_received for endpoint in endpoints)
         return "" if sent == received else (
-            f"the instrument miscounted: {sent} bytes were sent, but {received} arrived"
+            f"the agents' counts contradict each other: {sent} bytes were sent, but {received} bytes arrived"
         )  # fmt: skip
     if not WORKLOADS[workload].is_byte_stream:
         return ""
@@ -48,7 +49,7 @@ def find_count_error(workload: str, duration_s: float, endpoints: Sequence[Endpo
         last_s = max((x.t_s for x in endpoint.samples if x.bytes_received), default=0.0)
         if last_s < STALLED_SHARE * duration_s:
             return (
-                f"{endpoint.name}: nothing arrived after {last_s:.2f} s, so the path no longer carries data"
+                f"no data arrived at {endpoint.name} after {last_s:.2f} s, so the path no longer carries data"
             )
     return ""
 
@@ -60,7 +61,10 @@ def _find_datagram_count_error(flows: Sequence[Mapping[str, Any]]) -> str:
     arrived = sum(int(flow["datagrams"]) - int(flow["duplicates"]) for flow in sinks)
     lost = sum(int(flow["lost"]) for flow in sinks)
     if sent != arrived + lost or any(int(flow["lost"]) < 0 for flow in sinks):
-        return f"the instrument miscounted: {sent} datagrams were sent, {arrived} arrived, {lost} were lost"
+        return (
+            f"the agents' counts contradict each other: {sent} datagrams were sent, {arrived} arrived and "
+            f"{lost} were lost"
+        )
     return ""
 
 
@@ -73,30 +77,38 @@ def check_server_totals(factors: Mapping[str, Level], name: str, here: Totals, s
     """
     sent, counted = int(here["bytes_sent"]), int(server["bytes_received"])
     if int(server["bytes_sent"]) > MAX_BYTES:
-        raise TrialFailed(f"{name} reports an impossible count of {server['bytes_sent']} sent bytes")
+        raise TrialFailed(
+            f"the iperf3 server {name} reports that it sent {server['bytes_sent']} bytes, which is impossible"
+        )
     if counted > sent:
-        raise TrialFailed(f"{name} counted {counted} bytes, but only {sent} were sent to it")
+        raise TrialFailed(
+            f"the iperf3 server {name} counted {counted} bytes, but only {sent} bytes were sent to it"
+        )
     if sent - counted > MAX_UNCOUNTED_SHARE * sent:
         raise TrialFailed(
-            f"{name} counted only {counted} of {sent} bytes sent. It was too slow to read them, or a proxy "
-            f"on the path acknowledged data that {name} did not receive"
+            f"the iperf3 server {name} counted only {counted} of {sent} bytes sent. It was too slow to read "
+            "them, or a proxy on the path acknowledged data that the server did not receive"
         )
     notes = []
     if counted < sent:
-        notes.append(f"{name} did not count the last {sent - counted} of {sent} bytes")
+        notes.append(f"the iperf3 server {name} did not count the last {sent - counted} of {sent} bytes sent")
     sent, counted = int(server["bytes_sent"]), int(here["bytes_received"])
     if counted < sent:
-        notes.append(f"the last {sent - counted} of {sent} bytes from {name} did not arrive in time")
+        notes.append(
+            f"the last {sent - counted} of {sent} bytes from the iperf3 server {name} did not arrive before "
+            "the trial ended"
+        )
     if not sent:
         return notes
-    requested, used = factors.get("congestion_control"), server.get("congestion_control")
+    requested, used = factors.get(CONGESTION_CONTROL.name), server.get("congestion_control")
     # Newer servers report "unknown" if they cannot determine it.
     if used in (None, "unknown"):
-        notes.append(f"{name} does not report its congestion control; {requested} was requested")
+        note = f"the iperf3 server {name} does not report which congestion control it used"
+        notes.append(f"{note}. The treatment requests {requested}" if requested else note)
     elif requested not in (None, used):
         raise TreatmentRefused(
-            f"congestion_control = {requested} had no effect: {used} was used",
+            f"congestion_control = {requested} had no effect: the iperf3 server used {used}",
             where=name,
-            fix=f"use the server's congestion control: congestion_control = {used}",
+            fix=f"write congestion_control = {used}, which the server uses",
         )
     return notes

@@ -10,6 +10,7 @@ from vnetbench.campaign.load_checks import stream_totals
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.quantity import format_share
 from vnetbench.results.records import HOST, EndpointRecord
+from vnetbench.study.factors.frame_factors import FRAME_LOAD
 from vnetbench.study.model import Level
 
 LOOP_SHARE = 0.05
@@ -29,26 +30,26 @@ def check_frame_counts(counts: FrameTotals) -> None:
         TreatmentRefused: A port refuses all frames, or the network has a loop.
         TrialFailed: The instrument sent nothing or miscounted.
     """
-    if not counts.total_sent and counts.refused:
+    if not counts.total_sent and counts.rejected:
         raise TreatmentRefused(
-            f"no frame could be sent: the ports refused all {counts.refused}",
-            fix="check that the ports are up with a carrier (ip -br link), and their drivers' error counters "
-            "(ip -s link)",
+            f"the ports refused all {counts.rejected} frames, so no frame was sent",
+            fix="check that the ports are up and have a carrier (ip -br link), and read their drivers' "
+            "error counters (ip -s link)",
         )
     if not counts.total_sent:
         raise TrialFailed("no frame was sent: the generators got no CPU time")
-    for name, foreign in counts.foreign.items():
-        if foreign.own > max(MIN_FOREIGN, LOOP_SHARE * counts.total_sent):
+    for name, foreign in counts.foreign_frames.items():
+        if foreign.own_returned > max(MIN_FOREIGN, LOOP_SHARE * counts.total_sent):
             raise TreatmentRefused(
-                f"the network has a loop: {foreign.own} frames that {name} sent came back to it",
+                f"the network has a loop: {foreign.own_returned} frames that {name} sent came back to it",
                 where=name,
                 fix="remove the second path between the ports, or disable hairpin mode",
             )
     for direction, received in counts.received.items():
         if received > counts.sent[direction]:
             raise TrialFailed(
-                f"the instrument miscounted: {counts.sent[direction]} frames were sent in the {direction} "
-                f"direction, but {received} arrived"
+                f"the agents' counts contradict each other: {counts.sent[direction]} frames were sent in "
+                f"the direction {direction}, but {received} frames arrived"
             )
 
 
@@ -59,23 +60,24 @@ def frame_notes(counts: FrameTotals) -> Iterator[str]:
         yield f"the device duplicated {counts.duplicates} frames ({share} of the frames received)"
     for name, dropped in counts.sink_dropped.items():
         yield (
-            f"{name}: the bench's full receive ring dropped {dropped} frames, which count as received. "
+            f"the bench's receive ring at {name} was full and dropped {dropped} frames, which count as "
+            "received. "
             "Lower the load, or run as root to receive with XDP"
         )
     usual_count = max(MIN_FOREIGN, FOREIGN_SHARE * counts.total_received)
-    for name, foreign in counts.foreign.items():
-        if foreign.own:
-            yield f"{name}: {foreign.own} of its own frames came back to it"
+    for name, foreign in counts.foreign_frames.items():
+        if foreign.own_returned:
+            yield f"{foreign.own_returned} frames that {name} sent came back to {name}"
         if foreign.other_trial > usual_count:
             yield (
-                f"{name}: {foreign.other_trial} frames of another pair or an earlier step arrived. The "
+                f"{foreign.other_trial} frames of another pair or an earlier step arrived at {name}. The "
                 "device floods unknown addresses or delays frames for a long time"
             )
-        if foreign.others > usual_count:
+        if foreign.other_senders > usual_count:
             example = f" (for example {foreign.example})" if foreign.example else ""
             yield (
-                f"{name}: {foreign.others} foreign frames arrived{example}. Another sender uses the link and "
-                "adds load to the device"
+                f"{foreign.other_senders} frames of other senders arrived at {name}{example}. They add load "
+                "to the device"
             )
 
 
@@ -86,7 +88,7 @@ def is_behind(sent: int, due: int, direction_count: int) -> bool:
 
 def offered_load_notes(counts: FrameTotals, factors: Mapping[str, Level], duration_s: float) -> Iterator[str]:
     """Yield a note if the generators did not reach a requested rate."""
-    load = factors.get("frame_load")
+    load = factors.get(FRAME_LOAD.name)
     if not isinstance(load, int | float):
         return
     due = round(load * duration_s) * counts.direction_count
@@ -99,7 +101,8 @@ def offered_load_notes(counts: FrameTotals, factors: Mapping[str, Level], durati
 
 def format_total_loss(sent: int, endpoints: Sequence[EndpointRecord]) -> str:
     """Return the message for a run in which no frame arrived."""
-    return f"nothing passes: none of {sent} frames arrived{locate_loss(endpoints)}"
+    location = locate_loss(endpoints)
+    return f"none of {sent} frames arrived. {location}" if location else f"none of {sent} frames arrived"
 
 
 def locate_loss(endpoints: Sequence[EndpointRecord]) -> str:
@@ -123,7 +126,7 @@ def locate_loss(endpoints: Sequence[EndpointRecord]) -> str:
     entered_at = [name for name, count in received.items() if count > REACHED_SHARE * sent]
     left_at = [name for name, count in transmitted.items() if count > REACHED_SHARE * sent]
     if left_at:
-        return f"; they left the device at {', '.join(left_at)}"
+        return f"The frames left the device at {', '.join(left_at)}"
     if entered_at:
-        return f"; they entered the device at {', '.join(entered_at)} and did not leave it"
-    return f"; they did not reach {', '.join(received)}"
+        return f"The frames entered the device at {', '.join(entered_at)} and did not leave it"
+    return f"The frames did not reach {', '.join(received)}"

@@ -10,7 +10,7 @@ from typing import Any
 from vnetbench.campaign.load_checks import stream_totals
 from vnetbench.estimate.latency import PERCENTILES, merge_histograms, quantile_us
 from vnetbench.results.records import OBSERVE, EndpointRecord, Histogram, StepRecord
-from vnetbench.study.factors.directions import streams_per_direction
+from vnetbench.study.factors.stream_counts import streams_per_direction
 from vnetbench.study.model import Level
 
 FORWARD, REVERSE = "forward", "reverse"
@@ -20,8 +20,8 @@ FORWARD, REVERSE = "forward", "reverse"
 class ForeignFrames:
     """Frames that arrived at an endpoint's port and do not belong to its sinks."""
 
-    others: int = 0
-    own: int = 0
+    other_senders: int = 0
+    own_returned: int = 0
     """Frames that the endpoint itself sent."""
     other_trial: int = 0
     """Frames of vnetbench from another pair or an earlier trial."""
@@ -29,8 +29,8 @@ class ForeignFrames:
 
     def __add__(self, other: ForeignFrames) -> ForeignFrames:
         return ForeignFrames(
-            self.others + other.others,
-            self.own + other.own,
+            self.other_senders + other.other_senders,
+            self.own_returned + other.own_returned,
             self.other_trial + other.other_trial,
             self.example or other.example,
         )
@@ -46,11 +46,11 @@ class FrameTotals:
     """Distinct frames by direction. Frames that a sink's full ring dropped count as received."""
     direction_count: int
     """Number of directions of all pairs together. The load is offered in each of them."""
-    refused: int = 0
+    rejected: int = 0
     """Frames that the sending ports refused. They are not part of `sent`."""
     duplicates: int = 0
     out_of_order: int = 0
-    foreign: Mapping[str, ForeignFrames] = field(default_factory=dict)
+    foreign_frames: Mapping[str, ForeignFrames] = field(default_factory=dict)
     """By endpoint."""
     sink_dropped: Mapping[str, int] = field(default_factory=dict)
     """Frames that an endpoint's full receive ring dropped: the instrument lost them, not the device."""
@@ -73,10 +73,12 @@ class FrameTotals:
             "direction_count": self.direction_count,
             "sent": dict(self.sent),
             "received": dict(self.received),
-            "refused": self.refused,
+            "rejected": self.rejected,
             "duplicates": self.duplicates,
             "out_of_order": self.out_of_order,
-            "foreign": {name: vars(each) for name, each in self.foreign.items() if each != ForeignFrames()},
+            "foreign_frames": {
+                name: vars(each) for name, each in self.foreign_frames.items() if each != ForeignFrames()
+            },
             "sink_dropped": dict(self.sink_dropped),
             "delay_us": {name: value for name, value in delays.items() if value is not None},
         }
@@ -118,10 +120,10 @@ def sum_endpoint_counts(endpoints: Sequence[EndpointRecord], factors: Mapping[st
         sent=sent,
         received=arrived,
         direction_count=len(directions) * len(load_endpoints) // 2,
-        refused=sum(total("refused", direction) for direction in directions),
+        rejected=sum(total("rejected", direction) for direction in directions),
         duplicates=sum(total("duplicates", direction) for direction in directions),
         out_of_order=sum(total("out_of_order", direction) for direction in directions),
-        foreign=dict(_iterate_foreign_frames(load_endpoints)),
+        foreign_frames=dict(_iterate_foreign_frames(load_endpoints)),
         sink_dropped={name: count for name, count in dropped.items() if count},
         delay=merge_histograms(
             sample.histograms.get("delay", ()) for endpoint in load_endpoints for sample in endpoint.samples
@@ -140,31 +142,31 @@ def sum_step_counts(steps: Sequence[StepRecord]) -> FrameTotals:
         direction_count = details["direction_count"]
         sent.update(details["sent"])
         received.update(details["received"])
-        other_counts.update({name: details[name] for name in ("refused", "duplicates", "out_of_order")})
-        for name, counts in details["foreign"].items():
+        other_counts.update({name: details[name] for name in ("rejected", "duplicates", "out_of_order")})
+        for name, counts in details["foreign_frames"].items():
             foreign[name] = foreign.get(name, ForeignFrames()) + ForeignFrames(**counts)
         dropped.update(details["sink_dropped"])
     return FrameTotals(
         sent,
         received,
         direction_count,
-        refused=other_counts["refused"],
+        rejected=other_counts["rejected"],
         duplicates=other_counts["duplicates"],
         out_of_order=other_counts["out_of_order"],
-        foreign=foreign,
+        foreign_frames=foreign,
         sink_dropped=dropped,
     )
 
 
 def _iterate_foreign_frames(load_endpoints: Sequence[EndpointRecord]) -> Iterator[tuple[str, ForeignFrames]]:
     for endpoint in load_endpoints:
-        counts: Mapping[str, Any] | None = endpoint.totals.get("foreign")  # type: ignore[assignment]
+        counts: Mapping[str, Any] | None = endpoint.totals.get("foreign_frames")  # type: ignore[assignment]
         if counts:
             yield (
                 endpoint.name,
                 ForeignFrames(
-                    int(counts["others"]),
-                    int(counts["own"]),
+                    int(counts["other_senders"]),
+                    int(counts["own_returned"]),
                     int(counts["other_trial"]),
                     counts.get("example") or "",
                 ),

@@ -8,6 +8,7 @@ from typing import Any
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.knobs import merge_if_equal
 from vnetbench.lab.testbed import Testbed
+from vnetbench.study.factors.testbed_factors import IP_VERSION
 from vnetbench.study.model import Level
 
 
@@ -15,12 +16,12 @@ def frame_port_parameters(
     testbed: Testbed, endpoint: Endpoint, peer: Endpoint, factors: Mapping[str, Level]
 ) -> dict[str, object]:
     """Return the endpoint's own parameters of trial.prepare; raises BenchError if it has no next hop."""
-    ip_version = str(factors.get("ip_version", "4"))
+    ip_version = str(IP_VERSION.level_in(factors))
     return {
         "ip_version": int(ip_version),
         "addresses": {"from": endpoint.address_for(ip_version), "to": peer.address_for(ip_version)},
         "mac_to": testbed.next_hop_mac(endpoint, ip_version),
-        "refused": testbed.rejected_frame_outcome,
+        "rejected_frames": testbed.rejected_frame_outcome,
     }
 
 
@@ -31,6 +32,6 @@ def frame_backends(ready: Mapping[str, Mapping[str, Any]]) -> dict[str, object]:
         name: merge_if_equal(
             {endpoint: backend[key] for endpoint, backend in backends.items() if backend.get(key)}
         )
-        for name, key in (("generator", "generator"), ("sink", "sink"), ("fallback_reason", "why"))
+        for name, key in (("generator", "generator"), ("sink", "sink"), ("fallback_reason", "reason"))
         if any(backend.get(key) for backend in backends.values())
     }

@@ -18,10 +18,11 @@ from vnetbench.campaign.step_series import run_step_series
 from vnetbench.campaign.trial import TrialLoad, TrialMeasurement, measure_trial
 from vnetbench.campaign.trial_notes import device_notes
 from vnetbench.errors import BenchError
-from vnetbench.lab import cpu_quota
+from vnetbench.lab import control_groups
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.knobs import changed_knobs
 from vnetbench.lab.testbed import Lab, Testbed
+from vnetbench.study.factors.load_factors import SEND_MODE
 from vnetbench.study.model import TestbedSpec
 from vnetbench.study.workloads import WORKLOADS
 
@@ -93,7 +94,7 @@ class LabInstrument:
         calibration = load.calibration
         stored_step_count = len(load.step_series.read_stored_steps()) if load.step_series else 0
         try:
-            if load.factors.get("send_mode") == "auto":
+            if SEND_MODE.is_at(load.factors, "auto"):
                 calibration = (
                     calibration
                     or choose_send_mode(
@@ -206,9 +207,7 @@ def _settings_changed_since(
     if WORKLOADS[load.workload].carries_frames:
         return {}
     changed = changed_knobs(effective, testbed.endpoints, testbed.agents)
-    if cpu_quota.FACTOR in effective:
-        changed |= cpu_quota.changed_quota(effective, cpu_quota.agent_pids(testbed.endpoints, testbed.agents))
-    return changed
+    return {**changed, **control_groups.changed_limits(effective, testbed.endpoints, testbed.agents)}
 
 
 def _add_changed_settings(measurement: TrialMeasurement, changed: Mapping[str, object]) -> TrialMeasurement:
@@ -220,7 +219,7 @@ def _add_changed_settings(measurement: TrialMeasurement, changed: Mapping[str, o
 
 
 def _with_send_mode(load: TrialLoad, mode: str) -> TrialLoad:
-    return replace(load, factors={**load.factors, "send_mode": mode})
+    return replace(load, factors={**load.factors, SEND_MODE.name: mode})
 
 
 def _as_refusal(error: BenchError) -> TreatmentRefused:

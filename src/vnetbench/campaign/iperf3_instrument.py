@@ -29,9 +29,10 @@ from vnetbench.errors import BenchError
 from vnetbench.lab.cpus import select_local_cpus
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.lab.hosts import iperf3_server
-from vnetbench.lab.knobs import INTERFACE_KNOBS
+from vnetbench.lab.knobs import CPUS_KNOB, INTERFACE_KNOBS
 from vnetbench.results.records import HOST, OBSERVE, EndpointRecord
 from vnetbench.study.factors.cpu_lists import format_cpu_list
+from vnetbench.study.factors.testbed_factors import CPUS
 from vnetbench.study.model import TestbedSpec
 
 PATIENCE_S = {"busy": 60.0, "unreachable": 3.0}
@@ -43,10 +44,10 @@ LONG_WAIT_S = 1.0
 """A trial gets a note if the server was unavailable for longer."""
 
 SERVER_FIXES = {
-    "unreachable": "start a server on that host (iperf3 -s), and open its port in all firewalls on the path",
+    "unreachable": "start a server (iperf3 -s), and open its port in all firewalls on the path",
     "busy": "wait until the other client finishes, or start a second server (iperf3 -s -p PORT)",
     "refused": "start a server without authentication and without limits of duration and rate",
-    "broken": "check that iperf3 listens on that port, not iperf 2 or another program",
+    "broken": "check that iperf3 listens on the server's port, not iperf 2 or another program",
 }
 
 
@@ -128,12 +129,12 @@ class Iperf3Instrument:
         self, load: TrialLoad, testbed: iperf3_server.Iperf3Testbed, agent: AgentClient
     ) -> dict[str, Any]:
         """Set the agent's CPUs, and return the settings of this endpoint as read back."""
-        cpus = select_local_cpus(str(load.factors.get("cpus", "any")), self._online)
-        agent.call("knob.set", interface=None, knob="cpus", value=format_cpu_list(cpus))
+        cpus = select_local_cpus(str(CPUS.level_in(load.factors)), self._online)
+        agent.call("knob.set", interface=None, knob=CPUS_KNOB, value=format_cpu_list(cpus))
         interface_settings = agent.call(
             "knob.get", interface=testbed.local.interface, knobs=list(INTERFACE_KNOBS)
         )["values"]
-        return {**interface_settings, **agent.call("knob.get", interface=None, knobs=["cpus"])["values"]}
+        return {**interface_settings, **agent.call("knob.get", interface=None, knobs=[CPUS_KNOB])["values"]}
 
     def _run_trial(
         self,
@@ -155,13 +156,15 @@ class Iperf3Instrument:
                 "streams": stream_roles(load.workload, load.factors),
                 "interface": testbed.local.interface, "secret": secrets.token_hex(16),
                 "connect": {"address": server.address, "port": server.port, "from": testbed.local.address,
-                            "speaks": "iperf3"},
+                            "protocol": "iperf3"},
             }  # fmt: skip
             answer, wait_s = _call_with_retries(
                 agent, "trial.prepare", parameters, PATIENCE_S, should_abandon
             )
             if wait_s > LONG_WAIT_S:
-                wait_notes.append(f"{server.name} was unavailable for {wait_s:.1f} s before the trial")
+                wait_notes.append(
+                    f"the iperf3 server {server.name} was unavailable for {wait_s:.1f} s before the trial"
+                )
             observer.wait(observing, "trial.prepare")
             streams: list[dict[str, Any]] = answer["streams"]
             return check_streams(load.factors, streams)
@@ -196,11 +199,11 @@ def _contact_server(agent: AgentClient, testbed: iperf3_server.Iperf3Testbed) ->
         "from": testbed.local.address,
     }
     try:
-        answer, _ = _call_with_retries(agent, "iperf3.greet", parameters, CONTACT_PATIENCE_S, lambda: False)
+        answer, _ = _call_with_retries(agent, "iperf3.probe", parameters, CONTACT_PATIENCE_S, lambda: False)
     except AgentError as error:
         fix = SERVER_FIXES.get(str(error.data.get("kind")))
         raise BenchError(
-            f"the iperf3 server does not serve tests: {error.message}", where=str(server), fix=fix
+            f"the iperf3 server does not run tests: {error.message}", where=str(server), fix=fix
         ) from error
     return answer
 
@@ -231,7 +234,7 @@ def _call_with_retries(
         if should_abandon():
             raise TrialAbandoned
         time.sleep(pause_s)
-    raise AssertionError("the sequence of pauses is infinite")
+    raise AssertionError("the sequence of retries ended")
 
 
 def _server_totals(server: Any) -> dict[str, Any]:

@@ -13,7 +13,16 @@ from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.knobs import merge_if_equal
 from vnetbench.quantity import format_bit_rate, format_exact_bit_rate, format_exact_bytes
 from vnetbench.results.records import EndpointRecord, Sample
-from vnetbench.study.factors.load_factors import VSOCK
+from vnetbench.study.factors.load_factors import (
+    CONGESTION_CONTROL,
+    PACING_RATE,
+    SOCKET_BUFFER,
+    THREAD_CPUS,
+    THREADS,
+    TRANSPORT,
+    VSOCK,
+    WAITING,
+)
 from vnetbench.study.model import Level
 
 PACING_ERROR = 0.1
@@ -40,34 +49,36 @@ class RefusalText:
 
 REFUSALS: Mapping[str, RefusalText] = {
     "congestion_control_absent": RefusalText(
-        "load it with modprobe tcp_NAME; vnetbench doctor lists the available ones",
+        "load its module with modprobe tcp_NAME. vnetbench doctor lists the available congestion controls",
         "the kernel does not support this congestion control",
-        "congestion_control",
+        CONGESTION_CONTROL.name,
     ),
     "congestion_control_forbidden": RefusalText(
-        "run as root, or use one listed in sysctl net.ipv4.tcp_allowed_congestion_control",
+        "run as root, or use a congestion control listed in sysctl net.ipv4.tcp_allowed_congestion_control",
         "this user is not allowed to use this congestion control",
-        "congestion_control",
+        CONGESTION_CONTROL.name,
     ),
     "mptcp": RefusalText(
-        "enable it on that endpoint: sysctl -w net.mptcp.enabled=1 (needs a kernel with CONFIG_MPTCP)",
+        "enable MPTCP on the endpoint: sysctl -w net.mptcp.enabled=1 (needs a kernel with CONFIG_MPTCP)",
         "transport = mptcp: {}",
     ),
     "frames_port": RefusalText(
-        "set the port and its peer up (ip link set dev NAME up); ip -br link shows their states"
+        "set the port and its peer up (ip link set dev NAME up). ip -br link shows their states"
     ),
     "send_mode": RefusalText(
-        "use copy; io_uring needs Linux 6.1 (zero-copy: 6.2) and kernel.io_uring_disabled = 0",
+        "write send_mode = copy. io_uring needs Linux 6.1 (zero-copy: 6.2) and kernel.io_uring_disabled = 0",
         "this send_mode is not available: {}",
     ),
     "busy_poll": RefusalText(
-        "run as root, or use waiting = block or spin", "waiting = busy_poll was refused: {}"
+        "run as root, or use waiting = block or spin", "the kernel refused waiting = busy_poll: {}"
     ),
     "datagram": RefusalText(
         "use a datagram_size of at most the MTU minus 28 bytes (IPv6: 48), fragments = on, or a "
         "larger mtu. If no datagram arrives, allow UDP in all firewalls on the path"
     ),
-    "udp_offload": RefusalText("set udp_gso and udp_gro to off; they need Linux 5.0"),
+    "udp_offload": RefusalText(
+        "write udp_gso = off and udp_gro = off, because these offloads need Linux 5.0"
+    ),
     "open_files": RefusalText(
         "raise the limit before you start the bench: ulimit -n 4096 (in a service: LimitNOFILE=4096)",
         "the limit of open files is too low for this number of streams: {}",
@@ -102,17 +113,17 @@ def check_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, A
     ):  # fmt: skip
         if values := sorted({s[name] for s in streams if s.get(name) is not None}, key=str):
             effective[name] = values[0] if len(values) == 1 else values
-    requested = factors.get("congestion_control")
+    requested = factors.get(CONGESTION_CONTROL.name)
     actual = effective.get("congestion_control")
-    if requested is not None and actual != requested and factors.get("transport") != VSOCK:
+    if requested is not None and actual != requested and not TRANSPORT.is_at(factors, VSOCK):
         raise TreatmentRefused(
             f"congestion_control = {requested} had no effect: the socket uses {actual}",
-            fix="use one that vnetbench doctor lists for this kernel",
+            fix="use a congestion control that vnetbench doctor lists for this kernel",
         )
     request_streams = [s for s in streams if s.get("part") != "transfers"]
-    if factors.get("waiting") == "busy_poll" and not all(s.get("busy_poll_us") for s in request_streams):
+    if WAITING.is_at(factors, "busy_poll") and not all(s.get("busy_poll_us") for s in request_streams):
         raise TreatmentRefused(
-            "waiting = busy_poll had no effect: SO_BUSY_POLL reads back as 0",
+            "waiting = busy_poll had no effect: the kernel reports SO_BUSY_POLL = 0",
             fix="use a kernel with CONFIG_NET_RX_BUSY_POLL",
         )
     _check_transport(factors, streams)
@@ -121,17 +132,17 @@ def check_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, A
     if rate_bps is not None and any(s.get("pacing_rate_bps") != rate_bps // 8 * 8 for s in streams):
         raise TreatmentRefused(
             f"pacing_rate = {format_exact_bit_rate(rate_bps)} had no effect:"
-            f" {effective.get('pacing_rate_bps', 'none')} was read back",
-            fix="use a rate that the kernel accepts, or none",
+            f" the kernel reports {effective.get('pacing_rate_bps', 'none')}",
+            fix="use a rate that the kernel accepts, or write pacing_rate = none",
         )
-    buffer = factors.get("socket_buffer", "auto")
+    buffer = SOCKET_BUFFER.level_in(factors)
     if buffer != "auto":
         # The kernel doubles the requested size for bookkeeping, within its limits (socket(7), SO_RCVBUF).
         granted = min(int(s[name]) for s in streams for name in ("send_buffer_bytes", "receive_buffer_bytes"))
         if granted < 2 * int(buffer):
             raise TreatmentRefused(
                 f"socket_buffer = {format_exact_bytes(int(buffer))} had no effect: "
-                f"{format_exact_bytes(granted // 2)} was read back",
+                f"the kernel grants {format_exact_bytes(granted // 2)}",
                 fix=f"raise the limits: sysctl -w net.core.wmem_max={buffer} net.core.rmem_max={buffer}",
             )
     return effective
@@ -140,22 +151,23 @@ def check_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, A
 def zero_copy_counts(totals: Sequence[Totals]) -> dict[str, int] | None:
     """Return the counts of zero-copy sends as the kernels report them; None without zero-copy sends.
 
-    `in_place` were sent without a copy, `copied` were copied by the kernel, and `unsettled` had no
+    `in_place` were sent without a copy, `copied` were copied by the kernel, and `uncompleted` had no
     completion at the end of the trial.
     """
-    accounts = [s["lent"] for t in totals for s in t.get("streams", ()) if s.get("lent")]
+    accounts = [s["zero_copy"] for t in totals for s in t.get("streams", ()) if s.get("zero_copy")]
     if not accounts:
         return None
-    return {name: sum(int(a[name]) for a in accounts) for name in ("in_place", "copied", "unsettled")}
+    return {name: sum(int(a[name]) for a in accounts) for name in ("in_place", "copied", "uncompleted")}
 
 
 def _check_transport(factors: Mapping[str, Level], streams: Sequence[Mapping[str, Any]]) -> None:
-    requested = factors.get("transport", "tcp")
+    requested = TRANSPORT.level_in(factors)
     others = [str(s["id"]) for s in streams if s.get("transport", requested) != requested]
     if others:
         raise TreatmentRefused(
             f"transport = {requested} had no effect: stream {', '.join(others)} fell back to TCP",
-            fix="find what removes MPTCP options on the path; in the VM, nstat -a | grep MPTcp shows why",
+            fix="find the hop on the path that removes MPTCP options. In the VM, nstat -a | grep MPTcp "
+            "shows the cause",
         )
 
 
@@ -188,13 +200,13 @@ def check_load(
     if max(rates_bps) > (1 + PACING_ERROR) * rate_bps + PACING_BURST_BITS / duration_s:
         raise TreatmentRefused(
             f"pacing_rate = {format_exact_bit_rate(rate_bps)} was exceeded:"
-            f" {format_bit_rate(max(rates_bps))} arrived",
-            fix="use the queueing discipline fq for pacing (tc qdisc replace), or pacing_rate = none",
+            f" a stream arrived at {format_bit_rate(max(rates_bps))}",
+            fix="use the queueing discipline fq for pacing (tc qdisc replace), or write pacing_rate = none",
         )
     if (mean := sum(rates_bps) / len(rates_bps)) < (1 - PACING_ERROR) * rate_bps:
         return [
-            f"the streams are paced to {format_exact_bit_rate(rate_bps)}, but their mean is"
-            f" {format_bit_rate(mean)}, so something else is the limit"
+            f"the streams are paced to {format_exact_bit_rate(rate_bps)}, but the mean of the streams is"
+            f" {format_bit_rate(mean)}, so the pacing rate is not the limit"
         ]
     return []
 
@@ -206,7 +218,7 @@ def stream_totals(totals: Totals) -> Sequence[Mapping[str, Any]]:
 
 
 def _pacing_rate_bps(factors: Mapping[str, Level]) -> int | None:
-    level = factors.get("pacing_rate", "none")
+    level = PACING_RATE.level_in(factors)
     return None if level == "none" else int(level)
 
 
@@ -241,8 +253,8 @@ def check_threads(
                 fix="stop other programs on this machine that set CPU affinities (a cpuset, a daemon)",
             )
     return {
-        "threads": merge_if_equal({endpoint: len(cpus) for endpoint, cpus in actual.items()}),
-        "thread_cpus": merge_if_equal(
+        THREADS.name: merge_if_equal({endpoint: len(cpus) for endpoint, cpus in actual.items()}),
+        THREAD_CPUS.name: merge_if_equal(
             {endpoint: cpus[0] if len(set(cpus)) == 1 else list(cpus) for endpoint, cpus in actual.items()}
         ),
     }

@@ -18,6 +18,7 @@ from vnetbench.estimate.time_series import metric_time_series
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import FINISHED, INTERRUPTED, StepRecord, TrialRecord
+from vnetbench.study.factors.load_factors import SEND_MODE
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, Plan, SearchSpec, Study
 from vnetbench.study.plan import block_order, search_seed
@@ -153,7 +154,7 @@ class Campaign:
 
     def _calibration_s(self, index: int) -> float:
         """Return the maximum duration of a treatment's pending calibration in seconds; 0 if none is due."""
-        if index in self._calibrations or self._levels(index).get("send_mode") != "auto":
+        if index in self._calibrations or self._levels(index).get(SEND_MODE.name) != "auto":
             return 0.0
         return MAX_CALIBRATION_TRIALS * (TRIAL_S + self.progress.expected_setup_s())
 
@@ -206,10 +207,9 @@ class Campaign:
                 self.progress.steps = ()
             self._store_trial(record)
             return
-        self._close_treatment(
-            index, "failed", f"{MAX_ATTEMPTS} trials in a row failed; the last one: {failure}"
-        )
-        self._report_message(f"failed: {MAX_ATTEMPTS} trials in a row failed; the last one: {failure}", index)
+        reason = f"{MAX_ATTEMPTS} trials in a row failed. The last failure: {failure}"
+        self._close_treatment(index, "failed", reason)
+        self._report_message(f"the treatment failed, because {reason}", index)
 
     def _step_series(self, index: int, block: int, interrupts: Interrupts) -> StepSeries | None:
         """Return the step series of a trial, if it has one. Each finished step is stored at once."""
@@ -255,18 +255,21 @@ class Campaign:
     def _warn_of_time(self) -> None:
         precision, treatments = self._study.precision, len(self._plan.treatments)
         calibrations_s = sum(map(self._calibration_s, self.progress.open_treatments()))
-        expected_steps_s = precision.fewest_trials * sum(
+        expected_steps_s = precision.min_trials * sum(
             map(self.progress.expected_steps_s, self.progress.open_treatments())
         )
         before_s = calibrations_s + expected_steps_s
         if not schedule.has_enough_time(precision, treatments, self._study.timing.duration_s, before_s):
-            planned = f"{treatments} treatments of {precision.fewest_trials} trials each"
-            if expected_steps_s:
-                planned += f", whose searches take about {expected_steps_s:.0f} s"
-            if calibrations_s:
-                planned += f" and {calibrations_s:.0f} s of calibrations"
-            limit = f"precision.time_limit = {precision.time_limit_s:g} s"
-            self._report_message(f"{limit} is too short for {planned}, so some will have no interval", None)
+            warning = (
+                f"precision.time_limit = {precision.time_limit_s:g} s is too short for "
+                f"{precision.min_trials} "
+                f"trials of each of {treatments} treatments, so some treatments will have no interval"
+            )
+            if before_s:
+                warning += (
+                    f". Searches take about {expected_steps_s:.0f} s, and calibrations {calibrations_s:.0f} s"
+                )
+            self._report_message(warning, None)
 
 
 def _record(index: int, block: int, start_s: float, load: TrialLoad, trial: CompletedTrial) -> TrialRecord:

@@ -12,7 +12,7 @@ from vnetbench.campaign.frame_counts import sum_endpoint_counts
 from vnetbench.campaign.trial import StepSeries, TrialAbandoned, TrialLoad, TrialMeasurement
 from vnetbench.estimate.frame_losses import path_counters
 from vnetbench.results.records import EndpointRecord, StepRecord
-from vnetbench.study.factors.frame_factors import UNPACED_LOAD
+from vnetbench.study.factors.frame_factors import FRAME_LOAD, UNPACED_LOAD
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class StepRunner:
     ) -> TrialLoad:
         """Return the load of a single step of this trial."""
         level = UNPACED_LOAD if load_fps is None else load_fps
-        factors = {**self._load.factors, "frame_load": level}
+        factors = {**self._load.factors, FRAME_LOAD.name: level}
         return replace(
             self._load, factors=factors, duration_s=duration_s, burst_frames=burst_frames, step_series=None
         )

@@ -18,8 +18,9 @@ from vnetbench.campaign.trial import StepSeries, TrialLoad, TrialMeasurement
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.quantity import format_exact_frame_rate, format_exact_share, format_value
 from vnetbench.results.records import GENERATOR_STEP, LOSS_CURVE_STEP, SEARCH_STEP, StepRecord
-from vnetbench.search.interface import FrameCount, GoalResult, SearchParameters
+from vnetbench.search.interface import SentAndReceivedFrames, GoalResult, SearchParameters
 from vnetbench.search.methods import run_search
+from vnetbench.study.factors.frame_factors import FRAME_LOAD, FRAME_SIZE
 from vnetbench.study.factors.frame_sizes import mean_frame_bytes, throughput_share
 from vnetbench.study.workloads import WORKLOADS
 
@@ -60,7 +61,7 @@ def run_step_series(
     )
     if goal_results[0].limited_by == "generator" and not goal_results[0].throughput_fps:
         minimum = format_exact_frame_rate(parameters.min_load_fps)
-        what = f"the generator did not reach even {minimum}: this machine is too busy"
+        what = f"the generator did not reach the smallest load, {minimum}, because this machine is too busy"
         raise steps.discard_steps(TrialFailed(what))
     effective: dict[str, object] = {}
     notes = list(_search_notes(goal_results, steps.records))
@@ -70,9 +71,10 @@ def run_step_series(
         effective["bursts"] = {"frames": bursts, "rate_fps": rate_fps}
         if len(bursts) == 1:
             notes.append(
-                f"the longest burst without loss has at least {bursts[0]} frames; longer bursts were not sent"
+                f"the longest burst without loss has at least {bursts[0]} frames. The bench sent no longer "
+                "bursts"
             )
-    share = throughput_share(load.factors.get("frame_load", "")) or 1.0
+    share = throughput_share(load.factors.get(FRAME_LOAD.name, "")) or 1.0
     final_load_fps = max(parameters.min_load_fps, share * goal_results[0].throughput_fps)
     final_run = measure(steps.step_load(final_load_fps, load.duration_s))
     effective["search"] = {
@@ -80,7 +82,7 @@ def run_step_series(
         "parameters": asdict(parameters),
         "goal_results": [asdict(result) for result in goal_results],
         "direction_count": first.direction_count,
-        "frame_bytes": mean_frame_bytes(load.factors["frame_size"]),
+        "frame_bytes": mean_frame_bytes(load.factors[FRAME_SIZE.name]),
         "final_load_fps": final_load_fps,
     }
     unique_notes = dict.fromkeys((*notes, *frame_notes(sum_step_counts(steps.records)), *final_run.notes))
@@ -96,32 +98,32 @@ def _search_bounds(steps: StepRunner, step_series: StepSeries) -> tuple[StepResu
     """Measure the generator's maximum rate; return that step and the parameters of the search."""
     wanted = step_series.search_spec
     try_s = min(GENERATOR_STEP_S, wanted.step_s)
-    first = steps.run(GENERATOR_STEP, wanted.most_load_fps, try_s)
+    first = steps.run(GENERATOR_STEP, wanted.max_load_fps, try_s)
     if (
         not first.record.received
-        and not steps.run(GENERATOR_STEP, wanted.least_load_fps, try_s).record.received
+        and not steps.run(GENERATOR_STEP, wanted.min_load_fps, try_s).record.received
     ):
         no_reception = TreatmentRefused(
             format_total_loss(sum(step.sent for step in steps.records), steps.last_endpoints),
-            fix="check the device's filters, and that it forwards this frame size, these VLAN tags and this "
-            "IP version",
+            fix="check the device's filters, and that the device forwards frames of this size, VLAN tags "
+            "and IP version",
         )
         raise steps.discard_steps(no_reception)
-    most_fps = wanted.most_load_fps or MAX_PACED_SHARE * first.offered_fps
+    most_fps = wanted.max_load_fps or MAX_PACED_SHARE * first.offered_fps
     if first.is_generator_behind:
         most_fps = MAX_PACED_SHARE * first.offered_fps
-    if most_fps <= wanted.least_load_fps:
+    if most_fps <= wanted.min_load_fps:
         too_slow = TreatmentRefused(
             f"the generator sends at most {format_value(first.offered_fps, 'frame/s')} in each direction, "
-            f"but the search starts at {format_exact_frame_rate(wanted.least_load_fps)}",
-            where="search.least_load",
-            fix="lower search.least_load, or use more generators",
+            f"but search.min_load is {format_exact_frame_rate(wanted.min_load_fps)}",
+            where="search.min_load",
+            fix="lower search.min_load, or use more generators",
         )
         raise steps.discard_steps(too_slow)
     return first, SearchParameters(
         goals=wanted.goals,
         relative_width=wanted.width,
-        min_load_fps=wanted.least_load_fps,
+        min_load_fps=wanted.min_load_fps,
         max_load_fps=most_fps,
         step_s=wanted.step_s,
         confidence=wanted.confidence,
@@ -138,12 +140,12 @@ def _run_search(
     class MeasuredDevice:
         """Adapter that lets a search run steps on the real device."""
 
-        def measure(self, load_fps: float, duration_s: float) -> FrameCount:
+        def measure(self, load_fps: float, duration_s: float) -> SentAndReceivedFrames:
             step = steps.run_with_retries(parameters.goals[-1], SEARCH_STEP, load_fps, duration_s)
             results.append(step)
             # Frames that the generator did not send count as lost, so that the load is not accepted.
             sent = max(step.record.sent, step.frames_due) if step.is_generator_behind else step.record.sent
-            return FrameCount(sent, step.record.received)
+            return SentAndReceivedFrames(sent, step.record.received)
 
     search_result = run_search(step_series.search_spec.method, MeasuredDevice(), parameters, step_series.seed)
     return tuple(_mark_generator_limit(result, results) for result in search_result.goal_results)
@@ -198,8 +200,14 @@ def _search_notes(goal_results: Sequence[GoalResult], steps: Sequence[StepRecord
         goal = f"for a loss of at most {format_exact_share(result.goal)}"
         low, high = (format_value(each, "frame/s") for each in (result.low_fps, result.high_fps))
         if result.limited_by == "generator":
-            yield (f"{goal}, the throughput is at least {low} in each direction; no higher load was offered")
+            yield (
+                f"{goal}, the throughput is at least {low} in each direction. The generator offered no "
+                "higher load"
+            )
         elif result.limited_by == "nothing passes":
-            yield f"{goal}, not even {format_value(lowest, 'frame/s')} in each direction passes"
+            yield (
+                f"{goal}, the device has no throughput: it lost more at the lowest load, "
+                f"{format_value(lowest, 'frame/s')} in each direction"
+            )
         elif result.limited_by == "time":
             yield f"{goal}, the search stopped at its time limit between {low} and {high} in each direction"

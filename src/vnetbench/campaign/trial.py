@@ -40,7 +40,9 @@ from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.testbed import Testbed, endpoint_pairs
 from vnetbench.results.records import HOST, OBSERVE, EndpointRecord, StepRecord
-from vnetbench.study.factors.load_factors import VSOCK
+from vnetbench.study.factors.frame_factors import GENERATORS
+from vnetbench.study.factors.load_factors import THREADS, TRANSPORT, VSOCK, WAITING
+from vnetbench.study.factors.testbed_factors import IP_VERSION
 from vnetbench.study.model import Level, SearchSpec
 from vnetbench.study.workloads import TCP_STREAM, WORKLOADS
 
@@ -242,12 +244,12 @@ class _TrialPreparation:
         workload = {**self.common, **prepare_parameters(load.workload, load.factors)}
         if WORKLOADS[load.workload].carries_frames:
             burst = load.burst_frames
-            generators = int(load.factors["generators"])
+            generators = int(load.factors[GENERATORS.name])
             workload |= {
                 "settle_s": load.settle_s,
                 "frames": None if burst is None else -(-burst // generators),
             }
-        if load.factors.get("waiting") == "spin" and load.factors.get("threads", "auto") == "auto":
+        if WAITING.is_at(load.factors, "spin") and THREADS.level_in(load.factors) == "auto":
             workload["threads"] = spinning_thread_count(load.factors, testbed)
         if WORKLOADS[load.workload].has_idle_phase:
             workload["idle_s"] = load.idle_s
@@ -341,22 +343,22 @@ def _connect(testbed: Testbed, observer: AgentClient, load: TrialLoad, trial: st
         **check_streams(load.factors, streams),
         **check_threads(preparation.thread_cpus, cpus),
         **frame_backends(answers),
-        **({"refused_frames": testbed.rejected_frame_outcome} if is_frames else {}),
+        **({"rejected_frames": testbed.rejected_frame_outcome} if is_frames else {}),
     }
 
 
 def _listen_address(b: Endpoint, factors: Mapping[str, Level]) -> dict[str, object]:
     """Return the address that endpoint b listens on, for trial.prepare."""
-    if factors.get("transport") == VSOCK:
+    if TRANSPORT.is_at(factors, VSOCK):
         return {"vsock": {"port": None}}
-    return {"address": b.address_for(str(factors.get("ip_version", "4"))), "port": 0}
+    return {"address": b.address_for(str(IP_VERSION.level_in(factors))), "port": 0}
 
 
 def _connect_address(b: Endpoint, port: int, a: Endpoint, factors: Mapping[str, Level]) -> dict[str, object]:
     """Return the address that endpoint a connects to, for trial.prepare."""
-    if factors.get("transport") == VSOCK:
+    if TRANSPORT.is_at(factors, VSOCK):
         return {"vsock": {"cid": VMADDR_CID_HOST, "port": port}}
-    ip_version = str(factors.get("ip_version", "4"))
+    ip_version = str(IP_VERSION.level_in(factors))
     return {"address": b.address_for(ip_version), "port": port, "from": a.address_for(ip_version)}
 
 

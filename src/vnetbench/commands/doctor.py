@@ -25,51 +25,28 @@ from vnetbench.lab.links import delay_line, netem
 from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.quantity import format_bit_rate, format_bytes, format_exact_bytes
 from vnetbench.results.records import TrialRecord
-from vnetbench.study.factors.registry import complete_levels
-from vnetbench.study.file.host_section import HOST_SECTION
+from vnetbench.study.factors.factor import MachineCheck
+from vnetbench.study.factors.load_factors import CONGESTION_CONTROL, DIRECTION, SOCKET_BUFFER
+from vnetbench.study.factors.registry import FACTORS, complete_levels
+from vnetbench.study.factors.testbed_factors import VSWITCH
+from vnetbench.study.file.host_value_types import iperf3_servers
 from vnetbench.study.labs import HOSTS, IPERF3
-from vnetbench.study.model import HostSpec, Level, TestbedSpec
+from vnetbench.study.model import HostSpec, TestbedSpec
 from vnetbench.study.workloads import FRAMES, TCP_STREAM, UDP_STREAM
 
 TRIAL_S = 0.3
 VSOCK_PATIENCE_S = 0.5
 VSOCK_LOOPBACK_CID = 1
 """VMADDR_CID_LOCAL (vsock(7))."""
-REQUIRED_CHECKS = ("agent", "vswitch bridge")
+REQUIRED_CHECKS = ("agent", f"{VSWITCH.name} bridge")
 """Checks that must pass for a campaign to run."""
-REQUIRED_SERVER_CHECK = "direction forward"
+REQUIRED_SERVER_CHECK = f"{DIRECTION.name} forward"
 WANTED_CONGESTION_CONTROLS = ("cubic", "bbr", "reno")
 
-# Each entry has the check's name, the levels of the treatment and the shaper.
-TESTED_TREATMENTS: tuple[tuple[str, dict[str, Level], str], ...] = (
-    (REQUIRED_CHECKS[1], {}, "tbf"),
-    ("vswitch direct", {"vswitch": "direct"}, "tbf"),
-    ("vswitch macvlan", {"vswitch": "macvlan"}, "tbf"),
-    ("vswitch router", {"vswitch": "router"}, "tbf"),
-    ("vswitch openvswitch", {"vswitch": "openvswitch"}, "tbf"),
-    ("mtu 9000", {"mtu": 9000}, "tbf"),
-    ("ip_version 6", {"ip_version": "6"}, "tbf"),
-    ("tso, gso, gro off", {"tso": "off", "gso": "off", "gro": "off"}, "tbf"),
-    ("checksum_offload off", {"checksum_offload": "off", "tso": "off"}, "tbf"),
-    ("link_rate by tbf", {"link_rate": 10**9}, "tbf"),
-    ("link_rate by htb", {"link_rate": 10**9}, "htb"),
-    ("link_queue fq_codel", {"link_rate": 10**9, "link_queue": "fq_codel"}, "tbf"),
-    ("link_delay", {"link_delay": 0.001}, "tbf"),
-    ("link_loss, link_reordering", {"link_loss": 0.001, "link_reordering": 0.001}, "tbf"),
-    ("irq_cpus (RPS)", {"irq_cpus": "spread"}, "tbf"),
-    ("cpu_quota", {"cpu_quota": 0.5}, "tbf"),
-    ("queues", {"queues": 1}, "tbf"),
-    ("transport mptcp", {"transport": "mptcp"}, "tbf"),
-    ("pacing_rate", {"pacing_rate": 10**9}, "tbf"),
-    ("pairs 8", {"pairs": 8}, "tbf"),
-)
-TESTED_DATAGRAM_TREATMENTS: tuple[tuple[str, dict[str, Level]], ...] = (
-    ("udp_stream", {}),
-    ("udp_gso, udp_gro", {"udp_gso": "on", "udp_gro": "on"}),
-    ("uso off", {"udp_gso": "on", "uso": "off"}),
-)
+BASE_CHECKS = (MachineCheck(REQUIRED_CHECKS[1], {}), MachineCheck(UDP_STREAM, {}, UDP_STREAM))
+"""A treatment of default levels for each workload; each factor adds its own (`Factor.machine_checks`)."""
 _IMPAIRMENT_TEXTS = {netem.NAME: "the kernel's netem", delay_line.BACKEND_NAME: "the bench's delay line"}
-"""Text for each value of `link_impaired_by` in a trial's `effective`."""
+"""Text for each value of `link_impairment_backend` in a trial's `effective`."""
 MIN_SOCKET_BUFFER_BYTES = 1 << 20
 """Smaller socket buffers overflow within a millisecond at a million datagrams a second."""
 
@@ -104,12 +81,9 @@ def _machine_checks() -> Iterator[Check]:
         return
     yield from _fact_checks(facts)
     yield vsock
-    for name, levels, shaper in TESTED_TREATMENTS:
-        yield _check_treatment(name, TrialLoad(complete_levels(levels), TRIAL_S, TRIAL_S / 2), shaper)
-    for name, levels in TESTED_DATAGRAM_TREATMENTS:
-        yield _check_treatment(
-            name, TrialLoad(complete_levels(levels, UDP_STREAM), TRIAL_S, TRIAL_S / 2, UDP_STREAM)
-        )
+    for base in BASE_CHECKS:
+        added = (check for factor in FACTORS.values() for check in factor.machine_checks)
+        yield from map(_check_treatment, (base, *(each for each in added if each.workload == base.workload)))
     yield _check_frames()
     yield from guest_setup.guest_checks()
 
@@ -143,20 +117,20 @@ def _fact_checks(facts: Mapping[str, Any]) -> Iterator[Check]:
     count = int(cpu.get("count") or 0)
     yield Check(
         "CPUs", GOOD if count >= 2 else LIMITED, str(count),
-        "" if count >= 2 else "with one CPU, both endpoints share it; add CPUs to this machine",
+        "" if count >= 2 else "the endpoints share this machine's only CPU; add CPUs to this machine",
     )  # fmt: skip
     perf = facts.get("perf") or {}
     hardware = perf.get("system_cycles") == "hardware"
     yield Check(
         "cycles per byte", GOOD if hardware else LIMITED,
-        "from hardware counters" if hardware
+        "measured with hardware counters" if hardware
         else f"estimated from CPU time and clock rate: {perf.get('reason') or 'no hardware counters'}",
         "",
     )  # fmt: skip
     available = set((facts.get("tcp") or {}).get("available_congestion_control") or ())
     lacking = [name for name in WANTED_CONGESTION_CONTROLS if name not in available]
     yield Check(
-        "congestion_control", GOOD if not lacking else LIMITED, " ".join(sorted(available)) or "unknown",
+        CONGESTION_CONTROL.name, GOOD if not lacking else LIMITED, " ".join(sorted(available)) or "unknown",
         "; ".join(f"modprobe tcp_{name}" for name in lacking),
     )  # fmt: skip
     buffers = facts.get("socket_buffers") or {}
@@ -165,7 +139,7 @@ def _fact_checks(facts: Mapping[str, Any]) -> Iterator[Check]:
             yield Check(
                 name,
                 GOOD if most >= MIN_SOCKET_BUFFER_BYTES else LIMITED,
-                f"socket_buffer up to {format_exact_bytes(most)}",
+                f"{SOCKET_BUFFER.name} up to {format_exact_bytes(most)}",
                 ""
                 if most >= MIN_SOCKET_BUFFER_BYTES
                 else f"sysctl -w net.core.{name}={MIN_SOCKET_BUFFER_BYTES} (or more)",
@@ -175,7 +149,7 @@ def _fact_checks(facts: Mapping[str, Any]) -> Iterator[Check]:
 
 def check_server(console: Console, server: str) -> int:
     """Check an iperf3 server and print a line for each check; return 0 if it is usable, else 1."""
-    host = HostSpec("server", iperf3=str(HOST_SECTION.keys["iperf3"].value_type.parse(server)))
+    host = HostSpec("server", iperf3=str(iperf3_servers().parse(server)))
     is_usable = False
     with closing(Iperf3Instrument(TestbedSpec(lab=HOSTS, hosts=(host,)))) as instrument:
         for check in _server_checks(instrument):
@@ -194,17 +168,21 @@ def _server_checks(instrument: Iperf3Instrument) -> Iterator[Check]:
         yield Check("iperf3 server", GOOD, f"{version} on {server_facts['system'] or 'an unknown system'}")
     else:
         fix = "start the server with --json to record its version in the results"
-        yield Check("iperf3 server", LIMITED, "it answers, but does not report its version", fix)
+        yield Check("iperf3 server", LIMITED, "the server answers, but does not report its version", fix)
     for direction in ("forward", "reverse", "both"):
-        load = TrialLoad(complete_levels({"direction": direction}, TCP_STREAM, IPERF3), TRIAL_S, TRIAL_S / 2)
-        yield _check_goodput(f"direction {direction}", instrument, load)
+        load = TrialLoad(
+            complete_levels({DIRECTION.name: direction}, TCP_STREAM, IPERF3), TRIAL_S, TRIAL_S / 2
+        )
+        yield _check_goodput(f"{DIRECTION.name} {direction}", instrument, load)
 
 
-def _check_treatment(name: str, load: TrialLoad, shaper: str = "tbf") -> Check:
+def _check_treatment(check: MachineCheck) -> Check:
     """Apply a treatment to a new testbed and run a short load."""
-    testbed_spec = TestbedSpec(shaper=shaper)
+    testbed_spec = TestbedSpec(shaper=check.shaper)
+    levels = complete_levels(check.levels, check.workload)
+    load = TrialLoad(levels, TRIAL_S, TRIAL_S / 2, check.workload)
     with closing(LabInstrument(NetnsLab(testbed_spec, "doctor"), testbed_spec)) as instrument:
-        return _check_goodput(name, instrument, load)
+        return _check_goodput(check.name, instrument, load)
 
 
 def _check_frames() -> Check:
@@ -219,7 +197,7 @@ def _check_frames() -> Check:
     text = f"generated by {backends['generator']}, counted by {backends['sink']}"
     if why := backends.get("fallback_reason"):
         each = dict.fromkeys(why.values()) if isinstance(why, Mapping) else [str(why)]
-        return Check(FRAMES, LIMITED, text, f"for more frames/s: {'; '.join(each)}")
+        return Check(FRAMES, LIMITED, text, f"to generate more frames: {'; '.join(each)}")
     return Check(FRAMES, GOOD, text)
 
 
@@ -244,6 +222,6 @@ def _check_goodput(name: str, instrument: Instrument, load: TrialLoad) -> Check:
         return Check(
             name, LIMITED, "the load ran, but no sample was taken", "try again when the machine is idle"
         )
-    by = done.measurement.effective.get("link_impaired_by", "none")
+    by = done.measurement.effective.get("link_impairment_backend", "none")
     impairment = "" if by == "none" else f", impaired by {_IMPAIRMENT_TEXTS[str(by)]}"
     return Check(name, GOOD, f"measured {format_bit_rate(goodput_bps)}{impairment}")

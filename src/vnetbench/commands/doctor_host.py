@@ -14,15 +14,17 @@ from vnetbench.lab import knobs
 from vnetbench.lab.hosts import testbed
 from vnetbench.lab.hosts.addresses import usable_addresses
 from vnetbench.lab.hosts.testbed import ConnectedHost
-from vnetbench.study.file.host_section import HOST_SECTION
+from vnetbench.study.file.host_value_types import ssh_destinations
 from vnetbench.study.model import HostSpec
 
-KNOBS = (*knobs.INTERFACE_KNOBS, "lro", *knobs.ADAPTER_KNOBS.values())
+KNOBS = dict.fromkeys(
+    (*knobs.INTERFACE_KNOBS, *(knob for factor in knobs.KNOB_FACTORS for knob in factor.knobs))
+)
 
 
 def check_host(console: Console, destination: str) -> int:
     """Install an agent on a host, run the checks and remove it; return 0 if the host is usable, else 1."""
-    host_spec = HostSpec("host", ssh=str(HOST_SECTION.keys["ssh"].value_type.parse(destination)))
+    host_spec = HostSpec("host", ssh=str(ssh_destinations().parse(destination)))
     try:
         connected = testbed.connect_host(host_spec, "doctor", "doctor")
     except BenchError as error:
@@ -50,7 +52,8 @@ def check_host(console: Console, destination: str) -> int:
         )
         return 0 if succeeded else 1
     print_check(
-        console, Check("clean-up", MISSING, f"left on the host: {connected.leftover}", "vnetbench lab clean")
+        console,
+        Check("clean-up", MISSING, f"left on the host: {connected.leftover}", "run vnetbench lab clean"),
     )
     return 1
 
@@ -60,12 +63,12 @@ def _host_checks(host: ConnectedHost) -> Iterator[Check]:
     yield Check("connection", GOOD, f"as {survey.user}, at {survey.ssh_address or 'an unknown address'}")
     hypervisor = facts.get("hypervisor") or "no known hypervisor"
     yield Check("machine", GOOD, f"Linux {facts['kernel']['release']}, {survey.machine}, on {hypervisor}")
-    yield Check("agent", GOOD, f"in {host.leftover.folder}, copied and running")
+    yield Check("agent", GOOD, f"copied to {host.leftover.folder} and running")
     if survey.is_root:
-        yield Check("settings", GOOD, "root: all can be set, and are restored afterwards")
+        yield Check("settings", GOOD, "root can set all settings, and the bench restores them afterwards")
     else:
         fix = f"connect as root, or omit factors that change settings ({survey.user} is not root)"
-        yield Check("settings", LIMITED, "only the agent's CPUs can be set", fix)
+        yield Check("settings", LIMITED, "the bench can set the CPUs of its agent only", fix)
     addresses = {address: interface for interface, address in usable_addresses(survey.address_listing)}
     if interface := addresses.get(survey.ssh_address):
         yield from _interface_checks(host, interface, facts)
@@ -90,7 +93,7 @@ def _interface_checks(host: ConnectedHost, interface: str, facts: Mapping[str, A
         ", ".join(f"{k} {_format_value(v)}" for k, v in values.items() if v is not None),
     )
     if unsupported := [knob for knob, value in values.items() if value is None]:
-        fix = "treatments that set them are refused; another adapter may support them"
+        fix = "the bench refuses treatments that change these settings. Another adapter may support them"
         yield Check("unsupported", LIMITED, ", ".join(unsupported), fix)
 
 

@@ -21,6 +21,7 @@ from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.lab.netns.topology import OPEN_VSWITCH
 from vnetbench.search import mlrsearch
 from vnetbench.study.factors.registry import complete_levels
+from vnetbench.study.factors.testbed_factors import VSWITCH
 from vnetbench.study.labs import HOSTS, IMPORTED, IPERF3, QEMU
 from vnetbench.study.model import Plan, Study
 
@@ -46,11 +47,11 @@ def prepare_instrument(
     testbed, title = study.testbed, study.title
     if testbed.lab == IMPORTED:
         raise BenchError(
-            f'lab = "{IMPORTED}" marks a study with trials of another tool, which cannot be run here',
+            f'vnetbench cannot run a study with lab = "{IMPORTED}", because another tool ran its trials',
             fix="use vnetbench show or report to read the imported results",
         )
     if study.search is not None and study.search.method == "mlrsearch":
-        mlrsearch.load_library()
+        mlrsearch.import_mlrsearch_library()
     # SSH and iperf3 run outside the user namespace, with the user's own identity.
     if testbed.backend == IPERF3:
         check_agent()
@@ -71,7 +72,7 @@ def prepare_instrument(
                 fix="start a new campaign (vnetbench run with another -o), or resume on the first machine",
             )
         return lambda say: LabInstrument(QemuLab(testbed, title, ready, say), testbed)
-    if any(level == OPEN_VSWITCH for f in study.factors if f.name == "vswitch" for level in f.levels):
+    if any(level == OPEN_VSWITCH for f in study.factors if f.name == VSWITCH.name for level in f.levels):
         open_vswitch.installed_version()
     privilege.acquire_network_rights()
     check_agent()

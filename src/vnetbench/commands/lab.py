@@ -9,10 +9,9 @@ from collections.abc import Sequence
 
 import click
 
-TESTBED_FACTORS = (
-    "pairs", "vswitch", "mtu", "link_rate", "tso", "gso", "uso", "gro", "checksum_offload", "queues",
-    "irq_cpus",
-)  # fmt: skip
+from vnetbench.study.factors.registry import FACTORS
+
+TESTBED_SETTINGS = tuple(factor.name for factor in FACTORS.values() if factor.is_testbed_setting)
 """Factors that are settings of a testbed. All other factors are settings of a trial."""
 
 
@@ -24,7 +23,7 @@ def lab() -> None:
 @lab.command()
 @click.argument("name")
 @click.option(
-    "--set", "settings", multiple=True, metavar="FACTOR=LEVEL", help=f"One of {', '.join(TESTBED_FACTORS)}."
+    "--set", "settings", multiple=True, metavar="FACTOR=LEVEL", help=f"One of {', '.join(TESTBED_SETTINGS)}."
 )
 @click.option(
     "--uplink",

@@ -11,15 +11,16 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from vnetbench.commands.lab import TESTBED_FACTORS
+from vnetbench.commands.lab import TESTBED_SETTINGS
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink, privilege, registry
-from vnetbench.lab.cpu_quota import PROCS_FILE
+from vnetbench.lab.control_groups import PROCS_FILE
 from vnetbench.lab.hosts import leftovers, ssh
 from vnetbench.lab.netns import holder
 from vnetbench.lab.netns.testbed import create_testbed
 from vnetbench.lab.netns.topology import NetnsShape, namespace_name
 from vnetbench.study.factors.registry import FACTORS, complete_levels, parse_level
+from vnetbench.study.factors.testbed_factors import PAIRS, VSWITCH
 from vnetbench.study.model import Level, TestbedSpec
 from vnetbench.study.problems import suggest_fix
 
@@ -28,7 +29,7 @@ def create(name: str, settings: Sequence[str], uplink: bool, shaper: str) -> Non
     """Create a testbed and verify its path. It stays until `lab down`."""
     levels = complete_levels(dict(_parse_setting(setting) for setting in settings))
     _enter_namespaces(create=True)
-    shape = NetnsShape(str(levels["vswitch"]), int(levels["pairs"]), uplink)
+    shape = NetnsShape(str(VSWITCH.level_in(levels)), int(PAIRS.level_in(levels)), uplink)
     testbed = create_testbed(name, shape, "lab up")
     try:
         effective = testbed.apply(levels, TestbedSpec(uplink=uplink, shaper=shaper))
@@ -38,7 +39,10 @@ def create(name: str, settings: Sequence[str], uplink: bool, shaper: str) -> Non
     testbed.detach()
     _console().print(_endpoints_table(testbed.topology.as_facts()))
     first, second = testbed.topology.endpoints[0], testbed.topology.endpoints[1]
-    click.echo(f"\nPackets of MTU {effective['path_mtu_proved']} pass in both directions. Try:")
+    click.echo(
+        f"\nPackets of {effective['path_mtu_proved']} bytes (the MTU) pass in both directions. Commands to "
+        "try:"
+    )
     click.echo(f"  vnetbench lab exec {name} {first.name} -- ip -br address")
     if shutil.which("ping"):
         click.echo(f"  vnetbench lab exec {name} {first.name} -- ping -c 3 {second.address}")
@@ -139,7 +143,7 @@ def _clean_hosts() -> bool:
     is_clean = True
     for left in leftovers.list_leftovers():
         if left.is_in_use:
-            click.echo(f"Kept {left}: process {left.owner.split(':')[0]} uses it.")
+            click.echo(f"Kept {left}, because process {left.owner.split(':')[0]} uses it.")
             continue
         try:
             leftovers.clean_host(left)
@@ -155,7 +159,7 @@ def _remove(name: str) -> bool:
     remaining_groups = registry.remove_testbed(name)
     for group in remaining_groups:
         click.echo(
-            f"Cannot remove {group} of {name}: a process in it does not end.\n"
+            f"Cannot remove the control group {group} of the testbed {name}: a process in it does not end.\n"
             f"  fix: end the processes listed in {group / PROCS_FILE}, then run vnetbench lab clean",
             err=True,
         )
@@ -166,16 +170,16 @@ def _remove_unused() -> bool:
     """Remove all testbeds that no campaign uses, and return whether all of them are gone."""
     if not _enter_namespaces():
         ended = registry.terminate_orphans()
-        click.echo(f"Ended {ended} of removed testbeds." if ended else "Nothing to remove.")
+        click.echo(f"Ended {ended} of removed testbeds." if ended else "No testbed needs to be removed.")
         return True
     entries = registry.list_testbeds()
     unused = [entry.name for entry in entries if not entry.is_in_use]
     removed = [name for name in unused if _remove(name)]
     if removed or not unused:
-        click.echo(f"Removed {', '.join(removed)}." if removed else "Nothing to remove.")
+        click.echo(f"Removed {', '.join(removed)}." if removed else "No testbed needs to be removed.")
     for entry in entries:
         if entry.is_in_use:
-            click.echo(f"Kept {entry.name}: process {entry.owner.split(':')[0]} uses it.")
+            click.echo(f"Kept the testbed {entry.name}, because process {entry.owner.split(':')[0]} uses it.")
     _end_empty_holder()
     return removed == unused
 
@@ -211,16 +215,16 @@ def _parse_setting(setting: str) -> tuple[str, Level]:
     name = name.strip()
     if not equals:
         what = f"{setting!r} does not have the form FACTOR=LEVEL"
-    elif name in FACTORS and name not in TESTBED_FACTORS:
+    elif name in FACTORS and name not in TESTBED_SETTINGS:
         what = f"{name} is a setting of a trial, not of a testbed"
-    elif name not in TESTBED_FACTORS:
+    elif name not in TESTBED_SETTINGS:
         what = f"{name} is not a setting of a testbed"
     else:
         return name, parse_level(name, text.strip())
     raise BenchError(
         what,
         where="--set",
-        fix=suggest_fix(name, TESTBED_FACTORS, otherwise=f"one of {', '.join(TESTBED_FACTORS)}"),
+        fix=suggest_fix(name, TESTBED_SETTINGS, otherwise=f"one of {', '.join(TESTBED_SETTINGS)}"),
     )
 
 

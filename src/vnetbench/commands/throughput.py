@@ -13,6 +13,10 @@ from rich.console import Console
 
 from vnetbench.commands import exit_codes
 from vnetbench.results.records import INTERRUPTED
+from vnetbench.study.factors.frame_factors import FRAME_SIZE
+from vnetbench.study.factors.guest_factors import ADAPTER, ROLE
+from vnetbench.study.factors.load_factors import DIRECTION
+from vnetbench.study.factors.testbed_factors import VSWITCH
 
 STUDY = """\
 title = "Throughput"
@@ -25,13 +29,13 @@ frame_size = 64
 [search]
 
 [precision]
-fewest_trials = 1
-most_trials = 1
+min_trials = 1
+max_trials = 1
 """
 """The default study. Options change it as `--set` does."""
 
-_AS_FACTORS = ("vswitch", "adapter", "role", "direction", "frame_size")
-_AS_SEARCH = ("loss", "method", "width", "trial")
+_FACTOR_OPTIONS = (VSWITCH, ADAPTER, ROLE, DIRECTION, FRAME_SIZE)
+_SEARCH_OPTIONS = ("loss", "method", "width", "trial")
 
 
 @click.command()
@@ -91,13 +95,15 @@ def throughput(repeat: int, overrides: Sequence[str], output: Path | None, **opt
 def _option_overrides(repeat: int, options: dict[str, str | None]) -> list[str]:
     """Return the options as `--set` arguments."""
     overrides = []
-    if options["adapter"]:
+    if options[ADAPTER.name]:
         overrides.append("testbed.lab=qemu")
-        options = {**options, "role": options["role"] or "router"}
-    overrides += [f"{name}={options[name]}" for name in _AS_FACTORS if options[name]]
-    overrides += [f"search.{name}={options[name]}" for name in _AS_SEARCH if options[name]]
+        options = {**options, ROLE.name: options[ROLE.name] or "router"}
+    overrides += [
+        f"{factor.name}={options[factor.name]}" for factor in _FACTOR_OPTIONS if options[factor.name]
+    ]
+    overrides += [f"search.{name}={options[name]}" for name in _SEARCH_OPTIONS if options[name]]
     if repeat > 1:
-        overrides += [f"precision.fewest_trials={repeat}", f"precision.most_trials={repeat}"]
+        overrides += [f"precision.min_trials={repeat}", f"precision.max_trials={repeat}"]
     return overrides
 
 

@@ -13,9 +13,8 @@ from vnetbench.errors import BenchError
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.model import Cause
-from vnetbench.explain.rules import TWICE
+from vnetbench.explain.rules import TWICE_LEVEL
 from vnetbench.study.factors.cpu_lists import parse_cpu_list
-from vnetbench.study.factors.directions import streams_per_direction
 from vnetbench.study.factors.registry import (
     FACTORS,
     backend_has_factor,
@@ -23,12 +22,13 @@ from vnetbench.study.factors.registry import (
     format_levels,
     parse_level,
 )
+from vnetbench.study.factors.stream_counts import streams_per_direction
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.model import Level
 
 STUDY_PLACEHOLDER = "STUDY"
 """Replaces the study's path in a command if the campaign has no study file."""
-UNSET_LEVELS = ("none",)
+NO_CHANGE_LEVELS = ("none",)
 """Levels that remove something a study may set, such as a shaper."""
 _SENDER, _RECEIVER = 0, 1
 _CPU_CAUSE_ENDPOINTS: Mapping[str, tuple[int, ...]] = {
@@ -38,10 +38,10 @@ _CPU_CAUSE_ENDPOINTS: Mapping[str, tuple[int, ...]] = {
 _THREAD_CAUSES = ("sender_cpu", "receiver_cpu")
 _ONE_THREAD_PER_STREAM = "auto"
 """Level of the factor `threads` with which each stream has its own thread."""
-_OPPOSITES: Mapping[Level, Level] = {"on": "off", "off": "on"}
+_OPPOSITE_LEVELS: Mapping[Level, Level] = {"on": "off", "off": "on"}
 
 
-def experiment_command(
+def build_experiment_command(
     summary: CampaignSummary, treatment: TreatmentSummary, cause: Cause
 ) -> tuple[dict[str, Level], str]:
     """Return the setting that would confirm a cause in this treatment, and the command that runs it.
@@ -54,7 +54,9 @@ def experiment_command(
     for name, level in _applicable_settings(summary, present, cause):
         if summary.is_imported:
             before = f" instead of {format_level(name, present[name])}" if name in present else ""
-            return {name: level}, f"measure it again with {name} = {format_level(name, level)}{before}"
+            return {
+                name: level
+            }, f"measure the treatment again with {name} = {format_level(name, level)}{before}"
         thread_setting = _thread_setting(present, cause, name)
         if command := _build_command(summary, treatment, present, cause, name, level, thread_setting):
             return {name: level, **thread_setting}, command
@@ -69,12 +71,12 @@ def study_placeholder_note(command: str) -> str:
     return f"{STUDY_PLACEHOLDER} is a file with the study's text. To write it, run: {extract}"
 
 
-def baseline_level(present: Mapping[str, Level], name: str, level: Level) -> Level | None:
+def level_without_setting(present: Mapping[str, Level], name: str, level: Level) -> Level | None:
     """Return a factor's level in the treatment before it is set to `level`; None if it is unknown.
 
     A switch at its system default had the opposite level, because the treatment does not have `level` yet.
     """
-    return present.get(name, _OPPOSITES.get(level))
+    return present.get(name, _OPPOSITE_LEVELS.get(level))
 
 
 def _applicable_settings(
@@ -83,14 +85,14 @@ def _applicable_settings(
     """Yield the settings that testbed and workload support and that the treatment does not have yet."""
     if cause.name in _CPU_CAUSE_ENDPOINTS and not _has_several_cpus(present, cause):
         return
-    for name, wanted in cause.setting.items():
+    for name, wanted in cause.experiment_levels.items():
         factor = FACTORS[name]
         if not factor.has_workload(summary.workload) or not backend_has_factor(summary.testbed_backend, name):
             continue
         if _would_share_threads(present, cause, name):
             name, wanted = "threads", _ONE_THREAD_PER_STREAM
         current = present.get(name)
-        if wanted == TWICE:
+        if wanted == TWICE_LEVEL:
             if not isinstance(current, int) or (level := _parse_level_or_none(name, 2 * current)) is None:
                 continue
         else:
@@ -127,16 +129,16 @@ def _has_several_cpus(present: Mapping[str, Level], cause: Cause) -> bool:
     """Return whether an affected endpoint may use several CPUs, or its number of CPUs is unknown."""
     endpoint_vms = {"forward": (0, 1), "reverse": (1, 0)}.get(str(present.get("direction", "forward")))
     vms = {endpoint_vms[end] for end in _CPU_CAUSE_ENDPOINTS[cause.name]} if endpoint_vms else {0, 1}
-    return any(all(count > 1 for count in _cpu_counts(vm, present, cause)) for vm in vms)
+    return any(all(count > 1 for count in _cpu_counts_for_cause(vm, present, cause)) for vm in vms)
 
 
-def _cpu_counts(vm: int, present: Mapping[str, Level], cause: Cause) -> Iterator[int]:
+def _cpu_counts_for_cause(vm: int, present: Mapping[str, Level], cause: Cause) -> Iterator[int]:
     """Yield the number of CPUs for the threads of a pair's first (0) or second (1) VM, per factor."""
     for name in ("cpus", "thread_cpus"):
         level = str(present.get(name, ""))
         if level.endswith(" each"):
             yield int(level.split()[0])
-        elif level[:1].isdigit() and name not in cause.setting:
+        elif level[:1].isdigit() and name not in cause.experiment_levels:
             yield len(parse_cpu_list(level.split("/")[-vm]))
     guests = {"guest-to-guest": (0, 1), "guest-to-host": (0,)}.get(str(present.get("role")), ())
     if "vcpus" in present and vm in guests:
@@ -177,8 +179,8 @@ def _build_command(
         for factor in summary.factors
         if factor.name in treatment.factors and (len(factor.levels) > 1 or factor.name in override_keys)
     }
-    baseline = baseline_level(present, name, level)
-    if baseline is None and level in UNSET_LEVELS:
+    baseline = level_without_setting(present, name, level)
+    if baseline is None and level in NO_CHANGE_LEVELS:
         return ""  # a new testbed has this level already
     levels[name] = (level,) if baseline is None else (baseline, level)
     levels |= {factor: (factor_level,) for factor, factor_level in thread_setting.items()}

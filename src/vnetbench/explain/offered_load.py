@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from vnetbench.estimate.summary import TreatmentSummary
-from vnetbench.study.factors.directions import streams_per_direction
+from vnetbench.study.factors.stream_counts import streams_per_direction
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS, Workload
 
-DELIVERED_SHARE = 0.98
+MIN_DELIVERED_SHARE_OF_OFFERED = 0.98
 """Share of the offered load from which all of it counts as delivered.
 
 The margin covers the ends of a trial and short disturbances.
@@ -30,7 +30,7 @@ class LoadDelivery:
 
     offered_per_s: float
     delivered_per_s: float
-    metric: str
+    delivered_metric: str
     lost_percent: float = 0.0
     """Lost frames. For other loads the lost units are missing from `delivered_per_s`."""
 
@@ -38,16 +38,16 @@ class LoadDelivery:
     def unit_noun(self) -> str:
         """The counted unit: `transactions`, `datagrams` or `frames`."""
         nouns = {each.rate_metric: each.unit_noun for each in WORKLOADS.values()}
-        return f"{nouns[self.metric]}s"
+        return f"{nouns[self.delivered_metric]}s"
 
     @property
-    def is_complete(self) -> bool:
+    def is_all_load_delivered(self) -> bool:
         """Whether the network delivered the whole offered load."""
-        is_rate_reached = self.delivered_per_s >= DELIVERED_SHARE * self.offered_per_s
+        is_rate_reached = self.delivered_per_s >= MIN_DELIVERED_SHARE_OF_OFFERED * self.offered_per_s
         return is_rate_reached and self.lost_percent <= MAX_LOSS_PERCENT
 
 
-def measure_delivery(
+def measure_load_delivery(
     treatment: TreatmentSummary, factors: Mapping[str, Level], workload_name: str
 ) -> LoadDelivery | None:
     """Return offered and delivered load, median over the trials; None for an unpaced load.
@@ -58,7 +58,7 @@ def measure_delivery(
         workload_name: the campaign's workload.
     """
     workload = WORKLOADS[workload_name]
-    rate = _stream_rate(workload, factors)
+    rate = _requested_rate_per_stream(workload, factors)
     delivered = treatment.trial_values(workload.rate_metric)
     if rate is None or not delivered:
         return None
@@ -70,7 +70,7 @@ def measure_delivery(
     return LoadDelivery(rate * streams * pairs, median(delivered), workload.rate_metric, median(lost))
 
 
-def _stream_rate(workload: Workload, factors: Mapping[str, Level]) -> float | None:
+def _requested_rate_per_stream(workload: Workload, factors: Mapping[str, Level]) -> float | None:
     """Return the offered load of one stream, in units per second; None if the network limits it.
 
     It is also None if a log reports bits per second but no size.

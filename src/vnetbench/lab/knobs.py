@@ -13,37 +13,29 @@ from vnetbench.lab.cpus import parse_cpu_set, select_rps_cpus
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.study.factors.cpu_lists import format_cpu_list
-from vnetbench.study.factors.guest_factors import GUEST_FACTORS
-from vnetbench.study.factors.registry import FACTORS, format_level
-from vnetbench.study.factors.testbed_factors import TESTBED_FACTORS
+from vnetbench.study.factors.registry import FACTORS
+from vnetbench.study.factors.testbed_factors import CPUS, TESTBED_FACTORS
 from vnetbench.study.model import Level
 
 INTERFACE_KNOBS = tuple(knob for factor in TESTBED_FACTORS for knob in factor.knobs)
 """Knobs that every endpoint's interface has; the agent reads them back with each treatment."""
-CPU_LIST_KNOBS = ("cpus", "rps_cpus", "irq_cpus", "napi_cpus")
+CPUS_KNOB, RPS_KNOB = "cpus", "rps_cpus"
+CPU_LIST_KNOBS = (CPUS_KNOB, RPS_KNOB, "irq_cpus", "napi_cpus")
 SPREAD = "spread"
 INTERRUPT_SEPARATOR = ";"
 """Separates the CPU lists of an adapter's interrupts if they differ, so that none is the requested one."""
 MAX_SETTING_ROUNDS = 2
 """Setting one knob may change another that was already set, which then needs a second round."""
 
-# In the order of the factor tables: a knob that the kernel derives from another one comes after it.
-ON_OFF_KNOBS = {
-    name: factor.knobs for name, factor in FACTORS.items() if factor.knobs and factor.value_type.is_on_off
-}
-"""Knobs of the factors that are on or off."""
-ADAPTER_KNOBS = {
-    factor.name: factor.knobs[0]
-    for factor in GUEST_FACTORS
-    if factor.knobs and not factor.value_type.is_on_off
-}
-"""Knobs of the adapter factors, whose levels are the values that the agent takes."""
-
+KNOB_FACTORS = sorted(
+    (factor for factor in FACTORS.values() if factor.knobs), key=lambda factor: factor.knob_order
+)
+"""Factors that set knobs of an endpoint's interface, in the order in which a treatment sets them."""
 KNOB_FIXES = {
     **{knob: factor.knob_fix for factor in FACTORS.values() for knob in factor.knobs},
     "cpus": FACTORS["cpus"].knob_fix,
     "napi_cpus": FACTORS["device_cpus"].knob_fix,
-    "napi_first": FACTORS["device_cpus"].knob_fix,
+    "napi_has_priority": FACTORS["device_cpus"].knob_fix,
 }
 """Fix of each knob for the case that a system refuses it or reads back another value."""
 
@@ -61,7 +53,7 @@ class KnobSetting:
     @property
     def interface(self) -> str | None:
         """The interface of the knob; None for a knob of the endpoint itself."""
-        return None if self.knob == "cpus" else self.endpoint.interface
+        return None if self.knob == CPUS_KNOB else self.endpoint.interface
 
     @property
     def where(self) -> str:
@@ -104,25 +96,21 @@ def treatment_settings(
     """
     settings: list[KnobSetting] = []
 
-    def add_setting(endpoint: Endpoint, factor: str, knob: str, value: Level | bool) -> None:
-        level = format_level(factor, factors.get(factor, "any"))
-        settings.append(KnobSetting(endpoint, knob, value, f"{factor} = {level}"))
-
+    requested_factors = [factor for factor in KNOB_FACTORS if factor.is_set_in(factors)]
     for endpoint in endpoints:
-        add_setting(endpoint, "cpus", "cpus", format_cpu_list(cpus[endpoint.name]))
-        for factor, knobs in ON_OFF_KNOBS.items():
-            for knob in knobs if factor in factors else ():
-                add_setting(endpoint, factor, knob, factors[factor] == "on")
-        if "queues" in factors:
-            add_setting(endpoint, "queues", "queues", int(factors["queues"]))
-        for factor, knob in ADAPTER_KNOBS.items():
-            if factor in factors:
-                add_setting(endpoint, factor, knob, factors[factor])
-        if "irq_cpus" in factors:
-            rps_cpus = select_rps_cpus(str(factors["irq_cpus"]), endpoint, cpus[endpoint.name], online_cpus)
-            add_setting(endpoint, "irq_cpus", "rps_cpus", rps_cpus)
-        if "mtu" in factors:
-            add_setting(endpoint, "mtu", "mtu", int(factors["mtu"]))
+        own_cpus = cpus[endpoint.name]
+        requested_by = CPUS.format_setting(CPUS.level_in(factors))
+        settings.append(KnobSetting(endpoint, CPUS_KNOB, format_cpu_list(own_cpus), requested_by))
+        for factor in requested_factors:
+            level = factors[factor.name]
+            requested_by = factor.format_setting(level)
+            for knob in factor.knobs:
+                value: Level | bool
+                if knob == RPS_KNOB:
+                    value = select_rps_cpus(str(level), endpoint, own_cpus, online_cpus)
+                else:
+                    value = level == "on" if factor.value_type.is_on_off else level
+                settings.append(KnobSetting(endpoint, knob, value, requested_by))
     return settings
 
 
@@ -187,7 +175,7 @@ def read_knobs(
     for endpoint in endpoints:
         agent = agents[endpoint.name]
         pending.append((endpoint.name, agent.send("knob.get", interface=endpoint.interface, knobs=knobs)))
-        pending.append((endpoint.name, agent.send("knob.get", interface=None, knobs=["cpus"])))
+        pending.append((endpoint.name, agent.send("knob.get", interface=None, knobs=[CPUS_KNOB])))
     values: dict[str, dict[str, Any]] = {endpoint.name: {} for endpoint in endpoints}
     for name, future in pending:
         values[name].update(agents[name].wait(future, "knob.get")["values"])

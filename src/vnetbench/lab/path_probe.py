@@ -12,8 +12,7 @@ from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.netlink import interface_mtu
 from vnetbench.lab.netns.topology import NetDevice
-from vnetbench.study.factors.frame_sizes import largest_packet_bytes
-from vnetbench.study.factors.registry import format_level
+from vnetbench.study.factors.frame_factors import FRAME_SIZE, largest_packet_bytes
 from vnetbench.study.model import Level
 
 ATTEMPTS_PER_ROUND = 3
@@ -107,17 +106,17 @@ def probe_paths(
 
 def has_passed(reply: Mapping[str, Any]) -> bool:
     """Whether packets passed in both directions."""
-    return bool(reply["forward"] and reply["back"])
+    return bool(reply["forward"] and reply["reverse"])
 
 
 def check_frame_size(factors: Mapping[str, Level], mtu: int, where: str) -> None:
     """Raise TreatmentRefused if a treatment's largest frame exceeds the path's proved MTU."""
-    if "frame_size" in factors and (needed := largest_packet_bytes(factors)) > mtu:
+    if FRAME_SIZE.is_set_in(factors) and (needed := largest_packet_bytes(factors)) > mtu:
         raise TreatmentRefused(
-            f"frame_size = {format_level('frame_size', factors['frame_size'])}: a packet of {needed} bytes "
-            f"does not fit an MTU of {mtu}",
+            f"{FRAME_SIZE.format_setting(factors[FRAME_SIZE.name])}: "
+            f"a packet of {needed} bytes does not fit an MTU of {mtu}",
             where=where,
-            fix=f"raise the MTU there to {needed}, or choose a smaller frame_size",
+            fix=f"raise the MTU there to {needed}, or choose a smaller {FRAME_SIZE.name}",
         )
 
 

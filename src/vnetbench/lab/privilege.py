@@ -10,13 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vnetbench.errors import BenchError
+from vnetbench.study.factors.registry import FACTORS
 
 USER_NAMESPACE_ENV = "VNETBENCH_IN_USER_NAMESPACE"
 WORKING_FOLDER_ENV = "VNETBENCH_FOLDER"
 """Environment variable that holds the user's working folder."""
 UNSHARE_COMMAND = ("unshare", "--user", "--map-root-user", "--mount", "--net")
 USER_NAMESPACE_LIMITS = (
-    "no root: the lab runs in a user namespace. Not available there: irq_cpus, cpu_quota, and hardware "
+    "no root: the lab runs in a user namespace. Not available there: "
+    f"{', '.join(factor.name for factor in FACTORS.values() if factor.needs_root)}, and hardware "
     "counters of the whole host (cycles are estimated from CPU time)."
 )
 

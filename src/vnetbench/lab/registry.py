@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vnetbench.errors import BenchError
-from vnetbench.lab import cpu_quota, netlink
+from vnetbench.lab import control_groups, netlink
 from vnetbench.lab.netns.topology import namespace_name
 from vnetbench.process import current_process_identity, is_process_alive
 
@@ -94,7 +94,7 @@ def list_testbeds() -> list[TestbedEntry]:
         if name.startswith(NAMESPACE_PREFIX) and name.count(".") == 2:
             testbed = name.split(".")[1]
             found.setdefault(testbed, TestbedEntry(testbed, LEFTOVER_PURPOSE, "", {}))
-    for testbed in cpu_quota.leftover_testbeds():
+    for testbed in control_groups.leftover_testbeds():
         found.setdefault(testbed, TestbedEntry(testbed, LEFTOVER_PURPOSE, "", {}))
     return list(found.values())
 
@@ -117,7 +117,7 @@ def remove_testbed(name: str) -> list[Path]:
         The control groups that could not be removed because a process in them does not end.
     """
     _terminate_processes(name)
-    remaining_groups = cpu_quota.remove_groups(name)
+    remaining_groups = control_groups.remove_groups(name)
     for candidate in netlink.list_namespaces():
         if candidate.startswith(namespace_name(name, "")):
             netlink.remove_namespace(candidate)

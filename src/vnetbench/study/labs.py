@@ -11,6 +11,3 @@ and none has a default."""
 
 IPERF3 = "iperf3"
 """Backend of the lab `hosts` if one endpoint only has an iperf3 server. All other backends are labs."""
-
-IPERF3_FACTORS = ("streams", "direction", "message_size", "socket_buffer", "congestion_control", "cpus")
-"""Factors of that backend: those that a trial sets on the local endpoint. It changes no host settings."""

@@ -12,6 +12,7 @@ from vnetbench.errors import BenchError
 from vnetbench.lab.cpus import parse_cpu_set
 from vnetbench.lab.threads import pin_thread, thread_names
 from vnetbench.study.factors.cpu_lists import format_cpu_list
+from vnetbench.study.factors.guest_factors import EMULATOR_PIN, VCPU_PIN
 from vnetbench.study.model import Level
 
 ANY, SPREAD, OWN, APART = "any", "spread", "own", "apart"
@@ -42,7 +43,7 @@ class GuestThreads:
 
 def pinning_levels(factors: Mapping[str, Level]) -> tuple[str, str]:
     """Return a treatment's levels of `vcpu_pin` and `emulator_pin`."""
-    return str(factors.get("vcpu_pin", ANY)), str(factors.get("emulator_pin", ANY))
+    return str(VCPU_PIN.level_in(factors)), str(EMULATOR_PIN.level_in(factors))
 
 
 def find_guest_threads(guest: str, side: str, pid: int, vcpus: Sequence[int]) -> GuestThreads:
@@ -145,16 +146,16 @@ def pin_threads(
     """
     vcpus = assign_vcpu_cpus(vcpu_level, guests, online_cpus)
     emulators = assign_emulator_cpus(emulator_level, vcpus, online_cpus)
-    found: dict[str, dict[str, object]] = {"vcpu_pin": {}, "emulator_pin": {}}
+    found: dict[str, dict[str, object]] = {VCPU_PIN.name: {}, EMULATOR_PIN.name: {}}
     for guest in guests:
         pairs = zip(guest.vcpu_tids, vcpus[guest.guest_name], strict=True)
-        found["vcpu_pin"][guest.guest_name] = [
+        found[VCPU_PIN.name][guest.guest_name] = [
             pin_thread(thread, cpus, f"{guest.guest_name} vcpu{number}")
             for number, (thread, cpus) in enumerate(pairs)
         ]
         cpus, others = emulators[guest.guest_name], (guest.main_tid, *guest.vhost_tids, *guest.helper_tids)
         moved = {pin_thread(thread, cpus, f"{guest.guest_name}'s QEMU") for thread in others} - {""}
-        found["emulator_pin"][guest.guest_name] = "; ".join(sorted(moved))
+        found[EMULATOR_PIN.name][guest.guest_name] = "; ".join(sorted(moved))
     return found
 
 

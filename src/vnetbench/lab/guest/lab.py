@@ -18,7 +18,10 @@ from vnetbench.lab.guest.qemu_process import QemuEnded
 from vnetbench.lab.guest.testbed import GuestTestbed
 from vnetbench.lab.guest.topology import BRIDGE, PORTS, ROUTER, TAPS, GuestShape, make_topology
 from vnetbench.lab.links.impaired_link import needs_delay_line
-from vnetbench.study.factors.load_factors import VSOCK
+from vnetbench.study.factors.frame_factors import FRAME_SIZE
+from vnetbench.study.factors.guest_factors import ADAPTER, GUESTS, LRO, ROLE, RX_RING, TX_RING, VCPUS
+from vnetbench.study.factors.load_factors import TRANSPORT, VSOCK
+from vnetbench.study.factors.testbed_factors import QUEUES
 from vnetbench.study.model import Level, TestbedSpec
 
 MAX_TESTBEDS = 4
@@ -26,26 +29,28 @@ MAX_TESTBEDS = 4
 
 def guest_shape(factors: Mapping[str, Level], spec: TestbedSpec) -> GuestShape:
     """Return what a treatment requires of its guests."""
-    adapter = str(factors["adapter"])
+    adapter = str(factors[ADAPTER.name])
     # Queues and long rings are part of a virtio adapter's hardware; other adapters' drivers set them.
     is_virtio = adapter in VIRTIO_ADAPTERS
-    rings = (int(factors.get(ring, 1)) if is_virtio else 1 for ring in ("rx_ring", "tx_ring"))
+    rings = (int(factors.get(ring.name, 1)) if is_virtio else 1 for ring in (RX_RING, TX_RING))
     # The hardware's ring is a power of two, within which the driver sets the requested size.
     rx_ring, tx_ring = (max(DEFAULT_VIRTIO_RING, 1 << (ring - 1).bit_length()) for ring in rings)
     return GuestShape(
         adapter=adapter,
-        vcpus=int(factors["vcpus"]),
-        queues=int(factors.get("queues", 1)) if is_virtio else 1,
-        guests=int(factors["guests"]),
-        role=str(factors["role"]),
+        vcpus=int(factors[VCPUS.name]),
+        queues=int(factors.get(QUEUES.name, 1)) if is_virtio else 1,
+        guests=int(factors[GUESTS.name]),
+        role=str(factors[ROLE.name]),
         rx_ring=rx_ring,
         tx_ring=tx_ring,
-        lro=str(factors.get("lro", "")) if adapter == "vmxnet3" else "",
+        lro=str(factors.get(LRO.name, "")) if adapter == "vmxnet3" else "",
         uplink=spec.uplink,
-        vf_of=spec.vf_of or "",
-        vsock=factors.get("transport") == VSOCK,
+        vf_interface=spec.vf_interface or "",
+        vsock=TRANSPORT.is_at(factors, VSOCK),
         # Frames go to the guest directly: a switch on the path would be part of the device under test.
-        ends=TAPS if "frame_size" in factors and factors["role"] in (ROUTER, BRIDGE) else PORTS,
+        host_endpoints=TAPS
+        if FRAME_SIZE.is_set_in(factors) and ROLE.is_at(factors, ROUTER, BRIDGE)
+        else PORTS,
     )
 
 
@@ -100,7 +105,7 @@ class QemuLab:
     def testbed_shape(self, factors: Mapping[str, Level]) -> GuestShape:
         """See Lab."""
         shape = guest_shape(factors, self._spec)
-        return replace(shape, line=needs_delay_line(factors, make_topology("check", shape)))
+        return replace(shape, delay_line=needs_delay_line(factors, make_topology("check", shape)))
 
     def create_testbed(self, name: str, shape: Hashable) -> GuestTestbed:
         """See Lab. Also raises TrialFailed if guests do not start."""

@@ -21,6 +21,8 @@ from vnetbench.lab.links.impaired_link import ImpairedLink
 from vnetbench.lab.netns import builder, network_settings
 from vnetbench.lab.netns.topology import NetDevice, watched_devices
 from vnetbench.lab.testbed import endpoint_pairs, query_mac_address
+from vnetbench.study.factors.guest_factors import EMULATOR_PIN, VCPU_PIN
+from vnetbench.study.factors.testbed_factors import IP_VERSION, MTU
 from vnetbench.study.model import Level, TestbedSpec
 
 MAX_PROOF_ROUNDS = 8
@@ -28,7 +30,7 @@ MAX_PROOF_ROUNDS = 8
 
 An e1000 loses its link when its MTU or rings are set, and its driver checks the link every two seconds.
 """
-HOST_FACTORS = ("mtu",)
+HOST_FACTORS = (MTU.name,)
 """Factors that also apply to the host's own endpoints; all others apply to the guests' adapters only."""
 
 
@@ -84,7 +86,7 @@ class GuestTestbed:
         effective = network_settings.apply_treatment(
             settings, endpoints, factors, spec, self.topology, agents
         )
-        ip_version = str(factors.get("ip_version", "4"))
+        ip_version = str(IP_VERSION.level_in(factors))
         if ip_version == "6":
             builder.restore_ipv6(self.topology.vms)
         prove = partial(self.prove_paths, knobs.smallest_mtu(effective), ip_version)
@@ -166,7 +168,7 @@ class GuestTestbed:
     @property
     def rejected_frame_outcome(self) -> str:
         """See Testbed. The queue behind a tap belongs to the guest."""
-        return "lost" if self.topology.shape.ends == TAPS else "unsent"
+        return "lost" if self.topology.shape.host_endpoints == TAPS else "unsent"
 
     def load_cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
         """See Testbed. A guest has its vCPUs, an endpoint on the host all CPUs.
@@ -175,13 +177,13 @@ class GuestTestbed:
         threads if others remain, because a generator never sleeps.
         """
         own, host_cpus = frozenset(range(self.topology.shape.vcpus)), self.online_cpus
-        pin = str(factors.get("vcpu_pin", cpu_pinning.ANY))
-        if self.topology.shape.ends == TAPS and pin != cpu_pinning.ANY:
+        pin = str(VCPU_PIN.level_in(factors))
+        if self.topology.shape.host_endpoints == TAPS and pin != cpu_pinning.ANY:
             vcpus = cpu_pinning.assign_vcpu_cpus(pin, self._find_threads(), self.online_cpus)
             pinned = frozenset[int]().union(*(cpus for each in vcpus.values() for cpus in each))
             host_cpus = self.online_cpus - pinned or self.online_cpus
             emulators = cpu_pinning.assign_emulator_cpus(
-                str(factors.get("emulator_pin", cpu_pinning.ANY)), vcpus, self.online_cpus
+                str(EMULATOR_PIN.level_in(factors)), vcpus, self.online_cpus
             )
             host_cpus = host_cpus.difference(*emulators.values()) or host_cpus
         return {e.name: own if self.topology.find_guest(e.name) else host_cpus for e in self.endpoints}
@@ -203,7 +205,7 @@ class GuestTestbed:
         starts = {
             each.guest.name: {each.start_method: round(each.start_duration_s, 3)} for each in self.running
         }
-        return {**self.topology.as_facts(), **self._facts, "starts_s": starts}
+        return {**self.topology.as_facts(), **self._facts, "guest_start_s": starts}
 
     def close(self) -> None:
         """See Testbed."""
@@ -271,7 +273,7 @@ class GuestTestbed:
 
     def _read_guest_mtu(self, guest: str, interface: str) -> int:
         try:
-            answer = self.agents[guest].call("knob.get", interface=interface, knobs=["mtu"])
+            answer = self.agents[guest].call("knob.get", interface=interface, knobs=list(MTU.knobs))
         except AgentError as error:
             raise BenchError(error.message, where=f"{guest} {interface}") from error
-        return int(answer["values"]["mtu"])
+        return int(answer["values"][MTU.knobs[0]])

@@ -24,7 +24,7 @@ from vnetbench.lab.hosts import addresses, deployment, leftovers, path_mtu, ssh
 from vnetbench.lab.hosts.leftovers import HostLeftover
 from vnetbench.lab.hosts.ssh_errors import HostUnreachable
 from vnetbench.lab.testbed import endpoint_pairs, query_mac_address
-from vnetbench.study.factors.testbed_factors import MIN_IPV6_MTU
+from vnetbench.study.factors.testbed_factors import CPUS, IP_VERSION, MIN_IPV6_MTU, MTU
 from vnetbench.study.model import HostSpec, Level, TestbedSpec
 
 RECONNECT_TIMEOUT_S = 30.0
@@ -73,12 +73,13 @@ class HostsTestbed:
         self.agents = {each.spec.name: each.agent for each in connected}
         self.online_cpus = frozenset(os.sched_getaffinity(0))
         cpu_replies = [
-            (e.name, self.agents[e.name].send("knob.get", interface=None, knobs=["cpus"])) for e in endpoints
+            (e.name, self.agents[e.name].send("knob.get", interface=None, knobs=[knobs.CPUS_KNOB]))
+            for e in endpoints
         ]
         for endpoint in endpoints:
             self.agents[endpoint.name].call("knob.set", interface=None, knob="ports", value=endpoint.ports)
         self._cpus = {
-            name: parse_cpu_set(self.agents[name].wait(future, "knob.get")["values"]["cpus"])
+            name: parse_cpu_set(self.agents[name].wait(future, "knob.get")["values"][knobs.CPUS_KNOB])
             for name, future in cpu_replies
         }
 
@@ -99,7 +100,8 @@ class HostsTestbed:
         if apart:
             proved = path_mtu.prove_path_mtu(
                 apart, self.agents, {e.name: mtus[e.name] for pair in apart for e in pair},
-                int(factors["mtu"]) if "mtu" in factors else None, ip_version, is_settling=before != found,
+                int(factors[MTU.name]) if MTU.is_set_in(factors) else None,
+                ip_version, is_settling=before != found,
             )  # fmt: skip
         for endpoint in self.endpoints:
             mtu = min(mtus[endpoint.name], int(proved.get("path_mtu_proved", mtus[endpoint.name])))
@@ -135,7 +137,7 @@ class HostsTestbed:
 
     def load_cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
         """See Testbed."""
-        first, _, second = str(factors.get("cpus", "any")).partition("/")
+        first, _, second = str(CPUS.level_in(factors)).partition("/")
         assigned = {}
         for endpoint in self.endpoints:
             level = second if second and endpoint.side == "b" else first
@@ -171,7 +173,7 @@ class HostsTestbed:
                 where=setting.where,
                 fix=f'write ssh = "root@…" for {endpoint.name}, or leave {factor} out',
             )
-        if factor == "mtu" and int(setting.value) < MIN_IPV6_MTU and endpoint.has_ipv6:
+        if setting.knob in MTU.knobs and int(setting.value) < MIN_IPV6_MTU and endpoint.has_ipv6:
             raise TreatmentRefused(
                 f"{setting.requested_by} would permanently remove the interface's IPv6 addresses",
                 where=setting.where,
@@ -179,7 +181,7 @@ class HostsTestbed:
             )
 
     def _resolve_ip_version(self, factors: Mapping[str, Level]) -> str:
-        version = str(factors.get("ip_version", "6" if ":" in self.endpoints[0].address else "4"))
+        version = str(factors.get(IP_VERSION.name, "6" if ":" in self.endpoints[0].address else "4"))
         for endpoint in self.endpoints:
             address = endpoint.address_for(version)
             if not address or (":" in address) != (version == "6"):
@@ -279,7 +281,7 @@ class HostsLab:
                         number,
                         interface.interface,
                         interface.address,
-                        interface.address6,
+                        interface.ipv6_address,
                         each.survey.user,
                         each.survey.is_root,
                         interface.has_ipv6,

@@ -19,7 +19,7 @@ AGENT_NAME = "line"
 DIRECTIONS = ("forward", "reverse")
 """From side a to side b, and from side b to side a."""
 SEED_BITS = 48
-FIXES = {"cpus": "let the bench use these CPUs (taskset, cpuset), or leave the link impairments out"}
+FIXES = {knobs.CPUS_KNOB: "let the bench use these CPUs (taskset, cpuset), or leave the link impairments out"}
 
 
 class DelayLines:
@@ -34,7 +34,7 @@ class DelayLines:
         try:
             start_agents_in_namespaces({AGENT_NAME: namespace}, testbed, agents)
             for each in ends:
-                answer = agents[AGENT_NAME].call("line.start", ports=list(each.taps))
+                answer = agents[AGENT_NAME].call("delay_line.start", ports=list(each.taps))
                 self._lines.append(answer["line"])
         except BaseException:
             for agent in agents.values():
@@ -55,7 +55,7 @@ class DelayLines:
         }
         answers = [
             self.agent.call(
-                "line.set",
+                "delay_line.set",
                 line=line,
                 seed=secrets.randbits(SEED_BITS),
                 forward=parameters,
@@ -87,19 +87,19 @@ class DelayLines:
         cpus = (online_cpus - taken) or online_cpus
         end = Endpoint(BACKEND_NAME, "", 0, "", "", "")
         listed = format_cpu_list(cpus)
-        wanted = knobs.KnobSetting(end, "cpus", listed, f"CPUs {listed} for its threads")
-        read_back = knobs.set_knob(self.agent, wanted, FIXES["cpus"])
-        knobs.check_settings([wanted], {BACKEND_NAME: {"cpus": read_back}}, FIXES)
+        wanted = knobs.KnobSetting(end, knobs.CPUS_KNOB, listed, f"CPUs {listed} for its threads")
+        read_back = knobs.set_knob(self.agent, wanted, FIXES[knobs.CPUS_KNOB])
+        knobs.check_settings([wanted], {BACKEND_NAME: {knobs.CPUS_KNOB: read_back}}, FIXES)
         threads = [line[direction] for line in self.read_counters() for direction in DIRECTIONS]
         return {
             "delay_line_cpus": threads[0]["cpus"],
             "delay_line_shares_cpus": bool(cpus & taken),
-            "delay_line_runs_first": all(thread["is_ranked"] for thread in threads),
+            "delay_line_has_priority": all(thread["has_priority"] for thread in threads),
         }
 
     def read_counters(self) -> list[dict[str, Any]]:
-        """Return the settings and counters of each line (`line.read`)."""
-        return [self.agent.call("line.read", line=line) for line in self._lines]
+        """Return the settings and counters of each line (`delay_line.read`)."""
+        return [self.agent.call("delay_line.read", line=line) for line in self._lines]
 
     def observer_threads(self) -> list[dict[str, object]]:
         """Return the lines' threads in the form that the observer watches."""

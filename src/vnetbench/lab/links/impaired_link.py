@@ -17,7 +17,7 @@ from vnetbench.lab.links.impairments import (
 from vnetbench.lab.links.netem import Netem
 from vnetbench.lab.netns.topology import SwitchNetwork
 from vnetbench.study.factors.registry import format_level
-from vnetbench.study.factors.testbed_factors import LINK_IMPAIRMENTS, NO_IMPAIRMENT
+from vnetbench.study.factors.testbed_factors import LINK_IMPAIRMENTS, LINK_RATE, NO_IMPAIRMENT
 from vnetbench.study.model import Level
 
 MAX_RTT_ROUNDS = 30
@@ -35,7 +35,7 @@ def needs_delay_line(factors: Mapping[str, Level], network: SwitchNetwork) -> bo
     requested = requested_impairments(factors)
     if requested == Impairments():
         return False
-    is_shaped = factors.get("link_rate", NO_IMPAIRMENT) != NO_IMPAIRMENT
+    is_shaped = LINK_RATE.level_in(factors) != NO_IMPAIRMENT
     is_shaped_there = is_shaped and not set(network.delayed_devices).isdisjoint(network.shaped_devices)
     return not requested.is_delay_only or is_shaped_there or not netem.is_available()
 
@@ -94,7 +94,7 @@ class ImpairedLink:
         levels = self._set_impairments(requested).as_levels()
         backend = NO_IMPAIRMENT if requested == Impairments() else self._backend().name
         requested_levels = {name: level for name, level in levels.items() if name in factors}
-        return {**effective, **proved, **requested_levels, "link_impaired_by": backend}
+        return {**effective, **proved, **requested_levels, "link_impairment_backend": backend}
 
     def reset_counters(self) -> None:
         """Reset the delay lines' counters and seeds by setting the current impairments again."""
@@ -102,7 +102,7 @@ class ImpairedLink:
             self._set_impairments(self._current)
 
     def read_counters(self) -> list[dict[str, Any]]:
-        """Return the settings and counters of each delay line (`line.read`), if there are any."""
+        """Return the settings and counters of each delay line (`delay_line.read`), if there are any."""
         return self._delay_lines.read_counters() if self._delay_lines else []
 
     def observer_threads(self) -> list[dict[str, object]]:
@@ -138,7 +138,7 @@ class ImpairedLink:
 
 
 def _has_impairment_factors(factors: Mapping[str, Level]) -> bool:
-    return any(name in factors for name in LINK_IMPAIRMENTS)
+    return any(factor.is_set_in(factors) for factor in LINK_IMPAIRMENTS)
 
 
 def _keep_shortest_rtts(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:

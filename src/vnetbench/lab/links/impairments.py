@@ -7,7 +7,14 @@ from dataclasses import dataclass
 
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.quantity import format_exact_duration
-from vnetbench.study.factors.testbed_factors import NO_IMPAIRMENT
+from vnetbench.study.factors.testbed_factors import (
+    LINK_DELAY,
+    LINK_IMPAIRMENTS,
+    LINK_JITTER,
+    LINK_LOSS,
+    LINK_REORDERING,
+    NO_IMPAIRMENT,
+)
 from vnetbench.study.model import Level
 
 MIN_DELAY_SHARE = 0.95
@@ -33,22 +40,21 @@ class Impairments:
     def as_levels(self) -> dict[str, Level]:
         """Return the impairments as levels of their factors."""
         return {
-            "link_delay": self.delay_s or NO_IMPAIRMENT,
-            "link_jitter": self.jitter_s or NO_IMPAIRMENT,
-            "link_loss": self.loss_ratio,
-            "link_reordering": self.reordering_ratio,
+            LINK_DELAY.name: self.delay_s or NO_IMPAIRMENT,
+            LINK_JITTER.name: self.jitter_s or NO_IMPAIRMENT,
+            LINK_LOSS.name: self.loss_ratio,
+            LINK_REORDERING.name: self.reordering_ratio,
         }
 
 
 def requested_impairments(factors: Mapping[str, Level]) -> Impairments:
     """Return the impairments that a treatment requests."""
-    delay, jitter = (factors.get(name, NO_IMPAIRMENT) for name in ("link_delay", "link_jitter"))
-    loss, reordering = (float(factors.get(name, 0)) for name in ("link_loss", "link_reordering"))
+    delay, jitter, loss, reordering = (factor.level_in(factors) for factor in LINK_IMPAIRMENTS)
     return Impairments(
         0.0 if delay == NO_IMPAIRMENT else float(delay),
         0.0 if jitter == NO_IMPAIRMENT else float(jitter),
-        loss,
-        reordering,
+        float(loss),
+        float(reordering),
     )
 
 

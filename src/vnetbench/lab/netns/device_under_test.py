@@ -16,14 +16,14 @@ from vnetbench.lab.knobs import KnobSetting
 from vnetbench.lab.netns import open_vswitch
 from vnetbench.lab.netns.topology import DIRECT, MACVLAN, OPEN_VSWITCH, NetnsTopology, Vm
 from vnetbench.study.factors.cpu_lists import format_cpu_list
-from vnetbench.study.factors.testbed_factors import AUTO
+from vnetbench.study.factors.frame_factors import GENERATORS
+from vnetbench.study.factors.load_factors import DIRECTION
+from vnetbench.study.factors.testbed_factors import AUTO, CPUS, DEVICE_CPUS, GRO, TSO
 from vnetbench.study.model import Level
 
 ANY, APART = "any", "apart"
-FACTOR = "device_cpus"
-"""The factor of the device's CPUs. Only treatments that send frames have it."""
-FRAME_OFFLOADS = {"gro": True, "tso": False}
-"""Offloads of both ends of the tester's links.
+FRAME_OFFLOADS = {GRO.name: True, TSO.name: False}
+"""Offloads of both ends of the tester's links. Their factors and knobs have the same names.
 
 XDP can redirect a frame into a veth only if its peer has NAPI, which GRO enables. Frames sent otherwise pass
 through NAPI only if the sending end has no TSO.
@@ -41,8 +41,8 @@ def vm_settings(topology: NetnsTopology, factors: Mapping[str, Level]) -> list[K
     if vswitch == OPEN_VSWITCH:
         # Its packet sockets lose the metadata that a packet lacks its checksum or must be segmented.
         settings += [KnobSetting(e, "tx_checksum", False, f"vswitch = {vswitch}") for e in topology.endpoints]
-    if FACTOR in factors and vswitch != MACVLAN:
-        offloads = {knob: value for knob, value in FRAME_OFFLOADS.items() if knob not in factors}
+    if DEVICE_CPUS.is_set_in(factors) and vswitch != MACVLAN:
+        offloads = {name: is_on for name, is_on in FRAME_OFFLOADS.items() if name not in factors}
         settings += _offload_settings(topology.endpoints, offloads)
     return settings
 
@@ -65,7 +65,7 @@ def assign_cpus(
         BenchError: if a CPU does not exist.
         DeviceCpusUnavailable: if the level is `auto` and no CPU is left for the device.
     """
-    level, cpus = str(factors.get(FACTOR, ANY)), str(factors.get("cpus", ANY))
+    level, cpus = str(factors.get(DEVICE_CPUS.name, ANY)), str(CPUS.level_in(factors))
     if level != AUTO:
         return partition_cpus(level, cpus, topology.endpoints, online_cpus)
     if unavailable_reason:
@@ -153,7 +153,7 @@ def configure_for_frames(
         for thread in open_vswitch.switch_threads(topology.testbed_name)
     }
     return {
-        FACTOR: "; ".join(sorted(pinned_cpus - {""})) or ANY,
+        DEVICE_CPUS.name: "; ".join(sorted(pinned_cpus - {""})) or ANY,
         "tester_cpus": knobs.merge_if_equal(
             {name: format_cpu_list(cpus) for name, cpus in partition.tester_cpus.items()}
         ),
@@ -182,12 +182,12 @@ def _napi_settings(
 ) -> list[KnobSetting]:
     """Return the settings that pin NAPI threads; without CPUs they restore the kernel's default."""
     settings = []
-    requested_by = f"{FACTOR} = {factors[FACTOR]}"
+    requested_by = f"{DEVICE_CPUS.name} = {factors[DEVICE_CPUS.name]}"
     for endpoint in endpoints:
         endpoint_cpus = cpus[endpoint.name]
         settings.append(KnobSetting(endpoint, "napi_cpus", format_cpu_list(endpoint_cpus), requested_by))
         if endpoint_cpus:
-            settings.append(KnobSetting(endpoint, "napi_first", has_priority, requested_by))
+            settings.append(KnobSetting(endpoint, "napi_has_priority", has_priority, requested_by))
     return settings
 
 
@@ -203,11 +203,11 @@ def _assign_sink_cpus(
     if not partition.device_cpus:
         return {}
     endpoints_by_direction = {"forward": ("a", "b"), "reverse": ("b", "a")}
-    sending, receiving = endpoints_by_direction.get(str(factors["direction"]), ("ab", "ab"))
+    sending, receiving = endpoints_by_direction.get(str(factors[DIRECTION.name]), ("ab", "ab"))
     taken: Counter[frozenset[int]] = Counter()
     for vm in vms:
         if vm.side in sending:
-            taken[partition.tester_cpus[vm.name]] += int(factors["generators"])
+            taken[partition.tester_cpus[vm.name]] += int(factors[GENERATORS.name])
     sink_cpus = {}
     for vm in vms:
         vm_cpus = partition.tester_cpus[vm.name]

@@ -12,7 +12,7 @@ from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.links.shaping import AUTO_QUEUE, ShapedLink, shape_link
 from vnetbench.lab.netns import builder
 from vnetbench.lab.netns.topology import SwitchNetwork
-from vnetbench.study.factors.registry import format_level
+from vnetbench.study.factors.testbed_factors import LINK_QUEUE, LINK_RATE, MTU
 from vnetbench.study.model import Level, TestbedSpec
 
 
@@ -42,12 +42,12 @@ def apply_treatment(
     if None not in (mtu, found_mtu) and found_mtu != mtu:
         raise TreatmentRefused(
             f"an MTU of {mtu} did not take effect on the vSwitch: {found_mtu} was read back",
-            fix=knobs.KNOB_FIXES["mtu"],
+            fix=MTU.knob_fix,
         )
     effective = knobs.merge_knob_values(values)
-    if "link_rate" in factors:
+    if LINK_RATE.is_set_in(factors):
         effective["link_rate"] = shaped.rate_bps if shaped else "none"
-    if "link_queue" in factors:
+    if LINK_QUEUE.is_set_in(factors):
         effective["link_queue"] = shaped.fifo_bytes_or_qdisc if shaped else "none"
     if found_mtu is not None:
         effective["vswitch_mtu"] = found_mtu
@@ -56,21 +56,21 @@ def apply_treatment(
 
 def _fixes_for_mtu(factors: Mapping[str, Level], network_mtu: int | None) -> Mapping[str, str]:
     """Return the fixes for knobs, with one for an MTU that the virtual switch does not allow."""
-    if network_mtu is None or network_mtu >= int(factors.get("mtu", 0)):
+    if network_mtu is None or network_mtu >= int(factors.get(MTU.name, 0)):
         return knobs.KNOB_FIXES
     # A macvlan's MTU cannot exceed its parent's.
     fix = f"the vSwitch has an MTU of {network_mtu}: raise testbed.vswitch_mtu, or leave it out"
-    return {**knobs.KNOB_FIXES, "mtu": fix}
+    return {**knobs.KNOB_FIXES, MTU.knobs[0]: fix}
 
 
 def _shape_links(
     factors: Mapping[str, Level], spec: TestbedSpec, network: SwitchNetwork
 ) -> ShapedLink | None:
-    if "link_rate" not in factors:
+    if not LINK_RATE.is_set_in(factors):
         return None
-    level = factors["link_rate"]
+    level = factors[LINK_RATE.name]
     rate = None if level == "none" else float(level)
-    queue = factors.get("link_queue", AUTO_QUEUE)
+    queue = LINK_QUEUE.level_in(factors)
     values = [shape_link(device, rate, spec.shaper, queue) for device in network.shaped_devices]
     for device, shaped in zip(network.shaped_devices, values, strict=True):
         value = shaped.rate_bps if shaped else None
@@ -78,13 +78,13 @@ def _shape_links(
         is_requested = value is None if rate is None else value is not None and abs(value - rate) <= 8
         if not is_requested:
             raise TreatmentRefused(
-                f"link_rate = {format_level('link_rate', level)} did not take effect: {value} was read back",
+                f"{LINK_RATE.format_setting(level)} did not take effect: {value} was read back",
                 where=device.label,
                 fix="choose another rate or shaper",
             )
         if shaped and not _is_requested_queue(queue, shaped):
             raise TreatmentRefused(
-                f"link_queue = {format_level('link_queue', queue)} did not take effect: "
+                f"{LINK_QUEUE.format_setting(queue)} did not take effect: "
                 f"{shaped.fifo_bytes_or_qdisc} was read back",
                 where=device.label,
                 fix="choose another queue",
@@ -104,4 +104,4 @@ def _is_requested_queue(queue: Level, shaped: ShapedLink) -> bool:
 def _requested_mtu(factors: Mapping[str, Level], spec: TestbedSpec) -> int | None:
     if spec.vswitch_mtu is not None:
         return spec.vswitch_mtu
-    return int(factors["mtu"]) if "mtu" in factors else None
+    return int(factors[MTU.name]) if MTU.is_set_in(factors) else None

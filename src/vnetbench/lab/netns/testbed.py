@@ -10,7 +10,7 @@ from typing import Any
 
 from vnetbench.agents.client import AgentClient
 from vnetbench.agents.launch import start_agents_in_namespaces
-from vnetbench.lab import cpu_quota, knobs, netlink, path_probe, registry
+from vnetbench.lab import control_groups, knobs, netlink, path_probe, registry
 from vnetbench.lab.cpus import TesterAndDeviceCpus, assign_vm_cpus
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.links.impaired_link import ImpairedLink, needs_delay_line
@@ -24,7 +24,15 @@ from vnetbench.lab.netns.topology import (
     make_topology,
     watched_devices,
 )
-from vnetbench.study.factors.testbed_factors import AUTO
+from vnetbench.study.factors.testbed_factors import (
+    AUTO,
+    CPU_QUOTA,
+    CPUS,
+    DEVICE_CPUS,
+    IP_VERSION,
+    PAIRS,
+    VSWITCH,
+)
 from vnetbench.study.model import Level, TestbedSpec
 
 SWITCH_AGENT = "sw"
@@ -50,11 +58,11 @@ class NetnsTestbed:
 
     def apply(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
         """See Testbed."""
-        self._sends_frames = device_under_test.FACTOR in factors
+        self._sends_frames = DEVICE_CPUS.is_set_in(factors)
         try:
             return self._apply_once(factors, spec)
         except device_under_test.DeviceCpusUnavailable as refused:
-            if factors[device_under_test.FACTOR] != AUTO or self._device_cpus_problem:
+            if factors[DEVICE_CPUS.name] != AUTO or self._device_cpus_problem:
                 raise
             self._device_cpus_problem = ": ".join(filter(None, (refused.where, refused.what)))
             return self._apply_once(factors, spec)
@@ -63,23 +71,23 @@ class NetnsTestbed:
         partition = self._partition_cpus(factors)
         self.link.set_delay(factors)
         # Agents may use all CPUs of the VM, so that they answer while a generator occupies the tester's.
-        cpus = assign_vm_cpus(str(factors.get("cpus", "any")), self.endpoints, self.online_cpus)
+        cpus = assign_vm_cpus(str(CPUS.level_in(factors)), self.endpoints, self.online_cpus)
         settings = knobs.treatment_settings(factors, self.endpoints, cpus, self.online_cpus)
         settings += device_under_test.vm_settings(self.topology, factors)
         effective = network_settings.apply_treatment(
             settings, self.endpoints, factors, spec, self.topology, self.agents
         )
-        if cpu_quota.FACTOR in factors:
-            pids = cpu_quota.agent_pids(self.endpoints, self.agents)
-            quota = factors[cpu_quota.FACTOR]
-            effective[cpu_quota.FACTOR] = cpu_quota.set_quota(self.topology.testbed_name, pids, quota)
+        if CPU_QUOTA.is_set_in(factors):
+            pids = control_groups.agent_pids(self.endpoints, self.agents)
+            quota = factors[CPU_QUOTA.name]
+            effective[CPU_QUOTA.name] = control_groups.set_quota(self.topology.testbed_name, pids, quota)
         if self._sends_frames:
             effective |= device_under_test.configure_for_frames(
                 self.topology, {**self.agents, **self._port_agents()}, factors, partition
             )
-            if factors[device_under_test.FACTOR] == AUTO and self._device_cpus_problem:
-                effective["device_not_apart"] = self._device_cpus_problem
-        ip_version = str(factors.get("ip_version", "4"))
+            if factors[DEVICE_CPUS.name] == AUTO and self._device_cpus_problem:
+                effective["device_cpus_unavailable"] = self._device_cpus_problem
+        ip_version = str(IP_VERSION.level_in(factors))
         if ip_version == "6":
             builder.restore_ipv6(self.endpoints)
             if self.topology.shape.vswitch == ROUTER:
@@ -200,8 +208,8 @@ class NetnsLab:
 
     def testbed_shape(self, factors: Mapping[str, Level]) -> NetnsShape:
         """See Lab."""
-        shape = NetnsShape(str(factors["vswitch"]), int(factors["pairs"]), self._spec.uplink)
-        return replace(shape, line=needs_delay_line(factors, make_topology("check", shape)))
+        shape = NetnsShape(str(factors[VSWITCH.name]), int(factors[PAIRS.name]), self._spec.uplink)
+        return replace(shape, delay_line=needs_delay_line(factors, make_topology("check", shape)))
 
     def create_testbed(self, name: str, shape: Hashable) -> NetnsTestbed:
         """See Lab."""

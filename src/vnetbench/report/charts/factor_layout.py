@@ -7,15 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vnetbench.estimate.summary import CampaignSummary
+from vnetbench.study.factors.frame_factors import FRAME_SIZE
 from vnetbench.study.factors.frame_sizes import mean_frame_bytes
+from vnetbench.study.factors.registry import find_factor
 from vnetbench.study.model import FactorLevels, Level
-
-_PREFERRED_X_FACTOR = "frame_size"
-"""Frame rates are meaningful relative to the frame size, so it is always on the x axis."""
-_X_PRIORITY = ("streams", "pairs", "message_size", "socket_buffer", "queues", "link_rate")
-"""Of two factors with the same number of levels, the first in this list is on the x axis."""
-_LINE_FACTORS = ("adapter",)
-"""Factors that become lines regardless of their number of levels."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +45,7 @@ def lay_out_factors(summary: CampaignSummary) -> FactorLayout:
     x = numeric[0] if numeric else None
     heat = numeric[1] if len(numeric) > 1 else None
     rest = [factor for factor in varying if factor is not x]
-    lines = next((factor for factor in rest if factor.name in _LINE_FACTORS), None)
+    lines = next((factor for factor in rest if find_factor(factor.name).makes_lines), None)
     colour = heat or lines or min(reversed(rest), key=lambda factor: len(factor.levels), default=None)
     if x is None and len(rest) == 1:
         colour = None  # The rows of the dot plot already show this factor.
@@ -75,7 +70,7 @@ def level_positions(factor: FactorLevels) -> dict[Level, float]:
     Numbers that span a factor of eight or more are at their binary logarithm, other numbers at their value.
     Levels with a word among them are evenly spaced. A mix of frame sizes is at the logarithm of its mean.
     """
-    if factor.name == _PREFERRED_X_FACTOR:
+    if factor.name == FRAME_SIZE.name:
         return {level: math.log2(mean_frame_bytes(level)) for level in factor.levels}
     numbers = [level for level in factor.levels if not isinstance(level, str)]
     if len(numbers) < len(factor.levels):
@@ -103,6 +98,7 @@ def _rank_x_candidates(varying: Sequence[FactorLevels]) -> list[FactorLevels]:
     )
 
 
-def _x_priority(factor: FactorLevels) -> tuple[bool, int, int]:
-    priority = _X_PRIORITY.index(factor.name) if factor.name in _X_PRIORITY else len(_X_PRIORITY)
-    return factor.name != _PREFERRED_X_FACTOR, -len(factor.levels), priority
+def _x_priority(factor: FactorLevels) -> tuple[bool, int, float]:
+    # Frame rates are meaningful relative to the frame size, so it is always on the x axis.
+    rank = find_factor(factor.name).x_axis_rank
+    return factor.name != FRAME_SIZE.name, -len(factor.levels), rank or math.inf

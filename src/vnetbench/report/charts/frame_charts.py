@@ -28,6 +28,7 @@ from vnetbench.report.charts.frame_specs import (
     step_loss_spec,
 )
 from vnetbench.report.tables.published_comparison import compare_with_published
+from vnetbench.study.factors.frame_factors import FRAME_SIZE
 from vnetbench.study.workloads import THROUGHPUT_METRICS, WORKLOADS
 from vnetbench.wording.estimate_text import choose_metric_scale, metric_heading
 from vnetbench.wording.factor_text import pluralize
@@ -39,7 +40,7 @@ _FRAME_RATE_METRICS = (*THROUGHPUT_METRICS, "forwarding_rate_fps", "max_forwardi
 def is_frame_rate_by_size(layout: FactorLayout, metric: str) -> bool:
     """Return whether the metric is a frame rate and the frame size is on the x axis."""
     x_factor = layout.x_factor
-    return metric in _FRAME_RATE_METRICS and x_factor is not None and x_factor.name == "frame_size"
+    return metric in _FRAME_RATE_METRICS and x_factor is not None and x_factor.name == FRAME_SIZE.name
 
 
 def frame_size_chart(summary: CampaignSummary, layout: FactorLayout, metric: str) -> Chart:
@@ -52,7 +53,7 @@ def frame_size_chart(summary: CampaignSummary, layout: FactorLayout, metric: str
     if "line rate" in kinds:
         sentences.append("Dotted lines: the line rate, with 20 bytes of preamble and gap per frame.")
     if "missing" in kinds:
-        sentences.append("A cross on the axis means not measured.")
+        sentences.append("A cross on the axis means that a treatment was not measured.")
     title = f"{metric_heading(metric, choose_metric_scale(summary.treatments, metric))} by frame size"
     return Chart(metric, title, " ".join(sentences), frame_size_spec(summary, layout, metric, y_max), rows)
 
@@ -89,7 +90,10 @@ def _search_step_charts(summary: CampaignSummary, layout: FactorLayout) -> Itera
     spec = step_loss_spec(rows, load_title)
     yield Chart("loss-load", "Frame loss ratio by offered load", caption.rstrip(), spec, rows)
     if zoomed := zoomed_step_rows(rows):
-        caption = f"The same steps within {format_exact_share(ZOOM_SHARE)} of a throughput."
+        caption = (
+            f"The chart shows the steps whose load is within {format_exact_share(ZOOM_SHARE)} of a "
+            "throughput."
+        )
         spec = step_loss_spec(zoomed, load_title, has_log_load=False)
         yield Chart("loss-load-near", "Frame loss ratio near the throughput", caption, spec, zoomed)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from vnetbench.study.factors.guest_factors import ADAPTER, VCPUS
 from vnetbench.study.model import Level
 
 MAX_VIRTIO_QUEUES = 256
@@ -50,7 +51,7 @@ them."""
 
 def find_adapter_limits(levels: Mapping[str, Level]) -> AdapterLimits | None:
     """Return the limits of a treatment's adapter; None without an adapter or with unknown limits."""
-    return ADAPTER_LIMITS.get(str(levels.get("adapter")))
+    return ADAPTER_LIMITS.get(str(levels.get(ADAPTER.name)))
 
 
 def is_ring_out_of_range(levels: Mapping[str, Level], ring: str) -> bool:
@@ -64,4 +65,4 @@ def is_ring_out_of_range(levels: Mapping[str, Level], ring: str) -> bool:
 
 def vmxnet3_queue_count(levels: Mapping[str, Level]) -> int:
     """Return the queues of a vmxnet3: its driver creates one for each vCPU."""
-    return min(int(levels.get("vcpus", 1)), MAX_VMXNET3_QUEUES)
+    return min(int(VCPUS.level_in(levels)), MAX_VMXNET3_QUEUES)

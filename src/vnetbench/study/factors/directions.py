@@ -1,19 +1,15 @@
-"""Levels of the factor `direction`: the streams of a pair in each direction."""
+"""Levels of the factor `direction`: the shares of a pair's streams in each direction."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
-from vnetbench.study.model import Level
 from vnetbench.study.problems import WrongValue
 
 DIRECTION_SHARES = {"forward": (1, 0), "reverse": (0, 1), "both": (1, 1)}
 """Forward and reverse streams for each of `streams`, by the keyword of the level."""
 MAX_DIRECTION_SHARE = 64
 DIRECTION_MIX_PATTERN = r"[0-9]+\s*/\s*[0-9]+"
-_COUNT_FACTORS = ("streams", "connections", "generators")
-"""Factors that set the number for each direction; the first one that a workload has applies."""
 MAX_ENDPOINT_STREAMS = 1024
 """Streams of one endpoint, both directions together (docs/protocol.md, Limits)."""
 
@@ -30,11 +26,9 @@ def canonical_direction_mix(text: str) -> str:
     return "both" if (forward, reverse) == DIRECTION_SHARES["both"] else f"{forward}/{reverse}"
 
 
-def streams_per_direction(levels: Mapping[str, Level]) -> tuple[int, int]:
-    """Return the forward and reverse streams (or connections, or generators) of a pair."""
-    count = int(next((levels[name] for name in _COUNT_FACTORS if name in levels), 1))
-    level = str(levels.get("direction", "forward"))
-    forward, reverse = (
-        DIRECTION_SHARES[level] if level in DIRECTION_SHARES else (int(share) for share in level.split("/"))
-    )
-    return count * forward, count * reverse
+def parse_direction(level: str) -> tuple[int, int]:
+    """Return the shares of forward and reverse streams: (3, 1) for "3/1"."""
+    if level in DIRECTION_SHARES:
+        return DIRECTION_SHARES[level]
+    forward, reverse = (int(share) for share in level.split("/"))
+    return forward, reverse

@@ -1,8 +1,6 @@
-"""Sizes of frames: their headers, the smallest frame, and mixes of sizes."""
+"""Sizes of frames: their headers, and mixes of sizes."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 from vnetbench.study.model import Level
 
@@ -16,9 +14,9 @@ MIN_FRAME_BYTES, MAX_FRAME_BYTES = 64, 9216
 """Bytes with the frame check sequence, as RFC 2544 counts them (section 9.1); the largest are jumbo
 frames."""
 VLAN_TAG_BYTES = 4
-_ETHERNET_BYTES = 18
+ETHERNET_BYTES = 18
 """Two addresses, the type and the frame check sequence."""
-_MIN_BYTES_BY_IP_VERSION = {"4": MIN_FRAME_BYTES, "6": 84}
+MIN_BYTES_BY_IP_VERSION = {"4": MIN_FRAME_BYTES, "6": 84}
 """Ethernet, IP and UDP headers, and the bench's 18 bytes: trial, stream, frame number and time stamp."""
 
 
@@ -31,22 +29,6 @@ def mean_frame_bytes(frame_size: Level) -> float:
     """Return the mean size of the frames of a level of `frame_size`."""
     mix = frame_mix(frame_size)
     return sum(size * weight for size, weight in mix) / sum(weight for _, weight in mix)
-
-
-def smallest_frame_bytes(levels: Mapping[str, Level]) -> int:
-    """Return the bytes of the smallest frame with a treatment's IP version and VLAN tags."""
-    tags = int(levels.get("vlan_tags", 0))
-    return _MIN_BYTES_BY_IP_VERSION[str(levels.get("ip_version", "4"))] + VLAN_TAG_BYTES * tags
-
-
-def largest_packet_bytes(levels: Mapping[str, Level]) -> int:
-    """Return the bytes of the IP packet in the largest frame of a treatment: the MTU that it needs.
-
-    Linux accepts frames that are one VLAN tag longer (xdp_ok_fwd_dev in net/core/filter.c), so only a second
-    tag counts.
-    """
-    largest = max(size for size, _ in frame_mix(levels["frame_size"]))
-    return largest - _ETHERNET_BYTES - VLAN_TAG_BYTES * min(1, int(levels.get("vlan_tags", 0)))
 
 
 def throughput_share(frame_load: Level) -> float | None:

@@ -12,154 +12,173 @@ ADAPTERS = (
 )  # fmt: skip
 ROLES = ("guest-to-guest", "guest-to-host", "router", "bridge")
 
+ADAPTER = Factor(
+    "adapter",
+    value_types.keywords(*ADAPTERS),
+    unit="",
+    default="virtio-net",
+    description="Virtual network adapter of the guests, by the name of its hardware. `virtio-net-vhost`: "
+    "virtio-net with packet processing in the host's kernel (vhost). `macvtap`: virtio-net on a macvtap "
+    "of the host. `vf`: a virtual function of a host adapter (SR-IOV), through vfio.",
+    examples=('["vmxnet3", "virtio-net", "e1000e", "e1000"]', '"vmxnet3"'),
+    labs=(QEMU,),
+    phrase="{}",
+    makes_lines=True,
+)
+
+GUESTS = Factor(
+    "guests",
+    value_types.integers(1, 64),
+    unit="1",
+    default=1,
+    description="Pairs of guests that run load at the same time.",
+    examples=("[1, 2, 4, 8]", "2"),
+    labs=(QEMU,),
+    label="Pairs of guests",
+    counted_noun="pair",
+    more_is_better=True,
+)
+
+ROLE = Factor(
+    "role",
+    value_types.keywords(*ROLES),
+    unit="",
+    default="guest-to-guest",
+    description="What the guests do. `guest-to-guest`: both endpoints are guests. `guest-to-host`: the "
+    "second endpoint is on the host. `router` and `bridge`: both endpoints are on the host, and a guest "
+    "between them forwards IP packets or frames from one of its two adapters to the other. Frame "
+    "workloads need `router` or `bridge`; their endpoints are the guest's taps, so that only the guest "
+    "is under test.",
+    examples=('["guest-to-guest", "guest-to-host"]', '"router"'),
+    workload_defaults=dict.fromkeys(FRAME_WORKLOADS, "router"),
+    labs=(QEMU,),
+    phrase="{}",
+)
+
+VCPUS = Factor(
+    "vcpus",
+    value_types.integers(1, 64),
+    unit="1",
+    default=1,
+    description="Virtual CPUs of every guest.",
+    examples=("[1, 2]", "4"),
+    labs=(QEMU,),
+    label="vCPUs",
+    counted_noun="vCPU",
+    more_is_better=True,
+)
+
+VCPU_PIN = Factor(
+    "vcpu_pin",
+    value_types.thread_cpus(),
+    unit="",
+    default=None,
+    description="Host CPUs of the vCPU threads. `any`: every CPU. `spread`: one CPU for each vCPU, in "
+    "turn, guest by guest. `0-1`: these CPUs in turn. `0-1/2-3`: the first guest of a pair uses the CPUs "
+    "before the slash, the second guest those after it.",
+    examples=('["any", "spread"]', '"0-1/2-3"'),
+    labs=(QEMU,),
+    neutral_level="any",
+    label="Placement of vCPUs",
+    phrase="vCPUs: {}",
+)
+
+EMULATOR_PIN = Factor(
+    "emulator_pin",
+    value_types.emulator_cpus(),
+    unit="",
+    default=None,
+    description="Host CPUs of QEMU's own threads and of vhost's threads. `any`: every CPU. `own`: the "
+    "CPUs of the guest's vCPUs. `apart`: the CPUs that no vCPU uses. Or a CPU list. `own` and `apart` "
+    "need `vcpu_pin`.",
+    examples=('["any", "own", "apart"]', '"3"'),
+    labs=(QEMU,),
+    neutral_level="any",
+    label="Placement of QEMU's threads",
+    phrase="QEMU's threads: {}",
+)
+
+RX_RING = Factor(
+    "rx_ring",
+    value_types.integers(1, 65536),
+    unit="1",
+    default=None,
+    description="Descriptors of each receive ring of the adapter.",
+    examples=("[256, 1024, 4096]", "1024"),
+    labs=(QEMU, HOSTS),
+    label="Receive ring",
+    phrase="receive ring {}",
+    more_is_better=True,
+    knobs=("rx_ring",),
+    knob_order=2,
+    knob_fix="request a size that the driver supports (ethtool -g shows the maximum), or remove rx_ring",
+)
+
+TX_RING = Factor(
+    "tx_ring",
+    value_types.integers(1, 65536),
+    unit="1",
+    default=None,
+    description="Descriptors of each transmit ring of the adapter.",
+    examples=("[256, 1024, 4096]", "1024"),
+    labs=(QEMU, HOSTS),
+    label="Transmit ring",
+    phrase="transmit ring {}",
+    more_is_better=True,
+    knobs=("tx_ring",),
+    knob_order=2,
+    knob_fix="request a size that the driver supports (ethtool -g shows the maximum), or remove tx_ring",
+)
+
+COALESCE = Factor(
+    "coalesce",
+    value_types.durations(0, 0.1, "adaptive"),
+    unit="s",
+    default=None,
+    description="Interrupt coalescing: how long the adapter collects packets before it interrupts, for "
+    "receive and transmit alike. `adaptive`: the adapter decides. 0: every packet interrupts.",
+    examples=('["0 s", "50 us", "adaptive"]', '"20 us"'),
+    labs=(QEMU, HOSTS),
+    label="Coalescing",
+    phrase="coalescing {}",
+    knobs=("coalesce",),
+    knob_order=2,
+    knob_fix="request a value that the driver supports (ethtool -c shows it), or remove coalesce",
+)
+
+IRQ_PIN = Factor(
+    "irq_pin",
+    value_types.interrupt_cpus(),
+    unit="",
+    default=None,
+    description="CPUs of the endpoint that take its adapter's interrupts, and so do its receive "
+    "processing. `spread`: one CPU for each interrupt, in turn. Or a CPU list: all of its CPUs for every "
+    "interrupt.",
+    examples=('["spread", "0", "1"]', '"0-1"'),
+    labs=(QEMU, HOSTS),
+    label="Placement of interrupts",
+    phrase="interrupts: {}",
+    knobs=("irq_cpus",),
+    knob_order=2,
+    knob_fix="name CPUs that the machine has, stop irqbalance there, or remove irq_pin",
+)
+
+LRO = Factor(
+    "lro",
+    value_types.on_off(),
+    unit="",
+    default=None,
+    description="Large receive offload: the adapter joins packets of one stream before it passes them "
+    "to the kernel.",
+    examples=('["on", "off"]', "false"),
+    labs=(QEMU, HOSTS),
+    label="LRO",
+    more_is_better=True,
+    knobs=("lro",),
+    knob_fix="exclude this treatment with [[exclude]]; not every adapter has LRO",
+)
+
 # The bench sets the knobs of an adapter in the order of this table.
 GUEST_FACTORS = (
-    Factor(
-        "adapter",
-        value_types.keywords(*ADAPTERS),
-        unit="",
-        default="virtio-net",
-        description="Virtual network adapter of the guests, by the name of its hardware. `virtio-net-vhost`: "
-        "virtio-net with packet processing in the host's kernel (vhost). `macvtap`: virtio-net on a macvtap "
-        "of the host. `vf`: a virtual function of a host adapter (SR-IOV), through vfio.",
-        examples=('["vmxnet3", "virtio-net", "e1000e", "e1000"]', '"vmxnet3"'),
-        labs=(QEMU,),
-        phrase="{}",
-    ),
-    Factor(
-        "guests",
-        value_types.integers(1, 64),
-        unit="1",
-        default=1,
-        description="Pairs of guests that run load at the same time.",
-        examples=("[1, 2, 4, 8]", "2"),
-        labs=(QEMU,),
-        label="Pairs of guests",
-        counted_noun="pair",
-        more_is_better=True,
-    ),
-    Factor(
-        "role",
-        value_types.keywords(*ROLES),
-        unit="",
-        default="guest-to-guest",
-        description="What the guests do. `guest-to-guest`: both endpoints are guests. `guest-to-host`: the "
-        "second endpoint is on the host. `router` and `bridge`: both endpoints are on the host, and a guest "
-        "between them forwards IP packets or frames from one of its two adapters to the other. Frame "
-        "workloads need `router` or `bridge`; their endpoints are the guest's taps, so that only the guest "
-        "is under test.",
-        examples=('["guest-to-guest", "guest-to-host"]', '"router"'),
-        workload_defaults=dict.fromkeys(FRAME_WORKLOADS, "router"),
-        labs=(QEMU,),
-        phrase="{}",
-    ),
-    Factor(
-        "vcpus",
-        value_types.integers(1, 64),
-        unit="1",
-        default=1,
-        description="Virtual CPUs of every guest.",
-        examples=("[1, 2]", "4"),
-        labs=(QEMU,),
-        label="vCPUs",
-        counted_noun="vCPU",
-        more_is_better=True,
-    ),
-    Factor(
-        "vcpu_pin",
-        value_types.thread_cpus(),
-        unit="",
-        default=None,
-        description="Host CPUs of the vCPU threads. `any`: every CPU. `spread`: one CPU for each vCPU, in "
-        "turn, guest by guest. `0-1`: these CPUs in turn. `0-1/2-3`: the first guest of a pair uses the CPUs "
-        "before the slash, the second guest those after it.",
-        examples=('["any", "spread"]', '"0-1/2-3"'),
-        labs=(QEMU,),
-        label="Placement of vCPUs",
-        phrase="vCPUs: {}",
-    ),
-    Factor(
-        "emulator_pin",
-        value_types.emulator_cpus(),
-        unit="",
-        default=None,
-        description="Host CPUs of QEMU's own threads and of vhost's threads. `any`: every CPU. `own`: the "
-        "CPUs of the guest's vCPUs. `apart`: the CPUs that no vCPU uses. Or a CPU list. `own` and `apart` "
-        "need `vcpu_pin`.",
-        examples=('["any", "own", "apart"]', '"3"'),
-        labs=(QEMU,),
-        label="Placement of QEMU's threads",
-        phrase="QEMU's threads: {}",
-    ),
-    Factor(
-        "rx_ring",
-        value_types.integers(1, 65536),
-        unit="1",
-        default=None,
-        description="Descriptors of each receive ring of the adapter.",
-        examples=("[256, 1024, 4096]", "1024"),
-        labs=(QEMU, HOSTS),
-        label="Receive ring",
-        phrase="receive ring {}",
-        more_is_better=True,
-        knobs=("rx_ring",),
-        knob_fix="request a size that the driver supports (ethtool -g shows the maximum), or remove rx_ring",
-    ),
-    Factor(
-        "tx_ring",
-        value_types.integers(1, 65536),
-        unit="1",
-        default=None,
-        description="Descriptors of each transmit ring of the adapter.",
-        examples=("[256, 1024, 4096]", "1024"),
-        labs=(QEMU, HOSTS),
-        label="Transmit ring",
-        phrase="transmit ring {}",
-        more_is_better=True,
-        knobs=("tx_ring",),
-        knob_fix="request a size that the driver supports (ethtool -g shows the maximum), or remove tx_ring",
-    ),
-    Factor(
-        "coalesce",
-        value_types.durations(0, 0.1, "adaptive"),
-        unit="s",
-        default=None,
-        description="Interrupt coalescing: how long the adapter collects packets before it interrupts, for "
-        "receive and transmit alike. `adaptive`: the adapter decides. 0: every packet interrupts.",
-        examples=('["0 s", "50 us", "adaptive"]', '"20 us"'),
-        labs=(QEMU, HOSTS),
-        label="Coalescing",
-        phrase="coalescing {}",
-        knobs=("coalesce",),
-        knob_fix="request a value that the driver supports (ethtool -c shows it), or remove coalesce",
-    ),
-    Factor(
-        "irq_pin",
-        value_types.interrupt_cpus(),
-        unit="",
-        default=None,
-        description="CPUs of the endpoint that take its adapter's interrupts, and so do its receive "
-        "processing. `spread`: one CPU for each interrupt, in turn. Or a CPU list: all of its CPUs for every "
-        "interrupt.",
-        examples=('["spread", "0", "1"]', '"0-1"'),
-        labs=(QEMU, HOSTS),
-        label="Placement of interrupts",
-        phrase="interrupts: {}",
-        knobs=("irq_cpus",),
-        knob_fix="name CPUs that the machine has, stop irqbalance there, or remove irq_pin",
-    ),
-    Factor(
-        "lro",
-        value_types.on_off(),
-        unit="",
-        default=None,
-        description="Large receive offload: the adapter joins packets of one stream before it passes them "
-        "to the kernel.",
-        examples=('["on", "off"]', "false"),
-        labs=(QEMU, HOSTS),
-        label="LRO",
-        more_is_better=True,
-        knobs=("lro",),
-        knob_fix="exclude this treatment with [[exclude]]; not every adapter has LRO",
-    ),
-)
+    ADAPTER, GUESTS, ROLE, VCPUS, VCPU_PIN, EMULATOR_PIN, RX_RING, TX_RING, COALESCE, IRQ_PIN, LRO,
+)  # fmt: skip

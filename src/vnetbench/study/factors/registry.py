@@ -6,14 +6,19 @@ import json
 from collections.abc import Mapping, Sequence
 
 from vnetbench.study.factors.factor import Factor
-from vnetbench.study.factors.frame_factors import FRAME_FACTORS
-from vnetbench.study.factors.frame_sizes import largest_packet_bytes, smallest_frame_bytes
+from vnetbench.study.factors.frame_factors import (
+    FRAME_FACTORS,
+    FRAME_LOAD,
+    FRAME_SIZE,
+    largest_packet_bytes,
+    smallest_frame_bytes,
+)
 from vnetbench.study.factors.guest_factors import GUEST_FACTORS
 from vnetbench.study.factors.imported_factors import LABEL_PREFIX, is_label, label_factor
 from vnetbench.study.factors.level_expressions import parse_levels
-from vnetbench.study.factors.load_factors import LOAD_FACTORS
-from vnetbench.study.factors.testbed_factors import TESTBED_FACTORS
-from vnetbench.study.labs import HOSTS, IMPORTED, IPERF3, IPERF3_FACTORS, NETNS
+from vnetbench.study.factors.load_factors import LOAD_FACTORS, RATE
+from vnetbench.study.factors.testbed_factors import MTU, TESTBED_FACTORS
+from vnetbench.study.labs import HOSTS, IMPORTED, IPERF3, NETNS
 from vnetbench.study.model import Level
 from vnetbench.study.problems import WrongValue, suggest_fix
 from vnetbench.study.workloads import TCP_STREAM, WORKLOADS
@@ -22,18 +27,6 @@ FACTORS: Mapping[str, Factor] = {
     factor.name: factor for factor in (*LOAD_FACTORS, *FRAME_FACTORS, *TESTBED_FACTORS, *GUEST_FACTORS)
 }
 """All factors by name, in the order of the reference page."""
-
-_EQUIVALENT_FACTORS: Mapping[str, tuple[str, ...]] = {
-    "streams": ("connections", "flows"),
-    "connections": ("streams", "flows"),
-    "rate": ("frame_load",),
-    "message_size": ("request_size", "datagram_size", "frame_size"),
-    "request_size": ("message_size", "datagram_size", "frame_size"),
-    "datagram_size": ("message_size", "request_size", "frame_size"),
-    "frame_size": ("datagram_size", "message_size", "request_size"),
-    "frame_load": ("rate",),
-}
-"""Factors of other workloads that take the place of a factor, most likely first."""
 
 
 def find_factor(name: str) -> Factor:
@@ -73,7 +66,8 @@ def backend_has_factor(backend: str, name: str) -> bool:
     """Return whether a testbed of this backend (`TestbedSpec.backend`) can set the factor."""
     if backend == IMPORTED:
         return True
-    return name in IPERF3_FACTORS if backend == IPERF3 else backend in find_factor(name).labs
+    factor = find_factor(name)
+    return factor.works_with_iperf3 if backend == IPERF3 else backend in factor.labs
 
 
 def complete_levels(
@@ -88,9 +82,9 @@ def complete_levels(
         return dict(levels)
     completed = {**_default_levels(workload, backend), **levels}
     if WORKLOADS[workload].carries_frames:
-        completed["frame_size"] = levels.get("frame_size", smallest_frame_bytes(completed))
-        if "mtu" in completed and "mtu" not in levels:
-            completed["mtu"] = max(int(completed["mtu"]), largest_packet_bytes(completed))
+        completed[FRAME_SIZE.name] = levels.get(FRAME_SIZE.name, smallest_frame_bytes(completed))
+        if MTU.is_set_in(completed) and not MTU.is_set_in(levels):
+            completed[MTU.name] = max(int(completed[MTU.name]), largest_packet_bytes(completed))
     return completed
 
 
@@ -111,10 +105,20 @@ def check_factor_workload(name: str, workload: str) -> None:
     if find_factor(name).has_workload(workload):
         return
     choices = [factor.name for factor in FACTORS.values() if factor.has_workload(workload)]
-    equivalent = next((other for other in _EQUIVALENT_FACTORS.get(name, ()) if other in choices), None)
+    equivalent = next((other for other in _equivalent_factors(name) if other in choices), None)
     fix = (
         f'did you mean "{equivalent}"?'
         if equivalent
         else suggest_fix(name, choices, otherwise=f"use one of its factors: {', '.join(choices)}")
     )
     raise WrongValue(f"{name} is not a factor of the workload {workload}", fix=fix)
+
+
+def _equivalent_factors(name: str) -> list[str]:
+    """Return the factors of other workloads that take the place of a factor, most likely first."""
+    roles: tuple[list[str], ...] = (
+        [workload.size_factor for workload in WORKLOADS.values()],
+        [workload.count_factor for workload in WORKLOADS.values()],
+        [RATE.name, FRAME_LOAD.name],
+    )
+    return [other for names in roles if name in names for other in dict.fromkeys(names) if other != name]

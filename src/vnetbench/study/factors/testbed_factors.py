@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from vnetbench.study.factors import value_types
-from vnetbench.study.factors.factor import Factor
+from vnetbench.study.factors.factor import Factor, MachineCheck
 from vnetbench.study.labs import HOSTS, NETNS, QEMU
-from vnetbench.study.workloads import FRAME_WORKLOADS, SOCKET_WORKLOADS
+from vnetbench.study.workloads import FRAME_WORKLOADS, SOCKET_WORKLOADS, UDP_STREAM
 
 AUTO = "auto"
 
 MIN_IPV6_MTU = 1280
 """Smallest MTU of a link that carries IPv6 (RFC 8200, section 5)."""
 
-LINK_IMPAIRMENTS = ("link_delay", "link_jitter", "link_loss", "link_reordering")
-"""Factors that impair the packets of a link."""
 NO_IMPAIRMENT = "none"
 _IMPAIRED_LINK = (
     " The impaired link is the uplink. Without `testbed.uplink`, the bench gives each VM of a pair its own "
@@ -22,272 +20,346 @@ _IMPAIRED_LINK = (
 )
 _EXCLUDE_FIX = "exclude this treatment with [[exclude]]"
 
-# The bench sets the offloads in the order of this table: the kernel derives TSO and USO from those before.
-TESTBED_FACTORS = (
-    Factor(
-        "mtu",
-        value_types.integers(576, 65535, unit="B"),
-        unit="B",
-        default=1500,
-        description="MTU in bytes of every interface on the path. The ports of the vSwitch use the same MTU "
-        "unless you set `testbed.vswitch_mtu`. Before the load starts, the bench proves that packets of this "
-        "size pass in both directions.",
-        examples=("[1500, 9000]", "9000"),
-        label="MTU",
-        phrase="MTU {}",
-        more_is_better=True,
-        knobs=("mtu",),
-        knob_fix="choose an MTU that this adapter allows",
+MTU = Factor(
+    "mtu",
+    value_types.integers(576, 65535, unit="B"),
+    unit="B",
+    default=1500,
+    description="MTU in bytes of every interface on the path. The ports of the vSwitch use the same MTU "
+    "unless you set `testbed.vswitch_mtu`. Before the load starts, the bench proves that packets of this "
+    "size pass in both directions.",
+    examples=("[1500, 9000]", "9000"),
+    label="MTU",
+    phrase="MTU {}",
+    more_is_better=True,
+    is_testbed_setting=True,
+    machine_checks=(MachineCheck("mtu 9000", {"mtu": 9000}),),
+    knobs=("mtu",),
+    knob_order=4,
+    knob_fix="choose an MTU that this adapter allows",
+)
+
+IP_VERSION = Factor(
+    "ip_version",
+    value_types.versions(4, 6),
+    unit="",
+    default="4",
+    description="IP version of all streams. IPv6 needs an MTU of at least 1280.",
+    examples=("[4, 6]", "6"),
+    label="IP version",
+    machine_checks=(MachineCheck("ip_version 6", {"ip_version": "6"}),),
+    phrase="IPv{}",
+)
+
+CHECKSUM_OFFLOAD = Factor(
+    "checksum_offload",
+    value_types.on_off(),
+    unit="",
+    default=None,
+    description="Transmit and receive checksum offload of the VMs' interfaces.",
+    examples=('["on", "off"]', "false"),
+    more_is_better=True,
+    is_testbed_setting=True,
+    machine_checks=(MachineCheck("checksum_offload off", {"checksum_offload": "off", "tso": "off"}),),
+    knobs=("tx_checksum", "rx_checksum"),
+    knob_fix=f"{_EXCLUDE_FIX}; many drivers cannot change it",
+)
+
+GSO = Factor(
+    "gso",
+    value_types.on_off(),
+    unit="",
+    default=None,
+    description="Generic segmentation offload of the VMs' interfaces: the kernel splits large segments "
+    "just before the driver. With `tso` on it changes nothing for TCP, because the driver then takes "
+    "large segments anyway.",
+    examples=('["on", "off"]', "false"),
+    label="GSO",
+    more_is_better=True,
+    is_testbed_setting=True,
+    machine_checks=(MachineCheck("tso, gso, gro off", {"tso": "off", "gso": "off", "gro": "off"}),),
+    knobs=("gso",),
+    knob_fix=f"{_EXCLUDE_FIX}; macvlan cannot change it",
+)
+
+TSO = Factor(
+    "tso",
+    value_types.on_off(),
+    unit="",
+    default=None,
+    description="TCP segmentation offload of the VMs' interfaces. The kernel turns it off when "
+    "scatter-gather or `checksum_offload` is off.",
+    examples=('["on", "off"]', "true"),
+    label="TSO",
+    more_is_better=True,
+    is_testbed_setting=True,
+    knobs=("tso",),
+    knob_fix=f"{_EXCLUDE_FIX}; it needs checksum_offload, and macvlan cannot change it",
+)
+
+USO = Factor(
+    "uso",
+    value_types.on_off(),
+    unit="",
+    default=None,
+    description="UDP segmentation offload of the VMs' interfaces. `off`: the kernel splits the messages "
+    "of `udp_gso` just before the driver, and every datagram crosses the vSwitch as a packet.",
+    examples=('["on", "off"]', "false"),
+    label="USO",
+    more_is_better=True,
+    is_testbed_setting=True,
+    machine_checks=(MachineCheck("uso off", {"udp_gso": "on", "uso": "off"}, UDP_STREAM),),
+    knobs=("uso",),
+    knob_fix=f"{_EXCLUDE_FIX}; it needs checksum_offload and Linux 4.18 or newer",
+)
+
+GRO = Factor(
+    "gro",
+    value_types.on_off(),
+    unit="",
+    default=None,
+    description="Generic receive offload of the VMs' interfaces: the kernel joins packets of one stream "
+    "before the network stack.",
+    examples=('["on", "off"]', "false"),
+    label="GRO",
+    more_is_better=True,
+    is_testbed_setting=True,
+    knobs=("gro",),
+    knob_fix=_EXCLUDE_FIX,
+)
+
+PAIRS = Factor(
+    "pairs",
+    value_types.integers(1, 64),
+    unit="1",
+    default=1,
+    description="Pairs of VMs that run load at the same time.",
+    examples=('"1, 2, 4 .. 8"', "[1, 8]"),
+    labs=(NETNS,),
+    label="Pairs of VMs",
+    is_testbed_setting=True,
+    machine_checks=(MachineCheck("pairs 8", {"pairs": 8}),),
+    x_axis_rank=2,
+    counted_noun="pair",
+    more_is_better=True,
+)
+
+CPUS = Factor(
+    "cpus",
+    value_types.vm_cpus(),
+    unit="",
+    default=None,
+    description="CPUs that a VM's processes may use. `any`: every CPU. `N each`: the next N CPUs for "
+    "each VM in turn, starting again at the first CPU when all are assigned. `0-1`: these CPUs for both "
+    "VMs of every pair. `0/1`: the first VM of a pair uses the CPUs before the slash, the second VM "
+    "those after it.",
+    examples=('["any", "1 each"]', '"0-1"', '"0/1"'),
+    neutral_level="any",
+    labs=(NETNS, HOSTS),
+    works_with_iperf3=True,
+    label="VM's CPUs",
+    phrase="CPUs {}",
+    knob_fix="name CPUs that this machine lets you use",
+)
+
+CPU_QUOTA = Factor(
+    "cpu_quota",
+    value_types.percentages(0.01, 1024, "none"),
+    unit="1",
+    default=None,
+    description="CPU time that the processes of each VM may use, in percent of one CPU: `50 %` is half a "
+    "CPU, `200 %` is two. A VM that has used its quota stops until the next period of 100 ms (a control "
+    "group with a quota). `none`: no quota. Needs root; a quota above this machine's CPUs is refused.",
+    examples=('["none", "200 %", "50 %"]', '"50 %"'),
+    workloads=SOCKET_WORKLOADS,
+    labs=(NETNS,),
+    label="VM's CPU quota",
+    needs_root=True,
+    machine_checks=(MachineCheck("cpu_quota", {"cpu_quota": 0.5}),),
+    phrase="CPU quota {}",
+)
+
+IRQ_CPUS = Factor(
+    "irq_cpus",
+    value_types.receive_cpus(),
+    unit="",
+    default=None,
+    description="CPUs for the receive processing of the VMs' interfaces (receive packet steering, RPS). "
+    "`off`: no RPS; the sender's CPU processes the packet. `own`: the VM's CPUs. `apart`: all CPUs "
+    "except the VM's. `spread`: every CPU. Or a CPU list. `apart` needs `cpus`; without it `own` means "
+    "every CPU.",
+    examples=('["off", "own", "apart", "spread"]', '"0-1"'),
+    labs=(NETNS,),
+    label="Receive processing on",
+    is_testbed_setting=True,
+    needs_root=True,
+    machine_checks=(MachineCheck("irq_cpus (RPS)", {"irq_cpus": "spread"}),),
+    knob_order=3,
+    phrase="receive processing {}",
+    knobs=("rps_cpus",),
+    knob_fix="run as root (sudo), since only root can set RPS; or remove irq_cpus",
+)
+
+QUEUES = Factor(
+    "queues",
+    value_types.integers(1, 64),
+    unit="1",
+    default=None,
+    description="Transmit and receive queues of the VMs' interfaces.",
+    examples=("[1, 4]", '"1, 2, 4 .. 8"'),
+    counted_noun="queue",
+    more_is_better=True,
+    is_testbed_setting=True,
+    machine_checks=(MachineCheck("queues", {"queues": 1}),),
+    x_axis_rank=5,
+    knobs=("queues",),
+    knob_order=1,
+    knob_fix="request no more queues than the adapter has (veth: one for each CPU)",
+)
+
+LINK_RATE = Factor(
+    "link_rate",
+    # The limit is a little below what tc's 32-bit field of bytes per second can hold.
+    value_types.bit_rates(1000, 34 * 10**9, "none"),
+    unit="bit/s",
+    default=None,
+    description="Rate to which `testbed.shaper` shapes the uplink (`testbed.uplink = true`) or else "
+    "every VM's interface. `none`: no shaping.",
+    examples=('["none", "10 Gbit/s"]', '"1 Gbit/s"'),
+    labs=(NETNS, QEMU),
+    phrase="link rate {}",
+    neutral_level="none",
+    is_testbed_setting=True,
+    machine_checks=(
+        MachineCheck("link_rate by tbf", {"link_rate": 10**9}),
+        MachineCheck("link_rate by htb", {"link_rate": 10**9}, shaper="htb"),
     ),
-    Factor(
-        "ip_version",
-        value_types.versions(4, 6),
-        unit="",
-        default="4",
-        description="IP version of all streams. IPv6 needs an MTU of at least 1280.",
-        examples=("[4, 6]", "6"),
-        label="IP version",
-        phrase="IPv{}",
-    ),
-    Factor(
-        "checksum_offload",
-        value_types.on_off(),
-        unit="",
-        default=None,
-        description="Transmit and receive checksum offload of the VMs' interfaces.",
-        examples=('["on", "off"]', "false"),
-        more_is_better=True,
-        knobs=("tx_checksum", "rx_checksum"),
-        knob_fix=f"{_EXCLUDE_FIX}; many drivers cannot change it",
-    ),
-    Factor(
-        "gso",
-        value_types.on_off(),
-        unit="",
-        default=None,
-        description="Generic segmentation offload of the VMs' interfaces: the kernel splits large segments "
-        "just before the driver. With `tso` on it changes nothing for TCP, because the driver then takes "
-        "large segments anyway.",
-        examples=('["on", "off"]', "false"),
-        label="GSO",
-        more_is_better=True,
-        knobs=("gso",),
-        knob_fix=f"{_EXCLUDE_FIX}; macvlan cannot change it",
-    ),
-    Factor(
-        "tso",
-        value_types.on_off(),
-        unit="",
-        default=None,
-        description="TCP segmentation offload of the VMs' interfaces. The kernel turns it off when "
-        "scatter-gather or `checksum_offload` is off.",
-        examples=('["on", "off"]', "true"),
-        label="TSO",
-        more_is_better=True,
-        knobs=("tso",),
-        knob_fix=f"{_EXCLUDE_FIX}; it needs checksum_offload, and macvlan cannot change it",
-    ),
-    Factor(
-        "uso",
-        value_types.on_off(),
-        unit="",
-        default=None,
-        description="UDP segmentation offload of the VMs' interfaces. `off`: the kernel splits the messages "
-        "of `udp_gso` just before the driver, and every datagram crosses the vSwitch as a packet.",
-        examples=('["on", "off"]', "false"),
-        label="USO",
-        more_is_better=True,
-        knobs=("uso",),
-        knob_fix=f"{_EXCLUDE_FIX}; it needs checksum_offload and Linux 4.18 or newer",
-    ),
-    Factor(
-        "gro",
-        value_types.on_off(),
-        unit="",
-        default=None,
-        description="Generic receive offload of the VMs' interfaces: the kernel joins packets of one stream "
-        "before the network stack.",
-        examples=('["on", "off"]', "false"),
-        label="GRO",
-        more_is_better=True,
-        knobs=("gro",),
-        knob_fix=_EXCLUDE_FIX,
-    ),
-    Factor(
-        "pairs",
-        value_types.integers(1, 64),
-        unit="1",
-        default=1,
-        description="Pairs of VMs that run load at the same time.",
-        examples=('"1, 2, 4 .. 8"', "[1, 8]"),
-        labs=(NETNS,),
-        label="Pairs of VMs",
-        counted_noun="pair",
-        more_is_better=True,
-    ),
-    Factor(
-        "cpus",
-        value_types.vm_cpus(),
-        unit="",
-        default=None,
-        description="CPUs that a VM's processes may use. `any`: every CPU. `N each`: the next N CPUs for "
-        "each VM in turn, starting again at the first CPU when all are assigned. `0-1`: these CPUs for both "
-        "VMs of every pair. `0/1`: the first VM of a pair uses the CPUs before the slash, the second VM "
-        "those after it.",
-        examples=('["any", "1 each"]', '"0-1"', '"0/1"'),
-        labs=(NETNS, HOSTS),
-        label="VM's CPUs",
-        phrase="CPUs {}",
-        knob_fix="name CPUs that this machine lets you use",
-    ),
-    Factor(
-        "cpu_quota",
-        value_types.percentages(0.01, 1024, "none"),
-        unit="1",
-        default=None,
-        description="CPU time that the processes of each VM may use, in percent of one CPU: `50 %` is half a "
-        "CPU, `200 %` is two. A VM that has used its quota stops until the next period of 100 ms (a control "
-        "group with a quota). `none`: no quota. Needs root; a quota above this machine's CPUs is refused.",
-        examples=('["none", "200 %", "50 %"]', '"50 %"'),
-        workloads=SOCKET_WORKLOADS,
-        labs=(NETNS,),
-        label="VM's CPU quota",
-        phrase="CPU quota {}",
-    ),
-    Factor(
-        "irq_cpus",
-        value_types.receive_cpus(),
-        unit="",
-        default=None,
-        description="CPUs for the receive processing of the VMs' interfaces (receive packet steering, RPS). "
-        "`off`: no RPS; the sender's CPU processes the packet. `own`: the VM's CPUs. `apart`: all CPUs "
-        "except the VM's. `spread`: every CPU. Or a CPU list. `apart` needs `cpus`; without it `own` means "
-        "every CPU.",
-        examples=('["off", "own", "apart", "spread"]', '"0-1"'),
-        labs=(NETNS,),
-        label="Receive processing on",
-        phrase="receive processing {}",
-        knobs=("rps_cpus",),
-        knob_fix="run as root (sudo), since only root can set RPS; or remove irq_cpus",
-    ),
-    Factor(
-        "queues",
-        value_types.integers(1, 64),
-        unit="1",
-        default=None,
-        description="Transmit and receive queues of the VMs' interfaces.",
-        examples=("[1, 4]", '"1, 2, 4 .. 8"'),
-        counted_noun="queue",
-        more_is_better=True,
-        knobs=("queues",),
-        knob_fix="request no more queues than the adapter has (veth: one for each CPU)",
-    ),
-    Factor(
-        "link_rate",
-        # The limit is a little below what tc's 32-bit field of bytes per second can hold.
-        value_types.bit_rates(1000, 34 * 10**9, "none"),
-        unit="bit/s",
-        default=None,
-        description="Rate to which `testbed.shaper` shapes the uplink (`testbed.uplink = true`) or else "
-        "every VM's interface. `none`: no shaping.",
-        examples=('["none", "10 Gbit/s"]', '"1 Gbit/s"'),
-        labs=(NETNS, QEMU),
-        phrase="link rate {}",
-        more_is_better=True,
-    ),
-    Factor(
-        "link_queue",
-        value_types.durations(0.00001, 60, "auto", "codel", "fq_codel"),
-        unit="s",
-        default=None,
-        description="Queue in front of a link with `link_rate`. A duration: a FIFO that holds what the link "
-        'sends in this time (with `testbed.shaper = "tbf"`), so that the last packet of a full queue waits '
-        "this long. `auto`: a FIFO of about 5 ms. `codel` and `fq_codel`: these queueing disciplines with "
-        "the kernel's settings, if the kernel has them.",
-        examples=('"5 ms, 10 ms, 20 ms .. 160 ms"', '["100 ms", "fq_codel"]'),
-        labs=(NETNS, QEMU),
-        phrase="queue {}",
-    ),
-    Factor(
-        "link_delay",
-        value_types.durations(0.00001, 1, NO_IMPAIRMENT),
-        unit="s",
-        default=None,
-        description="One-way delay of the link, the same in both directions: the round trip grows by twice "
-        "this time. The delay comes after the shaping of `link_rate`. The bench uses netem if the kernel has "
-        "it and the study impairs the link in no other way, else its own delay line; the trial records "
-        "which. The bench measures the idle round trip before the load starts, and refuses the treatment if "
-        "the link does not add the delay." + _IMPAIRED_LINK,
-        examples=('["none", "1 ms", "20 ms"]', '"20 ms"'),
-        labs=(NETNS, QEMU),
-        phrase="delay {}",
-    ),
-    Factor(
-        "link_jitter",
-        value_types.durations(0.00001, 1, NO_IMPAIRMENT),
-        unit="s",
-        default=None,
-        description="Largest difference between `link_delay` and the delay of a packet, in both directions "
-        "and uniformly distributed. Packets stay in order: a packet that would overtake another leaves right "
-        "behind it.",
-        examples=('["none", "500 us"]', '"2 ms"'),
-        labs=(NETNS, QEMU),
-        phrase="jitter {}",
-    ),
-    Factor(
-        "link_loss",
-        value_types.percentages(0, 0.5),
-        unit="1",
-        default=None,
-        description="Share of the packets that the link drops, independently of each other, in both "
-        "directions. The delay line splits the large packets of TCP into segments and drops single segments.",
-        examples=('["0 %", "0.1 %", "1 %"]', '"0.1 %"'),
-        labs=(NETNS, QEMU),
-        phrase="loss {}",
-    ),
-    Factor(
-        "link_reordering",
-        value_types.percentages(0, 0.5),
-        unit="1",
-        default=None,
-        description="Share of the packets that the link delays by another 250 µs, so that later packets "
-        "arrive first. Segments are treated as with `link_loss`.",
-        examples=('["0 %", "1 %"]', '"0.5 %"'),
-        labs=(NETNS, QEMU),
-        phrase="reordering {}",
-    ),
-    Factor(
-        "vswitch",
-        value_types.keywords("bridge", "direct", "macvlan", "router", "openvswitch"),
-        unit="",
-        default="bridge",
-        description="What connects the VMs. `bridge`: a Linux bridge. `direct`: one link between the two VMs "
-        "of a pair and no switch. `macvlan`: macvlan interfaces of one parent. `router`: a namespace that "
-        "forwards IP packets between two networks, one for each VM of a pair. `openvswitch`: the "
-        "distribution's Open vSwitch with its userspace datapath, which only handles complete packets with "
-        "checksums. The VMs then have `checksum_offload` off, and with it `tso` and `uso`.",
-        examples=('["bridge", "macvlan"]', '"openvswitch"'),
-        labs=(NETNS,),
-        label="vSwitch",
-        phrase="{}",
-    ),
-    Factor(
-        "device_cpus",
-        value_types.device_cpus(),
-        unit="",
-        default=AUTO,
-        description="CPUs for the packet processing of the device under test, in threads of its own "
-        "(threaded NAPI of its ports, or the threads of Open vSwitch). `apart`: the CPUs that `cpus` does "
-        "not give to the tester. Without `cpus` the tester, which generates and counts frames, uses the "
-        "first half of all CPUs and the device the second half. `any`: no threads of its own. The kernel "
-        "then processes a frame on the CPU that generates it, so that the device slows the generator down "
-        "instead of losing frames. `auto`: `apart` if this machine allows it (root, two CPUs, Linux 6.9), "
-        "else `any`; the trial records which, and why. Or a CPU list.",
-        examples=('["apart", "any"]', '"2-3"'),
-        workloads=FRAME_WORKLOADS,
-        labs=(NETNS,),
-        label="Device's CPUs",
-        phrase="device on CPUs {}",
-        knob_fix="run as root on Linux 6.9 or newer, or write device_cpus = any",
+    x_axis_rank=6,
+    more_is_better=True,
+)
+
+LINK_QUEUE = Factor(
+    "link_queue",
+    value_types.durations(0.00001, 60, "auto", "codel", "fq_codel"),
+    unit="s",
+    default=None,
+    description="Queue in front of a link with `link_rate`. A duration: a FIFO that holds what the link "
+    'sends in this time (with `testbed.shaper = "tbf"`), so that the last packet of a full queue waits '
+    "this long. `auto`: a FIFO of about 5 ms. `codel` and `fq_codel`: these queueing disciplines with "
+    "the kernel's settings, if the kernel has them.",
+    examples=('"5 ms, 10 ms, 20 ms .. 160 ms"', '["100 ms", "fq_codel"]'),
+    labs=(NETNS, QEMU),
+    phrase="queue {}",
+    neutral_level=AUTO,
+    machine_checks=(MachineCheck("link_queue fq_codel", {"link_rate": 10**9, "link_queue": "fq_codel"}),),
+)
+
+LINK_DELAY = Factor(
+    "link_delay",
+    value_types.durations(0.00001, 1, NO_IMPAIRMENT),
+    unit="s",
+    default=None,
+    description="One-way delay of the link, the same in both directions: the round trip grows by twice "
+    "this time. The delay comes after the shaping of `link_rate`. The bench uses netem if the kernel has "
+    "it and the study impairs the link in no other way, else its own delay line; the trial records "
+    "which. The bench measures the idle round trip before the load starts, and refuses the treatment if "
+    "the link does not add the delay." + _IMPAIRED_LINK,
+    examples=('["none", "1 ms", "20 ms"]', '"20 ms"'),
+    labs=(NETNS, QEMU),
+    phrase="delay {}",
+    neutral_level=NO_IMPAIRMENT,
+    machine_checks=(MachineCheck("link_delay", {"link_delay": 0.001}),),
+)
+
+LINK_JITTER = Factor(
+    "link_jitter",
+    value_types.durations(0.00001, 1, NO_IMPAIRMENT),
+    unit="s",
+    default=None,
+    description="Largest difference between `link_delay` and the delay of a packet, in both directions "
+    "and uniformly distributed. Packets stay in order: a packet that would overtake another leaves right "
+    "behind it.",
+    examples=('["none", "500 us"]', '"2 ms"'),
+    labs=(NETNS, QEMU),
+    phrase="jitter {}",
+    neutral_level=NO_IMPAIRMENT,
+)
+
+LINK_LOSS = Factor(
+    "link_loss",
+    value_types.percentages(0, 0.5),
+    unit="1",
+    default=None,
+    description="Share of the packets that the link drops, independently of each other, in both "
+    "directions. The delay line splits the large packets of TCP into segments and drops single segments.",
+    examples=('["0 %", "0.1 %", "1 %"]', '"0.1 %"'),
+    labs=(NETNS, QEMU),
+    phrase="loss {}",
+    neutral_level=0,
+    machine_checks=(
+        MachineCheck("link_loss, link_reordering", {"link_loss": 0.001, "link_reordering": 0.001}),
     ),
 )
+
+LINK_REORDERING = Factor(
+    "link_reordering",
+    value_types.percentages(0, 0.5),
+    unit="1",
+    default=None,
+    description="Share of the packets that the link delays by another 250 µs, so that later packets "
+    "arrive first. Segments are treated as with `link_loss`.",
+    examples=('["0 %", "1 %"]', '"0.5 %"'),
+    labs=(NETNS, QEMU),
+    phrase="reordering {}",
+    neutral_level=0,
+)
+
+LINK_IMPAIRMENTS = (LINK_DELAY, LINK_JITTER, LINK_LOSS, LINK_REORDERING)
+"""Factors that impair the packets of a link."""
+
+VSWITCH = Factor(
+    "vswitch",
+    value_types.keywords("bridge", "direct", "macvlan", "router", "openvswitch"),
+    unit="",
+    default="bridge",
+    description="What connects the VMs. `bridge`: a Linux bridge. `direct`: one link between the two VMs "
+    "of a pair and no switch. `macvlan`: macvlan interfaces of one parent. `router`: a namespace that "
+    "forwards IP packets between two networks, one for each VM of a pair. `openvswitch`: the "
+    "distribution's Open vSwitch with its userspace datapath, which only handles complete packets with "
+    "checksums. The VMs then have `checksum_offload` off, and with it `tso` and `uso`.",
+    examples=('["bridge", "macvlan"]', '"openvswitch"'),
+    labs=(NETNS,),
+    label="vSwitch",
+    is_testbed_setting=True,
+    machine_checks=tuple(
+        MachineCheck(f"vswitch {level}", {"vswitch": level})
+        for level in ("direct", "macvlan", "router", "openvswitch")
+    ),
+    phrase="{}",
+)
+
+DEVICE_CPUS = Factor(
+    "device_cpus",
+    value_types.device_cpus(),
+    unit="",
+    default=AUTO,
+    description="CPUs for the packet processing of the device under test, in threads of its own "
+    "(threaded NAPI of its ports, or the threads of Open vSwitch). `apart`: the CPUs that `cpus` does "
+    "not give to the tester. Without `cpus` the tester, which generates and counts frames, uses the "
+    "first half of all CPUs and the device the second half. `any`: no threads of its own. The kernel "
+    "then processes a frame on the CPU that generates it, so that the device slows the generator down "
+    "instead of losing frames. `auto`: `apart` if this machine allows it (root, two CPUs, Linux 6.9), "
+    "else `any`; the trial records which, and why. Or a CPU list.",
+    examples=('["apart", "any"]', '"2-3"'),
+    workloads=FRAME_WORKLOADS,
+    labs=(NETNS,),
+    label="Device's CPUs",
+    phrase="device on CPUs {}",
+    knob_fix="run as root on Linux 6.9 or newer, or write device_cpus = any",
+)
+
+# The bench sets the offloads in the order of this table: the kernel derives TSO and USO from those before.
+TESTBED_FACTORS = (
+    MTU, IP_VERSION, CHECKSUM_OFFLOAD, GSO, TSO, USO, GRO, PAIRS, CPUS, CPU_QUOTA, IRQ_CPUS, QUEUES,
+    LINK_RATE, LINK_QUEUE, *LINK_IMPAIRMENTS, VSWITCH, DEVICE_CPUS,
+)  # fmt: skip

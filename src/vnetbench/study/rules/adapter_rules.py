@@ -11,13 +11,26 @@ from vnetbench.study.factors.adapter_limits import (
     vmxnet3_queue_count,
 )
 from vnetbench.study.factors.cpu_lists import parse_cpu_list
+from vnetbench.study.factors.factor import Factor
+from vnetbench.study.factors.guest_factors import (
+    ADAPTER,
+    COALESCE,
+    EMULATOR_PIN,
+    IRQ_PIN,
+    LRO,
+    ROLE,
+    RX_RING,
+    TX_RING,
+    VCPU_PIN,
+    VCPUS,
+)
+from vnetbench.study.factors.testbed_factors import MTU, QUEUES
 from vnetbench.study.model import Study
 from vnetbench.study.rules.rule import (
     EXCLUDE_FIX,
     LevelPredicate,
     LevelRule,
     TreatmentLevels,
-    has_other_level,
 )
 
 ADAPTERS_WITHOUT_BRIDGE = ("macvtap", "vf")
@@ -48,32 +61,36 @@ def _exceeds_adapter_limits(is_beyond: Callable[[AdapterLimits, TreatmentLevels]
     return is_broken
 
 
-def _is_ring_out_of_range(ring: str) -> LevelPredicate:
-    return lambda levels, _: is_ring_out_of_range(levels, ring)
+def _is_ring_out_of_range(ring: Factor) -> LevelPredicate:
+    return lambda levels, _: is_ring_out_of_range(levels, ring.name)
 
 
 def _names_missing_vcpus(levels: TreatmentLevels, _: Study) -> bool:
-    level = str(levels.get("irq_pin", "spread"))
-    return "vcpus" in levels and level != "spread" and max(parse_cpu_list(level)) >= int(levels["vcpus"])
+    level = str(levels.get(IRQ_PIN.name, "spread"))
+    return (
+        VCPUS.is_set_in(levels)
+        and level != "spread"
+        and max(parse_cpu_list(level)) >= int(levels[VCPUS.name])
+    )
 
 
 ADAPTER_RULES = (
     LevelRule(
-        "mtu",
-        _exceeds_adapter_limits(lambda limits, levels: int(levels.get("mtu", 0)) > limits.max_mtu),
+        MTU,
+        _exceeds_adapter_limits(lambda limits, levels: int(levels.get(MTU.name, 0)) > limits.max_mtu),
         "mtu = {mtu} is too large for adapter = {adapter}: its driver supports at most {max_mtu}",
     ),
     LevelRule(
-        "queues",
-        _exceeds_adapter_limits(lambda limits, levels: int(levels.get("queues", 0)) > limits.max_queues),
+        QUEUES,
+        _exceeds_adapter_limits(lambda limits, levels: int(levels.get(QUEUES.name, 0)) > limits.max_queues),
         "queues = {queues} is too many for adapter = {adapter}: its driver supports at most {max_queues}",
         f'{EXCLUDE_FIX}, or use "virtio-net"',
     ),
     LevelRule(
-        "queues",
+        QUEUES,
         lambda levels, _: (
-            levels.get("adapter") == "vmxnet3"
-            and int(levels.get("queues", 0)) not in (0, vmxnet3_queue_count(levels))
+            ADAPTER.is_at(levels, "vmxnet3")
+            and int(levels.get(QUEUES.name, 0)) not in (0, vmxnet3_queue_count(levels))
         ),
         "queues = {queues} is not possible with adapter = vmxnet3 and vcpus = {vcpus}: its driver creates "
         "one for each vCPU, which is {vmxnet3_queues}",
@@ -83,59 +100,53 @@ ADAPTER_RULES = (
         LevelRule(
             ring,
             _is_ring_out_of_range(ring),
-            f"{ring} = {{{ring}}} is out of range for adapter = {{adapter}}: "
-            f"its driver supports {{{ring}_range}} descriptors",
+            f"{ring.name} = {{{ring.name}}} is out of range for adapter = {{adapter}}: "
+            f"its driver supports {{{ring.name}_range}} descriptors",
         )
-        for ring in ("rx_ring", "tx_ring")
+        for ring in (RX_RING, TX_RING)
     ),
     LevelRule(
-        "lro",
-        _exceeds_adapter_limits(
-            lambda limits, levels: has_other_level(levels, "lro", "off") and not limits.lro
-        ),
+        LRO,
+        _exceeds_adapter_limits(lambda limits, levels: LRO.is_at(levels, "on") and not limits.lro),
         "lro = on is not possible with adapter = {adapter}: it has no LRO",
     ),
     LevelRule(
-        "coalesce",
-        _exceeds_adapter_limits(
-            lambda limits, levels: has_other_level(levels, "coalesce") and not limits.coalesce
-        ),
+        COALESCE,
+        _exceeds_adapter_limits(lambda limits, levels: COALESCE.is_set_in(levels) and not limits.coalesce),
         "coalesce is not possible with adapter = {adapter}: its driver cannot set interrupt coalescing",
     ),
     LevelRule(
-        "irq_pin",
+        IRQ_PIN,
         _names_missing_vcpus,
         "irq_pin = {irq_pin} names CPUs that a guest with vcpus = {vcpus} does not have; its first CPU is 0",
         f"{EXCLUDE_FIX}, or name CPUs that the guests have",
     ),
     LevelRule(
-        "emulator_pin",
-        lambda levels, _: (
-            levels.get("emulator_pin") in ("own", "apart") and not has_other_level(levels, "vcpu_pin", "any")
-        ),
+        EMULATOR_PIN,
+        lambda levels, _: EMULATOR_PIN.is_at(levels, "own", "apart") and not VCPU_PIN.has_other_level(levels),
         "emulator_pin = {emulator_pin} needs a vcpu_pin, because without it vCPUs run on every CPU",
         f'add a vcpu_pin ("spread"), or {EXCLUDE_FIX}',
     ),
     LevelRule(
-        "role",
-        lambda levels, study: study.testbed.uplink and levels.get("role") in ("router", "bridge"),
+        ROLE,
+        lambda levels, study: study.testbed.uplink and ROLE.is_at(levels, "router", "bridge"),
         "role = {role} cannot be combined with testbed.uplink: the guest takes the place of the uplink",
         "remove testbed.uplink",
     ),
     LevelRule(
-        "adapter",
+        ADAPTER,
         lambda levels, study: (
-            levels.get("adapter") in ADAPTERS_WITHOUT_BRIDGE
-            and (study.testbed.uplink or levels.get("role") != "guest-to-guest")
+            ADAPTER.is_at(levels, *ADAPTERS_WITHOUT_BRIDGE)
+            and (study.testbed.uplink or not ROLE.is_at(levels, "guest-to-guest"))
         ),
         "adapter = {adapter} joins two guests without a vSwitch, so it needs role = guest-to-guest "
         "and no testbed.uplink",
         f"{EXCLUDE_FIX}, or remove testbed.uplink",
     ),
     LevelRule(
-        "adapter",
-        lambda levels, study: levels.get("adapter") == "vf" and study.testbed.vf_of is None,
+        ADAPTER,
+        lambda levels, study: ADAPTER.is_at(levels, "vf") and study.testbed.vf_interface is None,
         "adapter = vf needs a host adapter with virtual functions, and the study names none",
-        'write vf_of = "ens1f0" under [testbed]',
+        'write vf_interface = "ens1f0" under [testbed]',
     ),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from vnetbench.study.factors.directions import streams_per_direction
 from vnetbench.study.factors.registry import complete_levels, format_level
+from vnetbench.study.factors.stream_counts import streams_per_direction
 from vnetbench.study.model import Study
 from vnetbench.study.problems import KeyLocator, Problem
 from vnetbench.study.rules.adapter_rules import ADAPTER_RULES, adapter_limit_texts
@@ -37,6 +37,6 @@ def find_contradictions(
                 **adapter_limit_texts(levels),
                 **frame_size_texts(levels),
             }
-            yield locate("factors", rule.factor).make_problem(
+            yield locate("factors", rule.factor.name).make_problem(
                 rule.what.format_map(texts), fix=rule.fix.format_map(texts)
             )

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from vnetbench.study.factors.directions import DIRECTION_SHARES
-from vnetbench.study.factors.frame_sizes import (
-    frame_mix,
+from vnetbench.study.factors.frame_factors import (
+    FRAME_LOAD,
+    FRAME_SIZE,
+    VLAN_TAGS,
     largest_packet_bytes,
     smallest_frame_bytes,
+)
+from vnetbench.study.factors.frame_sizes import (
+    frame_mix,
     throughput_share,
 )
+from vnetbench.study.factors.guest_factors import ROLE
+from vnetbench.study.factors.load_factors import DIRECTION
+from vnetbench.study.factors.testbed_factors import LINK_RATE, MTU, VSWITCH
 from vnetbench.study.model import Study
-from vnetbench.study.rules.rule import EXCLUDE_FIX, LevelRule, TreatmentLevels, has_other_level
+from vnetbench.study.rules.rule import EXCLUDE_FIX, LevelRule, TreatmentLevels
 from vnetbench.study.workloads import FRAME_LATENCY, SOAK, WORKLOADS, SearchUse
 
 
 def frame_size_texts(levels: TreatmentLevels) -> dict[str, str]:
     """Return the frame sizes of a treatment that the rules' messages name."""
-    if "frame_size" not in levels:
+    if not FRAME_SIZE.is_set_in(levels):
         return {}
     return {
         "smallest_frame": str(smallest_frame_bytes(levels)),
@@ -25,89 +33,98 @@ def frame_size_texts(levels: TreatmentLevels) -> dict[str, str]:
 
 
 def _is_too_small(levels: TreatmentLevels, _: Study) -> bool:
-    return "frame_size" in levels and min(frame_mix(levels["frame_size"]))[0] < smallest_frame_bytes(levels)
+    return FRAME_SIZE.is_set_in(levels) and min(frame_mix(levels[FRAME_SIZE.name]))[0] < smallest_frame_bytes(
+        levels
+    )
 
 
 def _exceeds_mtu(levels: TreatmentLevels, _: Study) -> bool:
-    return "frame_size" in levels and "mtu" in levels and largest_packet_bytes(levels) > int(levels["mtu"])
+    return (
+        FRAME_SIZE.is_set_in(levels)
+        and MTU.is_set_in(levels)
+        and largest_packet_bytes(levels) > int(levels[MTU.name])
+    )
 
 
 def _exceeds_vswitch_mtu(levels: TreatmentLevels, study: Study) -> bool:
     max_mtu = study.testbed.vswitch_mtu
-    return max_mtu is not None and "frame_size" in levels and largest_packet_bytes(levels) > max_mtu
+    return max_mtu is not None and FRAME_SIZE.is_set_in(levels) and largest_packet_bytes(levels) > max_mtu
 
 
 FRAME_RULES = (
     LevelRule(
-        "frame_size",
+        FRAME_SIZE,
         _is_too_small,
         "frame_size = {frame_size} is too small for ip_version = {ip_version} and vlan_tags = {vlan_tags}: "
         "the headers and the bench's 18 bytes need {smallest_frame}",
         f"make every frame at least {{smallest_frame}} bytes long, or {EXCLUDE_FIX}",
     ),
     LevelRule(
-        "frame_size",
+        FRAME_SIZE,
         _exceeds_mtu,
         "frame_size = {frame_size} is too large for mtu = {mtu}: its packet of {packet_bytes} bytes does "
         "not fit",
         f"make mtu at least {{packet_bytes}}, or remove mtu so that it follows frame_size; or {EXCLUDE_FIX}",
     ),
     LevelRule(
-        "frame_size",
+        FRAME_SIZE,
         _exceeds_vswitch_mtu,
         "frame_size = {frame_size} is too large for testbed.vswitch_mtu: "
         "its packet of {packet_bytes} bytes does not fit",
         "make vswitch_mtu at least {packet_bytes}, or remove it",
     ),
     LevelRule(
-        "direction",
+        DIRECTION,
         lambda levels, study: (
             WORKLOADS[study.workload].carries_frames
-            and str(levels.get("direction", "forward")) not in DIRECTION_SHARES
+            and str(DIRECTION.level_in(levels)) not in DIRECTION_SHARES
         ),
         "direction = {direction} is not possible with {workload}: the load is the same in each direction",
         "write forward, reverse or both",
     ),
     LevelRule(
-        "frame_load",
+        FRAME_LOAD,
         lambda levels, study: (
             WORKLOADS[study.workload].search is SearchUse.OPTIONAL
             and study.search is not None
-            and any(factor.name == "frame_load" for factor in study.factors)
+            and any(factor.name == FRAME_LOAD.name for factor in study.factors)
         ),
         "frame_load cannot be combined with [search], because the search chooses the loads",
         "remove one of them",
     ),
     LevelRule(
-        "frame_load",
+        FRAME_LOAD,
         lambda levels, study: (
             WORKLOADS[study.workload].search is SearchUse.OPTIONAL
             and study.search is None
-            and throughput_share(levels.get("frame_load", "")) is not None
+            and throughput_share(levels.get(FRAME_LOAD.name, "")) is not None
         ),
         "frame_load = {frame_load} is a share of the throughput, which the workload {workload} does not "
         "search for",
         f'write workload = "{FRAME_LATENCY}" or "{SOAK}", or a rate such as "100 kframe/s"',
     ),
     LevelRule(
-        "link_rate",
+        LINK_RATE,
         lambda levels, study: (
-            "frame_size" in levels and has_other_level(levels, "link_rate") and not study.testbed.uplink
+            FRAME_SIZE.is_set_in(levels) and LINK_RATE.has_other_level(levels) and not study.testbed.uplink
         ),
         "link_rate = {link_rate} has no effect with {workload}: frames bypass the VM's queue that shapes",
         f"write uplink = true under [testbed] to shape the uplink instead; or {EXCLUDE_FIX}",
     ),
     LevelRule(
-        "role",
-        lambda levels, _: "frame_size" in levels and levels.get("role", "router") not in ("router", "bridge"),
+        ROLE,
+        lambda levels, _: (
+            FRAME_SIZE.is_set_in(levels) and levels.get(ROLE.name, "router") not in ("router", "bridge")
+        ),
         "role = {role} is not possible with {workload}: the guest under test must be between two endpoints "
         "on the host",
         f"write router or bridge, or {EXCLUDE_FIX}",
     ),
     LevelRule(
-        "vlan_tags",
+        VLAN_TAGS,
         lambda levels, _: (
-            int(levels.get("vlan_tags", 0)) > 0 and "router" in (levels.get("vswitch"), levels.get("role"))
+            int(VLAN_TAGS.level_in(levels)) > 0
+            and "router" in (levels.get(VSWITCH.name), levels.get(ROLE.name))
         ),
         "vlan_tags = {vlan_tags} is not possible with a router: its interfaces take only untagged packets",
         f"{EXCLUDE_FIX}, or use a bridge",

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from vnetbench.study.factors.guest_factors import GUESTS
 from vnetbench.study.factors.imported_factors import UNSPECIFIED, is_label
+from vnetbench.study.factors.load_factors import DIRECTION, MESSAGE_SIZE, STREAMS
 from vnetbench.study.factors.registry import FACTORS, backend_has_factor, format_level
+from vnetbench.study.factors.testbed_factors import CPUS, PAIRS
 from vnetbench.study.labs import HOSTS, IPERF3, LABS
 from vnetbench.study.model import Study, TestbedSpec
 from vnetbench.study.problems import KeyLocator, Problem
@@ -20,10 +23,10 @@ RESERVED_NAMES = ("host", "bench")
 MAX_IPERF3_STREAMS = 128
 """Maximum streams of one iperf3 test in each direction (docs/iperf3.md)."""
 MAX_IPERF3_MESSAGE_BYTES = 1 << 20
-_BUILT_TESTBED_KEYS = ("uplink", "shaper", "vswitch_mtu", "vf_of")
+_BUILT_TESTBED_KEYS = ("uplink", "shaper", "vswitch_mtu", "vf_interface")
 """Keys of testbeds that the bench builds; the lab `hosts` does not have them."""
 
-_EQUIVALENT_FACTORS = {"pairs": "guests", "guests": "pairs"}
+_EQUIVALENT_FACTORS = {PAIRS.name: GUESTS.name, GUESTS.name: PAIRS.name}
 """Factors that take each other's place in another lab."""
 
 
@@ -165,22 +168,22 @@ def _check_iperf3_levels(study: Study, locate: KeyLocator) -> Iterator[Problem]:
         location = locate("factors", factor.name)
         for level in factor.levels:
             text = format_level(factor.name, level)
-            if factor.name == "streams" and int(level) > MAX_IPERF3_STREAMS:
+            if factor.name == STREAMS.name and int(level) > MAX_IPERF3_STREAMS:
                 yield location.make_problem(
                     f"an iperf3 server does not support {text} streams",
                     fix=f"use at most {MAX_IPERF3_STREAMS} streams",
                 )
-            if factor.name == "message_size" and int(level) > MAX_IPERF3_MESSAGE_BYTES:
+            if factor.name == MESSAGE_SIZE.name and int(level) > MAX_IPERF3_MESSAGE_BYTES:
                 yield location.make_problem(
                     f"an iperf3 server does not support messages of {text}",
                     fix="use messages of at most 1 MiB",
                 )
-            if factor.name == "direction" and "/" in text:
+            if factor.name == DIRECTION.name and "/" in text:
                 yield location.make_problem(
                     "an iperf3 server needs the same number of streams in each direction, or one direction",
                     fix="write forward, reverse or both",
                 )
-            if factor.name == "cpus" and "/" in text:
+            if factor.name == CPUS.name and "/" in text:
                 yield location.make_problem(
                     "the bench cannot set the CPUs of an iperf3 server",
                     fix=f'name only the CPUs of this endpoint: "{text.partition("/")[0]}"',

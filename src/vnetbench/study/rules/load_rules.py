@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 from vnetbench.study.factors.cpu_lists import format_cpu_list, parse_cpu_list
-from vnetbench.study.factors.directions import MAX_ENDPOINT_STREAMS, streams_per_direction
-from vnetbench.study.factors.load_factors import BATCH_SEND_MODES, VSOCK, ZERO_COPY_SEND_MODES
-from vnetbench.study.model import Level, Study
+from vnetbench.study.factors.directions import MAX_ENDPOINT_STREAMS
+from vnetbench.study.factors.factor import Factor
+from vnetbench.study.factors.guest_factors import ROLE
+from vnetbench.study.factors.load_factors import (
+    BATCH_SEND_MODES,
+    BIT_RATE,
+    CONNECTIONS,
+    DIRECTION,
+    FRAGMENTS,
+    PACING,
+    PACING_RATE,
+    RATE,
+    SEND_BATCH,
+    SEND_MODE,
+    SOCKET_BUFFER,
+    STREAMS,
+    THREAD_CPUS,
+    THREADS,
+    TRANSPORT,
+    UDP_GSO,
+    VSOCK,
+    WAITING,
+    ZERO_COPY_SEND_MODES,
+)
+from vnetbench.study.factors.stream_counts import streams_per_direction
+from vnetbench.study.factors.testbed_factors import CPUS
+from vnetbench.study.model import Study
 from vnetbench.study.rules.rule import (
     EXCLUDE_FIX,
     LevelPredicate,
     LevelRule,
     TreatmentLevels,
-    has_other_level,
     have_levels,
 )
-from vnetbench.study.workloads import RATE_FACTORS, WORKLOADS
+from vnetbench.study.workloads import WORKLOADS
 
 
 def missing_cpus_text(levels: TreatmentLevels) -> str:
     """Return the CPUs that `thread_cpus` names and `cpus` does not, if both are lists; empty for none."""
-    threads, vms = (str(levels.get(name, "any")) for name in ("thread_cpus", "cpus"))
+    threads, vms = (str(factor.level_in(levels)) for factor in (THREAD_CPUS, CPUS))
     if not threads[0].isdigit() or not vms[0].isdigit() or vms.endswith("each"):
         return ""
     missing: set[int] = set()
@@ -29,147 +52,143 @@ def missing_cpus_text(levels: TreatmentLevels) -> str:
     return format_cpu_list(missing)
 
 
-def _uses_vsock_with(factor: str, neutral: Level) -> LevelPredicate:
-    return lambda levels, _: levels.get("transport") == VSOCK and has_other_level(levels, factor, neutral)
+def _uses_vsock_with(factor: Factor) -> LevelPredicate:
+    return lambda levels, _: TRANSPORT.is_at(levels, VSOCK) and factor.has_other_level(levels)
 
 
-def _uses_gso_with(rate: str) -> LevelPredicate:
-    return lambda levels, _: levels.get("udp_gso") == "on" and has_other_level(levels, rate)
+def _uses_gso_with(rate: Factor) -> LevelPredicate:
+    return lambda levels, _: UDP_GSO.is_at(levels, "on") and rate.has_other_level(levels)
 
 
 def _has_idle_threads(levels: TreatmentLevels, _: Study) -> bool:
-    return has_other_level(levels, "threads", "auto") and int(levels["threads"]) > sum(
-        streams_per_direction(levels)
-    )
+    return THREADS.has_other_level(levels) and int(levels[THREADS.name]) > sum(streams_per_direction(levels))
 
 
 def _has_too_many_connections(levels: TreatmentLevels, _: Study) -> bool:
     """Return whether the connections of `mixed` are too many; another rule reports too many transfers."""
-    if "streams" not in levels or "connections" not in levels:
+    if not STREAMS.is_set_in(levels) or not CONNECTIONS.is_set_in(levels):
         return False
     transfers = sum(streams_per_direction(levels))
-    return transfers <= MAX_ENDPOINT_STREAMS < transfers + int(levels["connections"])
+    return transfers <= MAX_ENDPOINT_STREAMS < transfers + int(levels[CONNECTIONS.name])
 
 
 LOAD_RULES = (
     LevelRule(
-        "waiting",
-        lambda levels, _: levels.get("waiting") == "busy_poll" and has_other_level(levels, "rate"),
+        WAITING,
+        lambda levels, _: WAITING.is_at(levels, "busy_poll") and RATE.has_other_level(levels),
         "waiting = busy_poll cannot be combined with a rate: "
         "no request can leave while the kernel polls for responses",
         f'{EXCLUDE_FIX}, or write "spin"',
     ),
     LevelRule(
-        "waiting",
-        have_levels(waiting="busy_poll", transport="mptcp"),
+        WAITING,
+        have_levels((WAITING, "busy_poll"), (TRANSPORT, "mptcp")),
         "waiting = busy_poll is not possible with transport = mptcp: Linux does not poll for MPTCP sockets",
         f'{EXCLUDE_FIX}, or write "spin"',
     ),
     LevelRule(
-        "pacing_rate",
-        lambda levels, _: levels.get("transport") == "mptcp" and has_other_level(levels, "pacing_rate"),
+        PACING_RATE,
+        lambda levels, _: TRANSPORT.is_at(levels, "mptcp") and PACING_RATE.has_other_level(levels),
         "pacing_rate is not possible with transport = mptcp: Linux has no SO_MAX_PACING_RATE for MPTCP "
         "sockets",
         f'{EXCLUDE_FIX}, or write "none"',
     ),
     LevelRule(
-        "send_mode",
-        lambda levels, _: (
-            levels.get("transport") == "mptcp" and levels.get("send_mode") in ZERO_COPY_SEND_MODES
-        ),
+        SEND_MODE,
+        lambda levels, _: TRANSPORT.is_at(levels, "mptcp") and SEND_MODE.is_at(levels, *ZERO_COPY_SEND_MODES),
         "send_mode = {send_mode} is not possible with transport = mptcp: "
         "Linux has no zero-copy send for MPTCP sockets",
         f'{EXCLUDE_FIX}, or write "copy"',
     ),
     LevelRule(
-        "transport",
-        lambda levels, _: levels.get("transport") == VSOCK and levels.get("role") != "guest-to-host",
+        TRANSPORT,
+        lambda levels, _: TRANSPORT.is_at(levels, VSOCK) and not ROLE.is_at(levels, "guest-to-host"),
         "transport = vsock works only between a guest and its host",
         f'use the lab "qemu" with role = "guest-to-host", or {EXCLUDE_FIX}',
     ),
     LevelRule(
-        "transport",
+        TRANSPORT,
         lambda levels, study: (
-            levels.get("transport") == VSOCK and WORKLOADS[study.workload].has_connection_per_request
+            TRANSPORT.is_at(levels, VSOCK) and WORKLOADS[study.workload].has_connection_per_request
         ),
         "transport = vsock is not possible with {workload}, which measures connections over TCP only",
         "use the workload tcp_stream or tcp_rr",
     ),
     LevelRule(
-        "transport",
-        lambda levels, _: levels.get("transport") == VSOCK and levels.get("waiting") == "busy_poll",
+        TRANSPORT,
+        lambda levels, _: TRANSPORT.is_at(levels, VSOCK) and WAITING.is_at(levels, "busy_poll"),
         "waiting = busy_poll is not possible with transport = vsock, which has no adapter to poll",
         f'{EXCLUDE_FIX}, or write "spin"',
     ),
     *(
         LevelRule(
             factor,
-            _uses_vsock_with(factor, neutral),
-            f"{factor} is not possible with transport = vsock: VSOCK does not support it",
-            f'{EXCLUDE_FIX}, or write "{neutral}"',
+            _uses_vsock_with(factor),
+            f"{factor.name} is not possible with transport = vsock: VSOCK does not support it",
+            f'{EXCLUDE_FIX}, or write "{factor.default}"',
         )
-        for factor, neutral in (("socket_buffer", "auto"), ("pacing_rate", "none"))
+        for factor in (SOCKET_BUFFER, PACING_RATE)
     ),
     LevelRule(
-        "send_batch",
+        SEND_BATCH,
         lambda levels, _: (
-            has_other_level(levels, "send_batch", 1)
-            and levels.get("send_mode", BATCH_SEND_MODES[0]) not in BATCH_SEND_MODES
+            SEND_BATCH.has_other_level(levels)
+            and levels.get(SEND_MODE.name, BATCH_SEND_MODES[0]) not in BATCH_SEND_MODES
         ),
         "send_batch above 1 is not possible with send_mode = {send_mode}: one call sends one message",
         f"{EXCLUDE_FIX}, or use {' or '.join(BATCH_SEND_MODES)}",
     ),
     LevelRule(
-        "bit_rate",
-        lambda levels, _: has_other_level(levels, "bit_rate") and has_other_level(levels, "rate"),
+        BIT_RATE,
+        lambda levels, _: BIT_RATE.has_other_level(levels) and RATE.has_other_level(levels),
         "bit_rate cannot be combined with rate: both set how often a stream sends a datagram",
         f"use one of them, or {EXCLUDE_FIX}",
     ),
     *(
         LevelRule(
-            "udp_gso",
+            UDP_GSO,
             _uses_gso_with(rate),
-            f"udp_gso = on cannot be combined with {rate}: "
+            f"udp_gso = on cannot be combined with {rate.name}: "
             "it sends many datagrams at once, and a rate sends them one by one",
             f'{EXCLUDE_FIX}, or write udp_gso = "off"',
         )
-        for rate in RATE_FACTORS
+        for rate in (RATE, BIT_RATE)
     ),
     LevelRule(
-        "fragments",
-        have_levels(fragments="on", udp_gso="on"),
+        FRAGMENTS,
+        have_levels((FRAGMENTS, "on"), (UDP_GSO, "on")),
         "fragments = on is not possible with udp_gso = on: the kernel does not fragment segmented datagrams",
     ),
     LevelRule(
-        "direction",
+        DIRECTION,
         lambda levels, _: sum(streams_per_direction(levels)) > MAX_ENDPOINT_STREAMS,
         "{forward} forward and {reverse} reverse streams are too many for one VM",
         f"use at most {MAX_ENDPOINT_STREAMS} streams, both directions together",
     ),
     LevelRule(
-        "connections",
+        CONNECTIONS,
         _has_too_many_connections,
         "{connections} connections with {forward} forward and {reverse} reverse transfers are too many for "
         "one VM",
         f"use at most {MAX_ENDPOINT_STREAMS} connections and transfers together",
     ),
     LevelRule(
-        "pacing",
+        PACING,
         lambda levels, _: (
-            has_other_level(levels, "pacing", "spin")
-            and not any(has_other_level(levels, rate) for rate in RATE_FACTORS)
+            PACING.has_other_level(levels)
+            and not any(rate.has_other_level(levels) for rate in (RATE, BIT_RATE))
         ),
         "pacing = {pacing} needs a rate: at full speed, sources do not wait",
-        f"add a {' or a '.join(RATE_FACTORS)}, or {EXCLUDE_FIX}",
+        f"add a {RATE.name} or a {BIT_RATE.name}, or {EXCLUDE_FIX}",
     ),
     LevelRule(
-        "threads",
+        THREADS,
         _has_idle_threads,
         "threads = {threads} is more than the number of streams: some threads would have none",
         f'{EXCLUDE_FIX}, or write "auto"',
     ),
     LevelRule(
-        "thread_cpus",
+        THREAD_CPUS,
         lambda levels, _: bool(missing_cpus_text(levels)),
         "thread_cpus = {thread_cpus} names CPU {missing_cpus}, which cpus = {cpus} does not give to the VM",
         f"{EXCLUDE_FIX}, or name CPUs that the VM has",

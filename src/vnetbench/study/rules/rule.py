@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from vnetbench.study.factors.factor import Factor
 from vnetbench.study.model import Level, Study
 
 TreatmentLevels = Mapping[str, Level]
@@ -18,18 +19,13 @@ EXCLUDE_FIX = "exclude this combination with [[exclude]]"
 class LevelRule:
     """A contradiction. `what` and `fix` can name factors in braces, which their levels replace."""
 
-    factor: str
+    factor: Factor
     """Factor at whose location the problem is reported."""
     is_broken: LevelPredicate
     what: str
     fix: str = EXCLUDE_FIX
 
 
-def has_other_level(levels: TreatmentLevels, factor: str, neutral: Level = "none") -> bool:
-    """Return whether the treatment has the factor at another level than the neutral one."""
-    return levels.get(factor, neutral) != neutral
-
-
-def have_levels(**levels_by_factor: Level) -> LevelPredicate:
-    """Return a predicate: all these factors have these levels."""
-    return lambda levels, _: all(levels.get(name) == level for name, level in levels_by_factor.items())
+def have_levels(*settings: tuple[Factor, Level]) -> LevelPredicate:
+    """Return a predicate: each of these factors has the level beside it."""
+    return lambda levels, _: all(factor.is_at(levels, level) for factor, level in settings)

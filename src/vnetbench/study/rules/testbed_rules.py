@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
-from vnetbench.study.factors.testbed_factors import LINK_IMPAIRMENTS, MIN_IPV6_MTU, NO_IMPAIRMENT
+from vnetbench.study.factors.factor import Factor
+from vnetbench.study.factors.guest_factors import ADAPTER, ROLE
+from vnetbench.study.factors.testbed_factors import (
+    CHECKSUM_OFFLOAD,
+    CPUS,
+    DEVICE_CPUS,
+    IP_VERSION,
+    IRQ_CPUS,
+    LINK_DELAY,
+    LINK_IMPAIRMENTS,
+    LINK_JITTER,
+    LINK_QUEUE,
+    LINK_RATE,
+    MIN_IPV6_MTU,
+    MTU,
+    NO_IMPAIRMENT,
+    TSO,
+    USO,
+    VSWITCH,
+)
 from vnetbench.study.model import Study
 from vnetbench.study.rules.adapter_rules import ADAPTERS_WITHOUT_BRIDGE
 from vnetbench.study.rules.rule import (
@@ -10,76 +29,72 @@ from vnetbench.study.rules.rule import (
     LevelPredicate,
     LevelRule,
     TreatmentLevels,
-    has_other_level,
     have_levels,
 )
 
 
-def _impairs_missing_link(impairment: str) -> LevelPredicate:
+def _impairs_missing_link(impairment: Factor) -> LevelPredicate:
     return lambda levels, _: (
-        levels.get(impairment, NO_IMPAIRMENT) not in (NO_IMPAIRMENT, 0)
-        and (levels.get("adapter") in ADAPTERS_WITHOUT_BRIDGE or levels.get("role") in ("router", "bridge"))
+        impairment.has_other_level(levels)
+        and (ADAPTER.is_at(levels, *ADAPTERS_WITHOUT_BRIDGE) or ROLE.is_at(levels, "router", "bridge"))
     )
 
 
 def _has_jitter_above_delay(levels: TreatmentLevels, _: Study) -> bool:
-    delay, jitter = (levels.get(name, NO_IMPAIRMENT) for name in ("link_delay", "link_jitter"))
+    delay, jitter = (factor.level_in(levels) for factor in (LINK_DELAY, LINK_JITTER))
     return jitter != NO_IMPAIRMENT and (delay == NO_IMPAIRMENT or float(jitter) > float(delay))
 
 
 TESTBED_RULES = (
     LevelRule(
-        "vswitch",
-        lambda levels, study: study.testbed.uplink and levels.get("vswitch") in ("direct", "router"),
+        VSWITCH,
+        lambda levels, study: study.testbed.uplink and VSWITCH.is_at(levels, "direct", "router"),
         "vswitch = {vswitch} cannot be combined with testbed.uplink, because it has no vSwitch",
         'remove the level "{vswitch}" or testbed.uplink',
     ),
     *(
         LevelRule(
-            "vswitch",
-            have_levels(**{"vswitch": "openvswitch", offload: "on"}),
-            f"{offload} = on is not possible with vswitch = openvswitch: "
+            VSWITCH,
+            have_levels((VSWITCH, "openvswitch"), (offload, "on")),
+            f"{offload.name} = on is not possible with vswitch = openvswitch: "
             "its userspace datapath supports only complete packets",
-            f'{EXCLUDE_FIX}, or write {offload} = "off"',
+            f'{EXCLUDE_FIX}, or write {offload.name} = "off"',
         )
-        for offload in ("checksum_offload", "tso", "uso")
+        for offload in (CHECKSUM_OFFLOAD, TSO, USO)
     ),
     LevelRule(
-        "device_cpus",
+        DEVICE_CPUS,
         lambda levels, _: (
-            levels.get("device_cpus", "auto") not in ("auto", "any")
-            and levels.get("vswitch") in ("direct", "macvlan")
+            DEVICE_CPUS.level_in(levels) not in ("auto", "any") and VSWITCH.is_at(levels, "direct", "macvlan")
         ),
         "device_cpus = {device_cpus} is not possible with vswitch = {vswitch}: "
         "the sending CPU processes its packets",
         f'{EXCLUDE_FIX}, or write "auto"',
     ),
     LevelRule(
-        "vswitch",
-        lambda levels, study: study.testbed.vswitch_mtu is not None and levels.get("vswitch") == "direct",
+        VSWITCH,
+        lambda levels, study: study.testbed.vswitch_mtu is not None and VSWITCH.is_at(levels, "direct"),
         "vswitch = direct cannot be combined with testbed.vswitch_mtu, because it has no vSwitch",
         'remove the level "direct" or testbed.vswitch_mtu',
     ),
     LevelRule(
-        "link_queue",
-        lambda levels, _: (
-            has_other_level(levels, "link_queue", "auto") and not has_other_level(levels, "link_rate")
-        ),
+        LINK_QUEUE,
+        lambda levels, _: LINK_QUEUE.has_other_level(levels) and not LINK_RATE.has_other_level(levels),
         "link_queue needs a link_rate, because a link without shaping has no queue",
         f"add a link_rate, or {EXCLUDE_FIX}",
     ),
     LevelRule(
-        "link_queue",
+        LINK_QUEUE,
         lambda levels, study: (
-            not isinstance(levels.get("link_queue", "auto"), str)
-            and has_other_level(levels, "link_rate")
+            not isinstance(LINK_QUEUE.level_in(levels), str)
+            and LINK_RATE.has_other_level(levels)
             and study.testbed.shaper != "tbf"
         ),
         "link_queue cannot be a duration with the shaper {shaper}, whose queue counts packets",
         'write shaper = "tbf" under [testbed]',
     ),
     LevelRule(
-        "link_jitter",
+        LINK_JITTER,
         _has_jitter_above_delay,
         "link_jitter = {link_jitter} is larger than link_delay: no packet can leave before it arrives",
         f"raise link_delay to at least this value, or {EXCLUDE_FIX}",
@@ -88,29 +103,29 @@ TESTBED_RULES = (
         LevelRule(
             impairment,
             _impairs_missing_link(impairment),
-            f"{impairment} needs a link between switches, which this adapter and role do not have",
+            f"{impairment.name} needs a link between switches, which this adapter and role do not have",
             f"use role = guest-to-guest and an adapter on a vSwitch, or {EXCLUDE_FIX}",
         )
         for impairment in LINK_IMPAIRMENTS
     ),
     LevelRule(
-        "ip_version",
+        IP_VERSION,
         lambda levels, _: (
-            levels.get("ip_version") == "6" and int(levels.get("mtu", MIN_IPV6_MTU)) < MIN_IPV6_MTU
+            IP_VERSION.is_at(levels, "6") and int(levels.get(MTU.name, MIN_IPV6_MTU)) < MIN_IPV6_MTU
         ),
         f"ip_version = 6 is not possible with mtu = {{mtu}}: IPv6 needs an MTU of at least {MIN_IPV6_MTU}",
         f"{EXCLUDE_FIX}, or choose an MTU of at least {MIN_IPV6_MTU}",
     ),
     LevelRule(
-        "tso",
-        have_levels(tso="on", checksum_offload="off"),
+        TSO,
+        have_levels((TSO, "on"), (CHECKSUM_OFFLOAD, "off")),
         "tso = on is not possible with checksum_offload = off: "
         "the kernel turns TSO off without checksum offload",
         'add [[exclude]] with the lines tso = "on" and checksum_offload = "off"',
     ),
     LevelRule(
-        "irq_cpus",
-        lambda levels, _: levels.get("irq_cpus") == "apart" and not has_other_level(levels, "cpus", "any"),
+        IRQ_CPUS,
+        lambda levels, _: IRQ_CPUS.is_at(levels, "apart") and not CPUS.has_other_level(levels),
         "irq_cpus = apart is not possible with cpus = any: a VM that may use every CPU leaves none",
         f'give the VMs their own CPUs (cpus = "1 each"), or {EXCLUDE_FIX}',
     ),

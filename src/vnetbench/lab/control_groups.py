@@ -25,10 +25,10 @@ from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.knobs import merge_if_equal
 from vnetbench.lab.netns.topology import namespace_name
 from vnetbench.process import current_process_identity, is_process_alive
-from vnetbench.study.factors.registry import format_level
+from vnetbench.study.factors.testbed_factors import CPU_QUOTA
 from vnetbench.study.model import Level
 
-FACTOR, NONE = "cpu_quota", "none"
+NONE = "none"
 QUOTA_PERIOD_US = 100_000
 """The kernel's default period. The smallest quota is 1 ms of it, which is 1 % of a CPU."""
 REALTIME_BUDGET_US = 100_000
@@ -41,7 +41,7 @@ UNLIMITED_QUOTAS = ("max", "-1")
 """How each version writes "no quota"."""
 PROCS_FILE = "cgroup.procs"
 REMOVAL_TIMEOUT_S = 3.0
-NONE_FIX = 'write cpu_quota = "none"'
+NONE_FIX = f'write {CPU_QUOTA.name} = "{NONE}"'
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def set_quota(testbed: str, pids: Mapping[str, int], level: Level) -> Level:
             for group in find_groups(hierarchy, testbed, f"*.{current_process_identity()}"):
                 _release_group(hierarchy, group)
         return NONE
-    request = f"{FACTOR} = {format_level(FACTOR, level)}"
+    request = CPU_QUOTA.format_setting(level)
     if hierarchy is None:
         raise TreatmentRefused(
             f"{request}: this system has no control groups that limit CPU time",
@@ -115,11 +115,20 @@ def agent_pids(endpoints: Iterable[Endpoint], agents: Mapping[str, AgentClient])
     return {each.name: int(agents[each.name].call("agent.hello")["pid"]) for each in endpoints}
 
 
+def changed_limits(
+    effective: Mapping[str, Any], endpoints: Iterable[Endpoint], agents: Mapping[str, AgentClient]
+) -> dict[str, Any]:
+    """Return the limits of the VMs' CPU time that no longer have a treatment's `effective` values."""
+    if not CPU_QUOTA.is_set_in(effective):
+        return {}
+    return changed_quota(effective, agent_pids(endpoints, agents))
+
+
 def changed_quota(effective: Mapping[str, Any], pids: Mapping[str, int]) -> dict[str, Any]:
     """Return the current quota if it differs from a treatment's `effective` values, else nothing."""
     found = {vm: level for vm, pid in pids.items() if (level := _read_quota(pid)) is not None}
-    is_changed = any(level != effective[FACTOR] for level in found.values())
-    return {FACTOR: merge_if_equal(found)} if is_changed else {}
+    is_changed = any(level != effective[CPU_QUOTA.name] for level in found.values())
+    return {CPU_QUOTA.name: merge_if_equal(found)} if is_changed else {}
 
 
 def remove_groups(testbed: str) -> list[Path]:
@@ -170,7 +179,7 @@ def _limit_process(hierarchy: CgroupHierarchy, group: Path, pid: int, quota_us: 
         return (group / hierarchy.quota_file).read_text().split()[0]
     except OSError as error:
         raise TreatmentRefused(
-            f"{FACTOR}: cannot create a control group with a quota: {error.strerror}",
+            f"{CPU_QUOTA.name}: cannot create a control group with a quota: {error.strerror}",
             where=str(group),
             fix="run with sudo on a kernel with CONFIG_CFS_BANDWIDTH, and request no more than the parent "
             f"groups have; or {NONE_FIX}",
@@ -206,7 +215,7 @@ def _release_group(hierarchy: CgroupHierarchy, group: Path) -> None:
         group.rmdir()
     except OSError as error:
         raise TreatmentRefused(
-            f"{FACTOR}: cannot remove the quota of an earlier treatment: {error.strerror}",
+            f"{CPU_QUOTA.name}: cannot remove the quota of an earlier treatment: {error.strerror}",
             where=str(group),
             fix="run vnetbench lab clean when the campaign has ended",
         ) from error
