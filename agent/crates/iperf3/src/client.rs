@@ -139,6 +139,17 @@ impl Client<'_> {
             return Err(error);
         }
         document.intervals = running_test.intervals_json();
+        self.report_results(&running_test, document, printer)?;
+        self.control.finish()
+    }
+
+    /// Exchanges the results with the server, prints them and completes the document.
+    fn report_results(
+        &mut self,
+        running_test: &RunningTest,
+        document: &mut json::JsonDocument,
+        printer: &mut Printer,
+    ) -> Result<(), TestError> {
         let local_results = running_test.local_results();
         let peer_results = self
             .control
@@ -149,7 +160,7 @@ impl Client<'_> {
         print_server_output(peer_results, document, printer);
         printer.print_line("");
         printer.print_line("vnetbench iperf3 done.");
-        self.control.finish()
+        Ok(())
     }
 
     /// Returns the parameters of the command line; the path's MSS sets the default datagram size.

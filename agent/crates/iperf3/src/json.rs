@@ -105,16 +105,6 @@ pub fn start_json(start: &StartInfo<'_>) -> Value {
         EndCondition::Blocks(blocks) => (0.0, 0, blocks),
         EndCondition::Never => (0.0, 0, 0),
     };
-    let system = rustix::system::uname();
-    let system_info = [
-        system.sysname(),
-        system.nodename(),
-        system.release(),
-        system.version(),
-        system.machine(),
-    ]
-    .map(|part| part.to_string_lossy().into_owned())
-    .join(" ");
     let peer = canonical_address(start.peer);
     let cookie = start
         .cookie
@@ -123,7 +113,7 @@ pub fn start_json(start: &StartInfo<'_>) -> Value {
     json!({
         "connected": connected,
         "version": version_text(),
-        "system_info": system_info,
+        "system_info": system_info(),
         "timestamp": timestamp(),
         if start.is_client { "connecting_to" } else { "accepted_connection" }:
             {"host": peer.ip().to_string(), "port": peer.port()},
@@ -147,6 +137,20 @@ pub fn start_json(start: &StartInfo<'_>) -> Value {
             "target_bitrate": parameters.rate_bps,
         },
     })
+}
+
+/// Returns the system's name, host, release, version and machine, as `uname -a` prints them.
+fn system_info() -> String {
+    let system = rustix::system::uname();
+    [
+        system.sysname(),
+        system.nodename(),
+        system.release(),
+        system.version(),
+        system.machine(),
+    ]
+    .map(|part| part.to_string_lossy().into_owned())
+    .join(" ")
 }
 
 fn timestamp() -> Value {
@@ -282,21 +286,7 @@ pub fn end_json(layout: &ReportLayout, report: &FinalReport) -> Value {
         let sent = sum_results(streams.iter().map(|stream| stream.sender.as_ref()));
         let received = sum_results(streams.iter().map(|stream| stream.receiver.as_ref()));
         if layout.is_udp {
-            // The sender knows the datagrams sent, the receiver those lost.
-            let both = DirectionSum {
-                bytes: sent
-                    .as_ref()
-                    .or(received.as_ref())
-                    .map_or(0, |sum| sum.bytes),
-                datagrams: sent
-                    .as_ref()
-                    .or(received.as_ref())
-                    .map_or(0, |sum| sum.datagrams),
-                ..received
-                    .clone()
-                    .or_else(|| sent.clone())
-                    .unwrap_or_default()
-            };
+            let both = combine_udp_sums(sent.as_ref(), received.as_ref());
             document[format!("sum{suffix}")] = sum_json(layout, &both, is_sender);
         }
         let endpoint_sums = [("sum_sent", sent), ("sum_received", received)];
@@ -321,6 +311,18 @@ pub fn end_json(layout: &ReportLayout, report: &FinalReport) -> Value {
         document["receiver_tcp_congestion"] = json!(receiver);
     }
     document
+}
+
+/// Returns the sum of a UDP direction: the sender knows the datagrams sent, the receiver those lost.
+fn combine_udp_sums(sent: Option<&DirectionSum>, received: Option<&DirectionSum>) -> DirectionSum {
+    let (bytes, datagrams) = sent
+        .or(received)
+        .map_or((0, 0), |sum| (sum.bytes, sum.datagrams));
+    DirectionSum {
+        bytes,
+        datagrams,
+        ..received.or(sent).cloned().unwrap_or_default()
+    }
 }
 
 fn sum_json(layout: &ReportLayout, sum: &DirectionSum, is_sender: bool) -> Value {

@@ -200,17 +200,7 @@ impl TestParameters {
             (_, true, _) => Transport::Udp,
             _ => Transport::Tcp,
         };
-        let direction = match (fields.flag("reverse"), fields.flag("bidirectional")) {
-            (true, true) => {
-                return Err(TestError::refused(
-                    ErrorCode::ReverseAndBidirectional,
-                    "reverse and bidirectional exclude each other",
-                ));
-            }
-            (true, false) => Direction::Reverse,
-            (false, true) => Direction::Bidirectional,
-            (false, false) => Direction::Forward,
-        };
+        let direction = direction_from_fields(&fields)?;
         let parameters = Self {
             transport,
             direction,
@@ -280,6 +270,18 @@ impl TestParameters {
             )),
             None => Ok(()),
         }
+    }
+}
+
+fn direction_from_fields(fields: &ParameterFields<'_>) -> Result<Direction, TestError> {
+    match (fields.flag("reverse"), fields.flag("bidirectional")) {
+        (true, true) => Err(TestError::refused(
+            ErrorCode::ReverseAndBidirectional,
+            "the parameters reverse and bidirectional exclude each other",
+        )),
+        (true, false) => Ok(Direction::Reverse),
+        (false, true) => Ok(Direction::Bidirectional),
+        (false, false) => Ok(Direction::Forward),
     }
 }
 

@@ -94,30 +94,7 @@ pub fn apply_parameters(
     address: &SocketAddr,
 ) -> Result<(), TestError> {
     if let Some(bytes) = parameters.socket_buffer_bytes {
-        socket
-            .set_send_buffer_size(bytes)
-            .and_then(|()| socket.set_recv_buffer_size(bytes))
-            .map_err(|error| {
-                refusal(
-                    ErrorCode::BufferNotSet,
-                    format!("socket buffers of {bytes} bytes"),
-                    &error,
-                )
-            })?;
-        let actual_sizes = [socket.send_buffer_size(), socket.recv_buffer_size()];
-        if let Some(limit) = actual_sizes
-            .into_iter()
-            .flatten()
-            .find(|actual| *actual < bytes)
-        {
-            return Err(TestError::refused(
-                ErrorCode::BufferNotSet,
-                format!(
-                    "the test needs socket buffers of {bytes} bytes, and the system limits them to {limit}: \
-                     raise net.core.wmem_max and net.core.rmem_max"
-                ),
-            ));
-        }
+        set_buffer_size(socket, bytes)?;
     }
     if parameters.tos > 0 {
         let set = match address.ip().to_canonical() {
@@ -157,6 +134,35 @@ pub fn apply_parameters(
                 &error.into(),
             )
         })?;
+    }
+    Ok(())
+}
+
+/// Sets both socket buffers, or fails if the system limits them to less.
+fn set_buffer_size(socket: &Socket, bytes: usize) -> Result<(), TestError> {
+    socket
+        .set_send_buffer_size(bytes)
+        .and_then(|()| socket.set_recv_buffer_size(bytes))
+        .map_err(|error| {
+            refusal(
+                ErrorCode::BufferNotSet,
+                format!("socket buffers of {bytes} bytes"),
+                &error,
+            )
+        })?;
+    let actual_sizes = [socket.send_buffer_size(), socket.recv_buffer_size()];
+    if let Some(limit) = actual_sizes
+        .into_iter()
+        .flatten()
+        .find(|actual| *actual < bytes)
+    {
+        return Err(TestError::refused(
+            ErrorCode::BufferNotSet,
+            format!(
+                "the test needs socket buffers of {bytes} bytes, but the system limits them to {limit} bytes. \
+                 Raise net.core.wmem_max and net.core.rmem_max"
+            ),
+        ));
     }
     Ok(())
 }
