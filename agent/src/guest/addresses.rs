@@ -3,22 +3,12 @@
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::OwnedFd;
 use std::str::FromStr;
 
-use vnetbench_interfaces::netlink::{
-    self, Message, NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE, attributes, request,
-};
-
-const RTM_NEWADDR: u16 = 20;
-const RTM_DELADDR: u16 = 21;
-const RTM_GETADDR: u16 = 22;
-const IFA_ADDRESS: u16 = 1;
-const IFA_LOCAL: u16 = 2;
-/// Skips duplicate address detection, so that the address is usable at once.
-const IFA_F_NODAD: u8 = 0x02;
-/// `struct ifaddrmsg`.
-const HEADER_BYTES: usize = 8;
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE, Parseable};
+use netlink_packet_route::AddressFamily;
+use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
+use vnetbench_interfaces::netlink::{NetlinkSocket, invalid_reply};
 
 /// An IP address with its prefix length: `10.0.0.1/16`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,98 +43,77 @@ impl fmt::Display for InterfaceAddress {
 
 /// Returns all addresses of the interface, in the kernel's order.
 pub fn read(interface: u32) -> io::Result<Vec<InterfaceAddress>> {
-    let message = Message::new(RTM_GETADDR, NLM_F_DUMP, &[0; HEADER_BYTES]);
-    let replies = request(&netlink::open(None)?, &message)?;
-    let addresses = replies
-        .iter()
-        .filter_map(|(_, body)| parse_address(body, interface));
-    Ok(addresses.collect())
+    let mut addresses = Vec::new();
+    let request = AddressMessage::default();
+    NetlinkSocket::open_route()?.request(libc::RTM_GETADDR, NLM_F_DUMP, &request, |body| {
+        let message = AddressMessage::parse(body).map_err(invalid_reply)?;
+        if message.header.index == interface {
+            addresses.extend(address_of_message(&message));
+        }
+        Ok(())
+    })?;
+    Ok(addresses)
 }
 
 /// Sets the addresses of the interface, and removes all others.
 pub fn set(interface: u32, addresses: &[InterfaceAddress]) -> io::Result<()> {
     let current = read(interface)?;
-    let socket = netlink::open(None)?;
+    let mut socket = NetlinkSocket::open_route()?;
     for address in current
         .iter()
         .filter(|address| !addresses.contains(address))
     {
-        change(&socket, RTM_DELADDR, 0, interface, *address)?;
+        let message = address_message(interface, *address);
+        socket.request(libc::RTM_DELADDR, 0, &message, |_| Ok(()))?;
     }
     for address in addresses
         .iter()
         .filter(|address| !current.contains(address))
     {
+        let message = address_message(interface, *address);
         let flags = NLM_F_CREATE | NLM_F_REPLACE;
-        change(&socket, RTM_NEWADDR, flags, interface, *address)?;
+        socket.request(libc::RTM_NEWADDR, flags, &message, |_| Ok(()))?;
     }
     Ok(())
 }
 
 /// Returns the address family for netlink messages.
-pub fn address_family(ip: IpAddr) -> u8 {
-    let family = if ip.is_ipv4() {
-        libc::AF_INET
+pub fn address_family(ip: IpAddr) -> AddressFamily {
+    if ip.is_ipv4() {
+        AddressFamily::Inet
     } else {
-        libc::AF_INET6
-    };
-    family as u8
-}
-
-/// Returns the address in network byte order, for netlink attributes.
-pub fn address_octets(ip: IpAddr) -> Vec<u8> {
-    match ip {
-        IpAddr::V4(ip) => ip.octets().to_vec(),
-        IpAddr::V6(ip) => ip.octets().to_vec(),
+        AddressFamily::Inet6
     }
 }
 
-fn change(
-    socket: &OwnedFd,
-    kind: u16,
-    flags: u16,
-    interface: u32,
-    address: InterfaceAddress,
-) -> io::Result<()> {
-    let octets = address_octets(address.ip);
-    let message = Message::new(kind, flags, &message_header(interface, address))
-        .with(IFA_LOCAL, &octets)
-        .with(IFA_ADDRESS, &octets);
-    request(socket, &message).map(drop)
+fn address_message(interface: u32, address: InterfaceAddress) -> AddressMessage {
+    let mut message = AddressMessage::default();
+    message.header.family = address_family(address.ip);
+    message.header.prefix_len = address.prefix;
+    message.header.index = interface;
+    // Without duplicate address detection, the address is usable at once.
+    message.header.flags = AddressHeaderFlags::Nodad;
+    message.attributes = vec![
+        AddressAttribute::Local(address.ip),
+        AddressAttribute::Address(address.ip),
+    ];
+    message
 }
 
-/// `struct ifaddrmsg`.
-fn message_header(interface: u32, address: InterfaceAddress) -> [u8; HEADER_BYTES] {
-    let [a, b, c, d] = interface.to_ne_bytes();
-    let family = address_family(address.ip);
-    [family, address.prefix, IFA_F_NODAD, 0, a, b, c, d]
-}
-
-fn parse_address(body: &[u8], interface: u32) -> Option<InterfaceAddress> {
-    let (head, rest) = body.split_at_checked(HEADER_BYTES)?;
-    if u32::from_ne_bytes(head[4..8].try_into().ok()?) != interface {
-        return None;
-    }
+fn address_of_message(message: &AddressMessage) -> Option<InterfaceAddress> {
     let (mut local, mut peer) = (None, None);
-    for (kind, value) in attributes(rest) {
-        match kind {
-            IFA_LOCAL => local = parse_ip(value),
-            IFA_ADDRESS => peer = parse_ip(value),
+    for attribute in &message.attributes {
+        match attribute {
+            AddressAttribute::Local(ip) => local = Some(*ip),
+            AddressAttribute::Address(ip) => peer = Some(*ip),
             _ => {}
         }
     }
     // IPv6 has IFA_ADDRESS only. On a point-to-point link of IPv4, IFA_ADDRESS is the peer's address.
     Some(InterfaceAddress {
         ip: local.or(peer)?,
-        prefix: head[1],
+        prefix: message.header.prefix_len,
     })
-}
-
-fn parse_ip(value: &[u8]) -> Option<IpAddr> {
-    match value.len() {
-        4 => Some(IpAddr::from(*value.first_chunk::<4>()?)),
-        _ => Some(IpAddr::from(*value.first_chunk::<16>()?)),
-    }
 }
 
 #[cfg(test)]

@@ -4,15 +4,13 @@ use std::net::IpAddr;
 
 use serde::Deserialize;
 
-use super::addresses::{address_family, address_octets};
-use vnetbench_interfaces::interface::mac_bytes;
-use vnetbench_interfaces::netlink::{self, Message, NLM_F_CREATE, NLM_F_REPLACE, request};
-use vnetbench_system::error::{Error, Result};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
+use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourMessage, NeighbourState};
 
-const RTM_NEWNEIGH: u16 = 28;
-const NDA_DST: u16 = 1;
-const NDA_LLADDR: u16 = 2;
-const NUD_PERMANENT: u8 = 0x80;
+use super::addresses::address_family;
+use vnetbench_interfaces::interface::mac_bytes;
+use vnetbench_interfaces::netlink::NetlinkSocket;
+use vnetbench_system::error::{Error, Result};
 
 /// The IP address and MAC address of a neighbour.
 #[derive(Debug, Deserialize)]
@@ -27,28 +25,17 @@ pub fn add_permanent(interface: u32, neighbour: &Neighbour) -> Result<()> {
     let Neighbour { address, mac } = neighbour;
     let mac = mac_bytes(mac)
         .ok_or_else(|| Error::BadParameter(format!("\"{mac}\" is not a MAC address")))?;
-    let [a, b, c, d] = interface.to_ne_bytes();
-    let [low, high] = u16::from(NUD_PERMANENT).to_ne_bytes();
-    // `struct ndmsg`: family, three bytes of padding, interface, state, flags, type.
-    let head = [
-        address_family(*address),
-        0,
-        0,
-        0,
-        a,
-        b,
-        c,
-        d,
-        low,
-        high,
-        0,
-        0,
+    let mut message = NeighbourMessage::default();
+    message.header.family = address_family(*address);
+    message.header.ifindex = interface;
+    message.header.state = NeighbourState::Permanent;
+    message.attributes = vec![
+        NeighbourAttribute::Destination((*address).into()),
+        NeighbourAttribute::LinkLayerAddress(mac.into()),
     ];
-    let message = Message::new(RTM_NEWNEIGH, NLM_F_CREATE | NLM_F_REPLACE, &head)
-        .with(NDA_DST, &address_octets(*address))
-        .with(NDA_LLADDR, &mac);
-    netlink::open(None)
-        .and_then(|socket| request(&socket, &message))
+    let flags = NLM_F_CREATE | NLM_F_REPLACE;
+    NetlinkSocket::open_route()
+        .and_then(|mut socket| socket.request(libc::RTM_NEWNEIGH, flags, &message, |_| Ok(())))
         .map_err(|error| Error::system(format!("add the neighbour {address}"), error))?;
     Ok(())
 }

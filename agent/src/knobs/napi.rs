@@ -104,7 +104,7 @@ fn is_threaded(interface: &Interface) -> io::Result<bool> {
 }
 
 fn napi_threads(interface: &Interface) -> io::Result<Vec<Pid>> {
-    netdev::request_netdev(interface, NETDEV_CMD_NAPI_GET, &[])
+    netdev::request_netdev(interface, NETDEV_CMD_NAPI_GET, Vec::new())
         .map_err(|_| kernel_too_old())?
         .iter()
         .map(|napi| Pid::from_raw(napi.u32(NETDEV_A_NAPI_PID)?.cast_signed()))

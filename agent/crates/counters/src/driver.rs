@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::adapter::{self, AdapterStatistics};
-use crate::queues;
+use crate::queues::{self, QueueCounts};
 
 /// Reads the driver statistics of one interface.
 pub struct DriverCounters {
@@ -15,14 +15,14 @@ pub struct DriverCounters {
 /// Driver statistics at one moment.
 pub struct DriverReading {
     adapter: Option<Vec<u64>>,
-    queues: Option<queues::QueueReading>,
+    queues: Option<Vec<QueueCounts>>,
 }
 
 /// Changes of driver statistics. Each is null if the driver lacks them or if they differ in number or kind.
 #[derive(Default, Serialize)]
 pub struct DriverCounterChanges {
     adapter: Option<adapter::StatisticChanges>,
-    queues: Option<Vec<queues::QueueTraffic>>,
+    queues: Option<Vec<QueueCounts>>,
 }
 
 impl DriverCounters {
@@ -52,7 +52,7 @@ impl DriverCounters {
             adapter: adapter
                 .zip(statistics)
                 .map(|(adapter, (earlier, now))| adapter.changes_since(earlier, now)),
-            queues: queues.map(|(earlier, now)| queues::queue_traffic(earlier, now)),
+            queues: queues.map(|(earlier, now)| queues::counts_since(earlier, now)),
         }
     }
 }

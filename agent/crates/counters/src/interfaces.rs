@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde::Serialize;
@@ -10,13 +10,13 @@ use serde::Serialize;
 use crate::interface::parse_interface_row;
 use crate::proc_file::ProcFile;
 use crate::qdisc::{Qdisc, QdiscCounters};
-use vnetbench_interfaces::netlink;
+use vnetbench_interfaces::netlink::NetlinkSocket;
 use vnetbench_system::error::{Error, Result};
 
 pub struct ObservedInterfaces {
     file: ProcFile,
     /// Netlink socket of the same namespace.
-    socket: OwnedFd,
+    socket: NetlinkSocket,
     interfaces: Vec<ObservedInterface>,
 }
 
@@ -46,7 +46,7 @@ pub struct InterfaceTraffic {
 impl ObservedInterfaces {
     /// Opens interfaces, which must exist. `namespace` is the file of another network namespace.
     pub fn open(names: Vec<String>, namespace: Option<String>) -> Result<Self> {
-        let (file, socket) = open_in_namespace(namespace.as_deref()).map_err(|error| {
+        let (file, mut socket) = open_in_namespace(namespace.as_deref()).map_err(|error| {
             let location = namespace.as_deref().unwrap_or("this network namespace");
             Error::system(format!("read the counters of {location}"), error)
         })?;
@@ -57,7 +57,7 @@ impl ObservedInterfaces {
             let operation = || format!("read the counters of {name}");
             let last =
                 parse_traffic(text, &name).ok_or_else(|| Error::system(operation(), absent))?;
-            let qdisc = Qdisc::open(&socket, &name);
+            let qdisc = Qdisc::open(&mut socket, &name);
             Ok(ObservedInterface { qdisc, last })
         };
         let watched = names.into_iter().map(first).collect::<Result<_>>()?;
@@ -88,7 +88,7 @@ impl ObservedInterfaces {
                 let queued = interface
                     .qdisc
                     .as_mut()
-                    .map(|qdisc| qdisc.read(&self.socket));
+                    .map(|qdisc| qdisc.read(&mut self.socket));
                 interface.last.qdisc = queued;
             }
         }
@@ -100,7 +100,7 @@ impl ObservedInterfaces {
 }
 
 /// Opens the files in a namespace. A separate thread enters it; file and socket keep referring to that namespace.
-fn open_in_namespace(namespace: Option<&str>) -> io::Result<(File, OwnedFd)> {
+fn open_in_namespace(namespace: Option<&str>) -> io::Result<(File, NetlinkSocket)> {
     std::thread::scope(|scope| {
         let opened = scope.spawn(|| {
             if let Some(path) = namespace {
@@ -109,7 +109,7 @@ fn open_in_namespace(namespace: Option<&str>) -> io::Result<(File, OwnedFd)> {
             }
             Ok((
                 File::open("/proc/thread-self/net/dev")?,
-                netlink::open(None)?,
+                NetlinkSocket::open_route()?,
             ))
         });
         opened

@@ -1,5 +1,8 @@
-//! Network interfaces of this namespace: reads and sets them by ioctl (netdevice(7), include/uapi/linux/ethtool.h) or
-//! netlink (rtnetlink(7)).
+//! Network interfaces of this namespace.
+//!
+//! Settings are read by ioctl, because the agent reads some of them in each sample (netdevice(7),
+//! include/uapi/linux/ethtool.h). They are changed by netlink (rtnetlink(7)), because not every ioctl is permitted in
+//! user namespaces (dev_ioctl in net/core/dev_ioctl.c). ethtool and bridges have only an ioctl here.
 
 use std::ffi::CStr;
 use std::io;
@@ -7,10 +10,11 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
-use crate::netlink::{self, Message};
+use crate::netlink::NetlinkSocket;
 
 /// `struct ethtool_value`: one number.
 #[repr(C)]
@@ -46,7 +50,6 @@ pub struct DriverInfo {
 pub const LINK_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-const RTM_SETLINK: u16 = 19;
 /// Bridge requests (include/uapi/linux/sockios.h). The first two take only a name, which starts every request.
 const SIOCBRADDBR: libc::Ioctl = 0x89a0;
 const SIOCBRDELBR: libc::Ioctl = 0x89a1;
@@ -88,21 +91,20 @@ impl Interface {
 
     /// Sets the MTU.
     pub fn set_mtu(&self, mtu: u32) -> io::Result<()> {
-        let mut request = self.request();
-        request.ifr_ifru.ifru_mtu =
-            i32::try_from(mtu).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
-        self.ioctl(libc::SIOCSIFMTU, request).map(drop)
+        self.change_link(|link| link.attributes.push(LinkAttribute::Mtu(mtu)))
     }
 
-    /// Sets the transmit queue length. Uses netlink, because SIOCSIFTXQLEN is not permitted in user namespaces (dev_ioctl in
-    /// net/core/dev_ioctl.c).
+    /// Sets the transmit queue length.
     pub fn set_queue_length(&self, frames: u32) -> io::Result<()> {
-        // `struct ifinfomsg`: family, type, index, flags and change mask.
-        let mut head = [0; 16];
-        head[4..8].copy_from_slice(&self.index()?.to_ne_bytes());
-        let message =
-            Message::new(RTM_SETLINK, 0, &head).with(libc::IFLA_TXQLEN, &frames.to_ne_bytes());
-        netlink::request(&netlink::open(None)?, &message).map(drop)
+        self.change_link(|link| link.attributes.push(LinkAttribute::TxQueueLen(frames)))
+    }
+
+    /// Sends the changes of this interface that `change` adds to a message.
+    fn change_link(&self, change: impl FnOnce(&mut LinkMessage)) -> io::Result<()> {
+        let mut link = LinkMessage::default();
+        link.header.index = self.index()?;
+        change(&mut link);
+        NetlinkSocket::open_route()?.request(libc::RTM_SETLINK, 0, &link, |_| Ok(()))
     }
 
     /// Returns the interface index.
@@ -155,24 +157,16 @@ impl Interface {
 
     /// Sets the interface up or down.
     pub fn set_up(&self, up: bool) -> io::Result<()> {
-        let other_flags = self.flags()? & !libc::IFF_UP;
-        let flags = if up {
-            other_flags | libc::IFF_UP
-        } else {
-            other_flags
-        };
-        let mut request = self.request();
-        // The kernel's flags have 16 bits too.
-        request.ifr_ifru.ifru_flags = flags as libc::c_short;
-        self.ioctl(libc::SIOCSIFFLAGS, request).map(drop)
+        self.change_link(|link| {
+            link.header.change_mask = LinkFlags::Up;
+            link.header.flags.set(LinkFlags::Up, up);
+        })
     }
 
     /// Renames the interface, which must be down. This value keeps the old name.
     pub fn set_name(&self, name: &str) -> io::Result<()> {
-        let renamed = Self::open(name)?.request().ifr_name;
-        let mut request = self.request();
-        request.ifr_ifru.ifru_newname = renamed;
-        self.ioctl(libc::SIOCSIFNAME, request).map(drop)
+        let renamed = Self::open(name)?.name;
+        self.change_link(|link| link.attributes.push(LinkAttribute::IfName(renamed)))
     }
 
     /// Returns the MAC address, such as `02:00:00:00:00:01`.
@@ -196,16 +190,7 @@ impl Interface {
     /// Sets the MAC address. Fails with EBUSY if the interface must be down for that.
     pub fn set_mac(&self, mac: &str) -> io::Result<()> {
         let bytes = mac_bytes(mac).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
-        let mut request = self.request();
-        let mut address = libc::sockaddr {
-            sa_family: libc::ARPHRD_ETHER,
-            sa_data: [0; 14],
-        };
-        for (to, from) in address.sa_data.iter_mut().zip(bytes) {
-            *to = from as libc::c_char;
-        }
-        request.ifr_ifru.ifru_hwaddr = address;
-        self.ioctl(libc::SIOCSIFHWADDR, request).map(drop)
+        self.change_link(|link| link.attributes.push(LinkAttribute::Address(bytes.into())))
     }
 
     /// Returns the folder of the interface in sysfs. Fails with ENODEV if the interface does not exist. Fails with EOPNOTSUPP

@@ -3,85 +3,104 @@
 
 use std::io;
 
-use crate::interface::Interface;
-use crate::netlink::{self, Message, NLM_F_DUMP, attributes, request};
+use netlink_packet_core::{DefaultNla, Emitable, NLM_F_DUMP};
 
-// include/uapi/linux/genetlink.h
-const GENL_ID_CTRL: u16 = 16;
-const CTRL_CMD_GETFAMILY: u8 = 3;
-const CTRL_ATTR_FAMILY_ID: u16 = 1;
-const CTRL_ATTR_FAMILY_NAME: u16 = 2;
-/// `struct genlmsghdr`.
+use crate::interface::Interface;
+use crate::netlink::{NetlinkSocket, find_attribute};
+
+/// `struct genlmsghdr`, before the attributes.
 const HEADER_BYTES: usize = 4;
 /// The attribute with the interface index, equal in all requests.
 const IFINDEX: u16 = 1;
 
-/// One entry of an answer, such as a queue.
+/// The body of a generic netlink request.
+struct GenericRequest {
+    command: u8,
+    attributes: Vec<DefaultNla>,
+}
+
+impl Emitable for GenericRequest {
+    fn buffer_len(&self) -> usize {
+        HEADER_BYTES + self.attributes.as_slice().buffer_len()
+    }
+
+    fn emit(&self, buffer: &mut [u8]) {
+        let (header, attributes) = buffer.split_at_mut(HEADER_BYTES);
+        // Command, version, and two reserved bytes.
+        header.copy_from_slice(&[self.command, 1, 0, 0]);
+        self.attributes.as_slice().emit(attributes);
+    }
+}
+
+/// The attributes of one entry of a reply, such as a queue.
 pub struct NetdevReply(Vec<u8>);
 
 impl NetdevReply {
-    /// Creates an answer with these attributes, for tests.
-    pub fn from_attributes(attributes: &[(u16, &[u8])]) -> Self {
-        let mut bytes = vec![0; HEADER_BYTES];
-        for (kind, value) in attributes {
-            bytes.extend((4 + value.len() as u16).to_ne_bytes());
-            bytes.extend(kind.to_ne_bytes());
-            bytes.extend(*value);
-        }
+    /// Creates a reply with these attributes, for tests.
+    pub fn from_attributes(attributes: &[DefaultNla]) -> Self {
+        let mut bytes = vec![0; attributes.buffer_len()];
+        attributes.emit(&mut bytes);
         Self(bytes)
     }
 
     /// Returns a 32-bit attribute.
-    pub fn u32(&self, attribute: u16) -> Option<u32> {
-        Some(u32::from_ne_bytes(*self.value(attribute)?.first_chunk()?))
+    pub fn u32(&self, attribute_type: u16) -> Option<u32> {
+        let value = find_attribute(&self.0, attribute_type)?;
+        Some(u32::from_ne_bytes(*value.first_chunk()?))
     }
 
     /// Returns an attribute of 32 or 64 bits (NLA_UINT).
-    pub fn uint(&self, attribute: u16) -> Option<u64> {
-        let value = self.value(attribute)?;
+    pub fn uint(&self, attribute_type: u16) -> Option<u64> {
+        let value = find_attribute(&self.0, attribute_type)?;
         match value.first_chunk() {
             Some(long) => Some(u64::from_ne_bytes(*long)),
-            None => self.u32(attribute).map(u64::from),
+            None => self.u32(attribute_type).map(u64::from),
         }
-    }
-
-    fn value(&self, wanted: u16) -> Option<&[u8]> {
-        attributes(self.0.get(HEADER_BYTES..)?)
-            .find(|(kind, _)| *kind == wanted)
-            .map(|(_, value)| value)
     }
 }
 
-/// Sends a request for one interface, with additional attributes, and returns all answers.
+/// Sends a request for one interface, with additional attributes, and returns all entries of the reply. Fails with
+/// ENOENT if the kernel lacks the family.
 pub fn request_netdev(
     interface: &Interface,
     command: u8,
-    attributes: &[(u16, u32)],
+    mut attributes: Vec<DefaultNla>,
 ) -> io::Result<Vec<NetdevReply>> {
-    let socket = netlink::open(Some(rustix::net::netlink::GENERIC))?;
-    let generic_header = |command| [command, 1, 0, 0];
-    let family_request = Message::new(GENL_ID_CTRL, 0, &generic_header(CTRL_CMD_GETFAMILY))
-        .with(CTRL_ATTR_FAMILY_NAME, b"netdev\0");
-    let (_, family) = request(&socket, &family_request)?
-        .pop()
-        .ok_or_else(unknown_family)?;
-    let family = NetdevReply(family);
-    let id = family
-        .value(CTRL_ATTR_FAMILY_ID)
-        .ok_or_else(unknown_family)?;
-    let id = u16::from_ne_bytes(*id.first_chunk().ok_or_else(unknown_family)?);
-    let mut dump_request = Message::new(id, NLM_F_DUMP, &generic_header(command))
-        .with(IFINDEX, &interface.index()?.to_ne_bytes());
-    for (attribute, value) in attributes {
-        dump_request = dump_request.with(*attribute, &value.to_ne_bytes());
-    }
-    let answers = request(&socket, &dump_request)?;
-    Ok(answers
-        .into_iter()
-        .map(|(_, body)| NetdevReply(body))
-        .collect())
+    attributes.push(u32_attribute(IFINDEX, interface.index()?));
+    let request = GenericRequest {
+        command,
+        attributes,
+    };
+    let mut socket = NetlinkSocket::open_generic()?;
+    let mut replies = Vec::new();
+    let family_id = resolve_netdev(&mut socket)?;
+    socket.request(family_id, NLM_F_DUMP, &request, |body| {
+        replies.push(NetdevReply(
+            body.get(HEADER_BYTES..).unwrap_or_default().into(),
+        ));
+        Ok(())
+    })?;
+    Ok(replies)
 }
 
-fn unknown_family() -> io::Error {
-    io::Error::from_raw_os_error(libc::EOPNOTSUPP)
+/// Creates an attribute of 32 bits.
+pub fn u32_attribute(attribute_type: u16, value: u32) -> DefaultNla {
+    DefaultNla::new(attribute_type, value.to_ne_bytes().into())
+}
+
+/// Returns the number that the kernel gave the family `netdev`.
+fn resolve_netdev(socket: &mut NetlinkSocket) -> io::Result<u16> {
+    let name = DefaultNla::new(libc::CTRL_ATTR_FAMILY_NAME as u16, b"netdev\0".into());
+    let request = GenericRequest {
+        command: libc::CTRL_CMD_GETFAMILY as u8,
+        attributes: vec![name],
+    };
+    let mut family_id = None;
+    socket.request(libc::GENL_ID_CTRL as u16, 0, &request, |body| {
+        let attributes = body.get(HEADER_BYTES..).unwrap_or_default();
+        let id = find_attribute(attributes, libc::CTRL_ATTR_FAMILY_ID as u16);
+        family_id = id.and_then(|id| Some(u16::from_ne_bytes(*id.first_chunk()?)));
+        Ok(())
+    })?;
+    family_id.ok_or_else(|| io::Error::from_raw_os_error(libc::EOPNOTSUPP))
 }
