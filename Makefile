@@ -93,7 +93,7 @@ test-peers:
 
 fuzz:
 	PYTHON=$(PYTHON) tools/prepare
-	VNETBENCH_FUZZ_INPUTS=1000000 cargo test --locked --release --quiet --package vnetbench-iperf3 mutated_messages
+	PROPTEST_CASES=1000000 cargo test --locked --release --quiet --package vnetbench-iperf3 mutated_messages
 
 bench: install
 	PYTHON=$(PYTHON) tools/prepare iperf3 nuttcp sockperf netsniff-ng qemu

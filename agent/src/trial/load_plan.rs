@@ -87,7 +87,7 @@ impl PrepareRequest {
         if !self.connect.is_some_and(Connect::is_to_iperf3) {
             return Ok(None);
         }
-        let request = trial::test_parameters(load).map_err(Error::BadParameter)?;
+        let request = trial::derive_parameters(load).map_err(Error::BadParameter)?;
         Ok(Some(Box::new(request)))
     }
 

@@ -1,4 +1,4 @@
-//! Random numbers for tests, the same on every machine. The unit tests include this file too.
+//! Random numbers for tests, the same on every machine.
 
 /// xorshift64* (Vigna 2016).
 pub struct Random(pub u64);

@@ -11,9 +11,10 @@ use socket2::Socket;
 use crate::control_connection::ControlConnection;
 use crate::parameters::TestParameters;
 use crate::results::TestResults;
+use crate::server_messages::{ServerMessage, ServerMessageDecoder};
 use crate::sockets::connect_tcp;
 use crate::states::{State, TestError, error_message};
-use crate::wire::{COOKIE_BYTES, Cookie, ServerMessage, ServerMessageDecoder, encode_document};
+use crate::wire::{COOKIE_BYTES, Cookie, encode_document};
 use vnetbench_system::waiting::Waker;
 
 const COOKIE_LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";

@@ -8,7 +8,7 @@
 //!
 //! | modules | contents |
 //! |---|---|
-//! | `wire`, `states` | protocol messages, their order, and the errors of a test |
+//! | `wire`, `client_messages`, `server_messages`, `states` | protocol messages, their order, and the errors of a test |
 //! | `limits`, [`parameters`], `fields`, `results` | test parameters and results as JSON, with their limits |
 //! | `control_connection`, `client_control` | the control connection with its timeouts, and the client's protocol steps |
 //! | `server`, `listener`, `test_registry`, `session` | the server: its sockets, the running tests, one test |
@@ -17,8 +17,9 @@
 //! | `record`, `report`, `text`, `json`, `units`, `printer` | counters, intervals and their output |
 //! | `command_line`, `server_options`, `client_options`, `session_options` | the commands and their options |
 //! | `option_values`, `unsupported_options` | iperf3's notation of values; the options of iperf3 that this crate lacks |
+//! | [`trial`], `trial_parameters`, `server_report` | the trial with a stock server: its test, its load, the server's results |
 //! | `sockets`, `interrupt` | socket setup and Ctrl-C |
-//! | `mutated_messages` (tests) | the fuzz test of all parsers |
+//! | `mutated_messages` (tests) | the properties of all parsers, with mutated messages |
 //!
 //! # Out of scope
 //!
@@ -27,6 +28,7 @@
 
 mod client;
 mod client_control;
+mod client_messages;
 mod client_options;
 mod command_line;
 mod control_connection;
@@ -43,17 +45,16 @@ mod option_values;
 mod pacing;
 pub mod parameters;
 mod printer;
-#[cfg(test)]
-#[path = "../../../tests/agent/random.rs"]
-mod random;
 mod record;
 mod report;
 mod results;
 mod running;
 mod schedule;
 mod server;
+mod server_messages;
 mod server_options;
 pub mod server_probe;
+mod server_report;
 mod session;
 mod session_options;
 mod sockets;
@@ -62,6 +63,7 @@ mod streams;
 mod test_registry;
 mod text;
 pub mod trial;
+mod trial_parameters;
 mod udp;
 mod units;
 mod unsupported_options;

@@ -1,31 +1,35 @@
-//! Fuzz test of the parsers with thousands of mutated messages (`make fuzz`: a million).
+//! Properties of the parsers, tested with thousands of mutated messages (`make fuzz`: a million).
 //!
-//! Decoders must return the same messages for any split of the bytes, buffer no more than their limits, and yield only
+//! No parser panics. Decoders must return the same messages for any split of the bytes, buffer no more than their limits, and yield only
 //! values in range.
 
+use std::cell::Cell;
 use std::time::Duration;
 
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
+use crate::client_messages::{ClientMessage, ClientMessageDecoder};
 use crate::limits::{
     MAX_BLOCK_BYTES, MAX_BUFFER_BYTES, MAX_BURST, MAX_DURATION_S, MAX_OMIT_S, MAX_STREAMS,
 };
 use crate::parameters::{Direction, TestParameters};
-use crate::random::Random;
 use crate::results::{StreamResult, TestResults};
+use crate::server_messages::{ServerMessage, ServerMessageDecoder};
 use crate::states::{ErrorCode, State};
 use crate::udp::{
     DatagramCounters, DatagramHeader, DatagramReceiver, HEADER_BYTES_64BIT, connect_reply,
 };
 use crate::wire::{
-    ClientMessage, ClientMessageDecoder, MAX_CLIENT_RESULTS_BYTES, MAX_SERVER_RESULTS_BYTES,
-    ServerMessage, ServerMessageDecoder, encode_document, encode_server_error,
+    MAX_CLIENT_RESULTS_BYTES, MAX_SERVER_RESULTS_BYTES, encode_document, encode_server_error,
 };
 
-const SEED: u64 = 20_261_121;
-/// Number of inputs under `cargo test`; `make fuzz` sets a larger number with the variable.
-const INPUTS: usize = 20_000;
-const INPUTS_VARIABLE: &str = "VNETBENCH_FUZZ_INPUTS";
+/// Number of cases under `cargo test`; `make fuzz` sets a larger number with the variable.
+const CASES: u32 = 20_000;
+const CASES_VARIABLE: &str = "PROPTEST_CASES";
 
 fn sample_parameters() -> [Value; 4] {
     let plain = TestParameters::default();
@@ -46,7 +50,7 @@ fn sample_parameters() -> [Value; 4] {
     ]
 }
 
-fn results() -> Value {
+fn sample_results() -> Value {
     let stream = |id| StreamResult {
         id,
         bytes: 1 << 40,
@@ -67,21 +71,10 @@ fn results() -> Value {
 fn client_bytes() -> Vec<u8> {
     [
         &[State::TestEnd.byte()],
-        &encode_document(&results())[..],
+        &encode_document(&sample_results())[..],
         &[State::Done.byte()],
     ]
     .concat()
-}
-
-fn server_bytes(random: &mut Random) -> Vec<u8> {
-    let mut bytes = vec![9, 10, 1, 2, 13];
-    bytes.extend(encode_document(&results()));
-    bytes.push(State::DisplayResults.byte());
-    if random.below(4) == 0 {
-        bytes.truncate(random.below(6));
-        bytes.extend(encode_server_error(ErrorCode::Congestion, 2));
-    }
-    bytes
 }
 
 const SPECIAL_BYTES: [&[u8]; 16] = [
@@ -103,36 +96,125 @@ const SPECIAL_BYTES: [&[u8]; 16] = [
     b"\x0c",
 ];
 
-fn mutate(bytes: &mut Vec<u8>, random: &mut Random) {
-    if bytes.is_empty() {
-        bytes.push(random.below(256) as u8);
+/// Returns the messages of a server; with `refused_at`, an error follows after this number of bytes.
+fn server_bytes(refused_at: Option<usize>) -> Vec<u8> {
+    let mut bytes = vec![9, 10, 1, 2, 13];
+    bytes.extend(encode_document(&sample_results()));
+    bytes.push(State::DisplayResults.byte());
+    if let Some(at) = refused_at {
+        bytes.truncate(at);
+        bytes.extend(encode_server_error(ErrorCode::Congestion, 2));
     }
-    let at = random.below(bytes.len());
-    let end = (at + 1 + random.below(12)).min(bytes.len());
-    match random.below(6) {
-        0 => bytes[at] = random.below(256) as u8,
-        1 => bytes[at] ^= 1 << random.below(8),
-        2 => drop(bytes.drain(at..end)),
-        3 => {
-            let copy = bytes[at..end].to_vec();
+    bytes
+}
+
+/// The messages that were mutated.
+#[derive(Debug, Clone, Copy)]
+enum MessageSource {
+    /// A client's parameters.
+    Parameters,
+    /// All messages of a client after its parameters.
+    Client,
+    /// All messages of a server.
+    Server,
+}
+
+/// Generates valid messages with their source.
+fn valid_messages() -> impl Strategy<Value = (MessageSource, Vec<u8>)> {
+    let parameters = sample_parameters().map(|document| encode_document(&document));
+    prop_oneof![
+        select(parameters.to_vec()).prop_map(|bytes| (MessageSource::Parameters, bytes)),
+        Just((MessageSource::Client, client_bytes())),
+        prop_oneof![3 => Just(None), 1 => (0..6_usize).prop_map(Some)]
+            .prop_map(|at| (MessageSource::Server, server_bytes(at))),
+    ]
+}
+
+/// A change of the bytes at one position.
+#[derive(Debug, Clone)]
+enum Mutation {
+    /// Sets the byte.
+    Set(u8),
+    /// Flips this bit of the byte.
+    FlipBit(u8),
+    /// Removes this number of bytes.
+    Remove(usize),
+    /// Repeats this number of bytes.
+    Duplicate(usize),
+    /// Replaces this number of bytes.
+    Replace(usize, &'static [u8]),
+    /// Removes all bytes to the end.
+    Truncate,
+}
+
+/// Generates mutations.
+fn any_mutation() -> impl Strategy<Value = Mutation> {
+    prop_oneof![
+        any::<u8>().prop_map(Mutation::Set),
+        (0..8_u8).prop_map(Mutation::FlipBit),
+        (1..13_usize).prop_map(Mutation::Remove),
+        (1..13_usize).prop_map(Mutation::Duplicate),
+        (1..13_usize, select(&SPECIAL_BYTES[..]))
+            .prop_map(|(length, bytes)| Mutation::Replace(length, bytes)),
+        Just(Mutation::Truncate),
+    ]
+}
+
+fn mutate(bytes: &mut Vec<u8>, position: &Index, mutation: &Mutation) {
+    if bytes.is_empty() {
+        bytes.push(0);
+    }
+    let at = position.index(bytes.len());
+    let end_of = |length: usize| (at + length).min(bytes.len());
+    match *mutation {
+        Mutation::Set(byte) => bytes[at] = byte,
+        Mutation::FlipBit(bit) => bytes[at] ^= 1 << bit,
+        Mutation::Remove(length) => drop(bytes.drain(at..end_of(length))),
+        Mutation::Duplicate(length) => {
+            let copy = bytes[at..end_of(length)].to_vec();
             bytes.splice(at..at, copy);
         }
-        4 => drop(
-            bytes.splice(
-                at..end,
-                SPECIAL_BYTES[random.below(SPECIAL_BYTES.len())]
-                    .iter()
-                    .copied(),
-            ),
-        ),
-        _ => bytes.truncate(at),
+        Mutation::Replace(length, special) => {
+            drop(bytes.splice(at..end_of(length), special.iter().copied()));
+        }
+        Mutation::Truncate => bytes.truncate(at),
     }
 }
 
-fn pieces<'a>(mut bytes: &'a [u8], random: &mut Random) -> Vec<&'a [u8]> {
+/// A mutant of valid messages, and the lengths of the pieces that a decoder gets.
+#[derive(Debug, Clone)]
+struct MutatedMessages {
+    source: MessageSource,
+    bytes: Vec<u8>,
+    piece_lengths: Vec<usize>,
+}
+
+/// Generates mutants of valid messages; a fourth of them stay valid.
+fn any_mutated_messages() -> impl Strategy<Value = MutatedMessages> {
+    let mutations = vec((any::<Index>(), any_mutation()), 0..4);
+    let piece_lengths = vec(1..65_usize, 1..16);
+    (valid_messages(), mutations, piece_lengths).prop_map(
+        |((source, mut bytes), mutations, piece_lengths)| {
+            for (position, mutation) in &mutations {
+                mutate(&mut bytes, position, mutation);
+            }
+            MutatedMessages {
+                source,
+                bytes,
+                piece_lengths,
+            }
+        },
+    )
+}
+
+/// Splits the bytes into pieces of these lengths, repeated.
+fn split_into_pieces<'a>(mut bytes: &'a [u8], lengths: &[usize]) -> Vec<&'a [u8]> {
     let mut pieces = Vec::new();
-    while !bytes.is_empty() {
-        let (piece, rest) = bytes.split_at(1 + random.below(bytes.len().min(64)));
+    for length in lengths.iter().cycle() {
+        if bytes.is_empty() {
+            break;
+        }
+        let (piece, rest) = bytes.split_at((*length).min(bytes.len()));
         pieces.push(piece);
         bytes = rest;
     }
@@ -159,10 +241,10 @@ fn feed_pieces<T>(
 /// `decode_pieces` feeds the pieces to a new decoder; it returns the messages and whether there was an error.
 fn check_pieces<T: PartialEq>(
     bytes: &[u8],
-    random: &mut Random,
+    piece_lengths: &[usize],
     decode_pieces: impl Fn(&[&[u8]]) -> (Vec<T>, bool),
 ) -> Vec<T> {
-    let (messages, has_error) = decode_pieces(&pieces(bytes, random));
+    let (messages, has_error) = decode_pieces(&split_into_pieces(bytes, piece_lengths));
     let single: Vec<&[u8]> = bytes.chunks(1).collect();
     // An error hides the messages before it in the same piece.
     let (one_by_one, has_error_in_bytes) = decode_pieces(&single);
@@ -171,8 +253,8 @@ fn check_pieces<T: PartialEq>(
     one_by_one
 }
 
-fn check_client_messages(bytes: &[u8], random: &mut Random) {
-    let one_by_one = check_pieces(bytes, random, |pieces| {
+fn check_client_messages(bytes: &[u8], piece_lengths: &[usize]) {
+    let one_by_one = check_pieces(bytes, piece_lengths, |pieces| {
         let mut decoder = ClientMessageDecoder::new();
         decoder
             .feed(&encode_document(&json!({})))
@@ -199,8 +281,8 @@ fn check_client_messages(bytes: &[u8], random: &mut Random) {
     }
 }
 
-fn check_server_messages(bytes: &[u8], random: &mut Random) {
-    let one_by_one = check_pieces(bytes, random, |pieces| {
+fn check_server_messages(bytes: &[u8], piece_lengths: &[usize]) {
+    let one_by_one = check_pieces(bytes, piece_lengths, |pieces| {
         let mut decoder = ServerMessageDecoder::new();
         feed_pieces(pieces, |piece| {
             let messages = decoder.feed(piece).ok();
@@ -268,27 +350,37 @@ fn check_datagrams(bytes: &[u8]) {
 
 #[test]
 fn mutated_messages_decode_the_same_in_any_pieces_and_stay_within_their_limits() {
-    let inputs = std::env::var(INPUTS_VARIABLE)
-        .map_or(INPUTS, |count| count.parse().expect("a number of inputs"));
-    let mut random = Random(SEED);
-    let parameters = sample_parameters();
-    let mut accepted_count = 0;
-    for number in 0..inputs {
-        let mut bytes = match number % 3 {
-            0 => encode_document(&parameters[random.below(parameters.len())]),
-            1 => client_bytes(),
-            _ => server_bytes(&mut random),
-        };
-        for _ in 0..random.below(4) {
-            mutate(&mut bytes, &mut random);
-        }
-        match number % 3 {
-            0 => accepted_count += usize::from(check_parameters(&bytes)),
-            1 => check_client_messages(&bytes, &mut random),
-            _ => check_server_messages(&bytes, &mut random),
-        }
-        check_datagrams(&bytes);
-    }
+    let cases = std::env::var(CASES_VARIABLE)
+        .map_or(CASES, |count| count.parse().expect("a number of cases"));
+    let config = ProptestConfig {
+        // A failure prints its smallest input, which can become a test.
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(cases)
+    };
+    let accepted_count = Cell::new(0);
+    TestRunner::new(config)
+        .run(
+            &any_mutated_messages(),
+            |MutatedMessages {
+                 source,
+                 bytes,
+                 piece_lengths,
+             }| {
+                match source {
+                    MessageSource::Parameters => accepted_count
+                        .set(accepted_count.get() + u32::from(check_parameters(&bytes))),
+                    MessageSource::Client => check_client_messages(&bytes, &piece_lengths),
+                    MessageSource::Server => check_server_messages(&bytes, &piece_lengths),
+                }
+                check_datagrams(&bytes);
+                Ok(())
+            },
+        )
+        .unwrap_or_else(|error| panic!("{error}"));
     // Enough mutants are valid, so that the checks of values run.
-    assert!(accepted_count > inputs / 20, "{accepted_count} of {inputs}");
+    assert!(
+        accepted_count.get() > cases / 20,
+        "{} of {cases}",
+        accepted_count.get()
+    );
 }

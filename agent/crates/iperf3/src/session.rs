@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use socket2::Socket;
 
+use crate::client_messages::{ClientMessage, ClientMessageDecoder};
 use crate::control_connection::{ControlConnection, STEP_TIMEOUT};
 use crate::json;
 use crate::parameters::{Direction, TestParameters};
@@ -19,9 +20,7 @@ use crate::sockets::{apply_parameters, canonical_address, open_socket};
 use crate::states::{ErrorCode, State, TestError};
 use crate::streams::TestStream;
 use crate::test_registry::{MAX_STREAMS, RegistrationGuard};
-use crate::wire::{
-    ClientMessage, ClientMessageDecoder, Cookie, encode_document, encode_server_error,
-};
+use crate::wire::{Cookie, encode_document, encode_server_error};
 use vnetbench_streams::Role;
 use vnetbench_system::cpu_list::CpuList;
 

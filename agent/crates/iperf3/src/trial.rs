@@ -5,26 +5,25 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use socket2::{SockAddr, Socket};
 
 use crate::client_control::ClientControl;
 use crate::control_connection::ControlConnection;
 use crate::cpu_time::{CpuTime, CpuTimeTotal};
-use crate::limits::{EndCondition, MAX_BLOCK_BYTES, MAX_STREAMS, Transport};
 use crate::parameters::{Direction, TestParameters};
-use crate::results::{CpuUsage, StreamResult, TestResults, sanitize_text};
+use crate::results::{StreamResult, TestResults};
+pub use crate::server_report::ServerReport;
 use crate::sockets::unacknowledged_bytes;
 use crate::states::{State, TestError};
 use crate::streams::stream_id;
+pub use crate::trial_parameters::derive_parameters;
 use vnetbench_counters::tcp_info::TcpMeter;
 use vnetbench_streams::{OnEnd, Role, Stream};
 use vnetbench_system::error::Error;
 use vnetbench_system::waiting::{WaitOutcome, Waker};
+use vnetbench_traffic::Load;
 use vnetbench_traffic::connector::connect_sequentially;
-use vnetbench_traffic::receive::ReceiveMode;
 use vnetbench_traffic::route::{Route, require_ip_address};
-use vnetbench_traffic::{Load, LoadPart, Workload};
 
 /// Time limit for the server to acknowledge all data before the test ends.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -41,68 +40,6 @@ const NO_BIDIRECTIONAL: &str =
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Longer than any load: only the server or the end of the load ends this wait.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
-
-/// Returns the parameters of the test that corresponds to a load.
-///
-/// # Errors
-///
-/// The reason why an iperf3 server cannot run this load.
-pub fn test_parameters(load: &Load) -> Result<TestParameters, String> {
-    let [
-        LoadPart {
-            workload: Workload::Stream(transfer),
-            ..
-        },
-    ] = &load.parts[..]
-    else {
-        return Err("an iperf3 server supports only the workload tcp_stream".into());
-    };
-    let roles: Vec<Role> = load.roles.iter().map(|(_, role)| *role).collect();
-    let sources = roles.iter().filter(|role| **role == Role::Source).count();
-    let sinks = roles.len() - sources;
-    let direction = match (sources, sinks) {
-        (_, 0) => Direction::Forward,
-        (0, _) => Direction::Reverse,
-        _ if sources == sinks && roles[..sources].iter().all(|r| *r == Role::Source) => {
-            Direction::Bidirectional
-        }
-        _ => return Err(
-            "an iperf3 server needs the same number of streams in both directions, sources first"
-                .into(),
-        ),
-    };
-    if sources.max(sinks) > MAX_STREAMS {
-        return Err(format!(
-            "an iperf3 server supports at most {MAX_STREAMS} streams in each direction"
-        ));
-    }
-    if transfer.message_bytes > MAX_BLOCK_BYTES {
-        return Err(format!(
-            "an iperf3 server supports messages of at most {MAX_BLOCK_BYTES} bytes"
-        ));
-    }
-    if direction != Direction::Forward && load.socket_options.pacing_rate_bps.is_some() {
-        return Err(
-            "the agent cannot pace an iperf3 server that sends: remove the pacing rate".into(),
-        );
-    }
-    Ok(TestParameters {
-        transport: Transport::Tcp,
-        direction,
-        streams_per_direction: sources.max(sinks),
-        end_condition: EndCondition::Never,
-        block_bytes: transfer.message_bytes,
-        socket_buffer_bytes: load.socket_options.buffer_bytes,
-        // It has no effect on a receiver, and a server without the algorithm would refuse the test.
-        congestion_control: load
-            .socket_options
-            .congestion_control
-            .clone()
-            .filter(|_| direction != Direction::Forward),
-        skip_receive_copy: transfer.receive_mode == ReceiveMode::Discard,
-        ..TestParameters::default()
-    })
-}
 
 /// A test that the server has accepted; its streams are connected and idle.
 pub struct NegotiatedTest {
@@ -164,12 +101,15 @@ impl NegotiatedTest {
             parameters: self.parameters,
             streams: streams
                 .iter()
-                .map(|s| (Arc::clone(s), TcpMeter::default()))
+                .map(|stream| MeteredStream {
+                    stream: Arc::clone(stream),
+                    meter: TcpMeter::default(),
+                })
                 .collect(),
             started: Instant::now(),
             cpu_at_start: CpuTime::current_process(),
         };
-        for (stream, meter) in &mut test.streams {
+        for MeteredStream { stream, meter } in &mut test.streams {
             meter.read(stream.socket.as_fd());
         }
         let failed = |error| {
@@ -268,11 +208,17 @@ impl ServerTest {
     }
 }
 
+/// A stream of the trial, with the meter of its TCP connection.
+struct MeteredStream {
+    stream: Arc<Stream>,
+    meter: TcpMeter,
+}
+
 /// The thread that handles the control connection of a running test.
 struct TestThread {
     control: ClientControl,
     parameters: TestParameters,
-    streams: Vec<(Arc<Stream>, TcpMeter)>,
+    streams: Vec<MeteredStream>,
     started: Instant,
     cpu_at_start: CpuTime,
 }
@@ -313,7 +259,7 @@ impl TestThread {
 
     /// Waits until the server has acknowledged all data and had time to read it.
     fn flush(&self, deadline: Instant) {
-        let is_unacknowledged = |(stream, _): &(Arc<Stream>, TcpMeter)| {
+        let is_unacknowledged = |MeteredStream { stream, .. }: &MeteredStream| {
             stream.role == Role::Source && unacknowledged_bytes(&stream.socket).unwrap_or(0) > 0
         };
         while self.streams.iter().any(is_unacknowledged) && Instant::now() < deadline {
@@ -326,7 +272,7 @@ impl TestThread {
 
     /// Waits until the server has closed its sending streams, which it does at the end of the test.
     fn wait_for_sinks(&self, deadline: Instant) {
-        let is_receiving = |(stream, _): &(Arc<Stream>, TcpMeter)| {
+        let is_receiving = |MeteredStream { stream, .. }: &MeteredStream| {
             stream.role == Role::Sink && stream.end.get().is_none()
         };
         while self.streams.iter().any(is_receiving) && Instant::now() < deadline {
@@ -337,65 +283,29 @@ impl TestThread {
     fn local_results(&mut self, elapsed: Duration) -> TestResults {
         let cpu_time = CpuTimeTotal::default();
         cpu_time.add(CpuTime::current_process(), self.cpu_at_start);
-        let streams = self
-            .streams
-            .iter_mut()
-            .enumerate()
-            .map(|(index, (stream, meter))| {
-                let is_sender = stream.role == Role::Source;
-                let retransmits = meter.read(stream.socket.as_fd()).retransmits;
-                StreamResult {
-                    id: stream_id(index),
-                    bytes: if is_sender {
-                        stream.counters.sent.bytes()
-                    } else {
-                        stream.counters.received.bytes()
-                    },
-                    retransmits: is_sender.then_some(retransmits),
-                    duration_s: elapsed.as_secs_f64(),
-                    ..StreamResult::default()
-                }
-            });
+        let streams =
+            self.streams
+                .iter_mut()
+                .enumerate()
+                .map(|(index, MeteredStream { stream, meter })| {
+                    let is_sender = stream.role == Role::Source;
+                    let retransmits = meter.read(stream.socket.as_fd()).retransmits;
+                    StreamResult {
+                        id: stream_id(index),
+                        bytes: if is_sender {
+                            stream.counters.sent.bytes()
+                        } else {
+                            stream.counters.received.bytes()
+                        },
+                        retransmits: is_sender.then_some(retransmits),
+                        duration_s: elapsed.as_secs_f64(),
+                        ..StreamResult::default()
+                    }
+                });
         TestResults {
             streams: streams.collect(),
             cpu: cpu_time.usage_over(elapsed),
             ..TestResults::default()
-        }
-    }
-}
-
-/// The server's results, with the field names of docs/protocol.md.
-#[derive(Serialize)]
-pub struct ServerReport {
-    cpu_percent: CpuUsage,
-    congestion_control: Option<String>,
-    streams: Vec<ServerStreamReport>,
-}
-
-#[derive(Serialize)]
-struct ServerStreamReport {
-    id: u32,
-    role: Role,
-    bytes: u64,
-    retransmits: Option<u64>,
-}
-
-impl ServerReport {
-    /// Creates the report; `streams` must be in the order in which they were connected.
-    pub fn new(results: TestResults, streams: &[Arc<Stream>]) -> Self {
-        let reports = streams.iter().enumerate().filter_map(|(index, stream)| {
-            let reports = results.find_stream(stream_id(index))?;
-            Some(ServerStreamReport {
-                id: stream.id,
-                role: stream.role.opposite(),
-                bytes: reports.bytes,
-                retransmits: reports.retransmits.filter(|_| stream.role == Role::Sink),
-            })
-        });
-        Self {
-            streams: reports.collect(),
-            cpu_percent: results.cpu,
-            congestion_control: results.congestion_control.as_deref().map(sanitize_text),
         }
     }
 }

@@ -10,7 +10,7 @@
 //! | [`route`] | addresses and transports |
 //! | [`sockets`] | socket options, and opening a socket |
 //! | [`connector`], [`listener`], `handshake` | connecting and listening, and the 64 bytes that identify a stream's connection |
-//! | [`udp_handshake`] | negotiating a datagram flow and probing its path |
+//! | [`udp_handshake`], `udp_socket` | opening the sockets of a datagram flow, negotiating the flow and probing its path |
 //! | [`tcp_stream`], `tcp_driver`, `event_loop` | bulk transfers: one stream per thread, or several with epoll |
 //! | [`tcp_rr`], `request_response`, [`tcp_crr`] | requests and responses, on one connection or with one connection each |
 //! | [`udp_stream`], `udp_calls` | datagrams, in batches of many per system call |
@@ -46,6 +46,7 @@ pub mod tcp_rr;
 pub mod tcp_stream;
 mod udp_calls;
 pub mod udp_handshake;
+mod udp_socket;
 pub mod udp_stream;
 
 pub use load::{Load, LoadPart, Workload};

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use rustix::net::RecvFlags;
-use socket2::{SockAddr, Socket, Type};
+use socket2::{SockAddr, Socket};
 
 use crate::load::Load;
 use crate::route::require_ip_address;
-use crate::sockets;
+use crate::udp_socket::open_udp_socket;
 use crate::udp_stream::FlowOptions;
 use vnetbench_streams::Role;
 use vnetbench_streams::datagram_header::{
@@ -25,8 +25,8 @@ use vnetbench_streams::datagrams::{DatagramCounters, DatagramFlow};
 use vnetbench_system::clock::{self, ClockIdHash};
 use vnetbench_system::error::{Error, ErrorKind, Result};
 use vnetbench_system::histogram::Histogram;
+use vnetbench_system::ports;
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
-use vnetbench_system::{ports, socket_option};
 
 /// Time between two probes of a stream.
 const PROBE_INTERVAL: Duration = Duration::from_millis(20);
@@ -354,64 +354,4 @@ impl<'a> FlowHandshake<'a> {
             pacing_deviation: Default::default(),
         }
     }
-}
-
-/// Opens a UDP socket at this address, with the flow's options for this role.
-fn open_udp_socket(local: SocketAddr, role: Role, options: &FlowOptions) -> Result<Socket> {
-    let domain = socket2::Domain::for_address(local);
-    let socket = Socket::new(domain, Type::DGRAM, None)
-        .and_then(|socket| socket.set_nonblocking(true).map(|()| socket))
-        .map_err(|error| Error::system("open a UDP socket", error))?;
-    sockets::set_buffers(&socket, options.buffer_bytes)?;
-    let set = |level, option, value, name: &str| {
-        socket_option::set(&socket, level, option, value)
-            .map_err(|error| Error::system(format!("set {name}"), error))
-    };
-    let offload_error = |error: Error| error.with_kind(ErrorKind::UdpOffload);
-    match role {
-        Role::Sink => {
-            set(libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1, "SO_TIMESTAMPNS")?;
-            if options.is_aggregated {
-                set(libc::SOL_UDP, libc::UDP_GRO, 1, "UDP_GRO").map_err(offload_error)?;
-            }
-        }
-        Role::Source => {
-            if local.is_ipv6() {
-                let (discovery, dont_fragment) = if options.can_fragment {
-                    (libc::IPV6_PMTUDISC_DONT, 0)
-                } else {
-                    (libc::IPV6_PMTUDISC_DO, 1)
-                };
-                let level = libc::IPPROTO_IPV6;
-                set(
-                    level,
-                    libc::IPV6_MTU_DISCOVER,
-                    discovery as u32,
-                    "IPV6_MTU_DISCOVER",
-                )?;
-                set(level, libc::IPV6_DONTFRAG, dont_fragment, "IPV6_DONTFRAG")?;
-            } else {
-                let discovery = if options.can_fragment {
-                    libc::IP_PMTUDISC_DONT
-                } else {
-                    libc::IP_PMTUDISC_DO
-                };
-                set(
-                    libc::SOL_IP,
-                    libc::IP_MTU_DISCOVER,
-                    discovery as u32,
-                    "IP_MTU_DISCOVER",
-                )?;
-            }
-            if options.is_segmented {
-                let bytes = options.datagram_bytes as u32;
-                set(libc::SOL_UDP, libc::UDP_SEGMENT, bytes, "UDP_SEGMENT")
-                    .map_err(offload_error)?;
-            }
-        }
-    }
-    socket
-        .bind(&SockAddr::from(local))
-        .map_err(|error| Error::system(format!("bind a UDP socket to {}", local.ip()), error))?;
-    Ok(socket)
 }

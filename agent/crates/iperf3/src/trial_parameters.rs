@@ -1,0 +1,69 @@
+//! The test that corresponds to the load of a trial.
+
+use crate::limits::{EndCondition, MAX_BLOCK_BYTES, MAX_STREAMS, Transport};
+use crate::parameters::{Direction, TestParameters};
+use vnetbench_streams::Role;
+use vnetbench_traffic::receive::ReceiveMode;
+use vnetbench_traffic::{Load, LoadPart, Workload};
+
+/// Returns the parameters of the test that corresponds to a load.
+///
+/// # Errors
+///
+/// The reason why an iperf3 server cannot run this load.
+pub fn derive_parameters(load: &Load) -> Result<TestParameters, String> {
+    let [
+        LoadPart {
+            workload: Workload::Stream(transfer),
+            ..
+        },
+    ] = &load.parts[..]
+    else {
+        return Err("an iperf3 server supports only the workload tcp_stream".into());
+    };
+    let roles: Vec<Role> = load.roles.iter().map(|(_, role)| *role).collect();
+    let sources = roles.iter().filter(|role| **role == Role::Source).count();
+    let sinks = roles.len() - sources;
+    let direction = match (sources, sinks) {
+        (_, 0) => Direction::Forward,
+        (0, _) => Direction::Reverse,
+        _ if sources == sinks && roles[..sources].iter().all(|r| *r == Role::Source) => {
+            Direction::Bidirectional
+        }
+        _ => return Err(
+            "an iperf3 server needs the same number of streams in both directions, sources first"
+                .into(),
+        ),
+    };
+    if sources.max(sinks) > MAX_STREAMS {
+        return Err(format!(
+            "an iperf3 server supports at most {MAX_STREAMS} streams in each direction"
+        ));
+    }
+    if transfer.message_bytes > MAX_BLOCK_BYTES {
+        return Err(format!(
+            "an iperf3 server supports messages of at most {MAX_BLOCK_BYTES} bytes"
+        ));
+    }
+    if direction != Direction::Forward && load.socket_options.pacing_rate_bps.is_some() {
+        return Err(
+            "the agent cannot pace an iperf3 server that sends: remove the pacing rate".into(),
+        );
+    }
+    Ok(TestParameters {
+        transport: Transport::Tcp,
+        direction,
+        streams_per_direction: sources.max(sinks),
+        end_condition: EndCondition::Never,
+        block_bytes: transfer.message_bytes,
+        socket_buffer_bytes: load.socket_options.buffer_bytes,
+        // It has no effect on a receiver, and a server without the algorithm would refuse the test.
+        congestion_control: load
+            .socket_options
+            .congestion_control
+            .clone()
+            .filter(|_| direction != Direction::Forward),
+        skip_receive_copy: transfer.receive_mode == ReceiveMode::Discard,
+        ..TestParameters::default()
+    })
+}

@@ -1,0 +1,87 @@
+//! The UDP sockets of datagram flows, with the options of their role.
+
+use std::net::SocketAddr;
+
+use socket2::{SockAddr, Socket, Type};
+
+use crate::sockets;
+use crate::udp_stream::FlowOptions;
+use vnetbench_streams::Role;
+use vnetbench_system::error::{Error, ErrorKind, Result};
+use vnetbench_system::socket_option;
+
+/// Opens a UDP socket at this address, with the flow's options for this role.
+pub(crate) fn open_udp_socket(
+    local: SocketAddr,
+    role: Role,
+    options: &FlowOptions,
+) -> Result<Socket> {
+    let domain = socket2::Domain::for_address(local);
+    let socket = Socket::new(domain, Type::DGRAM, None)
+        .and_then(|socket| socket.set_nonblocking(true).map(|()| socket))
+        .map_err(|error| Error::system("open a UDP socket", error))?;
+    sockets::set_buffers(&socket, options.buffer_bytes)?;
+    match role {
+        Role::Sink => set_sink_options(&socket, options)?,
+        Role::Source => set_source_options(&socket, local, options)?,
+    }
+    socket
+        .bind(&SockAddr::from(local))
+        .map_err(|error| Error::system(format!("bind a UDP socket to {}", local.ip()), error))?;
+    Ok(socket)
+}
+
+fn set_sink_options(socket: &Socket, options: &FlowOptions) -> Result<()> {
+    set_option(
+        socket,
+        libc::SOL_SOCKET,
+        libc::SO_TIMESTAMPNS,
+        1,
+        "SO_TIMESTAMPNS",
+    )?;
+    if options.is_aggregated {
+        set_option(socket, libc::SOL_UDP, libc::UDP_GRO, 1, "UDP_GRO")
+            .map_err(|error| error.with_kind(ErrorKind::UdpOffload))?;
+    }
+    Ok(())
+}
+
+fn set_source_options(socket: &Socket, local: SocketAddr, options: &FlowOptions) -> Result<()> {
+    if local.is_ipv6() {
+        let (discovery, dont_fragment) = if options.can_fragment {
+            (libc::IPV6_PMTUDISC_DONT, 0)
+        } else {
+            (libc::IPV6_PMTUDISC_DO, 1)
+        };
+        let level = libc::IPPROTO_IPV6;
+        let (name, discovery) = ("IPV6_MTU_DISCOVER", discovery as u32);
+        set_option(socket, level, libc::IPV6_MTU_DISCOVER, discovery, name)?;
+        let name = "IPV6_DONTFRAG";
+        set_option(socket, level, libc::IPV6_DONTFRAG, dont_fragment, name)?;
+    } else {
+        let discovery = if options.can_fragment {
+            libc::IP_PMTUDISC_DONT
+        } else {
+            libc::IP_PMTUDISC_DO
+        };
+        let (name, discovery) = ("IP_MTU_DISCOVER", discovery as u32);
+        set_option(socket, libc::SOL_IP, libc::IP_MTU_DISCOVER, discovery, name)?;
+    }
+    if options.is_segmented {
+        let bytes = options.datagram_bytes as u32;
+        set_option(
+            socket,
+            libc::SOL_UDP,
+            libc::UDP_SEGMENT,
+            bytes,
+            "UDP_SEGMENT",
+        )
+        .map_err(|error| error.with_kind(ErrorKind::UdpOffload))?;
+    }
+    Ok(())
+}
+
+fn set_option(socket: &Socket, level: i32, option: i32, value: u32, name: &str) -> Result<()> {
+    socket_option::set(socket, level, option, value)
+        .map_err(|error| Error::system(format!("set {name}"), error))
+}
