@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use vnetbench_interfaces::interface::{Interface, bus_name};
+use vnetbench_interfaces::interface::{Interface, read_bus_name};
 
 /// PCI vendor and device ids (pci.ids) of the adapters that guests have: emulated, paravirtual, and virtual functions.
 const MODELS_BY_PCI_ID: [(&str, &str); 37] = [
@@ -48,9 +48,9 @@ const MODELS_BY_PCI_ID: [(&str, &str); 37] = [
 /// Returns the adapter's model, or its PCI ids (`8086:1234`) if the model is unknown.
 ///
 /// Returns `None` if the interface has no hardware.
-pub fn adapter_model(interface: &Interface) -> Option<String> {
+pub fn identify_adapter_model(interface: &Interface) -> Option<String> {
     let device = interface.hardware_path().ok()?;
-    match bus_name(&device)?.as_str() {
+    match read_bus_name(&device)?.as_str() {
         "pci" => {
             let ids = format!(
                 "{}:{}",
@@ -92,6 +92,9 @@ mod tests {
 
     #[test]
     fn an_interface_without_hardware_has_no_adapter_model() {
-        assert_eq!(adapter_model(&Interface::open("lo").expect("lo")), None);
+        assert_eq!(
+            identify_adapter_model(&Interface::open("lo").expect("lo")),
+            None
+        );
     }
 }

@@ -7,7 +7,7 @@ use crate::knobs::{self, coalescing, queues, rings};
 use vnetbench_interfaces::interface::{DriverInfo, Interface};
 
 /// Returns the facts about an interface. All but the name are null if it does not exist.
-pub fn interface_facts(name: &str) -> Value {
+pub fn read_interface_facts(name: &str) -> Value {
     let interface = Interface::open(name).ok();
     let interface = interface.as_ref();
     let driver = interface.and_then(|i| i.driver_info().ok());
@@ -19,14 +19,14 @@ pub fn interface_facts(name: &str) -> Value {
         "name": name,
         "mac": interface.and_then(|i| i.mac().ok()),
         "mtu": interface.and_then(|i| i.mtu().ok()),
-        "adapter": interface.and_then(adapter::adapter_model),
+        "adapter": interface.and_then(adapter::identify_adapter_model),
         "driver": driver_text(|info| &info.driver),
         "driver_version": driver_text(|info| &info.version),
         "firmware": driver_text(|info| &info.firmware),
         "bus": driver_text(|info| &info.bus),
         "rx_queues": interface.and_then(|i| i.queue_count("rx-").ok()),
         "tx_queues": interface.and_then(|i| i.queue_count("tx-").ok()),
-        "offloads": interface.and_then(enabled_offloads),
+        "offloads": interface.and_then(list_enabled_offloads),
         "channels": interface.and_then(read_channels),
         "rings": interface.and_then(read_rings),
         "coalescing": interface.and_then(read_coalescing),
@@ -34,7 +34,7 @@ pub fn interface_facts(name: &str) -> Value {
 }
 
 /// Returns the enabled offloads, by the names of their knobs.
-fn enabled_offloads(interface: &Interface) -> Option<Vec<&'static str>> {
+fn list_enabled_offloads(interface: &Interface) -> Option<Vec<&'static str>> {
     let states = knobs::OFFLOADS.map(|name| (name, knobs::is_enabled(&interface.name, name)));
     if states.iter().all(|(_, state)| state.is_none()) {
         return None;

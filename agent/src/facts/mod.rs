@@ -7,11 +7,11 @@ mod platform;
 
 use serde_json::{Value, json};
 
-pub use self::interface::interface_facts;
+pub use self::interface::read_interface_facts;
 
 use self::files::{read_line, read_number, read_numbers, read_value, read_words};
 use vnetbench_counters::{ProcessCycles, mean_clock_hz, probe_cycle_counters};
-use vnetbench_interfaces::interface::interface_names;
+use vnetbench_interfaces::interface::list_interface_names;
 use vnetbench_system::cpu_list::CpuList;
 
 /// Collects all facts about this endpoint.
@@ -27,8 +27,8 @@ pub fn collect_facts(cycles: &ProcessCycles) -> Value {
             "machine": text(system.machine()),
         },
         "hostname": text(system.nodename()),
-        "cpu": cpu_facts(),
-        "memory_bytes": memory_bytes(),
+        "cpu": read_cpu_facts(),
+        "memory_bytes": read_memory_bytes(),
         "tcp": {
             "congestion_control": read_line("/proc/sys/net/ipv4/tcp_congestion_control"),
             "available_congestion_control": read_words("/proc/sys/net/ipv4/tcp_available_congestion_control"),
@@ -44,14 +44,14 @@ pub fn collect_facts(cycles: &ProcessCycles) -> Value {
             "system_cycles": cycle_source(perf.system),
             "reason": perf.reason,
         },
-        "hypervisor": platform::hypervisor(),
-        "dmi": platform::dmi_facts(),
-        "services": platform::service_facts(),
-        "interfaces": interface_names().iter().map(|name| interface_facts(name)).collect::<Vec<_>>(),
+        "hypervisor": platform::detect_hypervisor(),
+        "dmi": platform::read_dmi_facts(),
+        "services": platform::read_service_facts(),
+        "interfaces": list_interface_names().iter().map(|name| read_interface_facts(name)).collect::<Vec<_>>(),
     })
 }
 
-fn cpu_facts() -> Value {
+fn read_cpu_facts() -> Value {
     let online = read_line("/sys/devices/system/cpu/online");
     let count = online
         .as_deref()
@@ -65,7 +65,7 @@ fn cpu_facts() -> Value {
     })
 }
 
-fn memory_bytes() -> Option<u64> {
+fn read_memory_bytes() -> Option<u64> {
     let text = read_value("/proc/meminfo", "MemTotal")?;
     let kib: u64 = text.strip_suffix(" kB")?.parse().ok()?;
     Some(kib * 1024)

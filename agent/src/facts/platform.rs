@@ -19,21 +19,22 @@ const HYPERVISORS_BY_DMI: [(&str, &str, &str); 9] = [
 ];
 
 /// Returns the vendor and product name that the firmware reports.
-pub fn dmi_facts() -> Value {
-    json!({"vendor": vendor(), "product": product()})
+pub fn read_dmi_facts() -> Value {
+    json!({"vendor": read_dmi_vendor(), "product": read_dmi_product()})
 }
 
-fn vendor() -> Option<String> {
+fn read_dmi_vendor() -> Option<String> {
     read_line(&format!("{DMI}/sys_vendor"))
 }
 
-fn product() -> Option<String> {
+fn read_dmi_product() -> Option<String> {
     read_line(&format!("{DMI}/product_name"))
 }
 
 /// Returns the hypervisor that CPUID reports, or else the firmware. Returns `None` on bare metal, or if neither reports it.
-pub fn hypervisor() -> Option<String> {
-    hypervisor_by_cpuid().or_else(|| hypervisor_by_dmi(&vendor()?, &product()?).map(str::to_owned))
+pub fn detect_hypervisor() -> Option<String> {
+    hypervisor_by_cpuid()
+        .or_else(|| hypervisor_by_dmi(&read_dmi_vendor()?, &read_dmi_product()?).map(str::to_owned))
 }
 
 fn hypervisor_by_dmi(vendor: &str, product: &str) -> Option<&'static str> {
@@ -71,13 +72,13 @@ fn hypervisor_by_cpuid() -> Option<String> {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn by_processor() -> Option<String> {
+fn hypervisor_by_cpuid() -> Option<String> {
     read_line("/sys/hypervisor/type")
 }
 
 /// Returns which services run, by the names of their processes, and tuned's profile. Null if /proc does not show it.
-pub fn service_facts() -> Value {
-    let running = process_names();
+pub fn read_service_facts() -> Value {
+    let running = list_process_names();
     let is_running = |name: &str| {
         running
             .as_ref()
@@ -91,7 +92,7 @@ pub fn service_facts() -> Value {
     })
 }
 
-fn process_names() -> Option<Vec<String>> {
+fn list_process_names() -> Option<Vec<String>> {
     let entries = std::fs::read_dir("/proc").ok()?.flatten();
     let name = |entry: std::fs::DirEntry| read_line(entry.path().join("comm").to_str()?);
     Some(entries.filter_map(name).collect())
@@ -121,6 +122,6 @@ mod tests {
     #[test]
     fn process_names_contain_this_process() {
         let own = read_line("/proc/self/comm").expect("Linux");
-        assert!(process_names().expect("Linux").contains(&own));
+        assert!(list_process_names().expect("Linux").contains(&own));
     }
 }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_REPLACE, Parseable};
 use netlink_packet_route::AddressFamily;
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
-use vnetbench_interfaces::netlink::{NetlinkSocket, invalid_reply};
+use vnetbench_interfaces::netlink::{NetlinkSocket, decode_error_to_io};
 
 /// An IP address with its prefix length: `10.0.0.1/16`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub fn read(interface: u32) -> io::Result<Vec<InterfaceAddress>> {
     let mut addresses = Vec::new();
     let request = AddressMessage::default();
     NetlinkSocket::open_route()?.request(libc::RTM_GETADDR, NLM_F_DUMP, &request, |body| {
-        let message = AddressMessage::parse(body).map_err(invalid_reply)?;
+        let message = AddressMessage::parse(body).map_err(decode_error_to_io)?;
         if message.header.index == interface {
             addresses.extend(address_of_message(&message));
         }

@@ -7,7 +7,7 @@ use super::addresses::{self, InterfaceAddress};
 use super::forwarding::{self, Forwarding};
 use super::neighbours::{self, Neighbour};
 use crate::facts;
-use vnetbench_interfaces::interface::{Interface, LINK_TIMEOUT, interface_names};
+use vnetbench_interfaces::interface::{Interface, LINK_TIMEOUT, list_interface_names};
 use vnetbench_system::clock;
 use vnetbench_system::error::{Error, Result};
 
@@ -102,7 +102,7 @@ pub fn configure(request: ConfigureRequest) -> Result<Value> {
 /// Returns the adapters of this guest in the kernel's order, without interfaces that have no hardware.
 fn adapters() -> Result<Vec<Adapter>> {
     let mut adapters = Vec::new();
-    for name in interface_names() {
+    for name in list_interface_names() {
         let read = || {
             let interface = Interface::open(&name)?;
             match interface.hardware_path() {
@@ -228,7 +228,7 @@ fn describe(interface: &Interface, index: u32) -> Result<Value> {
     let read = || {
         let addresses = addresses::read(index)?;
         let addresses: Vec<String> = addresses.iter().map(InterfaceAddress::to_string).collect();
-        let mut described = facts::interface_facts(&interface.name);
+        let mut described = facts::read_interface_facts(&interface.name);
         described["addresses"] = json!(addresses);
         described["up"] = json!(interface.is_up()?);
         Ok(described)

@@ -110,7 +110,7 @@ pub fn read_all(interface: &Interface) -> io::Result<Coalescing> {
         command: ETHTOOL_GCOALESCE,
         ..Default::default()
     };
-    interface.ethtool(&mut coalescing)?;
+    interface.run_ethtool_command(&mut coalescing)?;
     Ok(coalescing)
 }
 
@@ -164,7 +164,7 @@ pub fn set(interface: &Interface, settings: DirectionCoalescing) -> io::Result<(
 
 fn write(interface: &Interface, mut coalescing: Coalescing) -> io::Result<()> {
     coalescing.command = ETHTOOL_SCOALESCE;
-    interface.ethtool(&mut coalescing)
+    interface.run_ethtool_command(&mut coalescing)
 }
 
 fn special_value_driver(interface: &Interface) -> Option<SpecialValueDriver> {

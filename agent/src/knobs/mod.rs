@@ -107,8 +107,8 @@ impl Knob {
         let open = || Interface::open(interface.unwrap_or_default());
         let value = match self {
             Self::Mtu => open()?.mtu().map(Value::from),
-            Self::Switch { get, .. } => open()?.is_switch_on(*get).map(Value::from),
-            Self::Feature(name) => features::read_feature(&open()?, name).map(Value::from),
+            Self::Switch { get, .. } => open()?.is_ethtool_switch_on(*get).map(Value::from),
+            Self::Feature(name) => features::is_feature_on(&open()?, name).map(Value::from),
             Self::Queues => queues::read(&open()?).map(|queues| json!(queues)),
             Self::Ring(direction) => {
                 rings::read_descriptors(&open()?, *direction).map(|descriptors| json!(descriptors))
@@ -152,7 +152,7 @@ impl Knob {
             }
             Self::Switch { set, .. } => {
                 let on = values::parse_switch(value)?;
-                open().and_then(|interface| interface.set_switch(*set, on))
+                open().and_then(|interface| interface.set_ethtool_switch(*set, on))
             }
             Self::Feature(name) => {
                 let on = values::parse_switch(value)?;

@@ -62,13 +62,13 @@ pub fn read_channels(interface: &Interface) -> io::Result<Channels> {
         command: ETHTOOL_GCHANNELS,
         ..Default::default()
     };
-    interface.ethtool(&mut channels)?;
+    interface.run_ethtool_command(&mut channels)?;
     Ok(channels)
 }
 
 fn set_channels(interface: &Interface, mut channels: Channels) -> io::Result<()> {
     channels.command = ETHTOOL_SCHANNELS;
-    interface.ethtool(&mut channels)
+    interface.run_ethtool_command(&mut channels)
 }
 
 /// Returns the number of queues in each direction; `None` if the directions differ.

@@ -41,7 +41,7 @@ pub fn read(interface: &Interface) -> io::Result<Rings> {
         command: ETHTOOL_GRINGPARAM,
         ..Default::default()
     };
-    interface.ethtool(&mut rings)?;
+    interface.run_ethtool_command(&mut rings)?;
     Ok(rings)
 }
 
@@ -76,7 +76,7 @@ pub fn set(interface: &Interface, direction: Direction, descriptors: u32) -> io:
     }
     *now = descriptors;
     rings.command = ETHTOOL_SRINGPARAM;
-    interface.ethtool(&mut rings)
+    interface.run_ethtool_command(&mut rings)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use vnetbench_interfaces::ethtool_strings::{self, StringSet, buffer_capacity, read_strings};
+use vnetbench_interfaces::ethtool_strings::{self, StringSet, capacity_with_reserve, read_strings};
 use vnetbench_interfaces::interface::Interface;
 
 const ETHTOOL_GSTATS: u32 = 0x1d;
@@ -32,10 +32,12 @@ impl AdapterStatistics {
             return None;
         }
         // `struct ethtool_stats`: command and count share the first word, each following word is a statistic.
-        let mut words = vec![0u64; 1 + buffer_capacity(count)];
-        words[0] = pack_words([ETHTOOL_GSTATS, count as u32]);
-        self.interface.ethtool(words.as_mut_slice()).ok()?;
-        if words[0] != pack_words([ETHTOOL_GSTATS, count as u32]) {
+        let mut words = vec![0u64; 1 + capacity_with_reserve(count)];
+        words[0] = join_words([ETHTOOL_GSTATS, count as u32]);
+        self.interface
+            .run_ethtool_command(words.as_mut_slice())
+            .ok()?;
+        if words[0] != join_words([ETHTOOL_GSTATS, count as u32]) {
             return None;
         }
         words.truncate(1 + count);
@@ -44,11 +46,11 @@ impl AdapterStatistics {
     }
 
     pub fn changes_since(&self, before: &[u64], after: &[u64]) -> StatisticChanges {
-        statistic_changes(&self.names, before, after)
+        compute_changes(&self.names, before, after)
     }
 }
 
-fn pack_words(halves: [u32; 2]) -> u64 {
+fn join_words(halves: [u32; 2]) -> u64 {
     let [first, second] = halves.map(u32::to_ne_bytes);
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&first);
@@ -57,7 +59,7 @@ fn pack_words(halves: [u32; 2]) -> u64 {
 }
 
 /// Computes the changes. A name that ends in `#` is a queue's heading; the statistics that follow belong to it (vmxnet3).
-fn statistic_changes(names: &[String], before: &[u64], after: &[u64]) -> StatisticChanges {
+fn compute_changes(names: &[String], before: &[u64], after: &[u64]) -> StatisticChanges {
     let mut changes = StatisticChanges::new();
     let mut heading = String::new();
     for ((name, before), after) in names.iter().zip(before).zip(after) {
@@ -94,7 +96,7 @@ mod tests {
         let expected = [("Tx Queue#0 pkts tx", 5), ("Tx Queue#1 pkts tx", 1)];
         let expected = expected.map(|(name, difference)| (name.to_owned(), difference));
         assert_eq!(
-            statistic_changes(&names, &before, &after),
+            compute_changes(&names, &before, &after),
             StatisticChanges::from(expected)
         );
     }
@@ -105,7 +107,7 @@ mod tests {
         let expected =
             [("fill", -3), ("rx", 7)].map(|(name, difference)| (name.to_owned(), difference));
         assert_eq!(
-            statistic_changes(&names, &[1, 1, 5], &[3, 6, 2]),
+            compute_changes(&names, &[1, 1, 5], &[3, 6, 2]),
             StatisticChanges::from(expected)
         );
     }
@@ -115,7 +117,7 @@ mod tests {
         let names = ["ip", "ip"].map(str::to_owned);
         let expected = StatisticChanges::from([("ip".to_owned(), i64::MAX)]);
         let half = u64::MAX / 2;
-        assert_eq!(statistic_changes(&names, &[0, 0], &[half, half]), expected);
+        assert_eq!(compute_changes(&names, &[0, 0], &[half, half]), expected);
     }
 
     #[test]

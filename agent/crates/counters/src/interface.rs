@@ -55,7 +55,7 @@ impl InterfaceCounters {
     fn failure_message(&self, is_listed: bool) -> Option<String> {
         let has_stopped = self.was_running && matches!(self.device.is_running(), Ok(false));
         let name = &self.device.name;
-        if !is_listed || has_stopped && !self.device.keeps_settings_while_down() {
+        if !is_listed || has_stopped && !self.device.is_still_present() {
             return Some(format!("interface {name} vanished"));
         }
         has_stopped.then(|| format!("interface {name} went down or lost its carrier"))

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use vnetbench_interfaces::interface::Interface;
-use vnetbench_interfaces::tap;
+use vnetbench_interfaces::tap::{TUN, Tap};
 use vnetbench_system::error::{Error, Result};
 
 /// Bytes of `struct virtio_net_hdr`, which precedes each frame (include/uapi/linux/virtio_net.h).
@@ -34,17 +34,20 @@ impl Port {
     /// Creates the tap and sets it up.
     pub fn open(name: &str) -> Result<Self> {
         let open = || {
-            let (tap, name) = tap::open(name, libc::IFF_VNET_HDR)?;
+            let tap = Tap::create(name, libc::IFF_VNET_HDR)?;
             // Linux before 6.2 has no UDP segmentation offload on taps.
-            tap::set_offloads(&tap, TCP_OFFLOADS | UDP_OFFLOADS)
-                .or_else(|_| tap::set_offloads(&tap, TCP_OFFLOADS))?;
-            let interface = Interface::open(&name)?;
+            tap.set_offloads(TCP_OFFLOADS | UDP_OFFLOADS)
+                .or_else(|_| tap.set_offloads(TCP_OFFLOADS))?;
+            let interface = Interface::open(&tap.name)?;
             interface.set_queue_length(QUEUE_FRAMES)?;
             interface.set_up(true)?;
-            Ok(Self { name, tap })
+            Ok(Self {
+                name: tap.name,
+                tap: tap.file,
+            })
         };
         open().map_err(|error: io::Error| {
-            Error::system(format!("create the tap {name} with {}", tap::TUN), error)
+            Error::system(format!("create the tap {name} with {TUN}"), error)
         })
     }
 

@@ -11,7 +11,7 @@ use aya::programs::{Xdp, XdpMode};
 
 use crate::bpf_programs::{ProbeResult, error_chain};
 use vnetbench_interfaces::interface::Interface;
-use vnetbench_interfaces::tap::{self, TUN};
+use vnetbench_interfaces::tap::{TUN, Tap};
 
 const TAP_NAME_PATTERN: &str = "vnb-xdp%d";
 
@@ -42,7 +42,7 @@ impl DispatcherSlot {
 
 /// Creates a tap and returns it with its interface index.
 fn create_tap() -> io::Result<(File, u32)> {
-    let (tap, name) = tap::open(TAP_NAME_PATTERN, 0)?;
-    let index = Interface::open(&name)?.index()?;
-    Ok((tap, index))
+    let tap = Tap::create(TAP_NAME_PATTERN, 0)?;
+    let index = Interface::open(&tap.name)?.index()?;
+    Ok((tap.file, index))
 }

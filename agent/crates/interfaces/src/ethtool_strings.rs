@@ -38,7 +38,7 @@ pub fn count_strings(interface: &Interface, set: StringSet) -> io::Result<usize>
         sets: 1 << set as u32,
         count: 0,
     };
-    interface.ethtool(&mut info)?;
+    interface.run_ethtool_command(&mut info)?;
     let count = info.count as usize;
     // The kernel clears the set's bit in the mask if the set does not exist.
     if info.sets == 0 || count > MAX_NAMES {
@@ -50,23 +50,23 @@ pub fn count_strings(interface: &Interface, set: StringSet) -> io::Result<usize>
 /// Returns the names of a set, in order. Fails with EOPNOTSUPP if the interface has no such set.
 pub fn read_strings(interface: &Interface, set: StringSet) -> io::Result<Vec<String>> {
     let count = count_strings(interface, set)?;
-    let mut bytes = vec![0; HEADER_BYTES + buffer_capacity(count) * NAME_BYTES];
+    let mut bytes = vec![0; HEADER_BYTES + capacity_with_reserve(count) * NAME_BYTES];
     let head = [ETHTOOL_GSTRINGS, set as u32, count as u32];
     for (to, word) in bytes.chunks_exact_mut(4).zip(head) {
         to.copy_from_slice(&word.to_ne_bytes());
     }
-    interface.ethtool(bytes.as_mut_slice())?;
+    interface.run_ethtool_command(bytes.as_mut_slice())?;
     let names = bytes[HEADER_BYTES..].chunks_exact(NAME_BYTES).take(count);
-    Ok(names.map(trim_text).collect())
+    Ok(names.map(parse_padded_text).collect())
 }
 
 /// Returns a buffer size with reserve. The kernel writes all names or statistics, whatever the size of the buffer, and their
 /// number may grow after the count was taken, such as with more queues.
-pub fn buffer_capacity(count: usize) -> usize {
+pub fn capacity_with_reserve(count: usize) -> usize {
     2 * count + 256
 }
 
-fn trim_text(bytes: &[u8]) -> String {
+fn parse_padded_text(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|byte| *byte == 0);
     String::from_utf8_lossy(&bytes[..end.unwrap_or(bytes.len())]).into_owned()
 }

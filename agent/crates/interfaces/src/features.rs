@@ -35,14 +35,14 @@ struct FeaturePosition {
 }
 
 /// Returns whether a feature is on. Fails with EOPNOTSUPP if the kernel has no feature of this name.
-pub fn read_feature(interface: &Interface, name: &str) -> io::Result<bool> {
+pub fn is_feature_on(interface: &Interface, name: &str) -> io::Result<bool> {
     let position = find_feature(interface, name)?;
     let mut state = FeatureState {
         command: ETHTOOL_GFEATURES,
         block_count: position.block_count,
         bits: [[0; 4]; MAX_BLOCKS],
     };
-    interface.ethtool(&mut state)?;
+    interface.run_ethtool_command(&mut state)?;
     let [_, _, active, _] = state.bits[position.block];
     Ok(active & position.bit != 0)
 }
@@ -56,7 +56,7 @@ pub fn set_feature(interface: &Interface, name: &str, on: bool) -> io::Result<()
         bits: [[0; 2]; MAX_BLOCKS],
     };
     request.bits[position.block] = [position.bit, if on { position.bit } else { 0 }];
-    interface.ethtool(&mut request)
+    interface.run_ethtool_command(&mut request)
 }
 
 fn find_feature(interface: &Interface, name: &str) -> io::Result<FeaturePosition> {
@@ -88,9 +88,9 @@ mod tests {
     #[test]
     fn features_are_found_by_their_exact_names() {
         let lo = Interface::open("lo").expect("lo");
-        assert!(read_feature(&lo, "loopback").expect("lo always has this feature"));
+        assert!(is_feature_on(&lo, "loopback").expect("lo always has this feature"));
         let unsupported =
-            read_feature(&lo, "tx-no-such-thing").map_err(|error| error.raw_os_error());
+            is_feature_on(&lo, "tx-no-such-thing").map_err(|error| error.raw_os_error());
         assert_eq!(unsupported, Err(Some(libc::EOPNOTSUPP)));
     }
 }

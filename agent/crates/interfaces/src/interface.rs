@@ -84,7 +84,7 @@ impl Interface {
 
     /// Returns the MTU.
     pub fn mtu(&self) -> io::Result<u32> {
-        let request = self.ioctl(libc::SIOCGIFMTU, self.request())?;
+        let request = self.ioctl(libc::SIOCGIFMTU, self.make_request())?;
         // SAFETY: SIOCGIFMTU has just filled this member; any bits are a valid integer.
         Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
     }
@@ -112,34 +112,34 @@ impl Interface {
         Ok(name_to_index(&self.socket, &self.name)?)
     }
 
-    fn flags(&self) -> io::Result<i32> {
-        let request = self.ioctl(libc::SIOCGIFFLAGS, self.request())?;
+    fn read_flags(&self) -> io::Result<i32> {
+        let request = self.ioctl(libc::SIOCGIFFLAGS, self.make_request())?;
         // SAFETY: SIOCGIFFLAGS has just filled this member; any bits are a valid integer.
         Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags }))
     }
 
     /// Returns whether the interface is up.
     pub fn is_up(&self) -> io::Result<bool> {
-        Ok(self.flags()? & libc::IFF_UP != 0)
+        Ok(self.read_flags()? & libc::IFF_UP != 0)
     }
 
     /// Returns whether the interface is up and has a carrier.
     pub fn is_running(&self) -> io::Result<bool> {
         let running = libc::IFF_UP | libc::IFF_RUNNING;
-        Ok(self.flags()? & running == running)
+        Ok(self.read_flags()? & running == running)
     }
 
     /// Returns whether the interface is running according to the kernel and the driver. The kernel's flags may change up to a
     /// second after the link is lost.
     pub fn has_link(&self) -> bool {
         let is_running = matches!(self.is_running(), Ok(true));
-        is_running && !matches!(self.is_switch_on(ETHTOOL_GLINK), Ok(false))
+        is_running && !matches!(self.is_ethtool_switch_on(ETHTOOL_GLINK), Ok(false))
     }
 
     /// Returns whether the interface still exists after pending changes. The kernel sets a removed interface down some
     /// milliseconds before it removes it; ethtool requests wait for that.
-    pub fn keeps_settings_while_down(&self) -> bool {
-        let request = self.is_switch_on(ETHTOOL_GLINK);
+    pub fn is_still_present(&self) -> bool {
+        let request = self.is_ethtool_switch_on(ETHTOOL_GLINK);
         !matches!(request, Err(error) if error.raw_os_error() == Some(libc::ENODEV))
     }
 
@@ -181,7 +181,7 @@ impl Interface {
 
     /// Returns the MAC address as bytes.
     pub fn mac_bytes(&self) -> io::Result<[u8; 6]> {
-        let request = self.ioctl(libc::SIOCGIFHWADDR, self.request())?;
+        let request = self.ioctl(libc::SIOCGIFHWADDR, self.make_request())?;
         // SAFETY: SIOCGIFHWADDR has just filled this member; any bits are a valid address.
         let bytes = unsafe { request.ifr_ifru.ifru_hwaddr.sa_data };
         Ok(std::array::from_fn(|i| bytes[i] as u8))
@@ -211,7 +211,7 @@ impl Interface {
         let device = self.sysfs_path()?.join("device").canonicalize();
         let device = device.map_err(|_| unsupported())?;
         // The bus device is the parent of the virtio device.
-        if bus_name(&device).as_deref() == Some("virtio") {
+        if read_bus_name(&device).as_deref() == Some("virtio") {
             return device.parent().map(PathBuf::from).ok_or_else(unsupported);
         }
         Ok(device)
@@ -232,7 +232,7 @@ impl Interface {
             bus: [0; 32],
             rest: [0; 64],
         };
-        self.ethtool(&mut raw)?;
+        self.run_ethtool_command(&mut raw)?;
         let text = |bytes| {
             let text = CStr::from_bytes_until_nul(bytes).unwrap_or_default();
             text.to_string_lossy().into_owned()
@@ -246,33 +246,33 @@ impl Interface {
     }
 
     /// Returns the value of an on-or-off setting of ethtool, such as ETHTOOL_GTSO.
-    pub fn is_switch_on(&self, command: u32) -> io::Result<bool> {
+    pub fn is_ethtool_switch_on(&self, command: u32) -> io::Result<bool> {
         let mut value = EthtoolValue { command, data: 0 };
-        self.ethtool(&mut value)?;
+        self.run_ethtool_command(&mut value)?;
         Ok(value.data != 0)
     }
 
     /// Changes an on-or-off setting of ethtool, such as ETHTOOL_STSO.
-    pub fn set_switch(&self, command: u32, on: bool) -> io::Result<()> {
+    pub fn set_ethtool_switch(&self, command: u32, on: bool) -> io::Result<()> {
         let data = u32::from(on);
-        self.ethtool(&mut EthtoolValue { command, data })
+        self.run_ethtool_command(&mut EthtoolValue { command, data })
     }
 
     /// Creates a bridge of this name.
     pub fn add_bridge(&self) -> io::Result<()> {
-        self.ioctl(SIOCBRADDBR, self.request()).map(drop)
+        self.ioctl(SIOCBRADDBR, self.make_request()).map(drop)
     }
 
     /// Removes the bridge of this name. Fails with ENXIO if it does not exist.
     pub fn remove_bridge(&self) -> io::Result<()> {
         // A bridge must be down. If it does not exist, the removal fails.
         let _ = self.set_up(false);
-        self.ioctl(SIOCBRDELBR, self.request()).map(drop)
+        self.ioctl(SIOCBRDELBR, self.make_request()).map(drop)
     }
 
     /// Adds a port to this bridge.
     pub fn add_port(&self, port: &Self) -> io::Result<()> {
-        let mut request = self.request();
+        let mut request = self.make_request();
         request.ifr_ifru.ifru_ifindex = port.index()? as i32;
         self.ioctl(SIOCBRADDIF, request).map(drop)
     }
@@ -286,7 +286,7 @@ impl Interface {
         Ok(count)
     }
 
-    fn request(&self) -> libc::ifreq {
+    fn make_request(&self) -> libc::ifreq {
         // SAFETY: an all-zero `ifreq` is valid: integers, and a union of integers, addresses and null pointers.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         for (to, from) in request.ifr_name.iter_mut().zip(self.name.bytes()) {
@@ -296,8 +296,8 @@ impl Interface {
     }
 
     /// Runs an ethtool command. `T` must be the structure of the command in its first field, with room for the whole answer.
-    pub fn ethtool<T: ?Sized>(&self, argument: &mut T) -> io::Result<()> {
-        let mut request = self.request();
+    pub fn run_ethtool_command<T: ?Sized>(&self, argument: &mut T) -> io::Result<()> {
+        let mut request = self.make_request();
         request.ifr_ifru.ifru_data = (argument as *mut T).cast();
         self.ioctl(libc::SIOCETHTOOL, request).map(drop)
     }
@@ -314,7 +314,7 @@ impl Interface {
 }
 
 /// Returns the bus of a device in sysfs, such as `pci`, `virtio` or `vmbus`.
-pub fn bus_name(device: &Path) -> Option<String> {
+pub fn read_bus_name(device: &Path) -> Option<String> {
     let bus = device.join("subsystem").canonicalize().ok()?;
     Some(bus.file_name()?.to_string_lossy().into_owned())
 }
@@ -333,7 +333,7 @@ pub fn mac_bytes(text: &str) -> Option<[u8; 6]> {
 }
 
 /// Returns the names of all interfaces of this namespace.
-pub fn interface_names() -> Vec<String> {
+pub fn list_interface_names() -> Vec<String> {
     // A name may hold invalid UTF-8.
     let text = std::fs::read("/proc/net/dev").unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn the_loopback_exists_and_unknown_interfaces_do_not() {
-        assert!(interface_names().contains(&"lo".to_owned()));
+        assert!(list_interface_names().contains(&"lo".to_owned()));
         assert!(Interface::open("lo").and_then(|lo| lo.mtu()).expect("lo") > 0);
         let unsupported = Interface::open("vnb-absent").and_then(|i| i.mtu());
         assert_eq!(

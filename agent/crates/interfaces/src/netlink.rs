@@ -108,8 +108,8 @@ fn read_replies(
     on_reply: &mut dyn FnMut(&[u8]) -> io::Result<()>,
 ) -> io::Result<ControlFlow<()>> {
     while !datagram.is_empty() {
-        let message = NetlinkBuffer::new_checked(datagram).map_err(invalid_reply)?;
-        let header = NetlinkHeader::parse(&message).map_err(invalid_reply)?;
+        let message = NetlinkBuffer::new_checked(datagram).map_err(decode_error_to_io)?;
+        let header = NetlinkHeader::parse(&message).map_err(decode_error_to_io)?;
         let body = message.payload();
         let aligned_length = (header.length as usize).next_multiple_of(NLMSG_ALIGNTO.into());
         datagram = datagram.get(aligned_length..).unwrap_or_default();
@@ -144,7 +144,7 @@ pub fn find_attribute(attributes: &[u8], attribute_type: u16) -> Option<&[u8]> {
 }
 
 /// Converts the error of a parser of replies.
-pub fn invalid_reply(error: DecodeError) -> io::Error {
+pub fn decode_error_to_io(error: DecodeError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
@@ -175,7 +175,7 @@ mod tests {
         link.header.index = index;
         let mut indices = Vec::new();
         socket.request(libc::RTM_GETLINK, 0, &link, |body| {
-            let reply = LinkMessage::parse(body).map_err(invalid_reply)?;
+            let reply = LinkMessage::parse(body).map_err(decode_error_to_io)?;
             indices.push(reply.header.index);
             Ok(())
         })?;
