@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 
 from vnetbench.study.factors.registry import FACTORS
+from vnetbench.study.file.keys import key_format
 from vnetbench.study.file.load import load_study, parse_study
 from vnetbench.study.file.reference import PAGE, SCHEMA, reference_page, schema_text
 from vnetbench.study.file.schema import json_schema
@@ -38,7 +39,7 @@ def test_the_schema_is_a_json_schema() -> None:
 
 def test_the_reference_names_every_key_and_every_factor() -> None:
     page = reference_page()
-    names = [*FACTORS, *(key for section in SECTIONS.values() for key in section.keys)]
+    names = [*FACTORS, *(key for section in SECTIONS.values() for key in section.fields_by_key())]
     assert all(f"`{name}`" in page for name in names)
 
 
@@ -70,7 +71,7 @@ def test_the_time_limit_of_the_demo_allows_six_trials_of_every_treatment() -> No
     assert len(treatments) == 20
     assert study.precision.time_limit_s == 150
     assert study.timing.duration_s is not None
-    load_s = len(treatments) * study.precision.fewest_trials * study.timing.duration_s
+    load_s = len(treatments) * study.precision.min_trials * study.timing.duration_s
     assert load_s <= 0.6 * study.precision.time_limit_s
 
 
@@ -84,7 +85,7 @@ def test_the_time_limit_of_the_adapter_demo_allows_six_trials_of_every_adapter()
     assert {t.factors["adapter"] for t in treatments} == {"virtio-net", "vmxnet3", "e1000e", "e1000"}
     assert study.precision.time_limit_s is not None
     assert study.timing.duration_s is not None
-    trials = len(treatments) * study.precision.fewest_trials
+    trials = len(treatments) * study.precision.min_trials
     # The other half of the time is for booting four guests and waiting for their links.
     assert trials * study.timing.duration_s <= 0.5 * study.precision.time_limit_s
 
@@ -113,10 +114,10 @@ def test_the_examples_of_a_factor_load_and_are_valid_by_the_schema(name: str) ->
 
 
 @pytest.mark.parametrize(
-    ("section", "key"), [(s.name, key) for s in SECTIONS.values() for key in s.keys], ids=str
+    ("section", "key"), [(s.heading, key) for s in SECTIONS.values() for key in s.fields_by_key()], ids=str
 )
 def test_the_example_of_a_key_loads_and_is_valid_by_the_schema(section: str, key: str) -> None:
-    line = f"{key} = {SECTIONS[section].keys[key].example}\n"
+    line = f"{key} = {key_format(SECTIONS[section].fields_by_key()[key]).example}\n"
     head = "" if key == "title" else 'title = "x"\n'
     workload = {"idle": "mixed", "published": "frames"}.get(key, "frames" if section == "search" else "")
     if workload:

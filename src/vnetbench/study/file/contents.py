@@ -6,17 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
 from vnetbench.errors import BenchError
 from vnetbench.study.factors.imported_factors import allow_unspecified
 from vnetbench.study.factors.level_expressions import parse_levels
 from vnetbench.study.factors.registry import FACTORS, find_factor
 from vnetbench.study.file.document import TomlDocument
-from vnetbench.study.file.host_section import HOST_SECTION
-from vnetbench.study.file.keys import StudySection
+from vnetbench.study.file.keys import StudySection, key_format
 from vnetbench.study.file.sections import (
     LEVEL_TABLES,
     SECTIONS,
     TOP_LEVEL,
+    HostSection,
     misplaced_word_fix,
     section_location,
 )
@@ -44,8 +47,10 @@ LevelTable = dict[str, tuple[Level, ...]]
 class StudyContents:
     """Values of a study file or of all `--set` arguments, with their problems."""
 
-    values: dict[str, dict[str, object]] = field(default_factory=lambda: {name: {} for name in SECTIONS})
-    """Values of each section by key."""
+    is_complete: bool = True
+    """Whether no line was skipped; otherwise a missing key is no problem, because that line may have it."""
+    values: dict[str, dict[str, Any]] = field(default_factory=lambda: {name: {} for name in SECTIONS})
+    """Values that each section sets, by their fields in `study.model`."""
     factors: LevelTable = field(default_factory=dict)
     tables: dict[str, dict[int, LevelTable]] = field(
         default_factory=lambda: {name: {} for name in LEVEL_TABLES}
@@ -62,21 +67,18 @@ class StudyContents:
         self.values[section] |= self._parse_keys(SECTIONS[section], raw, locate, *path)
 
     def _parse_keys(
-        self, section: StudySection, raw: Mapping[str, object], locate: KeyLocator, *path: str | int
-    ) -> dict[str, object]:
-        values: dict[str, object] = {}
-        for name, raw_value in raw.items():
-            try:
-                if name not in section.keys:
-                    raise _unknown_key(name, section)
-                key = section.keys[name]
-                value = key.value_type.parse(raw_value)
-                values[name] = None if key.none_word and value == key.none_word else value
-            except BenchError as error:
-                prefix = f"{name}: " if name in section.keys else ""
-                problem = WrongValue(prefix + error.what, fix=error.fix)
-                self.problems.append(locate(*path, name).wrap_error(problem))
-        return values
+        self, section: type[StudySection], raw: Mapping[str, object], locate: KeyLocator, *path: str | int
+    ) -> dict[str, Any]:
+        try:
+            return section.model_validate(raw).model_dump(exclude_unset=True)
+        except ValidationError as invalid:
+            for error in invalid.errors(include_url=False, include_input=False):
+                name = str(error["loc"][0])
+                if error["type"] == "missing" and not self.is_complete:
+                    continue
+                location = locate(*path) if error["type"] == "missing" else locate(*path, name)
+                self.problems.append(location.wrap_error(_explain_error(error, name, section)))
+            return {}
 
     def parse_factors(self, raw: Mapping[str, object], locate: KeyLocator, *path: str | int) -> LevelTable:
         """Return the levels of each factor of a table."""
@@ -125,17 +127,8 @@ class StudyContents:
                     )
                 )
                 continue
-            values = self._parse_keys(HOST_SECTION, table, locate, *path)
-            if "name" not in table:
-                self.problems.append(
-                    locate(*path).make_problem(
-                        "this host has no name", fix=f"write name = {HOST_SECTION.keys['name'].example}"
-                    )
-                )
-            fields: dict[str, Any] = {
-                key.field_name: values.get(name, key.default) for name, key in HOST_SECTION.keys.items()
-            }
-            self.hosts.append(HostSpec(**fields))
+            if fields := self._parse_keys(HostSection, table, locate, *path):
+                self.hosts.append(HostSpec(**fields))
 
     def add_level_tables(self, heading: str, raw: object, locate: KeyLocator) -> None:
         """Parse the tables `[[exclude]]` or `[[together]]`."""
@@ -170,8 +163,10 @@ class StudyContents:
 
 def parse_file(document: TomlDocument) -> StudyContents:
     """Return the contents of a study file."""
-    contents = StudyContents()
-    top_level = {name: raw for name, raw in document.values.items() if name in SECTIONS[TOP_LEVEL].keys}
+    contents = StudyContents(is_complete=not document.problems)
+    top_level = {
+        name: raw for name, raw in document.values.items() if name in SECTIONS[TOP_LEVEL].fields_by_key()
+    }
     contents.add_section(TOP_LEVEL, top_level, document.locate)
     for name, raw in document.values.items():
         location = document.locate(name)
@@ -194,26 +189,29 @@ def parse_file(document: TomlDocument) -> StudyContents:
             contents.add_level_tables(name, raw, document.locate)
         elif name not in top_level:
             contents.problems.append(location.wrap_error(_unknown_key(name, SECTIONS[TOP_LEVEL])))
-    # A line with a syntax error was skipped, and it may be the one that has the required key.
-    if not document.problems:
-        for key in SECTIONS[TOP_LEVEL].keys.values():
-            if key.required and key.name not in top_level:
-                contents.problems.append(
-                    document.locate().make_problem(
-                        f"the study has no {key.name}", fix=f"write {key.name} = {key.example}"
-                    )
-                )
     return contents
 
 
-def _unknown_key(name: str, section: StudySection) -> WrongValue:
-    what = f"{format_raw_value(name)} is not a key {section_location(section.name)}"
+def _explain_error(error: ErrorDetails, name: str, section: type[StudySection]) -> WrongValue:
+    if error["type"] == "extra_forbidden":
+        return _unknown_key(name, section)
+    if error["type"] == "missing":
+        owner = "this host" if section is HostSection else "the study"
+        return WrongValue(
+            f"{owner} has no {name}",
+            fix=f"write {name} = {key_format(section.fields_by_key()[name]).example}",
+        )
+    return WrongValue(f"{name}: {error['ctx']['what']}", fix=error["ctx"]["fix"])
+
+
+def _unknown_key(name: str, section: type[StudySection]) -> WrongValue:
+    what = f"{format_raw_value(name)} is not a key {section_location(section.heading)}"
     if fix := misplaced_word_fix(name):
         return WrongValue(what, fix=fix)
-    headings = [*HEADINGS, "factors", *LEVEL_TABLES] if section.name == TOP_LEVEL else []
-    choices = [*section.keys, *headings]
+    headings = [*HEADINGS, "factors", *LEVEL_TABLES] if section.heading == TOP_LEVEL else []
+    choices = [*section.fields_by_key(), *headings]
     if not find_nearest(name, choices):
-        other_words = [*FACTORS, *(key for each in SECTIONS.values() for key in each.keys)]
+        other_words = [*FACTORS, *(key for each in SECTIONS.values() for key in each.fields_by_key())]
         if nearest := find_nearest(name, other_words):
             return WrongValue(what, fix=f'did you mean "{nearest}"? {misplaced_word_fix(nearest)}')
     return WrongValue(

@@ -11,7 +11,7 @@ from vnetbench.printable import make_printable
 from vnetbench.study.file.contents import parse_file
 from vnetbench.study.file.document import MAX_CHARACTERS, read_document
 from vnetbench.study.file.overrides import parse_overrides
-from vnetbench.study.file.sections import SECTIONS, TOP_LEVEL
+from vnetbench.study.file.sections import SECTIONS, TOP_LEVEL, HeadSection
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels, Precision, SearchSpec, Study, TestbedSpec, Timing
 from vnetbench.study.problems import Problem, StudyError, StudyLocation, suggest_fix
@@ -66,7 +66,7 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
     if problems:
         raise StudyError(problems)
     values = {name: {**file.values[name], **changes.values[name]} for name in SECTIONS}
-    top_level = _model_fields(TOP_LEVEL, values)
+    top_level = {key: field.default for key, field in HeadSection.fields_by_key().items()} | values[TOP_LEVEL]
     needs_search = (
         "search" in document.values
         or bool(changes.values["search"])
@@ -74,15 +74,15 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
     )
     study = Study(
         **top_level,
-        testbed=TestbedSpec(**_model_fields("testbed", values), hosts=tuple(file.hosts)),
+        testbed=TestbedSpec(**values["testbed"], hosts=tuple(file.hosts)),
         factors=tuple(FactorLevels(name, levels) for name, levels in factors.items()),
         exclude=tuple(file.tables["exclude"].values()),
         together=tuple(
             {name: levels[0] for name, levels in table.items()} for table in file.tables["together"].values()
         ),
-        timing=_make_timing(top_level["workload"], values),
-        precision=Precision(**_model_fields("precision", values)),
-        search=SearchSpec(**_model_fields("search", values)) if needs_search else None,
+        timing=_make_timing(top_level["workload"], values["timing"]),
+        precision=Precision(**values["precision"]),
+        search=SearchSpec(**values["search"]) if needs_search else None,
         text=text,
         path=path,
         overrides=tuple(overrides),
@@ -103,18 +103,11 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
     return study
 
 
-def _make_timing(workload: str, values: Mapping[str, Mapping[str, object]]) -> Timing:
-    timing = Timing(**_model_fields("timing", values))
+def _make_timing(workload: str, values: Mapping[str, Any]) -> Timing:
+    timing = Timing(**values)
     if timing.warmup_s is None:
         return replace(timing, warmup_s=WORKLOADS[workload].default_warmup_s)
     return timing
-
-
-def _model_fields(section: str, values: Mapping[str, Mapping[str, object]]) -> dict[str, Any]:
-    """Return a section's values and defaults by their field names in `study.model`."""
-    return {
-        key.field_name: values[section].get(name, key.default) for name, key in SECTIONS[section].keys.items()
-    }
 
 
 def _unreadable_file(path: Path, error: OSError | ValueError) -> Problem:

@@ -28,7 +28,7 @@ def _parse_override(contents: StudyContents, override: str, location: StudyLocat
     name, equals, text = (part.strip() for part in override.partition("="))
     section, dot, key = name.partition(".")
     path = (section, key) if dot else ("factors", name)
-    sections = [each for each in HEADINGS if name in SECTIONS[each].keys]
+    sections = [each for each in HEADINGS if name in SECTIONS[each].fields_by_key()]
     if equals and sections:
         raise WrongValue(
             f"{name} is not a factor", fix=f"write --set {sections[0]}.{name}={make_printable(text)}"
@@ -44,9 +44,9 @@ def _parse_override(contents: StudyContents, override: str, location: StudyLocat
     if not dot:
         contents.factors |= contents.parse_factors({name: _parse_raw_value(text)}, lambda *_: location)
     elif section in HEADINGS:
-        contents.add_section(section, {key: _parse_raw_value(text)}, lambda *_: location)
+        contents.add_section(section, {make_printable(key): _parse_raw_value(text)}, lambda *_: location)
     else:
-        choices = [f"{heading}.{each}" for heading in HEADINGS for each in SECTIONS[heading].keys]
+        choices = [f"{heading}.{each}" for heading in HEADINGS for each in SECTIONS[heading].fields_by_key()]
         fix = suggest_fix(
             name, [*choices, *FACTORS], otherwise=f"use one of these sections: {', '.join(HEADINGS)}"
         )

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from vnetbench.study.factors.factor import Factor
 from vnetbench.study.factors.level_expressions import MAX_LEVELS
 from vnetbench.study.factors.registry import FACTORS, backend_has_factor
 from vnetbench.study.file.contents import MAX_TABLES
-from vnetbench.study.file.host_section import HOST_SECTION
-from vnetbench.study.file.keys import StudyKey, StudySection
-from vnetbench.study.file.schema import json_schema
+from vnetbench.study.file.keys import KeyFormat, StudySection, key_format
+from vnetbench.study.file.schema import json_schema, section_schema
 from vnetbench.study.file.sections import (
     EXCLUDE_DESCRIPTION,
     FACTORS_DESCRIPTION,
     SECTIONS,
     TOGETHER_DESCRIPTION,
     TOP_LEVEL,
+    HostSection,
 )
 from vnetbench.study.labs import IPERF3, LABS
 from vnetbench.study.rules.study_checks import MAX_TREATMENTS
@@ -123,7 +124,7 @@ arguments. You can use `--set` several times.
 def reference_page() -> str:
     """Return the page in Markdown."""
     sections = list(SECTIONS.values())
-    sections.insert(1 + sections.index(SECTIONS["testbed"]), HOST_SECTION)
+    sections.insert(1 + sections.index(SECTIONS["testbed"]), HostSection)
     parts = [
         _HEAD,
         *map(_section_text, sections),
@@ -142,18 +143,24 @@ def schema_text() -> str:
     return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _section_text(section: StudySection) -> str:
-    heading = f"[[{section.name}]]" if section is HOST_SECTION else f"[{section.name}]"
-    title = "The head of the file" if section.name == TOP_LEVEL else f"`{heading}`"
-    rows = [_key_row(key) for key in section.keys.values()]
+def _section_text(section: type[StudySection]) -> str:
+    heading = f"[[{section.heading}]]" if section is HostSection else f"[{section.heading}]"
+    title = "The head of the file" if section.heading == TOP_LEVEL else f"`{heading}`"
+    schema = section_schema(section)
+    rows = [
+        _key_row(name, key_format(field), schema["properties"][name], name in schema.get("required", ()))
+        for name, field in section.fields_by_key().items()
+    ]
     table = ["| key | meaning | value | default |", "|---|---|---|---|", *rows]
-    return "\n".join([f"## {title}", "", section.description, "", *table, ""])
+    return "\n".join([f"## {title}", "", schema["description"], "", *table, ""])
 
 
-def _key_row(key: StudyKey) -> str:
-    default = "required" if key.required else f"`{key.default_text}`" if key.default_text else "–"
-    written = f"{key.value_type.expected_form}, e.g. `{key.example}`"
-    return f"| `{key.name}` | {key.description} | {written} | {default} |"
+def _key_row(name: str, written: KeyFormat, schema: Mapping[str, Any], is_required: bool) -> str:
+    default = schema.get("default")
+    default_text = default if isinstance(default, str) else json.dumps(default)
+    default_cell = "required" if is_required else "–" if default is None else f"`{default_text}`"
+    value_cell = f"{written.value_type.expected_form}, e.g. `{written.example}`"
+    return f"| `{name}` | {schema['description']} | {value_cell} | {default_cell} |"
 
 
 def _factors_text() -> str:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import tomllib
 from typing import Any
 
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import core_schema
+
 from vnetbench.study.factors.factor import Factor
 from vnetbench.study.factors.imported_factors import LABEL_PATTERN
 from vnetbench.study.factors.level_expressions import MAX_LEVELS
 from vnetbench.study.factors.registry import FACTORS
-from vnetbench.study.factors.value_types import Json, ValueType
+from vnetbench.study.factors.value_types import Json
 from vnetbench.study.file.contents import MAX_HOSTS, MAX_TABLES
-from vnetbench.study.file.host_section import HOST_SECTION
-from vnetbench.study.file.keys import StudyKey, StudySection
+from vnetbench.study.file.keys import StudySection, value_type_schema
 from vnetbench.study.file.sections import (
     EXCLUDE_DESCRIPTION,
     FACTORS_DESCRIPTION,
     SECTIONS,
     TOGETHER_DESCRIPTION,
     TOP_LEVEL,
+    HostSection,
 )
 
 
@@ -29,17 +32,17 @@ def json_schema() -> dict[str, Any]:
     not hold: the schema checks the form of each value, but no range ends and no contradictions.
     """
     levels = {name: _factor_schema(factor) for name, factor in FACTORS.items()}
-    top = _section_schema(SECTIONS[TOP_LEVEL])
-    testbed = _section_schema(SECTIONS["testbed"])
+    top = section_schema(SECTIONS[TOP_LEVEL])
+    testbed = section_schema(SECTIONS["testbed"])
     testbed["properties"]["host"] = {
         "type": "array",
-        "description": HOST_SECTION.description,
+        "description": section_schema(HostSection)["description"],
         "maxItems": MAX_HOSTS,
-        "items": _section_schema(HOST_SECTION),
+        "items": section_schema(HostSection),
     }
     properties: dict[str, Any] = {
         **top["properties"],
-        **{name: _section_schema(section) for name, section in SECTIONS.items() if name != TOP_LEVEL},
+        **{name: section_schema(section) for name, section in SECTIONS.items() if name != TOP_LEVEL},
         "testbed": testbed,
         "factors": {
             "type": "object",
@@ -77,32 +80,30 @@ def _level_tables_schema(description: str) -> dict[str, Any]:
     }
 
 
-def _section_schema(section: StudySection) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "description": section.description,
-        "properties": {name: _key_schema(key) for name, key in section.keys.items()},
-        "required": [name for name, key in section.keys.items() if key.required],
-        "additionalProperties": False,
-    }
+class _SchemaGenerator(GenerateJsonSchema):
+    """Leaves out what a study file does not have: titles of keys, and defaults that cannot be written."""
+
+    def field_title_should_be_set(self, schema: object) -> bool:
+        return False
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> dict[str, Any]:
+        json_schema = super().default_schema(schema)
+        return json_schema if json_schema["default"] != "" else self.generate_inner(schema["schema"])
 
 
-def _key_schema(key: StudyKey) -> Json:
-    schema: Json = {
-        "description": key.description,
-        **_value_type_schema(key.value_type),
-        "examples": [_parse_toml_value(key.example)],
-    }
-    if key.default_text:
-        # A number or a boolean has no quotes; a quantity or a keyword is a string.
-        bare = isinstance(key.default, int) and key.value_type.non_string_schemas
-        schema["default"] = key.default if bare else key.default_text
+def section_schema(section: type[StudySection]) -> dict[str, Any]:
+    """Return the JSON Schema of a section."""
+    # In this mode the defaults are those that a study writes.
+    schema = section.model_json_schema(schema_generator=_SchemaGenerator, mode="serialization")
+    del schema["title"]
+    for described in (schema, *schema["properties"].values()):
+        described["description"] = " ".join(described["description"].split())
     return schema
 
 
 def _factor_schema(factor: Factor) -> Json:
     """Return the schema of a factor: one level, an expression, or a list of both."""
-    one = _value_type_schema(factor.value_type, several=True)
+    one = value_type_schema(factor.value_type, several=True)
     schema: Json = {
         "description": factor.description,
         "anyOf": [
@@ -116,17 +117,6 @@ def _factor_schema(factor: Factor) -> Json:
             factor.default if factor.value_type.is_integer else factor.value_type.format(factor.default)
         )
     return schema
-
-
-def _value_type_schema(value_type: ValueType, *, several: bool = False) -> Json:
-    """Return the schema of a value, or with `several` of an expression of values, such as a range."""
-    forms: list[Json] = [{"enum": list(value_type.keywords)}] if value_type.keywords else []
-    forms += value_type.non_string_schemas
-    if value_type.pattern:
-        more = r"(,|\.\.)" if not value_type.has_commas else ","
-        rest = rf"(\s*{more}\s*({value_type.pattern}))*" if several else ""
-        forms.append({"type": "string", "pattern": rf"^\s*({value_type.pattern}){rest}\s*$"})
-    return forms[0] if len(forms) == 1 else {"anyOf": forms}
 
 
 def _schema_alternatives(schema: Json) -> list[Any]:

@@ -3,223 +3,304 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import Field
 
 from vnetbench.published.catalog import TABLE_NAMES
 from vnetbench.study.factors import value_types
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.file import host_value_types
-from vnetbench.study.file.host_section import HOST_SECTION
-from vnetbench.study.file.keys import StudyKey, StudySection, make_section
-from vnetbench.study.file.search_section import SEARCH_SECTION
+from vnetbench.study.file.keys import KeyFormat, StudySection
 from vnetbench.study.labs import IMPORTED, LABS
-from vnetbench.study.model import ALL_COMBINATIONS, ONE_AT_A_TIME, Precision, TestbedSpec, Timing
-from vnetbench.study.workloads import TCP_STREAM, WORKLOADS
+from vnetbench.study.model import (
+    ALL_COMBINATIONS,
+    ONE_AT_A_TIME,
+    HostSpec,
+    Precision,
+    SearchSpec,
+    TestbedSpec,
+    Timing,
+)
+from vnetbench.study.workloads import MAX_LOSS_GOALS, TCP_STREAM, WORKLOADS
 
 TOP_LEVEL = ""
 """Name of the section without a heading, at the head of the file."""
 
+_TESTBED, _HOST = TestbedSpec(), HostSpec("")
+_TIMING, _SEARCH, _PRECISION = Timing(), SearchSpec(), Precision()
 
-_TIMING, _PRECISION, _TESTBED = Timing(), Precision(), TestbedSpec()
 
-_ALL_SECTIONS = (
-    make_section(
-        TOP_LEVEL,
-        "Keys at the head of the file, before the first heading.",
-        StudyKey(
-            "title",
-            value_types.texts(120),
-            "",
-            "Title of the study, one line.",
-            '"Jumbo frames"',
-            required=True,
-        ),
-        StudyKey(
-            "question",
-            value_types.texts(2000),
-            "",
-            "Question that the study answers. The report shows the answer below it.",
-            '"Do jumbo frames make TCP faster?"',
-        ),
-        StudyKey(
-            "workload",
-            value_types.keywords(*WORKLOADS),
-            TCP_STREAM,
-            "Type of load. " + " ".join(f"`{each.name}`: {each.description}." for each in WORKLOADS.values()),
-            '"tcp_stream"',
-        ),
-        StudyKey(
-            "combine",
-            value_types.keywords(ALL_COMBINATIONS, ONE_AT_A_TIME),
-            ALL_COMBINATIONS,
-            "How the levels make treatments. `all`: every combination. `one-at-a-time`: the base, which is "
-            "the first level of every factor; the base with one factor changed, for every other level; and "
-            "the treatments of `[[together]]`. The results compare each treatment with the base.",
-            '"one-at-a-time"',
-        ),
-        StudyKey(
-            "published",
-            value_types.keywords("none", *TABLE_NAMES),
-            None,
-            "Published measurement to compare the results with, for equal treatments.",
-            '"packet-forwarding-2011"',
-            none_word="none",
-        ),
-    ),
-    make_section(
-        "testbed",
-        "The testbed, except for the factors that vary it.",
-        StudyKey(
-            "lab",
-            value_types.keywords(*LABS, IMPORTED),
-            _TESTBED.lab,
-            "Lab that provides the testbed. `netns`: network namespaces as VMs. `qemu`: guests with real "
-            "adapter drivers. `hosts`: existing machines, one `[[testbed.host]]` each. `imported`: no lab; "
-            "`vnetbench import` writes this value, for results from the logs of other tools.",
-            '"netns"',
-        ),
-        StudyKey(
-            "uplink",
-            value_types.booleans(),
-            _TESTBED.uplink,
-            "`true`: two vSwitches joined by an uplink, with one VM of each pair on each. `false`: one "
-            "vSwitch for all VMs.",
-            "true",
-        ),
-        StudyKey(
-            "shaper",
-            value_types.keywords("tbf", "htb"),
-            _TESTBED.shaper,
-            "Queueing discipline that implements `link_rate`.",
-            '"htb"',
-        ),
-        StudyKey(
-            "vswitch_mtu",
-            value_types.integers(576, 65535, unit="B"),
-            _TESTBED.vswitch_mtu,
-            "Fixed MTU in bytes of every port of the vSwitch. Without it, the ports use the factor `mtu`.",
-            "9000",
-        ),
-        StudyKey(
-            "vf_of",
-            host_value_types.interface_names(),
-            _TESTBED.vf_of,
-            "Lab `qemu`: the adapter of this machine whose virtual functions (SR-IOV, bound to vfio) become "
-            "the "
-            'adapters of guests with `adapter = "vf"`.',
-            '"ens1f0"',
-        ),
-        StudyKey(
-            "ports",
-            host_value_types.port_ranges(),
-            _TESTBED.ports,
-            "Lab `hosts`: TCP and UDP ports on which the second host of a pair receives load, so that you "
-            "can open them in firewalls. Without it, any port.",
-            '"5300-5399"',
-        ),
-    ),
-    make_section(
-        "timing",
-        "Length and sampling of a trial.",
-        StudyKey(
-            "duration",
-            value_types.durations(0.1, 86400, "auto"),
-            _TIMING.duration_s,
-            "Length of a trial, including the warm-up but not the idle phase of `mixed`. `auto`: the bench "
-            "chooses it for each treatment from its first trials.",
-            '"10 s"',
-            model_field="duration_s",
-            none_word="auto",
-        ),
-        StudyKey(
-            "warmup",
-            value_types.durations(0, 86400, "auto"),
-            _TIMING.warmup_s,
-            "Time that is cut from the start of every trial. `auto`: found in its samples; none with `soak`.",
-            '"5 s"',
-            model_field="warmup_s",
-            none_word="auto",
-        ),
-        StudyKey(
-            "interval",
-            value_types.durations(0.01, 60),
-            _TIMING.interval_s,
-            "Time between two samples of a trial.",
-            '"100 ms"',
-            model_field="interval_s",
-        ),
-        StudyKey(
-            "idle",
-            value_types.durations(0.05, 60, "auto"),
-            _TIMING.idle_s,
-            "Workload `mixed`: time with requests only at the start of every trial. `auto`: the time of a "
-            "thousand requests at the `rate`, from 0.5 s to 5 s.",
-            '"2 s"',
-            model_field="idle_s",
-            none_word="auto",
-        ),
-    ),
-    SEARCH_SECTION,
-    make_section(
-        "precision",
-        "When the bench stops repeating a treatment: when the confidence interval of the deciding metric is "
-        "narrow enough, after the maximum number of trials, or at the time limit. The result states which.",
-        StudyKey(
-            "metric",
+class HeadSection(StudySection):
+    """Keys at the head of the file, before the first heading."""
+
+    heading = TOP_LEVEL
+
+    title: Annotated[str, KeyFormat(value_types.texts(120), '"Jumbo frames"')] = Field(
+        description="Title of the study, one line."
+    )
+    question: Annotated[str, KeyFormat(value_types.texts(2000), '"Do jumbo frames make TCP faster?"')] = (
+        Field("", description="Question that the study answers. The report shows the answer below it.")
+    )
+    workload: Annotated[str, KeyFormat(value_types.keywords(*WORKLOADS), '"tcp_stream"')] = Field(
+        TCP_STREAM,
+        description="Type of load. "
+        + " ".join(f"`{each.name}`: {each.description}." for each in WORKLOADS.values()),
+    )
+    combine: Annotated[
+        str, KeyFormat(value_types.keywords(ALL_COMBINATIONS, ONE_AT_A_TIME), '"one-at-a-time"')
+    ] = Field(
+        ALL_COMBINATIONS,
+        description="How the levels make treatments. `all`: every combination. `one-at-a-time`: the base, "
+        "which is the first level of every factor; the base with one factor changed, for every "
+        "other level; and the treatments of `[[together]]`. The results compare each treatment "
+        "with the base.",
+    )
+    published: Annotated[
+        str | None,
+        KeyFormat(value_types.keywords("none", *TABLE_NAMES), '"packet-forwarding-2011"', none_word="none"),
+    ] = Field(None, description="Published measurement to compare the results with, for equal treatments.")
+
+
+class TestbedSection(StudySection):
+    """The testbed, except for the factors that vary it."""
+
+    heading = "testbed"
+
+    lab: Annotated[str, KeyFormat(value_types.keywords(*LABS, IMPORTED), '"netns"')] = Field(
+        _TESTBED.lab,
+        description="Lab that provides the testbed. `netns`: network namespaces as VMs. `qemu`: guests with "
+        "real adapter drivers. `hosts`: existing machines, one `[[testbed.host]]` each. "
+        "`imported`: no lab; `vnetbench import` writes this value, for results from the logs of "
+        "other tools.",
+    )
+    uplink: Annotated[bool, KeyFormat(value_types.booleans(), "true")] = Field(
+        _TESTBED.uplink,
+        description="`true`: two vSwitches joined by an uplink, with one VM of each pair on each. `false`: "
+        "one vSwitch for all VMs.",
+    )
+    shaper: Annotated[str, KeyFormat(value_types.keywords("tbf", "htb"), '"htb"')] = Field(
+        _TESTBED.shaper, description="Queueing discipline that implements `link_rate`."
+    )
+    vswitch_mtu: Annotated[int | None, KeyFormat(value_types.integers(576, 65535, unit="B"), "9000")] = Field(
+        _TESTBED.vswitch_mtu,
+        description="Fixed MTU in bytes of every port of the vSwitch. Without it, the ports use the factor "
+        "`mtu`.",
+    )
+    vf_interface: Annotated[str | None, KeyFormat(host_value_types.interface_names(), '"ens1f0"')] = Field(
+        _TESTBED.vf_interface,
+        description="Lab `qemu`: the adapter of this machine whose virtual functions (SR-IOV, bound to vfio) "
+        'become the adapters of guests with `adapter = "vf"`.',
+    )
+    ports: Annotated[str | None, KeyFormat(host_value_types.port_ranges(), '"5300-5399"')] = Field(
+        _TESTBED.ports,
+        description="Lab `hosts`: TCP and UDP ports on which the second host of a pair receives load, so that"
+        " you can open them in firewalls. Without it, any port.",
+    )
+
+
+class HostSection(StudySection):
+    """A machine of the lab `hosts`, with one such heading each.
+
+    Hosts with `ssh` or `local` form pairs in the order of the file; the first of a pair sends in the
+    direction forward. Or one host only has an `iperf3` server, and the other endpoint of every stream is the
+    machine that the bench runs on.
+    """
+
+    heading = "testbed.host"
+
+    name: Annotated[str, KeyFormat(host_value_types.host_names(), '"web-01"')] = Field(
+        description="Name of the host in the results."
+    )
+    ssh: Annotated[str | None, KeyFormat(host_value_types.ssh_destinations(), '"root@web-01"')] = Field(
+        _HOST.ssh,
+        description="SSH destination of the host. The bench uses your OpenSSH client with its configuration, "
+        "keys, agent and known hosts. It copies its agent to the host and removes it after the "
+        "campaign. To set knobs, it needs root there.",
+    )
+    iperf3: Annotated[str | None, KeyFormat(host_value_types.iperf3_servers(), '"192.0.2.7:5201"')] = Field(
+        _HOST.iperf3,
+        description="Address of the host's iperf3 server. The bench copies nothing to this machine.",
+    )
+    local: Annotated[bool, KeyFormat(value_types.booleans(), "true")] = Field(
+        _HOST.local,
+        description="`true`: the host is the machine that the bench runs on. With an iperf3 server you can "
+        "leave this host out; its name is then `here`.",
+    )
+    interface: Annotated[str | None, KeyFormat(host_value_types.interface_names(), '"ens192"')] = Field(
+        _HOST.interface,
+        description="Interface of the load. Without it, the system's routes decide. With frame workloads, two"
+        " hosts can be two interfaces of one machine, with the device under test between them.",
+    )
+    address: Annotated[str | None, KeyFormat(host_value_types.ip_addresses(), '"192.0.2.1"')] = Field(
+        _HOST.address,
+        description="The host's own address for the load. Without it, the bench uses the address of the "
+        "interface, or the one that the system's routes choose. Frames between two interfaces of "
+        "one machine need no address: they use 198.18.0.0/15.",
+    )
+    next_hop: Annotated[str | None, KeyFormat(host_value_types.mac_addresses(), '"52:54:00:12:34:56"')] = (
+        Field(
+            _HOST.next_hop,
+            description="Destination MAC address of the host's frames. Without it, the address of the pair's "
+            "other interface, as a bridge needs it. For a router under test, write the router's own "
+            "address on this link.",
+        )
+    )
+
+
+class TimingSection(StudySection):
+    """Length and sampling of a trial."""
+
+    heading = "timing"
+
+    duration_s: Annotated[
+        float | None, KeyFormat(value_types.durations(0.1, 86400, "auto"), '"10 s"', none_word="auto")
+    ] = Field(
+        _TIMING.duration_s,
+        alias="duration",
+        description="Length of a trial, including the warm-up but not the idle phase of `mixed`. `auto`: the "
+        "bench chooses it for each treatment from its first trials.",
+    )
+    warmup_s: Annotated[
+        float | None, KeyFormat(value_types.durations(0, 86400, "auto"), '"5 s"', none_word="auto")
+    ] = Field(
+        _TIMING.warmup_s,
+        alias="warmup",
+        description="Time that is cut from the start of every trial. `auto`: found in its samples; none with "
+        "`soak`.",
+    )
+    interval_s: Annotated[float, KeyFormat(value_types.durations(0.01, 60), '"100 ms"')] = Field(
+        _TIMING.interval_s, alias="interval", description="Time between two samples of a trial."
+    )
+    idle_s: Annotated[
+        float | None, KeyFormat(value_types.durations(0.05, 60, "auto"), '"2 s"', none_word="auto")
+    ] = Field(
+        _TIMING.idle_s,
+        alias="idle",
+        description="Workload `mixed`: time with requests only at the start of every trial. `auto`: the time "
+        "of a thousand requests at the `rate`, from 0.5 s to 5 s.",
+    )
+
+
+class SearchSection(StudySection):
+    """How each trial of a frame workload searches for the throughput.
+
+    A search is a series of steps with a constant load each. The last step runs at the throughput; its
+    counters and latencies are those of the trial. `frames` searches only if the study has this section.
+    `frame_loss` and `back_to_back` always run a series of steps. `frame_latency` and `soak` start with a
+    search if their load is a share of the throughput.
+    """
+
+    heading = "search"
+
+    method: Annotated[
+        str, KeyFormat(value_types.keywords("vnetbench", "rfc2544", "mlrsearch"), '"rfc2544"')
+    ] = Field(
+        _SEARCH.method,
+        description="Search method. `vnetbench`: a model of loss against load chooses the most informative "
+        "step. `rfc2544`: binary search (RFC 2544, 26.1). `mlrsearch`: FD.io's library, if it is "
+        "installed.",
+    )
+    loss: Annotated[str, KeyFormat(value_types.loss_goals(MAX_LOSS_GOALS), '["0 %", "0.01 %", "0.5 %"]')] = (
+        Field(
+            _SEARCH.loss,
+            description="Loss goals: accepted frame loss ratios. The search finds a throughput for each "
+            "goal; that of the first goal is `throughput_fps`.",
+        )
+    )
+    width: Annotated[float, KeyFormat(value_types.percentages(0.0001, 0.5), '"1 %"')] = Field(
+        _SEARCH.width, description="Target width of the throughput's interval, as a share of the throughput."
+    )
+    step_s: Annotated[float, KeyFormat(value_types.durations(0.01, 3600), '"1 s"')] = Field(
+        _SEARCH.step_s, alias="trial", description="Length of a full step, which RFC 2544 calls a trial."
+    )
+    settle_s: Annotated[float, KeyFormat(value_types.durations(0.001, 4), '"100 ms"')] = Field(
+        _SEARCH.settle_s,
+        alias="settle",
+        description="A step ends when no frame has arrived for this long after its load stops.",
+    )
+    max_load_fps: Annotated[
+        float | None, KeyFormat(value_types.frame_rates(1, 10**9, "auto"), '"2 Mframe/s"', none_word="auto")
+    ] = Field(
+        _SEARCH.max_load_fps,
+        alias="max_load",
+        description="Largest load of each direction. `auto`: as fast as the generator can send.",
+    )
+    min_load_fps: Annotated[float, KeyFormat(value_types.frame_rates(1, 10**9), '"100 frame/s"')] = Field(
+        _SEARCH.min_load_fps,
+        alias="min_load",
+        description="Smallest load of each direction. A device that loses too many frames at it has no "
+        "throughput.",
+    )
+    confidence: Annotated[float, KeyFormat(value_types.percentages(0.5, 0.9999), '"99 %"')] = Field(
+        _SEARCH.confidence, description="Confidence that the throughput is within its interval."
+    )
+    time_limit_s: Annotated[
+        float | None, KeyFormat(value_types.durations(1, 36_000_000, "auto"), '"2 min"', none_word="auto")
+    ] = Field(
+        _SEARCH.time_limit_s,
+        alias="time_limit",
+        description="Limit of all steps of one search. `auto`: 10 min, or less if otherwise "
+        "`precision.time_limit` does not suffice for `min_trials` of every treatment.",
+    )
+
+
+class PrecisionSection(StudySection):
+    """When the bench stops repeating a treatment.
+
+    It stops when the confidence interval of the deciding metric is narrow enough, after the maximum number
+    of trials, or at the time limit. The result states which.
+    """
+
+    heading = "precision"
+
+    metric: Annotated[
+        str | None,
+        KeyFormat(
             value_types.keywords(
                 "auto",
                 *dict.fromkeys(metric for each in WORKLOADS.values() for metric in each.deciding_metrics),
             ),
-            _PRECISION.metric,
-            "Deciding metric. `auto`: the main metric of the workload. "
-            + " ".join(f"`{each.name}`: {each.deciding_description}." for each in WORKLOADS.values()),
             '"goodput_bps"',
             none_word="auto",
         ),
-        StudyKey(
-            "confidence",
-            value_types.percentages(0.5, 0.9999),
-            _PRECISION.confidence,
-            "Confidence level of every interval.",
-            '"99 %"',
-        ),
-        StudyKey(
-            "half_width",
-            value_types.percentages(0.0001, 10),
-            _PRECISION.half_width,
-            "Target half-width of the confidence interval, as a share of the value.",
-            '"5 %"',
-        ),
-        StudyKey(
-            "fewest_trials",
-            value_types.integers(1, 10_000),
-            _PRECISION.fewest_trials,
-            "Minimum number of trials of every treatment. The 95 % interval of a median needs at least six "
-            "trials.",
-            "9",
-        ),
-        StudyKey(
-            "most_trials",
-            value_types.integers(1, 10_000),
-            _PRECISION.most_trials,
-            "Maximum number of trials of every treatment.",
-            "30",
-        ),
-        StudyKey(
-            "time_limit",
-            value_types.durations(1, 36_000_000, "none"),
-            _PRECISION.time_limit_s,
-            "Time limit of the whole campaign, including set-up.",
-            '"30 min"',
-            model_field="time_limit_s",
-            none_word="none",
-        ),
-    ),
-)
+    ] = Field(
+        _PRECISION.metric,
+        description="Deciding metric. `auto`: the main metric of the workload. "
+        + " ".join(f"`{each.name}`: {each.deciding_description}." for each in WORKLOADS.values()),
+    )
+    confidence: Annotated[float, KeyFormat(value_types.percentages(0.5, 0.9999), '"99 %"')] = Field(
+        _PRECISION.confidence, description="Confidence level of every interval."
+    )
+    half_width: Annotated[float, KeyFormat(value_types.percentages(0.0001, 10), '"5 %"')] = Field(
+        _PRECISION.half_width,
+        description="Target half-width of the confidence interval, as a share of the value.",
+    )
+    min_trials: Annotated[int, KeyFormat(value_types.integers(1, 10_000), "9")] = Field(
+        _PRECISION.min_trials,
+        description="Minimum number of trials of every treatment. The 95 % interval of a median needs at "
+        "least six trials.",
+    )
+    max_trials: Annotated[int, KeyFormat(value_types.integers(1, 10_000), "30")] = Field(
+        _PRECISION.max_trials, description="Maximum number of trials of every treatment."
+    )
+    time_limit_s: Annotated[
+        float | None, KeyFormat(value_types.durations(1, 36_000_000, "none"), '"30 min"', none_word="none")
+    ] = Field(
+        _PRECISION.time_limit_s,
+        alias="time_limit",
+        description="Time limit of the whole campaign, including set-up.",
+    )
+
 
 LEVEL_TABLES = ("exclude", "together")
 """Headings of tables of levels, which a study can have several times."""
 
-SECTIONS: Mapping[str, StudySection] = {section.name: section for section in _ALL_SECTIONS}
+SECTIONS: Mapping[str, type[StudySection]] = {
+    section.heading: section
+    for section in (HeadSection, TestbedSection, TimingSection, SearchSection, PrecisionSection)
+}
+"""The sections by their headings, in the order of the reference."""
 
 FACTORS_DESCRIPTION = (
     "The factors and their levels. The treatments are all combinations of the levels, unless `combine` says "
@@ -241,7 +322,7 @@ def section_location(section: str) -> str:
     """Return where the keys of a section belong, as a phrase."""
     if section == TOP_LEVEL:
         return "at the head of the file"
-    return f"under [[{section}]]" if section == HOST_SECTION.name else f"under [{section}]"
+    return f"under [[{section}]]" if section == HostSection.heading else f"under [{section}]"
 
 
 def misplaced_word_fix(word: str) -> str | None:
@@ -253,8 +334,9 @@ def misplaced_word_fix(word: str) -> str | None:
     if word in LEVEL_TABLES:
         return f"write it as a heading: [[{word}]]"
     if word == "host":
-        return f"write it as a heading: [[{HOST_SECTION.name}]]"
-    for section in (*SECTIONS.values(), HOST_SECTION):
-        if word in section.keys:
-            return f"{word} belongs {section_location(section.name)}"
+        return f"write it as a heading: [[{HostSection.heading}]]"
+    sections: list[type[StudySection]] = [*SECTIONS.values(), HostSection]
+    for section in sections:
+        if word in section.fields_by_key():
+            return f"{word} belongs {section_location(section.heading)}"
     return None
