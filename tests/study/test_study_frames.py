@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.study.test_study_load import only_problem
-from vnetbench.study.factors.frame_factors import largest_packet_bytes
-from vnetbench.study.factors.frame_sizes import mean_frame_bytes
+from vnetbench.study.factors.frame_factors import compute_largest_packet_bytes
+from vnetbench.study.factors.frame_sizes import compute_mean_frame_bytes
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.model import SearchSpec
@@ -34,10 +34,10 @@ def test_impossible_frame_levels_are_reported(factors: str, what: str) -> None:
 
 
 def test_frames_of_1518_bytes_fill_an_mtu_of_1500_without_their_vlan_tags() -> None:
-    assert largest_packet_bytes({"frame_size": 1518}) == 1500
-    assert largest_packet_bytes({"frame_size": 1522, "vlan_tags": 1}) == 1500
+    assert compute_largest_packet_bytes({"frame_size": 1518}) == 1500
+    assert compute_largest_packet_bytes({"frame_size": 1522, "vlan_tags": 1}) == 1500
     # Linux lets a frame be one tag longer, and no more.
-    assert largest_packet_bytes({"frame_size": 1522, "vlan_tags": 2}) == 1500
+    assert compute_largest_packet_bytes({"frame_size": 1522, "vlan_tags": 2}) == 1500
     parse_study(frames("frame_size = [1518, 1519]\nmtu = [1500, 1501]", EXCLUDED), None)
 
 
@@ -53,8 +53,8 @@ def test_frames_are_the_smallest_by_default_and_large_frames_raise_the_mtu() -> 
 
 
 def test_the_mean_of_the_internet_mix_weighs_its_sizes_by_seven_four_and_one() -> None:
-    assert mean_frame_bytes("imix") == pytest.approx((7 * 64 + 4 * 570 + 1518) / 12)
-    assert mean_frame_bytes(128) == 128
+    assert compute_mean_frame_bytes("imix") == pytest.approx((7 * 64 + 4 * 570 + 1518) / 12)
+    assert compute_mean_frame_bytes(128) == 128
 
 
 def test_a_router_does_not_accept_vlan_tags() -> None:
@@ -98,7 +98,7 @@ def test_a_search_needs_frames_and_chooses_the_loads_itself() -> None:
     assert (problem.what, problem.line) == ("the workload tcp_stream has no search", 4)
     problem = only_problem(frames('frame_load = "1 kframe/s"', "[search]\n"))
     assert "the search chooses the loads" in problem.what
-    bounds = '[search]\nmost_load = "1 kframe/s"\nleast_load = "2 kframe/s"\n'
+    bounds = '[search]\nmax_load = "1 kframe/s"\nmin_load = "2 kframe/s"\n'
     assert "has no range of loads" in only_problem(frames("frame_size = 64", bounds)).what
 
 

@@ -73,13 +73,13 @@ def test_a_level_expression_gives_these_levels(
     ("name", "raw", "what", "fix"),
     [
         ("streams", "1, 2 .. 8", "is ambiguous", "write three terms"),
-        ("streams", "1, 2, 4 .. 65", "does not reach its end", 'end it at "64"'),
-        ("streams", "8, 12, 18 .. 100", "does not reach its end", 'end it at "27"'),
+        ("streams", "1, 2, 4 .. 65", "does not reach its end", 'end the range at "64"'),
+        ("streams", "8, 12, 18 .. 100", "does not reach its end", 'end the range at "27"'),
         ("streams", "4, 6, 9 .. 100", "does not reach its end", "write every level instead"),
         ("streams", "1, 5, 6 .. 9", "are not a progression", "equal differences"),
         ("streams", "16..1", "goes down", "smaller number first"),
         ("streams", "1..", "is not a range", "both ends"),
-        ("streams", "1,,2", "a comma without a level", "remove that comma"),
+        ("streams", "1,,2", "a comma without a level", "remove the comma, or write a level next to it"),
         ("streams", "", "no level is given", "write a whole number"),
         ("streams", "1..99999999999", "out of range", "from 1 to 1024"),
         ("streams", "0x10", "is not a whole number", "write a whole number"),
@@ -120,82 +120,84 @@ def test_a_list_of_long_ranges_stops_at_the_limit() -> None:
     assert [str(error.what) for _, error in parsed.problems] == [f"more than {MAX_LEVELS} levels"]
 
 
+CPU_LISTS = st.sets(st.integers(0, 4095), min_size=1, max_size=20).map(
+    lambda cpus: format_cpu_list(tuple(cpus))
+)
+ENDPOINT_CPU_LISTS = st.tuples(CPU_LISTS, CPU_LISTS).map("/".join)
+
+LEVEL_STRATEGIES: dict[str, st.SearchStrategy[Level]] = {
+    "streams": st.integers(1, 1024),
+    "direction": st.sampled_from(["forward", "reverse", "both", "3/1", "1/64"]),
+    "transport": st.sampled_from(["tcp", "mptcp"]),
+    "pacing_rate": st.one_of(st.just("none"), st.integers(10**5, 10**12)),
+    "threads": st.one_of(st.just("auto"), st.integers(1, 1024)),
+    "thread_cpus": st.one_of(
+        st.sampled_from(["any", "spread"]),
+        CPU_LISTS,
+        ENDPOINT_CPU_LISTS,
+    ),
+    "ip_version": st.sampled_from(["4", "6"]),
+    "mtu": st.integers(576, 65535),
+    "message_size": st.integers(1, 64 * 2**20),
+    "socket_buffer": st.one_of(st.just("auto"), st.integers(1024, 2**30)),
+    "congestion_control": st.text("abz09_-", max_size=14).map("x".__add__),
+    "pairs": st.integers(1, 64),
+    "queues": st.integers(1, 64),
+    "cpus": st.one_of(
+        st.just("any"),
+        st.integers(1, 256).map("{} each".format),
+        CPU_LISTS,
+        ENDPOINT_CPU_LISTS,
+    ),
+    "irq_cpus": st.one_of(st.sampled_from(["off", "own", "apart", "spread"]), CPU_LISTS),
+    "cpu_quota": st.one_of(st.just("none"), st.floats(0.01, 1024)),
+    "device_cpus": st.one_of(st.sampled_from(["auto", "apart", "any"]), CPU_LISTS),
+    "link_rate": st.one_of(st.just("none"), st.integers(1000, 34 * 10**9)),
+    "link_queue": st.one_of(
+        st.sampled_from(["auto", "codel", "fq_codel"]),
+        st.integers(10, 60_000_000).map(lambda us: us / 1e6),
+    ),
+    **dict.fromkeys(
+        ("link_delay", "link_jitter"),
+        st.one_of(st.just("none"), st.integers(10, 1_000_000).map(lambda us: us / 1e6)),
+    ),
+    **dict.fromkeys(("link_loss", "link_reordering"), st.integers(0, 500_000).map(lambda parts: parts / 1e6)),
+    "connections": st.integers(1, 1024),
+    "request_size": st.integers(1, 64 * 2**20),
+    "response_size": st.integers(1, 64 * 2**20),
+    "rate": st.one_of(st.just("none"), st.integers(1, 10**7), st.floats(0.1, 10**6)),
+    "bit_rate": st.one_of(st.just("none"), st.integers(1000, 10**12)),
+    "pacing": st.sampled_from(["spin", "sleep"]),
+    "datagram_size": st.integers(18, 65507),
+    "frame_size": st.one_of(st.just("imix"), st.integers(64, 9216)),
+    "frame_load": st.one_of(
+        st.just("max"), st.integers(1, 10**9), st.integers(1, 200).map(lambda share: f"{share} %")
+    ),
+    "flows": st.integers(1, 10**6),
+    "generators": st.integers(1, 64),
+    "vlan_tags": st.integers(0, 2),
+    "waiting": st.sampled_from(["block", "spin", "busy_poll"]),
+    "send_mode": st.sampled_from(["copy", "auto", "sendfile", "splice", "zerocopy", "io_uring"]),
+    "send_batch": st.integers(1, 256),
+    "receive_mode": st.sampled_from(["discard", "copy"]),
+    "vswitch": st.sampled_from(["bridge", "direct", "macvlan"]),
+    "adapter": st.sampled_from(ADAPTERS),
+    "role": st.sampled_from(ROLES),
+    "guests": st.integers(1, 64),
+    "vcpus": st.integers(1, 64),
+    "vcpu_pin": st.one_of(st.sampled_from(["any", "spread"]), CPU_LISTS),
+    "emulator_pin": st.one_of(st.sampled_from(["any", "own", "apart"]), CPU_LISTS),
+    "irq_pin": st.one_of(st.just("spread"), CPU_LISTS),
+    "rx_ring": st.integers(1, 65536),
+    "tx_ring": st.integers(1, 65536),
+    "coalesce": st.one_of(st.just("adaptive"), st.integers(0, 10**5).map(lambda us: us / 1e6)),
+}
+"""Levels of each factor; a factor that is not here has the levels `on` and `off`."""
+
+
 def level_strategy(name: str) -> st.SearchStrategy[Level]:
     """Return a strategy for the levels of a factor."""
-    strategies: dict[str, st.SearchStrategy[Level]] = {
-        "streams": st.integers(1, 1024),
-        "direction": st.sampled_from(["forward", "reverse", "both", "3/1", "1/64"]),
-        "transport": st.sampled_from(["tcp", "mptcp"]),
-        "pacing_rate": st.one_of(st.just("none"), st.integers(10**5, 10**12)),
-        "threads": st.one_of(st.just("auto"), st.integers(1, 1024)),
-        "thread_cpus": st.one_of(
-            st.sampled_from(["any", "spread"]),
-            cpu_list_strategy(),
-            st.tuples(cpu_list_strategy(), cpu_list_strategy()).map("/".join),
-        ),
-        "ip_version": st.sampled_from(["4", "6"]),
-        "mtu": st.integers(576, 65535),
-        "message_size": st.integers(1, 64 * 2**20),
-        "socket_buffer": st.one_of(st.just("auto"), st.integers(1024, 2**30)),
-        "congestion_control": st.text("abz09_-", max_size=14).map("x".__add__),
-        "pairs": st.integers(1, 64),
-        "queues": st.integers(1, 64),
-        "cpus": st.one_of(
-            st.just("any"),
-            st.integers(1, 256).map("{} each".format),
-            cpu_list_strategy(),
-            st.tuples(cpu_list_strategy(), cpu_list_strategy()).map("/".join),
-        ),
-        "irq_cpus": st.one_of(st.sampled_from(["off", "own", "apart", "spread"]), cpu_list_strategy()),
-        "cpu_quota": st.one_of(st.just("none"), st.floats(0.01, 1024)),
-        "device_cpus": st.one_of(st.sampled_from(["auto", "apart", "any"]), cpu_list_strategy()),
-        "link_rate": st.one_of(st.just("none"), st.integers(1000, 34 * 10**9)),
-        "link_queue": st.one_of(
-            st.sampled_from(["auto", "codel", "fq_codel"]),
-            st.integers(10, 60_000_000).map(lambda us: us / 1e6),
-        ),
-        **dict.fromkeys(
-            ("link_delay", "link_jitter"),
-            st.one_of(st.just("none"), st.integers(10, 1_000_000).map(lambda us: us / 1e6)),
-        ),
-        **dict.fromkeys(
-            ("link_loss", "link_reordering"), st.integers(0, 500_000).map(lambda parts: parts / 1e6)
-        ),
-        "connections": st.integers(1, 1024),
-        "request_size": st.integers(1, 64 * 2**20),
-        "response_size": st.integers(1, 64 * 2**20),
-        "rate": st.one_of(st.just("none"), st.integers(1, 10**7), st.floats(0.1, 10**6)),
-        "bit_rate": st.one_of(st.just("none"), st.integers(1000, 10**12)),
-        "pacing": st.sampled_from(["spin", "sleep"]),
-        "datagram_size": st.integers(18, 65507),
-        "frame_size": st.one_of(st.just("imix"), st.integers(64, 9216)),
-        "frame_load": st.one_of(
-            st.just("max"), st.integers(1, 10**9), st.integers(1, 200).map(lambda share: f"{share} %")
-        ),
-        "flows": st.integers(1, 10**6),
-        "generators": st.integers(1, 64),
-        "vlan_tags": st.integers(0, 2),
-        "waiting": st.sampled_from(["block", "spin", "busy_poll"]),
-        "send_mode": st.sampled_from(["copy", "auto", "sendfile", "splice", "zerocopy", "io_uring"]),
-        "send_batch": st.integers(1, 256),
-        "receive_mode": st.sampled_from(["discard", "copy"]),
-        "vswitch": st.sampled_from(["bridge", "direct", "macvlan"]),
-        "adapter": st.sampled_from(ADAPTERS),
-        "role": st.sampled_from(ROLES),
-        "guests": st.integers(1, 64),
-        "vcpus": st.integers(1, 64),
-        "vcpu_pin": st.one_of(st.sampled_from(["any", "spread"]), cpu_list_strategy()),
-        "emulator_pin": st.one_of(st.sampled_from(["any", "own", "apart"]), cpu_list_strategy()),
-        "irq_pin": st.one_of(st.just("spread"), cpu_list_strategy()),
-        "rx_ring": st.integers(1, 65536),
-        "tx_ring": st.integers(1, 65536),
-        "coalesce": st.one_of(st.just("adaptive"), st.integers(0, 10**5).map(lambda us: us / 1e6)),
-    }
-    return strategies.get(name, st.sampled_from(["on", "off"]))
-
-
-def cpu_list_strategy() -> st.SearchStrategy[str]:
-    return st.sets(st.integers(0, 4095), min_size=1, max_size=20).map(lambda c: format_cpu_list(tuple(c)))
+    return LEVEL_STRATEGIES.get(name, st.sampled_from(["on", "off"]))
 
 
 @given(st.sampled_from(sorted(FACTORS)).flatmap(lambda n: st.tuples(st.just(n), level_strategy(n))))

@@ -15,8 +15,8 @@ from vnetbench.lab.guest.qmp import Monitor, MonitorError
 
 pytestmark = pytest.mark.pure
 
-GREETING = {"QMP": {"version": {}, "capabilities": []}}
-ACCEPTED = {"return": {}}
+GREETING: object = {"QMP": {"version": {}, "capabilities": []}}
+ACCEPTED: object = {"return": {}}
 REFUSED = {"error": {"class": "GenericError", "desc": "not now"}}
 EVENT = {"event": "RESUME", "timestamp": {"seconds": 1, "microseconds": 2}}
 
