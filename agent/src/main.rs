@@ -18,6 +18,9 @@
 //! The `vnetbench-…` crates implement workloads (`traffic`, `frames`, `iperf3`), delay lines and counters.
 //! They do not depend on trials or on the protocol between bench and agent; this crate connects them with both.
 
+// `missing_docs` covers only what other crates see, which is nothing of a program.
+#![warn(clippy::missing_docs_in_private_items)]
+
 mod agent;
 mod facts;
 mod guest;
@@ -39,10 +42,12 @@ use clap::{Parser, Subcommand};
 #[derive(Parser)]
 #[command(version, disable_help_subcommand = true)]
 struct CommandLine {
+    /// What the program does.
     #[command(subcommand)]
     command: Command,
 }
 
+/// The commands, which are what the bench starts and what a user can start.
 #[derive(Subcommand)]
 enum Command {
     /// Read requests from standard input, answer on standard output, and exit when the input closes.
@@ -58,8 +63,10 @@ enum Command {
     },
     /// Run as the first process of a guest, and serve requests on its virtio port vnetbench.agent.
     Init,
+    /// Serve stock iperf3 clients over TCP and UDP, several at the same time.
     #[command(name = "iperf3-serve")]
     Iperf3Serve(vnetbench_iperf3::ServerOptions),
+    /// Run one test against an iperf3 server.
     #[command(name = "iperf3-client")]
     Iperf3Client(Box<vnetbench_iperf3::ClientArguments>),
 }
@@ -78,6 +85,7 @@ fn main() -> ExitCode {
     }
 }
 
+/// Serves requests on the standard streams, with a journal if a folder for it is given.
 fn serve_on_host(journal_folder: Option<&Path>) -> ExitCode {
     match journal_folder.map_or(Ok(()), journal::open_journal) {
         Ok(()) => agent::serve(agent::RunMode::Host),
@@ -88,6 +96,7 @@ fn serve_on_host(journal_folder: Option<&Path>) -> ExitCode {
     }
 }
 
+/// Serves requests as the guest's process for one host.
 fn serve_as_guest() -> ExitCode {
     agent::serve(agent::RunMode::Guest)
 }

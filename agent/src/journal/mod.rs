@@ -29,8 +29,6 @@ struct Journal {
 
 /// Opens a journal in this folder: from now on, settings are recorded before they change and restored when the process ends.
 ///
-/// Call it before any other thread starts, because it blocks signals for all of them.
-///
 /// # Errors
 ///
 /// Returns a message for the user.
@@ -69,7 +67,7 @@ pub fn record_original_settings(
         let recorded = journal.entries.add(read_settings(interface));
         recorded.map_err(|error| {
             knob_error(format!(
-                "cannot be set: its original value cannot be recorded: {error}"
+                "cannot be set, because its original value cannot be recorded: {error}"
             ))
         })?;
     }
@@ -77,7 +75,7 @@ pub fn record_original_settings(
         // Reports an unknown knob or interface with its usual error.
         knobs::read(knob, Some(interface))?;
         let reason =
-            "cannot be set: its original value cannot be read, so it could not be restored";
+            "cannot be set, because its original value cannot be read and could not be restored";
         return Err(knob_error(reason.into()));
     }
     Ok(Some(journal))
@@ -134,13 +132,13 @@ fn try_restore(path: &Path) -> std::result::Result<Vec<String>, Vec<String>> {
     let mut lines = match JournalFile::lock_and_read(&folder).map_err(as_lines)? {
         JournalState::RestoredByAgent => {
             return Ok(vec![
-                "the agent was still running; it has restored all settings".into(),
+                "the agent was still running and has restored all settings".into(),
             ]);
         }
         JournalState::EarlierBoot => {
-            vec!["the machine has restarted since: no changed settings are left".into()]
+            vec!["the machine has restarted, so no changed settings are left".into()]
         }
-        JournalState::Nothing => vec!["no settings were changed".into()],
+        JournalState::Nothing => vec!["the agent had changed no settings".into()],
         JournalState::Entries(entries) => match restore_settings(entries.original_settings()) {
             (lines, failures) if !failures.is_empty() => return Err([lines, failures].concat()),
             (lines, _) if lines.is_empty() => {
@@ -189,7 +187,7 @@ fn restore_settings(settings: &[OriginalSetting]) -> (Vec<String>, Vec<String>) 
             (None, Ok(current)) => format!("{knob} of {interface} is {current}"),
             (None, Err(error)) => error.to_string(),
         };
-        failures.push(format!("not restored to {value}: {failure}"));
+        failures.push(format!("cannot restore a setting to {value}: {failure}"));
     }
     (restored, failures)
 }

@@ -1,14 +1,12 @@
 //! Converts the values of knobs from and to JSON.
 
-use std::ops::RangeInclusive;
-
 use serde_json::{Value, json};
 
 use super::coalescing::{CoalesceSetting, DirectionCoalescing};
 use super::interrupts::IrqPlacement;
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::error::{Error, Result};
-use vnetbench_system::ports;
+use vnetbench_system::ports::{self, AllowedPorts};
 
 /// The value of `coalesce` for an adaptive delay.
 const ADAPTIVE: &str = "adaptive";
@@ -102,8 +100,8 @@ pub fn parse_placement(value: &Value) -> Result<IrqPlacement> {
 }
 
 /// Parses a port range; an empty string means any port.
-pub fn parse_ports(value: &Value) -> Result<Option<RangeInclusive<u16>>> {
-    let ports = value.as_str().and_then(ports::parse);
+pub fn parse_ports(value: &Value) -> Result<AllowedPorts> {
+    let ports = value.as_str().and_then(ports::parse_configured_ports);
     ports.ok_or_else(|| invalid_value(value, "a port range first-last from 1024 on, or empty"))
 }
 

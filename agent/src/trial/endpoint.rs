@@ -17,9 +17,17 @@ use vnetbench_traffic::route::Route;
 )]
 pub enum Listen {
     /// An IP address; any free port unless named.
-    Ip { address: IpAddr, port: Option<u16> },
+    Ip {
+        /// The address.
+        address: IpAddr,
+        /// The port; any free one if absent.
+        port: Option<u16>,
+    },
     /// A VSOCK port.
-    Vsock { vsock: VsockPort },
+    Vsock {
+        /// The port.
+        vsock: VsockPort,
+    },
 }
 
 /// A VSOCK port to listen on; any free port unless named.
@@ -34,18 +42,25 @@ pub struct VsockPort {
 #[serde(
     untagged,
     deny_unknown_fields,
-    expecting = "connect must be {address, port, from, speaks} or {vsock: {cid, port}}"
+    expecting = "connect must be {address, port, from, protocol} or {vsock: {cid, port}}"
 )]
 pub enum Connect {
     /// An IP address and port.
     Ip {
+        /// The other endpoint's address.
         address: IpAddr,
+        /// The other endpoint's port.
         port: u16,
+        /// The source address; the system chooses one if absent.
         from: Option<IpAddr>,
-        speaks: Option<PeerProtocol>,
+        /// The other endpoint's protocol; an agent's if absent.
+        protocol: Option<PeerProtocol>,
     },
     /// A VSOCK address.
-    Vsock { vsock: VsockPeer },
+    Vsock {
+        /// The other endpoint's address.
+        vsock: VsockPeer,
+    },
 }
 
 /// The context id and port of a VSOCK peer.
@@ -104,7 +119,7 @@ impl Connect {
         matches!(
             self,
             Self::Ip {
-                speaks: Some(PeerProtocol::Iperf3),
+                protocol: Some(PeerProtocol::Iperf3),
                 ..
             }
         )

@@ -6,10 +6,9 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::limits::{bad_parameter, check_count};
-use vnetbench_frames::headers::MAX_VLAN_TAGS;
-use vnetbench_frames::template::{self, MAX_FLOWS};
+use vnetbench_frames::template::{self, MAX_FLOWS, MAX_VLAN_TAGS};
 use vnetbench_frames::{
-    Backend, FCS_BYTES, FrameParameters, FrameSize, MAX_MIX_FRAMES, PacingMethod, RefusedFrames,
+    Backend, FCS_BYTES, FrameParameters, FrameSize, MAX_MIX_FRAMES, PacingMethod, RejectedFrames,
 };
 use vnetbench_interfaces::interface;
 use vnetbench_system::error::Result;
@@ -40,7 +39,7 @@ pub struct FrameRequest {
     generator: Option<Backend>,
     sink: Option<Backend>,
     pacing: Option<PacingMethod>,
-    refused: Option<RefusedFrames>,
+    rejected_frames: Option<RejectedFrames>,
     settle_s: Option<f64>,
     shares_cpus: Option<bool>,
 }
@@ -67,17 +66,7 @@ pub fn frame_parameters(
         ));
     };
     let Addresses { from, to } = parameters.addresses;
-    let ip_version = parameters
-        .ip_version
-        .unwrap_or(if from.is_ipv6() { 6 } else { 4 });
-    if [from, to]
-        .iter()
-        .any(|address| ip_version != if address.is_ipv6() { 6 } else { 4 })
-    {
-        return bad_parameter(format!(
-            "addresses {from} and {to} must both be IPv{ip_version}"
-        ));
-    }
+    check_ip_version(from, to, parameters.ip_version)?;
     let vlan_tags = parameters.vlan_tags.unwrap_or_default();
     if vlan_tags.len() > MAX_VLAN_TAGS || vlan_tags.iter().any(|tag| !(1..=MAX_VLAN).contains(tag))
     {
@@ -115,12 +104,24 @@ pub fn frame_parameters(
         generator: parameters.generator.unwrap_or_default(),
         sink: parameters.sink.unwrap_or_default(),
         pacing: parameters.pacing.unwrap_or_default(),
-        refused_frames: parameters.refused.unwrap_or_default(),
+        rejected_frames: parameters.rejected_frames.unwrap_or_default(),
         settle: Duration::from_secs_f64(settle_s),
         shares_cpus: parameters.shares_cpus.unwrap_or(false),
     };
     check_sizes(&frames)?;
     Ok(frames)
+}
+
+/// Checks that both addresses have the requested version, or that of the source.
+fn check_ip_version(from: IpAddr, to: IpAddr, requested: Option<u8>) -> Result<()> {
+    let version = |address: IpAddr| if address.is_ipv6() { 6 } else { 4 };
+    let expected = requested.unwrap_or(version(from));
+    if version(from) != expected || version(to) != expected {
+        return bad_parameter(format!(
+            "addresses {from} and {to} must both be IPv{expected}"
+        ));
+    }
+    Ok(())
 }
 
 fn check_sizes(parameters: &FrameParameters) -> Result<()> {

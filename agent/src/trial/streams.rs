@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use socket2::Socket;
 
+use super::fault::{Fault, FaultKind};
 use super::ready::{Ready, ReadyPort};
 use super::report::PacingError;
 use vnetbench_counters::load_thread::LoadThread;
@@ -76,10 +77,10 @@ impl Streams {
         let opened = vnetbench_frames::open(&load.roles, &load.secret, request)?;
         self.backends = Some(opened.backends);
         self.port_observer = Some(opened.observer);
-        for ((id, role), (socket, frames)) in load.roles.iter().zip(opened.streams) {
-            let stream = Stream::new(*id, *role, None, socket, None, None);
+        for ((id, role), opened) in load.roles.iter().zip(opened.streams) {
+            let stream = Stream::new(*id, *role, None, opened.socket, None, None);
             self.all.push(Arc::new(Stream {
-                frames: Some(frames),
+                frames: Some(opened.endpoint),
                 ..stream
             }));
         }
@@ -223,7 +224,7 @@ impl Streams {
     }
 
     /// Returns the error of the stream that broke first.
-    pub fn fault(&self) -> Option<String> {
+    pub fn fault(&self) -> Option<Fault> {
         let broken = self.all.iter().filter_map(|stream| match stream.end.get() {
             Some(StreamEnd::Broken(error)) => Some((stream, error)),
             _ => None,
@@ -232,7 +233,8 @@ impl Streams {
         let part = stream
             .part
             .map_or(String::new(), |part| format!(" of the {part}"));
-        Some(format!("stream {}{part} broke: {error}", stream.id))
+        let message = format!("stream {}{part} broke: {error}", stream.id);
+        Some(FaultKind::Stream.with_message(message))
     }
 
     /// Returns how many requests due before `deadline` have no response yet; `None` for loads without requests.

@@ -90,7 +90,7 @@ impl CounterSource for CgroupQuota {
                     false => nearer,
                 },
             );
-        let longest = longest.expect("at least one group has a quota");
+        let longest = longest.expect("the list of groups with a quota has an element");
         let sum = &mut self.sum;
         sum.periods += longest.periods;
         sum.throttled_periods += longest.throttled_periods;

@@ -39,7 +39,7 @@ pub struct InterfaceTraffic {
     #[serde(skip_serializing_if = "Option::is_none")]
     qdisc: Option<QdiscCounters>,
     /// Whether the interface has vanished; the counters are those of its last reading.
-    #[serde(rename = "gone", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     is_gone: bool,
 }
 

@@ -78,7 +78,7 @@ pub fn push_thread_counters(
     let waited: Option<u64> = spent.iter().map(|thread| thread.waited_nanos).sum();
     let cpu = spent.iter().map(|thread| thread.cpu_nanos).sum();
     let busiest = (0..spent.len()).max_by_key(|index| spent[*index].runnable_nanos());
-    let index = busiest.expect("there is at least one thread");
+    let index = busiest.expect("a load has at least one thread");
     let busiest = spent[index];
     for (name, nanos) in [
         ("threads_cpu_s", Some(cpu)),

@@ -24,7 +24,7 @@ struct RawMptcpInfo {
 unsafe impl Plain for RawMptcpInfo {}
 
 /// Returns the number of subflows; `None` for TCP, including MPTCP that fell back to TCP.
-pub fn subflows(socket: &impl AsFd) -> Option<u32> {
+pub fn read_subflow_count(socket: &impl AsFd) -> Option<u32> {
     let raw: RawMptcpInfo = socket_option::get(socket, SOL_MPTCP, MPTCP_INFO).ok()?;
     (raw.flags & FLAG_FALLBACK == 0).then_some(u32::from(raw.subflows) + 1)
 }

@@ -1,122 +1,89 @@
 //! Hardware counters: cycles and instructions of the agent's process or of the whole system (perf_event_open(2)).
 //! Without them, cycles are estimated as CPU time × clock, and marked as estimated.
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::FromRawFd;
-use std::sync::Arc;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use perf_event_open_sys as sys;
-use sys::bindings::{
-    PERF_COUNT_HW_CPU_CYCLES, PERF_COUNT_HW_INSTRUCTIONS, PERF_FLAG_FD_CLOEXEC,
-    PERF_FORMAT_TOTAL_TIME_ENABLED, PERF_FORMAT_TOTAL_TIME_RUNNING, PERF_TYPE_HARDWARE,
-    perf_event_attr,
-};
+use perf_event::events::{Event, Hardware};
+use perf_event::{Builder, CountAndTime, Counter};
 
 use crate::cpu::mean_clock_hz;
 use crate::cpu_work::CpuWork;
 use crate::reading::{CounterSource, CounterValue, Reading};
 use vnetbench_system::cpu_list::CpuList;
 
-const HARDWARE_EVENTS: [(&str, u32); 2] = [
-    ("cycles", PERF_COUNT_HW_CPU_CYCLES),
-    ("instructions", PERF_COUNT_HW_INSTRUCTIONS),
+const HARDWARE_EVENTS: [(&str, Hardware); 2] = [
+    ("cycles", Hardware::CPU_CYCLES),
+    ("instructions", Hardware::INSTRUCTIONS),
 ];
 
 /// What is counted: this process with all threads that it starts later, or everything on one CPU.
 #[derive(Clone, Copy)]
-enum Scope {
+enum CountedScope {
     ProcessAndHeirs,
-    Cpu(i32),
+    Cpu(usize),
 }
 
-/// A reading of an event: its count, and how long it was enabled and really counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct RawCount {
-    value: u64,
-    enabled_ns: u64,
-    running_ns: u64,
+/// Opens a counter of user and kernel time. Kernels before 6.13 cannot read a group of inherited counters.
+fn open_counter(event: impl Event, scope: CountedScope) -> io::Result<Counter> {
+    let mut builder = Builder::new(event);
+    match scope {
+        CountedScope::ProcessAndHeirs => builder.observe_self().any_cpu().inherit(true),
+        CountedScope::Cpu(cpu) => builder.any_pid().one_cpu(cpu),
+    };
+    builder.include_kernel().enabled(true).build()
 }
 
-struct Event {
-    file: File,
-}
+/// The counters of one scope, in the order of [`HARDWARE_EVENTS`].
+type HardwareCounters = [Counter; HARDWARE_EVENTS.len()];
 
-impl Event {
-    /// Opens one event. Kernels before 6.13 cannot read a group with `inherit` as a whole.
-    fn open(config: u32, scope: Scope) -> io::Result<Self> {
-        let mut attributes = perf_event_attr {
-            size: size_of::<perf_event_attr>() as u32,
-            type_: PERF_TYPE_HARDWARE,
-            config: u64::from(config),
-            read_format: u64::from(PERF_FORMAT_TOTAL_TIME_ENABLED | PERF_FORMAT_TOTAL_TIME_RUNNING),
-            ..Default::default()
-        };
-        attributes.set_exclude_hv(1);
-        let (process, cpu) = match scope {
-            Scope::ProcessAndHeirs => {
-                attributes.set_inherit(1);
-                (0, -1)
-            }
-            Scope::Cpu(cpu) => (-1, cpu),
-        };
-        // SAFETY: `attributes` is a valid `perf_event_attr` with its size set, and lives during the call.
-        let fd = unsafe {
-            sys::perf_event_open(
-                &mut attributes,
-                process,
-                cpu,
-                -1,
-                u64::from(PERF_FLAG_FD_CLOEXEC) as libc::c_ulong,
-            )
-        };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the call above returned this descriptor, and nothing else owns it.
-        let file = unsafe { File::from_raw_fd(fd) };
-        Ok(Self { file })
-    }
-
-    fn read(&self) -> Option<RawCount> {
-        let mut bytes = [0; 24];
-        (&self.file).read_exact(&mut bytes).ok()?;
-        let word =
-            |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
-        Some(RawCount {
-            value: word(0),
-            enabled_ns: word(8),
-            running_ns: word(16),
-        })
-    }
+fn open_hardware_counters(scope: CountedScope) -> io::Result<HardwareCounters> {
+    let [(_, cycles), (_, instructions)] = HARDWARE_EVENTS;
+    Ok([
+        open_counter(cycles, scope)?,
+        open_counter(instructions, scope)?,
+    ])
 }
 
 /// Extrapolates a multiplexed hardware counter: count × enabled time ÷ running time.
-#[derive(Default)]
-struct ScaledCounter {
-    last: RawCount,
+struct ScaledCount {
+    last: CountAndTime,
     total: u64,
 }
 
-impl ScaledCounter {
-    fn read(&mut self, event: &Event) -> u64 {
-        if let Some(now) = event.read() {
+impl Default for ScaledCount {
+    fn default() -> Self {
+        Self {
+            last: CountAndTime {
+                count: 0,
+                time_enabled: 0,
+                time_running: 0,
+            },
+            total: 0,
+        }
+    }
+}
+
+impl ScaledCount {
+    /// Reads the counter and returns its extrapolated count. A failed reading leaves the count as it was.
+    fn read(&mut self, counter: &mut Counter) -> u64 {
+        if let Ok(now) = counter.read_count_and_time() {
             self.update(now);
         }
         self.total
     }
 
-    fn update(&mut self, now: RawCount) {
-        let value = now.value.saturating_sub(self.last.value);
-        let enabled = now.enabled_ns.saturating_sub(self.last.enabled_ns);
-        let running = now.running_ns.saturating_sub(self.last.running_ns);
-        if running == 0 {
+    fn update(&mut self, now: CountAndTime) {
+        let count = now.count.saturating_sub(self.last.count);
+        let enabled_ns = now.time_enabled.saturating_sub(self.last.time_enabled);
+        let running_ns = now.time_running.saturating_sub(self.last.time_running);
+        if running_ns == 0 {
             // Nothing was counted. The next interval that was counted covers this time too.
             return;
         }
         self.last = now;
-        self.total += (value as f64 * enabled as f64 / running as f64).round() as u64;
+        self.total += (count as f64 * enabled_ns as f64 / running_ns as f64).round() as u64;
     }
 }
 
@@ -125,28 +92,24 @@ impl ScaledCounter {
 /// Open this on the first thread before any other starts: the kernel counts only descendants of a counted thread.
 #[derive(Clone)]
 pub struct ProcessCycles {
-    events: Arc<[Event]>,
-    reason: String,
+    /// The counters, or the reason why they are not available.
+    counters: Result<Arc<Mutex<HardwareCounters>>, String>,
 }
 
 impl ProcessCycles {
     /// Opens the counters, or keeps the reason why they are not available.
     pub fn open() -> Self {
-        match open_all(Scope::ProcessAndHeirs) {
-            Ok(events) => Self {
-                events: events.into(),
-                reason: String::new(),
-            },
-            Err(error) => Self {
-                events: Arc::new([]),
-                reason: explain_error(&error),
-            },
+        let counters = open_hardware_counters(CountedScope::ProcessAndHeirs);
+        Self {
+            counters: counters
+                .map(|counters| Arc::new(Mutex::new(counters)))
+                .map_err(|error| explain_error(&error)),
         }
     }
 
-    pub(crate) fn source(&self) -> ProcessCyclesSource {
+    pub(crate) fn make_source(&self) -> ProcessCyclesSource {
         ProcessCyclesSource {
-            events: Arc::clone(&self.events),
+            counters: self.counters.as_ref().ok().map(Arc::clone),
             scaled: Default::default(),
             last_nanos: None,
             estimate: CycleEstimator::default(),
@@ -154,56 +117,57 @@ impl ProcessCycles {
     }
 }
 
-fn open_all(scope: Scope) -> io::Result<Vec<Event>> {
-    HARDWARE_EVENTS
-        .iter()
-        .map(|(_, config)| Event::open(*config, scope))
-        .collect()
-}
-
 fn explain_error(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
-            "perf events are not permitted; run the agent as root or set kernel.perf_event_paranoid to -1".into()
+            "the system does not permit perf events. Run the agent as root, or set kernel.perf_event_paranoid to -1".into()
         }
         Some(libc::ENOENT | libc::EOPNOTSUPP | libc::ENODEV) => {
-            "this machine has no hardware counters; a guest needs a virtual PMU".into()
+            "this machine has no hardware counters. A guest needs a virtual PMU".into()
         }
         Some(libc::ENOSYS) => "this kernel has no perf events".into(),
         _ => format!("cannot open perf events: {error}"),
     }
 }
 
+/// Reads the cycles of this process, or estimates them.
 pub(crate) struct ProcessCyclesSource {
-    events: Arc<[Event]>,
-    scaled: [ScaledCounter; HARDWARE_EVENTS.len()],
+    counters: Option<Arc<Mutex<HardwareCounters>>>,
+    scaled: [ScaledCount; HARDWARE_EVENTS.len()],
     last_nanos: Option<u64>,
     estimate: CycleEstimator,
 }
 
 impl CounterSource for ProcessCyclesSource {
     fn read(&mut self, into: &mut Reading) {
-        if self.events.is_empty() {
+        let Some(counters) = &self.counters else {
             let now = into.process_cpu_nanos;
             let before = self.last_nanos.replace(now);
             let spent_s = before.map(|before| now.saturating_sub(before) as f64 / 1e9);
             self.estimate.read(spent_s, into);
             return;
-        }
-        for (((name, _), event), scaled) in HARDWARE_EVENTS
+        };
+        let mut counters = counters.lock().unwrap_or_else(PoisonError::into_inner);
+        for (((name, _), counter), scaled) in HARDWARE_EVENTS
             .iter()
-            .zip(self.events.iter())
+            .zip(counters.iter_mut())
             .zip(&mut self.scaled)
         {
             into.counters
-                .push(name, CounterValue::Count(scaled.read(event)));
+                .push(name, CounterValue::Count(scaled.read(counter)));
         }
     }
 }
 
+/// The counters of one CPU, with their extrapolated counts.
+struct CpuCycles {
+    counters: HardwareCounters,
+    scaled: [ScaledCount; HARDWARE_EVENTS.len()],
+}
+
 /// Counts cycles and instructions of all CPUs.
 pub(crate) struct SystemCycles {
-    cpus: Vec<(Vec<Event>, [ScaledCounter; HARDWARE_EVENTS.len()])>,
+    cpus: Vec<CpuCycles>,
     last_times: Option<Vec<CpuWork>>,
     estimate: CycleEstimator,
 }
@@ -218,12 +182,17 @@ impl SystemCycles {
     }
 }
 
-fn open_on_all_cpus() -> io::Result<Vec<(Vec<Event>, [ScaledCounter; HARDWARE_EVENTS.len()])>> {
+fn open_on_all_cpus() -> io::Result<Vec<CpuCycles>> {
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
     let online = CpuList::parse(&online).map_err(io::Error::other)?;
     online
         .iter()
-        .map(|cpu| Ok((open_all(Scope::Cpu(cpu as i32))?, Default::default())))
+        .map(|cpu| {
+            Ok(CpuCycles {
+                counters: open_hardware_counters(CountedScope::Cpu(cpu))?,
+                scaled: Default::default(),
+            })
+        })
         .collect()
 }
 
@@ -235,11 +204,11 @@ impl CounterSource for SystemCycles {
             self.estimate.read(spent_s, into);
             return;
         }
-        for (kind, (name, _)) in HARDWARE_EVENTS.iter().enumerate() {
+        for (event, (name, _)) in HARDWARE_EVENTS.iter().enumerate() {
             let total = self
                 .cpus
                 .iter_mut()
-                .map(|(events, scaled)| scaled[kind].read(&events[kind]))
+                .map(|cpu| cpu.scaled[event].read(&mut cpu.counters[event]))
                 .sum();
             into.counters.push(name, CounterValue::Count(total));
         }
@@ -260,7 +229,9 @@ impl CycleEstimator {
     /// Adds the cycles of `spent_s`, the CPU time since the previous reading. The first reading passes `None`: the clock does not yet reflect the load.
     fn read(&mut self, spent_s: Option<f64>, into: &mut Reading) {
         if let Some(spent_s) = spent_s {
-            let Some(hz) = self.hz() else { return };
+            let Some(hz) = self.read_clock_hz() else {
+                return;
+            };
             self.cycles += (spent_s * hz) as u64;
         }
         into.counters
@@ -269,7 +240,7 @@ impl CycleEstimator {
             .push("cycles_estimated", CounterValue::Flag(1));
     }
 
-    fn hz(&mut self) -> Option<f64> {
+    fn read_clock_hz(&mut self) -> Option<f64> {
         let now = Instant::now();
         if self
             .clock
@@ -293,28 +264,33 @@ pub struct CycleCounterSupport {
 
 /// Probes which cycle counters this machine supports.
 pub fn probe_cycle_counters(process: &ProcessCycles) -> CycleCounterSupport {
-    let system = open_on_all_cpus();
+    let process = process.counters.as_ref().map(drop);
+    let system = open_on_all_cpus().map_err(|error| explain_error(&error));
     CycleCounterSupport {
-        process: process.reason.is_empty(),
+        process: process.is_ok(),
         system: system.is_ok(),
-        reason: match system {
-            Err(error) if process.reason.is_empty() => explain_error(&error),
-            _ => process.reason.clone(),
+        reason: match (process, system) {
+            (Err(reason), _) => reason.clone(),
+            (Ok(()), Err(reason)) => reason,
+            (Ok(()), Ok(_)) => String::new(),
         },
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use perf_event::events::Software;
+    use rustix::time::{ClockId, clock_gettime};
+
     use super::*;
 
     #[test]
     fn a_multiplexed_counter_is_extrapolated_to_its_enabled_time() {
-        let mut scaled = ScaledCounter::default();
-        let count = |value, enabled_ns, running_ns| RawCount {
-            value,
-            enabled_ns,
-            running_ns,
+        let mut scaled = ScaledCount::default();
+        let count = |count, time_enabled, time_running| CountAndTime {
+            count,
+            time_enabled,
+            time_running,
         };
         let mut total_after = |now| {
             scaled.update(now);
@@ -324,6 +300,42 @@ mod tests {
         assert_eq!(total_after(count(200, 30, 20)), 300);
         assert_eq!(total_after(count(200, 40, 20)), 300);
         assert_eq!(total_after(count(300, 50, 30)), 500);
+    }
+
+    /// Opens a counter, or checks the reason if this process may not count.
+    fn open_software_counter(event: Software, scope: CountedScope) -> Option<Counter> {
+        open_counter(event, scope)
+            .map_err(|error| assert!(explain_error(&error).contains("not permitted"), "{error}"))
+            .ok()
+    }
+
+    #[test]
+    fn a_counter_of_the_process_includes_threads_that_start_later() {
+        let Some(mut counter) =
+            open_software_counter(Software::TASK_CLOCK, CountedScope::ProcessAndHeirs)
+        else {
+            return;
+        };
+        let mut scaled = ScaledCount::default();
+        let before = scaled.read(&mut counter);
+        let spent = std::thread::spawn(|| {
+            while clock_gettime(ClockId::ThreadCPUTime).tv_nsec < 20_000_000 {}
+            clock_gettime(ClockId::ThreadCPUTime).tv_nsec as u64
+        });
+        let spent_ns = spent.join().expect("the thread ends");
+        assert!(scaled.read(&mut counter) - before >= spent_ns);
+    }
+
+    #[test]
+    fn a_counter_of_a_cpu_counts_all_processes() {
+        let Some(mut counter) = open_software_counter(Software::CPU_CLOCK, CountedScope::Cpu(0))
+        else {
+            return;
+        };
+        let mut scaled = ScaledCount::default();
+        let before = scaled.read(&mut counter);
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(scaled.read(&mut counter) - before >= 20_000_000);
     }
 
     #[test]

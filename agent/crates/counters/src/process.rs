@@ -6,8 +6,8 @@ pub struct Process;
 
 impl CounterSource for Process {
     fn read(&mut self, into: &mut Reading) {
-        let usage = process_usage();
-        let (user, system) = (nanos(usage.ru_utime), nanos(usage.ru_stime));
+        let usage = read_process_usage();
+        let (user, system) = (timeval_nanos(usage.ru_utime), timeval_nanos(usage.ru_stime));
         into.process_cpu_nanos = user + system;
         let counters = &mut into.counters;
         counters.push("process_cpu_user_s", CounterValue::Nanos(user));
@@ -24,7 +24,7 @@ impl CounterSource for Process {
 }
 
 /// Reads `getrusage`, which uses the scheduler's clock; /proc/self/stat has ticks of 10 ms.
-fn process_usage() -> libc::rusage {
+fn read_process_usage() -> libc::rusage {
     // SAFETY: an all-zero `rusage` is valid: it holds only integers.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
     // SAFETY: `usage` is valid for writes during the call.
@@ -32,6 +32,6 @@ fn process_usage() -> libc::rusage {
     usage
 }
 
-fn nanos(time: libc::timeval) -> u64 {
+fn timeval_nanos(time: libc::timeval) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000
 }

@@ -52,7 +52,7 @@ impl CounterReader {
             add(&mut sources, cpu::CpuTimes::open());
         }
         match scope.cycles {
-            CycleScope::Process(process) => sources.push(Box::new(process.source())),
+            CycleScope::Process(process) => sources.push(Box::new(process.make_source())),
             CycleScope::System => sources.push(Box::new(perf::SystemCycles::open())),
         }
         if system {

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use crate::socket_memory::{self, SocketMemory};
 use crate::unwrapped_counter::UnwrappedCounter;
-use vnetbench_system::socket_option::{self, Plain};
+use vnetbench_system::socket_option::{self, FilledOption, Plain};
 
 /// `struct tcp_info` up to the last field used. An older kernel leaves the missing fields zero; a newer one truncates its
 /// answer.
@@ -172,13 +172,16 @@ impl TcpMeter {
 
     /// Reads the connection; returns the last reading if that fails.
     pub fn read(&mut self, socket: BorrowedFd<'_>) -> TcpReading {
-        if let Ok((raw, length)) =
-            socket_option::get_sized::<RawTcpInfo>(&socket, libc::IPPROTO_TCP, libc::TCP_INFO)
+        let info = socket_option::get_with_length(&socket, libc::IPPROTO_TCP, libc::TCP_INFO);
+        if let Ok(FilledOption {
+            value: raw,
+            length_bytes,
+        }) = info
         {
             self.last = self.make_reading(&raw);
             self.last.detail = self.is_detailed.then(|| TcpDetail {
                 memory: socket_memory::read_socket_memory(socket),
-                ..TcpDetail::from_raw(&raw, length)
+                ..TcpDetail::from_raw(&raw, length_bytes)
             });
         }
         self.last
@@ -210,9 +213,9 @@ impl TcpMeter {
 }
 
 impl TcpDetail {
-    fn from_raw(raw: &RawTcpInfo, length: usize) -> Self {
-        let since_4_19 = length >= offset_of!(RawTcpInfo, rcv_ooopack);
-        let since_5_4 = length >= size_of::<RawTcpInfo>();
+    fn from_raw(raw: &RawTcpInfo, length_bytes: usize) -> Self {
+        let since_4_19 = length_bytes >= offset_of!(RawTcpInfo, rcv_ooopack);
+        let since_5_4 = length_bytes >= size_of::<RawTcpInfo>();
         Self {
             app_limited: raw.bits & APP_LIMITED != 0,
             ca_state: raw.ca_state,

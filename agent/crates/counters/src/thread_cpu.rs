@@ -38,7 +38,7 @@ pub struct ThreadChange {
     waited_s: Option<f64>,
     /// Whether the thread has ended; the times are those of its last reading.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    gone: bool,
+    is_gone: bool,
 }
 
 impl ThreadCpu {
@@ -79,7 +79,7 @@ impl ThreadReading {
             name: self.name.clone(),
             cpu_s: seconds(spent.cpu_nanos),
             waited_s: spent.waited_nanos.map(seconds),
-            gone: self.is_gone,
+            is_gone: self.is_gone,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
+use crate::frame_queue::Backlog;
 use vnetbench_system::histogram::{self, Histogram};
 
 /// Counters of one direction. Only the direction's thread writes them.
@@ -54,12 +55,12 @@ impl DirectionCounts {
         let level = [&earlier.backlog_frames, &earlier.backlog_bytes];
         let [frames, bytes] = level.map(|counter| counter.load(Ordering::Relaxed) as usize);
         let counts = Self::new();
-        counts.record_backlog((frames, bytes));
+        counts.record_backlog(Backlog { frames, bytes });
         counts
     }
 
     /// Records the frames and bytes in the queue.
-    pub fn record_backlog(&self, (frames, bytes): (usize, usize)) {
+    pub fn record_backlog(&self, Backlog { frames, bytes }: Backlog) {
         let bytes = bytes as u64;
         self.backlog_frames.store(frames as u64, Ordering::Relaxed);
         self.backlog_bytes.store(bytes, Ordering::Relaxed);
@@ -78,16 +79,16 @@ impl DirectionCounts {
             "bytes": load(&self.bytes),
             "segments": load(&self.segments),
             "lost": load(&self.lost),
-            "held_back": load(&self.reordered),
-            "overflowed": load(&self.queue_drops),
-            "overflowed_bytes": load(&self.queue_drop_bytes),
-            "refused": load(&self.port_drops),
-            "waiting": load(&self.backlog_frames),
-            "waiting_bytes": load(&self.backlog_bytes),
-            "most_waiting_bytes": load(&self.max_backlog_bytes),
-            "late_p50_us": lateness.p50_us,
-            "late_p99_us": lateness.p99_us,
-            "late_max_us": lateness.max_us,
+            "reordered": load(&self.reordered),
+            "queue_drops": load(&self.queue_drops),
+            "queue_drop_bytes": load(&self.queue_drop_bytes),
+            "port_drops": load(&self.port_drops),
+            "backlog_frames": load(&self.backlog_frames),
+            "backlog_bytes": load(&self.backlog_bytes),
+            "max_backlog_bytes": load(&self.max_backlog_bytes),
+            "lateness_p50_us": lateness.p50_us,
+            "lateness_p99_us": lateness.p99_us,
+            "lateness_max_us": lateness.max_us,
         })
     }
 }

@@ -17,7 +17,7 @@ const MAX_QUEUE_BYTES: usize = 16 << 30;
 /// Limits the seeds of both directions to integers that every JSON parser represents exactly.
 const MAX_SEED: u64 = (1 << 52) - 1;
 
-/// Parameters of the request `line.start`.
+/// Parameters of the request `delay_line.start`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StartRequest {
@@ -31,7 +31,7 @@ pub struct StartRequest {
     queue_bytes: Option<usize>,
 }
 
-/// Parameters of the request `line.set`.
+/// Parameters of the request `delay_line.set`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateRequest {
@@ -42,7 +42,7 @@ pub struct UpdateRequest {
     seed: u64,
 }
 
-/// Parameters of the requests `line.read` and `line.stop`.
+/// Parameters of the requests `delay_line.read` and `delay_line.stop`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LineRequest {
@@ -75,7 +75,7 @@ impl DelayLines {
         let mut table = self.lock_lines();
         if table.lines.len() >= MAX_LINES {
             return Err(Error::BadParameter(format!(
-                "{MAX_LINES} delay lines exist already; stop one first (line.stop)"
+                "{MAX_LINES} delay lines exist already; stop one first (delay_line.stop)"
             )));
         }
         let line = DelayLine::start(request)?;
@@ -137,7 +137,7 @@ impl LineTable {
     fn find(&self, name: &str) -> Result<&DelayLine> {
         self.lines
             .get(name)
-            .ok_or_else(|| Error::BadParameter(format!("there is no line \"{name}\"")))
+            .ok_or_else(|| Error::BadParameter(format!("there is no delay line \"{name}\"")))
     }
 
     fn find_running(&self, name: &str) -> Result<&DelayLine> {
@@ -199,16 +199,16 @@ impl DelayLine {
         let mut directions = self.directions.iter().enumerate();
         let (index, direction) = directions.find(|(_, each)| each.has_ended())?;
         let [from, to] = [index, 1 - index].map(|index| &self.ports[index].name);
-        let fix = "stop the delay line (line.stop) and start it again";
-        let line = format!("line {name} from {from} to {to}");
+        let fix = "stop the delay line (delay_line.stop) and start it again";
+        let line = format!("the delay line {name} from {from} to {to}");
         Some(match direction.failure() {
             Some(error) => Error::System {
                 operation: format!("forward frames on {line}"),
                 errno: error.raw_os_error().unwrap_or(0),
-                reason: format!("port {from} is gone ({error}); {fix}"),
+                reason: format!("the port {from} is gone ({error}). To continue, {fix}"),
                 kind: None,
             },
-            None => Error::Internal(format!("the thread of {line} panicked; {fix}")),
+            None => Error::Internal(format!("the thread of {line} panicked. To continue, {fix}")),
         })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::counts::{DirectionCounts, increment};
-use crate::frame_queue::{BufferPool, Frame, FrameQueue};
+use crate::frame_queue::{BufferPool, Frame, FrameQueue, QueuedFrame};
 use crate::impairments::{ImpairmentSampler, SegmentOutcome};
 use crate::segments::SegmentLayout;
 
@@ -92,28 +92,23 @@ impl DelayQueue {
     }
 
     /// Removes the next frame that is due. Call [`Self::record_delivery`] afterwards.
-    pub fn take_due(&mut self, now: Instant) -> Option<(Instant, Frame)> {
+    pub fn take_due(&mut self, now: Instant) -> Option<QueuedFrame> {
         self.queue.next_due().filter(|due| *due <= now)?;
         self.queue.pop()
     }
 
     /// Records whether the far port accepted a frame, and when.
-    pub fn record_delivery(
-        &mut self,
-        (due, frame): (Instant, Frame),
-        is_accepted: bool,
-        now: Instant,
-    ) {
+    pub fn record_delivery(&mut self, queued: QueuedFrame, is_accepted: bool, now: Instant) {
         if is_accepted {
             increment(&self.counts.frames, 1);
-            increment(&self.counts.bytes, frame.ethernet_bytes());
+            increment(&self.counts.bytes, queued.frame.ethernet_bytes());
             self.counts
                 .lateness
-                .record(now.saturating_duration_since(due));
+                .record(now.saturating_duration_since(queued.due));
         } else {
             increment(&self.counts.port_drops, 1);
         }
-        self.buffers.release_frame(frame);
+        self.buffers.release_frame(queued.frame);
     }
 
     /// Records the current backlog.
@@ -198,9 +193,10 @@ mod tests {
     fn drain_queue(queue: &mut DelayQueue) -> Vec<(Instant, Vec<u8>)> {
         let at_last = Instant::now() + Duration::from_secs(3600);
         let mut delivered = Vec::new();
-        while let Some((due, frame)) = queue.take_due(at_last) {
-            delivered.push((due, frame.bytes().to_vec()));
-            queue.record_delivery((due, frame), true, due);
+        while let Some(queued) = queue.take_due(at_last) {
+            let due = queued.due;
+            delivered.push((due, queued.frame.bytes().to_vec()));
+            queue.record_delivery(queued, true, due);
         }
         delivered
     }
@@ -220,7 +216,7 @@ mod tests {
         queue.record_delivery(taken, true, due + Duration::from_micros(5));
         let json = counts.to_json();
         assert_eq!((&json["frames"], &json["segments"]), (&json!(1), &json!(1)));
-        assert!(json["late_max_us"].as_f64() > Some(4.9), "{json}");
+        assert!(json["lateness_max_us"].as_f64() > Some(4.9), "{json}");
     }
 
     #[test]
@@ -238,15 +234,15 @@ mod tests {
 
     #[test]
     fn a_reordered_frame_does_not_delay_later_frames() {
-        let held_back = json!({"delay_us": 1000, "reorder": 1, "reorder_us": 300});
-        let (mut queue, counts, now) = queue(QUEUE_BYTES, held_back);
+        let reordered = json!({"delay_us": 1000, "reorder": 1, "reorder_us": 300});
+        let (mut queue, counts, now) = queue(QUEUE_BYTES, reordered);
         queue.enqueue(now, frame(1));
         queue.reconfigure(sampler(json!({"delay_us": 1000})), Arc::clone(&counts), now);
         queue.enqueue(now, frame(2));
         let delivered = drain_queue(&mut queue);
         assert_eq!(first_bytes(&delivered), [2, 1]);
         assert_eq!(delivered[1].0 - delivered[0].0, Duration::from_micros(300));
-        assert_eq!(counts.to_json()["held_back"], 1);
+        assert_eq!(counts.to_json()["reordered"], 1);
     }
 
     #[test]
@@ -258,7 +254,7 @@ mod tests {
         let json = counts.to_json();
         assert_eq!(json["lost"], 1 + SEGMENTS);
         assert_eq!(json["segments"], 1 + SEGMENTS);
-        assert_eq!(json["overflowed"], 0);
+        assert_eq!(json["queue_drops"], 0);
     }
 
     #[test]
@@ -270,9 +266,9 @@ mod tests {
             queue.enqueue(now, Frame::new(tcp_frame(true, 0)));
         }
         let json = counts.to_json();
-        let [lost, held_back] = ["lost", "held_back"].map(|name| json[name].as_u64().unwrap_or(0));
+        let [lost, reordered] = ["lost", "reordered"].map(|name| json[name].as_u64().unwrap_or(0));
         assert_eq!(json["segments"], FRAMES * SEGMENTS);
-        assert!(lost > 0 && held_back > 0, "{json}");
+        assert!(lost > 0 && reordered > 0, "{json}");
         let segments = |frame: &[u8]| {
             SegmentLayout::parse(frame).map_or(1, |layout| layout.segment_count()) as u64
         };
@@ -281,12 +277,12 @@ mod tests {
             .partition(|(due, _)| *due > now);
         assert_eq!(
             late.len() as u64,
-            held_back,
+            reordered,
             "each reordered segment is a frame"
         );
         assert!(late.iter().all(|(_, frame)| segments(frame) == 1));
         let passed: u64 = in_time.iter().map(|(_, frame)| segments(frame)).sum();
-        assert_eq!(passed, FRAMES * SEGMENTS - lost - held_back);
+        assert_eq!(passed, FRAMES * SEGMENTS - lost - reordered);
         let max_segments = in_time.iter().map(|(_, frame)| segments(frame)).max();
         assert_eq!(
             max_segments,
@@ -313,9 +309,12 @@ mod tests {
         assert_eq!(first_bytes(&drain_queue(&mut queue)), [1]);
         let json = counts.to_json();
         let of_ethernet = BYTES - super::super::ports::VNET_HEADER_BYTES;
-        assert_eq!(json["overflowed"], 3);
-        assert_eq!(json["overflowed_bytes"], 3 * of_ethernet);
-        assert_eq!((&json["refused"], &json["frames"]), (&json!(1), &json!(1)));
+        assert_eq!(json["queue_drops"], 3);
+        assert_eq!(json["queue_drop_bytes"], 3 * of_ethernet);
+        assert_eq!(
+            (&json["port_drops"], &json["frames"]),
+            (&json!(1), &json!(1))
+        );
         assert_eq!(json["bytes"], of_ethernet);
     }
 
@@ -329,15 +328,18 @@ mod tests {
         queue.reconfigure(sampler(json!({})), Arc::clone(&counts), now);
         let json = counts.to_json();
         assert_eq!(
-            (&json["waiting"], &json["frames"]),
+            (&json["backlog_frames"], &json["frames"]),
             (&json!(2), &json!(0)),
             "before another frame arrives"
         );
-        assert_eq!(json["most_waiting_bytes"], 2 * BYTES);
+        assert_eq!(json["max_backlog_bytes"], 2 * BYTES);
         assert_eq!(first_bytes(&drain_queue(&mut queue)), [1, 2]);
         queue.record_backlog();
         let json = counts.to_json();
-        assert_eq!((&json["waiting"], &json["frames"]), (&json!(0), &json!(2)));
+        assert_eq!(
+            (&json["backlog_frames"], &json["frames"]),
+            (&json!(0), &json!(2))
+        );
         assert_eq!(before.to_json()["frames"], 0);
     }
 

@@ -152,7 +152,7 @@ impl Direction {
             "seed": settings.seed,
             "tid": self.tid.as_raw_nonzero().get(),
             "cpus": cpus.unwrap_or_default().to_string(),
-            "is_ranked": self.has_priority,
+            "has_priority": self.has_priority,
             "counts": counts,
         })
     }
@@ -168,11 +168,11 @@ impl Direction {
             tv_nsec: 0,
         };
         // SAFETY: the thread has not been joined, because its handle still exists; both pointers are valid for writes.
-        let json = unsafe {
+        let is_read = unsafe {
             libc::pthread_getcpuclockid(thread.as_pthread_t(), &raw mut clock) == 0
                 && libc::clock_gettime(clock, &raw mut now) == 0
         };
-        match json {
+        match is_read {
             true => Duration::new(now.tv_sec as u64, now.tv_nsec as u32),
             false => Duration::ZERO,
         }
@@ -242,11 +242,11 @@ impl ForwardingLoop {
     fn deliver_due_frames(&mut self) {
         for _ in 0..MAX_DELIVERY_BATCH {
             let now = Instant::now();
-            let Some((due, frame)) = self.queue.take_due(now) else {
+            let Some(queued) = self.queue.take_due(now) else {
                 return;
             };
-            let is_accepted = self.to.write_frame(frame.bytes());
-            self.queue.record_delivery((due, frame), is_accepted, now);
+            let is_accepted = self.to.write_frame(queued.frame.bytes());
+            self.queue.record_delivery(queued, is_accepted, now);
         }
     }
 

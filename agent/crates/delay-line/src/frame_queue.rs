@@ -71,11 +71,14 @@ impl BufferPool {
     }
 }
 
-struct QueuedFrame {
-    due: Instant,
+/// A frame with the time at which it is due.
+pub struct QueuedFrame {
+    /// When the far port gets the frame.
+    pub due: Instant,
     /// Orders frames with equal due times by arrival.
     number: u64,
-    frame: Frame,
+    /// The frame.
+    pub frame: Frame,
 }
 
 impl PartialEq for QueuedFrame {
@@ -96,6 +99,15 @@ impl Ord for QueuedFrame {
     fn cmp(&self, other: &Self) -> Ordering {
         (self.due, self.number).cmp(&(other.due, other.number))
     }
+}
+
+/// What a queue holds at one time.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Backlog {
+    /// Number of queued frames.
+    pub frames: usize,
+    /// Their bytes.
+    pub bytes: usize,
 }
 
 /// Queued frames in order of their due times.
@@ -137,16 +149,19 @@ impl FrameQueue {
         self.frames.peek().map(|Reverse(first)| first.due)
     }
 
-    /// Removes the next frame, with its due time.
-    pub fn pop(&mut self) -> Option<(Instant, Frame)> {
+    /// Removes the next frame.
+    pub fn pop(&mut self) -> Option<QueuedFrame> {
         let Reverse(first) = self.frames.pop()?;
         self.bytes -= first.frame.length;
-        Some((first.due, first.frame))
+        Some(first)
     }
 
-    /// Returns the number of queued frames and bytes.
-    pub fn backlog(&self) -> (usize, usize) {
-        (self.frames.len(), self.bytes)
+    /// Returns what is queued now.
+    pub fn backlog(&self) -> Backlog {
+        Backlog {
+            frames: self.frames.len(),
+            bytes: self.bytes,
+        }
     }
 }
 
@@ -169,10 +184,14 @@ mod tests {
         }
         assert_eq!(queue.next_due(), Some(now + Duration::from_millis(3)));
         let order: Vec<u8> = std::iter::from_fn(|| queue.pop())
-            .map(|(_, frame)| frame.bytes()[0])
+            .map(|queued| queued.frame.bytes()[0])
             .collect();
         assert_eq!(order, [2, 4, 1, 3]);
-        assert_eq!(queue.backlog(), (0, 0));
+        let empty = Backlog {
+            frames: 0,
+            bytes: 0,
+        };
+        assert_eq!(queue.backlog(), empty);
     }
 
     #[test]
@@ -181,7 +200,11 @@ mod tests {
         assert!(queue.push(now, frame(1)).is_ok());
         assert!(queue.push(now, frame(2)).is_ok());
         let rejected = queue.push(now, frame(3)).expect_err("the queue is full");
-        assert_eq!(queue.backlog(), (2, 200));
+        let full = Backlog {
+            frames: 2,
+            bytes: 200,
+        };
+        assert_eq!(queue.backlog(), full);
         queue.pop();
         assert!(queue.push(now, rejected).is_ok());
     }

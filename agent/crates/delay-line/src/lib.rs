@@ -3,8 +3,8 @@
 //! A delay line is a pair of taps that the agent joins, in place of a veth pair. It ends with its agent, because the
 //! kernel removes taps with their file descriptors.
 //!
-//! [`DelayLines`] holds the delay lines of one agent and answers the requests `line.start`, `line.set`, `line.read` and
-//! `line.stop`.
+//! [`DelayLines`] holds the delay lines of one agent and answers the requests `delay_line.start`, `delay_line.set`, `delay_line.read` and
+//! `delay_line.stop`.
 //!
 //! | module | contents |
 //! |---|---|

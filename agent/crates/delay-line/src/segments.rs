@@ -1,6 +1,12 @@
 //! Extracts segments from segmentation-offload frames of TCP and UDP, as the kernel or an adapter segments them later
 //! (net/ipv4/tcp_offload.c; include/uapi/linux/virtio_net.h).
 
+use etherparse::checksum::Sum16BitWords;
+use etherparse::{
+    EtherType, Ethernet2Slice, IpNumber, Ipv4HeaderSlice, Ipv6Header, Ipv6HeaderSlice,
+    SingleVlanSlice, TcpHeaderSlice, UdpHeader,
+};
+
 use crate::ports::VNET_HEADER_BYTES;
 
 /// The checksum is pending, so an extracted segment can have another one.
@@ -12,17 +18,6 @@ const GSO_UDP_L4: u8 = 5;
 /// Only the first segment keeps the CWR flag.
 const GSO_ECN: u8 = 0x80;
 
-const ETHERNET_BYTES: usize = 14;
-const VLAN_TAG_BYTES: usize = 4;
-const VLAN_ETHERTYPES: [[u8; 2]; 2] = [[0x81, 0x00], [0x88, 0xa8]];
-const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];
-const ETHERTYPE_IPV6: [u8; 2] = [0x86, 0xdd];
-const MIN_IPV4_BYTES: usize = 20;
-const IPV6_BYTES: usize = 40;
-const MIN_TCP_BYTES: usize = 20;
-const UDP_BYTES: usize = 8;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 const FIN: u8 = 0x01;
 const PSH: u8 = 0x08;
 const CWR: u8 = 0x80;
@@ -31,7 +26,7 @@ const CWR: u8 = 0x80;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SegmentLayout {
     is_v4: bool,
-    protocol: u8,
+    protocol: IpNumber,
     network_offset: usize,
     transport_offset: usize,
     payload_offset: usize,
@@ -49,36 +44,39 @@ impl SegmentLayout {
         if gso_type == GSO_NONE || segment_bytes == 0 || virtio_header[0] & NEEDS_CHECKSUM == 0 {
             return None;
         }
-        let mut network = VNET_HEADER_BYTES + ETHERNET_BYTES;
-        let ethertype = |network: usize| frame.get(network - 2..network);
-        while VLAN_ETHERTYPES
-            .iter()
-            .any(|tag| ethertype(network) == Some(tag))
+        let ethernet_frame = &frame[VNET_HEADER_BYTES..];
+        let mut ethernet = Ethernet2Slice::from_slice_without_fcs(ethernet_frame)
+            .ok()?
+            .payload();
+        while [EtherType::VLAN_TAGGED_FRAME, EtherType::PROVIDER_BRIDGING]
+            .contains(&ethernet.ether_type)
         {
-            network += VLAN_TAG_BYTES;
+            ethernet = SingleVlanSlice::from_slice(ethernet.payload)
+                .ok()?
+                .payload();
         }
-        let is_v4 = ethertype(network)? == ETHERTYPE_IPV4;
-        if !is_v4 && ethertype(network)? != ETHERTYPE_IPV6 {
-            return None;
-        }
-        let (protocol, network_bytes) = match is_v4 {
-            true => (
-                *frame.get(network + 9)?,
-                usize::from(frame[network] & 0xf) * 4,
-            ),
-            false => (*frame.get(network + 6)?, IPV6_BYTES),
-        };
-        let transport = network + network_bytes;
-        let transport_bytes = match (protocol, gso_type) {
-            (TCP, GSO_TCPV4 | GSO_TCPV6) => usize::from(*frame.get(transport + 12)? >> 4) * 4,
-            (UDP, GSO_UDP_L4) => UDP_BYTES,
+        let packet = ethernet.payload;
+        let (is_v4, protocol, network_bytes) = match ethernet.ether_type {
+            EtherType::IPV4 => {
+                let header = Ipv4HeaderSlice::from_slice(packet).ok()?;
+                (true, header.protocol(), header.slice().len())
+            }
+            EtherType::IPV6 => {
+                let header = Ipv6HeaderSlice::from_slice(packet).ok()?;
+                (false, header.next_header(), Ipv6Header::LEN)
+            }
             _ => return None,
         };
-        let is_short = is_v4 && network_bytes < MIN_IPV4_BYTES
-            || protocol == TCP && transport_bytes < MIN_TCP_BYTES;
-        if is_short {
-            return None;
-        }
+        let transport_bytes = match (protocol, gso_type) {
+            (IpNumber::TCP, GSO_TCPV4 | GSO_TCPV6) => {
+                let header = TcpHeaderSlice::from_slice(&packet[network_bytes..]).ok()?;
+                header.slice().len()
+            }
+            (IpNumber::UDP, GSO_UDP_L4) => UdpHeader::LEN,
+            _ => return None,
+        };
+        let network = frame.len() - packet.len();
+        let transport = network + network_bytes;
         let payload = transport + transport_bytes;
         (payload < frame.len()).then_some(Self {
             is_v4,
@@ -113,7 +111,7 @@ impl SegmentLayout {
         let headers = (self.payload_offset - VNET_HEADER_BYTES) as u16;
         cut[2..4].copy_from_slice(&headers.to_ne_bytes());
         self.write_lengths(&mut cut, segments.start as u16);
-        if self.protocol == TCP {
+        if self.protocol == IpNumber::TCP {
             let is_last = to == self.frame_end;
             self.write_tcp_header(
                 &mut cut,
@@ -129,12 +127,12 @@ impl SegmentLayout {
     fn write_lengths(&self, cut: &mut [u8], index: u16) {
         let [network_length, transport_length] = [self.network_offset, self.transport_offset]
             .map(|start| ((cut.len() - start) as u16).to_be_bytes());
-        if self.protocol == UDP {
+        if self.protocol == IpNumber::UDP {
             cut[self.transport_offset + 4..][..2].copy_from_slice(&transport_length);
         }
         if !self.is_v4 {
             let payload_length =
-                ((cut.len() - self.network_offset - IPV6_BYTES) as u16).to_be_bytes();
+                ((cut.len() - self.network_offset - Ipv6Header::LEN) as u16).to_be_bytes();
             cut[self.network_offset + 4..][..2].copy_from_slice(&payload_length);
             return;
         }
@@ -143,8 +141,8 @@ impl SegmentLayout {
         let id = u16::from_be_bytes([header[4], header[5]]).wrapping_add(index);
         header[4..6].copy_from_slice(&id.to_be_bytes());
         header[10..12].fill(0);
-        let sum = !fold_checksum(sum_words(header));
-        header[10..12].copy_from_slice(&sum.to_be_bytes());
+        let checksum = Sum16BitWords::new().add_slice(header).ones_complement();
+        header[10..12].copy_from_slice(&checksum.to_ne_bytes());
     }
 
     fn write_tcp_header(&self, cut: &mut [u8], offset: u32, is_first: bool, is_last: bool) {
@@ -166,34 +164,35 @@ impl SegmentLayout {
             false => self.network_offset + 8..self.network_offset + 40,
         };
         let length = (cut.len() - self.transport_offset) as u32;
-        let sum = fold_checksum(sum_words(&cut[addresses]) + length + u32::from(self.protocol));
-        let checksum_offset = self.transport_offset + if self.protocol == TCP { 16 } else { 6 };
-        cut[checksum_offset..][..2].copy_from_slice(&sum.to_be_bytes());
+        let sum = Sum16BitWords::new()
+            .add_slice(&cut[addresses])
+            .add_slice(&length.to_be_bytes())
+            .add_2bytes([0, self.protocol.0]);
+        let is_tcp = self.protocol == IpNumber::TCP;
+        let checksum_offset = self.transport_offset + if is_tcp { 16 } else { 6 };
+        cut[checksum_offset..][..2].copy_from_slice(&(!sum.ones_complement()).to_ne_bytes());
     }
-}
-
-/// Sums 16-bit words. The number of bytes must be even and so small that the sum fits 32 bits.
-fn sum_words(bytes: &[u8]) -> u32 {
-    let words = bytes.chunks_exact(2);
-    words
-        .map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])))
-        .sum()
-}
-
-/// Folds a sum of 16-bit words (RFC 1071).
-fn fold_checksum(mut sum: u32) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
 }
 
 #[cfg(test)]
 pub mod tests {
+    use etherparse::{Ethernet2Header, SingleVlanHeader};
+
     use super::*;
 
     const SEGMENT_BYTES: usize = 1000;
     const SEQUENCE: u32 = u32::MAX - 1500;
+
+    /// Sums 16-bit words in one's complement arithmetic (RFC 1071).
+    fn sum_words(bytes: &[u8]) -> u16 {
+        let words = bytes
+            .chunks_exact(2)
+            .map(|word| u16::from_be_bytes([word[0], word[1]]));
+        words.fold(0, |sum, word| {
+            let (sum, has_carry) = sum.overflowing_add(word);
+            sum + u16::from(has_carry)
+        })
+    }
 
     /// Returns a TCP frame with VLAN tags: two whole segments and a shorter one.
     pub fn tcp_frame(is_v4: bool, tags: usize) -> Vec<u8> {
@@ -202,16 +201,17 @@ pub mod tests {
         frame.extend([0; 4]);
         frame.extend([2; 12]);
         for tag in 0..tags {
-            frame.extend(VLAN_ETHERTYPES[1 - tag]);
+            let ether_types = [EtherType::PROVIDER_BRIDGING, EtherType::VLAN_TAGGED_FRAME];
+            frame.extend(ether_types[tag].0.to_be_bytes());
             frame.extend([0, 7]);
         }
         if is_v4 {
-            frame.extend(ETHERTYPE_IPV4);
-            frame.extend([0x45, 0, 0, 0, 0xff, 0xff, 0x40, 0, 64, TCP, 0, 0]);
+            frame.extend(EtherType::IPV4.0.to_be_bytes());
+            frame.extend([0x45, 0, 0, 0, 0xff, 0xff, 0x40, 0, 64, 6, 0, 0]);
             frame.extend([10, 77, 1, 1, 10, 77, 2, 1]);
         } else {
-            frame.extend(ETHERTYPE_IPV6);
-            frame.extend([0x60, 0, 0, 0, 0, 0, TCP, 64]);
+            frame.extend(EtherType::IPV6.0.to_be_bytes());
+            frame.extend([0x60, 0, 0, 0, 0, 0, 6, 64]);
             frame.extend([0xfd; 32]);
         }
         frame.extend([0x12, 0x34, 0x56, 0x78]);
@@ -248,7 +248,7 @@ pub mod tests {
                 );
                 assert_eq!(tcp[13] & CWR != 0, index == 0);
                 assert_eq!(tcp[13] & (FIN | PSH) != 0, index == 2);
-                let json = usize::from(u16::from_be_bytes(match is_v4 {
+                let length_field = usize::from(u16::from_be_bytes(match is_v4 {
                     true => [
                         header[layout.network_offset + 2],
                         header[layout.network_offset + 3],
@@ -263,7 +263,7 @@ pub mod tests {
                 } else {
                     layout.transport_offset
                 };
-                assert_eq!(json, cut.len() - from);
+                assert_eq!(length_field, cut.len() - from);
             }
         }
     }
@@ -277,7 +277,10 @@ pub mod tests {
         for segments in [0..1, 0..2, 2..3] {
             let cut = layout.extract(&whole, segments);
             let header_length = usize::from(u16::from_ne_bytes([cut[2], cut[3]]));
-            assert_eq!(header_length, ETHERNET_BYTES + VLAN_TAG_BYTES + 20 + 32);
+            assert_eq!(
+                header_length,
+                Ethernet2Header::LEN + SingleVlanHeader::LEN + 20 + 32
+            );
         }
     }
 
@@ -287,9 +290,7 @@ pub mod tests {
         let layout = SegmentLayout::parse(&whole).expect("several segments");
         let cut = layout.extract(&whole, 1..3);
         assert_eq!(
-            fold_checksum(sum_words(
-                &cut[layout.network_offset..layout.transport_offset]
-            )),
+            sum_words(&cut[layout.network_offset..layout.transport_offset]),
             0xffff
         );
         assert_eq!(
@@ -297,13 +298,13 @@ pub mod tests {
             [0, 0],
             "the identification wraps after 65535"
         );
-        let length = (cut.len() - layout.transport_offset) as u32;
-        let addresses = sum_words(&cut[layout.network_offset + 12..][..8]);
-        let json = u16::from_be_bytes([
-            cut[layout.transport_offset + 16],
-            cut[layout.transport_offset + 17],
-        ]);
-        assert_eq!(json, fold_checksum(addresses + length + u32::from(TCP)));
+        let [high, low] = ((cut.len() - layout.transport_offset) as u16).to_be_bytes();
+        let pseudo_header = [10, 77, 1, 1, 10, 77, 2, 1, 0, 6, high, low];
+        let checksum = cut[layout.transport_offset + 16..].first_chunk();
+        assert_eq!(
+            checksum.map(|bytes| u16::from_be_bytes(*bytes)),
+            Some(sum_words(&pseudo_header))
+        );
         assert_eq!(
             SegmentLayout::parse(&cut)
                 .expect("two segments")
@@ -319,7 +320,7 @@ pub mod tests {
         let mut short = tcp_frame(true, 0);
         short.truncate(VNET_HEADER_BYTES + 40);
         let mut other = tcp_frame(true, 0);
-        other[VNET_HEADER_BYTES + ETHERNET_BYTES + 9] = 47;
+        other[VNET_HEADER_BYTES + Ethernet2Header::LEN + 9] = 47;
         for frame in [single, short, other, Vec::new()] {
             assert_eq!(SegmentLayout::parse(&frame), None);
         }
@@ -327,7 +328,7 @@ pub mod tests {
 
     #[test]
     fn frames_with_too_short_headers_are_not_segmented() {
-        let ip_offset = VNET_HEADER_BYTES + ETHERNET_BYTES;
+        let ip_offset = VNET_HEADER_BYTES + Ethernet2Header::LEN;
         let data_offset = ip_offset + 20 + 12;
         for (at, odd) in [
             (ip_offset, 0x40),

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 use aya::Ebpf;
 
 use crate::bpf_programs::{ProbeResult, SharedArray, SharedWithPrograms};
-use crate::foreign::{EXAMPLE_BYTES, ForeignFrames, FrameClass};
+use crate::foreign::{EXAMPLE_BYTES, ForeignFrames};
+use crate::frame_class::FrameClass;
 use vnetbench_system::histogram::{BUCKETS, HistogramCounts};
 
 /// Words of one stream's duplicate bitmap (BITMAP_WORDS in bpf/arrivals.h).

@@ -20,7 +20,7 @@ const PROG_TEST_RUN: libc::c_int = 10;
 const LIVE_FRAMES: u32 = 1 << 1;
 
 const MISSING_PRIVILEGE: &str =
-    "this user may not load BPF programs; run the agent as root, outside user namespaces";
+    "this user may not load BPF programs. Run the agent as root, outside user namespaces";
 
 /// A capability of the system, or the reason why it is missing, as a clause.
 pub type ProbeResult<T> = Result<T, String>;
@@ -63,7 +63,7 @@ pub fn load_object<'a>(
 pub fn load_xdp_program<'a>(object: &'a mut Ebpf, name: &str) -> ProbeResult<&'a mut Xdp> {
     let program = object
         .program_mut(name)
-        .ok_or(format!("the object has no program {name}"))?;
+        .ok_or(format!("the BPF object has no program {name}"))?;
     let program: &mut Xdp = program.try_into().map_err(|error| error_chain(&error))?;
     program.load().map_err(|error| error_chain(&error))?;
     Ok(program)
@@ -73,7 +73,7 @@ pub fn load_xdp_program<'a>(object: &'a mut Ebpf, name: &str) -> ProbeResult<&'a
 pub fn attach_to_tracepoint(object: &mut Ebpf, name: &str, tracepoint: &str) -> ProbeResult<()> {
     let program = object
         .program_mut(name)
-        .ok_or(format!("the object has no program {name}"))?;
+        .ok_or(format!("the BPF object has no program {name}"))?;
     let program: &mut RawTracePoint = program.try_into().map_err(|error| error_chain(&error))?;
     program.load().map_err(|error| error_chain(&error))?;
     program
@@ -130,7 +130,7 @@ impl<T: SharedWithPrograms> SharedArray<T> {
     /// Maps the first `count` elements of an object's map.
     pub fn map_from(object: &Ebpf, map: &str, count: usize) -> ProbeResult<Self> {
         let Some(Map::Array(array)) = object.map(map) else {
-            return Err(format!("the object has no array {map}"));
+            return Err(format!("the BPF object has no array {map}"));
         };
         let element_bytes = array
             .info()
@@ -138,7 +138,7 @@ impl<T: SharedWithPrograms> SharedArray<T> {
             .value_size();
         if element_bytes as usize != size_of::<T>() {
             return Err(format!(
-                "elements of {map} have an unexpected size of {element_bytes} bytes"
+                "elements of the BPF array {map} have an unexpected size of {element_bytes} bytes"
             ));
         }
         let fd = array.fd().as_fd().as_raw_fd();
@@ -151,8 +151,8 @@ impl<T: SharedWithPrograms> SharedArray<T> {
         if address == libc::MAP_FAILED {
             return Err(format!("cannot map {map}: {}", io::Error::last_os_error()));
         }
-        let elements =
-            NonNull::new(address.cast()).ok_or(format!("{map} is mapped at address 0"))?;
+        let elements = NonNull::new(address.cast())
+            .ok_or(format!("the BPF array {map} is mapped at address 0"))?;
         Ok(Self { elements, count })
     }
 }

@@ -9,20 +9,20 @@ use serde_json::{Value, json};
 use crate::filter::FrameFilter;
 use crate::generate::XdpSource;
 use crate::parameters::{
-    Backend, ChosenBackends, FrameParameters, FrameSize, PacingMethod, RefusedFrames,
+    Backend, ChosenBackends, FrameParameters, FrameSize, PacingMethod, RejectedFrames,
 };
 use crate::port::Port;
 use crate::sink::FrameCounter;
 use vnetbench_system::error::Result;
 
-/// Parameters of the request `frames.able`.
+/// Parameters of the request `frames.capabilities`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CapabilitiesRequest {
     interface: String,
 }
 
-/// Answers `frames.able`: attaches a sink and loads a generator, then removes both.
+/// Answers `frames.capabilities`: attaches a sink and loads a generator, then removes both.
 ///
 /// The generator sends one frame from the port to the port's own address.
 ///
@@ -38,9 +38,9 @@ pub fn probe_capabilities(parameters: CapabilitiesRequest) -> Result<Value> {
     };
     let mut backends = ChosenBackends::default();
     // The sink stays attached while the generator is probed, as in a trial.
-    let (_counter, sink, reason) = FrameCounter::open(&port, &empty_filter, Backend::Auto)?;
-    backends.sink = Some(sink);
-    backends.add_reason(&reason);
+    let counter = FrameCounter::open(&port, &empty_filter, Backend::Auto)?;
+    backends.sink = Some(counter.backend_name());
+    backends.add_reason(&counter.fallback_reason);
     match XdpSource::load(&port, &smallest_frame_parameters(&port), 0, 0, 1) {
         Ok(_) => backends.generator = Some("xdp"),
         Err(reason) => {
@@ -63,7 +63,7 @@ fn smallest_frame_parameters(port: &Port) -> FrameParameters {
         max_frames: None,
         flows: 1,
         vary_addresses: false,
-        refused_frames: RefusedFrames::Unsent,
+        rejected_frames: RejectedFrames::Unsent,
         from: Ipv4Addr::new(198, 18, 0, 1).into(),
         to: Ipv4Addr::new(198, 18, 0, 2).into(),
         vlan_tags: Vec::new(),

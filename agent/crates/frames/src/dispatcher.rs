@@ -24,25 +24,35 @@ pub struct DispatcherSlot {
 impl DispatcherSlot {
     /// Attaches a program to a new tap.
     pub fn reserve(program: &mut Xdp) -> ProbeResult<Self> {
-        let (tap, index) = create_tap().map_err(|error| {
+        let tap = IndexedTap::create().map_err(|error| {
             format!(
                 "cannot create a tap device with {TUN}: {error} (to load its module: modprobe tun)"
             )
         })?;
-        let attached = program.attach_to_if_index(index, XdpMode::Driver);
+        let attached = program.attach_to_if_index(tap.interface_index, XdpMode::Driver);
         attached.map_err(|error| {
             format!(
                 "cannot attach the program to a tap: {}",
                 error_chain(&error)
             )
         })?;
-        Ok(Self { _tap: tap })
+        Ok(Self { _tap: tap.file })
     }
 }
 
-/// Creates a tap and returns it with its interface index.
-fn create_tap() -> io::Result<(File, u32)> {
-    let tap = Tap::create(TAP_NAME_PATTERN, 0)?;
-    let index = Interface::open(&tap.name)?.index()?;
-    Ok((tap.file, index))
+/// A tap with the index of its interface.
+struct IndexedTap {
+    file: File,
+    interface_index: u32,
+}
+
+impl IndexedTap {
+    fn create() -> io::Result<Self> {
+        let tap = Tap::create(TAP_NAME_PATTERN, 0)?;
+        let interface_index = Interface::open(&tap.name)?.index()?;
+        Ok(Self {
+            file: tap.file,
+            interface_index,
+        })
+    }
 }

@@ -13,7 +13,7 @@ use rustix::thread::set_current_timer_slack;
 use crate::bpf_programs::{self, ProbeResult, Shared};
 use crate::dispatcher::DispatcherSlot;
 use crate::generator_state::{GeneratorState, LatenessHistogram, build_config};
-use crate::parameters::{FCS_BYTES, FrameParameters, PacingMethod, RefusedFrames};
+use crate::parameters::{FCS_BYTES, FrameParameters, PacingMethod, RejectedFrames};
 use crate::port::Port;
 use crate::template::FrameTemplate;
 use vnetbench_streams::datagram_header::SMALL_PROBE_NUMBER;
@@ -56,7 +56,7 @@ pub struct XdpSource {
     /// Whether the stream mixes several frame sizes.
     has_several_sizes: bool,
     max_frames: Option<u64>,
-    refused_frames: RefusedFrames,
+    refused_frames: RejectedFrames,
     shares_cpu: bool,
     /// Schedule and method of a paced stream.
     pacing: Option<(Schedule, PacingMethod)>,
@@ -85,7 +85,7 @@ impl XdpSource {
             .into();
         if largest > MAX_LIVE_FRAME_BYTES {
             return Err(format!(
-                "a frame of {} bytes does not fit into a page, which holds {}",
+                "a frame of {} bytes is too large: a page holds {} bytes",
                 largest + FCS_BYTES,
                 MAX_LIVE_FRAME_BYTES + FCS_BYTES
             ));
@@ -95,7 +95,9 @@ impl XdpSource {
         let mut object = bpf_programs::load_object(bpf_programs::GENERATE, |loader| {
             loader.override_global("config", &config, true);
         })?;
-        let map = object.map_mut("port").ok_or("the object has no map port")?;
+        let map = object
+            .map_mut("port")
+            .ok_or("the BPF object has no map port")?;
         let mut map: DevMap<_> = map
             .try_into()
             .map_err(|error| bpf_programs::error_chain(&error))?;
@@ -112,7 +114,7 @@ impl XdpSource {
             frame,
             has_several_sizes: size_fields.len() > 1,
             max_frames: parameters.max_frames,
-            refused_frames: parameters.refused_frames,
+            refused_frames: parameters.rejected_frames,
             shares_cpu: parameters.shares_cpus,
             pacing: parameters.frames_per_s.map(|per_s| {
                 (
@@ -136,7 +138,7 @@ impl XdpSource {
         if state.sent.load(Ordering::Relaxed) == 0 {
             let hint = match port.driver.as_str() {
                 "veth" => {
-                    ": the other end of this veth has neither an XDP program nor GRO; turn on GRO (ethtool -K ... gro on)"
+                    ", because the other end of this veth has neither an XDP program nor GRO. Turn on GRO (ethtool -K ... gro on)"
                 }
                 _ => "",
             };
@@ -156,8 +158,11 @@ impl XdpSource {
         let program = self
             .object
             .program("generate")
-            .expect("the object has this program");
-        program.fd().expect("the program is loaded").as_fd()
+            .expect("the BPF object has the program generate");
+        program
+            .fd()
+            .expect("the BPF program generate is loaded")
+            .as_fd()
     }
 
     fn run_program(&self, runs: u32, batch: u32) -> io::Result<()> {
@@ -298,8 +303,8 @@ impl FrameEndpoint for XdpSource {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let generated = load(&self.state.generated);
         let frames = match self.refused_frames {
-            RefusedFrames::Unsent => load(&self.state.sent),
-            RefusedFrames::Lost => generated,
+            RejectedFrames::Unsent => load(&self.state.sent),
+            RejectedFrames::Lost => generated,
         };
         let bytes = if self.has_several_sizes {
             // The sizes of rejected frames are unknown: assume that all sizes are rejected alike.
@@ -318,7 +323,7 @@ impl FrameEndpoint for XdpSource {
         let generated = self.state.generated.load(Ordering::Relaxed);
         let paced = self.pacing.as_ref();
         FrameOutcome::Source(SourceOutcome {
-            refused: generated - self.state.sent.load(Ordering::Relaxed),
+            rejected: generated - self.state.sent.load(Ordering::Relaxed),
             pacing: paced
                 .map(|(schedule, pacing)| self.pacing_outcome(schedule, *pacing, load_ended)),
         })

@@ -113,7 +113,7 @@ pub fn build_config(
     let mut bytes = first_frame[..length].to_vec();
     bytes.resize(length.next_multiple_of(8), 0);
     for (word, bytes) in header_words.iter_mut().zip(bytes.chunks_exact(8)) {
-        *word = u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
+        *word = u64::from_ne_bytes(bytes.try_into().expect("a chunk has eight bytes"));
     }
     let mut config = GeneratorConfig {
         header_words,

@@ -14,8 +14,8 @@
 //! | `sink`, `sink_program`, `arrivals` | XDP sinks: a BPF program counts the frames (`bpf/sink.bpf.c`) |
 //! | `packet` | sources and sinks with packet sockets, for ports or users without XDP |
 //! | `filter` | the streams that an endpoint sends and counts |
-//! | `foreign` | frames at the port that belong to no stream, by class |
-//! | [`headers`], [`template`] | the layout of a frame |
+//! | `frame_class`, `foreign` | frames at the port that belong to no stream: their classes, their counts |
+//! | [`template`] | the headers of a frame, built with `etherparse` |
 //! | `bpf_programs` | loading BPF programs and sharing memory with them |
 //! | `port` | the interface that frames leave and arrive by |
 //!
@@ -23,7 +23,7 @@
 //!
 //! # What does not belong here
 //!
-//! TCP and UDP sockets (crate `vnetbench-traffic`), trials, and the parsing of requests, except for `frames.able`. The
+//! TCP and UDP sockets (crate `vnetbench-traffic`), trials, and the parsing of requests, except for `frames.capabilities`. The
 //! agent checks the limits of the parameters (`trial`).
 
 mod arrivals;
@@ -32,9 +32,9 @@ pub mod capabilities;
 mod dispatcher;
 mod filter;
 mod foreign;
+mod frame_class;
 mod generate;
 mod generator_state;
-pub mod headers;
 mod packet;
 mod parameters;
 mod port;
@@ -49,7 +49,7 @@ mod workload;
 
 pub use parameters::{
     Backend, ChosenBackends, FCS_BYTES, FrameParameters, FrameSize, MAX_MIX_FRAMES, PacingMethod,
-    RefusedFrames,
+    RejectedFrames,
 };
 pub use sink::{PortCounts, PortObserver};
-pub use workload::{FrameWorkload, open, start};
+pub use workload::{FrameWorkload, OpenFrameStream, open, start};

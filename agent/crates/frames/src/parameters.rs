@@ -40,7 +40,7 @@ pub struct FrameParameters {
     /// How a source waits until a frame is due.
     pub pacing: PacingMethod,
     /// How frames are counted that the port rejects.
-    pub refused_frames: RefusedFrames,
+    pub rejected_frames: RejectedFrames,
     /// After the load, a sink ends once no frame has arrived for this time.
     pub settle: Duration,
     /// Whether a source's thread shares its CPU with another source.
@@ -60,7 +60,7 @@ pub struct FrameSize {
 /// How frames are counted that the port rejects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RefusedFrames {
+pub enum RejectedFrames {
     /// As not sent: the port is the limit of the tester.
     #[default]
     Unsent,
@@ -102,7 +102,6 @@ pub struct ChosenBackends {
     /// Backend of the sinks; null if the endpoint has none.
     pub sink: Option<&'static str>,
     /// Why better backends are not available; empty if the best ones are used.
-    #[serde(rename = "why")]
     pub reason: String,
 }
 

@@ -3,12 +3,12 @@
 use std::io;
 use std::os::fd::AsRawFd;
 
+use etherparse::{Ethernet2Header, SingleVlanHeader};
 use socket2::{Domain, Socket, Type};
 
 use vnetbench_interfaces::interface::Interface;
 use vnetbench_system::error::{Error, ErrorKind, Result};
 
-use crate::headers::{ETHERNET_BYTES, VLAN_TAG_BYTES};
 use crate::parameters::FCS_BYTES;
 
 /// A switch learns the port's address from the first frame. Two more frames allow for a device that drops frames while
@@ -50,7 +50,9 @@ impl Port {
         };
         // An interface that has just been set up may still wait for its link.
         if !(interface.is_up().map_err(port_error)? && interface.wait_for_link()) {
-            return Err(port_error(io::Error::other("it is down, or has no link")));
+            return Err(port_error(io::Error::other(
+                "the interface is down, or has no link",
+            )));
         }
         Ok(port)
     }
@@ -58,12 +60,12 @@ impl Port {
     /// Checks that a frame of this size, with FCS, fits the MTU.
     pub fn check_size(&self, bytes: usize, tags: usize) -> Result<()> {
         // The kernel allows one VLAN tag in addition to the MTU.
-        let overhead_bytes = ETHERNET_BYTES + FCS_BYTES + VLAN_TAG_BYTES * tags.min(1);
+        let overhead_bytes = Ethernet2Header::LEN + FCS_BYTES + SingleVlanHeader::LEN * tags.min(1);
         if bytes <= self.mtu + overhead_bytes {
             return Ok(());
         }
         Err(Error::Trial(format!(
-            "a frame of {bytes} bytes is too large: the MTU of {} is {}: set it to {}",
+            "a frame of {bytes} bytes is too large, because the MTU of {} is {}. Set the MTU to {}",
             self.name,
             self.mtu,
             bytes - overhead_bytes

@@ -29,6 +29,8 @@ const POLLS_WHILE_SETTLING: u32 = 10;
 pub struct FrameCounter {
     backend: CounterBackend,
     sink_count: usize,
+    /// Why no better backend is available; empty if this is the best or the requested one.
+    pub fallback_reason: String,
 }
 
 #[derive(Debug)]
@@ -38,22 +40,42 @@ enum CounterBackend {
 }
 
 impl FrameCounter {
-    /// Opens a counter and returns it with the backend's name and the reason why no better backend is available.
-    pub fn open(
-        port: &Port,
-        filter: &FrameFilter,
-        backend: Backend,
-    ) -> Result<(Self, &'static str, String)> {
-        let (backend, name, reason) = CounterBackend::open(port, filter, backend)?;
-        let sinks = filter.sinks.len();
-        Ok((
-            Self {
-                backend,
-                sink_count: sinks,
-            },
-            name,
-            reason,
-        ))
+    /// Opens a counter with the requested backend, or with the best available one.
+    pub fn open(port: &Port, filter: &FrameFilter, requested: Backend) -> Result<Self> {
+        let with_backend = |backend, fallback_reason| Self {
+            backend,
+            sink_count: filter.sinks.len(),
+            fallback_reason,
+        };
+        let mut fallback_reason = String::new();
+        if requested != Backend::Packet {
+            match SinkProgram::attach(port, filter) {
+                Ok(mut program) => {
+                    let reason = std::mem::take(&mut program.fallback_reason);
+                    return Ok(with_backend(CounterBackend::XdpProgram(program), reason));
+                }
+                Err(reason) if requested == Backend::Xdp => {
+                    let name = &port.name;
+                    return Err(Error::Trial(format!(
+                        "no XDP program can count frames at {name}: {reason}"
+                    )));
+                }
+                Err(reason) => {
+                    fallback_reason = format!("no XDP program can count frames: {reason}");
+                }
+            }
+        }
+        let socket = PacketSink::open(port, filter)?;
+        let backend = CounterBackend::PacketSocket(socket);
+        Ok(with_backend(backend, fallback_reason))
+    }
+
+    /// Returns the name of the backend in the agent's protocol.
+    pub fn backend_name(&self) -> &'static str {
+        match &self.backend {
+            CounterBackend::XdpProgram(program) => program.mode.name(),
+            CounterBackend::PacketSocket(_) => "packet",
+        }
     }
 
     /// Returns the arrivals of one sink's stream.
@@ -105,34 +127,6 @@ impl FrameCounter {
     }
 }
 
-impl CounterBackend {
-    fn open(
-        port: &Port,
-        filter: &FrameFilter,
-        requested: Backend,
-    ) -> Result<(Self, &'static str, String)> {
-        let fallback_reason = if requested == Backend::Packet {
-            String::new()
-        } else {
-            match SinkProgram::attach(port, filter) {
-                Ok((program, reason)) => {
-                    let name = program.mode.name();
-                    return Ok((Self::XdpProgram(program), name, reason));
-                }
-                Err(reason) if requested == Backend::Xdp => {
-                    let name = &port.name;
-                    return Err(Error::Trial(format!(
-                        "no XDP program can count frames at {name}: {reason}"
-                    )));
-                }
-                Err(reason) => format!("no XDP program can count frames: {reason}"),
-            }
-        };
-        let socket = PacketSink::open(port, filter)?;
-        Ok((Self::PacketSocket(socket), "packet", fallback_reason))
-    }
-}
-
 /// The sink of one stream.
 #[derive(Debug)]
 struct StreamSink {
@@ -145,14 +139,21 @@ struct StreamSink {
 #[derive(Debug)]
 pub struct PortObserver {
     counter: Arc<FrameCounter>,
-    baseline: OnceLock<(ForeignFrames, u64)>,
+    baseline: OnceLock<PortReading>,
+}
+
+/// The counters of a port's other frames at one time.
+#[derive(Debug, Default)]
+struct PortReading {
+    foreign_frames: ForeignFrames,
+    dropped: u64,
 }
 
 /// Frames at a port since the observation began.
 #[derive(Debug, Serialize)]
 pub struct PortCounts {
     /// Frames that belong to none of the sinks.
-    foreign: ForeignFrameCounts,
+    foreign_frames: ForeignFrameCounts,
     /// Frames that this endpoint dropped because its receive ring was full: loss of the tester, not of the device.
     sink_dropped: u64,
 }
@@ -165,37 +166,46 @@ impl PortObserver {
 
     /// Begins the observation. Later calls have no effect.
     pub fn begin(&self) {
-        let _ = self.baseline.set(self.foreign_and_dropped());
+        let _ = self.baseline.set(self.read());
     }
 
     /// Returns the frames since the observation began.
     pub fn counts(&self) -> PortCounts {
-        let (foreign, dropped) = self.foreign_and_dropped();
-        let (foreign_at_start, dropped_at_start) = self.baseline.get_or_init(Default::default);
+        let (start, now) = (self.baseline.get_or_init(Default::default), self.read());
         PortCounts {
-            foreign: foreign.since(foreign_at_start),
-            sink_dropped: dropped - dropped_at_start,
+            foreign_frames: now.foreign_frames.since(&start.foreign_frames),
+            sink_dropped: now.dropped - start.dropped,
         }
     }
 
-    fn foreign_and_dropped(&self) -> (ForeignFrames, u64) {
-        (self.counter.foreign_frames(), self.counter.dropped())
+    fn read(&self) -> PortReading {
+        PortReading {
+            foreign_frames: self.counter.foreign_frames(),
+            dropped: self.counter.dropped(),
+        }
     }
 }
 
+/// The opened sinks of an endpoint.
+pub struct OpenSinks {
+    /// A sink for each stream of the filter, in order.
+    pub sinks: Vec<Box<dyn FrameEndpoint>>,
+    /// Observes the other frames at the port.
+    pub observer: PortObserver,
+}
+
 /// Opens a sink for each stream of the filter, in order, and an observer of the port's other frames.
-pub fn open(
+pub fn open_sinks(
     port: &Port,
     filter: &FrameFilter,
     requested: Backend,
     settle: Duration,
     backends: &mut ChosenBackends,
-) -> Result<(Vec<Box<dyn FrameEndpoint>>, PortObserver)> {
-    let (counter, name, reason) = FrameCounter::open(port, filter, requested)?;
-    let counter = Arc::new(counter);
+) -> Result<OpenSinks> {
+    let counter = Arc::new(FrameCounter::open(port, filter, requested)?);
     if !filter.sinks.is_empty() {
-        backends.sink = Some(name);
-        backends.add_reason(&reason);
+        backends.sink = Some(counter.backend_name());
+        backends.add_reason(&counter.fallback_reason);
     }
     let sinks = (0..filter.sinks.len()).map(|sink_index| -> Box<dyn FrameEndpoint> {
         Box::new(StreamSink {
@@ -204,12 +214,13 @@ pub fn open(
             settle,
         })
     });
-    let sinks = sinks.collect();
-    let observer = PortObserver {
-        counter,
-        baseline: OnceLock::new(),
-    };
-    Ok((sinks, observer))
+    Ok(OpenSinks {
+        sinks: sinks.collect(),
+        observer: PortObserver {
+            counter,
+            baseline: OnceLock::new(),
+        },
+    })
 }
 
 impl FrameEndpoint for StreamSink {

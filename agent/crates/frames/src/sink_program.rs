@@ -40,12 +40,14 @@ pub struct SinkProgram {
     pub arrivals: Arrivals,
     /// How the program is attached.
     pub mode: AttachMode,
+    /// Why the program does not run in the driver; empty if it does.
+    pub fallback_reason: String,
     _object: Ebpf,
 }
 
 impl SinkProgram {
-    /// Attaches the sink program and returns it with the reason why it does not run in the driver, or "".
-    pub fn attach(port: &Port, filter: &FrameFilter) -> ProbeResult<(Self, String)> {
+    /// Loads the sink program and attaches it to the port.
+    pub fn attach(port: &Port, filter: &FrameFilter) -> ProbeResult<Self> {
         let cpus = nr_cpus().map_err(|(action, error)| format!("{action}: {error}"))?;
         let sinks = filter.sinks.len();
         let roles = filter.stream_roles();
@@ -64,25 +66,37 @@ impl SinkProgram {
         })?;
         let arrivals = Arrivals::open(&object, sinks, cpus)?;
         let program = bpf_programs::load_xdp_program(&mut object, "sink")?;
-        let (mode, reason) = attach(program, port)?;
-        let sink = Self {
+        let (mode, fallback_reason) = match attach_to_driver(program, port) {
+            Ok(()) => (AttachMode::Native, String::new()),
+            Err(reason) => {
+                attach_to_stack(program, port)?;
+                (
+                    AttachMode::Generic,
+                    format!("XDP runs in the kernel instead of the driver: {reason}"),
+                )
+            }
+        };
+        Ok(Self {
             arrivals,
             mode,
+            fallback_reason,
             _object: object,
-        };
-        Ok((sink, reason))
+        })
     }
 }
 
-fn attach(program: &mut Xdp, port: &Port) -> ProbeResult<(AttachMode, String)> {
-    let Err(native) = program.attach_to_if_index(port.index, XdpMode::Driver) else {
-        return Ok((AttachMode::Native, String::new()));
-    };
-    let native = attach_error(&native, port);
-    match program.attach_to_if_index(port.index, XdpMode::Skb) {
-        Ok(_) => Ok((AttachMode::Generic, format!("not in the driver: {native}"))),
-        Err(generic) => Err(attach_error(&generic, port)),
-    }
+fn attach_to_driver(program: &mut Xdp, port: &Port) -> ProbeResult<()> {
+    let attached = program.attach_to_if_index(port.index, XdpMode::Driver);
+    attached
+        .map(drop)
+        .map_err(|error| attach_error(&error, port))
+}
+
+fn attach_to_stack(program: &mut Xdp, port: &Port) -> ProbeResult<()> {
+    let attached = program.attach_to_if_index(port.index, XdpMode::Skb);
+    attached
+        .map(drop)
+        .map_err(|error| attach_error(&error, port))
 }
 
 /// Explains why a program cannot be attached, and how to fix it.

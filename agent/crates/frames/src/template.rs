@@ -2,17 +2,24 @@
 
 use std::net::IpAddr;
 
-use crate::headers::{
-    ETHERNET_BYTES, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_QINQ, ETHERTYPE_VLAN, IPV4_BYTES,
-    IPV6_BYTES, MAX_VLAN_TAGS, PROTOCOL_UDP, UDP_BYTES, VLAN_TAG_BYTES,
+use etherparse::checksum::Sum16BitWords;
+use etherparse::{
+    EtherType, Ethernet2Header, IpNumber, Ipv4Header, Ipv6Header, SingleVlanHeader, UdpHeader,
+    VlanId,
 };
+
 use crate::parameters::{FCS_BYTES, FrameParameters, FrameSize};
 use crate::port::Port;
 use vnetbench_streams::datagram_header::{HEADER_BYTES, PROBE_NUMBER};
 
+/// Maximum number of VLAN tags of a frame (IEEE 802.1ad).
+pub const MAX_VLAN_TAGS: usize = 2;
 /// Bytes of the longest headers: two VLAN tags and IPv6.
-pub const MAX_HEADER_BYTES: usize =
-    ETHERNET_BYTES + MAX_VLAN_TAGS * VLAN_TAG_BYTES + IPV6_BYTES + UDP_BYTES + HEADER_BYTES;
+pub const MAX_HEADER_BYTES: usize = Ethernet2Header::LEN
+    + MAX_VLAN_TAGS * SingleVlanHeader::LEN
+    + Ipv6Header::LEN
+    + UdpHeader::LEN
+    + HEADER_BYTES;
 /// High enough that no router drops the frame (RFC 2544, appendix C.2.6.4).
 const HOP_LIMIT: u8 = 64;
 /// First of the dynamic UDP ports (RFC 6335). Flows vary the source port first.
@@ -48,67 +55,62 @@ pub struct SizeFields {
     pub udp_length: u16,
     /// Padding.
     pub unused: u16,
-    /// Sum of the IPv4 header's 16-bit words in memory order, not folded (RFC 1071).
+    /// Sum of the IPv4 header's 16-bit words in memory order (RFC 1071).
     pub ip_sum: u32,
-    /// Sum for the UDP checksum with its pseudo-header, not folded (RFC 1071).
+    /// Sum for the UDP checksum with its pseudo-header (RFC 1071).
     pub udp_sum: u32,
 }
 
 impl FrameTemplate {
     /// Builds the headers of a stream's frames.
     pub fn new(parameters: &FrameParameters, mac_from: [u8; 6], stream_key: u32) -> Self {
-        let mut header = Vec::with_capacity(MAX_HEADER_BYTES);
-        header.extend(parameters.mac_to);
-        header.extend(mac_from);
-        for (position, tag) in parameters.vlan_tags.iter().enumerate() {
-            let is_outer = position + 1 < parameters.vlan_tags.len();
-            let tagged = if is_outer {
-                ETHERTYPE_QINQ
-            } else {
-                ETHERTYPE_VLAN
-            };
-            header.extend(tagged.to_be_bytes());
-            header.extend(tag.to_be_bytes());
-        }
+        let tags = &parameters.vlan_tags;
         let is_ipv6 = parameters.from.is_ipv6();
-        header.extend(
-            if is_ipv6 {
-                ETHERTYPE_IPV6
-            } else {
-                ETHERTYPE_IPV4
-            }
-            .to_be_bytes(),
-        );
+        let ether_type_after = |tag_count: usize| match tags.len() - tag_count {
+            0 if is_ipv6 => EtherType::IPV6,
+            0 => EtherType::IPV4,
+            1 => EtherType::VLAN_TAGGED_FRAME,
+            _ => EtherType::PROVIDER_BRIDGING,
+        };
+        let ethernet = Ethernet2Header {
+            source: mac_from,
+            destination: parameters.mac_to,
+            ether_type: ether_type_after(0),
+        };
+        let mut header = ethernet.to_bytes().to_vec();
+        for (position, tag) in tags.iter().enumerate() {
+            let tag = SingleVlanHeader {
+                vlan_id: VlanId::try_new(*tag).expect("a VLAN id has 12 bits"),
+                ether_type: ether_type_after(position + 1),
+                ..SingleVlanHeader::default()
+            };
+            header.extend(tag.to_bytes());
+        }
         let ip_offset = header.len();
-        if is_ipv6 {
-            header.extend([0x60, 0, 0, 0, 0, 0, PROTOCOL_UDP, HOP_LIMIT]);
-        } else {
-            // 0x40 is the flag "don't fragment".
-            header.extend([0x45, 0, 0, 0, 0, 0, 0x40, 0, HOP_LIMIT, PROTOCOL_UDP, 0, 0]);
-        }
-        for address in [parameters.from, parameters.to] {
-            match address {
-                IpAddr::V4(address) => header.extend(address.octets()),
-                IpAddr::V6(address) => header.extend(address.octets()),
-            }
-            if parameters.vary_addresses {
-                header.pop();
-                header.push(0);
-            }
-        }
-        header.extend([0; UDP_BYTES]);
+        header.extend(build_ip_header(parameters.from, parameters.to));
+        header.extend(UdpHeader::default().to_bytes());
         header.extend(stream_key.to_be_bytes());
-        header.resize(header.len() + HEADER_BYTES - 4, 0);
-        Self {
+        header.resize(header.len() + HEADER_BYTES - size_of_val(&stream_key), 0);
+        let mut template = Self {
             header,
             ip_offset,
             is_ipv6,
             varies_addresses: parameters.vary_addresses,
+        };
+        if template.varies_addresses {
+            for end in [template.source_end(), template.udp_offset()] {
+                template.header[end - 1] = 0;
+            }
         }
+        template
     }
 
     fn ip_bytes(&self) -> usize {
-        if self.is_ipv6 { IPV6_BYTES } else { IPV4_BYTES }
+        if self.is_ipv6 {
+            Ipv6Header::LEN
+        } else {
+            Ipv4Header::MIN_LEN
+        }
     }
 
     /// Returns the offset of the UDP header.
@@ -118,12 +120,16 @@ impl FrameTemplate {
 
     /// Returns the offset of the UDP payload.
     pub fn payload_offset(&self) -> usize {
-        self.udp_offset() + UDP_BYTES
+        self.udp_offset() + UdpHeader::LEN
     }
 
-    /// Returns the end of the source address. The destination address follows it.
+    /// Returns the offset of the source address. The destination address follows it.
+    fn source_offset(&self) -> usize {
+        self.ip_offset + if self.is_ipv6 { 8 } else { 12 }
+    }
+
     fn source_end(&self) -> usize {
-        self.ip_offset + if self.is_ipv6 { 24 } else { 16 }
+        self.source_offset().midpoint(self.udp_offset())
     }
 
     /// Returns the fields of a frame of this size, without FCS.
@@ -135,25 +141,28 @@ impl FrameTemplate {
         } else {
             (bytes - self.ip_offset) as u16
         };
-        let addresses_at = if self.is_ipv6 {
-            self.ip_offset + 8
-        } else {
-            self.ip_offset + 12
-        };
-        let pseudo_header = sum_words(&self.header[addresses_at..self.udp_offset()])
-            + u32::from(udp_length.to_be())
-            + u32::from(u16::from(PROTOCOL_UDP).to_be());
+        let ip_sum = Sum16BitWords::new()
+            .add_slice(&self.header[self.ip_offset..self.udp_offset()])
+            .add_2bytes(ip_length.to_be_bytes());
+        let udp_sum = self
+            .sum_udp_words(&self.header, udp_length.to_be_bytes())
+            .add_2bytes(udp_length.to_be_bytes());
         SizeFields {
             frame_bytes: bytes as u16,
             ip_length: ip_length.to_be(),
             udp_length: udp_length.to_be(),
             unused: 0,
-            ip_sum: sum_words(&self.header[self.ip_offset..self.udp_offset()])
-                + u32::from(ip_length.to_be()),
-            udp_sum: pseudo_header
-                + sum_words(&self.header[self.udp_offset()..])
-                + u32::from(udp_length.to_be()),
+            ip_sum: (!ip_sum.ones_complement()).into(),
+            udp_sum: (!udp_sum.ones_complement()).into(),
         }
+    }
+
+    /// Sums the words of a frame that its UDP checksum covers: pseudo-header, UDP header and datagram header. The rest is zero.
+    fn sum_udp_words(&self, frame: &[u8], udp_length: [u8; 2]) -> Sum16BitWords {
+        Sum16BitWords::new()
+            .add_slice(&frame[self.source_offset()..self.header.len()])
+            .add_2bytes(udp_length)
+            .add_2bytes([0, IpNumber::UDP.0])
     }
 
     /// Returns the repeating sequence of sizes, in which each size occurs `weight` times, spaced as evenly as possible.
@@ -210,47 +219,55 @@ impl FrameTemplate {
         frame[header_offset + 4..header_offset + 12].copy_from_slice(&number.to_be_bytes());
         frame[header_offset + 12..header_offset + 18]
             .copy_from_slice(&sent_nanos.to_be_bytes()[2..]);
-        let addresses = sum_words(&frame[self.source_end() - 2..self.source_end()])
-            + sum_words(&frame[udp_offset - 2..udp_offset])
-            - sum_words(&self.header[self.source_end() - 2..self.source_end()])
-            - sum_words(&self.header[udp_offset - 2..udp_offset]);
         if self.is_ipv6 {
             frame[self.ip_offset + 4..self.ip_offset + 6]
                 .copy_from_slice(&fields.ip_length.to_ne_bytes());
-            let varying = sum_words(&frame[udp_offset..udp_offset + 4])
-                + sum_words(&frame[header_offset + 4..header_offset + HEADER_BYTES]);
-            let checksum = match fold_checksum(fields.udp_sum + addresses + varying) {
-                // Zero means "no checksum" (RFC 8200, section 8.1).
-                0 => 0xffff,
-                checksum => checksum,
-            };
+            // Zero would mean "no checksum" (RFC 8200, section 8.1).
+            let checksum = self
+                .sum_udp_words(frame, fields.udp_length.to_ne_bytes())
+                .to_ones_complement_with_no_zero();
             frame[udp_offset + 6..udp_offset + 8].copy_from_slice(&checksum.to_ne_bytes());
         } else {
             frame[self.ip_offset + 2..self.ip_offset + 4]
                 .copy_from_slice(&fields.ip_length.to_ne_bytes());
-            let checksum = fold_checksum(fields.ip_sum + addresses);
+            let checksum = Sum16BitWords::new()
+                .add_slice(&frame[self.ip_offset..udp_offset])
+                .ones_complement();
             frame[self.ip_offset + 10..self.ip_offset + 12]
                 .copy_from_slice(&checksum.to_ne_bytes());
         }
     }
 }
 
+/// Builds an IP header for UDP. Length and checksum are zero.
+fn build_ip_header(from: IpAddr, to: IpAddr) -> Vec<u8> {
+    match (from, to) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => Ipv4Header {
+            dont_fragment: true,
+            time_to_live: HOP_LIMIT,
+            protocol: IpNumber::UDP,
+            source: from.octets(),
+            destination: to.octets(),
+            ..Ipv4Header::default()
+        }
+        .to_bytes()
+        .to_vec(),
+        (IpAddr::V6(from), IpAddr::V6(to)) => Ipv6Header {
+            hop_limit: HOP_LIMIT,
+            next_header: IpNumber::UDP,
+            source: from.octets(),
+            destination: to.octets(),
+            ..Ipv6Header::default()
+        }
+        .to_bytes()
+        .to_vec(),
+        _ => unreachable!("both addresses have the same IP version"),
+    }
+}
+
 /// Returns the source port and destination port of a flow.
 fn udp_ports(flow: u32) -> [u16; 2] {
     [flow % UDP_PORT_COUNT, flow / UDP_PORT_COUNT].map(|port| FIRST_UDP_PORT + port as u16)
-}
-
-fn sum_words(bytes: &[u8]) -> u32 {
-    let words = bytes
-        .chunks_exact(2)
-        .map(|word| u16::from_ne_bytes([word[0], word[1]]));
-    words.map(u32::from).sum()
-}
-
-/// Folds a sum of 16-bit words into an Internet checksum (RFC 1071).
-fn fold_checksum(sum: u32) -> u16 {
-    let folded = (sum & 0xffff) + (sum >> 16);
-    !((folded & 0xffff) + (folded >> 16)) as u16
 }
 
 /// Returns the size of the smallest possible frame, with FCS.
@@ -266,8 +283,10 @@ pub fn build_learning_frame(port: &Port, parameters: &FrameParameters, stream_ke
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use etherparse::{NetSlice, SlicedPacket, TransportSlice};
+
     use super::*;
-    use crate::parameters::{Backend, PacingMethod, RefusedFrames};
+    use crate::parameters::{Backend, PacingMethod, RejectedFrames};
     use std::time::Duration;
 
     pub(crate) fn test_parameters(ip: [&str; 2], tags: &[u16]) -> FrameParameters {
@@ -279,7 +298,7 @@ pub(crate) mod tests {
             max_frames: None,
             flows: 1,
             vary_addresses: false,
-            refused_frames: RefusedFrames::Unsent,
+            rejected_frames: RejectedFrames::Unsent,
             from,
             to,
             vlan_tags: tags.into(),
@@ -355,32 +374,25 @@ pub(crate) mod tests {
                 (333, MAX_FLOWS - 1, 1 << 40),
             ] {
                 let frame = template.build_frame(bytes, flow, number, 0x1234_5678_9abc);
-                assert_eq!(frame.len(), bytes);
-                let (ip, udp) = (
-                    &frame[template.ip_offset..],
-                    &frame[template.udp_offset()..],
-                );
-                if template.is_ipv6 {
-                    let mut pseudo = ip[8..40].to_vec();
-                    pseudo.extend((udp.len() as u32).to_be_bytes());
-                    pseudo.extend([0, 0, 0, PROTOCOL_UDP]);
-                    pseudo.extend(udp);
-                    pseudo.resize(pseudo.len().next_multiple_of(2), 0);
-                    assert_eq!(
-                        fold_checksum(sum_words(&pseudo)),
-                        0,
-                        "{addresses:?} {bytes} {flow}"
-                    );
-                    assert_eq!(ip[4..6], (udp.len() as u16).to_be_bytes());
-                } else {
-                    assert_eq!(
-                        fold_checksum(sum_words(&ip[..20])),
-                        0,
-                        "{addresses:?} {bytes} {flow}"
-                    );
-                    assert_eq!(ip[2..4], (ip.len() as u16).to_be_bytes());
-                }
-                assert_eq!(udp[4..6], (udp.len() as u16).to_be_bytes());
+                let packet = SlicedPacket::from_ethernet(&frame).expect("all lengths are true");
+                let Some(TransportSlice::Udp(udp)) = packet.transport else {
+                    panic!("not UDP: {packet:?}");
+                };
+                let sum = match packet.net.expect("an IP header") {
+                    NetSlice::Ipv4(ip) => {
+                        let header = ip.header().to_header();
+                        assert_eq!(header.calc_header_checksum(), header.header_checksum);
+                        0
+                    }
+                    NetSlice::Ipv6(ip) => {
+                        let header = ip.header().to_header();
+                        let sum = udp.to_header().calc_checksum_ipv6(&header, udp.payload());
+                        sum.expect("a datagram has a length of 16 bits")
+                    }
+                    net => panic!("not IP: {net:?}"),
+                };
+                assert_eq!(udp.checksum(), sum, "{addresses:?} {bytes} {flow}");
+                assert_eq!(template.payload_offset() + udp.payload().len(), bytes);
             }
         }
     }

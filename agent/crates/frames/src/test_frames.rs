@@ -42,10 +42,10 @@ fn with_each_backend(test: &str, body: impl Fn(&FrameCounter, &Port, Backend)) {
     run_in_test_network(test, || {
         let [a, b] = create_veth_ports();
         for backend in [Backend::Auto, Backend::Packet] {
-            let (counter, name, reason) =
-                FrameCounter::open(&b, &filter(), backend).expect("a counter opens");
+            let counter = open_counter(&b, backend);
             if backend == Backend::Auto && can_load_programs() {
-                assert_eq!(name, "xdp native", "{reason}");
+                let reason = &counter.fallback_reason;
+                assert_eq!(counter.backend_name(), "xdp native", "{reason}");
             }
             body(&counter, &a, backend);
         }
@@ -57,6 +57,10 @@ macro_rules! path {
     ($name:ident) => {
         concat!(module_path!(), "::", stringify!($name))
     };
+}
+
+fn open_counter(port: &Port, backend: Backend) -> FrameCounter {
+    FrameCounter::open(port, &filter(), backend).expect("a counter opens")
 }
 
 fn send_frames<'a>(port: &Port, frames: impl IntoIterator<Item = &'a Vec<u8>>) {
@@ -71,7 +75,7 @@ fn wait_for_frames(counter: &FrameCounter, all: u64) {
     let until = Instant::now() + TIMEOUT;
     let arrived_count = || {
         let arrived = (0..SINKS.len()).map(|sink_index| counter.stream_arrivals(sink_index));
-        let own: u64 = arrived.map(|build| build.frames + build.duplicates).sum();
+        let own: u64 = arrived.map(|sink| sink.frames + sink.duplicates).sum();
         let foreign = counter.foreign_frames().since(&Default::default());
         own + foreign.other_senders + foreign.own_returned + foreign.other_trial
     };
@@ -233,8 +237,7 @@ fn foreign_frames_reach_the_stack_but_frames_of_the_trial_do_not() {
         || {
             let [a, b] = create_veth_ports();
             run_shell("ip addr add 198.19.0.1/15 dev b");
-            let (counter, name, _) =
-                FrameCounter::open(&b, &filter(), Backend::Auto).expect("a counter opens");
+            let counter = open_counter(&b, Backend::Auto);
             // The destination port of the first flow.
             let socket = UdpSocket::bind("198.19.0.1:49152").expect("b has it");
             socket.set_read_timeout(Some(TIMEOUT)).expect("a socket");
@@ -246,7 +249,7 @@ fn foreign_frames_reach_the_stack_but_frames_of_the_trial_do_not() {
             let mut payload = [0; 18];
             socket.recv(&mut payload).expect("one datagram arrives");
             // A receive ring only copies frames, so the trial's frame reaches the stack too.
-            let first = if name == "packet" {
+            let first = if counter.backend_name() == "packet" {
                 own
             } else {
                 foreign_sender
@@ -334,19 +337,19 @@ fn a_port_without_native_xdp_is_counted_by_generic_xdp() {
         || {
             run_shell("ip link set lo up");
             let port = Port::open("lo").expect("the port exists");
-            let (counter, name, reason) =
-                FrameCounter::open(&port, &filter(), Backend::Auto).expect("a counter opens");
+            let counter = open_counter(&port, Backend::Auto);
             let expected = if can_load_programs() {
                 "xdp generic"
             } else {
                 "packet"
             };
-            assert_eq!(name, expected, "{reason}");
+            let reason = &counter.fallback_reason;
+            assert_eq!(counter.backend_name(), expected, "{reason}");
             assert!(!reason.is_empty());
             send_frames(&port, &numbered_frames(&[0, 1, 1, 0]));
             wait_for_frames(&counter, 4);
             let arrived = counter.stream_arrivals(0);
-            assert_eq!((arrived.frames, arrived.duplicates), (2, 2), "{name}");
+            assert_eq!((arrived.frames, arrived.duplicates), (2, 2), "{expected}");
         },
     );
 }
@@ -356,22 +359,18 @@ fn a_port_with_another_xdp_program_is_counted_by_a_receive_ring() {
     let path = path!(a_port_with_another_xdp_program_is_counted_by_a_receive_ring);
     run_in_test_network(path, || {
         let [_, b] = create_veth_ports();
-        let (first, name, _) =
-            FrameCounter::open(&b, &filter(), Backend::Auto).expect("a counter opens");
-        let (_, second, reason) =
-            FrameCounter::open(&b, &filter(), Backend::Auto).expect("a counter opens");
-        assert_eq!(second, "packet");
+        let [first, second] = [(); 2].map(|()| open_counter(&b, Backend::Auto));
+        let first_name = first.backend_name();
+        assert_eq!(second.backend_name(), "packet");
         if can_load_programs() {
-            assert_eq!(name, "xdp native");
-            assert!(
-                reason.contains("another XDP program is attached to b"),
-                "{reason}"
-            );
+            let reason = second.fallback_reason;
+            assert_eq!(first_name, "xdp native");
+            let expected = "another XDP program is attached to b";
+            assert!(reason.contains(expected), "{reason}");
         }
         drop(first);
-        let (_, third, _) =
-            FrameCounter::open(&b, &filter(), Backend::Auto).expect("a counter opens");
-        assert_eq!(third, name);
+        let again = open_counter(&b, Backend::Auto);
+        assert_eq!(again.backend_name(), first_name);
     });
 }
 

@@ -10,7 +10,7 @@ use crate::filter::{FrameFilter, MAX_STREAMS};
 use crate::packet::source::PacketSource;
 use crate::parameters::{Backend, ChosenBackends, FrameParameters};
 use crate::port::Port;
-use crate::sink::{self, PortObserver};
+use crate::sink::{self, OpenSinks, PortObserver};
 use crate::{generate, template};
 use vnetbench_streams::frames::FrameEndpoint;
 use vnetbench_streams::threads::{self, StartedThread, ThreadPlan};
@@ -19,10 +19,18 @@ use vnetbench_streams::{
 };
 use vnetbench_system::error::{Error, Result};
 
+/// A stream of frames that is ready to start.
+pub struct OpenFrameStream {
+    /// The stream's socket at the port.
+    pub socket: Socket,
+    /// The stream's source or sink.
+    pub endpoint: Box<dyn FrameEndpoint>,
+}
+
 /// An endpoint's frame streams, ready to start.
 pub struct FrameWorkload {
-    /// Each stream's socket at the port and its source or sink, in the load's order.
-    pub streams: Vec<(Socket, Box<dyn FrameEndpoint>)>,
+    /// The streams, in the load's order.
+    pub streams: Vec<OpenFrameStream>,
     /// Observes foreign frames at the port.
     pub observer: PortObserver,
     /// Backends of the sources and sinks.
@@ -59,7 +67,7 @@ pub fn open(
     let keys: Vec<u32> = filter.sources.iter().map(|id| key(*id)).collect();
     let mut backends = ChosenBackends::default();
     // Sinks first: some drivers accept redirected frames only while an XDP program is attached.
-    let (sinks, observer) = sink::open(
+    let OpenSinks { sinks, observer } = sink::open_sinks(
         &port,
         &filter,
         parameters.sink,
@@ -73,9 +81,11 @@ pub fn open(
         Role::Sink => sinks.next(),
     });
     let mut streams = Vec::with_capacity(roles.len());
-    for frames in endpoints {
-        let frames = frames.expect("every stream has a source or a sink");
-        streams.push((port.open_send_socket()?, frames));
+    for endpoint in endpoints {
+        streams.push(OpenFrameStream {
+            socket: port.open_send_socket()?,
+            endpoint: endpoint.expect("every stream has a source or a sink"),
+        });
     }
     let probe_frame = template::build_learning_frame(&port, parameters, key(roles[0].0));
     port.announce(&probe_frame)?;
@@ -137,7 +147,10 @@ pub fn start(
         let guard = EndGuard::new(&streams[0], on_end);
         Ok(move |commands: &Commands| {
             let stream = &*guard.stream;
-            let frames = stream.frames.as_ref().expect("this stream carries frames");
+            let frames = stream
+                .frames
+                .as_ref()
+                .expect("every stream of the workload frames carries frames");
             stream.record_end(frames.run(commands).unwrap_or_else(StreamEnd::Broken));
         })
     })

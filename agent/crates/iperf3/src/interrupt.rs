@@ -13,8 +13,6 @@ static LOAD: Mutex<Option<Arc<SharedLoad>>> = Mutex::new(None);
 const EXIT_INTERRUPTED: i32 = 130;
 
 /// Installs the handler, which stops the load given to `set_load`.
-///
-/// Call it before the process starts other threads: they inherit the blocked signals.
 pub fn install_handler() -> io::Result<()> {
     handle_signals(&[libc::SIGINT], || match lock_load().take() {
         Some(shared) => shared.waker.wake(),

@@ -20,14 +20,15 @@ static CLOCK_IDENTITY: RwLock<ClockIdentity> = RwLock::new(ClockIdentity::ByKern
 
 /// Sets the identity of the clock in place of the boot id. Guests resumed from one snapshot have the same boot id, but
 /// different clocks.
-pub fn set_identity(text: Option<&str>) {
+pub fn set_identity(clock_name: Option<&str>) {
     *CLOCK_IDENTITY
         .write()
-        .unwrap_or_else(PoisonError::into_inner) = ClockIdentity::ByBench(text.map(hash_identity));
+        .unwrap_or_else(PoisonError::into_inner) =
+        ClockIdentity::ByBench(clock_name.map(hash_identity));
 }
 
-/// Returns the identity of the clock; `None` if it is unknown.
-pub fn identity() -> Option<ClockIdHash> {
+/// Returns the identity of this endpoint's clock; `None` if it is unknown.
+pub fn identity_hash() -> Option<ClockIdHash> {
     match *CLOCK_IDENTITY
         .read()
         .unwrap_or_else(PoisonError::into_inner)
@@ -46,12 +47,12 @@ pub fn monotonic_nanos() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Hashes a text without surrounding white space: 128-bit FNV-1a (draft-eastlake-fnv).
-fn hash_identity(text: &str) -> ClockIdHash {
+/// Hashes the name of a clock without surrounding white space: 128-bit FNV-1a (draft-eastlake-fnv).
+fn hash_identity(clock_name: &str) -> ClockIdHash {
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0100_0000_0000_0000_0000_013b;
     let fold = |hash: u128, byte: u8| (hash ^ u128::from(byte)).wrapping_mul(PRIME);
-    text.trim().bytes().fold(BASIS, fold).to_be_bytes()
+    clock_name.trim().bytes().fold(BASIS, fold).to_be_bytes()
 }
 
 #[cfg(test)]
@@ -68,7 +69,7 @@ mod tests {
 
     #[test]
     fn the_identity_of_a_kernel_is_stable() {
-        assert!(identity().is_some());
-        assert_eq!(identity(), identity());
+        assert!(identity_hash().is_some());
+        assert_eq!(identity_hash(), identity_hash());
     }
 }

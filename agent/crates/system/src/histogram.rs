@@ -151,11 +151,30 @@ impl HistogramCounts {
 
     /// Returns the durations recorded since an earlier reading.
     pub fn since(&self, earlier: &Self) -> DurationDistribution {
-        let buckets: Vec<(u64, u64)> = (0..BUCKETS)
+        let buckets: Vec<BucketCount> = (0..BUCKETS)
             .filter(|bucket| self.0[*bucket] > earlier.0[*bucket])
-            .map(|bucket| (bucket_midpoint(bucket), self.0[bucket] - earlier.0[bucket]))
+            .map(|bucket| BucketCount {
+                midpoint_nanos: bucket_midpoint(bucket),
+                count: self.0[bucket] - earlier.0[bucket],
+            })
             .collect();
         DurationDistribution::from_buckets(buckets)
+    }
+}
+
+/// A nonempty bucket: an array of two numbers in the agent's protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(into = "(u64, u64)")]
+pub struct BucketCount {
+    /// The middle of the bucket's range of durations.
+    pub midpoint_nanos: u64,
+    /// Number of durations in this range.
+    pub count: u64,
+}
+
+impl From<BucketCount> for (u64, u64) {
+    fn from(bucket: BucketCount) -> Self {
+        (bucket.midpoint_nanos, bucket.count)
     }
 }
 
@@ -170,13 +189,13 @@ pub struct DurationDistribution {
     pub p99_us: Option<f64>,
     /// Maximum.
     pub max_us: Option<f64>,
-    /// Midpoint in nanoseconds and count of each nonempty bucket.
-    pub buckets: Vec<(u64, u64)>,
+    /// The nonempty buckets, by duration.
+    pub buckets: Vec<BucketCount>,
 }
 
 impl DurationDistribution {
-    fn from_buckets(buckets: Vec<(u64, u64)>) -> Self {
-        let count = buckets.iter().map(|(_, count)| count).sum();
+    fn from_buckets(buckets: Vec<BucketCount>) -> Self {
+        let count = buckets.iter().map(|bucket| bucket.count).sum();
         Self {
             count,
             p50_us: quantile_us(&buckets, count, 0.5),
@@ -188,12 +207,12 @@ impl DurationDistribution {
 }
 
 /// Returns the nearest-rank quantile, or `None` without values.
-fn quantile_us(buckets: &[(u64, u64)], count: u64, share: f64) -> Option<f64> {
+fn quantile_us(buckets: &[BucketCount], count: u64, share: f64) -> Option<f64> {
     let rank = ((count as f64 * share).ceil() as u64).clamp(1, count.max(1));
     let mut below = 0;
-    buckets.iter().find_map(|(nanos, count)| {
-        below += count;
-        (below >= rank).then_some(*nanos as f64 / 1e3)
+    buckets.iter().find_map(|bucket| {
+        below += bucket.count;
+        (below >= rank).then_some(bucket.midpoint_nanos as f64 / 1e3)
     })
 }
 
@@ -276,7 +295,10 @@ mod tests {
         let distribution = HistogramCounts::sum(std::iter::once(&histogram)).since(&earlier);
         assert_eq!(
             distribution.buckets,
-            [(bucket_midpoint(bucket_index(2_000)), 1)]
+            [BucketCount {
+                midpoint_nanos: bucket_midpoint(bucket_index(2_000)),
+                count: 1
+            }]
         );
         assert_eq!(distribution.count, 1);
     }
@@ -295,7 +317,11 @@ mod tests {
         let histogram = filled_histogram(&[u64::MAX, 1 << 40]);
         let distribution =
             HistogramCounts::sum(std::iter::once(&histogram)).since(&HistogramCounts::empty());
-        assert_eq!(distribution.buckets, [(bucket_midpoint(BUCKETS - 1), 2)]);
+        let last = BucketCount {
+            midpoint_nanos: bucket_midpoint(BUCKETS - 1),
+            count: 2,
+        };
+        assert_eq!(distribution.buckets, [last]);
         assert_eq!(histogram.max(), Duration::from_nanos(u64::MAX));
     }
 }

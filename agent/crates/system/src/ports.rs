@@ -8,24 +8,27 @@ use crate::error::{Error, Result};
 /// The lowest port that every user may listen on.
 const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 
-static CONFIGURED_PORTS: RwLock<Option<RangeInclusive<u16>>> = RwLock::new(None);
+/// The ports that may be used; `None` for any.
+pub type AllowedPorts = Option<RangeInclusive<u16>>;
+
+static CONFIGURED_PORTS: RwLock<AllowedPorts> = RwLock::new(None);
 
 /// Returns the configured range in the form of [`parse`]; "" for any port.
-pub fn format_configured() -> String {
+pub fn format_configured_ports() -> String {
     configured_ports().map_or_else(String::new, |ports| {
         format!("{}-{}", ports.start(), ports.end())
     })
 }
 
-/// Sets the range of ports; `None` for any port.
-pub fn configure(ports: Option<RangeInclusive<u16>>) {
+/// Sets the ports that may be used.
+pub fn configure_ports(ports: AllowedPorts) {
     *CONFIGURED_PORTS
         .write()
         .unwrap_or_else(PoisonError::into_inner) = ports;
 }
 
 /// Parses `first-last`, or "" for any port. Returns `None` for other text.
-pub fn parse(text: &str) -> Option<Option<RangeInclusive<u16>>> {
+pub fn parse_configured_ports(text: &str) -> Option<AllowedPorts> {
     if text.is_empty() {
         return Some(None);
     }
@@ -58,7 +61,7 @@ pub fn try_ports<T>(mut open: impl FnMut(u16) -> Result<T>) -> Result<T> {
     })
 }
 
-fn configured_ports() -> Option<RangeInclusive<u16>> {
+fn configured_ports() -> AllowedPorts {
     CONFIGURED_PORTS
         .read()
         .unwrap_or_else(PoisonError::into_inner)
@@ -71,11 +74,14 @@ mod tests {
 
     #[test]
     fn a_range_must_be_valid_and_unprivileged() {
-        assert_eq!(parse(""), Some(None));
-        assert_eq!(parse("5300-5399"), Some(Some(5300..=5399)));
-        assert_eq!(parse("65535-65535"), Some(Some(65535..=65535)));
+        assert_eq!(parse_configured_ports(""), Some(None));
+        assert_eq!(parse_configured_ports("5300-5399"), Some(Some(5300..=5399)));
+        assert_eq!(
+            parse_configured_ports("65535-65535"),
+            Some(Some(65535..=65535))
+        );
         for wrong in ["5300", "80-90", "5399-5300", "1024-65536", "a-b", "-", " "] {
-            assert_eq!(parse(wrong), None, "{wrong}");
+            assert_eq!(parse_configured_ports(wrong), None, "{wrong}");
         }
     }
 }

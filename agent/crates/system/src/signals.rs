@@ -2,37 +2,44 @@
 
 use std::io;
 
-/// Blocks signals and calls `handle` for each one, on a separate thread.
+use signal_hook::iterator::Signals;
+
+/// Calls `handle` on a separate thread for each of these signals that arrives.
 ///
-/// Call this before any other thread starts, because threads inherit the signal mask.
+/// Several signals of one number that arrive before the thread runs make one call.
 ///
 /// # Errors
 ///
-/// Fails if the signals cannot be blocked or the thread cannot start.
+/// Fails if the handlers cannot be installed or the thread cannot start.
 pub fn handle_signals(numbers: &[i32], handle: impl Fn() + Send + 'static) -> io::Result<()> {
-    // SAFETY: an all-zero `sigset_t` is valid, and `sigemptyset` empties it.
-    let mut signals: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: `signals` is valid for writes of its type.
-    unsafe { libc::sigemptyset(&mut signals) };
-    for number in numbers {
-        // SAFETY: `signals` is an initialized set, valid for writes.
-        unsafe { libc::sigaddset(&mut signals, *number) };
-    }
-    // SAFETY: `signals` is valid for reads; a null pointer means that the old mask is not returned.
-    let status = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &signals, std::ptr::null_mut()) };
-    if status != 0 {
-        return Err(io::Error::from_raw_os_error(status));
-    }
+    let mut signals = Signals::new(numbers)?;
     std::thread::Builder::new()
         .name("signals".into())
-        .spawn(move || {
-            loop {
-                let mut signal = 0;
-                // SAFETY: both pointers are valid during the call, and every thread blocks the signals.
-                if unsafe { libc::sigwait(&signals, &mut signal) } == 0 {
-                    handle();
-                }
-            }
-        })?;
+        .spawn(move || signals.forever().for_each(|_| handle()))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+    use std::time::Duration;
+
+    use rustix::process::{Signal, getpid, kill_process};
+
+    use super::*;
+
+    #[test]
+    fn each_handled_signal_calls_the_function_and_the_process_lives_on() {
+        let (sender, receiver) = channel();
+        let handle = move || sender.send(()).expect("the test receives");
+        handle_signals(&[libc::SIGUSR1, libc::SIGUSR2], handle).expect("the thread starts");
+        for signal in [Signal::USR1, Signal::USR2, Signal::USR1] {
+            kill_process(getpid(), signal).expect("a process can signal itself");
+            assert_eq!(receiver.recv_timeout(Duration::from_secs(10)), Ok(()));
+        }
+        assert_eq!(
+            receiver.recv_timeout(Duration::from_millis(50)),
+            Err(RecvTimeoutError::Timeout)
+        );
+    }
 }

@@ -17,11 +17,23 @@ unsafe impl Plain for u64 {}
 
 /// Returns the value of an option. Fields that an older kernel does not fill keep their default.
 pub fn get<T: Plain>(socket: &impl AsFd, level: i32, option: i32) -> io::Result<T> {
-    get_sized(socket, level, option).map(|(value, _)| value)
+    get_with_length(socket, level, option).map(|option| option.value)
+}
+
+/// The value of an option, and how much of it the kernel filled.
+pub struct FilledOption<T> {
+    /// The value. Fields that the kernel did not fill have their default.
+    pub value: T,
+    /// The bytes that the kernel filled.
+    pub length_bytes: usize,
 }
 
 /// Returns the value of an option, and the number of bytes that the kernel filled.
-pub fn get_sized<T: Plain>(socket: &impl AsFd, level: i32, option: i32) -> io::Result<(T, usize)> {
+pub fn get_with_length<T: Plain>(
+    socket: &impl AsFd,
+    level: i32,
+    option: i32,
+) -> io::Result<FilledOption<T>> {
     let mut value = T::default();
     let mut length = size_of::<T>() as libc::socklen_t;
     // SAFETY: `value` is valid for writes of `length` bytes, the kernel writes at most `length`, and every bit pattern is a
@@ -36,7 +48,10 @@ pub fn get_sized<T: Plain>(socket: &impl AsFd, level: i32, option: i32) -> io::R
         )
     };
     if status == 0 {
-        Ok((value, length as usize))
+        Ok(FilledOption {
+            value,
+            length_bytes: length as usize,
+        })
     } else {
         Err(io::Error::last_os_error())
     }

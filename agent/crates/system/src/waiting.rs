@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 
@@ -64,8 +64,10 @@ pub fn wait(
         .collect();
     polled.push(PollFd::new(waker, PollFlags::IN));
     loop {
-        let timeout =
-            deadline.map(|until| timespec(until.saturating_duration_since(Instant::now())));
+        let timeout = deadline.map(|until| {
+            let left = until.saturating_duration_since(Instant::now());
+            Timespec::try_from(left).expect("the time between two instants fits a timespec")
+        });
         match poll(&mut polled, timeout.as_ref()) {
             Ok(0) => return Ok(WaitOutcome::TimedOut),
             Ok(_) => break,
@@ -73,20 +75,15 @@ pub fn wait(
             Err(error) => return Err(error.into()),
         }
     }
-    let (waker, sockets) = polled.split_last().expect("the waker is polled");
+    let (waker, sockets) = polled
+        .split_last()
+        .expect("the waker is the last polled descriptor");
     if !waker.revents().is_empty() {
         return Ok(WaitOutcome::Woken);
     }
     ready.clear();
     ready.extend(sockets.iter().map(|socket| !socket.revents().is_empty()));
     Ok(WaitOutcome::Ready)
-}
-
-fn timespec(duration: Duration) -> Timespec {
-    Timespec {
-        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
-        tv_nsec: i64::from(duration.subsec_nanos()),
-    }
 }
 
 #[cfg(test)]

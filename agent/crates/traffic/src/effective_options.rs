@@ -40,7 +40,10 @@ pub struct EffectiveOptions {
 
 /// Returns the current transport of the stream's connection. MPTCP can fall back to TCP at any time.
 pub fn transport(stream: &Stream) -> Transport {
-    match (stream.socket.domain(), mptcp_info::subflows(&stream.socket)) {
+    match (
+        stream.socket.domain(),
+        mptcp_info::read_subflow_count(&stream.socket),
+    ) {
         (Ok(Domain::VSOCK), _) => Transport::Vsock,
         (_, Some(_)) => Transport::Mptcp,
         (_, None) => Transport::Tcp,
@@ -70,7 +73,7 @@ pub fn read_effective_options(stream: &Stream) -> EffectiveOptions {
         busy_poll_us: socket_option::get(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL).ok(),
         pacing_rate_bps: pacing_rate_bps(socket),
         transport: Some(transport(stream)),
-        subflows: mptcp_info::subflows(socket),
+        subflows: mptcp_info::read_subflow_count(socket),
         ..EffectiveOptions::default()
     }
 }

@@ -54,7 +54,7 @@ pub fn open_flows(
     waker: &Waker,
     timeout: Duration,
 ) -> Result<Option<Vec<DatagramFlow>>> {
-    let own_clock = clock::identity();
+    let own_clock = clock::identity_hash();
     let mut handshakes = Vec::with_capacity(connections.len());
     for ((id, role), connection) in load.roles.iter().zip(connections) {
         handshakes.push(FlowHandshake::start(

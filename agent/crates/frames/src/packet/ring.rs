@@ -7,10 +7,10 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use etherparse::SingleVlanHeader;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, SockFilter, Socket, Type};
 
-use crate::headers::VLAN_TAG_BYTES;
 use crate::port::Port;
 use vnetbench_system::socket_option::{self, Plain};
 
@@ -164,7 +164,8 @@ impl ReceiveRing {
             let is_tagged = header.tp_status & libc::TP_STATUS_VLAN_VALID != 0;
             consume(CapturedFrame {
                 header_bytes,
-                frame_bytes: header.tp_len as usize + if is_tagged { VLAN_TAG_BYTES } else { 0 },
+                frame_bytes: header.tp_len as usize
+                    + if is_tagged { SingleVlanHeader::LEN } else { 0 },
                 received_nanos: u64::from(header.tp_sec) * 1_000_000_000
                     + u64::from(header.tp_nsec),
             });

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use crate::arrivals::StreamArrivals;
 use crate::filter::{FIRST_SINK, FrameFilter, OWN_SOURCE};
-use crate::foreign::{ForeignFrames, FrameClass, NUMBER_BITS, belongs_to_other_trial, udp_payload};
+use crate::foreign::ForeignFrames;
+use crate::frame_class::{FrameClass, NUMBER_BITS, belongs_to_other_trial, find_udp_payload};
 use crate::packet::ring::{BLOCK_COUNT, CapturedFrame, ReceiveRing};
 use crate::parameters::FCS_BYTES;
 use crate::port::Port;
@@ -54,6 +55,12 @@ struct StreamCounters {
     jitter: JitterEstimator,
     bytes: u64,
     impossible_transits: u64,
+}
+
+/// A frame of one of the sinks' streams.
+struct SinkFrame {
+    sink_index: usize,
+    header: DatagramHeader,
 }
 
 impl PacketSink {
@@ -161,7 +168,9 @@ fn realtime_offset_nanos() -> u64 {
             realtime.wrapping_sub(before.midpoint(after)),
         )
     });
-    let (_, offset) = samples.min().expect("there is at least one sample");
+    let (_, offset) = samples
+        .min()
+        .expect("the number of clock samples is positive");
     offset
 }
 
@@ -186,9 +195,9 @@ impl PortCounters {
     /// Counts a frame that arrived at `now_nanos` (CLOCK_MONOTONIC).
     fn record(&mut self, frame: &CapturedFrame<'_>, now_nanos: u64) {
         match self.classify(frame.header_bytes, now_nanos) {
-            Ok(Some((stream, header))) => {
+            Ok(Some(SinkFrame { sink_index, header })) => {
                 let transit = header.transit_nanos(now_nanos);
-                let stream = &mut self.streams[stream];
+                let stream = &mut self.streams[sink_index];
                 stream.jitter.record(transit);
                 let delay = u64::try_from(transit).map(Duration::from_nanos);
                 match delay {
@@ -206,24 +215,25 @@ impl PortCounters {
         }
     }
 
-    /// Returns the sink index and the header of a frame, or `None` for a probe.
+    /// Returns the sink and the header of a frame, or `None` for a probe.
     fn classify(
         &self,
         frame: &[u8],
         now_nanos: u64,
-    ) -> std::result::Result<Option<(usize, DatagramHeader)>, FrameClass> {
-        let (payload, class) = udp_payload(frame)?;
-        let header = DatagramHeader::read(payload).ok_or(class)?;
+    ) -> std::result::Result<Option<SinkFrame>, FrameClass> {
+        let payload = find_udp_payload(frame)?;
+        let header = DatagramHeader::read(payload.bytes).ok_or(payload.ip_class)?;
         let id = (header.key ^ self.secret) as usize;
         match self.stream_roles.get(id).copied().unwrap_or(0) {
             // A probe of the other endpoint carries a stream id of this one. A slow device may deliver it late; it is no loop.
             OWN_SOURCE | FIRST_SINK.. if header.number >= SMALL_PROBE_NUMBER => Ok(None),
             OWN_SOURCE => Err(FrameClass::OwnReturned),
             role @ FIRST_SINK.. if header.number >> NUMBER_BITS == 0 => {
-                Ok(Some((usize::from(role - FIRST_SINK), header)))
+                let sink_index = usize::from(role - FIRST_SINK);
+                Ok(Some(SinkFrame { sink_index, header }))
             }
             _ if belongs_to_other_trial(header, now_nanos) => Err(FrameClass::OtherTrial),
-            _ => Err(class),
+            _ => Err(payload.ip_class),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::thread::set_current_timer_slack;
 use socket2::Socket;
 
-use crate::parameters::{FCS_BYTES, FrameParameters, RefusedFrames};
+use crate::parameters::{FCS_BYTES, FrameParameters, RejectedFrames};
 use crate::port::Port;
 use crate::template::{FrameTemplate, SizeFields};
 use vnetbench_streams::frame_pacing::{BurstCounter, FrameGap, PacingOutcome};
@@ -44,7 +44,7 @@ pub struct PacketSource {
     sent_bytes: AtomicU64,
     rejected: AtomicU64,
     rejected_bytes: AtomicU64,
-    rejected_frames: RefusedFrames,
+    rejected_frames: RejectedFrames,
     shares_cpu: bool,
 }
 
@@ -86,7 +86,7 @@ impl PacketSource {
             sent_bytes: AtomicU64::new(0),
             rejected: AtomicU64::new(0),
             rejected_bytes: AtomicU64::new(0),
-            rejected_frames: parameters.refused_frames,
+            rejected_frames: parameters.rejected_frames,
             shares_cpu: parameters.shares_cpus,
         })
     }
@@ -208,8 +208,8 @@ impl FrameEndpoint for PacketSource {
     fn counts(&self) -> FrameCounts {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let (frames, bytes) = match self.rejected_frames {
-            RefusedFrames::Unsent => (0, 0),
-            RefusedFrames::Lost => (load(&self.rejected), load(&self.rejected_bytes)),
+            RejectedFrames::Unsent => (0, 0),
+            RejectedFrames::Lost => (load(&self.rejected), load(&self.rejected_bytes)),
         };
         FrameCounts {
             frames: frames + load(&self.sent),
@@ -237,7 +237,10 @@ impl FrameEndpoint for PacketSource {
                 bursts.finish(handled),
             )
         });
-        FrameOutcome::Source(SourceOutcome { refused, pacing })
+        FrameOutcome::Source(SourceOutcome {
+            rejected: refused,
+            pacing,
+        })
     }
 }
 
