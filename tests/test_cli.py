@@ -184,7 +184,9 @@ def test_a_proof_file_of_another_study_is_reported_and_not_used(results: Path, t
     file, _ = fixtures.create_results_file(tmp_path / "r.proof.vnb", other)
     file.close("finished")
     code, output = bench.run("explain", str(path))
-    assert code == 0 and "r.proof.vnb is not used: it belongs to another study" in " ".join(output.split())
+    assert code == 0 and "r.proof.vnb is not used, because it belongs to another study" in " ".join(
+        output.split()
+    )
     assert bench.run("explain", str(path), "--prove")[0] == 2
 
 

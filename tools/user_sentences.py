@@ -29,9 +29,17 @@ FEWEST_WORDS = 3
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z'’-]+")
 _NOT_PROSE = re.compile(
-    r"\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|ALTER|DROP|BEGIN|COMMIT|studies/|datum\b)\b"
+    r"\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|ALTER|DROP|BEGIN|COMMIT|studies/)\b"
+    r"|.*(\bdatum\.|\$[\w({])",
+    re.DOTALL,
 )
-"""SQL, arguments of commands, and expressions of charts."""
+"""SQL, arguments of commands, expressions of charts (`datum.value`) and shell scripts (`$(uname)`)."""
+_CONSTANT_FOR_PROGRAMS = re.compile(r"(FONT|PATTERNS?|COLUMNS?|HINTS?|BOOT_OPTIONS)$")
+"""Names of constants whose texts a program compares or passes on."""
+_TEXTS_OF_OTHER_TOOLS = PACKAGE / "importers" / "tools"
+"""Tables of constants in these modules hold words that other tools print."""
+_UNIT = "unit"
+"""A parameter of this name takes a unit, which is shown with the other texts of a metric."""
 _RUST_QUOTES = re.compile(r'^b?r?#*"|"#*$')
 _RUST_CONTINUATION = re.compile(r"\\\n\s*")
 _SEARCH_METHODS = (
@@ -82,6 +90,8 @@ def user_sentences() -> list[Sentence]:
         for file in sorted(AGENT.rglob("*.rs"))
         if "tests" not in file.parts and file.name not in ("tests.rs", "test_network.rs")
     }
+    test_modules = _test_modules(modules)
+    modules = {file: source for file, source in modules.items() if file not in test_modules}
     messages = error_messages(modules.values())
     for file, source in modules.items():
         found += rust_sentences(source, file, messages)
@@ -126,6 +136,7 @@ def python_sentences(
     """
     tree = ast.parse(source)
     skipped = {id(node) for node in ast.walk(tree) for node in _not_for_users(node)}
+    skipped |= {id(node) for node in _constants_for_programs(tree, file)}
     contexts = _argument_names(tree, parameters or {})
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and _is_command(node) and (help_text := ast.get_docstring(node)):
@@ -139,8 +150,9 @@ def python_sentences(
             text = node.value
         else:
             continue
-        if is_sentence(text):
-            yield Sentence(file, node.lineno, text, contexts.get(id(node), ""))
+        context = contexts.get(id(node), "")
+        if is_sentence(text) and context.rpartition(".")[2] != _UNIT:
+            yield Sentence(file, node.lineno, text, context)
 
 
 def _argument_names(tree: ast.Module, parameters: Mapping[str, tuple[str, ...]]) -> dict[int, str]:
@@ -150,11 +162,28 @@ def _argument_names(tree: ast.Module, parameters: Mapping[str, tuple[str, ...]])
         called = call.func.id if isinstance(call.func, ast.Name) else ""
         owner = f"{called}." if called in parameters else ""
         positional = zip(call.args, parameters.get(called, ()), strict=False)
-        keywords = ((keyword.value, keyword.arg) for keyword in call.keywords)
-        for value, name in (*positional, *keywords):
+        arguments = [*positional, *((keyword.value, keyword.arg) for keyword in call.keywords)]
+        units = (value for value, name in arguments if name == _UNIT)
+        unit = "".join(f", {_UNIT} {value.value!s}" for value in units if isinstance(value, ast.Constant))
+        for value, name in arguments:
             parts = value.elts if isinstance(value, ast.Tuple) else [value]
-            names.update((id(part), f"{owner}{name or ''}") for part in parts)
+            suffix = unit if called.endswith("Metric") and name != _UNIT else ""
+            names.update((id(part), f"{owner}{name or ''}{suffix}") for part in parts)
     return names
+
+
+def _constants_for_programs(tree: ast.Module, file: Path) -> Iterator[ast.AST]:
+    """Yield the literals in module-level constants that a program compares or passes on."""
+    for statement in tree.body:
+        if not isinstance(statement, ast.Assign | ast.AnnAssign) or statement.value is None:
+            continue
+        target = statement.targets[0] if isinstance(statement, ast.Assign) else statement.target
+        is_table = file.is_relative_to(_TEXTS_OF_OTHER_TOOLS) and not isinstance(
+            statement.value, ast.Constant | ast.JoinedStr
+        )
+        name = target.id if isinstance(target, ast.Name) else ""
+        if is_table or _CONSTANT_FOR_PROGRAMS.search(name):
+            yield from ast.walk(statement.value)
 
 
 def _not_for_users(node: ast.AST) -> Iterator[ast.AST]:
@@ -270,7 +299,17 @@ def _called_function(node: Node) -> str:
     field = {"call_expression": "function", "struct_expression": "name"}.get(call.type, "") if call else ""
     function = call.child_by_field_name(field) if call is not None and field else None
     name = (function.text or b"").decode() if function is not None else ""
-    return "" if "\n" in name else name.rpartition(".")[2]
+    called = name.rpartition(".")[2]
+    return "" if "\n" in called else called
+
+
+def _test_modules(modules: Mapping[Path, str]) -> set[Path]:
+    """Return the files of modules that another file declares for its unit tests alone."""
+    return {
+        file.with_name(f"{name}.rs")
+        for file, source in modules.items()
+        for name in re.findall(r"#\[cfg\(test\)\]\s*(?:pub(?:\(crate\))? )?mod (\w+);", source)
+    }
 
 
 def _rust_literals(node: Node) -> Iterator[Node]:

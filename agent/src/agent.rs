@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
 
 use crate::lines::{Line, MAX_LINE_BYTES, next_line};
 use crate::outbox::Outbox;
@@ -22,7 +23,7 @@ use vnetbench_iperf3::server_probe;
 use vnetbench_system::clock;
 use vnetbench_system::error::{Error, Result};
 
-const PROTOCOL: u32 = 2;
+const PROTOCOL: u32 = 3;
 const WORKLOADS: [&str; 7] = [
     "tcp_stream",
     "tcp_rr",
@@ -149,30 +150,21 @@ impl Agent {
                 reply.send(rpc::parse_params(params).and_then(|p| self.paths.listen(p)))
             }
             "path.close" => reply.send(rpc::parse_params(params).and_then(|p| self.paths.close(p))),
-            "path.probe" => match rpc::parse_params(params) {
-                Ok(params) => self.run_on_thread(reply, || path::probe(params)),
-                Err(error) => reply.send(Err(error)),
-            },
-            "line.start" => {
+            "path.probe" => self.run_parsed_on_thread(params, reply, path::probe),
+            "delay_line.start" => {
                 reply.send(rpc::parse_params(params).and_then(|p| self.delay_lines.start(p)))
             }
-            "line.set" => {
+            "delay_line.set" => {
                 reply.send(rpc::parse_params(params).and_then(|p| self.delay_lines.set(p)))
             }
-            "line.read" => {
+            "delay_line.read" => {
                 reply.send(rpc::parse_params(params).and_then(|p| self.delay_lines.read(p)))
             }
-            "line.stop" => {
+            "delay_line.stop" => {
                 reply.send(rpc::parse_params(params).and_then(|p| self.delay_lines.stop(p)))
             }
-            "frames.able" => match rpc::parse_params(params) {
-                Ok(params) => self.run_on_thread(reply, || probe_capabilities(params)),
-                Err(error) => reply.send(Err(error)),
-            },
-            "iperf3.greet" => match rpc::parse_params(params) {
-                Ok(params) => self.run_on_thread(reply, || server_probe::probe_server(params)),
-                Err(error) => reply.send(Err(error)),
-            },
+            "frames.capabilities" => self.run_parsed_on_thread(params, reply, probe_capabilities),
+            "iperf3.probe" => self.run_parsed_on_thread(params, reply, server_probe::probe_server),
             "trial.prepare" => match rpc::parse_params(params).and_then(|p| self.trials.prepare(p))
             {
                 Ok((trial, None)) => {
@@ -207,6 +199,19 @@ impl Agent {
         }
     }
 
+    /// Parses the parameters of a blocking request and runs it on a thread of its own.
+    fn run_parsed_on_thread<P: DeserializeOwned + Send + 'static>(
+        &self,
+        params: Map<String, Value>,
+        reply: Reply,
+        work: impl FnOnce(P) -> Result<Value> + Send + 'static,
+    ) {
+        match rpc::parse_params(params) {
+            Ok(params) => self.run_on_thread(reply, move || work(params)),
+            Err(error) => reply.send(Err(error)),
+        }
+    }
+
     /// Runs a blocking request on a thread of its own and sends its answer.
     fn run_on_thread(&self, reply: Reply, work: impl FnOnce() -> Result<Value> + Send + 'static) {
         let slot = BlockedRequest::new(&self.blocked_requests);
@@ -214,7 +219,9 @@ impl Agent {
             return reply.send(Err(Error::System {
                 operation: "accept another blocking request".into(),
                 errno: libc::EAGAIN,
-                reason: format!("{MAX_BLOCKED_REQUESTS} requests already wait, the maximum"),
+                reason: format!(
+                    "{MAX_BLOCKED_REQUESTS} requests already wait, which is the maximum"
+                ),
                 kind: None,
             }));
         }

@@ -29,7 +29,7 @@ pub fn parse_request(line: &[u8]) -> std::result::Result<Request, (Value, Error)
     let mut message = match message {
         Value::Object(message) => message,
         Value::Array(_) => return Err((Value::Null, invalid("batches are not supported"))),
-        _ => return Err((Value::Null, invalid("it is not an object"))),
+        _ => return Err((Value::Null, invalid("the request is not an object"))),
     };
     let id = message.remove("id");
     if matches!(

@@ -20,7 +20,7 @@ def test_missing_bytes_are_an_error_if_the_connections_have_drained() -> None:
     error = find_count_error(
         "tcp_stream", 1.0, [sent, make_endpoint("b1", "sink", (), drained=True, bytes_received=9)]
     )
-    assert error == "the instrument miscounted: 10 bytes were sent, but 9 arrived"
+    assert error == "the agents' counts contradict each other: 10 bytes were sent, but 9 bytes arrived"
     assert not find_count_error(
         "tcp_stream", 1.0, [sent, make_endpoint("b1", "sink", [receive_sample(0.9, 5)], bytes_received=5)]
     )
@@ -36,7 +36,7 @@ def test_data_that_stops_arriving_is_distinguished_from_slow_data() -> None:
     ]
     sent = make_endpoint("a1", "source", ())
     assert find_count_error("tcp_stream", 1.0, [sent, make_endpoint("b1", "sink", samples)]) == (
-        "b1: nothing arrived after 0.40 s, so the path no longer carries data"
+        "no data arrived at b1 after 0.40 s, so the path no longer carries data"
     )
     assert not find_count_error(
         "tcp_stream", 1.0, [sent, make_endpoint("b1", "sink", [*samples, receive_sample(4.0, 1)])]
@@ -64,7 +64,7 @@ def test_received_and_lost_datagrams_must_add_up_to_sent_datagrams() -> None:
     assert not find_count_error("udp_stream", 1.0, datagram_endpoints(100, 90, 10))
     assert not find_count_error("udp_stream", 1.0, datagram_endpoints(100, 95, 10, duplicates=5))
     for endpoints in (datagram_endpoints(100, 90, 9), datagram_endpoints(100, 101, -1)):
-        assert "the instrument miscounted: 100 datagrams were sent" in find_count_error(
+        assert "the agents' counts contradict each other: 100 datagrams were sent" in find_count_error(
             "udp_stream", 1.0, endpoints
         )
 

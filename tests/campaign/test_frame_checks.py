@@ -53,12 +53,12 @@ def test_frames_that_the_sinks_ring_drops_count_as_received_with_a_note() -> Non
     assert totals(50).received == {"forward": 100}
     assert totals(4).sink_dropped == {"b1": 4}
     (note,) = frame_notes(totals(4))
-    assert "b1: the bench's full receive ring dropped 4 frames" in note
+    assert "the bench's receive ring at b1 was full and dropped 4 frames" in note
 
 
 def test_a_refusing_port_is_distinguished_from_a_generator_without_cpu_time() -> None:
     with pytest.raises(TreatmentRefused, match="the ports refused all 900") as refused:
-        check_frame_counts(frame_totals(0, 0, refused=900))
+        check_frame_counts(frame_totals(0, 0, rejected=900))
     assert "carrier" in str(refused.value.fix)
     with pytest.raises(TrialFailed, match="got no CPU time"):
         check_frame_counts(frame_totals(0, 0))
@@ -68,16 +68,16 @@ def test_many_returned_frames_are_a_loop_and_a_few_are_a_note() -> None:
     with pytest.raises(
         TreatmentRefused, match="the network has a loop: 6000 frames that a1 sent came back"
     ) as refused:
-        check_frame_counts(frame_totals(foreign={"a1": ForeignFrames(own=6000)}))
+        check_frame_counts(frame_totals(foreign_frames={"a1": ForeignFrames(own_returned=6000)}))
     assert refused.value.where == "a1"
-    few = frame_totals(foreign={"a1": ForeignFrames(own=3)})
+    few = frame_totals(foreign_frames={"a1": ForeignFrames(own_returned=3)})
     check_frame_counts(few)
-    assert list(frame_notes(few)) == ["a1: 3 of its own frames came back to it"]
+    assert list(frame_notes(few)) == ["3 frames that a1 sent came back to a1"]
 
 
 def test_more_received_than_sent_frames_fail_the_trial() -> None:
     with pytest.raises(
-        TrialFailed, match="miscounted: 10 frames were sent in the forward direction, but 11 arrived"
+        TrialFailed, match="10 frames were sent in the direction forward, but 11 frames arrived"
     ):
         check_frame_counts(frame_totals(10, 11))
 
@@ -86,10 +86,11 @@ def test_more_received_than_sent_frames_fail_the_trial() -> None:
     ("other_counts", "message"),
     [
         ({"duplicates": 1000}, "the device duplicated 1000 frames (1.00 % of the frames received)"),
-        ({"foreign": {"b2": ForeignFrames(other_trial=2000)}}, "b2: 2000 frames of another pair"),
+        ({"foreign_frames": {"b2": ForeignFrames(other_trial=2000)}}, "2000 frames of another pair"),
         (
-            {"foreign": {"b1": ForeignFrames(others=2000, example="UDP from 192.0.2.1")}},
-            "b1: 2000 foreign frames arrived (for example UDP from 192.0.2.1). Another sender uses the link",
+            {"foreign_frames": {"b1": ForeignFrames(other_senders=2000, example="UDP from 192.0.2.1")}},
+            "2000 frames of other senders arrived at b1 (for example UDP from 192.0.2.1). They add load to "
+            "the device",
         ),
     ],
 )
@@ -101,7 +102,12 @@ def test_duplicates_and_foreign_frames_are_noted(other_counts: dict[str, object]
 
 
 def test_a_few_foreign_frames_are_not_noted() -> None:
-    assert list(frame_notes(frame_totals(foreign={"b1": ForeignFrames(others=90, other_trial=50)}))) == []
+    assert (
+        list(
+            frame_notes(frame_totals(foreign_frames={"b1": ForeignFrames(other_senders=90, other_trial=50)}))
+        )
+        == []
+    )
 
 
 def test_a_generator_below_the_requested_load_is_noted() -> None:
@@ -116,25 +122,27 @@ def test_the_counts_of_all_steps_are_added_up() -> None:
         "direction_count": 1,
         "sent": {"forward": 5},
         "received": {"forward": 4},
-        "refused": 0,
+        "rejected": 0,
         "duplicates": 2,
         "out_of_order": 1,
         "sink_dropped": {"b1": 7},
     }
-    foreign = {"foreign": {"b1": {"others": 3, "own": 0, "other_trial": 0, "example": "ARP"}}}
+    foreign = {
+        "foreign_frames": {"b1": {"other_senders": 3, "own_returned": 0, "other_trial": 0, "example": "ARP"}}
+    }
     step = StepRecord(0, SEARCH_STEP, 5.0, None, 1.0, 0.0, 1.0, 5, 4, {**details, **foreign})
     totals = sum_step_counts([step, step])
     assert (totals.total_sent, totals.total_received, totals.duplicates, totals.out_of_order) == (10, 8, 4, 2)
-    assert totals.foreign == {"b1": ForeignFrames(others=6, example="ARP")}
+    assert totals.foreign_frames == {"b1": ForeignFrames(other_senders=6, example="ARP")}
     assert totals.sink_dropped == {"b1": 14}
 
 
 @pytest.mark.parametrize(
     ("interfaces", "location"),
     [
-        ({"p1": (1000, 0), "p2": (0, 1000)}, "; they left the device at p2"),
-        ({"p1": (1000, 0), "p2": (0, 0)}, "; they entered the device at p1 and did not leave it"),
-        ({"p1": (0, 0), "p2": (0, 0)}, "; they did not reach p1, p2"),
+        ({"p1": (1000, 0), "p2": (0, 1000)}, "The frames left the device at p2"),
+        ({"p1": (1000, 0), "p2": (0, 0)}, "The frames entered the device at p1 and did not leave it"),
+        ({"p1": (0, 0), "p2": (0, 0)}, "The frames did not reach p1, p2"),
         ({}, ""),
     ],
 )

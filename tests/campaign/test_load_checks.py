@@ -13,7 +13,7 @@ from vnetbench.campaign.load_checks import (
     check_streams,
     check_threads,
     refusal_from_error,
-    zero_copy_counts,
+    sum_zero_copy_counts,
 )
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.results.records import EndpointRecord, Sample, StreamSample
@@ -54,7 +54,7 @@ def test_a_pacing_rate_that_the_kernel_changes_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("share", "note_text"),
-    [(1.0, ""), (1.04, ""), (0.8, "their mean is 800 Mbit/s"), (1.3, None)],
+    [(1.0, ""), (1.04, ""), (0.8, "the mean of the streams is 800 Mbit/s"), (1.3, None)],
 )
 def test_the_receive_rate_of_paced_streams_is_checked(share: float, note_text: str | None) -> None:
     endpoints = [
@@ -63,7 +63,7 @@ def test_the_receive_rate_of_paced_streams_is_checked(share: float, note_text: s
     ]
     levels = {"pacing_rate": RATE_BPS}
     if note_text is None:
-        with pytest.raises(TreatmentRefused, match=r"was exceeded: 1\.30 Gbit/s arrived"):
+        with pytest.raises(TreatmentRefused, match=r"was exceeded: a stream arrived at 1\.30 Gbit/s"):
             check_load(levels, 1.0, endpoints)
     else:
         assert [note_text in note for note in check_load(levels, 1.0, endpoints)] == [True] * bool(note_text)
@@ -137,15 +137,15 @@ def test_other_errors_are_not_refusals(kind: dict[str, str | None]) -> None:
 
 
 def zero_copy_totals(**counts: int) -> dict[str, Any]:
-    streams = [{"id": 0, "lent": counts}] if counts else [{"id": 0}]
+    streams = [{"id": 0, "zero_copy": counts}] if counts else [{"id": 0}]
     return {"drained": True, "streams": streams}
 
 
 def test_zero_copy_counts_are_summed_over_all_streams() -> None:
     totals = [
-        zero_copy_totals(in_place=1, copied=2, unsettled=0),
+        zero_copy_totals(in_place=1, copied=2, uncompleted=0),
         zero_copy_totals(),
-        zero_copy_totals(in_place=3, copied=0, unsettled=5),
+        zero_copy_totals(in_place=3, copied=0, uncompleted=5),
     ]
-    assert zero_copy_counts(totals) == {"in_place": 4, "copied": 2, "unsettled": 5}
-    assert zero_copy_counts([zero_copy_totals()]) is None
+    assert sum_zero_copy_counts(totals) == {"in_place": 4, "copied": 2, "uncompleted": 5}
+    assert sum_zero_copy_counts([zero_copy_totals()]) is None

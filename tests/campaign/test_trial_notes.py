@@ -13,52 +13,59 @@ def notes_for(totals: dict[str, Any]) -> list[str]:
 
 
 def test_a_receiver_that_is_the_limit_is_noted() -> None:
-    sink = {"id": 0, "role": "sink", "datagrams": 800, "lost": 200, "foreign": 3, "socket_drops": 200}
+    sink = {
+        "id": 0,
+        "role": "sink",
+        "datagrams": 800,
+        "lost": 200,
+        "foreign_datagrams": 3,
+        "socket_drops": 200,
+    }
     assert notes_for({"streams": [sink]}) == [
         "b1: its sockets dropped 20 % of the arriving datagrams, so the receiver was the limit",
-        "b1: 3 foreign datagrams arrived",
+        "b1: 3 datagrams from other programs arrived",
     ]
-    assert notes_for({"streams": [{**sink, "foreign": 0, "socket_drops": 0}]}) == []
+    assert notes_for({"streams": [{**sink, "foreign_datagrams": 0, "socket_drops": 0}]}) == []
 
 
 def test_a_source_below_its_rate_is_noted() -> None:
-    pacing = {"due": 1000, "sent": 700, "late_p99_us": 9e5}
+    pacing = {"due": 1000, "sent": 700, "lateness_p99_us": 9e5}
     assert notes_for({"instrument": {"pacing": pacing}}) == [
         "b1: the source sent only 70 % of the requested load"
     ]
-    late_pacing = {"due": 1000, "sent": 1000, "late_p99_us": 2000.0}
+    late_pacing = {"due": 1000, "sent": 1000, "lateness_p99_us": 2000.0}
     assert notes_for({"instrument": {"pacing": late_pacing}}) == [
-        "b1: 1 % of the sends were at least 2000 µs late"
+        "b1: the source sent 1 % of its messages at least 2000 µs late"
     ]
 
 
 def test_endpoints_without_a_shared_clock_have_a_note_about_one_way_delay() -> None:
     effective = check_streams({}, [{"id": 0}, {"id": 0, "shared_clock": False, "udp_gro": True}])
     assert effective == {"udp_gro": True, "shared_clock": False}
-    assert "no one-way delay" in clock_notes(effective)[0]
+    assert "one-way delays are not measured" in clock_notes(effective)[0]
     assert clock_notes({"shared_clock": True}) == clock_notes({}) == []
 
 
 def test_threads_and_interfaces_that_disappear_are_noted() -> None:
-    threads = [{"name": "a1 vcpu0", "cpu_s": 0.5}, {"name": "b1 vhost0", "cpu_s": 0.1, "gone": True}]
-    ports = [{"name": "b1", "rx_packets": 3, "gone": True}]
+    threads = [{"name": "a1 vcpu0", "cpu_s": 0.5}, {"name": "b1 vhost0", "cpu_s": 0.1, "is_gone": True}]
+    ports = [{"name": "b1", "rx_packets": 3, "is_gone": True}]
     assert notes_for({"threads": threads, "interfaces": ports}) == [
-        "b1: b1 vhost0 disappeared during the trial; its counters end there",
-        "b1: b1 disappeared during the trial; its counters end there",
+        "b1: b1 vhost0 disappeared during the trial, so its counters end before the trial does",
+        "b1: b1 disappeared during the trial, so its counters end before the trial does",
     ]
 
 
 def test_zero_copy_sends_that_are_mostly_copied_are_noted() -> None:
     def zero_copy_totals(**counts: int) -> dict[str, Any]:
-        return {"streams": [{"id": 0, "lent": counts}]}
+        return {"streams": [{"id": 0, "zero_copy": counts}]}
 
-    notes = notes_for(zero_copy_totals(in_place=1, copied=9, unsettled=0))
+    notes = notes_for(zero_copy_totals(in_place=1, copied=9, uncompleted=0))
     assert notes == ["b1: the kernel copied most of the data of zero-copy sends"]
-    assert notes_for(zero_copy_totals(in_place=9, copied=1, unsettled=0)) == []
+    assert notes_for(zero_copy_totals(in_place=9, copied=1, uncompleted=0)) == []
 
 
 def test_a_device_that_shares_the_testers_cpus_is_noted_with_the_reason() -> None:
     assert device_notes({"device_cpus": "2-3"}) == []
-    (note,) = device_notes({"device_cpus": "any", "device_not_apart": "not permitted"})
+    (note,) = device_notes({"device_cpus": "any", "device_cpus_unavailable": "not permitted"})
     assert "shares CPUs with the generator" in note
-    assert note.endswith("not permitted")
+    assert note.endswith("(not permitted)")

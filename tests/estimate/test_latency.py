@@ -11,7 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import fixtures
-from vnetbench.estimate.latency import PERCENTILES, histogram_count, merge_histograms, quantile_us, tail_curve
+from vnetbench.estimate.latency import (
+    QUANTILE_BY_PERCENTILE_NAME,
+    count_histogram_values,
+    histogram_quantile_us,
+    latency_tail_curve,
+    merge_histograms,
+)
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.estimate.time_series import find_warmups, metric_time_series, steady_latency_histogram
@@ -53,29 +59,29 @@ def summary_of(path: Path, text: str, trials: list[TrialRecord]) -> CampaignSumm
         file.close("finished")
 
 
-@given(HISTOGRAMS, st.sampled_from(sorted(PERCENTILES.values())))
+@given(HISTOGRAMS, st.sampled_from(sorted(QUANTILE_BY_PERCENTILE_NAME.values())))
 def test_a_percentile_is_the_value_at_its_rank(histogram: Histogram, share: float) -> None:
     values = [value for value, count in histogram for _ in range(count)]
     beyond = len(values) * (1 - share)
     if not values or (share > 0.5 and beyond < 1 - 1e-6):
-        assert quantile_us(histogram, share) is None
+        assert histogram_quantile_us(histogram, share) is None
     else:
         rank = math.ceil(len(values) * share - 1e-6)
-        assert quantile_us(histogram, share) == values[max(rank, 1) - 1] / 1e3
+        assert histogram_quantile_us(histogram, share) == values[max(rank, 1) - 1] / 1e3
 
 
 @given(st.lists(HISTOGRAMS, max_size=5))
 def test_merged_histograms_keep_all_counts_and_the_order(parts: list[Histogram]) -> None:
     whole = merge_histograms(parts)
-    assert histogram_count(whole) == sum(map(histogram_count, parts))
+    assert count_histogram_values(whole) == sum(map(count_histogram_values, parts))
     assert list(whole) == sorted(dict(whole).items())
 
 
 @given(HISTOGRAMS)
 def test_the_tail_curve_rises_and_ends_at_a_single_value(histogram: Histogram) -> None:
-    points = tail_curve(histogram)
+    points = latency_tail_curve(histogram)
     assert list(points) == sorted(points, key=lambda point: (-point[0], point[1]))
-    assert all(share * histogram_count(histogram) >= 1 - 1e-6 for share, _ in points)
+    assert all(share * count_histogram_values(histogram) >= 1 - 1e-6 for share, _ in points)
 
 
 def test_a_percentile_without_a_value_beyond_it_is_absent() -> None:
@@ -113,7 +119,7 @@ def test_too_few_answers_for_the_deciding_percentile_give_a_warning_instead_of_z
     few: Histogram = ((10_000, 2), (30_000, 1))
     assert metric_time_series(asking([few] * 20), "latency_p99_us").steady_value(0) == 30.0
     found = summary_of(tmp_path / "r.vnb", OPEN_LOOP, [asking([few] * 20)] * 12)
-    assert any("Latency, 99 % is missing from 12 of 12 trials" in each for each in found.warnings)
+    assert any("12 of 12 trials have no value of Latency, 99 %" in each for each in found.warnings)
 
 
 def test_request_loads_have_counters_per_transaction_and_no_goodput() -> None:
@@ -131,7 +137,7 @@ def test_an_open_loop_reports_requests_outstanding_at_its_end() -> None:
 
 
 def test_connections_have_a_rate_and_connection_times() -> None:
-    found = trial_metrics(asking([((10_000, 100),)] * 20, kind="connect"), 0)
+    found = trial_metrics(asking([((10_000, 100),)] * 20, kind="connect_time"), 0)
     assert found["connections_per_s"] == pytest.approx(2000)
     assert (found["connect_p50_us"], found["connect_p99_us"]) == (10.0, 10.0)
     assert "rtt_us" not in found and "transactions_per_s" not in found

@@ -8,7 +8,7 @@ import pytest
 
 from tests.explain.campaigns import SENDER_SATURATED, SimulatedTreatment, campaign
 from vnetbench.explain.differences import difference_findings
-from vnetbench.explain.limits import find_limits
+from vnetbench.explain.limits import find_treatment_limits
 from vnetbench.explain.model import Finding
 
 pytestmark = pytest.mark.pure
@@ -28,7 +28,7 @@ WINDOW = {
 
 def find_differences(study: str, *made: SimulatedTreatment) -> list[Finding]:
     summary = campaign(study, *made)
-    return list(difference_findings(summary, find_limits(summary)))
+    return list(difference_findings(summary, find_treatment_limits(summary)))
 
 
 def test_larger_packets_at_a_constant_rate_identify_the_packet_rate_as_limit() -> None:
@@ -41,9 +41,10 @@ def test_larger_packets_at_a_constant_rate_identify_the_packet_rate_as_limit() -
             {"packets_per_s": 198e3, "segment_bytes_received": 9014.0, "cycles_per_byte": 0.4}, 13.8e9
         ),
     )
-    assert finding.kind == "difference" and finding.treatments == (0, 1)
+    assert finding.kind == "difference" and finding.treatment_indices == (0, 1)
     assert finding.text.startswith("With MTU 9000 instead of MTU 1500, goodput is 13.8 Gbit/s instead of 2.3")
-    assert "stays constant: packets (200 k/s and 198 k/s). The packet rate is the limit" in finding.text
+    assert 'The metric "received packets" stays constant (200 k/s and 198 k/s). ' in finding.text
+    assert "The packet rate is the limit" in finding.text
     # 3028 cycles for 1514 bytes, and 3606 cycles for 9014 bytes.
     assert finding.details["cycles_per_packet"] == pytest.approx(2911, rel=0.01)
     assert finding.details["cycles_per_further_byte"] == pytest.approx(0.077, rel=0.01)
@@ -65,7 +66,7 @@ def test_more_data_in_flight_at_a_constant_round_trip_time_identifies_a_window()
         for size in (64e3, 256e3)
     )
     (finding,) = find_differences(DELAYS, *made)
-    assert "A window is the limit, and a larger window carries more." in finding.text
+    assert "A window is the limit, and a larger window carries more data." in finding.text
 
 
 def test_the_window_law_needs_a_window_as_candidate_cause() -> None:
@@ -101,11 +102,11 @@ def test_without_a_law_the_finding_names_the_largest_change_and_both_limits() ->
         STREAMS, SimulatedTreatment(SENDER_SATURATED, 1e9), SimulatedTreatment({**quiet, "rtt_us": 5.0}, 2e9)
     )
     assert (
-        'The limit changes from "the sending thread saturates its CPU" to a limit that no known cause '
-        "explains." in finding.text
+        'The limit changes from "the sending thread saturates its CPU" to an unexplained '
+        "limit." in finding.text
     )
     assert (
-        "The largest change is in sending thread's CPU (from 98.0 % of one CPU to 10.0 % of one CPU)"
+        "The largest changes are in sending thread's CPU (from 98.0 % of one CPU to 10.0 % of one CPU)"
         in finding.text
     )
     assert finding.details["limits"] == ["sender_cpu", "not explained"]
@@ -121,8 +122,8 @@ def test_overlapping_trials_give_no_finding_even_with_distant_medians() -> None:
     one, other = summary.treatments
     points = (replace(one.points[0], values={"goodput_bps": 5e9}), *one.points[1:])
     overlapping = replace(summary, treatments=(replace(one, points=points), other))
-    assert len(list(difference_findings(summary, find_limits(summary)))) == 1
-    assert list(difference_findings(overlapping, find_limits(overlapping))) == []
+    assert len(list(difference_findings(summary, find_treatment_limits(summary)))) == 1
+    assert list(difference_findings(overlapping, find_treatment_limits(overlapping))) == []
 
 
 def test_the_larger_value_of_a_lower_is_better_metric_is_the_slower_one() -> None:
@@ -131,7 +132,7 @@ def test_the_larger_value_of_a_lower_is_better_metric_is_the_slower_one() -> Non
         '[precision]\nmetric = "latency_p50_us"\n'
     )
     (finding,) = find_differences(study, SimulatedTreatment(value=20.0), SimulatedTreatment(value=80.0))
-    assert finding.treatments == (1, 0)
+    assert finding.treatment_indices == (1, 0)
     assert finding.text.startswith("With 1 connection instead of 4 connections, latency, 50 % is 20.")
 
 

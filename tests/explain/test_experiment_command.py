@@ -9,7 +9,7 @@ import pytest
 
 from tests.explain.campaigns import SimulatedTreatment, campaign
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.experiment_command import experiment_command, study_placeholder_note
+from vnetbench.explain.experiment_command import build_experiment_command, study_placeholder_note
 from vnetbench.explain.rules import get_cause
 from vnetbench.study.factors.registry import format_levels
 from vnetbench.study.file.load import parse_study
@@ -26,7 +26,7 @@ def build_campaign(study: str = STUDY, path: str = "study.toml", treatments: int
 
 
 def experiment(summary: CampaignSummary, cause: str, treatment: int = 0) -> tuple[dict[str, Level], str]:
-    return experiment_command(summary, summary.treatments[treatment], get_cause(cause))
+    return build_experiment_command(summary, summary.treatments[treatment], get_cause(cause))
 
 
 def settings(command: str) -> list[str]:
@@ -186,9 +186,9 @@ def test_a_level_that_contains_a_comma_is_written_as_a_list() -> None:
 
 
 def test_overrides_of_the_study_are_kept() -> None:
-    summary = replace(build_campaign(), overrides=("precision.most_trials=9", "message_size=64 B"))
+    summary = replace(build_campaign(), overrides=("precision.max_trials=9", "message_size=64 B"))
     _, command = experiment(summary, "sender_cpu")
-    assert settings(command) == ["precision.most_trials=9", "streams=1,2", "mtu=1500", "message_size=64 B"]
+    assert settings(command) == ["precision.max_trials=9", "streams=1,2", "mtu=1500", "message_size=64 B"]
 
 
 def test_a_cause_without_a_setting_has_no_command() -> None:
@@ -199,4 +199,4 @@ def test_imported_trials_get_a_sentence_instead_of_a_command() -> None:
     summary = replace(build_campaign(), testbed_backend=IMPORTED)
     setting, words = experiment(summary, "small_messages")
     assert setting == {"message_size": 2**20}
-    assert words == "measure it again with message_size = 1 MiB instead of 64 B"
+    assert words == "measure the treatment again with message_size = 1 MiB instead of 64 B"

@@ -35,7 +35,7 @@ def test_an_experiment_confirms_a_shaper_and_refutes_a_buffer(
         "send_buffer": {"socket_buffer": parse_level("socket_buffer", "1 MiB")},
     }
     candidates = tuple(
-        CandidateCause(replace(RECEIVER, name=name, setting=setting), 0.9, "likely", ())
+        CandidateCause(replace(RECEIVER, name=name, experiment_levels=setting), 0.9, "likely", ())
         for name, setting in settings.items()
     )
     finding = Finding("limit", "", (0,), candidates, details={"representative": 0})
@@ -43,7 +43,7 @@ def test_an_experiment_confirms_a_shaper_and_refutes_a_buffer(
 
     out = io.StringIO()
     assert proof.run_proof(results, read_summary(results), (), Console(file=out, width=200)) == "finished"
-    assert "Testing link rate none and 1 MiB socket buffer against the original treatment" in out.getvalue()
+    assert "Comparing link rate none and 1 MiB socket buffer with the original treatment" in out.getvalue()
     recorded = read_file(proof_file_path(results))
     assert [each.trial_count for each in recorded.treatments] == [8, 8, 8]
 

@@ -37,7 +37,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> CampaignSummary:
 
 def finding(*settings: dict[str, Level], typical: int = 0) -> Finding:
     candidates = [
-        CandidateCause(replace(cause, setting=setting), 0.9, "likely", ())
+        CandidateCause(replace(cause, experiment_levels=setting), 0.9, "likely", ())
         for cause, setting in zip((RECEIVER, QUOTA, RECEIVER), settings, strict=False)
     ]
     return Finding("limit", "", (0, 1), tuple(candidates), details={"representative": typical})
@@ -55,7 +55,7 @@ def test_the_plan_has_the_treatment_and_a_variant_per_candidate(measured: Campai
 def test_the_plan_has_at_least_six_short_trials_of_the_same_study(measured: CampaignSummary) -> None:
     plan = plan_experiment(measured, [finding({"streams": 4})])
     assert plan is not None
-    assert plan.study.precision.fewest_trials == plan.study.precision.most_trials >= 6
+    assert plan.study.precision.min_trials == plan.study.precision.max_trials >= 6
     assert plan.study.timing.duration_s is not None and plan.study.timing.duration_s <= 5
     assert plan.study.text == measured.study_text
 
@@ -108,7 +108,10 @@ def test_the_first_of_two_contradictory_settings_is_tested(measured: CampaignSum
 def test_a_setting_shared_by_two_candidates_runs_once(measured: CampaignSummary) -> None:
     plan = plan_experiment(measured, [finding({"streams": 4}, {"streams": 4}, {"socket_buffer": 1048576})])
     assert plan is not None
-    assert [each.cause.setting for each in plan.candidates] == [{"streams": 4}, {"socket_buffer": 1048576}]
+    assert [each.cause.experiment_levels for each in plan.candidates] == [
+        {"streams": 4},
+        {"socket_buffer": 1048576},
+    ]
     assert len(plan.plan.treatments) == 3
 
 
@@ -145,14 +148,14 @@ def test_the_plan_is_announced_once_when_the_experiment_starts(
 
     monkeypatch.setattr(proof, "run_plan", begin)
     assert proof.run_proof(tmp_path / "r.vnb", measured, (), Console(file=out, width=300)) == "finished"
-    assert out.getvalue().startswith("Testing 4 streams against the original treatment")
+    assert out.getvalue().startswith("Comparing 4 streams with the original treatment")
 
 
 def test_only_findings_about_the_chosen_treatments_are_tested(
     measured: CampaignSummary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    of_first = replace(finding({"streams": 4}), treatments=(0,))
-    of_second = replace(finding({"streams": 8}, typical=1), treatments=(1,))
+    of_first = replace(finding({"streams": 4}), treatment_indices=(0,))
+    of_second = replace(finding({"streams": 8}, typical=1), treatment_indices=(1,))
     monkeypatch.setattr(proof, "explain", lambda _: Explanation((), (of_first, of_second)))
     plans: list[Plan] = []
 

@@ -27,22 +27,22 @@ def findings_of_kind(findings: tuple[Finding, ...], kind: str) -> list[Finding]:
 def test_one_treatment_is_explained_with_its_evidence() -> None:
     explanation = explain(campaign(ONE, SimulatedTreatment(QUOTA)))
     finding = explanation.findings[0]
-    assert finding.kind == "limit" and finding.treatments == (0,)
+    assert finding.kind == "limit" and finding.treatment_indices == (0,)
     assert finding.text == (
-        "A CPU quota stops the load's threads for part of the time (very likely). Evidence: sending endpoint "
-        "throttled 60.0 % of time."
+        "A CPU quota stops the load's threads for part of the time (very likely). Evidence: time in "
+        "which the CPU quota stopped the sending endpoint 60.0 % of time."
     )
     assert finding.candidates[0].cause.name == "cpu_quota"
     assert (
         explanation.answer[0]
         == "The network is limited: a CPU quota stops the load's threads for part of the time."
     )
-    assert explanation.answer[1].startswith("Raise or remove the quota")
+    assert len(explanation.answer) == 1
+    assert finding.candidates[0].cause.advice.startswith("Raise or remove the quota")
 
 
 def test_a_natural_limit_is_reported_as_normal() -> None:
     explanation = explain(campaign(ONE, SimulatedTreatment(SENDER_SATURATED)))
-    assert explanation.answer[1].startswith("This is normal for an unpaced load.")
     assert "This is normal for an unpaced load." in explanation.findings[0].text
 
 
@@ -50,10 +50,8 @@ def test_a_natural_limit_with_low_confidence_is_not_reported_as_normal() -> None
     hardly = {**SENDER_SATURATED, "sender_thread_runnable_percent": 70.0, "sender_thread_busy_percent": 50.0}
     explanation = explain(campaign(ONE, SimulatedTreatment(hardly)))
     assert explanation.findings[0].candidates[0].confidence == "possible"
-    assert explanation.answer == (
-        "The network is possibly limited: the sending thread saturates its CPU.",
-        get_cause("sender_cpu").advice,
-    )
+    assert explanation.answer == ("The network is possibly limited: the sending thread saturates its CPU.",)
+    assert "This is normal" not in explanation.findings[0].text
 
 
 def test_treatments_with_the_same_limit_share_a_finding_largest_group_first() -> None:
@@ -68,8 +66,8 @@ def test_treatments_with_the_same_limit_share_a_finding_largest_group_first() ->
     )
     most, fewer = findings_of_kind(explanation.findings, "limit")
     assert most.text.startswith("3 of 4 treatments: the sending thread saturates its CPU")
-    assert most.treatments == (1, 2, 3)
-    assert fewer.text.startswith("1 stream: ") and fewer.treatments == (0,)
+    assert most.treatment_indices == (1, 2, 3)
+    assert fewer.text.startswith("1 stream: ") and fewer.treatment_indices == (0,)
     assert explanation.answer[0].startswith("The network is limited in 3 of 4 treatments:")
 
 
@@ -93,8 +91,8 @@ def test_without_a_matching_cause_the_finding_names_the_closest_one() -> None:
     assert finding.kind == "not explained" and finding.candidates == ()
     assert finding.details["cause"] == "not explained"
     assert finding.text == (
-        "No cause fits the evidence well enough. The closest one is: a CPU quota stops the load's threads "
-        "for part of the time (score 0.10)."
+        "No cause fits the evidence well enough. The closest cause is \"a CPU quota stops the load's threads "
+        'for part of the time" (score 0.10).'
     )
     assert explanation.answer == ("The counters do not explain what limits the network.",)
 
@@ -115,14 +113,17 @@ def test_the_chart_shows_the_supporting_metric_by_treatment_or_trial() -> None:
     assert [row["x"] for row in alone.rows] == [f"trial {number}" for number in range(1, 7)]
     assert [row["x"] for row in several.rows] == ["1 stream", "2 streams", "3 streams", "4 streams"]
     assert {row["y"] for row in several.rows} == {60.0} and several.threshold == 2
-    assert several.chart_type == "bars" and several.y_label == "sending endpoint throttled (% of time)"
+    assert (
+        several.chart_type == "bars"
+        and several.y_label == "time in which the CPU quota stopped the sending endpoint (% of time)"
+    )
 
 
 def test_the_chart_prefers_measured_metrics_to_item_counts() -> None:
     counted = {**IDLE, "receive_queues": 4.0, "switch_drops_per_s": 12_800.0, "other_cpus_idle_percent": 30.0}
     finding = explain(campaign(ONE, SimulatedTreatment(counted))).findings[0]
     assert finding.details["cause"] == "one_queue" and finding.chart is not None
-    assert finding.chart.title == "Dropped at the switch" and finding.chart.y_label.endswith("(k/s)")
+    assert finding.chart.title == "Packets dropped at the switch" and finding.chart.y_label.endswith("(k/s)")
 
 
 def test_a_bar_is_the_median_of_the_trials_with_their_range() -> None:
@@ -142,7 +143,8 @@ def test_too_few_trials_are_reported_and_enough_trials_are_not() -> None:
     enough = findings_of_kind(explain(campaign(ONE, SimulatedTreatment(trials=6))).findings, "instrument")
     assert [finding.details["cause"] for finding in few] == ["too_few_trials"] and enough == []
     assert few[0].text == (
-        "Too few trials for an interval: it has 3 trials. A 95 % interval of the median needs at least 6."
+        "The treatment has too few trials for an interval (3 trials). A 95 % interval of the median needs "
+        "at least 6."
     )
 
 
@@ -150,9 +152,11 @@ def test_two_trials_with_different_limits_give_an_ambiguous_answer_first() -> No
     explanation = explain(_two_trials(3e9, {**SENDER_SATURATED, **QUOTA}))
     assert explanation.findings[0].details["cause"] == "too_few_trials"
     assert explanation.findings[0].text.endswith(
-        "The two trials differ in value and limit, and either may be typical."
+        "The two trials have different values and limits, and either trial may be typical."
     )
-    assert explanation.answer == (explanation.findings[0].text, get_cause("too_few_trials").advice)
+    (answer,) = explanation.answer
+    assert answer == "The two trials have different values and limits, so the limit is unknown."
+    assert explanation.findings[0].candidates[0].cause == get_cause("too_few_trials")
 
 
 def test_two_trials_with_equal_values_or_limits_give_the_limit_first() -> None:
@@ -215,6 +219,6 @@ def test_a_limit_of_the_bench_is_not_reported_for_the_network() -> None:
 def test_a_chart_scales_its_unit_and_names_omitted_bars() -> None:
     shaped = {**IDLE, "overlimits_per_s": 6280.0}
     picture = explain(campaign(ONE, SimulatedTreatment(shaped, trials=14))).findings[0].chart
-    assert picture is not None and picture.y_label == "held back by a shaper (k/s)"
+    assert picture is not None and picture.y_label == "packets delayed by shapers (k/s)"
     assert {row["y"] for row in picture.rows} == {6.28} and picture.threshold == 0.02
-    assert picture.title == "Held back by a shaper, the first 12 of 14 trials"
+    assert picture.title == "Packets delayed by shapers (first 12 of 14 trials)"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.explain.campaigns import Evidence, SimulatedTreatment, campaign
 from vnetbench.explain.explain import explain
-from vnetbench.explain.limits import find_limits
+from vnetbench.explain.limits import find_treatment_limits
 
 pytestmark = pytest.mark.pure
 
@@ -78,14 +78,19 @@ SEARCH = 'title = "t"\nworkload = "frames"\n[factors]\nframe_size = 64\n[search]
 )
 def test_the_drop_location_identifies_the_limit(evidence: Evidence, cause: str) -> None:
     summary = campaign(STUDY, SimulatedTreatment({**PACED, **evidence}, 0.7e6))
-    assert find_limits(summary)[0].cause_name == cause
+    assert find_treatment_limits(summary)[0].cause_name == cause
 
 
 def test_a_missed_rate_is_the_benchs_limit_unless_the_switch_loses_most_frames() -> None:
     behind = {**PACED, "rate_achieved_percent": 40.0, "generator_limited": 1.0, "frames_lost_percent": 0.0}
-    assert find_limits(campaign(STUDY, SimulatedTreatment(behind, 0.4e6)))[0].cause_name == "instrument_limit"
     assert (
-        find_limits(campaign(STUDY, SimulatedTreatment({**behind, **SWITCH_FULL}, 0.3e6)))[0].cause_name
+        find_treatment_limits(campaign(STUDY, SimulatedTreatment(behind, 0.4e6)))[0].cause_name
+        == "instrument_limit"
+    )
+    assert (
+        find_treatment_limits(campaign(STUDY, SimulatedTreatment({**behind, **SWITCH_FULL}, 0.3e6)))[
+            0
+        ].cause_name
         == "switch_cpu"
     )
 
@@ -100,12 +105,13 @@ def test_unpaced_frames_without_loss_are_normally_limited_by_the_generator() -> 
     summary = campaign(
         study, SimulatedTreatment({**free, "frames_unpaced": 1.0, "frames_lost_percent": 0.1}, 5e6)
     )
-    assert find_limits(summary)[0].cause_name == "generator_cpu"
-    sentence, advice = explain(summary).answer
+    assert find_treatment_limits(summary)[0].cause_name == "generator_cpu"
+    explanation = explain(summary)
+    (sentence,) = explanation.answer
     assert sentence.startswith(
         "The bench, not the network, limits the results: the generator sends frames at its maximum rate"
     )
-    assert advice.startswith("This is normal for an unpaced load.")
+    assert "This is normal for an unpaced load." in explanation.findings[0].text
 
 
 def test_the_limit_of_a_search_is_explained() -> None:
@@ -113,7 +119,10 @@ def test_the_limit_of_a_search_is_explained() -> None:
     at_device = {**PACED, **SWITCH_FULL, "generator_limited": 0.0, "frames_lost_percent": 5.0}
     del at_generator["rate_achieved_percent"], at_device["rate_achieved_percent"]
     assert (
-        find_limits(campaign(SEARCH, SimulatedTreatment(at_generator, 4e6)))[0].cause_name
+        find_treatment_limits(campaign(SEARCH, SimulatedTreatment(at_generator, 4e6)))[0].cause_name
         == "instrument_limit"
     )
-    assert find_limits(campaign(SEARCH, SimulatedTreatment(at_device, 0.3e6)))[0].cause_name == "switch_cpu"
+    assert (
+        find_treatment_limits(campaign(SEARCH, SimulatedTreatment(at_device, 0.3e6)))[0].cause_name
+        == "switch_cpu"
+    )

@@ -6,8 +6,8 @@ import pytest
 
 from tests.explain.campaigns import IDLE, SENDER_SATURATED, SimulatedTreatment, campaign
 from vnetbench.explain.explain import explain
-from vnetbench.explain.limits import NO_LIMIT, UNEXPLAINED, find_limits
-from vnetbench.explain.offered_load import measure_delivery
+from vnetbench.explain.limits import NO_LIMIT_CAUSE_NAME, UNEXPLAINED_CAUSE_NAME, find_treatment_limits
+from vnetbench.explain.offered_load import measure_load_delivery
 
 pytestmark = pytest.mark.pure
 
@@ -17,7 +17,7 @@ def requests(per_s: float, *, rate: str = '"1 k/s"') -> str:
     summary = campaign(
         study, SimulatedTreatment(SENDER_SATURATED, 100.0, values={"transactions_per_s": per_s})
     )
-    return find_limits(summary)[0].cause_name
+    return find_treatment_limits(summary)[0].cause_name
 
 
 def datagrams(per_s: float, factors: str) -> str:
@@ -25,12 +25,12 @@ def datagrams(per_s: float, factors: str) -> str:
     summary = campaign(
         study, SimulatedTreatment(SENDER_SATURATED, 100.0, values={"datagrams_received_per_s": per_s})
     )
-    return find_limits(summary)[0].cause_name
+    return find_treatment_limits(summary)[0].cause_name
 
 
 def test_delivered_requests_have_no_limit() -> None:
     # 1000 requests per second on each of 4 connections in each of 2 pairs.
-    assert requests(7900) == NO_LIMIT
+    assert requests(7900) == NO_LIMIT_CAUSE_NAME
     assert requests(7800) == "sender_cpu"
 
 
@@ -40,18 +40,18 @@ def test_a_closed_loop_has_no_offered_load() -> None:
 
 def test_the_datagram_rate_follows_from_payload_size_and_bit_rate() -> None:
     factors = 'bit_rate = "100 Mbit/s"\ndatagram_size = "1250 B"\nstreams = 2'
-    assert datagrams(19_950, factors) == NO_LIMIT
+    assert datagrams(19_950, factors) == NO_LIMIT_CAUSE_NAME
     assert datagrams(19_000, factors) == "sender_cpu"
 
 
 def test_a_bit_rate_without_datagram_size_gives_no_offered_load() -> None:
     study = 'title = "t"\nworkload = "udp_stream"\n[factors]\nstreams = 1\n'
     (treatment,) = campaign(study, SimulatedTreatment(values={"datagrams_received_per_s": 10.0})).treatments
-    assert measure_delivery(treatment, {"bit_rate": 1e6}, "udp_stream") is None
+    assert measure_load_delivery(treatment, {"bit_rate": 1e6}, "udp_stream") is None
 
 
 def test_datagrams_in_both_directions_are_added() -> None:
-    assert datagrams(1995, 'rate = "1 k/s"\ndirection = "both"') == NO_LIMIT
+    assert datagrams(1995, 'rate = "1 k/s"\ndirection = "both"') == NO_LIMIT_CAUSE_NAME
     assert datagrams(1500, 'rate = "1 k/s"\ndirection = "both"') == "sender_cpu"
 
 
@@ -60,21 +60,21 @@ def test_frames_are_counted_individually_and_per_direction() -> None:
         study = (
             'title = "t"\nworkload = "frames"\n[factors]\nframe_load = "10 kframe/s"\ndirection = "both"\n'
         )
-        return find_limits(
+        return find_treatment_limits(
             campaign(study, SimulatedTreatment(IDLE, per_s, values={"frame_loss_percent": lost_percent}))
         )[0].cause_name
 
-    assert frames(19_950, 0.2) == NO_LIMIT
-    assert frames(19_950, 1.0) == UNEXPLAINED, "single frames that are lost are a limit too"
-    assert frames(19_500) == UNEXPLAINED
+    assert frames(19_950, 0.2) == NO_LIMIT_CAUSE_NAME
+    assert frames(19_950, 1.0) == UNEXPLAINED_CAUSE_NAME, "single frames that are lost are a limit too"
+    assert frames(19_500) == UNEXPLAINED_CAUSE_NAME
 
 
 def test_guests_count_as_pairs_and_generators_share_a_directions_load() -> None:
     study = 'title = "t"\n[factors]\nstreams = 1\n'
     (requests_made,) = campaign(study, SimulatedTreatment(values={"transactions_per_s": 10.0})).treatments
-    of_guests = measure_delivery(requests_made, {"rate": 1000, "connections": 2, "guests": 3}, "tcp_rr")
+    of_guests = measure_load_delivery(requests_made, {"rate": 1000, "connections": 2, "guests": 3}, "tcp_rr")
     (frames_made,) = campaign(study, SimulatedTreatment(values={"forwarding_rate_fps": 10.0})).treatments
-    of_frames = measure_delivery(
+    of_frames = measure_load_delivery(
         frames_made, {"frame_load": 1000, "generators": 2, "direction": "both"}, "frames"
     )
     assert of_guests is not None and of_guests.offered_per_s == 6000
@@ -87,13 +87,15 @@ def test_the_finding_has_delivered_and_offered_load() -> None:
         campaign(study, SimulatedTreatment(SENDER_SATURATED, 100.0, values={"transactions_per_s": 999.0}))
     )
     assert explanation.answer == ("The network delivered the whole offered load.",)
-    assert (
-        explanation.findings[0].text
-        == "Nothing limits the load. The network delivered 999 /s of 1.00 k/s offered (transactions)."
+    assert explanation.findings[0].text == (
+        "Nothing limits the load. The network delivered 999 /s of an offered load of 1.00 k/s (transactions)."
     )
-    assert explanation.findings[0].details["cause"] == NO_LIMIT and explanation.findings[0].candidates == ()
+    assert (
+        explanation.findings[0].details["cause"] == NO_LIMIT_CAUSE_NAME
+        and explanation.findings[0].candidates == ()
+    )
 
 
 def test_a_tcp_stream_has_no_offered_load() -> None:
-    (limit,) = find_limits(campaign('title = "t"\n[factors]\nstreams = 1\n', SimulatedTreatment()))
-    assert limit.delivery is None
+    (limit,) = find_treatment_limits(campaign('title = "t"\n[factors]\nstreams = 1\n', SimulatedTreatment()))
+    assert limit.load_delivery is None

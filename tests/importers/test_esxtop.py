@@ -11,8 +11,8 @@ import pytest
 
 from vnetbench.errors import BenchError
 from vnetbench.importers.decoding import decode_lines
-from vnetbench.importers.esxtop import attach_host_counters, is_esxtop, read_host_counters
-from vnetbench.importers.runs import ReportedValue, Run
+from vnetbench.importers.esxtop import attach_host_counters, is_esxtop_header, read_counter_intervals
+from vnetbench.importers.runs import RoundedValue, Run
 
 pytestmark = pytest.mark.pure
 
@@ -23,7 +23,7 @@ NOON = datetime(2025, 11, 5, 12, 0, 0, tzinfo=UTC)
 
 def test_only_relevant_columns_are_kept() -> None:
     with LOG.open("rb") as stream:
-        moments = list(read_host_counters(decode_lines(stream)))
+        moments = list(read_counter_intervals(decode_lines(stream)))
 
     assert [moment for moment, _ in moments] == [NOON + timedelta(seconds=5 * i) for i in range(6)]
     assert moments[1][1] == {
@@ -49,42 +49,47 @@ def test_means_cover_the_intervals_within_a_run() -> None:
     log = _log(*((5 * i, value) for i, value in enumerate([99, 10, 20, 40, 80])))
 
     (run,) = attach_host_counters(
-        [_run(NOON + timedelta(seconds=4), duration_s=12, omitted_s=1)], read_host_counters(log)
+        [_run(NOON + timedelta(seconds=4), duration_s=12, omitted_s=1)], read_counter_intervals(log)
     )
 
     # From 12:00:05 to 12:00:17: the intervals that end at 10 s and at 15 s.
     assert run.other_results == {"esxtop: esx1: host busy %": "30"}
-    assert run.metrics["host_cpu_percent"] == ReportedValue(30.0, 29.995, 30.005)
-    assert run.remarks == ("The run has host counters of esxtop, matched by time.",)
+    assert run.metrics["host_cpu_percent"] == RoundedValue(30.0, 29.995, 30.005)
+    assert run.remarks == ("The run has host counters from an esxtop log of the same time.",)
 
 
 def test_means_are_weighted_by_interval_length() -> None:
-    (run,) = attach_host_counters([_run(NOON, 100)], read_host_counters(_log((0, 99), (10, 10), (40, 50))))
+    (run,) = attach_host_counters(
+        [_run(NOON, 100)], read_counter_intervals(_log((0, 99), (10, 10), (40, 50)))
+    )
 
     assert run.other_results == {"esxtop: esx1: host busy %": "40"}
 
 
 def test_the_first_interval_of_a_log_is_skipped() -> None:
     (run,) = attach_host_counters(
-        [_run(NOON - timedelta(seconds=60), 61)], read_host_counters(_log((0, 99), (10, 10)))
+        [_run(NOON - timedelta(seconds=60), 61)], read_counter_intervals(_log((0, 99), (10, 10)))
     )
 
     assert run.other_results == {}
     assert run.remarks == (
-        "The run has no host counters of esxtop: no interval of esxtop lies within its time.",
+        "The run has no host counters from esxtop, because no interval of the esxtop log lies within the "
+        "time of the run.",
     )
 
 
 def test_a_run_without_a_date_gets_no_counters_and_a_remark() -> None:
-    (run,) = attach_host_counters([_run(None, 10)], read_host_counters(_log((0, 1), (5, 2))))
+    (run,) = attach_host_counters([_run(None, 10)], read_counter_intervals(_log((0, 1), (5, 2))))
 
     assert run.metrics == {}
-    assert run.remarks == ("The run has no host counters of esxtop: its log does not say when it ran.",)
+    assert run.remarks == (
+        "The run has no host counters from esxtop, because the log does not say when the run started.",
+    )
 
 
 def test_a_run_without_a_time_zone_uses_that_of_esxtop() -> None:
     (run,) = attach_host_counters(
-        [_run(NOON.replace(tzinfo=None), 10)], read_host_counters(_log((0, 1), (5, 2), (10, 4)))
+        [_run(NOON.replace(tzinfo=None), 10)], read_counter_intervals(_log((0, 1), (5, 2), (10, 4)))
     )
 
     assert run.other_results == {"esxtop: esx1: host busy %": "3"}
@@ -96,7 +101,7 @@ def test_different_time_zones_of_log_and_run_are_converted() -> None:
     east = timezone(timedelta(hours=2))
 
     (run,) = attach_host_counters(
-        [_run(datetime(2025, 11, 5, 22, 0, 0, tzinfo=east), 10)], read_host_counters(log)
+        [_run(datetime(2025, 11, 5, 22, 0, 0, tzinfo=east), 10)], read_counter_intervals(log)
     )
 
     assert run.other_results == {"esxtop: esx1: host busy %": "3"}
@@ -105,15 +110,15 @@ def test_different_time_zones_of_log_and_run_are_converted() -> None:
 def test_overlapping_runs_get_their_own_means() -> None:
     runs = [_run(NOON + timedelta(seconds=at), 10) for at in (10, 0, 5)]
 
-    updated = attach_host_counters(runs, read_host_counters(_log(*((5 * i, 10 * i) for i in range(5)))))
+    updated = attach_host_counters(runs, read_counter_intervals(_log(*((5 * i, 10 * i) for i in range(5)))))
 
     assert [run.other_results["esxtop: esx1: host busy %"] for run in updated] == ["35", "15", "25"]
 
 
 def test_a_metric_that_a_run_reports_itself_is_kept() -> None:
-    run = _run(NOON, 10, {"host_cpu_percent": ReportedValue.exact(77.0)})
+    run = _run(NOON, 10, {"host_cpu_percent": RoundedValue.exact(77.0)})
 
-    (updated,) = attach_host_counters([run], read_host_counters(_log((0, 1), (5, 2))))
+    (updated,) = attach_host_counters([run], read_counter_intervals(_log((0, 1), (5, 2))))
 
     assert updated.metrics["host_cpu_percent"].value == 77.0
 
@@ -129,7 +134,7 @@ def test_a_metric_that_a_run_reports_itself_is_kept() -> None:
     ],
 )
 def test_times_of_esxtop_and_of_spreadsheets_are_parsed(text: str, expected: datetime) -> None:
-    assert [moment for moment, _ in read_host_counters([HEAD, f'"{text}","1.5"'])] == [expected]
+    assert [moment for moment, _ in read_counter_intervals([HEAD, f'"{text}","1.5"'])] == [expected]
 
 
 def test_damaged_cells_and_lines_are_skipped() -> None:
@@ -142,14 +147,14 @@ def test_damaged_cells_and_lines_are_skipped() -> None:
         '"11/05/2025 12:00:05","nan"',
     ]
 
-    assert [values for _, values in read_host_counters(lines)] == [{}, {}]
+    assert [values for _, values in read_counter_intervals(lines)] == [{}, {}]
 
 
 def test_a_log_of_another_program_is_refused() -> None:
     with pytest.raises(BenchError, match="not a log of esxtop"):
-        list(read_host_counters(["a,b", "1,2"]))
-    assert not is_esxtop("streams,rate")
-    assert is_esxtop(HEAD)
+        list(read_counter_intervals(["a,b", "1,2"]))
+    assert not is_esxtop_header("streams,rate")
+    assert is_esxtop_header(HEAD)
     assert attach_host_counters([_run(NOON, 1)], iter(()))[0].remarks[0].endswith("log is empty.")
 
 
@@ -162,7 +167,7 @@ def test_thousands_of_columns_need_little_memory() -> None:
             yield ",".join([f'"11/05/2025 12:{i // 60:02}:{i % 60:02}"', '"50.00"', *['"12.34"'] * 5000])
 
     tracemalloc.start()
-    (run,) = attach_host_counters([_run(NOON, 299)], read_host_counters(lines()))
+    (run,) = attach_host_counters([_run(NOON, 299)], read_counter_intervals(lines()))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
 
@@ -179,7 +184,7 @@ def _log(*moments: tuple[float, float]) -> list[str]:
 def _run(
     started_at: datetime | None,
     duration_s: float,
-    metrics: dict[str, ReportedValue] | None = None,
+    metrics: dict[str, RoundedValue] | None = None,
     *,
     omitted_s: float = 0.0,
 ) -> Run:

@@ -56,14 +56,20 @@ def test_incomplete_runs_are_reported_by_line_and_the_rest_is_imported(
     (folder / "a.log").write_text(RUN + CUT_OFF_RUN + RUN + CUT_OFF_RUN)
 
     assert run_command("import", "a.log", "-o", "a.vnb") == exit_codes.PARTLY_READ
-    assert "imported 2 of 4 runs; 2 cut off (lines 13, 30)" in capsys.readouterr().out
+    assert (
+        "imported 2 of 4 runs\n  2 not imported: the last lines of the run are missing (lines 13, 30)"
+        in capsys.readouterr().out
+    )
     assert (folder / "a.vnb").exists()
 
 
 def test_strict_writes_no_file_if_a_run_is_incomplete(folder: Path) -> None:
     (folder / "a.log").write_text(RUN + CUT_OFF_RUN)
 
-    with pytest.raises(BenchError, match=r"could not be read\n.*1 cut off \(line 13\)"):
+    with pytest.raises(
+        BenchError,
+        match=r"could not be read\n.*\n  1 not imported: the last lines of the run are missing \(line 13\)",
+    ):
         run_command("import", "a.log", "--strict")
     assert not list(folder.glob("*.vnb"))
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.importers.test_logs import LOGS
-from vnetbench.importers.command_line import find_command
-from vnetbench.importers.endpoint_matching import match_endpoint_runs
+from vnetbench.importers.command_line import find_command_line
+from vnetbench.importers.endpoint_matching import match_sender_runs_to_receiver_runs
 from vnetbench.importers.log_parser import LogItem, UnrecognizedSection, parse_log
 from vnetbench.importers.run_store import RunStore
-from vnetbench.importers.runs import FORWARD, REVERSE, ReportedValue, Run
+from vnetbench.importers.runs import CUT_OFF_FAILURE, FORWARD, REVERSE, RoundedValue, Run
 from vnetbench.importers.tools.iperf3 import READERS
 from vnetbench.importers.tools.iperf3.options import parse_client_command
 
@@ -56,7 +56,7 @@ def test_a_value_has_the_range_that_rounds_to_it() -> None:
     gbyte = 2**30
     ends = (1.62 * gbyte, 1.615 * gbyte, 1.625 * gbyte)
     assert astuple(interval.values["bytes"]) == pytest.approx(ends)
-    assert interval.values["retransmits"] == ReportedValue.exact(0)
+    assert interval.values["retransmits"] == RoundedValue.exact(0)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_bit_units_are_powers_of_1000_and_byte_units_powers_of_1024(printed: str
 def test_a_summary_without_duration_has_no_rate() -> None:
     run = parse_run(*change_lines(CLIENT, RECEIVER=RECEIVER.replace("13.6 Gbits/sec", "-nan bits/sec")))
 
-    assert run.failure == "cut off"
+    assert run.failure == CUT_OFF_FAILURE
 
 
 def test_intervals_after_omitted_ones_continue_their_time() -> None:
@@ -101,13 +101,17 @@ def test_streams_get_the_times_of_their_sum() -> None:
     ]
     run = parse_run(*CLIENT[:3], *rows)
 
-    assert [(x.stream, x.start_s, x.end_s) for x in run.intervals] == [(5, 0, 1), (7, 0, 1), (None, 0, 1)]
+    assert [(x.stream_number, x.start_s, x.end_s) for x in run.intervals] == [
+        (5, 0, 1),
+        (7, 0, 1),
+        (None, 0, 1),
+    ]
 
 
 def test_a_run_without_end_and_with_zeros_for_the_receiver_was_interrupted() -> None:
     zeros = RECEIVER.replace("1.61 GBytes  13.6 Gbits/sec", "0.00 Bytes  0.00 bits/sec")
 
-    assert parse_run(*change_lines(CLIENT, RECEIVER=zeros)[:-2]).failure == "cut off"
+    assert parse_run(*change_lines(CLIENT, RECEIVER=zeros)[:-2]).failure == CUT_OFF_FAILURE
     assert parse_run(*CLIENT[:-2]).failure == ""
     assert parse_run(*change_lines(CLIENT, RECEIVER=zeros)).metrics["goodput_bps"].value == 0
 
@@ -141,13 +145,13 @@ def test_foreign_lines_within_a_run_are_remarked_with_their_line() -> None:
     run = parse_run(CLIENT[0], *parameters, *CLIENT[1:4], "[  5]   1.00-2.00   sec  1.6", *CLIENT[4:])
 
     assert run.failure == ""
-    assert run.remarks == ("Unreadable lines in the run: 5, the first is line 2.",)
+    assert run.remarks == ("The run has 5 unreadable lines. The first is line 2.",)
 
 
 def test_lines_after_a_run_do_not_belong_to_it() -> None:
     run, rest = parse_lines(*CLIENT[:4], "# uptime", " 21:20:32 up 17:23", *["more"] * 40, INTERVAL)
 
-    assert isinstance(run, Run) and (run.last_line, run.failure) == (4, "cut off")
+    assert isinstance(run, Run) and (run.last_line, run.failure) == (4, CUT_OFF_FAILURE)
     assert isinstance(rest, UnrecognizedSection) and rest.first_line == 5
 
 
@@ -183,7 +187,7 @@ def test_unknown_datagram_loss_is_absent() -> None:
     ],
 )
 def test_options_become_factor_levels(options: str, factors: dict[str, Any]) -> None:
-    command = find_command(f"$ iperf3 -c 10.0.0.1 {options}", ["iperf3"])
+    command = find_command_line(f"$ iperf3 -c 10.0.0.1 {options}", ["iperf3"])
     assert command is not None and (requested := parse_client_command(command)) is not None
 
     assert factors.items() <= requested.factors.items()
@@ -191,7 +195,7 @@ def test_options_become_factor_levels(options: str, factors: dict[str, Any]) -> 
 
 
 def test_an_option_out_of_range_is_kept_as_another_result() -> None:
-    command = find_command("$ iperf3 -c 10.0.0.1 -u -l 4 -P 5000", ["iperf3"])
+    command = find_command_line("$ iperf3 -c 10.0.0.1 -u -l 4 -P 5000", ["iperf3"])
     assert command is not None and (requested := parse_client_command(command)) is not None
 
     assert requested.other_results == {"--length": "4", "--parallel": "5000"}
@@ -251,7 +255,7 @@ def test_events_behind_a_command_line_have_its_factors() -> None:
     ]
     run = parse_run("$ iperf3 -c 10.0.0.1 -Z --json-stream", *map(json.dumps, events))
 
-    assert (run.first_line, run.failure, run.factors["send_mode"]) == (1, "cut off", "sendfile")
+    assert (run.first_line, run.failure, run.factors["send_mode"]) == (1, CUT_OFF_FAILURE, "sendfile")
     assert len(run.intervals) == 1
 
 
@@ -264,9 +268,12 @@ def test_runs_of_a_client_and_its_server_are_matched(workload: str, runs: int, o
             store.add_item(name, item)
     summaries = store.run_summaries(workload)
 
-    assert (len(summaries), len(match_endpoint_runs(summaries))) == (runs, once)
-    for receiver, sender in match_endpoint_runs(summaries).items():
-        (here, received), (there, sent) = store.load_run(receiver), store.load_run(sender)
+    assert (len(summaries), len(match_sender_runs_to_receiver_runs(summaries))) == (runs, once)
+    for receiver, sender in match_sender_runs_to_receiver_runs(summaries).items():
+        (here, received), (there, sent) = (
+            store.load_log_name_and_run(receiver),
+            store.load_log_name_and_run(sender),
+        )
         assert "server-3.1.log" in (here, there) and here != there
         assert received.reported_by == "receiver" or sent.reported_by == "sender"
 
@@ -277,7 +284,7 @@ def test_runs_of_two_clients_are_not_matched() -> None:
         store.start_log(name)
         store.add_item(name, parse_run(*CLIENT))
 
-    assert match_endpoint_runs(store.run_summaries("tcp_stream")) == {}
+    assert match_sender_runs_to_receiver_runs(store.run_summaries("tcp_stream")) == {}
 
 
 def test_a_long_run_needs_little_memory() -> None:

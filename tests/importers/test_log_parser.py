@@ -10,7 +10,7 @@ from tests.importers.toy_tool import TOY
 from vnetbench.importers import log_parser
 from vnetbench.importers.log_parser import LogItem, UnreadableSection, UnrecognizedSection, parse_log
 from vnetbench.importers.reader import TextReader
-from vnetbench.importers.runs import Run
+from vnetbench.importers.runs import CUT_OFF_FAILURE, Run
 
 pytestmark = pytest.mark.pure
 
@@ -45,7 +45,7 @@ def test_runs_of_one_log_are_separated() -> None:
 def test_a_run_that_another_one_interrupts_is_cut_off() -> None:
     cut = parse_runs(RUN[:20] + "\n" + RUN)
 
-    assert [(run.first_line, run.failure) for run in cut] == [(1, "cut off"), (3, "")]
+    assert [(run.first_line, run.failure) for run in cut] == [(1, CUT_OFF_FAILURE), (3, "")]
 
 
 def test_documents_are_found_in_text() -> None:
@@ -78,7 +78,11 @@ def test_an_incomplete_document_is_cut_off() -> None:
     beginning = "".join(DOCUMENT.splitlines(keepends=True)[:-2])
     parsed = parse_runs(beginning + DOCUMENT + beginning)
 
-    assert [(run.first_line, run.failure) for run in parsed] == [(1, "cut off"), (6, ""), (13, "cut off")]
+    assert [(run.first_line, run.failure) for run in parsed] == [
+        (1, CUT_OFF_FAILURE),
+        (6, ""),
+        (13, CUT_OFF_FAILURE),
+    ]
 
 
 def test_a_document_cut_off_too_early_is_reported() -> None:
@@ -118,7 +122,7 @@ def test_consecutive_unrecognized_lines_are_merged() -> None:
 
     assert before == UnrecognizedSection(1, 3, "a note", line_count=2)
     assert isinstance(after, UnrecognizedSection)
-    assert after.looks_like_result
+    assert after.may_be_result
 
 
 def test_braces_and_brackets_in_prose_start_no_document() -> None:
@@ -158,8 +162,8 @@ def test_a_run_with_too_many_lines_is_incomplete() -> None:
     assert isinstance(text, TextReader)
     long = "toy 1.2\n" + "  1.0 1 MB\n" * 20 + "= 8 Mbit/s 10.0 s\n"
 
-    first, *_, last = parse_log((long + RUN).splitlines(), (replace(text, max_lines=10), *others))
+    first, *_, last = parse_log((long + RUN).splitlines(), (replace(text, max_run_lines=10), *others))
     assert isinstance(first, Run)
-    assert first.failure == "longer than 10 lines"
+    assert first.failure == "the run is longer than 10 lines, the limit for one run"
     assert isinstance(last, Run)
     assert not last.failure

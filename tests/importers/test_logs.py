@@ -5,7 +5,7 @@
     made = "iperf3 3.12 on Debian 12, loopback"     # or, for output that only documentation shows:
     from = "documentation: <page>"
     complete_runs = 2
-    failures = [{line = 41, contains = "cut off"}]  # incomplete runs and unreadable sections, by first line
+    failures = [{line = 41, contains = "the last lines of the run are missing"}]
     unrecognized_lines = 3                          # optional: lines of no supported tool
 
     [[run]]                                         # every run in the order of the log
@@ -120,7 +120,7 @@ def check_run(run: Run, expected: dict[str, Any]) -> None:
     for part in expected.get("remarks", ()):
         assert any(part in remark for remark in run.remarks), (part, run.remarks)
     direction = expected.get("direction", FORWARD)
-    intervals = [each for each in run.intervals if each.stream is None and each.direction == direction]
+    intervals = [each for each in run.intervals if each.stream_number is None and each.direction == direction]
     for name, is_omitted in (("intervals", False), ("omitted", True)):
         if name in expected:
             assert sum(each.is_omitted == is_omitted for each in intervals) == expected[name], name

@@ -13,9 +13,9 @@ from vnetbench.errors import BenchError
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.importers.log_parser import parse_log
-from vnetbench.importers.results_writer import TOOL_LABEL, write_results
+from vnetbench.importers.results_writer import TOOL_LABEL_FACTOR, write_results
 from vnetbench.importers.run_store import RunStore
-from vnetbench.importers.runs import Run
+from vnetbench.importers.runs import CUT_OFF_FAILURE, Run
 from vnetbench.report.comparison import compare_campaigns
 from vnetbench.results.file import ResultsFile
 from vnetbench.study.factors.imported_factors import UNSPECIFIED
@@ -83,7 +83,8 @@ def test_a_trial_names_its_log(tmp_path: Path) -> None:
     log = summary.treatments[0].points[0].imported_log
     assert (log["tool"], log["version"], log["log"], log["lines"]) == ("toy", "1.2", "a.log", [2, 3])
     assert any(
-        "imported, not measured here: 1 trial of toy 1.2 from a.log" in each for each in summary.warnings
+        "the trials were imported, not measured by vnetbench: 1 trial of toy 1.2 from a.log" in each
+        for each in summary.warnings
     )
 
 
@@ -171,7 +172,7 @@ def test_runs_of_two_tools_are_separate_treatments(tmp_path: Path) -> None:
     write_results(both, "tcp_stream", tmp_path / "a.vnb", "Two tools")
 
     file = ResultsFile.open_to_read(tmp_path / "a.vnb")
-    assert [t.factors[TOOL_LABEL] for t in file.treatments()] == ["toy", "other"]
+    assert [t.factors[TOOL_LABEL_FACTOR] for t in file.treatments()] == ["toy", "other"]
     file.close()
 
 
@@ -182,26 +183,30 @@ def test_a_run_cut_off_is_no_trial_and_its_line_is_kept(tmp_path: Path) -> None:
     read = summary.facts["imported"]["read"]
     assert isinstance(read, dict)
     assert (read["runs"], read["incomplete_runs"]) == (2, 1)
-    assert (read["skipped"][0]["first_line"], read["skipped"][0]["reason"]) == (3, "cut off")
+    assert (read["skipped"][0]["first_line"], read["skipped"][0]["reason"]) == (3, CUT_OFF_FAILURE)
 
 
 def test_an_impossible_level_marks_a_run_as_damaged() -> None:
     store = store_logs({"a.log": format_run(800, 99_999) + format_run(800)})
 
-    assert (store.run_count, store.unreadable_count) == (1, 1)
+    assert (store.run_count, store.unreadable_item_count) == (1, 1)
 
 
 def test_a_copy_of_a_log_adds_no_trials() -> None:
     log = format_run(800) + format_run(820) + "toy 1.2 streams=1\n  1.0 80 MB\n"
 
     store = store_logs({"a.log": log, "b.log": format_run(900), "copy.log": log})
-    assert (store.run_count, store.failure_counts.total(), len(store.run_summaries("tcp_stream"))) == (
+    assert (
+        store.run_count,
+        store.incomplete_runs_by_failure.total(),
+        len(store.run_summaries("tcp_stream")),
+    ) == (
         3,
         1,
         3,
     )
-    assert store.duplicate_logs == {"copy.log": "a.log"}
-    assert store.metric_counts("tcp_stream")["goodput_bps"] == 3
+    assert store.original_by_duplicate_log == {"copy.log": "a.log"}
+    assert store.count_runs_by_metric("tcp_stream")["goodput_bps"] == 3
 
 
 def test_each_workload_gets_its_own_file(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from openpyxl import Workbook
 
 from vnetbench.errors import BenchError
 from vnetbench.importers.runs import Run
-from vnetbench.importers.table import is_table, read_mapping, read_table_runs
+from vnetbench.importers.table import is_table_file_name, read_table_mapping, read_table_runs
 from vnetbench.importers.table import rows as table_rows
-from vnetbench.importers.table.mapping import UNITS
+from vnetbench.importers.table.mapping import SCALE_BY_CELL_UNIT
 from vnetbench.study.problems import StudyError
 
 pytestmark = pytest.mark.pure
@@ -115,7 +115,7 @@ def test_a_workbook_is_read_like_a_text_file() -> None:
         ('streams,rate\n4,"9,853"\n', 'a.csv, row 2, column "rate"', "ambiguous", 'decimal = ","'),
         ('streams,rate\n4,"nan"\n', 'a.csv, row 2, column "rate"', "is not a number", "blank"),
         ("streams,Rate\n4,100\n", "a.csv, row 1", 'the column "rate" is missing', 'did you mean "Rate"'),
-        ("streams,rate,rate\n4,1,2\n", "a.csv, row 1", "occurs more than once", "rate"),
+        ("streams,rate,rate\n4,1,2\n", "a.csv, row 1", "the table has this column more than once", "rate"),
         ("", "a.csv", "no header row", "set header"),
     ],
 )
@@ -159,7 +159,7 @@ speed = "x"
 mtu = "small"
 """
     with pytest.raises(StudyError) as raised:
-        read_mapping(text, "m.toml")
+        read_table_mapping(text, "m.toml")
 
     problems = {problem.where: problem for problem in raised.value.problems}
     assert list(problems) == [f"m.toml:{line}" for line in (1, 2, 4, 6, 7, 8, 10)]
@@ -183,7 +183,7 @@ mtu = "small"
 )
 def test_an_invalid_mapping_is_refused(text: str, what: str) -> None:
     with pytest.raises(StudyError) as raised:
-        read_mapping(text, "m.toml")
+        read_table_mapping(text, "m.toml")
 
     assert what in str(raised.value)
 
@@ -198,7 +198,7 @@ def test_invalid_and_huge_workbooks_are_refused(monkeypatch: pytest.MonkeyPatch)
         _read_bytes(STREAMS, hollow.getvalue(), "a.xlsx")
     with pytest.raises(BenchError, match='has no sheet "Other"'):
         _read_bytes('sheet = "Other"' + STREAMS, _make_workbook([["streams", "rate"]]), "a.xlsx")
-    monkeypatch.setattr(table_rows, "MAX_UNPACKED_BYTES", 100)
+    monkeypatch.setattr(table_rows, "MAX_WORKBOOK_BYTES", 100)
     with pytest.raises(BenchError, match="unpacks to"):
         _read_bytes(STREAMS, _make_workbook([["streams", "rate"]]), "a.xlsx")
 
@@ -207,21 +207,26 @@ def test_the_mapping_in_the_documentation_is_valid() -> None:
     page = (Path(__file__).parent.parent.parent / "docs" / "importers.md").read_text()
     example = page.split("```toml\n")[1].split("```")[0]
 
-    mapping = read_mapping(example, "mapping.toml")
+    mapping = read_table_mapping(example, "mapping.toml")
 
-    assert [each.name for each in mapping.metrics] == [
+    assert [each.metric for each in mapping.metrics] == [
         "goodput_bps", "receiver_busy_percent", "receiver_cycles_per_byte", "rtt_us",
     ]  # fmt: skip
     assert mapping.skip == {17, 18}
-    assert all(unit in page for units in UNITS.values() for unit in units)
+    assert all(unit in page for units in SCALE_BY_CELL_UNIT.values() for unit in units)
 
 
 def test_a_table_is_recognized_by_its_file_name() -> None:
-    assert [is_table(name) for name in ("a.csv", "A.XLSX", "b.tsv", "a.log")] == [True, True, True, False]
+    assert [is_table_file_name(name) for name in ("a.csv", "A.XLSX", "b.tsv", "a.log")] == [
+        True,
+        True,
+        True,
+        False,
+    ]
 
 
 def _read_files(name: str) -> list[Run]:
-    mapping = read_mapping((TABLES / f"{name}.toml").read_text(), f"{name}.toml")
+    mapping = read_table_mapping((TABLES / f"{name}.toml").read_text(), f"{name}.toml")
     with (TABLES / f"{name}.csv").open("rb") as stream:
         return list(read_table_runs(stream, f"{name}.csv", mapping))
 
@@ -231,7 +236,7 @@ def _read_text(mapping: str, text: str) -> list[Run]:
 
 
 def _read_bytes(mapping: str, data: bytes, name: str) -> list[Run]:
-    return list(read_table_runs(io.BytesIO(data), name, read_mapping(mapping, "m.toml")))
+    return list(read_table_runs(io.BytesIO(data), name, read_table_mapping(mapping, "m.toml")))
 
 
 def _make_workbook(rows: list[list[object]]) -> bytes:

@@ -42,7 +42,7 @@ def without_netem(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def bridged() -> Iterator[NetnsTestbed]:
-    testbed = create_testbed("t-line", NetnsShape(line=True), "a test")
+    testbed = create_testbed("t-line", NetnsShape(delay_line=True), "a test")
     yield testbed
     testbed.close()
 
@@ -83,12 +83,12 @@ def test_a_round_trip_takes_twice_the_delay(vswitch: str, ip_version: str) -> No
         pytest.skip("Open vSwitch is not installed")
     levels = complete_levels({"vswitch": vswitch, "link_delay": 0.01, "pairs": 2, "ip_version": ip_version})
     shape = NetnsLab(SPEC, "a test").testbed_shape(levels)
-    assert shape == NetnsShape(vswitch, 2, line=True)
+    assert shape == NetnsShape(vswitch, 2, delay_line=True)
     testbed = create_testbed(f"t-line-{vswitch}", shape, "a test")
     try:
         for mtu in (9000, 1500):
             found = testbed.apply({**levels, "mtu": mtu}, SPEC)
-            assert found["link_impaired_by"] == "delay line"
+            assert found["link_impairment_backend"] == "delay line"
             assert (found["link_delay"], found["path_mtu_proved"]) == (0.01, mtu)
             assert len(found["path_rtt_us"]) == 2 and min(found["path_rtt_us"]) >= 20_000
     finally:
@@ -97,8 +97,8 @@ def test_a_round_trip_takes_twice_the_delay(vswitch: str, ip_version: str) -> No
 
 def test_a_treatment_without_impairments_has_no_delay_line() -> None:
     lab = NetnsLab(SPEC, "a test")
-    assert not lab.testbed_shape(complete_levels({"link_delay": "none", "link_loss": 0.0})).line
-    assert lab.testbed_shape(complete_levels({"link_loss": 0.01})).line
+    assert not lab.testbed_shape(complete_levels({"link_delay": "none", "link_loss": 0.0})).delay_line
+    assert lab.testbed_shape(complete_levels({"link_loss": 0.01})).delay_line
 
 
 def test_one_testbed_takes_several_delays_with_a_shaped_link(bridged: NetnsTestbed) -> None:
@@ -142,9 +142,9 @@ def test_reordered_packets_arrive_late_and_are_not_lost(bridged: NetnsTestbed) -
     load = make_load(UDP_STREAM, link_delay=0.001, link_reordering=0.05, rate=20_000.0, datagram_size=200)
     _, measurement = measure(bridged, load)
     received = flow_totals(measurement, "b1")
-    held_back = delay_line_counts(measurement)["held_back"]
-    assert held_back > 0
-    assert 0 < received["reordered"] <= held_back
+    reordered_by_line = delay_line_counts(measurement)["reordered"]
+    assert reordered_by_line > 0
+    assert 0 < received["reordered"] <= reordered_by_line
     assert delay_line_counts(measurement)["lost"] == 0
 
 
@@ -160,8 +160,8 @@ def test_a_campaign_stores_what_impaired_the_link(tmp_path: Path) -> None:
     direct, delayed = summary.treatments
     for treatment in summary.treatments:
         assert treatment.trial_count == 2, treatment.failures
-    assert direct.effective["link_impaired_by"] == "none"
-    assert delayed.effective["link_impaired_by"] == "delay line"
+    assert direct.effective["link_impairment_backend"] == "none"
+    assert delayed.effective["link_impairment_backend"] == "delay line"
     assert "delay_line_cpus" in delayed.effective
 
 
@@ -185,20 +185,20 @@ def test_frames_beyond_the_queue_limit_are_dropped_and_counted() -> None:
     testbed = create_testbed("t-line-full", NetnsShape(), "a test")
     try:
         agent = testbed.agents["a1"]
-        name = agent.call("line.start", ports=["l0", "l1"], forward=line, queue_bytes=20_000)["line"]
+        name = agent.call("delay_line.start", ports=["l0", "l1"], forward=line, queue_bytes=20_000)["line"]
         netlink.run_in_namespace(testbed.topology.endpoints[0].namespace, partial(_send, "l0", 50))
-        counts = agent.call("line.read", line=name)["forward"]["counts"]
+        counts = agent.call("delay_line.read", line=name)["forward"]["counts"]
         while counts["segments"] < 50:
-            counts = agent.call("line.read", line=name)["forward"]["counts"]
+            counts = agent.call("delay_line.read", line=name)["forward"]["counts"]
         # Each takes 1000 bytes, and 10 for its entry.
-        assert counts["overflowed"] == 50 - 19
-        assert counts["overflowed_bytes"] == 31 * 1000
-        assert counts["most_waiting_bytes"] == 19 * 1010
-        agent.call("line.stop", line=name)
+        assert counts["queue_drops"] == 50 - 19
+        assert counts["queue_drop_bytes"] == 31 * 1000
+        assert counts["max_backlog_bytes"] == 19 * 1010
+        agent.call("delay_line.stop", line=name)
         with netlink.open_in_namespace(testbed.topology.endpoints[0].namespace) as ipr:
             assert not ipr.link_lookup(ifname="l0")
-        with pytest.raises(AgentError, match="there is no line"):
-            agent.call("line.read", line=name)
+        with pytest.raises(AgentError, match="there is no delay line"):
+            agent.call("delay_line.read", line=name)
     finally:
         testbed.close()
 
@@ -207,12 +207,12 @@ def test_a_line_whose_port_vanishes_ends_without_spinning() -> None:
     testbed = create_testbed("t-line-gone", NetnsShape(), "a test")
     try:
         agent = testbed.agents["a1"]
-        name = agent.call("line.start", ports=["l0", "l1"])["line"]
+        name = agent.call("delay_line.start", ports=["l0", "l1"])["line"]
         with netlink.open_in_namespace(testbed.topology.endpoints[0].namespace) as ipr:
             ipr.link("del", index=netlink.interface_index(ipr, "l0"))
         with pytest.raises(AgentError, match=f"line {name} from l0 to l1: port l0 is gone .*line[.]stop"):
             while True:
-                agent.call("line.read", line=name)
+                agent.call("delay_line.read", line=name)
     finally:
         testbed.close()
 
@@ -225,7 +225,7 @@ def _send(interface: str, frames: int) -> None:
 
 
 def test_a_killed_line_fails_the_trial_and_leaves_nothing() -> None:
-    testbed = create_testbed("t-line-killed", NetnsShape(line=True), "a test")
+    testbed = create_testbed("t-line-killed", NetnsShape(delay_line=True), "a test")
     try:
         levels = complete_levels({"link_delay": 0.001})
         testbed.apply(levels, SPEC)

@@ -199,10 +199,10 @@ def test_a_foreign_connection_is_not_counted_and_does_not_disturb_the_trial(netw
     ("options", "what"),
     [
         ((f"UserKnownHostsFile {ROOT}/client/none",), "the host key is not known yet"),
-        (("HostKeyAlias web-02",), "the host key differs from the one in known_hosts"),
+        (("HostKeyAlias web-02",), "the host key differs from the key in known_hosts"),
         ((f"IdentityFile {ROOT}/client/other_key",), "the host accepts none of your keys"),
         (("Port 2222",), "nothing listens on the host's SSH port"),
-        (("HostName 10.77.9.9",), "there is no route to the host"),
+        (("HostName 10.77.9.9",), "this machine has no route to the host"),
         (
             ("ProxyJump gone.invalid",),
             "the host's name has no address (ssh: Could not resolve hostname gone.invalid",
@@ -274,7 +274,7 @@ def test_a_damaged_agent_or_one_for_another_architecture_is_not_run(
             hosts_testbed.connect_host(host, "a-test", "a test")
     monkeypatch.setattr(deployment, "agent_architectures", lambda: ("aarch64", "arm64"))
     with pytest.raises(
-        BenchError, match="the host is a x86_64, but the agent is built for aarch64"
+        BenchError, match="the host is a x86_64 machine, but the agent is built for aarch64"
     ) as refused:
         hosts_testbed.connect_host(host, "a-test", "a test")
     assert "VNETBENCH_AGENT" in str(refused.value.fix)

@@ -39,7 +39,7 @@ def test_the_headline_is_the_effect_of_the_two_level_factor_with_its_interval() 
     (headline,) = answer.headline
     assert headline.startswith("Goodput is 1.4")
     assert "times as high with MTU 9000 as with MTU 1500 (95 % interval 1." in headline
-    assert "This is the mean of 3 pairs of treatments that range from ×1." in headline
+    assert "The ratio is the mean of 3 pairs of treatments, which range from ×1." in headline
     assert answer.sentences[0] == headline and headline not in answer.effects
 
 
@@ -57,7 +57,10 @@ def test_the_best_treatment_is_named_with_its_interval(jumbo: CampaignSummary) -
 
 def test_treatments_without_a_significant_difference_from_the_best_are_named() -> None:
     best = answer_question(jumbo_by_streams({1: 1.0, 4: 1.0})).best
-    assert any(text.startswith("No significant difference from the best: 4 streams, MTU") for text in best)
+    assert any(
+        text.startswith("These treatments do not differ significantly from the best: 4 streams, MTU")
+        for text in best
+    )
     assert not any("1 stream" in text for text in best[:2])
 
 
@@ -100,10 +103,13 @@ def test_trials_that_lack_the_metric_still_count_as_measured() -> None:
 
 def test_too_few_trials_support_no_claim() -> None:
     answer = answer_question(jumbo_by_streams({1: 1.4, 4: 1.4}, trials=3))
-    assert any(text.startswith("Too few trials in common with the best: ") for text in answer.best)
+    assert any(
+        text.startswith("These treatments have too few trials in common with the best: ")
+        for text in answer.best
+    )
     assert not any("significant" in text for text in (*answer.headline, *answer.best, *answer.effects))
-    assert any(text.startswith("Too few trials for an interval") for text in answer.caveats)
-    assert "(no interval: too few trials)" in answer.headline[0]
+    assert any("too few trials for an interval" in text for text in answer.caveats)
+    assert "(no interval, because there are too few trials)" in answer.headline[0]
     assert answer.best[0].startswith("Median goodput is highest with")
     assert not any("no significant difference" in text for text in answer.effects)
 

@@ -116,7 +116,9 @@ def test_a_caption_mentions_intervals_and_lines_only_if_the_chart_has_them() -> 
     assert "The line joins the medians of the blocks" in captions(several)["trials-in-time"]
 
     few = all_charts(campaign(SENDER, SimulatedTreatment(QUOTA, trials=3)))
-    assert few[0].caption == "Medians of the trials, too few for an interval. Each faint point is a trial."
+    assert (
+        few[0].caption == "Medians of the trials. An interval needs more trials. Each faint point is a trial."
+    )
 
     (one,) = campaign(SENDER, SimulatedTreatment(QUOTA, trials=9)).treatments
     bimodal = replace(one.metrics["goodput_bps"], modality="two", modes=(Mode(9e9, 0.5), Mode(11e9, 0.5)))

@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 
 from tests.report.explanations import COMMAND, EXPLANATION
 from vnetbench.explain.model import EvidenceItem, Explanation
-from vnetbench.explain.phrases import evidence_text
+from vnetbench.explain.phrases import evidence_sentence_part
 from vnetbench.report.text.evidence_text import format_evidence
 from vnetbench.report.text.explanation_text import ExplanationText, FindingHeadlines
 
@@ -66,15 +66,15 @@ def test_a_setting_prints_as_yes_or_no_and_a_count_as_a_whole_number() -> None:
     )
     assert evidence_line(off) == "GRO off yes yes supports yes"
     assert evidence_line(queues) == "receive queues 4 4 supports > 1"
-    assert evidence_text([off, queues]) == "GRO off, receive queues 4"
-    assert evidence_text([replace(off, value=0.5)]) == "GRO off in some trials"
+    assert evidence_sentence_part([off, queues]) == "GRO off, receive queues 4"
+    assert evidence_sentence_part([replace(off, value=0.5)]) == "GRO off in some trials"
 
 
 def test_value_and_threshold_each_have_a_readable_unit() -> None:
     drops = EvidenceItem("softnet_dropped_per_s", 186.0, 0.0, 1710.0, 2.0)
     overlimits = EvidenceItem("overlimits_per_s", 6280.0, 5710.0, 7510.0, 20.0)
-    assert evidence_line(drops) == "backlog of a CPU overflowed 186 /s 0 to 1710 supports > 2"
-    assert evidence_line(overlimits) == "held back by a shaper 6.28 k/s 5.71 to 7.51 supports > 20 /s"
+    assert evidence_line(drops) == "packets dropped by full CPU backlogs 186 /s 0 to 1710 supports > 2"
+    assert evidence_line(overlimits) == "packets delayed by shapers 6.28 k/s 5.71 to 7.51 supports > 20 /s"
     assert evidence_line(
         EvidenceItem("bytes_per_call", 256.0, 256.0, 256.0, 16384.0, supports_when_low=True)
     ).endswith("supports < 16.4 kB")

@@ -136,7 +136,7 @@ def test_an_infinite_ratio_is_null(jumbo: CampaignSummary, monkeypatch: pytest.M
     form = json.loads(campaign_json(jumbo))
     jsonschema.validate(form, schema())
     assert form["explanation"]["findings"][0]["candidates"][0]["experiment_result"]["ratio"] is None
-    assert "(no interval: one of the two values is 0) in 8 blocks" in format_experiment_result(
+    assert "(no interval: a value is 0) in 8 blocks" in format_experiment_result(
         ExperimentResult("confirmed", revived)
     )
 

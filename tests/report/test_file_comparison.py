@@ -98,7 +98,7 @@ def test_treatments_of_one_file_only_are_omitted_with_a_note() -> None:
         "forward, MTU 9000",
     }
     assert comparison.notes == (
-        "Not on the chart, because only one file has it: reverse, MTU 1500; reverse, MTU 9000.",
+        "The chart does not show levels that only one file has: reverse, MTU 1500; reverse, MTU 9000.",
     )
 
 

@@ -63,7 +63,7 @@ def test_missing_treatments_are_listed_with_the_run_that_measures_them(
     assert "To check it: vnetbench run studies/socket-and-message.toml" in of_12
     of_17 = text[text.index("S17") : text.index("S18")]
     assert (
-        "No run can check: teams of uplinks, because no lab supports them" in of_17
+        "vnetbench cannot check teams of uplinks, because no lab supports them" in of_17
         and "To check it:" not in of_17
     )
 

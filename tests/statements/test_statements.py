@@ -130,8 +130,8 @@ CONCLUSIVE_CASES: dict[str, tuple[CampaignSummary, CampaignSummary]] = {
 
 INCONCLUSIVE_CASES: dict[str, list[tuple[CampaignSummary, str]]] = {
     "S01": [
-        (streams({4: 14.0, 8: 20.0, 16: 16.0}), "two numbers of streams above 8"),
-        (streams({4: 14.0, 16: 16.0}), "8 streams and other numbers of streams"),
+        (streams({4: 14.0, 8: 20.0, 16: 16.0}), "two different stream counts above 8"),
+        (streams({4: 14.0, 16: 16.0}), "treatments with 8 and another number of streams"),
         (streams({8: 20.0}, mtu=9000), "treatments with MTU 1500"),
     ],
     "S02": [
@@ -168,12 +168,12 @@ INCONCLUSIVE_CASES: dict[str, list[tuple[CampaignSummary, str]]] = {
             simulated_campaign(
                 goodputs("streams", {1: 1.0, 4: 4.0, 16: 9.0}, socket_buffer=8192, message_size=4096)
             ),
-            "the level 20 of streams",
+            "a treatment with streams = 20",
         ),
         (streams({1: 1.0, 20: 9.0}), "small socket buffers"),
     ],
     "S11": [
-        (vms({1: 9.3, 4: 9.3}), "the level 8 of pairs"),
+        (vms({1: 9.3, 4: 9.3}), "a treatment with pairs = 8"),
         (simulated_campaign(goodputs("pairs", {1: 9.3, 8: 9.3})), "a known link rate"),
     ],
     "S12": [
@@ -193,11 +193,11 @@ INCONCLUSIVE_CASES: dict[str, list[tuple[CampaignSummary, str]]] = {
         ),
     ],
     "S14": [(adapters(virtio_net=80, e1000=20), "guests that forward frames"), (idle(80.0), "more trials")],
-    "S15": [(placed(30, 60, host="any"), "with and without a shared core")],
+    "S15": [(placed(30, 60, host="any"), "with and without a core that")],
     "S16": [
         (
             simulated_campaign(forwarded("queues", {1: 50, 4: 50}, adapter="virtio-net"), FRAMES),
-            "two adapters",
+            "two different adapters",
         )
     ],
     "S17": [(streams({1: 9.0}), "a lab with teams")],
@@ -297,7 +297,7 @@ def test_a_treatment_without_traffic_breaks_no_check() -> None:
     dead = goodputs("direction", {"forward": 20.0, "reverse": 0.0}, mtu=1500)
     assert verdict("S05", simulated_campaign(dead)).state == INCONCLUSIVE
     (part,) = verdict("S08", packets(0.0, goodput_bps=0.0)).parts
-    assert part.missing == "goodput above zero"
+    assert part.missing == "treatments with a goodput above zero"
     form = statements_json(
         check_statements(
             [
@@ -317,7 +317,7 @@ def test_separate_links_are_added() -> None:
 
 def test_another_workload_or_a_published_table_is_inconclusive() -> None:
     (part,) = verdict("S13", streams({1: 9.0})).parts
-    assert part.missing == "the workload frames; this file has tcp_stream"
+    assert part.missing == "results of the workload frames, because this file has tcp_stream"
     table = reference_summary("packet-forwarding-2011")
     (part,) = verdict("S13", table).parts
     assert "no interval" in part.missing
@@ -352,7 +352,7 @@ def test_the_suggested_run_is_valid_and_complete(statement: Statement) -> None:
     way = SimulationOptions(
         study.workload,
         study.testbed.backend,
-        trials=study.precision.most_trials,
+        trials=study.precision.max_trials,
         duration_s=study.timing.duration_s or 1.0,
         set_warmup_s=study.timing.warmup_s,
         uplink=study.testbed.uplink,

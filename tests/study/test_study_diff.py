@@ -11,7 +11,7 @@ def test_equal_texts_have_an_empty_diff() -> None:
 
 def test_a_changed_line_appears_in_its_old_and_new_form() -> None:
     shown = diff_study_texts('title = "x"\nmtu = 1500\n', 'title = "x"\nmtu = 9000\n', "s.toml").splitlines()
-    assert shown[:2] == ["--- recorded with the campaign", "+++ s.toml"]
+    assert shown[:2] == ["--- the study recorded with the campaign", "+++ s.toml"]
     assert shown[-3:] == [' title = "x"', "-mtu = 1500", "+mtu = 9000"]
 
 

@@ -49,18 +49,21 @@ def problems(text: str) -> list[str]:
             "tx_ring = 512 is out of range for adapter = virtio-net: "
             "its driver supports 2 to 256 descriptors",
         ),
-        ('adapter = "e1000e"\nlro = "on"\n', "lro = on is not possible with adapter = e1000e: it has no LRO"),
+        (
+            'adapter = "e1000e"\nlro = "on"\n',
+            "lro = on is not possible with adapter = e1000e, which has no LRO",
+        ),
         (
             'adapter = "e1000"\ncoalesce = "20 us"\n',
             "coalesce is not possible with adapter = e1000: its driver cannot set interrupt coalescing",
         ),
         (
             "irq_pin = 1\n",
-            "irq_pin = 1 names CPUs that a guest with vcpus = 1 does not have; its first CPU is 0",
+            "irq_pin = 1 names CPUs that a guest with vcpus = 1 does not have. CPUs are numbered from 0",
         ),
         (
             'emulator_pin = "own"\n',
-            "emulator_pin = own needs a vcpu_pin, because without it vCPUs run on every CPU",
+            "emulator_pin = own needs a vcpu_pin, because without vcpu_pin the vCPUs run on every CPU",
         ),
         (
             'adapter = "vf"\n',
@@ -99,8 +102,8 @@ def test_an_uplink_cannot_be_combined_with_a_forwarding_guest() -> None:
 
 
 def test_a_virtual_function_needs_a_named_adapter() -> None:
-    study = parse_study(guest_study('adapter = "vf"\n', 'vf_of = "ens1f0"\n'), None)
-    assert study.testbed.vf_of == "ens1f0"
+    study = parse_study(guest_study('adapter = "vf"\n', 'vf_interface = "ens1f0"\n'), None)
+    assert study.testbed.vf_interface == "ens1f0"
 
 
 def test_a_guest_treatment_has_defaults_for_its_guests() -> None:

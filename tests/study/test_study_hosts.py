@@ -81,9 +81,12 @@ def test_a_range_of_ports_excludes_privileged_ports(written: str, wrong: bool) -
 
 def test_ports_need_hosts_on_which_an_agent_listens() -> None:
     ((line, what),) = problems(f'{HEAD}ports = "5300-5399"\n{SERVER}{FACTORS}')
-    assert (line, what) == (4, "ports has no effect with an iperf3 server, because the server listens")
+    assert (line, what) == (
+        4,
+        "ports has no effect with an iperf3 server, because the load goes to the server's own port",
+    )
     ((line, what),) = problems(f'title = "x"\n[testbed]\nports = "5300-5399"\n{FACTORS}')
-    assert (line, what) == (3, "only the lab hosts has ports, because other labs have no firewalls")
+    assert (line, what) == (3, "only the lab hosts has the key ports, because other labs have no firewalls")
 
 
 @pytest.mark.parametrize(
@@ -162,14 +165,22 @@ def test_a_workload_that_iperf3_does_not_support_is_reported() -> None:
             6,
             "another host has the same destination, root@web-01",
         ),
-        (WEB_1 + "local = true\n" + WEB_2, 4, "web-01 needs exactly one of ssh, iperf3 and local"),
+        (
+            WEB_1 + "local = true\n" + WEB_2,
+            4,
+            "the host web-01 needs exactly one of the keys ssh, iperf3 and local",
+        ),
         (WEB_1 + SERVER, 4, "the study has 1 iperf3 server and 1 other host; it needs exactly one server"),
         (WEB_1.replace("root@web-01", "-oProxyCommand=x"), 6, "is not a valid name"),
         (WEB_1.replace("root@web-01", "root@web 01"), 6, "is not a valid name"),
         (SERVER + SERVER.replace("07", "08"), 4, "the study has 2 iperf3 servers"),
-        (SERVER + '[[testbed.host]]\nname = "b"\n', 7, "b needs exactly one of ssh, iperf3 and local"),
-        (SERVER + "local = true\n", 4, "esx-07 needs exactly one of ssh, iperf3 and local"),
-        (SERVER + 'interface = "eth0"\n', 7, "interface applies only to hosts that run an agent"),
+        (
+            SERVER + '[[testbed.host]]\nname = "b"\n',
+            7,
+            "the host b needs exactly one of the keys ssh, iperf3 and local",
+        ),
+        (SERVER + "local = true\n", 4, "the host esx-07 needs exactly one of the keys ssh, iperf3 and local"),
+        (SERVER + 'interface = "eth0"\n', 7, "the key interface applies only to hosts that run an agent"),
         (SERVER.replace("esx-07", "here"), 5, 'another endpoint has the name "here"'),
         (SERVER.replace("esx-07", "bench"), 5, 'another endpoint has the name "bench"'),
         ('[[testbed.host]]\niperf3 = "192.0.2.7"\n', 4, "this host has no name"),
@@ -219,6 +230,9 @@ def test_interfaces_that_cannot_be_distinguished_are_reported_with_their_line(
 
 def test_keys_that_build_a_testbed_are_reported_in_the_lab_hosts() -> None:
     text = HEAD + "uplink = true\nvswitch_mtu = 9000\n" + SERVER + FACTORS
-    assert [(line, what.split()[0]) for line, what in problems(text)] == [(4, "uplink"), (5, "vswitch_mtu")]
+    assert [(line, what.split()[6].rstrip(",")) for line, what in problems(text)] == [
+        (4, "uplink"),
+        (5, "vswitch_mtu"),
+    ]
     ((line, what),) = problems('title = "x"\n[testbed]\n' + SERVER + FACTORS)
     assert (line, what) == (3, "the lab netns creates its own endpoints")

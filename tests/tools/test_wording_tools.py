@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tools.user_sentences import (
+    PACKAGE,
     error_messages,
     is_sentence,
     parameter_names,
@@ -49,6 +50,9 @@ fn refuse() -> Result<()> {
 }
 fn attach() -> Result<()> {
     program.load().expect("developers read this text");
+    let first = ports
+        .first()
+        .expect("developers read this text too");
     Err(Error::system(format!("attach a program to {port}"), errno))
 }
 #[cfg(test)]
@@ -66,6 +70,28 @@ def test_sentences_of_python_are_messages_and_help_texts_with_their_placeholders
         (8, "BenchError.what", "cannot open {path.name}: the file is empty"),
         (8, "BenchError.fix", "name a file with results"),
     ]
+
+
+def test_a_text_comes_with_the_unit_of_its_metric() -> None:
+    source = 'Metric("retransmits_per_s", "% of one CPU", "Retransmits", "segments that were sent again")\n'
+    parameters = parameter_names(
+        ["class Metric:\n    name: str\n    unit: str\n    label: str\n    meaning: str\n"]
+    )
+    found = [(each.context, each.text) for each in python_sentences(source, FILE, parameters)]
+    assert found == [("Metric.meaning, unit % of one CPU", "segments that were sent again")]
+
+
+def test_texts_that_a_program_compares_or_passes_on_are_no_sentences() -> None:
+    constants = (
+        '_START_HINTS = ("Connecting to the host", "Accepted a connection from")\n'
+        'FONT = "Inter, Liberation Sans, Arial"\n'
+        'REMARK = "The log contains no time zone."\n'
+        '_TITLES = {"size": "Average Frame Size"}\n'
+    )
+    texts = {each.text for each in python_sentences(constants, FILE)}
+    assert texts == {"The log contains no time zone.", "Average Frame Size"}
+    importer = PACKAGE / "importers" / "tools" / "tool.py"
+    assert {each.text for each in python_sentences(constants, importer)} == {"The log contains no time zone."}
 
 
 def test_sentences_of_rust_contain_the_help_of_the_command_line() -> None:
@@ -109,7 +135,7 @@ def test_sentences_of_rust_are_literals_outside_of_tests_and_assertions() -> Non
     assert found == [
         (4, "cannot open the interface {name}"),
         (9, "the link {link} has no carrier"),
-        (13, "cannot attach a program to {port}: {reason}"),
+        (16, "cannot attach a program to {port}: {reason}"),
     ]
 
 
@@ -124,7 +150,17 @@ def test_sentences_of_toml_and_templates_have_their_lines() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["goodput_bps", "two words", "SELECT a FROM the trials", "{a} / {b} = {c}"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "goodput_bps",
+        "two words",
+        "SELECT a FROM the trials",
+        "{a} / {b} = {c}",
+        "split(datum.estimate text, with a separator)",
+        "for folder in the home folders; do echo $(id -u)",
+    ],
+)
 def test_labels_queries_and_expressions_are_no_sentences(text: str) -> None:
     assert not is_sentence(text)
 

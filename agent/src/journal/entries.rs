@@ -175,8 +175,9 @@ fn lock_after_agent_exit(file: &File) -> Result<(), String> {
         if json.is_none()
             && let Some(agent) = holder
         {
-            kill_process(agent, Signal::TERM)
-                .map_err(|error| format!("its agent (process {agent}) cannot be ended: {error}"))?;
+            kill_process(agent, Signal::TERM).map_err(|error| {
+                format!("the agent that uses it (process {agent}) cannot be ended: {error}")
+            })?;
             json = Some(agent);
         }
         if Instant::now() > until {

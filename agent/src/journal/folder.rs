@@ -38,7 +38,7 @@ impl JournalFolder {
         let name = path.file_name().unwrap_or_default().to_os_string();
         if !name.to_string_lossy().starts_with(PREFIX) {
             return Err(error_message(format!(
-                "the name of an agent's folder begins with {PREFIX}"
+                "the name of an agent's folder must begin with {PREFIX}"
             )));
         }
         let path = absolute_path(path, name).map_err(|error| error_message(error.to_string()))?;
@@ -46,18 +46,18 @@ impl JournalFolder {
         let descriptor = open(&path, flags, Mode::empty()).map_err(|error| {
             error_message(match error {
                 Errno::NOENT => "the folder does not exist".into(),
-                Errno::NOTDIR | Errno::LOOP => "it is not a folder".into(),
-                _ => format!("it cannot be opened: {error}"),
+                Errno::NOTDIR | Errno::LOOP => "the path is not a folder".into(),
+                _ => format!("the folder cannot be opened: {error}"),
             })
         })?;
         let status = fstat(&descriptor).map_err(|error| error_message(error.to_string()))?;
         if status.st_uid != rustix::process::geteuid().as_raw() {
-            return Err(error_message("it belongs to another user".into()));
+            return Err(error_message("the folder belongs to another user".into()));
         }
         let mode = status.st_mode & 0o7777;
         if mode != MODE {
             return Err(error_message(format!(
-                "its mode is {mode:o}, but must be {MODE:o}"
+                "the folder's mode is {mode:o}, but must be {MODE:o}"
             )));
         }
         Ok(Self { path, descriptor })
@@ -70,7 +70,7 @@ impl JournalFolder {
         match openat(&self.descriptor, JOURNAL, flags, Mode::RUSR | Mode::WUSR) {
             Ok(file) => Ok(File::from(file)),
             Err(Errno::EXIST) => Err(format!(
-                "{self} contains the journal of another agent; run vnetbench-agent restore {self} first"
+                "{self} contains the journal of another agent. Run vnetbench-agent restore {self} first"
             )),
             Err(error) => Err(format!("cannot create a journal in {self}: {error}")),
         }
@@ -175,7 +175,10 @@ mod tests {
         let link = parent.join("vnetbench-link");
         symlink(&folder, &link).expect("a link");
         for path in [link.clone(), link.join("")] {
-            assert!(open_error(&path).contains("it is not a folder"), "{path:?}");
+            assert!(
+                open_error(&path).contains("the path is not a folder"),
+                "{path:?}"
+            );
         }
         std::fs::remove_dir_all(parent).expect("the folder is valid");
     }

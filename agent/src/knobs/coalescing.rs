@@ -140,7 +140,7 @@ pub fn set(interface: &Interface, settings: DirectionCoalescing) -> io::Result<(
         (CoalesceSetting::DelayUs(us), Some(driver)) if (1..driver.min_us).contains(&us) => {
             let min_us = driver.min_us;
             Err(io::Error::other(format!(
-                "the driver does not support {us} us; use 0, or at least {min_us} us"
+                "the driver does not support {us} µs. Use 0, or at least {min_us} µs"
             )))
         }
         (CoalesceSetting::DelayUs(us), _) => Ok((us, 0)),
@@ -156,7 +156,7 @@ pub fn set(interface: &Interface, settings: DirectionCoalescing) -> io::Result<(
     let result = write(interface, both).or_else(|_| write(interface, rx_only));
     result.map_err(|error| match (error.raw_os_error(), settings.rx) {
         (Some(libc::EINVAL), CoalesceSetting::DelayUs(us)) => {
-            io::Error::other(format!("the driver does not support {us} us"))
+            io::Error::other(format!("the driver does not support {us} µs"))
         }
         _ => error,
     })

@@ -56,7 +56,7 @@ pub fn set(interface: &Interface, placement: &IrqPlacement) -> io::Result<()> {
         IrqPlacement::PerInterrupt(_) => {
             let count = interrupts.len();
             return Err(io::Error::other(format!(
-                "the adapter has {count} interrupts; give as many CPU lists"
+                "the adapter has {count} interrupts. Name {count} CPU lists"
             )));
         }
     };

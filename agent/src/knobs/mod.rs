@@ -35,7 +35,7 @@ pub const OFFLOADS: [&str; 7] = [
 ///
 /// A driver may restart the adapter, and disabling checksums also disables the offloads that need them.
 pub const INTERFACE_KNOBS: [&str; 16] = [
-    "napi_first",
+    "napi_has_priority",
     "napi_cpus",
     "lro",
     "gro",
@@ -68,7 +68,7 @@ enum Knob {
     IrqCpus,
     RpsCpus,
     NapiCpus,
-    NapiFirst,
+    NapiHasPriority,
     Cpus,
     Ports,
 }
@@ -95,7 +95,7 @@ impl Knob {
             "irq_cpus" => Self::IrqCpus,
             "rps_cpus" => Self::RpsCpus,
             "napi_cpus" => Self::NapiCpus,
-            "napi_first" => Self::NapiFirst,
+            "napi_has_priority" => Self::NapiHasPriority,
             "cpus" => Self::Cpus,
             "ports" => Self::Ports,
             _ => return Err(Error::BadParameter(format!("unknown knob \"{name}\""))),
@@ -122,9 +122,9 @@ impl Knob {
             Self::NapiCpus => {
                 napi::read_cpus(&open()?).map(|list| json!(list.map(|list| list.to_string())))
             }
-            Self::NapiFirst => napi::read_priority(&open()?).map(|first| json!(first)),
+            Self::NapiHasPriority => napi::read_priority(&open()?).map(|first| json!(first)),
             Self::Cpus => cpus::read().map(|list| json!(list.to_string())),
-            Self::Ports => Ok(json!(ports::format_configured())),
+            Self::Ports => Ok(json!(ports::format_configured_ports())),
         };
         unsupported_as_null(value)
     }
@@ -182,7 +182,7 @@ impl Knob {
                 let list = values::parse_cpu_list(value)?;
                 open().and_then(|interface| napi::set_cpus(&interface, &list))
             }
-            Self::NapiFirst => {
+            Self::NapiHasPriority => {
                 let first = values::parse_switch(value)?;
                 open().and_then(|interface| napi::set_priority(&interface, first))
             }
@@ -191,7 +191,7 @@ impl Knob {
                 cpus::set(&list)
             }
             Self::Ports => {
-                ports::configure(values::parse_ports(value)?);
+                ports::configure_ports(values::parse_ports(value)?);
                 Ok(())
             }
         })
@@ -260,11 +260,11 @@ fn applicable_knob(name: &str, interface: Option<&str>) -> Result<Knob> {
     let knob = Knob::by_name(name)?;
     match (&knob, interface) {
         (Knob::Cpus | Knob::Ports, Some(_)) => Err(Error::BadParameter(format!(
-            "knob {name} belongs to the agent; set interface to null"
+            "the knob {name} belongs to the agent. Set interface to null"
         ))),
         (Knob::Cpus | Knob::Ports, None) | (_, Some(_)) => Ok(knob),
         (_, None) => Err(Error::BadParameter(format!(
-            "knob {name} belongs to an interface; name it in interface"
+            "the knob {name} belongs to an interface. Name the interface in interface"
         ))),
     }
 }
@@ -272,8 +272,10 @@ fn applicable_knob(name: &str, interface: Option<&str>) -> Result<Knob> {
 fn knob_error(knob: &str, interface: Option<&str>, verb: &str, error: &io::Error) -> Error {
     let reason = match error.raw_os_error() {
         Some(libc::ENODEV) => "the interface does not exist".into(),
-        Some(libc::EOPNOTSUPP) => "the driver does not support changing it".into(),
-        Some(libc::EPERM | libc::EACCES) => "not permitted; run as root".into(),
+        Some(libc::EOPNOTSUPP) => "the driver does not support a change of this setting".into(),
+        Some(libc::EPERM | libc::EACCES) => {
+            "the system does not permit it. Run the agent as root".into()
+        }
         _ => error.to_string(),
     };
     Error::Knob {

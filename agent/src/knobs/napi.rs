@@ -1,4 +1,4 @@
-//! The knobs `napi_cpus` and `napi_first`: the CPUs and the priority of the kernel threads that receive packets for an
+//! The knobs `napi_cpus` and `napi_has_priority`: the CPUs and the priority of the kernel threads that receive packets for an
 //! interface (Documentation/networking/napi.rst, "Threaded NAPI").
 
 use std::io;
@@ -76,7 +76,7 @@ pub fn set_priority(interface: &Interface, has_priority: bool) -> io::Result<()>
     };
     if !is_threaded(interface)? && has_priority {
         return Err(io::Error::other(
-            "threaded NAPI is off; set napi_cpus first, which turns it on",
+            "threaded NAPI is off. Set napi_cpus first, which turns it on",
         ));
     }
     for thread in napi_threads(interface)? {
@@ -114,7 +114,7 @@ fn napi_threads(interface: &Interface) -> io::Result<Vec<Pid>> {
 
 fn kernel_too_old() -> io::Error {
     io::Error::other(
-        "this kernel does not report an interface's NAPI threads; Linux 6.9 or later does",
+        "this kernel does not report an interface's NAPI threads. Use Linux 6.9 or later",
     )
 }
 

@@ -93,7 +93,7 @@ pub fn set(interface: &Interface, queues: u32) -> io::Result<()> {
         let max = channels.max_queues();
         if queues > max {
             return Err(io::Error::other(format!(
-                "the driver supports at most {max}"
+                "the driver supports at most {max} queues"
             )));
         }
         set_channels(interface, channels.with_queues(queues))
@@ -102,7 +102,7 @@ pub fn set(interface: &Interface, queues: u32) -> io::Result<()> {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => match read(interface)? {
             Some(fixed) if fixed == queues => Ok(()),
             Some(fixed) => Err(io::Error::other(format!(
-                "the adapter has {fixed}, and the driver does not support changing that"
+                "the adapter has {fixed} queues, and the driver does not support another number"
             ))),
             None => Err(error),
         },

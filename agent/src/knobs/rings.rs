@@ -67,12 +67,12 @@ pub fn set(interface: &Interface, direction: Direction, descriptors: u32) -> io:
     }
     if descriptors > max {
         return Err(io::Error::other(format!(
-            "the driver supports at most {max}"
+            "the driver supports at most {max} descriptors"
         )));
     }
     // The driver itself would report only a lack of memory, after stopping the queue.
     if !descriptors.is_power_of_two() && interface.driver()? == "virtio_net" {
-        return Err(io::Error::other("the driver supports powers of two only"));
+        return Err(io::Error::other("the driver supports only powers of two"));
     }
     *now = descriptors;
     rings.command = ETHTOOL_SRINGPARAM;

@@ -61,7 +61,8 @@ pub fn probe(request: ProbeRequest) -> Result<Value> {
             match send_probe(&socket, &probe, &token, &waker, deadline, &mut result) {
                 // Another attempt cannot succeed either.
                 Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
-                    result.reason = "larger than the MTU of the sending interface".into();
+                    result.reason =
+                        "the packet is larger than the MTU of the sending interface".into();
                     break;
                 }
                 Err(error) => result.reason = sender_reason(&error),
@@ -76,7 +77,7 @@ pub fn probe(request: ProbeRequest) -> Result<Value> {
     }
     Ok(json!({
         "forward": result.forward_works,
-        "back": result.reverse_works,
+        "reverse": result.reverse_works,
         "reason": result.reason,
         "rtt_us": result.rtt.map(|rtt| rtt.as_secs_f64() * 1e6),
     }))
@@ -140,8 +141,11 @@ fn send_probe(
             Some((SHORT_ANSWER, answered)) if answered == token && length == SHORT_ANSWER_BYTES => {
                 short = true;
                 result.forward_works = true;
-                let errno =
-                    i32::from_be_bytes(answer[HEADER_BYTES..].try_into().expect("four bytes"));
+                let errno = i32::from_be_bytes(
+                    answer[HEADER_BYTES..]
+                        .try_into()
+                        .expect("a short answer ends with four bytes"),
+                );
                 if errno != 0 {
                     result.reason = responder_reason(errno);
                     return Ok(());
@@ -161,7 +165,7 @@ fn sender_reason(error: &io::Error) -> String {
 
 fn responder_reason(errno: i32) -> String {
     if errno == libc::EMSGSIZE {
-        return "larger than the MTU of the answering interface".into();
+        return "the packet is larger than the MTU of the answering interface".into();
     }
     format!(
         "the other endpoint cannot answer: {}",

@@ -51,7 +51,7 @@ impl PathResponders {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if open.wakers.len() >= MAX_PATHS {
             return Err(Error::BadParameter(format!(
-                "{MAX_PATHS} paths are already open, the maximum; close one first"
+                "{MAX_PATHS} paths are already open, which is the maximum. Close one of them first"
             )));
         }
         let socket = ports::try_ports(|port| open_unfragmented(request.address, port))?;

@@ -78,7 +78,7 @@ impl PrepareRequest {
         match (self.listen, self.connect) {
             (Some(at), None) => Ok(EndpointAddress::Listen(at.address())),
             (None, Some(to)) => Ok(EndpointAddress::Connect(Box::new(to.route()))),
-            _ => bad_parameter("give either listen or connect".into()),
+            _ => bad_parameter("name either listen or connect".into()),
         }
     }
 
@@ -93,7 +93,9 @@ impl PrepareRequest {
 
     fn single_part_load(&mut self, secret: Secret, mut options: SocketOptions) -> Result<Load> {
         if self.streams.iter().any(|stream| stream.part.is_some()) {
-            return bad_parameter("only streams of the workload mixed can have a part".into());
+            return bad_parameter(
+                "only the workload mixed accepts the stream parameter part".into(),
+            );
         }
         let request = std::mem::take(&mut self.parameters);
         let interface = self.interface.as_deref();
@@ -101,7 +103,7 @@ impl PrepareRequest {
         let count = self.streams.len();
         if parameters::needs_thread_per_stream(&work) && (1..count).contains(&self.threads) {
             return bad_parameter(
-                "this workload needs one thread for each stream; leave threads out".into(),
+                "this workload needs one thread for each stream. Leave out threads".into(),
             );
         }
         let part = LoadPart {
@@ -118,7 +120,9 @@ impl PrepareRequest {
     /// Builds the load of `mixed`. Each part has its own threads; `threads` limits those of the requests.
     fn mixed_load(&mut self, secret: Secret, options: SocketOptions) -> Result<Load> {
         if self.streams.iter().any(|stream| stream.part.is_none()) {
-            return bad_parameter("each stream of the workload mixed needs a part".into());
+            return bad_parameter(
+                "each stream of the workload mixed needs the stream parameter part".into(),
+            );
         }
         self.streams.sort_by_key(|stream| stream.part);
         let stream_count = self.streams.len();
@@ -126,7 +130,7 @@ impl PrepareRequest {
             .streams
             .partition_point(|stream| stream.part == Some(PartName::Requests));
         if request_count == 0 || request_count == stream_count {
-            return bad_parameter("the workload mixed needs streams of both parts".into());
+            return bad_parameter("the workload mixed needs streams with the part requests and with the part transfers".into());
         }
         let request = std::mem::take(&mut self.parameters);
         let interval = parse_interval(self.interval_s)?;
@@ -296,7 +300,7 @@ mod tests {
 
     #[test]
     fn parameters_that_iperf3_servers_lack_are_rejected() {
-        let server = json!({"address": "127.0.0.1", "port": 5201, "speaks": "iperf3"});
+        let server = json!({"address": "127.0.0.1", "port": 5201, "protocol": "iperf3"});
         let plan = |changes: Value| {
             let mut request = json!({"listen": null, "connect": server, "message_bytes": 65536});
             for (key, value) in changes.as_object().expect("an object") {

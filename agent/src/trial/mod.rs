@@ -2,6 +2,7 @@
 
 mod conductor;
 mod endpoint;
+mod fault;
 mod frames;
 mod lifecycle;
 mod limits;
@@ -169,7 +170,7 @@ fn check_capacity(trial: &str, by_name: &HashMap<String, Arc<Trial>>) -> Result<
     }
     if by_name.len() >= MAX_TRIALS {
         return Err(Error::Trial(format!(
-            "this agent already has {MAX_TRIALS} trials, the maximum; stop one first"
+            "this agent already has {MAX_TRIALS} trials, which is the maximum. Stop one of them first"
         )));
     }
     Ok(())

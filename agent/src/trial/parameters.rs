@@ -160,7 +160,9 @@ pub fn parse_workload(
             frames::frame_parameters(parse_parameters(workload, request)?, interface)
                 .map(Workload::Frames)
         }
-        WorkloadName::Mixed => bad_parameter("a part of mixed cannot be mixed itself".into()),
+        WorkloadName::Mixed => {
+            bad_parameter("a part of the workload mixed cannot have the workload mixed".into())
+        }
         WorkloadName::Observe => bad_parameter("the workload observe accepts no streams".into()),
     }
 }

@@ -148,20 +148,20 @@ fn a_path_probe_detects_a_small_mtu() {
     };
     let passing = probe(1500);
     assert_eq!(
-        (&passing["forward"], &passing["back"], &passing["reason"]),
+        (&passing["forward"], &passing["reverse"], &passing["reason"]),
         (&json!(true), &json!(true), &json!(""))
     );
     let too_large = probe(1501);
     assert_eq!(
         (
             &too_large["forward"],
-            &too_large["back"],
+            &too_large["reverse"],
             &too_large["reason"]
         ),
         (
             &json!(false),
             &json!(false),
-            &json!("larger than the MTU of the sending interface")
+            &json!("the packet is larger than the MTU of the sending interface")
         )
     );
 }
@@ -224,7 +224,7 @@ fn hardware_knobs_are_rejected_without_hardware() {
         assert_eq!(error["code"], -32003, "{knob}");
         let reason = error["data"]["reason"].as_str().expect("a reason");
         assert!(
-            reason.contains("the driver does not support changing it"),
+            reason.contains("the driver does not support a change of this setting"),
             "{reason}"
         );
     }
@@ -267,6 +267,6 @@ fn an_error_names_the_maximum_number_of_queues() {
         .expect_err("the veth has two queues");
     assert_eq!(
         error["data"]["reason"],
-        "cannot be set: the driver supports at most 2"
+        "cannot be set: the driver supports at most 2 queues"
     );
 }

@@ -13,7 +13,7 @@ from typing import Any
 
 from vnetbench.agents.transport import Transport
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 DEFAULT_TIMEOUT_S = 15.0
 
 Event = tuple[str, dict[str, Any]]
@@ -68,7 +68,7 @@ class AgentClient:
         try:
             self._transport.write_line(line.encode())
         except OSError:
-            self._fail_pending()
+            self._fail_pending_requests()
         return future
 
     def call(self, method: str, timeout_s: float = DEFAULT_TIMEOUT_S, **params: Any) -> dict[str, Any]:
@@ -109,14 +109,14 @@ class AgentClient:
                 except ValueError:
                     continue  # Not a message: another program wrote to the agent's output.
                 if isinstance(message, dict):
-                    self._dispatch(message)
+                    self._dispatch_message(message)
         finally:
-            self._fail_pending()
+            self._fail_pending_requests()
 
-    def _dispatch(self, message: dict[str, Any]) -> None:
+    def _dispatch_message(self, message: dict[str, Any]) -> None:
         """Route one message to its future or to `events`; ignore what does not follow the protocol."""
         if "method" in message:
-            self.events.put((str(message["method"]), _as_object(message.get("params"))))
+            self.events.put((str(message["method"]), _object_or_empty(message.get("params"))))
             return
         number = message.get("id")
         with self._lock:
@@ -124,20 +124,20 @@ class AgentClient:
         if future is None:
             return
         if "error" not in message:
-            future.set_result(_as_object(message.get("result")))
+            future.set_result(_object_or_empty(message.get("result")))
             return
-        error = _as_object(message["error"])
+        error = _object_or_empty(message["error"])
         code = error.get("code")
         future.set_exception(
             AgentError(
                 self.endpoint,
-                str(error.get("message") or "the agent refused the request without a reason"),
+                str(error.get("message") or "the agent refused the request and gave no reason"),
                 code if isinstance(code, int) and code else -1,
-                _as_object(error.get("data")),
+                _object_or_empty(error.get("data")),
             )
         )
 
-    def _fail_pending(self) -> None:
+    def _fail_pending_requests(self) -> None:
         gone = AgentError(self.endpoint, f"the agent ended ({self._transport.end_reason()})")
         with self._lock:
             if self._end_error:
@@ -150,5 +150,5 @@ class AgentClient:
         self.events.put(("agent.gone", {"reason": gone.message}))
 
 
-def _as_object(value: object) -> dict[str, Any]:
+def _object_or_empty(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vnetbench.agents import transport
-from vnetbench.agents.binary import agent_binary
+from vnetbench.agents.binary import agent_binary_path
 from vnetbench.agents.client import PROTOCOL_VERSION, AgentClient, AgentError
 from vnetbench.agents.transport import PipeTransport
 from vnetbench.errors import BenchError
@@ -18,7 +18,7 @@ def start_observer(label: str) -> AgentClient:
 
 def start_local_agent(endpoint: str, label: str) -> AgentClient:
     """Start an agent on the bench's own host."""
-    agent = AgentClient(endpoint, spawn_agent([str(agent_binary()), "stdio"], label))
+    agent = AgentClient(endpoint, spawn_agent([str(agent_binary_path()), "stdio"], label))
     check_protocol(agent)
     return agent
 
@@ -38,7 +38,7 @@ def start_agents_in_namespaces(
         AgentError: if an agent does not answer.
     """
     for name, namespace in namespaces.items():
-        command = ["ip", "netns", "exec", namespace, str(agent_binary()), "stdio"]
+        command = ["ip", "netns", "exec", namespace, str(agent_binary_path()), "stdio"]
         agents[name] = AgentClient(name, spawn_agent(command, testbed))
     for name in namespaces:
         check_protocol(agents[name])
@@ -46,7 +46,7 @@ def start_agents_in_namespaces(
 
 def check_agent() -> None:
     """Raise BenchError if the agent's binary is missing, does not run here, or is another version."""
-    binary = str(agent_binary())
+    binary = str(agent_binary_path())
     try:
         start_observer("check").close()
     except AgentError as error:
@@ -79,7 +79,8 @@ def check_protocol(agent: AgentClient) -> None:
     answer = agent.call("agent.hello")
     if answer.get("protocol") != PROTOCOL_VERSION:
         raise BenchError(
-            f"the agent has protocol version {answer.get('protocol')}, this bench has {PROTOCOL_VERSION}",
+            f"the agent has protocol version {answer.get('protocol')}, but this bench has version "
+            f"{PROTOCOL_VERSION}",
             where=agent.endpoint,
             fix="run make install, which builds the matching agent",
         )

@@ -86,7 +86,7 @@ class PipeTransport:
                 self._process.stdin.write(line + b"\n")
                 self._process.stdin.flush()
             except ValueError as error:
-                raise BrokenPipeError("the agent's input is closed") from error
+                raise BrokenPipeError("the agent's standard input is closed") from error
 
     def lines(self) -> Iterator[bytes]:
         """See Transport."""
@@ -99,7 +99,7 @@ class PipeTransport:
         try:
             code = self._process.wait(timeout=1)
         except subprocess.TimeoutExpired:
-            return "it closed its output"
+            return "it closed its standard output"
         return format_exit_status(code) if code < 0 else self._describe_exit(code)
 
     def close(self) -> None:
@@ -142,7 +142,7 @@ class SocketTransport:
         self._socket = socket.socket(socket.AF_UNIX)
         try:
             self._socket.connect(str(path))
-            self._synchronize(timeout_s)
+            self._discard_until_hello_reply(timeout_s)
         except BaseException:
             self._socket.close()
             raise
@@ -168,7 +168,7 @@ class SocketTransport:
     def lines(self) -> Iterator[bytes]:
         """See Transport."""
         while True:
-            yield from self._pop_lines()
+            yield from self._take_complete_lines()
             try:
                 received = self._socket.recv(_RECEIVE_BUFFER_BYTES)
             except OSError:
@@ -184,7 +184,7 @@ class SocketTransport:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
-    def _synchronize(self, timeout_s: float) -> None:
+    def _discard_until_hello_reply(self, timeout_s: float) -> None:
         """Wait for the reply to our hello and drop earlier data, which was meant for an earlier client.
 
         Repeats the hello until a reply arrives, because the port may still serve the earlier client.
@@ -197,12 +197,12 @@ class SocketTransport:
             with suppress(TimeoutError):
                 while received := self._socket.recv(_RECEIVE_BUFFER_BYTES):
                     self._received += received
-                    if any(_is_reply_to(line, self._hello_request) for line in self._pop_lines()):
+                    if any(_is_reply_to(line, self._hello_request) for line in self._take_complete_lines()):
                         return
                 raise ConnectionError(self.end_reason())
         raise TimeoutError(f"no answer within {timeout_s:g} s")
 
-    def _pop_lines(self) -> Iterator[bytes]:
+    def _take_complete_lines(self) -> Iterator[bytes]:
         while (end := self._received.find(b"\n")) >= 0:
             line = bytes(self._received[:end])
             del self._received[: end + 1]

@@ -56,7 +56,9 @@ def _search_longest(steps: StepRunner, send_burst: SendBurst, too_many: int, wid
         middle = min(high - 1, max(low + 1, round(math.sqrt(max(low, 1) * high))))
         sent, passed = send_burst(middle)
         if not low < sent < high:
-            what = f"the generator sent {sent} frames of a burst of {middle}: this machine is too busy"
+            what = (
+                f"the generator sent {sent} frames of a burst of {middle}, because this machine is too busy"
+            )
             raise steps.discard_steps(TrialFailed(what))
         low, high = (sent, high) if passed else (low, sent)
     return low

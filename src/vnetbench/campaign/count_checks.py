@@ -68,47 +68,54 @@ def _find_datagram_count_error(flows: Sequence[Mapping[str, Any]]) -> str:
     return ""
 
 
-def check_server_totals(factors: Mapping[str, Level], name: str, here: Totals, server: Totals) -> list[str]:
+def check_server_totals(
+    factors: Mapping[str, Level], endpoint_name: str, local_totals: Totals, server_totals: Totals
+) -> list[str]:
     """Check this endpoint's totals against those that an iperf3 server reports, and return notes.
 
     Raises:
         TreatmentRefused: The server used another congestion control than the treatment requests.
         TrialFailed: The totals of the two endpoints are inconsistent.
     """
-    sent, counted = int(here["bytes_sent"]), int(server["bytes_received"])
-    if int(server["bytes_sent"]) > MAX_BYTES:
+    sent, counted = int(local_totals["bytes_sent"]), int(server_totals["bytes_received"])
+    if int(server_totals["bytes_sent"]) > MAX_BYTES:
         raise TrialFailed(
-            f"the iperf3 server {name} reports that it sent {server['bytes_sent']} bytes, which is impossible"
+            f"the iperf3 server {endpoint_name} reports that it sent {server_totals['bytes_sent']} bytes, "
+            "which is impossible"
         )
     if counted > sent:
         raise TrialFailed(
-            f"the iperf3 server {name} counted {counted} bytes, but only {sent} bytes were sent to it"
+            f"the iperf3 server {endpoint_name} counted {counted} bytes, "
+            f"but only {sent} bytes were sent to it"
         )
     if sent - counted > MAX_UNCOUNTED_SHARE * sent:
         raise TrialFailed(
-            f"the iperf3 server {name} counted only {counted} of {sent} bytes sent. It was too slow to read "
-            "them, or a proxy on the path acknowledged data that the server did not receive"
+            f"the iperf3 server {endpoint_name} counted only {counted} of {sent} bytes sent. "
+            "It was too slow to read them, or a proxy on the path acknowledged data that the server did "
+            "not receive"
         )
     notes = []
     if counted < sent:
-        notes.append(f"the iperf3 server {name} did not count the last {sent - counted} of {sent} bytes sent")
-    sent, counted = int(server["bytes_sent"]), int(here["bytes_received"])
+        notes.append(
+            f"the iperf3 server {endpoint_name} did not count the last {sent - counted} of {sent} bytes sent"
+        )
+    sent, counted = int(server_totals["bytes_sent"]), int(local_totals["bytes_received"])
     if counted < sent:
         notes.append(
-            f"the last {sent - counted} of {sent} bytes from the iperf3 server {name} did not arrive before "
-            "the trial ended"
+            f"the last {sent - counted} of {sent} bytes from the iperf3 server {endpoint_name} "
+            "did not arrive before the trial ended"
         )
     if not sent:
         return notes
-    requested, used = factors.get(CONGESTION_CONTROL.name), server.get("congestion_control")
+    requested, used = factors.get(CONGESTION_CONTROL.name), server_totals.get("congestion_control")
     # Newer servers report "unknown" if they cannot determine it.
     if used in (None, "unknown"):
-        note = f"the iperf3 server {name} does not report which congestion control it used"
+        note = f"the iperf3 server {endpoint_name} does not report which congestion control it used"
         notes.append(f"{note}. The treatment requests {requested}" if requested else note)
     elif requested not in (None, used):
         raise TreatmentRefused(
             f"congestion_control = {requested} had no effect: the iperf3 server used {used}",
-            where=name,
+            where=endpoint_name,
             fix=f"write congestion_control = {used}, which the server uses",
         )
     return notes

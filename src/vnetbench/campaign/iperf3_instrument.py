@@ -12,7 +12,7 @@ from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.launch import start_local_agent, start_observer
-from vnetbench.campaign.agent_parameters import prepare_parameters, stream_roles
+from vnetbench.campaign.agent_parameters import list_streams, prepare_parameters
 from vnetbench.campaign.count_checks import check_server_totals
 from vnetbench.campaign.instrument import CompletedTrial, NewFacts
 from vnetbench.campaign.load_checks import check_streams
@@ -21,7 +21,7 @@ from vnetbench.campaign.trial import (
     TrialFailedUnderLoad,
     TrialLoad,
     TrialMeasurement,
-    endpoint_roles,
+    find_endpoint_roles,
     run_trial,
 )
 from vnetbench.campaign.trial_endpoint import TrialEndpoint
@@ -129,7 +129,7 @@ class Iperf3Instrument:
         self, load: TrialLoad, testbed: iperf3_server.Iperf3Testbed, agent: AgentClient
     ) -> dict[str, Any]:
         """Set the agent's CPUs, and return the settings of this endpoint as read back."""
-        cpus = select_local_cpus(str(CPUS.level_in(load.factors)), self._online)
+        cpus = select_local_cpus(str(CPUS.read_level(load.factors)), self._online)
         agent.call("knob.set", interface=None, knob=CPUS_KNOB, value=format_cpu_list(cpus))
         interface_settings = agent.call(
             "knob.get", interface=testbed.local.interface, knobs=list(INTERFACE_KNOBS)
@@ -145,7 +145,7 @@ class Iperf3Instrument:
         should_abandon: Callable[[], bool],
     ) -> TrialMeasurement:
         server = testbed.server
-        role, opposite = endpoint_roles(load)
+        role, opposite = find_endpoint_roles(load)
         wait_notes: list[str] = []
 
         def connect(trial: str) -> Mapping[str, object]:
@@ -153,7 +153,7 @@ class Iperf3Instrument:
             observing = observer.send("trial.prepare", workload=OBSERVE, streams=[], **common)
             parameters = {
                 **common, **prepare_parameters(load.workload, load.factors),
-                "streams": stream_roles(load.workload, load.factors),
+                "streams": list_streams(load.workload, load.factors),
                 "interface": testbed.local.interface, "secret": secrets.token_hex(16),
                 "connect": {"address": server.address, "port": server.port, "from": testbed.local.address,
                             "protocol": "iperf3"},
@@ -182,7 +182,7 @@ class Iperf3Instrument:
             raise TrialFailed(f"{failure}, with {server}") from failure
         local_record, host = measurement.endpoints
         local_totals = dict(local_record.totals)
-        server_totals = _server_totals(local_totals.pop("server"))
+        server_totals = _convert_server_totals(local_totals.pop("server"))
         notes = check_server_totals(load.factors, server.name, local_totals, server_totals)
         server_record = EndpointRecord(server.name, opposite, server_totals, ())
         endpoint_records = (replace(local_record, totals=local_totals), server_record, host)
@@ -237,7 +237,7 @@ def _call_with_retries(
     raise AssertionError("the sequence of retries ended")
 
 
-def _server_totals(server: Any) -> dict[str, Any]:
+def _convert_server_totals(server: Any) -> dict[str, Any]:
     """Return the totals of the server, from the agent's trial.end (docs/protocol.md)."""
     bytes_by_role = {"source": 0, "sink": 0}
     for stream in server["streams"]:

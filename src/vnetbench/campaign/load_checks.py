@@ -135,7 +135,7 @@ def check_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, A
             f" the kernel reports {effective.get('pacing_rate_bps', 'none')}",
             fix="use a rate that the kernel accepts, or write pacing_rate = none",
         )
-    buffer = SOCKET_BUFFER.level_in(factors)
+    buffer = SOCKET_BUFFER.read_level(factors)
     if buffer != "auto":
         # The kernel doubles the requested size for bookkeeping, within its limits (socket(7), SO_RCVBUF).
         granted = min(int(s[name]) for s in streams for name in ("send_buffer_bytes", "receive_buffer_bytes"))
@@ -148,7 +148,7 @@ def check_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, A
     return effective
 
 
-def zero_copy_counts(totals: Sequence[Totals]) -> dict[str, int] | None:
+def sum_zero_copy_counts(totals: Sequence[Totals]) -> dict[str, int] | None:
     """Return the counts of zero-copy sends as the kernels report them; None without zero-copy sends.
 
     `in_place` were sent without a copy, `copied` were copied by the kernel, and `uncompleted` had no
@@ -161,7 +161,7 @@ def zero_copy_counts(totals: Sequence[Totals]) -> dict[str, int] | None:
 
 
 def _check_transport(factors: Mapping[str, Level], streams: Sequence[Mapping[str, Any]]) -> None:
-    requested = TRANSPORT.level_in(factors)
+    requested = TRANSPORT.read_level(factors)
     others = [str(s["id"]) for s in streams if s.get("transport", requested) != requested]
     if others:
         raise TreatmentRefused(
@@ -193,7 +193,7 @@ def check_load(
         rate
         for endpoint in endpoints
         # Samples at the end may include data that streams sent when pacing had ended.
-        for rate in _arrival_rates([x for x in endpoint.samples if x.t_s <= PACED_SHARE * duration_s])
+        for rate in _compute_arrival_rates([x for x in endpoint.samples if x.t_s <= PACED_SHARE * duration_s])
     ]
     if not rates_bps:
         return []
@@ -218,11 +218,11 @@ def stream_totals(totals: Totals) -> Sequence[Mapping[str, Any]]:
 
 
 def _pacing_rate_bps(factors: Mapping[str, Level]) -> int | None:
-    level = PACING_RATE.level_in(factors)
+    level = PACING_RATE.read_level(factors)
     return None if level == "none" else int(level)
 
 
-def _arrival_rates(samples: Sequence[Sample]) -> list[float]:
+def _compute_arrival_rates(samples: Sequence[Sample]) -> list[float]:
     """Return the receive rate of each sink's stream over these samples, bit/s."""
     seconds = sum(sample.interval_s for sample in samples)
     sums: Counter[int] = Counter()

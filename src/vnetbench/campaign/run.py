@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from vnetbench.campaign import schedule
-from vnetbench.campaign.agent_parameters import idle_duration_s
+from vnetbench.campaign.agent_parameters import compute_idle_duration_s
 from vnetbench.campaign.calibration import MAX_CALIBRATION_TRIALS, TRIAL_S
 from vnetbench.campaign.instrument import CompletedTrial, Instrument
 from vnetbench.campaign.interrupts import ImmediateExit, Interrupts
@@ -70,7 +70,7 @@ class Campaign:
         Raises:
             BenchError: The file cannot be written, or no testbed can be created.
         """
-        self._warn_of_time()
+        self._warn_about_time()
         block = 0
         try:
             while self.progress.open_treatments():
@@ -115,13 +115,13 @@ class Campaign:
                 continue
             if interrupts.is_requested:
                 return False
-            if self._out_of_time(index):
+            if self._is_out_of_time(index):
                 return False
             self._run_trial(index, block, interrupts)
             self._report_progress()
         return True
 
-    def _out_of_time(self, index: int) -> bool:
+    def _is_out_of_time(self, index: int) -> bool:
         progress = self.progress
         expected = progress.expected_trial_s(index)
         expected += self._calibration_s(index)
@@ -166,7 +166,7 @@ class Campaign:
         """Run one trial and store it. If it is refused or fails repeatedly, close the treatment."""
         study, levels = self._study, self._levels(index)
         next_duration_s = self.progress.treatments[index].next_duration_s
-        idle = idle_duration_s(study.workload, levels, study.timing)
+        idle = compute_idle_duration_s(study.workload, levels, study.timing)
         known = self._calibrations.get(index)
         load = TrialLoad(
             levels,
@@ -176,7 +176,7 @@ class Campaign:
             idle,
             known,
             settle_s=(study.search or SearchSpec()).settle_s,
-            step_series=self._step_series(index, block, interrupts),
+            step_series=self._make_step_series(index, block, interrupts),
         )
         failure = ""
         for _ in range(MAX_ATTEMPTS):
@@ -211,7 +211,7 @@ class Campaign:
         self._close_treatment(index, "failed", reason)
         self._report_message(f"the treatment failed, because {reason}", index)
 
-    def _step_series(self, index: int, block: int, interrupts: Interrupts) -> StepSeries | None:
+    def _make_step_series(self, index: int, block: int, interrupts: Interrupts) -> StepSeries | None:
         """Return the step series of a trial, if it has one. Each finished step is stored at once."""
         search_spec = self.progress.search_spec(index)
         if search_spec is None:
@@ -252,7 +252,7 @@ class Campaign:
         if not trial.failure:
             self._add_to_progress(trial)
 
-    def _warn_of_time(self) -> None:
+    def _warn_about_time(self) -> None:
         precision, treatments = self._study.precision, len(self._plan.treatments)
         calibrations_s = sum(map(self._calibration_s, self.progress.open_treatments()))
         expected_steps_s = precision.min_trials * sum(

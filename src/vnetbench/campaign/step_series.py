@@ -18,10 +18,10 @@ from vnetbench.campaign.trial import StepSeries, TrialLoad, TrialMeasurement
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.quantity import format_exact_frame_rate, format_exact_share, format_value
 from vnetbench.results.records import GENERATOR_STEP, LOSS_CURVE_STEP, SEARCH_STEP, StepRecord
-from vnetbench.search.interface import SentAndReceivedFrames, GoalResult, SearchParameters
+from vnetbench.search.interface import GoalResult, SearchParameters, SentAndReceivedFrames
 from vnetbench.search.methods import run_search
 from vnetbench.study.factors.frame_factors import FRAME_LOAD, FRAME_SIZE
-from vnetbench.study.factors.frame_sizes import mean_frame_bytes, throughput_share
+from vnetbench.study.factors.frame_sizes import compute_mean_frame_bytes, parse_throughput_share
 from vnetbench.study.workloads import WORKLOADS
 
 GENERATOR_STEP_S = 0.5
@@ -74,7 +74,7 @@ def run_step_series(
                 f"the longest burst without loss has at least {bursts[0]} frames. The bench sent no longer "
                 "bursts"
             )
-    share = throughput_share(load.factors.get(FRAME_LOAD.name, "")) or 1.0
+    share = parse_throughput_share(load.factors.get(FRAME_LOAD.name, "")) or 1.0
     final_load_fps = max(parameters.min_load_fps, share * goal_results[0].throughput_fps)
     final_run = measure(steps.step_load(final_load_fps, load.duration_s))
     effective["search"] = {
@@ -82,7 +82,7 @@ def run_step_series(
         "parameters": asdict(parameters),
         "goal_results": [asdict(result) for result in goal_results],
         "direction_count": first.direction_count,
-        "frame_bytes": mean_frame_bytes(load.factors[FRAME_SIZE.name]),
+        "frame_bytes": compute_mean_frame_bytes(load.factors[FRAME_SIZE.name]),
         "final_load_fps": final_load_fps,
     }
     unique_notes = dict.fromkeys((*notes, *frame_notes(sum_step_counts(steps.records)), *final_run.notes))

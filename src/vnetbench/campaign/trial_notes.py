@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vnetbench.campaign.load_checks import Totals, zero_copy_counts
+from vnetbench.campaign.load_checks import Totals, sum_zero_copy_counts
 from vnetbench.results.records import HOST
 
 DRAIN_S = 5.0
@@ -44,45 +44,47 @@ def instrument_notes(
         for totals in totals_by_endpoint.values()
     )
     if overhead_s > MAX_OVERHEAD_CPU_SHARE * duration_s:
-        notes.append(f"bench and samplers used {100 * overhead_s / duration_s:.0f} % of a CPU")
+        notes.append(
+            f"the bench and the agents' samplers used {100 * overhead_s / duration_s:.0f} % of a CPU"
+        )
     for name, totals in totals_by_endpoint.items():
         instrument = totals.get("instrument", {})
-        late = float(instrument.get("sampler_late_max_s", 0.0))
+        late = float(instrument.get("sampler_lateness_max_s", 0.0))
         if late > MAX_SAMPLE_DELAY_SHARE * interval_s:
             notes.append(
-                f"{name}: a sample was {late * 1e3:.0f} ms late (interval {interval_s * 1e3:.0f} ms)"
+                f"{name}: a sample was {late * 1e3:.0f} ms late (sampling interval {interval_s * 1e3:.0f} ms)"
             )
         if lost := int(instrument.get("events_lost", 0)):
             notes.append(f"{name}: {lost} samples were lost, because the bench read too slowly")
         # What is left of a trial with an iperf3 server is in its counts (`counts.check_server_totals`).
         if not totals.get("drained", True) and "server" not in totals:
-            notes.append(f"{name}: data was still in flight {DRAIN_S:g} s after the end")
+            notes.append(f"{name}: data was still in flight {DRAIN_S:g} s after the end of the trial")
         if unanswered := int(totals.get("unanswered") or 0):
             notes.append(f"{name}: {unanswered} requests got no response and are not part of the latency")
         pacing = instrument.get("pacing") or {}
         due, sent = int(pacing.get("due", 0)), int(pacing.get("sent", 0))
         if sent < MIN_SENT_SHARE * due:
             notes.append(f"{name}: the source sent only {100 * sent / due:.0f} % of the requested load")
-        elif (late_us := pacing.get("late_p99_us") or 0.0) > MAX_REQUEST_DELAY_US:
-            notes.append(f"{name}: 1 % of the sends were at least {late_us:.0f} µs late")
-        account = zero_copy_counts([totals])
+        elif (late_us := pacing.get("lateness_p99_us") or 0.0) > MAX_REQUEST_DELAY_US:
+            notes.append(f"{name}: the source sent 1 % of its messages at least {late_us:.0f} µs late")
+        account = sum_zero_copy_counts([totals])
         if account and account["copied"] > account["in_place"]:
             notes.append(f"{name}: the kernel copied most of the data of zero-copy sends")
         notes += _datagram_notes(name, totals.get("streams", ()))
         watched = (*totals.get("threads", ()), *totals.get("interfaces", ()))
         notes += [
-            f"{name}: {each['name']} disappeared during the trial; its counters end there"
+            f"{name}: {each['name']} disappeared during the trial, so its counters end before the trial does"
             for each in watched
-            if each.get("gone")
+            if each.get("is_gone")
         ]
         if foreign := int(totals.get("foreign_connections", 0)):
-            notes.append(f"{name}: {foreign} foreign connections were rejected")
+            notes.append(f"{name}: the agent rejected {foreign} connections from other programs")
     return notes
 
 
 def _datagram_notes(name: str, streams: Sequence[Mapping[str, Any]]) -> list[str]:
     dropped = sum(int(stream.get("socket_drops", 0)) for stream in streams)
-    foreign = sum(int(stream.get("foreign", 0)) for stream in streams)
+    foreign = sum(int(stream.get("foreign_datagrams", 0)) for stream in streams)
     arrived = dropped + sum(int(s["datagrams"]) for s in streams if "socket_drops" in s)
     notes = []
     if dropped > MAX_DROPPED_SHARE * arrived:
@@ -91,7 +93,7 @@ def _datagram_notes(name: str, streams: Sequence[Mapping[str, Any]]) -> list[str
             "the receiver was the limit"
         )
     if foreign:
-        notes.append(f"{name}: {foreign} foreign datagrams arrived")
+        notes.append(f"{name}: {foreign} datagrams from other programs arrived")
     return notes
 
 
@@ -99,19 +101,21 @@ def clock_notes(effective: Mapping[str, object]) -> list[str]:
     """Return a note if the endpoints have different clocks, so that there is no one-way delay."""
     if effective.get("shared_clock", True) is True:
         return []
-    return ["no one-way delay: the endpoints run different kernels, whose clocks are not synchronised"]
+    return [
+        "one-way delays are not measured, because the endpoints have different kernels with different clocks"
+    ]
 
 
 def device_notes(effective: Mapping[str, object]) -> list[str]:
     """Return a note if the tester and the device under test share CPUs."""
-    why = effective.get("device_not_apart")
+    why = effective.get("device_cpus_unavailable")
     if why is None:
         return []
-    return [f"the device under test shares CPUs with the generator and slows it down: {why}"]
+    return [f"the device under test shares CPUs with the generator and slows it down ({why})"]
 
 
 def delay_line_notes(lines: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return notes on delay lines that were the limit or late, from their counters (`line.read`)."""
+    """Return notes on delay lines that were the limit or late, from their counters (`delay_line.read`)."""
     notes = []
     for number, line in enumerate(lines, start=1):
         for direction in ("forward", "reverse"):
@@ -119,11 +123,14 @@ def delay_line_notes(lines: Sequence[Mapping[str, Any]]) -> list[str]:
             name = f"delay line {number} {direction}"
             busy = counts["cpu_s"] / counts["elapsed_s"]
             if busy > MAX_DELAY_LINE_CPU_SHARE:
-                notes.append(f"{name}: its thread was busy {100 * busy:.0f} % of the time and is the limit")
-            if counts["overflowed"]:
-                notes.append(f"{name}: its queue was full and dropped {counts['overflowed']} frames")
-            if counts["refused"]:
-                notes.append(f"{name}: its output port refused {counts['refused']} frames")
-            if (late_us := counts["late_p50_us"] or 0.0) > MAX_FRAME_DELAY_US:
-                notes.append(f"{name}: half of its frames were at least {late_us:.0f} µs late")
+                notes.append(
+                    f"{name}: the thread was busy {100 * busy:.0f} % of the time, so the delay line was the "
+                    "limit"
+                )
+            if counts["queue_drops"]:
+                notes.append(f"{name}: the queue was full and dropped {counts['queue_drops']} frames")
+            if counts["port_drops"]:
+                notes.append(f"{name}: the output port refused {counts['port_drops']} frames")
+            if (late_us := counts["lateness_p50_us"] or 0.0) > MAX_FRAME_DELAY_US:
+                notes.append(f"{name}: half of the frames were at least {late_us:.0f} µs late")
     return notes

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from vnetbench.agents.binary import agent_binary
+from vnetbench.agents.binary import agent_binary_path
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.launch import start_observer
 from vnetbench.campaign.instrument import CompletedTrial, Instrument, LabInstrument
@@ -54,19 +54,19 @@ MIN_SOCKET_BUFFER_BYTES = 1 << 20
 def check_machine(console: Console) -> int:
     """Run all checks and print a line for each; return 0 if a campaign can run here, else 1."""
     try:
-        agent_binary()
+        agent_binary_path()
         privilege.acquire_network_rights()
     except BenchError as error:
         print_check(console, Check("a campaign", MISSING, error.what, error.fix or ""))
         return 1
     is_usable = True
-    for check in _machine_checks():
+    for check in _run_machine_checks():
         print_check(console, check)
         is_usable = is_usable and not (check.name in REQUIRED_CHECKS and check.state == MISSING)
     return 0 if is_usable else 1
 
 
-def _machine_checks() -> Iterator[Check]:
+def _run_machine_checks() -> Iterator[Check]:
     if privilege.is_in_user_namespace():
         yield Check("privilege", LIMITED, privilege.USER_NAMESPACE_LIMITS, "run with sudo")
     else:
@@ -79,13 +79,19 @@ def _machine_checks() -> Iterator[Check]:
     except (AgentError, BenchError) as error:
         yield Check("agent", MISSING, str(error), "make install")
         return
-    yield from _fact_checks(facts)
+    yield from _check_facts(facts)
     yield vsock
-    for base in BASE_CHECKS:
-        added = (check for factor in FACTORS.values() for check in factor.machine_checks)
-        yield from map(_check_treatment, (base, *(each for each in added if each.workload == base.workload)))
+    yield from map(_check_treatment, list_machine_checks())
     yield _check_frames()
-    yield from guest_setup.guest_checks()
+    yield from guest_setup.run_guest_checks()
+
+
+def list_machine_checks() -> Iterator[MachineCheck]:
+    """Yield the treatments to try: for each workload its default levels, then those of the factors."""
+    for base in BASE_CHECKS:
+        yield base
+        for factor in FACTORS.values():
+            yield from (check for check in factor.machine_checks if check.workload == base.workload)
 
 
 def _check_vsock(agent: AgentClient) -> Check:
@@ -109,7 +115,7 @@ def _check_vsock(agent: AgentClient) -> Check:
     return Check("VSOCK loopback", GOOD, "connected")
 
 
-def _fact_checks(facts: Mapping[str, Any]) -> Iterator[Check]:
+def _check_facts(facts: Mapping[str, Any]) -> Iterator[Check]:
     cpu = facts.get("cpu") or {}
     yield Check(
         "kernel", GOOD, f"Linux {facts['kernel']['release']} on {cpu.get('model') or 'an unknown CPU'}"
@@ -152,13 +158,13 @@ def check_server(console: Console, server: str) -> int:
     host = HostSpec("server", iperf3=str(iperf3_servers().parse(server)))
     is_usable = False
     with closing(Iperf3Instrument(TestbedSpec(lab=HOSTS, hosts=(host,)))) as instrument:
-        for check in _server_checks(instrument):
+        for check in _run_server_checks(instrument):
             print_check(console, check)
             is_usable = is_usable or (check.state == GOOD and check.name == REQUIRED_SERVER_CHECK)
     return 0 if is_usable else 1
 
 
-def _server_checks(instrument: Iperf3Instrument) -> Iterator[Check]:
+def _run_server_checks(instrument: Iperf3Instrument) -> Iterator[Check]:
     try:
         server_facts = instrument.contact_server()
     except BenchError as error:
@@ -201,18 +207,18 @@ def _check_frames() -> Check:
     return Check(FRAMES, GOOD, text)
 
 
-def _run_short_load(name: str, instrument: Instrument, load: TrialLoad) -> CompletedTrial | Check:
+def _run_short_load(check_name: str, instrument: Instrument, load: TrialLoad) -> CompletedTrial | Check:
     """Run a short load; return its measurement, or the failed check."""
     try:
         return instrument.measure(load, lambda: False)
     except BenchError as error:
-        return Check(name, MISSING, error.what, error.fix or "")
+        return Check(check_name, MISSING, error.what, error.fix or "")
     except TrialFailed as error:
-        return Check(name, MISSING, str(error))
+        return Check(check_name, MISSING, str(error))
 
 
-def _check_goodput(name: str, instrument: Instrument, load: TrialLoad) -> Check:
-    done = _run_short_load(name, instrument, load)
+def _check_goodput(check_name: str, instrument: Instrument, load: TrialLoad) -> Check:
+    done = _run_short_load(check_name, instrument, load)
     if isinstance(done, Check):
         return done
     trial = TrialRecord(0, 0, done.testbed_shape, 0.0, TRIAL_S, done.setup_s, {}, done.measurement.endpoints)
@@ -220,8 +226,8 @@ def _check_goodput(name: str, instrument: Instrument, load: TrialLoad) -> Check:
         goodput_bps = trial_metrics(trial, 0)["goodput_bps"]
     except ValueError:
         return Check(
-            name, LIMITED, "the load ran, but no sample was taken", "try again when the machine is idle"
+            check_name, LIMITED, "the load ran, but no sample was taken", "try again when the machine is idle"
         )
     by = done.measurement.effective.get("link_impairment_backend", "none")
     impairment = "" if by == "none" else f", impaired by {_IMPAIRMENT_TEXTS[str(by)]}"
-    return Check(name, GOOD, f"measured {format_bit_rate(goodput_bps)}{impairment}")
+    return Check(check_name, GOOD, f"measured {format_bit_rate(goodput_bps)}{impairment}")

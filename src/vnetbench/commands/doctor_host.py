@@ -38,7 +38,7 @@ def check_host(console: Console, destination: str) -> int:
         return 1
     succeeded = True
     try:
-        for check in _host_checks(connected):
+        for check in _run_host_checks(connected):
             print_check(console, check)
     except AgentError as error:
         print_check(console, Check("agent", MISSING, error.message, "try again"))
@@ -58,7 +58,7 @@ def check_host(console: Console, destination: str) -> int:
     return 1
 
 
-def _host_checks(host: ConnectedHost) -> Iterator[Check]:
+def _run_host_checks(host: ConnectedHost) -> Iterator[Check]:
     survey, facts = host.survey, host.agent.call("agent.facts")
     yield Check("connection", GOOD, f"as {survey.user}, at {survey.ssh_address or 'an unknown address'}")
     hypervisor = facts.get("hypervisor") or "no known hypervisor"
@@ -71,10 +71,10 @@ def _host_checks(host: ConnectedHost) -> Iterator[Check]:
         yield Check("settings", LIMITED, "the bench can set the CPUs of its agent only", fix)
     addresses = {address: interface for interface, address in usable_addresses(survey.address_listing)}
     if interface := addresses.get(survey.ssh_address):
-        yield from _interface_checks(host, interface, facts)
+        yield from _run_interface_checks(host, interface, facts)
 
 
-def _interface_checks(host: ConnectedHost, interface: str, facts: Mapping[str, Any]) -> Iterator[Check]:
+def _run_interface_checks(host: ConnectedHost, interface: str, facts: Mapping[str, Any]) -> Iterator[Check]:
     """Check the interface that SSH uses. A study may name another one."""
     (interface_facts,) = (each for each in facts["interfaces"] if each["name"] == interface)
     driver = (
@@ -97,5 +97,9 @@ def _interface_checks(host: ConnectedHost, interface: str, facts: Mapping[str, A
         yield Check("unsupported", LIMITED, ", ".join(unsupported), fix)
 
 
-def _format_value(value: object) -> str:
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+def _format_value(effective_knob_value: object) -> str:
+    return (
+        {True: "on", False: "off"}[effective_knob_value]
+        if isinstance(effective_knob_value, bool)
+        else str(effective_knob_value)
+    )

@@ -55,7 +55,7 @@ def _boot_and_resume(ready: GuestPrerequisites, shape: GuestShape) -> None:
         ) from error
 
 
-def guest_checks() -> Iterator[Check]:
+def run_guest_checks() -> Iterator[Check]:
     """Yield the checks of the lab qemu without downloading anything."""
     try:
         kernel.check_architecture()
@@ -69,16 +69,17 @@ def guest_checks() -> Iterator[Check]:
     local_kernel = kernel.find_kernel()
     if local_kernel is None:
         why = f"none yet: {kernel.own_kernel_problem()}"
-        fix = (
-            "vnetbench guest prepare downloads the distribution's kernel without installing it; run does too"
-        )
+        fix = "run vnetbench guest prepare, which downloads the distribution's kernel without installing it"
         yield Check(f"{_NAME}kernel", LIMITED, why, fix)
     else:
         yield Check(f"{_NAME}kernel", GOOD, f"{local_kernel.release}, {local_kernel.source}")
     yield _check_kvm(qemu_program, local_kernel)
     yield _check_device(f"{_NAME}taps", network.TUN_DEVICE, MISSING, "modprobe tun")
     yield _check_device(
-        f"{_NAME}vhost-net", network.VHOST_NET_DEVICE, LIMITED, "modprobe vhost_net, and run as root"
+        f"{_NAME}vhost-net",
+        network.VHOST_NET_DEVICE,
+        LIMITED,
+        "run modprobe vhost_net, and run vnetbench as root",
     )
     yield _check_macvtap()
 
@@ -86,21 +87,24 @@ def guest_checks() -> Iterator[Check]:
 def _check_kvm(qemu_program: qemu.Qemu, local_kernel: kernel.Kernel | None) -> Check:
     if local_kernel is None:
         return Check(
-            f"{_NAME}KVM", LIMITED, "not tested, because there is no kernel yet", "vnetbench guest prepare"
+            f"{_NAME}KVM",
+            LIMITED,
+            "not tested, because guests have no kernel yet",
+            "run vnetbench guest prepare",
         )
     boot_images = hardware.BootImages(local_kernel.image, initramfs.ensure_initramfs(local_kernel))
     start = time.monotonic()
     detected = accelerator.detect_accelerator(qemu_program, boot_images)
     if detected.name == hardware.KVM:
-        return Check(f"{_NAME}KVM", GOOD, f"a guest booted with it in {time.monotonic() - start:.1f} s")
-    fix = "guests run under TCG, QEMU's emulator, which is many times slower; results state this"
+        return Check(f"{_NAME}KVM", GOOD, f"a guest booted with KVM in {time.monotonic() - start:.1f} s")
+    fix = "guests run without KVM in QEMU's emulator TCG, which is many times slower. The results state this"
     return Check(f"{_NAME}KVM", LIMITED, detected.reason, fix)
 
 
-def _check_device(name: str, path: os.PathLike[str], otherwise: str, fix: str) -> Check:
+def _check_device(check_name: str, path: os.PathLike[str], otherwise: str, fix: str) -> Check:
     if os.access(path, os.R_OK | os.W_OK):
-        return Check(name, GOOD, str(path))
-    return Check(name, otherwise, f"cannot open {path}", fix)
+        return Check(check_name, GOOD, str(path))
+    return Check(check_name, otherwise, f"cannot open {path}", fix)
 
 
 def _check_macvtap() -> Check:

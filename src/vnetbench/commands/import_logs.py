@@ -15,13 +15,13 @@ from rich.progress import Progress
 
 from vnetbench.commands import exit_codes
 from vnetbench.errors import BenchError
-from vnetbench.importers.archives import LogSource, find_logs, total_bytes
+from vnetbench.importers.archives import LogSource, find_logs, total_file_bytes
 from vnetbench.importers.decoding import decode_lines
-from vnetbench.importers.esxtop import is_esxtop, read_host_counters
+from vnetbench.importers.esxtop import is_esxtop_header, read_counter_intervals
 from vnetbench.importers.log_parser import parse_log
 from vnetbench.importers.results_writer import ImportSummary, write_results
 from vnetbench.importers.run_store import RunStore, SkippedSection
-from vnetbench.importers.table import TableMapping, is_table, read_mapping, read_table_runs
+from vnetbench.importers.table import TableMapping, is_table_file_name, read_table_mapping, read_table_runs
 from vnetbench.printable import make_printable
 from vnetbench.results.file import check_output_path
 from vnetbench.study.factors.imported_factors import is_label
@@ -56,7 +56,7 @@ def import_paths(
     mapping = _read_mapping_file(mapping_path) if mapping_path else None
     store = RunStore(dict(map(_parse_factor, factors)))
     try:
-        with _progress_bar(total_bytes(paths)) as read:
+        with _progress_bar(total_file_bytes(paths)) as read:
             _read_logs(paths, store, mapping, read)
         _check_runs(store, paths, is_strict=is_strict)
         chosen = _select_workloads(store, workload, output)
@@ -64,7 +64,7 @@ def import_paths(
             _print_import_summary(
                 write_results(store, each, _output_path(store, paths, output, each), _format_title(paths))
             )
-        for name, count in store.workload_counts().items():
+        for name, count in store.count_runs_by_workload().items():
             if name not in chosen:
                 click.echo(f"Skipped {_format_run_count(count)} of the workload {name}.")
         for line in summary_lines(store):
@@ -75,45 +75,48 @@ def import_paths(
 
 
 def summary_lines(store: RunStore) -> Iterator[str]:
-    """Yield the summary: `imported 94 of 96 runs; 2 cut off (lines 4101, 8816)`, then what was skipped."""
-    total = store.run_count + store.failure_counts.total()
-    faults = [
-        f"{count} {why} ({_format_failure_lines(store, why)})"
-        for why, count in store.failure_counts.most_common()
-    ]
-    only = f"; {faults[0]}" if len(faults) == 1 else ""
-    yield f"imported {store.run_count} of {total} runs{only}"
-    yield from (f"  {fault}" for fault in faults if len(faults) > 1)
-    for log, attached_count in store.runs_per_counter_log.items():
-        yield f"{log}: esxtop counters, attached to {attached_count} of {store.run_count} runs"
-    for log, original in list(store.duplicate_logs.items())[:_MAX_LISTED]:
+    """Yield `imported 94 of 96 runs`, then a line for each reason why runs or lines were not imported."""
+    total = store.run_count + store.incomplete_runs_by_failure.total()
+    yield f"imported {store.run_count} of {total} runs"
+    for why, count in store.incomplete_runs_by_failure.most_common():
+        yield f"  {count} not imported: {why} ({_format_failure_lines(store, why)})"
+    for log, attached_count in store.run_count_by_counter_log.items():
+        yield f"{log}: attached its esxtop counters to {attached_count} of {store.run_count} runs"
+    for log, original in list(store.original_by_duplicate_log.items())[:_MAX_LISTED]:
         yield f"{log}: skipped, because it is a copy of {original}"
-    if len(store.duplicate_logs) > _MAX_LISTED:
-        yield f"{len(store.duplicate_logs) - _MAX_LISTED} more copies skipped; the results file lists them"
-    unread = [each for each in store.skipped if not each.is_run and each.reason]
+    if len(store.original_by_duplicate_log) > _MAX_LISTED:
+        yield (
+            f"{len(store.original_by_duplicate_log) - _MAX_LISTED} more copies skipped (the results file "
+            "lists them)"
+        )
+    unread = [each for each in store.skipped_sections if not each.is_run and each.reason]
     for each in unread[:_MAX_LISTED]:
         text = f": {each.first_text.strip()}" if each.first_text else ""
         yield f"not read: {_format_location(each)}: {each.reason}{text}"
     if len(unread) > _MAX_LISTED:
-        yield f"not read: {len(unread) - _MAX_LISTED} more; the results file lists them"
+        yield f"not read: {len(unread) - _MAX_LISTED} more sections (the results file lists them)"
     if store.unrecognized_line_count:
-        first = next((each for each in store.skipped if each.first_text), None)
+        first = next((each for each in store.skipped_sections if each.first_text), None)
         lines = f"{store.unrecognized_line_count} line{'' if store.unrecognized_line_count == 1 else 's'}"
-        where = f"; the first is {_format_location(first)}: {first.first_text.strip()[:80]}" if first else ""
-        yield f"{lines} of no supported tool{where}"
+        where = (
+            f" The first is at {_format_location(first)}: {first.first_text.strip()[:80]}" if first else ""
+        )
+        yield f"{lines} from no supported tool.{where}"
 
 
 def _format_failure_lines(store: RunStore, failure: str) -> str:
     """Return `lines 4101, 8816`, with the names of the logs if there are several."""
-    failed_runs = [each for each in store.skipped if each.is_run and each.reason == failure][:_MAX_LISTED]
+    failed_runs = [each for each in store.skipped_sections if each.is_run and each.reason == failure][
+        :_MAX_LISTED
+    ]
     parts = []
     for log, runs in groupby(failed_runs, key=lambda each: each.log):
         numbers = [str(each.first_line) for each in runs]
-        name = f"{log} " if len(store.logs) > 1 else ""
+        name = f"{log} " if len(store.log_names) > 1 else ""
         parts.append(f"{name}line{'' if len(numbers) == 1 else 's'} {', '.join(numbers)}")
     more = (
-        f" and {store.failure_counts[failure] - len(failed_runs)} more"
-        if store.failure_counts[failure] > len(failed_runs)
+        f" and {store.incomplete_runs_by_failure[failure] - len(failed_runs)} more"
+        if store.incomplete_runs_by_failure[failure] > len(failed_runs)
         else ""
     )
     return "; ".join(parts) + more
@@ -137,37 +140,39 @@ def _format_location(section: SkippedSection) -> str:
 def _read_logs(
     paths: Sequence[Path], store: RunStore, mapping: TableMapping | None, read: Callable[[int], None]
 ) -> None:
-    for log in find_logs(paths, read=read):
+    for log in find_logs(paths, on_read_bytes=read):
         if not isinstance(log, LogSource):
-            store.add_unreadable(log.name, log.reason)
+            store.add_unreadable_log(log.display_path, log.reason)
             continue
-        store.start_log(log.name)
-        if mapping is not None and is_table(log.name):
-            for run in read_table_runs(log.stream, log.name, mapping):
-                store.add_item(log.name, run)
-        elif mapping is None and log.name.lower().endswith(".xlsx"):
-            store.add_unreadable(log.name, "this is a workbook; describe its columns with --mapping")
+        store.start_log(log.display_path)
+        if mapping is not None and is_table_file_name(log.display_path):
+            for run in read_table_runs(log.stream, log.display_path, mapping):
+                store.add_item(log.display_path, run)
+        elif mapping is None and log.display_path.lower().endswith(".xlsx"):
+            store.add_unreadable_log(
+                log.display_path, "this is a workbook; describe its columns with --mapping"
+            )
         else:
             _gather_text(log, store)
-        if log.damage:
-            store.add_unreadable(log.name, log.damage)
-        store.finish_log(log.digest)
-    store.attach_host_counters()
+        if log.damage_description:
+            store.add_unreadable_log(log.display_path, log.damage_description)
+        store.finish_log(log.content_digest)
+    store.attach_host_counters_to_runs()
 
 
 def _gather_text(log: LogSource, store: RunStore) -> None:
     lines = decode_lines(log.stream)
     first = next(lines, "")
-    if is_esxtop(first):
-        store.add_host_counters(log.name, read_host_counters(chain([first], lines)))
+    if is_esxtop_header(first):
+        store.add_host_counters(log.display_path, read_counter_intervals(chain([first], lines)))
         return
     for item in parse_log(chain([first], lines)):
-        store.add_item(log.name, item)
+        store.add_item(log.display_path, item)
 
 
 def _read_mapping_file(path: Path) -> TableMapping:
     try:
-        return read_mapping(path.read_text(encoding="utf-8", errors="surrogateescape"), str(path))
+        return read_table_mapping(path.read_text(encoding="utf-8", errors="surrogateescape"), str(path))
     except OSError as error:
         fix = "name a TOML file that describes the table's columns"
         raise BenchError(
@@ -179,8 +184,10 @@ def _check_runs(store: RunStore, paths: Sequence[Path], *, is_strict: bool) -> N
     where = ", ".join(map(str, paths[:_MAX_LISTED]))
     if not store.run_count:
         summary = "\n".join(summary_lines(store))
-        fix = "check that docs/importers.md lists the tool; a table needs --mapping"
-        raise BenchError(f"no complete run of a supported tool\n{summary}", where=where, fix=fix)
+        fix = "check that docs/importers.md lists the tool. A table needs --mapping"
+        raise BenchError(
+            f"the logs contain no complete run of a supported tool\n{summary}", where=where, fix=fix
+        )
     if is_strict and not store.is_complete:
         summary = "\n".join(summary_lines(store))
         raise BenchError(
@@ -190,7 +197,7 @@ def _check_runs(store: RunStore, paths: Sequence[Path], *, is_strict: bool) -> N
 
 def _select_workloads(store: RunStore, requested: str | None, output: Path | None) -> list[str]:
     """Return the workloads to write, one results file each; raises BenchError for an invalid option."""
-    run_counts = store.workload_counts()
+    run_counts = store.count_runs_by_workload()
     listed = ", ".join(f"{name} ({_format_run_count(count)})" for name, count in run_counts.items())
     if requested is not None and requested not in run_counts:
         raise BenchError(
@@ -198,9 +205,9 @@ def _select_workloads(store: RunStore, requested: str | None, output: Path | Non
         )
     if requested is None and output is not None and len(run_counts) > 1:
         raise BenchError(
-            f"the logs contain several workloads, but a results file holds one: {listed}",
+            f"the logs contain several workloads ({listed}), but a results file holds one",
             where=str(output),
-            fix=f"--workload {next(iter(run_counts))}, or omit -o to write one file per workload",
+            fix=f"add --workload {next(iter(run_counts))}, or omit -o to write one file per workload",
         )
     return [requested] if requested is not None else list(run_counts)
 
@@ -209,7 +216,7 @@ def _output_path(store: RunStore, paths: Sequence[Path], output: Path | None, wo
     if output is not None:
         return output
     stem = paths[0].resolve().name.split(".")[0] if len(paths) == 1 else "imported"
-    return Path(f"{stem}-{workload}.vnb" if len(store.workload_counts()) > 1 else f"{stem}.vnb")
+    return Path(f"{stem}-{workload}.vnb" if len(store.count_runs_by_workload()) > 1 else f"{stem}.vnb")
 
 
 def _format_title(paths: Sequence[Path]) -> str:
@@ -219,20 +226,28 @@ def _format_title(paths: Sequence[Path]) -> str:
 
 def _print_import_summary(summary: ImportSummary) -> None:
     click.echo(
-        f"{summary.path}: {summary.workload}, {summary.trials} trials of {summary.treatments} treatments"
+        f"{summary.results_path}: {summary.workload}, {summary.trial_count} trials of "
+        f"{summary.treatment_count} treatments"
     )
-    if summary.merged_runs:
-        click.echo(f"  {summary.merged_runs} of them were logged by both endpoints")
-    unspecified = [f"{name} ({count})" for name, count in summary.unspecified.items() if not is_label(name)]
+    if summary.merged_run_count:
+        click.echo(f"  {summary.merged_run_count} trials were logged by sender and receiver")
+    unspecified = [
+        f"{name} ({count})" for name, count in summary.runs_without_factor.items() if not is_label(name)
+    ]
     if unspecified:
-        click.echo(f"  not in every log (set with --factor NAME=LEVEL): {', '.join(unspecified)}")
+        click.echo(
+            "  factors that some logs do not contain (set with --factor NAME=LEVEL): "
+            f"{', '.join(unspecified)}"
+        )
 
 
 def _parse_factor(text: str) -> tuple[str, Level]:
     name, equals, raw = (part.strip() for part in text.partition("="))
     if not equals:
         raise BenchError(
-            "a factor and a level are required", where=f"--factor {text}", fix="example: --factor mtu=9000"
+            "--factor needs a factor and a level",
+            where=f"--factor {text}",
+            fix="write them as in --factor mtu=9000",
         )
     try:
         return name, parse_level(name, raw)

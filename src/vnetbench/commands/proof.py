@@ -15,7 +15,7 @@ from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.experiment_plan import ExperimentPlan, plan_experiment
 from vnetbench.explain.explain import explain
 from vnetbench.results.records import FINISHED
-from vnetbench.wording.factor_text import pluralize, treatment_phrase
+from vnetbench.wording.factor_text import format_count_with_noun, treatment_phrase
 
 
 def run_proof(results: Path, summary: CampaignSummary, chosen: Sequence[int], console: Console) -> str:
@@ -38,7 +38,7 @@ def run_proof(results: Path, summary: CampaignSummary, chosen: Sequence[int], co
         return _continue_proof(path, summary, console)
     findings = explain(summary).findings
     if chosen:
-        findings = tuple(each for each in findings if set(each.treatments) & set(chosen))
+        findings = tuple(each for each in findings if set(each.treatment_indices) & set(chosen))
     planned = plan_experiment(summary, findings)
     if planned is None:
         raise BenchError(
@@ -59,7 +59,7 @@ def explain_empty_proof(results: Path) -> str:
     """Return the message for a finished proof that has no trials to compare."""
     path = proof_file_path(results)
     reasons = [reason for treatment in read_file(path).treatments for reason in treatment.failures]
-    what = f"the proof file has nothing to compare: {(reasons or ['it has no trials'])[0]}"
+    what = f"the proof file has nothing to compare, because {(reasons or ['it has no trials'])[0]}"
     fix = "correct the cause, remove the proof file, and run explain --prove again"
     return str(BenchError(what, where=str(path), fix=fix))
 
@@ -71,7 +71,7 @@ def _continue_proof(path: Path, summary: CampaignSummary, console: Console) -> s
             f"this proof file belongs to another study (SHA-256 {study_hash(proof)}…, "
             f"here {study_hash(summary)}…)",
             where=str(path),
-            fix="move it away, then run explain --prove again",
+            fix="move the proof file to another folder, then run explain --prove again",
         )
     if proof.status == FINISHED:
         console.print(
@@ -83,11 +83,12 @@ def _continue_proof(path: Path, summary: CampaignSummary, console: Console) -> s
 
 def _announce(planned: ExperimentPlan, path: Path, console: Console) -> None:
     settings = [
-        treatment_phrase(each.cause.setting, tuple(each.cause.setting)) for each in planned.candidates
+        treatment_phrase(each.cause.experiment_levels, tuple(each.cause.experiment_levels))
+        for each in planned.candidates
     ]
-    trials = planned.study.precision.fewest_trials
+    trials = planned.study.precision.min_trials
     console.print(
-        f"Testing {' and '.join(settings)} against the original treatment: "
-        f"{pluralize(trials, 'trial')} each, interleaved, in {path}.",
+        f"Comparing {' and '.join(settings)} with the original treatment in {path}: "
+        f"{format_count_with_noun(trials, 'trial')} of each treatment, interleaved.",
         markup=False,
     )

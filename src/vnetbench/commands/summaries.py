@@ -29,15 +29,20 @@ def read_summary(path: Path) -> CampaignSummary:
     try:
         proof = read_file(proof_file)
     except BenchError as error:
-        return replace(summary, proof_note=f"{proof_file.name} is not used: {error.what}")
+        return replace(
+            summary, proof_note=f"the proof file {proof_file.name} is not used, because {error.what}"
+        )
     if has_same_study(proof, summary):
         experiments = estimate_experiments(proof)
-        note = f"{proof_file.name} is of the same study (SHA-256 {study_hash(proof)}…) and "
-        note += "is included" if experiments else "has nothing to compare"
+        outcome = "is included" if experiments else "has nothing to compare"
+        note = (
+            f"the proof file {proof_file.name} belongs to this study (SHA-256 {study_hash(proof)}…) and "
+            f"{outcome}"
+        )
         return replace(summary, experiments=experiments, proof_note=note)
     note = (
-        f"{proof_file.name} is not used: it belongs to another study "
-        f"(SHA-256 {study_hash(proof)}…, here {study_hash(summary)}…)"
+        f"the proof file {proof_file.name} is not used, because it belongs to another study "
+        f"(SHA-256 {study_hash(proof)}…, this study has {study_hash(summary)}…)"
     )
     return replace(summary, proof_note=note)
 

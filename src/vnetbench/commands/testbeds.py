@@ -25,28 +25,28 @@ from vnetbench.study.model import Level, TestbedSpec
 from vnetbench.study.problems import suggest_fix
 
 
-def create(name: str, settings: Sequence[str], uplink: bool, shaper: str) -> None:
+def create(testbed_name: str, settings: Sequence[str], uplink: bool, shaper: str) -> None:
     """Create a testbed and verify its path. It stays until `lab down`."""
     levels = complete_levels(dict(_parse_setting(setting) for setting in settings))
     _enter_namespaces(create=True)
-    shape = NetnsShape(str(VSWITCH.level_in(levels)), int(PAIRS.level_in(levels)), uplink)
-    testbed = create_testbed(name, shape, "lab up")
+    shape = NetnsShape(str(VSWITCH.read_level(levels)), int(PAIRS.read_level(levels)), uplink)
+    testbed = create_testbed(testbed_name, shape, "lab up")
     try:
         effective = testbed.apply(levels, TestbedSpec(uplink=uplink, shaper=shaper))
     except BaseException:
         testbed.close()
         raise
     testbed.detach()
-    _console().print(_endpoints_table(testbed.topology.as_facts()))
+    _make_console().print(_make_endpoint_table(testbed.topology.as_facts()))
     first, second = testbed.topology.endpoints[0], testbed.topology.endpoints[1]
     click.echo(
         f"\nPackets of {effective['path_mtu_proved']} bytes (the MTU) pass in both directions. Commands to "
         "try:"
     )
-    click.echo(f"  vnetbench lab exec {name} {first.name} -- ip -br address")
+    click.echo(f"  vnetbench lab exec {testbed_name} {first.name} -- ip -br address")
     if shutil.which("ping"):
-        click.echo(f"  vnetbench lab exec {name} {first.name} -- ping -c 3 {second.address}")
-    click.echo(f"  vnetbench lab down {name}")
+        click.echo(f"  vnetbench lab exec {testbed_name} {first.name} -- ping -c 3 {second.address}")
+    click.echo(f"  vnetbench lab down {testbed_name}")
 
 
 def print_testbeds() -> None:
@@ -61,7 +61,7 @@ def print_testbeds() -> None:
         for left in on_hosts:
             host = f"{left.host} ({left.destination or 'local'})"
             table.add_row(host, left.purpose, "a campaign" if left.is_in_use else "no", left.folder)
-        _console().print(table)
+        _make_console().print(table)
     if not entries:
         return
     table = _make_table("Testbed", "Created by", "In use", "Endpoints")
@@ -71,36 +71,36 @@ def print_testbeds() -> None:
             entry.name,
             entry.purpose,
             used,
-            ", ".join(e["name"] for e in _described_endpoints(entry.description)),
+            ", ".join(e["name"] for e in _read_endpoint_descriptions(entry.description)),
         )
-    _console().print(table)
+    _make_console().print(table)
 
 
-def execute(name: str, endpoint: str, command: Sequence[str]) -> None:
+def execute(testbed_name: str, endpoint: str, command: Sequence[str]) -> None:
     """Replace this process with a command that runs on an endpoint of a testbed."""
-    _require_namespaces(name)
-    guests = registry.find_testbed(name).description.get("guests")
+    _require_namespaces(testbed_name)
+    guests = registry.find_testbed(testbed_name).description.get("guests")
     if isinstance(guests, list) and endpoint in guests:
         raise BenchError(
             f"{endpoint} is a guest, and guests contain no program but the agent",
-            where=name,
-            fix=f"read its console log: {registry.testbed_folder(name) / endpoint}.console",
+            where=testbed_name,
+            fix=f"read its console log: {registry.testbed_folder(testbed_name) / endpoint}.console",
         )
-    prefix = namespace_name(name, "")
+    prefix = namespace_name(testbed_name, "")
     parts = sorted(n.removeprefix(prefix) for n in netlink.list_namespaces() if n.startswith(prefix))
     if endpoint not in parts:
         raise BenchError(
-            f"{name} has no endpoint {endpoint}; its endpoints are {', '.join(parts)}",
-            where=name,
-            fix=f"vnetbench lab exec {name} {min(parts, default='a1')} -- COMMAND",
+            f"{testbed_name} has no endpoint {endpoint}; its endpoints are {', '.join(parts)}",
+            where=testbed_name,
+            fix=f"vnetbench lab exec {testbed_name} {min(parts, default='a1')} -- COMMAND",
         )
     if shutil.which(command[0]) is None:
         raise BenchError(
             "the program was not found", where=command[0], fix="install it, or give its full path"
         )
     # Processes that the command starts inherit this variable, so that `lab down` ends them too.
-    os.environ[registry.PROCESS_LABEL] = name
-    os.execvp("ip", ["ip", "netns", "exec", namespace_name(name, endpoint), *command])
+    os.environ[registry.PROCESS_LABEL] = testbed_name
+    os.execvp("ip", ["ip", "netns", "exec", namespace_name(testbed_name, endpoint), *command])
 
 
 def remove(names: Sequence[str], remove_all: bool) -> int:
@@ -154,12 +154,13 @@ def _clean_hosts() -> bool:
     return is_clean
 
 
-def _remove(name: str) -> bool:
+def _remove(testbed_name: str) -> bool:
     """Remove a testbed, print the control groups that remain, and return whether none does."""
-    remaining_groups = registry.remove_testbed(name)
+    remaining_groups = registry.remove_testbed(testbed_name)
     for group in remaining_groups:
         click.echo(
-            f"Cannot remove the control group {group} of the testbed {name}: a process in it does not end.\n"
+            f"Cannot remove the control group {group} of the testbed {testbed_name}: "
+            "a process in it does not end.\n"
             f"  fix: end the processes listed in {group / PROCS_FILE}, then run vnetbench lab clean",
             err=True,
         )
@@ -205,9 +206,11 @@ def _enter_namespaces(*, create: bool = False) -> bool:
     return True
 
 
-def _require_namespaces(name: str) -> None:
+def _require_namespaces(testbed_name: str) -> None:
     if not _enter_namespaces():
-        raise BenchError(f"there is no testbed named {name}", fix=f"create it: vnetbench lab up {name}")
+        raise BenchError(
+            f"there is no testbed named {testbed_name}", fix=f"create it: vnetbench lab up {testbed_name}"
+        )
 
 
 def _parse_setting(setting: str) -> tuple[str, Level]:
@@ -228,13 +231,13 @@ def _parse_setting(setting: str) -> tuple[str, Level]:
     )
 
 
-def _described_endpoints(description: dict[str, Any]) -> list[dict[str, Any]]:
+def _read_endpoint_descriptions(description: dict[str, Any]) -> list[dict[str, Any]]:
     return list(description.get("endpoints", []))
 
 
-def _endpoints_table(description: dict[str, Any]) -> Table:
+def _make_endpoint_table(description: dict[str, Any]) -> Table:
     table = _make_table("Endpoint", "Interface", "Address", "Namespace")
-    for e in _described_endpoints(description):
+    for e in _read_endpoint_descriptions(description):
         table.add_row(e["name"], e["interface"], e["address"], e["namespace"])
     return table
 
@@ -246,5 +249,5 @@ def _make_table(*columns: str) -> Table:
     return table
 
 
-def _console() -> Console:
+def _make_console() -> Console:
     return Console(highlight=False)

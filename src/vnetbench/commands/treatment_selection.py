@@ -52,7 +52,7 @@ def select_treatments(summary: CampaignSummary, selector: str) -> list[int]:
         requested_levels = _parse_levels(summary, selector).items()
         matches = [index for index, levels in levels_by_index.items() if requested_levels <= levels.items()]
     if not matches:
-        raise _selector_error(f"no treatment matches {selector}", _selector_help(summary))
+        raise _make_selector_error(f"no treatment matches {selector}", _format_selector_help(summary))
     return matches
 
 
@@ -61,7 +61,7 @@ def _parse_levels(summary: CampaignSummary, selector: str) -> dict[str, Level]:
     levels: dict[str, Level] = {}
     for position, each in enumerate(factor_texts):
         if each.factor in levels:
-            raise _selector_error(
+            raise _make_selector_error(
                 f"{each.factor} is given twice", "use one --treatment option for each treatment"
             )
         if each.is_text and not each.is_quoted:
@@ -84,8 +84,8 @@ def _split_selector(summary: CampaignSummary, selector: str) -> Iterator[_Factor
                 yield last
             last = _FactorText(name, text)
         elif last is None or (equals and not last.is_text):
-            fix = suggest_fix(name, [*own, *FACTORS], otherwise=_selector_help(summary))
-            raise _selector_error(f'"{name}" is not a factor', fix)
+            fix = suggest_fix(name, [*own, *FACTORS], otherwise=_format_selector_help(summary))
+            raise _make_selector_error(f'"{name}" is not a factor', fix)
         else:
             last = replace(last, text=f"{last.text},{piece}")
     if last is not None:
@@ -103,8 +103,8 @@ def _parse_level(factor_text: _FactorText) -> Level:
             what = (
                 f"{factor_text.factor}={text} has {several} levels, but a treatment has one level per factor"
             )
-            raise _selector_error(what, "use one --treatment option for each treatment") from error
-        raise _selector_error(
+            raise _make_selector_error(what, "use one --treatment option for each treatment") from error
+        raise _make_selector_error(
             f"{factor_text.factor}: {error.what}", error.fix or f"write {kind.expected_form}"
         ) from error
 
@@ -117,16 +117,16 @@ def _check_unambiguous(summary: CampaignSummary, factor_texts: list[_FactorText]
     for other in others:
         text = f"{text},{other.factor}={other.text}"
         if text in known:
-            raise _selector_error(
-                f'the text is ambiguous: {first.factor} may be "{first.text}" or "{text}"',
+            raise _make_selector_error(
+                f'the selector is ambiguous, because {first.factor} may be "{first.text}" or "{text}"',
                 f"put the level in double quotes: '{first.factor}=\"{text}\"'",
             )
 
 
-def _selector_help(summary: CampaignSummary) -> str:
+def _format_selector_help(summary: CampaignSummary) -> str:
     own = ", ".join(factor.name for factor in summary.factors)
-    return f"give levels of the factors {own}, for example mtu=1500,streams=4, or an index"
+    return f"give levels of the factors {own}, for example mtu=1500,streams=4, or the treatment's index"
 
 
-def _selector_error(what: str, fix: str) -> BenchError:
+def _make_selector_error(what: str, fix: str) -> BenchError:
     return BenchError(what, where="--treatment", fix=fix)

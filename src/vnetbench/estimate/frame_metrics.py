@@ -5,8 +5,8 @@ from __future__ import annotations
 from vnetbench.estimate.metric import Metric
 from vnetbench.study.workloads import THROUGHPUT_METRICS
 
-_GOAL_ORDINALS = ("the first", "the second", "the third", "the fourth")
-_THROUGHPUT_LABELS = ("Throughput", *(f"Throughput within {goal} goal" for goal in _GOAL_ORDINALS[1:]))
+_LOSS_GOAL_ORDINALS = ("the first", "the second", "the third", "the fourth")
+_THROUGHPUT_LABELS = ("Throughput", *(f"Throughput within {goal} goal" for goal in _LOSS_GOAL_ORDINALS[1:]))
 
 FRAME_METRICS = (
     *(
@@ -15,18 +15,18 @@ FRAME_METRICS = (
             "frame/s",
             label,
             "higher",
-            f"highest rate with a frame loss ratio of at most {goal} loss goal (RFC 1242), summed over all "
-            "directions and pairs",
+            f"highest rate at which the frame loss ratio does not exceed {goal} loss goal (RFC 1242), sum "
+            "of all directions and pairs",
         )
-        for name, label, goal in zip(THROUGHPUT_METRICS, _THROUGHPUT_LABELS, _GOAL_ORDINALS, strict=True)
+        for name, label, goal in zip(THROUGHPUT_METRICS, _THROUGHPUT_LABELS, _LOSS_GOAL_ORDINALS, strict=True)
     ),
     Metric(
         "throughput_bps",
         "bit/s",
         "Throughput in bits",
         "higher",
-        "throughput for the first loss goal in bits of whole frames: with frame check sequence, without "
-        "preamble and inter-frame gap",
+        "throughput for the first loss goal in bits of whole frames. It includes the frame check sequence, "
+        "and not the preamble and the inter-frame gap",
     ),
     Metric(
         "max_forwarding_rate_fps",
@@ -40,7 +40,8 @@ FRAME_METRICS = (
         "1",
         "Longest burst",
         "higher",
-        "longest burst at full rate without frame loss (RFC 2544), mean of repeated searches",
+        "number of frames in the longest burst at full rate without frame loss (RFC 2544), mean of repeated "
+        "searches",
     ),
     Metric(
         "buffer_s",
@@ -54,14 +55,14 @@ FRAME_METRICS = (
         "frame/s",
         "Forwarding rate",
         "higher",
-        "frames that arrived, summed over all directions and pairs; duplicates count once (RFC 2285)",
+        "frames per second that arrive, sum of all directions and pairs (RFC 2285). Duplicates count once",
     ),
     Metric(
         "offered_load_fps",
         "frame/s",
         "Offered load",
         "neither",
-        "frames that were sent, summed over all directions and pairs (RFC 2285)",
+        "frames per second that the generators send, sum of all directions and pairs (RFC 2285)",
     ),
     Metric(
         "frame_loss_percent",

@@ -20,8 +20,8 @@ from vnetbench.quantity import format_duration
 from vnetbench.results.records import HIGH_SUFFIX, IMPORTED, LOW_SUFFIX, OMITTED, Sample, TrialRecord
 from vnetbench.study.model import Level, Timing
 
-_MAX_LOGS_LISTED = 3
-_SHORTEST_INTERVAL_RATIO = 0.5
+_MAX_LISTED_LOGS = 3
+_MIN_LENGTH_OF_PREVIOUS_INTERVAL = 0.5
 """Tools often end with an interval of some milliseconds. An interval shorter than this share of the previous
 one is merged into it."""
 
@@ -59,14 +59,14 @@ _INTERVAL_METRICS: Mapping[str, _IntervalMetric] = {
     "retransmits_per_s": _IntervalMetric({"retransmits": 1}),
 }
 
-_LogInterval = Sequence[tuple[str, Sample]]
+_SamplesOfInterval = Sequence[tuple[str, Sample]]
 """The samples of one interval, each with its direction."""
 
 
 def metric_time_series(trial: TrialRecord, metric: str) -> TimeSeries:
     """Return the time series of a metric from the log's intervals, or else its single value; may be empty."""
     intervals = _log_intervals(trial)
-    values = [value for each in intervals if (value := _interval_value([each], metric)) is not None]
+    values = [value for each in intervals if (value := _metric_of_intervals([each], metric)) is not None]
     if values and len(values) == len(intervals):
         omitted = sum(any(OMITTED in sample.counters for _, sample in each) for each in intervals)
         lengths_s = tuple(map(_interval_length_s, intervals))
@@ -102,7 +102,7 @@ def trial_point(
     recomputed_names = {name for name in _INTERVAL_METRICS if has_own_warmup and name in reported}
     recomputed_names |= {deciding_metric} - reported.keys()
     recomputed = {
-        name: value for name in recomputed_names if (value := _interval_value(steady, name)) is not None
+        name: value for name in recomputed_names if (value := _metric_of_intervals(steady, name)) is not None
     }
     results = {name: value for name, value in (reported | recomputed).items() if name in METRICS}
     warmup_s = sum(time_series.interval_lengths_s[: warmup.samples])
@@ -145,12 +145,13 @@ def describe_sources(points: Sequence[TrialPoint]) -> Iterator[str]:
     """Yield sentences about the tools, logs and endpoints behind imported trials; none without any."""
     logs = [point.imported_log for point in points if point.imported_log]
     if logs:
-        yield f"imported, not measured here: {'; '.join(list_sources(points))}"
+        yield f"the trials were imported, not measured by vnetbench: {'; '.join(list_sources(points))}"
     reporters = {str(log["reported_by"]) for log in logs if log["reported_by"]}
     if len(reporters) > 1:
         yield (
-            "some trials are reported by their senders, others by their receivers: goodput is what was sent "
-            "in the first, what arrived in the others"
+            "the logs of some trials are from the sender, of others from the receiver. Goodput is the data "
+            "that was "
+            "sent in the former, and the data that arrived in the latter"
         )
 
 
@@ -163,10 +164,10 @@ def list_sources(points: Sequence[TrialPoint]) -> list[str]:
     sources = []
     for tool, logs in by_tool.items():
         names = list(dict.fromkeys(str(log["log"]) for log in logs))
-        hidden = len(names) - _MAX_LOGS_LISTED
+        hidden = len(names) - _MAX_LISTED_LOGS
         more = f" and {hidden} more" if hidden > 0 else ""
         trials = f"{len(logs)} trial{'' if len(logs) == 1 else 's'}"
-        sources.append(f"{trials} of {tool} from {', '.join(names[:_MAX_LOGS_LISTED])}{more}")
+        sources.append(f"{trials} of {tool} from {', '.join(names[:_MAX_LISTED_LOGS])}{more}")
     return sources
 
 
@@ -175,8 +176,11 @@ def _warmup_note(
 ) -> str:
     steady = ", ".join(METRICS[name].label for name in METRICS if name in recomputed)
     whole = ", ".join(METRICS[name].label for name in METRICS if name in reported and name not in recomputed)
-    note = f"the tool omitted no warm-up, so {format_duration(warmup_s)} was cut: without warm-up: {steady}"
-    return f"{note}; for the whole run, as reported: {whole}" if whole else note
+    note = (
+        f"the tool left out no warm-up. vnetbench left out the first {format_duration(warmup_s)} "
+        f"for these metrics: {steady}"
+    )
+    return f"{note}. These metrics cover the whole run, as the tool reported them: {whole}" if whole else note
 
 
 def _reported_values(trial: TrialRecord) -> dict[str, _RoundedValue]:
@@ -184,13 +188,14 @@ def _reported_values(trial: TrialRecord) -> dict[str, _RoundedValue]:
     return {name: _RoundedValue(**value) for name, value in values.items()}
 
 
-def _log_intervals(trial: TrialRecord) -> list[_LogInterval]:
+def _log_intervals(trial: TrialRecord) -> list[_SamplesOfInterval]:
     """Return the intervals that all directions have. A short one is merged into the previous one."""
     intervals: list[list[tuple[str, Sample]]] = []
     by_direction = ([(endpoint.name, x) for x in endpoint.samples] for endpoint in trial.endpoints)
     for interval in zip(*by_direction, strict=False):
         is_short = intervals and (
-            _interval_length_s(interval) < _SHORTEST_INTERVAL_RATIO * _interval_length_s(intervals[-1])
+            _interval_length_s(interval)
+            < _MIN_LENGTH_OF_PREVIOUS_INTERVAL * _interval_length_s(intervals[-1])
         )
         if is_short:
             intervals[-1] += interval
@@ -199,12 +204,12 @@ def _log_intervals(trial: TrialRecord) -> list[_LogInterval]:
     return list(intervals)
 
 
-def _interval_length_s(interval: _LogInterval) -> float:
+def _interval_length_s(interval: _SamplesOfInterval) -> float:
     directions = {direction for direction, _ in interval}
     return max(sum(x.interval_s for direction, x in interval if direction == each) for each in directions)
 
 
-def _interval_value(intervals: Sequence[_LogInterval], metric: str) -> _RoundedValue | None:
+def _metric_of_intervals(intervals: Sequence[_SamplesOfInterval], metric: str) -> _RoundedValue | None:
     """Return a metric over several intervals; None if they lack a counter."""
     definition = _INTERVAL_METRICS.get(metric)
     if definition is None or not intervals:

@@ -8,7 +8,7 @@ from vnetbench.estimate.frame_metrics import FRAME_METRICS
 from vnetbench.estimate.metric import Metric
 from vnetbench.estimate.reported_metrics import REPORTED_METRICS
 
-_PERCENTILES = {
+_PERCENTILE_TEXT_BY_NAME = {
     "p50": "50",
     "p90": "90",
     "p99": "99",
@@ -18,7 +18,7 @@ _PERCENTILES = {
 }
 """Suffix of a metric's name to the percentile."""
 
-_ENDPOINT_GROUPS = (
+_ENDPOINT_GROUP_TEXTS = (
     ("sender", "Sender", "the sending endpoints"),
     ("receiver", "Receiver", "the receiving endpoints"),
     ("first_vm", "First VM", "the first VMs"),
@@ -30,7 +30,7 @@ _ENDPOINT_GROUPS = (
 
 def _percentile_metrics(prefix: str, label: str, population: str) -> Iterator[Metric]:
     yield Metric(f"{prefix}_mean_us", "µs", f"{label}, mean", "lower", f"mean of {population}")
-    for name, percentile in _PERCENTILES.items():
+    for name, percentile in _PERCENTILE_TEXT_BY_NAME.items():
         meaning = f"{percentile}th percentile of {population}"
         yield Metric(f"{prefix}_{name}_us", "µs", f"{label}, {percentile} %", "lower", meaning)
 
@@ -43,49 +43,52 @@ METRICS: dict[str, Metric] = {
             "bit/s",
             "Goodput",
             "higher",
-            "payload that arrived at the sinks, all streams and pairs",
+            "payload bits per second that arrive at the sinks, sum of all streams and pairs",
         ),
         Metric(
             "goodput_forward_bps",
             "bit/s",
             "Goodput forward",
             "higher",
-            "goodput from the first VM to the second VM of each pair; bidirectional loads only",
+            "goodput from the first VM to the second VM of each pair, sum of all pairs. Only for "
+            "bidirectional loads",
         ),
         Metric(
             "goodput_reverse_bps",
             "bit/s",
             "Goodput reverse",
             "higher",
-            "goodput from the second VM to the first VM of each pair; bidirectional loads only",
+            "goodput from the second VM to the first VM of each pair, sum of all pairs. Only for "
+            "bidirectional loads",
         ),
         Metric(
             "transactions_per_s",
             "1/s",
             "Transaction rate",
             "higher",
-            "answered requests, all connections and pairs",
+            "answered requests per second, sum of all connections and pairs",
         ),
         Metric(
             "connections_per_s",
             "1/s",
             "Connection rate",
             "higher",
-            "connections opened, used for one request and closed, all pairs",
+            "connections per second that are opened, used for one request and closed, sum of all pairs",
         ),
         Metric(
             "datagrams_received_per_s",
             "1/s",
             "Datagrams received",
             "higher",
-            "datagrams that arrived at the sinks, all streams and pairs; duplicates count once",
+            "datagrams per second that arrive at the sinks, sum of all streams and pairs. Duplicates count "
+            "once",
         ),
         Metric(
             "datagrams_sent_per_s",
             "1/s",
             "Offered load",
             "neither",
-            "datagrams that the sources passed to the kernel, all streams and pairs",
+            "datagrams per second that the sources pass to the kernel, sum of all streams and pairs",
         ),
         *FRAME_METRICS,
         Metric(
@@ -93,15 +96,16 @@ METRICS: dict[str, Metric] = {
             "%",
             "Loss",
             "lower",
-            "share of the datagrams that did not arrive: dropped on the path or at the sinks' sockets",
+            "share of the datagrams that were dropped on the path or at the sinks' sockets",
         ),
         Metric(
             "socket_drop_percent",
             "%",
-            "Dropped at the socket",
+            "Datagrams dropped at the socket",
             "lower",
-            "share of the datagrams dropped because the sink's socket buffer was full: a limit of the "
-            "receiver, not of the path (with udp_gro an aggregate counts once)",
+            "share of the datagrams that were dropped because the sink's socket buffer was full. This is a "
+            "limit of the receiver, not of the path. With udp_gro, several datagrams in one message count "
+            "once",
         ),
         Metric(
             "reordered_percent",
@@ -115,14 +119,14 @@ METRICS: dict[str, Metric] = {
             "%",
             "Duplicates",
             "lower",
-            "additional copies as a share of the datagrams or frames that arrived",
+            "number of additional copies divided by the number of datagrams or frames that arrived",
         ),
         Metric(
             "jitter_us",
             "µs",
             "Jitter",
             "lower",
-            "mean deviation of the transit time (RFC 3550), mean over streams and samples",
+            "mean deviation of the datagrams' transit time (RFC 3550), mean over streams and samples",
         ),
         *_percentile_metrics("delay", "One-way delay", "the one-way delay"),
         Metric(
@@ -130,9 +134,9 @@ METRICS: dict[str, Metric] = {
             "µs",
             "Pacing error",
             "lower",
-            "standard deviation of the gaps between sent datagrams, of the worst source",
+            "standard deviation of the gaps between sent datagrams, of the source with the largest deviation",
         ),
-        *_percentile_metrics("latency", "Latency", "the time from a request's due time to its answer"),
+        *_percentile_metrics("latency", "Latency", "the time from a request's scheduled time to its answer"),
         *_percentile_metrics("latency_idle", "Idle latency", "the request latency before the load starts"),
         *(
             Metric(
@@ -140,21 +144,25 @@ METRICS: dict[str, Metric] = {
                 "µs",
                 f"Latency increase, {short_label}",
                 "lower",
-                f"{statistic} of the latency under load minus that before the load, in the same trial",
+                f"{statistic} of the latency under load minus the {statistic} before the load of the trial "
+                "starts",
             )
             for name, short_label, statistic in (
                 ("mean", "mean", "mean"),
-                *((name, f"{number} %", f"{number}th percentile") for name, number in _PERCENTILES.items()),
+                *(
+                    (name, f"{number} %", f"{number}th percentile")
+                    for name, number in _PERCENTILE_TEXT_BY_NAME.items()
+                ),
             )
         ),
         *(
             Metric(
                 f"latency_ratio_{name}",
                 "1",
-                f"Latency ratio, {_PERCENTILES[name]} %",
+                f"Latency ratio, {_PERCENTILE_TEXT_BY_NAME[name]} %",
                 "lower",
-                f"{_PERCENTILES[name]}th percentile of the latency under load divided by that before the "
-                "load, in the same trial",
+                f"{_PERCENTILE_TEXT_BY_NAME[name]}th percentile of the latency under load divided by the "
+                f"{_PERCENTILE_TEXT_BY_NAME[name]}th percentile before the load of the trial starts",
             )
             for name in ("p50", "p99")
         ),
@@ -162,9 +170,10 @@ METRICS: dict[str, Metric] = {
         Metric(
             "outstanding_at_end",
             "1",
-            "Outstanding at the end",
+            "Requests outstanding at the end",
             "lower",
-            "requests of an open loop that were due before the end and had no answer by then",
+            "number of requests of an open loop that were due before the end of the trial and had no answer "
+            "at its end",
         ),
         Metric(
             "sender_cpu_percent",
@@ -185,49 +194,51 @@ METRICS: dict[str, Metric] = {
             "% of one CPU",
             "First VM's CPU",
             "lower",
-            "CPU time of the processes of the first VM of each pair, in a bidirectional load (each VM sends "
-            "and receives)",
+            "CPU time of the processes of the first VM of each pair, 100 % = one full CPU. Only for "
+            "bidirectional loads, in which each VM sends and receives",
         ),
         Metric(
             "second_vm_cpu_percent",
             "% of one CPU",
             "Second VM's CPU",
             "lower",
-            "CPU time of the processes of the second VM of each pair, in a bidirectional load",
+            "CPU time of the processes of the second VM of each pair, 100 % = one full CPU. Only for "
+            "bidirectional loads, in which each VM sends and receives",
         ),
         Metric(
             "host_cpu_percent",
             "% of all CPUs",
             "Host CPU",
             "lower",
-            "busy share of all host CPUs",
+            "share of the time in which the host's CPUs were busy, mean of all CPUs",
         ),
         Metric(
             "host_softirq_percent",
             "% of one CPU",
             "Host softirq CPU",
             "lower",
-            "softirq time summed over all CPUs, 100 % = one full CPU",
+            "time that the host's CPUs spend in softirqs, sum of all CPUs, 100 % = one full CPU",
         ),
         *(
             Metric(
                 f"{group}_busy_percent",
                 "% of its CPUs",
-                f"{label} busy, own kernel",
+                f"{label} CPU use, own kernel",
                 "lower",
-                f"busy share of the CPUs of {endpoints}, as counted by their own kernels (guests and hosts)",
+                f"share of the time in which the CPUs of {endpoints} were busy, as their own kernels "
+                "(guests or hosts) count it",
             )
-            for group, label, endpoints in _ENDPOINT_GROUPS
+            for group, label, endpoints in _ENDPOINT_GROUP_TEXTS
         ),
         *(
             Metric(
                 f"{group}_vcpu_percent",
                 "% of its CPUs",
-                f"{label} busy, host kernel",
+                f"{label} CPU use, host kernel",
                 "lower",
-                f"share of the time for which the host ran the vCPU threads of {endpoints}",
+                f"share of the time in which the host ran the vCPU threads of {endpoints}, mean of all vCPUs",
             )
-            for group, label, endpoints in _ENDPOINT_GROUPS
+            for group, label, endpoints in _ENDPOINT_GROUP_TEXTS
         ),
         Metric(
             "vcpus_cpu_percent",
@@ -246,23 +257,23 @@ METRICS: dict[str, Metric] = {
         Metric(
             "emulators_cpu_percent",
             "% of one CPU",
-            "QEMU and vhost",
+            "QEMU and vhost threads",
             "lower",
-            "CPU time of the guests' emulators without vCPUs: QEMU main loops and vhost threads",
+            "CPU time of the guests' QEMU main loops and vhost threads, 100 % = one full CPU",
         ),
         Metric(
             "switch_drops_per_s",
             "1/s",
-            "Dropped at the switch",
+            "Packets dropped at the switch",
             "lower",
-            "packets that the virtual switches and their ports (taps) dropped",
+            "packets per second that the virtual switches and their ports (taps) drop, sum of all switches",
         ),
         Metric(
             "kvm_exits_per_s",
             "1/s",
             "KVM exits",
             "lower",
-            "VM exits of all guests",
+            "VM exits per second, sum of all guests",
         ),
         Metric(
             "cycles_per_byte",
@@ -290,7 +301,7 @@ METRICS: dict[str, Metric] = {
             "1",
             "Context switches per transaction",
             "lower",
-            "context switches of both endpoints' processes per answered request",
+            "context switches of the processes of sender and receiver per answered request",
         ),
         Metric(
             "interrupts_per_transaction",
@@ -304,56 +315,72 @@ METRICS: dict[str, Metric] = {
             "1",
             "Packets per transaction",
             "neither",
-            "packets received by both endpoints' interfaces per answered request",
+            "packets that the interfaces of sender and receiver receive per answered request",
         ),
         Metric(
             "datagrams",
             "1",
             "Datagrams",
             "neither",
-            "datagrams sent after the warm-up, as counted by the sinks",
+            "number of datagrams sent after the warm-up, as the sinks count them",
         ),
-        Metric("frames", "1", "Frames", "neither", "frames sent after the warm-up"),
-        Metric("packets_per_s", "1/s", "Packets", "neither", "packets received by the receivers' interfaces"),
+        Metric("frames", "1", "Frames", "neither", "number of frames sent after the warm-up"),
         Metric(
-            "segments_per_s", "1/s", "TCP segments", "neither", "TCP segments sent, of at most one MSS each"
+            "packets_per_s",
+            "1/s",
+            "Packets",
+            "neither",
+            "packets per second that the receivers' interfaces receive",
+        ),
+        Metric(
+            "segments_per_s",
+            "1/s",
+            "TCP segments",
+            "neither",
+            "TCP segments per second of at most one MSS each that the senders send",
         ),
         Metric(
             "mean_segment_bytes",
             "B",
             "Mean segment",
             "neither",
-            "mean size of the packets passed to the sending interface, before hardware segmentation",
+            "mean size of the packets passed to the sender's interface, before segmentation by the adapter",
         ),
         Metric(
             "interrupts_per_s",
             "1/s",
             "Interrupts",
             "lower",
-            "interrupts of the whole host, including timer and inter-processor interrupts",
+            "interrupts of the whole host per second, including timer and inter-processor interrupts",
         ),
         Metric(
             "net_rx_softirqs_per_s",
             "1/s",
             "NET_RX softirqs",
             "neither",
-            "NET_RX softirqs of the host",
+            "NET_RX softirqs of the host per second",
         ),
         Metric(
             "packets_per_interrupt",
             "1",
             "Packets per interrupt",
             "neither",
-            "packets received per NET_RX softirq: virtual links have no hardware interrupt",
+            "packets received per NET_RX softirq, because virtual links have no hardware interrupt",
         ),
         Metric(
             "context_switches_per_s",
             "1/s",
             "Context switches",
             "lower",
-            "context switches of both endpoints' processes",
+            "context switches per second, sum of all endpoints' processes",
         ),
-        Metric("retransmits_per_s", "1/s", "Retransmits", "lower", "TCP segments that were retransmitted"),
+        Metric(
+            "retransmits_per_s",
+            "1/s",
+            "Retransmits",
+            "lower",
+            "TCP segments per second that the senders retransmit",
+        ),
         Metric(
             "rtt_us",
             "µs",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vnetbench.estimate.metric import Metric
 
-_REPORTING_ENDPOINTS = (
+_REPORTING_ENDPOINT_TEXTS = (
     ("sender", "Sender", "the machine of the sending endpoint"),
     ("receiver", "Receiver", "the machine of the receiving endpoint"),
 )
@@ -16,33 +16,35 @@ REPORTED_METRICS = (
         "% of one CPU",
         "Server CPU, as reported",
         "lower",
-        "CPU time of the iperf3 server process as the server reports it, whole trial including warm-up",
+        "CPU time of the iperf3 server process in the whole trial, including the warm-up, as the server "
+        "reports it",
     ),
     Metric(
         "server_retransmits",
         "1",
         "Server retransmits, as reported",
         "lower",
-        "TCP segments that the iperf3 server retransmitted in the whole trial, as the server reports them",
+        "number of TCP segments that the iperf3 server retransmitted in the whole trial, as the server "
+        "reports it",
     ),
     *(
         metric
-        for endpoint, label, machine in _REPORTING_ENDPOINTS
+        for endpoint, label, machine in _REPORTING_ENDPOINT_TEXTS
         for metric in (
             Metric(
                 f"{endpoint}_cycles_per_byte",
                 "cycles/B",
                 f"{label} cycles per byte, as reported",
                 "lower",
-                f"busy share of all CPUs of {machine}, times their clock rate, per byte of the load; "
-                "cycles_per_byte covers a whole host instead",
+                f"CPU cycles per byte of the load: the busy share of all CPUs of {machine}, times their "
+                "clock rate. The metric cycles_per_byte covers a whole host instead",
             ),
             Metric(
                 f"{endpoint}_interrupts_per_s",
                 "1/s",
                 f"{label} interrupts, as reported",
                 "lower",
-                f"interrupts of all CPUs of {machine}",
+                f"interrupts per second of all CPUs of {machine}",
             ),
         )
     ),
@@ -51,6 +53,6 @@ REPORTED_METRICS = (
         "1/s",
         "Sender retransmits, as reported",
         "lower",
-        "TCP segments that the sending endpoint's system retransmitted, all connections",
+        "TCP segments per second that the system of the sending endpoint retransmits, sum of all connections",
     ),
 )

@@ -11,7 +11,7 @@ from vnetbench.estimate.datagrams import SHARE_METRICS, zero_count_upper_bound_p
 from vnetbench.estimate.evidence import collect_evidence
 from vnetbench.estimate.evidence.time_series import evidence_time_series
 from vnetbench.estimate.evidence.trial_data import build_trial_data
-from vnetbench.estimate.frames import outstanding_frames, search_intervals, search_result
+from vnetbench.estimate.frames import outstanding_frames, search_interval_by_metric, search_result
 from vnetbench.estimate.interim_analyses import interim_analyses
 from vnetbench.estimate.latency import merge_histograms
 from vnetbench.estimate.median import estimate_median
@@ -27,7 +27,7 @@ from vnetbench.estimate.time_series import (
     metric_time_series,
     steady_latency_histogram,
 )
-from vnetbench.estimate.trial_metrics import steady_metrics
+from vnetbench.estimate.trial_metrics import metrics_of_steady_part
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import INTERRUPTED, RUNNING, Histogram, TreatmentRecord, TrialRecord
 from vnetbench.study.file.load import parse_study
@@ -35,7 +35,7 @@ from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import Precision, Study
 from vnetbench.study.workloads import deciding_metric
 
-COMPARED_FACTS = (
+FACTS_COMPARED_BETWEEN_SESSIONS = (
     ("bench", "vnetbench", ""),
     ("bench", "agent_sha256", ""),
     ("bench", "privilege", ""),
@@ -192,7 +192,7 @@ def _trial_point(
     trial: TrialRecord, warmup: Warmup, time_series: TimeSeries, testbed: Mapping[str, Any]
 ) -> TrialPoint:
     part = select_steady_part(trial, warmup.samples)
-    values = steady_metrics(part)
+    values = metrics_of_steady_part(part)
     data = build_trial_data(part, values, time_series, testbed)
     evidence = collect_evidence(data)
     return TrialPoint(
@@ -254,9 +254,9 @@ def _single_search_estimates(metrics: Mapping[str, Estimate], point: TrialPoint)
             low=interval.low,
             high=interval.high,
             confidence=interval.confidence or 0.0,
-            is_single_search=True,
+            is_from_single_search=True,
         )
-        for name, interval in search_intervals(point.search).items()
+        for name, interval in search_interval_by_metric(point.search).items()
         if name in metrics
     }
 
@@ -266,8 +266,9 @@ def _iperf3_endpoint_warnings(testbed: Mapping[str, Any]) -> Iterator[str]:
         if endpoint.get("protocol") == "iperf3":
             name = endpoint["name"]
             yield (
-                f"{name} runs iperf3 without an agent: it provides no samples, counters or settings. "
-                f"Goodput towards {name} is what it acknowledged. CPU, cycles, packets and retransmits cover "
+                f"{name} runs iperf3 without an agent, so it provides no samples, counters or settings. "
+                f"Goodput towards {name} is the data that {name} acknowledged. CPU, cycles, packets and "
+                "retransmits cover "
                 f"the other endpoint only, except for the values that {name} reports at the end of each trial"
             )
 
@@ -276,35 +277,39 @@ def _trial_warnings(points: Sequence[TrialPoint], metric: str) -> Iterator[str]:
     label, of_all = METRICS[metric].label, f"of {_count_trials(len(points))}"
     missing = sum(metric not in point.values for point in points)
     if missing and points[0].imported_log:
-        yield f"{label} is missing from {missing} {of_all}: these trials count for other metrics only"
+        yield f"{missing} {of_all} have no value of {label} and count for other metrics only"
     elif missing:
         timing = "timing.duration and timing.idle" if "increase" in metric else "timing.duration"
         yield (
-            f"{label} is missing from {missing} {of_all}: these trials are too short. Increase {timing}, or "
-            "set another precision.metric"
+            f"{missing} {of_all} have no value of {label}, because they are too short. Increase {timing}, "
+            "or set another precision.metric"
         )
     if unsteady := sum(not point.has_steady_state for point in points):
         yield (
-            f"no steady state in {unsteady} {of_all}: the level still changed in the second half of the trial"
+            f"{unsteady} {of_all} have no steady state, because the level still changed in the second half "
+            "of the trial"
         )
 
 
 def _session_warnings(sessions: Sequence[Mapping[str, Mapping[str, Any]]]) -> Iterator[str]:
-    for location, fact, part in COMPARED_FACTS:
+    for location, fact, part in FACTS_COMPARED_BETWEEN_SESSIONS:
         values = [
             _fact_text(session[location].get(fact), part) for session in sessions if location in session
         ]
         if len(distinct := list(dict.fromkeys(values))) > 1:
             name = f"{location}: {fact} {part}".rstrip()
-            yield f"the environment changed when the campaign was resumed, {name}: {' then '.join(distinct)}"
+            yield (
+                f"the environment changed when the campaign was resumed. {name} was "
+                f"{', then '.join(distinct)}"
+            )
     perf = [session.get("host", {}).get("perf") or {} for session in sessions]
     if estimated := [each for each in perf if each.get("system_cycles") == "estimated"]:
-        yield f"cycles are estimated from CPU time and clock: {estimated[-1].get('reason')}"
+        yield f"CPU cycles are estimated from CPU time and clock rate ({estimated[-1].get('reason')})"
 
 
 def _note_warnings(points: Sequence[TrialPoint]) -> Iterator[str]:
     if with_notes := sum(bool(point.notes) for point in points if not point.imported_log):
-        yield f"{with_notes} of {_count_trials(len(points))} have notes from the instrument"
+        yield f"{with_notes} of {_count_trials(len(points))} have notes about the measurement"
 
 
 def _count_trials(count: int) -> str:

@@ -15,18 +15,18 @@ from statistics import median
 from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.estimate.metrics import is_lower_better
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.explain.limits import NO_LIMIT, UNEXPLAINED, Limit
+from vnetbench.explain.limits import NO_LIMIT_CAUSE_NAME, UNEXPLAINED_CAUSE_NAME, TreatmentLimit
 from vnetbench.explain.model import Finding
-from vnetbench.explain.models.packet_rate import fit_cost
+from vnetbench.explain.models.packet_rate import fit_packet_cost
 from vnetbench.explain.phrases import format_metric, metric_label, other_factors_phrase
 from vnetbench.study.model import Level
 from vnetbench.wording.factor_text import level_phrase
 
-MIN_RATIO = 1.15
+MIN_REPORTED_RATIO = 1.15
 """Smallest ratio of a difference that gets a finding. Effects cover smaller ones."""
-_CONSTANT_RATIO = 1.15
+_MAX_CONSTANT_METRIC_RATIO = 1.15
 """A metric with a smaller ratio is constant."""
-_PROPORTIONAL_RATIO = 1.3
+_MAX_PROPORTIONAL_DEVIATION_RATIO = 1.3
 """Two ratios are proportional if they differ by less than this ratio."""
 _MAX_NAMED_METRICS = 2
 """Maximum number of changed metrics in a sentence."""
@@ -36,14 +36,14 @@ _MAX_NAMED_METRICS = 2
 class LimitLaw:
     """A relation that a limit leaves in the evidence of two treatments."""
 
-    constant_metric: str
-    proportional_metric: str
+    metric_that_stays_constant: str
+    metric_proportional_to_deciding: str
     """Metric that changes in proportion to the deciding metric."""
     exponent: int
     """1 for proportional, -1 for inversely proportional."""
-    families: tuple[str, ...]
+    cause_families: tuple[str, ...]
     """Families of causes with which the law applies; empty for all."""
-    conclusion: str
+    conclusion_sentence: str
     """A sentence."""
 
 
@@ -53,14 +53,14 @@ LAWS = (
         "segment_bytes_received",
         1,
         (),
-        "The packet rate is the limit, and larger packets carry more.",
+        "The packet rate is the limit, and larger packets carry more data.",
     ),
     LimitLaw(
         "calls_per_s",
         "bytes_per_call",
         1,
         (),
-        "The rate of system calls is the limit, and larger calls carry more.",
+        "The rate of system calls is the limit, and larger calls carry more data.",
     ),
     LimitLaw(
         "in_flight_bytes",
@@ -74,18 +74,20 @@ LAWS = (
         "in_flight_bytes",
         1,
         ("window",),
-        "A window is the limit, and a larger window carries more.",
+        "A window is the limit, and a larger window carries more data.",
     ),
     LimitLaw(
         "stream_goodput_bps",
         "streams",
         1,
         (),
-        "Each stream has its own limit, and more streams carry more.",
+        "Each stream has its own limit, and more streams carry more data.",
     ),
 )
 
-_LAW_METRICS = frozenset(name for law in LAWS for name in (law.constant_metric, law.proportional_metric))
+_METRICS_IN_LAWS = frozenset(
+    name for law in LAWS for name in (law.metric_that_stays_constant, law.metric_proportional_to_deciding)
+)
 
 
 @dataclass(frozen=True)
@@ -93,8 +95,8 @@ class TreatmentDifference:
     """Two treatments that differ in one factor, with the matching law."""
 
     factor: str
-    slower: Limit
-    faster: Limit
+    slower: TreatmentLimit
+    faster: TreatmentLimit
     ratio: float
     """Larger deciding metric over the smaller one."""
     law: LimitLaw | None
@@ -108,7 +110,7 @@ class TreatmentDifference:
         return tuple(sorted(changed, key=lambda each: -abs(math.log(each[1]))))
 
 
-def difference_findings(summary: CampaignSummary, limits: Sequence[Limit]) -> Iterator[Finding]:
+def difference_findings(summary: CampaignSummary, limits: Sequence[TreatmentLimit]) -> Iterator[Finding]:
     """Yield a finding for each factor with a clear difference, largest difference first.
 
     Each finding is about the factor's pair with the largest difference. Pairs with a law come first.
@@ -125,35 +127,43 @@ def difference_findings(summary: CampaignSummary, limits: Sequence[Limit]) -> It
         yield _difference_finding(summary, difference)
 
 
-def _find_differences(summary: CampaignSummary, limits: Sequence[Limit]) -> Iterator[TreatmentDifference]:
+def _find_differences(
+    summary: CampaignSummary, limits: Sequence[TreatmentLimit]
+) -> Iterator[TreatmentDifference]:
     metric = summary.deciding_metric
     medians = {limit.treatment.index: _evidence_medians(limit.treatment) for limit in limits}
-    for factor, one, other in _limit_pairs(summary, limits):
-        ratio = _clear_ratio(one.treatment, other.treatment, metric)
-        if ratio >= MIN_RATIO:
-            slower, faster = _ordered_pair(one, other, metric)
+    for factor, one, other in _pairs_differing_in_one_factor(summary, limits):
+        ratio = _larger_over_smaller_median(one.treatment, other.treatment, metric)
+        if ratio >= MIN_REPORTED_RATIO:
+            slower, faster = _worse_and_better(one, other, metric)
             law = _matching_law(factor, slower, faster, ratio, medians)
             yield TreatmentDifference(factor, slower, faster, ratio, law)
 
 
-def _limit_pairs(summary: CampaignSummary, limits: Sequence[Limit]) -> Iterator[tuple[str, Limit, Limit]]:
+def _pairs_differing_in_one_factor(
+    summary: CampaignSummary, limits: Sequence[TreatmentLimit]
+) -> Iterator[tuple[str, TreatmentLimit, TreatmentLimit]]:
     """Yield each factor's name with two treatments that differ only in this factor."""
     for factor in summary.factors:
-        for group in _groups_without(factor.name, limits):
+        for group in _group_by_other_factors(factor.name, limits):
             for one, other in combinations(group, 2):
                 yield factor.name, one, other
 
 
-def _groups_without(factor: str, limits: Sequence[Limit]) -> Iterable[Sequence[Limit]]:
+def _group_by_other_factors(
+    factor: str, limits: Sequence[TreatmentLimit]
+) -> Iterable[Sequence[TreatmentLimit]]:
     """Group treatments by their levels of all factors but one."""
-    groups: dict[frozenset[tuple[str, Level]], list[Limit]] = {}
+    groups: dict[frozenset[tuple[str, Level]], list[TreatmentLimit]] = {}
     for limit in limits:
         if factor in limit.treatment.factors:
             groups.setdefault(limit.treatment.levels_without(factor), []).append(limit)
     return groups.values()
 
 
-def _ordered_pair(one: Limit, other: Limit, metric: str) -> tuple[Limit, Limit]:
+def _worse_and_better(
+    one: TreatmentLimit, other: TreatmentLimit, metric: str
+) -> tuple[TreatmentLimit, TreatmentLimit]:
     """Return the worse treatment first."""
     by_value = sorted((one, other), key=lambda each: each.treatment.metrics[metric].value)
     if is_lower_better(metric):
@@ -161,7 +171,7 @@ def _ordered_pair(one: Limit, other: Limit, metric: str) -> tuple[Limit, Limit]:
     return by_value[0], by_value[1]
 
 
-def _clear_ratio(one: TreatmentSummary, other: TreatmentSummary, metric: str) -> float:
+def _larger_over_smaller_median(one: TreatmentSummary, other: TreatmentSummary, metric: str) -> float:
     """Return the larger median over the smaller one; 1 if the ranges of the trials overlap."""
     values = [each.trial_values(metric) for each in (one, other)]
     if not all(values) or min(map(min, values)) <= 0:
@@ -171,10 +181,16 @@ def _clear_ratio(one: TreatmentSummary, other: TreatmentSummary, metric: str) ->
 
 
 def _matching_law(
-    factor: str, slower: Limit, faster: Limit, ratio: float, medians: Mapping[int, Mapping[str, float]]
+    factor: str,
+    slower: TreatmentLimit,
+    faster: TreatmentLimit,
+    ratio: float,
+    medians: Mapping[int, Mapping[str, float]],
 ) -> LimitLaw | None:
     """Return the first law that both treatments follow. `medians` has evidence medians by treatment index."""
-    ratios = _median_ratios(medians[slower.treatment.index], medians[faster.treatment.index], _LAW_METRICS)
+    ratios = _median_ratios(
+        medians[slower.treatment.index], medians[faster.treatment.index], _METRICS_IN_LAWS
+    )
     before, after = (each.treatment.factors[factor] for each in (slower, faster))
     if isinstance(before, int | float) and isinstance(after, int | float) and before > 0 < after:
         ratios[factor] = after / before
@@ -207,15 +223,15 @@ def _has_disjoint_ranges(one: TreatmentSummary, other: TreatmentSummary, name: s
 
 
 def _is_law_fulfilled(law: LimitLaw, ratios: Mapping[str, float], ratio: float, family: str) -> bool:
-    if law.families and family not in law.families:
+    if law.cause_families and family not in law.cause_families:
         return False
-    if not {law.constant_metric, law.proportional_metric} <= ratios.keys():
+    if not {law.metric_that_stays_constant, law.metric_proportional_to_deciding} <= ratios.keys():
         return False
-    constant_ratio = ratios[law.constant_metric]
-    relative_ratio = ratios[law.proportional_metric] ** law.exponent / ratio
+    constant_ratio = ratios[law.metric_that_stays_constant]
+    relative_ratio = ratios[law.metric_proportional_to_deciding] ** law.exponent / ratio
     return (
-        1 / _CONSTANT_RATIO < constant_ratio < _CONSTANT_RATIO < ratio
-        and 1 / _PROPORTIONAL_RATIO < relative_ratio < _PROPORTIONAL_RATIO
+        1 / _MAX_CONSTANT_METRIC_RATIO < constant_ratio < _MAX_CONSTANT_METRIC_RATIO < ratio
+        and 1 / _MAX_PROPORTIONAL_DEVIATION_RATIO < relative_ratio < _MAX_PROPORTIONAL_DEVIATION_RATIO
     )
 
 
@@ -231,52 +247,53 @@ def _difference_finding(summary: CampaignSummary, difference: TreatmentDifferenc
     return Finding(
         kind="difference",
         text=f"With {fast} instead of {slow}{where}, {metric_label(metric)} is {after} instead of {before}. "
-        + _reason_text(difference),
-        treatments=(slower.index, faster.index),
+        + _reason_sentences(difference),
+        treatment_indices=(slower.index, faster.index),
         details={
             "factor": difference.factor,
             "ratio": difference.ratio,
             "limits": [difference.slower.cause_name, difference.faster.cause_name],
-            "law": None if difference.law is None else difference.law.constant_metric,
+            "law": None if difference.law is None else difference.law.metric_that_stays_constant,
             "changed_metrics": dict(difference.changed_metrics),
-            **_packet_cost(difference),
+            **_packet_cost_details(difference),
         },
     )
 
 
-def _packet_cost(difference: TreatmentDifference) -> dict[str, object]:
+def _packet_cost_details(difference: TreatmentDifference) -> dict[str, object]:
     """Return the CPU cost per packet and per byte (`models/packet_rate.py`) if packets are the limit."""
     law = difference.law
-    if law is None or law.constant_metric != "packets_per_s":
+    if law is None or law.metric_that_stays_constant != "packets_per_s":
         return {}
     medians = [_evidence_medians(each.treatment) for each in (difference.slower, difference.faster)]
-    if not all({"cycles_per_byte", law.proportional_metric} <= each.keys() for each in medians):
+    if not all({"cycles_per_byte", law.metric_proportional_to_deciding} <= each.keys() for each in medians):
         return {}
-    sizes = [each[law.proportional_metric] for each in medians]
+    sizes = [each[law.metric_proportional_to_deciding] for each in medians]
     cycles = [each["cycles_per_byte"] * size for each, size in zip(medians, sizes, strict=True)]
-    cost = fit_cost(sizes, cycles)
+    cost = fit_packet_cost(sizes, cycles)
     if cost is None:
         return {}
     return {"cycles_per_packet": cost.cycles_per_packet, "cycles_per_further_byte": cost.cycles_per_byte}
 
 
-def _reason_text(difference: TreatmentDifference) -> str:
+def _reason_sentences(difference: TreatmentDifference) -> str:
     """Return the sentences that explain the difference."""
     if difference.law is not None:
-        metric = difference.law.constant_metric
+        metric = difference.law.metric_that_stays_constant
         before, after = _format_both_medians(difference, metric)
-        constant = f"{metric_label(metric)} ({before} and {after})"
-        return f"This metric stays constant: {constant}. {difference.law.conclusion}"
+        constant = f'The metric "{metric_label(metric)}" stays constant ({before} and {after}).'
+        return f"{constant} {difference.law.conclusion_sentence}"
     sentences = []
     if difference.slower.cause_name != difference.faster.cause_name:
-        slower, faster = _limit_text(difference.slower), _limit_text(difference.faster)
+        slower, faster = _limiting_cause_clause(difference.slower), _limiting_cause_clause(difference.faster)
         sentences.append(f"The limit changes from {slower} to {faster}.")
     if difference.changed_metrics:
         changes = []
         for name, _ in difference.changed_metrics[:_MAX_NAMED_METRICS]:
             before, after = _format_both_medians(difference, name)
             changes.append(f"{metric_label(name)} (from {before} to {after})")
-        sentences.append(f"The largest change is in {' and '.join(changes)}.")
+        subject = "The largest change is" if len(changes) == 1 else "The largest changes are"
+        sentences.append(f"{subject} in {' and '.join(changes)}.")
     return " ".join(sentences) or "The counters do not explain this difference."
 
 
@@ -288,9 +305,9 @@ def _format_both_medians(difference: TreatmentDifference, metric: str) -> tuple[
     return slower, faster
 
 
-def _limit_text(limit: Limit) -> str:
-    if limit.cause_name == NO_LIMIT:
+def _limiting_cause_clause(limit: TreatmentLimit) -> str:
+    if limit.cause_name == NO_LIMIT_CAUSE_NAME:
         return "none"
-    if limit.cause_name == UNEXPLAINED:
-        return "a limit that no known cause explains"
+    if limit.cause_name == UNEXPLAINED_CAUSE_NAME:
+        return "an unexplained limit"
     return f'"{limit.candidates[0].cause.description}"'

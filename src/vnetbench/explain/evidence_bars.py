@@ -9,12 +9,12 @@ from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.estimate.evidence.metric import YES_OR_NO
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.model import EvidenceChart, EvidenceItem
-from vnetbench.explain.phrases import is_count, metric_label
+from vnetbench.explain.phrases import is_plain_count, metric_label
 from vnetbench.quantity import choose_scale
-from vnetbench.wording.factor_text import capitalize_sentence, pluralize
+from vnetbench.wording.factor_text import capitalize_sentence, format_count_with_noun
 from vnetbench.wording.treatment_names import treatment_name
 
-_MAX_BARS = 12
+_MAX_BARS_PER_CHART = 12
 
 
 def evidence_bars(
@@ -45,7 +45,11 @@ def evidence_bars(
     )
     largest = max((value for _, row in rows for value in row.values()), default=0.0)
     scale = choose_scale(EVIDENCE_METRICS[name].unit, largest)
-    selection = f", the first {_MAX_BARS} of {pluralize(len(rows), noun)}" if len(rows) > _MAX_BARS else ""
+    selection = (
+        f" (first {_MAX_BARS_PER_CHART} of {format_count_with_noun(len(rows), noun)})"
+        if len(rows) > _MAX_BARS_PER_CHART
+        else ""
+    )
     return EvidenceChart(
         chart_type="bars",
         title=f"{capitalize_sentence(metric_label(name))}{selection}",
@@ -53,14 +57,14 @@ def evidence_bars(
         y_label=f"{metric_label(name)} ({scale.unit})" if scale.unit else metric_label(name),
         rows=tuple(
             {"x": label, **{key: value / scale.divisor for key, value in row.items()}}
-            for label, row in rows[:_MAX_BARS]
+            for label, row in rows[:_MAX_BARS_PER_CHART]
         ),
         threshold=None if item.threshold is None else item.threshold / scale.divisor,
     )
 
 
 def _is_item_count(item: EvidenceItem) -> bool:
-    return is_count(EVIDENCE_METRICS[item.metric].unit, item.value, item.low, item.high)
+    return is_plain_count(EVIDENCE_METRICS[item.metric].unit, item.value, item.low, item.high)
 
 
 def _treatment_rows(

@@ -22,7 +22,7 @@ from vnetbench.study.factors.registry import (
     format_levels,
     parse_level,
 )
-from vnetbench.study.factors.stream_counts import streams_per_direction
+from vnetbench.study.factors.stream_counts import count_streams_per_direction
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.model import Level
 
@@ -107,7 +107,7 @@ def _would_share_threads(present: Mapping[str, Level], cause: Cause, name: str) 
     return (
         _is_thread_setting(cause, name)
         and isinstance(threads, int)
-        and threads < sum(streams_per_direction(present))
+        and threads < sum(count_streams_per_direction(present))
     )
 
 

@@ -14,10 +14,10 @@ from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.explain.model import Finding
 from vnetbench.quantity import format_interval
-from vnetbench.wording.factor_text import pluralize
+from vnetbench.wording.factor_text import format_count_with_noun
 from vnetbench.wording.treatment_names import treatment_name
 
-IDLE_THRESHOLD_PERCENT = 20.0
+MIN_IDLE_PERCENT = 20.0
 """Idle time from which CPUs count as idle: a user of `top` would look for the limit elsewhere."""
 _BUSY, _VCPU = "forwarder_busy_percent", "forwarder_vcpu_percent"
 
@@ -27,45 +27,47 @@ class ForwarderCpuUse:
     """CPU use of a forwarding guest at its throughput, percent of all its CPUs."""
 
     treatment: TreatmentSummary
-    guest_busy: Estimate
+    guest_busy_percent: Estimate
     """Counted by the guest's kernel."""
-    host_vcpu: Estimate
+    host_vcpu_percent: Estimate
     """Counted by the host for the vCPU threads."""
 
     @property
     def idle_percent(self) -> float:
         """Idle time by the guest's kernel."""
-        return 100 - self.guest_busy.value
+        return 100 - self.guest_busy_percent.value
 
     @property
     def has_idle_cpus(self) -> bool:
         """Whether the whole interval of idle time, or every trial if there is no interval, counts as idle."""
         trials = self.treatment.trial_values(_BUSY)
-        max_busy = max(trials) if self.guest_busy.high is None else self.guest_busy.high
-        return 100 - max_busy >= IDLE_THRESHOLD_PERCENT
+        max_busy = max(trials) if self.guest_busy_percent.high is None else self.guest_busy_percent.high
+        return 100 - max_busy >= MIN_IDLE_PERCENT
 
 
 def idle_cpu_findings(summary: CampaignSummary) -> Iterator[Finding]:
     """Yield one finding about all treatments that a guest limits; nothing if there are none."""
-    forwarders = saturated_forwarders(summary)
+    forwarders = cpu_use_of_saturated_forwarders(summary)
     if not forwarders:
         return
     idle = [each for each in forwarders if each.has_idle_cpus]
     yield Finding(
         kind="idle CPUs",
-        text=_idle_text(summary, idle, len(forwarders)) if idle else _no_idle_text(summary, forwarders),
-        treatments=tuple(each.treatment.index for each in idle or forwarders),
+        text=_idle_forwarders_text(summary, idle, len(forwarders))
+        if idle
+        else _saturated_forwarders_text(summary, forwarders),
+        treatment_indices=tuple(each.treatment.index for each in idle or forwarders),
         details={
             str(each.treatment.index): {
                 "idle_percent": each.idle_percent,
-                "vcpu_percent": each.host_vcpu.value,
+                "vcpu_percent": each.host_vcpu_percent.value,
             }
             for each in forwarders
         },
     )
 
 
-def saturated_forwarders(summary: CampaignSummary) -> tuple[ForwarderCpuUse, ...]:
+def cpu_use_of_saturated_forwarders(summary: CampaignSummary) -> tuple[ForwarderCpuUse, ...]:
     """Return CPU use for each treatment whose throughput a guest limits and that has both counts."""
     return tuple(
         ForwarderCpuUse(treatment, treatment.metrics[_BUSY], treatment.metrics[_VCPU])
@@ -88,36 +90,39 @@ def _has_loss_above_throughput(point: TrialPoint) -> bool:
     return answer.limited_by == "device" or is_cut_short
 
 
-def _idle_text(summary: CampaignSummary, idle: Sequence[ForwarderCpuUse], total: int) -> str:
+def _idle_forwarders_text(summary: CampaignSummary, idle: Sequence[ForwarderCpuUse], total: int) -> str:
     most_idle = max(idle, key=lambda each: each.idle_percent)
     guest_range = _percent_range([each.idle_percent for each in idle])
-    host_range = _percent_range([each.host_vcpu.value for each in idle])
+    host_range = _percent_range([each.host_vcpu_percent.value for each in idle])
     return (
         f"Guests lose frames although they report idle CPUs, in {len(idle)} of "
-        f"{pluralize(total, 'treatment')}. "
-        f"At the throughput, the guest reports its CPUs idle for {guest_range} of the time. "
-        f"The host runs their vCPU threads for {host_range} of the time. "
-        f"The most idle treatment is {_evidence_text(summary, most_idle)}."
+        f"{format_count_with_noun(total, 'treatment')}. "
+        f"At the throughput, these guests report their CPUs idle for {guest_range} of the time. "
+        f"The host runs the guests' vCPU threads for {host_range} of the time. "
+        f"The most idle treatment is {_cpu_use_text(summary, most_idle)}."
     )
 
 
-def _no_idle_text(summary: CampaignSummary, forwarders: Sequence[ForwarderCpuUse]) -> str:
+def _saturated_forwarders_text(summary: CampaignSummary, forwarders: Sequence[ForwarderCpuUse]) -> str:
     most_idle = max(forwarders, key=lambda each: each.idle_percent)
     return (
-        f"No guest loses frames while it reports idle CPUs ({IDLE_THRESHOLD_PERCENT:g} % or more) at the "
-        f"throughput, in {pluralize(len(forwarders), 'treatment')}. "
-        f"The most idle treatment is {_evidence_text(summary, most_idle)}."
+        f"No guest loses frames while it reports idle CPUs ({MIN_IDLE_PERCENT:g} % or more) at the "
+        f"throughput, in {format_count_with_noun(len(forwarders), 'treatment')}. "
+        f"The most idle treatment is {_cpu_use_text(summary, most_idle)}."
     )
 
 
-def _evidence_text(summary: CampaignSummary, use: ForwarderCpuUse) -> str:
-    busy = use.guest_busy
+def _cpu_use_text(summary: CampaignSummary, use: ForwarderCpuUse) -> str:
+    busy = use.guest_busy_percent
     low, high = (None if end is None else 100 - end for end in (busy.high, busy.low))
     idle = format_interval(use.idle_percent, low, high, "%").text
-    vcpu = format_interval(use.host_vcpu.value, use.host_vcpu.low, use.host_vcpu.high, "%").text
+    vcpu = format_interval(
+        use.host_vcpu_percent.value, use.host_vcpu_percent.low, use.host_vcpu_percent.high, "%"
+    ).text
     return (
-        f"{treatment_name(summary, use.treatment)}: {idle} idle by the guest's count, vCPU threads at {vcpu} "
-        f"by the host's count ({pluralize(busy.trial_count, 'trial')})"
+        f"{treatment_name(summary, use.treatment)}: the guest reports its CPUs idle for {idle} of the time, "
+        "and the host "
+        f"runs the vCPU threads for {vcpu} of the time ({format_count_with_noun(busy.trial_count, 'trial')})"
     )
 
 

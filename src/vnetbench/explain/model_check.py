@@ -11,7 +11,7 @@ from vnetbench.explain.models import loss, tcp_window
 from vnetbench.explain.phrases import format_metric
 
 WINDOW_CAUSES = ("send_buffer", "receive_window", "congestion_window")
-_STREAM_GOODPUT = "stream_goodput_bps"
+_STREAM_GOODPUT_METRIC = "stream_goodput_bps"
 
 MetricMedians = Mapping[str, float]
 """Median over the trials, by metric."""
@@ -48,35 +48,36 @@ def check_model(treatment: TreatmentSummary, cause: str) -> ModelCheck | None:
 
 
 def _check_window_model(medians: MetricMedians) -> ModelCheck | None:
-    window, rtt_us, goodput = (medians[name] for name in _WINDOW_METRICS)
-    if not tcp_window.is_consistent(goodput, window, rtt_us):
+    window, rtt_us, goodput = (medians[name] for name in _WINDOW_MODEL_METRICS)
+    if not tcp_window.is_goodput_consistent_with_window(goodput, window, rtt_us):
         return None
     model = tcp_window.max_goodput_bps(window, rtt_us)
     text = (
         f"A window of {format_metric('in_flight_bytes', window)} and a round-trip time of "
-        f"{format_metric('rtt_us', rtt_us)} allow {format_metric(_STREAM_GOODPUT, model)} per stream. "
-        f"The measured goodput is {format_metric(_STREAM_GOODPUT, goodput)} per stream."
+        f"{format_metric('rtt_us', rtt_us)} allow {format_metric(_STREAM_GOODPUT_METRIC, model)} per stream. "
+        f"The measured goodput is {format_metric(_STREAM_GOODPUT_METRIC, goodput)} per stream."
     )
-    return ModelCheck(text, {"window_law_bps": model, _STREAM_GOODPUT: goodput})
+    return ModelCheck(text, {"window_law_bps": model, _STREAM_GOODPUT_METRIC: goodput})
 
 
 def _check_loss_model(medians: MetricMedians) -> ModelCheck | None:
-    percent, mss, rtt_us, goodput = (medians[name] for name in _LOSS_METRICS)
+    percent, mss, rtt_us, goodput = (medians[name] for name in _LOSS_MODEL_METRICS)
     ratio = percent / 100
-    if not 0 < ratio < 1 or not loss.is_consistent(goodput, mss, rtt_us, ratio):
+    if not 0 < ratio < 1 or not loss.is_rate_consistent_with_loss(goodput, mss, rtt_us, ratio):
         return None
-    reno, cubic = (model(mss, rtt_us, ratio) for model in (loss.padhye_bps, loss.cubic_bps))
+    reno, cubic = (model(mss, rtt_us, ratio) for model in (loss.padhye_rate_bps, loss.cubic_rate_bps))
     text = (
-        f"At this loss and round-trip time, models predict {format_metric(_STREAM_GOODPUT, reno)} per stream "
-        f"with reno and {format_metric(_STREAM_GOODPUT, cubic)} with cubic. "
-        f"The measured goodput is {format_metric(_STREAM_GOODPUT, goodput)} per stream."
+        "For the measured loss and round-trip time, models of TCP predict "
+        f"{format_metric(_STREAM_GOODPUT_METRIC, reno)} per stream "
+        f"with reno and {format_metric(_STREAM_GOODPUT_METRIC, cubic)} with cubic. "
+        f"The measured goodput is {format_metric(_STREAM_GOODPUT_METRIC, goodput)} per stream."
     )
-    return ModelCheck(text, {"reno_law_bps": reno, "cubic_law_bps": cubic, _STREAM_GOODPUT: goodput})
+    return ModelCheck(text, {"reno_law_bps": reno, "cubic_law_bps": cubic, _STREAM_GOODPUT_METRIC: goodput})
 
 
-_WINDOW_METRICS = ("in_flight_bytes", "rtt_us", _STREAM_GOODPUT)
-_LOSS_METRICS = ("path_loss_percent", "mss_bytes", "rtt_us", _STREAM_GOODPUT)
+_WINDOW_MODEL_METRICS = ("in_flight_bytes", "rtt_us", _STREAM_GOODPUT_METRIC)
+_LOSS_MODEL_METRICS = ("path_loss_percent", "mss_bytes", "rtt_us", _STREAM_GOODPUT_METRIC)
 _MODELS_BY_CAUSE: Mapping[str, _ThroughputModel] = {
-    **dict.fromkeys(WINDOW_CAUSES, _ThroughputModel(_WINDOW_METRICS, _check_window_model)),
-    "path_loss": _ThroughputModel(_LOSS_METRICS, _check_loss_model),
+    **dict.fromkeys(WINDOW_CAUSES, _ThroughputModel(_WINDOW_MODEL_METRICS, _check_window_model)),
+    "path_loss": _ThroughputModel(_LOSS_MODEL_METRICS, _check_loss_model),
 }

@@ -6,13 +6,20 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from vnetbench.explain.rules import FAMILIES, TWICE, Condition, Pattern, Rule, load_rules
+from vnetbench.explain.rules import (
+    CAUSE_FAMILIES,
+    TWICE_LEVEL,
+    CauseRule,
+    EvidenceCondition,
+    EvidencePattern,
+    load_rules,
+)
 from vnetbench.study.factors.registry import format_level
 from vnetbench.study.model import Level
 
-PAGE = "causes.md"
+PAGE_FILE_NAME = "causes.md"
 
-_HEAD = """\
+_PAGE_HEAD = """\
 # Causes
 
 `vnetbench explain` can name the causes on this page. Each cause has advice, the run that confirms it, its
@@ -28,7 +35,7 @@ scored. [evidence.md](evidence.md) describes the metrics.
 This page is generated from the rules in `src/vnetbench/explain/causes/*.toml`
 (`python -m vnetbench.explain.reference docs`).
 """
-_TITLES: Mapping[str, str] = {
+_TITLE_BY_FAMILY: Mapping[str, str] = {
     "cpu": "CPU",
     "window": "Windows and latency",
     "packets": "Packets",
@@ -40,35 +47,37 @@ _TITLES: Mapping[str, str] = {
 
 def causes_page() -> str:
     """Return the page in Markdown."""
-    return "\n".join([_HEAD, *(line for family in FAMILIES for line in _family_lines(family))])
+    return "\n".join([_PAGE_HEAD, *(line for family in CAUSE_FAMILIES for line in _family_lines(family))])
 
 
 def _family_lines(family: str) -> Iterator[str]:
-    yield f"## {_TITLES[family]}\n"
+    yield f"## {_TITLE_BY_FAMILY[family]}\n"
     for rule in load_rules().values():
         if rule.cause.family == family:
             yield from _rule_lines(rule)
 
 
-def _rule_lines(rule: Rule) -> Iterator[str]:
+def _rule_lines(rule: CauseRule) -> Iterator[str]:
     cause = rule.cause
     description = f"{cause.description[:1].upper()}{cause.description[1:]}."
     yield f"### {cause.name}\n"
     yield f"{description}{'' if cause.is_fault else ' *Natural.*'}\n"
     yield f"- Advice: {cause.advice}"
-    if cause.setting:
-        settings = ", or ".join(_format_setting(name, level) for name, level in cause.setting.items())
-        yield f"- Confirmed by a run with: {settings}"
+    if cause.experiment_levels:
+        settings = ", or ".join(
+            _format_setting(name, level) for name, level in cause.experiment_levels.items()
+        )
+        yield f"- A run with this setting confirms the cause: {settings}"
     if not rule.has_patterns:
-        yield "- Evidence: a comparison of trials or treatments. No single trial shows this cause."
+        yield "- Evidence: a comparison of trials or treatments, because no single trial shows this cause"
     for index, pattern in enumerate(rule.patterns):
         yield f"- {'Evidence' if index == 0 else 'Or'}: {_format_pattern(pattern)}"
     if rule.explains:
-        yield f"- Ranks before these less specific causes: {', '.join(rule.explains)}"
+        yield f"- This cause ranks before these less specific causes: {', '.join(rule.explains)}"
     yield f"- Source: {cause.source}\n"
 
 
-def _format_pattern(pattern: Pattern) -> str:
+def _format_pattern(pattern: EvidencePattern) -> str:
     parts = []
     if pattern.requires:
         parts.append(", ".join(map(_format_condition, pattern.requires)))
@@ -81,16 +90,16 @@ def _format_pattern(pattern: Pattern) -> str:
 
 
 def _format_setting(name: str, level: Level) -> str:
-    return f"`{name} = {level if level == TWICE else format_level(name, level)}`"
+    return f"`{name} = {level if level == TWICE_LEVEL else format_level(name, level)}`"
 
 
-def _format_condition(condition: Condition) -> str:
-    return f"`{condition.metric}` {condition.zero_at:g} → {condition.full_at:g}"
+def _format_condition(condition: EvidenceCondition) -> str:
+    return f"`{condition.metric}` {condition.value_of_degree_0:g} → {condition.value_of_degree_1:g}"
 
 
 def main(folder: Path) -> None:
     """Write the page to a folder."""
-    (folder / PAGE).write_text(causes_page(), encoding="utf-8")
+    (folder / PAGE_FILE_NAME).write_text(causes_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

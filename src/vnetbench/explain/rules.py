@@ -17,58 +17,58 @@ from vnetbench.study.factors.registry import FACTORS, parse_level
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOAD_NAMES
 
-FAMILIES = ("cpu", "window", "packets", "links", "instability", "instrument")
+CAUSE_FAMILIES = ("cpu", "window", "packets", "links", "instability", "instrument")
 """Families of causes, in listing order. Each has a rule file of its own."""
 
-TWICE = "twice"
+TWICE_LEVEL = "twice"
 """A level of a setting: two times the treatment's level."""
 
-_TEXT_KEYS = ("description", "advice", "source")
+_CAUSE_TEXT_KEYS = ("description", "advice", "source")
 _PATTERN_KEYS = ("requires", "any_of", "contradicts")
-_RULE_KEYS = {*_TEXT_KEYS, *_PATTERN_KEYS, "setting", "is_fault", "patterns", "explains", "workloads"}
+_RULE_KEYS = {*_CAUSE_TEXT_KEYS, *_PATTERN_KEYS, "setting", "is_fault", "patterns", "explains", "workloads"}
 _CONDITION_KEYS = {"metric", "from", "to", "weight"}
 
 
 @dataclass(frozen=True)
-class Condition:
-    """A ramp over one evidence metric: 0 at `zero_at`, 1 at `full_at`."""
+class EvidenceCondition:
+    """A ramp over one evidence metric: 0 at `zero_at`, 1 at `value_of_degree_1`."""
 
     metric: str
-    zero_at: float
-    full_at: float
+    value_of_degree_0: float
+    value_of_degree_1: float
     """Less than `zero_at` if small values fulfil the condition."""
     weight: float = 1.0
     """Above 0, at most 1. A requirement's share in the mean, or the largest effect of another condition."""
 
     def fulfilment_degree(self, value: float) -> float:
         """Return how far the value fulfils the condition, 0 to 1, linear between both ends."""
-        share = (value - self.zero_at) / (self.full_at - self.zero_at)
+        share = (value - self.value_of_degree_0) / (self.value_of_degree_1 - self.value_of_degree_0)
         return share if 0 < share < 1 else float(share >= 1)
 
 
 @dataclass(frozen=True)
-class Pattern:
+class EvidencePattern:
     """Evidence that a cause produces. A cause can have several patterns."""
 
-    requires: tuple[Condition, ...] = ()
+    requires: tuple[EvidenceCondition, ...] = ()
     """All must hold. A missing metric leaves the pattern without a score."""
-    alternatives: tuple[Condition, ...] = ()
+    alternatives: tuple[EvidenceCondition, ...] = ()
     """`any_of` in the file: one must hold, and the strongest counts."""
-    contradicts: tuple[Condition, ...] = ()
+    contradicts: tuple[EvidenceCondition, ...] = ()
     """Conditions that lower the score."""
 
     @property
-    def conditions(self) -> tuple[Condition, ...]:
+    def conditions(self) -> tuple[EvidenceCondition, ...]:
         """All conditions of the pattern."""
         return (*self.requires, *self.alternatives, *self.contradicts)
 
 
 @dataclass(frozen=True)
-class Rule:
+class CauseRule:
     """A cause with the patterns that indicate it."""
 
     cause: Cause
-    patterns: tuple[Pattern, ...] = ()
+    patterns: tuple[EvidencePattern, ...] = ()
     """The pattern with the best score counts."""
     explains: tuple[str, ...] = ()
     """Less specific causes with the same evidence. This cause ranks before them."""
@@ -82,13 +82,15 @@ class Rule:
 
 
 @lru_cache
-def load_rules() -> Mapping[str, Rule]:
+def load_rules() -> Mapping[str, CauseRule]:
     """Return all rules by cause name, in file order.
 
     Raises:
         BenchError: a rule is invalid. The error names the file and the cause.
     """
-    return parse_rules({f"{family}.toml": _read_rule_file(family) for family in FAMILIES}, EVIDENCE_METRICS)
+    return parse_rules(
+        {f"{family}.toml": _read_rule_file(family) for family in CAUSE_FAMILIES}, EVIDENCE_METRICS
+    )
 
 
 def get_cause(name: str) -> Cause:
@@ -96,7 +98,7 @@ def get_cause(name: str) -> Cause:
     return load_rules()[name].cause
 
 
-def parse_rules(texts: Mapping[str, str], metrics: Collection[str] | None = None) -> Mapping[str, Rule]:
+def parse_rules(texts: Mapping[str, str], metrics: Collection[str] | None = None) -> Mapping[str, CauseRule]:
     """Parse rule files.
 
     Args:
@@ -106,7 +108,7 @@ def parse_rules(texts: Mapping[str, str], metrics: Collection[str] | None = None
     Raises:
         BenchError: a rule is invalid.
     """
-    parsed: dict[str, Rule] = {}
+    parsed: dict[str, CauseRule] = {}
     for file, text in texts.items():
         for rule in _parse_file(file, text, metrics):
             if rule.cause.name in parsed:
@@ -122,7 +124,7 @@ def _read_rule_file(family: str) -> str:
     return files(__package__).joinpath("causes", f"{family}.toml").read_text(encoding="utf-8")
 
 
-def _parse_file(file: str, text: str, metrics: Collection[str] | None) -> Iterator[Rule]:
+def _parse_file(file: str, text: str, metrics: Collection[str] | None) -> Iterator[CauseRule]:
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -141,8 +143,8 @@ def _parse_file(file: str, text: str, metrics: Collection[str] | None) -> Iterat
 
 def _parse_rule(
     file: str, family: str, name: str, table: Mapping[str, Any], metrics: Collection[str] | None
-) -> Rule:
-    for key in _TEXT_KEYS:
+) -> CauseRule:
+    for key in _CAUSE_TEXT_KEYS:
         if not isinstance(table.get(key), str) or not table[key].strip():
             raise _rule_error(file, f"the rule {name} has no {key}", f'write {key} = "…"')
     workloads = tuple(table.get("workloads", WORKLOAD_NAMES))
@@ -154,14 +156,14 @@ def _parse_rule(
         family=family,
         description=table["description"],
         advice=table["advice"],
-        setting=_parse_setting(file, name, table.get("setting", {})),
+        experiment_levels=_parse_setting(file, name, table.get("setting", {})),
         source=table["source"],
         is_fault=table.get("is_fault", True),
     )
     # Most causes have a single pattern. Its conditions are then keys of the cause's own table.
     first_pattern = {key: table[key] for key in _PATTERN_KEYS if key in table}
     patterns = (*([first_pattern] if first_pattern else []), *table.get("patterns", ()))
-    return Rule(
+    return CauseRule(
         cause=cause,
         patterns=tuple(_parse_pattern(file, name, each, metrics) for each in patterns),
         explains=tuple(table.get("explains", ())),
@@ -171,7 +173,7 @@ def _parse_rule(
 
 def _parse_pattern(
     file: str, cause: str, table: Mapping[str, Any], metrics: Collection[str] | None
-) -> Pattern:
+) -> EvidencePattern:
     if not table.keys() <= set(_PATTERN_KEYS) or not table.keys() & {"requires", "any_of"}:
         what = f"the rule {cause} has a pattern without requires and any_of, or with unknown keys"
         raise _rule_error(file, what, "write requires or any_of, and optionally contradicts")
@@ -179,7 +181,7 @@ def _parse_pattern(
         tuple(_parse_condition(file, cause, key, each, metrics) for each in table.get(key, ()))
         for key in _PATTERN_KEYS
     )
-    return Pattern(requires, alternatives, contradicts)
+    return EvidencePattern(requires, alternatives, contradicts)
 
 
 def _parse_setting(file: str, cause: str, table: Mapping[str, Any]) -> dict[str, Level]:
@@ -188,7 +190,7 @@ def _parse_setting(file: str, cause: str, table: Mapping[str, Any]) -> dict[str,
         fix = f"use only these factors: {_join_names(FACTORS)}"
         raise _rule_error(file, f"the rule {cause} sets unknown factors: {', '.join(unknown)}", fix)
     try:
-        return {name: raw if raw == TWICE else parse_level(name, raw) for name, raw in table.items()}
+        return {name: raw if raw == TWICE_LEVEL else parse_level(name, raw) for name, raw in table.items()}
     except BenchError as error:
         what = f"the rule {cause} has a setting that studies do not accept: {error.what}"
         raise _rule_error(file, what, error.fix) from error
@@ -196,14 +198,14 @@ def _parse_setting(file: str, cause: str, table: Mapping[str, Any]) -> dict[str,
 
 def _parse_condition(
     file: str, cause: str, key: str, table: Mapping[str, Any], metrics: Collection[str] | None
-) -> Condition:
+) -> EvidenceCondition:
     missing = {"metric", "from", "to"} - table.keys()
     if missing or table.keys() - _CONDITION_KEYS:
         fix = 'write { metric = "…", from = 0, to = 1 }, and optionally weight'
         raise _rule_error(file, f"the rule {cause} has a malformed condition under {key}", fix)
     name, weight = table["metric"], float(table.get("weight", 1.0))
     if metrics is not None and name not in metrics:
-        fix = "use a name in estimate.evidence.EVIDENCE_METRICS"
+        fix = "use a metric that docs/evidence.md lists"
         raise _rule_error(file, f"the rule {cause} uses the unknown metric {name} under {key}", fix)
     if table["from"] == table["to"]:
         fix = "use different values for from and to"
@@ -213,10 +215,10 @@ def _parse_condition(
         raise _rule_error(
             file, f"the rule {cause} has the weight {weight:g} for {name}, which is out of range", fix
         )
-    return Condition(name, float(table["from"]), float(table["to"]), weight)
+    return EvidenceCondition(name, float(table["from"]), float(table["to"]), weight)
 
 
-def _check_explains(rules: Mapping[str, Rule]) -> None:
+def _check_explains(rules: Mapping[str, CauseRule]) -> None:
     for name, rule in rules.items():
         if unknown := [other for other in rule.explains if other not in rules]:
             file = f"{rule.cause.family}.toml"
@@ -226,7 +228,7 @@ def _check_explains(rules: Mapping[str, Rule]) -> None:
         TopologicalSorter({name: rule.explains for name, rule in rules.items()}).prepare()
     except CycleError as error:
         cycle = " explains ".join(error.args[1])
-        fix = "let only the more specific cause explain the other"
+        fix = "remove explains from the less specific cause"
         raise BenchError(f"causes explain each other: {cycle}", where="explain/causes", fix=fix) from error
 
 

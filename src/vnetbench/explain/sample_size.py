@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vnetbench.estimate.interim_analyses import fewest_trials_for_interval
+from vnetbench.estimate.interim_analyses import min_trials_for_interval
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.explain.model import CandidateCause, Finding
 from vnetbench.explain.rules import get_cause, load_rules
 from vnetbench.explain.scoring import rank_causes
 from vnetbench.quantity import format_exact_share
-from vnetbench.wording.factor_text import pluralize
+from vnetbench.wording.factor_text import format_count_with_noun
 
-MAX_TRIAL_RATIO = 1.3
+MAX_TRIAL_VALUE_RATIO = 1.3
 """Largest ratio of two trials at which they predict the next trial."""
-AMBIGUOUS = "ambiguous"
+AMBIGUOUS_TREATMENTS = "ambiguous"
 """Key in the finding's details: indices of treatments with two trials that differ in value and limit."""
 
 
@@ -25,26 +25,36 @@ def sample_size_findings(summary: CampaignSummary) -> Iterator[Finding]:
     if not few or summary.reference_table is not None:
         return
     counts = sorted({each.trial_count for each in few})
-    trials = pluralize(counts[0], "trial") if len(counts) == 1 else f"{counts[0]} to {counts[-1]} trials"
-    subject = f"{len(few)} of {pluralize(len(measured), 'treatment')} have" if len(measured) > 1 else "it has"
-    fewest = fewest_trials_for_interval(summary.required_precision.confidence, has_more_analyses=False)
+    trials = (
+        format_count_with_noun(counts[0], "trial")
+        if len(counts) == 1
+        else f"{counts[0]} to {counts[-1]} trials"
+    )
+    subject = (
+        f"{len(few)} of {format_count_with_noun(len(measured), 'treatment')} have"
+        if len(measured) > 1
+        else "The treatment has"
+    )
+    fewest = min_trials_for_interval(summary.required_precision.confidence, has_more_analyses=False)
     needed = f"at least {fewest}" if counts[-1] < fewest else "more trials"
     share = format_exact_share(summary.required_precision.confidence)
     ambiguous = [each.index for each in few if _is_ambiguous(summary, each)]
-    text = f"Too few trials for an interval: {subject} {trials}. "
+    text = f"{subject} too few trials for an interval ({trials}). "
     text += f"A {share} interval of the median needs {needed}."
     if ambiguous:
-        treatments = "The" if len(measured) == 1 else f"In {pluralize(len(ambiguous), 'treatment')}, the"
-        text += f" {treatments} two trials differ in value and limit, and either may be typical."
+        treatments = (
+            "The" if len(measured) == 1 else f"In {format_count_with_noun(len(ambiguous), 'treatment')}, the"
+        )
+        text += f" {treatments} two trials have different values and limits, and either trial may be typical."
     yield Finding(
         kind="instrument",
         text=text,
-        treatments=tuple(each.index for each in few),
+        treatment_indices=tuple(each.index for each in few),
         candidates=(CandidateCause(get_cause("too_few_trials"), 1.0, "very likely", ()),),
         details={
             "cause": "too_few_trials",
             "trials": {str(each.index): each.trial_count for each in few},
-            AMBIGUOUS: ambiguous,
+            AMBIGUOUS_TREATMENTS: ambiguous,
         },
     )
 
@@ -56,12 +66,12 @@ def _is_ambiguous(summary: CampaignSummary, treatment: TreatmentSummary) -> bool
     if len(points) != 2:
         return False
     values = [point.values[metric] for point in points]
-    if max(values) <= MAX_TRIAL_RATIO * min(values):
+    if max(values) <= MAX_TRIAL_VALUE_RATIO * min(values):
         return False
-    return len({_top_cause(summary, point) for point in points}) == 2
+    return len({_top_cause_of_trial(summary, point) for point in points}) == 2
 
 
-def _top_cause(summary: CampaignSummary, point: TrialPoint) -> str | None:
+def _top_cause_of_trial(summary: CampaignSummary, point: TrialPoint) -> str | None:
     """Return the first candidate by the evidence of a single trial."""
     candidates = rank_causes([point.evidence], load_rules(), summary.workload).candidates
     return candidates[0].cause.name if candidates else None

@@ -12,13 +12,13 @@ from vnetbench.study.model import Level
 
 SENDER, RECEIVER = "sender", "receiver"
 
-_TOLERANCE = 0.1
+_RELATIVE_TOLERANCE = 0.1
 """Relative difference that durations and goodputs of the two endpoints may have."""
-_DURATION_TOLERANCE = 0.3
+_RELATIVE_TOLERANCE_OF_DURATIONS = 0.3
 """The same for durations if the connection is equal: the end of a short run takes a larger share of it."""
 
 
-def match_endpoint_runs(runs: Sequence[RunSummary]) -> dict[int, int]:
+def match_sender_runs_to_receiver_runs(runs: Sequence[RunSummary]) -> dict[int, int]:
     """Return the id of each run that a receiver reports and a sender too, with the id of the sender's run.
 
     If the logs name connections, these decide. Otherwise two logs match if one has as many runs from the
@@ -46,68 +46,70 @@ def _match_by_connection(runs: Sequence[RunSummary]) -> dict[int, int]:
         while one := next((run for run in candidates if run.reported_by), None):
             candidates.remove(one)
             others = (each for each in candidates if each.reported_by != one.reported_by)
-            other = next((each for each in others if _is_plausible_match(one, each)), None)
+            other = next((each for each in others if _may_share_connection(one, each)), None)
             if other is not None:
                 candidates.remove(other)
                 received, sent = (one, other) if one.reported_by == RECEIVER else (other, one)
-                matches[received.id] = sent.id
+                matches[received.run_id] = sent.run_id
     return matches
 
 
 def _match_by_log(runs: Sequence[RunSummary]) -> dict[int, int]:
     runs_by_log: dict[tuple[str, str, str], list[RunSummary]] = defaultdict(list)
     for run in runs:
-        runs_by_log[run.log, run.tool, run.reported_by].append(run)
+        runs_by_log[run.log_name, run.tool, run.reported_by].append(run)
     senders = {key: each for key, each in runs_by_log.items() if key[2] == SENDER}
     matches: dict[int, int] = {}
     for (log, tool, endpoint), received in runs_by_log.items():
         if endpoint != RECEIVER:
             continue
         for key, sent in senders.items():
-            if key[:2] != (log, tool) and key[1] == tool and _logs_match(sent, received):
-                matches |= {one.id: other.id for one, other in zip(received, sent, strict=True)}
+            if key[:2] != (log, tool) and key[1] == tool and _do_logs_match(sent, received):
+                matches |= {one.run_id: other.run_id for one, other in zip(received, sent, strict=True)}
                 del senders[key]
                 break
     return matches
 
 
-def merge_endpoint_runs(received: Run, sent: Run, log_of_sender: str) -> Run:
+def merge_endpoint_runs(receiver_run: Run, sender_run: Run, sender_log: str) -> Run:
     """Return one run with the results of both endpoints. The receiver's take precedence."""
-    source = f"{log_of_sender} line {sent.first_line}"
+    source = f"{sender_log} line {sender_run.first_line}"
     return replace(
-        received,
-        factors={**sent.factors, **received.factors},
-        metrics={**sent.metrics, **received.metrics},
-        other_results={**sent.other_results, **received.other_results},
-        command=received.command or sent.command,
+        receiver_run,
+        factors={**sender_run.factors, **receiver_run.factors},
+        metrics={**sender_run.metrics, **receiver_run.metrics},
+        other_results={**sender_run.other_results, **receiver_run.other_results},
+        command=receiver_run.command or sender_run.command,
         reported_by="",
         remarks=(  # The sender's remarks are about results that its own log lacks, and that are here.
-            *received.remarks,
-            f"Results that the receiver's log lacks are from the sender's log ({source}).",
+            *receiver_run.remarks,
+            f"Results that are missing in the receiver's log are from the sender's log ({source}).",
         ),
     )
 
 
-def _logs_match(sent: Sequence[RunSummary], received: Sequence[RunSummary]) -> bool:
-    return len(sent) == len(received) and all(map(_runs_match, sent, received))
+def _do_logs_match(sender_runs: Sequence[RunSummary], receiver_runs: Sequence[RunSummary]) -> bool:
+    return len(sender_runs) == len(receiver_runs) and all(map(_do_runs_match, sender_runs, receiver_runs))
 
 
-def _is_plausible_match(one: RunSummary, other: RunSummary) -> bool:
+def _may_share_connection(one: RunSummary, other: RunSummary) -> bool:
     durations = one.duration_s or 0.0, other.duration_s or 0.0
-    return _factors_agree(one.factors, other.factors) and _is_close(*durations, _DURATION_TOLERANCE)
+    return _have_consistent_factors(one.factors, other.factors) and _is_close(
+        *durations, _RELATIVE_TOLERANCE_OF_DURATIONS
+    )
 
 
-def _runs_match(one: RunSummary, other: RunSummary) -> bool:
+def _do_runs_match(one: RunSummary, other: RunSummary) -> bool:
     pairs = ((one.duration_s, other.duration_s), (one.goodput_bps, other.goodput_bps))
     known_pairs = [(a, b) for a, b in pairs if a is not None and b is not None]
-    if not known_pairs or not _factors_agree(one.factors, other.factors):
+    if not known_pairs or not _have_consistent_factors(one.factors, other.factors):
         return False
     return all(_is_close(a, b) for a, b in known_pairs)
 
 
-def _factors_agree(one: Mapping[str, Level], other: Mapping[str, Level]) -> bool:
+def _have_consistent_factors(one: Mapping[str, Level], other: Mapping[str, Level]) -> bool:
     return all(other.get(name, level) == level for name, level in one.items())
 
 
-def _is_close(one: float, other: float, tolerance: float = _TOLERANCE) -> bool:
-    return abs(one - other) <= tolerance * max(abs(one), abs(other))
+def _is_close(one: float, other: float, relative_tolerance: float = _RELATIVE_TOLERANCE) -> bool:
+    return abs(one - other) <= relative_tolerance * max(abs(one), abs(other))

@@ -11,28 +11,30 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone, tzinfo
 
 from vnetbench.errors import BenchError
-from vnetbench.importers.runs import ReportedValue, Run
+from vnetbench.importers.runs import RoundedValue, Run
 
-HostCounters = Iterable[tuple[datetime, Mapping[str, float]]]
+HostCounterIntervals = Iterable[tuple[datetime, Mapping[str, float]]]
 """Ends of intervals in ascending order, each with the means of all counters over the interval, by name."""
 
-_HEADER = re.compile(r'"?\(PDH-CSV 4\.0\) \((?P<zone>[^)]*)\)\((?P<minutes>-?\d{1,3})\)"?(?:,|$)')
+_HEADER_PATTERN = re.compile(r'"?\(PDH-CSV 4\.0\) \((?P<zone>[^)]*)\)\((?P<minutes>-?\d{1,3})\)"?(?:,|$)')
 r"""`"(PDH-CSV 4.0) (UTC)(0)","\\esx1\Physical Cpu(0)\% Processor Time",…`. The number is minutes behind
 UTC."""
-_COUNTER = re.compile(r"\\\\(?P<host>[^\\]+)\\(?P<group>[^\\(]+)\((?P<instance>.*)\)\\(?P<counter>[^\\]+)")
+_COUNTER_TITLE_PATTERN = re.compile(
+    r"\\\\(?P<host>[^\\]+)\\(?P<group>[^\\(]+)\((?P<instance>.*)\)\\(?P<counter>[^\\]+)"
+)
 r"""`\\esx1\Network Port(vSwitch0:67108885:36139:db.eth0)\MBits Transmitted/sec`"""
-_ADAPTER_SUFFIX = re.compile(r"\.eth\d+$")
+_VM_ADAPTER_SUFFIX_PATTERN = re.compile(r"\.eth\d+$")
 """Follows the name of a VM at its port, from ESXi 6 on."""
-_FRACTIONAL_SECONDS = re.compile(r"(?<=:\d\d)[.,]\d+$")
+_FRACTIONAL_SECONDS_PATTERN = re.compile(r"(?<=:\d\d)[.,]\d+$")
 
-_HOST_BUSY = "host busy %"
-_HOST_COUNTERS = {
-    "% Util Time": _HOST_BUSY,
+_HOST_BUSY_RESULT_NAME = "host busy %"
+_HOST_COUNTER_NAMES = {
+    "% Util Time": _HOST_BUSY_RESULT_NAME,
     "% Processor Time": "host used %",
     "% Core Util Time": "host cores busy %",
 }
-_VM_COUNTERS = {"% Used": "used %", "% Ready": "ready %", "% CoStop": "co-stop %"}
-_PORT_COUNTERS = {
+_VM_COUNTER_NAMES = {"% Used": "used %", "% Ready": "ready %", "% CoStop": "co-stop %"}
+_PORT_COUNTER_NAMES = {
     "MBits Transmitted/sec": "sent Mbit/s",
     "MBits Received/sec": "received Mbit/s",
     "Packets Transmitted/sec": "sent packets/s",
@@ -46,16 +48,16 @@ _PORT_COUNTERS = {
 _TIME_FORMATS = ("%m/%d/%Y %H:%M:%S", "%d.%m.%Y %H:%M:%S", "%Y-%m-%d %H:%M:%S", "%d/%m/%Y %H:%M:%S")
 """esxtop writes the first format in every locale. The others come from spreadsheets that saved the file
 again."""
-_HALF_LAST_DIGIT = 0.005
+_HALF_LAST_PRINTED_DIGIT = 0.005
 """esxtop prints two decimals."""
 
 
-def is_esxtop(line: str) -> bool:
+def is_esxtop_header(line: str) -> bool:
     """Return whether a log that starts with this line is from `esxtop -b`."""
-    return _HEADER.match(line) is not None
+    return _HEADER_PATTERN.match(line) is not None
 
 
-def read_host_counters(lines: Iterable[str]) -> Iterator[tuple[datetime, dict[str, float]]]:
+def read_counter_intervals(lines: Iterable[str]) -> Iterator[tuple[datetime, dict[str, float]]]:
     """Yield the end of each interval in a log, with the counters of the interval; see `HostCounters`.
 
     Of thousands of columns this keeps the host's CPUs, the ports of its switches, and the VMs at these ports.
@@ -66,12 +68,12 @@ def read_host_counters(lines: Iterable[str]) -> Iterator[tuple[datetime, dict[st
     """
     source = iter(lines)
     titles = next(source, "")
-    header = _HEADER.match(titles)
+    header = _HEADER_PATTERN.match(titles)
     if header is None:
         fix = "create the log with esxtop -b -a -d 2 > esxtop.csv"
         raise BenchError("the file is not a log of esxtop's batch mode", where="line 1", fix=fix)
     zone = timezone(-timedelta(minutes=int(header["minutes"])))
-    columns = _find_columns(_split_cells(titles))
+    columns = _find_counter_columns(_split_cells(titles))
     time_format: str | None = None
     for line in source:
         cells = _split_cells(line)
@@ -85,7 +87,7 @@ def read_host_counters(lines: Iterable[str]) -> Iterator[tuple[datetime, dict[st
 
 
 def attach_host_counters(
-    runs: Sequence[Run], counters: HostCounters, *, is_only_host: bool = True
+    runs: Sequence[Run], counters: HostCounterIntervals, *, is_only_host: bool = True
 ) -> list[Run]:
     """Return the runs with the mean counters of the intervals that lie entirely within each run.
 
@@ -99,12 +101,12 @@ def attach_host_counters(
         return [_add_missing_counters_remark(run, "the esxtop log is empty") for run in runs]
     previous, zone = first[0], first[0].tzinfo
     windows = {
-        number: _build_run_window(run, zone)
+        number: _create_run_counter_means(run, zone)
         for number, run in enumerate(runs)
         if run.started_at and run.duration_s
     }
     waiting = sorted(windows.values(), key=lambda window: window.start, reverse=True)
-    active: list[_RunWindow] = []
+    active: list[_RunCounterMeans] = []
     # The first line of a log covers the time since the host booted, so it is skipped.
     for time, values in intervals:
         if time <= previous:
@@ -113,53 +115,61 @@ def attach_host_counters(
             active.append(waiting.pop())
         active = [window for window in active if window.end >= time]
         for window in active:
-            window.add(values, (time - previous).total_seconds())
+            window.add_interval(values, (time - previous).total_seconds())
         previous = time
-    return [_add_counters(run, windows.get(number), is_only_host) for number, run in enumerate(runs)]
+    return [_add_counter_means(run, windows.get(number), is_only_host) for number, run in enumerate(runs)]
 
 
 @dataclass
-class _RunWindow:
+class _RunCounterMeans:
     """The time of a run without omitted time, and the counters within it."""
 
     start: datetime
     end: datetime
-    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    covered_s_by_counter: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """Time that is covered, by counter."""
-    sums: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    weighted_sums_by_counter: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     """Sums of means times seconds, by counter."""
 
-    def add(self, means: Mapping[str, float], seconds: float) -> None:
+    def add_interval(self, means_by_counter: Mapping[str, float], interval_s: float) -> None:
         """Add the means over an interval."""
-        for name, mean in means.items():
-            self.sums[name] += mean * seconds
-            self.seconds[name] += seconds
+        for name, mean in means_by_counter.items():
+            self.weighted_sums_by_counter[name] += mean * interval_s
+            self.covered_s_by_counter[name] += interval_s
 
-    def means(self) -> dict[str, float]:
+    def means_by_counter(self) -> dict[str, float]:
         """Return the means over the whole time."""
-        return {name: total / self.seconds[name] for name, total in self.sums.items() if self.seconds[name]}
+        return {
+            name: total / self.covered_s_by_counter[name]
+            for name, total in self.weighted_sums_by_counter.items()
+            if self.covered_s_by_counter[name]
+        }
 
 
-def _build_run_window(run: Run, zone: tzinfo | None) -> _RunWindow:
+def _create_run_counter_means(run: Run, zone: tzinfo | None) -> _RunCounterMeans:
     assert run.started_at is not None
     started_at = run.started_at if run.started_at.tzinfo else run.started_at.replace(tzinfo=zone)
     start = started_at + timedelta(seconds=run.omitted_s)
-    return _RunWindow(start, start + timedelta(seconds=run.duration_s or 0.0))
+    return _RunCounterMeans(start, start + timedelta(seconds=run.duration_s or 0.0))
 
 
-def _add_counters(run: Run, window: _RunWindow | None, is_only_host: bool) -> Run:
+def _add_counter_means(run: Run, window: _RunCounterMeans | None, is_only_host: bool) -> Run:
     if window is None:
-        return _add_missing_counters_remark(run, "its log does not say when it ran")
-    means = window.means()
+        return _add_missing_counters_remark(run, "the log does not say when the run started")
+    means = window.means_by_counter()
     if not means:
-        return _add_missing_counters_remark(run, "no interval of esxtop lies within its time")
-    remarks = ["The run has host counters of esxtop, matched by time."]
+        return _add_missing_counters_remark(
+            run, "no interval of the esxtop log lies within the time of the run"
+        )
+    remarks = ["The run has host counters from an esxtop log of the same time."]
     if run.started_at and run.started_at.tzinfo is None:
-        remarks.append("The log names no time zone; it is taken to be that of esxtop.")
-    busy = [value for name, value in means.items() if name.endswith(_HOST_BUSY)]
+        remarks.append("The log names no time zone, so vnetbench assumes the time zone of the esxtop log.")
+    busy = [value for name, value in means.items() if name.endswith(_HOST_BUSY_RESULT_NAME)]
     metrics = dict(run.metrics)
     if len(busy) == 1 and is_only_host:
-        reported = ReportedValue(busy[0], busy[0] - _HALF_LAST_DIGIT, busy[0] + _HALF_LAST_DIGIT)
+        reported = RoundedValue(
+            busy[0], busy[0] - _HALF_LAST_PRINTED_DIGIT, busy[0] + _HALF_LAST_PRINTED_DIGIT
+        )
         metrics.setdefault("host_cpu_percent", reported)
     results = {f"esxtop: {name}": f"{value:.5g}" for name, value in means.items()}
     return replace(
@@ -171,41 +181,45 @@ def _add_counters(run: Run, window: _RunWindow | None, is_only_host: bool) -> Ru
 
 
 def _add_missing_counters_remark(run: Run, reason: str) -> Run:
-    return replace(run, remarks=(*run.remarks, f"The run has no host counters of esxtop: {reason}."))
+    return replace(
+        run, remarks=(*run.remarks, f"The run has no host counters from esxtop, because {reason}.")
+    )
 
 
-def _find_columns(titles: Sequence[str]) -> dict[str, int]:
+def _find_counter_columns(titles: Sequence[str]) -> dict[str, int]:
     """Return the positions of the columns that are kept, by our name of the counter."""
-    counters = [_COUNTER.fullmatch(title) for title in titles]
-    vms = {_find_vm(each["instance"]) for each in counters if each and each["group"] == "Network Port"}
+    counters = [_COUNTER_TITLE_PATTERN.fullmatch(title) for title in titles]
+    vms = {
+        _vm_name_at_port(each["instance"]) for each in counters if each and each["group"] == "Network Port"
+    }
     columns: dict[str, int] = {}
     for position, each in enumerate(counters):
-        if each and (name := _counter_name(each["group"], each["instance"], each["counter"], vms)):
+        if each and (name := _our_counter_name(each["group"], each["instance"], each["counter"], vms)):
             columns.setdefault(f"{each['host']}: {name}", position)
     return columns
 
 
-def _counter_name(group: str, instance: str, counter: str, vms: Set[str]) -> str | None:
+def _our_counter_name(group: str, instance: str, counter: str, vms: Set[str]) -> str | None:
     """Return our name of a counter; None if it is not kept."""
     parts = instance.split(":")
     if group == "Physical Cpu" and instance == "_Total":
-        return _HOST_COUNTERS.get(counter)
-    if group == "Group Cpu" and counter in _VM_COUNTERS and parts[-1] in vms:
-        return f"VM {parts[-1]} {_VM_COUNTERS[counter]}"
-    if group == "Vcpu" and counter in _VM_COUNTERS and len(parts) > 3 and parts[1] in vms:
-        return f"VM {parts[1]} {parts[3]} {_VM_COUNTERS[counter]}"
-    if group == "Network Port" and counter in _PORT_COUNTERS and len(parts) > 2:
-        return f"port {parts[0]}/{parts[1]} {parts[-1]} {_PORT_COUNTERS[counter]}"
+        return _HOST_COUNTER_NAMES.get(counter)
+    if group == "Group Cpu" and counter in _VM_COUNTER_NAMES and parts[-1] in vms:
+        return f"VM {parts[-1]} {_VM_COUNTER_NAMES[counter]}"
+    if group == "Vcpu" and counter in _VM_COUNTER_NAMES and len(parts) > 3 and parts[1] in vms:
+        return f"VM {parts[1]} {parts[3]} {_VM_COUNTER_NAMES[counter]}"
+    if group == "Network Port" and counter in _PORT_COUNTER_NAMES and len(parts) > 2:
+        return f"port {parts[0]}/{parts[1]} {parts[-1]} {_PORT_COUNTER_NAMES[counter]}"
     return None
 
 
-def _find_vm(port: str) -> str:
+def _vm_name_at_port(port: str) -> str:
     """Return the VM at a port such as `vSwitch0:67108885:36139:db.eth0`.
 
     It is empty for an uplink and for the host's own ports.
     """
     parts = port.split(":")
-    return _ADAPTER_SUFFIX.sub("", parts[3]) if len(parts) > 3 else ""
+    return _VM_ADAPTER_SUFFIX_PATTERN.sub("", parts[3]) if len(parts) > 3 else ""
 
 
 def _split_cells(line: str) -> list[str]:
@@ -217,7 +231,9 @@ def _split_cells(line: str) -> list[str]:
 
 def _parse_time(cells: Sequence[str], time_format: str) -> datetime | None:
     try:
-        return datetime.strptime(_FRACTIONAL_SECONDS.sub("", cells[0]), time_format) if cells else None
+        return (
+            datetime.strptime(_FRACTIONAL_SECONDS_PATTERN.sub("", cells[0]), time_format) if cells else None
+        )
     except ValueError:
         return None
 

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]')
-_BRACKET = re.compile(r"[{}\[\]]")
-_NOT_FINITE = re.compile(
+_TOKEN_PATTERN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],]')
+_BRACKET_PATTERN = re.compile(r"[{}\[\]]")
+_NON_FINITE_NUMBER_PATTERN = re.compile(
     r'("(?:[^"\\]|\\.)*")|[-+]?\b(?:nan|NaN|NAN|inf|Inf|INF|infinity|Infinity)\b(?:\(\w*\))?'
 )
 _LINES_PER_CHUNK = 1000
@@ -25,33 +25,35 @@ class JsonBuffer:
     """Chunks of many lines each, because a separate line takes twice the memory of its text."""
     _recent_lines: list[str] = field(default_factory=list)
     """The lines after the last chunk."""
-    _complete_until: int = 0
+    _complete_character_count: int = 0
     """Number of characters up to which all values are complete. The brackets open there are open now."""
-    characters: int = 0
+    character_count: int = 0
 
-    def feed(self, line: str) -> str | None:
+    def add_line_and_return_rest(self, line: str) -> str | None:
         """Add a line. Return what follows the document's end on it; None if the document goes on."""
         if len(self._recent_lines) >= _LINES_PER_CHUNK:
             self._joined_chunks.append("\n".join(self._recent_lines))
             self._recent_lines.clear()
         self._recent_lines.append(line)
-        start = self.characters
-        self.characters += len(line) + 1
-        if _BRACKET.search(line) is None:  # Nearly all lines have no bracket, so they get the fast path.
+        start = self.character_count
+        self.character_count += len(line) + 1
+        if (
+            _BRACKET_PATTERN.search(line) is None
+        ):  # Nearly all lines have no bracket, so they get the fast path.
             value = line.rstrip()
             if value.endswith(",") and value.count('"') % 2 == 0:
-                self._complete_until = start + len(value) - 1
+                self._complete_character_count = start + len(value) - 1
             return None
-        for token in _TOKEN.finditer(line):
+        for token in _TOKEN_PATTERN.finditer(line):
             mark = token[0]
             if mark in "{[":
                 self._open_brackets.append(mark)
-                self._complete_until = start + token.end()
+                self._complete_character_count = start + token.end()
             elif mark in "}]" and self._open_brackets:
                 self._open_brackets.pop()
-                self._complete_until = start + token.end()
+                self._complete_character_count = start + token.end()
             elif mark == ",":
-                self._complete_until = start + token.start()
+                self._complete_character_count = start + token.start()
             if not self._open_brackets:
                 self._recent_lines[-1] = line[: token.end()]
                 return line[token.end() :]
@@ -69,7 +71,7 @@ class JsonBuffer:
     def parse_truncated(self) -> Any:
         """Return the complete part of a document that was cut off. Raises ValueError if there is none."""
         closing = "".join(_CLOSING_BRACKETS[mark] for mark in reversed(self._open_brackets))
-        return parse_json(self._take_text()[: self._complete_until] + closing)
+        return parse_json(self._take_text()[: self._complete_character_count] + closing)
 
     def _take_text(self) -> str:
         text = "\n".join([*self._joined_chunks, *self._recent_lines])
@@ -87,9 +89,9 @@ def parse_json(text: str) -> Any:
         try:
             return json.loads(text, parse_constant=lambda _: None)
         except ValueError:
-            repaired = _NOT_FINITE.sub(lambda found: found[1] or "null", text)
+            repaired = _NON_FINITE_NUMBER_PATTERN.sub(lambda found: found[1] or "null", text)
             if repaired == text:
                 raise
             return json.loads(repaired, parse_constant=lambda _: None)
     except RecursionError as error:
-        raise ValueError("nested too deeply") from error
+        raise ValueError("the document is nested too deeply") from error

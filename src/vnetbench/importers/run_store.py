@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from vnetbench.errors import BenchError
-from vnetbench.importers.esxtop import HostCounters, attach_host_counters
+from vnetbench.importers.esxtop import HostCounterIntervals, attach_host_counters
 from vnetbench.importers.log_parser import LogItem, UnrecognizedSection
 from vnetbench.importers.runs import Run
 from vnetbench.study.factors.registry import check_factor_workload, find_factor, format_level
@@ -25,15 +25,15 @@ from vnetbench.study.model import Level
 MAX_SKIPPED_SECTIONS = 1000
 """Skipped sections that are kept with their text. All of them are counted."""
 
-_RUN_TABLE = """
+_CREATE_RUN_TABLE = """
 CREATE TABLE run (
     id INTEGER PRIMARY KEY, log TEXT, tool TEXT, workload TEXT, factors TEXT, reported_by TEXT, started TEXT,
     goodput REAL, duration_s REAL, connection TEXT, run BLOB
 )
 """
-_COUNTER_TABLE = "CREATE TABLE host_counters (log TEXT, time TEXT, counters TEXT)"
+_CREATE_COUNTER_TABLE = "CREATE TABLE host_counters (log TEXT, time TEXT, counters TEXT)"
 """Counters of hosts, in the order of their logs."""
-_BATCH_SIZE = 1000
+_RUNS_PER_BATCH = 1000
 """Runs that are in memory together while counters are attached to them."""
 
 
@@ -54,12 +54,12 @@ class SkippedSection:
 class RunSummary:
     """What distinguishes a run from others, without its results."""
 
-    id: int
-    log: str
+    run_id: int
+    log_name: str
     tool: str
     factors: Mapping[str, Level]
     reported_by: str
-    started: str | None
+    started_at: str | None
     """ISO 8601 as in the log, so with or without a time zone."""
     goodput_bps: float | None
     duration_s: float | None
@@ -70,11 +70,11 @@ class _StoreState(NamedTuple):
     """What the store contains, apart from the runs themselves."""
 
     run_count: int
-    unreadable_count: int
+    unreadable_item_count: int
     unrecognized_line_count: int
-    failure_counts: Counter[str]
-    skipped: list[SkippedSection]
-    metric_counts: dict[str, Counter[str]]
+    incomplete_runs_by_failure: Counter[str]
+    skipped_sections: list[SkippedSection]
+    runs_by_workload_and_metric: dict[str, Counter[str]]
     last_run_id: int
 
 
@@ -84,53 +84,56 @@ class RunStore:
 
     fixed_factors: Mapping[str, Level] = field(default_factory=dict)
     """Levels that the user sets for all runs."""
-    logs: list[str] = field(default_factory=list)
+    log_names: list[str] = field(default_factory=list)
     run_count: int = 0
     """Number of complete runs."""
-    skipped: list[SkippedSection] = field(default_factory=list)
-    failure_counts: Counter[str] = field(default_factory=Counter)
+    skipped_sections: list[SkippedSection] = field(default_factory=list)
+    incomplete_runs_by_failure: Counter[str] = field(default_factory=Counter)
     """Number of incomplete runs by failure."""
-    unreadable_count: int = 0
+    unreadable_item_count: int = 0
     """Number of unreadable sections and logs, and of sections that look like results of an unknown tool."""
     unrecognized_line_count: int = 0
-    runs_per_counter_log: dict[str, int] = field(default_factory=dict)
+    run_count_by_counter_log: dict[str, int] = field(default_factory=dict)
     """Logs of host counters, with the number of runs that got counters from each."""
-    duplicate_logs: dict[str, str] = field(default_factory=dict)
+    original_by_duplicate_log: dict[str, str] = field(default_factory=dict)
     """Logs that are ignored as copies, each with the log that it is a copy of."""
-    _metric_counts: dict[str, Counter[str]] = field(default_factory=dict)
+    _runs_by_workload_and_metric: dict[str, Counter[str]] = field(default_factory=dict)
     """By workload and metric, the number of runs that report it."""
     _first_log_by_digest: dict[bytes, str] = field(default_factory=dict)
     _state_before_log: _StoreState | None = None
     _db: sqlite3.Connection = field(default_factory=lambda: sqlite3.connect(""))
 
     def __post_init__(self) -> None:
-        self._db.execute(_RUN_TABLE)
-        self._db.execute(_COUNTER_TABLE)
+        self._db.execute(_CREATE_RUN_TABLE)
+        self._db.execute(_CREATE_COUNTER_TABLE)
 
     @property
     def is_complete(self) -> bool:
         """Whether all runs, and everything that looks like one, could be read."""
-        return not self.failure_counts and not self.unreadable_count
+        return not self.incomplete_runs_by_failure and not self.unreadable_item_count
 
-    def start_log(self, log: str) -> None:
+    def start_log(self, log_name: str) -> None:
         """Start a log. Items that follow are from it."""
-        self.logs.append(log)
-        self._state_before_log = self._state()
+        self.log_names.append(log_name)
+        self._state_before_log = self._copy_state()
 
     def finish_log(self, digest: bytes) -> None:
         """Finish a log. Its items are dropped if an earlier log has the same bytes."""
-        log, before = self.logs[-1], self._state_before_log
+        log, before = self.log_names[-1], self._state_before_log
         original = self._first_log_by_digest.setdefault(digest, log)
-        if original == log or before is None or before == self._state():
+        if original == log or before is None or before == self._copy_state():
             return
-        self.duplicate_logs[log] = original
-        self.run_count, self.unreadable_count = before.run_count, before.unreadable_count
+        self.original_by_duplicate_log[log] = original
+        self.run_count, self.unreadable_item_count = before.run_count, before.unreadable_item_count
         self.unrecognized_line_count = before.unrecognized_line_count
-        self.failure_counts, self.skipped = before.failure_counts, before.skipped
-        self._metric_counts = before.metric_counts
+        self.incomplete_runs_by_failure, self.skipped_sections = (
+            before.incomplete_runs_by_failure,
+            before.skipped_sections,
+        )
+        self._runs_by_workload_and_metric = before.runs_by_workload_and_metric
         self._db.execute("DELETE FROM run WHERE id > ?", (before.last_run_id,))
 
-    def add_item(self, log: str, item: LogItem) -> None:
+    def add_item(self, log_name: str, item: LogItem) -> None:
         """Store an item of a log.
 
         Raises:
@@ -138,53 +141,57 @@ class RunStore:
         """
         lines = item.first_line, item.last_line
         if isinstance(item, Run) and not item.failure:
-            self._add_run(log, item)
+            self._add_run(log_name, item)
         elif isinstance(item, Run):
-            self.failure_counts[item.failure] += 1
-            self._add_skipped(SkippedSection(log, *lines, item.failure, True))
+            self.incomplete_runs_by_failure[item.failure] += 1
+            self._add_skipped(SkippedSection(log_name, *lines, item.failure, True))
         elif isinstance(item, UnrecognizedSection):
             self.unrecognized_line_count += item.line_count
-            self.unreadable_count += item.looks_like_result
-            reason = "looks like results of an unsupported tool" if item.looks_like_result else ""
-            self._add_skipped(SkippedSection(log, *lines, reason, False, item.text[:200]))
+            self.unreadable_item_count += item.may_be_result
+            reason = (
+                "these lines look like results of a tool that vnetbench cannot read"
+                if item.may_be_result
+                else ""
+            )
+            self._add_skipped(SkippedSection(log_name, *lines, reason, False, item.first_line_text[:200]))
         else:
-            self.unreadable_count += 1
-            self._add_skipped(SkippedSection(log, *lines, item.reason, False))
+            self.unreadable_item_count += 1
+            self._add_skipped(SkippedSection(log_name, *lines, item.reason, False))
 
-    def add_unreadable(self, log: str, reason: str) -> None:
+    def add_unreadable_log(self, log_name: str, reason: str) -> None:
         """Record that a log, or the rest of it, cannot be read at all."""
-        self.unreadable_count += 1
-        self._add_skipped(SkippedSection(log, 0, 0, reason, False))
+        self.unreadable_item_count += 1
+        self._add_skipped(SkippedSection(log_name, 0, 0, reason, False))
 
-    def add_host_counters(self, log: str, counters: HostCounters) -> None:
+    def add_host_counters(self, log_name: str, counters: HostCounterIntervals) -> None:
         """Store the counters of a host until `attach_host_counters`."""
-        self.runs_per_counter_log[log] = 0
-        rows = ((log, time.isoformat(), json.dumps(values)) for time, values in counters)
+        self.run_count_by_counter_log[log_name] = 0
+        rows = ((log_name, time.isoformat(), json.dumps(values)) for time, values in counters)
         self._db.executemany("INSERT INTO host_counters VALUES (?, ?, ?)", rows)
 
-    def attach_host_counters(self) -> None:
+    def attach_host_counters_to_runs(self) -> None:
         """Add host counters to the runs of the same time. Call this once, after all logs are read."""
-        is_only_host = len(self.runs_per_counter_log) == 1
-        for log in self.runs_per_counter_log:
-            for first in range(1, self._last_run_id() + 1, _BATCH_SIZE):
-                ids = range(first, min(first + _BATCH_SIZE, self._last_run_id() + 1))
-                runs = [self.load_run(run_id)[1] for run_id in ids]
-                updated = attach_host_counters(runs, self._host_counters(log), is_only_host=is_only_host)
-                rows = [(_serialize(run), run_id) for run_id, run in zip(ids, updated, strict=True)]
+        is_only_host = len(self.run_count_by_counter_log) == 1
+        for log in self.run_count_by_counter_log:
+            for first in range(1, self._last_run_id() + 1, _RUNS_PER_BATCH):
+                ids = range(first, min(first + _RUNS_PER_BATCH, self._last_run_id() + 1))
+                runs = [self.load_log_name_and_run(run_id)[1] for run_id in ids]
+                updated = attach_host_counters(runs, self._load_host_counters(log), is_only_host=is_only_host)
+                rows = [(_serialize_run(run), run_id) for run_id, run in zip(ids, updated, strict=True)]
                 self._db.executemany("UPDATE run SET run = ? WHERE id = ?", rows)
-                self.runs_per_counter_log[log] += sum(
+                self.run_count_by_counter_log[log] += sum(
                     after.other_results != before.other_results
                     for after, before in zip(updated, runs, strict=True)
                 )
 
-    def workload_counts(self) -> dict[str, int]:
+    def count_runs_by_workload(self) -> dict[str, int]:
         """Return the number of runs of each workload, the most frequent first."""
         rows = self._db.execute("SELECT workload, count(*) FROM run GROUP BY workload ORDER BY count(*) DESC")
         return dict(rows.fetchall())
 
-    def metric_counts(self, workload: str) -> Counter[str]:
+    def count_runs_by_metric(self, workload: str) -> Counter[str]:
         """Return how many runs of a workload report each metric."""
-        return self._metric_counts[workload]
+        return self._runs_by_workload_and_metric[workload]
 
     def run_summaries(self, workload: str) -> list[RunSummary]:
         """Return the runs of a workload in the order of the logs."""
@@ -206,7 +213,7 @@ class RunStore:
             for run_id, log, tool, factors, reported_by, *rest in rows
         ]
 
-    def load_run(self, run_id: int) -> tuple[str, Run]:
+    def load_log_name_and_run(self, run_id: int) -> tuple[str, Run]:
         """Return the log of a run, and the run."""
         log, data = self._db.execute("SELECT log, run FROM run WHERE id = ?", (run_id,)).fetchone()
         # The pickle is safe: this process wrote it into a private database.
@@ -218,14 +225,14 @@ class RunStore:
         """Delete the runs."""
         self._db.close()
 
-    def _state(self) -> _StoreState:
+    def _copy_state(self) -> _StoreState:
         return _StoreState(
             self.run_count,
-            self.unreadable_count,
+            self.unreadable_item_count,
             self.unrecognized_line_count,
-            self.failure_counts.copy(),
-            self.skipped.copy(),
-            {workload: counts.copy() for workload, counts in self._metric_counts.items()},
+            self.incomplete_runs_by_failure.copy(),
+            self.skipped_sections.copy(),
+            {workload: counts.copy() for workload, counts in self._runs_by_workload_and_metric.items()},
             self._last_run_id(),
         )
 
@@ -233,44 +240,44 @@ class RunStore:
         (last,) = self._db.execute("SELECT coalesce(max(id), 0) FROM run").fetchone()
         return int(last)
 
-    def _host_counters(self, log: str) -> HostCounters:
+    def _load_host_counters(self, log: str) -> HostCounterIntervals:
         rows = self._db.execute(
             "SELECT time, counters FROM host_counters WHERE log = ? ORDER BY rowid", (log,)
         )
         return ((datetime.fromisoformat(time), json.loads(values)) for time, values in rows)
 
-    def _add_run(self, log: str, run: Run) -> None:
+    def _add_run(self, log_name: str, run: Run) -> None:
         for name, level in self.fixed_factors.items():
             if run.factors.get(name, level) != level:
                 raise BenchError(
                     f"the run has {name} = {format_level(name, run.factors[name])},"
                     f" but --factor sets {format_level(name, level)}",
-                    where=f"{log}:{run.first_line}",
+                    where=f"{log_name}:{run.first_line}",
                     fix=f"leave out --factor {name}, or import this log separately",
                 )
-        if damage := _find_damage(run):
-            self.unreadable_count += 1
-            self._add_skipped(SkippedSection(log, run.first_line, run.last_line, damage, False))
+        if damage := _find_impossible_value(run):
+            self.unreadable_item_count += 1
+            self._add_skipped(SkippedSection(log_name, run.first_line, run.last_line, damage, False))
             return
         self.run_count += 1
-        self._metric_counts.setdefault(run.workload, Counter()).update(run.metrics.keys())
+        self._runs_by_workload_and_metric.setdefault(run.workload, Counter()).update(run.metrics.keys())
         self._db.execute(
             "INSERT INTO run (log, tool, workload, factors, reported_by, started, goodput, duration_s,"
             " connection, run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                log, run.tool, run.workload, json.dumps({**run.factors, **self.fixed_factors}),
+                log_name, run.tool, run.workload, json.dumps({**run.factors, **self.fixed_factors}),
                 run.reported_by, run.started_at.isoformat() if run.started_at else None,
                 run.metrics["goodput_bps"].value if "goodput_bps" in run.metrics else None,
-                run.duration_s, run.connection, _serialize(run),
+                run.duration_s, run.connection, _serialize_run(run),
             ),
         )  # fmt: skip
 
     def _add_skipped(self, section: SkippedSection) -> None:
-        if len(self.skipped) < MAX_SKIPPED_SECTIONS:
-            self.skipped.append(section)
+        if len(self.skipped_sections) < MAX_SKIPPED_SECTIONS:
+            self.skipped_sections.append(section)
 
 
-def _find_damage(run: Run) -> str:
+def _find_impossible_value(run: Run) -> str:
     """Return a value that is impossible, so its log is damaged; empty if there is none."""
     for name, level in run.factors.items():
         if error := _find_level_error(run.workload, name, level):
@@ -280,7 +287,7 @@ def _find_damage(run: Run) -> str:
             return f"{name} cannot be {reported.value:g}"
     for name, time_s in (
         ("the duration of the run", run.duration_s or 0.0),
-        ("the duration of the omitted start", run.omitted_s),
+        ("the duration of the omitted warm-up", run.omitted_s),
     ):
         if not 0 <= time_s < math.inf:
             return f"{name} cannot be {time_s:g} s"
@@ -298,6 +305,6 @@ def _find_level_error(workload: str, name: str, level: Level) -> str:
     return ""
 
 
-def _serialize(run: Run) -> bytes:
+def _serialize_run(run: Run) -> bytes:
     """Return a run for the database. A million intervals are about 70 MB, compressed a fraction of that."""
     return zlib.compress(pickle.dumps(run), level=1)

@@ -11,12 +11,12 @@ from vnetbench.study.model import Level
 FORWARD, REVERSE = "forward", "reverse"
 """Direction of the load: from side a (iperf3's client, NTttcp's sender) to side b, or back."""
 
-CUT_OFF = "cut off"
+CUT_OFF_FAILURE = "the last lines of the run are missing"
 """`Run.failure` of a run whose last lines are missing."""
 
 
 @dataclass(frozen=True)
-class ReportedValue:
+class RoundedValue:
     """A number in a log, with the range of numbers that round to it."""
 
     value: float
@@ -24,7 +24,7 @@ class ReportedValue:
     high: float
 
     @classmethod
-    def exact(cls, value: float) -> ReportedValue:
+    def exact(cls, value: float) -> RoundedValue:
         """Return a value that was not rounded."""
         return cls(value, value, value)
 
@@ -40,8 +40,8 @@ class ReportInterval:
     start_s: float
     """Time since the load started, including omitted time. It is never negative."""
     end_s: float
-    values: Mapping[str, ReportedValue]
-    stream: int | None = None
+    values: Mapping[str, RoundedValue]
+    stream_number: int | None = None
     """None: all streams of that direction together."""
     direction: str = FORWARD
     is_omitted: bool = False
@@ -62,7 +62,7 @@ class Run:
     """One of `study.workloads`."""
     factors: Mapping[str, Level]
     """Factor levels from the log or from the command line in it, in canonical form."""
-    metrics: Mapping[str, ReportedValue]
+    metrics: Mapping[str, RoundedValue]
     """Results of the whole run as the tool computes them, by the name of our metric (`estimate.metrics`)."""
     intervals: Sequence[ReportInterval] = ()
     """A tuple, or `PackedIntervals` where there may be very many."""

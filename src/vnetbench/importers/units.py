@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 
-from vnetbench.importers.runs import ReportedValue
+from vnetbench.importers.runs import RoundedValue
 
 BITS: Mapping[str, float] = {"bits": 1, "Kbits": 1e3, "Mbits": 1e6, "Gbits": 1e9, "Tbits": 1e12}
 """Units of iperf, iperf3 (units.c) and similar tools: bits are counted in powers of 1000."""
@@ -34,16 +34,16 @@ SECONDS: Mapping[str, float] = {
 NUMBER = r"[-+]?(?:\d[\d.,]*|\.\d+)(?:[eE][-+]?\d+)?"
 """A regular expression for a number in a log: `13.9`, `13,9`, `.5`, `1.39e+10`."""
 
-_PLAIN_NUMBER = re.compile(r"-?\d{1,15}(?:\.(\d{1,12}))?", re.ASCII)
+_PLAIN_NUMBER_PATTERN = re.compile(r"-?\d{1,15}(?:\.(\d{1,12}))?", re.ASCII)
 """`13.9`. Nearly all numbers in logs have this form, which is the fastest to parse."""
-_HALF_UNITS_PER_ONE = tuple(2 * 10**decimals for decimals in range(13))
+_HALF_LAST_DIGITS_PER_ONE = tuple(2 * 10**decimals for decimals in range(13))
 """Halves of the last digit that add up to 1, by the number of decimals."""
-_MAX_LENGTH = 64
-_SEPARATOR = re.compile("[.,]")
-_NUMBER_PARTS = re.compile(r"(?P<sign>[-+]?)(?P<digits>[\d.,]+)(?P<exponent>[eE][-+]?\d{1,3})?")
+_MAX_NUMBER_CHARACTERS = 64
+_SEPARATOR_PATTERN = re.compile("[.,]")
+_NUMBER_PARTS_PATTERN = re.compile(r"(?P<sign>[-+]?)(?P<digits>[\d.,]+)(?P<exponent>[eE][-+]?\d{1,3})?")
 
 
-def parse_rounded(text: str, scale: float = 1.0) -> ReportedValue:
+def parse_rounded(text: str, scale: float = 1.0) -> RoundedValue:
     """Return a printed number times `scale`.
 
     Its range is half a unit of the last printed digit to either side.
@@ -54,52 +54,55 @@ def parse_rounded(text: str, scale: float = 1.0) -> ReportedValue:
     Raises:
         ValueError: The text is not a finite number.
     """
-    if plain := _PLAIN_NUMBER.fullmatch(text.strip()):
-        half_units, per_one = 2 * int(plain[0].replace(".", "")), _HALF_UNITS_PER_ONE[len(plain[1] or "")]
+    if plain := _PLAIN_NUMBER_PATTERN.fullmatch(text.strip()):
+        half_units, per_one = (
+            2 * int(plain[0].replace(".", "")),
+            _HALF_LAST_DIGITS_PER_ONE[len(plain[1] or "")],
+        )
         return _scale_range(float(plain[0]), (half_units - 1) / per_one, (half_units + 1) / per_one, scale)
     number = _parse_decimal(text)
     digits, exponent = number.as_tuple().digits, number.as_tuple().exponent
     if not isinstance(exponent, int) or not digits:
-        raise ValueError(f"not a number: {text[:_MAX_LENGTH]!r}")
+        raise ValueError(f"not a number: {text[:_MAX_NUMBER_CHARACTERS]!r}")
     unit = Decimal(1).scaleb(exponent)
     return _scale_range(float(number), float(number - unit / 2), float(number + unit / 2), scale)
 
 
-def parse_count(text: str, scale: float = 1.0) -> ReportedValue:
+def parse_count(text: str, scale: float = 1.0) -> RoundedValue:
     """Return a printed count times `scale`. It was not rounded. Raises ValueError if it is not a number."""
-    return ReportedValue.exact(parse_rounded(text, scale).value)
+    return RoundedValue.exact(parse_rounded(text, scale).value)
 
 
-def parse_with_unit(text: str, unit: str, units: Mapping[str, float], scale: float = 1.0) -> ReportedValue:
+def parse_with_unit(text: str, unit: str, units: Mapping[str, float], scale: float = 1.0) -> RoundedValue:
     """Return a printed number in one of these units: `parse_with_unit("13.9", "Gbits", BITS)`.
 
     Raises:
         ValueError: The unit is another one, or the text is not a number.
     """
     if unit not in units:
-        raise ValueError(f"unknown unit: {unit[:_MAX_LENGTH]!r}")
+        raise ValueError(f"unknown unit: {unit[:_MAX_NUMBER_CHARACTERS]!r}")
     return parse_rounded(text, units[unit] * scale)
 
 
-def _scale_range(value: float, low: float, high: float, scale: float) -> ReportedValue:
+def _scale_range(value: float, low: float, high: float, scale: float) -> RoundedValue:
     bounds = (low * scale, high * scale)
     if not all(map(math.isfinite, bounds)):
-        raise ValueError(f"not a finite number: {value}")
-    return ReportedValue(value * scale, min(bounds), max(bounds))
+        raise ValueError(f"{value} is not a finite number")
+    return RoundedValue(value * scale, min(bounds), max(bounds))
 
 
 def _parse_decimal(text: str) -> Decimal:
     text = text.strip()
-    parts = _NUMBER_PARTS.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+    parts = _NUMBER_PARTS_PATTERN.fullmatch(text) if len(text) <= _MAX_NUMBER_CHARACTERS else None
     if parts is None:
-        raise ValueError(f"not a number: {text[:_MAX_LENGTH]!r}")
+        raise ValueError(f"not a number: {text[:_MAX_NUMBER_CHARACTERS]!r}")
     digits = parts["digits"]
     last = max(digits, key=lambda c: digits.rfind(c) if c in ".," else -1)
     if last in ".," and digits.count(last) == 1:
         whole, _, fraction = digits.rpartition(last)
-        digits = f"{_SEPARATOR.sub('', whole)}.{fraction}"
+        digits = f"{_SEPARATOR_PATTERN.sub('', whole)}.{fraction}"
     else:
-        digits = _SEPARATOR.sub("", digits)
+        digits = _SEPARATOR_PATTERN.sub("", digits)
     if not digits.strip("."):
         raise ValueError(f"not a number: {text!r}")
     return Decimal(f"{parts['sign']}{digits}{parts['exponent'] or ''}")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from io import StringIO
 from xml.etree.ElementTree import Element, ParseError, iterparse
 
-_ROOT = re.compile(r"<([A-Za-z_][\w.:-]*)(?:\s[^<>]*)?(/?)>")
-_DECLARATION = re.compile(r"<\?xml[^>]*\?>")
+_ROOT_TAG_PATTERN = re.compile(r"<([A-Za-z_][\w.:-]*)(?:\s[^<>]*)?(/?)>")
+_XML_DECLARATION_PATTERN = re.compile(r"<\?xml[^>]*\?>")
 
 
 @dataclass
@@ -17,22 +17,22 @@ class XmlBuffer:
 
     _lines: list[str] = field(default_factory=list)
     _root_name: str = ""
-    characters: int = 0
+    character_count: int = 0
 
-    def feed(self, line: str) -> str | None:
+    def add_line_and_return_rest(self, line: str) -> str | None:
         """Add a line. Return what follows the document's end on it; None if the document goes on."""
         self._lines.append(line)
-        self.characters += len(line)
+        self.character_count += len(line)
         start = 0
         if not self._root_name:
-            root = _ROOT.search(line)
+            root = _ROOT_TAG_PATTERN.search(line)
             if root is None:
                 return None
             self._root_name, start = root[1], root.end()
             if root[2]:
-                return self._split_last_line(start)
+                return self._truncate_last_line(start)
         end = line.find(f"</{self._root_name}>", start)
-        return None if end < 0 else self._split_last_line(end + len(self._root_name) + 3)
+        return None if end < 0 else self._truncate_last_line(end + len(self._root_name) + 3)
 
     def discard_text(self) -> None:
         """Discard the text of a document that is too long. `feed` still finds its end."""
@@ -46,16 +46,16 @@ class XmlBuffer:
         """Return the complete part of a document that was cut off. Raises ValueError if there is none."""
         return self._parse_text(is_complete=False)
 
-    def _split_last_line(self, column: int) -> str:
+    def _truncate_last_line(self, column: int) -> str:
         line = self._lines[-1]
         self._lines[-1] = line[:column]
         return line[column:]
 
     def _parse_text(self, *, is_complete: bool) -> Element:
         # The text is decoded already, so the encoding in its declaration is no longer true.
-        text = _DECLARATION.sub("", "\n".join(self._lines), count=1).lstrip()
+        text = _XML_DECLARATION_PATTERN.sub("", "\n".join(self._lines), count=1).lstrip()
         if "<!DOCTYPE" in text or "<!ENTITY" in text:
-            raise ValueError("it declares entities, which no tool's log does")
+            raise ValueError("the document declares XML entities, which no tool's log does")
         root: Element | None = None
         try:
             for _, element in iterparse(StringIO(text), events=("start",)):

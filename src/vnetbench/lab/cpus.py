@@ -118,7 +118,7 @@ def select_rps_cpus(
         raise BenchError(
             f"irq_cpus = {level!r} names CPU {format_cpu_list(wanted - online_cpus)}; "
             f"this machine has {format_cpu_list(online_cpus)}",
-            fix="name CPUs that it has",
+            fix="name CPUs that this machine has",
         )
     return format_cpu_list(wanted)
 
@@ -184,7 +184,7 @@ def _check_online(setting: str, cpus: frozenset[int], online_cpus: frozenset[int
         raise BenchError(
             f"{setting} names CPU {format_cpu_list(missing)}; "
             f"this machine has {format_cpu_list(online_cpus)}",
-            fix="name CPUs that it has, or write 'any' or '1 each'",
+            fix="name CPUs that this machine has, or write 'any' or '1 each'",
         )
     return cpus
 
@@ -193,6 +193,6 @@ def _check_count(count: int, online_cpus: frozenset[int]) -> int:
     if count > len(online_cpus):
         raise BenchError(
             f"cpus = '{count} each' needs more CPUs than this machine has ({len(online_cpus)})",
-            fix=f"request at most {len(online_cpus)}",
+            fix=f"request at most {len(online_cpus)} CPUs",
         )
     return count

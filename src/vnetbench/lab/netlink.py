@@ -59,7 +59,7 @@ FIXES_BY_ERRNO = {
     errno.EPERM: "run as root, or allow unprivileged user namespaces (vnetbench doctor shows how)",
     errno.EOPNOTSUPP: "run vnetbench doctor to see which features this kernel lacks",
     errno.ENOENT: "run vnetbench doctor to see which features this kernel lacks",
-    errno.EEXIST: "another testbed has this name: choose another one, or run vnetbench lab clean",
+    errno.EEXIST: "choose another name, because a testbed has this name; or run vnetbench lab clean",
 }
 
 
@@ -78,7 +78,7 @@ def find_route(address: str, source: str | None) -> tuple[str, str]:
             return str(link.get_attr("IFLA_IFNAME")), source or str(route.get_attr("RTA_PREFSRC"))
     except NetlinkError as error:
         raise BenchError(
-            f"this machine has no route to it: {os.strerror(error.code)}",
+            f"this machine has no route to the address: {os.strerror(error.code)}",
             where=address,
             fix=f"run {route_command} to see what is missing",
         ) from error
@@ -105,7 +105,7 @@ def create_namespace(name: str) -> None:
         raise BenchError(
             "this namespace exists already",
             where=name,
-            fix="run vnetbench lab clean, which removes what an ended bench left",
+            fix="run vnetbench lab clean, which removes the leftovers of an ended bench",
         ) from None
     except OSError as error:
         raise BenchError(

@@ -12,7 +12,7 @@ from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.lab.netlink import interface_mtu
 from vnetbench.lab.netns.topology import NetDevice
-from vnetbench.study.factors.frame_factors import FRAME_SIZE, largest_packet_bytes
+from vnetbench.study.factors.frame_factors import FRAME_SIZE, compute_largest_packet_bytes
 from vnetbench.study.model import Level
 
 ATTEMPTS_PER_ROUND = 3
@@ -111,12 +111,12 @@ def has_passed(reply: Mapping[str, Any]) -> bool:
 
 def check_frame_size(factors: Mapping[str, Level], mtu: int, where: str) -> None:
     """Raise TreatmentRefused if a treatment's largest frame exceeds the path's proved MTU."""
-    if FRAME_SIZE.is_set_in(factors) and (needed := largest_packet_bytes(factors)) > mtu:
+    if FRAME_SIZE.is_set_in(factors) and (needed := compute_largest_packet_bytes(factors)) > mtu:
         raise TreatmentRefused(
             f"{FRAME_SIZE.format_setting(factors[FRAME_SIZE.name])}: "
             f"a packet of {needed} bytes does not fit an MTU of {mtu}",
             where=where,
-            fix=f"raise the MTU there to {needed}, or choose a smaller {FRAME_SIZE.name}",
+            fix=f"raise the MTU at this point of the path to {needed}, or choose a smaller {FRAME_SIZE.name}",
         )
 
 

@@ -17,7 +17,7 @@ WORKING_FOLDER_ENV = "VNETBENCH_FOLDER"
 """Environment variable that holds the user's working folder."""
 UNSHARE_COMMAND = ("unshare", "--user", "--map-root-user", "--mount", "--net")
 USER_NAMESPACE_LIMITS = (
-    "no root: the lab runs in a user namespace. Not available there: "
+    "without root, the lab runs in a user namespace. These factors and counters are not available: "
     f"{', '.join(factor.name for factor in FACTORS.values() if factor.needs_root)}, and hardware "
     "counters of the whole host (cycles are estimated from CPU time)."
 )

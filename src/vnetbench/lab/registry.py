@@ -22,7 +22,7 @@ REGISTRY_DIR = Path("/run/vnetbench")
 NAMESPACE_PREFIX = "vnb."
 PROCESS_LABEL = "VNETBENCH_TESTBED"
 TERMINATION_TIMEOUT_S = 3.0
-LEFTOVER_PURPOSE = "left over, without an owner"
+LEFTOVER_PURPOSE = "leftover of an ended process"
 
 
 @dataclass(frozen=True)

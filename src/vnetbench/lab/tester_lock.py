@@ -25,9 +25,10 @@ def hold_tester_lock() -> Iterator[None]:
             fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise BenchError(
-                "another campaign with frames runs on this machine; both would count the CPU time that the "
-                "other takes as frame loss",
-                fix="wait until it ends; vnetbench lab ls shows its testbeds",
+                "another campaign with frames runs on this machine, and each campaign would count the CPU "
+                "time "
+                "of the other as frame loss",
+                fix="wait until the other campaign ends. vnetbench lab ls shows its testbeds",
             ) from None
         yield
     finally:

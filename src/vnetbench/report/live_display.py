@@ -17,19 +17,19 @@ from rich.text import Text
 from vnetbench.campaign.progress import OPEN, CampaignProgress, TreatmentProgress
 from vnetbench.quantity import format_duration, format_value
 from vnetbench.report.one_at_a_time import merge_varying_factors
-from vnetbench.report.tables.columns import UNMEASURED_STATES
+from vnetbench.report.tables.columns import STATES_WITHOUT_MEASUREMENT
 from vnetbench.report.tables.estimates_table import LiveTreatmentRow, live_table
 from vnetbench.results.records import BURST_STEP, RUNNING
 from vnetbench.study.model import FactorLevels, Level
 from vnetbench.study.workloads import deciding_metric
 from vnetbench.wording.estimate_text import find_metric
-from vnetbench.wording.factor_text import factor_names, pluralize, treatment_phrase
+from vnetbench.wording.factor_text import factor_names, format_count_with_noun, treatment_phrase
 
-REFRESHES_PER_S = 1
+TERMINAL_REFRESHES_PER_S = 1
 """Drawing 40 treatments takes about 20 ms of CPU time, which the trials then lack."""
-_RECENT_STEPS = 6
+_MAX_RECENT_STEPS_SHOWN = 6
 """The loads of this many steps show where a search is."""
-LINE_INTERVAL_S = 10.0
+MIN_S_BETWEEN_LOG_LINES = 10.0
 """Minimum time between two progress lines in a log."""
 
 
@@ -62,8 +62,8 @@ class TerminalDisplay:
         self._console = console
         self._progress: CampaignProgress | None = None
         self._live = Live(
-            console=console, get_renderable=self._draw, refresh_per_second=REFRESHES_PER_S, transient=True,
-            redirect_stdout=False, redirect_stderr=False,
+            console=console, get_renderable=self._draw, refresh_per_second=TERMINAL_REFRESHES_PER_S,
+            transient=True, redirect_stdout=False, redirect_stderr=False,
         )  # fmt: skip
 
     def __enter__(self) -> TerminalDisplay:
@@ -90,14 +90,14 @@ class TerminalDisplay:
         progress = self._progress
         if progress is None:
             return Text("")
-        factors, levels = _displayed_levels(progress)
+        factors, levels = _displayed_factors_and_levels(progress)
         rows = [_live_row(t, each, progress) for t, each in zip(progress.treatments, levels, strict=True)]
         table = live_table(rows, factors, deciding_metric(progress.study))
         return Group(table, Text(""), _progress_bar(progress))
 
 
 class LogDisplay:
-    """Plain lines: one per finished treatment, and a progress line every LINE_INTERVAL_S."""
+    """Plain lines: one per finished treatment, and a progress line every MIN_S_BETWEEN_LOG_LINES."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -130,11 +130,11 @@ class LogDisplay:
         for treatment in progress.treatments:
             index = treatment.treatment.index
             # A message already contains the reason for a refused or failed treatment.
-            if treatment.state not in (OPEN, *UNMEASURED_STATES) and index not in self._printed:
+            if treatment.state not in (OPEN, *STATES_WITHOUT_MEASUREMENT) and index not in self._printed:
                 self._printed.add(index)
-                self._print(_treatment_prefix(progress, index) + _result_text(treatment, progress))
-        if time.monotonic() - self._last_line >= LINE_INTERVAL_S:
-            self._print(status_line(progress, *progress.estimate_remaining()))
+                self._print(_treatment_prefix(progress, index) + _last_trial_result_text(treatment, progress))
+        if time.monotonic() - self._last_line >= MIN_S_BETWEEN_LOG_LINES:
+            self._print(campaign_status_line(progress, *progress.estimate_remaining()))
 
     def _print(self, line: str) -> None:
         self._last_line = time.monotonic()
@@ -142,16 +142,18 @@ class LogDisplay:
         sys.stdout.flush()
 
 
-def status_line(progress: CampaignProgress, remaining_trials: int, remaining_s: float) -> str:
+def campaign_status_line(progress: CampaignProgress, remaining_trials: int, remaining_s: float) -> str:
     """Return the finished and the remaining trials and times in one line."""
-    finished = f"{pluralize(progress.trials, 'trial')} in {_rounded_duration(progress.elapsed_s)}"
+    finished = (
+        f"{format_count_with_noun(progress.trials, 'trial')} in {_rounded_duration_text(progress.elapsed_s)}"
+    )
     if progress.is_leaving:
-        return f"{finished}; removing the testbeds"
-    remaining = f"about {remaining_trials} more, {_rounded_duration(remaining_s)} left"
-    return f"{finished}; {remaining}{_step_text(progress)}"
+        return f"{finished}; vnetbench removes the testbeds"
+    remaining = f"about {remaining_trials} more trials, {_rounded_duration_text(remaining_s)} left"
+    return f"{finished}; {remaining}{_current_step_text(progress)}"
 
 
-def _step_text(progress: CampaignProgress) -> str:
+def _current_step_text(progress: CampaignProgress) -> str:
     """Return the current step of the running trial and its load; empty for a trial without steps."""
     if not progress.steps:
         return ""
@@ -159,14 +161,16 @@ def _step_text(progress: CampaignProgress) -> str:
     number = f"; step {last.number + 1}"
     if last.purpose == BURST_STEP:
         return f"{number}, a burst of {format_value(last.burst_frames or 0, '1')} frames"
-    loads_fps = [step.load_fps for step in progress.steps[-_RECENT_STEPS:] if step.load_fps is not None]
+    loads_fps = [
+        step.load_fps for step in progress.steps[-_MAX_RECENT_STEPS_SHOWN:] if step.load_fps is not None
+    ]
     if not loads_fps:
         return number
     low, high = (format_value(load_fps, "frame/s") for load_fps in (min(loads_fps), max(loads_fps)))
     return f"{number}, at {low}" if low == high else f"{number}, between {low} and {high}"
 
 
-def _rounded_duration(seconds: float) -> str:
+def _rounded_duration_text(seconds: float) -> str:
     return f"{max(1, round(seconds))} s" if seconds < 99.5 else format_duration(seconds)
 
 
@@ -176,12 +180,14 @@ def _progress_bar(progress: CampaignProgress) -> RenderableType:
     line = Table.grid(padding=(0, 2))
     line.add_row(
         ProgressBar(total=max(elapsed_s + remaining_s, 1e-6), completed=elapsed_s, width=30),
-        Text(status_line(progress, remaining_trials, remaining_s), no_wrap=True, overflow="ellipsis"),
+        Text(
+            campaign_status_line(progress, remaining_trials, remaining_s), no_wrap=True, overflow="ellipsis"
+        ),
     )
     return line
 
 
-def _displayed_levels(
+def _displayed_factors_and_levels(
     progress: CampaignProgress,
 ) -> tuple[tuple[FactorLevels, ...], list[Mapping[str, Level]]]:
     study = progress.study
@@ -202,7 +208,7 @@ def _live_row(
     )
 
 
-def _result_text(treatment: TreatmentProgress, progress: CampaignProgress) -> str:
+def _last_trial_result_text(treatment: TreatmentProgress, progress: CampaignProgress) -> str:
     estimate = treatment.estimate
     unit = find_metric(deciding_metric(progress.study)).unit
     if estimate is None:
@@ -212,11 +218,11 @@ def _result_text(treatment: TreatmentProgress, progress: CampaignProgress) -> st
     else:
         low, high = format_value(estimate.low, unit), format_value(estimate.high, unit)
         value = f"{format_value(estimate.value, unit)} ({low} to {high})"
-    return f"{value}, {pluralize(treatment.trials, 'trial')}, {treatment.state}"
+    return f"{value}, {format_count_with_noun(treatment.trials, 'trial')}, {treatment.state}"
 
 
 def _treatment_prefix(progress: CampaignProgress | None, treatment: int | None) -> str:
     if progress is None or treatment is None:
         return ""
-    factors, levels = _displayed_levels(progress)
+    factors, levels = _displayed_factors_and_levels(progress)
     return f"{treatment_phrase(levels[treatment], factor_names(factors))}: "

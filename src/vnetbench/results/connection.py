@@ -11,10 +11,10 @@ from pathlib import Path
 from vnetbench.errors import BenchError
 
 APPLICATION_ID = 0x764E4231  # "vNB1" in the SQLite header identifies the file, also for the program `file`
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
-_WRONG_TYPE = "this is not a results file of vnetbench"
-_MAGIC = b"SQLite format 3\0"
+_NOT_RESULTS_FILE_TEXT = "this is not a results file of vnetbench"
+_SQLITE_HEADER_BYTES = b"SQLite format 3\0"
 """First bytes of every SQLite database (https://www.sqlite.org/fileformat2.html, 1.3.1)."""
 
 
@@ -40,7 +40,7 @@ def roll_back_unfinished_write(path: Path) -> None:
             db.close()
 
 
-def open_checked(path: Path, mode: str) -> sqlite3.Connection:
+def open_checked_database(path: Path, mode: str) -> sqlite3.Connection:
     """Return a connection to a file after checking its type, version and integrity; raises BenchError."""
     if not path.exists():
         raise BenchError(
@@ -53,10 +53,10 @@ def open_checked(path: Path, mode: str) -> sqlite3.Connection:
         (application,) = db.execute("PRAGMA application_id").fetchone()
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if application != APPLICATION_ID:
-            raise BenchError(_WRONG_TYPE, where=str(path), fix="give a .vnb file")
+            raise BenchError(_NOT_RESULTS_FILE_TEXT, where=str(path), fix="name a .vnb file")
         if version > SCHEMA_VERSION:
             raise BenchError(
-                f"a newer vnetbench wrote this file (schema {version}; this version reads up to "
+                f"a newer vnetbench wrote this file (schema {version}, but this version reads schemas up to "
                 f"{SCHEMA_VERSION})",
                 where=str(path),
                 fix="install the newer vnetbench",
@@ -64,7 +64,7 @@ def open_checked(path: Path, mode: str) -> sqlite3.Connection:
         problems = [row[0] for row in db.execute("PRAGMA quick_check(1)")]
         if problems != ["ok"]:
             raise sqlite3.DatabaseError(f"malformed: {problems[0]}")
-        _check_length(path, db)
+        _check_file_length(path, db)
         if db.execute("SELECT count(*) FROM campaign").fetchone() != (1,):
             raise BenchError(
                 "the file contains no campaign",
@@ -77,7 +77,7 @@ def open_checked(path: Path, mode: str) -> sqlite3.Connection:
     return db
 
 
-def _check_length(path: Path, db: sqlite3.Connection) -> None:
+def _check_file_length(path: Path, db: sqlite3.Connection) -> None:
     """Check the file's length: SQLite reads a missing last page as empty, and its quick check accepts that.
 
     The header has the number of pages (https://www.sqlite.org/fileformat2.html, 1.3.7).
@@ -89,13 +89,13 @@ def _check_length(path: Path, db: sqlite3.Connection) -> None:
         with path.open("rb") as file:
             pages = int.from_bytes(file.read(32)[28:], "big")
         if path.stat().st_size < pages * page_size:
-            raise sqlite3.DatabaseError(f"malformed: {path.stat().st_size} bytes of {pages * page_size}")
+            raise sqlite3.DatabaseError(f"it has {path.stat().st_size} of {pages * page_size} bytes")
 
 
 def _has_sqlite_header(path: Path) -> bool:
     """Return whether the file starts like an SQLite database; a truncated header counts."""
     with path.open("rb") as file:
-        return _MAGIC.startswith(file.read(len(_MAGIC)))
+        return _SQLITE_HEADER_BYTES.startswith(file.read(len(_SQLITE_HEADER_BYTES)))
 
 
 @contextmanager
@@ -115,7 +115,7 @@ def translate_errors(path: Path) -> Iterator[None]:
                 f"free disk space, then: vnetbench resume {path}",
             )
         elif "not a database" in text and not _has_sqlite_header(path):
-            what, fix = _WRONG_TYPE, "give a .vnb file; unpack a compressed one (.gz, .xz) first"
+            what, fix = _NOT_RESULTS_FILE_TEXT, "name a .vnb file. Unpack a compressed file (.gz, .xz) first"
         elif "malformed" in text or "not a database" in text:
             what = f"the file is damaged or truncated ({text})"
             fix = f'copy the file again; `sqlite3 {path} ".recover"` recovers readable data'
@@ -127,5 +127,5 @@ def translate_errors(path: Path) -> Iterator[None]:
         elif "locked" in text:
             what, fix = f"another program uses the file ({text})", "wait until that program ends"
         else:
-            what, fix = f"cannot use the file ({text})", "check that it is an intact results file"
+            what, fix = f"cannot use the file ({text})", "check that the file is an intact results file"
         raise BenchError(what, where=str(path), fix=fix) from error

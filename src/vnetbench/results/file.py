@@ -17,7 +17,7 @@ from vnetbench.results.connection import (
     APPLICATION_ID,
     SCHEMA_VERSION,
     connect,
-    open_checked,
+    open_checked_database,
     roll_back_unfinished_write,
     translate_errors,
 )
@@ -77,7 +77,8 @@ class ResultsFile:
             db.execute(
                 "INSERT INTO campaign VALUES (1, ?, ?, ?, ?, ?, ?, ?, NULL)",
                 (
-                    study.title, study.text, _storable(study.path), to_json(study.overrides), plan.seed,
+                    study.title, study.text, _path_or_none_if_not_utf8(study.path),
+                    to_json(study.overrides), plan.seed,
                     _current_time_text(),
                     RUNNING,
                 ),
@@ -94,7 +95,7 @@ class ResultsFile:
         """Open a file to read; its campaign may be running. Older schemas are migrated in a private copy."""
         with translate_errors(path):
             roll_back_unfinished_write(path)
-            db = open_checked(path, "ro")
+            db = open_checked_database(path, "ro")
             (version,) = db.execute("PRAGMA user_version").fetchone()
             return cls(path, db if version == SCHEMA_VERSION else migrated_copy(db), None)
 
@@ -105,7 +106,7 @@ class ResultsFile:
         A file with an older schema is migrated in place.
         """
         with translate_errors(path):
-            db = open_checked(path, "rw")
+            db = open_checked_database(path, "rw")
             return cls(path, db, cls._begin_session(path, db))
 
     def close(self, status: str | None = None) -> None:
@@ -144,7 +145,7 @@ class ResultsFile:
                 contains nothing of it.
         """
         with translate_errors(self.path), self._db:
-            trial_id = self._insert(trial)
+            trial_id = self._insert_trial(trial)
             self._db.execute("UPDATE session SET elapsed_s = ? WHERE id = ?", (elapsed_s, self._session))
             return trial_id
 
@@ -152,9 +153,9 @@ class ResultsFile:
         """Write imported trials in one transaction, all of them or none; raises BenchError."""
         with translate_errors(self.path), self._db:
             for trial in trials:
-                self._insert(trial)
+                self._insert_trial(trial)
 
-    def _insert(self, trial: TrialRecord) -> int:
+    def _insert_trial(self, trial: TrialRecord) -> int:
         cursor = self._db.execute(
             "INSERT INTO trial (treatment_id, block, session_id, testbed_shape, started_s, idle_s,"
             " duration_s, setup_s, state, failure, effective, notes)"
@@ -279,7 +280,7 @@ class ResultsFile:
                     raise BenchError(
                         f"a campaign is running on this file (process {writer.split(':')[0]})",
                         where=str(path),
-                        fix="wait until it ends, or stop it with Ctrl-C in its terminal",
+                        fix="wait until the campaign ends, or stop it with Ctrl-C in its terminal",
                     )
                 (version,) = db.execute("PRAGMA user_version").fetchone()
                 if version < SCHEMA_VERSION:
@@ -297,7 +298,7 @@ class ResultsFile:
         return int(cursor.lastrowid or 0)
 
 
-def _storable(path: str | None) -> str | None:
+def _path_or_none_if_not_utf8(path: str | None) -> str | None:
     """Return a path as text; None if it is not valid UTF-8, which the file cannot store."""
     try:
         return None if path is None else path.encode().decode()

@@ -14,15 +14,15 @@ from vnetbench.statements.statement import (
     StatementEvidence,
     StatementPart,
     Verdict,
-    combine_all,
     load_statements,
+    supported_if_all,
 )
 from vnetbench.study.workloads import FRAMES, TCP_STREAM, WORKLOAD_NAMES
 
 _STREAM_WORKLOADS, _FRAME_WORKLOADS = (TCP_STREAM,), (FRAMES,)
 
 
-def _no_values(selection: TreatmentSelection) -> Iterator[StatementEvidence]:
+def _no_reported_values(selection: TreatmentSelection) -> Iterator[StatementEvidence]:
     yield from ()
 
 
@@ -32,7 +32,9 @@ class StatementCheck:
 
     workloads: Sequence[str]
     parts: Callable[[TreatmentSelection], tuple[StatementPart, ...]]
-    reported_values: Callable[[TreatmentSelection], Iterator[StatementEvidence]] = field(default=_no_values)
+    reported_values: Callable[[TreatmentSelection], Iterator[StatementEvidence]] = field(
+        default=_no_reported_values
+    )
     """Returns the values to show next to the reported value."""
 
 
@@ -70,7 +72,7 @@ class StatementResult:
     @property
     def state(self) -> str:
         """The combined state: refuted if one file refutes the statement."""
-        return combine_all([verdict.state for verdict in self.verdicts])
+        return supported_if_all([verdict.state for verdict in self.verdicts])
 
 
 def check_statements(summaries: Sequence[CampaignSummary]) -> tuple[StatementResult, ...]:
@@ -78,20 +80,23 @@ def check_statements(summaries: Sequence[CampaignSummary]) -> tuple[StatementRes
     campaigns = [(summary, select_treatments(summary)) for summary in summaries]
     results = []
     for statement in load_statements():
-        verdicts = [_verdict(statement, *campaign) for campaign in campaigns]
+        verdicts = [_build_verdict(statement, *campaign) for campaign in campaigns]
         conclusive = [verdict for verdict in verdicts if verdict.state != INCONCLUSIVE]
         results.append(StatementResult(statement, tuple(conclusive or verdicts)))
     return tuple(results)
 
 
-def _verdict(statement: Statement, summary: CampaignSummary, selection: TreatmentSelection) -> Verdict:
+def _build_verdict(statement: Statement, summary: CampaignSummary, selection: TreatmentSelection) -> Verdict:
     check = CHECKS[statement.id]
     if summary.reference_table is not None:
         missing = "trials, because a published value alone has no interval"
         return Verdict(statement, summary.path, (_inconclusive_part(statement, missing),))
     # A check lists its workloads by name: a statement is about one published test.
     if summary.workload not in check.workloads:
-        missing = f"the workload {' or '.join(check.workloads)}; this file has {summary.workload}"
+        missing = (
+            f"results of the workload {' or '.join(check.workloads)}, because this file has "
+            f"{summary.workload}"
+        )
         return Verdict(statement, summary.path, (_inconclusive_part(statement, missing),))
     return Verdict(
         statement,

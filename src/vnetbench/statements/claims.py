@@ -22,14 +22,14 @@ from vnetbench.statements.statement import (
     SUPPORTED,
     StatementEvidence,
     StatementPart,
-    combine_all,
+    supported_if_all,
 )
 
 MARGIN = 0.05
 """Smallest relevant difference of a ratio from 1."""
 
 StateRule = Callable[[Sequence[str]], str]
-"""Combines the states of several values: `combine_all` or `combine_any`."""
+"""Combines the states of several values: `supported_if_all` or `supported_if_any`."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class Claim:
     """True for a difference of a ratio from 1: support then also needs a significant adjusted p value."""
 
 
-def at_least(least: float) -> Claim:
+def claim_at_least(least: float) -> Claim:
     """Claim that the value is at least this."""
     return Claim(lambda low, high: SUPPORTED if low >= least else REFUTED if high < least else INCONCLUSIVE)
 
 
-def within_margin(margin: float) -> Claim:
+def claim_within_margin(margin: float) -> Claim:
     """Claim that a ratio is 1 within a margin."""
 
     def evaluate(low: float, high: float) -> str:
@@ -135,11 +135,11 @@ def value_evidence(
     return StatementEvidence(treatment.levels, metric, value, state, note=note)
 
 
-def build_part(
+def build_statement_part(
     claim: str,
     evidence: Sequence[StatementEvidence],
     missing: str,
-    rule: StateRule = combine_all,
+    rule: StateRule = supported_if_all,
     missing_precision: str = "",
 ) -> StatementPart:
     """Return a part with its evidence and state.
@@ -164,5 +164,5 @@ def _is_significant(ratio: Ratio) -> bool:
 
 def _missing_precision(evidence: Sequence[StatementEvidence]) -> str:
     if any(each.value.low is None for each in evidence):
-        return "more trials, because there are too few for an interval"
+        return "more trials, because a treatment has too few trials for an interval"
     return "more trials, because the intervals are too wide"

@@ -9,43 +9,51 @@ from scipy import stats
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import TrialPoint
 from vnetbench.quantity import format_duration
-from vnetbench.statements.claims import at_least, build_part, evaluate_claim
+from vnetbench.statements.claims import build_statement_part, claim_at_least, evaluate_claim
 from vnetbench.statements.selection import TreatmentSelection
 from vnetbench.statements.statement import StatementEvidence, StatementPart
 
-WARM_UP_SHARE = "warm_up_share"
-"""Metric name: the share of trials with a warm-up of MIN_WARM_UP_S or more."""
-MIN_WARM_UP_S = 1.0
+WARM_UP_SHARE_METRIC = "warm_up_share"
+"""Metric name: the share of trials with a warm-up of MIN_PUBLISHED_WARM_UP_S or more."""
+MIN_PUBLISHED_WARM_UP_S = 1.0
 """Shortest warm-up that the statement is about."""
-_MIN_TRIAL_S = 10.0
+_MIN_TRIAL_DURATION_S = 10.0
 """Minimum length of a trial: twice the time that the report drops, so that a warm-up stands out."""
 
 
 def check_first_seconds(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S04: most trials have a different level in their first seconds."""
-    claim = f"most trials have a warm-up of {format_duration(MIN_WARM_UP_S)} or more"
+    claim = f"most trials have a warm-up of {format_duration(MIN_PUBLISHED_WARM_UP_S)} or more"
     if selection.summary.timing.warmup_s is not None:
         return (
-            build_part(claim, (), "a study without `timing.warmup`, so that the bench detects the warm-up"),
+            build_statement_part(
+                claim, (), "results of a study without `timing.warmup`, so that the bench detects the warm-up"
+            ),
         )
     points = [point for each in selection.treatments for point in each.treatment.points]
     long_points = [
         point
         for point in points
-        if point.has_steady_state and point.duration_s >= _MIN_TRIAL_S and point.time_series
+        if point.has_steady_state and point.duration_s >= _MIN_TRIAL_DURATION_S and point.time_series
     ]
     if not long_points:
-        missing = f"trials of {format_duration(_MIN_TRIAL_S)} or more with samples and a steady state"
-        return (build_part(claim, (), missing),)
+        missing = (
+            f"trials of {format_duration(_MIN_TRIAL_DURATION_S)} or more with samples and a steady state"
+        )
+        return (build_statement_part(claim, (), missing),)
     share = _warm_up_share(long_points, selection.summary.required_precision.confidence)
     warm_up = statistics.median(point.warmup_s for point in long_points)
     length = statistics.median(point.duration_s for point in long_points)
     warm_up_text = format_duration(warm_up) if warm_up else "0 s"
-    note = f"median warm-up {warm_up_text}, median length {format_duration(length)}"
+    note = f"the median warm-up is {warm_up_text}, and the median trial length is {format_duration(length)}"
     return (
-        build_part(
+        build_statement_part(
             claim,
-            [StatementEvidence({}, WARM_UP_SHARE, share, evaluate_claim(share, at_least(0.5)), note=note)],
+            [
+                StatementEvidence(
+                    {}, WARM_UP_SHARE_METRIC, share, evaluate_claim(share, claim_at_least(0.5)), note=note
+                )
+            ],
             "",
         ),
     )
@@ -53,6 +61,6 @@ def check_first_seconds(selection: TreatmentSelection) -> tuple[StatementPart, .
 
 def _warm_up_share(points: list[TrialPoint], confidence: float) -> Estimate:
     """Return the share of trials with a warm-up; interval of Clopper & Pearson (1934), Biometrika 26(4)."""
-    count = sum(point.warmup_s >= MIN_WARM_UP_S for point in points)
+    count = sum(point.warmup_s >= MIN_PUBLISHED_WARM_UP_S for point in points)
     interval = stats.binomtest(count, len(points)).proportion_ci(confidence)
     return Estimate(count / len(points), interval.low, interval.high, confidence, len(points))

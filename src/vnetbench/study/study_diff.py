@@ -14,7 +14,7 @@ def diff_study_texts(recorded: str, current: str, path: str) -> str:
         difflib.unified_diff(
             recorded.splitlines(),
             current.splitlines(),
-            "recorded with the campaign",
+            "the study recorded with the campaign",
             path,
             lineterm="",
         )

@@ -10,7 +10,7 @@ from vnetbench.estimate.metric import Metric
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Estimate, Ratio
 from vnetbench.quantity import IntervalText, Scale, choose_scale, format_interval
-from vnetbench.wording.factor_text import pluralize
+from vnetbench.wording.factor_text import format_count_with_noun
 
 
 class MetricOwner(Protocol):
@@ -59,7 +59,8 @@ def format_estimate(estimate: Estimate, name: str, scale: Scale) -> str:
         note = "" if estimate.low is not None else " published without a range"
         return f"{_format_published(estimate, name, scale)}{note}"
     text = _format_interval(estimate, name, scale)
-    return f"{text.value} {text.interval or 'no interval: ' + pluralize(estimate.trial_count, 'trial')}"
+    trials = format_count_with_noun(estimate.trial_count, "trial")
+    return f"{text.value} {text.interval or 'no interval: ' + trials}"
 
 
 def format_estimate_lines(estimate: Estimate, name: str, scale: Scale) -> tuple[str, ...]:
@@ -100,7 +101,7 @@ def is_always_zero(treatments: Iterable[MetricOwner], name: str) -> bool:
 def format_ratio(ratio: Ratio) -> str:
     """Return a ratio: `1.42 [1.38, 1.46]`, or `1.42 (no interval: too few trials)`."""
     text = format_interval(ratio.value, ratio.low, ratio.high, "1")
-    reason = "one of the two values is 0" if ratio.value in (0, math.inf) else "too few trials"
+    reason = "a value is 0" if ratio.value in (0, math.inf) else "too few trials"
     return f"{text.value} {text.interval or f'(no interval: {reason})'}"
 
 

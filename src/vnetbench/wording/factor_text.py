@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from vnetbench.results.records import INTERRUPTED, RUNNING
 from vnetbench.study.factors.factor import Factor
 from vnetbench.study.factors.guest_factors import ADAPTERS
-from vnetbench.study.factors.imported_factors import UNSPECIFIED, label_factor
+from vnetbench.study.factors.imported_factors import UNSPECIFIED, make_label_factor
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels, Level
@@ -18,10 +18,10 @@ CHANGE_FACTOR = "changed"
 TREATMENT_FACTOR = "treatment"
 """Stands for all factors of imported runs that differ in many of them (`report/changes.py`)."""
 
-_STOP_REASONS = {
+_STOP_REASON_TEXTS = {
     "precision": "precise enough",
-    "most trials": "maximum number of trials reached, not precise enough",
-    "time limit": "time limit reached, not precise enough",
+    "most trials": "not precise enough after the maximum number of trials",
+    "time limit": "not precise enough at the time limit",
     INTERRUPTED: "interrupted",
     RUNNING: "still running",
     "refused": "refused",
@@ -78,13 +78,13 @@ def factor_names(factors: Sequence[FactorLevels]) -> tuple[str, ...]:
 
 def stop_reason_text(stopped_by: str) -> str:
     """Return why the bench stopped repeating a treatment, as a phrase."""
-    return _STOP_REASONS.get(stopped_by, stopped_by)
+    return _STOP_REASON_TEXTS.get(stopped_by, stopped_by)
 
 
-def pluralize(count: int, noun: str) -> str:
+def format_count_with_noun(count: int, noun: str) -> str:
     """Return a count with its noun: `1 trial`, `4 trials`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _find_factor(name: str) -> Factor | None:
-    return FACTORS.get(name) or label_factor(name)
+    return FACTORS.get(name) or make_label_factor(name)

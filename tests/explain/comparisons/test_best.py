@@ -58,9 +58,9 @@ def test_the_finding_names_the_best_and_those_within_the_margin() -> None:
 
     assert finding.kind == "best"
     assert finding.text.startswith("The best goodput is ")
-    assert "Confirmed to be within 3 % of it: " in finding.text
+    assert "These treatments are confirmed to be within 3 % of the best: " in finding.text
     assert "1 treatment is worse." in finding.text
-    assert set(finding.treatments) == {1, 2}
+    assert set(finding.treatment_indices) == {1, 2}
     assert finding.chart is not None
     assert {row["series"] for row in finding.chart.rows} == {"not worse", "worse"}
 
@@ -89,10 +89,11 @@ def test_the_lowest_value_of_a_lower_is_better_metric_is_best() -> None:
     [
         (
             {4: 8.0, 2: 6.0},
-            "Of these, 2 streams has the lowest cycles per byte: 0.75 times that of the best.",
+            "Of these treatments, 2 streams has the lowest cycles per byte, 0.75 times that of the best "
+            "treatment.",
         ),
-        ({4: 6.0, 2: 8.0}, "Of these, it also has the lowest cycles per byte."),
-        ({4: 0.0, 2: 0.0}, "Of these, it also has the lowest cycles per byte."),
+        ({4: 6.0, 2: 8.0}, "The best treatment also has the lowest cycles per byte of these treatments."),
+        ({4: 0.0, 2: 0.0}, "The best treatment also has the lowest cycles per byte of these treatments."),
     ],
 )
 def test_the_cheapest_treatment_is_named_even_with_a_cost_of_0(

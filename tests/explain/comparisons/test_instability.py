@@ -12,7 +12,7 @@ from tests.explain.comparisons.simulated import campaign, simulated, treatment
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.comparisons.instability import instability_findings
 from vnetbench.explain.comparisons.mode_metrics import is_consequence_of
-from vnetbench.explain.comparisons.modes import find_splits
+from vnetbench.explain.comparisons.modes import find_mode_splits
 from vnetbench.explain.model import Finding
 from vnetbench.report.text.narrative import build_narrative
 from vnetbench.study.model import FactorLevels, Level
@@ -56,7 +56,7 @@ def findings_of_cause(result: Sequence[Finding], cause: str) -> list[Finding]:
 def test_the_finding_names_the_separating_metric_and_no_consequence() -> None:
     named = 0
     for seed in range(CAMPAIGNS):
-        (split,) = find_splits(two_modes(np.random.default_rng(seed)))
+        (split,) = find_mode_splits(two_modes(np.random.default_rng(seed)))
         named += split.separating_metrics[0].metric == "threads_on_one_cpu_percent"
         assert not any(is_consequence_of(each.metric, "goodput_bps") for each in split.separating_metrics)
 
@@ -79,7 +79,7 @@ def test_lost_frames_and_delay_line_metrics_can_separate_modes(figure: str) -> N
         {figure: 40.0 * slow + place % 5, "delay_p99_us": 1e12 / value, "frames": value / 1e4}
         for place, (slow, value) in enumerate(zip(is_slow, values, strict=True))
     ]
-    (split,) = find_splits(
+    (split,) = find_mode_splits(
         campaign([FactorLevels("streams", (1,))], [treatment(0, {"streams": 1}, values, evidence)])
     )
 
@@ -89,7 +89,7 @@ def test_lost_frames_and_delay_line_metrics_can_separate_modes(figure: str) -> N
 def test_modes_without_a_separating_metric_are_reported_as_unexplained() -> None:
     is_separable = 0
     for seed in range(CAMPAIGNS):
-        (split,) = find_splits(two_modes(np.random.default_rng([1, seed]), is_separable=False))
+        (split,) = find_mode_splits(two_modes(np.random.default_rng([1, seed]), is_separable=False))
         is_separable += bool(split.separating_metrics)
     assert is_separable <= 0.05 * CAMPAIGNS
 
@@ -105,7 +105,7 @@ def test_the_finding_shows_both_groups_of_trials() -> None:
     assert finding.kind == "unstable"
     assert finding.text.startswith("the trials fall into two modes. Goodput is 19.")
     assert " in 8 of 24 trials and 2" in finding.text
-    assert "The trials differ in this metric: both threads on one CPU" in finding.text
+    assert "The groups differ in sending and receiving thread on one CPU" in finding.text
     assert finding.candidates[0].confidence == "very likely"
     assert finding.candidates[0].evidence[0].metric == "threads_on_one_cpu_percent"
     assert finding.chart is not None and finding.chart.chart_type == "modes"
@@ -114,11 +114,15 @@ def test_the_finding_shows_both_groups_of_trials() -> None:
 
 def test_below_20_trials_a_split_needs_a_separating_metric() -> None:
     with_one = sum(
-        bool(find_splits(two_modes(np.random.default_rng([4, seed]), trials=14, slow=5)))
+        bool(find_mode_splits(two_modes(np.random.default_rng([4, seed]), trials=14, slow=5)))
         for seed in range(CAMPAIGNS)
     )
     without = sum(
-        bool(find_splits(two_modes(np.random.default_rng([5, seed]), trials=14, slow=5, is_separable=False)))
+        bool(
+            find_mode_splits(
+                two_modes(np.random.default_rng([5, seed]), trials=14, slow=5, is_separable=False)
+            )
+        )
         for seed in range(CAMPAIGNS)
     )
 
@@ -138,19 +142,22 @@ def test_a_placement_metric_with_less_separation_does_not_come_first() -> None:
         for place, (share, slow) in enumerate(zip(shared, is_slow, strict=True))
     ]
     only = treatment(0, {"streams": 1}, values, evidence)
-    (split,) = find_splits(campaign([FactorLevels("streams", (1,))], [only]))
+    (split,) = find_mode_splits(campaign([FactorLevels("streams", (1,))], [only]))
 
     assert "threads_on_one_cpu_percent" in [each.metric for each in split.separating_metrics]
     assert split.separating_metrics[0].metric == "retransmitted_percent"
 
 
-def test_the_answer_reports_two_modes_once_and_then_their_difference() -> None:
-    modes, apart, advice = build_narrative(two_modes(np.random.default_rng(1))).lead
+def test_the_answer_reports_two_modes_and_the_finding_their_difference() -> None:
+    narrative = build_narrative(two_modes(np.random.default_rng(1)))
+    modes, limit = narrative.lead
+    finding = next(each for each in narrative.findings if each.details.get("cause") == "two_modes")
 
     assert modes.startswith("Goodput falls into two modes: 18.7 [18.3, 19.1] (33 %), ")
-    assert apart.startswith("The trials differ in this metric: both threads on one CPU, ")
-    assert apart.endswith(" % of samples where it is high.") and "Gbit/s" not in apart
-    assert advice.startswith("Fix what differs between the modes")
+    assert limit == "No single limit applies to both modes."
+    assert "The groups differ in sending and receiving thread on one CPU: " in finding.text
+    assert finding.text.endswith(" % of samples where goodput is high.")
+    assert finding.candidates[0].cause.advice.startswith("Fix what differs between the modes")
 
 
 KINDS = {
@@ -173,11 +180,11 @@ def two_group_campaign(random: np.random.Generator, times: float, figure: str) -
 @pytest.mark.parametrize("figure", KINDS)
 def test_groups_by_placement_are_found_even_if_the_metric_shows_no_modes(figure: str) -> None:
     is_separable = [
-        find_splits(two_group_campaign(np.random.default_rng([11, seed]), 1.8, figure))
+        find_mode_splits(two_group_campaign(np.random.default_rng([11, seed]), 1.8, figure))
         for seed in range(CAMPAIGNS)
     ]
     false = [
-        find_splits(two_group_campaign(np.random.default_rng([12, seed]), 1.0, figure))
+        find_mode_splits(two_group_campaign(np.random.default_rng([12, seed]), 1.0, figure))
         for seed in range(CAMPAIGNS)
     ]
 
@@ -195,7 +202,7 @@ def test_a_noisy_share_does_not_form_two_groups() -> None:
         only = treatment(0, {"streams": 1}, values, evidence)
         return campaign([FactorLevels("streams", (1,))], [only])
 
-    assert sum(bool(find_splits(scattered(seed))) for seed in range(CAMPAIGNS)) <= 0.1 * CAMPAIGNS
+    assert sum(bool(find_mode_splits(scattered(seed))) for seed in range(CAMPAIGNS)) <= 0.1 * CAMPAIGNS
 
 
 def test_modes_that_correlate_with_other_work_have_the_cause_machine_busy() -> None:
@@ -256,10 +263,12 @@ def restless(*time_series: Sequence[float]) -> CampaignSummary:
 def test_a_treatment_without_steady_state_is_reported() -> None:
     (finding,) = findings_of_cause(instability_findings(restless(*[RISING] * 6)), "warm_up")
 
-    assert finding.treatments == (0,)
-    assert finding.text.startswith("1 stream, MTU 1500: 6 of 9 trials were still rising when they ended.")
+    assert finding.treatment_indices == (0,)
+    assert finding.text.startswith(
+        "1 stream, MTU 1500: goodput was still rising at the end of 6 of 9 trials."
+    )
     (finding,) = findings_of_cause(instability_findings(restless(*[FALLING] * 6)), "warm_up")
-    assert "6 of 9 trials were still falling when they ended" in finding.text
+    assert "was still falling at the end of 6 of 9 trials" in finding.text
 
 
 def test_mixed_or_irrelevant_trends_within_trials_are_noise() -> None:
@@ -340,7 +349,7 @@ def test_evidence_of_the_lower_mode_supports_on_its_own_side_of_the_threshold() 
     first = finding.candidates[0].evidence[0]
     assert first.threshold is not None and first.value > first.threshold and not first.supports_when_low
     assert finding.chart is not None
-    assert finding.chart.x_label == "both threads on one CPU (% of samples)"
+    assert finding.chart.x_label == "sending and receiving thread on one CPU (% of samples)"
 
 
 def test_evidence_of_a_busy_machine_is_the_median_and_range() -> None:

@@ -11,7 +11,13 @@ import pytest
 
 from tests.explain.comparisons.simulated import simulated
 from vnetbench.explain.comparisons.knee import ScalingKnee, find_knees, knee_findings
-from vnetbench.explain.comparisons.scaling_laws import NO_LAW, PLATEAU, POWER, SCALABILITY, choose_laws
+from vnetbench.explain.comparisons.scaling_laws import (
+    NO_LAW,
+    PLATEAU,
+    POWER,
+    SCALABILITY,
+    choose_law_per_curve,
+)
 from vnetbench.study.model import Level
 
 pytestmark = pytest.mark.pure
@@ -67,7 +73,7 @@ def test_the_law_behind_the_curve_is_chosen() -> None:
 
     def chosen(curve: Curve) -> str:
         logs = [math.log(curve(n)) + float(random.normal(0, 0.01)) for n in LEVELS]
-        ((law, _),) = choose_laws(LEVELS, np.array([logs]), 0.05)
+        ((law, _),) = choose_law_per_curve(LEVELS, np.array([logs]), 0.05)
         return law.name
 
     assert [chosen(curve) for curve in (plateau, retrograde, growing)] == [PLATEAU, SCALABILITY, POWER]
@@ -76,17 +82,17 @@ def test_the_law_behind_the_curve_is_chosen() -> None:
 def test_a_curve_without_a_fitting_law_is_interpolated() -> None:
     logs = np.log([[10, 40, 20, 80, 15, 60]])
 
-    assert choose_laws(LEVELS, logs, 0.05)[0][0] is NO_LAW
+    assert choose_law_per_curve(LEVELS, logs, 0.05)[0][0] is NO_LAW
 
 
 def test_a_peak_is_reported_with_the_decline_beyond_it() -> None:
     result = one(0, retrograde, noise=0.005)
 
     assert result.peak == pytest.approx(8, rel=0.15)
-    assert result.decline_share == pytest.approx(1 - retrograde(32) / retrograde(8), abs=0.05)
+    assert result.decline_share_of_peak == pytest.approx(1 - retrograde(32) / retrograde(8), abs=0.05)
     assert result.scalability_fit is not None
     for name, truth in (("gamma", 1e10), ("sigma", 0.1), ("kappa", 0.9 / 64)):
-        low, high = result.scalability_fit.intervals[name]
+        low, high = result.scalability_fit.interval_by_parameter[name]
         assert 0.9 * low <= truth <= 1.1 * high
 
 
@@ -98,7 +104,7 @@ def test_the_finding_names_the_knee_and_draws_the_law() -> None:
     (finding,) = knee_findings(simulated(np.random.default_rng(1), factors, truth, noise=0.01))
 
     assert finding.kind == "knee"
-    assert finding.text == "Goodput gains less than 5 % beyond 4 streams, in all 2 curves."
+    assert finding.text == "In all 2 curves, goodput gains less than 5 % beyond 4 streams."
     assert finding.chart is not None and finding.chart.chart_type == "curve"
     series = {row["series"] for row in finding.chart.rows}
     assert {"measured", "MTU 1500: plateau", "MTU 9000: plateau"} == series

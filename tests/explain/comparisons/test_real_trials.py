@@ -14,7 +14,7 @@ import pytest
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.comparisons.instability import instability_findings
-from vnetbench.explain.comparisons.modes import find_splits
+from vnetbench.explain.comparisons.modes import find_mode_splits
 from vnetbench.explain.explain import explain
 from vnetbench.results.file import ResultsFile
 
@@ -35,7 +35,7 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> CampaignSummary:
 
 
 def test_the_counter_that_separates_two_groups_of_trials_is_named(summary: CampaignSummary) -> None:
-    (split,) = find_splits(summary)
+    (split,) = find_mode_splits(summary)
 
     assert split.separating_metrics[0].metric == "threads_on_one_cpu_percent"
     assert split.separating_metrics[0].lower < 20 and split.separating_metrics[0].upper == 100
@@ -47,20 +47,22 @@ def test_the_finding_shows_both_groups_and_the_experiment_command(summary: Campa
 
     groups = "Goodput is 14.4 [13.2, 17.4] Gbit/s in 10 of 24 trials and 29 [25, 37] Gbit/s in the others"
     assert f"the trials fall into two groups by placement. {groups}. " in finding.text
-    assert "both threads on one CPU, 16.7 % of samples where goodput is low" in finding.text
+    assert "sending and receiving thread on one CPU: 16.7 % of samples where goodput is low" in finding.text
     assert finding.candidates[0].cause.name == "two_modes"
     assert "--set thread_cpus=any,spread" in finding.candidates[0].command
     assert finding.chart is not None and len(finding.chart.rows) == 24
 
 
 def test_the_answer_reports_two_groups_instead_of_a_limit(summary: CampaignSummary) -> None:
-    kinds, advice = explain(summary).answer
+    explanation = explain(summary)
+    first = explanation.findings[0]
 
-    assert (
-        kinds.startswith("The trials fall into two groups by placement.")
-        and "both threads on one CPU" in kinds
+    assert explanation.answer == (
+        "The trials fall into two groups with different values, so no single limit applies.",
     )
-    assert advice.startswith("Fix what differs between the modes")
+    assert first.text.startswith("The trials fall into two groups by placement.")
+    assert "sending and receiving thread on one CPU" in first.text
+    assert first.candidates[0].cause.advice.startswith("Fix what differs between the modes")
 
 
 def test_every_trial_records_where_its_threads_ran(summary: CampaignSummary) -> None:

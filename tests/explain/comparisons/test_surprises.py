@@ -140,7 +140,7 @@ def test_declines_are_reported_with_few_false_alarms() -> None:
     (finding,) = surprise_findings(simulated(np.random.default_rng(6), MATRIX, falling))
     assert finding.kind == "surprise"
     assert finding.text.startswith("Unexpected decline: 8 streams instead of 4 streams")
-    assert "for 8 of 24 pairs that differ only in streams" in finding.text
+    assert "in 8 of 24 pairs of treatments that differ only in streams" in finding.text
 
 
 def test_a_harmful_offload_is_reported() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.faults.bench_process import run, start
-from vnetbench.agents.client import AgentError
+from vnetbench.agents.client import PROTOCOL_VERSION, AgentError
 from vnetbench.campaign.frame_counts import sum_endpoint_counts
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import TrialLoad
@@ -132,7 +132,7 @@ def test_a_delay_line_between_the_switches_delays_guests(
     assert str(testbed.topology.shape) == "virtio-net line"
     found = testbed.apply(levels(link_delay=0.02, link_rate=10**8, mtu=2000), SPEC)
     assert (found["link_delay"], found["link_rate"], found["path_mtu_proved"]) == (0.02, 10**8, 2000)
-    assert found["link_impaired_by"] == "delay line"
+    assert found["link_impairment_backend"] == "delay line"
     assert min(found["path_rtt_us"]) >= 40_000
     watched = testbed.observer_targets()["threads"]
     assert isinstance(watched, list)
@@ -236,7 +236,7 @@ def test_a_hung_guest_is_ended_and_reported(
     with pytest.raises(AgentError, match="sent nothing for") as hung:
         testbed.agents["a1"].call("agent.hello")
     assert hung.value.is_dead
-    assert testbed.agents["b1"].call("agent.hello")["protocol"] == 2
+    assert testbed.agents["b1"].call("agent.hello")["protocol"] == PROTOCOL_VERSION
 
 
 def test_a_kernel_panic_is_reported_from_its_first_line(
@@ -245,7 +245,7 @@ def test_a_kernel_panic_is_reported_from_its_first_line(
     monkeypatch.setattr(Hardware, "can_snapshot", False)
     monkeypatch.setattr(hardware, "BOOT_OPTIONS", "console=ttyS0 loglevel=5 panic=-1 rdinit=/no-such-program")
     lab = QemuLab(SPEC, "a test", prerequisites)
-    with pytest.raises(QemuEnded, match=r"last lines on the guest's console: Kernel panic - not syncing"):
+    with pytest.raises(QemuEnded, match=r"lines on the guest's console are Kernel panic - not syncing"):
         lab.create_testbed("t-guests-panic", guest_shape(levels(role="guest-to-host"), SPEC))
 
 

@@ -1,4 +1,4 @@
-"""Tests of the guests' kernel: this machine's own, else the distribution's, downloaded only."""
+"""Tests of the guests' kernel: this machine's own kernel, else the distribution's, downloaded only."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_own_kernel_is_preferred_if_it_has_the_modules(tmp_path: Path) -> No
     drivers.mkdir(parents=True)
     for name in NEEDED:
         (drivers / f"{name}.ko").write_bytes(build_module())
-    assert kernel.ensure_kernel().source == "this machine's own"
+    assert kernel.ensure_kernel().source == "this machine's own kernel"
     assert kernel.ensure_kernel(["vmxnet3"]).release == RELEASE
     assert kernel.own_kernel_problem(["vmxnet3"]) == f"{release} lacks vmxnet3"
 
@@ -108,7 +108,7 @@ def test_a_missing_package_or_package_manager_is_reported_with_the_fix(tmp_path:
     install_program(tmp_path, "apt-cache", "exit 100")
     with pytest.raises(BenchError, match="apt knows no kernel package") as refused:
         kernel.ensure_kernel()
-    assert refused.value.fix == "sudo apt-get update"
+    assert refused.value.fix == "run sudo apt-get update"
 
 
 def test_another_architecture_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +122,7 @@ def test_a_program_that_is_not_a_qemu_is_named_with_the_fix(tmp_path: Path) -> N
     path = tmp_path / "bin" / qemu.QEMU_PROGRAM
     path.write_bytes(b"\x7fELF of another machine")
     path.chmod(0o755)
-    with pytest.raises(BenchError, match="this program is not a QEMU that runs here") as refused:
+    with pytest.raises(BenchError, match="this program is not a QEMU that runs on this machine") as refused:
         qemu.find_qemu()
     assert (refused.value.where, refused.value.fix) == (str(path), qemu.INSTALL_COMMAND)
 

@@ -54,7 +54,7 @@ impl ParameterFields<'_> {
             return Err(TestError::refused(
                 code,
                 format!(
-                    "the parameter {name} is {number}; it must be from {} to {}",
+                    "the parameter {name} is {number}, but must be from {} to {}",
                     allowed.start(),
                     allowed.end()
                 ),
@@ -80,7 +80,7 @@ impl ParameterFields<'_> {
         if !(0.0..=max_s).contains(&seconds) {
             return Err(TestError::refused(
                 code,
-                format!("the parameter {name} is {seconds} s; it must be from 0 to {max_s} s"),
+                format!("the parameter {name} is {seconds} s, but must be from 0 to {max_s} s"),
             ));
         }
         Ok(Duration::from_secs_f64(seconds))
@@ -94,7 +94,7 @@ impl ParameterFields<'_> {
         match (bytes, blocks, time) {
             (1.., 1.., _) => Err(TestError::refused(
                 ErrorCode::EndConditions,
-                "-n and -k exclude each other",
+                "the options -n and -k exclude each other",
             )),
             (1.., 0, _) => Ok(EndCondition::Bytes(bytes)),
             (0, 1.., _) => Ok(EndCondition::Blocks(blocks)),

@@ -149,7 +149,7 @@ impl TestResults {
             .ok_or("the results have no list of streams")?;
         if streams.len() > MAX_STREAMS {
             return Err(format!(
-                "the results contain {} streams; at most {MAX_STREAMS} are possible",
+                "the results contain {} streams, but the maximum is {MAX_STREAMS}",
                 streams.len()
             ));
         }

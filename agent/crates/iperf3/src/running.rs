@@ -174,7 +174,7 @@ impl RunningTest {
             return Err(TestError::refused(
                 ErrorCode::IdleTimeout,
                 format!(
-                    "no data moved for {:.1} s",
+                    "no data was sent or received for {:.1} s",
                     self.options.idle_timeout.as_secs_f64()
                 ),
             ));
@@ -192,7 +192,7 @@ impl RunningTest {
                 };
                 let hint = match error.raw_os_error() {
                     Some(libc::EMSGSIZE) => {
-                        "; the datagram is larger than the path's MTU. Use a smaller -l"
+                        ". The datagram is larger than the path's MTU. Use a smaller -l"
                     }
                     _ => "",
                 };

@@ -172,15 +172,14 @@ impl ServerTest {
         )
     }
 
-    /// Returns the reason of a stream's failure: the server's if it reports one in time, else `stream_error`.
-    pub fn explain_stream_failure(&self, stream_error: String) -> String {
+    /// Returns the server's reason of a stream's failure, if it reports one in time.
+    pub fn explain_stream_failure(&self) -> Option<String> {
         let deadline = Instant::now() + FAILURE_TIMEOUT;
         while !self.is_finished() && Instant::now() < deadline {
             std::thread::sleep(POLL_INTERVAL);
         }
         self.failure_message()
             .or_else(|| self.bidirectional_refusal())
-            .unwrap_or(stream_error)
     }
 
     /// Returns the message for a server without bidirectional tests: it closes the reverse streams after one byte.

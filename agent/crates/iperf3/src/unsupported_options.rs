@@ -13,10 +13,10 @@ struct UnsupportedOption {
     hint: &'static str,
 }
 
-const NO_AUTHENTICATION: &str = "there is no authentication";
-const NO_SCTP: &str = "there is no SCTP; use TCP or UDP";
+const NO_AUTHENTICATION: &str = "vnetbench has no authentication";
+const NO_SCTP: &str = "vnetbench has no SCTP. Use TCP or UDP";
 const ALL_DETAILS: &str = "-J prints all details";
-const STANDARD_OUTPUT: &str = "every line goes to standard output at once; redirect it";
+const STANDARD_OUTPUT: &str = "vnetbench writes every line to standard output at once. Redirect it";
 const RATE_LIMIT: &str = "use -b to limit the rate";
 const NEWER_IPERF3: &str = "use a newer version of iperf3";
 
@@ -38,9 +38,9 @@ const UNSUPPORTED_OPTIONS: [UnsupportedOption; 31] = [
     unsupported(
         Some('Z'),
         "zerocopy",
-        "it always sends with plain system calls",
+        "vnetbench always sends with plain system calls",
     ),
-    unsupported(Some('F'), "file", "it always sends a fixed pattern"),
+    unsupported(Some('F'), "file", "vnetbench always sends a fixed pattern"),
     unsupported(Some('A'), "affinity", "use taskset instead"),
     unsupported(
         Some('D'),

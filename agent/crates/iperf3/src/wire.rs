@@ -47,7 +47,7 @@ pub fn take_document(bytes: &mut Vec<u8>, limit: usize) -> Result<Option<Value>,
     let length = u32::from_be_bytes(*prefix) as usize;
     if length == 0 || length > limit {
         return Err(format!(
-            "the peer announced a document of {length} bytes; the limit is {limit}"
+            "the peer announced a document of {length} bytes, but the limit is {limit} bytes"
         ));
     }
     let end = LENGTH_BYTES + length;

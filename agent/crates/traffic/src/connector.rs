@@ -118,9 +118,9 @@ fn advance_handshake(
     match reader.read(socket) {
         ReadState::Incomplete => Ok(Some(reader)),
         ReadState::Complete if reader.is_response_to(id, secret) => Ok(None),
-        ReadState::Complete => unexpected_peer(format!("it answered {}", reader.quote())),
+        ReadState::Complete => unexpected_peer(format!("the peer answered {}", reader.quote())),
         ReadState::Closed => {
-            unexpected_peer(format!("it closed the connection after {}", reader.quote()))
+            unexpected_peer(format!("the peer closed the connection after {}", reader.quote()))
         }
     }
 }

@@ -110,7 +110,7 @@ impl Requester {
         let timing = stream
             .timing
             .as_ref()
-            .expect("a source times its responses");
+            .expect("every source stream has a timing");
         match self.send_request(stream, timing, commands) {
             // The end of the load closed the sending half during the call.
             Err(error)

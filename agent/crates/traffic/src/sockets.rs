@@ -70,7 +70,7 @@ pub fn set_connected_options(socket: &Socket, options: &SocketOptions) -> Result
     }
     if let Some(us) = options.busy_poll_us {
         socket_option::set(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL, us).map_err(|error| {
-            Error::system(format!("set SO_BUSY_POLL to {us} us"), error)
+            Error::system(format!("set SO_BUSY_POLL to {us} µs"), error)
                 .with_kind(ErrorKind::BusyPoll)
         })?;
     }

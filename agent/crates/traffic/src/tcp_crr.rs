@@ -116,11 +116,11 @@ impl ConnectionLoop {
             .stream
             .timing
             .as_ref()
-            .expect("a source times its requests");
+            .expect("every source stream has a timing");
         let connect_times = timing
             .connect
             .as_ref()
-            .expect("a source times its connections");
+            .expect("every source stream of tcp_crr has a connection timing");
         while commands.current() == Command::Go {
             let started_at = Instant::now();
             timing.count_request();

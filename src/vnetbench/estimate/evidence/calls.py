@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from vnetbench.estimate.evidence.aggregation import EvidenceValues, largest, ratio, smallest, to_number
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
-from vnetbench.estimate.latency import histogram_count
+from vnetbench.estimate.latency import count_histogram_values
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.estimate.time_series import merged_histogram
 from vnetbench.results.records import EndpointRecord
@@ -17,7 +17,8 @@ CALL_METRICS = (
         "bytes_per_call",
         "B",
         "bytes per send call",
-        "mean bytes that a send call passes to the kernel in the whole trial, of the sender with the fewest",
+        "mean number of bytes that a send call passes to the kernel in the whole trial, of the sender with "
+        "the smallest calls",
         ("bytes_sent", "calls_sent"),
     ),
     EvidenceMetric(
@@ -30,16 +31,16 @@ CALL_METRICS = (
     EvidenceMetric(
         "transactions_per_connection_s",
         "1/s",
-        "transactions of a connection",
+        "transactions per connection",
         "answered requests per second, divided by the number of connections",
         ("latency",),
     ),
     EvidenceMetric(
         "latency_share",
         "1",
-        "share of the time that is latency",
-        "transaction rate times mean latency over the number of connections (Little's law): 1 if each "
-        "connection always waits for an answer",
+        "time in which a connection waits for an answer",
+        "transaction rate times mean latency, divided by the number of connections (Little's law). It is 1 "
+        "if each connection always waits for an answer",
         ("latency",),
     ),
 )
@@ -48,10 +49,10 @@ CALL_METRICS = (
 def call_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of CALL_METRICS."""
     senders = [endpoint for endpoint, _ in data.steady_part.senders]
-    return {**_send_calls(senders), **_request_values(data.steady_part)}
+    return {**_send_call_values(senders), **_request_values(data.steady_part)}
 
 
-def _send_calls(senders: Sequence[EndpointRecord]) -> EvidenceValues:
+def _send_call_values(senders: Sequence[EndpointRecord]) -> EvidenceValues:
     calls = [(sender, to_number(sender.totals.get("calls_sent"))) for sender in senders]
     return {
         "bytes_per_call": smallest(ratio(sender.bytes_sent, count) for sender, count in calls),
@@ -70,7 +71,7 @@ def _request_values(part: SteadyPart) -> EvidenceValues:
         for stream in x.streams
         if stream.role == "source" and stream.load_part != "transfers"
     }
-    if not (answered := histogram_count(latency)) or not connections:
+    if not (answered := count_histogram_values(latency)) or not connections:
         return {}
     latency_s = sum(value_ns * count for value_ns, count in latency) / 1e9
     return {

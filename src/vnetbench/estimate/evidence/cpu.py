@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
-    counter_total,
-    knob_value,
+    effective_knob_value,
     largest,
     percent,
-    percent_of_time,
+    percent_of_sampled_time,
     rate_per_s,
     ratio,
-    sum_known,
+    sum_known_values,
     to_number,
     total_duration_s,
+    total_of_counter,
 )
 from vnetbench.estimate.evidence.kernels import (
     IDLE,
@@ -26,64 +26,73 @@ from vnetbench.estimate.evidence.kernels import (
 )
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
-from vnetbench.estimate.guests import EMULATOR_KINDS, parse_thread_name, sum_by_name
+from vnetbench.estimate.guests import EMULATOR_KINDS, parse_thread_kind_and_guest, sum_values_by_name
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.estimate.time_series import SteadySamples
 from vnetbench.results.records import HOST, EndpointRecord, Sample
 
-_PROCESS_CPU_TIME = ("process_cpu_user_s", "process_cpu_system_s")
-_OBSERVED_KINDS = {"vcpu": ("vcpu",), "emulator": EMULATOR_KINDS, "delay_line": ("forward", "reverse")}
+_PROCESS_CPU_TIME_COUNTERS = ("process_cpu_user_s", "process_cpu_system_s")
+_THREAD_KINDS_BY_METRIC_PREFIX = {
+    "vcpu": ("vcpu",),
+    "emulator": EMULATOR_KINDS,
+    "delay_line": ("forward", "reverse"),
+}
 """Prefix of the metrics' names to the kinds of observed threads."""
 
-_ENDPOINT_ROLES = (("sender", "sending"), ("receiver", "receiving"))
+_ENDPOINTS_WITH_ADJECTIVES = (("sender", "sending"), ("receiver", "receiving"))
 
 CPU_METRICS = (
     *(
         metric
-        for endpoint, role in _ENDPOINT_ROLES
+        for endpoint, role in _ENDPOINTS_WITH_ADJECTIVES
         for metric in (
             EvidenceMetric(
                 f"{endpoint}_thread_busy_percent",
                 "% of one CPU",
                 f"{role} thread's CPU",
-                f"CPU time of the load's busiest thread at the {role} endpoint, including packet "
-                "processing of the kernel in its context; if unknown, that of a process with one thread",
-                ("busiest_thread_cpu_s", *_PROCESS_CPU_TIME),
+                f"CPU time of the load's busiest thread at the {role} endpoint, including the packet "
+                "processing that the kernel does in its context. If the thread's time is unknown, the CPU "
+                "time of a process with one thread",
+                ("busiest_thread_cpu_s", *_PROCESS_CPU_TIME_COUNTERS),
             ),
             EvidenceMetric(
                 f"{endpoint}_thread_waiting_percent",
                 "% of time",
-                f"{role} thread's wait for a CPU",
-                "share of the time in which the same thread was runnable and had no CPU",
+                f"{role} thread's time waiting for a CPU",
+                f"share of the time in which the load's busiest thread at the {role} endpoint was runnable "
+                "and had no CPU",
                 ("busiest_thread_waited_s",),
             ),
             EvidenceMetric(
                 f"{endpoint}_thread_runnable_percent",
                 "% of time",
                 f"{role} thread's time on a CPU or waiting for one",
-                "sum of the two: near 100 for a thread that always has work, however much of a CPU it gets",
-                ("busiest_thread_cpu_s", *_PROCESS_CPU_TIME, "busiest_thread_waited_s"),
+                f"share of the time in which the load's busiest thread at the {role} endpoint ran or waited "
+                "for a CPU. It is near 100 for a thread that always has work",
+                ("busiest_thread_cpu_s", *_PROCESS_CPU_TIME_COUNTERS, "busiest_thread_waited_s"),
             ),
             EvidenceMetric(
                 f"{endpoint}_throttled_percent",
                 "% of time",
-                f"{role} endpoint throttled",
-                "share of the time in which the cgroup's CPU quota kept the endpoint from running, summed "
-                "over CPUs",
+                f"time in which the CPU quota stopped the {role} endpoint",
+                f"share of the time in which the CPU quota of its cgroup kept the {role} endpoint from "
+                "running, summed over CPUs",
                 ("cgroup_throttled_s",),
             ),
             EvidenceMetric(
                 f"{endpoint}_throttled_periods_percent",
                 "% of periods",
-                f"{role} endpoint's periods throttled",
-                "share of the cgroup's quota periods in which the CPU quota was used up",
+                f"quota periods in which the CPU quota stopped the {role} endpoint",
+                f"share of the quota periods in which the cgroup of the {role} endpoint used up its CPU "
+                "quota",
                 ("cgroup_throttled_periods", "cgroup_periods"),
             ),
             EvidenceMetric(
                 f"{endpoint}_softirq_percent",
                 "% of one CPU",
-                f"packet processing in the {role} VM",
-                f"highest interrupt time of one CPU, in {role} endpoints with their own kernels",
+                f"packet processing on one CPU of the {role} VM",
+                f"time that one CPU of a {role} endpoint with its own kernel spends in interrupts, of the "
+                "CPU with the most",
                 ("cpu[].softirq_s", "cpu[].irq_s"),
             ),
         )
@@ -91,59 +100,61 @@ CPU_METRICS = (
     EvidenceMetric(
         "busiest_cpu_percent",
         "% of one CPU",
-        "busiest CPU",
-        "busy share of the busiest CPU of all kernels that carry the load",
+        "busy time of the busiest CPU",
+        "share of the time in which the busiest CPU of all kernels that carry the load was busy",
         ("cpu[]",),
     ),
     EvidenceMetric(
         "busiest_cpu_softirq_percent",
         "% of one CPU",
         "packet processing on one CPU",
-        "highest interrupt time of one CPU",
+        "time that one CPU spends in interrupts, of the CPU with the most",
         ("cpu[].softirq_s", "cpu[].irq_s"),
     ),
     EvidenceMetric(
         "softirq_cpu_busy_percent",
         "% of one CPU",
-        "CPU with the most packet processing",
-        "busy share of the CPU with the most interrupt time",
+        "busy time of the CPU with the most packet processing",
+        "share of the time in which the CPU with the most interrupt time was busy",
         ("cpu[]",),
     ),
     EvidenceMetric(
         "softirq_kernel_cpus",
         "1",
         "CPUs that could process packets",
-        "number of CPUs of the kernel with that CPU",
+        "number of CPUs of the kernel whose CPU has the most interrupt time",
         ("cpu[]",),
     ),
     EvidenceMetric(
         "other_cpus_idle_percent",
         "% of time",
-        "other CPUs idle",
-        "mean idle share of the other CPUs of the same kernel; absent with one CPU",
+        "idle time of the other CPUs",
+        "mean idle time of all CPUs except the one with the most interrupt time, in that CPU's kernel. "
+        "Absent with one CPU",
         ("cpu[].idle_s", "cpu[].iowait_s"),
     ),
     EvidenceMetric(
         "steal_percent",
         "% of all CPUs",
-        "steal",
-        "time in which a hypervisor ran other work on the CPUs of a kernel that carries the load",
+        "steal time of all CPUs",
+        "time in which a hypervisor ran other work on the CPUs of a kernel that carries the load (steal), "
+        "of the kernel with the most",
         ("cpu[].steal_s",),
     ),
     EvidenceMetric(
         "worst_steal_percent",
         "% of one CPU",
-        "steal of the worst CPU",
-        "highest steal time of one CPU",
+        "steal time of the CPU with the most",
+        "time in which a hypervisor ran other work on one CPU (steal), of the CPU with the most",
         ("cpu[].steal_s",),
     ),
     EvidenceMetric(
         "other_work_percent",
         "% of one CPU",
         "other work on the machine",
-        "CPU time of processes other than the bench and its guests; a lower bound, since packet processing "
-        "that cannot be separated counts as the bench's",
-        ("cpu[].user_s", "cpu[].nice_s", "cpu[].system_s", *_PROCESS_CPU_TIME, "threads[].cpu_s"),
+        "CPU time of processes other than the bench and its guests. It is a lower bound, because packet "
+        "processing that cannot be separated counts as the bench's",
+        ("cpu[].user_s", "cpu[].nice_s", "cpu[].system_s", *_PROCESS_CPU_TIME_COUNTERS, "threads[].cpu_s"),
     ),
     EvidenceMetric(
         "pressure_cpu_percent",
@@ -155,50 +166,53 @@ CPU_METRICS = (
     EvidenceMetric(
         "vcpu_busy_percent",
         "% of one CPU",
-        "busiest vCPU",
+        "CPU time of the busiest vCPU",
         "CPU time of the vCPU thread that used the most, measured on the host",
         ("threads[].cpu_s",),
     ),
     EvidenceMetric(
         "vcpu_waiting_percent",
         "% of time",
-        "vCPU's wait for a CPU",
-        "highest share of the time in which a vCPU thread was runnable and had no host CPU",
+        "longest wait of a vCPU for a CPU",
+        "share of the time in which a vCPU thread was runnable and had no host CPU, of the thread with the "
+        "most",
         ("threads[].waited_s",),
     ),
     EvidenceMetric(
         "emulator_busy_percent",
         "% of one CPU",
-        "busiest emulator thread",
+        "CPU time of the busiest emulator thread",
         "CPU time of the QEMU main loop or vhost thread that used the most",
         ("threads[].cpu_s",),
     ),
     EvidenceMetric(
         "emulator_waiting_percent",
         "% of time",
-        "emulator's wait for a CPU",
-        "highest share of the time in which a QEMU main loop or vhost thread was runnable and had no CPU",
+        "longest wait of an emulator thread for a CPU",
+        "share of the time in which a QEMU main loop or vhost thread was runnable and had no CPU, of the "
+        "thread with the most",
         ("threads[].waited_s",),
     ),
     EvidenceMetric(
         "delay_line_busy_percent",
         "% of one CPU",
-        "busiest delay line thread",
-        "CPU time of the busiest of the threads that run the bench's delay lines",
+        "CPU time of the busiest delay line thread",
+        "CPU time of the thread that used the most, among those that run the bench's delay lines",
         ("threads[].cpu_s",),
     ),
     EvidenceMetric(
         "delay_line_waiting_percent",
         "% of time",
-        "delay line's wait for a CPU",
-        "highest share of the time in which a delay line thread was runnable and had no CPU",
+        "longest wait of a delay line thread for a CPU",
+        "share of the time in which a delay line thread was runnable and had no CPU, of the thread with the "
+        "most",
         ("threads[].waited_s",),
     ),
     EvidenceMetric(
         "streams_per_thread",
         "1",
-        "streams on one thread",
-        "streams for each thread of the load, of the endpoint with the most",
+        "streams per thread",
+        "number of streams per thread of the load, at the endpoint with the most",
         ("load_threads", "threads"),
     ),
 )
@@ -208,12 +222,12 @@ def cpu_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of CPU_METRICS."""
     part, kernels = data.steady_part, {kernel.name: kernel for kernel in data.kernels}
     values: EvidenceValues = {}
-    for (name, _), endpoints in zip(_ENDPOINT_ROLES, (part.senders, part.receivers), strict=True):
+    for (name, _), endpoints in zip(_ENDPOINTS_WITH_ADJECTIVES, (part.senders, part.receivers), strict=True):
         values |= _endpoint_values(name, endpoints, part, kernels)
     return {
         **values,
         **_cpu_values(data.kernels),
-        **_observed_threads(part.host_samples),
+        **_observed_thread_values(part.host_samples),
         "other_work_percent": largest(_other_work_percent(kernel, part) for kernel in data.kernels),
         "streams_per_thread": largest(
             _streams_per_thread(endpoint, samples, part) for endpoint, samples in part.endpoints
@@ -226,16 +240,16 @@ def _endpoint_values(
 ) -> EvidenceValues:
     own_kernels = [kernels[endpoint.name] for endpoint, _ in endpoints if endpoint.name in kernels]
     busy = [_thread_busy_percent(endpoint, samples, part) for endpoint, samples in endpoints]
-    waiting = [percent_of_time(samples, "busiest_thread_waited_s") for _, samples in endpoints]
+    waiting = [percent_of_sampled_time(samples, "busiest_thread_waited_s") for _, samples in endpoints]
     return {
         f"{prefix}_thread_busy_percent": largest(busy),
         f"{prefix}_thread_waiting_percent": largest(waiting),
-        f"{prefix}_thread_runnable_percent": largest(map(sum_known, busy, waiting)),
+        f"{prefix}_thread_runnable_percent": largest(map(sum_known_values, busy, waiting)),
         f"{prefix}_throttled_percent": largest(
-            percent_of_time(x, "cgroup_throttled_s") for _, x in endpoints
+            percent_of_sampled_time(x, "cgroup_throttled_s") for _, x in endpoints
         ),
         f"{prefix}_throttled_periods_percent": largest(
-            percent(counter_total(x, "cgroup_throttled_periods"), counter_total(x, "cgroup_periods"))
+            percent(total_of_counter(x, "cgroup_throttled_periods"), total_of_counter(x, "cgroup_periods"))
             for _, x in endpoints
         ),
         f"{prefix}_softirq_percent": max_softirq_percent(own_kernels),
@@ -245,9 +259,9 @@ def _endpoint_values(
 def _thread_busy_percent(
     endpoint: EndpointRecord, samples: Sequence[Sample], part: SteadyPart
 ) -> float | None:
-    thread_percent = percent_of_time(samples, "busiest_thread_cpu_s")
-    if thread_percent is None and knob_value(part.trial, "threads", endpoint.name) == 1:
-        return percent_of_time(samples, *_PROCESS_CPU_TIME)
+    thread_percent = percent_of_sampled_time(samples, "busiest_thread_cpu_s")
+    if thread_percent is None and effective_knob_value(part.trial, "threads", endpoint.name) == 1:
+        return percent_of_sampled_time(samples, *_PROCESS_CPU_TIME_COUNTERS)
     return thread_percent
 
 
@@ -255,7 +269,7 @@ def _streams_per_thread(
     endpoint: EndpointRecord, samples: Sequence[Sample], part: SteadyPart
 ) -> float | None:
     counted_threads = largest(x.counters.get("load_threads") for x in samples)
-    threads = counted_threads or to_number(knob_value(part.trial, "threads", endpoint.name))
+    threads = counted_threads or to_number(effective_knob_value(part.trial, "threads", endpoint.name))
     streams = {(x.load_part, x.stream_id) for sample in samples for x in sample.streams}
     return ratio(len(streams), threads)
 
@@ -278,7 +292,7 @@ def _cpu_values(kernels: Sequence[Kernel]) -> EvidenceValues:
         ),
         "worst_steal_percent": max(each.time_percent(cpu, "steal_s") for each, cpu in cpus),
         "pressure_cpu_percent": largest(
-            percent_of_time(each.samples, "pressure_cpu_some_s") for each in kernels
+            percent_of_sampled_time(each.samples, "pressure_cpu_some_s") for each in kernels
         ),
     }
 
@@ -296,7 +310,7 @@ def _other_work_percent(kernel: Kernel, part: SteadyPart) -> float | None:
         own_processes = [part.host_samples, *sharing]
     own_user_s, own_system_s = (
         duration_s * sum(rate_per_s(samples, counter) or 0.0 for samples in own_processes)
-        for counter in _PROCESS_CPU_TIME
+        for counter in _PROCESS_CPU_TIME_COUNTERS
     )
     if kernel.name == HOST:
         own_user_s += sum(sum(x.observation.thread_cpu_s.values()) for x in kernel.samples if x.observation)
@@ -313,19 +327,23 @@ def _bench_cpu_share(part: SteadyPart) -> float:
     return ratio(to_number(totals.get("bench_cpu_s")), part.trial.idle_s + part.trial.duration_s) or 0.0
 
 
-def _observed_threads(host_samples: Sequence[Sample]) -> EvidenceValues:
+def _observed_thread_values(host_samples: Sequence[Sample]) -> EvidenceValues:
     """Return the largest running and waiting time among the threads of each kind."""
     observations = [x.observation for x in host_samples if x.observation]
     duration_s = total_duration_s(x for x in host_samples if x.observation)
     times = {
-        "busy": sum_by_name(each.thread_cpu_s for each in observations),
-        "waiting": sum_by_name(each.thread_wait_s for each in observations),
+        "busy": sum_values_by_name(each.thread_cpu_s for each in observations),
+        "waiting": sum_values_by_name(each.thread_wait_s for each in observations),
     }
     return {
         f"{prefix}_{state}_percent": percent(
-            largest(time_s for thread, time_s in by_thread.items() if parse_thread_name(thread)[1] in kinds),
+            largest(
+                time_s
+                for thread, time_s in by_thread.items()
+                if parse_thread_kind_and_guest(thread)[1] in kinds
+            ),
             duration_s,
         )
-        for prefix, kinds in _OBSERVED_KINDS.items()
+        for prefix, kinds in _THREAD_KINDS_BY_METRIC_PREFIX.items()
         for state, by_thread in times.items()
     }

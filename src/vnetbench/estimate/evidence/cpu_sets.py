@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
-    knob_value,
+    effective_knob_value,
     largest,
     percent,
-    percent_of_time,
+    percent_of_sampled_time,
     ratio,
     smallest,
     to_number,
@@ -22,35 +22,37 @@ from vnetbench.estimate.time_series import SteadySamples
 from vnetbench.results.records import HOST
 from vnetbench.study.factors.cpu_lists import parse_cpu_list
 
-_ENDPOINT_ROLES = (("sender", "sending"), ("receiver", "receiving"))
-_USER_TIME = ("user_s", "nice_s")
+_ENDPOINTS_WITH_ADJECTIVES = (("sender", "sending"), ("receiver", "receiving"))
+_USER_TIME_COUNTERS = ("user_s", "nice_s")
 """The load itself uses little user time: most of its CPU time is in the kernel."""
 
 THREAD_CPU_SET_METRICS = (
     *(
         metric
-        for endpoint, role in _ENDPOINT_ROLES
+        for endpoint, role in _ENDPOINTS_WITH_ADJECTIVES
         for metric in (
             EvidenceMetric(
                 f"{endpoint}_cpus_softirq_percent",
                 "% of one CPU",
                 f"packet processing on the {role} thread's CPU",
-                f"lowest interrupt time among the CPUs that a {role} thread may use; absent for a kernel "
-                "with one CPU",
+                "time that one CPU spends in interrupts, of the CPU with the least among those that a "
+                f"{role} thread may use. Absent for a kernel with one CPU",
                 ("cpu[].softirq_s", "cpu[].irq_s", "thread_cpus"),
             ),
             EvidenceMetric(
                 f"{endpoint}_cpus_other_work_percent",
                 "% of one CPU",
                 f"other work on the {role} thread's CPU",
-                f"lowest CPU time of other programs among the CPUs that a {role} thread may use",
+                "time that one CPU spends on other programs, of the CPU with the least among those that a "
+                f"{role} thread may use",
                 ("cpu[].user_s", "cpu[].nice_s", "process_cpu_user_s", "thread_cpus"),
             ),
             EvidenceMetric(
                 f"{endpoint}_cpus_percent",
                 "% of all CPUs",
-                f"CPUs for the {role} thread",
-                f"share of its kernel's CPUs that a {role} thread may use, of the thread with the fewest",
+                f"CPUs that the {role} thread may use",
+                f"share of its kernel's CPUs that a {role} thread may use, of the thread with the fewest "
+                "CPUs",
                 ("thread_cpus",),
             ),
         )
@@ -58,19 +60,19 @@ THREAD_CPU_SET_METRICS = (
     EvidenceMetric(
         "threads_per_cpu",
         "1",
-        "threads on one CPU",
-        "threads of the load (with guests: vCPUs) for each host CPU that they may use, of the most crowded "
-        "CPU set",
+        "load threads per CPU",
+        "number of load threads (with guests: vCPUs) per host CPU that they may use, for the CPU set with "
+        "the most",
         ("thread_cpus", "vcpu_pin"),
     ),
 )
 
 
-def thread_cpu_set_evidence(data: TrialData) -> EvidenceValues:
+def thread_cpu_set_values(data: TrialData) -> EvidenceValues:
     """Return the values of THREAD_CPU_SET_METRICS."""
     part, kernels = data.steady_part, {kernel.name: kernel for kernel in data.kernels}
     values: EvidenceValues = {"threads_per_cpu": _threads_per_cpu(part)}
-    for (name, _), endpoints in zip(_ENDPOINT_ROLES, (part.senders, part.receivers), strict=True):
+    for (name, _), endpoints in zip(_ENDPOINTS_WITH_ADJECTIVES, (part.senders, part.receivers), strict=True):
         values |= _endpoint_values(name, endpoints, part, kernels)
     return values
 
@@ -83,7 +85,7 @@ def _endpoint_values(
         (
             kernel,
             [cpu for cpu in cpus if cpu in kernel.cpu_times],
-            percent_of_time(samples, "process_cpu_user_s"),
+            percent_of_sampled_time(samples, "process_cpu_user_s"),
         )
         for endpoint, samples in endpoints
         if (kernel := kernels.get(endpoint.name, kernels.get(HOST)))
@@ -96,7 +98,10 @@ def _endpoint_values(
             if len(kernel.cpu_times) > 1
         ),
         f"{prefix}_cpus_other_work_percent": largest(
-            smallest(max(0.0, kernel.time_percent(cpu, *_USER_TIME) - (own_percent or 0.0)) for cpu in cpus)
+            smallest(
+                max(0.0, kernel.time_percent(cpu, *_USER_TIME_COUNTERS) - (own_percent or 0.0))
+                for cpu in cpus
+            )
             for kernel, cpus, own_percent in threads
         ),
         f"{prefix}_cpus_percent": smallest(
@@ -115,18 +120,18 @@ def _threads_per_cpu(part: SteadyPart) -> float | None:
 def _host_cpu_sets(part: SteadyPart) -> Iterator[tuple[int, ...]]:
     """Yield the host CPUs that each thread of the load, or each vCPU, may use."""
     for endpoint, samples in (*part.endpoints, *part.forwarders):
-        vcpus = knob_value(part.trial, "vcpu_pin", endpoint.name)
+        vcpus = effective_knob_value(part.trial, "vcpu_pin", endpoint.name)
         if has_own_kernel(samples) and isinstance(vcpus, list):
             yield from (parse_cpu_list(str(cpus)) for cpus in vcpus)
     for endpoint, samples in part.endpoints:
         if has_own_kernel(samples):
             continue
         cpu_sets = _thread_cpu_sets(part, endpoint.name)
-        threads = to_number(knob_value(part.trial, "threads", endpoint.name)) or len(cpu_sets)
+        threads = to_number(effective_knob_value(part.trial, "threads", endpoint.name)) or len(cpu_sets)
         yield from cpu_sets if len(cpu_sets) > 1 else cpu_sets * int(threads)
 
 
 def _thread_cpu_sets(part: SteadyPart, endpoint: str) -> list[tuple[int, ...]]:
     """Return the CPUs that each of an endpoint's threads may use; a single entry if all are equal."""
-    value = knob_value(part.trial, "thread_cpus", endpoint)
+    value = effective_knob_value(part.trial, "thread_cpus", endpoint)
     return [parse_cpu_list(str(cpus)) for cpus in (value if isinstance(value, list) else [value]) if cpus]

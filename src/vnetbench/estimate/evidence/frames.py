@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from vnetbench.estimate.evidence.aggregation import EvidenceValues, percent, sum_known, total_duration_s
+from vnetbench.estimate.evidence.aggregation import (
+    EvidenceValues,
+    percent,
+    sum_known_values,
+    total_duration_s,
+)
 from vnetbench.estimate.evidence.metric import YES_OR_NO, EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.frame_losses import (
@@ -16,61 +21,63 @@ from vnetbench.estimate.frame_losses import (
     IN_BACKLOG,
 )
 from vnetbench.estimate.frames import FRAMES_SENT, stream_totals
-from vnetbench.estimate.guests import parse_thread_name
+from vnetbench.estimate.guests import parse_thread_kind_and_guest
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import Sample
 
 PERCENT_OF_LOST_FRAMES = "% of lost frames"
-FEWEST_LOST_FRAMES = 50
+MIN_LOST_FRAMES_FOR_LOCATION = 50
 """Fewer losses are not located: a momentary disturbance is not a limit."""
-_LOCATIONS = {
+_TEXTS_BY_DROP_LOCATION = {
     AT_SWITCH: (
-        "lost at the switch",
-        "that a virtual switch, or a forwarding guest, dropped on arrival, or received and did not forward",
+        "frames lost at the switch",
+        "share of the lost frames that a virtual switch or a forwarding guest dropped on arrival, or "
+        "received and did not forward",
         ("interfaces[].rx_dropped", "interfaces[].rx_packets", "interfaces[].tx_packets"),
     ),
     BEFORE_LINK: (
-        "lost before a link",
-        "that queueing disciplines on the path dropped",
+        "frames lost in queueing disciplines",
+        "share of the lost frames that queueing disciplines on the path dropped",
         ("interfaces[].qdisc.drops",),
     ),
     IN_BACKLOG: (
-        "lost in a CPU's backlog",
-        "that were dropped because the backlog queue of the receiving CPU was full",
+        "frames lost in a CPU's backlog",
+        "share of the lost frames that were dropped because the backlog queue of the receiving CPU was full",
         ("softnet_dropped",),
     ),
     BEFORE_RECEIVER: (
-        "lost before the receiver",
-        "that the receivers' interfaces did not accept, as counted by the ports that lead to them",
+        "frames lost before the receiver",
+        "share of the lost frames that the receivers' interfaces did not accept, as counted by the ports "
+        "that lead to these interfaces",
         ("interfaces[].tx_dropped",),
     ),
     ELSEWHERE: (
-        "lost at an unknown location",
-        "that no counter on the path shows as dropped",
+        "frames lost at an unknown location",
+        "share of the lost frames that no counter on the path shows as dropped",
         ("frames_sent", "frames_received", "interfaces[]"),
     ),
 }
 """Drop location to label, meaning and counters."""
-_THREADS = (
-    ("switch", ("switch", "ovs-vswitchd"), "switch", "that receive frames for the virtual switch"),
-    ("sink", ("sink",), "sink", "that receive frames for the receivers and count them"),
+_THREAD_KINDS_AND_TEXTS = (
+    ("switch", ("switch", "ovs-vswitchd"), "thread that receives frames for the virtual switch"),
+    ("sink", ("sink",), "thread that receives and counts frames for the receivers"),
 )
-"""Prefix of the metrics' names, the kinds of threads, and their label and description."""
+"""Prefix of the metrics' names, which is also their label, the kinds of threads, and their description."""
 
 FRAME_EVIDENCE_METRICS = (
     EvidenceMetric(
         "frames_lost_percent",
         "% of frames",
-        "frames lost",
-        "share of the sent frames that did not arrive in the whole trial; with a search, in the steps that "
-        "exceeded the loss goal at a load little above the throughput",
+        "lost frames",
+        "share of the sent frames that did not arrive in the whole trial. With a search, the share in the "
+        "steps that exceeded the loss goal at a load slightly above the throughput",
         ("frames_sent", "frames_received"),
     ),
     EvidenceMetric(
         "frames_unpaced",
         YES_OR_NO,
-        "sent without a rate",
-        "1 if frames are sent as fast as possible, 0 if at a rate",
+        "frames sent as fast as possible",
+        "1 if the sources send frames as fast as possible, 0 if they send at a rate",
         ("pacing",),
     ),
     *(
@@ -78,34 +85,34 @@ FRAME_EVIDENCE_METRICS = (
             f"lost_{location}_percent",
             PERCENT_OF_LOST_FRAMES,
             label,
-            f"share of the lost frames {meaning}; absent for fewer than {FEWEST_LOST_FRAMES} lost frames",
+            f"{meaning}. Absent for fewer than {MIN_LOST_FRAMES_FOR_LOCATION} lost frames",
             counters,
         )
-        for location, (label, meaning, counters) in _LOCATIONS.items()
+        for location, (label, meaning, counters) in _TEXTS_BY_DROP_LOCATION.items()
     ),
     *(
         metric
-        for prefix, _, label, description in _THREADS
+        for prefix, _, thread in _THREAD_KINDS_AND_TEXTS
         for metric in (
             EvidenceMetric(
                 f"{prefix}_thread_busy_percent",
                 "% of one CPU",
-                f"{label}'s CPU",
-                f"CPU time of the thread with the most running and waiting time, of those {description}",
+                f"{prefix} thread's CPU",
+                f"CPU time of the busiest {thread}: the one with the most running and waiting time",
                 ("threads[].cpu_s",),
             ),
             EvidenceMetric(
                 f"{prefix}_thread_waiting_percent",
                 "% of time",
-                f"{label}'s wait for a CPU",
-                "share of the time in which the same thread was runnable and had no CPU",
+                f"{prefix} thread's time waiting for a CPU",
+                f"share of the time in which the busiest {thread} was runnable and had no CPU",
                 ("threads[].waited_s",),
             ),
             EvidenceMetric(
                 f"{prefix}_thread_runnable_percent",
                 "% of time",
-                f"{label}'s time on a CPU or waiting for one",
-                "sum of the two",
+                f"{prefix} thread's time on a CPU or waiting for one",
+                f"share of the time in which the busiest {thread} ran or waited for a CPU",
                 ("threads[].cpu_s", "threads[].waited_s"),
             ),
         )
@@ -122,10 +129,13 @@ def frame_evidence(data: TrialData) -> EvidenceValues:
         "frames_lost_percent": losses.lost_percent,
         "frames_unpaced": _is_unpaced(data.steady_part),
     }
-    if losses.lost_frames >= FEWEST_LOST_FRAMES:
-        values |= {f"lost_{location}_percent": losses.percent_of_lost(location) for location in _LOCATIONS}
-    for prefix, kinds, _, _ in _THREADS:
-        values |= _busiest_thread(data.steady_part.host_samples, f"{prefix}_thread", kinds)
+    if losses.lost_frames >= MIN_LOST_FRAMES_FOR_LOCATION:
+        values |= {
+            f"lost_{location}_percent": losses.percent_of_lost(location)
+            for location in _TEXTS_BY_DROP_LOCATION
+        }
+    for prefix, kinds, _ in _THREAD_KINDS_AND_TEXTS:
+        values |= _busiest_thread_values(data.steady_part.host_samples, f"{prefix}_thread", kinds)
     return values
 
 
@@ -139,7 +149,9 @@ def _is_unpaced(part: SteadyPart) -> float:
     return float(not any("pacing" in stream for stream in sources))
 
 
-def _busiest_thread(host_samples: Sequence[Sample], prefix: str, kinds: Sequence[str]) -> EvidenceValues:
+def _busiest_thread_values(
+    host_samples: Sequence[Sample], prefix: str, kinds: Sequence[str]
+) -> EvidenceValues:
     """Return the values of the thread of these kinds with the most running and waiting time."""
     observed = [x for x in host_samples if x.observation]
     cpu_s, wait_s = Counter[str](), Counter[str]()
@@ -149,7 +161,7 @@ def _busiest_thread(host_samples: Sequence[Sample], prefix: str, kinds: Sequence
             {
                 thread: time_s
                 for thread, time_s in x.observation.thread_cpu_s.items()
-                if parse_thread_name(thread)[1] in kinds
+                if parse_thread_kind_and_guest(thread)[1] in kinds
             }
         )
         wait_s.update(
@@ -164,5 +176,5 @@ def _busiest_thread(host_samples: Sequence[Sample], prefix: str, kinds: Sequence
     return {
         f"{prefix}_busy_percent": busy,
         f"{prefix}_waiting_percent": waiting,
-        f"{prefix}_runnable_percent": sum_known(busy, waiting),
+        f"{prefix}_runnable_percent": sum_known_values(busy, waiting),
     }

@@ -10,7 +10,7 @@ from vnetbench.estimate.evidence.aggregation import (
     median,
     percent,
     ratio,
-    sum_known,
+    sum_known_values,
     to_number,
 )
 from vnetbench.estimate.evidence.metric import YES_OR_NO, EvidenceMetric
@@ -18,55 +18,56 @@ from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.frames import search_result
 from vnetbench.results.records import EndpointRecord
 
-_SMALLEST_RATE_SHARE = 0.99
+_MIN_SHARE_OF_REQUESTED_RATE = 0.99
 """A source that sends a smaller share of its rate does not keep the rate (RFC 2544, section 26.1)."""
 
 INSTRUMENT_METRICS = (
     EvidenceMetric(
         "sampler_late_percent",
         "% of an interval",
-        "latest sample",
-        "largest delay of a sample in the trial",
-        ("sampler_late_max_s",),
+        "largest delay of a sample",
+        "time by which the most delayed sample of the trial was late, as a share of the sampling interval",
+        ("sampler_lateness_max_s",),
     ),
     EvidenceMetric(
         "sampler_cpu_percent",
         "% of one CPU",
-        "samplers and bench",
-        "CPU time of all agents' samplers and of the bench in the whole trial; in a trial with a search, the "
-        "bench's CPU time is not counted",
+        "CPU time of samplers and bench",
+        "CPU time of all agents' samplers and of the bench in the whole trial. In a trial with a search, "
+        "the bench's CPU time is not counted",
         ("sampler_cpu_s", "bench_cpu_s"),
     ),
     EvidenceMetric(
         "samples_lost",
         "1",
-        "samples lost",
-        "samples of the whole trial that were lost because the bench read them too late",
+        "lost samples",
+        "number of samples in the whole trial that were lost because the bench read them too late",
         ("events_lost",),
     ),
     EvidenceMetric(
         "rate_achieved_percent",
-        "% of what was due",
-        "rate achieved",
-        "share of the requested rate that was sent in the whole trial, of the source with the lowest share; "
-        "absent with a search, whose result states whether the generator limited it",
+        "% of the requested load",
+        "sent share of the requested load",
+        "share of the requested load that was sent in the whole trial, of the source with the lowest share. "
+        "Absent with a search, whose result states whether the generator limited it",
         ("pacing.sent", "pacing.due", "pacing.unsent"),
     ),
     EvidenceMetric(
         "generator_limited",
         YES_OR_NO,
         "generator at its limit",
-        f"1 if less than {100 * _SMALLEST_RATE_SHARE:g} % of the requested rate was sent, or if the "
+        f"1 if a source sent less than {100 * _MIN_SHARE_OF_REQUESTED_RATE:g} % of its requested load, or "
+        "if the "
         "generator limited the search for the first loss goal",
         ("pacing.sent", "pacing.due", "pacing.unsent", "search"),
     ),
     EvidenceMetric(
         "delay_line_drop_percent",
         "% of frames",
-        "dropped by the delay line",
-        "share of the frames of the whole trial that the bench's own delay line dropped without intent "
-        "because its buffer or its far port was full, of the direction with the largest share",
-        ("delay_lines[].overflowed", "delay_lines[].refused", "delay_lines[].frames"),
+        "frames dropped by the delay line",
+        "share of the frames of the whole trial that the bench's own delay line dropped because its buffer "
+        "or its output port was full, of the direction with the largest share. Requested losses do not count",
+        ("delay_lines[].queue_drops", "delay_lines[].port_drops", "delay_lines[].frames"),
     ),
 )
 
@@ -79,24 +80,24 @@ def instrument_evidence(data: TrialData) -> EvidenceValues:
     search_limits = [
         goal_result["limited_by"] for goal_result in search_result(trial).get("goal_results", ())[:1]
     ]
-    rate_shares = [] if search_limits else list(_rate_shares(trial.endpoints))
+    rate_shares = [] if search_limits else list(_shares_of_requested_rate(trial.endpoints))
     # In a short step, most of the bench's CPU time is for its preparation.
     bench_cpu_s = (
         [] if search_limits else [to_number(each.totals.get("bench_cpu_s")) for each in trial.endpoints]
     )
     limited = [
-        *(share < _SMALLEST_RATE_SHARE for share in rate_shares),
+        *(share < _MIN_SHARE_OF_REQUESTED_RATE for share in rate_shares),
         *(limit == "generator" for limit in search_limits),
     ]
     return {
         "sampler_late_percent": largest(
-            percent(to_number(report.get("sampler_late_max_s")), _interval_s(endpoint))
+            percent(to_number(report.get("sampler_lateness_max_s")), _median_sampling_interval_s(endpoint))
             for endpoint, report in reports
         ),
         "sampler_cpu_percent": percent(
-            sum_known(*sampler_cpu_s, *bench_cpu_s), trial.idle_s + trial.duration_s
+            sum_known_values(*sampler_cpu_s, *bench_cpu_s), trial.idle_s + trial.duration_s
         ),
-        "samples_lost": sum_known(*(to_number(report.get("events_lost")) for _, report in reports)),
+        "samples_lost": sum_known_values(*(to_number(report.get("events_lost")) for _, report in reports)),
         "rate_achieved_percent": 100 * min(rate_shares) if rate_shares else None,
         "generator_limited": float(any(limited)) if limited else None,
         "delay_line_drop_percent": largest(_delay_line_drop_percents(trial.endpoints)),
@@ -110,16 +111,18 @@ def _delay_line_drop_percents(endpoints: Sequence[EndpointRecord]) -> Iterator[f
         for line in lines if isinstance(lines, list) else ():
             for direction in ("forward", "reverse"):
                 counts = _as_mapping(_as_mapping(_as_mapping(line).get(direction)).get("counts"))
-                dropped = sum_known(to_number(counts.get("overflowed")), to_number(counts.get("refused")))
-                yield percent(dropped, sum_known(dropped, to_number(counts.get("frames"))))
+                dropped = sum_known_values(
+                    to_number(counts.get("queue_drops")), to_number(counts.get("port_drops"))
+                )
+                yield percent(dropped, sum_known_values(dropped, to_number(counts.get("frames"))))
 
 
-def _interval_s(endpoint: EndpointRecord) -> float | None:
+def _median_sampling_interval_s(endpoint: EndpointRecord) -> float | None:
     """Return the median interval, close to the requested one: a late sample shortens the next one."""
     return median(x.interval_s for x in endpoint.samples)
 
 
-def _rate_shares(endpoints: Sequence[EndpointRecord]) -> Iterator[float]:
+def _shares_of_requested_rate(endpoints: Sequence[EndpointRecord]) -> Iterator[float]:
     """Yield the share of the requested rate that each paced source sent."""
     for endpoint in endpoints:
         streams = endpoint.totals.get("streams")

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
-    counter_total,
     median,
     percent,
     rate_per_s,
     ratio,
     smallest,
-    sum_known,
+    sum_known_values,
+    total_of_counter,
 )
 from vnetbench.estimate.evidence.flows import Flow
 from vnetbench.estimate.evidence.metric import EvidenceMetric
@@ -21,45 +21,46 @@ from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.window import variation_percent
 from vnetbench.results.records import Sample
 
-_UPLINK = "uplink"
+_UPLINK_ROLE = "uplink"
 """The role of such an interface in a testbed's description (`lab/netns/topology.py`)."""
-_PACKETS_SENT = ("segments_out", "datagrams", "frames_sent")
-_BOTH_DIRECTIONS = ("rx_bytes", "tx_bytes")
-_LATE_SEGMENTATION_RATIO = 1.5
+_SENT_PACKET_COUNTERS = ("segments_out", "datagrams", "frames_sent")
+_INTERFACE_BYTE_COUNTERS = ("rx_bytes", "tx_bytes")
+_MIN_LATE_SEGMENTS_PER_PACKET = 1.5
 """From this number of segments per packet on, packets leave the sender's stack unsegmented."""
-_LARGEST_PACKET_BYTES = 65536
+_MAX_UNSEGMENTED_PACKET_BYTES = 65536
 """Largest unsegmented packet (GSO_LEGACY_MAX_SIZE, include/linux/netdevice.h)."""
-_HEADER_BYTES = 80
+_MAX_HEADER_BYTES = 80
 """Most header bytes of a packet: Ethernet, IPv6, and TCP with its usual options or UDP."""
-_DROP_COUNTERS = ("qdisc_drops", "rx_dropped", "tx_dropped", "tcp_backlog_drop", "tcp_rcv_pruned")
+_PATH_DROP_COUNTERS = ("qdisc_drops", "rx_dropped", "tx_dropped", "tcp_backlog_drop", "tcp_rcv_pruned")
 
 LINK_METRICS = (
     EvidenceMetric(
         "backlog_bytes",
         "B",
-        "queue before a link",
-        "bytes in a queueing discipline, median of the samples, of the longest queue",
+        "bytes in the longest queue before a link",
+        "median number of bytes that wait in the longest queue of all queueing disciplines on the path",
         ("qdisc_backlog_bytes", "interfaces[].qdisc.backlog_bytes"),
     ),
     EvidenceMetric(
         "backlog_delay_us",
         "µs",
-        "delay in this queue",
-        "bytes in the longest queue divided by the rate at which they leave",
+        "delay in the longest queue before a link",
+        "bytes in the longest queue of a queueing discipline, divided by the rate at which they leave",
         ("qdisc_backlog_bytes", "tx_bytes", "interfaces[].qdisc.backlog_bytes", "interfaces[].tx_bytes"),
     ),
     EvidenceMetric(
         "overlimits_per_s",
         "1/s",
-        "held back by a shaper",
-        "packets delayed by queueing disciplines, median of the samples, all queueing disciplines",
+        "packets delayed by shapers",
+        "packets per second that queueing disciplines delay to keep a rate: the median of each queueing "
+        "discipline's samples, summed over all queueing disciplines",
         ("qdisc_overlimits", "interfaces[].qdisc.overlimits"),
     ),
     EvidenceMetric(
         "qdisc_drops_per_s",
         "1/s",
-        "dropped before a link",
-        "packets dropped by all queueing disciplines",
+        "packets dropped by queueing disciplines",
+        "packets per second that queueing disciplines drop, sum of all queueing disciplines",
         ("qdisc_drops", "interfaces[].qdisc.drops"),
     ),
     EvidenceMetric(
@@ -72,16 +73,16 @@ LINK_METRICS = (
     EvidenceMetric(
         "busiest_uplink_percent",
         "% of bytes",
-        "bytes on one uplink",
-        "share of the bytes of all uplinks that the busiest one carries",
+        "traffic on the busiest uplink",
+        "share of the bytes of all uplinks that the busiest uplink carries",
         ("interfaces[].rx_bytes", "interfaces[].tx_bytes"),
     ),
     EvidenceMetric(
         "foreign_traffic_percent",
         "% of bytes",
         "other traffic",
-        "share of the bytes of an interface on the path that exceeds what the test can have sent, of the "
-        "interface with the largest share; up to one sample of traffic is not detected",
+        "share of an interface's bytes that the test cannot have sent, of the interface on the path with "
+        "the largest share. Other traffic of less than one sample is not detected",
         (
             "interfaces[].rx_bytes",
             "interfaces[].tx_bytes",
@@ -94,32 +95,33 @@ LINK_METRICS = (
     EvidenceMetric(
         "loss_percent",
         "%",
-        "loss",
+        "lost datagrams or frames",
         "share of the datagrams or frames that did not arrive",
         ("lost", "datagrams", "frames_sent", "frames_received"),
     ),
     EvidenceMetric(
         "path_loss_percent",
         "%",
-        "loss without drop counter",
-        "share of the segments that were retransmitted, or of the datagrams that were lost, without spurious "
-        "retransmissions and without the drops that sockets, backlogs, interfaces and queueing disciplines "
+        "loss that no drop counter shows",
+        "share of the segments that were retransmitted, or of the datagrams that were lost. It excludes "
+        "spurious retransmissions and the drops that sockets, backlogs, interfaces and queueing disciplines "
         "count",
-        ("retransmits", "dsack_dups", "lost", "socket_drops", "softnet_dropped", *_DROP_COUNTERS),
+        ("retransmits", "dsack_dups", "lost", "socket_drops", "softnet_dropped", *_PATH_DROP_COUNTERS),
     ),
     EvidenceMetric(
         "reordered_percent",
         "%",
-        "out of order",
-        "share of the segments, datagrams or frames that arrived after one that was sent later; for TCP this "
-        "includes segments that arrive after a loss",
+        "packets that arrived out of order",
+        "share of the segments, datagrams or frames that arrived after one that was sent later. For TCP "
+        "this includes segments that arrive after a loss",
         ("rcv_ooopack", "segments_in", "reordered"),
     ),
     EvidenceMetric(
         "reordering_events_per_s",
         "1/s",
-        "reordering detected",
-        "events in which a sender detected that segments were late, not lost",
+        "reordering events",
+        "events per second in which a sender detected that segments were late, not lost, sum of all TCP "
+        "senders",
         ("reord_seen",),
     ),
     EvidenceMetric(
@@ -132,8 +134,9 @@ LINK_METRICS = (
     EvidenceMetric(
         "link_variation_percent",
         "%",
-        "variation of the link",
-        "standard deviation over mean of the samples' byte rate, of the busiest interface on the path",
+        "variation of the link's byte rate",
+        "standard deviation of the byte rate over the samples, divided by its mean, for the busiest "
+        "interface on the path",
         ("interfaces[].rx_bytes", "interfaces[].tx_bytes", "rx_bytes", "tx_bytes"),
     ),
 )
@@ -152,8 +155,8 @@ def link_evidence(data: TrialData) -> EvidenceValues:
 
 def _queue_values(ports: Sequence[Port]) -> EvidenceValues:
     values: EvidenceValues = {
-        "overlimits_per_s": sum_known(*(median(port.sample_rates("overlimits")) for port in ports)),
-        "qdisc_drops_per_s": sum_known(*(port.mean_rate("drops") for port in ports)),
+        "overlimits_per_s": sum_known_values(*(median(port.sample_rates("overlimits")) for port in ports)),
+        "qdisc_drops_per_s": sum_known_values(*(port.mean_rate("drops") for port in ports)),
     }
     backlogs = [(backlog, port) for port in ports if (backlog := port.backlog_bytes) is not None]
     if backlogs:
@@ -169,7 +172,7 @@ def _uplink_values(ports: Sequence[Port]) -> EvidenceValues:
     """Return the values of the uplinks in the direction with more traffic."""
     by_direction: dict[str, list[float]] = {}
     for port in ports:
-        if port.role == _UPLINK:
+        if port.role == _UPLINK_ROLE:
             by_direction.setdefault(port.leads_to, []).append(port.mean_rate("tx_bytes") or 0.0)
     rates = max(by_direction.values(), key=sum, default=[])
     return {
@@ -186,50 +189,51 @@ def _foreign_traffic_percent(data: TrialData) -> float | None:
     endpoints = data.steady_part.endpoints
     pairs = {port.name: port.pairs for port in data.ports[: len(endpoints)]}
     test_bytes = {
-        endpoint.name: _max_test_bytes(data, endpoint.name, samples) for endpoint, samples in endpoints
+        endpoint.name: _max_bytes_of_test_traffic(data, endpoint.name, samples)
+        for endpoint, samples in endpoints
     }
     shares = []
     for port in data.ports:
         crossing = (name for name in test_bytes if not port.pairs or port.pairs & pairs[name])
-        sent = sum_known(*(test_bytes[name] for name in crossing))
-        by_sample = port.sample_totals(*_BOTH_DIRECTIONS)
+        sent = sum_known_values(*(test_bytes[name] for name in crossing))
+        by_sample = port.sample_totals(*_INTERFACE_BYTE_COUNTERS)
         carried = sum(by_sample)
         if sent is not None and carried > 0:
             shares.append(100 * max(0.0, carried - max(by_sample) - sent) / carried)
     return max(shares, default=None)
 
 
-def _max_test_bytes(data: TrialData, endpoint: str, samples: Sequence[Sample]) -> float | None:
+def _max_bytes_of_test_traffic(data: TrialData, endpoint: str, samples: Sequence[Sample]) -> float | None:
     """Return the most bytes that an endpoint's load can have put on the wire, headers included.
 
     Bytes that the load passed to the kernel may leave earlier or later. For TCP the result is therefore at
     least the sum of acknowledged, outstanding and retransmitted bytes.
     """
     flows = [flow for flow in data.flows if flow.endpoint == endpoint]
-    packets = sum_known(*(flow.total(kind) for flow in flows for kind in _PACKETS_SENT))
+    packets = sum_known_values(*(flow.total(kind) for flow in flows for kind in _SENT_PACKET_COUNTERS))
     if packets is None:
         return None
-    tcp_bytes = sum(_tcp_bytes(flow) for flow in flows if flow.role == "source")
-    return max(tcp_bytes, sum(x.bytes_sent for x in samples)) + _HEADER_BYTES * packets
+    tcp_bytes = sum(_max_tcp_bytes_sent(flow) for flow in flows if flow.role == "source")
+    return max(tcp_bytes, sum(x.bytes_sent for x in samples)) + _MAX_HEADER_BYTES * packets
 
 
-def _tcp_bytes(flow: Flow) -> float:
+def _max_tcp_bytes_sent(flow: Flow) -> float:
     outstanding = (flow.values("unacked") or [0.0])[-1]
     segments = outstanding + (flow.total("retransmits") or 0.0)
     return (flow.total("bytes_acked") or 0.0) + segments * (flow.mss_bytes or 0.0)
 
 
 def _link_variation_percent(ports: Sequence[Port]) -> float | None:
-    busiest = max(ports, key=lambda port: port.mean_rate(*_BOTH_DIRECTIONS) or 0.0, default=None)
-    return None if busiest is None else variation_percent(busiest.sample_rates(*_BOTH_DIRECTIONS))
+    busiest = max(ports, key=lambda port: port.mean_rate(*_INTERFACE_BYTE_COUNTERS) or 0.0, default=None)
+    return None if busiest is None else variation_percent(busiest.sample_rates(*_INTERFACE_BYTE_COUNTERS))
 
 
 def _loss_values(data: TrialData) -> EvidenceValues:
-    retransmits = sum_known(*(flow.total("retransmits") for flow in data.tcp_senders))
-    spurious = sum_known(*(flow.total("dsack_dups") for flow in data.tcp_senders))
-    out_of_order = sum_known(*(flow.total("rcv_ooopack") for flow in data.tcp_receivers))
-    reordering_events = sum_known(*(flow.total("reord_seen") for flow in data.tcp_senders))
-    segments = sum_known(*(flow.total("segments_in") for flow in data.tcp_receivers))
+    retransmits = sum_known_values(*(flow.total("retransmits") for flow in data.tcp_senders))
+    spurious = sum_known_values(*(flow.total("dsack_dups") for flow in data.tcp_senders))
+    out_of_order = sum_known_values(*(flow.total("rcv_ooopack") for flow in data.tcp_receivers))
+    reordering_events = sum_known_values(*(flow.total("reord_seen") for flow in data.tcp_senders))
+    segments = sum_known_values(*(flow.total("segments_in") for flow in data.tcp_receivers))
     reordered_percent = data.metrics.get("reordered_percent")
     if reordered_percent is None:
         reordered_percent = percent(out_of_order, segments)
@@ -247,26 +251,26 @@ def _path_loss_percent(data: TrialData, retransmits: float | None, spurious: flo
 
     A packet that is dropped before its segmentation counts as all segments that it can hold.
     """
-    sent = sum_known(*(flow.total("segments_out") for flow in data.tcp_senders))
+    sent = sum_known_values(*(flow.total("segments_out") for flow in data.tcp_senders))
     if retransmits is not None and sent:
         senders = data.steady_part.senders
-        packets = sum_known(*(counter_total(samples, "tx_packets") for _, samples in senders))
+        packets = sum_known_values(*(total_of_counter(samples, "tx_packets") for _, samples in senders))
         mss_bytes = smallest(flow.mss_bytes for flow in data.tcp_senders)
         segments_per_drop = 1.0
-        if mss_bytes and sent > _LATE_SEGMENTATION_RATIO * (packets or sent):
-            segments_per_drop = _LARGEST_PACKET_BYTES / mss_bytes
+        if mss_bytes and sent > _MIN_LATE_SEGMENTS_PER_PACKET * (packets or sent):
+            segments_per_drop = _MAX_UNSEGMENTED_PACKET_BYTES / mss_bytes
         lost = retransmits - (spurious or 0.0)
-        return 100 * max(0.0, lost - segments_per_drop * _counted_drops(data)) / sent
+        return 100 * max(0.0, lost - segments_per_drop * _count_drops_on_path(data)) / sent
     if (lost_percent := data.metrics.get("loss_percent")) is None:
         return None
     sent = data.steady_part.duration_s * (data.metrics.get("datagrams_sent_per_s") or 1.0)
     at_sockets = data.metrics.get("socket_drop_percent", 0.0)
-    return max(0.0, lost_percent - at_sockets - 100 * _counted_drops(data) / sent)
+    return max(0.0, lost_percent - at_sockets - 100 * _count_drops_on_path(data) / sent)
 
 
-def _counted_drops(data: TrialData) -> float:
+def _count_drops_on_path(data: TrialData) -> float:
     part = data.steady_part
-    rates = [rate_per_s(samples, *_DROP_COUNTERS) for _, samples in (*part.endpoints, *part.forwarders)]
+    rates = [rate_per_s(samples, *_PATH_DROP_COUNTERS) for _, samples in (*part.endpoints, *part.forwarders)]
     rates += [rate_per_s(kernel.samples, "softnet_dropped") for kernel in data.kernels]
     rates += [port.mean_rate("drops") for port in data.ports[len(part.endpoints) :]]
-    return part.duration_s * (sum_known(*rates, data.metrics.get("switch_drops_per_s")) or 0.0)
+    return part.duration_s * (sum_known_values(*rates, data.metrics.get("switch_drops_per_s")) or 0.0)

@@ -24,9 +24,9 @@ from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import Sample
 
-_THREAD_CPU = "busiest_thread_cpu"
-_ENDPOINT_ROLES = (("sender", "sending"), ("receiver", "receiving"))
-_IF_BIDIRECTIONAL = "; with bidirectional streams of the endpoint's busiest thread"
+_BUSIEST_THREAD_CPU_COUNTER = "busiest_thread_cpu"
+_ENDPOINTS_WITH_ADJECTIVES = (("sender", "sending"), ("receiver", "receiving"))
+_BOTH_DIRECTIONS = "With bidirectional streams, the thread is the endpoint's busiest one"
 CPU_NUMBER = "CPU number"
 """The unit of metrics that identify a CPU instead of measuring a quantity."""
 
@@ -34,47 +34,47 @@ PLACEMENT_METRICS = (
     EvidenceMetric(
         "threads_on_one_cpu_percent",
         "% of samples",
-        "both threads on one CPU",
-        "share of the samples in which the busiest sending and receiving thread of a pair last ran on the "
-        "same CPU; with bidirectional streams the busiest thread of each endpoint. Only for endpoints that "
-        "share a kernel",
-        (_THREAD_CPU,),
+        "sending and receiving thread on one CPU",
+        "share of the samples in which the busiest sending and the busiest receiving thread of a pair last "
+        "ran on the same CPU. With bidirectional streams, these are the busiest threads of the two "
+        "endpoints. Only for endpoints that share a kernel",
+        (_BUSIEST_THREAD_CPU_COUNTER,),
     ),
     *(
         metric
-        for endpoint, role in _ENDPOINT_ROLES
+        for endpoint, role in _ENDPOINTS_WITH_ADJECTIVES
         for metric in (
             EvidenceMetric(
                 f"{endpoint}_on_softirq_cpu_percent",
                 "% of samples",
                 f"packet processing on the CPU of the {role} thread",
-                f"share of the samples in which the CPU with the most interrupt time was the one that the "
-                f"busiest {role} thread last ran on{_IF_BIDIRECTIONAL}",
-                (_THREAD_CPU, "cpu[].softirq_s", "cpu[].irq_s"),
+                f"share of the samples in which the busiest {role} thread last ran on the CPU with the most "
+                f"interrupt time. {_BOTH_DIRECTIONS}",
+                (_BUSIEST_THREAD_CPU_COUNTER, "cpu[].softirq_s", "cpu[].irq_s"),
             ),
             EvidenceMetric(
                 f"{endpoint}_migrations_per_s",
                 "1/s",
                 f"{role} thread's CPU migrations",
-                f"changes of the busiest {role} thread's CPU between the ends of successive samples"
-                f"{_IF_BIDIRECTIONAL}",
-                (_THREAD_CPU,),
+                f"changes of the busiest {role} thread's CPU per second, counted between the ends of "
+                f"successive samples. {_BOTH_DIRECTIONS}",
+                (_BUSIEST_THREAD_CPU_COUNTER,),
             ),
             EvidenceMetric(
                 f"{endpoint}_cpu",
                 CPU_NUMBER,
                 f"CPU of the {role} thread",
-                f"the CPU that the first pair's busiest {role} thread last ran on in most samples"
-                f"{_IF_BIDIRECTIONAL}",
-                (_THREAD_CPU,),
+                f"CPU on which the first pair's busiest {role} thread last ran in most samples. "
+                f"{_BOTH_DIRECTIONS}",
+                (_BUSIEST_THREAD_CPU_COUNTER,),
             ),
         )
     ),
     EvidenceMetric(
         "softirq_cpu",
         CPU_NUMBER,
-        "CPU of packet processing",
-        "the CPU with the most interrupt time in most samples, of the first receiver's kernel",
+        "CPU with the most packet processing",
+        "CPU of the first receiver's kernel that has the most interrupt time in most samples",
         ("cpu[].softirq_s", "cpu[].irq_s"),
     ),
 )
@@ -84,18 +84,20 @@ def placement_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of PLACEMENT_METRICS."""
     part = data.steady_part
     values: EvidenceValues = {"threads_on_one_cpu_percent": mean(_same_cpu_percents(data))}
-    for (name, _), endpoints in zip(_ENDPOINT_ROLES, (part.senders, part.receivers), strict=True):
+    for (name, _), endpoints in zip(_ENDPOINTS_WITH_ADJECTIVES, (part.senders, part.receivers), strict=True):
         by_endpoint = [samples for _, samples in endpoints]
         values |= {
             f"{name}_on_softirq_cpu_percent": mean(
                 _on_softirq_cpu_percent(samples, _kernel_samples(samples, part)) for samples in by_endpoint
             ),
             f"{name}_migrations_per_s": largest(map(_migrations_per_s, by_endpoint)),
-            f"{name}_cpu": _most_frequent(_thread_cpus(by_endpoint[0])) if by_endpoint else None,
+            f"{name}_cpu": _most_frequent_cpu(_busiest_thread_cpu_by_sample(by_endpoint[0]))
+            if by_endpoint
+            else None,
         }
     first_receiver = part.receivers[0][1] if part.receivers else []
-    softirq_cpus = [cpu for _, cpu in _softirq_cpus(_kernel_samples(first_receiver, part))]
-    return {**values, "softirq_cpu": _most_frequent(softirq_cpus)}
+    softirq_cpus = [cpu for _, cpu in _sample_times_and_softirq_cpus(_kernel_samples(first_receiver, part))]
+    return {**values, "softirq_cpu": _most_frequent_cpu(softirq_cpus)}
 
 
 def _kernel_samples(samples: Sequence[Sample], part: SteadyPart) -> Sequence[Sample]:
@@ -103,15 +105,21 @@ def _kernel_samples(samples: Sequence[Sample], part: SteadyPart) -> Sequence[Sam
     return samples if has_own_kernel(samples) else part.host_samples
 
 
-def _thread_cpus(samples: Sequence[Sample]) -> list[int]:
-    return [int(x.counters[_THREAD_CPU]) for x in samples if _THREAD_CPU in x.counters]
+def _busiest_thread_cpu_by_sample(samples: Sequence[Sample]) -> list[int]:
+    return [
+        int(x.counters[_BUSIEST_THREAD_CPU_COUNTER])
+        for x in samples
+        if _BUSIEST_THREAD_CPU_COUNTER in x.counters
+    ]
 
 
 def _same_cpu_percents(data: TrialData) -> Iterator[float | None]:
     """Yield the share of samples on the same CPU for each pair whose endpoints share a kernel."""
     for first, second in _endpoints_by_pair(data):
         if not (has_own_kernel(first) or has_own_kernel(second)):
-            cpus = list(zip(_thread_cpus(first), _thread_cpus(second), strict=False))
+            cpus = list(
+                zip(_busiest_thread_cpu_by_sample(first), _busiest_thread_cpu_by_sample(second), strict=False)
+            )
             yield percent(sum(one == other for one, other in cpus), len(cpus))
 
 
@@ -133,33 +141,37 @@ def _endpoints_by_pair(data: TrialData) -> list[tuple[Sequence[Sample], Sequence
 
 def _on_softirq_cpu_percent(samples: Sequence[Sample], kernel: Sequence[Sample]) -> float | None:
     """Return how often a thread ran on the softirq CPU of the kernel sample nearest in time."""
-    softirq_cpus = _softirq_cpus(kernel)
+    softirq_cpus = _sample_times_and_softirq_cpus(kernel)
     if not softirq_cpus:
         return None
-    thread_cpus = [(x.t_s, x.counters[_THREAD_CPU]) for x in samples if _THREAD_CPU in x.counters]
+    thread_cpus = [
+        (x.t_s, x.counters[_BUSIEST_THREAD_CPU_COUNTER])
+        for x in samples
+        if _BUSIEST_THREAD_CPU_COUNTER in x.counters
+    ]
     is_same = [min(softirq_cpus, key=lambda each: abs(each[0] - t_s))[1] == cpu for t_s, cpu in thread_cpus]
     return percent(sum(is_same), len(is_same))
 
 
-def _softirq_cpus(kernel: Sequence[Sample]) -> list[tuple[float, int]]:
+def _sample_times_and_softirq_cpus(kernel: Sequence[Sample]) -> list[tuple[float, int]]:
     """Return time and number of the CPU with the most interrupt time, for each sample that has any."""
     cpus = []
     for sample in kernel:
-        interrupt_s = {int(cpu["cpu"]): _interrupt_s(cpu) for cpu in sample.cpu}
+        interrupt_s = {int(cpu["cpu"]): _interrupt_cpu_time_s(cpu) for cpu in sample.cpu}
         if interrupt_s and max(interrupt_s.values()) > 0:
             cpus.append((sample.t_s, max(interrupt_s, key=lambda cpu: interrupt_s[cpu])))
     return cpus
 
 
-def _interrupt_s(cpu: Mapping[str, float]) -> float:
+def _interrupt_cpu_time_s(cpu: Mapping[str, float]) -> float:
     return sum(cpu.get(kind, 0.0) for kind in INTERRUPTS)
 
 
 def _migrations_per_s(samples: Sequence[Sample]) -> float | None:
-    cpus = _thread_cpus(samples)
+    cpus = _busiest_thread_cpu_by_sample(samples)
     migrations = sum(one != other for one, other in pairwise(cpus))
     return ratio(migrations, total_duration_s(samples)) if cpus else None
 
 
-def _most_frequent(cpus: Sequence[int]) -> float | None:
+def _most_frequent_cpu(cpus: Sequence[int]) -> float | None:
     return Counter(cpus).most_common(1)[0][0] if cpus else None

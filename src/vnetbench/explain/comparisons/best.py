@@ -16,15 +16,15 @@ from vnetbench.estimate.metrics import is_lower_better
 from vnetbench.estimate.model import BestTreatment, Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.model import EvidenceChart, Finding
-from vnetbench.explain.phrases import interval_fields, treatment_list
+from vnetbench.explain.phrases import list_treatment_names, ratio_interval_fields
 from vnetbench.quantity import format_exact_share, format_interval
 from vnetbench.wording.estimate_text import find_metric, finite_or_none, metric_noun
-from vnetbench.wording.factor_text import pluralize
+from vnetbench.wording.factor_text import format_count_with_noun
 from vnetbench.wording.treatment_names import treatment_name
 
-_COST_METRICS = ("cycles_per_byte", "cycles_per_transaction", "cycles_per_datagram", "host_cpu_percent")
+_CYCLE_COST_METRICS = ("cycles_per_byte", "cycles_per_transaction", "cycles_per_datagram", "host_cpu_percent")
 """Metrics of the load's cost, most specific first."""
-_MAX_ROWS = 12
+_MAX_CHART_ROWS = 12
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def compare_with_best(summary: CampaignSummary) -> BestComparison | None:
     if best is None or not best.ratios:
         return None
     margin = summary.required_precision.half_width
-    not_worse = tuple(i for i, ratio in best.ratios.items() if _is_within(summary, ratio, margin))
+    not_worse = tuple(i for i, ratio in best.ratios.items() if _is_within_margin(summary, ratio, margin))
     worse = tuple(i for i in best.ratios if i not in best.tied_with and i not in not_worse)
     inconclusive = tuple(i for i in best.tied_with if i not in not_worse)
     return BestComparison(best, margin, not_worse, worse, inconclusive)
@@ -67,28 +67,28 @@ def best_treatment_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     good = [best, *(by_index[index] for index in comparison.not_worse)]
     inconclusive = [by_index[index] for index in comparison.inconclusive]
     text = (
-        f"The best {metric_noun(summary.deciding_metric)} is {_value_text(summary, best)}, with "
+        f"The best {metric_noun(summary.deciding_metric)} is {_metric_value_text(summary, best)}, with "
         f"{treatment_name(summary, best)}. "
         + _not_worse_sentence(summary, comparison, good[1:])
-        + _cost_sentence(summary, good)
+        + _cheapest_treatment_sentence(summary, good)
     )
     if inconclusive:
-        text += f" The intervals are too wide for a verdict on {treatment_list(summary, inconclusive)}."
+        text += f" The intervals are too wide for a verdict on {list_treatment_names(summary, inconclusive)}."
     if comparison.worse:
         verb = "is" if len(comparison.worse) == 1 else "are"
-        text += f" {pluralize(len(comparison.worse), 'treatment')} {verb} worse."
+        text += f" {format_count_with_noun(len(comparison.worse), 'treatment')} {verb} worse."
     return (
         Finding(
             kind="best",
             text=text,
-            treatments=tuple(each.index for each in good),
+            treatment_indices=tuple(each.index for each in good),
             chart=_evidence_chart(summary, comparison),
             details=_finding_details(summary, comparison),
         ),
     )
 
 
-def _is_within(summary: CampaignSummary, ratio: Ratio, margin: float) -> bool:
+def _is_within_margin(summary: CampaignSummary, ratio: Ratio, margin: float) -> bool:
     if ratio.low is None or ratio.high is None:
         return False
     if is_lower_better(summary.deciding_metric):
@@ -96,7 +96,7 @@ def _is_within(summary: CampaignSummary, ratio: Ratio, margin: float) -> bool:
     return ratio.low > 1 - margin
 
 
-def _value_text(summary: CampaignSummary, treatment: TreatmentSummary) -> str:
+def _metric_value_text(summary: CampaignSummary, treatment: TreatmentSummary) -> str:
     estimate = treatment.metrics[summary.deciding_metric]
     unit = find_metric(summary.deciding_metric).unit
     return format_interval(estimate.value, estimate.low, estimate.high, unit).text
@@ -107,24 +107,31 @@ def _not_worse_sentence(
 ) -> str:
     margin = format_exact_share(comparison.margin)
     if not treatments:
-        return f"No other treatment is confirmed to be within {margin} of it."
-    return f"Confirmed to be within {margin} of it: {treatment_list(summary, treatments)}."
+        return f"No other treatment is confirmed to be within {margin} of the best."
+    return (
+        f"These treatments are confirmed to be within {margin} of the best: "
+        f"{list_treatment_names(summary, treatments)}."
+    )
 
 
-def _cost_sentence(summary: CampaignSummary, treatments: list[TreatmentSummary]) -> str:
+def _cheapest_treatment_sentence(summary: CampaignSummary, treatments: list[TreatmentSummary]) -> str:
     """Name the treatment with the lowest cost; empty for a single treatment or without a common metric."""
     if len(treatments) < 2:
         return ""
-    cost = next((name for name in _COST_METRICS if all(name in each.metrics for each in treatments)), None)
+    cost = next(
+        (name for name in _CYCLE_COST_METRICS if all(name in each.metrics for each in treatments)), None
+    )
     if cost is None:
         return ""
     cheapest = min(treatments, key=lambda each: each.metrics[cost].value)
     if cheapest is treatments[0]:
-        return f" Of these, it also has the lowest {find_metric(cost).label.lower()}."
+        return (
+            f" The best treatment also has the lowest {find_metric(cost).label.lower()} of these treatments."
+        )
     ratio = cheapest.metrics[cost].value / treatments[0].metrics[cost].value
     return (
-        f" Of these, {treatment_name(summary, cheapest)} has the lowest {metric_noun(cost)}: "
-        f"{ratio:.2f} times that of the best."
+        f" Of these treatments, {treatment_name(summary, cheapest)} has the lowest {metric_noun(cost)}, "
+        f"{ratio:.2f} times that of the best treatment."
     )
 
 
@@ -140,15 +147,15 @@ def _evidence_chart(summary: CampaignSummary, comparison: BestComparison) -> Evi
         chart_type="effects",
         title="Treatments compared with the best",
         x_label="",
-        y_label=f"{metric_noun(summary.deciding_metric)}, times that of {best_name}",
+        y_label=f"ratio of {metric_noun(summary.deciding_metric)} to that of {best_name}",
         rows=tuple(
             {
                 "x": treatment_name(summary, by_index[index]),
                 "y": ratio.value,
                 "series": series[index],
-                **interval_fields(ratio),
+                **ratio_interval_fields(ratio),
             }
-            for index, ratio in list(comparison.best.ratios.items())[:_MAX_ROWS]
+            for index, ratio in list(comparison.best.ratios.items())[:_MAX_CHART_ROWS]
             if index in series and finite_or_none(ratio.value) is not None
         ),
     )

@@ -14,13 +14,22 @@ from vnetbench.explain.comparisons.cell_means import cell_means
 from vnetbench.explain.comparisons.interactions import Interaction, find_interactions
 from vnetbench.explain.comparisons.variance_shares import VarianceShares, variance_shares
 from vnetbench.explain.model import EvidenceChart, Finding
-from vnetbench.explain.phrases import format_ratio, format_share, interval_fields
+from vnetbench.explain.phrases import (
+    format_ratio_with_interval,
+    format_share_with_interval,
+    ratio_interval_fields,
+)
 from vnetbench.study.model import ONE_AT_A_TIME
 from vnetbench.wording.estimate_text import finite_or_none, metric_noun
-from vnetbench.wording.factor_text import capitalize_sentence, factor_noun, level_phrase, pluralize
+from vnetbench.wording.factor_text import (
+    capitalize_sentence,
+    factor_noun,
+    format_count_with_noun,
+    level_phrase,
+)
 
-_MAX_ROWS = 12
-_MIN_SHARE = 0.005
+_MAX_CHART_ROWS = 12
+_MIN_REPORTED_VARIANCE_SHARE = 0.005
 """Smallest share of the variance at which the finding mentions an interaction."""
 
 
@@ -75,7 +84,9 @@ def _effect_sentences(
 ) -> Iterator[str]:
     significant = [effect for effect in tested if _is_significant(effect.ratio)]
     strongest = {
-        name: max((e for e in significant if e.factor == name), key=lambda e: abs(_log_ratio(e.ratio)))
+        name: max(
+            (e for e in significant if e.factor == name), key=lambda e: abs(_absolute_log_ratio(e.ratio))
+        )
         for name in dict.fromkeys(effect.factor for effect in significant)
     }
     noun = metric_noun(summary.deciding_metric)
@@ -84,17 +95,18 @@ def _effect_sentences(
             subject = "Another factor with an effect"
         else:
             subject = "The most important factor" if len(strongest) > 1 else "The only factor with an effect"
-        share = _share_text(analysis.shares, (effect.factor,))
-        yield f"{subject} is {factor_noun(effect.factor)}{share}."
+        yield f"{subject} is {factor_noun(effect.factor)}."
+        yield from _share_sentence(analysis.shares, (effect.factor,), "It explains")
         levels = f"{level_phrase(effect.factor, effect.level)} instead of "
         levels += level_phrase(effect.factor, effect.base_level)
-        yield f"{levels} multiplies {noun} by {format_ratio(effect.ratio)}{_pair_range_text(effect)}."
+        ratio = format_ratio_with_interval(effect.ratio)
+        yield f"{levels} multiplies {noun} by {ratio}{_pair_ratio_range_clause(effect)}."
     without_effect = [name for name in dict.fromkeys(e.factor for e in tested) if name not in strongest]
     if without_effect:
         names = _join_with_and([factor_noun(name) for name in without_effect])
         yield f"There is no significant effect of {names}."
     yield from _interaction_sentences(analysis)
-    yield from _caveats(summary, analysis)
+    yield from _caveat_sentences(summary, analysis)
 
 
 def _rank_effects(strongest: Mapping[str, Effect], shares: VarianceShares | None) -> list[Effect]:
@@ -102,27 +114,26 @@ def _rank_effects(strongest: Mapping[str, Effect], shares: VarianceShares | None
 
     def importance(effect: Effect) -> tuple[float, float]:
         share = shares.terms.get((effect.factor,)) if shares else None
-        return (share.value if share else 0.0, abs(_log_ratio(effect.ratio)))
+        return (share.value if share else 0.0, abs(_absolute_log_ratio(effect.ratio)))
 
     return sorted(strongest.values(), key=importance, reverse=True)
 
 
-def _share_text(shares: VarianceShares | None, term: tuple[str, ...]) -> str:
+def _share_sentence(
+    shares: VarianceShares | None, term: tuple[str, ...], subject_and_verb: str
+) -> Iterator[str]:
     share = shares.terms.get(term) if shares else None
-    if share is None:
-        return ""
-    verb = "explains" if len(term) == 1 else "explain"
-    return (
-        f" and {verb} {format_share(share.value, share.low, share.high)} of the variance between treatments"
-    )
+    if share is not None:
+        percent = format_share_with_interval(share.value, share.low, share.high)
+        yield f"{subject_and_verb} {percent} of the variance between treatments."
 
 
-def _pair_range_text(effect: Effect) -> str:
+def _pair_ratio_range_clause(effect: Effect) -> str:
     """Return the effect's range over all pairs, which shows its dependence on other factors."""
     if effect.pair_count == 1:
         return ""
     return (
-        f" ({effect.smallest_pair_ratio:.3g} to {effect.largest_pair_ratio:.3g} "
+        f" ({effect.min_pair_ratio:.3g} to {effect.max_pair_ratio:.3g} "
         f"over {effect.pair_count} pairs of treatments)"
     )
 
@@ -132,31 +143,33 @@ def _interaction_sentences(analysis: FactorAnalysis) -> Iterator[str]:
     significant = [each for each in analysis.interactions if _is_significant(each.ratio)]
     for factors in dict.fromkeys(each.factors for each in significant):
         share = analysis.shares.terms.get(factors) if analysis.shares else None
-        if share is not None and share.value < _MIN_SHARE:
+        if share is not None and share.value < _MIN_REPORTED_VARIANCE_SHARE:
             continue
         candidates = (each for each in significant if each.factors == factors)
-        strongest = max(candidates, key=lambda each: abs(_log_ratio(each.ratio)))
+        strongest = max(candidates, key=lambda each: abs(_absolute_log_ratio(each.ratio)))
         (one, other), (base, other_base) = strongest.factors, strongest.bases
         level, other_level = strongest.levels
-        yield f"{factor_noun(one)} and {factor_noun(other)} interact{_share_text(analysis.shares, factors)}."
+        yield f"{factor_noun(one)} and {factor_noun(other)} interact."
+        yield from _share_sentence(analysis.shares, factors, "Their interaction explains")
         yield (
             f"With {level_phrase(other, other_level)} instead of {level_phrase(other, other_base)}, "
             f"the effect of {level_phrase(one, level)} instead of {level_phrase(one, base)} is multiplied by "
-            f"{format_ratio(strongest.ratio)}."
+            f"{format_ratio_with_interval(strongest.ratio)}."
         )
 
 
-def _caveats(summary: CampaignSummary, analysis: FactorAnalysis) -> Iterator[str]:
+def _caveat_sentences(summary: CampaignSummary, analysis: FactorAnalysis) -> Iterator[str]:
     if summary.combine == ONE_AT_A_TIME:
         yield (
             "The study changes one factor at a time, so each effect applies to the first levels of all other "
             "factors."
         )
-    excluded = max((effect.excluded_pairs for effect in analysis.effects), default=0)
+    excluded = max((effect.excluded_pair_count for effect in analysis.effects), default=0)
     if excluded:
         yield (
-            f"An effect excludes up to {pluralize(excluded, 'pair')} of treatments: refused, failed, without "
-            "traffic, or in too few blocks."
+            f"An effect excludes up to {format_count_with_noun(excluded, 'pair')} of treatments in which a "
+            "treatment was "
+            "refused, failed, had no traffic or ran in too few blocks."
         )
     by_factor: dict[str, list[Effect]] = {}
     for effect in analysis.effects:
@@ -180,15 +193,15 @@ def _evidence_chart(summary: CampaignSummary, analysis: FactorAnalysis) -> Evide
         for i in analysis.interactions
         if _is_significant(i.ratio)
     ]
-    rows.sort(key=lambda row: -abs(_log_ratio(row[1])))
+    rows.sort(key=lambda row: -abs(_absolute_log_ratio(row[1])))
     return EvidenceChart(
         chart_type="effects",
         title="Effect of each change",
         x_label="",
         y_label=f"{metric_noun(summary.deciding_metric)}, times",
         rows=tuple(
-            {"x": label, "y": ratio.value, "series": series, **interval_fields(ratio)}
-            for label, ratio, series in rows[:_MAX_ROWS]
+            {"x": label, "y": ratio.value, "series": series, **ratio_interval_fields(ratio)}
+            for label, ratio, series in rows[:_MAX_CHART_ROWS]
             if finite_or_none(ratio.value) is not None
         ),
     )
@@ -212,7 +225,7 @@ def _finding_details(summary: CampaignSummary, analysis: FactorAnalysis) -> dict
                 "factors": list(i.factors),
                 "bases": list(i.bases),
                 "levels": list(i.levels),
-                "sets": i.set_count,
+                "sets": i.treatment_set_count,
                 **_ratio_fields(i.ratio),
             }
             for i in analysis.interactions
@@ -233,7 +246,7 @@ def _is_significant(ratio: Ratio) -> bool:
     return ratio.p_value is not None and ratio.p_value <= 1 - ratio.confidence + 1e-12
 
 
-def _log_ratio(ratio: Ratio) -> float:
+def _absolute_log_ratio(ratio: Ratio) -> float:
     return math.log(ratio.value) if 0 < ratio.value < math.inf else math.inf
 
 

@@ -15,17 +15,22 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialP
 from vnetbench.explain.comparisons import modes
 from vnetbench.explain.comparisons.trend import Trend, trend_over_blocks, trend_with_metric
 from vnetbench.explain.model import CandidateCause, EvidenceChart, EvidenceItem, Finding
-from vnetbench.explain.phrases import format_metric, format_share, metric_label, treatment_list
+from vnetbench.explain.phrases import (
+    format_metric,
+    format_share_with_interval,
+    list_treatment_names,
+    metric_label,
+)
 from vnetbench.explain.rules import get_cause
 from vnetbench.wording.estimate_text import find_metric, metric_noun
-from vnetbench.wording.factor_text import capitalize_sentence, pluralize
+from vnetbench.wording.factor_text import capitalize_sentence, format_count_with_noun
 
-_MIN_BLOCKS = 6
+_MIN_BLOCKS_FOR_DRIFT = 6
 """Fewer blocks have too few orders for a p value of _SIGNIFICANCE_LEVEL."""
 _SIGNIFICANCE_LEVEL = 0.01
 """Share of stable campaigns that each test may report as unstable."""
 _OTHER_WORK_METRICS = ("other_work_percent", "worst_steal_percent")
-_MIN_WORK_DIFFERENCE_PERCENT = 20.0
+_MIN_OTHER_WORK_DIFFERENCE_PERCENT = 20.0
 """Smallest difference in other work between quiet and busy trials, percent of one CPU."""
 
 
@@ -43,9 +48,9 @@ def instability_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
 
 def _drift_findings(summary: CampaignSummary) -> Iterator[Finding]:
     """Yield a finding if the trend of all treatments over the blocks exceeds the study's half-width."""
-    series = [_log_values(each, summary.deciding_metric) for each in summary.treatments]
+    series = [_log_value_by_block(each, summary.deciding_metric) for each in summary.treatments]
     blocks = sorted({block for each in series for block in each})
-    if summary.is_imported or len(blocks) < _MIN_BLOCKS:
+    if summary.is_imported or len(blocks) < _MIN_BLOCKS_FOR_DRIFT:
         return
     trend = trend_over_blocks(series)
     if trend is None or trend.p_value > _SIGNIFICANCE_LEVEL:
@@ -58,7 +63,7 @@ def _drift_findings(summary: CampaignSummary) -> Iterator[Finding]:
         kind="unstable",
         text=(
             f"{capitalize_sentence(metric_noun(summary.deciding_metric))} {verb} by "
-            f"{format_share(abs(change))} from the first block to the last "
+            f"{format_share_with_interval(abs(change))} from the first block to the last "
             f"({_format_p_value(trend.p_value)}), in all treatments alike. "
             "Effects and comparisons remain valid, because they compare trials of the same block. "
             "Single values depend on the time of the trial."
@@ -80,7 +85,7 @@ def _drift_chart(summary: CampaignSummary, series: Sequence[Mapping[int, float]]
         chart_type="time_series",
         title=f"{metric.label} over the blocks of the campaign",
         x_label="block",
-        y_label=f"{metric.label}, relative to the treatments' medians (%)",
+        y_label=f"{metric.label} relative to the treatments' medians (%)",
         rows=tuple(
             {"x": block, "y": 100 * math.exp(float(np.median(each))), "series": "all treatments"}
             for block, each in sorted(deviations.items())
@@ -91,26 +96,29 @@ def _drift_chart(summary: CampaignSummary, series: Sequence[Mapping[int, float]]
 def _warm_up_findings(summary: CampaignSummary) -> Iterator[Finding]:
     """Yield a finding about treatments whose trials mostly end before they reach a steady state."""
     counts = {each.index: max(_count_rising_and_falling(summary, each)) for each in summary.treatments}
-    unsteady = [each for each in summary.treatments if _is_majority(counts[each.index], each.trial_count)]
+    unsteady = [
+        each for each in summary.treatments if _is_majority_of_trials(counts[each.index], each.trial_count)
+    ]
     if not unsteady:
         return
     moving = sum(counts[each.index] for each in unsteady)
     trials = sum(each.trial_count for each in unsteady)
-    prefix = "" if len(summary.treatments) == 1 else f"{treatment_list(summary, unsteady)}: "
+    prefix = "" if len(summary.treatments) == 1 else f"{list_treatment_names(summary, unsteady)}: "
     yield Finding(
         kind="unstable",
         text=(
-            f"{prefix}{moving} of {pluralize(trials, 'trial')} were still "
-            f"{_direction_words(summary, unsteady)} when they ended. "
-            "Their values do not describe a steady state."
+            f"{prefix}{metric_noun(summary.deciding_metric)} was still "
+            f"{_rising_or_falling_words(summary, unsteady)} "
+            f"at the end of {moving} of {format_count_with_noun(trials, 'trial')}. "
+            "The values of these trials do not describe a steady state."
         ),
-        treatments=tuple(each.index for each in unsteady),
+        treatment_indices=tuple(each.index for each in unsteady),
         candidates=(_candidate_cause("warm_up", moving / trials),),
         details={"cause": "warm_up", "moving": moving, "trials": trials},
     )
 
 
-def _is_majority(moving: int, trials: int) -> bool:
+def _is_majority_of_trials(moving: int, trials: int) -> bool:
     return moving >= 2 and 2 * moving > trials
 
 
@@ -120,19 +128,21 @@ def _count_rising_and_falling(summary: CampaignSummary, treatment: TreatmentSumm
     Callers use the larger count: if a path or a buffer fills, all trials move in one direction, while noise
     goes in both.
     """
-    ratios = [_final_ratio(point) for point in treatment.points if not point.has_steady_state]
+    ratios = [
+        _last_over_previous_quarter_ratio(point) for point in treatment.points if not point.has_steady_state
+    ]
     least = summary.required_precision.half_width
     return sum(ratio > 1 + least for ratio in ratios), sum(ratio < 1 / (1 + least) for ratio in ratios)
 
 
-def _direction_words(summary: CampaignSummary, unsteady: Sequence[TreatmentSummary]) -> str:
+def _rising_or_falling_words(summary: CampaignSummary, unsteady: Sequence[TreatmentSummary]) -> str:
     """Return `rising`, `falling` or both: a treatment has one direction, and treatments may differ."""
     counts = [_count_rising_and_falling(summary, each) for each in unsteady]
     words = {"rising" if rising >= falling else "falling" for rising, falling in counts}
     return " or ".join(sorted(words, reverse=True))
 
 
-def _final_ratio(point: TrialPoint) -> float:
+def _last_over_previous_quarter_ratio(point: TrialPoint) -> float:
     """Return the median of the trial's last quarter over that of the quarter before."""
     quarter = len(point.time_series) // 4
     if not quarter:
@@ -146,14 +156,16 @@ def _final_ratio(point: TrialPoint) -> float:
 def _machine_busy_findings(summary: CampaignSummary) -> Iterator[Finding]:
     """Yield a finding if trials are worse the more other work ran at the same time."""
     trends = {
-        name: result for name in _OTHER_WORK_METRICS if (result := _metric_trend(summary, name)) is not None
+        name: result
+        for name in _OTHER_WORK_METRICS
+        if (result := _trend_and_percentiles_of_metric(summary, name)) is not None
     }
     adjusted = adjust_p_values([Ratio(1.0, None, None, 0.95, trend.p_value) for trend, _ in trends.values()])
     for (name, (trend, (quiet, busy))), ratio in zip(trends.items(), adjusted, strict=True):
         p_value = ratio.p_value or 0.0
-        if p_value > _SIGNIFICANCE_LEVEL or busy - quiet < _MIN_WORK_DIFFERENCE_PERCENT:
+        if p_value > _SIGNIFICANCE_LEVEL or busy - quiet < _MIN_OTHER_WORK_DIFFERENCE_PERCENT:
             continue
-        decline = _decline_share(summary, _limit_to_trial_range(summary, trend.slope * (busy - quiet)))
+        decline = _share_lost_by_trend(summary, _limit_to_trial_range(summary, trend.slope * (busy - quiet)))
         if decline < summary.required_precision.half_width:
             continue
         values = [
@@ -164,9 +176,11 @@ def _machine_busy_findings(summary: CampaignSummary) -> Iterator[Finding]:
         yield Finding(
             kind="unstable",
             text=(
-                f"Other work on the machine made trials worse. {noun} is {format_share(decline)} worse in "
-                f"the busiest trials ({metric_label(name)} at {format_metric(name, busy)}) than in the "
-                f"quietest ones ({format_metric(name, quiet)})."
+                f"Other work on the machine made trials worse. {noun} is "
+                f"{format_share_with_interval(decline)} worse in "
+                f"the trials with the most other work ({metric_label(name)} {format_metric(name, busy)}) "
+                "than in "
+                f"the trials with the least ({format_metric(name, quiet)})."
             ),
             candidates=(_candidate_cause("machine_busy", 1 - p_value, item),),
             details={"cause": "machine_busy", "metric": name, "decline": decline, "p": ratio.p_value},
@@ -174,7 +188,9 @@ def _machine_busy_findings(summary: CampaignSummary) -> Iterator[Finding]:
         return
 
 
-def _metric_trend(summary: CampaignSummary, metric: str) -> tuple[Trend, tuple[float, float]] | None:
+def _trend_and_percentiles_of_metric(
+    summary: CampaignSummary, metric: str
+) -> tuple[Trend, tuple[float, float]] | None:
     """Return the trend of the deciding metric's logarithm over an evidence metric.
 
     The second result has the 5th and 95th percentile of the evidence metric. Its values are rounded to whole
@@ -212,12 +228,12 @@ def _limit_to_trial_range(summary: CampaignSummary, log_change: float) -> float:
     return max(-largest, min(largest, log_change))
 
 
-def _decline_share(summary: CampaignSummary, log_change: float) -> float:
+def _share_lost_by_trend(summary: CampaignSummary, log_change: float) -> float:
     """Return the share by which the deciding metric gets worse; negative if it gets better."""
     return math.expm1(log_change) if is_lower_better(summary.deciding_metric) else -math.expm1(log_change)
 
 
-def _log_values(treatment: TreatmentSummary, metric: str) -> dict[int, float]:
+def _log_value_by_block(treatment: TreatmentSummary, metric: str) -> dict[int, float]:
     return {
         block: math.log(value) for block, value in values_by_block(treatment, metric).items() if value > 0
     }

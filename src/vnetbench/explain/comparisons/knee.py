@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from vnetbench.estimate.metrics import is_lower_better
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.comparisons.cell_means import CellMean, FloatArray, bootstrap_logs, cell_means
+from vnetbench.explain.comparisons.cell_means import CellMean, FloatArray, bootstrap_log_means, cell_means
 from vnetbench.explain.comparisons.scaling_laws import (
-    MIN_LEVELS,
+    MIN_LEVELS_TO_CHOOSE_LAW,
     SCALABILITY,
     ScalingLaw,
-    choose_laws,
+    choose_law_per_curve,
     fit_scalability,
 )
 from vnetbench.explain.model import MEASURED_SERIES, EvidenceChart, Finding
@@ -27,11 +27,11 @@ from vnetbench.study.model import Level
 from vnetbench.wording.estimate_text import find_metric, finite_or_none, metric_noun
 from vnetbench.wording.factor_text import capitalize_sentence, factor_label, level_phrase
 
-MIN_GAIN_SHARE = 0.05
+MIN_GAIN_SHARE_OF_METRIC = 0.05
 """Share of the metric: from the knee on, higher levels gain less."""
-_MIN_LOG_GAIN = math.log1p(MIN_GAIN_SHARE)
-_SAMPLES = 100
-_CURVE_POINTS = 40
+_MIN_LOG_GAIN = math.log1p(MIN_GAIN_SHARE_OF_METRIC)
+_BOOTSTRAP_SAMPLES = 100
+_DRAWN_CURVE_POINTS = 40
 """Number of points of a drawn law."""
 
 
@@ -44,12 +44,13 @@ class ScalingKnee:
     """In ascending order of the level, like `levels`."""
     levels: tuple[float, ...]
     law: ScalingLaw
-    fitted_logs: tuple[float, ...]
+    fitted_log_values: tuple[float, ...]
     """Logarithm of the law at each level."""
     curve: tuple[tuple[float, float], ...]
     """Points of the drawn law: level and logarithm."""
     level: float
-    """Smallest level after which the law gains less than MIN_GAIN_SHARE; the last level without a knee."""
+    """Smallest level after which the law gains less than MIN_GAIN_SHARE_OF_METRIC; the last level without "
+    "a knee."""
     low: float
     high: float
     """Interval of the knee."""
@@ -66,13 +67,13 @@ class ScalingKnee:
     @property
     def peak(self) -> float | None:
         """The level with the maximum, if the law falls beyond it within the measured levels."""
-        peak = self.scalability_fit.peak * self.levels[0] if self.scalability_fit else math.inf
+        peak = self.scalability_fit.peak_worker_count * self.levels[0] if self.scalability_fit else math.inf
         return peak if peak < self.levels[-1] else None
 
     @property
-    def decline_share(self) -> float:
+    def decline_share_of_peak(self) -> float:
         """Share by which the last level is below the maximum, by the law."""
-        return 1 - math.exp(self.fitted_logs[-1] - max(self.fitted_logs))
+        return 1 - math.exp(self.fitted_log_values[-1] - max(self.fitted_log_values))
 
 
 def find_knees(summary: CampaignSummary) -> tuple[ScalingKnee, ...]:
@@ -85,7 +86,7 @@ def find_knees(summary: CampaignSummary) -> tuple[ScalingKnee, ...]:
         return ()
     samples = {
         cell.treatment.index: column
-        for cell, column in zip(cells, bootstrap_logs(cells, _SAMPLES).T, strict=True)
+        for cell, column in zip(cells, bootstrap_log_means(cells, _BOOTSTRAP_SAMPLES).T, strict=True)
     }
     return tuple(
         knee
@@ -103,14 +104,14 @@ def knee_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     return tuple(_knee_finding(summary, factor, knees) for factor, knees in by_factor.items())
 
 
-def _group_curves(cells: Sequence[CellMean], factor: str) -> Iterator[list[CellMean]]:
+def _group_cells_into_curves(cells: Sequence[CellMean], factor: str) -> Iterator[list[CellMean]]:
     groups: dict[frozenset[tuple[str, Level]], list[CellMean]] = {}
     for cell in cells:
         levels = cell.treatment.factors
         if isinstance(levels.get(factor), int | float) and float(levels[factor]) > 0:
             groups.setdefault(cell.treatment.levels_without(factor), []).append(cell)
     for group in groups.values():
-        if len(group) >= MIN_LEVELS:
+        if len(group) >= MIN_LEVELS_TO_CHOOSE_LAW:
             yield sorted(group, key=lambda cell: float(cell.treatment.factors[factor]))
 
 
@@ -118,7 +119,7 @@ def _factor_knees(
     factor: str, cells: Sequence[CellMean], samples: Mapping[int, FloatArray], confidence: float
 ) -> Iterator[ScalingKnee]:
     """Yield a factor's knees. Curves over equal levels are fitted together, as there can be hundreds."""
-    curves = list(_group_curves(cells, factor))
+    curves = list(_group_cells_into_curves(cells, factor))
     by_levels: dict[tuple[float, ...], list[int]] = {}
     for position, curve in enumerate(curves):
         levels = tuple(float(cell.treatment.factors[factor]) for cell in curve)
@@ -138,13 +139,13 @@ def _fit_knees(
     confidence: float,
 ) -> list[ScalingKnee]:
     """Fit the knees of curves over these levels, in their order."""
-    level_array, curve_levels = np.array(levels), np.geomspace(levels[0], levels[-1], _CURVE_POINTS)
+    level_array, curve_levels = np.array(levels), np.geomspace(levels[0], levels[-1], _DRAWN_CURVE_POINTS)
     logs = np.array([[cell.log_mean for cell in curve] for curve in curves])
     resampled = np.array([[samples[cell.treatment.index] for cell in curve] for curve in curves]).swapaxes(
         1, 2
     )
     tail_percent = 100 * (1 - confidence) / 2
-    laws = choose_laws(levels, logs, _MIN_LOG_GAIN)
+    laws = choose_law_per_curve(levels, logs, _MIN_LOG_GAIN)
     knees: dict[int, ScalingKnee] = {}
     for law in dict.fromkeys(law for law, _ in laws):
         rows = [row for row, (chosen, _) in enumerate(laws) if chosen is law]
@@ -155,7 +156,7 @@ def _fit_knees(
         ends = np.percentile(
             indices, [tail_percent, 100 - tail_percent], axis=1, method="closest_observation"
         )
-        for row, index, fitted_logs, curve, low, high in zip(
+        for row, index, fitted_log_values, curve, low, high in zip(
             rows, _knee_indices(fitted), fitted, drawn, *ends.astype(int), strict=True
         ):
             knees[row] = ScalingKnee(
@@ -163,7 +164,7 @@ def _fit_knees(
                 cells=tuple(curves[row]),
                 levels=levels,
                 law=law,
-                fitted_logs=tuple(fitted_logs.tolist()),
+                fitted_log_values=tuple(fitted_log_values.tolist()),
                 curve=tuple(zip(curve_levels.tolist(), curve.tolist(), strict=True)),
                 level=levels[index],
                 low=levels[min(index, low)],
@@ -186,16 +187,17 @@ def _knee_finding(summary: CampaignSummary, factor: str, knees: Sequence[Scaling
     for knee in knees:
         groups.setdefault(_knee_sentence(summary, knee), []).append(knee)
     sentences = [
-        f"{sentence}{_curves_text(summary, factor, group, len(knees))}." for sentence, group in groups.items()
+        f"{_curves_of_knees_clause(summary, factor, group, len(knees))}{sentence}."
+        for sentence, group in groups.items()
     ]
     return Finding(
         kind="knee",
         text=" ".join(map(capitalize_sentence, sentences)),
-        treatments=tuple(cell.treatment.index for knee in knees for cell in knee.cells),
+        treatment_indices=tuple(cell.treatment.index for knee in knees for cell in knee.cells),
         chart=_evidence_chart(summary, knees),
         details={
             "factor": factor,
-            "min_gain_share": MIN_GAIN_SHARE,
+            "min_gain_share": MIN_GAIN_SHARE_OF_METRIC,
             "curves": [_knee_details(knee) for knee in knees],
         },
     )
@@ -203,37 +205,37 @@ def _knee_finding(summary: CampaignSummary, factor: str, knees: Sequence[Scaling
 
 def _knee_sentence(summary: CampaignSummary, knee: ScalingKnee) -> str:
     """Describe one curve, without the final period."""
-    noun, gain = metric_noun(summary.deciding_metric), format_exact_share(MIN_GAIN_SHARE)
-    last = _level_text(knee, knee.levels[-1])
+    noun, gain = metric_noun(summary.deciding_metric), format_exact_share(MIN_GAIN_SHARE_OF_METRIC)
+    last = _knee_level_text(knee, knee.levels[-1])
     if not knee.is_significant:
-        return f"{noun} has no knee up to {last}: higher levels may still gain {gain}"
-    text = f"{noun} gains less than {gain} beyond {_level_text(knee, knee.level)}"
+        return f"{noun} has no knee up to {last}, so higher levels may still gain {gain}"
+    text = f"{noun} gains less than {gain} beyond {_knee_level_text(knee, knee.level)}"
     if knee.low != knee.high:
-        text += f" (interval: {_level_text(knee, knee.low)} to {_level_text(knee, knee.high)})"
-    if knee.decline_share >= MIN_GAIN_SHARE:
-        decline = format_exact_share(round(knee.decline_share, 2))
+        text += f" (interval: {_knee_level_text(knee, knee.low)} to {_knee_level_text(knee, knee.high)})"
+    if knee.decline_share_of_peak >= MIN_GAIN_SHARE_OF_METRIC:
+        decline = format_exact_share(round(knee.decline_share_of_peak, 2))
         text += f" and falls to {decline} below its maximum at {last}"
     return text
 
 
-def _curves_text(
+def _curves_of_knees_clause(
     summary: CampaignSummary, factor: str, knees: Sequence[ScalingKnee], curve_count: int
 ) -> str:
-    """Name the curves that a sentence is about; empty if there is only one."""
+    """Return the start of a sentence that names its curves; empty if there is only one."""
     if curve_count == 1:
         return ""
     if len(knees) == curve_count:
-        return f", in all {curve_count} curves"
+        return f"in all {curve_count} curves, "
     names = [other_factors_phrase(summary, knee.cells[0].treatment, factor) for knee in knees]
     names_text = "; ".join(names[:3]) + ("; …" if len(names) > 3 else "")
-    return f" (with {names_text})"
+    return f"with {names_text}, "
 
 
-def _level_text(knee: ScalingKnee, level: float) -> str:
-    return level_phrase(knee.factor, _original_level(knee, level))
+def _knee_level_text(knee: ScalingKnee, level: float) -> str:
+    return level_phrase(knee.factor, _level_as_in_study(knee, level))
 
 
-def _original_level(knee: ScalingKnee, level: float) -> Level:
+def _level_as_in_study(knee: ScalingKnee, level: float) -> Level:
     return knee.cells[knee.levels.index(level)].treatment.factors[knee.factor]
 
 
@@ -244,7 +246,7 @@ def _evidence_chart(summary: CampaignSummary, knees: Sequence[ScalingKnee]) -> E
     for knee in knees:
         name = other_factors_phrase(summary, knee.cells[0].treatment, knee.factor)
         rows += [
-            _measured_row(level, cell, scale.divisor)
+            _measured_chart_row(level, cell, scale.divisor)
             for level, cell in zip(knee.levels, knee.cells, strict=True)
         ]
         rows += [
@@ -264,7 +266,7 @@ def _evidence_chart(summary: CampaignSummary, knees: Sequence[ScalingKnee]) -> E
     )
 
 
-def _measured_row(level: float, cell: CellMean, divisor: float) -> dict[str, str | float]:
+def _measured_chart_row(level: float, cell: CellMean, divisor: float) -> dict[str, str | float]:
     half_width = 2 * math.sqrt(cell.variance)
     low, middle, high = (math.exp(cell.log_mean + sign * half_width) / divisor for sign in (-1, 0, 1))
     return {"x": level, "y": middle, "low": low, "high": high, "series": MEASURED_SERIES}
@@ -286,11 +288,11 @@ def _knee_details(knee: ScalingKnee) -> dict[str, object]:
 
 def _scalability_fields(law: scalability.ScalabilityFit) -> dict[str, object]:
     """Return the parameters for JSON. JSON has no infinity, so a law without a peak has None."""
-    parameters = {"gamma": law.gamma, "sigma": law.sigma, "kappa": law.kappa, "peak": law.peak}
+    parameters = {"gamma": law.gamma, "sigma": law.sigma, "kappa": law.kappa, "peak": law.peak_worker_count}
     return {
         name: {
             "value": finite_or_none(value),
-            "interval": [finite_or_none(end) for end in law.intervals.get(name, ())],
+            "interval": [finite_or_none(end) for end in law.interval_by_parameter.get(name, ())],
         }
         for name, value in parameters.items()
     }

@@ -11,42 +11,47 @@ from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.estimate.evidence.metric import YES_OR_NO
 from vnetbench.estimate.median import median_interval
 from vnetbench.estimate.model import Ratio
-from vnetbench.estimate.modes import FEWEST_TRIALS_FOR_MODES, SMALLEST_MODE_SHARE, find_modes, mark_upper_mode
-from vnetbench.estimate.ratios import adjust_p_values, rank_ratio
+from vnetbench.estimate.modes import (
+    MIN_MODE_SHARE_OF_TRIALS,
+    MIN_TRIALS_FOR_MODES,
+    find_modes,
+    mark_upper_mode,
+)
+from vnetbench.estimate.ratios import adjust_p_values, estimate_rank_ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.explain.comparisons.mode_metrics import (
-    BUSY_METRICS,
     CONCENTRATION_METRICS,
     DROP_LOCATION_METRICS,
+    LABEL_BY_TRIAL_ORDER_METRIC,
     NOMINAL_METRICS,
-    ORDER_LABELS,
+    OTHER_LOAD_METRICS,
     PLACEMENT_METRICS,
     SHARED_CPU_METRICS,
     is_consequence_of,
 )
-from vnetbench.explain.comparisons.separation import Separation, rank_separations
-from vnetbench.explain.experiment_command import experiment_command
+from vnetbench.explain.comparisons.separation import MetricSeparation, rank_separations
+from vnetbench.explain.experiment_command import build_experiment_command
 from vnetbench.explain.model import CandidateCause, EvidenceChart, EvidenceItem, Finding
 from vnetbench.explain.phrases import format_metric, metric_label
 from vnetbench.explain.rules import get_cause
 from vnetbench.quantity import choose_scale, format_interval
 from vnetbench.wording.estimate_text import find_metric, metric_noun
-from vnetbench.wording.factor_text import capitalize_sentence, pluralize
+from vnetbench.wording.factor_text import capitalize_sentence, format_count_with_noun
 from vnetbench.wording.treatment_names import treatment_name
 
-_MIN_TRIALS = 12
+_MIN_TRIALS_FOR_SPLIT = 12
 """Minimum number of trials for a split.
 
-Below FEWEST_TRIALS_FOR_MODES, a split also needs a metric that separates its groups.
+Below MIN_TRIALS_FOR_MODES, a split also needs a metric that separates its groups.
 """
-_SIGNIFICANCE_LEVEL = 0.05
-_MIN_DISTANCE = 0.6
+_SEPARATION_SIGNIFICANCE_LEVEL = 0.05
+_MIN_SEPARATION_DISTANCE = 0.6
 """Minimum separation of a metric that explains modes: four of five trials, by ranks."""
-_TIE_MARGIN = 0.1
+_DISTANCE_TIE_MARGIN = 0.1
 """Among metrics with separations within this margin, placement metrics come first."""
 _PLACEMENT_SIGNIFICANCE_LEVEL = 0.01
 """Level for splits by placement, where the deciding metric alone shows no modes."""
-_MIN_GROUP_SIZE = 4
+_MIN_TRIALS_PER_GROUP = 4
 _MAX_EVIDENCE_ITEMS = 4
 _CONFIDENCE_BY_DISTANCE = ((0.95, "very likely"), (0.8, "likely"), (0.0, "possible"))
 """Minimum distance between the groups for each word."""
@@ -65,7 +70,7 @@ class ModeSplit:
     """For each point, whether it is in the group of larger values."""
     medians: tuple[float, float]
     """Medians of the lower and the upper group."""
-    separating_metrics: tuple[Separation, ...]
+    separating_metrics: tuple[MetricSeparation, ...]
     """Metrics that separate the groups significantly, placement metrics first."""
     distance: float
     """Separation of the groups by the first metric: 0 none, 1 complete."""
@@ -74,9 +79,9 @@ class ModeSplit:
     """True if placement defines the groups and the deciding metric itself shows no modes."""
 
 
-def find_splits(summary: CampaignSummary) -> tuple[ModeSplit, ...]:
+def find_mode_splits(summary: CampaignSummary) -> tuple[ModeSplit, ...]:
     """Return the treatments with two modes, or with two groups by placement, in the campaign's order."""
-    previous = _previous_treatments(summary)
+    previous = _previous_treatment_by_trial(summary)
     splits = (
         _split_by_modes(each, summary.deciding_metric, previous)
         or _split_by_placement(summary, each, previous)
@@ -87,7 +92,7 @@ def find_splits(summary: CampaignSummary) -> tuple[ModeSplit, ...]:
 
 def mode_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     """Return one finding per treatment with two groups of trials."""
-    return tuple(_mode_finding(summary, split) for split in find_splits(summary))
+    return tuple(_mode_finding(summary, split) for split in find_mode_splits(summary))
 
 
 def _split_by_modes(
@@ -95,13 +100,15 @@ def _split_by_modes(
 ) -> ModeSplit | None:
     points = tuple(point for point in treatment.points if metric in point.values)
     values = [point.values[metric] for point in points]
-    estimate = find_modes(values, _MIN_TRIALS)
+    estimate = find_modes(values, _MIN_TRIALS_FOR_SPLIT)
     if estimate.modality != "two":
         return None
     is_upper = mark_upper_mode(values, estimate.modes)
-    separations = rank_separations(_explaining_values(points, metric, previous), is_upper, NOMINAL_METRICS)
+    separations = rank_separations(
+        _values_that_may_explain_modes(points, metric, previous), is_upper, NOMINAL_METRICS
+    )
     separating = _select_separations(separations)
-    if len(points) < FEWEST_TRIALS_FOR_MODES and not separating:
+    if len(points) < MIN_TRIALS_FOR_MODES and not separating:
         return None
     low, high = (mode.value for mode in estimate.modes)
     distance, p_value = (separating[0].distance, separating[0].p_value) if separating else (0.0, 1.0)
@@ -118,18 +125,21 @@ def _split_by_placement(
     """
     metric = summary.deciding_metric
     points = tuple(point for point in treatment.points if point.values.get(metric, 0.0) > 0)
-    if len(points) < _MIN_TRIALS:
+    if len(points) < _MIN_TRIALS_FOR_SPLIT:
         return None
-    known = _explaining_values(points, metric, previous)
+    known = _values_that_may_explain_modes(points, metric, previous)
     candidates = {
         name: known[name] for name in (*SHARED_CPU_METRICS, *CONCENTRATION_METRICS) if name in known
     }
     groupings = [
         grouping
         for name, values in candidates.items()
-        if _has_two_groups(grouping := _group_by_metric(name, values))
+        if _has_two_groups(grouping := _is_upper_by_metric(name, values))
     ]
-    ratios = [_group_ratio(points, each, metric, summary.required_precision.confidence) for each in groupings]
+    ratios = [
+        _upper_over_lower_ratio(points, each, metric, summary.required_precision.confidence)
+        for each in groupings
+    ]
     for grouping, ratio in zip(groupings, adjust_p_values(ratios), strict=True):
         is_relevant = abs(math.log(ratio.value)) >= summary.required_precision.half_width
         if ratio.p_value is not None and ratio.p_value <= _PLACEMENT_SIGNIFICANCE_LEVEL and is_relevant:
@@ -161,26 +171,26 @@ def _placement_split(
     )
 
 
-def _group_by_metric(name: str, values: Sequence[float]) -> list[bool]:
+def _is_upper_by_metric(name: str, values: Sequence[float]) -> list[bool]:
     """Return for each trial whether it is in the group of larger values; all False without two groups."""
     if name in SHARED_CPU_METRICS:
         return [percent > 50 for percent in values]
-    estimate = find_modes(values, _MIN_TRIALS)
+    estimate = find_modes(values, _MIN_TRIALS_FOR_SPLIT)
     return mark_upper_mode(values, estimate.modes) if estimate.modes else [False] * len(values)
 
 
 def _has_two_groups(grouping: Sequence[bool]) -> bool:
     """Return whether both groups are large enough not to be outliers."""
     smaller = min(grouping.count(True), grouping.count(False))
-    return smaller >= max(_MIN_GROUP_SIZE, SMALLEST_MODE_SHARE * len(grouping))
+    return smaller >= max(_MIN_TRIALS_PER_GROUP, MIN_MODE_SHARE_OF_TRIALS * len(grouping))
 
 
-def _group_ratio(
+def _upper_over_lower_ratio(
     points: Sequence[TrialPoint], grouping: Sequence[bool], metric: str, confidence: float
 ) -> Ratio:
     """Return the metric of the True group over that of the False group."""
     base, other = (_group_values(points, grouping, group, metric) for group in (False, True))
-    return rank_ratio(base, other, confidence)
+    return estimate_rank_ratio(base, other, confidence)
 
 
 def _group_values(
@@ -191,14 +201,14 @@ def _group_values(
     ]
 
 
-def _explaining_values(
+def _values_that_may_explain_modes(
     points: Sequence[TrialPoint], metric: str, previous: Mapping[int, int]
 ) -> dict[str, list[float]]:
     """Return the values of all metrics that may explain modes and that every trial has, by metric.
 
     The block and the previous treatment are included as metrics.
     """
-    trials = [_trial_values(point) for point in points]
+    trials = [_metrics_and_evidence_of_trial(point) for point in points]
     names = [name for name in trials[0] if not is_consequence_of(name, metric)]
     values = {
         name: [trial[name] for trial in trials] for name in names if all(name in trial for trial in trials)
@@ -208,35 +218,37 @@ def _explaining_values(
     return values
 
 
-def _trial_values(point: TrialPoint) -> dict[str, float]:
+def _metrics_and_evidence_of_trial(point: TrialPoint) -> dict[str, float]:
     """Return metrics and evidence of a trial. With too few lost frames, each drop location gets 0."""
     no_drops = dict.fromkeys(DROP_LOCATION_METRICS, 0.0) if "frames_lost_percent" in point.evidence else {}
     return {**no_drops, **point.values, **point.evidence}
 
 
-def _previous_treatments(summary: CampaignSummary) -> dict[int, int]:
+def _previous_treatment_by_trial(summary: CampaignSummary) -> dict[int, int]:
     """Return, by trial id, the treatment index of the previous trial."""
     order = sorted((point.trial_id, each.index) for each in summary.treatments for point in each.points)
     return {trial: index for (_, index), (trial, _) in pairwise(order)}
 
 
-def _select_separations(separations: Sequence[Separation]) -> list[Separation]:
+def _select_separations(separations: Sequence[MetricSeparation]) -> list[MetricSeparation]:
     """Return significant separations; placement metrics come first if they are nearly as good as the best."""
     significant = [
-        each for each in separations if each.p_value <= _SIGNIFICANCE_LEVEL and each.distance >= _MIN_DISTANCE
+        each
+        for each in separations
+        if each.p_value <= _SEPARATION_SIGNIFICANCE_LEVEL and each.distance >= _MIN_SEPARATION_DISTANCE
     ]
     best = max((each.distance for each in significant), default=0.0)
     placement = [
         each
         for each in significant
-        if each.metric in PLACEMENT_METRICS and each.distance >= best - _TIE_MARGIN
+        if each.metric in PLACEMENT_METRICS and each.distance >= best - _DISTANCE_TIE_MARGIN
     ]
     placement.sort(key=lambda each: PLACEMENT_METRICS.index(each.metric))
     return [*placement, *(each for each in significant if each not in placement)]
 
 
 def _mode_finding(summary: CampaignSummary, split: ModeSplit) -> Finding:
-    low, high = (_group_text(summary, split, is_upper) for is_upper in (False, True))
+    low, high = (_group_value_clause(summary, split, is_upper) for is_upper in (False, True))
     groups = "two groups by placement" if split.is_by_placement else "two modes"
     prefix = f"{treatment_name(summary, split.treatment)}: " if len(summary.treatments) > 1 else ""
     noun = capitalize_sentence(metric_noun(summary.deciding_metric))
@@ -245,14 +257,14 @@ def _mode_finding(summary: CampaignSummary, split: ModeSplit) -> Finding:
         kind="unstable",
         text=(
             f"{prefix}the trials fall into {groups}. {noun} is {low} in {split.is_upper.count(False)} of "
-            f"{pluralize(len(split.points), 'trial')} and {high} in the others. "
+            f"{format_count_with_noun(len(split.points), 'trial')} and {high} in the others. "
             f"{capitalize_sentence(separation_text)}."
         ),
-        treatments=(split.treatment.index,),
+        treatment_indices=(split.treatment.index,),
         candidates=(_candidate_cause(summary, split),),
         chart=_evidence_chart(summary, split),
         details={
-            "cause": _cause_name(split),
+            "cause": _placement_or_modes_cause(split),
             "metric": summary.deciding_metric,
             "values": list(split.medians),
             "is_by_placement": split.is_by_placement,
@@ -272,7 +284,7 @@ def _mode_finding(summary: CampaignSummary, split: ModeSplit) -> Finding:
     )
 
 
-def _group_text(summary: CampaignSummary, split: ModeSplit, is_upper: bool) -> str:
+def _group_value_clause(summary: CampaignSummary, split: ModeSplit, is_upper: bool) -> str:
     """Format the median of one group with its interval."""
     metric = summary.deciding_metric
     values = _group_values(split.points, split.is_upper, is_upper, metric)
@@ -285,33 +297,34 @@ def _separation_text(summary: CampaignSummary, split: ModeSplit) -> str:
     if not split.separating_metrics:
         return "no counter separates the two groups of trials"
     first, noun = split.separating_metrics[0], metric_noun(summary.deciding_metric)
-    lower, upper = (_format_value(first.metric, each) for each in (first.lower, first.upper))
+    lower, upper = (_format_metric_value(first.metric, each) for each in (first.lower, first.upper))
     return (
-        f"the trials differ in this metric: {_label(first.metric)}, {lower} where {noun} is low and {upper} "
-        "where it is high"
+        f"the groups differ in {_metric_or_order_label(first.metric)}: {lower} where {noun} is low and "
+        f"{upper} where {noun} "
+        "is high"
     )
 
 
-def _label(metric: str) -> str:
-    return ORDER_LABELS.get(metric) or metric_label(metric)
+def _metric_or_order_label(metric: str) -> str:
+    return LABEL_BY_TRIAL_ORDER_METRIC.get(metric) or metric_label(metric)
 
 
-def _axis_unit(metric: str) -> str:
+def _metric_axis_unit(metric: str) -> str:
     """Return the unit of an axis; empty for numbered CPUs and blocks, and for yes-or-no metrics."""
-    if metric in NOMINAL_METRICS or metric in ORDER_LABELS:
+    if metric in NOMINAL_METRICS or metric in LABEL_BY_TRIAL_ORDER_METRIC:
         return ""
     unit = EVIDENCE_METRICS[metric].unit if metric in EVIDENCE_METRICS else find_metric(metric).unit
     return "" if unit == YES_OR_NO else unit
 
 
-def _format_value(metric: str, value: float) -> str:
-    if metric in NOMINAL_METRICS or metric in ORDER_LABELS:
+def _format_metric_value(metric: str, value: float) -> str:
+    if metric in NOMINAL_METRICS or metric in LABEL_BY_TRIAL_ORDER_METRIC:
         return f"{value:.0f}"
     return format_metric(metric, value)
 
 
 def _candidate_cause(summary: CampaignSummary, split: ModeSplit) -> CandidateCause:
-    cause = get_cause(_cause_name(split))
+    cause = get_cause(_placement_or_modes_cause(split))
     return CandidateCause(
         cause=cause,
         score=split.distance if split.separating_metrics else 0.5,
@@ -319,21 +332,21 @@ def _candidate_cause(summary: CampaignSummary, split: ModeSplit) -> CandidateCau
         evidence=tuple(
             _evidence_item(split, each)
             for each in split.separating_metrics[:_MAX_EVIDENCE_ITEMS]
-            if each.metric not in ORDER_LABELS
+            if each.metric not in LABEL_BY_TRIAL_ORDER_METRIC
         ),
-        command=experiment_command(summary, split.treatment, cause)[1],
+        command=build_experiment_command(summary, split.treatment, cause)[1],
     )
 
 
-def _cause_name(split: ModeSplit) -> str:
-    is_busy = split.separating_metrics and split.separating_metrics[0].metric in BUSY_METRICS
+def _placement_or_modes_cause(split: ModeSplit) -> str:
+    is_busy = split.separating_metrics and split.separating_metrics[0].metric in OTHER_LOAD_METRICS
     return "machine_busy" if is_busy else "two_modes"
 
 
-def _evidence_item(split: ModeSplit, separation: Separation) -> EvidenceItem:
+def _evidence_item(split: ModeSplit, separation: MetricSeparation) -> EvidenceItem:
     """Return the metric in the lower group. The threshold is midway between both groups."""
     lower = [
-        _trial_values(point)[separation.metric]
+        _metrics_and_evidence_of_trial(point)[separation.metric]
         for point, is_upper in zip(split.points, split.is_upper, strict=True)
         if not is_upper
     ]
@@ -352,12 +365,16 @@ def _evidence_chart(summary: CampaignSummary, split: ModeSplit) -> EvidenceChart
     deciding = find_metric(summary.deciding_metric)
     scale = choose_scale(deciding.unit, split.medians[1])
     metric = split.separating_metrics[0].metric if split.separating_metrics else "block"
-    values = _explaining_values(split.points, summary.deciding_metric, _previous_treatments(summary))[metric]
-    x_scale = choose_scale(_axis_unit(metric), max(map(abs, values)))
+    values = _values_that_may_explain_modes(
+        split.points, summary.deciding_metric, _previous_treatment_by_trial(summary)
+    )[metric]
+    x_scale = choose_scale(_metric_axis_unit(metric), max(map(abs, values)))
     return EvidenceChart(
         chart_type="modes",
-        title=f"{deciding.label} over {_label(metric)}",
-        x_label=f"{_label(metric)} ({x_scale.unit})" if x_scale.unit else _label(metric),
+        title=f"{deciding.label} over {_metric_or_order_label(metric)}",
+        x_label=f"{_metric_or_order_label(metric)} ({x_scale.unit})"
+        if x_scale.unit
+        else _metric_or_order_label(metric),
         y_label=f"{deciding.label} ({scale.unit})" if scale.unit else deciding.label,
         rows=tuple(
             {

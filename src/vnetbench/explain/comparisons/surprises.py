@@ -19,33 +19,33 @@ from scipy import special
 
 from vnetbench.estimate.effects import compare_treatments
 from vnetbench.estimate.model import Ratio
-from vnetbench.estimate.paired_ratios import combine_ratios
+from vnetbench.estimate.paired_ratios import combine_paired_ratios
 from vnetbench.estimate.ratios import adjust_p_values
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.comparisons.cell_means import CellMean, FloatArray, cell_means
 from vnetbench.explain.comparisons.variance_shares import factor_indicators, product_columns
 from vnetbench.explain.model import EvidenceChart, Finding
 from vnetbench.explain.phrases import (
-    format_ratio,
-    format_share,
-    interval_fields,
+    format_ratio_with_interval,
+    format_share_with_interval,
     is_numeric_factor,
     other_factors_phrase,
+    ratio_interval_fields,
 )
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.model import ONE_AT_A_TIME, Level
 from vnetbench.wording.estimate_text import metric_noun
-from vnetbench.wording.factor_text import factor_noun, level_phrase
+from vnetbench.wording.factor_text import capitalize_sentence, factor_noun, level_phrase
 from vnetbench.wording.treatment_names import treatment_name
 
 _MIN_DEGREES_OF_FREEDOM = 5
 """Minimum number of treatments beyond the model's parameters, to estimate the usual error."""
-_SMALLEST_ERROR = 1e-9
+_MIN_LOG_ERROR = 1e-9
 """Smallest error of a logarithm. Anything below is rounding."""
-_MAX_OUTLIER_SHARE, _MAX_OUTLIERS = 0.1, 10
+_MAX_OUTLIERS_PER_TREATMENT, _MAX_OUTLIERS = 0.1, 10
 """Maximum share and number of outliers. More treatments than this are not exceptions."""
 
-_RATE_METRICS = (
+_HIGHER_IS_BETTER_RATE_METRICS = (
     "goodput_bps",
     "transactions_per_s",
     "connections_per_s",
@@ -64,7 +64,7 @@ class Outlier:
 
 
 @dataclass(frozen=True)
-class Contradiction:
+class ResourceContradiction:
     """Two treatments that differ in one factor, where the level that should do no harm is worse."""
 
     factor: str
@@ -82,30 +82,32 @@ def find_outliers(summary: CampaignSummary) -> tuple[Outlier, ...]:
     factors = [factor.name for factor in summary.factors]
     total, removed = len(cells), []
     last_significant = 0
-    for number in range(1, min(_MAX_OUTLIERS, max(1, int(_MAX_OUTLIER_SHARE * total))) + 1):
-        extreme = _most_extreme(cells, factors, total, summary.required_precision.confidence)
+    for number in range(1, min(_MAX_OUTLIERS, max(1, int(_MAX_OUTLIERS_PER_TREATMENT * total))) + 1):
+        extreme = _find_most_extreme_outlier(cells, factors, total, summary.required_precision.confidence)
         if extreme is None:
             break
         removed.append(extreme)
         cells.remove(extreme.cell)
         # An outlier can mask another one, so all up to the last significant one count.
         last_significant = number if _is_significant(summary, extreme) else last_significant
-    return tuple(each for each in removed[:last_significant] if _is_relevant(summary, each.ratio))
+    return tuple(each for each in removed[:last_significant] if _is_beyond_precision(summary, each.ratio))
 
 
-def find_contradictions(summary: CampaignSummary) -> tuple[Contradiction, ...]:
+def find_contradictions(summary: CampaignSummary) -> tuple[ResourceContradiction, ...]:
     """Return pairs of neighbouring levels whose higher level, or `on`, lowers a rate in common blocks."""
-    if summary.deciding_metric not in _RATE_METRICS or summary.is_imported:
+    if summary.deciding_metric not in _HIGHER_IS_BETTER_RATE_METRICS or summary.is_imported:
         return ()
     compared = [
-        Contradiction(factor.name, less, more, combine_ratios([pair], summary.required_precision.confidence))
+        ResourceContradiction(
+            factor.name, less, more, combine_paired_ratios([pair], summary.required_precision.confidence)
+        )
         for factor in summary.factors
-        for less, more in _neighbour_pairs(summary, factor.name)
+        for less, more in _neighbour_level_pairs(summary, factor.name)
         if (pair := compare_treatments(less, more, summary.deciding_metric)) is not None
     ]
     ratios = adjust_p_values([each.ratio for each in compared])
     adjusted = (
-        Contradiction(each.factor, each.less, each.more, ratio)
+        ResourceContradiction(each.factor, each.less, each.more, ratio)
         for each, ratio in zip(compared, ratios, strict=True)
     )
     return tuple(
@@ -119,7 +121,7 @@ def find_contradictions(summary: CampaignSummary) -> tuple[Contradiction, ...]:
 
 def surprise_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     """Return one finding per outlier, and one per factor with contradictions."""
-    by_factor: dict[str, list[Contradiction]] = {}
+    by_factor: dict[str, list[ResourceContradiction]] = {}
     for each in find_contradictions(summary):
         by_factor.setdefault(each.factor, []).append(each)
     return (
@@ -128,11 +130,11 @@ def surprise_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     )
 
 
-def _most_extreme(
+def _find_most_extreme_outlier(
     cells: Sequence[CellMean], factors: Sequence[str], count: int, confidence: float
 ) -> Outlier | None:
     """Return the treatment with the largest studentized residual; None if too few treatments are left."""
-    model = _fit_model(cells, factors)
+    model = _richest_model_projection_and_rank(cells, factors)
     if model is None:
         return None
     projection, rank = model
@@ -147,7 +149,7 @@ def _most_extreme(
     residual_share = np.where(is_free, 1 - leverage, 1.0)
     own_variance = np.array([cell.variance for cell in cells])
     # The error is at least that of the trials, even if the other treatments fit better by chance.
-    min_variance = np.maximum(own_variance, _SMALLEST_ERROR**2)
+    min_variance = np.maximum(own_variance, _MIN_LOG_ERROR**2)
     variance = np.maximum(
         (float(residuals @ residuals) - residuals**2 / residual_share) / freedom, min_variance
     )
@@ -168,13 +170,16 @@ def _most_extreme(
     return Outlier(cells[index], ratio)
 
 
-def _fit_model(cells: Sequence[CellMean], factors: Sequence[str]) -> tuple[FloatArray, int] | None:
+def _richest_model_projection_and_rank(
+    cells: Sequence[CellMean], factors: Sequence[str]
+) -> tuple[FloatArray, int] | None:
     """Return projection and rank of the richest model with enough degrees of freedom; None without one."""
     constant = np.ones((len(cells), 1))
     mains = {name: own for name in factors if (own := factor_indicators(cells, name)).shape[1]}
     plain = [constant, *mains.values()]
     slim = {
-        name: _slope_columns(cells, name) if is_numeric_factor(name) else own for name, own in mains.items()
+        name: _level_slope_columns(cells, name) if is_numeric_factor(name) else own
+        for name, own in mains.items()
     }
     both = [product_columns(slim[one], slim[other]) for one, other in itertools.combinations(mains, 2)]
     for columns in ([*plain, *both], plain):
@@ -187,7 +192,7 @@ def _fit_model(cells: Sequence[CellMean], factors: Sequence[str]) -> tuple[Float
     return None
 
 
-def _slope_columns(cells: Sequence[CellMean], factor: str) -> FloatArray:
+def _level_slope_columns(cells: Sequence[CellMean], factor: str) -> FloatArray:
     """Return the centred logarithm of the level, and a column for each non-numeric level."""
     levels = [cell.treatment.factors.get(factor) for cell in cells]
     numbers = np.array([_log_level(level) for level in levels])
@@ -212,13 +217,13 @@ def _is_significant(summary: CampaignSummary, outlier: Outlier) -> bool:
     )
 
 
-def _is_relevant(summary: CampaignSummary, ratio: Ratio) -> bool:
+def _is_beyond_precision(summary: CampaignSummary, ratio: Ratio) -> bool:
     """Return whether the whole interval differs from 1 by more than the study's half-width."""
     low, high = ratio.low or 0.0, ratio.high or math.inf
     return low > 1 + summary.required_precision.half_width or high < 1 - summary.required_precision.half_width
 
 
-def _neighbour_pairs(
+def _neighbour_level_pairs(
     summary: CampaignSummary, factor: str
 ) -> Iterator[tuple[TreatmentSummary, TreatmentSummary]]:
     """Yield treatments that differ in this factor only, at neighbouring levels, lower level first."""
@@ -226,7 +231,7 @@ def _neighbour_pairs(
         return
     groups: dict[frozenset[tuple[str, Level]], list[tuple[float, TreatmentSummary]]] = {}
     for each in summary.treatments:
-        rank = _level_rank(factor, each.factors.get(factor))
+        rank = _level_as_number(factor, each.factors.get(factor))
         if rank is not None and summary.deciding_metric in each.metrics:
             groups.setdefault(each.levels_without(factor), []).append((rank, each))
     for group in groups.values():
@@ -234,7 +239,7 @@ def _neighbour_pairs(
         yield from itertools.pairwise(ordered)
 
 
-def _level_rank(factor: str, level: Level | None) -> float | None:
+def _level_as_number(factor: str, level: Level | None) -> float | None:
     if FACTORS[factor].value_type.is_on_off:
         return {"off": 0.0, "on": 1.0}.get(str(level))
     return float(level) if isinstance(level, int | float) else None
@@ -242,14 +247,16 @@ def _level_rank(factor: str, level: Level | None) -> float | None:
 
 def _outlier_finding(summary: CampaignSummary, outlier: Outlier) -> Finding:
     treatment, ratio = outlier.cell.treatment, outlier.ratio
-    difference = f"{format_share(abs(ratio.value - 1))} {'higher' if ratio.value > 1 else 'lower'}"
+    difference = (
+        f"{format_share_with_interval(abs(ratio.value - 1))} {'higher' if ratio.value > 1 else 'lower'}"
+    )
     return Finding(
         kind="surprise",
         text=(
             f"{treatment_name(summary, treatment)}: {metric_noun(summary.deciding_metric)} is {difference} "
-            f"than the other treatments predict (times {format_ratio(ratio)})."
+            f"than the other treatments predict (ratio {format_ratio_with_interval(ratio)})."
         ),
-        treatments=(treatment.index,),
+        treatment_indices=(treatment.index,),
         details={
             "ratio": ratio.value,
             "low": ratio.low,
@@ -261,32 +268,33 @@ def _outlier_finding(summary: CampaignSummary, outlier: Outlier) -> Finding:
 
 
 def _contradiction_finding(
-    summary: CampaignSummary, factor: str, contradictions: Sequence[Contradiction]
+    summary: CampaignSummary, factor: str, contradictions: Sequence[ResourceContradiction]
 ) -> Finding:
     worst = min(contradictions, key=lambda each: each.ratio.value)
     less, more = (level_phrase(factor, each.factors[factor]) for each in (worst.less, worst.more))
-    pair_count = len(list(_neighbour_pairs(summary, factor)))
+    pair_count = len(list(_neighbour_level_pairs(summary, factor)))
     others = other_factors_phrase(summary, worst.less, factor)
     where = f" ({others})" if others and len(contradictions) < pair_count else ""
     text = (
         f"Unexpected decline: {more} instead of {less}{where} multiplies "
-        f"{metric_noun(summary.deciding_metric)} by {format_ratio(worst.ratio)}."
+        f"{metric_noun(summary.deciding_metric)} by {format_ratio_with_interval(worst.ratio)}."
     )
     if pair_count > 1:
         text += (
-            f" The same holds for {len(contradictions)} of {pair_count} pairs that differ only in "
+            f" {capitalize_sentence(metric_noun(summary.deciding_metric))} declines in "
+            f"{len(contradictions)} of {pair_count} pairs of treatments that differ only in "
             f"{factor_noun(factor)}."
         )
     return Finding(
         kind="surprise",
         text=text,
-        treatments=tuple(dict.fromkeys(each.more.index for each in contradictions)),
+        treatment_indices=tuple(dict.fromkeys(each.more.index for each in contradictions)),
         chart=EvidenceChart(
             chart_type="effects",
             title=f"Declines with a higher level of {factor_noun(factor)}",
             x_label="",
             y_label=f"{metric_noun(summary.deciding_metric)}, times",
-            rows=tuple(_chart_row(summary, each) for each in contradictions),
+            rows=tuple(_contradiction_chart_row(summary, each) for each in contradictions),
         ),
         details={
             "factor": factor,
@@ -299,8 +307,10 @@ def _contradiction_finding(
     )  # fmt: skip
 
 
-def _chart_row(summary: CampaignSummary, contradiction: Contradiction) -> Mapping[str, str | float]:
+def _contradiction_chart_row(
+    summary: CampaignSummary, contradiction: ResourceContradiction
+) -> Mapping[str, str | float]:
     ratio = contradiction.ratio
     base = level_phrase(contradiction.factor, contradiction.less.factors[contradiction.factor])
     label = f"{treatment_name(summary, contradiction.more)} / {base}"
-    return {"x": label, "y": ratio.value, **interval_fields(ratio)}
+    return {"x": label, "y": ratio.value, **ratio_interval_fields(ratio)}

@@ -17,11 +17,11 @@ from vnetbench.study.model import Level
 from vnetbench.study.problems import Problem, StudyError, WrongValue, format_raw_value, suggest_fix
 from vnetbench.study.workloads import WORKLOAD_NAMES
 
-_BITS = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9}
-_BYTES = {"B/s": 8.0, "kB/s": 8e3, "MB/s": 8e6, "GB/s": 8e9}
-_BINARY_BYTES = {"KiB/s": 8 * 2.0**10, "MiB/s": 8 * 2.0**20, "GiB/s": 8 * 2.0**30}
-UNITS: Map[str, Map[str, float]] = {
-    "bit/s": _BITS | _BYTES | _BINARY_BYTES,
+_SCALE_FROM_BIT_UNITS = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9}
+_SCALE_FROM_BYTE_UNITS = {"B/s": 8.0, "kB/s": 8e3, "MB/s": 8e6, "GB/s": 8e9}
+_SCALE_FROM_BINARY_BYTE_UNITS = {"KiB/s": 8 * 2.0**10, "MiB/s": 8 * 2.0**20, "GiB/s": 8 * 2.0**30}
+SCALE_BY_CELL_UNIT: Map[str, Map[str, float]] = {
+    "bit/s": _SCALE_FROM_BIT_UNITS | _SCALE_FROM_BYTE_UNITS | _SCALE_FROM_BINARY_BYTE_UNITS,
     "frame/s": {"frame/s": 1.0, "kframe/s": 1e3, "Mframe/s": 1e6},
     "1/s": {"/s": 1.0, "k/s": 1e3, "M/s": 1e6},
     "µs": {"ns": 1e-3, "µs": 1.0, "us": 1.0, "ms": 1e3, "s": 1e6},
@@ -29,7 +29,7 @@ UNITS: Map[str, Map[str, float]] = {
     "B": {"B": 1.0, "kB": 1e3, "KiB": 2.0**10},
 }
 """Units that a column of a metric may have, by the metric's own unit. MB are 10^6 bytes, MiB 1024²."""
-_PERCENT_UNITS = {"%": 1.0, "1": 100.0}
+_SCALE_FROM_PERCENT_UNITS = {"%": 1.0, "1": 100.0}
 """Units of a metric in percent. A column of ratios has the unit 1."""
 
 DEFAULT_TOOL = "table"
@@ -39,11 +39,11 @@ DEFAULT_TOOL = "table"
 class FactorColumn:
     """A column whose cells are levels of a factor."""
 
-    name: str
-    column: str
+    factor: str
+    title: str
     unit: str
     """Appended to a cell before it is parsed; empty if the cells have their units."""
-    levels: Map[str, Level] = field(default_factory=dict)
+    level_by_cell_text: Map[str, Level] = field(default_factory=dict)
     """Levels by cell, for cells that are not levels: `{"Windows 2008R2" = "vmxnet3"}`."""
 
 
@@ -51,16 +51,16 @@ class FactorColumn:
 class MetricColumn:
     """A column of values. A cell times `scale` is in the metric's unit."""
 
-    name: str
-    column: str
-    scale: float
+    metric: str
+    title: str
+    scale_factor: float
 
 
 @dataclass(frozen=True)
 class StartTimeColumn:
     """The column of start times, and their format (strptime)."""
 
-    column: str
+    title: str
     time_format: str
 
 
@@ -96,12 +96,12 @@ class TableMapping:
     """Columns that are kept unchanged."""
 
 
-def read_mapping(text: str, name: str) -> TableMapping:
+def read_table_mapping(text: str, file_name: str) -> TableMapping:
     """Return the mapping in a file's text.
 
     Raises StudyError with all problems, their lines and their fixes.
     """
-    document = read_document(text, name)
+    document = read_document(text, file_name)
     problems = list(document.problems)
     if problems:
         raise StudyError(problems)
@@ -110,16 +110,20 @@ def read_mapping(text: str, name: str) -> TableMapping:
         if key in _SECTIONS and isinstance(raw, dict):
             into, read_value = _SECTIONS[key]
             for each, value in raw.items():
-                _read_value(document, problems, (key, each), parts[into].append, read_value, each, value)
+                _read_value_or_add_problem(
+                    document, problems, (key, each), parts[into].append, read_value, each, value
+                )
         else:
-            _read_value(document, problems, (key,), partial(setitem, parts, key), _read_key, key, raw)
-    _read_value(document, problems, (), parts.update, _combine_sections, parts)
+            _read_value_or_add_problem(
+                document, problems, (key,), partial(setitem, parts, key), _read_top_level_key, key, raw
+            )
+    _read_value_or_add_problem(document, problems, (), parts.update, _combine_sections, parts)
     if problems:
         raise StudyError(problems)
     return TableMapping(**parts)
 
 
-def _read_value(
+def _read_value_or_add_problem(
     document: TomlDocument,
     problems: list[Problem],
     path: tuple[str, ...],
@@ -144,10 +148,10 @@ def _combine_sections(parts: Map[str, Any]) -> Map[str, Any]:
             "the mapping has no workload", fix=f'write workload = "tcp_stream" ({", ".join(WORKLOAD_NAMES)})'
         )
     if not parts["metrics"]:
-        fix = 'add a section [metric] with goodput_bps = { column = "…", unit = "Mbit/s" }'
+        fix = 'add a section [metric] with a line such as goodput_bps = { column = "…", unit = "Mbit/s" }'
         raise WrongValue("the mapping has no metric", fix=fix)
     constants = dict(parts["constants"])
-    for name in (*constants, *(each.name for each in parts["factors"])):
+    for name in (*constants, *(each.factor for each in parts["factors"])):
         check_factor_workload(name, parts["workload"])
     return {
         "factors": tuple(parts["factors"]),
@@ -156,53 +160,55 @@ def _combine_sections(parts: Map[str, Any]) -> Map[str, Any]:
     }
 
 
-def _read_factor(name: str, raw: object) -> FactorColumn:
+def _read_factor_column(name: str, raw: object) -> FactorColumn:
     find_factor(name)
-    values = _read_column(raw, ("column", "unit", "levels"))
+    values = _read_column_description(raw, ("column", "unit", "levels"))
     levels = {cell: parse_level(name, level) for cell, level in _read_table(values.get("levels", {})).items()}
     return FactorColumn(name, values["column"], _read_text(values.get("unit", "")), levels)
 
 
-def _read_metric(name: str, raw: object) -> MetricColumn:
+def _read_metric_column(name: str, raw: object) -> MetricColumn:
     if name not in METRICS:
         raise WrongValue(
             f"{format_raw_value(name)} is not a metric",
             fix=suggest_fix(name, METRICS, otherwise="see docs/importers.md"),
         )
-    values = _read_column(raw, ("column", "unit"))
+    values = _read_column_description(raw, ("column", "unit"))
     return MetricColumn(
-        name, values["column"], _find_scale(METRICS[name].unit, _read_text(values.get("unit", "")))
+        name, values["column"], _find_scale_factor(METRICS[name].unit, _read_text(values.get("unit", "")))
     )
 
 
-def _find_scale(metric_unit: str, unit: str) -> float:
+def _find_scale_factor(metric_unit: str, cell_unit: str) -> float:
     """Return the factor from a cell in `unit` to `metric_unit`."""
-    units = UNITS.get(metric_unit) or (_PERCENT_UNITS if metric_unit.startswith("%") else {metric_unit: 1.0})
-    if unit in units:
-        return units[unit]
-    if not unit and metric_unit not in UNITS:
+    units = SCALE_BY_CELL_UNIT.get(metric_unit) or (
+        _SCALE_FROM_PERCENT_UNITS if metric_unit.startswith("%") else {metric_unit: 1.0}
+    )
+    if cell_unit in units:
+        return units[cell_unit]
+    if not cell_unit and metric_unit not in SCALE_BY_CELL_UNIT:
         return 1.0
     problem = (
-        f"{format_raw_value(unit)} is not a unit of this metric"
-        if unit
+        f"{format_raw_value(cell_unit)} is not a unit of this metric"
+        if cell_unit
         else "the unit of the column is missing"
     )
     raise WrongValue(problem, fix=f'write unit = "…" with one of {", ".join(units)}')
 
 
-def _read_constant(name: str, raw: object) -> tuple[str, Level]:
+def _read_constant_level(name: str, raw: object) -> tuple[str, Level]:
     return name, parse_level(name, raw)
 
 
 _SECTIONS: Map[str, tuple[str, Callable[[str, Any], Any]]] = {
-    "factor": ("factors", _read_factor),
-    "metric": ("metrics", _read_metric),
-    "set": ("constants", _read_constant),
+    "factor": ("factors", _read_factor_column),
+    "metric": ("metrics", _read_metric_column),
+    "set": ("constants", _read_constant_level),
 }
 """Sections by name: the field that collects their entries, and the function that reads an entry."""
 
 
-def _read_key(key: str, raw: object) -> Any:
+def _read_top_level_key(key: str, raw: object) -> Any:
     if key in _SECTIONS:
         raise WrongValue(f"{format_raw_value(key)} is a section", fix=f"write [{key}] on its own line")
     if key not in _KEY_READERS:
@@ -217,11 +223,11 @@ def _read_key(key: str, raw: object) -> Any:
 
 def _read_text(raw: object) -> str:
     if not isinstance(raw, str):
-        raise WrongValue(f"{format_raw_value(raw)} is not a text", fix="put it in quotes")
+        raise WrongValue(f"{format_raw_value(raw)} is not a text", fix="put the text in quotes")
     return raw
 
 
-def _choice_reader(*allowed: str) -> Callable[[object], str]:
+def _make_choice_reader(*allowed: str) -> Callable[[object], str]:
     def read_value(raw: object) -> str:
         if raw not in allowed:
             choices = ", ".join(format_raw_value(each) for each in allowed)
@@ -235,11 +241,13 @@ def _choice_reader(*allowed: str) -> Callable[[object], str]:
 
 def _read_table(raw: object) -> Map[str, Any]:
     if not isinstance(raw, dict):
-        raise WrongValue(f"{format_raw_value(raw)} is not a table", fix='write it as { column = "title" }')
+        raise WrongValue(
+            f"{format_raw_value(raw)} is not a table", fix='write { column = "title" } in its place'
+        )
     return raw
 
 
-def _read_column(raw: object, keys: tuple[str, ...]) -> Map[str, Any]:
+def _read_column_description(raw: object, keys: tuple[str, ...]) -> Map[str, Any]:
     """Return `"title"` or `{ column = "title", unit = "Mbit/s" }` in the second form."""
     values = {"column": raw} if isinstance(raw, str) else _read_table(raw)
     for key in values:
@@ -265,7 +273,7 @@ def _read_row_numbers(raw: object) -> frozenset[int]:
 
 def _read_list(raw: object) -> list[Any]:
     if not isinstance(raw, list):
-        raise WrongValue(f"{format_raw_value(raw)} is not a list", fix="put it in square brackets")
+        raise WrongValue(f"{format_raw_value(raw)} is not a list", fix="put the list in square brackets")
     return raw
 
 
@@ -276,29 +284,31 @@ def _read_cells_by_column(raw: object) -> Map[str, tuple[str, ...]]:
     }
 
 
-def _read_duration(raw: object) -> MetricColumn:
-    values = _read_column(raw, ("column", "unit"))
-    return MetricColumn("duration", values["column"], _find_scale("s", _read_text(values.get("unit", ""))))
+def _read_duration_column(raw: object) -> MetricColumn:
+    values = _read_column_description(raw, ("column", "unit"))
+    return MetricColumn(
+        "duration", values["column"], _find_scale_factor("s", _read_text(values.get("unit", "")))
+    )
 
 
-def _read_started_at(raw: object) -> StartTimeColumn:
-    values = _read_column(raw, ("column", "format"))
+def _read_start_time_column(raw: object) -> StartTimeColumn:
+    values = _read_column_description(raw, ("column", "format"))
     return StartTimeColumn(values["column"], _read_text(values.get("format", "%Y-%m-%d %H:%M:%S")))
 
 
 _KEY_READERS: Map[str, Callable[[object], Any]] = {
-    "workload": _choice_reader(*WORKLOAD_NAMES),
+    "workload": _make_choice_reader(*WORKLOAD_NAMES),
     "tool": _read_text,
     "version": _read_text,
-    "reported_by": _choice_reader("sender", "receiver"),
-    "decimal": _choice_reader(".", ","),
-    "separator": _choice_reader(",", ";", "\t", "|"),
+    "reported_by": _make_choice_reader("sender", "receiver"),
+    "decimal": _make_choice_reader(".", ","),
+    "separator": _make_choice_reader(",", ";", "\t", "|"),
     "sheet": _read_text,
     "header": _read_row_number,
     "skip": _read_row_numbers,
     "skip_where": _read_cells_by_column,
-    "duration": _read_duration,
-    "started_at": _read_started_at,
+    "duration": _read_duration_column,
+    "started_at": _read_start_time_column,
     "other_columns": lambda raw: tuple(_read_text(each) for each in _read_list(raw)),
 }
 """Functions that read the values of the keys."""

@@ -20,7 +20,7 @@ CellValue = str | float | datetime
 """A workbook has numbers and times of its own. A blank cell is an empty text."""
 
 MAX_COLUMNS = 1000
-MAX_UNPACKED_BYTES = 2**28
+MAX_WORKBOOK_BYTES = 2**28
 """Limit for the parts of a workbook: all of its texts are in memory, and a small file may contain large
 ones."""
 
@@ -30,51 +30,58 @@ _WORKBOOK_ERRORS = (
     ValueError, TypeError, LookupError, AttributeError,
 )  # fmt: skip
 """Exceptions from reading a damaged, encrypted or invalid workbook."""
-_SUFFIXES = (".csv", ".tsv", ".xlsx")
-_SEPARATORS = (",", ";", "\t", "|")
+_TABLE_FILE_SUFFIXES = (".csv", ".tsv", ".xlsx")
+_COLUMN_SEPARATORS = (",", ";", "\t", "|")
 
 
 @dataclass(frozen=True)
 class TableRow:
     """One row, numbered from 1 as in editors and spreadsheets."""
 
-    number: int
+    row_number: int
     cells: tuple[CellValue, ...]
 
 
-def is_table(name: str) -> bool:
+def is_table_file_name(name: str) -> bool:
     """Return whether the file name is that of a table."""
-    return name.lower().endswith(_SUFFIXES)
+    return name.lower().endswith(_TABLE_FILE_SUFFIXES)
 
 
-def read_rows(stream: ByteStream, name: str, mapping: TableMapping) -> Iterator[TableRow]:
+def read_table_rows(stream: ByteStream, table_name: str, mapping: TableMapping) -> Iterator[TableRow]:
     """Yield the header row and all rows below it that are not blank.
 
     Raises BenchError if there is no table.
     """
-    is_workbook = name.lower().endswith(".xlsx")
-    rows = _read_workbook(stream, name, mapping) if is_workbook else _read_text(stream, name, mapping)
+    is_workbook = table_name.lower().endswith(".xlsx")
+    rows = (
+        _read_workbook_rows(stream, table_name, mapping)
+        if is_workbook
+        else _read_text_rows(stream, table_name, mapping)
+    )
     is_empty = True
     for row in rows:
         if len(row.cells) > MAX_COLUMNS:
-            fix = f"remove columns; the limit is {MAX_COLUMNS}"
+            fix = f"remove columns until the table has at most {MAX_COLUMNS}"
             raise BenchError(
-                f"the row has {len(row.cells)} columns", where=f"{name}, row {row.number}", fix=fix
+                f"the row has {len(row.cells)} columns", where=f"{table_name}, row {row.row_number}", fix=fix
             )
-        if row.number >= mapping.header and any(cell != "" for cell in row.cells):
+        if row.row_number >= mapping.header and any(cell != "" for cell in row.cells):
             is_empty = False
             yield row
     if is_empty:
-        fix = f"set header in {mapping.name} to the row that has the column titles; it is {mapping.header}"
-        raise BenchError("the table has no header row", where=name, fix=fix)
+        fix = (
+            f"set header in {mapping.name} to the number of the row with the column titles, not "
+            f"{mapping.header}"
+        )
+        raise BenchError("the table has no header row", where=table_name, fix=fix)
 
 
-def _read_text(stream: ByteStream, name: str, mapping: TableMapping) -> Iterator[TableRow]:
+def _read_text_rows(stream: ByteStream, name: str, mapping: TableMapping) -> Iterator[TableRow]:
     lines = decode_lines(stream)
     head = [line for _, line in zip(range(mapping.header), lines, strict=False)]
     titles = head[-1] if len(head) == mapping.header else ""
-    separator = mapping.separator or max(_SEPARATORS, key=titles.count)
-    reader = csv.reader(_prepend(titles, lines), delimiter=separator)
+    separator = mapping.separator or max(_COLUMN_SEPARATORS, key=titles.count)
+    reader = csv.reader(_prepend_line(titles, lines), delimiter=separator)
     try:
         for cells in reader:
             yield TableRow(mapping.header - 1 + reader.line_num, tuple(cell.strip() for cell in cells))
@@ -84,32 +91,32 @@ def _read_text(stream: ByteStream, name: str, mapping: TableMapping) -> Iterator
         raise BenchError(f"cannot parse the table: {error}", where=f"{name}, row {at}", fix=fix) from error
 
 
-def _prepend(first: str, rest: Iterable[str]) -> Iterator[str]:
+def _prepend_line(first: str, rest: Iterable[str]) -> Iterator[str]:
     yield first
     yield from rest
 
 
-def _read_workbook(stream: ByteStream, name: str, mapping: TableMapping) -> Iterator[TableRow]:
+def _read_workbook_rows(stream: ByteStream, name: str, mapping: TableMapping) -> Iterator[TableRow]:
     # The list of parts is at the end of a workbook, and not every stream can seek there.
     with SpooledTemporaryFile(_MAX_IN_MEMORY_BYTES) as spooled:
         while chunk := stream.read(_CHUNK_BYTES):
             spooled.write(chunk)
         try:
-            yield from _read_spooled_workbook(cast(BinaryIO, spooled), name, mapping)
+            yield from _read_seekable_workbook_rows(cast(BinaryIO, spooled), name, mapping)
         except _WORKBOOK_ERRORS as error:
-            what = f"not a workbook, or a damaged one: {str(error)[:200]}"
-            raise BenchError(what, where=name, fix="save it as XLSX again, or as CSV") from error
+            what = f"the file is not a workbook, or is damaged ({str(error)[:200]})"
+            raise BenchError(what, where=name, fix="save the workbook again as XLSX or CSV") from error
 
 
-def _read_spooled_workbook(stream: BinaryIO, name: str, mapping: TableMapping) -> Iterator[TableRow]:
+def _read_seekable_workbook_rows(stream: BinaryIO, name: str, mapping: TableMapping) -> Iterator[TableRow]:
     from openpyxl import (
         load_workbook,  # Loading it doubles the start time of a command, and few commands need it.
     )
 
     with zipfile.ZipFile(stream) as parts:
         unpacked = sum(part.file_size for part in parts.infolist())
-    if unpacked > MAX_UNPACKED_BYTES:
-        what = f"the workbook unpacks to {unpacked >> 20} MiB; the limit is {MAX_UNPACKED_BYTES >> 20} MiB"
+    if unpacked > MAX_WORKBOOK_BYTES:
+        what = f"the workbook unpacks to {unpacked >> 20} MiB; the limit is {MAX_WORKBOOK_BYTES >> 20} MiB"
         raise BenchError(what, where=name, fix="save the sheet as CSV")
     stream.seek(0)
     with closing(load_workbook(stream, read_only=True, data_only=True, keep_links=False)) as book:
@@ -119,10 +126,10 @@ def _read_spooled_workbook(stream: BinaryIO, name: str, mapping: TableMapping) -
             raise BenchError(f'the workbook has no sheet "{mapping.sheet}"', where=name, fix=fix)
         sheet = book[mapping.sheet or sheets[0]]
         for number, cells in enumerate(sheet.iter_rows(values_only=True), 1):
-            yield TableRow(number, _trim_blank_cells([_parse_cell(value) for value in cells]))
+            yield TableRow(number, _drop_trailing_blank_cells([_to_cell_value(value) for value in cells]))
 
 
-def _trim_blank_cells(cells: list[CellValue]) -> tuple[CellValue, ...]:
+def _drop_trailing_blank_cells(cells: list[CellValue]) -> tuple[CellValue, ...]:
     """Remove blank cells at the end. In a workbook all rows are as long as the longest one."""
     while cells and cells[-1] == "":
         cells.pop()
@@ -136,7 +143,7 @@ def cell_text(cell: CellValue) -> str:
     return str(cell)
 
 
-def _parse_cell(value: object) -> CellValue:
+def _to_cell_value(value: object) -> CellValue:
     if isinstance(value, datetime):
         return value
     if isinstance(value, int | float) and not isinstance(value, bool):

@@ -15,16 +15,16 @@ from statistics import median
 
 from vnetbench.importers.arithmetic import sum_values
 from vnetbench.importers.command_line import CommandLine
-from vnetbench.importers.line_report import LineReport, report_reader
+from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
-from vnetbench.importers.runs import CUT_OFF, FORWARD, REVERSE, ReportedValue, ReportInterval, Run
+from vnetbench.importers.runs import CUT_OFF_FAILURE, FORWARD, REVERSE, ReportInterval, RoundedValue, Run
 from vnetbench.importers.units import parse_rounded
 from vnetbench.study.factors.registry import find_factor
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_CRR, TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
 
-_TOOL = "neper"
-_WORKLOADS = {
+_TOOL_NAME = "neper"
+_WORKLOAD_BY_PROGRAM = {
     "tcp_stream": TCP_STREAM,
     "udp_stream": UDP_STREAM,
     "tcp_rr": TCP_RR,
@@ -32,25 +32,25 @@ _WORKLOADS = {
     "tcp_crr": TCP_CRR,
 }
 """The workload of each program."""
-_FIRST_SETTING = re.compile(r"(?:VERSION=\d|(?:mark|noburst|delay|async_connect|all_samples|log_rtt)=)")
+_FIRST_SETTING_LINE = re.compile(r"(?:VERSION=\d|(?:mark|noburst|delay|async_connect|all_samples|log_rtt)=)")
 """The line that a program prints first."""
-_SETTING = re.compile(r"(?P<key>[A-Za-z_][\w.]*)=(?P<value>.*)")
-_LAST_KEY = "remote_throughput"
-_ERROR = re.compile(
+_SETTING_LINE = re.compile(r"(?P<key>[A-Za-z_][\w.]*)=(?P<value>.*)")
+_LAST_SETTING_KEY = "remote_throughput"
+_ERROR_LINE = re.compile(
     r"(?:connect|bind|listen|accept|getaddrinfo|recv|send|read|write|epoll_\w+)(?:\(.*\))?: .+"
 )
 """`connect: Connection refused`."""
-_PERCENTILE_NAMES = {
+_PERCENTILE_NAME_BY_KEY = {
     "latency_p50": "p50", "latency_p90": "p90", "latency_p99": "p99", "latency_p99.9": "p99_9",
     "latency_p99.99": "p99_99", "latency_p99.999": "p99_999",
 }  # fmt: skip
-_BUCKET_RATIO = 1 / 64
+_RELATIVE_BUCKET_WIDTH = 1 / 64
 """Width of a histogram bucket relative to its time (histo.h, DEFAULT_K_BITS = 6)."""
 _CPU_KEYS = ("utime_start", "utime_end", "stime_start", "stime_end", "time_start", "time_end")
-_SAMPLES_HEADER = re.compile(r"tid,flow_id,time,(?P<counter>bytes_read|transactions),")
-_SAMPLE = re.compile(r"\d+,(?P<flow>\d+),(?P<time>\d+\.\d+),(?P<count>\d+),")
+_SAMPLES_HEADER_LINE = re.compile(r"tid,flow_id,time,(?P<counter>bytes_read|transactions),")
+_SAMPLE_LINE = re.compile(r"\d+,(?P<flow>\d+),(?P<time>\d+\.\d+),(?P<count>\d+),")
 """`0,1,60386.546367375,4308038,0.00,0.000465,…`. The count is cumulative."""
-_MIN_RELATIVE_LENGTH = 0.1
+_MIN_LENGTH_OF_MEDIAN_INTERVAL = 0.1
 """Shortest interval relative to the median one: the last samples of a test often follow immediately."""
 
 
@@ -58,8 +58,8 @@ _MIN_RELATIVE_LENGTH = 0.1
 class NeperReport(LineReport):
     """The output of one program, at one endpoint."""
 
-    tool = _TOOL
-    programs = tuple(_WORKLOADS)
+    tool = _TOOL_NAME
+    programs = tuple(_WORKLOAD_BY_PROGRAM)
 
     settings: dict[str, str] = field(default_factory=dict)
     """Settings and results, by their keys."""
@@ -67,23 +67,27 @@ class NeperReport(LineReport):
     @classmethod
     def starts_run(cls, lines: LogLines) -> bool:
         """Return whether the first setting of a program, or its command line, is next."""
-        line = lines.peek() or ""
-        if "=" in line and _FIRST_SETTING.match(line):
-            return _SETTING.match(lines.peek(1) or "") is not None
+        line = lines.peek_line() or ""
+        if "=" in line and _FIRST_SETTING_LINE.match(line):
+            return _SETTING_LINE.match(lines.peek_line(1) or "") is not None
         return cls.parse_command(line) is not None
 
     def accepts(self, line: str) -> bool:
         """Return whether the line belongs to this run: a repeated key starts the next one."""
-        setting = _SETTING.match(line)
+        setting = _SETTING_LINE.match(line)
         is_repeated = setting is not None and setting["key"] in self.settings
-        return _LAST_KEY not in self.settings and not is_repeated and bool(setting or _ERROR.match(line))
+        return (
+            _LAST_SETTING_KEY not in self.settings
+            and not is_repeated
+            and bool(setting or _ERROR_LINE.match(line))
+        )
 
     def add(self, line: str) -> None:
         """Record what the line reports."""
-        if (setting := _SETTING.match(line)) is not None:
+        if (setting := _SETTING_LINE.match(line)) is not None:
             self.settings[setting["key"]] = setting["value"].strip()
         else:
-            self.record_error(line.strip())
+            self.record_first_error(line.strip())
 
     def build_runs(self) -> list[Run]:
         """Return the run of the program."""
@@ -91,8 +95,8 @@ class NeperReport(LineReport):
             return []
         settings = self.settings
         program = self.command.program if self.command is not None else self._identify_program()
-        workload = _WORKLOADS[program]
-        metrics = self._compute_metrics(workload) if _LAST_KEY in settings else {}
+        workload = _WORKLOAD_BY_PROGRAM[program]
+        metrics = self._compute_metrics(workload) if _LAST_SETTING_KEY in settings else {}
         names = ("throughput", "throughput_units", "latency_max")
         run = Run(
             tool=self.tool,
@@ -106,7 +110,7 @@ class NeperReport(LineReport):
             reported_by=self._detect_endpoint(workload),
             command=self.command_text,
             other_results={name: settings[name] for name in names if name in settings},
-            failure=self.failure(is_complete=bool(metrics)),
+            failure=self.failure_reason(is_complete=bool(metrics)),
             remarks=tuple(self._list_remarks(metrics)),
         )
         return [run]
@@ -146,7 +150,7 @@ class NeperReport(LineReport):
         return "sender" if self._is_client() == (direction == FORWARD) else "receiver"
 
     def _build_factors(self, program: str) -> dict[str, Level]:
-        settings, workload = self.settings, WORKLOADS[_WORKLOADS[program]]
+        settings, workload = self.settings, WORKLOADS[_WORKLOAD_BY_PROGRAM[program]]
         names = {"num_flows": workload.count_factor}
         if workload.has_requests:
             names |= {"request_size": "request_size", "response_size": "response_size"}
@@ -168,7 +172,7 @@ class NeperReport(LineReport):
             factors["label_protocol"] = "udp"
         return factors
 
-    def _compute_metrics(self, workload: str) -> dict[str, ReportedValue]:
+    def _compute_metrics(self, workload: str) -> dict[str, RoundedValue]:
         settings, is_client = self.settings, self._is_client()
         local, remote = (_parse_truncated(settings[f"{end}_throughput"]) for end in ("local", "remote"))
         client, server = (local, remote) if is_client else (remote, local)
@@ -186,18 +190,18 @@ class NeperReport(LineReport):
             **metrics, "goodput_bps": combined, "goodput_forward_bps": server, "goodput_reverse_bps": client,
         }  # fmt: skip
 
-    def _compute_latency_metrics(self) -> dict[str, ReportedValue]:
+    def _compute_latency_metrics(self) -> dict[str, RoundedValue]:
         metrics = {}
         if "latency_mean" in self.settings:
             metrics["latency_mean_us"] = parse_rounded(self.settings["latency_mean"], 1e6)
-        for key, name in _PERCENTILE_NAMES.items():
+        for key, name in _PERCENTILE_NAME_BY_KEY.items():
             if key in self.settings:
                 value = float(self.settings[key]) * 1e6
-                low, high = value * (1 - _BUCKET_RATIO), value * (1 + _BUCKET_RATIO)
-                metrics[f"latency_{name}_us"] = ReportedValue(value, low, high)
+                low, high = value * (1 - _RELATIVE_BUCKET_WIDTH), value * (1 + _RELATIVE_BUCKET_WIDTH)
+                metrics[f"latency_{name}_us"] = RoundedValue(value, low, high)
         return metrics
 
-    def _compute_cpu_metrics(self, workload: str) -> dict[str, ReportedValue]:
+    def _compute_cpu_metrics(self, workload: str) -> dict[str, RoundedValue]:
         """Return the process's share of CPU time. With `-S` neper reports the whole machine's instead."""
         if self.settings.get("stime_use_proc") == "1" or not all(map(self.settings.get, _CPU_KEYS)):
             return {}
@@ -207,28 +211,28 @@ class NeperReport(LineReport):
         if duration <= 0 or not endpoint:
             return {}
         cpu_s = times["utime_end"] - times["utime_start"] + times["stime_end"] - times["stime_start"]
-        return {f"{endpoint}_cpu_percent": ReportedValue.exact(100 * cpu_s / duration)}
+        return {f"{endpoint}_cpu_percent": RoundedValue.exact(100 * cpu_s / duration)}
 
-    def _list_remarks(self, metrics: Mapping[str, ReportedValue]) -> Iterable[str]:
-        if metrics and self.error:
-            yield f"neper reported: {self.error}"
+    def _list_remarks(self, metrics: Mapping[str, RoundedValue]) -> Iterable[str]:
+        if metrics and self.error_message:
+            yield f"neper reported: {self.error_message}"
         if any(name in metrics for name in ("latency_p50_us", "latency_p99_us")):
             yield "The percentiles come from a histogram whose buckets are 1/64 of the latency wide."
         if self.settings.get("max_pacing_rate", "0") != "0":
             yield "The streams were paced, so the goodput is not the network's limit."
 
 
-def _parse_truncated(text: str) -> ReportedValue:
+def _parse_truncated(text: str) -> RoundedValue:
     """Return a rate whose fraction neper cut off (`%lld`)."""
     value = float(text)
-    return ReportedValue(value, value, value + 1)
+    return RoundedValue(value, value, value + 1)
 
 
 @dataclass
 class NeperSamples(LineReport):
     """The CSV of `--all-samples`. It does not say which test wrote it."""
 
-    tool = _TOOL
+    tool = _TOOL_NAME
 
     counter: str = ""
     """`bytes_read` or `transactions`; empty before the header."""
@@ -238,8 +242,8 @@ class NeperSamples(LineReport):
     @classmethod
     def starts_run(cls, lines: LogLines) -> bool:
         """Return whether the header of samples is next."""
-        line = lines.peek() or ""
-        return line.startswith("tid,") and _SAMPLES_HEADER.match(line) is not None
+        line = lines.peek_line() or ""
+        return line.startswith("tid,") and _SAMPLES_HEADER_LINE.match(line) is not None
 
     @classmethod
     def parse_command(cls, line: str) -> CommandLine | None:
@@ -248,13 +252,13 @@ class NeperSamples(LineReport):
 
     def accepts(self, line: str) -> bool:
         """Return whether the line is a sample, or the header in front of the first one."""
-        return (_SAMPLE if self.counter else _SAMPLES_HEADER).match(line) is not None
+        return (_SAMPLE_LINE if self.counter else _SAMPLES_HEADER_LINE).match(line) is not None
 
     def add(self, line: str) -> None:
         """Record the header or a sample."""
-        if (header := _SAMPLES_HEADER.match(line)) is not None:
+        if (header := _SAMPLES_HEADER_LINE.match(line)) is not None:
             self.counter = header["counter"]
-        elif (sample := _SAMPLE.match(line)) is not None:
+        elif (sample := _SAMPLE_LINE.match(line)) is not None:
             self.flows.setdefault(sample["flow"], []).append((float(sample["time"]), int(sample["count"])))
 
     def build_runs(self) -> list[Run]:
@@ -273,20 +277,23 @@ class NeperSamples(LineReport):
             intervals=intervals,
             duration_s=intervals[-1].end_s if intervals else None,
             reported_by="receiver" if is_stream else "",
-            failure="" if intervals else CUT_OFF,
-            remarks=("Samples alone do not say protocol and direction; they are read as TCP forward.",),
+            failure="" if intervals else CUT_OFF_FAILURE,
+            remarks=(
+                "The samples do not say protocol and direction, so vnetbench reads them as TCP in the "
+                "direction forward.",
+            ),
         )
         return [run]
 
 
 def _compute_sample_metrics(
     flows: Sequence[Sequence[tuple[float, int]]], *, is_stream: bool
-) -> dict[str, ReportedValue]:
+) -> dict[str, RoundedValue]:
     """Return the rate of all flows from the first sample to the last, as coef.c computes it."""
     count = sum(flow[-1][1] - flow[0][1] for flow in flows)
     duration = max(flow[-1][0] for flow in flows) - min(flow[0][0] for flow in flows)
     name, factor = ("goodput_bps", 8) if is_stream else ("transactions_per_s", 1)
-    return {name: ReportedValue.exact(count * factor / duration)}
+    return {name: RoundedValue.exact(count * factor / duration)}
 
 
 def _combine_flows(flows: Sequence[Sequence[tuple[float, int]]], name: str) -> Iterable[ReportInterval]:
@@ -299,12 +306,12 @@ def _combine_flows(flows: Sequence[Sequence[tuple[float, int]]], name: str) -> I
     counts = [sum(count for _, count in each) for each in rounds]
     lengths = [after - before for before, after in pairwise(times)]
     if any(length < 0 for length in lengths):
-        raise ValueError("the times of its samples go backwards")
+        raise ValueError("the times of the samples go backwards")
     usual_length = median(lengths) if lengths else 0.0
     for number, length in enumerate(lengths):
-        if length > 0 and length >= _MIN_RELATIVE_LENGTH * usual_length:
-            values = {name: ReportedValue.exact(counts[number + 1] - counts[number])}
+        if length > 0 and length >= _MIN_LENGTH_OF_MEDIAN_INTERVAL * usual_length:
+            values = {name: RoundedValue.exact(counts[number + 1] - counts[number])}
             yield ReportInterval(times[number] - times[0], times[number + 1] - times[0], values)
 
 
-READERS = (report_reader(NeperSamples), report_reader(NeperReport))
+READERS = (make_report_reader(NeperSamples), make_report_reader(NeperReport))

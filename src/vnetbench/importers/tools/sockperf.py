@@ -11,32 +11,32 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from vnetbench.importers.arithmetic import divide, scale
+from vnetbench.importers.arithmetic import divide_values, scale_value
 from vnetbench.importers.command_line import CommandLine, OptionSyntax, parse_options
-from vnetbench.importers.line_report import LineReport, report_reader
+from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
-from vnetbench.importers.runs import ReportedValue, ReportInterval, Run
+from vnetbench.importers.runs import ReportInterval, RoundedValue, Run
 from vnetbench.importers.units import NUMBER, parse_count, parse_rounded
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
 
-_VERSION = re.compile(r"sockperf: == version #(?P<version>\S+) ==")
-_PARAMETERS = re.compile(r"test was performed using the following parameters: (?P<options>--.*)")
+_VERSION_LINE = re.compile(r"sockperf: == version #(?P<version>\S+) ==")
+_PARAMETERS_LINE = re.compile(r"test was performed using the following parameters: (?P<options>--.*)")
 """In a full log: `… --mps=200 --burst=1 --reply-every=1 --msg-size=14 --time=1`."""
-_RULE = re.compile(r"-{30}$")
-_PREFIXED = re.compile(
+_RULE_LINE = re.compile(r"-{30}$")
+_SOCKPERF_PREFIX = re.compile(
     r"sockperf(?:\[\w+\])?:|sockperf\[|\[ ?\d+\] IP = |packet, txTime|illegal time or size"
 )
-_PERCENTILE = re.compile(rf"sockperf: ---> percentile\s+(?P<percent>{NUMBER}) =\s*(?P<us>{NUMBER})")
+_PERCENTILE_LINE = re.compile(rf"sockperf: ---> percentile\s+(?P<percent>{NUMBER}) =\s*(?P<us>{NUMBER})")
 """`sockperf: ---> percentile 99.000 =  360.334`."""
-_PROTOCOL = re.compile(r"\[ ?\d+\] IP = .*# (?P<protocol>UDP|TCP)")
-_ERROR = re.compile(
+_PROTOCOL_LINE = re.compile(r"\[ ?\d+\] IP = .*# (?P<protocol>UDP|TCP)")
+_ERROR_LINE = re.compile(
     r"(?:sockperf: )?(?P<message>ERROR: .*|No messages were received.*|No valid observations found.*"
     r"|illegal time or size.*|Test end before test start.*)"
 )
-_PACKET = re.compile(r"\d+, (?P<sent>\d+\.\d+), (?P<received>\d+\.\d+), \d+\.\d+$")
+_PACKET_TIMES_LINE = re.compile(r"\d+, (?P<sent>\d+\.\d+), (?P<received>\d+\.\d+), \d+\.\d+$")
 """In a full log: `0, 2.408598264, 2.408677842, 39.789`."""
-_STATISTICS = {
+_STATISTIC_LINES = {
     "latency": re.compile(rf"sockperf: ====> avg-(?P<kind>latency|rtt)=(?P<mean>{NUMBER})"),
     "total": re.compile(
         rf"sockperf: \[Total Run\] RunTime=(?P<run>{NUMBER}) sec; .*SentMessages=(?P<sent>\d+); "
@@ -55,12 +55,12 @@ _STATISTICS = {
     "minimum": re.compile(r"sockperf: ---> <MIN> observation"),
 }
 """Lines of the statistics. `minimum` is the last line of a latency test, `bandwidth` of a throughput test."""
-_PERCENTILE_NAMES = {
+_PERCENTILE_NAME_BY_PERCENT = {
     "50.000": "p50", "90.000": "p90", "99.000": "p99", "99.900": "p99_9", "99.990": "p99_99",
     "99.999": "p99_999",
 }  # fmt: skip
-_UNIT_BYTES = {"MBps": 2**20, "GBps": 1000 * 2**20}
-_BIN_S = 0.1
+_BYTES_PER_S_BY_UNIT = {"MBps": 2**20, "GBps": 1000 * 2**20}
+_INTERVAL_LENGTH_S = 0.1
 """Length of the intervals that a full log is divided into."""
 _TEST_NAMES = (
     "ping-pong", "pp", "under-load", "ul", "throughput", "tp", "playback", "pb", "server", "sr",
@@ -74,13 +74,13 @@ class SockperfReport(LineReport):
     tool = "sockperf"
     programs = ("sockperf",)
     option_syntax = OptionSyntax(
-        with_value={
+        value_option_names={
             "-m": "msg-size", "--msg-size": "msg-size", "--mps": "mps", "--pps": "mps", "-t": "time",
             "--time": "time", "-i": "ip", "--ip": "ip", "-p": "port", "--port": "port", "-b": "burst",
             "--burst": "burst", "--reply-every": "reply-every", "--full-log": "full-log", "-n": "number",
             "--data-file": "data-file", "--client_port": "client", "-f": "file", "--file": "file",
         },
-        switches={"--tcp": "tcp", "--full-rtt": "full-rtt"},
+        switch_names={"--tcp": "tcp", "--full-rtt": "full-rtt"},
     )  # fmt: skip
 
     version: str | None = None
@@ -90,15 +90,15 @@ class SockperfReport(LineReport):
     statistics: dict[str, re.Match[str]] = field(default_factory=dict)
     percentiles: dict[str, str] = field(default_factory=dict)
     replies: dict[int, int] = field(default_factory=dict)
-    """In a full log: number of replies, by the bin of `_BIN_S` in which they arrived."""
+    """In a full log: number of replies, by the bin of `_INTERVAL_LENGTH_S` in which they arrived."""
 
     @classmethod
     def starts_run(cls, lines: LogLines) -> bool:
         """Return whether a test's version, a full log, or a command line is next."""
-        line = lines.peek() or ""
-        if line.startswith("---") and _RULE.match(line):
-            return _PARAMETERS.match(lines.peek(1) or "") is not None
-        is_header = _VERSION.match(line) is not None or _PARAMETERS.match(line) is not None
+        line = lines.peek_line() or ""
+        if line.startswith("---") and _RULE_LINE.match(line):
+            return _PARAMETERS_LINE.match(lines.peek_line(1) or "") is not None
+        is_header = _VERSION_LINE.match(line) is not None or _PARAMETERS_LINE.match(line) is not None
         return is_header or cls.parse_command(line) is not None
 
     @classmethod
@@ -130,27 +130,29 @@ class SockperfReport(LineReport):
 
     def accepts(self, line: str) -> bool:
         """Return whether the line belongs to this test: a second version or parameter line does not."""
-        if _VERSION.match(line):
+        if _VERSION_LINE.match(line):
             return self.version is None and not self.statistics
-        if _PARAMETERS.match(line):
+        if _PARAMETERS_LINE.match(line):
             return not self.statistics
-        return any(pattern.match(line) for pattern in (_PREFIXED, _PACKET, _RULE, _ERROR))
+        return any(
+            pattern.match(line) for pattern in (_SOCKPERF_PREFIX, _PACKET_TIMES_LINE, _RULE_LINE, _ERROR_LINE)
+        )
 
     def add(self, line: str) -> None:
         """Record what the line reports."""
-        if (packet := _PACKET.match(line)) is not None:
-            number = int(float(packet["received"]) / _BIN_S)
+        if (packet := _PACKET_TIMES_LINE.match(line)) is not None:
+            number = int(float(packet["received"]) / _INTERVAL_LENGTH_S)
             self.replies[number] = self.replies.get(number, 0) + 1
-        elif (version := _VERSION.match(line)) is not None:
+        elif (version := _VERSION_LINE.match(line)) is not None:
             self.version = version["version"]
-        elif (protocol := _PROTOCOL.match(line)) is not None:
+        elif (protocol := _PROTOCOL_LINE.match(line)) is not None:
             self.protocol = protocol["protocol"]
             self.sockets += 1
-        elif (percentile := _PERCENTILE.match(line)) is not None:
+        elif (percentile := _PERCENTILE_LINE.match(line)) is not None:
             self.percentiles[percentile["percent"]] = percentile["us"]
-        elif (error := _ERROR.match(line)) is not None:
-            self.record_error(error["message"])
-        elif (parameters := _PARAMETERS.match(line)) is not None:
+        elif (error := _ERROR_LINE.match(line)) is not None:
+            self.record_first_error(error["message"])
+        elif (parameters := _PARAMETERS_LINE.match(line)) is not None:
             self.options |= parse_options(parameters["options"].split(), self.option_syntax)
         elif "[SERVER]" in line:
             self.is_server = True
@@ -158,7 +160,7 @@ class SockperfReport(LineReport):
             self._add_statistic(line)
 
     def _add_statistic(self, line: str) -> None:
-        for name, pattern in _STATISTICS.items():
+        for name, pattern in _STATISTIC_LINES.items():
             if (found := pattern.match(line)) is not None:
                 self.statistics[name] = found
                 return
@@ -184,7 +186,7 @@ class SockperfReport(LineReport):
             reported_by="sender",
             command=self.command_text,
             other_results=self._collect_other_results(),
-            failure=self.failure(is_complete=self.is_complete),
+            failure=self.failure_reason(is_complete=self.is_complete),
             remarks=tuple(self._list_remarks(workload)),
         )
         return [run]
@@ -207,23 +209,25 @@ class SockperfReport(LineReport):
             factors[load.count_factor] = self.sockets
         return {**factors, "direction": "forward"}
 
-    def _compute_metrics(self, workload: str) -> dict[str, ReportedValue]:
+    def _compute_metrics(self, workload: str) -> dict[str, RoundedValue]:
         statistics = self.statistics
         if WORKLOADS[workload].has_datagrams:
             return {"datagrams_sent_per_s": parse_rounded(statistics["rate"]["rate"])}
         if WORKLOADS[workload].is_byte_stream:
             rate = statistics["bandwidth"]
-            return {"goodput_bps": parse_rounded(rate["rate"], 8 * _UNIT_BYTES[rate["unit"]])}
+            return {"goodput_bps": parse_rounded(rate["rate"], 8 * _BYTES_PER_S_BY_UNIT[rate["unit"]])}
         factor = 2 if statistics["latency"]["kind"] == "latency" else 1
-        metrics = {"latency_mean_us": scale(parse_rounded(statistics["latency"]["mean"]), factor)}
+        metrics = {"latency_mean_us": scale_value(parse_rounded(statistics["latency"]["mean"]), factor)}
         if "valid" in statistics:
             replies = parse_count(statistics["valid"]["received"])
-            metrics["transactions_per_s"] = divide(replies, parse_rounded(statistics["valid"]["run"]))
+            metrics["transactions_per_s"] = divide_values(replies, parse_rounded(statistics["valid"]["run"]))
         observations = int(statistics["observations"]["count"])
         for percent, text in self.percentiles.items():
             # With fewer observations sockperf prints the maximum under the name of the percentile.
-            if percent in _PERCENTILE_NAMES and observations * (100 - float(percent)) >= 100:
-                metrics[f"latency_{_PERCENTILE_NAMES[percent]}_us"] = scale(parse_rounded(text), factor)
+            if percent in _PERCENTILE_NAME_BY_PERCENT and observations * (100 - float(percent)) >= 100:
+                metrics[f"latency_{_PERCENTILE_NAME_BY_PERCENT[percent]}_us"] = scale_value(
+                    parse_rounded(text), factor
+                )
         return metrics
 
     def _build_intervals(self) -> Iterable[ReportInterval]:
@@ -232,9 +236,9 @@ class SockperfReport(LineReport):
             return
         first, last = min(self.replies), max(self.replies)
         for number in range(first + 1, last):
-            start_s = (number - first - 1) * _BIN_S
-            replies = ReportedValue.exact(self.replies.get(number, 0))
-            yield ReportInterval(start_s, start_s + _BIN_S, {"transactions": replies})
+            start_s = (number - first - 1) * _INTERVAL_LENGTH_S
+            replies = RoundedValue.exact(self.replies.get(number, 0))
+            yield ReportInterval(start_s, start_s + _INTERVAL_LENGTH_S, {"transactions": replies})
 
     def _find_duration_s(self) -> float | None:
         for name in ("valid", "sent", "total"):
@@ -262,15 +266,18 @@ class SockperfReport(LineReport):
     def _list_remarks(self, workload: str) -> Iterable[str]:
         load = WORKLOADS[workload]
         if "latency" in self.statistics and self.statistics["latency"]["kind"] == "latency":
-            yield "sockperf reports half of each round trip; these latencies are full round trips."
+            yield (
+                "sockperf reports half of each round trip. The latencies in the results file are full "
+                "round trips."
+            )
         if load.has_requests and not self.protocol and "tcp" not in self.options:
             yield "The log does not say whether the requests used TCP or UDP."
         if load.has_datagrams:
             yield "The log does not say how many datagrams arrived."
         if load.is_byte_stream:
-            yield "The goodput is what the sender wrote; the log does not say how much arrived."
+            yield "The goodput is what the sender wrote, because the log does not say how much arrived."
         if self.options.get("reply-every", "1") != "1":
             yield f"The server answered only one of every {self.options['reply-every']} requests."
 
 
-READERS = (report_reader(SockperfReport),)
+READERS = (make_report_reader(SockperfReport),)

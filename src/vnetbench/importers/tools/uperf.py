@@ -11,52 +11,52 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from vnetbench.importers.arithmetic import divide
+from vnetbench.importers.arithmetic import divide_values
 from vnetbench.importers.command_line import OptionSyntax
-from vnetbench.importers.line_report import LineReport, report_reader
+from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
-from vnetbench.importers.runs import FORWARD, REVERSE, ReportedValue, ReportInterval, Run
+from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
 from vnetbench.importers.units import NUMBER, parse_count, parse_rounded
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_RR, TCP_STREAM
 
-_START = re.compile(
+_START_LINE = re.compile(
     r"Starting (?P<count>\d+) (?:threads|processes).*? running profile:(?P<profile>.*?) \.\.\."
 )
 """`Starting 2 threads running profile:netperf ...   0.00 seconds`."""
-_TRANSACTION = re.compile(
+_TRANSACTION_LINE = re.compile(
     rf"(?P<name>\S+)\s+(?P<data>{NUMBER}[KMGTP]?B?)\s*/\s*(?P<seconds>{NUMBER}) *\(s\) =\s+"
     rf"(?P<rate>{NUMBER}(?:[KMGTP]?b/s)?)\s+(?P<ops>\d+)(?:op|txn)/s"
 )
 """`Txn2     5.46GB /  30.23(s) =     1.55Gb/s       83322op/s`. uperf repeats the line while it grows."""
-_RAW_SAMPLE = re.compile(
+_RAW_SAMPLE_LINE = re.compile(
     r"timestamp_ms:(?P<ms>\d+\.\d+) name:(?P<name>\S+) nr_bytes:(?P<bytes>\d+) nr_ops:(?P<ops>\d+)"
 )
 """With `-R`: `timestamp_ms:1589482100127.3811 name:Txn2 nr_bytes:131072 nr_ops:2`. Counts start with Txn2."""
-_AVERAGES_HEADER = re.compile(r"(?P<subject>Txn|Flowop)\s+Count\s+avg\s+cpu\s+max\s+min")
-_AVERAGE = re.compile(
+_AVERAGES_HEADER_LINE = re.compile(r"(?P<subject>Txn|Flowop)\s+Count\s+avg\s+cpu\s+max\s+min")
+_AVERAGE_LINE = re.compile(
     rf"(?P<name>\w+)\s+(?P<count>\d+)\s+(?P<avg>{NUMBER}\w+)\s+{NUMBER}\w+\s+{NUMBER}\w+\s+{NUMBER}\w+"
 )
-_HOSTS_HEADER = re.compile(r"Hostname\s+Time\s+Data\s+Throughput\s+Operations\s+Errors")
-_HOST = re.compile(
+_HOST_TABLE_HEADER_LINE = re.compile(r"Hostname\s+Time\s+Data\s+Throughput\s+Operations\s+Errors")
+_HOST_LINE = re.compile(
     rf"(?P<host>\S+)\s+(?P<seconds>{NUMBER})s\s+(?P<data>{NUMBER}[KMGTP]?B?)\s+"
     rf"(?P<rate>{NUMBER}(?:[KMGTP]?b/s)?)\s+(?P<ops>\d+)\s+(?P<errors>{NUMBER})\s*$"
 )
-_DIFFERENCE = re.compile(r"Difference\(%\)")
+_LAST_STATISTICS_LINE = re.compile(r"Difference\(%\)")
 """The last line of the run statistics."""
-_OTHER_OUTPUT = re.compile(
+_OTHER_OUTPUT_LINE = re.compile(
     r"-{20,}$|Group Details|Strand Details|Run Statistics|Netstat statistics|Nic\s+opkts/s"
     r"|\w+(?:\s+\d+){2}(?:\s+\S+b/s){2}|Allocating shared memory|Waiting to exchange stats"
     r"|(?:Completed|Starting) handshake|Handshake phase|\s+(?:Done|Sending|Sent) |Sending \d+ slave_info_t"
     r"|TX worklist success"
 )
 """Headings, network adapters (`eth0    81205    40602    9.77Gb/s    21.44Mb/s`), and the phases of `-v`."""
-_ERROR = re.compile(
+_ERROR_LINE = re.compile(
     r"\*\*\* Slave aborted! \*\*\*|WARNING: \d+ Errors detected during run|\*\* .*|[Ee]rror .*"
 )
-_TOTAL = "Total"
-_PREFIX_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
-_AMOUNT = re.compile(rf"(?P<number>{NUMBER})(?P<prefix>[KMGTP]?)(?P<unit>B|b/s)?")
+_TOTAL_LINE_NAME = "Total"
+_POWER_BY_PREFIX = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
+_AMOUNT_PATTERN = re.compile(rf"(?P<number>{NUMBER})(?P<prefix>[KMGTP]?)(?P<unit>B|b/s)?")
 _WRITE_OPERATIONS = ("write", "send", "sendfile", "sendfilev")
 _READ_OPERATIONS = ("read", "recv")
 
@@ -68,7 +68,7 @@ class UperfReport(LineReport):
     tool = "uperf"
     programs = ("uperf",)
     option_syntax = OptionSyntax(
-        with_value={
+        value_option_names={
             "-m": "profile",
             "-i": "interval",
             "-P": "port",
@@ -76,7 +76,7 @@ class UperfReport(LineReport):
             "-E": "events",
             "-S": "name",
         },
-        switches={"-s": "slave", "-h": "help", "-V": "version", "-a": "averages", "-R": "raw"},
+        switch_names={"-s": "slave", "-h": "help", "-V": "version", "-a": "averages", "-R": "raw"},
     )
 
     threads: int = 0
@@ -96,55 +96,58 @@ class UperfReport(LineReport):
     @classmethod
     def starts_run(cls, lines: LogLines) -> bool:
         """Return whether the master's first line, or its command line, is next."""
-        line = lines.peek() or ""
-        is_start = line.startswith("Starting ") and _START.match(line) is not None
+        line = lines.peek_line() or ""
+        is_start = line.startswith("Starting ") and _START_LINE.match(line) is not None
         return is_start or cls.parse_command(line) is not None
 
     @property
     def is_complete(self) -> bool:
         """Whether the total is there."""
         return (
-            _TOTAL in self.last_line_by_transaction or _TOTAL in self.raw_samples or self.has_statistics_end
+            _TOTAL_LINE_NAME in self.last_line_by_transaction
+            or _TOTAL_LINE_NAME in self.raw_samples
+            or self.has_statistics_end
         )
 
     def accepts(self, line: str) -> bool:
         """Return whether the line belongs to this run."""
-        if _START.match(line):
+        if _START_LINE.match(line):
             return not self.threads
         if self.has_statistics_end:
             return False
-        if self.averages_subject and _AVERAGE.match(line):
+        if self.averages_subject and _AVERAGE_LINE.match(line):
             return True
-        if self.is_in_host_table and _HOST.match(line):
+        if self.is_in_host_table and _HOST_LINE.match(line):
             return True
         patterns = (
-            _TRANSACTION, _RAW_SAMPLE, _AVERAGES_HEADER, _HOSTS_HEADER, _DIFFERENCE, _OTHER_OUTPUT, _ERROR,
+            _TRANSACTION_LINE, _RAW_SAMPLE_LINE, _AVERAGES_HEADER_LINE, _HOST_TABLE_HEADER_LINE,
+            _LAST_STATISTICS_LINE, _OTHER_OUTPUT_LINE, _ERROR_LINE,
         )  # fmt: skip
         return any(pattern.match(line) for pattern in patterns)
 
     def add(self, line: str) -> None:
         """Record what the line reports."""
-        if (start := _START.match(line)) is not None:
+        if (start := _START_LINE.match(line)) is not None:
             self.threads, self.profile = int(start["count"]), start["profile"]
-        elif (transaction := _TRANSACTION.match(line)) is not None:
+        elif (transaction := _TRANSACTION_LINE.match(line)) is not None:
             self.last_line_by_transaction[transaction["name"]] = transaction
-        elif (sample := _RAW_SAMPLE.match(line)) is not None:
+        elif (sample := _RAW_SAMPLE_LINE.match(line)) is not None:
             samples = self.raw_samples.setdefault(sample["name"], [])
             samples.append((float(sample["ms"]) / 1e3, int(sample["bytes"])))
-        elif (header := _AVERAGES_HEADER.match(line)) is not None:
+        elif (header := _AVERAGES_HEADER_LINE.match(line)) is not None:
             self.averages_subject = header["subject"]
-        elif self.is_in_host_table and (host := _HOST.match(line)) is not None:
+        elif self.is_in_host_table and (host := _HOST_LINE.match(line)) is not None:
             self.error_percent = host["errors"]
-        elif self.averages_subject and (average := _AVERAGE.match(line)) is not None:
+        elif self.averages_subject and (average := _AVERAGE_LINE.match(line)) is not None:
             if self.averages_subject == "Flowop":
                 name = average["name"].lower()
                 self.operations[name] = self.operations.get(name, 0) + int(average["count"])
-        elif _HOSTS_HEADER.match(line):
+        elif _HOST_TABLE_HEADER_LINE.match(line):
             self.is_in_host_table, self.averages_subject = True, ""
-        elif _DIFFERENCE.match(line):
+        elif _LAST_STATISTICS_LINE.match(line):
             self.has_statistics_end = True
-        elif _ERROR.match(line):
-            self.record_error(line.strip(" *"))
+        elif _ERROR_LINE.match(line):
+            self.record_first_error(line.strip(" *"))
 
     def build_runs(self) -> list[Run]:
         """Return the run of a master; none for a slave."""
@@ -174,7 +177,7 @@ class UperfReport(LineReport):
             reported_by="receiver" if is_reverse else "sender",
             command=self.command_text,
             other_results=self._collect_other_results(transaction),
-            failure=self.failure(is_complete=self.is_complete),
+            failure=self.failure_reason(is_complete=self.is_complete),
             remarks=tuple(self._list_remarks(transaction)),
         )
         return [run]
@@ -184,9 +187,11 @@ class UperfReport(LineReport):
         sizes = {
             name: _parse_bytes(line["data"]).value
             for name, line in self.last_line_by_transaction.items()
-            if name != _TOTAL
+            if name != _TOTAL_LINE_NAME
         }
-        sizes |= {name: float(each[-1][1]) for name, each in self.raw_samples.items() if name != _TOTAL}
+        sizes |= {
+            name: float(each[-1][1]) for name, each in self.raw_samples.items() if name != _TOTAL_LINE_NAME
+        }
         return max(sizes, key=lambda name: sizes[name]) if sizes else None
 
     def _find_duration_s(self) -> float | None:
@@ -196,18 +201,18 @@ class UperfReport(LineReport):
         samples = self.raw_samples.get(name or "", [])
         return samples[-1][0] - samples[0][0] if len(samples) > 1 else None
 
-    def _compute_metrics(self, requests: int) -> dict[str, ReportedValue]:
+    def _compute_metrics(self, requests: int) -> dict[str, RoundedValue]:
         """Return the metrics of the transaction that carried the data."""
         name, duration_s = self._find_data_transaction() or "", self._find_duration_s()
         if requests and duration_s:
-            rate = divide(parse_count(str(requests)), ReportedValue.exact(duration_s))
+            rate = divide_values(parse_count(str(requests)), RoundedValue.exact(duration_s))
             return {"transactions_per_s": rate}
         if name in self.last_line_by_transaction:
             return {"goodput_bps": _parse_bits_per_s(self.last_line_by_transaction[name]["rate"])}
         samples = self.raw_samples.get(name, [])
         if duration_s:
             sent_bits = 8 * (samples[-1][1] - samples[0][1])
-            return {"goodput_bps": ReportedValue.exact(sent_bits / duration_s)}
+            return {"goodput_bps": RoundedValue.exact(sent_bits / duration_s)}
         return {}
 
     def _build_intervals(self, direction: str) -> Iterable[ReportInterval]:
@@ -216,13 +221,13 @@ class UperfReport(LineReport):
         for (start, bytes_before), (end, bytes_after) in pairwise(samples):
             if end > start and bytes_after >= bytes_before:
                 origin = samples[0][0]
-                values = {"bytes": ReportedValue.exact(bytes_after - bytes_before)}
+                values = {"bytes": RoundedValue.exact(bytes_after - bytes_before)}
                 yield ReportInterval(start - origin, end - origin, values, direction=direction)
 
     def _collect_other_results(self, transaction: str | None) -> dict[str, str]:
         results = {"profile": self.profile} if self.profile else {}
         for name, line in self.last_line_by_transaction.items():
-            if name in (transaction, _TOTAL):
+            if name in (transaction, _TOTAL_LINE_NAME):
                 results[name] = f"{line['data']} in {line['seconds']} s, {line['rate']}, {line['ops']} op/s"
         if self.error_percent:
             results["errors"] = f"{self.error_percent} %"
@@ -231,27 +236,31 @@ class UperfReport(LineReport):
     def _list_remarks(self, transaction: str | None) -> Iterable[str]:
         if not self.operations:
             yield (
-                "Without -a it is not known whether uperf wrote or read the bytes, so there is no goodput."
+                "The log does not say whether uperf wrote or read the bytes, so the run has no goodput. "
+                "Run uperf with -a."
             )
         elif transaction is not None:
-            yield f"The results are of {transaction}, which carried the data; Total includes connecting."
+            yield (
+                f"The results are from the transaction {transaction}, which carried the data. Total also "
+                "includes connecting."
+            )
             yield "The log does not say whether the load used TCP or UDP."
-        if self.error and self.is_complete:
-            yield f"uperf reported: {self.error}"
+        if self.error_message and self.is_complete:
+            yield f"uperf reported: {self.error_message}"
 
 
-def _parse_bytes(text: str) -> ReportedValue:
-    amount = _AMOUNT.fullmatch(text)
+def _parse_bytes(text: str) -> RoundedValue:
+    amount = _AMOUNT_PATTERN.fullmatch(text)
     if amount is None:
         raise ValueError(f"not an amount of bytes: {text[:20]!r}")
-    return parse_rounded(amount["number"], 1024.0 ** _PREFIX_POWERS[amount["prefix"]])
+    return parse_rounded(amount["number"], 1024.0 ** _POWER_BY_PREFIX[amount["prefix"]])
 
 
-def _parse_bits_per_s(text: str) -> ReportedValue:
-    amount = _AMOUNT.fullmatch(text)
+def _parse_bits_per_s(text: str) -> RoundedValue:
+    amount = _AMOUNT_PATTERN.fullmatch(text)
     if amount is None:
         raise ValueError(f"not a rate: {text[:20]!r}")
-    return parse_rounded(amount["number"], 1000.0 ** _PREFIX_POWERS[amount["prefix"]])
+    return parse_rounded(amount["number"], 1000.0 ** _POWER_BY_PREFIX[amount["prefix"]])
 
 
-READERS = (report_reader(UperfReport),)
+READERS = (make_report_reader(UperfReport),)

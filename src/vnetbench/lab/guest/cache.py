@@ -41,7 +41,7 @@ def create_atomically(path: Path) -> Iterator[Path]:
         raise BenchError(
             f"cannot write the cache: {error.strerror or error}",
             where=str(path),
-            fix="free space there, or set XDG_CACHE_HOME to a folder with space",
+            fix="free space in this folder, or set XDG_CACHE_HOME to a folder with space",
         ) from error
     finally:
         _remove_path(temporary)

@@ -43,7 +43,7 @@ class GuestThreads:
 
 def pinning_levels(factors: Mapping[str, Level]) -> tuple[str, str]:
     """Return a treatment's levels of `vcpu_pin` and `emulator_pin`."""
-    return str(VCPU_PIN.level_in(factors)), str(EMULATOR_PIN.level_in(factors))
+    return str(VCPU_PIN.read_level(factors)), str(EMULATOR_PIN.read_level(factors))
 
 
 def find_guest_threads(guest: str, side: str, pid: int, vcpus: Sequence[int]) -> GuestThreads:
@@ -82,7 +82,7 @@ def assign_vcpu_cpus(
             raise BenchError(
                 f"vcpu_pin = {level!r} names CPU {format_cpu_list(missing)}; this machine has "
                 f"{format_cpu_list(online_cpus)}",
-                fix="name CPUs that it has, or write 'spread'",
+                fix="name CPUs that this machine has, or write 'spread'",
             )
         ordered = sorted(named)
         # Without a slash, both sides take turns on one list.
@@ -111,14 +111,14 @@ def assign_emulator_cpus(
     wanted = online_cpus - frozenset[int]().union(*own.values()) if level == APART else parse_cpu_set(level)
     if not wanted:
         raise BenchError(
-            "emulator_pin = 'apart' needs a CPU without a vCPU, but there is none",
+            "emulator_pin = 'apart' needs a CPU without a vCPU, but every CPU has a vCPU",
             fix="pin the vCPUs to fewer CPUs, for example vcpu_pin = '0-1'",
         )
     if missing := wanted - online_cpus:
         raise BenchError(
             f"emulator_pin = {level!r} names CPU {format_cpu_list(missing)}; this machine has "
             f"{format_cpu_list(online_cpus)}",
-            fix="name CPUs that it has",
+            fix="name CPUs that this machine has",
         )
     return dict.fromkeys(own, wanted)
 

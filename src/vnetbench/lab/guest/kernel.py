@@ -58,7 +58,7 @@ def check_architecture() -> None:
         raise BenchError(
             f"the lab qemu supports {GUEST_ARCHITECTURE} only, but this machine is {machine}",
             where="testbed.lab",
-            fix=f'run it on an {GUEST_ARCHITECTURE} machine, or write lab = "netns"',
+            fix=f'run the study on an {GUEST_ARCHITECTURE} machine, or write lab = "netns"',
         )
 
 
@@ -95,7 +95,7 @@ def ensure_kernel(modules: Iterable[str] = ()) -> Kernel:
         raise BenchError(
             f"the kernel {fetched.release} has no module {', '.join(missing)}",
             where=fetched.source,
-            fix="leave out the levels that need it, or install and boot a kernel that has it",
+            fix="leave out the levels that need the module, or install and boot a kernel with the module",
         )
     return fetched
 
@@ -115,7 +115,7 @@ def _own_kernel() -> Kernel | None:
     image, folder = _BOOT_FOLDER / f"vmlinuz-{release}", _MODULES_FOLDER / release
     if not (os.access(image, os.R_OK) and (folder / "kernel").is_dir()):
         return None
-    return Kernel(release, image, KernelModules(folder), "this machine's own")
+    return Kernel(release, image, KernelModules(folder), "this machine's own kernel")
 
 
 def _find_kernel(folder: Path) -> Kernel | None:
@@ -140,7 +140,8 @@ def _fetch_kernel() -> Kernel:
     if shutil.which("dnf"):
         return _fetch_by_dnf()
     raise BenchError(
-        f"no kernel for guests: {own_kernel_problem()}, and neither apt-get nor dnf can download one",
+        f"guests have no kernel, because {own_kernel_problem()}, and neither apt-get nor dnf can download a "
+        "kernel",
         fix=f"install and boot a kernel with its modules, and make {_BOOT_FOLDER}/vmlinuz-RELEASE readable",
     )
 
@@ -179,7 +180,7 @@ def _find_apt_package() -> str:
     raise BenchError(
         f"apt knows no kernel package ({' or '.join(KERNEL_META_PACKAGES)}), and guests cannot use "
         f"this machine's kernel: {own_kernel_problem()}",
-        fix="sudo apt-get update",
+        fix="run sudo apt-get update",
     )
 
 
@@ -187,7 +188,8 @@ def _fetch_by_dnf() -> Kernel:
     for program in ("rpm2cpio", "cpio"):
         if shutil.which(program) is None:
             raise BenchError(
-                f"{program} is missing, which unpacks the kernel's packages", fix=f"dnf install {program}"
+                f"the program {program}, which unpacks the kernel's packages, is missing",
+                fix=f"dnf install {program}",
             )
     versions = _command_output(
         "dnf", "repoquery", "--quiet", "--latest-limit=1", "--qf", "%{version}-%{release}", "kernel-core"
@@ -215,7 +217,7 @@ def _drop_unneeded_files(folder: Path) -> None:
     """Delete what no guest needs of a package; raises BenchError if it lacks the image or the modules."""
     if _find_kernel(folder) is None:
         raise BenchError(
-            "the package contains no kernel with modules", where=folder.name, fix="sudo apt-get update"
+            "the package contains no kernel with modules", where=folder.name, fix="run sudo apt-get update"
         )
     shutil.rmtree(folder / "packages")
     for path in folder.glob("boot/System.map-*"):
@@ -259,11 +261,12 @@ def _run_fetch_step(command: list[str], folder: Path, **options: object) -> None
         )
         output, has_succeeded = (done.stderr.strip() or done.stdout.strip()), done.returncode == 0
     except subprocess.TimeoutExpired:
-        output, has_succeeded = f"no end within {FETCH_TIMEOUT_S:g} s", False
+        output, has_succeeded = f"the download did not end within {FETCH_TIMEOUT_S:g} s", False
     if not has_succeeded:
-        last = (output.splitlines() or ["no reason given"])[-1]
+        last = (output.splitlines() or ["the program gave no reason"])[-1]
         raise BenchError(
             f"cannot download the guests' kernel: {last}",
             where=" ".join(command[:3]),
-            fix="sudo apt-get update; without a network, install and boot the kernel's package here",
+            fix="run sudo apt-get update. Without a network, install and boot the kernel's package on this "
+            "machine",
         )

@@ -95,12 +95,15 @@ class GuestLauncher:
             return self._launch_in_parallel(topology, hardware, path)
         except MonitorError as error:
             self._without_snapshot.add(hardware)
-            self._notify(f"guests with {topology.shape.adapter} boot every time: {error}")
+            self._notify(
+                f"guests with {topology.shape.adapter} boot every time, because a guest cannot be saved "
+                f"({error})"
+            )
         except ResumeFailed as error:
             path.unlink(missing_ok=True)
             if is_new:
                 self._without_snapshot.add(hardware)
-            self._notify(f"discarded a snapshot that could not be resumed: {error}")
+            self._notify(f"discarded the snapshot of a guest that could not be resumed ({error})")
         return self._launch_all(topology, hardware)
 
     def _boot_and_snapshot(self, topology: GuestTopology, hardware: Hardware, path: Path) -> None:
@@ -117,7 +120,8 @@ class GuestLauncher:
             snapshot.save_snapshot(running.process, path)
             self._notify(
                 f"booted a guest with {topology.shape.adapter} in {running.start_duration_s:.1f} s and "
-                f"saved it in {time.monotonic() - began:.1f} s; more guests of this kind resume from it"
+                f"saved it in {time.monotonic() - began:.1f} s; other guests with this adapter resume from "
+                "the saved guest"
             )
         finally:
             running.close()
@@ -138,7 +142,7 @@ class GuestLauncher:
                 for future in pending:
                     future.cancel()
                 for process in started:
-                    process.kill("its start was interrupted")
+                    process.kill("the start of the guest was interrupted")
                 raise
         errors = [error for future in pending if (error := future.exception())]
         if errors:
@@ -190,7 +194,7 @@ def connect_agent(process: QemuProcess, timeout_s: float) -> SocketTransport:
     try:
         return SocketTransport(process.files.agent_socket, process.end_reason, timeout_s)
     except TimeoutError:
-        process.kill(f"its agent did not answer within {timeout_s:g} s")
+        process.kill(f"the agent of the guest did not answer within {timeout_s:g} s")
         raise QemuEnded(f"{name}: {process.end_reason()}") from None
     except OSError:
         raise QemuEnded(f"{name}: {process.end_reason()}") from None
@@ -232,4 +236,4 @@ def _static_neighbours(topology: GuestTopology, guest: Guest, side: str) -> list
         return []
     (endpoint,) = (vm for vm in topology.vms if vm.pair == guest.pair and vm.side == side)
     mac = netlink.interface_mac(*endpoint.device.location)
-    return [{"address": address, "mac": mac} for address in (endpoint.address, endpoint.address6)]
+    return [{"address": address, "mac": mac} for address in (endpoint.address, endpoint.ipv6_address)]

@@ -53,13 +53,13 @@ def build_network(topology: GuestTopology, start_delay_lines: Callable[[], None]
         if topology.uplinks:
             builder.add_uplink(switch, topology, bridges)
         for vm in topology.vms:
-            if topology.shape.ends == PORTS:
+            if topology.shape.host_endpoints == PORTS:
                 builder.add_vm_port(switch, vm, bridges[_vswitch_for(topology, vm)])
         for nic in (nic for guest in topology.guests for nic in guest.nics):
             if nic.vswitch in bridges:
                 _add_tap(nic.port, topology.shape.queues)
                 builder.attach_port(switch, nic.port.interface, bridges[nic.vswitch])
-            elif topology.shape.ends == TAPS:
+            elif topology.shape.host_endpoints == TAPS:
                 _add_tap(nic.port, topology.shape.queues)
     for vm in topology.vms:
         builder.assign_addresses(vm)
@@ -70,11 +70,11 @@ def open_backends(topology: GuestTopology, guest: Guest) -> Iterator[list[Adapte
     """Open the backends of a guest's adapters while QEMU starts; raises BenchError."""
     adapter = topology.shape.adapter
     if adapter == "vf":
-        function = find_virtual_functions(topology.shape.vf_of)[topology.guests.index(guest)]
+        function = find_virtual_functions(topology.shape.vf_interface)[topology.guests.index(guest)]
         yield [AdapterBackend(device_options=f"host={function}")]
         return
     vhost = ",vhost=on" if adapter == "virtio-net-vhost" else ""
-    if adapter == "macvtap" or topology.shape.ends == TAPS:
+    if adapter == "macvtap" or topology.shape.host_endpoints == TAPS:
         open_device = _open_macvtap if adapter == "macvtap" else _open_tap
         with ExitStack() as exit_stack:
             yield [
@@ -140,7 +140,7 @@ def _open_queue(device: NetDevice, queues: int) -> int:
         raise BenchError(
             f"cannot create a tap for a guest: {error.strerror}",
             where=str(TUN_DEVICE),
-            fix="modprobe tun; a container needs the device /dev/net/tun",
+            fix="run modprobe tun. A container needs the device /dev/net/tun",
         ) from error
     return descriptor
 

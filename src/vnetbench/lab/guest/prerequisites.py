@@ -37,10 +37,10 @@ class GuestPrerequisites:
         """Return the facts for the results file."""
         return {
             "accelerator": self.accelerator.name,
-            "why_no_kvm": self.accelerator.reason,
+            "kvm_unavailable_reason": self.accelerator.reason,
             "qemu": self.qemu.version,
             "guest_kernel": self.kernel.release,
-            "guest_kernel_from": self.kernel.source,
+            "guest_kernel_source": self.kernel.source,
         }
 
 
@@ -78,25 +78,26 @@ def _check_host(shape: GuestShape) -> None:
         raise BenchError(
             f"{TUN_DEVICE} does not exist or cannot be opened, so guests have no network",
             where="testbed.lab",
-            fix="modprobe tun; a container needs that device",
+            fix="run modprobe tun. A container needs this device",
         )
     if shape.adapter == "virtio-net-vhost" and not os.access(VHOST_NET_DEVICE, os.R_OK | os.W_OK):
         raise BenchError(
             f"{VHOST_NET_DEVICE} does not exist or cannot be opened, so the kernel cannot move packets",
             where="factors.adapter",
-            fix="modprobe vhost_net and run as root, or use virtio-net",
+            fix="run modprobe vhost_net, and run vnetbench as root; or use virtio-net",
         )
     if shape.vsock and not os.access(VHOST_VSOCK_DEVICE, os.R_OK | os.W_OK):
         raise BenchError(
             f"{VHOST_VSOCK_DEVICE} does not exist or cannot be opened, so guests have no VSOCK",
             where="factors.transport",
-            fix="modprobe vhost_vsock and run as root, or leave transport = vsock out",
+            fix="run modprobe vhost_vsock, and run vnetbench as root; or leave out transport = vsock",
         )
     if shape.adapter == "vf":
-        functions = find_virtual_functions(shape.vf_of)
+        functions = find_virtual_functions(shape.vf_interface)
         if len(functions) < _count_guests(shape):
             raise BenchError(
-                f"{_count_guests(shape)} guests need a virtual function each, but vfio has {len(functions)}",
-                where="testbed.vf_of",
-                fix="give more of them to vfio-pci, or request fewer guests",
+                f"{_count_guests(shape)} guests need a virtual function each, but vfio has {len(functions)} "
+                "virtual functions",
+                where="testbed.vf_interface",
+                fix="bind more virtual functions to vfio-pci, or request fewer guests",
             )

@@ -42,11 +42,11 @@ class Qemu:
     def check_adapter(self, adapter: str) -> None:
         """Raise BenchError if this QEMU lacks an adapter."""
         if QEMU_DEVICES[adapter] not in self.devices:
-            hint = "; QEMU has it since 8.0" if adapter == "igb" else ""
+            hint = ". QEMU has this adapter since version 8.0" if adapter == "igb" else ""
             raise BenchError(
                 f"this QEMU ({self.version}) has no adapter {adapter}{hint}",
                 where="factors.adapter",
-                fix="leave the level out, or install a QEMU that has it",
+                fix="leave the level out, or install a QEMU with this adapter",
             )
 
 
@@ -63,7 +63,9 @@ def _query_qemu(path: str) -> Qemu:
     version = re.search(r"version (.*)", _command_output(path, "-version"))
     devices = re.findall(r'name "([^"]+)"', _command_output(path, "-device", "help"))
     if version is None:
-        raise BenchError("this program is not a QEMU that runs here", where=path, fix=INSTALL_COMMAND)
+        raise BenchError(
+            "this program is not a QEMU that runs on this machine", where=path, fix=INSTALL_COMMAND
+        )
     return Qemu(path, version[1].strip(), frozenset(devices))
 
 

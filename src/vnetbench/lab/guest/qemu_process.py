@@ -83,8 +83,8 @@ class QemuProcess:
             try:
                 code = self._process.wait(timeout=EXIT_TIMEOUT_S)
             except subprocess.TimeoutExpired:
-                return self._append_logs("its QEMU closed the connection")
-            reason = f"its QEMU was {format_exit_status(code)}" if code < 0 else "its QEMU ended"
+                return self._append_logs("QEMU closed the connection")
+            reason = f"QEMU was {format_exit_status(code)}" if code < 0 else "QEMU ended"
             if code > 0:
                 reason += f" with {format_exit_status(code)}"
         return self._append_logs(reason)
@@ -112,9 +112,9 @@ class QemuProcess:
     def _describe_start_failure(self) -> str:
         code = self._process.poll()
         if code is None:
-            return f"its QEMU did not open its monitor within {START_TIMEOUT_S:g} s"
+            return f"QEMU did not open its monitor within {START_TIMEOUT_S:g} s"
         last = _last_lines(self.files.qemu_log.read_text(errors="replace"), 1)
-        return f"its QEMU did not start ({format_exit_status(code)}{': ' if last else ''}{' '.join(last)})"
+        return f"QEMU did not start ({format_exit_status(code)}{': ' if last else ''}{' '.join(last)})"
 
     def _append_logs(self, reason: str) -> str:
         console = qemu_output = ""
@@ -125,7 +125,7 @@ class QemuProcess:
         if lines := _last_lines(qemu_output, 1):
             parts.append(f"QEMU's output: {lines[0]}")
         if lines := _last_lines(console, _CONSOLE_LINES):
-            parts.append(f"last lines on the guest's console: {' | '.join(lines)}")
+            parts.append(f"the last lines on the guest's console are {' | '.join(lines)}")
         return "; ".join(parts)
 
 

@@ -66,4 +66,4 @@ def _check_guest(guest: _WatchedGuest) -> None:
         guest.transport.request_heartbeat()
     elif guest.silent_checks == HUNG_AFTER_CHECKS:
         seconds = HUNG_AFTER_CHECKS * CHECK_INTERVAL_S
-        guest.process.kill(f"it sent nothing for {seconds:g} s and was ended")
+        guest.process.kill(f"the agent sent nothing for {seconds:g} s, so the bench ended it")

@@ -37,7 +37,7 @@ class LoadInterface:
 
     interface: str
     address: str
-    address6: str
+    ipv6_address: str
     """Empty if the interface has no usable one."""
     has_ipv6: bool
 
@@ -101,7 +101,7 @@ def _known_address(host: PairHost) -> str:
         raise BenchError(
             "the host does not report the address to which SSH connects",
             where=f"testbed.host {spec.name}",
-            fix='write interface = "ens192" below it, or address = ...',
+            fix='write interface = "ens192", or address = ..., in the section of the host',
         )
     return host.ssh_address
 
@@ -131,7 +131,7 @@ def _first_address(host: PairHost, interface: str) -> str:
     raise BenchError(
         f"the host has no interface {interface} with an address (it has: {', '.join(interfaces) or 'none'})",
         where=f"testbed.host {host.spec.name}",
-        fix="name one of these, or write address = ...",
+        fix="name one of these interfaces, or write address = ...",
     )
 
 
@@ -141,7 +141,7 @@ def _interface_with_address(host: PairHost, address: str) -> str:
         raise BenchError(
             f"the host does not have the address {address} (it has: {', '.join(found)})",
             where=f"testbed.host {host.spec.name}",
-            fix="write one of these, or remove address",
+            fix="write one of these addresses, or remove address",
         )
     return found[address]
 

@@ -6,7 +6,7 @@ import secrets
 from dataclasses import dataclass
 from itertools import pairwise
 
-from vnetbench.agents.binary import agent_architectures, agent_binary, agent_sha256
+from vnetbench.agents.binary import agent_architectures, agent_binary_path, agent_sha256
 from vnetbench.errors import BenchError
 from vnetbench.lab.hosts.ssh import Machine
 from vnetbench.printable import make_printable
@@ -119,11 +119,11 @@ def survey_host(machine: Machine) -> HostSurvey:
         raise BenchError(
             f"the host runs {survey.system}, but the agent needs Linux",
             where=machine.name,
-            fix="run an iperf3 server there, and write iperf3 = ... instead of ssh = ... (docs/how-to)",
+            fix="run an iperf3 server on the host, and write iperf3 = ... instead of ssh = ... (docs/how-to)",
         )
     if survey.machine not in architectures:
         raise BenchError(
-            f"the host is a {survey.machine}, but the agent is built for {architectures[0]}",
+            f"the host is a {survey.machine} machine, but the agent is built for {architectures[0]}",
             where=machine.name,
             fix=f"if all hosts are {survey.machine} machines, build the agent on one (cargo build --release) "
             "and set VNETBENCH_AGENT to the path of that agent; if not, run an iperf3 server on this host "
@@ -133,7 +133,7 @@ def survey_host(machine: Machine) -> HostSurvey:
         raise BenchError(
             f"the host lacks {' and '.join(survey.missing_tools)}",
             where=machine.name,
-            fix="install iproute2 and coreutils there",
+            fix="install iproute2 and coreutils on the host",
         )
     return survey
 
@@ -150,13 +150,13 @@ def install_agent(machine: Machine, folder_name: str) -> str:
     Raises:
         BenchError: with the reason for each parent folder that cannot hold the agent.
     """
-    binary = agent_binary()
+    binary = agent_binary_path()
     kib = binary.stat().st_size // 1024 + 64  # The journal needs some space too.
     result = machine.run(INSTALL_SCRIPT, folder_name, str(kib), agent_sha256(), input_file=binary)
     fields = _parse_output(result.output)
     if result.exit_code == 0 and fields.get("folder"):
         return fields["folder"][0]
-    reasons = "; ".join(fields.get("failed", ())) or _last_line(result.errors) or "the shell ended"
+    reasons = "; ".join(fields.get("failed", ())) or _last_line(result.errors) or "the host's shell ended"
     raise BenchError(
         f"no folder on the host can hold the agent: {reasons}",
         where=machine.name,
@@ -180,7 +180,8 @@ def remove_agent(machine: Machine, folder_name: str) -> bool:
         raise BenchError(
             f"cannot restore the host's settings: {reasons}",
             where=machine.name,
-            fix="restore the original values from the file journal in that folder, then remove the folder",
+            fix="restore the original values by hand from the file journal in this folder, then remove the "
+            "folder",
         )
     return "removed" in fields
 
@@ -199,7 +200,7 @@ def find_route(machine: Machine, to: str, source: str | None) -> tuple[str, str]
         raise BenchError(
             f"the host has no route to {to}: {_last_line(result.errors) or 'no reason given'}",
             where=machine.name,
-            fix=f"run {' '.join(command)} there to see what is missing",
+            fix=f"run {' '.join(command)} on the host to see what is missing",
         )
     return fields["dev"], source or fields["src"]
 

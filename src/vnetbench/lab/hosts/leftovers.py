@@ -56,7 +56,7 @@ def record_leftover(folder: str, host: str, destination: str, testbed: str, purp
             os.link(path, directory / f"{folder}.json")
     except OSError as error:
         raise BenchError(
-            f"cannot record what is put on hosts: {error.strerror}",
+            f"cannot record the files that the bench copies to hosts: {error.strerror}",
             where=str(directory),
             fix="make the folder writable, or name another one in XDG_STATE_HOME",
         ) from error

@@ -112,10 +112,12 @@ def _mtu_refusal(pair: Pair, packet_bytes: int, largest_passing: int, mtus: Mtus
     if limiting:
         hop = f"{limiting[0].name} {limiting[0].interface}"
         why = f"{hop} has MTU {mtus[limiting[0].name]}"
-        fix = f"raise its MTU to {packet_bytes}"
+        fix = f"raise the interface's MTU to {packet_bytes}"
     else:
         hop = f"between {a.name} {a.interface} and {b.name} {b.interface}"
-        why = f"both interfaces have that MTU, but the path between them passes at most {largest_passing}"
+        why = (
+            f"the interfaces have this MTU, but the path between them passes at most {largest_passing} bytes"
+        )
         fix = (
             f"raise the MTU of every vSwitch, port and router on the path to {packet_bytes}, "
             f"or request {largest_passing}"

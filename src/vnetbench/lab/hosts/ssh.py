@@ -96,9 +96,9 @@ class Machine:
             return CommandResult(*command.run(retcode=None, timeout=COMMAND_TIMEOUT_S, env=self._environment))
         except ProcessTimedOut:
             raise HostUnreachable(
-                f"a command did not end in {COMMAND_TIMEOUT_S:g} s",
+                f"a command on the host did not end in {COMMAND_TIMEOUT_S:g} s",
                 where=self.name,
-                fix="find out what keeps the host busy",
+                fix="find out which programs keep the host busy",
             ) from None
 
     def start(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
@@ -134,7 +134,7 @@ class SshHost(Machine):
         """See Machine."""
         if code == CLIENT_FAILURE_CODE:
             # A killed program has the same code.
-            return "it was killed" if self._master.is_alive() else "the SSH connection was lost"
+            return "ssh was killed" if self._master.is_alive() else "the SSH connection was lost"
         return _SIGNAL_EXIT_CODES.get(code, super().describe_exit(code))
 
     def close(self) -> None:

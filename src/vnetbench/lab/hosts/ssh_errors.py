@@ -10,33 +10,64 @@ class HostUnreachable(BenchError):
     """The host cannot be reached, or no longer."""
 
 
-# The client's message, what it means, and the fix; the first match applies. `{ssh}` is the destination.
-_CLIENT_MESSAGES = (
-    ("HOST IDENTIFICATION HAS CHANGED", "the host key differs from the one in known_hosts",
-     "if the host was reinstalled, ssh-keygen -R its name and ssh {ssh} once; else another machine answers"),
-    ("Host key verification failed", "the host key is not known yet",
-     "ssh {ssh} once by hand, and compare the key's fingerprint"),
-    ("host key is known for", "the host key is not known yet",
-     "ssh {ssh} once by hand, and compare the key's fingerprint"),
-    ("Permission denied", "the host accepts none of your keys",
-     "ssh-copy-id {ssh}, or ssh-add the key; ssh -o BatchMode=yes {ssh} true must work"),
-    ("Too many authentication failures", "the host refuses the login after too many keys",
-     "name the one key in ~/.ssh/config: IdentityFile, with IdentitiesOnly yes"),
-    ("Could not resolve", "the host's name has no address",
-     "write a name that ssh knows (~/.ssh/config, getent hosts), or the address"),
-    ("Connection refused", "nothing listens on the host's SSH port",
-     "start sshd there; write another port as ssh://user@host:PORT or in ~/.ssh/config"),
-    ("timed out", "the host does not answer",
-     "check that it runs, and that firewalls on the path let SSH through"),
-    ("No route to host", "there is no route to the host",
-     "check that it runs, and the routes and firewalls on the path"),
-    ("unreachable", "there is no route to the host", "check the routes of this machine (ip route get)"),
-    ("UNPROTECTED PRIVATE KEY", "ssh ignores your key because others may read it", "chmod 600 the key file"),
-    ("Bad owner or permissions", "ssh refuses your configuration because others may write it",
-     "chmod 600 ~/.ssh/config"),
-    ("Bad configuration option", "your configuration of ssh has an invalid option", "correct ~/.ssh/config"),
-)  # fmt: skip
-_UNKNOWN_MESSAGE = ("the connection failed", "run ssh -o BatchMode=yes {ssh} true to see what goes wrong")
+_CLIENT_MESSAGES = {
+    "HOST IDENTIFICATION HAS CHANGED": (
+        "the host key differs from the key in known_hosts",
+        "if the host was reinstalled, run ssh-keygen -R with its name, then ssh {ssh}. Otherwise another "
+        "machine answers",
+    ),
+    "Host key verification failed": (
+        "the host key is not known yet",
+        "run ssh {ssh} once by hand, and compare the key's fingerprint",
+    ),
+    "host key is known for": (
+        "the host key is not known yet",
+        "run ssh {ssh} once by hand, and compare the key's fingerprint",
+    ),
+    "Permission denied": (
+        "the host accepts none of your keys",
+        "run ssh-copy-id {ssh}, or add the key with ssh-add. The command ssh -o BatchMode=yes {ssh} true "
+        "must work",
+    ),
+    "Too many authentication failures": (
+        "the host refuses the login after too many keys",
+        "name the key of this host in ~/.ssh/config: IdentityFile, with IdentitiesOnly yes",
+    ),
+    "Could not resolve": (
+        "the host's name has no address",
+        "write the host's address, or a name that ssh knows (~/.ssh/config, getent hosts)",
+    ),
+    "Connection refused": (
+        "nothing listens on the host's SSH port",
+        "start sshd on the host, or write another port as ssh://user@host:PORT or in ~/.ssh/config",
+    ),
+    "timed out": (
+        "the host does not answer",
+        "check that the host runs, and that firewalls on the path let SSH through",
+    ),
+    "No route to host": (
+        "this machine has no route to the host",
+        "check that the host runs, and check the routes and firewalls on the path",
+    ),
+    "unreachable": (
+        "this machine has no route to the host",
+        "check the routes of this machine (ip route get)",
+    ),
+    "UNPROTECTED PRIVATE KEY": (
+        "ssh ignores your key because others may read it",
+        "run chmod 600 on the key file",
+    ),
+    "Bad owner or permissions": (
+        "ssh refuses your configuration because others may write it",
+        "run chmod 600 ~/.ssh/config",
+    ),
+    "Bad configuration option": (
+        "your configuration of ssh has an invalid option",
+        "correct ~/.ssh/config",
+    ),
+}
+"""The client's message: what it means, and the fix. The first match applies; `{ssh}` is the destination."""
+_UNKNOWN_MESSAGE = ("the connection failed", "run ssh -o BatchMode=yes {ssh} true to see the cause")
 
 
 def connection_error(name: str, destination: str, log: str) -> HostUnreachable:
@@ -44,7 +75,7 @@ def connection_error(name: str, destination: str, log: str) -> HostUnreachable:
     lines = [line.strip("@ \r") for line in log.splitlines() if line.strip("@ \r")] or ["no answer"]
     matches = (
         (line, what, fix)
-        for words, what, fix in _CLIENT_MESSAGES
+        for words, (what, fix) in _CLIENT_MESSAGES.items()
         for line in lines
         if words.lower() in line.lower()
     )

@@ -137,7 +137,7 @@ class HostsTestbed:
 
     def load_cpus(self, factors: Mapping[str, Level]) -> Mapping[str, frozenset[int]]:
         """See Testbed."""
-        first, _, second = str(CPUS.level_in(factors)).partition("/")
+        first, _, second = str(CPUS.read_level(factors)).partition("/")
         assigned = {}
         for endpoint in self.endpoints:
             level = second if second and endpoint.side == "b" else first
@@ -188,7 +188,7 @@ class HostsTestbed:
                 raise TreatmentRefused(
                     f"ip_version = {version}: {endpoint.interface} has no IPv{version} address",
                     where=endpoint.name,
-                    fix="assign one to it, or choose the other version",
+                    fix="assign an address of this version to the interface, or choose the other version",
                 )
         return version
 
@@ -351,7 +351,7 @@ def _remove_earlier_leftovers(machine: ssh.Machine, own_leftover: HostLeftover) 
                 f"another campaign uses this host (process {leftover.owner.split(':')[0]}: "
                 f"{leftover.purpose})",
                 where=machine.name,
-                fix="wait until it ends, or stop it with Ctrl-C where it runs",
+                fix="wait until the other campaign ends, or stop it with Ctrl-C in its terminal",
             )
         deployment.remove_agent(machine, leftover.folder)
         leftovers.forget_leftover(leftover)

@@ -19,7 +19,7 @@ AGENT_NAME = "line"
 DIRECTIONS = ("forward", "reverse")
 """From side a to side b, and from side b to side a."""
 SEED_BITS = 48
-FIXES = {knobs.CPUS_KNOB: "let the bench use these CPUs (taskset, cpuset), or leave the link impairments out"}
+FIXES = {knobs.CPUS_KNOB: "let the bench use these CPUs (taskset, cpuset), or leave out the link impairments"}
 
 
 class DelayLines:

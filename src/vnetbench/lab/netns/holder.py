@@ -85,7 +85,7 @@ def _start_holder() -> int:
                 return pid
             time.sleep(0.02)
         errors.seek(0)
-        last = (errors.read().strip().splitlines() or ["no reason given"])[-1]
+        last = (errors.read().strip().splitlines() or ["it gave no reason"])[-1]
     raise BenchError(f"the process that holds the lab did not start: {last}", fix="run with sudo")
 
 

@@ -93,14 +93,14 @@ def _wait_for_socket(socket: Path, log: Path) -> None:
     deadline = time.monotonic() + START_TIMEOUT_S
     while not socket.exists():
         if time.monotonic() > deadline:
-            raise _start_error("its database did not start", log)
+            raise _start_error("its database server did not start", log)
         time.sleep(POLL_INTERVAL_S)
 
 
 def _run_tool(command: Sequence[str], log: Path | None = None) -> str:
     process = subprocess.run(command, capture_output=True, text=True, errors="replace")
     if process.returncode != 0:
-        last_line = process.stderr.strip().splitlines()[-1:] or ["no reason given"]
+        last_line = process.stderr.strip().splitlines()[-1:] or ["it gave no reason"]
         raise _start_error(f"{Path(command[0]).name}: {last_line[0]}", log)
     return process.stdout
 

@@ -93,7 +93,7 @@ def _metric_chart(summary: CampaignSummary, layout: FactorLayout, metric: str) -
     if "mode" in kinds:
         sentences.append("Two diamonds show two modes, with their shares of the trials.")
     if "missing" in kinds:
-        sentences.append("A cross on the axis means not measured.")
+        sentences.append("A cross on the axis means that a treatment was not measured.")
     meaning = find_metric(metric).meaning
     if metric != summary.deciding_metric and meaning:
         sentences.insert(0, f"{meaning[:1].upper()}{meaning[1:].rstrip('.')}.")
@@ -108,11 +108,11 @@ def _latency_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[
     workload = WORKLOADS[summary.workload]
     title = workload.latency_title
     caption = (
-        f"{title} percentiles over all trials of a treatment without their warm-up. "
+        f"{title} percentiles of all trials of a treatment, without the warm-up. "
         f"Each line ends where a single {workload.unit_noun} remains."
     )
     if any(treatment.idle_latency_histogram for treatment in summary.treatments):
-        caption += " Before the load, the trial sends the same requests alone."
+        caption += " Before the load starts, the trial sends the same requests without the load."
     yield Chart("latency-percentiles", f"{title} by percentile", caption, latency_spec(rows, title), rows)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from vnetbench.estimate.latency import tail_curve
+from vnetbench.estimate.latency import latency_tail_curve
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.quantity import format_exact_share
 from vnetbench.report.charts.factor_layout import FactorLayout, level_positions
@@ -26,7 +26,7 @@ ChartRow = dict[str, Any]
 
 _MAX_PANELS, _MAX_TRIALS_PER_PANEL, _MAX_POINTS_PER_TRIAL = 12, 8, 100
 """Limits of the chart of the deciding metric within trials."""
-_LINE_OFFSET_SHARE = 0.012
+_SERIES_OFFSET_SHARE_OF_X_RANGE = 0.012
 """Offset between lines as a share of the x axis, so that their intervals do not overlap."""
 
 
@@ -40,7 +40,7 @@ def metric_rows(summary: CampaignSummary, layout: FactorLayout, metric: str) -> 
     rows: list[ChartRow] = []
     for treatment in summary.treatments:
         rows += _estimate_rows(summary, layout, treatment, metric)
-        base = _common_fields(layout, treatment)
+        base = _common_chart_row_fields(layout, treatment)
         for point in treatment.points:
             if metric in point.values:
                 value = round_for_chart(point.values[metric] / divisor)
@@ -54,7 +54,7 @@ def _estimate_rows(
     summary: CampaignSummary, layout: FactorLayout, treatment: TreatmentSummary, metric: str
 ) -> Iterator[ChartRow]:
     """Yield the rows of a treatment's estimate, of its modes, or of its missing value."""
-    base = _common_fields(layout, treatment)
+    base = _common_chart_row_fields(layout, treatment)
     scale = choose_metric_scale(summary.treatments, metric)
     estimate = treatment.metrics.get(metric)
     no_value = {"kind": "estimate", "value": None, "low": None, "high": None}
@@ -93,7 +93,7 @@ def describe_marks(rows: Sequence[ChartRow], confidence: float) -> str:
     if any(row["low"] is not None for row in estimates):
         interval = f"{format_exact_share(confidence)} confidence intervals"
         return f"Medians of the trials with {interval}. Each faint point is a trial."
-    return "Medians of the trials, too few for an interval. Each faint point is a trial."
+    return "Medians of the trials. An interval needs more trials. Each faint point is a trial."
 
 
 def trial_order_rows(summary: CampaignSummary, layout: FactorLayout, metric: str) -> list[ChartRow]:
@@ -129,7 +129,7 @@ def time_series_rows(summary: CampaignSummary, layout: FactorLayout) -> tuple[li
     """
     divisor = choose_metric_scale(summary.treatments, summary.deciding_metric).divisor
     candidates = [t for t in summary.treatments if any(len(point.time_series) > 1 for point in t.points)]
-    ranked = sorted(candidates, key=lambda t: _selection_rank(t, summary.deciding_metric))
+    ranked = sorted(candidates, key=lambda t: _rank_for_time_series_chart(t, summary.deciding_metric))
     selected = ranked[:_MAX_PANELS]
     rows: list[ChartRow] = []
     for treatment in sorted(selected, key=lambda t: t.index):
@@ -148,7 +148,7 @@ def time_series_rows(summary: CampaignSummary, layout: FactorLayout) -> tuple[li
     return rows, " ".join(notes)
 
 
-def _selection_rank(treatment: TreatmentSummary, metric: str) -> tuple[bool, bool, float]:
+def _rank_for_time_series_chart(treatment: TreatmentSummary, metric: str) -> tuple[bool, bool, float]:
     estimate = treatment.metrics[metric]
     is_unsteady = any(not point.has_steady_state for point in treatment.points)
     return not estimate.modes, not is_unsteady, -(estimate.half_width or 0.0)
@@ -209,7 +209,7 @@ def latency_rows(summary: CampaignSummary, layout: FactorLayout) -> list[ChartRo
                 "latency": round_for_chart(latency_us),
             }
             for dash_label, histogram in curves
-            for beyond, latency_us in tail_curve(histogram)
+            for beyond, latency_us in latency_tail_curve(histogram)
         ]
     return rows
 
@@ -230,7 +230,7 @@ def panel_labels(summary: CampaignSummary, layout: FactorLayout) -> list[str]:
     return [label_by_rank[rank] for rank in sorted(label_by_rank)]
 
 
-def _common_fields(layout: FactorLayout, treatment: TreatmentSummary) -> ChartRow:
+def _common_chart_row_fields(layout: FactorLayout, treatment: TreatmentSummary) -> ChartRow:
     x_factor, colour_factor = layout.x_factor, layout.colour_factor
     return {
         "treatment": treatment_phrase(treatment.factors, factor_names(layout.varying)),
@@ -256,7 +256,7 @@ def _x_position(layout: FactorLayout, treatment: TreatmentSummary) -> float | No
     levels = layout.colour_factor.levels
     line_index = levels.index(treatment.factors[layout.colour_factor.name])
     axis_length = max(level_to_position.values()) - min(level_to_position.values())
-    offset_share = min(_LINE_OFFSET_SHARE, 3 * _LINE_OFFSET_SHARE / len(levels))
+    offset_share = min(_SERIES_OFFSET_SHARE_OF_X_RANGE, 3 * _SERIES_OFFSET_SHARE_OF_X_RANGE / len(levels))
     return position + (line_index - (len(levels) - 1) / 2) * offset_share * axis_length
 
 

@@ -29,8 +29,8 @@ from vnetbench.wording.factor_text import factor_noun, level_text, treatment_phr
 
 _MAX_PANELS, _MAX_ROWS = 9, 24
 """Maximum number of panels with a numeric factor on the x axis, and of rows without one."""
-_MAX_LISTED_PANELS = 4
-_FILE_OFFSET_SHARE = 0.012
+_MAX_PANELS_LISTED_IN_NOTE = 4
+_FILE_OFFSET_SHARE_OF_X_RANGE = 0.012
 """Offset between files as a share of the x axis, so that their intervals do not overlap."""
 
 PanelKey = tuple[Level | None, ...]
@@ -51,7 +51,7 @@ class FileComparison:
 
 
 @dataclass(frozen=True)
-class _FileTreatment:
+class _TreatmentOfFile:
     """A treatment with its file and its known levels."""
 
     file: str
@@ -61,18 +61,18 @@ class _FileTreatment:
 
 
 @dataclass(frozen=True)
-class _MetricGroup:
+class _ComparedMetric:
     """The treatments of files with the same workload that have a metric, with the roles of the factors."""
 
     metric: str
     files: tuple[str, ...]
-    treatments: tuple[_FileTreatment, ...]
+    treatments: tuple[_TreatmentOfFile, ...]
     x_factor: FactorLevels | None
     panel_factors: tuple[FactorLevels, ...]
     """Each combination of their levels is a panel, or a row of a dot plot."""
     disjoint_factors: tuple[str, ...]
     """Factors that all files specify, but of which one file has no level in common with the others."""
-    unplotted_factors: tuple[str, ...]
+    factors_without_axis: tuple[str, ...]
     """Factors that vary within a file but do not affect the position on the chart."""
 
     @property
@@ -80,7 +80,7 @@ class _MetricGroup:
         """Maximum number of panels or rows on the chart."""
         return _MAX_ROWS if self.x_factor is None else _MAX_PANELS
 
-    def panel_key(self, treatment: _FileTreatment) -> PanelKey:
+    def panel_key(self, treatment: _TreatmentOfFile) -> PanelKey:
         """Return the key of the treatment's panel or row."""
         return tuple(treatment.levels.get(factor.name) for factor in self.panel_factors)
 
@@ -89,13 +89,13 @@ def compare_files(summaries: Sequence[CampaignSummary]) -> FileComparison | None
     """Return the comparison of two or more files; None for a single file."""
     if len(summaries) < 2:
         return None
-    files = tuple(zip(_display_names(summaries), summaries, strict=True))
+    files = tuple(zip(_display_names_of_files(summaries), summaries, strict=True))
     by_workload: dict[str, list[tuple[str, CampaignSummary]]] = {}
     for name, summary in files:
         by_workload.setdefault(summary.workload, []).append((name, summary))
     main_charts: list[Chart] = []
     other_charts: list[Chart] = []
-    notes = list(_workload_notes(by_workload))
+    notes = list(_differing_workloads_note(by_workload))
     shared = {workload: group for workload, group in by_workload.items() if len(group) > 1}
     for workload, group in shared.items():
         charts, group_notes = _compare_same_workload(group)
@@ -121,7 +121,7 @@ def published_charts(summary: CampaignSummary) -> list[Chart]:
     return [_comparison_chart(group, _panel_keys(group)) for group in groups]
 
 
-def _display_names(summaries: Sequence[CampaignSummary]) -> list[str]:
+def _display_names_of_files(summaries: Sequence[CampaignSummary]) -> list[str]:
     """Return file names; paths if names are equal, and numbered paths if a file appears twice."""
     file_names = [each.path if each.reference_table else Path(each.path).name for each in summaries]
     names = [
@@ -134,7 +134,9 @@ def _display_names(summaries: Sequence[CampaignSummary]) -> list[str]:
     ]
 
 
-def _workload_notes(by_workload: Mapping[str, Sequence[tuple[str, CampaignSummary]]]) -> Iterator[str]:
+def _differing_workloads_note(
+    by_workload: Mapping[str, Sequence[tuple[str, CampaignSummary]]],
+) -> Iterator[str]:
     if len(by_workload) > 1:
         workloads = "; ".join(
             f"{workload} ({', '.join(name for name, _ in files)})" for workload, files in by_workload.items()
@@ -173,13 +175,13 @@ def _common_metrics(summaries: Sequence[CampaignSummary]) -> list[str]:
 
 def _group_by_metric(
     files: Sequence[tuple[str, CampaignSummary]], metric: str, factors: Sequence[str] = ()
-) -> _MetricGroup:
+) -> _ComparedMetric:
     """Return the treatments that have the metric, with the role of each factor.
 
     The factors that all files specify decide the position of a treatment; `factors` restricts them.
     """
     treatments = tuple(
-        _FileTreatment(name, summary, treatment, _known_levels(summary, treatment))
+        _TreatmentOfFile(name, summary, treatment, _levels_with_effective_settings(summary, treatment))
         for name, summary in files
         for treatment in summary.treatments
         if metric in treatment.metrics
@@ -202,14 +204,14 @@ def _group_by_metric(
     ]
     varying = [factor for factor in candidates if len(factor.levels) > 1]
     x_factor = choose_x_factor(varying)
-    return _MetricGroup(
+    return _ComparedMetric(
         metric=metric,
         files=file_names,
         treatments=treatments,
         x_factor=x_factor,
         panel_factors=tuple(factor for factor in varying if factor is not x_factor),
         disjoint_factors=disjoint,
-        unplotted_factors=tuple(
+        factors_without_axis=tuple(
             name
             for name, by_file in levels.items()
             if name not in positioning and any(len(file_levels) > 1 for file_levels in by_file.values())
@@ -217,7 +219,9 @@ def _group_by_metric(
     )
 
 
-def _known_levels(summary: CampaignSummary, treatment: TreatmentSummary) -> dict[str, Level]:
+def _levels_with_effective_settings(
+    summary: CampaignSummary, treatment: TreatmentSummary
+) -> dict[str, Level]:
     levels = all_levels(summary, treatment)
     return {name: level for name, level in levels.items() if level != UNSPECIFIED}
 
@@ -235,7 +239,7 @@ def _sort_levels(levels: Iterator[Level]) -> tuple[Level, ...]:
     return (*numbers, *(level for level in distinct if isinstance(level, str)))
 
 
-def _panel_keys(group: _MetricGroup, min_files: int = 1) -> list[PanelKey]:
+def _panel_keys(group: _ComparedMetric, min_files: int = 1) -> list[PanelKey]:
     """Return the panels or rows that at least `min_files` files share, in the order of the levels."""
     files_by_key: dict[PanelKey, set[str]] = {}
     for each in group.treatments:
@@ -246,7 +250,7 @@ def _panel_keys(group: _MetricGroup, min_files: int = 1) -> list[PanelKey]:
     return keys
 
 
-def _comparison_chart(group: _MetricGroup, panel_keys: Sequence[PanelKey]) -> Chart:
+def _comparison_chart(group: _ComparedMetric, panel_keys: Sequence[PanelKey]) -> Chart:
     drawn_keys = panel_keys[: group.max_panels]
     drawn = [each for each in group.treatments if group.panel_key(each) in drawn_keys]
     scale = choose_metric_scale([each.treatment for each in drawn], group.metric)
@@ -268,25 +272,25 @@ def _caption_sentences(summaries: Sequence[CampaignSummary], rows: Sequence[Char
     measured = [each for each in summaries if each.reference_table is None]
     shares = sorted({format_exact_share(each.required_precision.confidence) for each in measured})
     if shares:
-        yield f"Circles: medians of the trials with {' or '.join(shares)} confidence intervals."
+        yield f"A circle is the median of the trials with its {' or '.join(shares)} confidence interval."
     if any(row["kind"] == "mode" for row in rows):
         yield "Two diamonds show two modes, with their shares of the trials."
     for summary in summaries:
         if summary.reference_table is not None:
-            yield f"Triangles: {summary.reference_table.title}. {legend(summary)}"
+            yield f"A triangle is a value of {summary.reference_table.title}. {legend(summary)}"
     yield from dict.fromkeys(
         f"{Path(each.path).name}: {warning}" for each in summaries for warning in emulation_warnings(each)
     )
 
 
-def _treatment_rows(group: _MetricGroup, item: _FileTreatment, scale: Scale) -> Iterator[ChartRow]:
+def _treatment_rows(group: _ComparedMetric, item: _TreatmentOfFile, scale: Scale) -> Iterator[ChartRow]:
     estimate = item.treatment.metrics[group.metric]
     x_name = [group.x_factor.name] if group.x_factor else []
-    names = [*x_name, *(factor.name for factor in group.panel_factors), *group.unplotted_factors]
+    names = [*x_name, *(factor.name for factor in group.panel_factors), *group.factors_without_axis]
     base: ChartRow = {
         "file": item.file,
         "panel": _panel_name(group, group.panel_key(item)),
-        "unplotted_levels": treatment_phrase(item.levels, group.unplotted_factors),
+        "unplotted_levels": treatment_phrase(item.levels, group.factors_without_axis),
         "treatment": treatment_phrase(item.levels, names),
         "x": _x_position(group, item),
         "kind": "published" if estimate.is_published else "measured",
@@ -310,7 +314,7 @@ def _treatment_rows(group: _MetricGroup, item: _FileTreatment, scale: Scale) -> 
     }
 
 
-def _x_position(group: _MetricGroup, item: _FileTreatment) -> float | None:
+def _x_position(group: _ComparedMetric, item: _TreatmentOfFile) -> float | None:
     """Return the position on the x axis, with a small offset for each file."""
     if group.x_factor is None:
         return None
@@ -318,16 +322,16 @@ def _x_position(group: _MetricGroup, item: _FileTreatment) -> float | None:
     axis_length = max(level_to_position.values()) - min(level_to_position.values())
     offset = group.files.index(item.file) - (len(group.files) - 1) / 2
     position = level_to_position[item.levels[group.x_factor.name]]
-    return position + offset * _FILE_OFFSET_SHARE * axis_length
+    return position + offset * _FILE_OFFSET_SHARE_OF_X_RANGE * axis_length
 
 
-def _panel_name(group: _MetricGroup, key: PanelKey) -> str:
+def _panel_name(group: _ComparedMetric, key: PanelKey) -> str:
     pairs = zip(group.panel_factors, key, strict=True)
     levels = {factor.name: level for factor, level in pairs if level is not None}
     return treatment_phrase(levels, [factor.name for factor in group.panel_factors]) if levels else ""
 
 
-def _omission_notes(group: _MetricGroup, panel_keys: Sequence[PanelKey]) -> Iterator[str]:
+def _omission_notes(group: _ComparedMetric, panel_keys: Sequence[PanelKey]) -> Iterator[str]:
     for factor in group.disjoint_factors:
         files_by_level: dict[str, dict[str, None]] = {}
         for each in group.treatments:
@@ -339,10 +343,10 @@ def _omission_notes(group: _MetricGroup, panel_keys: Sequence[PanelKey]) -> Iter
         yield f"The chart shows the first {group.max_panels} of {len(panel_keys)} shared combinations."
     unshared = [_panel_name(group, key) for key in _panel_keys(group) if key not in panel_keys]
     if unshared:
-        more_count = len(unshared) - _MAX_LISTED_PANELS
+        more_count = len(unshared) - _MAX_PANELS_LISTED_IN_NOTE
         more = f"; and {more_count} more" if more_count > 0 else ""
-        listed = "; ".join(unshared[:_MAX_LISTED_PANELS])
-        yield f"Not on the chart, because only one file has it: {listed}{more}."
-    if group.unplotted_factors:
-        names = ", ".join(map(factor_noun, group.unplotted_factors))
+        listed = "; ".join(unshared[:_MAX_PANELS_LISTED_IN_NOTE])
+        yield f"The chart does not show levels that only one file has: {listed}{more}."
+    if group.factors_without_axis:
+        names = ", ".join(map(factor_noun, group.factors_without_axis))
         yield f"Marks of one file at the same position differ in {names}. Point at a mark to see its levels."

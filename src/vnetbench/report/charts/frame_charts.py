@@ -10,15 +10,15 @@ from vnetbench.report.charts.chart import Chart
 from vnetbench.report.charts.chart_rows import describe_marks
 from vnetbench.report.charts.factor_layout import FactorLayout
 from vnetbench.report.charts.frame_rows import (
-    MODEL_BAND_SHARE,
-    ZOOM_SHARE,
+    LOSS_CURVE_BAND_PROBABILITY,
+    MAX_ZOOMED_LOSS_RATIO,
     burst_rows,
     frame_size_rows,
     loss_curve_rows,
     missing_frames_rows,
     published_comparison_rows,
     search_step_rows,
-    zoomed_step_rows,
+    step_rows_near_throughput,
 )
 from vnetbench.report.charts.frame_specs import (
     frame_size_spec,
@@ -31,7 +31,7 @@ from vnetbench.report.tables.published_comparison import compare_with_published
 from vnetbench.study.factors.frame_factors import FRAME_SIZE
 from vnetbench.study.workloads import THROUGHPUT_METRICS, WORKLOADS
 from vnetbench.wording.estimate_text import choose_metric_scale, metric_heading
-from vnetbench.wording.factor_text import pluralize
+from vnetbench.wording.factor_text import format_count_with_noun
 
 _FRAME_RATE_METRICS = (*THROUGHPUT_METRICS, "forwarding_rate_fps", "max_forwarding_rate_fps")
 """Metrics that the line rate limits."""
@@ -81,7 +81,7 @@ def _search_step_charts(summary: CampaignSummary, layout: FactorLayout) -> Itera
     if not rows:
         return
     load_title = f"Offered load per direction ({scale.unit})"
-    share = format_exact_share(MODEL_BAND_SHARE)
+    share = format_exact_share(LOSS_CURVE_BAND_PROBABILITY)
     caption = (
         "Each point is a step of a search; a larger point is a longer step. The grey band contains "
         f"{share} of the full-length steps by a model fitted to the newest steps. A dashed line is a loss "
@@ -89,9 +89,10 @@ def _search_step_charts(summary: CampaignSummary, layout: FactorLayout) -> Itera
     )
     spec = step_loss_spec(rows, load_title)
     yield Chart("loss-load", "Frame loss ratio by offered load", caption.rstrip(), spec, rows)
-    if zoomed := zoomed_step_rows(rows):
+    if zoomed := step_rows_near_throughput(rows):
         caption = (
-            f"The chart shows the steps whose load is within {format_exact_share(ZOOM_SHARE)} of a "
+            f"The chart shows the steps whose load is within {format_exact_share(MAX_ZOOMED_LOSS_RATIO)} of "
+            "a "
             "throughput."
         )
         spec = step_loss_spec(zoomed, load_title, has_log_load=False)
@@ -112,7 +113,9 @@ def _burst_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[Ch
 def _loss_curve_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[Chart]:
     rows, scale = loss_curve_rows(summary, layout)
     if rows:
-        trials = pluralize(sum(treatment.trial_count for treatment in summary.treatments), "trial")
+        trials = format_count_with_noun(
+            sum(treatment.trial_count for treatment in summary.treatments), "trial"
+        )
         caption = f"Frame loss ratio at each offered load (RFC 2544, 26.3), with a line for each of {trials}."
         spec = loss_curve_spec(rows, f"Offered load per direction ({scale.unit})")
         yield Chart("frame-loss", "Frame loss ratio by offered load", caption, spec, rows)

@@ -26,8 +26,8 @@ from vnetbench.wording.estimate_text import (
 from vnetbench.wording.factor_text import factor_label, level_text
 from vnetbench.wording.treatment_names import varying_factors
 
-UNMEASURED_STATES = ("refused", "failed")
-_METRICS_BY_IMPORTANCE = (
+STATES_WITHOUT_MEASUREMENT = ("refused", "failed")
+_METRICS_IN_COLUMN_ORDER = (
     *THROUGHPUT_METRICS, "throughput_bps", "max_forwarding_rate_fps", "back_to_back_frames", "buffer_s",
     "frame_loss_percent",
     "datagrams_received_per_s", "loss_percent", "delay_p50_us", "delay_p99_us", "delay_p99_9_us",
@@ -45,7 +45,7 @@ _METRICS_BY_IMPORTANCE = (
     "mean_segment_bytes", "retransmits_per_s", "rtt_us", "server_cpu_percent", "interrupts_per_s",
     "host_cpu_percent",
 )  # fmt: skip
-_SHORT_LABELS = {
+_SHORT_LABEL_BY_METRIC = {
     "throughput_bps": "Bit rate",
     "forwarding_rate_fps": "Forwarded",
     "max_forwarding_rate_fps": "Max. forwarded",
@@ -76,15 +76,15 @@ _SHORT_LABELS = {
     "first_vm_cpu_percent": "1st VM's CPU",
     "second_vm_cpu_percent": "2nd VM's CPU",
     "forwarder_busy_percent": "Forw. busy",
-    "forwarder_vcpu_percent": "Forw. vCPU",
+    "forwarder_vcpu_percent": "Forwarder's vCPUs",
     "sender_busy_percent": "Send. busy",
     "receiver_busy_percent": "Recv. busy",
     "first_vm_busy_percent": "1st VM busy",
     "second_vm_busy_percent": "2nd VM busy",
-    "sender_vcpu_percent": "Send. vCPU",
-    "receiver_vcpu_percent": "Recv. vCPU",
-    "first_vm_vcpu_percent": "1st VM's vCPU",
-    "second_vm_vcpu_percent": "2nd VM's vCPU",
+    "sender_vcpu_percent": "Sender's vCPUs",
+    "receiver_vcpu_percent": "Receiver's vCPUs",
+    "first_vm_vcpu_percent": "1st VM's vCPUs",
+    "second_vm_vcpu_percent": "2nd VM's vCPUs",
     "vcpus_cpu_percent": "vCPUs",
     "busiest_vcpu_percent": "Busiest vCPU",
     "emulators_cpu_percent": "Emulators",
@@ -100,7 +100,7 @@ _SHORT_LABELS = {
     "sender_interrupts_per_s": "Send. interr.",
     "sender_retransmits_per_s": "Send. retr.",
 }
-_SHORT_UNITS = {
+_SHORT_UNIT_BY_UNIT = {
     "% of one CPU": "% of 1",
     "% of its CPUs": "% of its",
     "% of all CPUs": "% of all",
@@ -160,7 +160,7 @@ def metric_columns(rows: Sequence[TableRow], deciding_metric: str) -> list[Colum
     Metrics that are zero in every row come last.
     """
     measured = measured_metrics(rows)
-    others = [name for name in _METRICS_BY_IMPORTANCE if name in measured and name != deciding_metric]
+    others = [name for name in _METRICS_IN_COLUMN_ORDER if name in measured and name != deciding_metric]
     others += [name for name in measured if name not in (deciding_metric, *others)]
     others.sort(key=lambda name: is_always_zero(rows, name))
     return [_metric_column(rows, name, deciding_metric) for name in (deciding_metric, *others)]
@@ -175,8 +175,8 @@ def search_columns(rows: Sequence[TableRow]) -> list[Column]:
     ]
     if not any(goal_results):
         return []
-    limits = [_limit_lines(results) for results in goal_results]
-    half_widths = [_max_half_width_share(results) for results in goal_results]
+    limits = [_throughput_limit_lines(results) for results in goal_results]
+    half_widths = [_max_half_width_over_throughput(results) for results in goal_results]
     distinct_limits = sorted(set(limits))
     limit_keys = tuple(float(distinct_limits.index(each)) for each in limits)
     half_width_cells = tuple((f"± {format_share(each)}" if each > 0 else "–",) for each in half_widths)
@@ -207,7 +207,7 @@ def _level_sort_key(factor: FactorLevels, level: Level | None) -> float:
     return 1e18 + factor.levels.index(level) if isinstance(level, str) else float(level)
 
 
-def _limit_lines(results: Sequence[GoalResult]) -> tuple[str, ...]:
+def _throughput_limit_lines(results: Sequence[GoalResult]) -> tuple[str, ...]:
     """Return a line per limit of the trials, with counts if the limits differ."""
     counts = Counter(result.limited_by for result in results)
     if len(counts) == 1:
@@ -215,7 +215,7 @@ def _limit_lines(results: Sequence[GoalResult]) -> tuple[str, ...]:
     return tuple(f"{limit} ({count})" for limit, count in counts.most_common()) or ("–",)
 
 
-def _max_half_width_share(results: Sequence[GoalResult]) -> float:
+def _max_half_width_over_throughput(results: Sequence[GoalResult]) -> float:
     """Return half the width of the widest interval as a share of its throughput; 0 without intervals."""
     shares = ((r.high_fps - r.low_fps) / 2 / r.throughput_fps for r in results if r.throughput_fps)
     return max(shares, default=0.0)
@@ -228,7 +228,7 @@ def _metric_title(rows: Sequence[TableRow], name: str) -> str:
     if len(results) > 1 and name in THROUGHPUT_METRICS[: len(results)]:
         goal = f"{format_exact_share(results[THROUGHPUT_METRICS.index(name)].goal)} loss"
         return f"{find_metric(name).label}, {goal}" if name == THROUGHPUT_METRICS[0] else goal
-    return _SHORT_LABELS.get(name, find_metric(name).label)
+    return _SHORT_LABEL_BY_METRIC.get(name, find_metric(name).label)
 
 
 def _metric_column(rows: Sequence[TableRow], name: str, deciding_metric: str) -> Column:
@@ -237,11 +237,11 @@ def _metric_column(rows: Sequence[TableRow], name: str, deciding_metric: str) ->
     for row in rows:
         if name in row.metrics:
             cells.append(format_estimate_lines(row.metrics[name], name, scale))
-        elif name == deciding_metric and row.stopped_by in UNMEASURED_STATES:
+        elif name == deciding_metric and row.stopped_by in STATES_WITHOUT_MEASUREMENT:
             cells.append((row.stopped_by,))
         else:
             cells.append(("–",))
     unit = METRICS[name].unit if name in METRICS else ""
     sort_keys = tuple(row.metrics[name].value if name in row.metrics else -math.inf for row in rows)
     title = _metric_title(rows, name)
-    return Column(name, title, _SHORT_UNITS.get(unit, scale.unit), tuple(cells), True, sort_keys)
+    return Column(name, title, _SHORT_UNIT_BY_UNIT.get(unit, scale.unit), tuple(cells), True, sort_keys)

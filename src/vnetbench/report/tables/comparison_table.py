@@ -16,12 +16,12 @@ from vnetbench.report.comparison import CampaignComparison, MetricChange
 from vnetbench.report.environment import FactDifference
 from vnetbench.report.tables.columns import Column, factor_columns
 from vnetbench.report.tables.text_table import (
-    COLUMN_GAP,
+    COLUMN_GAP_CHARACTERS,
     bullet_list,
     columns_width,
     draw_table,
-    fold_factors,
-    to_safe_text,
+    fold_factors_into_one_column,
+    to_printable_text,
 )
 from vnetbench.report.text.emulation_warning import EMULATION_WARNING
 from vnetbench.study.model import FactorLevels, Level
@@ -32,7 +32,12 @@ from vnetbench.wording.estimate_text import (
     format_short_ratio,
     metric_noun,
 )
-from vnetbench.wording.factor_text import capitalize_sentence, factor_names, pluralize, treatment_phrase
+from vnetbench.wording.factor_text import (
+    capitalize_sentence,
+    factor_names,
+    format_count_with_noun,
+    treatment_phrase,
+)
 from vnetbench.wording.treatment_names import varying_factors
 
 
@@ -44,12 +49,12 @@ class ComparisonTable:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         comparison = self.comparison
-        yield to_safe_text(_answer_sentence(comparison.changes))
-        yield to_safe_text(f"\nbefore: {comparison.before}\nafter:  {comparison.after}\n")
+        yield to_printable_text(_answer_sentence(comparison.changes))
+        yield to_printable_text(f"\nbefore: {comparison.before}\nafter:  {comparison.after}\n")
         for name in comparison.emulated_campaigns:
-            yield to_safe_text(f"{name}: {EMULATION_WARNING}\n")
+            yield to_printable_text(f"{name}: {EMULATION_WARNING}\n")
         for note in (*comparison.import_notes, *comparison.published_conditions):
-            yield to_safe_text(f"{note}\n")
+            yield to_printable_text(f"{note}\n")
         if not comparison.published_conditions:
             yield _environment_table(comparison.environment_differences)
         for metric in dict.fromkeys(change.metric for change in comparison.changes):
@@ -74,27 +79,29 @@ def _answer_sentence(changes: Sequence[MetricChange]) -> str:
         return "No treatment was measured in both campaigns."
     noun = metric_noun(changes[0].metric)
     if all(change.before.is_published or change.after.is_published for change in changes):
-        return f"{pluralize(len(changes), 'published value')} compared with your measurements of {noun}."
+        published = format_count_with_noun(len(changes), "published value")
+        return f"{published} compared with your measurements of {noun}."
     significant = [change for change in changes if change.is_significant]
     if len(changes) == 1:
         difference = "differs significantly" if significant else "does not differ significantly"
         return f"{capitalize_sentence(noun)} {difference} (×{format_short_ratio(changes[0].ratio)})."
-    count = f"{len(significant)} of {pluralize(len(changes), 'treatment')}"
+    count = f"{len(significant)} of {format_count_with_noun(len(changes), 'treatment')}"
     if not significant:
         largest = max(changes, key=lambda change: abs(math.log(change.ratio.value or 1)))
         return (
-            f"No significant difference in {noun}. Largest ratio of {pluralize(len(changes), 'treatment')}: "
+            f"No significant difference in {noun}. Largest ratio of "
+            f"{format_count_with_noun(len(changes), 'treatment')}: "
             f"×{format_short_ratio(largest.ratio)}."
         )
-    largest = max(significant, key=lambda change: abs(change.worsening_share))
-    phrase = treatment_phrase(largest.factors, _varying_names(changes))
+    largest = max(significant, key=lambda change: abs(change.relative_worsening))
+    phrase = treatment_phrase(largest.factors, _names_of_varying_factors(changes))
     return (
         f"{capitalize_sentence(noun)} differs significantly in {count}. "
         f"Largest change: ×{format_short_ratio(largest.ratio)} with {phrase}."
     )
 
 
-def _varying_names(changes: Sequence[MetricChange]) -> tuple[str, ...]:
+def _names_of_varying_factors(changes: Sequence[MetricChange]) -> tuple[str, ...]:
     names = dict.fromkeys(name for change in changes for name in change.factors)
     return tuple(name for name in names if len({change.factors.get(name) for change in changes}) > 1)
 
@@ -108,7 +115,7 @@ def _environment_table(differences: Sequence[FactDifference]) -> Table | Text:
     table.add_row("difference", "before", "after", style="bold")
     for each in differences:
         name = f"{', '.join(each.locations)}: {each.name}"
-        table.add_row(*(to_safe_text(text or "–") for text in (name, each.before, each.after)))
+        table.add_row(*(to_printable_text(text or "–") for text in (name, each.before, each.after)))
     return table
 
 
@@ -144,7 +151,11 @@ def _comparison_columns(
     columns.append(Column("symbol", "", "", tuple((_change_symbol(change),) for change in changes), False))
     factor_part = factor_columns(before, factors)
     if not factor_part or columns_width([*factor_part, *columns]) > width:
-        factor_part = [fold_factors(before, factors, width - columns_width(columns) - COLUMN_GAP)]
+        factor_part = [
+            fold_factors_into_one_column(
+                before, factors, width - columns_width(columns) - COLUMN_GAP_CHARACTERS
+            )
+        ]
     return [*factor_part, *columns]
 
 
@@ -155,9 +166,9 @@ def _change_symbol(change: MetricChange) -> str:
 
 
 def _change_style(change: MetricChange) -> str:
-    if not change.is_significant or change.worsening_share == 0:
+    if not change.is_significant or change.relative_worsening == 0:
         return ""
-    return "red" if change.worsening_share > 0 else "green"
+    return "red" if change.relative_worsening > 0 else "green"
 
 
 def _changes_legend(changes: Sequence[MetricChange]) -> str:
@@ -184,13 +195,13 @@ def _omission_notes(comparison: CampaignComparison) -> Iterator[str]:
     rows = [_ComparisonRow(each, {}, 0) for each in levels]
     names = factor_names(varying_factors(rows, comparison.factors))
     for each in comparison.only_before:
-        yield f"only before: {treatment_phrase(each, names)}"
+        yield f"only in the first campaign: {treatment_phrase(each, names)}"
     for each in comparison.only_after:
-        yield f"only after: {treatment_phrase(each, names)}"
+        yield f"only in the second campaign: {treatment_phrase(each, names)}"
     for each, reason in comparison.unmeasured:
         yield f"not compared: {treatment_phrase(each, names)} ({reason})"
-    if comparison.unmatched_published_count:
-        count = pluralize(comparison.unmatched_published_count, "published value")
-        yield f"{count} without a matching treatment"
+    if comparison.published_without_treatment_count:
+        count = format_count_with_noun(comparison.published_without_treatment_count, "published value")
+        yield f"no treatment matches {count}"
     if any(change.before.modes or change.after.modes for change in comparison.changes):
-        yield "The ratio of a treatment with two modes mixes both modes. Compare the values of each mode."
+        yield "The ratio of a treatment with two modes mixes the modes. Compare the values of each mode."

@@ -23,12 +23,12 @@ from vnetbench.statements.statement import (
     StatementPart,
     Verdict,
 )
-from vnetbench.statements.warm_up import WARM_UP_SHARE
+from vnetbench.statements.warm_up import WARM_UP_SHARE_METRIC
 from vnetbench.wording.estimate_text import find_metric, format_estimate, format_ratio, metric_noun
-from vnetbench.wording.factor_text import pluralize, treatment_phrase
+from vnetbench.wording.factor_text import format_count_with_noun, treatment_phrase
 
-_STYLES = {SUPPORTED: "green", REFUTED: "red", INCONCLUSIVE: "dim"}
-_MARKS = {SUPPORTED: "+", REFUTED: "-", INCONCLUSIVE: "?"}
+_STYLE_BY_STATE = {SUPPORTED: "green", REFUTED: "red", INCONCLUSIVE: "dim"}
+_SYMBOL_BY_STATE = {SUPPORTED: "+", REFUTED: "-", INCONCLUSIVE: "?"}
 _MAX_EVIDENCE_LINES = 3
 """A part lists at most this many values, the deciding ones first. The JSON contains all of them."""
 _MAX_TEXT_WIDTH = 110
@@ -46,8 +46,8 @@ class StatementsTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = min(options.max_width, _MAX_TEXT_WIDTH)
         counts = Counter(result.state for result in self.results)
-        states = ", ".join(f"{counts[state]} {state}" for state in _STYLES)
-        yield Text(f"{pluralize(len(self.results), 'published statement')}: {states}")
+        states = ", ".join(f"{counts[state]} {state}" for state in _STYLE_BY_STATE)
+        yield Text(f"{format_count_with_noun(len(self.results), 'published statement')}: {states}")
         for result in self.results:
             yield Text("")
             yield from _statement_lines(result, width, self.has_several_files)
@@ -63,19 +63,20 @@ def evidence_text(evidence: StatementEvidence, varying: Sequence[str]) -> str:
     names = [name for name in varying if name in evidence.levels]
     treatment = f"{treatment_phrase(evidence.levels, names)}: " if names else ""
     note = f" ({evidence.note})" if evidence.note else ""
-    return f"{treatment}{_value_text(evidence)}{note}"
+    return f"{treatment}{_evidence_value_text(evidence)}{note}"
 
 
-def _value_text(evidence: StatementEvidence) -> str:
+def _evidence_value_text(evidence: StatementEvidence) -> str:
     value = evidence.value
     if isinstance(value, Ratio):
         level, base = (
             treatment_phrase(levels or {}, tuple(levels or {})) for levels in (evidence.level, evidence.base)
         )
         return f"{level} relative to {base}, {metric_noun(evidence.metric)} ×{format_ratio(value)}"
-    if evidence.metric == WARM_UP_SHARE:
+    if evidence.metric == WARM_UP_SHARE_METRIC:
         low, high = (format_share(end or 0.0) for end in (value.low, value.high))
-        return f"{format_share(value.value)} [{low}, {high}] of {pluralize(value.trial_count, 'trial')}"
+        trials = format_count_with_noun(value.trial_count, "trial")
+        return f"{format_share(value.value)} [{low}, {high}] of {trials}"
     scale = choose_scale(find_metric(evidence.metric).unit, value.value)
     text = format_estimate(value, evidence.metric, scale)
     return f"{metric_noun(evidence.metric)} {text} {scale.unit}".rstrip()
@@ -84,7 +85,7 @@ def _value_text(evidence: StatementEvidence) -> str:
 def _statement_lines(result: StatementResult, width: int, has_several_files: bool) -> Iterator[Text]:
     statement = result.statement
     head = Text(f"{statement.id}  ", style="bold")
-    head.append(result.state, style=_STYLES[result.state])
+    head.append(result.state, style=_STYLE_BY_STATE[result.state])
     yield head
     yield from _wrap_lines(f"{statement.condition}: {statement.statement}", width, 5)
     yield from _wrap_lines(_source_text(statement), width, 5, style="dim")
@@ -99,21 +100,21 @@ def _statement_lines(result: StatementResult, width: int, has_several_files: boo
         if statement.run:
             yield from _wrap_lines(f"To check it: vnetbench run {statement.run}", width, 5, hanging=7)
         if statement.limitation:
-            yield from _wrap_lines(f"No run can check: {statement.limitation}", width, 5, hanging=7)
+            yield from _wrap_lines(f"vnetbench cannot check {statement.limitation}", width, 5, hanging=7)
 
 
 def _part_lines(part: StatementPart, verdict: Verdict, width: int) -> Iterator[Text]:
     if part.claim != verdict.statement.statement:
-        text = f"{_MARKS[part.state]} {part.claim}"
-        yield from _wrap_lines(text, width, 5, hanging=7, style=_STYLES[part.state])
+        text = f"{_SYMBOL_BY_STATE[part.state]} {part.claim}"
+        yield from _wrap_lines(text, width, 5, hanging=7, style=_STYLE_BY_STATE[part.state])
     deciding_first = sorted(part.evidence, key=lambda each: each.state != part.state)
     for evidence in deciding_first[:_MAX_EVIDENCE_LINES]:
         yield from _wrap_lines(evidence_text(evidence, verdict.varying_factors), width, 7, hanging=9)
     hidden_count = len(part.evidence) - _MAX_EVIDENCE_LINES
     if hidden_count > 0:
         agreeing = sum(evidence.state == part.state for evidence in part.evidence)
-        note = "" if part.state == INCONCLUSIVE else f"; {agreeing} of {len(part.evidence)} agree"
-        yield from _wrap_lines(f"and {hidden_count} more{note}", width, 7)
+        note = "" if part.state == INCONCLUSIVE else f" ({agreeing} of {len(part.evidence)} values agree)"
+        yield from _wrap_lines(f"and {hidden_count} more values{note}", width, 7)
     if part.missing:
         yield from _wrap_lines(f"Missing: {part.missing}", width, 7, hanging=9)
 
@@ -121,7 +122,9 @@ def _part_lines(part: StatementPart, verdict: Verdict, width: int) -> Iterator[T
 def _reported_value_lines(statement: Statement, verdict: Verdict, width: int) -> Iterator[Text]:
     """Yield the measured values next to the reported value, which comes from another machine."""
     value = f"{statement.value} {statement.unit}".strip()
-    prefix = f"Reported for another machine, not checked: {value}. Measured:" if value else "Measured:"
+    prefix = (
+        f"Reported for another machine and not checked: {value}. Measured here:" if value else "Measured:"
+    )
     for evidence in verdict.reported_values[:_MAX_EVIDENCE_LINES]:
         yield from _wrap_lines(
             f"{prefix} {evidence_text(evidence, verdict.varying_factors)}", width, 5, hanging=7

@@ -11,29 +11,29 @@ from vnetbench.estimate.metrics import is_lower_better
 from vnetbench.estimate.model import BestTreatment
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import choose_scale, format_exact_share, format_interval, format_share, format_value
-from vnetbench.report.tables.columns import UNMEASURED_STATES
+from vnetbench.report.tables.columns import STATES_WITHOUT_MEASUREMENT
 from vnetbench.report.text.effect_text import (
+    choose_headline_effect,
     conditional_effect_sentences,
     effect_sentence,
     effect_sentences,
-    headline_effect,
 )
 from vnetbench.results.records import FINISHED, INTERRUPTED, RUNNING
 from vnetbench.study.labs import IMPORTED
 from vnetbench.wording.estimate_text import choose_metric_scale, find_metric, format_estimate, metric_noun
-from vnetbench.wording.factor_text import capitalize_sentence, pluralize
+from vnetbench.wording.factor_text import capitalize_sentence, format_count_with_noun
 from vnetbench.wording.treatment_names import treatment_name
 
-_CYCLE_COST_UNITS = {
+_UNIT_BY_CYCLE_COST_METRIC = {
     "cycles_per_byte": "byte",
     "cycles_per_transaction": "transaction",
     "cycles_per_datagram": "datagram",
 }
 _IDLE_LATENCY, _LOADED_LATENCY = "latency_idle_p50_us", "latency_p50_us"
-_LATENCY_INCREASE = "latency_increase_p50_us"
+_LATENCY_INCREASE_METRIC = "latency_increase_p50_us"
 _MAX_NAMED_TREATMENTS = 4
 """Sentences name at most this many treatments and count the rest."""
-_STOP_REASONS = {
+_STOP_VERB_BY_REASON = {
     "most trials": "stopped at the maximum number of trials",
     "time limit": "stopped at the time limit",
 }
@@ -61,12 +61,12 @@ class Answer:
 
 def answer_question(summary: CampaignSummary) -> Answer:
     """Answer the study's question from the estimates alone."""
-    effect = headline_effect(summary)
+    effect = choose_headline_effect(summary)
     effects = (*effect_sentences(summary, excluded=effect), *conditional_effect_sentences(summary))
     return Answer(
         question=summary.question or summary.title,
         headline=_capitalize_all([effect_sentence(effect, summary.deciding_metric)] if effect else []),
-        best=_capitalize_all(_best_sentences(summary)),
+        best=_capitalize_all(_best_treatment_sentences(summary)),
         effects=_capitalize_all(effects),
         caveats=_capitalize_all(_caveat_sentences(summary)),
     )
@@ -76,7 +76,7 @@ def _capitalize_all(sentences: Iterable[str]) -> tuple[str, ...]:
     return tuple(map(capitalize_sentence, sentences))
 
 
-def _best_sentences(summary: CampaignSummary) -> Iterator[str]:
+def _best_treatment_sentences(summary: CampaignSummary) -> Iterator[str]:
     metric = summary.deciding_metric
     best = find_best_treatment(summary, metric)
     if best is None:
@@ -96,7 +96,7 @@ def _best_sentences(summary: CampaignSummary) -> Iterator[str]:
         f"{median}{metric_noun(metric)} is {adjective} with {treatment_name(summary, treatment)}: "
         f"{_estimate_text(summary, treatment, metric)}."
     )
-    yield from _tie_sentences(summary, best)
+    yield from _tied_treatments_sentences(summary, best)
     yield from _latency_under_load_sentences(summary)
     yield from _cycle_cost_sentences(summary)
 
@@ -108,7 +108,7 @@ def _single_treatment_sentence(summary: CampaignSummary, treatment: TreatmentSum
     return sentence if len(summary.treatments) == 1 else f"{sentence} Only one treatment was measured."
 
 
-def _tie_sentences(summary: CampaignSummary, best: BestTreatment) -> Iterator[str]:
+def _tied_treatments_sentences(summary: CampaignSummary, best: BestTreatment) -> Iterator[str]:
     """Yield which treatments do not differ significantly from the best, and which cannot be compared."""
     by_index = {treatment.index: treatment for treatment in summary.treatments}
     tied: list[TreatmentSummary] = []
@@ -118,9 +118,14 @@ def _tie_sentences(summary: CampaignSummary, best: BestTreatment) -> Iterator[st
         is_compared = ratio is not None and ratio.p_value is not None
         (tied if is_compared else uncompared).append(by_index[index])
     if tied:
-        yield f"No significant difference from the best: {_list_treatments(summary, tied)}."
+        yield (
+            f"These treatments do not differ significantly from the best: {_list_treatments(summary, tied)}."
+        )
     if uncompared:
-        yield f"Too few trials in common with the best: {_list_treatments(summary, uncompared)}."
+        yield (
+            "These treatments have too few trials in common with the best: "
+            f"{_list_treatments(summary, uncompared)}."
+        )
     if not best.tied_with:
         direction = "higher" if is_lower_better(best.metric) else "lower"
         yield f"{metric_noun(best.metric)} is significantly {direction} with every other measured treatment."
@@ -128,19 +133,19 @@ def _tie_sentences(summary: CampaignSummary, best: BestTreatment) -> Iterator[st
 
 def _latency_under_load_sentences(summary: CampaignSummary) -> Iterator[str]:
     """Yield by how much the load raises the latency, for the least and the most affected treatment."""
-    needed = {_LATENCY_INCREASE, _IDLE_LATENCY, _LOADED_LATENCY}
+    needed = {_LATENCY_INCREASE_METRIC, _IDLE_LATENCY, _LOADED_LATENCY}
     measured = [each for each in summary.treatments if needed <= each.metrics.keys()]
-    ordered = sorted(measured, key=lambda treatment: treatment.metrics[_LATENCY_INCREASE].value)
+    ordered = sorted(measured, key=lambda treatment: treatment.metrics[_LATENCY_INCREASE_METRIC].value)
     for treatment, rank in zip(ordered[:1] + ordered[1:][-1:], ("least", "most"), strict=False):
         name = f" {rank} with {treatment_name(summary, treatment)}" if len(ordered) > 1 else ""
-        increase = _estimate_text(summary, treatment, _LATENCY_INCREASE)
+        increase = _estimate_text(summary, treatment, _LATENCY_INCREASE_METRIC)
         idle = _estimate_text(summary, treatment, _IDLE_LATENCY)
         loaded = _estimate_text(summary, treatment, _LOADED_LATENCY)
         yield f"Under load, median latency rises{name}: by {increase}, from {idle} to {loaded}."
 
 
 def _cycle_cost_sentences(summary: CampaignSummary) -> Iterator[str]:
-    for metric, unit in _CYCLE_COST_UNITS.items():
+    for metric, unit in _UNIT_BY_CYCLE_COST_METRIC.items():
         cheapest = find_best_treatment(summary, metric)
         if cheapest is None:
             continue
@@ -150,8 +155,8 @@ def _cycle_cost_sentences(summary: CampaignSummary) -> Iterator[str]:
         name, cost = treatment_name(summary, treatment), _estimate_text(summary, treatment, metric)
         sentence = f"The host spends the fewest cycles per {unit} with {name}: {cost}."
         if cheapest.tied_with:
-            tied = pluralize(len(cheapest.tied_with), "other treatment")
-            sentence += f" No significant difference from it: {tied}."
+            tied = format_count_with_noun(len(cheapest.tied_with), "other treatment")
+            sentence += f" The cost with {tied} does not differ significantly."
         yield sentence
 
 
@@ -167,9 +172,9 @@ def _caveat_sentences(summary: CampaignSummary) -> Iterator[str]:
             modes = _estimate_text(summary, treatment, metric).removeprefix("two modes: ")
             yield (
                 f"The trials of {treatment_name(summary, treatment)} fall into two modes: {modes}. "
-                "Something that the study does not control switches between them."
+                "Something that the study does not control switches between the modes."
             )
-    for state in UNMEASURED_STATES:
+    for state in STATES_WITHOUT_MEASUREMENT:
         if unmeasured := [each for each in summary.treatments if each.stopped_by == state]:
             yield f"Not measured ({state}): {_list_treatments(summary, unmeasured)}."
 
@@ -185,9 +190,11 @@ def _precision_sentences(summary: CampaignSummary, measured: Sequence[TreatmentS
         yield from _target_precision_sentences(summary, measured)
     without_interval = [each for each in measured if each.metrics[summary.deciding_metric].low is None]
     if without_interval:
-        is_every = len(without_interval) == len(measured)
-        names = "every treatment" if is_every else _list_treatments(summary, without_interval)
-        yield f"Too few trials for an interval: {names}."
+        if len(without_interval) == len(measured):
+            yield "Every treatment has too few trials for an interval."
+        else:
+            names = _list_treatments(summary, without_interval)
+            yield f"These treatments have too few trials for an interval: {names}."
 
 
 def _target_precision_sentences(
@@ -203,7 +210,7 @@ def _target_precision_sentences(
     elif total > 1:
         yield f"{reached} of {total} treatments reached the requested precision of {target}."
     for reason, count_stopped in Counter(each.stopped_by for each in imprecise).items():
-        subject, verb = pluralize(count_stopped, "treatment"), _stop_verb(reason, count_stopped)
+        subject, verb = format_count_with_noun(count_stopped, "treatment"), _stop_verb(reason, count_stopped)
         yield f"{subject} {verb} before reaching {target}."
     widths = [
         half_width
@@ -218,7 +225,7 @@ def _stop_verb(reason: str, count: int) -> str:
     if reason in (RUNNING, INTERRUPTED):
         be = ("is", "was") if count == 1 else ("are", "were")
         return f"{be[0]} still running" if reason == RUNNING else f"{be[1]} interrupted"
-    return _STOP_REASONS.get(reason, f"stopped ({reason})")
+    return _STOP_VERB_BY_REASON.get(reason, f"stopped ({reason})")
 
 
 def _estimate_text(summary: CampaignSummary, treatment: TreatmentSummary, metric: str) -> str:
@@ -226,7 +233,7 @@ def _estimate_text(summary: CampaignSummary, treatment: TreatmentSummary, metric
     estimate = treatment.metrics[metric]
     if estimate.low is None and not estimate.modes:
         value = format_interval(estimate.value, None, None, find_metric(metric).unit, scale=scale).text
-        trials = pluralize(estimate.trial_count, "trial")
+        trials = format_count_with_noun(estimate.trial_count, "trial")
         return f"{value} (no interval: {trials}{_trial_range_text(treatment, metric)})"
     return f"{format_estimate(estimate, metric, scale)} {scale.unit}"
 

@@ -22,18 +22,22 @@ from vnetbench.wording.factor_text import (
     level_phrase,
 )
 
-_NO_DIFFERENCE = "no significant difference"
-_ROUNDING_TOLERANCE = 1e-12
+_NO_DIFFERENCE_TEXT = "no significant difference"
+_RATIO_ROUNDING_TOLERANCE = 1e-12
 
 
-def headline_effect(summary: CampaignSummary) -> Effect | None:
+def choose_headline_effect(summary: CampaignSummary) -> Effect | None:
     """Return the effect that answers the study's question; None for a study without effects.
 
     A factor with two levels comes first, in the order of the charts: lines, x axis, panels. Otherwise it is
     the largest effect, significant ones first.
     """
-    effects = [each for each in _all_effects(summary) if math.isfinite(each.ratio.value) and each.ratio.value]
-    for factor in _plotted_factors(summary):
+    effects = [
+        each
+        for each in _effects_of_all_factors(summary)
+        if math.isfinite(each.ratio.value) and each.ratio.value
+    ]
+    for factor in _factors_with_axis_or_colour(summary):
         if len(factor.levels) == 2 and factor.name != CHANGE_FACTOR:
             for effect in effects:
                 if effect.factor == factor.name:
@@ -54,11 +58,12 @@ def effect_sentence(effect: Effect, metric: str) -> str:
     level, base = level_phrase(effect.factor, effect.level), level_phrase(effect.factor, effect.base_level)
     pairs = ""
     if effect.pair_count > 1:
-        pairs = f" This is the mean of {effect.pair_count} pairs of treatments{_pair_range(effect)}."
+        pair_range = _pair_ratio_range_text(effect)
+        pairs = f" The ratio is the mean of {effect.pair_count} pairs of treatments{pair_range}."
     if effect.factor == CHANGE_FACTOR:
         base = "the baseline"
-    value = _ratio_value(effect.ratio)
-    if _effect_verdict(effect.ratio) == _NO_DIFFERENCE:
+    value = _ratio_value_text(effect.ratio)
+    if _effect_verdict(effect.ratio) == _NO_DIFFERENCE_TEXT:
         return f"No significant difference in {noun} between {level} and {base} (×{value}, {note}).{pairs}"
     return f"{noun} is {value} times as high with {level} as with {base} ({note}).{pairs}"
 
@@ -69,7 +74,7 @@ def effect_sentences(summary: CampaignSummary, excluded: Effect | None = None) -
     Imported runs that differ in several factors at once have no effects: no difference between them is
     the effect of one factor.
     """
-    effects = _all_effects(summary)
+    effects = _effects_of_all_factors(summary)
     for factor in summary.factors:
         factor_effects = [each for each in effects if each.factor == factor.name]
         if factor.name == CHANGE_FACTOR or len(factor_effects) == 1:
@@ -82,24 +87,24 @@ def effect_sentences(summary: CampaignSummary, excluded: Effect | None = None) -
 
 def conditional_effect_sentences(summary: CampaignSummary) -> Iterator[str]:
     """Yield the effect of one two-level factor at each level of every other plotted factor."""
-    factors = _plotted_factors(summary)
+    factors = _factors_with_axis_or_colour(summary)
     factor = next((factor for factor in factors if len(factor.levels) == 2), None)
     if factor is None or lay_out_factors(summary).heat_factor is not None:
         return
     for other in factors:
         if other is factor:
             continue
-        ratios = _ratios_by_level(summary, factor, other)
+        ratios = _effect_ratios_by_level_of_other_factor(summary, factor, other)
         if any(ratio.p_value is not None for _, ratio in ratios):
             yield _conditional_effect_sentence(factor, other, ratios)
 
 
-def _all_effects(summary: CampaignSummary) -> list[Effect]:
+def _effects_of_all_factors(summary: CampaignSummary) -> list[Effect]:
     effects = estimate_effects(summary, summary.deciding_metric)
     return [each for each in effects if each.factor != TREATMENT_FACTOR]
 
 
-def _plotted_factors(summary: CampaignSummary) -> list[FactorLevels]:
+def _factors_with_axis_or_colour(summary: CampaignSummary) -> list[FactorLevels]:
     """Return the varying factors in the order lines, x axis, panels."""
     layout = lay_out_factors(summary)
     candidates = (layout.colour_factor, layout.x_factor, *layout.panel_factors)
@@ -110,12 +115,12 @@ def _effect_verdict(ratio: Ratio) -> str:
     """Return the verdict from the adjusted p value."""
     if ratio.p_value is None:
         return "too few trials to decide"
-    if ratio.p_value > 1 - ratio.confidence + _ROUNDING_TOLERANCE:
-        return _NO_DIFFERENCE
+    if ratio.p_value > 1 - ratio.confidence + _RATIO_ROUNDING_TOLERANCE:
+        return _NO_DIFFERENCE_TEXT
     return "higher" if ratio.value > 1 else "lower"
 
 
-def _ratio_value(ratio: Ratio) -> str:
+def _ratio_value_text(ratio: Ratio) -> str:
     return format_interval(ratio.value, ratio.low, ratio.high, "1").value
 
 
@@ -126,33 +131,34 @@ def _interval_note(ratio: Ratio) -> str:
         low, high = interval.strip("[]").split(", ")
         return f"{format_exact_share(ratio.confidence)} interval {low} to {high}"
     if ratio.value in (0, math.inf):
-        return "no interval: one of the two values is 0"
-    return "no interval: too few trials"
+        return "no interval, because a value is 0"
+    return "no interval, because there are too few trials"
 
 
-def _pair_range(effect: Effect) -> str:
-    ratios = (effect.smallest_pair_ratio, effect.largest_pair_ratio)
+def _pair_ratio_range_text(effect: Effect) -> str:
+    ratios = (effect.min_pair_ratio, effect.max_pair_ratio)
     low, high = (format_interval(each, None, None, "1").text for each in ratios)
-    return f", each ×{low}" if low == high else f" that range from ×{low} to ×{high}"
+    return f", each ×{low}" if low == high else f", which range from ×{low} to ×{high}"
 
 
 def _multi_level_sentence(effects: Sequence[Effect], noun: str) -> str:
     name = effects[0].factor
     levels = []
     for effect in effects:
-        note = f" ({_NO_DIFFERENCE})" if _effect_verdict(effect.ratio) == _NO_DIFFERENCE else ""
+        note = f" ({_NO_DIFFERENCE_TEXT})" if _effect_verdict(effect.ratio) == _NO_DIFFERENCE_TEXT else ""
         levels.append(f"×{format_short_ratio(effect.ratio)} with {level_phrase(name, effect.level)}{note}")
     base = level_phrase(name, effects[0].base_level)
     pair_count = max(effect.pair_count for effect in effects)
     pairs = (
-        f" Each ratio is the mean over up to {pair_count} pairs of treatments that differ only in it."
+        f" Each ratio is the mean over up to {pair_count} pairs of treatments that differ only in "
+        f"{factor_noun(name)}."
         if pair_count > 1
         else ""
     )
     return f"{factor_label(name)}: {noun} relative to {base} is {'; '.join(levels)}.{pairs}"
 
 
-def _ratios_by_level(
+def _effect_ratios_by_level_of_other_factor(
     summary: CampaignSummary, factor: FactorLevels, other: FactorLevels
 ) -> list[tuple[str, Ratio]]:
     """Return the effect of `factor` at each level of `other`, with p values adjusted over these levels."""

@@ -19,7 +19,7 @@ def describe_method(summary: CampaignSummary) -> tuple[tuple[str, str], ...]:
 
 
 def _imported_method(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
-    points = _all_trials(summary)
+    points = _trials_of_all_treatments(summary)
     yield (
         "Load",
         f"{summary.workload}, {_trial_durations_text(points)}, run by another tool. "
@@ -31,9 +31,9 @@ def _imported_method(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
     )
     yield (
         "Warm-up",
-        "The part that the tool omitted. If the tool omitted nothing, vnetbench detects and cuts the warm-up "
-        "in the reported intervals, and recalculates the values that the intervals contain. If nothing was "
-        "cut, the values are the tool's own.",
+        "The tool leaves out the warm-up. If the tool left out nothing, vnetbench detects and leaves out "
+        "the warm-up in the reported intervals, and recalculates the values that the intervals contain. If "
+        "there is no warm-up, the values are the tool's own.",
     )
     yield (
         "Estimate",
@@ -45,12 +45,12 @@ def _imported_method(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
 
 
 def _campaign_method(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
-    points = _all_trials(summary)
+    points = _trials_of_all_treatments(summary)
     precision = summary.required_precision
     yield (
         "Load",
-        f"{summary.workload}, {_trial_durations_text(points)}. {_duration_sentence(summary)}"
-        f"{_idle_sentence(summary)}",
+        f"{summary.workload}, {_trial_durations_text(points)}. {_trial_duration_sentence(summary)}"
+        f"{_idle_phase_sentence(summary)}",
     )
     yield (
         "Order",
@@ -64,7 +64,7 @@ def _campaign_method(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
         "Stopping",
         f"Each treatment runs until the {format_exact_share(precision.confidence)} interval of its "
         f"{metric_noun(summary.deciding_metric)} is within ± {format_exact_share(precision.half_width)}: "
-        f"at least {precision.fewest_trials} trials, at most {precision.most_trials}.{time_limit}",
+        f"at least {precision.min_trials} trials, at most {precision.max_trials}.{time_limit}",
     )
     yield (
         "Estimate",
@@ -75,7 +75,7 @@ def _campaign_method(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
     yield "Trials", f"{format_count(len(points))} finished in {format_duration(summary.elapsed_s)}."
 
 
-def _all_trials(summary: CampaignSummary) -> list[TrialPoint]:
+def _trials_of_all_treatments(summary: CampaignSummary) -> list[TrialPoint]:
     return [point for treatment in summary.treatments for point in treatment.points]
 
 
@@ -87,21 +87,21 @@ def _trial_durations_text(points: list[TrialPoint]) -> str:
     return f"trials of {low} each" if low == high else f"trials that last {low} to {high} each"
 
 
-def _duration_sentence(summary: CampaignSummary) -> str:
+def _trial_duration_sentence(summary: CampaignSummary) -> str:
     interval = format_exact_duration(summary.timing.interval_s)
     if summary.timing.duration_s is None:
-        return f"vnetbench chose their length from the first trials. The sampling interval is {interval}."
-    return f"The study sets their length. The sampling interval is {interval}."
+        return f"vnetbench chose the trial length from the first trials. The sampling interval is {interval}."
+    return f"The study sets the trial length. The sampling interval is {interval}."
 
 
-def _idle_sentence(summary: CampaignSummary) -> str:
+def _idle_phase_sentence(summary: CampaignSummary) -> str:
     """Return the sentence on the idle phase before the load; empty without idle phases."""
-    counts = {len(point.idle_time_series) for point in _all_trials(summary)}
+    counts = {len(point.idle_time_series) for point in _trials_of_all_treatments(summary)}
     if not any(counts):
         return ""
     low, high = (format_duration(count * summary.timing.interval_s) for count in (min(counts), max(counts)))
     duration = low if low == high else f"{low} to {high}"
-    return f" Before the load, each trial sends requests only, for {duration}."
+    return f" Before the load starts, each trial sends only requests for {duration}."
 
 
 def _warmup_text(summary: CampaignSummary) -> str:
@@ -111,15 +111,17 @@ def _warmup_text(summary: CampaignSummary) -> str:
         return (
             f"The first {format_exact_duration(summary.timing.warmup_s)} of each trial, as the study sets it."
         )
-    points = _all_trials(summary)
-    method = "Detected in the samples of each treatment's trials: it ends at the last change of the level."
+    points = _trials_of_all_treatments(summary)
+    method = (
+        "vnetbench detects the warm-up in each treatment's samples. It ends at the last change of the level."
+    )
     if not points:
         return method
     warmups_s = sorted(point.warmup_s for point in points)
     median, most = (
         format_duration(each) if each else "none" for each in (warmups_s[len(warmups_s) // 2], warmups_s[-1])
     )
-    text = f"{method} Median warm-up: {median}; longest: {most}."
+    text = f"{method} The median warm-up is {median}, and the longest warm-up is {most}."
     unsteady = sum(not point.has_steady_state for point in points)
     if unsteady:
         text += f" {format_count(unsteady)} of {format_count(len(points))} trials reached no steady state."

@@ -9,17 +9,17 @@ from vnetbench.estimate.datagrams import SHARE_METRICS
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import format_exact_share
-from vnetbench.report.tables.columns import UNMEASURED_STATES
+from vnetbench.report.tables.columns import STATES_WITHOUT_MEASUREMENT
 from vnetbench.report.text.emulation_warning import emulation_warnings
 from vnetbench.wording.estimate_text import metric_noun
-from vnetbench.wording.factor_text import factor_label, factor_names, level_text, pluralize
+from vnetbench.wording.factor_text import factor_label, factor_names, format_count_with_noun, level_text
 from vnetbench.wording.treatment_names import treatment_name, varying_factors
 
 _NUMBER_PATTERN = re.compile(r"\d+(\.\d+)?")
 """Notes that differ in their numbers only are merged into one."""
 _MAX_NAMED_TREATMENTS = 2
 """A note names at most this many treatments and counts the rest."""
-_SHARE_METRICS = tuple(dict.fromkeys(name for shares in SHARE_METRICS.values() for name in shares))
+_METRICS_THAT_ARE_SHARES = tuple(dict.fromkeys(name for shares in SHARE_METRICS.values() for name in shares))
 _MAX_LISTED_TRIALS = 12
 """A note lists at most this many trials; the page and the JSON contain all of them."""
 
@@ -35,14 +35,19 @@ def legend(summary: CampaignSummary) -> str:
     all_estimates = [(name, each) for t in summary.treatments for name, each in t.metrics.items()]
     if any(each.low is None for each in estimates):
         sentences.append("± ? means too few trials for an interval.")
-    if any(each.is_single_search for _, each in all_estimates):
+    if any(each.is_from_single_search for _, each in all_estimates):
         sentences.append("For a single search, ± is the interval that the search itself reports.")
     if any(point.goal_results for treatment in summary.treatments for point in treatment.points):
-        sentences.append("One search: half the width of the widest interval that a single search reports.")
-    if any(name in _SHARE_METRICS and _is_zero_with_bound(each) for name, each in all_estimates):
-        sentences.append(f"0 ± x means that none was observed; shares above x are ruled out ({share}).")
+        sentences.append(
+            'The column "One search" shows half the width of the widest interval of a single search.'
+        )
+    if any(name in _METRICS_THAT_ARE_SHARES and _is_zero_with_bound(each) for name, each in all_estimates):
+        sentences.append(
+            "0 ± x means that the share was 0 in all trials, and that shares above x are ruled out "
+            f"({share})."
+        )
     if any(each.modes for each in estimates):
-        sentences.append("Two values with shares: the trials fall into two modes.")
+        sentences.append("Two values with shares mean that the trials fall into two modes.")
     return " ".join((*emulation_warnings(summary), *sentences))
 
 
@@ -66,11 +71,15 @@ def _treatment_notes(summary: CampaignSummary) -> Iterator[str]:
     names_by_failure: dict[tuple[str, str], list[str]] = {}
     for treatment in summary.treatments:
         if treatment.failures:
-            state = treatment.stopped_by if treatment.stopped_by in UNMEASURED_STATES else "trials failed"
+            state = (
+                treatment.stopped_by
+                if treatment.stopped_by in STATES_WITHOUT_MEASUREMENT
+                else "trials failed"
+            )
             reason = "; ".join(dict.fromkeys(treatment.failures))
             names_by_failure.setdefault((state, reason), []).append(treatment_name(summary, treatment))
     for (state, reason), names in names_by_failure.items():
-        yield f"{_list_names(names)}: {state}: {reason}"
+        yield f"{_list_treatment_names_or_count(names)} ({state}): {reason}"
     similar: dict[str, list[TreatmentSummary]] = {}
     for treatment in summary.treatments:
         if treatment.notes:
@@ -79,10 +88,10 @@ def _treatment_notes(summary: CampaignSummary) -> Iterator[str]:
         names = [treatment_name(summary, treatment) for treatment in treatments]
         note_count = sum(len(treatment.notes) for treatment in treatments)
         more = f" (and {note_count - 1} more)" if note_count > 1 else ""
-        yield f"{_list_names(names)}: {treatments[0].notes[0]}{more}"
+        yield f"{_list_treatment_names_or_count(names)}: {treatments[0].notes[0]}{more}"
 
 
-def _list_names(names: list[str]) -> str:
+def _list_treatment_names_or_count(names: list[str]) -> str:
     """Return the name of a single treatment; otherwise the number of treatments and the first names."""
     if len(names) == 1:
         return names[0]
@@ -95,8 +104,8 @@ def _outlier_notes(summary: CampaignSummary) -> Iterator[str]:
     measured = [each for each in summary.treatments if metric in each.metrics]
     outliers = [each.points[index].trial_id for each in measured for index in each.metrics[metric].outliers]
     if outliers:
-        count = pluralize(len(outliers), "outlier")
-        yield f"{count} in {metric_noun(metric)}, included in the estimates: {_list_trials(outliers)}"
+        count = format_count_with_noun(len(outliers), "outlier")
+        yield f"the estimates of {metric_noun(metric)} include {count} ({_list_trials(outliers)})"
 
 
 def _list_trials(numbers: list[int]) -> str:
@@ -114,7 +123,11 @@ def _send_mode_notes(summary: CampaignSummary) -> Iterator[str]:
             name = treatment_name(summary, treatment)
             names_by_mode.setdefault(str(calibration["send_mode"]), []).append(name)
     for mode, names in names_by_mode.items():
-        treatments = "every treatment" if len(names) == len(summary.treatments) else _list_names(names)
+        treatments = (
+            "every treatment"
+            if len(names) == len(summary.treatments)
+            else _list_treatment_names_or_count(names)
+        )
         yield f"send_mode = auto selected {mode} in {treatments}"
 
 
@@ -126,4 +139,4 @@ def _constant_factor_notes(summary: CampaignSummary) -> Iterator[str]:
         if factor.name not in varying and factor.levels
     ]
     if constant and varying:
-        yield f"The same in every treatment: {', '.join(constant)}"
+        yield f"Every treatment has the same levels of these factors ({', '.join(constant)})"

@@ -13,7 +13,7 @@ from vnetbench.study.factors.frame_sizes import (
     MIN_BYTES_BY_IP_VERSION,
     MIN_FRAME_BYTES,
     VLAN_TAG_BYTES,
-    frame_mix,
+    parse_frame_mix,
 )
 from vnetbench.study.factors.testbed_factors import IP_VERSION
 from vnetbench.study.model import Level
@@ -57,7 +57,8 @@ FLOWS = Factor(
     value_types.integers(1, 1_000_000),
     unit="1",
     default=1,
-    description="Flows that each generator CPU sends in turn. Flows differ in their UDP ports, so that "
+    description="Number of flows that each generator CPU sends in turn. Flows differ in their UDP ports, "
+    "so that "
     "receive-side scaling distributes them.",
     examples=('"1, 100, 10000"', "[1, 1000000]"),
     workloads=FRAME_WORKLOADS,
@@ -70,7 +71,8 @@ GENERATORS = Factor(
     value_types.integers(1, 64),
     unit="1",
     default=1,
-    description="CPUs that generate frames in each direction of each pair. `thread_cpus` names them.",
+    description="Number of CPUs that generate frames in each direction of each pair. `thread_cpus` names "
+    "them.",
     examples=("[1, 2]", "2"),
     workloads=FRAME_WORKLOADS,
     counted_noun="generator",
@@ -82,7 +84,7 @@ VLAN_TAGS = Factor(
     value_types.integers(0, 2),
     unit="1",
     default=0,
-    description="VLAN tags of every frame (two: IEEE 802.1ad).",
+    description="Number of VLAN tags of every frame (two: IEEE 802.1ad).",
     examples=("[0, 1]", "2"),
     workloads=FRAME_WORKLOADS,
     label="VLAN tags",
@@ -94,17 +96,17 @@ FRAME_FACTORS = (
 )  # fmt: skip
 
 
-def smallest_frame_bytes(levels: Mapping[str, Level]) -> int:
+def compute_smallest_frame_bytes(levels: Mapping[str, Level]) -> int:
     """Return the bytes of the smallest frame with a treatment's IP version and VLAN tags."""
-    tags = int(VLAN_TAGS.level_in(levels))
-    return MIN_BYTES_BY_IP_VERSION[str(IP_VERSION.level_in(levels))] + VLAN_TAG_BYTES * tags
+    tags = int(VLAN_TAGS.read_level(levels))
+    return MIN_BYTES_BY_IP_VERSION[str(IP_VERSION.read_level(levels))] + VLAN_TAG_BYTES * tags
 
 
-def largest_packet_bytes(levels: Mapping[str, Level]) -> int:
+def compute_largest_packet_bytes(levels: Mapping[str, Level]) -> int:
     """Return the bytes of the IP packet in the largest frame of a treatment: the MTU that it needs.
 
     Linux accepts frames that are one VLAN tag longer (xdp_ok_fwd_dev in net/core/filter.c), so only a second
     tag counts.
     """
-    largest = max(size for size, _ in frame_mix(levels[FRAME_SIZE.name]))
-    return largest - ETHERNET_BYTES - VLAN_TAG_BYTES * min(1, int(VLAN_TAGS.level_in(levels)))
+    largest = max(size for size, _ in parse_frame_mix(levels[FRAME_SIZE.name]))
+    return largest - ETHERNET_BYTES - VLAN_TAG_BYTES * min(1, int(VLAN_TAGS.read_level(levels)))

@@ -31,7 +31,7 @@ GUESTS = Factor(
     value_types.integers(1, 64),
     unit="1",
     default=1,
-    description="Pairs of guests that run load at the same time.",
+    description="Number of pairs of guests that run load at the same time.",
     examples=("[1, 2, 4, 8]", "2"),
     labs=(QEMU,),
     label="Pairs of guests",
@@ -151,7 +151,7 @@ IRQ_PIN = Factor(
     value_types.interrupt_cpus(),
     unit="",
     default=None,
-    description="CPUs of the endpoint that take its adapter's interrupts, and so do its receive "
+    description="CPUs of the endpoint that take its adapter's interrupts and do its receive "
     "processing. `spread`: one CPU for each interrupt, in turn. Or a CPU list: all of its CPUs for every "
     "interrupt.",
     examples=('["spread", "0", "1"]', '"0-1"'),
@@ -160,7 +160,7 @@ IRQ_PIN = Factor(
     phrase="interrupts: {}",
     knobs=("irq_cpus",),
     knob_order=2,
-    knob_fix="name CPUs that the machine has, stop irqbalance there, or remove irq_pin",
+    knob_fix="name CPUs that the endpoint has, stop irqbalance on the endpoint, or remove irq_pin",
 )
 
 LRO = Factor(
@@ -175,7 +175,7 @@ LRO = Factor(
     label="LRO",
     more_is_better=True,
     knobs=("lro",),
-    knob_fix="exclude this treatment with [[exclude]]; not every adapter has LRO",
+    knob_fix="exclude this treatment with [[exclude]], because not every adapter has LRO",
 )
 
 # The bench sets the knobs of an adapter in the order of this table.

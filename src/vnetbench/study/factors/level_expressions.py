@@ -48,11 +48,11 @@ def parse_levels(value_type: ValueType, raw: object) -> ParsedLevels:
     if not levels and not problems:
         problems.append((None, WrongValue("no level is given", fix=f"write {value_type.expected_form}")))
     if len(levels) > MAX_LEVELS:
-        problems.append((None, _too_many_levels()))
+        problems.append((None, _make_count_error()))
     return ParsedLevels(tuple(levels[:MAX_LEVELS]), tuple(problems))
 
 
-def _too_many_levels() -> WrongValue:
+def _make_count_error() -> WrongValue:
     return WrongValue(f"more than {MAX_LEVELS} levels", fix="name fewer levels, such as 1, 2, 4 .. 64")
 
 
@@ -73,7 +73,8 @@ def _parse_item(value_type: ValueType, raw: object) -> list[Level]:
     for part in raw.split(","):
         if not part.strip():
             raise WrongValue(
-                f"{format_raw_value(raw)} has a comma without a level next to it", fix="remove that comma"
+                f"{format_raw_value(raw)} has a comma without a level next to it",
+                fix="remove the comma, or write a level next to it",
             )
         first, dots, last = part.partition("..")
         if not dots:
@@ -87,7 +88,7 @@ def _parse_item(value_type: ValueType, raw: object) -> list[Level]:
         terms += _continue_progression(value_type, terms[begin:], value_type.parse(last))
         begin = len(terms)
         if begin > MAX_LEVELS:
-            raise _too_many_levels()
+            raise _make_count_error()
     return terms
 
 
@@ -120,7 +121,8 @@ def _continue_progression(value_type: ValueType, first_terms: list[Level], end: 
         if not value_type.is_integer:
             raise WrongValue(
                 "a range of quantities needs its first three terms",
-                fix=f'write three terms first, such as "{_example_terms(value_type, first_terms[-1])}"',
+                fix="write three terms first, such as "
+                f'"{_format_example_terms(value_type, first_terms[-1])}"',
             )
         add, times = Fraction(1), Fraction(1)
     elif len(terms) == 2:
@@ -135,7 +137,7 @@ def _continue_progression(value_type: ValueType, first_terms: list[Level], end: 
     while last < stop:
         last = last * times + add
         if len(levels) > MAX_LEVELS:
-            raise _too_many_levels()
+            raise _make_count_error()
         if last.denominator != 1 and isinstance(end, int):
             break
         levels.append(int(last) if last.denominator == 1 else float(last))
@@ -143,7 +145,9 @@ def _continue_progression(value_type: ValueType, first_terms: list[Level], end: 
         below = [level for level in levels if Fraction(str(level)) < stop]
         raise WrongValue(
             f'the range does not reach its end "{value_type.format(end)}"',
-            fix=f'end it at "{value_type.format(below[-1])}"' if below else "write every level instead",
+            fix=f'end the range at "{value_type.format(below[-1])}"'
+            if below
+            else "write every level instead",
         )
     return iter(levels)
 
@@ -161,7 +165,7 @@ def _find_progression(terms: list[Fraction]) -> tuple[Fraction, Fraction]:
     )
 
 
-def _example_terms(value_type: ValueType, start: Level) -> str:
+def _format_example_terms(value_type: ValueType, start: Level) -> str:
     if isinstance(start, str) or start <= 0:
         return "1, 2, 4 .. 64"
     terms = ", ".join(value_type.format(start * factor) for factor in (1, 2, 4))

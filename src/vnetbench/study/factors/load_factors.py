@@ -58,7 +58,7 @@ REQUEST_SIZE = Factor(
     value_types.sizes(1, 64 * 2**20),
     unit="B",
     default=1,
-    description="Bytes of a request.",
+    description="Size of a request in bytes.",
     examples=('"1 B, 64 B, 4 KiB"', '"100 B"'),
     workloads=(TCP_RR, TCP_CRR, MIXED),
     phrase="{} requests",
@@ -70,7 +70,7 @@ RESPONSE_SIZE = Factor(
     value_types.sizes(1, 64 * 2**20),
     unit="B",
     default=1,
-    description="Bytes of a response.",
+    description="Size of a response in bytes.",
     examples=('["1 B", "64 KiB"]', '"1 KiB"'),
     workloads=(TCP_RR, TCP_CRR, MIXED),
     phrase="{} responses",
@@ -195,9 +195,9 @@ DIRECTION = Factor(
     default="forward",
     description="Which VM of a pair sends. `forward`: the first sends data or requests to the second. "
     "`reverse`: the second sends to the first. `both`: both send at the same time, with the same number "
-    "of streams. `3/1`: both send, with three forward streams and one reverse stream for each of "
-    "`streams` (or `connections`). With `mixed` the direction applies to the bulk transfers; the first "
-    "VM always sends the requests.",
+    "of streams. `3/1`: both send, and each of `streams` (or `connections`) stands for three forward "
+    "streams and one reverse stream. Then `streams = 2` makes 6 forward and 2 reverse streams. With "
+    "`mixed`, the direction applies to the bulk transfers, and the first VM always sends the requests.",
     examples=('["forward", "reverse"]', '["both", "3/1", "1/3"]'),
     phrase="{}",
     works_with_iperf3=True,

@@ -10,11 +10,11 @@ from vnetbench.study.factors.frame_factors import (
     FRAME_FACTORS,
     FRAME_LOAD,
     FRAME_SIZE,
-    largest_packet_bytes,
-    smallest_frame_bytes,
+    compute_largest_packet_bytes,
+    compute_smallest_frame_bytes,
 )
 from vnetbench.study.factors.guest_factors import GUEST_FACTORS
-from vnetbench.study.factors.imported_factors import LABEL_PREFIX, is_label, label_factor
+from vnetbench.study.factors.imported_factors import LABEL_PREFIX, is_label, make_label_factor
 from vnetbench.study.factors.level_expressions import parse_levels
 from vnetbench.study.factors.load_factors import LOAD_FACTORS, RATE
 from vnetbench.study.factors.testbed_factors import MTU, TESTBED_FACTORS
@@ -29,32 +29,32 @@ FACTORS: Mapping[str, Factor] = {
 """All factors by name, in the order of the reference page."""
 
 
-def find_factor(name: str) -> Factor:
+def find_factor(factor_name: str) -> Factor:
     """Return the factor or label of that name; raises WrongValue with the nearest name."""
-    if name in FACTORS:
-        return FACTORS[name]
-    if (label := label_factor(name)) is not None:
+    if factor_name in FACTORS:
+        return FACTORS[factor_name]
+    if (label := make_label_factor(factor_name)) is not None:
         return label
-    if is_label(name):
+    if is_label(factor_name):
         fix = f"write {LABEL_PREFIX} followed by at most 40 letters, digits and underscores"
-        raise WrongValue(f'"{name[:60]}" is not a label', fix=fix)
-    fix = suggest_fix(name, FACTORS, otherwise=f"use one of these factors: {', '.join(FACTORS)}")
-    raise WrongValue(f'"{name[:60]}" is not a factor', fix=fix)
+        raise WrongValue(f'"{factor_name[:60]}" is not a label', fix=fix)
+    fix = suggest_fix(factor_name, FACTORS, otherwise=f"use one of these factors: {', '.join(FACTORS)}")
+    raise WrongValue(f'"{factor_name[:60]}" is not a factor', fix=fix)
 
 
-def parse_level(name: str, raw: object) -> Level:
+def parse_level(factor_name: str, raw: object) -> Level:
     """Return the canonical level of a raw TOML value or a text; raises BenchError."""
-    return find_factor(name).value_type.parse(raw)
+    return find_factor(factor_name).value_type.parse(raw)
 
 
-def format_level(name: str, level: Level) -> str:
+def format_level(factor_name: str, level: Level) -> str:
     """Return a level as a study writes it: "64 KiB", "10 Gbit/s", "9000"; raises WrongValue."""
-    return find_factor(name).value_type.format(level)
+    return find_factor(factor_name).value_type.format(level)
 
 
-def format_levels(name: str, levels: Sequence[Level]) -> str:
+def format_levels(factor_name: str, levels: Sequence[Level]) -> str:
     """Return levels as `--set` takes them: "1500,9000", or a TOML list if commas cannot separate them."""
-    value_type = find_factor(name).value_type
+    value_type = find_factor(factor_name).value_type
     texts = [value_type.format(level) for level in levels]
     joined = ",".join(texts)
     if tuple(level for _, level in parse_levels(value_type, joined).levels) == tuple(levels):
@@ -62,11 +62,11 @@ def format_levels(name: str, levels: Sequence[Level]) -> str:
     return f"[{', '.join(map(json.dumps, texts))}]"
 
 
-def backend_has_factor(backend: str, name: str) -> bool:
+def backend_has_factor(backend: str, factor_name: str) -> bool:
     """Return whether a testbed of this backend (`TestbedSpec.backend`) can set the factor."""
     if backend == IMPORTED:
         return True
-    factor = find_factor(name)
+    factor = find_factor(factor_name)
     return factor.works_with_iperf3 if backend == IPERF3 else backend in factor.labs
 
 
@@ -80,15 +80,15 @@ def complete_levels(
     """
     if backend == IMPORTED:
         return dict(levels)
-    completed = {**_default_levels(workload, backend), **levels}
+    completed = {**_collect_default_levels(workload, backend), **levels}
     if WORKLOADS[workload].carries_frames:
-        completed[FRAME_SIZE.name] = levels.get(FRAME_SIZE.name, smallest_frame_bytes(completed))
+        completed[FRAME_SIZE.name] = levels.get(FRAME_SIZE.name, compute_smallest_frame_bytes(completed))
         if MTU.is_set_in(completed) and not MTU.is_set_in(levels):
-            completed[MTU.name] = max(int(completed[MTU.name]), largest_packet_bytes(completed))
+            completed[MTU.name] = max(int(completed[MTU.name]), compute_largest_packet_bytes(completed))
     return completed
 
 
-def _default_levels(workload: str, backend: str) -> dict[str, Level]:
+def _collect_default_levels(workload: str, backend: str) -> dict[str, Level]:
     # Existing hosts keep their own settings unless the study names them.
     factors = (*LOAD_FACTORS, *FRAME_FACTORS) if backend == HOSTS else FACTORS.values()
     return {
@@ -100,25 +100,33 @@ def _default_levels(workload: str, backend: str) -> dict[str, Level]:
     }
 
 
-def check_factor_workload(name: str, workload: str) -> None:
+def check_factor_workload(factor_name: str, workload: str) -> None:
     """Raise WrongValue with the nearest factor if the factor does not apply to the workload."""
-    if find_factor(name).has_workload(workload):
+    if find_factor(factor_name).has_workload(workload):
         return
     choices = [factor.name for factor in FACTORS.values() if factor.has_workload(workload)]
-    equivalent = next((other for other in _equivalent_factors(name) if other in choices), None)
+    equivalent = next((other for other in _find_equivalent_factors(factor_name) if other in choices), None)
     fix = (
         f'did you mean "{equivalent}"?'
         if equivalent
-        else suggest_fix(name, choices, otherwise=f"use one of its factors: {', '.join(choices)}")
+        else suggest_fix(
+            factor_name, choices, otherwise=f"use one of the workload's factors: {', '.join(choices)}"
+        )
     )
-    raise WrongValue(f"{name} is not a factor of the workload {workload}", fix=fix)
+    raise WrongValue(f"{factor_name} is not a factor of the workload {workload}", fix=fix)
 
 
-def _equivalent_factors(name: str) -> list[str]:
+def _find_equivalent_factors(factor_name: str) -> list[str]:
     """Return the factors of other workloads that take the place of a factor, most likely first."""
     roles: tuple[list[str], ...] = (
         [workload.size_factor for workload in WORKLOADS.values()],
         [workload.count_factor for workload in WORKLOADS.values()],
         [RATE.name, FRAME_LOAD.name],
     )
-    return [other for names in roles if name in names for other in dict.fromkeys(names) if other != name]
+    return [
+        other
+        for names in roles
+        if factor_name in names
+        for other in dict.fromkeys(names)
+        if other != factor_name
+    ]

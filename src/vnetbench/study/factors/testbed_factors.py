@@ -36,7 +36,7 @@ MTU = Factor(
     machine_checks=(MachineCheck("mtu 9000", {"mtu": 9000}),),
     knobs=("mtu",),
     knob_order=4,
-    knob_fix="choose an MTU that this adapter allows",
+    knob_fix="choose an MTU that the endpoint's adapter allows",
 )
 
 IP_VERSION = Factor(
@@ -62,7 +62,7 @@ CHECKSUM_OFFLOAD = Factor(
     is_testbed_setting=True,
     machine_checks=(MachineCheck("checksum_offload off", {"checksum_offload": "off", "tso": "off"}),),
     knobs=("tx_checksum", "rx_checksum"),
-    knob_fix=f"{_EXCLUDE_FIX}; many drivers cannot change it",
+    knob_fix=f"{_EXCLUDE_FIX}, because many drivers cannot change this offload",
 )
 
 GSO = Factor(
@@ -79,7 +79,7 @@ GSO = Factor(
     is_testbed_setting=True,
     machine_checks=(MachineCheck("tso, gso, gro off", {"tso": "off", "gso": "off", "gro": "off"}),),
     knobs=("gso",),
-    knob_fix=f"{_EXCLUDE_FIX}; macvlan cannot change it",
+    knob_fix=f"{_EXCLUDE_FIX}, because macvlan cannot change this offload",
 )
 
 TSO = Factor(
@@ -94,7 +94,7 @@ TSO = Factor(
     more_is_better=True,
     is_testbed_setting=True,
     knobs=("tso",),
-    knob_fix=f"{_EXCLUDE_FIX}; it needs checksum_offload, and macvlan cannot change it",
+    knob_fix=f"{_EXCLUDE_FIX}, because TSO needs checksum_offload and macvlan cannot change TSO",
 )
 
 USO = Factor(
@@ -110,7 +110,7 @@ USO = Factor(
     is_testbed_setting=True,
     machine_checks=(MachineCheck("uso off", {"udp_gso": "on", "uso": "off"}, UDP_STREAM),),
     knobs=("uso",),
-    knob_fix=f"{_EXCLUDE_FIX}; it needs checksum_offload and Linux 4.18 or newer",
+    knob_fix=f"{_EXCLUDE_FIX}, because USO needs checksum_offload and Linux 4.18 or newer",
 )
 
 GRO = Factor(
@@ -133,7 +133,7 @@ PAIRS = Factor(
     value_types.integers(1, 64),
     unit="1",
     default=1,
-    description="Pairs of VMs that run load at the same time.",
+    description="Number of pairs of VMs that run load at the same time.",
     examples=('"1, 2, 4 .. 8"', "[1, 8]"),
     labs=(NETNS,),
     label="Pairs of VMs",
@@ -197,7 +197,7 @@ IRQ_CPUS = Factor(
     knob_order=3,
     phrase="receive processing {}",
     knobs=("rps_cpus",),
-    knob_fix="run as root (sudo), since only root can set RPS; or remove irq_cpus",
+    knob_fix="run as root (sudo), because only root can set RPS, or remove irq_cpus",
 )
 
 QUEUES = Factor(
@@ -349,7 +349,7 @@ DEVICE_CPUS = Factor(
     "first half of all CPUs and the device the second half. `any`: no threads of its own. The kernel "
     "then processes a frame on the CPU that generates it, so that the device slows the generator down "
     "instead of losing frames. `auto`: `apart` if this machine allows it (root, two CPUs, Linux 6.9), "
-    "else `any`; the trial records which, and why. Or a CPU list.",
+    "else `any`; the trial records the choice and its reason. Or a CPU list.",
     examples=('["apart", "any"]', '"2-3"'),
     workloads=FRAME_WORKLOADS,
     labs=(NETNS,),

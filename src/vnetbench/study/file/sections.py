@@ -116,7 +116,7 @@ class HostSection(StudySection):
         _HOST.ssh,
         description="SSH destination of the host. The bench uses your OpenSSH client with its configuration, "
         "keys, agent and known hosts. It copies its agent to the host and removes it after the "
-        "campaign. To set knobs, it needs root there.",
+        "campaign. To set knobs, the agent needs root on the host.",
     )
     iperf3: Annotated[str | None, KeyFormat(host_value_types.iperf3_servers(), '"192.0.2.7:5201"')] = Field(
         _HOST.iperf3,
@@ -318,14 +318,14 @@ TOGETHER_DESCRIPTION = (
 )
 
 
-def section_location(section: str) -> str:
+def describe_section_location(section: str) -> str:
     """Return where the keys of a section belong, as a phrase."""
     if section == TOP_LEVEL:
         return "at the head of the file"
     return f"under [[{section}]]" if section == HostSection.heading else f"under [{section}]"
 
 
-def misplaced_word_fix(word: str) -> str | None:
+def suggest_right_location(word: str) -> str | None:
     """Return a fix with the right location of a key, factor or section; None for any other word."""
     if word in FACTORS:
         return f"{word} is a factor: write it under [factors]"
@@ -338,5 +338,5 @@ def misplaced_word_fix(word: str) -> str | None:
     sections: list[type[StudySection]] = [*SECTIONS.values(), HostSection]
     for section in sections:
         if word in section.fields_by_key():
-            return f"{word} belongs {section_location(section.heading)}"
+            return f"{word} belongs {describe_section_location(section.heading)}"
     return None

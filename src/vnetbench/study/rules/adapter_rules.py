@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from vnetbench.study.factors.adapter_limits import (
     AdapterLimits,
+    count_vmxnet3_queues,
     find_adapter_limits,
     is_ring_out_of_range,
-    vmxnet3_queue_count,
 )
 from vnetbench.study.factors.cpu_lists import parse_cpu_list
 from vnetbench.study.factors.factor import Factor
@@ -37,7 +37,7 @@ ADAPTERS_WITHOUT_BRIDGE = ("macvtap", "vf")
 """Adapters that are not ports of a bridge."""
 
 
-def adapter_limit_texts(levels: TreatmentLevels) -> dict[str, str]:
+def format_adapter_limits(levels: TreatmentLevels) -> dict[str, str]:
     """Return the limits of a treatment's adapter that the rules' messages name."""
     limits = find_adapter_limits(levels)
     if limits is None:
@@ -45,7 +45,7 @@ def adapter_limit_texts(levels: TreatmentLevels) -> dict[str, str]:
     return {
         "max_mtu": str(limits.max_mtu),
         "max_queues": str(limits.max_queues),
-        "vmxnet3_queues": str(vmxnet3_queue_count(levels)),
+        "vmxnet3_queues": str(count_vmxnet3_queues(levels)),
         "rx_ring_range": "{} to {}".format(*limits.rx_ring),
         "tx_ring_range": "{} to {}".format(*limits.tx_ring),
     }
@@ -90,7 +90,7 @@ ADAPTER_RULES = (
         QUEUES,
         lambda levels, _: (
             ADAPTER.is_at(levels, "vmxnet3")
-            and int(levels.get(QUEUES.name, 0)) not in (0, vmxnet3_queue_count(levels))
+            and int(levels.get(QUEUES.name, 0)) not in (0, count_vmxnet3_queues(levels))
         ),
         "queues = {queues} is not possible with adapter = vmxnet3 and vcpus = {vcpus}: its driver creates "
         "one for each vCPU, which is {vmxnet3_queues}",
@@ -108,7 +108,7 @@ ADAPTER_RULES = (
     LevelRule(
         LRO,
         _exceeds_adapter_limits(lambda limits, levels: LRO.is_at(levels, "on") and not limits.lro),
-        "lro = on is not possible with adapter = {adapter}: it has no LRO",
+        "lro = on is not possible with adapter = {adapter}, which has no LRO",
     ),
     LevelRule(
         COALESCE,
@@ -118,13 +118,14 @@ ADAPTER_RULES = (
     LevelRule(
         IRQ_PIN,
         _names_missing_vcpus,
-        "irq_pin = {irq_pin} names CPUs that a guest with vcpus = {vcpus} does not have; its first CPU is 0",
+        "irq_pin = {irq_pin} names CPUs that a guest with vcpus = {vcpus} does not have. CPUs are numbered "
+        "from 0",
         f"{EXCLUDE_FIX}, or name CPUs that the guests have",
     ),
     LevelRule(
         EMULATOR_PIN,
         lambda levels, _: EMULATOR_PIN.is_at(levels, "own", "apart") and not VCPU_PIN.has_other_level(levels),
-        "emulator_pin = {emulator_pin} needs a vcpu_pin, because without it vCPUs run on every CPU",
+        "emulator_pin = {emulator_pin} needs a vcpu_pin, because without vcpu_pin the vCPUs run on every CPU",
         f'add a vcpu_pin ("spread"), or {EXCLUDE_FIX}',
     ),
     LevelRule(

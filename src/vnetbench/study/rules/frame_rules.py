@@ -7,48 +7,54 @@ from vnetbench.study.factors.frame_factors import (
     FRAME_LOAD,
     FRAME_SIZE,
     VLAN_TAGS,
-    largest_packet_bytes,
-    smallest_frame_bytes,
+    compute_largest_packet_bytes,
+    compute_smallest_frame_bytes,
 )
 from vnetbench.study.factors.frame_sizes import (
-    frame_mix,
-    throughput_share,
+    parse_frame_mix,
+    parse_throughput_share,
 )
 from vnetbench.study.factors.guest_factors import ROLE
 from vnetbench.study.factors.load_factors import DIRECTION
 from vnetbench.study.factors.testbed_factors import LINK_RATE, MTU, VSWITCH
 from vnetbench.study.model import Study
 from vnetbench.study.rules.rule import EXCLUDE_FIX, LevelRule, TreatmentLevels
-from vnetbench.study.workloads import FRAME_LATENCY, SOAK, WORKLOADS, SearchUse
+from vnetbench.study.workloads import WORKLOADS, SearchUse
+
+_FIXED_LOAD_WORKLOADS = " or ".join(f'"{name}"' for name, each in WORKLOADS.items() if each.has_fixed_load)
 
 
-def frame_size_texts(levels: TreatmentLevels) -> dict[str, str]:
+def format_frame_sizes(levels: TreatmentLevels) -> dict[str, str]:
     """Return the frame sizes of a treatment that the rules' messages name."""
     if not FRAME_SIZE.is_set_in(levels):
         return {}
     return {
-        "smallest_frame": str(smallest_frame_bytes(levels)),
-        "packet_bytes": str(largest_packet_bytes(levels)),
+        "smallest_frame": str(compute_smallest_frame_bytes(levels)),
+        "packet_bytes": str(compute_largest_packet_bytes(levels)),
     }
 
 
 def _is_too_small(levels: TreatmentLevels, _: Study) -> bool:
-    return FRAME_SIZE.is_set_in(levels) and min(frame_mix(levels[FRAME_SIZE.name]))[0] < smallest_frame_bytes(
-        levels
-    )
+    return FRAME_SIZE.is_set_in(levels) and min(parse_frame_mix(levels[FRAME_SIZE.name]))[
+        0
+    ] < compute_smallest_frame_bytes(levels)
 
 
 def _exceeds_mtu(levels: TreatmentLevels, _: Study) -> bool:
     return (
         FRAME_SIZE.is_set_in(levels)
         and MTU.is_set_in(levels)
-        and largest_packet_bytes(levels) > int(levels[MTU.name])
+        and compute_largest_packet_bytes(levels) > int(levels[MTU.name])
     )
 
 
 def _exceeds_vswitch_mtu(levels: TreatmentLevels, study: Study) -> bool:
     max_mtu = study.testbed.vswitch_mtu
-    return max_mtu is not None and FRAME_SIZE.is_set_in(levels) and largest_packet_bytes(levels) > max_mtu
+    return (
+        max_mtu is not None
+        and FRAME_SIZE.is_set_in(levels)
+        and compute_largest_packet_bytes(levels) > max_mtu
+    )
 
 
 FRAME_RULES = (
@@ -64,20 +70,20 @@ FRAME_RULES = (
         _exceeds_mtu,
         "frame_size = {frame_size} is too large for mtu = {mtu}: its packet of {packet_bytes} bytes does "
         "not fit",
-        f"make mtu at least {{packet_bytes}}, or remove mtu so that it follows frame_size; or {EXCLUDE_FIX}",
+        f"make mtu at least {{packet_bytes}}, remove mtu so that the MTU fits the frames, or {EXCLUDE_FIX}",
     ),
     LevelRule(
         FRAME_SIZE,
         _exceeds_vswitch_mtu,
         "frame_size = {frame_size} is too large for testbed.vswitch_mtu: "
         "its packet of {packet_bytes} bytes does not fit",
-        "make vswitch_mtu at least {packet_bytes}, or remove it",
+        "make vswitch_mtu at least {packet_bytes}, or remove vswitch_mtu",
     ),
     LevelRule(
         DIRECTION,
         lambda levels, study: (
             WORKLOADS[study.workload].carries_frames
-            and str(DIRECTION.level_in(levels)) not in DIRECTION_SHARES
+            and str(DIRECTION.read_level(levels)) not in DIRECTION_SHARES
         ),
         "direction = {direction} is not possible with {workload}: the load is the same in each direction",
         "write forward, reverse or both",
@@ -90,26 +96,27 @@ FRAME_RULES = (
             and any(factor.name == FRAME_LOAD.name for factor in study.factors)
         ),
         "frame_load cannot be combined with [search], because the search chooses the loads",
-        "remove one of them",
+        "remove frame_load or [search]",
     ),
     LevelRule(
         FRAME_LOAD,
         lambda levels, study: (
             WORKLOADS[study.workload].search is SearchUse.OPTIONAL
             and study.search is None
-            and throughput_share(levels.get(FRAME_LOAD.name, "")) is not None
+            and parse_throughput_share(levels.get(FRAME_LOAD.name, "")) is not None
         ),
         "frame_load = {frame_load} is a share of the throughput, which the workload {workload} does not "
         "search for",
-        f'write workload = "{FRAME_LATENCY}" or "{SOAK}", or a rate such as "100 kframe/s"',
+        f'write workload = {_FIXED_LOAD_WORKLOADS}, or a rate such as "100 kframe/s"',
     ),
     LevelRule(
         LINK_RATE,
         lambda levels, study: (
             FRAME_SIZE.is_set_in(levels) and LINK_RATE.has_other_level(levels) and not study.testbed.uplink
         ),
-        "link_rate = {link_rate} has no effect with {workload}: frames bypass the VM's queue that shapes",
-        f"write uplink = true under [testbed] to shape the uplink instead; or {EXCLUDE_FIX}",
+        "link_rate = {link_rate} has no effect with {workload}, because frames bypass the shaper at the "
+        "VM's interface",
+        f"write uplink = true under [testbed] to shape the uplink instead, or {EXCLUDE_FIX}",
     ),
     LevelRule(
         ROLE,
@@ -123,7 +130,7 @@ FRAME_RULES = (
     LevelRule(
         VLAN_TAGS,
         lambda levels, _: (
-            int(VLAN_TAGS.level_in(levels)) > 0
+            int(VLAN_TAGS.read_level(levels)) > 0
             and "router" in (levels.get(VSWITCH.name), levels.get(ROLE.name))
         ),
         "vlan_tags = {vlan_tags} is not possible with a router: its interfaces take only untagged packets",

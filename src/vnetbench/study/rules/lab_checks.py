@@ -13,7 +13,7 @@ from vnetbench.study.factors.testbed_factors import CPUS, PAIRS
 from vnetbench.study.labs import HOSTS, IPERF3, LABS
 from vnetbench.study.model import Study, TestbedSpec
 from vnetbench.study.problems import KeyLocator, Problem
-from vnetbench.study.workloads import TCP_STREAM, WORKLOADS
+from vnetbench.study.workloads import WORKLOADS
 
 BENCH_HOST_NAME = "here"
 """Name of the bench's own machine if the study names no local host."""
@@ -25,6 +25,8 @@ MAX_IPERF3_STREAMS = 128
 MAX_IPERF3_MESSAGE_BYTES = 1 << 20
 _BUILT_TESTBED_KEYS = ("uplink", "shaper", "vswitch_mtu", "vf_interface")
 """Keys of testbeds that the bench builds; the lab `hosts` does not have them."""
+
+_IPERF3_WORKLOADS = " or ".join(f'"{name}"' for name, each in WORKLOADS.items() if each.can_use_iperf3)
 
 _EQUIVALENT_FACTORS = {PAIRS.name: GUESTS.name, GUESTS.name: PAIRS.name}
 """Factors that take each other's place in another lab."""
@@ -41,13 +43,13 @@ def check_lab(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             )
         if testbed.ports:
             yield locate("testbed", "ports").make_problem(
-                "only the lab hosts has ports, because other labs have no firewalls", fix="remove it"
+                "only the lab hosts has the key ports, because other labs have no firewalls", fix="remove it"
             )
         return
     for key in _BUILT_TESTBED_KEYS:
         if getattr(testbed, key) != getattr(TestbedSpec(), key):
             yield locate("testbed", key).make_problem(
-                f"{key} needs a lab that builds networks; the lab hosts changes no network", fix="remove it"
+                f"the lab hosts does not support {key}, because it builds no network", fix="remove it"
             )
     workload = WORKLOADS[study.workload]
     has_frames = workload.carries_frames
@@ -59,7 +61,7 @@ def check_lab(study: Study, locate: KeyLocator) -> Iterator[Problem]:
     if not workload.can_use_iperf3:
         yield locate("workload").make_problem(
             f"an iperf3 server does not support the workload {study.workload}",
-            fix=f'write workload = "{TCP_STREAM}"',
+            fix=f"write workload = {_IPERF3_WORKLOADS}",
         )
     yield from _check_iperf3_levels(study, locate)
 
@@ -79,7 +81,7 @@ def _check_each_host(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator)
             )
         if bool(host.ssh) + bool(host.iperf3) + host.local != 1:
             yield locate("testbed", "host", number).make_problem(
-                f"{host.name} needs exactly one of ssh, iperf3 and local",
+                f"the host {host.name} needs exactly one of the keys ssh, iperf3 and local",
                 fix="write ssh with a destination, iperf3 with the server's address, "
                 "or local = true for this machine",
             )
@@ -95,12 +97,13 @@ def _check_each_host(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator)
             )
         if host.next_hop and not has_frames:
             yield locate("testbed", "host", number, "next_hop").make_problem(
-                "next_hop applies to frame workloads only; other load uses the routes", fix="remove it"
+                "next_hop applies to frame workloads only, because other load uses the system's routes",
+                fix="remove it",
             )
         for key in ("interface", "address"):
             if getattr(host, key) and host.iperf3:
                 yield locate("testbed", "host", number, key).make_problem(
-                    f"{key} applies only to hosts that run an agent",
+                    f"the key {key} applies only to hosts that run an agent",
                     fix="write it under a [[testbed.host]] with local = true or ssh",
                 )
 
@@ -115,7 +118,7 @@ def _check_pairs(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator) -> 
         )
     if local_count > 1 and not has_frames:
         yield locate("testbed", "host").make_problem(
-            "more than one host is this machine", fix="write local = true under only one of them"
+            "more than one host is this machine", fix="write local = true under only one host"
         )
 
 
@@ -131,7 +134,8 @@ def _check_iperf3_hosts(testbed: TestbedSpec, locate: KeyLocator) -> Iterator[Pr
         )
     if testbed.ports:
         yield locate("testbed", "ports").make_problem(
-            "ports has no effect with an iperf3 server, because the server listens", fix="remove it"
+            "ports has no effect with an iperf3 server, because the load goes to the server's own port",
+            fix="remove it",
         )
 
 
@@ -158,7 +162,7 @@ def _check_factors(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             choices = " or ".join(f'"{lab}"' for lab in other_labs)
             fix = f"write lab = {choices} under [testbed]"
         else:
-            fix = f"remove it; this lab has the factors {', '.join(available)}"
+            fix = f"remove this factor. The lab has the factors {', '.join(available)}"
         backend = "with an iperf3 server" if testbed.backend == IPERF3 else f"in the lab {testbed.lab}"
         yield locate("factors", factor.name).make_problem(f"{factor.name} cannot be set {backend}", fix=fix)
 

@@ -27,7 +27,7 @@ from vnetbench.study.factors.load_factors import (
     WAITING,
     ZERO_COPY_SEND_MODES,
 )
-from vnetbench.study.factors.stream_counts import streams_per_direction
+from vnetbench.study.factors.stream_counts import count_streams_per_direction
 from vnetbench.study.factors.testbed_factors import CPUS
 from vnetbench.study.model import Study
 from vnetbench.study.rules.rule import (
@@ -35,14 +35,14 @@ from vnetbench.study.rules.rule import (
     LevelPredicate,
     LevelRule,
     TreatmentLevels,
-    have_levels,
+    match_levels,
 )
 from vnetbench.study.workloads import WORKLOADS
 
 
-def missing_cpus_text(levels: TreatmentLevels) -> str:
+def format_missing_cpus(levels: TreatmentLevels) -> str:
     """Return the CPUs that `thread_cpus` names and `cpus` does not, if both are lists; empty for none."""
-    threads, vms = (str(factor.level_in(levels)) for factor in (THREAD_CPUS, CPUS))
+    threads, vms = (str(factor.read_level(levels)) for factor in (THREAD_CPUS, CPUS))
     if not threads[0].isdigit() or not vms[0].isdigit() or vms.endswith("each"):
         return ""
     missing: set[int] = set()
@@ -61,14 +61,16 @@ def _uses_gso_with(rate: Factor) -> LevelPredicate:
 
 
 def _has_idle_threads(levels: TreatmentLevels, _: Study) -> bool:
-    return THREADS.has_other_level(levels) and int(levels[THREADS.name]) > sum(streams_per_direction(levels))
+    return THREADS.has_other_level(levels) and int(levels[THREADS.name]) > sum(
+        count_streams_per_direction(levels)
+    )
 
 
 def _has_too_many_connections(levels: TreatmentLevels, _: Study) -> bool:
     """Return whether the connections of `mixed` are too many; another rule reports too many transfers."""
     if not STREAMS.is_set_in(levels) or not CONNECTIONS.is_set_in(levels):
         return False
-    transfers = sum(streams_per_direction(levels))
+    transfers = sum(count_streams_per_direction(levels))
     return transfers <= MAX_ENDPOINT_STREAMS < transfers + int(levels[CONNECTIONS.name])
 
 
@@ -82,7 +84,7 @@ LOAD_RULES = (
     ),
     LevelRule(
         WAITING,
-        have_levels((WAITING, "busy_poll"), (TRANSPORT, "mptcp")),
+        match_levels((WAITING, "busy_poll"), (TRANSPORT, "mptcp")),
         "waiting = busy_poll is not possible with transport = mptcp: Linux does not poll for MPTCP sockets",
         f'{EXCLUDE_FIX}, or write "spin"',
     ),
@@ -124,7 +126,8 @@ LOAD_RULES = (
         LevelRule(
             factor,
             _uses_vsock_with(factor),
-            f"{factor.name} is not possible with transport = vsock: VSOCK does not support it",
+            f"{factor.name} is not possible with transport = vsock, because VSOCK does not support this "
+            "factor",
             f'{EXCLUDE_FIX}, or write "{factor.default}"',
         )
         for factor in (SOCKET_BUFFER, PACING_RATE)
@@ -142,26 +145,26 @@ LOAD_RULES = (
         BIT_RATE,
         lambda levels, _: BIT_RATE.has_other_level(levels) and RATE.has_other_level(levels),
         "bit_rate cannot be combined with rate: both set how often a stream sends a datagram",
-        f"use one of them, or {EXCLUDE_FIX}",
+        f"use rate or bit_rate, or {EXCLUDE_FIX}",
     ),
     *(
         LevelRule(
             UDP_GSO,
             _uses_gso_with(rate),
             f"udp_gso = on cannot be combined with {rate.name}: "
-            "it sends many datagrams at once, and a rate sends them one by one",
+            "segmentation sends many datagrams at once, but a rate sends datagrams one by one",
             f'{EXCLUDE_FIX}, or write udp_gso = "off"',
         )
         for rate in (RATE, BIT_RATE)
     ),
     LevelRule(
         FRAGMENTS,
-        have_levels((FRAGMENTS, "on"), (UDP_GSO, "on")),
+        match_levels((FRAGMENTS, "on"), (UDP_GSO, "on")),
         "fragments = on is not possible with udp_gso = on: the kernel does not fragment segmented datagrams",
     ),
     LevelRule(
         DIRECTION,
-        lambda levels, _: sum(streams_per_direction(levels)) > MAX_ENDPOINT_STREAMS,
+        lambda levels, _: sum(count_streams_per_direction(levels)) > MAX_ENDPOINT_STREAMS,
         "{forward} forward and {reverse} reverse streams are too many for one VM",
         f"use at most {MAX_ENDPOINT_STREAMS} streams, both directions together",
     ),
@@ -189,7 +192,7 @@ LOAD_RULES = (
     ),
     LevelRule(
         THREAD_CPUS,
-        lambda levels, _: bool(missing_cpus_text(levels)),
+        lambda levels, _: bool(format_missing_cpus(levels)),
         "thread_cpus = {thread_cpus} names CPU {missing_cpus}, which cpus = {cpus} does not give to the VM",
         f"{EXCLUDE_FIX}, or name CPUs that the VM has",
     ),

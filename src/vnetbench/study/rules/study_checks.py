@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 
-from vnetbench.published.catalog import table_workload
+from vnetbench.published.catalog import workload_of_table
 from vnetbench.quantity import format_exact_duration, format_exact_frame_rate
 from vnetbench.study.factors.registry import check_factor_workload, format_level
 from vnetbench.study.labs import IMPORTED
@@ -47,12 +47,15 @@ def check_study(study: Study, locate: KeyLocator) -> Iterator[Problem]:
         return
     if study.together and study.combine != ONE_AT_A_TIME:
         yield locate("together").make_problem(
-            "[[together]] has no effect, because the study combines all levels",
-            fix=f'remove it, or write combine = "{ONE_AT_A_TIME}" at the head of the file',
+            "[[together]] has no effect, because the study already makes a treatment of each combination "
+            "of levels",
+            fix=f'remove [[together]], or write combine = "{ONE_AT_A_TIME}" at the head of the file',
         )
     treatments = list(level_combinations(study))
     if not treatments:
-        yield locate("exclude").make_problem("the exclusions leave no treatment", fix="remove one of them")
+        yield locate("exclude").make_problem(
+            "the exclusions leave no treatment", fix="remove an exclusion, or name fewer levels in it"
+        )
     yield from find_contradictions(study, treatments, locate)
 
 
@@ -89,7 +92,9 @@ def check_table_levels(
                 yield locate(*location, name).make_problem(
                     f'{name} has no level "{text}" in this study',
                     fix=suggest_fix(
-                        text, known_texts, otherwise=f"use one of its levels: {', '.join(known_texts)}"
+                        text,
+                        known_texts,
+                        otherwise=f"use one of the factor's levels: {', '.join(known_texts)}",
                     ),
                 )
 
@@ -111,19 +116,20 @@ def _check_workload(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             f"the workload {workload.name} does not measure {metric}",
             fix=suggest_fix(metric, known_metrics, otherwise=f"write one of {', '.join(known_metrics)}"),
         )
-    if study.published is not None and workload.name != (published := table_workload(study.published)):
+    if study.published is not None and workload.name != (published := workload_of_table(study.published)):
         yield locate("published").make_problem(
             f"{study.published} has no results of the workload {workload.name}",
-            fix=f'remove it, or write workload = "{published}"',
+            fix=f'remove this key, or write workload = "{published}"',
         )
     if study.timing.idle_s is not None and not workload.has_idle_phase:
         yield locate("timing", "idle").make_problem(
             f"the workload {workload.name} has no idle phase",
-            fix=f'remove it, or write workload = "{MIXED}"',
+            fix=f'remove this key, or write workload = "{MIXED}"',
         )
     if study.search is not None and workload.search is SearchUse.NEVER:
         yield locate("search").make_problem(
-            f"the workload {workload.name} has no search", fix=f'remove it, or write workload = "{FRAMES}"'
+            f"the workload {workload.name} has no search",
+            fix=f'remove the section, or write workload = "{FRAMES}"',
         )
     if workload.needs_duration and study.timing.duration_s is None:
         yield locate("timing", "duration").make_problem(
@@ -142,11 +148,11 @@ def _check_search(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             f"a step of {step} is shorter than the sampling interval of {interval}",
             fix="make trial longer or timing.interval shorter",
         )
-    if search.most_load_fps is not None and search.most_load_fps <= search.least_load_fps:
-        least, most = map(format_exact_frame_rate, (search.least_load_fps, search.most_load_fps))
-        yield locate("search", "most_load").make_problem(
-            f"the search has no range of loads: least_load is {least} and most_load is {most}",
-            fix="raise most_load, or lower least_load",
+    if search.max_load_fps is not None and search.max_load_fps <= search.min_load_fps:
+        least, most = map(format_exact_frame_rate, (search.min_load_fps, search.max_load_fps))
+        yield locate("search", "max_load").make_problem(
+            f"the search has no range of loads: min_load is {least} and max_load is {most}",
+            fix="raise max_load, or lower min_load",
         )
 
 
@@ -156,8 +162,9 @@ def _check_timing(study: Study, locate: KeyLocator) -> Iterator[Problem]:
     if timing.idle_s is not None and timing.idle_s < MIN_IDLE_INTERVALS * timing.interval_s:
         yield locate("timing", "idle").make_problem(
             f"an idle phase of {format_exact_duration(timing.idle_s)} is too short for samples of {interval}",
-            fix=f"make it at least {MIN_IDLE_INTERVALS} intervals long, because the first and last do not "
-            f"count",
+            fix=f"make the idle phase at least {MIN_IDLE_INTERVALS} intervals long, because its first and "
+            "last interval "
+            "do not count",
         )
     if timing.duration_s is None:
         if timing.interval_s > MAX_AUTO_INTERVAL_S:
@@ -183,11 +190,11 @@ def _check_timing(study: Study, locate: KeyLocator) -> Iterator[Problem]:
 
 
 def _check_precision(study: Study, locate: KeyLocator) -> Iterator[Problem]:
-    fewest, most = study.precision.fewest_trials, study.precision.most_trials
+    fewest, most = study.precision.min_trials, study.precision.max_trials
     if fewest > most:
         # The file may name only one of the two keys: the problem belongs to that one.
-        key = "fewest_trials" if most == Precision().most_trials else "most_trials"
+        key = "min_trials" if most == Precision().max_trials else "max_trials"
         yield locate("precision", key).make_problem(
-            f"fewest_trials is {fewest}, which is more than most_trials, {most}",
-            fix=f"raise most_trials to {fewest}, or lower fewest_trials to {most}",
+            f"min_trials is {fewest}, which is more than max_trials, {most}",
+            fix=f"raise max_trials to {fewest}, or lower min_trials to {most}",
         )

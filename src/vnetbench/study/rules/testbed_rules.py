@@ -29,7 +29,7 @@ from vnetbench.study.rules.rule import (
     LevelPredicate,
     LevelRule,
     TreatmentLevels,
-    have_levels,
+    match_levels,
 )
 
 
@@ -41,7 +41,7 @@ def _impairs_missing_link(impairment: Factor) -> LevelPredicate:
 
 
 def _has_jitter_above_delay(levels: TreatmentLevels, _: Study) -> bool:
-    delay, jitter = (factor.level_in(levels) for factor in (LINK_DELAY, LINK_JITTER))
+    delay, jitter = (factor.read_level(levels) for factor in (LINK_DELAY, LINK_JITTER))
     return jitter != NO_IMPAIRMENT and (delay == NO_IMPAIRMENT or float(jitter) > float(delay))
 
 
@@ -49,13 +49,13 @@ TESTBED_RULES = (
     LevelRule(
         VSWITCH,
         lambda levels, study: study.testbed.uplink and VSWITCH.is_at(levels, "direct", "router"),
-        "vswitch = {vswitch} cannot be combined with testbed.uplink, because it has no vSwitch",
+        "vswitch = {vswitch} cannot be combined with testbed.uplink, because this testbed has no vSwitch",
         'remove the level "{vswitch}" or testbed.uplink',
     ),
     *(
         LevelRule(
             VSWITCH,
-            have_levels((VSWITCH, "openvswitch"), (offload, "on")),
+            match_levels((VSWITCH, "openvswitch"), (offload, "on")),
             f"{offload.name} = on is not possible with vswitch = openvswitch: "
             "its userspace datapath supports only complete packets",
             f'{EXCLUDE_FIX}, or write {offload.name} = "off"',
@@ -65,7 +65,8 @@ TESTBED_RULES = (
     LevelRule(
         DEVICE_CPUS,
         lambda levels, _: (
-            DEVICE_CPUS.level_in(levels) not in ("auto", "any") and VSWITCH.is_at(levels, "direct", "macvlan")
+            DEVICE_CPUS.read_level(levels) not in ("auto", "any")
+            and VSWITCH.is_at(levels, "direct", "macvlan")
         ),
         "device_cpus = {device_cpus} is not possible with vswitch = {vswitch}: "
         "the sending CPU processes its packets",
@@ -74,7 +75,7 @@ TESTBED_RULES = (
     LevelRule(
         VSWITCH,
         lambda levels, study: study.testbed.vswitch_mtu is not None and VSWITCH.is_at(levels, "direct"),
-        "vswitch = direct cannot be combined with testbed.vswitch_mtu, because it has no vSwitch",
+        "vswitch = direct cannot be combined with testbed.vswitch_mtu, because this testbed has no vSwitch",
         'remove the level "direct" or testbed.vswitch_mtu',
     ),
     LevelRule(
@@ -86,7 +87,7 @@ TESTBED_RULES = (
     LevelRule(
         LINK_QUEUE,
         lambda levels, study: (
-            not isinstance(LINK_QUEUE.level_in(levels), str)
+            not isinstance(LINK_QUEUE.read_level(levels), str)
             and LINK_RATE.has_other_level(levels)
             and study.testbed.shaper != "tbf"
         ),
@@ -118,7 +119,7 @@ TESTBED_RULES = (
     ),
     LevelRule(
         TSO,
-        have_levels((TSO, "on"), (CHECKSUM_OFFLOAD, "off")),
+        match_levels((TSO, "on"), (CHECKSUM_OFFLOAD, "off")),
         "tso = on is not possible with checksum_offload = off: "
         "the kernel turns TSO off without checksum offload",
         'add [[exclude]] with the lines tso = "on" and checksum_offload = "off"',
@@ -126,7 +127,8 @@ TESTBED_RULES = (
     LevelRule(
         IRQ_CPUS,
         lambda levels, _: IRQ_CPUS.is_at(levels, "apart") and not CPUS.has_other_level(levels),
-        "irq_cpus = apart is not possible with cpus = any: a VM that may use every CPU leaves none",
+        "irq_cpus = apart is not possible with cpus = any, because a VM that may use every CPU leaves no "
+        "CPU for interrupts",
         f'give the VMs their own CPUs (cpus = "1 each"), or {EXCLUDE_FIX}',
     ),
 )

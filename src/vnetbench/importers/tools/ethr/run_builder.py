@@ -5,43 +5,45 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from vnetbench.importers.arithmetic import mean_value, scale, sum_values
-from vnetbench.importers.runs import FORWARD, REVERSE, ReportedValue, ReportInterval, Run
+from vnetbench.importers.arithmetic import mean_value, scale_value, sum_values
+from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_CRR, TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
 
 if TYPE_CHECKING:
     from vnetbench.importers.tools.ethr.report import EthrReport
 
-_PERCENTILES = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99_9": 99.9, "p99_99": 99.99}
-_Seconds = Mapping[int, dict[str, ReportedValue]]
+_PERCENT_BY_PERCENTILE_NAME = {"p50": 50.0, "p90": 90.0, "p99": 99.0, "p99_9": 99.9, "p99_99": 99.99}
+_ValuesBySecond = Mapping[int, dict[str, RoundedValue]]
 """Values of all streams together, by second."""
 
 
-def latency_runs(report: EthrReport) -> list[Run]:
+def build_latency_runs(report: EthrReport) -> list[Run]:
     """Return a run for each line of latencies."""
     first_lines = [report.first_line, *(each.line_number for each in report.latency_lines[1:])]
     last_lines = [*(each.line_number for each in report.latency_lines[:-1]), report.last_line]
     return [
-        _latency_run(report, each.values_us, first_line, last_line)
+        _build_latency_run(report, each.latency_us_by_statistic, first_line, last_line)
         for each, first_line, last_line in zip(report.latency_lines, first_lines, last_lines, strict=True)
     ]
 
 
-def _latency_run(
-    report: EthrReport, latencies: Mapping[str, ReportedValue], first_line: int, last_line: int
+def _build_latency_run(
+    report: EthrReport, latency_us_by_statistic: Mapping[str, RoundedValue], first_line: int, last_line: int
 ) -> Run:
     is_ping = report.test_type == "ping" or report.options.get("t") == "pi"
     prefix = "connect" if is_ping else "latency"
     metrics = {
         f"{prefix}_{name}_us": value
-        for name, value in latencies.items()
-        if name == "mean" or not report.count or report.count * (100 - _PERCENTILES[name]) >= 100
+        for name, value in latency_us_by_statistic.items()
+        if name == "mean"
+        or not report.requests_per_latency_line
+        or report.requests_per_latency_line * (100 - _PERCENT_BY_PERCENTILE_NAME[name]) >= 100
     }
     sizes: dict[str, Level] = {}
-    if report.size and not is_ping:
-        sizes = {"request_size": report.size, "response_size": report.size}
-    shifted = "ethr wrote its percentiles under shifted names; they are corrected here."
+    if report.request_bytes and not is_ping:
+        sizes = {"request_size": report.request_bytes, "response_size": report.request_bytes}
+    shifted = "ethr prints its percentiles under shifted names. vnetbench corrects the names."
     return Run(
         tool=report.tool,
         version=report.version,
@@ -54,22 +56,22 @@ def _latency_run(
         reported_by="sender",
         command=report.command_text,
         other_results=_collect_other_results(report),
-        remarks=(shifted,) if report.has_shifted_names else (),
+        remarks=(shifted,) if report.has_shifted_percentile_names else (),
     )
 
 
-def throughput_run(report: EthrReport) -> Run:
+def build_throughput_run(report: EthrReport) -> Run:
     """Return the run of a test of bandwidth, packets or connections."""
     workload = UDP_STREAM if report.protocol == "UDP" or report.options.get("p") == "udp" else TCP_STREAM
     if report.test_type == "connections" or report.options.get("t") == "c":
         workload = TCP_CRR
     is_reverse = "r" in report.options
     direction = REVERSE if is_reverse else FORWARD
-    seconds = dict(_combine_streams(report))
-    is_complete = bool(seconds) and (report.is_done or report.is_server)
+    seconds = dict(_combine_streams_by_second(report))
+    is_complete = bool(seconds) and (report.has_end_line or report.is_server)
     factors: dict[str, Level] = {"direction": direction}
     if not report.is_server:  # A server adds up all streams from one address.
-        count = len(report.streams) or int(report.options.get("n", "1"))
+        count = len(report.stream_ids) or int(report.options.get("n", "1"))
         factors[WORKLOADS[workload].count_factor] = count
     return Run(
         tool=report.tool,
@@ -85,15 +87,17 @@ def throughput_run(report: EthrReport) -> Run:
         reported_by="receiver" if report.is_server or is_reverse else "sender",
         command=report.command_text,
         other_results={**_collect_other_results(report), **_compute_connection_rate(workload, seconds)},
-        failure=report.failure(is_complete=is_complete),
+        failure=report.failure_reason(is_complete=is_complete),
         remarks=tuple(_list_remarks(report, workload)),
     )
 
 
-def _combine_streams(report: EthrReport) -> Iterable[tuple[int, dict[str, ReportedValue]]]:
+def _combine_streams_by_second(report: EthrReport) -> Iterable[tuple[int, dict[str, RoundedValue]]]:
     """Yield the values of each second for all streams together: ethr's own sum, or the sum of its streams."""
-    for second in sorted({second for second, _ in report.rows}):
-        by_stream = {stream: row for (at, stream), row in report.rows.items() if at == second}
+    for second in sorted({second for second, _ in report.values_by_second_and_stream}):
+        by_stream = {
+            stream: row for (at, stream), row in report.values_by_second_and_stream.items() if at == second
+        }
         rows = [by_stream["SUM"]] if "SUM" in by_stream else list(by_stream.values())
         names = set(rows[0]).intersection(*rows)
         yield second, {name: sum_values(row[name] for row in rows) for name in sorted(names)}
@@ -103,7 +107,9 @@ def _is_sender(report: EthrReport) -> bool:
     return not report.is_server and "r" not in report.options
 
 
-def _compute_metrics(report: EthrReport, workload: str, seconds: _Seconds) -> dict[str, ReportedValue]:
+def _compute_metrics(
+    report: EthrReport, workload: str, values_by_second: _ValuesBySecond
+) -> dict[str, RoundedValue]:
     load = WORKLOADS[workload]
     names = {"bits": "goodput_bps"} if load.is_byte_stream else {}
     if load.has_datagrams and _is_sender(report):
@@ -111,32 +117,32 @@ def _compute_metrics(report: EthrReport, workload: str, seconds: _Seconds) -> di
     elif load.has_datagrams:
         names = {"bits": "goodput_bps", "packets": "datagrams_received_per_s"}
     return {
-        ours: mean_value(row[theirs] for row in seconds.values())
+        ours: mean_value(row[theirs] for row in values_by_second.values())
         for theirs, ours in names.items()
-        if all(theirs in row for row in seconds.values())
+        if all(theirs in row for row in values_by_second.values())
     }
 
 
 def _build_intervals(
-    report: EthrReport, workload: str, seconds: _Seconds, direction: str
+    report: EthrReport, workload: str, values_by_second: _ValuesBySecond, direction: str
 ) -> Iterable[ReportInterval]:
     """Yield each second. For UDP only a receiver has intervals: a sender does not know what arrived."""
     load = WORKLOADS[workload]
     if load.has_connection_per_request or (load.has_datagrams and _is_sender(report)):
         return
-    for second, row in seconds.items():
+    for second, row in values_by_second.items():
         if "bits" in row:
-            values = {"bytes": scale(row["bits"], 1 / 8)}
+            values = {"bytes": scale_value(row["bits"], 1 / 8)}
             yield ReportInterval(float(second), second + 1.0, values, direction=direction)
 
 
 def _collect_other_results(report: EthrReport) -> dict[str, str]:
-    return {name: text for name, text in (("title", report.title), ("ended", report.end_reason)) if text}
+    return {name: text for name, text in (("title", report.test_title), ("ended", report.end_reason)) if text}
 
 
-def _compute_connection_rate(workload: str, seconds: _Seconds) -> dict[str, str]:
+def _compute_connection_rate(workload: str, values_by_second: _ValuesBySecond) -> dict[str, str]:
     """Return the rate of connections that carry no request, which is none of our metrics."""
-    rows = [row["connections"] for row in seconds.values() if "connections" in row]
+    rows = [row["connections"] for row in values_by_second.values() if "connections" in row]
     has_rate = WORKLOADS[workload].has_connection_per_request and rows
     return {"Conn/s": f"{mean_value(rows).value:g}"} if has_rate else {}
 
@@ -144,10 +150,13 @@ def _compute_connection_rate(workload: str, seconds: _Seconds) -> dict[str, str]
 def _list_remarks(report: EthrReport, workload: str) -> Iterable[str]:
     load = WORKLOADS[workload]
     if load.has_connection_per_request:
-        yield "The connections carry no request, so their rate is none of our metrics."
+        yield "The connections carry no request, so vnetbench has no metric for their rate."
     elif load.has_datagrams and _is_sender(report):
         yield "The log does not say how many datagrams arrived."
-    elif report.rows:
-        yield "ethr reports no result of the whole run; this is the mean of its seconds."
-    if report.error and report.rows:
-        yield f"ethr reported: {report.error}"
+    elif report.values_by_second_and_stream:
+        yield (
+            "ethr reports no result of the whole run, so the result is the mean of the values for each "
+            "second."
+        )
+    if report.error_message and report.values_by_second_and_stream:
+        yield f"ethr reported: {report.error_message}"

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from vnetbench.importers.arithmetic import divide, mean_value, scale, sum_values
-from vnetbench.importers.runs import CUT_OFF, FORWARD, REVERSE, ReportedValue, ReportInterval, Run
+from vnetbench.importers.arithmetic import divide_values, mean_value, scale_value, sum_values
+from vnetbench.importers.runs import CUT_OFF_FAILURE, FORWARD, REVERSE, ReportInterval, RoundedValue, Run
 from vnetbench.importers.tools.iperf2.connection_groups import ConnectionGroup, ReportHeader, StreamRows
-from vnetbench.importers.tools.iperf2.options import requested_factors
+from vnetbench.importers.tools.iperf2.options import factors_from_options
 from vnetbench.importers.tools.iperf2.report_rows import ReportRow
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
 
 TOOL = "iperf 2"
-_GOODPUT_METRICS = {False: "goodput_forward_bps", True: "goodput_reverse_bps"}
-_RowsByDirection = Mapping[bool, list[ReportRow]]
+_GOODPUT_METRIC_BY_IS_REVERSE = {False: "goodput_forward_bps", True: "goodput_reverse_bps"}
+_RowsByIsReverse = Mapping[bool, list[ReportRow]]
 """Rows by whether they are of the reverse direction."""
 
 
 def build_run(group: ConnectionGroup, header: ReportHeader) -> Run:
     """Return the run. It has a failure if a stream lacks the row of its whole run."""
     workload = _detect_workload(group, header)
-    totals = {is_reverse: _find_total_rows(group, header, is_reverse) for is_reverse in group.directions}
-    is_complete = group.is_finished and all(
-        len(rows) == len(group.find_streams(is_reverse)) for is_reverse, rows in totals.items()
+    totals = {
+        is_reverse: _find_total_rows(group, header, is_reverse) for is_reverse in group.is_reverse_values
+    }
+    is_complete = group.has_all_total_rows and all(
+        len(rows) == len(group.find_stream_rows(is_reverse)) for is_reverse, rows in totals.items()
     )
     rows = [row for each in totals.values() for row in each]
     return Run(
@@ -35,12 +37,12 @@ def build_run(group: ConnectionGroup, header: ReportHeader) -> Run:
         factors=_build_factors(group, header, workload),
         metrics=_compute_metrics(group, header, workload, totals) if is_complete else {},
         intervals=tuple(_build_intervals(group, header, workload)),
-        duration_s=_find_longest(rows).value if rows else None,
+        duration_s=_find_longest_duration_s(rows).value if rows else None,
         started_at=group.started_at,
         reported_by=_detect_endpoint(group, header),
         command=header.command_text,
         other_results=_collect_other_results(header, rows),
-        failure="" if is_complete else header.error or CUT_OFF,
+        failure="" if is_complete else header.error_message or CUT_OFF_FAILURE,
         remarks=tuple(_list_remarks(group, header)),
     )
 
@@ -48,20 +50,23 @@ def build_run(group: ConnectionGroup, header: ReportHeader) -> Run:
 def _detect_workload(group: ConnectionGroup, header: ReportHeader) -> str:
     rows = [
         row
-        for stream in group.single_streams.values()
-        for row in (*stream.rows, *filter(None, [stream.receiver_report]))
+        for stream in group.rows_of_single_streams.values()
+        for row in (*stream.rows, *filter(None, [stream.receiver_report_row]))
     ]
-    if any("transactions" in row.values for row in rows) or "request_size" in header.sizes:
+    if (
+        any("transactions" in row.value_by_name for row in rows)
+        or "request_size" in header.size_bytes_by_factor
+    ):
         return TCP_RR
-    is_udp = header.is_udp or any("datagrams" in row.values for row in rows)
+    is_udp = header.is_udp or any("datagrams" in row.value_by_name for row in rows)
     return UDP_STREAM if is_udp else TCP_STREAM
 
 
 def _detect_endpoint(group: ConnectionGroup, header: ReportHeader) -> str:
-    has_receiver_report = any(stream.receiver_report for stream in group.single_streams.values())
-    if len(group.directions) != 1 or has_receiver_report or not header.is_endpoint_known:
+    has_receiver_report = any(stream.receiver_report_row for stream in group.rows_of_single_streams.values())
+    if len(group.is_reverse_values) != 1 or has_receiver_report or not header.is_endpoint_known:
         return ""
-    return "sender" if header.is_client != group.directions[0] else "receiver"
+    return "sender" if header.is_client != group.is_reverse_values[0] else "receiver"
 
 
 def _find_total_rows(group: ConnectionGroup, header: ReportHeader, is_reverse: bool) -> list[ReportRow]:
@@ -69,121 +74,136 @@ def _find_total_rows(group: ConnectionGroup, header: ReportHeader, is_reverse: b
 
     A single row may be the first interval of a run that was cut off. The command line decides.
     """
-    interval, requested_s = header.options.get("interval", ""), header.options.get("time", "10")
-    streams = group.find_streams(is_reverse)
+    interval, requested_s = (
+        header.command_options.get("interval", ""),
+        header.command_options.get("time", "10"),
+    )
+    streams = group.find_stream_rows(is_reverse)
     rows = [stream.total_row for stream in streams if stream.total_row is not None]
     if header.is_client and interval and float(interval) < float(requested_s):
         single = {id(stream.total_row) for stream in streams if len(stream.rows) == 1}
-        rows = [row for row in rows if id(row) not in single or row.end_s != float(interval)]
+        rows = [row for row in rows if id(row) not in single or row.printed_end_s != float(interval)]
     return rows
 
 
-def _find_longest(rows: list[ReportRow]) -> ReportedValue:
+def _find_longest_duration_s(rows: list[ReportRow]) -> RoundedValue:
     """Return the length of the longest row, in seconds."""
-    return max((row.length for row in rows), key=lambda length: length.value)
+    return max((row.rounded_length_s for row in rows), key=lambda length: length.value)
 
 
 def _build_factors(group: ConnectionGroup, header: ReportHeader, workload: str) -> dict[str, Level]:
     load = WORKLOADS[workload]
-    factors = {**header.sizes, **requested_factors(header.options, is_udp=load.has_datagrams)}
+    factors = {
+        **header.size_bytes_by_factor,
+        **factors_from_options(header.command_options, is_udp=load.has_datagrams),
+    }
     if load.has_requests:
-        size = header.sizes.get("request_size")
+        size = header.size_bytes_by_factor.get("request_size")
         factors = {"request_size": size, "response_size": size} if size else {}
-    directions = group.directions
+    directions = group.is_reverse_values
     direction = "both" if len(directions) == 2 else REVERSE if directions == [True] else FORWARD
-    single = sum(name.isdigit() and is_reverse == directions[0] for name, is_reverse in group.streams)
-    requested = int(header.options.get("parallel", "1")) if header.is_client else 1
+    single = sum(
+        name.isdigit() and is_reverse == directions[0]
+        for name, is_reverse in group.rows_by_stream_and_is_reverse
+    )
+    requested = int(header.command_options.get("parallel", "1")) if header.is_client else 1
     factors[load.count_factor] = max(single, requested)
     return {**factors, "direction": direction}
 
 
 def _compute_metrics(
-    group: ConnectionGroup, header: ReportHeader, workload: str, totals: _RowsByDirection
-) -> dict[str, ReportedValue]:
+    group: ConnectionGroup, header: ReportHeader, workload: str, total_rows: _RowsByIsReverse
+) -> dict[str, RoundedValue]:
     if WORKLOADS[workload].has_requests:
-        return _compute_request_metrics([row for rows in totals.values() for row in rows])
+        return _compute_request_metrics([row for rows in total_rows.values() for row in rows])
     if WORKLOADS[workload].has_datagrams:
-        return _compute_datagram_metrics(group, header, totals)
-    goodput = {is_reverse: sum_values(row.rate_bps for row in rows) for is_reverse, rows in totals.items()}
+        return _compute_datagram_metrics(group, header, total_rows)
+    goodput = {
+        is_reverse: sum_values(row.rate_bps for row in rows) for is_reverse, rows in total_rows.items()
+    }
     if len(goodput) == 2:
-        by_direction = {_GOODPUT_METRICS[is_reverse]: value for is_reverse, value in goodput.items()}
+        by_direction = {
+            _GOODPUT_METRIC_BY_IS_REVERSE[is_reverse]: value for is_reverse, value in goodput.items()
+        }
         return {"goodput_bps": sum_values(goodput.values()), **by_direction}
     sum_row = group.sum_rows.total_row if group.sum_rows is not None else None
     metrics = {"goodput_bps": sum_row.rate_bps if sum_row is not None else sum_values(goodput.values())}
-    rows = [row for each in totals.values() for row in each]
-    if all("retransmits" in row.values for row in rows):
-        retransmits = sum_values(row.values["retransmits"] for row in rows)
-        metrics["retransmits_per_s"] = divide(retransmits, _find_longest(rows))
-    if all("rtt_us" in row.values for row in rows):
+    rows = [row for each in total_rows.values() for row in each]
+    if all("retransmits" in row.value_by_name for row in rows):
+        retransmits = sum_values(row.value_by_name["retransmits"] for row in rows)
+        metrics["retransmits_per_s"] = divide_values(retransmits, _find_longest_duration_s(rows))
+    if all("rtt_us" in row.value_by_name for row in rows):
         # The last sample of each stream's smoothed round trip time, as the kernel keeps it.
-        metrics["rtt_us"] = mean_value(row.values["rtt_us"] for row in rows)
+        metrics["rtt_us"] = mean_value(row.value_by_name["rtt_us"] for row in rows)
     return metrics
 
 
-def _compute_request_metrics(rows: list[ReportRow]) -> dict[str, ReportedValue]:
+def _compute_request_metrics(rows: list[ReportRow]) -> dict[str, RoundedValue]:
     """Return the metrics of requests.
 
     iperf's `rps` is the inverse of the mean round trip, so it is not used.
     """
-    replies = sum_values(row.values["transactions"] for row in rows)
+    replies = sum_values(row.value_by_name["transactions"] for row in rows)
     return {
-        "transactions_per_s": divide(replies, _find_longest(rows)),
-        "latency_mean_us": mean_value(row.values["latency_mean_us"] for row in rows),
+        "transactions_per_s": divide_values(replies, _find_longest_duration_s(rows)),
+        "latency_mean_us": mean_value(row.value_by_name["latency_mean_us"] for row in rows),
     }
 
 
 def _compute_datagram_metrics(
-    group: ConnectionGroup, header: ReportHeader, totals: _RowsByDirection
-) -> dict[str, ReportedValue]:
-    metrics: dict[str, ReportedValue] = {}
-    duration = _find_longest([row for rows in totals.values() for row in rows])
-    if group.sent_datagrams:
-        sent = ReportedValue.exact(sum(group.sent_datagrams.values()))
-        metrics["datagrams_sent_per_s"] = divide(sent, duration)
-    streams = group.single_streams
-    reports = [each.receiver_report for each in streams.values() if each.receiver_report is not None]
+    group: ConnectionGroup, header: ReportHeader, total_rows: _RowsByIsReverse
+) -> dict[str, RoundedValue]:
+    metrics: dict[str, RoundedValue] = {}
+    duration = _find_longest_duration_s([row for rows in total_rows.values() for row in rows])
+    if group.sent_datagrams_by_stream_id:
+        sent = RoundedValue.exact(sum(group.sent_datagrams_by_stream_id.values()))
+        metrics["datagrams_sent_per_s"] = divide_values(sent, duration)
+    streams = group.rows_of_single_streams
+    reports = [each.receiver_report_row for each in streams.values() if each.receiver_report_row is not None]
     received = reports or [
         row
-        for is_reverse, rows in totals.items()
+        for is_reverse, rows in total_rows.items()
         for row in rows
         if _is_from_receiver(row, header, is_reverse)
     ]
     if not received or len(received) != len(streams):
         return metrics
-    lost = sum_values(row.values["lost"] for row in received)
-    expected = sum_values(row.values["datagrams"] for row in received)
-    arrived = ReportedValue.exact(max(0, expected.value - lost.value))
+    lost = sum_values(row.value_by_name["lost"] for row in received)
+    expected = sum_values(row.value_by_name["datagrams"] for row in received)
+    arrived = RoundedValue.exact(max(0, expected.value - lost.value))
     metrics |= {
         "goodput_bps": sum_values(row.rate_bps for row in received),
-        "datagrams_received_per_s": divide(arrived, _find_longest(received)),
-        "jitter_us": mean_value(row.values["jitter_us"] for row in received),
+        "datagrams_received_per_s": divide_values(arrived, _find_longest_duration_s(received)),
+        "jitter_us": mean_value(row.value_by_name["jitter_us"] for row in received),
     }
     if expected.value:
         is_known = lost.value >= 0
-        metrics["loss_percent"] = scale(divide(lost, expected), 100) if is_known else ReportedValue.exact(0)
-    if group.reordered is not None and arrived.value:
-        metrics["reordered_percent"] = ReportedValue.exact(100 * group.reordered / arrived.value)
+        metrics["loss_percent"] = (
+            scale_value(divide_values(lost, expected), 100) if is_known else RoundedValue.exact(0)
+        )
+    if group.reordered_datagrams is not None and arrived.value:
+        metrics["reordered_percent"] = RoundedValue.exact(100 * group.reordered_datagrams / arrived.value)
     return metrics
 
 
 def _is_from_receiver(row: ReportRow, header: ReportHeader, is_reverse: bool) -> bool:
     """Return whether a UDP receiver wrote a row. A sender's CSV has the same columns, but no jitter."""
-    if "datagrams" not in row.values:
+    if "datagrams" not in row.value_by_name:
         return False
     if header.is_endpoint_known:
         return header.is_client == is_reverse
-    return row.values["jitter_us"].value > 0
+    return row.value_by_name["jitter_us"].value > 0
 
 
 def _build_intervals(group: ConnectionGroup, header: ReportHeader, workload: str) -> Iterable[ReportInterval]:
     load = WORKLOADS[workload]
-    for is_reverse in group.directions:
-        has_sums = group.sum_rows is not None and len(group.directions) == 1
-        streams = [group.sum_rows] if has_sums and group.sum_rows else group.find_streams(is_reverse)
+    for is_reverse in group.is_reverse_values:
+        has_sums = group.sum_rows is not None and len(group.is_reverse_values) == 1
+        streams = [group.sum_rows] if has_sums and group.sum_rows else group.find_stream_rows(is_reverse)
         for start_s, end_s, rows in _group_simultaneous_rows(streams):
             if load.has_datagrams and not all(_is_from_receiver(row, header, is_reverse) for row in rows):
                 continue  # The sender's rows say nothing about what arrived.
-            values = _combine_values([row.values for row in rows])
+            values = _combine_stream_values([row.value_by_name for row in rows])
             if load.has_requests:
                 values = {"transactions": values["transactions"]}
             yield ReportInterval(start_s, end_s, values, direction=REVERSE if is_reverse else FORWARD)
@@ -194,11 +214,11 @@ def _group_simultaneous_rows(streams: list[StreamRows]) -> Iterable[tuple[float,
     rows_by_time: dict[tuple[float, float], list[ReportRow]] = {}
     for stream in streams:
         for row in stream.interval_rows:
-            rows_by_time.setdefault((row.start_s, row.end_s), []).append(row)
+            rows_by_time.setdefault((row.start_s, row.printed_end_s), []).append(row)
     return [(*time, rows) for time, rows in sorted(rows_by_time.items()) if len(rows) == len(streams)]
 
 
-def _combine_values(values: list[Mapping[str, ReportedValue]]) -> dict[str, ReportedValue]:
+def _combine_stream_values(values: list[Mapping[str, RoundedValue]]) -> dict[str, RoundedValue]:
     """Return the sums of counts and the means of times, for the values that all rows have."""
     names = set(values[0]).intersection(*values)
     return {
@@ -218,10 +238,10 @@ def _collect_other_results(header: ReportHeader, rows: list[ReportRow]) -> dict[
 def _list_remarks(group: ConnectionGroup, header: ReportHeader) -> Iterable[str]:
     if not header.is_endpoint_known:
         yield "The log does not say whether the sender or the receiver wrote it."
-    if header.error and any(stream.total_row for stream in group.single_streams.values()):
-        yield f"iperf reported: {header.error}"
+    if header.error_message and any(stream.total_row for stream in group.rows_of_single_streams.values()):
+        yield f"iperf reported: {header.error_message}"
     if group.lacks_receiver_report:
-        yield "The receiver's report is missing, so it is not known how much arrived."
-    if "rate" in header.options and not header.is_udp:
-        limit = header.options["rate"]
+        yield "The receiver's report is missing, so the amount of data that arrived is unknown."
+    if "rate" in header.command_options and not header.is_udp:
+        limit = header.command_options["rate"]
         yield f"The option -b {limit} limited each stream, so the goodput is not the network's limit."

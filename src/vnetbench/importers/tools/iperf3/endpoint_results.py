@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from vnetbench.importers.arithmetic import divide, mean_value, scale, sum_values
-from vnetbench.importers.runs import FORWARD, REVERSE, ReportedValue
+from vnetbench.importers.arithmetic import divide_values, mean_value, scale_value, sum_values
+from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS
 
@@ -19,22 +19,22 @@ DIRECTIONS: Mapping[Level, tuple[str, ...]] = {
     "both": (FORWARD, REVERSE),
 }
 """The directions in use, by the level of the factor `direction`."""
-_GOODPUT_METRICS = {FORWARD: "goodput_forward_bps", REVERSE: "goodput_reverse_bps"}
+_GOODPUT_METRIC_BY_DIRECTION = {FORWARD: "goodput_forward_bps", REVERSE: "goodput_reverse_bps"}
 
 
 @dataclass(frozen=True)
 class EndpointResult:
     """What one endpoint reports about one direction of a whole run, for all streams together."""
 
-    seconds: ReportedValue
-    bits_per_s: ReportedValue
+    seconds: RoundedValue
+    bits_per_s: RoundedValue
     """Payload: at the sender as handed to the kernel, at the receiver as read from it."""
     retransmits: int | None = None
     datagrams: int | None = None
     """At the sender, datagrams that were sent. At the receiver, those that arrived or are known to be
     lost."""
     lost: int | None = None
-    jitter_us: ReportedValue | None = None
+    jitter_us: RoundedValue | None = None
 
 
 EndpointResults = Mapping[tuple[str, str], EndpointResult]
@@ -45,7 +45,7 @@ EndpointResults = Mapping[tuple[str, str], EndpointResult]
 class RunResults:
     """The metrics of a run."""
 
-    metrics: Mapping[str, ReportedValue]
+    metrics: Mapping[str, RoundedValue]
     duration_s: float | None
     reported_by: str
     remarks: tuple[str, ...]
@@ -77,8 +77,8 @@ def drop_unreported(endpoint_results: EndpointResults, role: str, *, is_complete
 
 
 def cpu_metrics(
-    role: str, direction: Level, shares: tuple[ReportedValue, ReportedValue | None], *, is_complete: bool
-) -> dict[str, ReportedValue]:
+    role: str, direction: Level, shares: tuple[RoundedValue, RoundedValue | None], *, is_complete: bool
+) -> dict[str, RoundedValue]:
     """Return the metrics of CPU time. `shares` are those of this endpoint and of the other one.
 
     Only a client learns the other endpoint's share. A server prints what it learned in the test before.
@@ -108,7 +108,7 @@ def compute_results(workload: str, endpoint_results: EndpointResults) -> RunResu
     metrics |= _compute_goodput(workload, endpoint_results, directions)
     endpoints = {end for _, end in endpoint_results}
     is_one_endpoint = len(endpoints) == 1 and len(directions) == 1
-    preferred = [_preferred_result(endpoint_results, direction) for direction in directions]
+    preferred = [_receiver_or_sender_result(endpoint_results, direction) for direction in directions]
     return RunResults(
         metrics,
         max((each.seconds.value for each in preferred), default=None),
@@ -122,7 +122,7 @@ def split_udp_result(
     direction: str,
     local: str,
     bits: float | None,
-    arrived_bits_per_s: ReportedValue | None = None,
+    arrived_bits_per_s: RoundedValue | None = None,
 ) -> Iterator[tuple[tuple[str, str], EndpointResult]]:
     """Yield the results of both endpoints from the single row that UDP prints up to 3.1.
 
@@ -143,38 +143,38 @@ def split_udp_result(
     )
     rate = rate_per_s(bits * (results - lost), line.seconds) if bits is not None else arrived_bits_per_s
     if rate is None:
-        rate = scale(line.bits_per_s, (results - lost) / results if results > 0 else 0.0)
+        rate = scale_value(line.bits_per_s, (results - lost) / results if results > 0 else 0.0)
     yield (direction, RECEIVER), EndpointResult(line.seconds, rate, None, results, lost, line.jitter_us)
 
 
-def rate_per_s(count: float, seconds: ReportedValue) -> ReportedValue | None:
+def rate_per_s(count: float, seconds: RoundedValue) -> RoundedValue | None:
     """Return a count per second; None if no time passed."""
     if seconds.low <= 0:
         return None
-    return divide(ReportedValue.exact(count), seconds)
+    return divide_values(RoundedValue.exact(count), seconds)
 
 
-def _preferred_result(endpoint_results: EndpointResults, direction: str) -> EndpointResult:
+def _receiver_or_sender_result(endpoint_results: EndpointResults, direction: str) -> EndpointResult:
     return endpoint_results.get((direction, RECEIVER)) or endpoint_results[direction, SENDER]
 
 
 def _compute_goodput(
     workload: str, endpoint_results: EndpointResults, directions: list[str]
-) -> Iterator[tuple[str, ReportedValue]]:
+) -> Iterator[tuple[str, RoundedValue]]:
     goodput = {}
     for direction in directions:
         if (direction, RECEIVER) in endpoint_results or not WORKLOADS[workload].has_datagrams:
-            goodput[direction] = _preferred_result(endpoint_results, direction).bits_per_s
+            goodput[direction] = _receiver_or_sender_result(endpoint_results, direction).bits_per_s
     if not directions or len(goodput) < len(directions):
         return
     yield "goodput_bps", sum_values(list(goodput.values()))
     if len(directions) > 1:
-        yield from ((_GOODPUT_METRICS[direction], value) for direction, value in goodput.items())
+        yield from ((_GOODPUT_METRIC_BY_DIRECTION[direction], value) for direction, value in goodput.items())
 
 
 def _compute_stream_metrics(
     endpoint_results: EndpointResults, directions: list[str]
-) -> Iterator[tuple[str, ReportedValue]]:
+) -> Iterator[tuple[str, RoundedValue]]:
     rates = [
         rate
         for direction in directions
@@ -187,7 +187,7 @@ def _compute_stream_metrics(
 
 def _compute_datagram_metrics(
     endpoint_results: EndpointResults, directions: list[str]
-) -> Iterator[tuple[str, ReportedValue]]:
+) -> Iterator[tuple[str, RoundedValue]]:
     senders = [
         endpoint_results[direction, SENDER]
         for direction in directions
@@ -222,15 +222,15 @@ def _compute_datagram_metrics(
     yield "datagrams_received_per_s", sum_values(arrived)
     lost = sum(lost or 0 for _, lost, _ in counts)
     if total_datagrams > 0:
-        yield "loss_percent", ReportedValue.exact(100 * max(0, lost) / total_datagrams)
+        yield "loss_percent", RoundedValue.exact(100 * max(0, lost) / total_datagrams)
 
 
 def _list_remarks(workload: str, endpoint_results: EndpointResults, directions: list[str]) -> Iterator[str]:
     for direction in directions:
         if (direction, RECEIVER) in endpoint_results:
             continue
-        scope = f" of the {direction} direction" if len(directions) > 1 else ""
+        scope = f" for the direction {direction}" if len(directions) > 1 else ""
         if WORKLOADS[workload].has_datagrams:
-            yield f"The receiver's results{scope} are missing, so it is not known how much arrived."
+            yield f"The receiver's results{scope} are missing, so the amount of data that arrived is unknown."
         else:
-            yield f"The receiver's goodput{scope} is missing; this is the sender's."
+            yield f"The receiver's goodput{scope} is missing, so the goodput is the sender's."

@@ -12,7 +12,7 @@ from vnetbench.importers.json_documents import JsonBuffer
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.packed_intervals import PackedIntervals
 from vnetbench.importers.reader import StartsRun
-from vnetbench.importers.runs import CUT_OFF, FORWARD, REVERSE, ReportedValue, Run
+from vnetbench.importers.runs import CUT_OFF_FAILURE, FORWARD, REVERSE, RoundedValue, Run
 from vnetbench.importers.tools.iperf3.endpoint_results import (
     DIRECTIONS,
     RECEIVER,
@@ -43,9 +43,9 @@ from vnetbench.importers.tools.iperf3.text_report import SERVER_INTERVALS_REMARK
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS
 
-_SUFFIX = {FORWARD: "", REVERSE: "_bidir_reverse"}
+_KEY_SUFFIX_BY_DIRECTION = {FORWARD: "", REVERSE: "_bidir_reverse"}
 """Suffix of the names of sums, by direction."""
-_OTHER_RESULTS = ("cookie", "sndbuf_actual", "rcvbuf_actual", "tcp_mss_default", "system_info")
+_OTHER_RESULT_KEYS = ("cookie", "sndbuf_actual", "rcvbuf_actual", "tcp_mss_default", "system_info")
 
 
 def is_iperf3_document(document: Any) -> bool:
@@ -73,17 +73,17 @@ def read_after_command(lines: LogLines, starts_run: StartsRun, command: CommandL
     Raises:
         ValueError: There is no document of iperf3.
     """
-    first, buffer = lines.number + 1, JsonBuffer()
-    rest = buffer.feed(lines.take())
-    while rest is None and lines.peek() is not None and not starts_run(lines):
-        rest = buffer.feed(lines.take())
+    first, buffer = lines.last_taken_number + 1, JsonBuffer()
+    rest = buffer.add_line_and_return_rest(lines.take_line())
+    while rest is None and lines.peek_line() is not None and not starts_run(lines):
+        rest = buffer.add_line_and_return_rest(lines.take_line())
     document = buffer.parse() if rest is not None else buffer.parse_truncated()
     if not is_iperf3_document(document):
-        raise ValueError("no iperf3 document follows the command line")
+        raise ValueError("no iperf3 document follows the iperf3 command line in the log")
     if rest is not None and rest.strip():
-        lines.put_back(rest)
-    runs = read_runs(document, first, lines.number, command)
-    return runs if rest is not None else [replace(run, failure=CUT_OFF) for run in runs]
+        lines.put_back_rest_of_line(rest)
+    runs = read_runs(document, first, lines.last_taken_number, command)
+    return runs if rest is not None else [replace(run, failure=CUT_OFF_FAILURE) for run in runs]
 
 
 class DocumentRunBuilder:
@@ -99,9 +99,9 @@ class DocumentRunBuilder:
     def build_run(self, first_line: int, last_line: int, command: CommandLine | None) -> Run:
         """Return the run, once all parts are there."""
         end, error = as_object(self.other_parts.get("end")), self.other_parts.get("error")
-        self.collector.is_bidirectional |= f"sum_sent{_SUFFIX[REVERSE]}" in end
+        self.collector.is_bidirectional |= f"sum_sent{_KEY_SUFFIX_BY_DIRECTION[REVERSE]}" in end
         requested = requested_options(command, self.collector.workload)
-        failure = str(error) if error else "" if "cpu_utilization_percent" in end else CUT_OFF
+        failure = str(error) if error else "" if "cpu_utilization_percent" in end else CUT_OFF_FAILURE
         endpoint_results = drop_unreported(
             self._endpoint_results(end), self.collector.role, is_complete=not failure
         )
@@ -123,7 +123,7 @@ class DocumentRunBuilder:
             connection=self._find_connection(),
             command=command.text if command else "",
             other_results={**requested.other_results, **self._collect_other_results(end)},
-            failure=failure or ("" if results.metrics else CUT_OFF),
+            failure=failure or ("" if results.metrics else CUT_OFF_FAILURE),
             remarks=(
                 *results.remarks,
                 *self.remarks,
@@ -153,7 +153,7 @@ class DocumentRunBuilder:
             elif (sums := self._sum_results(direction, end)) is not None:
                 results |= sums
             else:
-                results |= self._split_old_result(direction, streams)
+                results |= self._split_old_udp_result(direction, streams)
         return results
 
     def _stream_results(
@@ -176,14 +176,14 @@ class DocumentRunBuilder:
                 )
                 yield (
                     (direction, endpoint),
-                    EndpointResult(ReportedValue.exact(max(seconds)), ReportedValue.exact(sum(rates)), count),
+                    EndpointResult(RoundedValue.exact(max(seconds)), RoundedValue.exact(sum(rates)), count),
                 )
 
     def _sum_results(self, direction: str, end: JsonObject) -> dict[tuple[str, str], EndpointResult] | None:
         """Return the sums of UDP from 3.10 on; None if the document has none."""
         endpoint_results = {}
         for name, endpoint in (("sum_sent", SENDER), ("sum_received", RECEIVER)):
-            sums = as_object(end.get(f"{name}{_SUFFIX[direction]}"))
+            sums = as_object(end.get(f"{name}{_KEY_SUFFIX_BY_DIRECTION[direction]}"))
             seconds, rate, packets, lost, jitter = (
                 as_number(sums.get(key))
                 for key in ("end", "bits_per_second", "packets", "lost_packets", "jitter_ms")
@@ -191,15 +191,15 @@ class DocumentRunBuilder:
             if seconds is None or rate is None or packets is None:
                 return None
             endpoint_results[direction, endpoint] = EndpointResult(
-                ReportedValue.exact(seconds),
-                ReportedValue.exact(rate),
+                RoundedValue.exact(seconds),
+                RoundedValue.exact(rate),
                 datagrams=int(packets),
                 lost=None if lost is None else int(lost),
-                jitter_us=None if jitter is None else ReportedValue.exact(1e3 * jitter),
+                jitter_us=None if jitter is None else RoundedValue.exact(1e3 * jitter),
             )
         return endpoint_results
 
-    def _split_old_result(
+    def _split_old_udp_result(
         self, direction: str, streams: Sequence[JsonObject]
     ) -> Iterator[tuple[tuple[str, str], EndpointResult]]:
         udp_results = [
@@ -212,11 +212,11 @@ class DocumentRunBuilder:
         if not (seconds and rates and packets and lost and jitters):
             return
         combined = EndpointResult(
-            ReportedValue.exact(max(seconds)),
-            ReportedValue.exact(sum(rates)),
+            RoundedValue.exact(max(seconds)),
+            RoundedValue.exact(sum(rates)),
             datagrams=int(sum(packets)),
             lost=int(sum(lost)),
-            jitter_us=ReportedValue.exact(1e3 * sum(jitters) / len(jitters)),
+            jitter_us=RoundedValue.exact(1e3 * sum(jitters) / len(jitters)),
         )
         size = as_number(self.collector.test.get("blksize"))
         yield from split_udp_result(
@@ -237,8 +237,8 @@ class DocumentRunBuilder:
             "socket_buffer": _format_quantity_or_zero(as_number(start.get("sock_bufsize")), "B", "auto"),
             "bit_rate": _format_quantity_or_zero(as_number(start.get("target_bitrate")), "bit/s", "none"),
             "pacing_rate": self._find_pacing_rate(),
-            "udp_gso": _format_switch(test.get("gso")),
-            "udp_gro": _format_switch(test.get("gro")),
+            "udp_gso": _format_on_off(test.get("gso")),
+            "udp_gro": _format_on_off(test.get("gro")),
             label_name("set-mss"): as_text(start.get("tcp_mss")) or None,
             label_name("sctp"): "on" if test.get("protocol") == "SCTP" else None,
         }
@@ -260,23 +260,23 @@ class DocumentRunBuilder:
         known = [rate for rate in rates if rate is not None]
         return _format_quantity_or_zero(max(known), "bit/s", "none") if known else None
 
-    def _compute_rtt(self, end: JsonObject) -> dict[str, ReportedValue]:
+    def _compute_rtt(self, end: JsonObject) -> dict[str, RoundedValue]:
         times = collect_numbers(
             [as_object(each.get(SENDER)) for each in as_objects(end.get("streams"))], "mean_rtt"
         )
         means = [time for time in times if time > 0]
-        return {"rtt_us": ReportedValue.exact(sum(means) / len(means))} if means else {}
+        return {"rtt_us": RoundedValue.exact(sum(means) / len(means))} if means else {}
 
-    def _compute_cpu_metrics(self, end: JsonObject, failure: str) -> dict[str, ReportedValue]:
+    def _compute_cpu_metrics(self, end: JsonObject, failure: str) -> dict[str, RoundedValue]:
         cpu = as_object(end.get("cpu_utilization_percent"))
         local, remote = (as_number(cpu.get(name)) for name in ("host_total", "remote_total"))
         if local is None:
             return {}
-        shares = ReportedValue.exact(local), None if remote is None else ReportedValue.exact(remote)
+        shares = RoundedValue.exact(local), None if remote is None else RoundedValue.exact(remote)
         return cpu_metrics(self.collector.role, self.collector.direction, shares, is_complete=not failure)
 
     def _collect_other_results(self, end: JsonObject) -> dict[str, str]:
-        results = {name: self.start.get(name) for name in _OTHER_RESULTS}
+        results = {name: self.start.get(name) for name in _OTHER_RESULT_KEYS}
         results |= {"title": self.other_parts.get("title"), "extra_data": self.other_parts.get("extra_data")}
         results |= {"receiver_tcp_congestion": end.get("receiver_tcp_congestion")}
         results |= {"tos": as_number(self.collector.test.get("tos")) or None}
@@ -287,7 +287,7 @@ def _format_quantity_or_zero(number: float | None, unit: str, text_for_zero: str
     return None if number is None else f"{int(number)} {unit}" if number else text_for_zero
 
 
-def _format_switch(value: Any) -> str | None:
+def _format_on_off(value: Any) -> str | None:
     number = as_number(value)
     return None if number is None else "on" if number else "off"
 

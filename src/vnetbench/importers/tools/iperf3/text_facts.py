@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from vnetbench.importers.runs import ReportedValue
+from vnetbench.importers.runs import RoundedValue
 from vnetbench.importers.tools.iperf3.endpoint_results import CLIENT, SERVER, format_connection
 from vnetbench.importers.tools.iperf3.options import label_name
 from vnetbench.importers.units import parse_rounded
 
-_TIMESTAMP = re.compile(
+_TIMESTAMP_PATTERN = re.compile(
     r"\w{3} (?P<c>\w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})|(?P<iso>\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d)"
 )
 """What `--timestamps` puts in front of a line: its default format, and ISO 8601."""
@@ -41,7 +41,7 @@ class TextFacts:
     congestion: str = ""
     ip_version: int | None = None
     connection: str = ""
-    cpu: tuple[ReportedValue, ReportedValue | None] | None = None
+    cpu: tuple[RoundedValue, RoundedValue | None] | None = None
     """CPU shares of this endpoint and of the other one."""
     prefix: str = ""
     """What `--timestamps`, `--title` or a syslog put in front of the first line."""
@@ -53,12 +53,12 @@ class TextFacts:
         if match.start() and not self.prefix:
             self.prefix = match.string[: match.start()]
             self.started_at = self.started_at or _parse_timestamp(self.prefix)
-        _START_HANDLERS[name](self, match)
+        _HANDLER_BY_START_LINE[name](self, match)
 
     def add_note(self, name: str, match: re.Match[str]) -> None:
         """Record another line (`line_patterns.NOTE_PATTERNS`). Many have no facts."""
-        if name in _NOTE_HANDLERS:
-            _NOTE_HANDLERS[name](self, match)
+        if name in _HANDLER_BY_NOTE_LINE:
+            _HANDLER_BY_NOTE_LINE[name](self, match)
 
     @property
     def is_sender(self) -> bool:
@@ -73,7 +73,7 @@ class TextFacts:
         """Return labels for properties without a factor."""
         return {label_name("sctp"): "on"} if self.protocol == "SCTP" else {}
 
-    def _add_header(self, match: re.Match[str]) -> None:
+    def _add_table_header(self, match: re.Match[str]) -> None:
         columns = match["columns"]
         if "Datagrams" in columns:
             self.protocol = "UDP"
@@ -95,16 +95,16 @@ class TextFacts:
     def _set_role(self, role: str) -> None:
         self.role = role
 
-    def _add_time(self, match: re.Match[str]) -> None:
+    def _add_start_time(self, match: re.Match[str]) -> None:
         try:
             self.started_at = parsedate_to_datetime(match["time"]).astimezone(UTC)
         except ValueError:
-            self.remarks.append(f"The start time is invalid: {match['time']}")
+            self.remarks.append(f"The start time {match['time']} is invalid")
 
-    def _add_test(self, match: re.Match[str]) -> None:
+    def _add_test_header(self, match: re.Match[str]) -> None:
         self.protocol, self.block_bytes = match["protocol"], int(match["block"])
 
-    def _add_cpu(self, match: re.Match[str]) -> None:
+    def _add_cpu_utilization(self, match: re.Match[str]) -> None:
         if self.cpu is None:
             self.cpu = parse_rounded(match["local"]), parse_rounded(match["remote"])
 
@@ -112,7 +112,7 @@ class TextFacts:
         if len(self.remarks) < _MAX_REMARKS:
             self.remarks.append(f"iperf3 warned: {match['warning'].strip()[:200]}")
 
-    def _set_reverse(self, _: re.Match[str]) -> None:
+    def _mark_as_reverse(self, _: re.Match[str]) -> None:
         self.is_reverse = True
 
     def _add_bit_rate(self, match: re.Match[str]) -> None:
@@ -124,34 +124,34 @@ class TextFacts:
     def _add_named_value(self, match: re.Match[str]) -> None:
         self.other_results[match["noted"]] = match["value"]
 
-    def _add_reordering(self, match: re.Match[str]) -> None:
+    def _add_reordered_datagrams(self, match: re.Match[str]) -> None:
         self.other_results["datagrams received out-of-order"] = match["disorder"]
 
 
 _LineHandler = Callable[[TextFacts, re.Match[str]], None]
-_START_HANDLERS: Mapping[str, _LineHandler] = {
+_HANDLER_BY_START_LINE: Mapping[str, _LineHandler] = {
     "is_version": TextFacts._add_version,
     "is_listening": lambda facts, _: facts._set_role(SERVER),
     "is_accepted": lambda facts, _: facts._set_role(SERVER),
     "is_connecting": lambda facts, _: facts._set_role(CLIENT),
     "is_connected": TextFacts._add_connection,
-    "is_header": TextFacts._add_header,
+    "is_header": TextFacts._add_table_header,
 }
-_NOTE_HANDLERS: Mapping[str, _LineHandler] = {
-    "is_reverse": TextFacts._set_reverse,
-    "is_time": TextFacts._add_time,
-    "is_test": TextFacts._add_test,
+_HANDLER_BY_NOTE_LINE: Mapping[str, _LineHandler] = {
+    "is_reverse": TextFacts._mark_as_reverse,
+    "is_time": TextFacts._add_start_time,
+    "is_test": TextFacts._add_test_header,
     "is_bit_rate": TextFacts._add_bit_rate,
-    "is_cpu": TextFacts._add_cpu,
+    "is_cpu": TextFacts._add_cpu_utilization,
     "is_congestion": TextFacts._add_congestion_control,
     "is_note": TextFacts._add_named_value,
-    "is_disorder": TextFacts._add_reordering,
+    "is_disorder": TextFacts._add_reordered_datagrams,
     "is_warning": TextFacts._add_warning,
 }
 
 
 def _parse_timestamp(prefix: str) -> datetime | None:
-    match = _TIMESTAMP.search(prefix)
+    match = _TIMESTAMP_PATTERN.search(prefix)
     try:
         if match and match["c"]:
             return datetime.strptime(match["c"], "%b %d %H:%M:%S %Y")

@@ -10,7 +10,7 @@ from vnetbench.importers.json_documents import JsonBuffer
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.packed_intervals import PackedIntervals
 from vnetbench.importers.reader import StartsRun
-from vnetbench.importers.runs import CUT_OFF, FORWARD, Run
+from vnetbench.importers.runs import CUT_OFF_FAILURE, FORWARD, Run
 from vnetbench.importers.tools.iperf3 import line_patterns
 from vnetbench.importers.tools.iperf3.endpoint_results import (
     CLIENT,
@@ -31,11 +31,17 @@ from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
 TOOL = "iperf3"
-SERVER_INTERVALS_REMARK = "The intervals are those that the server sent back (--get-server-output)."
+SERVER_INTERVALS_REMARK = "The intervals are from the server's output (--get-server-output)."
 
-_START_ORDER = {"is_version": 0, "is_listening": 1, "is_connecting": 2, "is_accepted": 2, "is_connected": 3}
+_RANK_BY_START_LINE = {
+    "is_version": 0,
+    "is_listening": 1,
+    "is_connecting": 2,
+    "is_accepted": 2,
+    "is_connected": 3,
+}
 """The order of the lines with which a run starts. A line that is out of order starts the next run."""
-_CONNECTED_ORDER = _START_ORDER["is_connecting"]
+_RANK_OF_CONNECTING_LINE = _RANK_BY_START_LINE["is_connecting"]
 _MAX_LOOKAHEAD_LINES = 20
 """Maximum foreign lines within a run: output of `-d`, of the kernel, or of a person."""
 
@@ -47,12 +53,12 @@ def read_runs(lines: LogLines, starts_run: StartsRun, command: CommandLine | Non
     file writes its errors first, and everything else when it ends. So an error followed by an incomplete run
     is one run. An error followed by a complete run is two.
     """
-    first = lines.number + 1
+    first = lines.last_taken_number + 1
     error = take_errors(lines)
-    failed = [_failed_run(error, first, lines.number, command)] if error else []
-    if error and not _starts_with(lines, "is_connecting", "is_version"):
+    failed = [_build_failed_run(error, first, lines.last_taken_number, command)] if error else []
+    if error and not _next_line_starts_run(lines, "is_connecting", "is_version"):
         return failed
-    next_line, parser = lines.number + 1, TextRunParser(lines, starts_run)
+    next_line, parser = lines.last_taken_number + 1, TextRunParser(lines, starts_run)
     parser.parse()
     if parser.has_no_run:
         return failed
@@ -64,15 +70,15 @@ def read_runs(lines: LogLines, starts_run: StartsRun, command: CommandLine | Non
 def take_errors(lines: LogLines) -> str:
     """Take the next lines while they are errors, and return their messages."""
     messages: list[str] = []
-    while (line := lines.peek()) is not None:
+    while (line := lines.peek_line()) is not None:
         match = line_patterns.find_start(line)
         if match is None or match.lastgroup != "is_error":
             break
-        lines.take()
+        lines.take_line()
         messages += [match["error"].strip()] if match["error"].strip() not in messages else []
-    if messages and (lines.peek() or "").startswith("Usage: "):
-        while (line := lines.peek()) is not None and line_patterns.USAGE.match(line):
-            lines.take()
+    if messages and (lines.peek_line() or "").startswith("Usage: "):
+        while (line := lines.peek_line()) is not None and line_patterns.USAGE.match(line):
+            lines.take_line()
     return "; ".join(messages)
 
 
@@ -103,10 +109,10 @@ class TextRunParser:
     def parse(self) -> None:
         """Take the lines of the run, and none after it."""
         is_row = line_patterns.ROW.search
-        while not (self._error or self.is_done) and (line := self._lines.peek()) is not None:
+        while not (self._error or self.is_done) and (line := self._lines.peek_line()) is not None:
             row = is_row(line)
             if row is not None:
-                self._lines.take()
+                self._lines.take_line()
                 self._take_row(row)
             elif start := line_patterns.find_start(line):
                 if not self._belongs_to_run(start):
@@ -122,7 +128,11 @@ class TextRunParser:
     @property
     def has_no_run(self) -> bool:
         """Whether no client connected and the only error is that the server was stopped."""
-        is_idle = self._order < _CONNECTED_ORDER and not self._is_in_summary and not len(self.rows.intervals)
+        is_idle = (
+            self._order < _RANK_OF_CONNECTING_LINE
+            and not self._is_in_summary
+            and not len(self.rows.intervals)
+        )
         return is_idle and (not self._error or "the server has terminated" in self._error)
 
     @property
@@ -141,7 +151,7 @@ class TextRunParser:
         requested = requested_options(command, workload)
         factors = {**requested.factors, **self._build_factors(workload)}
         direction = factors.get("direction", FORWARD)
-        failure = self._error or error or ("" if self.is_complete else CUT_OFF)
+        failure = self._error or error or ("" if self.is_complete else CUT_OFF_FAILURE)
         directions = DIRECTIONS.get(direction, (FORWARD,))
         self.rows.finish(directions)
         results = compute_results(
@@ -153,7 +163,7 @@ class TextRunParser:
             tool=TOOL,
             version=facts.version,
             first_line=first_line,
-            last_line=self._lines.number,
+            last_line=self._lines.last_taken_number,
             workload=workload,
             factors=factors,
             metrics={**results.metrics, **cpu},
@@ -165,7 +175,7 @@ class TextRunParser:
             connection=facts.connection,
             command=command.text if command else "",
             other_results={**requested.other_results, **facts.other_results},
-            failure=failure or ("" if results.metrics else CUT_OFF),
+            failure=failure or ("" if results.metrics else CUT_OFF_FAILURE),
             remarks=(*results.remarks, *self._list_remarks()),
         )
 
@@ -175,49 +185,49 @@ class TextRunParser:
         if self._is_in_summary:
             self.rows.add_summary(row)
         elif not self.rows.add_interval(groups):
-            self._foreign_lines.append(self._lines.number)
+            self._foreign_lines.append(self._lines.last_taken_number)
 
     def _belongs_to_run(self, match: re.Match[str]) -> bool:
         """Return whether a line of iperf3 belongs to this run and not to the next one."""
         name = str(match.lastgroup)
         if name == "is_dashes":
-            return self._order < _CONNECTED_ORDER
+            return self._order < _RANK_OF_CONNECTING_LINE
         if name == "is_done":
             return self.facts.role != SERVER
         if name == "is_header":
             return not (self._is_in_summary and self._has_summary)
         if name == "is_connected":
-            return self._order <= _START_ORDER[name] and not len(self.rows.intervals)
-        return name not in _START_ORDER or _START_ORDER[name] > self._order
+            return self._order <= _RANK_BY_START_LINE[name] and not len(self.rows.intervals)
+        return name not in _RANK_BY_START_LINE or _RANK_BY_START_LINE[name] > self._order
 
     def _take_start(self, start: re.Match[str]) -> None:
         name = str(start.lastgroup)
         if name == "is_error":
             self._error = take_errors(self._lines)
             return
-        self._lines.take()
-        self._order = _START_ORDER.get(name, self._order)
+        self._lines.take_line()
+        self._order = _RANK_BY_START_LINE.get(name, self._order)
         self.facts.add_start(name, start)
         self.rows.counts_datagrams |= self.facts.protocol == "UDP"
-        system = self._lines.peek()
+        system = self._lines.peek_line()
         if (
             name == "is_version"
             and system
             and not line_patterns.find_start(system)
             and not line_patterns.find_note(system)
         ):
-            self.facts.other_results["system_info"] = self._lines.take().strip()
+            self.facts.other_results["system_info"] = self._lines.take_line().strip()
 
     def _take_note(self, note: re.Match[str]) -> None:
         name = str(note.lastgroup)
-        self._lines.take()
+        self._lines.take_line()
         self.facts.add_note(name, note)
         if name == "is_broken":
-            self._foreign_lines.append(self._lines.number)
+            self._foreign_lines.append(self._lines.last_taken_number)
         if name == "is_done":
             self.is_done = True
         elif name == "is_separator":
-            self._is_in_summary |= _starts_with(self._lines, "is_header")
+            self._is_in_summary |= _next_line_starts_run(self._lines, "is_header")
         elif name == "is_servers_output":
             self._server_intervals = read_text_intervals(self._lines, self._starts_run)
         elif name == "is_servers_document":
@@ -226,26 +236,26 @@ class TextRunParser:
     def _take_document(self) -> None:
         """Take the document that a server with `-J` sent back."""
         buffer, rest = JsonBuffer(), None
-        while rest is None and self._lines.peek() is not None and not self._starts_run(self._lines):
-            rest = buffer.feed(self._lines.take())
+        while rest is None and self._lines.peek_line() is not None and not self._starts_run(self._lines):
+            rest = buffer.add_line_and_return_rest(self._lines.take_line())
         try:
             self._server_intervals = read_intervals(buffer.parse())
         except ValueError:
-            self._foreign_lines.append(self._lines.number)
+            self._foreign_lines.append(self._lines.last_taken_number)
 
     def _take_foreign_line(self, line: str) -> bool:
         """Take a line that is not iperf3's. Return False if the run does not continue after it."""
-        if (line.strip() and self._starts_run(self._lines)) or not self._continues_after():
+        if (line.strip() and self._starts_run(self._lines)) or not self._continues_after_foreign_lines():
             return False
-        self._lines.take()
+        self._lines.take_line()
         if not self.facts.is_blank(line):
-            self._foreign_lines.append(self._lines.number)
+            self._foreign_lines.append(self._lines.last_taken_number)
         return True
 
-    def _continues_after(self) -> bool:
+    def _continues_after_foreign_lines(self) -> bool:
         """Return whether one of the lines after the next one belongs to this run."""
         for ahead in range(1, _MAX_LOOKAHEAD_LINES + 1):
-            line = self._lines.peek(ahead)
+            line = self._lines.peek_line(ahead)
             if line is None:
                 return False
             if line_patterns.ROW.search(line):
@@ -316,19 +326,19 @@ class TextRunParser:
             yield SERVER_INTERVALS_REMARK
         if self._foreign_lines:
             first = self._foreign_lines[0]
-            yield f"Unreadable lines in the run: {len(self._foreign_lines)}, the first is line {first}."
+            yield f"The run has {len(self._foreign_lines)} unreadable lines. The first is line {first}."
 
 
-def _starts_with(lines: LogLines, *names: str) -> bool:
+def _next_line_starts_run(lines: LogLines, *names: str) -> bool:
     """Return whether one of these starts is next, or follows the title of the summary."""
-    line = lines.peek() or ""
+    line = lines.peek_line() or ""
     if "Test Complete" in line:
-        line = lines.peek(1) or ""
+        line = lines.peek_line(1) or ""
     start = line_patterns.find_start(line)
     return start is not None and start.lastgroup in names
 
 
-def _failed_run(error: str, first: int, last: int, command: CommandLine | None) -> Run:
+def _build_failed_run(error: str, first: int, last: int, command: CommandLine | None) -> Run:
     """Return a run that has nothing but its error."""
     requested = requested_options(command)
     return Run(

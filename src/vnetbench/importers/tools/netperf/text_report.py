@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from vnetbench.importers.arithmetic import scale
+from vnetbench.importers.arithmetic import scale_value
 from vnetbench.importers.command_line import CommandLine
 from vnetbench.importers.line_report import LineReport
 from vnetbench.importers.log_lines import LogLines
-from vnetbench.importers.runs import FORWARD, REVERSE, ReportedValue, ReportInterval, Run
+from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
 from vnetbench.importers.tools.netperf import omni_results
 from vnetbench.importers.tools.netperf.classic_tables import (
     NUMBERS,
@@ -32,34 +32,34 @@ from vnetbench.importers.tools.netperf.test_catalog import (
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS
 
-_INTERIM = re.compile(
+_INTERIM_RESULT_LINE = re.compile(
     r"Interim result:\s*(?P<rate>\S+) (?P<unit>\S+)/s over (?P<length>[\d.]+) seconds"
     r" ending at (?P<end>[\d.]+)"
 )
 """`Interim result: 9384.36 10^6bits/s over 0.500 seconds ending at 1700000000.123`."""
-_INTERIM_CSV = re.compile(r"\s*(?P<rate>[\d.]+),(?P<unit>[^,]+)/s,(?P<length>[\d.]+),(?P<end>\d+\.\d+)$")
-_ACHIEVED_CONFIDENCE = re.compile(r"!!! Confidence intervals: Throughput\s*: (?P<width>[\d.]+%)")
-_REQUESTED_CONFIDENCE = re.compile(r"\+/-(?P<width>[\d.]+)% @ (?P<level>\d+)% conf")
-_BURST = re.compile(r"first burst (?P<count>\d+)")
-_ERROR_START = "establish control: "
-_ERROR = re.compile(
+_INTERIM_CSV_LINE = re.compile(r"\s*(?P<rate>[\d.]+),(?P<unit>[^,]+)/s,(?P<length>[\d.]+),(?P<end>\d+\.\d+)$")
+_ACHIEVED_CONFIDENCE_LINE = re.compile(r"!!! Confidence intervals: Throughput\s*: (?P<width>[\d.]+%)")
+_REQUESTED_CONFIDENCE_PATTERN = re.compile(r"\+/-(?P<width>[\d.]+)% @ (?P<level>\d+)% conf")
+_FIRST_BURST_PATTERN = re.compile(r"first burst (?P<count>\d+)")
+_ERROR_LINE_START = "establish control: "
+_ERROR_LINE = re.compile(
     r"establish.control: .*|establish_control could not .*|netperf: .*|recv_response\w*: .*|send_\w+: .*"
     r"|shutdown_control: .*|catcher: .*|get_transport_info: .*|remote error .*"
 )
 """`establish control: are you sure there is a netserver listening on 10.0.0.2 at port 12865?`."""
-_HINT = re.compile(
+_HINT_LINE = re.compile(
     r"Sorry, Demo Mode|Please consider reconfiguring netperf|--enable-\w+=yes|Resetting interim"
 )
-_EXTRA_HEADING = re.compile(
+_EXTRA_HEADING_LINE = re.compile(
     r"Alignment\s+Offset|Local\s+Remote\s+Local\s+Remote|Send\s+Recv\s+Send|Maximum$|Segment$|Size \(bytes\)"
 )
 """Headings that `-v 2` adds below a table."""
-_REMOTE_BUFFERS = re.compile(r"\d+\s+\d+$")
+_REMOTE_BUFFER_SIZES_LINE = re.compile(r"\d+\s+\d+$")
 """Buffer sizes of the remote endpoint, below a row of requests."""
-_MAX_HEADINGS = 12
+_MAX_HEADING_LINES = 12
 """Lines of omni headings. The longest headings have half as many."""
-_NUMBER = re.compile(r"(?<!\S)-?\d+(?:\.\d+)?(?!\S)")
-_OTHER_RESULTS = (
+_NUMBER_PATTERN = re.compile(r"(?<!\S)-?\d+(?:\.\d+)?(?!\S)")
+_OTHER_RESULT_NAMES = (
     "RT_LATENCY", "MIN_LATENCY", "MAX_LATENCY", "STDDEV_LATENCY", "LOCAL_SD", "REMOTE_SD", "SD_UNITS",
 )  # fmt: skip
 
@@ -82,7 +82,7 @@ class NetperfReport(LineReport):
     """Headings of an omni table or CSV, until the values follow."""
     interim_results: list[omni_results.InterimResult] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    mean_latency: ReportedValue | None = None
+    mean_latency: RoundedValue | None = None
     is_below_table: bool = False
     is_latency_next: bool = False
 
@@ -94,13 +94,13 @@ class NetperfReport(LineReport):
     @classmethod
     def starts_run(cls, lines: LogLines) -> bool:
         """Return whether a table's title, named results, or a command line is next."""
-        line = lines.peek() or ""
+        line = lines.peek_line() or ""
         if " TEST " in line:
             title = TITLE.match(line)
             return title is not None and ("AF_" in line or find_test_name(title["title"]) in TESTS)
         if line.startswith(omni_results.FIRST_KEY_PREFIXES):
             return True
-        return cls.parse_command(line) is not None or line.startswith(_ERROR_START)
+        return cls.parse_command(line) is not None or line.startswith(_ERROR_LINE_START)
 
     @classmethod
     def parse_command(cls, line: str) -> CommandLine | None:
@@ -127,7 +127,14 @@ class NetperfReport(LineReport):
             return self._accepts_below(line)
         if TITLE.match(line):
             return not self.title
-        patterns = (NUMBERS, _INTERIM, _INTERIM_CSV, omni_results.KEY_VALUE, _ERROR, _HINT)
+        patterns = (
+            NUMBERS,
+            _INTERIM_RESULT_LINE,
+            _INTERIM_CSV_LINE,
+            omni_results.KEY_VALUE,
+            _ERROR_LINE,
+            _HINT_LINE,
+        )
         is_known = any(pattern.match(line) for pattern in patterns)
         return is_known or is_heading(line) or line.startswith("!!!")
 
@@ -135,13 +142,13 @@ class NetperfReport(LineReport):
         """Return whether the line belongs to this test once its results are there."""
         if self.results:
             return not self.headings and omni_results.KEY_VALUE.match(line) is not None
-        is_remote = not self.is_below_table and _REMOTE_BUFFERS.match(line) is not None
-        is_extra = _EXTRA_HEADING.match(line) or (self.is_below_table and NUMBERS.match(line))
+        is_remote = not self.is_below_table and _REMOTE_BUFFER_SIZES_LINE.match(line) is not None
+        is_extra = _EXTRA_HEADING_LINE.match(line) or (self.is_below_table and NUMBERS.match(line))
         return is_remote or bool(is_extra)
 
     def may_accept(self, line: str) -> bool:
         """Return whether the line may be one of omni's headings or values, which can be any words."""
-        if not line.strip() or self.is_complete or len(self.headings) >= _MAX_HEADINGS:
+        if not line.strip() or self.is_complete or len(self.headings) >= _MAX_HEADING_LINES:
             return False
         is_classic = self.test is not None and not self.requested.is_omni and self.command is not None
         return bool(self.headings) or bool(self.title and not is_classic and self.table is None)
@@ -151,35 +158,38 @@ class NetperfReport(LineReport):
         line = line.rstrip()
         if (title := TITLE.match(line)) is not None and not self.is_complete:
             self._add_title(title)
-        elif (interim := _INTERIM.match(line) or _INTERIM_CSV.match(line)) is not None:
+        elif (interim := _INTERIM_RESULT_LINE.match(line) or _INTERIM_CSV_LINE.match(line)) is not None:
             parts = interim["rate"], interim["unit"], interim["length"], interim["end"]
             self.interim_results.append(omni_results.InterimResult.parse(*parts))
         elif line.startswith("!!!"):
-            if (achieved := _ACHIEVED_CONFIDENCE.match(line)) is not None:
+            if (achieved := _ACHIEVED_CONFIDENCE_LINE.match(line)) is not None:
                 width = achieved["width"]
                 self.remarks.append(
-                    f"netperf did not reach the confidence of -I; its interval is {width} wide."
+                    f"netperf did not reach the confidence that -I requests. Its interval is {width} wide."
                 )
         elif (pair := omni_results.KEY_VALUE.match(line)) is not None:
             self.results[pair["name"]] = pair["value"].strip('"')
-        elif _ERROR.match(line):
-            self.record_error(line)
-        elif not _HINT.match(line):
+        elif _ERROR_LINE.match(line):
+            self.record_first_error(line)
+        elif not _HINT_LINE.match(line):
             self._add_table_line(line)
 
     def _add_title(self, title: re.Match[str]) -> None:
         self.title = title["title"]
         self.test_name = find_test_name(self.title)
-        if (confidence := _REQUESTED_CONFIDENCE.search(title["details"])) is not None:
+        if (confidence := _REQUESTED_CONFIDENCE_PATTERN.search(title["details"])) is not None:
             width = confidence["width"]
-            self.remarks.append(f"The results are means over the iterations that -I needed for ±{width} %.")
-        burst = _BURST.search(title["details"])
+            self.remarks.append(
+                f"The results are means over the iterations that netperf ran for an interval of ±{width} % "
+                "(-I)."
+            )
+        burst = _FIRST_BURST_PATTERN.search(title["details"])
         if burst is not None and int(burst["count"]):
             count = int(burst["count"]) + 1
             self.remarks.append(f"netperf kept {count} requests outstanding on one connection (-b).")
 
     def _add_table_line(self, line: str) -> None:
-        if _EXTRA_HEADING.match(line):
+        if _EXTRA_HEADING_LINE.match(line):
             self.is_below_table = True
             self.is_latency_next = self.is_latency_next or "RoundTrip" in line
         elif self.is_below_table:
@@ -209,7 +219,7 @@ class NetperfReport(LineReport):
             names, values = self.headings[0].split(","), line.split(",")
             if len(names) == len(values):
                 self.results = omni_results.name_results(names, values)
-        elif self.headings and _NUMBER.search(line):
+        elif self.headings and _NUMBER_PATTERN.search(line):
             self.results = omni_results.parse_columns(self.headings, line)
         else:
             self.headings.append(line)
@@ -222,7 +232,7 @@ class NetperfReport(LineReport):
         table = self.table if not results else None
         elapsed = results.get("ELAPSED_TIME")
         if results:
-            other_results = {name: results[name] for name in _OTHER_RESULTS if name in results}
+            other_results = {name: results[name] for name in _OTHER_RESULT_NAMES if name in results}
         else:
             other_results = table.other_results() if table is not None else {}
         metrics = self._compute_metrics(results, workload, is_reverse=is_reverse) if self.is_complete else {}
@@ -239,7 +249,7 @@ class NetperfReport(LineReport):
             reported_by="" if WORKLOADS[workload].has_datagrams else "receiver" if is_reverse else "sender",
             command=self.command_text or results.get("COMMAND_LINE", ""),
             other_results=other_results,
-            failure=self.failure(is_complete=self.is_complete),
+            failure=self.failure_reason(is_complete=self.is_complete),
             remarks=tuple(self._list_run_remarks(results, workload)),
         )
         return [run]
@@ -260,7 +270,7 @@ class NetperfReport(LineReport):
 
     def _compute_metrics(
         self, results: Mapping[str, str], workload: str, *, is_reverse: bool
-    ) -> dict[str, ReportedValue]:
+    ) -> dict[str, RoundedValue]:
         if results:
             return omni_results.find_metrics(results, workload, is_reverse=is_reverse)
         if self.table is None:
@@ -280,9 +290,9 @@ class NetperfReport(LineReport):
         origin = interim[0].end_s - interim[0].length_s
         for each in interim:
             if each.unit == "Trans":
-                values = {"transactions": scale(each.rate, each.length_s)}
+                values = {"transactions": scale_value(each.rate, each.length_s)}
             elif each.unit in BITS_PER_S:
-                values = {"bytes": scale(each.rate, BITS_PER_S[each.unit] / 8 * each.length_s)}
+                values = {"bytes": scale_value(each.rate, BITS_PER_S[each.unit] / 8 * each.length_s)}
             else:
                 return
             end_s = each.end_s - origin
@@ -290,10 +300,10 @@ class NetperfReport(LineReport):
 
     def _list_run_remarks(self, results: Mapping[str, str], workload: str) -> Iterable[str]:
         yield from self.remarks
-        if self.error and self.is_complete:
-            yield f"netperf reported: {self.error}"
+        if self.error_message and self.is_complete:
+            yield f"netperf reported: {self.error_message}"
         has_requests = WORKLOADS[workload].has_requests
         if "P50_LATENCY" in results and has_requests:
             yield "The percentiles come from a histogram whose buckets are up to a tenth of the latency wide."
         if has_requests and self.unit not in (None, "Trans"):
-            yield "The option -f selected another unit than transactions, so the log lacks their rate."
+            yield "The option -f selected another unit than transactions, so the log has no transaction rate."

@@ -8,9 +8,9 @@ from itertools import accumulate
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from vnetbench.importers.arithmetic import scale, sum_values
+from vnetbench.importers.arithmetic import scale_value, sum_values
 from vnetbench.importers.reader import DocumentReader
-from vnetbench.importers.runs import ReportedValue, ReportInterval, Run
+from vnetbench.importers.runs import ReportInterval, RoundedValue, Run
 from vnetbench.importers.tools.ntttcp.endpoint_report import (
     LINUX,
     WINDOWS,
@@ -23,13 +23,13 @@ from vnetbench.importers.tools.ntttcp.options import RECEIVER, SENDER, Requested
 from vnetbench.importers.units import parse_count, parse_rounded
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
-_ENDPOINTS = {"ntttcps": SENDER, "ntttcpr": RECEIVER}
-_SAMPLES = "samples"
+_ENDPOINT_BY_ROOT_TAG = {"ntttcps": SENDER, "ntttcpr": RECEIVER}
+_SAMPLES_TAG = "samples"
 """The element that `-sam` of NTttcp for Windows puts around its samples."""
-_LINUX_VERSION = "-linux"
+_LINUX_VERSION_SUFFIX = "-linux"
 """ntttcp for Linux writes `5.33-linux` in every version (util.c, write_result_into_xml_file)."""
 
-_JSON_NAMES = {
+_PARAMETER_NAME_BY_JSON_NAME = {
     "sendSocketBuff": "send_socket_buff",
     "useIpv6": "use_ipv6",
     "warmupTime": "warmup_time",
@@ -45,23 +45,25 @@ _JSON_NAMES = {
     "cpu": "cpu_busy_all",
     "cycles": "cycles_per_byte",
 }
-_OTHER_RESULTS = (
+_COMMON_OTHER_RESULT_KEYS = (
     "total_bytes",
     "avg_packets_per_interrupt",
     "packets_sent",
     "packets_received",
     "packets_retransmitted",
 )
-_WINDOWS_OTHER_RESULTS = (
-    *_OTHER_RESULTS, "avg_frame_size", "total_buffers", "throughput buffers/s", "dpcs", "avg_packets_per_dpc",
+_WINDOWS_OTHER_RESULT_KEYS = (
+    *_COMMON_OTHER_RESULT_KEYS, "avg_frame_size", "total_buffers", "throughput buffers/s", "dpcs",
+    "avg_packets_per_dpc",
     "errors", "num_processors", "avg_latency", "min_latency", "max_latency",
 )  # fmt: skip
-_LINUX_OTHER_RESULTS = (
-    *_OTHER_RESULTS, "total_interrupts", "interrupts", "cpu_cores", "cpu_speed", "user", "system", "idle",
+_LINUX_OTHER_RESULT_KEYS = (
+    *_COMMON_OTHER_RESULT_KEYS, "total_interrupts", "interrupts", "cpu_cores", "cpu_speed", "user",
+    "system", "idle",
     "iowait", "softirq", "os",
 )  # fmt: skip
 """Without the values that it writes as 0 to match the format of Windows (write_result_into_xml_file)."""
-_THROUGHPUT_KEY = "throughput {metric}"
+_THROUGHPUT_KEY_TEMPLATE = "throughput {metric}"
 
 
 @dataclass(frozen=True)
@@ -79,23 +81,25 @@ class _EndpointDocument:
 
     @property
     def is_from_linux(self) -> bool:
-        return self.version.endswith(_LINUX_VERSION)
+        return self.version.endswith(_LINUX_VERSION_SUFFIX)
 
 
-def _matches_xml(root: Element) -> bool:
-    return root.tag in _ENDPOINTS or (root.tag == _SAMPLES and len(root) > 0 and root[0].tag in _ENDPOINTS)
+def _is_ntttcp_xml(root: Element) -> bool:
+    return root.tag in _ENDPOINT_BY_ROOT_TAG or (
+        root.tag == _SAMPLES_TAG and len(root) > 0 and root[0].tag in _ENDPOINT_BY_ROOT_TAG
+    )
 
 
-def _read_xml(root: Element, first_line: int, last_line: int) -> list[Run]:
-    if root.tag in _ENDPOINTS:
-        return [build_run(_build_report(_parse_endpoint(root), first_line, last_line))]
+def _read_xml_runs(root: Element, first_line: int, last_line: int) -> list[Run]:
+    if root.tag in _ENDPOINT_BY_ROOT_TAG:
+        return [build_run(_build_endpoint_report(_parse_endpoint(root), first_line, last_line))]
     return [build_run(_combine_samples([_parse_endpoint(each) for each in root], first_line, last_line))]
 
 
 def _parse_endpoint(root: Element) -> _EndpointDocument:
     parameters = root.find("parameters")
     return _EndpointDocument(
-        endpoint=_ENDPOINTS[root.tag],
+        endpoint=_ENDPOINT_BY_ROOT_TAG[root.tag],
         version=root.get("version", ""),
         computer=root.get("computername", ""),
         parameters={} if parameters is None else {each.tag: (each.text or "").strip() for each in parameters},
@@ -108,52 +112,58 @@ def _iterate_texts(root: Element) -> Iterator[tuple[str, str]]:
     for each in root:
         if len(each) == 0:
             metric = each.get("metric", "")
-            name = _THROUGHPUT_KEY.format(metric=metric) if each.tag == "throughput" else each.tag
+            name = _THROUGHPUT_KEY_TEMPLATE.format(metric=metric) if each.tag == "throughput" else each.tag
             yield ("cycles_per_byte" if name == "cycles" else name), (each.text or "").strip()
 
 
-def _matches_json(document: Any) -> bool:
-    return isinstance(document, dict) and any(isinstance(document.get(name), dict) for name in _ENDPOINTS)
+def _is_ntttcp_json(document: Any) -> bool:
+    return isinstance(document, dict) and any(
+        isinstance(document.get(name), dict) for name in _ENDPOINT_BY_ROOT_TAG
+    )
 
 
-def _read_json(document: Any, first_line: int, last_line: int) -> list[Run]:
+def _read_json_runs(document: Any, first_line: int, last_line: int) -> list[Run]:
     return [
-        build_run(_build_report(_parse_json_endpoint(name, document[name]), first_line, last_line))
-        for name in _ENDPOINTS
+        build_run(_build_endpoint_report(_parse_json_endpoint(name, document[name]), first_line, last_line))
+        for name in _ENDPOINT_BY_ROOT_TAG
         if isinstance(document.get(name), dict)
     ]
 
 
 def _parse_json_endpoint(name: str, body: Mapping[str, Any]) -> _EndpointDocument:
-    values = {_JSON_NAMES.get(key, key): _as_text(value) for key, value in body.items()}
+    values = {
+        _PARAMETER_NAME_BY_JSON_NAME.get(key, key): _text_or_empty(value) for key, value in body.items()
+    }
     values |= {
-        _THROUGHPUT_KEY.format(metric=each.get("metric", "")): _as_text(each)
+        _THROUGHPUT_KEY_TEMPLATE.format(metric=each.get("metric", "")): _text_or_empty(each)
         for each in body.get("throughputs", [])
     }
     parameters = body.get("parameters", {})
     return _EndpointDocument(
-        endpoint=_ENDPOINTS[name],
+        endpoint=_ENDPOINT_BY_ROOT_TAG[name],
         version=str(body.get("version", "")),
         computer=str(body.get("computername", "")),
-        parameters={_JSON_NAMES.get(key, key): str(value) for key, value in parameters.items()},
+        parameters={
+            _PARAMETER_NAME_BY_JSON_NAME.get(key, key): str(value) for key, value in parameters.items()
+        },
         values={key: text for key, text in values.items() if text},
         threads=len(body.get("threads", [])),
     )
 
 
-def _as_text(value: Any) -> str:
+def _text_or_empty(value: Any) -> str:
     """Return the text of `"40"`, `{"metric": "s", "value": "2.001677"}` or `"413 us"`; empty for a list."""
     if isinstance(value, Mapping):
         value = value.get("value", "")
     return str(value) if isinstance(value, str | int | float) else ""
 
 
-def _build_report(document: _EndpointDocument, first_line: int, last_line: int) -> EndpointReport:
+def _build_endpoint_report(document: _EndpointDocument, first_line: int, last_line: int) -> EndpointReport:
     values, tool = document.values, LINUX if document.is_from_linux else WINDOWS
     duration = values.get("realtime", "")
     throughput = values.get("throughput mbps")
     requested = _find_requested_options(document)
-    names = _LINUX_OTHER_RESULTS if document.is_from_linux else _WINDOWS_OTHER_RESULTS
+    names = _LINUX_OTHER_RESULT_KEYS if document.is_from_linux else _WINDOWS_OTHER_RESULT_KEYS
     other_results = {name: values[name] for name in names if name in values}
     return EndpointReport(
         tool,
@@ -168,19 +178,19 @@ def _build_report(document: _EndpointDocument, first_line: int, last_line: int) 
         other_results=other_results | {"computername": document.computer},
         duration_s=parse_rounded(duration).value if duration else None,
         omitted_s=requested.warm_up_s or 0.0,
-        failure="" if throughput else "the document has no throughput",
+        failure="" if throughput else "the document contains no throughput",
     )
 
 
 def _combine_samples(documents: list[_EndpointDocument], first_line: int, last_line: int) -> EndpointReport:
     """Return one report for several samples: reports is an interval, and the metrics are their means."""
-    reports = [_build_report(document, first_line, last_line) for document in documents]
+    reports = [_build_endpoint_report(document, first_line, last_line) for document in documents]
     lengths = [report.duration_s or 0.0 for report in reports]
-    rates = [report.throughput_bps or ReportedValue.exact(0.0) for report in reports]
+    rates = [report.throughput_bps or RoundedValue.exact(0.0) for report in reports]
     starts = list(accumulate(lengths, initial=0.0))
     duration_s = starts.pop()
     if duration_s <= 0:
-        raise ValueError("its samples have no duration")
+        raise ValueError("the samples have no duration")
     return replace(
         reports[0],
         throughput_bps=_weighted_mean(rates, lengths),
@@ -192,16 +202,16 @@ def _combine_samples(documents: list[_EndpointDocument], first_line: int, last_l
         other_results={"samples": str(len(reports)), "computername": documents[0].computer},
         duration_s=duration_s,
         intervals=tuple(
-            ReportInterval(start, start + length, {"bytes": scale(rate, length / 8)})
+            ReportInterval(start, start + length, {"bytes": scale_value(rate, length / 8)})
             for start, length, rate in zip(starts, lengths, rates, strict=True)
         ),
     )
 
 
-def _weighted_mean(values: list[ReportedValue], weights: list[float]) -> ReportedValue:
-    total = sum_values(scale(value, weight) for value, weight in zip(values, weights, strict=True))
+def _weighted_mean(values: list[RoundedValue], weights: list[float]) -> RoundedValue:
+    total = sum_values(scale_value(value, weight) for value, weight in zip(values, weights, strict=True))
     weight = sum(weights)
-    return ReportedValue(total.value / weight, total.low / weight, total.high / weight)
+    return RoundedValue(total.value / weight, total.low / weight, total.high / weight)
 
 
 def _find_requested_options(document: _EndpointDocument) -> RequestedOptions:
@@ -241,7 +251,7 @@ def _find_datagram_size(document: _EndpointDocument, requested: RequestedOptions
     return requested.buffer_bytes if bytes_per_call == requested.buffer_bytes else None
 
 
-def _compute_metrics(document: _EndpointDocument) -> Iterator[tuple[str, ReportedValue]]:
+def _compute_metrics(document: _EndpointDocument) -> Iterator[tuple[str, RoundedValue]]:
     values, duration = document.values, document.values["realtime"]
     if "cycles_per_byte" in values:
         yield "cycles_per_byte", parse_rounded(values["cycles_per_byte"])
@@ -254,14 +264,14 @@ def _compute_metrics(document: _EndpointDocument) -> Iterator[tuple[str, Reporte
     )
 
 
-def _compute_windows_metrics(values: Mapping[str, str]) -> Iterator[tuple[str, ReportedValue]]:
+def _compute_windows_metrics(values: Mapping[str, str]) -> Iterator[tuple[str, RoundedValue]]:
     if "cpu" in values:
         yield "busy_percent", parse_rounded(values["cpu"])
     if "interrupts" in values:
         yield "interrupts_per_s", parse_rounded(values["interrupts"])
 
 
-def _compute_linux_metrics(values: Mapping[str, str], duration: str) -> Iterator[tuple[str, ReportedValue]]:
+def _compute_linux_metrics(values: Mapping[str, str], duration: str) -> Iterator[tuple[str, RoundedValue]]:
     if {"idle", "iowait"} <= values.keys():
         yield (
             "busy_percent",
@@ -277,6 +287,6 @@ def _compute_linux_metrics(values: Mapping[str, str], duration: str) -> Iterator
 
 
 READERS = (
-    DocumentReader(WINDOWS, "xml", _matches_xml, _read_xml),
-    DocumentReader(LINUX, "json", _matches_json, _read_json),
+    DocumentReader(WINDOWS, "xml", _is_ntttcp_xml, _read_xml_runs),
+    DocumentReader(LINUX, "json", _is_ntttcp_json, _read_json_runs),
 )

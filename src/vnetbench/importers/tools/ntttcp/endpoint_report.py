@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from vnetbench.importers.runs import ReportedValue, ReportInterval, Run
+from vnetbench.importers.runs import ReportInterval, RoundedValue, Run
 from vnetbench.importers.tools.ntttcp.options import RECEIVER, SENDER, RequestedOptions, parse_factors
 from vnetbench.importers.units import parse_count, parse_rounded
 from vnetbench.study.workloads import TCP_STREAM, WORKLOADS
@@ -13,17 +13,18 @@ from vnetbench.study.workloads import TCP_STREAM, WORKLOADS
 WINDOWS, LINUX = "NTttcp", "NTTTCP for Linux"
 """Names of the tools, as they print them."""
 
-_ENDPOINT_METRICS = {
+_METRIC_TEMPLATE_BY_VALUE = {
     "busy_percent": "{endpoint}_busy_percent",
     "cpu_percent": "{endpoint}_cpu_percent",
     "cycles_per_byte": "{endpoint}_cycles_per_byte",
     "interrupts_per_s": "{endpoint}_interrupts_per_s",
 }
 """Metrics of one endpoint's machine or process. They need a log that says which endpoint wrote it."""
-_SENDER_METRICS = {"retransmits_per_s": "sender_retransmits_per_s", "rtt_us": "rtt_us"}
-_RECEIVER_METRICS = {"packets_per_s": "packets_per_s"}
-_CPU_LEFT_OUT = (
-    "The CPU time is left out: it is not above 0 %, which NTttcp prints for runs that are too short."
+_METRIC_BY_SENDER_VALUE = {"retransmits_per_s": "sender_retransmits_per_s", "rtt_us": "rtt_us"}
+_METRIC_BY_RECEIVER_VALUE = {"packets_per_s": "packets_per_s"}
+_CPU_TIME_REMARK = (
+    "vnetbench leaves out the CPU time, because it is not above 0 %, as NTttcp prints for runs that are "
+    "too short."
 )
 
 
@@ -36,11 +37,11 @@ class EndpointReport:
     last_line: int
     requested: RequestedOptions = field(default_factory=RequestedOptions)
     version: str = ""
-    throughput_bps: ReportedValue | None = None
+    throughput_bps: RoundedValue | None = None
     """Bits that this endpoint sent or received, over its run time."""
     datagram_bytes: int | None = None
     """Size of a datagram, if each call moved exactly one."""
-    metrics: Mapping[str, ReportedValue] = field(default_factory=dict)
+    metrics: Mapping[str, RoundedValue] = field(default_factory=dict)
     """Values by the names above."""
     other_results: Mapping[str, str] = field(default_factory=dict)
     duration_s: float | None = None
@@ -58,8 +59,8 @@ def build_run(report: EndpointReport) -> Run:
         raise ValueError(f"the duration is {report.duration_s} s")
     factors, unsupported = parse_factors(report.requested.levels, workload)
     lacks_cpu_time = "busy_percent" in report.metrics and report.metrics["busy_percent"].high <= 0
-    metrics, other_results = _split_results(
-        _drop_cpu(report.metrics) if lacks_cpu_time else report.metrics, endpoint
+    metrics, other_results = _split_metrics_and_other_results(
+        _drop_unreliable_cpu_values(report.metrics) if lacks_cpu_time else report.metrics, endpoint
     )
     throughput = _compute_throughput(report, endpoint, workload)
     return Run(
@@ -84,13 +85,13 @@ def build_run(report: EndpointReport) -> Run:
         remarks=(
             *report.remarks,
             *_list_remarks(report, workload),
-            *((_CPU_LEFT_OUT,) if lacks_cpu_time else ()),
+            *((_CPU_TIME_REMARK,) if lacks_cpu_time else ()),
             *unsupported,
         ),
     )
 
 
-def per_second(count: str, duration: str) -> ReportedValue:
+def per_second(count: str, duration: str) -> RoundedValue:
     """Return the rate total an exact count over a printed time in seconds.
 
     Raises ValueError if there is none.
@@ -98,35 +99,41 @@ def per_second(count: str, duration: str) -> ReportedValue:
     seconds, total = parse_rounded(duration), parse_count(count).value
     if seconds.low <= 0:
         raise ValueError(f"the duration is zero: {duration!r}")
-    return ReportedValue(total / seconds.value, total / seconds.high, total / seconds.low)
+    return RoundedValue(total / seconds.value, total / seconds.high, total / seconds.low)
 
 
-def subtract(whole: float, *parts: ReportedValue) -> ReportedValue:
+def subtract(whole: float, *parts: RoundedValue) -> RoundedValue:
     """Return an exact number minus several printed ones."""
-    return ReportedValue(
+    return RoundedValue(
         whole - sum(x.value for x in parts),
         whole - sum(x.high for x in parts),
         whole - sum(x.low for x in parts),
     )
 
 
-def _split_results(
-    values: Mapping[str, ReportedValue], endpoint: str
-) -> tuple[dict[str, ReportedValue], dict[str, str]]:
+def _split_metrics_and_other_results(
+    values: Mapping[str, RoundedValue], endpoint: str
+) -> tuple[dict[str, RoundedValue], dict[str, str]]:
     """Return our metrics from an endpoint's values, and the values without a metric as text."""
-    names = dict(_ENDPOINT_METRICS) if endpoint else {}
-    names |= _SENDER_METRICS if endpoint == SENDER else _RECEIVER_METRICS if endpoint == RECEIVER else {}
+    names = dict(_METRIC_TEMPLATE_BY_VALUE) if endpoint else {}
+    names |= (
+        _METRIC_BY_SENDER_VALUE
+        if endpoint == SENDER
+        else _METRIC_BY_RECEIVER_VALUE
+        if endpoint == RECEIVER
+        else {}
+    )
     metrics = {
         names[name].format(endpoint=endpoint): value for name, value in values.items() if name in names
     }
     return metrics, {} if endpoint else {name: f"{value.value:g}" for name, value in values.items()}
 
 
-def _drop_cpu(values: Mapping[str, ReportedValue]) -> dict[str, ReportedValue]:
+def _drop_unreliable_cpu_values(values: Mapping[str, RoundedValue]) -> dict[str, RoundedValue]:
     return {name: value for name, value in values.items() if name not in ("busy_percent", "cycles_per_byte")}
 
 
-def _compute_throughput(report: EndpointReport, endpoint: str, workload: str) -> dict[str, ReportedValue]:
+def _compute_throughput(report: EndpointReport, endpoint: str, workload: str) -> dict[str, RoundedValue]:
     """Return the throughput as metrics. A UDP sender reports only what it offered, which is no goodput."""
     throughput = report.throughput_bps
     if throughput is None:
@@ -136,7 +143,7 @@ def _compute_throughput(report: EndpointReport, endpoint: str, workload: str) ->
     if has_datagrams and report.datagram_bytes and endpoint:
         bits = 8.0 * report.datagram_bytes
         name = "datagrams_sent_per_s" if endpoint == SENDER else "datagrams_received_per_s"
-        metrics[name] = ReportedValue(throughput.value / bits, throughput.low / bits, throughput.high / bits)
+        metrics[name] = RoundedValue(throughput.value / bits, throughput.low / bits, throughput.high / bits)
     return metrics
 
 
@@ -152,14 +159,16 @@ def _list_remarks(report: EndpointReport, workload: str) -> tuple[str, ...]:
         return ()
     if not requested.endpoint:
         remarks.append(
-            "The log does not say which endpoint wrote it, so its values for "
+            "The log does not say whether the sender or the receiver wrote it, so its values for "
             "the machine (CPU, interrupts) are kept as text."
         )
     if not requested.workload:
         remarks.append(
-            "The log does not say whether the load used TCP or UDP; it is read as TCP, the default."
+            "The log does not say whether the load used TCP or UDP, so vnetbench assumes TCP, the default."
         )
     is_byte_stream = WORKLOADS[workload].is_byte_stream
     if requested.endpoint == SENDER and is_byte_stream and report.throughput_bps:
-        remarks.append("The goodput is what the sender wrote; the receiver's is not in this log.")
+        remarks.append(
+            "The goodput is what the sender wrote, because the log does not contain the receiver's goodput."
+        )
     return tuple(remarks)

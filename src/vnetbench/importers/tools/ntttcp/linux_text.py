@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from vnetbench.importers.command_line import CommandLine, find_command
+from vnetbench.importers.command_line import CommandLine, find_command_line
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.reader import StartsRun, TextReader
-from vnetbench.importers.runs import CUT_OFF, ReportedValue, ReportInterval, Run
+from vnetbench.importers.runs import CUT_OFF_FAILURE, ReportInterval, RoundedValue, Run
 from vnetbench.importers.tools.ntttcp.endpoint_report import (
     LINUX,
     EndpointReport,
@@ -32,36 +32,36 @@ from vnetbench.importers.tools.ntttcp.options import (
 from vnetbench.importers.units import NUMBER, parse_count, parse_rounded
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
-_VERSION = re.compile(r"NTTTCP for Linux (?P<version>\d[\w.]*)")
-_MESSAGE = re.compile(r"\d\d:\d\d:\d\d (?P<severity>INFO|ERR |DBG ): (?P<text>.*)")
+_VERSION_LINE = re.compile(r"NTTTCP for Linux (?P<version>\d[\w.]*)")
+_MESSAGE_LINE = re.compile(r"\d\d:\d\d:\d\d (?P<severity>INFO|ERR |DBG ): (?P<text>.*)")
 """`22:36:42 INFO: test duration\t:10.36 seconds` (logger.c, PRINT_LOG)"""
-_START = re.compile(
+_FIRST_MESSAGE_LINE = re.compile(
     r"\d\d:\d\d:\d\d (?:INFO: (?:\d+ threads created|Test cycle time negotiated is"
     r"|Network activity progressing|Starting sender activity|main: set cpu affinity)"
     r"|DBG : user limits for|ERR : failed to connect to)"
 )
 """The first message of a run without a version: in a file of `-O`, and after the first run of `-H`."""
-_OUTPUT = re.compile(rf"{_VERSION.pattern}|{_START.pattern}")
+_FIRST_OUTPUT_LINE = re.compile(rf"{_VERSION_LINE.pattern}|{_FIRST_MESSAGE_LINE.pattern}")
 _HINT_WORDS = ("INFO: ", "DBG : ", "ERR : ", "NTTTCP", "tttcp", "TTTcp")
-_REAL_TIME = re.compile(rf"Real-time throughput: (?P<number>{NUMBER})(?P<unit>[KMG]?bps)")
+_REAL_TIME_THROUGHPUT_PATTERN = re.compile(rf"Real-time throughput: (?P<number>{NUMBER})(?P<unit>[KMG]?bps)")
 """A captured terminal has several on one line."""
-_SETTING = re.compile(r"(?P<name>[a-z][\w /()-]+):+\t+ ?(?P<value>.*)")
+_SETTING_PATTERN = re.compile(r"(?P<name>[a-z][\w /()-]+):+\t+ ?(?P<value>.*)")
 """`sender socket buffer (bytes):\t 131072`, of `-V` (parameter.c, print_flags)"""
-_TOTAL = re.compile(rf"\s*(?P<name>[a-zA-Z][\w /()]*?)\s*:(?P<number>{NUMBER})\s*(?P<unit>\S*)\s*")
+_TOTAL_PATTERN = re.compile(rf"\s*(?P<name>[a-zA-Z][\w /()]*?)\s*:(?P<number>{NUMBER})\s*(?P<unit>\S*)\s*")
 """`\t throughput\t:23.65Gbps`, `cpu busy (all)\t:159.81%`"""
-_CONNECTIONS = re.compile(r"(?P<number>\d+) connections tested")
-_INTERRUPTED = re.compile(r"Interrupted by Ctrl\+C|Test was interrupted|sender side was interrupted")
-_RULER = re.compile(r"-{20,}\s*$")
+_CONNECTION_COUNT_PATTERN = re.compile(r"(?P<number>\d+) connections tested")
+_INTERRUPTION_PATTERN = re.compile(r"Interrupted by Ctrl\+C|Test was interrupted|sender side was interrupted")
+_RULE_LINE = re.compile(r"-{20,}\s*$")
 
-_BPS = {"bps": 1.0, "Kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9}
+_BITS_PER_S_BY_UNIT = {"bps": 1.0, "Kbps": 1e3, "Mbps": 1e6, "Gbps": 1e9}
 """format_throughput() counts in powers of 1000."""
-_WARM_UP_LINE_S = 0.5
+_WARM_UP_LINE_INTERVAL_S = 0.5
 """Time between the lines of the warm-up (THROUGHPUT_INTERVAL_U_SEC)."""
-_SHORTEST_LINE_S, _LONGEST_LINE_S = 0.495, 0.75
+_MIN_LINE_INTERVAL_S, _MAX_LINE_INTERVAL_S = 0.495, 0.75
 """Time between other lines: 1000 sleeps of 500 µs, each longer by the time that the system needs to wake
 up."""
 
-_OTHER_RESULTS = (
+_OTHER_RESULT_NAMES = (
     "total bytes", "retrans segs", "tx_packets", "rx_packets", "total", "interrupts/sec", "pkts/interrupt",
     "cpu cores", "cpu speed", "user", "system", "idle", "iowait", "softirq",
 )  # fmt: skip
@@ -70,7 +70,7 @@ _MIN_RETRANSMIT_VERSION = (1, 4, 1)
 
 
 @dataclass
-class _RunReport:
+class _LinuxRunReport:
     """The output of one run."""
 
     first_line: int
@@ -78,8 +78,8 @@ class _RunReport:
     version: str = ""
     settings: dict[str, str] = field(default_factory=dict)
     roles: set[str] = field(default_factory=set)
-    warm_up: list[ReportedValue] = field(default_factory=list)
-    lines: list[ReportedValue] = field(default_factory=list)
+    warm_up: list[RoundedValue] = field(default_factory=list)
+    lines: list[RoundedValue] = field(default_factory=list)
     """Real-time lines after the warm-up, in bit/s. `warm_up` has those of the warm-up."""
     has_begun: bool = False
     is_measured: bool = False
@@ -96,74 +96,74 @@ class _RunReport:
 
 def starts_run(lines: LogLines) -> bool:
     """Return whether a command line, a version, or the first message of a run is next."""
-    line = lines.peek() or ""
+    line = lines.peek_line() or ""
     if not any(hint in line for hint in _HINT_WORDS):
         return False
-    return bool(_OUTPUT.match(line)) or has_output(lines, _OUTPUT)
+    return bool(_FIRST_OUTPUT_LINE.match(line)) or has_output(lines, _FIRST_OUTPUT_LINE)
 
 
 def read_runs(lines: LogLines, starts_run: StartsRun) -> list[Run]:
     """Return the run that starts with the next line."""
-    report = _RunReport(lines.number + 1)
+    report = _LinuxRunReport(lines.last_taken_number + 1)
     foreign = 0
-    while not report.is_complete and (line := lines.peek()) is not None and foreign < MAX_FOREIGN_LINES:
+    while not report.is_complete and (line := lines.peek_line()) is not None and foreign < MAX_FOREIGN_LINES:
         if not _belongs_to_run(report, line) and starts_run(lines):
             break
-        is_own = _add_line(report, lines.take())
+        is_own = _add_line(report, lines.take_line())
         foreign = 0 if is_own or not line.strip() else foreign + 1
-    while report.is_complete and _is_trailing_line(lines.peek() or ""):
-        _add_line(report, lines.take())
-    return [_build_run(report, lines.number)]
+    while report.is_complete and _is_trailing_line(lines.peek_line() or ""):
+        _add_line(report, lines.take_line())
+    return [_build_run(report, lines.last_taken_number)]
 
 
-def _belongs_to_run(report: _RunReport, line: str) -> bool:
+def _belongs_to_run(report: _LinuxRunReport, line: str) -> bool:
     """Return whether a line that could start a run belongs to this one."""
-    if find_command(line, PROGRAMS):
+    if find_command_line(line, PROGRAMS):
         return report.command is None and not report.version and not report.has_begun
-    if _VERSION.match(line):
+    if _VERSION_LINE.match(line):
         return not report.version and not report.has_begun
-    if _START.match(line):
+    if _FIRST_MESSAGE_LINE.match(line):
         return not (report.has_begun and "Network activity" in line) and not report.totals
     return False
 
 
 def _is_trailing_line(line: str) -> bool:
     """Return whether a line belongs to what follows the totals."""
-    message = _MESSAGE.match(line)
+    message = _MESSAGE_LINE.match(line)
     if message is None:
-        return bool(_RULER.match(line))
+        return bool(_RULE_LINE.match(line))
     is_behind = message["text"].startswith(
         ("tcpi rtt", "Test cooldown", "Test cycle finished", "Error writing")
     )
-    return is_behind or (message["severity"] == "DBG " and not _START.match(line))
+    return is_behind or (message["severity"] == "DBG " and not _FIRST_MESSAGE_LINE.match(line))
 
 
-def _add_line(report: _RunReport, line: str) -> bool:
+def _add_line(report: _LinuxRunReport, line: str) -> bool:
     """Record a line. Return whether it is the run's own."""
-    rates = list(_REAL_TIME.finditer(line))
-    report.lines += [parse_rounded(each["number"], _BPS[each["unit"]]) for each in rates]
+    rates = list(_REAL_TIME_THROUGHPUT_PATTERN.finditer(line))
+    report.lines += [parse_rounded(each["number"], _BITS_PER_S_BY_UNIT[each["unit"]]) for each in rates]
     # In a captured terminal the next message may follow on the same line.
     text = line[rates[-1].end() :].lstrip("\r") if rates else line
-    if message := _MESSAGE.match(text):
+    if message := _MESSAGE_LINE.match(text):
         _add_message(report, message["severity"], message["text"])
         return True
-    if version := _VERSION.match(line):
+    if version := _VERSION_LINE.match(line):
         report.version = version["version"]
-    elif setting := _SETTING.match(line):
+    elif setting := _SETTING_PATTERN.match(line):
         report.settings[setting["name"]] = setting["value"].strip()
     elif line.startswith("***"):
         report.roles.add(line.strip("* \r"))
-    elif report.command is None and (command := find_command(line, PROGRAMS)):
+    elif report.command is None and (command := find_command_line(line, PROGRAMS)):
         report.command = command
     else:
-        return bool(rates) or bool(_RULER.match(line))
+        return bool(rates) or bool(_RULE_LINE.match(line))
     return True
 
 
-def _add_message(report: _RunReport, severity: str, text: str) -> None:
+def _add_message(report: _LinuxRunReport, severity: str, text: str) -> None:
     if severity == "ERR ":
         report.error = text.strip()
-    elif connections := _CONNECTIONS.match(text):
+    elif connections := _CONNECTION_COUNT_PATTERN.match(text):
         report.connections = int(connections["number"])
     elif text.startswith("Network activity progressing"):
         report.has_begun = True
@@ -171,20 +171,22 @@ def _add_message(report: _RunReport, severity: str, text: str) -> None:
         report.warm_up, report.lines = report.lines, []
     elif text.startswith("Test run completed"):
         report.is_measured = True
-    elif _INTERRUPTED.search(text):
+    elif _INTERRUPTION_PATTERN.search(text):
         # A receiver prints this also for every sender that finishes first. Then its load has ended.
         report.is_interrupted = report.is_interrupted or not report.is_measured
-    elif severity == "INFO" and (total := _TOTAL.fullmatch(text)):
+    elif severity == "INFO" and (total := _TOTAL_PATTERN.fullmatch(text)):
         report.totals.setdefault(total["name"], (total["number"], total["unit"]))
 
 
-def _build_run(report: _RunReport, last_line: int) -> Run:
+def _build_run(report: _LinuxRunReport, last_line: int) -> Run:
     totals, requested = report.totals, _find_requested_options(report)
     remarks: list[str] = []
     duration = totals.get("test duration", ("", ""))[0]
     duration_s = parse_rounded(duration).value if duration else None
     omitted_s = (
-        requested.warm_up_s if requested.warm_up_s is not None else len(report.warm_up) * _WARM_UP_LINE_S
+        requested.warm_up_s
+        if requested.warm_up_s is not None
+        else len(report.warm_up) * _WARM_UP_LINE_INTERVAL_S
     )
     throughput = totals.get("throughput")
     endpoint_report = EndpointReport(
@@ -193,10 +195,12 @@ def _build_run(report: _RunReport, last_line: int) -> Run:
         last_line,
         requested,
         report.version,
-        throughput_bps=parse_rounded(throughput[0], _BPS[throughput[1]]) if throughput else None,
+        throughput_bps=parse_rounded(throughput[0], _BITS_PER_S_BY_UNIT[throughput[1]])
+        if throughput
+        else None,
         datagram_bytes=requested.buffer_bytes if requested.endpoint == SENDER else None,
         metrics=_compute_metrics(totals, duration) if duration else {},
-        other_results={name: "".join(totals[name]) for name in _OTHER_RESULTS if name in totals},
+        other_results={name: "".join(totals[name]) for name in _OTHER_RESULT_NAMES if name in totals},
         duration_s=duration_s,
         omitted_s=omitted_s,
         intervals=_build_intervals(report, duration_s, remarks),
@@ -206,13 +210,13 @@ def _build_run(report: _RunReport, last_line: int) -> Run:
     return build_run(replace(endpoint_report, remarks=tuple(remarks)))
 
 
-def _find_failure(report: _RunReport) -> str:
+def _find_failure(report: _LinuxRunReport) -> str:
     if report.is_interrupted:
         return "interrupted"
-    return "" if report.is_complete else report.error or CUT_OFF
+    return "" if report.is_complete else report.error or CUT_OFF_FAILURE
 
 
-def _find_requested_options(report: _RunReport) -> RequestedOptions:
+def _find_requested_options(report: _LinuxRunReport) -> RequestedOptions:
     """Return the options from the command line, or else from the output.
 
     The output has settings with `-V`, and connections if it is that of a sender.
@@ -233,7 +237,7 @@ def _find_requested_options(report: _RunReport) -> RequestedOptions:
     return requested
 
 
-def _detect_workload(report: _RunReport) -> str:
+def _detect_workload(report: _LinuxRunReport) -> str:
     """Return the workload, by what only TCP prints; empty if that does not decide it."""
     if "retrans segs" in report.totals:
         return TCP_STREAM
@@ -241,7 +245,7 @@ def _detect_workload(report: _RunReport) -> str:
     return UDP_STREAM if version >= _MIN_RETRANSMIT_VERSION else ""
 
 
-def _requested_by_settings(report: _RunReport) -> RequestedOptions:
+def _requested_by_settings(report: _LinuxRunReport) -> RequestedOptions:
     settings = report.settings
     endpoint = SENDER if "sender role" in report.roles else RECEIVER
     is_udp = settings["protocol"] == "UDP"
@@ -263,8 +267,8 @@ def _parse_integer(text: str) -> int | None:
     return int(text) if text.isdigit() and len(text) < 16 else None
 
 
-def _compute_metrics(totals: Mapping[str, tuple[str, str]], duration: str) -> dict[str, ReportedValue]:
-    metrics: dict[str, ReportedValue] = {}
+def _compute_metrics(totals: Mapping[str, tuple[str, str]], duration: str) -> dict[str, RoundedValue]:
+    metrics: dict[str, RoundedValue] = {}
     numbers = {name: number for name, (number, _) in totals.items()}
     if {"idle", "iowait"} <= numbers.keys():
         metrics["busy_percent"] = subtract(
@@ -283,28 +287,30 @@ def _compute_metrics(totals: Mapping[str, tuple[str, str]], duration: str) -> di
 
 
 def _build_intervals(
-    report: _RunReport, duration_s: float | None, remarks: list[str]
+    report: _LinuxRunReport, duration_s: float | None, remarks: list[str]
 ) -> tuple[ReportInterval, ...]:
     """Return the real-time lines as intervals.
 
     They have no times, so they share the duration if they can fill it.
     """
-    omitted = _make_intervals(report.warm_up, _WARM_UP_LINE_S, is_omitted=True)
+    omitted = _make_intervals(report.warm_up, _WARM_UP_LINE_INTERVAL_S, is_omitted=True)
     if not report.lines or not duration_s:
         return omitted
     length_s = duration_s / len(report.lines)
-    if not _SHORTEST_LINE_S <= length_s <= _LONGEST_LINE_S:
-        remarks.append("The real-time lines do not cover the run, so there are no samples.")
+    if not _MIN_LINE_INTERVAL_S <= length_s <= _MAX_LINE_INTERVAL_S:
+        remarks.append("The real-time lines do not cover the run, so the run has no samples.")
         return omitted
-    remarks.append(f"The real-time lines have no times; each is taken to cover {length_s:.2f} s.")
+    remarks.append(
+        f"The real-time lines have no times, so vnetbench assumes that each line covers {length_s:.2f} s."
+    )
     return omitted + _make_intervals(report.lines, length_s, is_omitted=False)
 
 
 def _make_intervals(
-    rates: list[ReportedValue], length_s: float, *, is_omitted: bool
+    rates: list[RoundedValue], length_s: float, *, is_omitted: bool
 ) -> tuple[ReportInterval, ...]:
-    def scale_to_bytes(rate: ReportedValue) -> ReportedValue:
-        return ReportedValue(*(x * length_s / 8 for x in (rate.value, rate.low, rate.high)))
+    def scale_to_bytes(rate: RoundedValue) -> RoundedValue:
+        return RoundedValue(*(x * length_s / 8 for x in (rate.value, rate.low, rate.high)))
 
     return tuple(
         ReportInterval(

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from vnetbench.errors import BenchError
-from vnetbench.importers.command_line import CommandLine, OptionSyntax, find_command, parse_options
+from vnetbench.importers.command_line import CommandLine, OptionSyntax, find_command_line, parse_options
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.study.factors.registry import check_factor_workload, parse_level
 from vnetbench.study.model import Level
@@ -23,23 +23,23 @@ LARGEST_DATAGRAM = 65535 - 8 - 20
 MAX_FOREIGN_LINES = 60
 """Maximum consecutive foreign lines within a run. After more of them the run counts as cut off."""
 
-_MAX_OUTPUT_DISTANCE = 12
+_MAX_LINES_FROM_COMMAND_TO_OUTPUT = 12
 """Lines within which a command's output starts."""
-_SIZE = re.compile(r"(\d+)([kKmMgG]?)[bB]?")
-_BINARY_POWERS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
-_RATE = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
-_DECIMAL_POWERS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
-_MAPPING = re.compile(r"(\d+),(\*|-?\d+)(?:,\S*)?")
+_SIZE_PATTERN = re.compile(r"(\d+)([kKmMgG]?)[bB]?")
+_BINARY_FACTOR_BY_SUFFIX = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_RATE_PATTERN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
+_DECIMAL_FACTOR_BY_SUFFIX = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+_THREAD_MAPPING_PATTERN = re.compile(r"(\d+),(\*|-?\d+)(?:,\S*)?")
 
-_WINDOWS_SYNTAX = OptionSyntax(
-    with_value={
+_WINDOWS_OPTION_SYNTAX = OptionSyntax(
+    value_option_names={
         f"-{name}": name
         for name in (
             "l", "n", "p", "to", "a", "rb", "sb", "nic", "na", "uso", "x", "thr", "brn", "icp", "sam", "qos",
             "jm", "ps", "m", "t", "cd", "wu",
         )
     },
-    switches={
+    switch_names={
         f"-{name}": name
         for name in (
             "s", "r", "u", "6", "v", "w", "d", "ns", "sp", "wa", "rt", "ndl", "hpt", "uro", "uc", "hv", "nsb",
@@ -48,10 +48,10 @@ _WINDOWS_SYNTAX = OptionSyntax(
     },
 )  # fmt: skip
 """Source: ntttcp.c, Usage(). `-f`, `-fr` and `-i` exist only before 5.x."""
-_LINUX_SYNTAX = OptionSyntax(
-    with_value={f"-{name}": name for name in "mPanlpbBWtCK"}
+_LINUX_OPTION_SYNTAX = OptionSyntax(
+    value_option_names={f"-{name}": name for name in "mPanlpbBWtCK"}
     | {f"--{name}": name for name in ("show-nic-packets", "show-dev-interrupts", "fq-rate-limit")},
-    switches={f"-{name}": name for name in "DMLeH6uNQVR"}
+    switch_names={f"-{name}": name for name in "DMLeH6uNQVR"}
     | {f"--{name}": name for name in ("show-tcp-retrans", "no-delay")},
 )
 """Source: parameter.c, parse_arguments(). `-s`, `-r`, `-f`, `-O`, `-x` and `-j` take an optional value."""
@@ -81,14 +81,14 @@ class RequestedOptions:
 
 def has_output(lines: LogLines, output_pattern: re.Pattern[str]) -> bool:
     """Return whether the next line is a command line of NTttcp, closely followed by its output."""
-    line = lines.peek() or ""
-    if find_command(line, PROGRAMS) is None:
+    line = lines.peek_line() or ""
+    if find_command_line(line, PROGRAMS) is None:
         return False
     if output_pattern.search(line):
         return True
-    for offset in range(1, _MAX_OUTPUT_DISTANCE):
-        following = lines.peek(offset)
-        if following is None or find_command(following, PROGRAMS):
+    for offset in range(1, _MAX_LINES_FROM_COMMAND_TO_OUTPUT):
+        following = lines.peek_line(offset)
+        if following is None or find_command_line(following, PROGRAMS):
             return False
         if output_pattern.search(following):
             return True
@@ -98,10 +98,10 @@ def has_output(lines: LogLines, output_pattern: re.Pattern[str]) -> bool:
 def parse_windows_command(command: CommandLine) -> RequestedOptions:
     """Return what a command line of NTttcp for Windows requests. The defaults are those of its `Usage()`."""
     words = [word.lower() for word in command.arguments]
-    options = parse_options(words, _WINDOWS_SYNTAX)
+    options = parse_options(words, _WINDOWS_OPTION_SYNTAX)
     endpoint = _find_endpoint(command.program, "s" in options, "r" in options)
     is_udp = "u" in options
-    length = _parse_size(options["l"]) if "l" in options else 128 if is_udp else 2**16
+    length = _parse_size_bytes(options["l"]) if "l" in options else 128 if is_udp else 2**16
     warm_up = options.get("wu", "0")
     return RequestedOptions(
         endpoint,
@@ -112,24 +112,24 @@ def parse_windows_command(command: CommandLine) -> RequestedOptions:
         },
         length,
         float(warm_up) if warm_up.isdigit() else None,
-        "a round-trip test (-rt) has no matching workload" if "rt" in options else "",
+        "vnetbench has no workload for a round-trip test (-rt)" if "rt" in options else "",
     )
 
 
 def parse_linux_command(command: CommandLine) -> RequestedOptions:
     """Return what a command line of ntttcp for Linux requests. The defaults are those of its const.h."""
-    options = parse_options(command.arguments, _LINUX_SYNTAX)
+    options = parse_options(command.arguments, _LINUX_OPTION_SYNTAX)
     is_sender = any(word.startswith("-s") for word in command.arguments)
     endpoint = SENDER if is_sender else RECEIVER
     is_udp = "u" in options
-    length = _parse_size(options["b"]) if "b" in options else 2**17 if is_sender else 2**16
+    length = _parse_size_bytes(options["b"]) if "b" in options else 2**17 if is_sender else 2**16
     if length and is_udp and is_sender:
         length = min(length, LARGEST_DATAGRAM)
     levels = _build_common_levels(endpoint, is_udp, "6" in options, length) | cpu_label(endpoint, "any")
     if "m" in options:
         levels |= _parse_thread_mapping(command.arguments, endpoint)
     if is_sender:
-        levels["streams"] = _streams_on_linux(options)
+        levels["streams"] = _count_streams_on_linux(options)
         levels |= pacing_factor(options.get("fq-rate-limit", ""))
     else:
         levels.pop("streams", None)  # A receiver knows its ports, but not how many streams each gets.
@@ -154,7 +154,7 @@ def parse_factors(levels: Mapping[str, object], workload: str) -> tuple[dict[str
             check_factor_workload(name, workload)
             factors[name] = parse_level(name, raw)
         except BenchError as error:
-            remarks.append(f"The factor {name} is left out: {error.what}.")
+            remarks.append(f"vnetbench leaves out the factor {name}, because {error.what}.")
     return factors, tuple(remarks)
 
 
@@ -170,10 +170,10 @@ def pacing_factor(rate: str) -> dict[str, object]:
 
     It sets SO_MAX_PACING_RATE of each connection, in powers of 1000.
     """
-    match = _RATE.fullmatch(rate)
+    match = _RATE_PATTERN.fullmatch(rate)
     if match is None or float(match[1]) == 0:
         return {}
-    return {"pacing_rate": f"{float(match[1]) * _DECIMAL_POWERS[match[2].lower()]:.0f} bit/s"}
+    return {"pacing_rate": f"{float(match[1]) * _DECIMAL_FACTOR_BY_SUFFIX[match[2].lower()]:.0f} bit/s"}
 
 
 def cpu_label(endpoint: str, cpus: str | None) -> dict[str, object]:
@@ -201,7 +201,7 @@ def _parse_thread_mapping(arguments: Sequence[str], endpoint: str) -> dict[str, 
         return {}
     mappings = []
     for word in arguments[arguments.index("-m") + 1 :]:
-        match = _MAPPING.fullmatch(word)
+        match = _THREAD_MAPPING_PATTERN.fullmatch(word)
         if match is None:
             break
         mappings.append(match)
@@ -210,20 +210,20 @@ def _parse_thread_mapping(arguments: Sequence[str], endpoint: str) -> dict[str, 
     threads: Counter[str] = Counter()
     for match in mappings:
         threads[match[2]] += int(match[1])
-    return {"streams": threads.total()} | cpu_label(endpoint, _cpu_set(threads))
+    return {"streams": threads.total()} | cpu_label(endpoint, _format_cpu_set(threads))
 
 
-def _cpu_set(threads: Mapping[str, int]) -> str | None:
+def _format_cpu_set(threads: Mapping[str, int]) -> str | None:
     """Return the CPUs that threads take in turn; None if some CPUs have more threads than others."""
     if not all(cpu.isdigit() for cpu in threads):
         return "any" if len(threads) == 1 else None
     return ",".join(threads) if len(set(threads.values())) == 1 else None
 
 
-def _streams_on_linux(options: Mapping[str, str]) -> int | None:
+def _count_streams_on_linux(options: Mapping[str, str]) -> int | None:
     """Return ports times threads per port times connections per thread. `-m` implies one thread per port."""
     ports, threads = 16, 4
-    if match := _MAPPING.fullmatch(options.get("m", "")):
+    if match := _THREAD_MAPPING_PATTERN.fullmatch(options.get("m", "")):
         ports, threads = int(match[1]), 1
     counts = [options.get("P", str(ports)), options.get("n", str(threads)), options.get("l", "1")]
     if not all(count.isdigit() and len(count) < 7 for count in counts):
@@ -231,7 +231,7 @@ def _streams_on_linux(options: Mapping[str, str]) -> int | None:
     return int(counts[0]) * int(counts[1]) * int(counts[2])
 
 
-def _parse_size(size: str) -> int | None:
+def _parse_size_bytes(size: str) -> int | None:
     """Return bytes: `128k` is 131072 on both systems (ConvertMemoryUnit, unit_atod). None for no size."""
-    match = _SIZE.fullmatch(size)
-    return int(match[1]) * _BINARY_POWERS[match[2].lower()] if match and len(size) < 16 else None
+    match = _SIZE_PATTERN.fullmatch(size)
+    return int(match[1]) * _BINARY_FACTOR_BY_SUFFIX[match[2].lower()] if match and len(size) < 16 else None

@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from vnetbench.importers.command_line import CommandLine, find_command
+from vnetbench.importers.command_line import CommandLine, find_command_line
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.reader import StartsRun, TextReader
-from vnetbench.importers.runs import CUT_OFF, ReportedValue, Run
+from vnetbench.importers.runs import CUT_OFF_FAILURE, RoundedValue, Run
 from vnetbench.importers.tools.ntttcp.endpoint_report import WINDOWS, EndpointReport, build_run, per_second
 from vnetbench.importers.tools.ntttcp.options import (
     MAX_FOREIGN_LINES,
@@ -25,46 +25,50 @@ from vnetbench.importers.tools.ntttcp.windows_tables import OPENING, WindowsTabl
 from vnetbench.importers.units import NUMBER, parse_rounded
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
-_STAMP = r"(?:(?P<stamp>\d{1,2}/\d{1,2}/\d{4} \d{1,2}:\d{1,2}:\d{1,2}) )?"
+_TIMESTAMP_PATTERN = r"(?:(?P<stamp>\d{1,2}/\d{1,2}/\d{4} \d{1,2}:\d{1,2}:\d{1,2}) )?"
 """In front of each message of `-v`: month/day/year in every locale (PRINT_TIMESTAMPED_MSG)."""
-_VERSION = re.compile(_STAMP + r"Copyright Version (?P<version>\d[\w.]*)")
-_PROGRESS = re.compile(_STAMP + r"Network activity progressing\.\.\.")
-_SUMMARY = re.compile(rf"Throughput\(Mbps\)\s*=\s*{NUMBER}")
+_VERSION_LINE = re.compile(_TIMESTAMP_PATTERN + r"Copyright Version (?P<version>\d[\w.]*)")
+_PROGRESS_LINE = re.compile(_TIMESTAMP_PATTERN + r"Network activity progressing\.\.\.")
+_SUMMARY_LINE = re.compile(rf"Throughput\(Mbps\)\s*=\s*{NUMBER}")
 """`Throughput(Mbps)=9853.56 CPU=38.1% Cycles/Byte=1.48 Interrupts/Sec=22318`"""
-_PAIR = re.compile(rf"(?P<name>[A-Za-z][\w/().]*(?: [A-Za-z][\w/().]*)*)\s*=\s*(?P<value>{NUMBER})\s*%?")
-_CHARACTERISTICS = re.compile(r"Network Characteristics\s*:?\s*$", re.IGNORECASE)
-_CHARACTERISTIC = re.compile(r"\s*(?P<name>[A-Za-z][^:=]{0,60}?)\s*[:=]\s*(?P<value>\S.{0,200}?)\s*$")
-_TABLE = re.compile(r"Throughput\(KB/s\)|Bytes\(MEG\)")
-_FAILURE = re.compile(_STAMP + r"(?:Thread\s*\[?\d+\]?:?\s*)?ERROR: (?P<message>.+? failed.*)")
-_OTHER_OUTPUT = re.compile(r"\d{1,2}/\d{1,2}/\d{4} \d{1,2}:\d{1,2}:\d{1,2} |NOTE::")
-_SETTING = re.compile(r"(?P<name>[a-z][A-Za-z0-9_]+)(?:\[\d+\])?: (?P<value>.*)")
+_SUMMARY_VALUE_PATTERN = re.compile(
+    rf"(?P<name>[A-Za-z][\w/().]*(?: [A-Za-z][\w/().]*)*)\s*=\s*(?P<value>{NUMBER})\s*%?"
+)
+_CHARACTERISTICS_HEADING = re.compile(r"Network Characteristics\s*:?\s*$", re.IGNORECASE)
+_CHARACTERISTIC_LINE = re.compile(r"\s*(?P<name>[A-Za-z][^:=]{0,60}?)\s*[:=]\s*(?P<value>\S.{0,200}?)\s*$")
+_TABLE_TITLE_PATTERN = re.compile(r"Throughput\(KB/s\)|Bytes\(MEG\)")
+_FAILURE_LINE = re.compile(
+    _TIMESTAMP_PATTERN + r"(?:Thread\s*\[?\d+\]?:?\s*)?ERROR: (?P<message>.+? failed.*)"
+)
+_OTHER_OUTPUT_PATTERN = re.compile(r"\d{1,2}/\d{1,2}/\d{4} \d{1,2}:\d{1,2}:\d{1,2} |NOTE::")
+_SETTING_PATTERN = re.compile(r"(?P<name>[a-z][A-Za-z0-9_]+)(?:\[\d+\])?: (?P<value>.*)")
 """`send_flag: 1` and the other settings that `-v` prints first (PrintFlags)."""
-_OUTPUT = re.compile(
+_FIRST_OUTPUT_PATTERN = re.compile(
     "|".join(
         f"(?:{each})"
         for each in (
             r"Copyright Version \d",
             r"(?<!INFO: )Network activity progressing\.\.\.",
-            _SUMMARY.pattern,
-            _TABLE.pattern,
+            _SUMMARY_LINE.pattern,
+            _TABLE_TITLE_PATTERN.pattern,
         )
     )
 )
 _HINT_WORDS = ("version", "network", "throughput", "bytes(meg)", "tttcp")
 
-_TABLE_NAMES = {
+_TABLE_NAME_BY_SUMMARY_NAME = {
     "Throughput(Mbps)": "Throughput(Mbit/s)",
     "CPU": "Avg. CPU %",
     "Interrupts/Sec": "Intr(count/s)",
 }
-_THROUGHPUT_UNITS = {"Throughput(Mbit/s)": 1e6, "Throughput(MB/s)": 8 * 2.0**20}
+_BITS_PER_S_BY_THROUGHPUT_TITLE = {"Throughput(Mbit/s)": 1e6, "Throughput(MB/s)": 8 * 2.0**20}
 """Bit/s of each unit. MB are 1024² bytes (ntttcp.c, BytesToMBytes)."""
-_METRICS = {
+_METRIC_BY_TABLE_TITLE = {
     "Avg. CPU %": "busy_percent",
     "Cycles/Byte": "cycles_per_byte",
     "Intr(count/s)": "interrupts_per_s",
 }
-_OTHER_RESULTS = (
+_OTHER_RESULT_TITLES = (
     "Bytes(MEG)", "Avg Frame Size", "Throughput(Buffers/s)", "Buffers", "DPCs(count/s)", "Pkts(num/DPC)",
     "Pkts(num/intr)", "Pkts(sent/intr)", "Pkts(recv/intr)", "Packets Sent", "Packets Received",
     "Retransmits", "Errors", "Avg latency (ns)", "Min latency (ns)", "Max latency (ns)",
@@ -72,7 +76,7 @@ _OTHER_RESULTS = (
 
 
 @dataclass
-class _RunReport:
+class _WindowsRunReport:
     """The output of one run."""
 
     first_line: int
@@ -92,49 +96,49 @@ class _RunReport:
 
 def starts_run(lines: LogLines) -> bool:
     """Return whether a command line, a version, or the first table of a run is next."""
-    line = lines.peek() or ""
+    line = lines.peek_line() or ""
     lower = line.lower()
     if not any(hint in lower for hint in _HINT_WORDS):
         return False
-    if _OUTPUT.search(line) or _CHARACTERISTICS.match(line.strip()):
+    if _FIRST_OUTPUT_PATTERN.search(line) or _CHARACTERISTICS_HEADING.match(line.strip()):
         return True
-    return has_output(lines, _OUTPUT)
+    return has_output(lines, _FIRST_OUTPUT_PATTERN)
 
 
 def read_runs(lines: LogLines, starts_run: StartsRun) -> list[Run]:
     """Return the run that starts with the next line."""
-    report = _RunReport(lines.number + 1)
-    foreign, last_line = 0, lines.number
-    while not report.is_complete and (line := lines.peek()) is not None and foreign < MAX_FOREIGN_LINES:
+    report = _WindowsRunReport(lines.last_taken_number + 1)
+    foreign, last_line = 0, lines.last_taken_number
+    while not report.is_complete and (line := lines.peek_line()) is not None and foreign < MAX_FOREIGN_LINES:
         if _starts_next_run(report, line) or (not _belongs_to_run(report, line) and starts_run(lines)):
             break
-        is_own, rest = _add_line(report, lines.take())
-        last_line = lines.number
+        is_own, rest = _add_line(report, lines.take_line())
+        last_line = lines.last_taken_number
         foreign = 0 if is_own or not line.strip() else foreign + 1
         if rest.strip():
-            lines.put_back(rest)
+            lines.put_back_rest_of_line(rest)
             break
     while report.is_complete and _take_trailing_line(report, lines):
-        last_line = lines.number
+        last_line = lines.last_taken_number
     return [_build_run(report, last_line)]
 
 
-def _belongs_to_run(report: _RunReport, line: str) -> bool:
+def _belongs_to_run(report: _WindowsRunReport, line: str) -> bool:
     """Return whether a line that could start a run belongs to this one."""
-    return bool(_OUTPUT.search(line) or _CHARACTERISTICS.match(line.strip())) or (
-        report.command is None and not report.version and find_command(line, PROGRAMS) is not None
+    return bool(_FIRST_OUTPUT_PATTERN.search(line) or _CHARACTERISTICS_HEADING.match(line.strip())) or (
+        report.command is None and not report.version and find_command_line(line, PROGRAMS) is not None
     )
 
 
-def _starts_next_run(report: _RunReport, line: str) -> bool:
+def _starts_next_run(report: _WindowsRunReport, line: str) -> bool:
     """Return whether a line starts something that this run has already."""
     has_output = bool(report.version or report.tables.totals or report.tables.threads)
-    if _VERSION.search(line) or find_command(line, PROGRAMS):
-        return has_output or (report.command is not None and find_command(line, PROGRAMS) is not None)
-    return bool(_TABLE.search(line)) and "Thread" in line and bool(report.tables.threads)
+    if _VERSION_LINE.search(line) or find_command_line(line, PROGRAMS):
+        return has_output or (report.command is not None and find_command_line(line, PROGRAMS) is not None)
+    return bool(_TABLE_TITLE_PATTERN.search(line)) and "Thread" in line and bool(report.tables.threads)
 
 
-def _add_line(report: _RunReport, line: str) -> tuple[bool, str]:
+def _add_line(report: _WindowsRunReport, line: str) -> tuple[bool, str]:
     """Record a line.
 
     Returns:
@@ -144,7 +148,7 @@ def _add_line(report: _RunReport, line: str) -> tuple[bool, str]:
     text = line if rest is None else rest
     if report.is_complete:
         return True, text
-    opening = None if _SUMMARY.search(text) else OPENING.search(text)
+    opening = None if _SUMMARY_LINE.search(text) else OPENING.search(text)
     prose = text[: opening.start()] if opening else text
     is_own = _add_text(report, prose) or rest is not None
     if opening is None:
@@ -153,61 +157,63 @@ def _add_line(report: _RunReport, line: str) -> tuple[bool, str]:
     return True, rest or "" if report.is_complete else ""
 
 
-def _add_text(report: _RunReport, text: str) -> bool:
+def _add_text(report: _WindowsRunReport, text: str) -> bool:
     """Record text outside of tables. Return whether it is the run's own."""
-    if (command := find_command(_OUTPUT.split(text)[0], PROGRAMS)) and report.command is None:
+    if (
+        command := find_command_line(_FIRST_OUTPUT_PATTERN.split(text)[0], PROGRAMS)
+    ) and report.command is None:
         report.command = command
         is_own = True
     else:
         is_own = not text.strip()
-    if version := _VERSION.search(text):
+    if version := _VERSION_LINE.search(text):
         report.version, report.stamp = version["version"], version["stamp"] or ""
-    progress = _PROGRESS.search(text)
+    progress = _PROGRESS_LINE.search(text)
     if progress and not report.stamp:
         report.stamp = progress["stamp"] or ""
-    if failure := _FAILURE.search(text):
+    if failure := _FAILURE_LINE.search(text):
         report.failure = report.failure or failure["message"].strip()
-    if flag := _SETTING.fullmatch(text.strip()):
+    if flag := _SETTING_PATTERN.fullmatch(text.strip()):
         report.settings[flag["name"]] = flag["value"]
-    if _CHARACTERISTICS.match(text.strip()):
+    if _CHARACTERISTICS_HEADING.match(text.strip()):
         report.characteristics = {}
         return True
-    if _SUMMARY.search(text):
-        report.summary = {pair["name"]: pair["value"] for pair in _PAIR.finditer(text)}
+    if _SUMMARY_LINE.search(text):
+        report.summary = {pair["name"]: pair["value"] for pair in _SUMMARY_VALUE_PATTERN.finditer(text)}
         return True
-    if report.characteristics is not None and (named := _CHARACTERISTIC.fullmatch(text)):
+    if report.characteristics is not None and (named := _CHARACTERISTIC_LINE.fullmatch(text)):
         report.characteristics[named["name"]] = named["value"]
         return True
-    recognized = (version, progress, failure, flag, _OTHER_OUTPUT.match(text), "###" in text or None)
+    recognized = (version, progress, failure, flag, _OTHER_OUTPUT_PATTERN.match(text), "###" in text or None)
     return is_own or any(recognized)
 
 
-def _take_trailing_line(report: _RunReport, lines: LogLines) -> bool:
+def _take_trailing_line(report: _WindowsRunReport, lines: LogLines) -> bool:
     """Take the next line if it may follow a run's tables. Return whether it did."""
     offset = 0
-    while (line := lines.peek(offset)) is not None and not line.strip() and offset < 3:
+    while (line := lines.peek_line(offset)) is not None and not line.strip() and offset < 3:
         offset += 1
     text = (line or "").strip()
     is_wanted = (
-        (not report.summary and _SUMMARY.match(text))
-        or (report.characteristics is None and _CHARACTERISTICS.match(text))
+        (not report.summary and _SUMMARY_LINE.match(text))
+        or (report.characteristics is None and _CHARACTERISTICS_HEADING.match(text))
         or (report.characteristics is not None and not offset and _matches_characteristic(text))
         or text.startswith("NOTE::")
     )
     if not is_wanted:
         return False
     for _ in range(offset):
-        lines.take()
-    _add_text(report, lines.take())
+        lines.take_line()
+    _add_text(report, lines.take_line())
     return True
 
 
 def _matches_characteristic(text: str) -> bool:
-    return bool(_CHARACTERISTIC.fullmatch(text)) and find_command(text, PROGRAMS) is None
+    return bool(_CHARACTERISTIC_LINE.fullmatch(text)) and find_command_line(text, PROGRAMS) is None
 
 
-def _build_run(report: _RunReport, last_line: int) -> Run:
-    totals = {_TABLE_NAMES.get(name, name): text for name, text in report.summary.items()}
+def _build_run(report: _WindowsRunReport, last_line: int) -> Run:
+    totals = {_TABLE_NAME_BY_SUMMARY_NAME.get(name, name): text for name, text in report.summary.items()}
     totals |= report.tables.totals
     requested = _find_requested_options(report)
     remarks: list[str] = []
@@ -225,13 +231,13 @@ def _build_run(report: _RunReport, last_line: int) -> Run:
         duration_s=parse_rounded(time_text).value if time_text else None,
         omitted_s=requested.warm_up_s or 0.0,
         command=report.command.text if report.command else "",
-        failure="" if report.is_complete else report.failure or CUT_OFF,
+        failure="" if report.is_complete else report.failure or CUT_OFF_FAILURE,
     )
     run = build_run(replace(endpoint_report, remarks=tuple(remarks)))
     return replace(run, started_at=_parse_timestamp(report.stamp))
 
 
-def _find_requested_options(report: _RunReport) -> RequestedOptions:
+def _find_requested_options(report: _WindowsRunReport) -> RequestedOptions:
     """Return the options from the command line or from the output.
 
     The output has settings with `-v`. The table of threads has their number.
@@ -254,23 +260,27 @@ def _find_requested_options(report: _RunReport) -> RequestedOptions:
     return requested
 
 
-def _find_throughput(totals: dict[str, str]) -> ReportedValue | None:
-    for name, scale in _THROUGHPUT_UNITS.items():
+def _find_throughput(totals: dict[str, str]) -> RoundedValue | None:
+    for name, scale in _BITS_PER_S_BY_THROUGHPUT_TITLE.items():
         if name in totals:
             return parse_rounded(totals[name], scale)
     return None
 
 
-def _compute_metrics(totals: dict[str, str], time_text: str) -> dict[str, ReportedValue]:
+def _compute_metrics(totals: dict[str, str], time_text: str) -> dict[str, RoundedValue]:
     """Return the metrics of one endpoint's machine. `time_text` is empty if there are no retransmissions."""
-    metrics = {ours: parse_rounded(totals[theirs]) for theirs, ours in _METRICS.items() if theirs in totals}
+    metrics = {
+        ours: parse_rounded(totals[theirs])
+        for theirs, ours in _METRIC_BY_TABLE_TITLE.items()
+        if theirs in totals
+    }
     if "Retransmits" in totals and time_text:
         metrics["retransmits_per_s"] = per_second(totals["Retransmits"], time_text)
     return metrics
 
 
-def _collect_other_results(totals: dict[str, str], report: _RunReport) -> dict[str, str]:
-    other_results = {name: totals[name] for name in _OTHER_RESULTS if name in totals}
+def _collect_other_results(totals: dict[str, str], report: _WindowsRunReport) -> dict[str, str]:
+    other_results = {name: totals[name] for name in _OTHER_RESULT_TITLES if name in totals}
     return other_results | {
         f"characteristic: {name}": text for name, text in (report.characteristics or {}).items()
     }
@@ -284,7 +294,7 @@ def _find_datagram_size(requested: RequestedOptions, tables: WindowsTables, rema
     if sizes <= {float(requested.buffer_bytes)}:
         return requested.buffer_bytes
     remarks.append(
-        "The calls sent or received other sizes than their buffer's, so the number of datagrams is not known."
+        "The calls sent or received other sizes than their buffer's, so the number of datagrams is unknown."
     )
     return None
 
