@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from vnetbench.campaign.agent_parameters import (
-    idle_duration_s,
+    compute_idle_duration_s,
     prepare_parameters,
-    role_from_streams,
-    sources_share_cpus,
-    stream_roles,
-    thread_placement,
+    find_endpoint_role,
+    frame_sources_share_cpu,
+    list_streams,
+    place_threads,
 )
 from vnetbench.lab.cpus import parse_cpu_set
 from vnetbench.lab.endpoint import Endpoint
@@ -34,14 +34,14 @@ def mixed_levels(**levels: Level) -> dict[str, Level]:
 def test_the_first_vm_sends_the_requests_for_every_direction_of_transfers(
     direction: str, role: str, transfers: list[str]
 ) -> None:
-    streams = stream_roles("mixed", mixed_levels(direction=direction, streams=2, connections=3))
+    streams = list_streams("mixed", mixed_levels(direction=direction, streams=2, connections=3))
     parts = {
         part: [stream["role"] for stream in streams if stream["part"] == part]
         for part in ("requests", "transfers")
     }
     assert parts == {"requests": ["source"] * 3, "transfers": transfers}
     assert [stream["id"] for stream in streams] == list(range(3 + len(transfers)))
-    assert role_from_streams(streams) == role
+    assert find_endpoint_role(streams) == role
 
 
 class CpuTestbed:
@@ -65,10 +65,10 @@ def test_generators_of_both_directions_share_cpus_only_if_there_are_too_few(
 ) -> None:
     testbed: Any = CpuTestbed(cpus)
     levels = complete_levels({"direction": "both", "generators": generators}, "frames")
-    placement = thread_placement("frames", levels, testbed, {})
+    placement = place_threads("frames", levels, testbed, {})
     assert [*placement["a1"][:generators], *placement["b1"][generators:]] == sources
     assert {*placement["a1"][generators:], *placement["b1"][:generators]} == {cpus}
-    assert sources_share_cpus("frames", levels, testbed, placement) == shared
+    assert frame_sources_share_cpu("frames", levels, testbed, placement) == shared
 
 
 def test_vsock_parameters_contain_no_tcp_options() -> None:
@@ -84,11 +84,11 @@ def test_vsock_parameters_contain_no_tcp_options() -> None:
 
 def test_the_role_of_an_endpoint_follows_from_its_streams() -> None:
     assert (
-        role_from_streams(stream_roles("tcp_rr", complete_levels({"direction": "reverse"}, "tcp_rr")))
+        find_endpoint_role(list_streams("tcp_rr", complete_levels({"direction": "reverse"}, "tcp_rr")))
         == "sink"
     )
     assert (
-        role_from_streams(stream_roles("tcp_stream", complete_levels({"direction": "both"}, "tcp_stream")))
+        find_endpoint_role(list_streams("tcp_stream", complete_levels({"direction": "both"}, "tcp_stream")))
         == "both"
     )
 
@@ -119,8 +119,8 @@ def test_the_parameters_of_mixed_contain_those_of_both_parts() -> None:
 def test_the_idle_phase_has_whole_intervals_and_enough_requests_for_the_99th_percentile(
     levels: dict[str, Level], timing: Timing, expected: float
 ) -> None:
-    assert idle_duration_s("mixed", mixed_levels(**levels), timing) == pytest.approx(expected)
+    assert compute_idle_duration_s("mixed", mixed_levels(**levels), timing) == pytest.approx(expected)
 
 
 def test_other_workloads_have_no_idle_phase() -> None:
-    assert idle_duration_s("tcp_rr", complete_levels({}, "tcp_rr"), Timing()) == 0
+    assert compute_idle_duration_s("tcp_rr", complete_levels({}, "tcp_rr"), Timing()) == 0

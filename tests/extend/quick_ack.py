@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vnetbench.study.factors import value_types
-from vnetbench.study.factors.factor import Factor
+from vnetbench.study.factors.factor import Factor, MachineCheck
 
 QUICK_ACK = Factor(
     name="quick_ack",
@@ -15,5 +15,6 @@ QUICK_ACK = Factor(
     workloads=("tcp_stream", "tcp_rr"),
     label="Quick ACK",
     phrase="quick ACK {}",
+    machine_checks=(MachineCheck("quick_ack on", {"quick_ack": "on"}),),
     agent_parameter="quick_ack",
 )

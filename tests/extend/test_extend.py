@@ -10,14 +10,15 @@ from tests.docs.pages import ROOT
 from tests.extend.netspeed import READERS as NETSPEED_READERS
 from tests.extend.quick_ack import QUICK_ACK
 from vnetbench.campaign.agent_parameters import prepare_parameters
+from vnetbench.commands.doctor import list_machine_checks
 from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.explain.rules import load_rules, parse_rules
 from vnetbench.explain.scoring import rank_causes
 from vnetbench.importers.log_parser import parse_log
-from vnetbench.importers.runs import CUT_OFF, Run
+from vnetbench.importers.runs import CUT_OFF_FAILURE, Run
 from vnetbench.study.factors.registry import FACTORS, complete_levels
 from vnetbench.study.file.load import parse_study
-from vnetbench.study.file.schema import json_schema
+from vnetbench.study.file.schema import make_json_schema
 from vnetbench.study.plan import make_plan
 from vnetbench.wording.factor_text import factor_label, level_phrase
 
@@ -76,10 +77,15 @@ def test_a_new_factor_reaches_the_agent(level: str, value: bool) -> None:
 
 
 @pytest.mark.usefixtures("quick_ack")
+def test_a_new_factor_is_tried_by_doctor() -> None:
+    assert "quick_ack on" in [check.name for check in list_machine_checks()]
+
+
+@pytest.mark.usefixtures("quick_ack")
 def test_a_new_factor_has_its_words_and_its_place_in_the_schema() -> None:
     assert factor_label("quick_ack") == "Quick ACK"
     assert level_phrase("quick_ack", "on") == "quick ACK on"
-    assert "quick_ack" in str(json_schema())
+    assert "quick_ack" in str(make_json_schema())
 
 
 def test_a_new_importer_reads_its_runs_among_other_lines() -> None:
@@ -95,7 +101,7 @@ def test_a_new_importer_reads_its_runs_among_other_lines() -> None:
 
 def test_a_new_importer_says_that_a_run_was_cut_off() -> None:
     (run,) = [item for item in parse_log(LOG.splitlines()[:2], NETSPEED_READERS) if isinstance(item, Run)]
-    assert run.failure == CUT_OFF and run.metrics == {}
+    assert run.failure == CUT_OFF_FAILURE and run.metrics == {}
 
 
 def test_a_new_cause_is_named_from_its_evidence_and_no_other() -> None:

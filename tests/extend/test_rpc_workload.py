@@ -11,10 +11,10 @@ from tests.docs.pages import ROOT
 from tests.explain.campaigns import SimulatedTreatment, campaign
 from tests.extend.loopback_lab import LOOPBACK_MTU, LoopbackLab
 from tests.extend.rpc_workload import RPC
-from vnetbench.campaign.agent_parameters import prepare_parameters, stream_roles
+from vnetbench.campaign.agent_parameters import list_streams, prepare_parameters
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import TrialLoad
-from vnetbench.explain.offered_load import measure_delivery
+from vnetbench.explain.offered_load import measure_load_delivery
 from vnetbench.report.charts.campaign_charts import main_charts
 from vnetbench.study.factors.registry import FACTORS, complete_levels
 from vnetbench.study.file.load import parse_study
@@ -69,16 +69,16 @@ def test_a_new_workload_reaches_the_agent() -> None:
     levels = complete_levels({"connections": 2}, RPC.name)
     parameters = prepare_parameters(RPC.name, levels)
     assert (parameters["workload"], parameters["request_bytes"]) == ("tcp_rr", 1)
-    assert [stream["role"] for stream in stream_roles(RPC.name, levels)] == ["source", "source"]
+    assert [stream["role"] for stream in list_streams(RPC.name, levels)] == ["source", "source"]
 
 
 @pytest.mark.pure
 def test_explain_compares_the_offered_load_of_a_new_workload() -> None:
     simulated = SimulatedTreatment(values={"transactions_per_s": 990.0})
     summary = campaign(STUDY, simulated, simulated)
-    delivery = measure_delivery(summary.treatments[0], {"rate": 1000.0, "connections": 1}, RPC.name)
+    delivery = measure_load_delivery(summary.treatments[0], {"rate": 1000.0, "connections": 1}, RPC.name)
     assert delivery is not None
-    assert (delivery.offered_per_s, delivery.unit_noun, delivery.is_complete) == (
+    assert (delivery.offered_per_s, delivery.unit_noun, delivery.is_all_load_delivered) == (
         1000.0,
         "transactions",
         True,

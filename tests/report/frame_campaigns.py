@@ -14,7 +14,7 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialP
 from vnetbench.results.records import BURST_STEP, LOSS_CURVE_STEP, SEARCH_STEP, StepRecord
 from vnetbench.search.interface import SearchParameters, SearchStep
 from vnetbench.search.methods import run_search
-from vnetbench.study.factors.frame_sizes import mean_frame_bytes
+from vnetbench.study.factors.frame_sizes import compute_mean_frame_bytes
 from vnetbench.study.model import FactorLevels, Level
 from vnetbench.study.workloads import BACK_TO_BACK, FRAME_LOSS, FRAMES, SOAK, THROUGHPUT_METRICS
 
@@ -68,7 +68,9 @@ def throughput_campaign() -> CampaignSummary:
     for index, levels in enumerate(itertools.product(*(factor.levels for factor in factors))):
         treated = dict(zip((factor.name for factor in factors), levels, strict=True))
         # Each frame and each byte has a cost.
-        limit = 1 / (1 / _LIMITS_FPS[str(treated["vswitch"])] + mean_frame_bytes(treated["frame_size"]) / 2e9)
+        limit = 1 / (
+            1 / _LIMITS_FPS[str(treated["vswitch"])] + compute_mean_frame_bytes(treated["frame_size"]) / 2e9
+        )
         treatments.append(searched(index, treated, limit))
     found = campaign("Throughput of virtual switches", "Which forwards most?", factors, treatments)
     return replace(found, workload=FRAMES, deciding_metric="throughput_fps")

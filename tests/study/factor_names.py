@@ -4,7 +4,7 @@ In Python a name counts where it stands for the factor: a key of a treatment's l
 operand, a member of a collection of such names, or a module named after the factor. Many factors have the
 name of an ordinary thing too (`streams`, `mtu`, `role`), so a key of other mappings does not count: it names
 a field of a message or a stored value. Docstrings and sentences do not count either. A file that imports the
-factor itself (`MTU.level_in(levels)`) follows a change of the name and does not count.
+factor itself (`MTU.read_level(levels)`) follows a change of the name and does not count.
 
 In Rust the knobs of the factor count, and the fields of requests that carry its level.
 """

@@ -105,7 +105,7 @@ def test_a_name_of_a_factor_counts(source: str) -> None:
         'facts = {"mtu": 1500, "mac": "02:00"}',
         'raise Error("the mtu is too large")',
         "mtu = 1500",
-        "x = MTU.level_in(levels)",
+        "x = MTU.read_level(levels)",
     ],
 )
 def test_another_thing_of_the_same_name_does_not_count(source: str) -> None:

@@ -11,7 +11,7 @@ from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.testbed import Testbed
 from vnetbench.study.factors.cpu_lists import format_cpu_list
 from vnetbench.study.factors.frame_factors import FRAME_LOAD, FRAME_SIZE, GENERATORS, UNPACED_LOAD, VLAN_TAGS
-from vnetbench.study.factors.frame_sizes import frame_mix, throughput_share
+from vnetbench.study.factors.frame_sizes import parse_frame_mix, parse_throughput_share
 from vnetbench.study.factors.load_factors import (
     BIT_RATE,
     CONNECTIONS,
@@ -22,7 +22,7 @@ from vnetbench.study.factors.load_factors import (
     VSOCK,
 )
 from vnetbench.study.factors.registry import FACTORS
-from vnetbench.study.factors.stream_counts import streams_per_direction
+from vnetbench.study.factors.stream_counts import count_streams_per_direction
 from vnetbench.study.model import Level, Study, Timing
 from vnetbench.study.workloads import WORKLOADS
 
@@ -33,13 +33,13 @@ VLAN_IDS = (100, 200)
 MIN_IDLE_S, MAX_IDLE_S = 0.5, 5.0
 
 
-def stream_roles(workload: str, factors: Mapping[str, Level], side: str = "a") -> list[dict[str, object]]:
+def list_streams(workload: str, factors: Mapping[str, Level], side: str = "a") -> list[dict[str, object]]:
     """Return the streams of one pair with their roles at one of its endpoints (`side`: a or b).
 
     In a stream of requests, the source sends requests and the sink responds. In `mixed`, endpoint a sends
     the requests, and the factor `direction` applies to the transfers.
     """
-    forward, reverse = streams_per_direction(factors)
+    forward, reverse = count_streams_per_direction(factors)
     roles = ["source"] * forward + ["sink"] * reverse
     parts = [""] * len(roles)
     if WORKLOADS[workload].has_parts:
@@ -54,7 +54,7 @@ def stream_roles(workload: str, factors: Mapping[str, Level], side: str = "a") -
     ]
 
 
-def role_from_streams(streams: Sequence[Mapping[str, object]]) -> str:
+def find_endpoint_role(streams: Sequence[Mapping[str, object]]) -> str:
     """Return an endpoint's role: `source`, `sink` or `both`. In `mixed`, its transfers decide."""
     roles = {str(stream["role"]) for stream in streams if stream.get("part") != "requests"}
     return "both" if len(roles) == 2 else roles.pop()
@@ -63,14 +63,14 @@ def role_from_streams(streams: Sequence[Mapping[str, object]]) -> str:
 def prepare_parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]:
     """Return the parameters of trial.prepare that are the same for both endpoints."""
     if WORKLOADS[workload].carries_frames:
-        return _frame_parameters(workload, factors)
+        return _prepare_frame_parameters(workload, factors)
     parameters: dict[str, object] = {
         "workload": WORKLOADS[workload].agent_workload,
         "threads": None,
         "socket_buffer_bytes": None,
         "congestion_control": None,
         **WORKLOADS[workload].agent_defaults,
-        **_factor_parameters(workload, factors),
+        **_collect_factor_parameters(workload, factors),
     }
     parameters["threads"] = parameters["threads"] or 0
     if TRANSPORT.is_at(factors, VSOCK):
@@ -78,12 +78,12 @@ def prepare_parameters(workload: str, factors: Mapping[str, Level]) -> dict[str,
         parameters["congestion_control"] = None
         if "receive" in parameters:
             parameters["receive"] = "copy"
-    if BIT_RATE.level_in(factors) != "none":
+    if BIT_RATE.read_level(factors) != "none":
         parameters["rate_per_s"] = float(factors[BIT_RATE.name]) / (8 * int(factors[DATAGRAM_SIZE.name]))
     return parameters
 
 
-def _factor_parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]:
+def _collect_factor_parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]:
     """Return the levels that one parameter of trial.prepare carries alone (`Factor.agent_parameter`)."""
     known = ((FACTORS[name], level) for name, level in factors.items() if name in FACTORS)
     return {
@@ -98,10 +98,10 @@ def needs_steps(study: Study, factors: Mapping[str, Level]) -> bool:
     if study.search is None:
         return False
     has_fixed_load = WORKLOADS[study.workload].has_fixed_load
-    return not has_fixed_load or throughput_share(factors[FRAME_LOAD.name]) is not None
+    return not has_fixed_load or parse_throughput_share(factors[FRAME_LOAD.name]) is not None
 
 
-def idle_duration_s(workload: str, factors: Mapping[str, Level], timing: Timing) -> float:
+def compute_idle_duration_s(workload: str, factors: Mapping[str, Level], timing: Timing) -> float:
     """Return how long `mixed` sends only requests before its load, in whole intervals; else 0."""
     if not WORKLOADS[workload].has_idle_phase:
         return 0.0
@@ -118,23 +118,23 @@ def idle_duration_s(workload: str, factors: Mapping[str, Level], timing: Timing)
     return math.ceil(wanted_s / timing.interval_s - 1e-9) * timing.interval_s
 
 
-def _frame_parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]:
-    load, generators = FRAME_LOAD.level_in(factors), int(factors[GENERATORS.name])
+def _prepare_frame_parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]:
+    load, generators = FRAME_LOAD.read_level(factors), int(factors[GENERATORS.name])
     return {
         "workload": WORKLOADS[workload].agent_workload,
         "threads": 0,
         "frame_bytes": [
-            {"bytes": size, "weight": weight} for size, weight in frame_mix(factors[FRAME_SIZE.name])
+            {"bytes": size, "weight": weight} for size, weight in parse_frame_mix(factors[FRAME_SIZE.name])
         ],
         "frames_per_s": None if load == UNPACED_LOAD else float(load) / generators,
         "vlan_tags": list(VLAN_IDS[: int(factors[VLAN_TAGS.name])]),
         "generator": "auto",
         "pacing": "auto",
-        **_factor_parameters(workload, factors),
+        **_collect_factor_parameters(workload, factors),
     }
 
 
-def thread_placement(
+def place_threads(
     workload: str, factors: Mapping[str, Level], testbed: Testbed, parameters: Mapping[str, object]
 ) -> dict[str, list[str]]:
     """Return the CPU list of each thread, by endpoint.
@@ -149,23 +149,23 @@ def thread_placement(
         BenchError: The factor `thread_cpus` names CPUs that the endpoint does not have.
     """
     if WORKLOADS[workload].carries_frames:
-        return _frame_thread_placement(workload, factors, testbed)
-    streams = len(stream_roles(workload, factors))
+        return _place_frame_threads(workload, factors, testbed)
+    streams = len(list_streams(workload, factors))
     # In `mixed`, `threads` applies to requests. Each transfer has its own thread.
     transfers = streams - int(factors[CONNECTIONS.name]) if WORKLOADS[workload].has_parts else 0
     shared = streams - transfers
     count = min(int(str(parameters["threads"])) or shared, shared) + transfers
     vms = testbed.load_cpus(factors)
     counts = dict.fromkeys(vms, count)
-    return assign_thread_cpus(str(THREAD_CPUS.level_in(factors)), counts, testbed.endpoints, vms)
+    return assign_thread_cpus(str(THREAD_CPUS.read_level(factors)), counts, testbed.endpoints, vms)
 
 
-def _frame_thread_placement(
+def _place_frame_threads(
     workload: str, factors: Mapping[str, Level], testbed: Testbed
 ) -> dict[str, list[str]]:
     """Return the CPU lists for workloads of frames. Only sources have CPUs of their own."""
-    vms, level = testbed.load_cpus(factors), str(THREAD_CPUS.level_in(factors))
-    roles = {end.name: _roles_at(end, workload, factors) for end in testbed.endpoints}
+    vms, level = testbed.load_cpus(factors), str(THREAD_CPUS.read_level(factors))
+    roles = {end.name: _list_endpoint_roles(end, workload, factors) for end in testbed.endpoints}
     counts = {name: own.count("source") for name, own in roles.items()}
     sources = {
         name: iter(cpus) for name, cpus in assign_thread_cpus(level, counts, testbed.endpoints, vms).items()
@@ -176,24 +176,24 @@ def _frame_thread_placement(
     }
 
 
-def sources_share_cpus(
+def frame_sources_share_cpu(
     workload: str, factors: Mapping[str, Level], testbed: Testbed, placement: Mapping[str, list[str]]
 ) -> bool:
-    """Return whether two sources of frames share a CPU in this `thread_placement`."""
+    """Return whether two sources of frames share a CPU in this result of `place_threads`."""
     sources = Counter(
         cpus
         for end in testbed.endpoints
-        for role, cpus in zip(_roles_at(end, workload, factors), placement[end.name], strict=True)
+        for role, cpus in zip(_list_endpoint_roles(end, workload, factors), placement[end.name], strict=True)
         if role == "source"
     )
     return any(count > len(parse_cpu_set(cpus)) for cpus, count in sources.items())
 
 
-def _roles_at(endpoint: Endpoint, workload: str, factors: Mapping[str, Level]) -> list[str]:
-    return [str(stream["role"]) for stream in stream_roles(workload, factors, endpoint.side)]
+def _list_endpoint_roles(endpoint: Endpoint, workload: str, factors: Mapping[str, Level]) -> list[str]:
+    return [str(stream["role"]) for stream in list_streams(workload, factors, endpoint.side)]
 
 
-def spinning_thread_count(factors: Mapping[str, Level], testbed: Testbed) -> int:
+def count_spinning_threads(factors: Mapping[str, Level], testbed: Testbed) -> int:
     """Return the number of threads per endpoint such that each has a CPU.
 
     A spinning thread without its own CPU would take the time slices of another.

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vnetbench.campaign.load_checks import stream_totals
-from vnetbench.estimate.latency import PERCENTILES, merge_histograms, quantile_us
+from vnetbench.estimate.latency import QUANTILE_BY_PERCENTILE_NAME, histogram_quantile_us, merge_histograms
 from vnetbench.results.records import OBSERVE, EndpointRecord, Histogram, StepRecord
-from vnetbench.study.factors.stream_counts import streams_per_direction
+from vnetbench.study.factors.stream_counts import count_streams_per_direction
 from vnetbench.study.model import Level
 
 FORWARD, REVERSE = "forward", "reverse"
@@ -68,7 +68,10 @@ class FrameTotals:
 
     def to_json(self) -> dict[str, object]:
         """Return the counts in the form stored in a step's `details`."""
-        delays = {name: quantile_us(self.delay, share) for name, share in PERCENTILES.items()}
+        delays = {
+            name: histogram_quantile_us(self.delay, share)
+            for name, share in QUANTILE_BY_PERCENTILE_NAME.items()
+        }
         return {
             "direction_count": self.direction_count,
             "sent": dict(self.sent),
@@ -87,7 +90,7 @@ class FrameTotals:
 def sum_endpoint_counts(endpoints: Sequence[EndpointRecord], factors: Mapping[str, Level]) -> FrameTotals:
     """Return the frame counts of a trial or a step. Forward streams have the lowest numbers."""
     load_endpoints = [endpoint for endpoint in endpoints if endpoint.role != OBSERVE]
-    forward, reverse = streams_per_direction(factors)
+    forward, reverse = count_streams_per_direction(factors)
     directions = [name for name, count in ((FORWARD, forward), (REVERSE, reverse)) if count]
 
     def total(counter: str, direction: str) -> int:

@@ -12,11 +12,11 @@ from vnetbench.study.factors.testbed_factors import IP_VERSION
 from vnetbench.study.model import Level
 
 
-def frame_port_parameters(
+def make_frame_port_parameters(
     testbed: Testbed, endpoint: Endpoint, peer: Endpoint, factors: Mapping[str, Level]
 ) -> dict[str, object]:
     """Return the endpoint's own parameters of trial.prepare; raises BenchError if it has no next hop."""
-    ip_version = str(IP_VERSION.level_in(factors))
+    ip_version = str(IP_VERSION.read_level(factors))
     return {
         "ip_version": int(ip_version),
         "addresses": {"from": endpoint.address_for(ip_version), "to": peer.address_for(ip_version)},
@@ -25,7 +25,7 @@ def frame_port_parameters(
     }
 
 
-def frame_backends(ready: Mapping[str, Mapping[str, Any]]) -> dict[str, object]:
+def merge_frame_backends(ready: Mapping[str, Mapping[str, Any]]) -> dict[str, object]:
     """Return each endpoint's generator and sink types as stored in `effective`; empty without frames."""
     backends = {name: answer["frames"] for name, answer in ready.items() if "frames" in answer}
     return {

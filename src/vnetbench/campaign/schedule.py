@@ -10,8 +10,8 @@ from dataclasses import replace
 from vnetbench.estimate.interim_analyses import interim_analyses
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.trial_length import (
-    LONGEST_TRIAL_S,
-    SHORTEST_TRIAL_S,
+    MAX_TRIAL_LENGTH_S,
+    MIN_TRIAL_LENGTH_S,
     PastTrial,
     choose_trial_length_s,
 )
@@ -42,11 +42,11 @@ def choose_trial_duration(
     After the pilot trials, `estimate.trial_length` decides. The trial is shorter if the time limit would
     otherwise not allow the minimum number of trials for each of the `treatments`.
     """
-    longest = LONGEST_TRIAL_S
+    longest = MAX_TRIAL_LENGTH_S
     if precision.time_limit_s is not None:
-        share = MIN_TRIALS_TIME_SHARE * precision.time_limit_s / (treatments * precision.fewest_trials)
-        longest = min(LONGEST_TRIAL_S, max(MIN_LIMITED_TRIAL_S, share - setup_s))
-    shortest = min(SHORTEST_TRIAL_S, longest)
+        share = MIN_TRIALS_TIME_SHARE * precision.time_limit_s / (treatments * precision.min_trials)
+        longest = min(MAX_TRIAL_LENGTH_S, max(MIN_LIMITED_TRIAL_S, share - setup_s))
+    shortest = min(MIN_TRIAL_LENGTH_S, longest)
     if len(past) < PILOT_TRIALS:
         return shortest
     return choose_trial_length_s(past, setup_s, shortest, longest)
@@ -60,7 +60,7 @@ def estimate_remaining_trials(
     The interval of a median shrinks with the square root of the number of trials. Until there is an interval,
     it is derived from the trials' standard deviation for a normal distribution.
     """
-    judged_at = interim_analyses(precision) or (precision.most_trials,)
+    judged_at = interim_analyses(precision) or (precision.max_trials,)
     half_width = estimate.half_width if estimate else None
     if half_width is None and len(values) >= PILOT_TRIALS:
         # The metric may be a difference, whose mean can be negative or zero.
@@ -84,7 +84,7 @@ def with_time_limit(search: SearchSpec, precision: Precision, treatments: int) -
         return search
     limit_s = MAX_SEARCH_S
     if precision.time_limit_s is not None:
-        share = MIN_TRIALS_TIME_SHARE * precision.time_limit_s / (treatments * precision.fewest_trials)
+        share = MIN_TRIALS_TIME_SHARE * precision.time_limit_s / (treatments * precision.min_trials)
         limit_s = min(MAX_SEARCH_S, max(MIN_SEARCH_S, STEP_TIME_SHARE * share))
     return replace(search, time_limit_s=limit_s)
 
@@ -116,7 +116,7 @@ def has_enough_time(
     if precision.time_limit_s is None:
         return True
     shortest = duration_s or MIN_LIMITED_TRIAL_S
-    trials_s = treatments * precision.fewest_trials * (shortest + DEFAULT_SETUP_S)
+    trials_s = treatments * precision.min_trials * (shortest + DEFAULT_SETUP_S)
     return before_s + trials_s <= precision.time_limit_s
 
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.campaign.agent_parameters import (
+    count_spinning_threads,
+    find_endpoint_role,
+    frame_sources_share_cpu,
+    list_streams,
+    place_threads,
     prepare_parameters,
-    role_from_streams,
-    sources_share_cpus,
-    spinning_thread_count,
-    stream_roles,
-    thread_placement,
 )
 from vnetbench.campaign.count_checks import find_count_error
 from vnetbench.campaign.frame_checks import (
@@ -26,13 +26,13 @@ from vnetbench.campaign.frame_checks import (
     offered_load_notes,
 )
 from vnetbench.campaign.frame_counts import sum_endpoint_counts
-from vnetbench.campaign.frame_ports import frame_backends, frame_port_parameters
+from vnetbench.campaign.frame_ports import make_frame_port_parameters, merge_frame_backends
 from vnetbench.campaign.load_checks import (
     check_load,
     check_streams,
     check_threads,
     refusal_from_error,
-    zero_copy_counts,
+    sum_zero_copy_counts,
 )
 from vnetbench.campaign.trial_endpoint import EndpointFault, TrialEndpoint
 from vnetbench.campaign.trial_notes import DRAIN_S, clock_notes, delay_line_notes, instrument_notes
@@ -141,7 +141,7 @@ def measure_trial(
         TrialFailed: The trial failed; another one may succeed.
         TrialAbandoned: `should_abandon` returned True.
     """
-    role_a, role_b = endpoint_roles(load)
+    role_a, role_b = find_endpoint_roles(load)
     participants = {
         e.name: TrialEndpoint(testbed.agents[e.name], role_a if e.side == "a" else role_b, e.has_own_kernel)
         for e in testbed.endpoints
@@ -208,28 +208,28 @@ def run_trial(
         for endpoint in endpoints.values():
             endpoint.agent.send("trial.stop", trial=trial)
     endpoints[HOST].totals = {**(endpoints[HOST].totals or {}), "bench_cpu_s": time.process_time() - bench_s}
-    records = _endpoint_records(endpoints)
+    records = _make_endpoint_records(endpoints)
     if faults := [endpoint.fault for endpoint in endpoints.values() if endpoint.fault]:
         # The cause is listed before the faults that it caused at other endpoints.
         faults.sort(key=lambda fault: fault.rank)
         raise TrialFailedUnderLoad("; ".join(fault.what for fault in faults), records)
     totals = {record.name: record.totals for record in records}
-    if counts := zero_copy_counts(list(totals.values())):
+    if counts := sum_zero_copy_counts(list(totals.values())):
         effective["zero_copy_sends"] = counts
     notes = (*clock_notes(effective), *instrument_notes(load.total_s, load.interval_s, totals))
     return TrialMeasurement(records, effective, notes)
 
 
-def _endpoint_records(endpoints: Mapping[str, TrialEndpoint]) -> tuple[EndpointRecord, ...]:
+def _make_endpoint_records(endpoints: Mapping[str, TrialEndpoint]) -> tuple[EndpointRecord, ...]:
     return tuple(
         EndpointRecord(name, each.role, each.totals or {}, tuple(each.samples))
         for name, each in endpoints.items()
     )
 
 
-def endpoint_roles(load: TrialLoad) -> tuple[str, str]:
+def find_endpoint_roles(load: TrialLoad) -> tuple[str, str]:
     """Return the roles of endpoints a and b of each pair."""
-    role_a, role_b = (role_from_streams(stream_roles(load.workload, load.factors, side)) for side in "ab")
+    role_a, role_b = (find_endpoint_role(list_streams(load.workload, load.factors, side)) for side in "ab")
     return role_a, role_b
 
 
@@ -249,19 +249,19 @@ class _TrialPreparation:
                 "settle_s": load.settle_s,
                 "frames": None if burst is None else -(-burst // generators),
             }
-        if WAITING.is_at(load.factors, "spin") and THREADS.level_in(load.factors) == "auto":
-            workload["threads"] = spinning_thread_count(load.factors, testbed)
+        if WAITING.is_at(load.factors, "spin") and THREADS.read_level(load.factors) == "auto":
+            workload["threads"] = count_spinning_threads(load.factors, testbed)
         if WORKLOADS[load.workload].has_idle_phase:
             workload["idle_s"] = load.idle_s
-        self.thread_cpus = thread_placement(load.workload, load.factors, testbed, workload)
+        self.thread_cpus = place_threads(load.workload, load.factors, testbed, workload)
         if WORKLOADS[load.workload].carries_frames:
-            workload["shares_cpus"] = sources_share_cpus(
+            workload["shares_cpus"] = frame_sources_share_cpu(
                 load.workload, load.factors, testbed, self.thread_cpus
             )
         self._workload = workload
         # Each pair has its own secret, so that a stream that reaches the wrong VM is detected as foreign.
         self._pairs = [(a, b, secrets.token_hex(16)) for a, b in endpoint_pairs(testbed)]
-        self._streams_a, self._streams_b = (stream_roles(load.workload, load.factors, side) for side in "ab")
+        self._streams_a, self._streams_b = (list_streams(load.workload, load.factors, side) for side in "ab")
 
     def prepare_frames(self) -> dict[str, Any]:
         """Prepare generators and sinks of frames at both endpoints of each pair."""
@@ -275,7 +275,7 @@ class _TrialPreparation:
             (
                 at,
                 self._send(
-                    at, secret, streams=streams, **frame_port_parameters(self._testbed, at, to, factors)
+                    at, secret, streams=streams, **make_frame_port_parameters(self._testbed, at, to, factors)
                 ),
             )
             for at, to, streams, secret in ends
@@ -309,10 +309,10 @@ class _TrialPreparation:
         ]
         return {**answers, **self._wait(waiting, "trial.ready")}
 
-    def _send(self, at: Endpoint, secret: str, **parameters: object) -> Future[dict[str, Any]]:
-        return self._testbed.agents[at.name].send(
-            "trial.prepare", **self._workload, secret=secret, interface=at.interface,
-            system=at.has_own_kernel, thread_cpus=self.thread_cpus[at.name], **parameters,
+    def _send(self, endpoint: Endpoint, secret: str, **parameters: object) -> Future[dict[str, Any]]:
+        return self._testbed.agents[endpoint.name].send(
+            "trial.prepare", **self._workload, secret=secret, interface=endpoint.interface,
+            system=endpoint.has_own_kernel, thread_cpus=self.thread_cpus[endpoint.name], **parameters,
         )  # fmt: skip
 
     def _wait(
@@ -342,7 +342,7 @@ def _connect(testbed: Testbed, observer: AgentClient, load: TrialLoad, trial: st
     return {
         **check_streams(load.factors, streams),
         **check_threads(preparation.thread_cpus, cpus),
-        **frame_backends(answers),
+        **merge_frame_backends(answers),
         **({"rejected_frames": testbed.rejected_frame_outcome} if is_frames else {}),
     }
 
@@ -351,14 +351,14 @@ def _listen_address(b: Endpoint, factors: Mapping[str, Level]) -> dict[str, obje
     """Return the address that endpoint b listens on, for trial.prepare."""
     if TRANSPORT.is_at(factors, VSOCK):
         return {"vsock": {"port": None}}
-    return {"address": b.address_for(str(IP_VERSION.level_in(factors))), "port": 0}
+    return {"address": b.address_for(str(IP_VERSION.read_level(factors))), "port": 0}
 
 
 def _connect_address(b: Endpoint, port: int, a: Endpoint, factors: Mapping[str, Level]) -> dict[str, object]:
     """Return the address that endpoint a connects to, for trial.prepare."""
     if TRANSPORT.is_at(factors, VSOCK):
         return {"vsock": {"cid": VMADDR_CID_HOST, "port": port}}
-    ip_version = str(IP_VERSION.level_in(factors))
+    ip_version = str(IP_VERSION.read_level(factors))
     return {"address": b.address_for(ip_version), "port": port, "from": a.address_for(ip_version)}
 
 
@@ -381,7 +381,7 @@ def _collect(
     is_broken = False
     while pending := [endpoint for endpoint in endpoints.values() if not endpoint.is_over]:
         if should_abandon():
-            raise TrialAbandoned(_endpoint_records(endpoints))
+            raise TrialAbandoned(_make_endpoint_records(endpoints))
         # All agents send at about the same rate, so their events queue up while one of them is polled.
         pending[0].take_events(trial, wait_s=POLL_S)
         for endpoint in pending[1:]:

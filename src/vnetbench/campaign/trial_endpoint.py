@@ -12,6 +12,12 @@ from vnetbench.agents.client import AgentClient
 from vnetbench.results.agent_events import parse_histogram, parse_observation, parse_stream_sample
 from vnetbench.results.records import HISTOGRAM_KINDS, OBSERVE, Sample
 
+FAULT_RANKS = {"interface": 1, "connection": 1, "server": 1, "stream": 2}
+"""Ranks of the agents' faults, by `fault_kind` (docs/protocol.md, "trial.end").
+
+A broken stream ranks last, because streams also break when the other endpoint ends the trial.
+"""
+
 
 @dataclass(frozen=True)
 class EndpointFault:
@@ -56,8 +62,7 @@ class TrialEndpoint:
         elif method == "trial.end":
             self.totals = {k: v for k, v in params.items() if k != "trial"}
             if params.get("reason") == "fault":
-                fault = str(params.get("fault"))
-                self.fault = EndpointFault(2 if " broke: " in fault else 1, f"{name}: {fault}")
+                self.fault = EndpointFault(FAULT_RANKS[params["fault_kind"]], f"{name}: {params['fault']}")
 
 
 def _parse_sample(params: Mapping[str, Any], *, keep_cpu: bool) -> Sample:

@@ -79,7 +79,7 @@ def throughput(repeat: int, overrides: Sequence[str], output: Path | None, **opt
 
     The device is a virtual switch between two namespaces, or a guest that forwards frames.
     """
-    all_overrides = [*_option_overrides(repeat, options), *overrides]
+    all_overrides = [*_format_overrides(repeat, options), *overrides]
     console = Console(highlight=False)
     with ExitStack() as stack:
 
@@ -92,7 +92,7 @@ def throughput(repeat: int, overrides: Sequence[str], output: Path | None, **opt
         return _run_search(all_overrides, output_path, console, is_kept=output is not None)
 
 
-def _option_overrides(repeat: int, options: dict[str, str | None]) -> list[str]:
+def _format_overrides(repeat: int, options: dict[str, str | None]) -> list[str]:
     """Return the options as `--set` arguments."""
     overrides = []
     if options[ADAPTER.name]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from vnetbench.estimate.summary import TreatmentSummary
-from vnetbench.study.factors.stream_counts import streams_per_direction
+from vnetbench.study.factors.stream_counts import count_streams_per_direction
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS, Workload
 
@@ -63,7 +63,7 @@ def measure_load_delivery(
     if rate is None or not delivered:
         return None
     pairs = int(factors.get("pairs", factors.get("guests", 1)))
-    per_direction = streams_per_direction(factors)
+    per_direction = count_streams_per_direction(factors)
     # A load of frames applies to each direction, whatever its number of flows.
     streams = sum(count > 0 for count in per_direction) if workload.carries_frames else sum(per_direction)
     lost = [point.values.get("frame_loss_percent", 0.0) for point in treatment.points]

@@ -99,7 +99,7 @@ def treatment_settings(
     requested_factors = [factor for factor in KNOB_FACTORS if factor.is_set_in(factors)]
     for endpoint in endpoints:
         own_cpus = cpus[endpoint.name]
-        requested_by = CPUS.format_setting(CPUS.level_in(factors))
+        requested_by = CPUS.format_setting(CPUS.read_level(factors))
         settings.append(KnobSetting(endpoint, CPUS_KNOB, format_cpu_list(own_cpus), requested_by))
         for factor in requested_factors:
             level = factors[factor.name]

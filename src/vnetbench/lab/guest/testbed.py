@@ -86,7 +86,7 @@ class GuestTestbed:
         effective = network_settings.apply_treatment(
             settings, endpoints, factors, spec, self.topology, agents
         )
-        ip_version = str(IP_VERSION.level_in(factors))
+        ip_version = str(IP_VERSION.read_level(factors))
         if ip_version == "6":
             builder.restore_ipv6(self.topology.vms)
         prove = partial(self.prove_paths, knobs.smallest_mtu(effective), ip_version)
@@ -177,13 +177,13 @@ class GuestTestbed:
         threads if others remain, because a generator never sleeps.
         """
         own, host_cpus = frozenset(range(self.topology.shape.vcpus)), self.online_cpus
-        pin = str(VCPU_PIN.level_in(factors))
+        pin = str(VCPU_PIN.read_level(factors))
         if self.topology.shape.host_endpoints == TAPS and pin != cpu_pinning.ANY:
             vcpus = cpu_pinning.assign_vcpu_cpus(pin, self._find_threads(), self.online_cpus)
             pinned = frozenset[int]().union(*(cpus for each in vcpus.values() for cpus in each))
             host_cpus = self.online_cpus - pinned or self.online_cpus
             emulators = cpu_pinning.assign_emulator_cpus(
-                str(EMULATOR_PIN.level_in(factors)), vcpus, self.online_cpus
+                str(EMULATOR_PIN.read_level(factors)), vcpus, self.online_cpus
             )
             host_cpus = host_cpus.difference(*emulators.values()) or host_cpus
         return {e.name: own if self.topology.find_guest(e.name) else host_cpus for e in self.endpoints}

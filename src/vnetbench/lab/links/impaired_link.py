@@ -35,7 +35,7 @@ def needs_delay_line(factors: Mapping[str, Level], network: SwitchNetwork) -> bo
     requested = requested_impairments(factors)
     if requested == Impairments():
         return False
-    is_shaped = LINK_RATE.level_in(factors) != NO_IMPAIRMENT
+    is_shaped = LINK_RATE.read_level(factors) != NO_IMPAIRMENT
     is_shaped_there = is_shaped and not set(network.delayed_devices).isdisjoint(network.shaped_devices)
     return not requested.is_delay_only or is_shaped_there or not netem.is_available()
 

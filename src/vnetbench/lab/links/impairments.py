@@ -49,7 +49,7 @@ class Impairments:
 
 def requested_impairments(factors: Mapping[str, Level]) -> Impairments:
     """Return the impairments that a treatment requests."""
-    delay, jitter, loss, reordering = (factor.level_in(factors) for factor in LINK_IMPAIRMENTS)
+    delay, jitter, loss, reordering = (factor.read_level(factors) for factor in LINK_IMPAIRMENTS)
     return Impairments(
         0.0 if delay == NO_IMPAIRMENT else float(delay),
         0.0 if jitter == NO_IMPAIRMENT else float(jitter),

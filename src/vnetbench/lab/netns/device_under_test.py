@@ -65,7 +65,7 @@ def assign_cpus(
         BenchError: if a CPU does not exist.
         DeviceCpusUnavailable: if the level is `auto` and no CPU is left for the device.
     """
-    level, cpus = str(factors.get(DEVICE_CPUS.name, ANY)), str(CPUS.level_in(factors))
+    level, cpus = str(factors.get(DEVICE_CPUS.name, ANY)), str(CPUS.read_level(factors))
     if level != AUTO:
         return partition_cpus(level, cpus, topology.endpoints, online_cpus)
     if unavailable_reason:

@@ -70,7 +70,7 @@ def _shape_links(
         return None
     level = factors[LINK_RATE.name]
     rate = None if level == "none" else float(level)
-    queue = LINK_QUEUE.level_in(factors)
+    queue = LINK_QUEUE.read_level(factors)
     values = [shape_link(device, rate, spec.shaper, queue) for device in network.shaped_devices]
     for device, shaped in zip(network.shaped_devices, values, strict=True):
         value = shaped.rate_bps if shaped else None

@@ -71,7 +71,7 @@ class NetnsTestbed:
         partition = self._partition_cpus(factors)
         self.link.set_delay(factors)
         # Agents may use all CPUs of the VM, so that they answer while a generator occupies the tester's.
-        cpus = assign_vm_cpus(str(CPUS.level_in(factors)), self.endpoints, self.online_cpus)
+        cpus = assign_vm_cpus(str(CPUS.read_level(factors)), self.endpoints, self.online_cpus)
         settings = knobs.treatment_settings(factors, self.endpoints, cpus, self.online_cpus)
         settings += device_under_test.vm_settings(self.topology, factors)
         effective = network_settings.apply_treatment(
@@ -87,7 +87,7 @@ class NetnsTestbed:
             )
             if factors[DEVICE_CPUS.name] == AUTO and self._device_cpus_problem:
                 effective["device_cpus_unavailable"] = self._device_cpus_problem
-        ip_version = str(IP_VERSION.level_in(factors))
+        ip_version = str(IP_VERSION.read_level(factors))
         if ip_version == "6":
             builder.restore_ipv6(self.endpoints)
             if self.topology.shape.vswitch == ROUTER:

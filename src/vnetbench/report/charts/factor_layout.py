@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.study.factors.frame_factors import FRAME_SIZE
-from vnetbench.study.factors.frame_sizes import mean_frame_bytes
+from vnetbench.study.factors.frame_sizes import compute_mean_frame_bytes
 from vnetbench.study.factors.registry import find_factor
 from vnetbench.study.model import FactorLevels, Level
 
@@ -38,7 +38,7 @@ def lay_out_factors(summary: CampaignSummary) -> FactorLayout:
     factor with at least three levels adds a heat map. The adapter, or the factor with the fewest levels,
     makes the lines, which share a panel. All other factors make panels, or rows of a dot plot.
     """
-    factors = [_with_used_levels(summary, factor) for factor in summary.factors]
+    factors = [_keep_levels_of_treatments(summary, factor) for factor in summary.factors]
     varying = tuple(factor for factor in factors if len(factor.levels) > 1)
     constant = tuple((factor.name, factor.levels[0]) for factor in factors if len(factor.levels) == 1)
     numeric = _rank_x_candidates(varying)
@@ -71,7 +71,7 @@ def level_positions(factor: FactorLevels) -> dict[Level, float]:
     Levels with a word among them are evenly spaced. A mix of frame sizes is at the logarithm of its mean.
     """
     if factor.name == FRAME_SIZE.name:
-        return {level: math.log2(mean_frame_bytes(level)) for level in factor.levels}
+        return {level: math.log2(compute_mean_frame_bytes(level)) for level in factor.levels}
     numbers = [level for level in factor.levels if not isinstance(level, str)]
     if len(numbers) < len(factor.levels):
         return {level: float(index) for index, level in enumerate(factor.levels)}
@@ -80,7 +80,7 @@ def level_positions(factor: FactorLevels) -> dict[Level, float]:
     return {level: float(level) for level in numbers}
 
 
-def _with_used_levels(summary: CampaignSummary, factor: FactorLevels) -> FactorLevels:
+def _keep_levels_of_treatments(summary: CampaignSummary, factor: FactorLevels) -> FactorLevels:
     """Return the factor with the levels of the treatments only, sorted."""
     used = {
         treatment.factors[factor.name] for treatment in summary.treatments if factor.name in treatment.factors
@@ -94,11 +94,12 @@ def _with_used_levels(summary: CampaignSummary, factor: FactorLevels) -> FactorL
 def _rank_x_candidates(varying: Sequence[FactorLevels]) -> list[FactorLevels]:
     """Return the factors that fit an axis, the best candidate for the x axis first."""
     return sorted(
-        (factor for factor in varying if is_numeric(factor) and len(factor.levels) > 2), key=_x_priority
+        (factor for factor in varying if is_numeric(factor) and len(factor.levels) > 2),
+        key=_priority_as_x_axis,
     )
 
 
-def _x_priority(factor: FactorLevels) -> tuple[bool, int, float]:
+def _priority_as_x_axis(factor: FactorLevels) -> tuple[bool, int, float]:
     # Frame rates are meaningful relative to the frame size, so it is always on the x axis.
     rank = find_factor(factor.name).x_axis_rank
     return factor.name != FRAME_SIZE.name, -len(factor.levels), rank or math.inf

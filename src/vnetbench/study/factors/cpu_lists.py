@@ -53,12 +53,12 @@ def format_cpu_list(cpus: Iterable[int]) -> str:
     return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in ranges)
 
 
-def canonical_cpu_list(text: str) -> str:
+def canonicalize_cpu_list(text: str) -> str:
     """Return a CPU list in its canonical form; raises WrongValue."""
     return format_cpu_list(parse_cpu_list(text))
 
 
-def canonical_vm_cpus(text: str) -> str:
+def canonicalize_vm_cpus(text: str) -> str:
     """Return the canonical form of a level of `cpus`: "N each", "LIST" or "LIST/LIST".
 
     Raises:
@@ -72,10 +72,10 @@ def canonical_vm_cpus(text: str) -> str:
                 fix=f"give each VM from 1 to {MAX_CPUS_PER_VM} CPUs",
             )
         return f"{int(each[1])} each"
-    return canonical_endpoint_cpus(text)
+    return canonicalize_endpoint_cpus(text)
 
 
-def canonical_endpoint_cpus(text: str) -> str:
+def canonicalize_endpoint_cpus(text: str) -> str:
     """Return the canonical form of "LIST" (both endpoints) or "LIST/LIST"; raises WrongValue."""
     lists = text.split("/")
     if len(lists) > 2:
@@ -83,4 +83,4 @@ def canonical_endpoint_cpus(text: str) -> str:
             f'"{text.strip()}" names more than two VMs',
             fix='write the CPUs of the two VMs of a pair as "0/1"',
         )
-    return "/".join(canonical_cpu_list(each) for each in lists)
+    return "/".join(canonicalize_cpu_list(each) for each in lists)

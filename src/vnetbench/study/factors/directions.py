@@ -14,7 +14,7 @@ MAX_ENDPOINT_STREAMS = 1024
 """Streams of one endpoint, both directions together (docs/protocol.md, Limits)."""
 
 
-def canonical_direction_mix(text: str) -> str:
+def canonicalize_direction_mix(text: str) -> str:
     """Return the canonical form of a mix such as "3/1"; "1/1" becomes "both". Raises WrongValue."""
     mix = re.fullmatch(r"\s*([0-9]{1,5})\s*/\s*([0-9]{1,5})\s*", text)
     if mix is None or not all(1 <= int(share) <= MAX_DIRECTION_SHARE for share in mix.groups()):

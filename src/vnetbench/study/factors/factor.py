@@ -83,15 +83,15 @@ class Factor:
         """Label of the factor: `MTU`, `Message size`."""
         return self.label or self.name.replace("_", " ").capitalize()
 
-    def has_workload(self, name: str) -> bool:
+    def has_workload(self, workload_name: str) -> bool:
         """Return whether the factor applies to the workload."""
-        return name in self.workloads
+        return workload_name in self.workloads
 
     def is_set_in(self, levels: Mapping[str, Level]) -> bool:
         """Return whether a treatment has the factor."""
         return self.name in levels
 
-    def level_in(self, levels: Mapping[str, Level]) -> Level:
+    def read_level(self, levels: Mapping[str, Level]) -> Level:
         """Return the factor's level in a treatment; without one, the default or neutral level."""
         if self.name in levels:
             return levels[self.name]

@@ -20,18 +20,18 @@ MIN_BYTES_BY_IP_VERSION = {"4": MIN_FRAME_BYTES, "6": 84}
 """Ethernet, IP and UDP headers, and the bench's 18 bytes: trial, stream, frame number and time stamp."""
 
 
-def frame_mix(frame_size: Level) -> tuple[tuple[int, int], ...]:
+def parse_frame_mix(frame_size: Level) -> tuple[tuple[int, int], ...]:
     """Return the sizes in bytes of a level of `frame_size`, each with its weight."""
     return SIMPLE_IMIX if frame_size == IMIX else ((int(frame_size), 1),)
 
 
-def mean_frame_bytes(frame_size: Level) -> float:
+def compute_mean_frame_bytes(frame_size: Level) -> float:
     """Return the mean size of the frames of a level of `frame_size`."""
-    mix = frame_mix(frame_size)
+    mix = parse_frame_mix(frame_size)
     return sum(size * weight for size, weight in mix) / sum(weight for _, weight in mix)
 
 
-def throughput_share(frame_load: Level) -> float | None:
+def parse_throughput_share(frame_load: Level) -> float | None:
     """Return the share of the throughput that a level such as "90 %" names; None for any other level."""
     if isinstance(frame_load, str) and frame_load.endswith("%"):
         return float(frame_load[:-1]) / 100

@@ -20,12 +20,12 @@ UNSPECIFIED = "unspecified"
 """Level of a factor that the logs of other runs specify, but the log of this run does not."""
 
 
-def is_label(name: str) -> bool:
+def is_label(factor_name: str) -> bool:
     """Return whether the name is a user-defined label and not one of the bench's factors."""
-    return name.startswith(LABEL_PREFIX)
+    return factor_name.startswith(LABEL_PREFIX)
 
 
-def label_factor(name: str) -> Factor | None:
+def make_label_factor(name: str) -> Factor | None:
     """Return the factor of a label; None if the name is not a valid label."""
     if re.fullmatch(LABEL_PATTERN, name) is None:
         return None

@@ -10,10 +10,10 @@ from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.model import Level
 
 
-def streams_per_direction(levels: Mapping[str, Level]) -> tuple[int, int]:
+def count_streams_per_direction(levels: Mapping[str, Level]) -> tuple[int, int]:
     """Return the forward and reverse streams (or connections, or generators) of a pair."""
     counting = (factor for factor in FACTORS.values() if factor.counts_streams and factor.is_set_in(levels))
     factor = next(counting, None)
     count = 1 if factor is None else int(levels[factor.name])
-    forward, reverse = parse_direction(str(DIRECTION.level_in(levels)))
+    forward, reverse = parse_direction(str(DIRECTION.read_level(levels)))
     return count * forward, count * reverse

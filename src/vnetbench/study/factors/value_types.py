@@ -11,14 +11,14 @@ from vnetbench.errors import BenchError
 from vnetbench.study.factors.cpu_lists import (
     CPU_LIST_PATTERN,
     MAX_CPU,
-    canonical_cpu_list,
-    canonical_endpoint_cpus,
-    canonical_vm_cpus,
+    canonicalize_cpu_list,
+    canonicalize_endpoint_cpus,
+    canonicalize_vm_cpus,
 )
 from vnetbench.study.factors.directions import (
     DIRECTION_MIX_PATTERN,
     DIRECTION_SHARES,
-    canonical_direction_mix,
+    canonicalize_direction_mix,
 )
 from vnetbench.study.model import Level
 from vnetbench.study.problems import WrongValue, format_raw_value, suggest_fix
@@ -71,12 +71,12 @@ def integers(low: int, high: int, *extra_keywords: str, unit: str = "") -> Value
                 return raw.strip()
             number = re.fullmatch(quoted_number, raw)
             if number is None:
-                raise _wrong_value(raw, "is not a whole number", expected)
+                raise _make_wrong_value(raw, "is not a whole number", expected)
             raw = int(number[1])
         if isinstance(raw, bool) or not isinstance(raw, int):
-            raise _wrong_value(raw, "is not a whole number", expected)
+            raise _make_wrong_value(raw, "is not a whole number", expected)
         if not low <= raw <= high:
-            raise _wrong_value(raw, "is out of range", expected)
+            raise _make_wrong_value(raw, "is out of range", expected)
         return raw
 
     pattern = "|".join((*extra_keywords, rf"[+]?[0-9]+(\s*{unit})?" if unit else r"[+]?[0-9]+"))
@@ -92,11 +92,11 @@ def integers(low: int, high: int, *extra_keywords: str, unit: str = "") -> Value
     )
 
 
-def _wrong_value(raw: object, what: str, expected: str) -> WrongValue:
+def _make_wrong_value(raw: object, what: str, expected: str) -> WrongValue:
     return WrongValue(f"{format_raw_value(raw)} {what}", fix=f"write {expected}")
 
 
-def _quantity_type(
+def _make_quantity_type(
     noun: str,
     parse_text: Callable[[str], float | int],
     format_number: Callable[[float | int], str],
@@ -118,12 +118,12 @@ def _quantity_type(
                 raise WrongValue(f"{format_raw_value(raw)} is not a {noun}", fix=fix)
             value = parse_text(raw)
             if not low <= value <= high:
-                raise _wrong_value(raw, "is out of range", expected)
+                raise _make_wrong_value(raw, "is out of range", expected)
             return value
         if isinstance(raw, int | float) and not isinstance(raw, bool):
             # A bare number has no unit: parsing it raises the error that lists the units.
             parse_text(format_raw_value(raw))
-        raise _wrong_value(raw, f"is not a {noun}", f"{expected}, in quotes")
+        raise _make_wrong_value(raw, f"is not a {noun}", f"{expected}, in quotes")
 
     def format_level(level: Level) -> str:
         return level if isinstance(level, str) else format_number(level)
@@ -137,7 +137,7 @@ def _quantity_type(
 def durations(low_s: float, high_s: float, *extra_keywords: str) -> ValueType:
     """Make the type of durations in seconds, or one of the keywords."""
     parse, format_number = quantity.parse_duration, quantity.format_exact_duration
-    return _quantity_type(
+    return _make_quantity_type(
         "duration", parse, format_number, low_s, high_s, "µs|μs|us|ms|s|min|h", extra_keywords
     )
 
@@ -149,20 +149,20 @@ def sizes(low: int, high: int, *extra_keywords: str) -> ValueType:
         return quantity.format_exact_bytes(int(size))
 
     units = "B|kB|KB|KiB|MB|MiB|GB|GiB"
-    return _quantity_type("size", quantity.parse_bytes, format_number, low, high, units, extra_keywords)
+    return _make_quantity_type("size", quantity.parse_bytes, format_number, low, high, units, extra_keywords)
 
 
 def bit_rates(low_bps: int, high_bps: int, *extra_keywords: str) -> ValueType:
     """Make the type of rates in whole bits per second, or one of the keywords."""
     units = "bit/s|kbit/s|Mbit/s|Gbit/s|bps|kbps|Mbps|Gbps"
     parse, format_number = quantity.parse_bit_rate, quantity.format_exact_bit_rate
-    return _quantity_type("rate", parse, format_number, low_bps, high_bps, units, extra_keywords)
+    return _make_quantity_type("rate", parse, format_number, low_bps, high_bps, units, extra_keywords)
 
 
 def frequencies(low_per_s: float, high_per_s: float, *extra_keywords: str) -> ValueType:
     """Make the type of numbers per second, or one of the keywords."""
     parse, format_number = quantity.parse_frequency, quantity.format_exact_frequency
-    return _quantity_type(
+    return _make_quantity_type(
         "frequency", parse, format_number, low_per_s, high_per_s, "/s|k/s|M/s", extra_keywords
     )
 
@@ -171,13 +171,13 @@ def frame_rates(low_fps: float, high_fps: float, *extra_keywords: str) -> ValueT
     """Make the type of frames per second, or one of the keywords."""
     units = "frame/s|kframe/s|Mframe/s|frames/s|kframes/s|Mframes/s"
     parse, format_number = quantity.parse_frame_rate, quantity.format_exact_frame_rate
-    return _quantity_type("frame rate", parse, format_number, low_fps, high_fps, units, extra_keywords)
+    return _make_quantity_type("frame rate", parse, format_number, low_fps, high_fps, units, extra_keywords)
 
 
 def percentages(low: float, high: float, *extra_keywords: str) -> ValueType:
     """Make the type of shares of 1, written in percent, or one of the keywords."""
     parse, format_number = quantity.parse_share, quantity.format_exact_share
-    return _quantity_type("share", parse, format_number, low, high, "%", extra_keywords)
+    return _make_quantity_type("share", parse, format_number, low, high, "%", extra_keywords)
 
 
 def frame_loads(low_fps: float, high_fps: float, *extra_keywords: str) -> ValueType:
@@ -233,14 +233,14 @@ def texts(max_characters: int) -> ValueType:
 
     def parse(raw: object) -> str:
         if not isinstance(raw, str):
-            raise _wrong_value(raw, "is not a text", f"{expected}, in quotes")
+            raise _make_wrong_value(raw, "is not a text", f"{expected}, in quotes")
         text = " ".join(raw.split())
         if not text:
             raise WrongValue("the text is empty", fix=f"write {expected}")
         if len(text) > max_characters:
             raise WrongValue(f"{len(text)} characters are too many", fix=f"write {expected}")
         if not text.isprintable():
-            raise _wrong_value(raw, "has characters that cannot be printed", expected)
+            raise _make_wrong_value(raw, "has characters that cannot be printed", expected)
         return text
 
     return ValueType(expected, parse, str, r"\S[\s\S]*")
@@ -272,7 +272,7 @@ def booleans() -> ValueType:
 
     def parse(raw: object) -> bool:
         if not isinstance(raw, bool):
-            raise _wrong_value(raw, "is neither true nor false", "true or false, without quotes")
+            raise _make_wrong_value(raw, "is neither true nor false", "true or false, without quotes")
         return raw
 
     def format_level(level: Level) -> str:
@@ -288,7 +288,7 @@ def versions(*known: int) -> ValueType:
 
     def parse(raw: object) -> Level:
         if isinstance(raw, bool) or not isinstance(raw, int | str) or str(raw).strip() not in digits.keywords:
-            raise _wrong_value(raw, "is not a valid value", expected)
+            raise _make_wrong_value(raw, "is not a valid value", expected)
         return str(raw).strip()
 
     number: Json = {"type": "integer", "enum": list(known)}
@@ -302,7 +302,7 @@ def congestion_controls() -> ValueType:
     def parse(raw: object) -> str:
         if isinstance(raw, str) and re.fullmatch(r"[a-z][a-z0-9_-]{0,14}", raw.strip()):
             return raw.strip()
-        raise _wrong_value(raw, "is not the name of a congestion control", expected)
+        raise _make_wrong_value(raw, "is not the name of a congestion control", expected)
 
     common = ("cubic", "reno", "bbr", "dctcp")
     return ValueType(expected, parse, str, "[a-z][a-z0-9_-]{0,14}", keywords=common)
@@ -315,7 +315,7 @@ def directions() -> ValueType:
 
     def parse(raw: object) -> str:
         if isinstance(raw, str) and "/" in raw:
-            return canonical_direction_mix(raw)
+            return canonicalize_direction_mix(raw)
         try:
             return str(keyword_type.parse(raw))
         except WrongValue as error:
@@ -326,11 +326,11 @@ def directions() -> ValueType:
     return ValueType(expected, parse, str, pattern, keywords=keyword_type.keywords)
 
 
-def _cpu_type(
+def _make_cpu_type(
     known: tuple[str, ...],
     expected: str,
     pattern: str = CPU_LIST_PATTERN,
-    canonical: Callable[[str], str] = canonical_cpu_list,
+    canonical: Callable[[str], str] = canonicalize_cpu_list,
 ) -> ValueType:
     """Make the type of a CPU set: a keyword, or a text that `canonical` turns into its canonical form."""
 
@@ -338,7 +338,7 @@ def _cpu_type(
         if isinstance(raw, int) and not isinstance(raw, bool) and 0 <= raw <= MAX_CPU:
             return str(raw)
         if not isinstance(raw, str):
-            raise _wrong_value(raw, "is not a valid CPU set", expected)
+            raise _make_wrong_value(raw, "is not a valid CPU set", expected)
         text = raw.strip()
         if text in known:
             return text
@@ -362,31 +362,33 @@ _ENDPOINT_CPUS_PATTERN = rf"{CPU_LIST_PATTERN}(\s*/\s*{CPU_LIST_PATTERN})?"
 def vm_cpus() -> ValueType:
     """Make the type of the CPUs that each VM may use."""
     expected = '"any", "1 each" (a number of CPUs for each VM), CPUs "0-1", or "0/1" for the VMs of a pair'
-    return _cpu_type(("any",), expected, rf"[0-9]+\s+each|{_ENDPOINT_CPUS_PATTERN}", canonical_vm_cpus)
+    return _make_cpu_type(
+        ("any",), expected, rf"[0-9]+\s+each|{_ENDPOINT_CPUS_PATTERN}", canonicalize_vm_cpus
+    )
 
 
 def thread_cpus() -> ValueType:
     """Make the type of the CPU of each thread."""
     expected = '"any", "spread", CPUs "0-1" for the threads in turn, or "0-1/2-3" for the VMs of a pair'
-    return _cpu_type(("any", "spread"), expected, _ENDPOINT_CPUS_PATTERN, canonical_endpoint_cpus)
+    return _make_cpu_type(("any", "spread"), expected, _ENDPOINT_CPUS_PATTERN, canonicalize_endpoint_cpus)
 
 
 def emulator_cpus() -> ValueType:
     """Make the type of the host CPUs of QEMU's own threads."""
-    return _cpu_type(("any", "own", "apart"), '"any", "own", "apart" or CPUs such as "0-1"')
+    return _make_cpu_type(("any", "own", "apart"), '"any", "own", "apart" or CPUs such as "0-1"')
 
 
 def device_cpus() -> ValueType:
     """Make the type of the CPUs for the packet processing of a device under test."""
-    return _cpu_type(("auto", "apart", "any"), '"auto", "apart", "any" or CPUs such as "2-3"')
+    return _make_cpu_type(("auto", "apart", "any"), '"auto", "apart", "any" or CPUs such as "2-3"')
 
 
 def interrupt_cpus() -> ValueType:
     """Make the type of the CPUs that take an adapter's interrupts."""
-    return _cpu_type(("spread",), '"spread" or CPUs such as "0-1"')
+    return _make_cpu_type(("spread",), '"spread" or CPUs such as "0-1"')
 
 
 def receive_cpus() -> ValueType:
     """Make the type of the CPUs for receive processing."""
     known = ("off", "own", "apart", "spread")
-    return _cpu_type(known, '"off", "own", "apart", "spread" or CPUs such as "0-1"')
+    return _make_cpu_type(known, '"off", "own", "apart", "spread" or CPUs such as "0-1"')

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from vnetbench.study.factors.registry import complete_levels, format_level
-from vnetbench.study.factors.stream_counts import streams_per_direction
+from vnetbench.study.factors.stream_counts import count_streams_per_direction
 from vnetbench.study.model import Study
 from vnetbench.study.problems import KeyLocator, Problem
-from vnetbench.study.rules.adapter_rules import ADAPTER_RULES, adapter_limit_texts
-from vnetbench.study.rules.frame_rules import FRAME_RULES, frame_size_texts
-from vnetbench.study.rules.load_rules import LOAD_RULES, missing_cpus_text
+from vnetbench.study.rules.adapter_rules import ADAPTER_RULES, format_adapter_limits
+from vnetbench.study.rules.frame_rules import FRAME_RULES, format_frame_sizes
+from vnetbench.study.rules.load_rules import LOAD_RULES, format_missing_cpus
 from vnetbench.study.rules.rule import TreatmentLevels
 from vnetbench.study.rules.testbed_rules import TESTBED_RULES
 
@@ -26,16 +26,16 @@ def find_contradictions(
         levels = complete_levels(treatment, study.workload, study.testbed.backend)
         for rule in [rule for rule in intact_rules if rule.is_broken(levels, study)]:
             intact_rules.remove(rule)
-            forward, reverse = streams_per_direction(levels)
+            forward, reverse = count_streams_per_direction(levels)
             texts = {
                 **{name: format_level(name, level) for name, level in levels.items()},
                 "forward": str(forward),
                 "reverse": str(reverse),
                 "shaper": study.testbed.shaper,
                 "workload": study.workload,
-                "missing_cpus": missing_cpus_text(levels),
-                **adapter_limit_texts(levels),
-                **frame_size_texts(levels),
+                "missing_cpus": format_missing_cpus(levels),
+                **format_adapter_limits(levels),
+                **format_frame_sizes(levels),
             }
             yield locate("factors", rule.factor.name).make_problem(
                 rule.what.format_map(texts), fix=rule.fix.format_map(texts)

@@ -26,6 +26,6 @@ class LevelRule:
     fix: str = EXCLUDE_FIX
 
 
-def have_levels(*settings: tuple[Factor, Level]) -> LevelPredicate:
+def match_levels(*settings: tuple[Factor, Level]) -> LevelPredicate:
     """Return a predicate: each of these factors has the level beside it."""
     return lambda levels, _: all(factor.is_at(levels, level) for factor, level in settings)
