@@ -12,10 +12,10 @@ import jsonschema
 import pytest
 
 from vnetbench.study.factors.registry import FACTORS
-from vnetbench.study.file.keys import key_format
+from vnetbench.study.file.keys import get_key_format
 from vnetbench.study.file.load import load_study, parse_study
-from vnetbench.study.file.reference import PAGE, SCHEMA, reference_page, schema_text
-from vnetbench.study.file.schema import json_schema
+from vnetbench.study.file.reference import PAGE, SCHEMA, format_reference_page, format_schema
+from vnetbench.study.file.schema import make_json_schema
 from vnetbench.study.file.sections import SECTIONS, TOP_LEVEL
 from vnetbench.study.labs import NETNS, QEMU
 from vnetbench.study.plan import make_plan
@@ -23,22 +23,22 @@ from vnetbench.study.plan import make_plan
 ROOT = Path(__file__).parents[2]
 STUDIES = sorted((ROOT / "studies").glob("*.toml"))
 PAGES = sorted((ROOT / "docs/studies").glob("*.md"))
-VALIDATOR = jsonschema.Draft202012Validator(json_schema())
+VALIDATOR = jsonschema.Draft202012Validator(make_json_schema())
 COMMAND = re.compile(r"^ +(?:sudo \.venv/bin/)?vnetbench run (studies/\S+ (?:.*\\\n)*.*)$", re.MULTILINE)
 
 
 def test_the_reference_page_and_the_schema_in_docs_are_current() -> None:
     fix = "run: python -m vnetbench.study.file.reference docs"
-    assert (ROOT / "docs" / PAGE).read_text() == reference_page(), fix
-    assert (ROOT / "docs" / SCHEMA).read_text() == schema_text(), fix
+    assert (ROOT / "docs" / PAGE).read_text() == format_reference_page(), fix
+    assert (ROOT / "docs" / SCHEMA).read_text() == format_schema(), fix
 
 
 def test_the_schema_is_a_json_schema() -> None:
-    jsonschema.Draft202012Validator.check_schema(json.loads(schema_text()))
+    jsonschema.Draft202012Validator.check_schema(json.loads(format_schema()))
 
 
 def test_the_reference_names_every_key_and_every_factor() -> None:
-    page = reference_page()
+    page = format_reference_page()
     names = [*FACTORS, *(key for section in SECTIONS.values() for key in section.fields_by_key())]
     assert all(f"`{name}`" in page for name in names)
 
@@ -117,7 +117,7 @@ def test_the_examples_of_a_factor_load_and_are_valid_by_the_schema(name: str) ->
     ("section", "key"), [(s.heading, key) for s in SECTIONS.values() for key in s.fields_by_key()], ids=str
 )
 def test_the_example_of_a_key_loads_and_is_valid_by_the_schema(section: str, key: str) -> None:
-    line = f"{key} = {key_format(SECTIONS[section].fields_by_key()[key]).example}\n"
+    line = f"{key} = {get_key_format(SECTIONS[section].fields_by_key()[key]).example}\n"
     head = "" if key == "title" else 'title = "x"\n'
     workload = {"idle": "mixed", "published": "frames"}.get(key, "frames" if section == "search" else "")
     if workload:

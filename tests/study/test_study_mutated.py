@@ -11,7 +11,7 @@ from pathlib import Path
 import jsonschema
 
 from vnetbench.study.file.load import load_study
-from vnetbench.study.file.schema import json_schema
+from vnetbench.study.file.schema import make_json_schema
 from vnetbench.study.model import Study
 from vnetbench.study.plan import make_plan
 from vnetbench.study.problems import StudyError
@@ -84,7 +84,7 @@ MUTATIONS: tuple[Mutation, ...] = (change_bytes, change_tokens, change_lines, tr
 
 def test_a_mutated_file_loads_or_gives_a_list_of_problems(tmp_path: Path) -> None:
     originals = [path.read_bytes() for path in sorted((ROOT / "studies").glob("*.toml"))]
-    validator = jsonschema.Draft202012Validator(json_schema())
+    validator = jsonschema.Draft202012Validator(make_json_schema())
     draw = random.Random(20250)
     path = tmp_path / "mutated.toml"
     loaded = rejected = 0

@@ -14,14 +14,14 @@ from vnetbench.study.factors.imported_factors import allow_unspecified
 from vnetbench.study.factors.level_expressions import parse_levels
 from vnetbench.study.factors.registry import FACTORS, find_factor
 from vnetbench.study.file.document import TomlDocument
-from vnetbench.study.file.keys import StudySection, key_format
+from vnetbench.study.file.keys import StudySection, get_key_format
 from vnetbench.study.file.sections import (
     LEVEL_TABLES,
     SECTIONS,
     TOP_LEVEL,
     HostSection,
-    misplaced_word_fix,
-    section_location,
+    describe_section_location,
+    suggest_right_location,
 )
 from vnetbench.study.model import HostSpec, Level
 from vnetbench.study.problems import (
@@ -87,7 +87,7 @@ class StudyContents:
             try:
                 value_type = allow_unspecified(find_factor(name).value_type)
             except BenchError as error:
-                unknown = WrongValue(error.what, fix=misplaced_word_fix(name) or error.fix)
+                unknown = WrongValue(error.what, fix=suggest_right_location(name) or error.fix)
                 self.problems.append(locate(*path, name).wrap_error(unknown))
                 continue
             parsed = parse_levels(value_type, raw_levels)
@@ -188,32 +188,32 @@ def parse_file(document: TomlDocument) -> StudyContents:
         elif name in LEVEL_TABLES:
             contents.add_level_tables(name, raw, document.locate)
         elif name not in top_level:
-            contents.problems.append(location.wrap_error(_unknown_key(name, SECTIONS[TOP_LEVEL])))
+            contents.problems.append(location.wrap_error(_explain_unknown_key(name, SECTIONS[TOP_LEVEL])))
     return contents
 
 
-def _explain_error(error: ErrorDetails, name: str, section: type[StudySection]) -> WrongValue:
+def _explain_error(error: ErrorDetails, key_name: str, section: type[StudySection]) -> WrongValue:
     if error["type"] == "extra_forbidden":
-        return _unknown_key(name, section)
+        return _explain_unknown_key(key_name, section)
     if error["type"] == "missing":
         owner = "this host" if section is HostSection else "the study"
         return WrongValue(
-            f"{owner} has no {name}",
-            fix=f"write {name} = {key_format(section.fields_by_key()[name]).example}",
+            f"{owner} has no {key_name}",
+            fix=f"write {key_name} = {get_key_format(section.fields_by_key()[key_name]).example}",
         )
-    return WrongValue(f"{name}: {error['ctx']['what']}", fix=error["ctx"]["fix"])
+    return WrongValue(f"{key_name}: {error['ctx']['what']}", fix=error["ctx"]["fix"])
 
 
-def _unknown_key(name: str, section: type[StudySection]) -> WrongValue:
-    what = f"{format_raw_value(name)} is not a key {section_location(section.heading)}"
-    if fix := misplaced_word_fix(name):
+def _explain_unknown_key(key_name: str, section: type[StudySection]) -> WrongValue:
+    what = f"{format_raw_value(key_name)} is not a key {describe_section_location(section.heading)}"
+    if fix := suggest_right_location(key_name):
         return WrongValue(what, fix=fix)
     headings = [*HEADINGS, "factors", *LEVEL_TABLES] if section.heading == TOP_LEVEL else []
     choices = [*section.fields_by_key(), *headings]
-    if not find_nearest(name, choices):
+    if not find_nearest(key_name, choices):
         other_words = [*FACTORS, *(key for each in SECTIONS.values() for key in each.fields_by_key())]
-        if nearest := find_nearest(name, other_words):
-            return WrongValue(what, fix=f'did you mean "{nearest}"? {misplaced_word_fix(nearest)}')
+        if nearest := find_nearest(key_name, other_words):
+            return WrongValue(what, fix=f'did you mean "{nearest}"? {suggest_right_location(nearest)}')
     return WrongValue(
-        what, fix=suggest_fix(name, choices, otherwise=f"use one of these: {', '.join(choices)}")
+        what, fix=suggest_fix(key_name, choices, otherwise=f"use one of these: {', '.join(choices)}")
     )

@@ -25,7 +25,8 @@ _MAX_SYNTAX_PROBLEMS = 20
 _MAX_DEPTH = 6
 """Maximum depth of keys whose lines are recorded; studies have none that are deeper."""
 
-_KeyPath = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
+"""Keys and list positions from the head of the file to a value."""
 
 _KEY = r"""(?:[A-Za-z0-9_.-]+|"[^"]*"|'[^']*')"""
 _KEY_EQUALS_VALUE = re.compile(rf"\s*({_KEY})\s*=(.*)")
@@ -51,20 +52,20 @@ class TomlDocument:
         return _make_location(self.name, self._line_numbers.get(path, 1))
 
     @cached_property
-    def _line_numbers(self) -> dict[_KeyPath, int]:
-        tree = _syntax_tree(self.text)
-        lines: dict[_KeyPath, int] = {}
-        tables: dict[_KeyPath, int] = {}
+    def _line_numbers(self) -> dict[KeyPath, int]:
+        tree = syntax_tree(self.text)
+        lines: dict[KeyPath, int] = {}
+        tables: dict[KeyPath, int] = {}
         for node in tree.children:
             if node.type == "pair":
                 _record_pair(lines, (), node)
             elif node.type in ("table", "table_array_element"):
-                path = _key_path(node)
-                lines.setdefault(path, _line_number(node))
+                path = key_path(node)
+                lines.setdefault(path, _get_line_number(node))
                 if node.type == "table_array_element":
                     tables[path] = tables.get(path, -1) + 1
                     path = (*path, tables[path])
-                    lines[path] = _line_number(node)
+                    lines[path] = _get_line_number(node)
                 for child in node.children:
                     if child.type == "pair":
                         _record_pair(lines, path, child)
@@ -87,7 +88,7 @@ def read_document(text: str, path: str | None) -> TomlDocument:
             problems.append(_make_location(name, 1).wrap_error(deep))
             break
         except tomllib.TOMLDecodeError as error:
-            number = _error_line(str(error), left)
+            number = _find_error_line(str(error), left)
             line = lines[number - 1]
             problems.append(_make_location(name, number).wrap_error(_explain_syntax_error(str(error), line)))
             if not _is_whole_statement(line):
@@ -115,14 +116,14 @@ def _find_unreadable_line(text: str) -> tuple[int, WrongValue] | None:
     return None
 
 
-def _error_line(message: str, text: str) -> int:
+def _find_error_line(message: str, text: str) -> int:
     """Return the line of tomllib's message, or of the first error in the syntax tree."""
     position = _ERROR_POSITION.search(message)
     if position and position[1]:
         return int(position[1])
     last = len(text.rstrip().split("\n"))
-    error = next(_error_nodes(_syntax_tree(text)), None)
-    return last if error is None else min(last, _line_number(error))
+    error = next(_find_error_nodes(syntax_tree(text)), None)
+    return last if error is None else min(last, _get_line_number(error))
 
 
 def _is_whole_statement(line: str) -> bool:
@@ -160,15 +161,16 @@ def _explain_syntax_error(message: str, line: str) -> WrongValue:
     )
 
 
-def _make_location(name: str, line: int) -> StudyLocation:
-    return StudyLocation(f"{name}:{line}", line)
+def _make_location(document_name: str, line: int) -> StudyLocation:
+    return StudyLocation(f"{document_name}:{line}", line)
 
 
-def _syntax_tree(text: str) -> Node:
+def syntax_tree(text: str) -> Node:
+    """Return the syntax tree of a TOML text."""
     return Parser(Language(tree_sitter_toml.language())).parse(text.encode()).root_node
 
 
-def _error_nodes(node: Node) -> Iterator[Node]:
+def _find_error_nodes(node: Node) -> Iterator[Node]:
     """Yield the error nodes of a syntax tree in text order, without recursion, because it can be deep."""
     pending = [node]
     while pending:
@@ -179,11 +181,11 @@ def _error_nodes(node: Node) -> Iterator[Node]:
             pending += reversed(current.children)
 
 
-def _line_number(node: Node) -> int:
+def _get_line_number(node: Node) -> int:
     return int(node.start_point[0]) + 1
 
 
-def _key_path(node: Node) -> _KeyPath:
+def key_path(node: Node) -> KeyPath:
     """Return the path of the key of a pair or a heading."""
     key = next(child for child in node.children if child.type.endswith("_key"))
     # tomllib resolves quotes, escapes and dots, so that the path always agrees with the values.
@@ -195,14 +197,14 @@ def _key_path(node: Node) -> _KeyPath:
     return tuple(path)
 
 
-def _record_pair(lines: dict[_KeyPath, int], above: _KeyPath, node: Node) -> None:
-    path = (*above, *_key_path(node))
+def _record_pair(lines: dict[KeyPath, int], above: KeyPath, node: Node) -> None:
+    path = (*above, *key_path(node))
     for length in range(len(above) + 1, min(len(path), _MAX_DEPTH) + 1):
-        lines.setdefault(path[:length], _line_number(node))
+        lines.setdefault(path[:length], _get_line_number(node))
     _record_value(lines, path, node.children[-1])
 
 
-def _record_value(lines: dict[_KeyPath, int], path: _KeyPath, value: Node) -> None:
+def _record_value(lines: dict[KeyPath, int], path: KeyPath, value: Node) -> None:
     if len(path) >= _MAX_DEPTH:
         return
     if value.type == "inline_table":
@@ -212,5 +214,5 @@ def _record_value(lines: dict[_KeyPath, int], path: _KeyPath, value: Node) -> No
     elif value.type == "array":
         items = [child for child in value.children if child.is_named and child.type != "comment"]
         for position, item in enumerate(items):
-            lines[(*path, position)] = _line_number(item)
+            lines[(*path, position)] = _get_line_number(item)
             _record_value(lines, (*path, position), item)

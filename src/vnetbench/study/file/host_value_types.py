@@ -15,12 +15,12 @@ _SERVER = re.compile(r"(?:\[(?P<bracketed>[^\]]+)\]|(?P<host>[^:\s]+))(?::(?P<po
 
 def host_names() -> ValueType:
     """Make the type of names of endpoints."""
-    return _pattern_type(rf"{_NAME}", "a name of letters, digits, dots and hyphens, such as esx-07")
+    return _make_pattern_type(rf"{_NAME}", "a name of letters, digits, dots and hyphens, such as esx-07")
 
 
 def interface_names() -> ValueType:
     """Make the type of network interface names (IFNAMSIZ: 15 characters and a NUL)."""
-    return _pattern_type(r"[^\s/]{1,15}", "the name of a network interface, such as ens192")
+    return _make_pattern_type(r"[^\s/]{1,15}", "the name of a network interface, such as ens192")
 
 
 def ip_addresses() -> ValueType:
@@ -37,7 +37,9 @@ def ip_addresses() -> ValueType:
 
 def mac_addresses() -> ValueType:
     """Make the type of MAC addresses."""
-    return _pattern_type(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}", "a MAC address, such as 52:54:00:12:34:56")
+    return _make_pattern_type(
+        r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}", "a MAC address, such as 52:54:00:12:34:56"
+    )
 
 
 def iperf3_servers() -> ValueType:
@@ -65,7 +67,7 @@ def iperf3_servers() -> ValueType:
 def ssh_destinations() -> ValueType:
     """Make the type of destinations for OpenSSH's client; it never matches an option."""
     expected = "an SSH destination, such as root@web-01 or ssh://root@web-01:2222"
-    return _pattern_type(r"[A-Za-z0-9_\[][A-Za-z0-9_.@:%+\[\]/-]{0,254}", expected)
+    return _make_pattern_type(r"[A-Za-z0-9_\[][A-Za-z0-9_.@:%+\[\]/-]{0,254}", expected)
 
 
 def port_ranges() -> ValueType:
@@ -103,7 +105,7 @@ def _canonical_ip_address(text: str | None) -> str | None:
         return None
 
 
-def _pattern_type(pattern: str, expected: str) -> ValueType:
+def _make_pattern_type(pattern: str, expected: str) -> ValueType:
     def parse(raw: object) -> str:
         if isinstance(raw, str) and re.fullmatch(pattern, raw.strip()):
             return raw.strip()

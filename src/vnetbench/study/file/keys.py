@@ -52,7 +52,7 @@ class KeyFormat:
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         example = tomllib.loads(f"example = {self.example}")["example"]
-        return {**value_type_schema(self.value_type), "examples": [example]}
+        return {**make_value_type_schema(self.value_type), "examples": [example]}
 
 
 class StudySection(BaseModel):
@@ -68,12 +68,12 @@ class StudySection(BaseModel):
         return {field.alias or name: field for name, field in cls.model_fields.items()}
 
 
-def key_format(field: FieldInfo) -> KeyFormat:
+def get_key_format(field: FieldInfo) -> KeyFormat:
     """Return how a study file writes the key of a field."""
     return next(each for each in field.metadata if isinstance(each, KeyFormat))
 
 
-def value_type_schema(value_type: ValueType, *, several: bool = False) -> Json:
+def make_value_type_schema(value_type: ValueType, *, several: bool = False) -> Json:
     """Return the JSON Schema of a value, or with `several` of an expression of values, such as a range."""
     forms: list[Json] = [{"enum": list(value_type.keywords)}] if value_type.keywords else []
     forms += value_type.non_string_schemas

@@ -30,7 +30,7 @@ def load_study(path: Path, overrides: Sequence[str] = ()) -> Study:
             # A character has at most four bytes: this is enough to see that there are too many.
             raw = file.read(4 * MAX_CHARACTERS + 1)
     except (OSError, ValueError) as error:
-        raise StudyError([_unreadable_file(path, error)]) from error
+        raise StudyError([_describe_unreadable_file(path, error)]) from error
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
@@ -110,7 +110,7 @@ def _make_timing(workload: str, values: Mapping[str, Any]) -> Timing:
     return timing
 
 
-def _unreadable_file(path: Path, error: OSError | ValueError) -> Problem:
+def _describe_unreadable_file(path: Path, error: OSError | ValueError) -> Problem:
     reason = error.strerror if isinstance(error, OSError) else None
     fix = "name a study file, such as studies/jumbo-frames.toml"
     if isinstance(error, FileNotFoundError) and path.parent.is_dir():

@@ -12,8 +12,8 @@ from vnetbench.study.factors.factor import Factor
 from vnetbench.study.factors.level_expressions import MAX_LEVELS
 from vnetbench.study.factors.registry import FACTORS, backend_has_factor
 from vnetbench.study.file.contents import MAX_TABLES
-from vnetbench.study.file.keys import KeyFormat, StudySection, key_format
-from vnetbench.study.file.schema import json_schema, section_schema
+from vnetbench.study.file.keys import KeyFormat, StudySection, get_key_format
+from vnetbench.study.file.schema import make_json_schema, make_section_schema
 from vnetbench.study.file.sections import (
     EXCLUDE_DESCRIPTION,
     FACTORS_DESCRIPTION,
@@ -121,56 +121,60 @@ arguments. You can use `--set` several times.
 """
 
 
-def reference_page() -> str:
+def format_reference_page() -> str:
     """Return the page in Markdown."""
     sections = list(SECTIONS.values())
     sections.insert(1 + sections.index(SECTIONS["testbed"]), HostSection)
     parts = [
         _HEAD,
-        *map(_section_text, sections),
-        _factors_text(),
+        *map(_format_section, sections),
+        _format_factors(),
         _EXCLUDE,
         _TOGETHER,
         _QUANTITIES,
         _LEVELS,
         _SET,
     ]
-    return "\n".join([*parts, _limits_text()])
+    return "\n".join([*parts, _format_limits()])
 
 
-def schema_text() -> str:
+def format_schema() -> str:
     """Return the JSON Schema as it is published."""
-    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(make_json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _section_text(section: type[StudySection]) -> str:
+def _format_section(section: type[StudySection]) -> str:
     heading = f"[[{section.heading}]]" if section is HostSection else f"[{section.heading}]"
     title = "The head of the file" if section.heading == TOP_LEVEL else f"`{heading}`"
-    schema = section_schema(section)
+    schema = make_section_schema(section)
     rows = [
-        _key_row(name, key_format(field), schema["properties"][name], name in schema.get("required", ()))
+        _format_key_row(
+            name, get_key_format(field), schema["properties"][name], name in schema.get("required", ())
+        )
         for name, field in section.fields_by_key().items()
     ]
     table = ["| key | meaning | value | default |", "|---|---|---|---|", *rows]
     return "\n".join([f"## {title}", "", schema["description"], "", *table, ""])
 
 
-def _key_row(name: str, written: KeyFormat, schema: Mapping[str, Any], is_required: bool) -> str:
+def _format_key_row(
+    key_name: str, key_format: KeyFormat, schema: Mapping[str, Any], is_required: bool
+) -> str:
     default = schema.get("default")
     default_text = default if isinstance(default, str) else json.dumps(default)
     default_cell = "required" if is_required else "–" if default is None else f"`{default_text}`"
-    value_cell = f"{written.value_type.expected_form}, e.g. `{written.example}`"
-    return f"| `{name}` | {schema['description']} | {value_cell} | {default_cell} |"
+    value_cell = f"{key_format.value_type.expected_form}, e.g. `{key_format.example}`"
+    return f"| `{key_name}` | {schema['description']} | {value_cell} | {default_cell} |"
 
 
-def _factors_text() -> str:
+def _format_factors() -> str:
     lines = [f"## `[factors]`\n\n{FACTORS_DESCRIPTION} A study needs at least one factor.\n"]
     for factor in FACTORS.values():
-        lines += _factor_lines(factor)
+        lines += _format_factor_lines(factor)
     return "\n".join(lines)
 
 
-def _factor_lines(factor: Factor) -> Iterator[str]:
+def _format_factor_lines(factor: Factor) -> Iterator[str]:
     default = (
         "the system's own setting"
         if factor.default is None
@@ -193,7 +197,7 @@ def _factor_lines(factor: Factor) -> Iterator[str]:
     yield f"- Example: {examples}.\n"
 
 
-def _limits_text() -> str:
+def _format_limits() -> str:
     return f"""\
 ## Limits
 
@@ -204,8 +208,8 @@ A factor has at most {MAX_LEVELS:,} levels. A study has at most {MAX_TREATMENTS:
 
 def main(folder: Path) -> None:
     """Write the page and the schema to a folder."""
-    (folder / PAGE).write_text(reference_page())
-    (folder / SCHEMA).write_text(schema_text())
+    (folder / PAGE).write_text(format_reference_page())
+    (folder / SCHEMA).write_text(format_schema())
 
 
 if __name__ == "__main__":

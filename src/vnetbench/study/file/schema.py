@@ -14,7 +14,7 @@ from vnetbench.study.factors.level_expressions import MAX_LEVELS
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.factors.value_types import Json
 from vnetbench.study.file.contents import MAX_HOSTS, MAX_TABLES
-from vnetbench.study.file.keys import StudySection, value_type_schema
+from vnetbench.study.file.keys import StudySection, make_value_type_schema
 from vnetbench.study.file.sections import (
     EXCLUDE_DESCRIPTION,
     FACTORS_DESCRIPTION,
@@ -25,24 +25,24 @@ from vnetbench.study.file.sections import (
 )
 
 
-def json_schema() -> dict[str, Any]:
+def make_json_schema() -> dict[str, Any]:
     """Return the schema (draft 2020-12).
 
     Every study that loads is valid, except for values that only `vnetbench import` writes. The reverse does
     not hold: the schema checks the form of each value, but no range ends and no contradictions.
     """
-    levels = {name: _factor_schema(factor) for name, factor in FACTORS.items()}
-    top = section_schema(SECTIONS[TOP_LEVEL])
-    testbed = section_schema(SECTIONS["testbed"])
+    levels = {name: _make_factor_schema(factor) for name, factor in FACTORS.items()}
+    top = make_section_schema(SECTIONS[TOP_LEVEL])
+    testbed = make_section_schema(SECTIONS["testbed"])
     testbed["properties"]["host"] = {
         "type": "array",
-        "description": section_schema(HostSection)["description"],
+        "description": make_section_schema(HostSection)["description"],
         "maxItems": MAX_HOSTS,
-        "items": section_schema(HostSection),
+        "items": make_section_schema(HostSection),
     }
     properties: dict[str, Any] = {
         **top["properties"],
-        **{name: section_schema(section) for name, section in SECTIONS.items() if name != TOP_LEVEL},
+        **{name: make_section_schema(section) for name, section in SECTIONS.items() if name != TOP_LEVEL},
         "testbed": testbed,
         "factors": {
             "type": "object",
@@ -52,8 +52,8 @@ def json_schema() -> dict[str, Any]:
             "additionalProperties": False,
             "minProperties": 1,
         },
-        "exclude": _level_tables_schema(EXCLUDE_DESCRIPTION),
-        "together": _level_tables_schema(TOGETHER_DESCRIPTION),
+        "exclude": _make_level_tables_schema(EXCLUDE_DESCRIPTION),
+        "together": _make_level_tables_schema(TOGETHER_DESCRIPTION),
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -66,7 +66,7 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def _level_tables_schema(description: str) -> dict[str, Any]:
+def _make_level_tables_schema(description: str) -> dict[str, Any]:
     return {
         "type": "array",
         "description": description,
@@ -91,7 +91,7 @@ class _SchemaGenerator(GenerateJsonSchema):
         return json_schema if json_schema["default"] != "" else self.generate_inner(schema["schema"])
 
 
-def section_schema(section: type[StudySection]) -> dict[str, Any]:
+def make_section_schema(section: type[StudySection]) -> dict[str, Any]:
     """Return the JSON Schema of a section."""
     # In this mode the defaults are those that a study writes.
     schema = section.model_json_schema(schema_generator=_SchemaGenerator, mode="serialization")
@@ -101,13 +101,13 @@ def section_schema(section: type[StudySection]) -> dict[str, Any]:
     return schema
 
 
-def _factor_schema(factor: Factor) -> Json:
+def _make_factor_schema(factor: Factor) -> Json:
     """Return the schema of a factor: one level, an expression, or a list of both."""
-    one = value_type_schema(factor.value_type, several=True)
+    one = make_value_type_schema(factor.value_type, several=True)
     schema: Json = {
         "description": factor.description,
         "anyOf": [
-            *_schema_alternatives(one),
+            *_list_schema_alternatives(one),
             {"type": "array", "items": one, "minItems": 1, "maxItems": MAX_LEVELS},
         ],
         "examples": [_parse_toml_value(example) for example in factor.examples],
@@ -119,7 +119,7 @@ def _factor_schema(factor: Factor) -> Json:
     return schema
 
 
-def _schema_alternatives(schema: Json) -> list[Any]:
+def _list_schema_alternatives(schema: Json) -> list[Any]:
     alternatives = schema.get("anyOf", [schema])
     assert isinstance(alternatives, list)
     return alternatives

@@ -125,7 +125,7 @@ class HostSection(StudySection):
     local: Annotated[bool, KeyFormat(value_types.booleans(), "true")] = Field(
         _HOST.local,
         description="`true`: the host is the machine that the bench runs on. With an iperf3 server you can "
-        "leave this host out; its name is then `here`.",
+        "leave out this host, whose name is then `here`.",
     )
     interface: Annotated[str | None, KeyFormat(host_value_types.interface_names(), '"ens192"')] = Field(
         _HOST.interface,
@@ -166,8 +166,8 @@ class TimingSection(StudySection):
     ] = Field(
         _TIMING.warmup_s,
         alias="warmup",
-        description="Time that is cut from the start of every trial. `auto`: found in its samples; none with "
-        "`soak`.",
+        description="Time at the start of every trial that the estimates leave out. `auto`: the bench detects it in "
+        "the trial's samples; none with `soak`.",
     )
     interval_s: Annotated[float, KeyFormat(value_types.durations(0.01, 60), '"100 ms"')] = Field(
         _TIMING.interval_s, alias="interval", description="Time between two samples of a trial."
@@ -205,7 +205,7 @@ class SearchSection(StudySection):
         Field(
             _SEARCH.loss,
             description="Loss goals: accepted frame loss ratios. The search finds a throughput for each "
-            "goal; that of the first goal is `throughput_fps`.",
+            "goal. The metric `throughput_fps` is the throughput for the first goal.",
         )
     )
     width: Annotated[float, KeyFormat(value_types.percentages(0.0001, 0.5), '"1 %"')] = Field(
