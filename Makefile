@@ -49,7 +49,7 @@ demo-adapters: install
 	PYTHON=$(PYTHON) tools/prepare qemu
 	@mkdir -p out
 	$(BIN)/vnetbench run studies/adapters.toml --set streams=1 --set timing.duration='700 ms' \
-		--set precision.most_trials=8 --set precision.time_limit='5 min' -o $(DEMO_ADAPTERS).vnb
+		--set precision.max_trials=8 --set precision.time_limit='5 min' -o $(DEMO_ADAPTERS).vnb
 	$(BIN)/vnetbench report $(DEMO_ADAPTERS).vnb -o $(DEMO_ADAPTERS).html --png $(DEMO_ADAPTERS)
 
 # Tests with real traffic mostly wait, and other traffic would disturb them. Linters and tests that only compute run meanwhile at

@@ -24,7 +24,7 @@ streams = [1, 4]
 mtu = [1500, 9000]
 
 [precision]
-most_trials = 20
+max_trials = 20
 """
 
 

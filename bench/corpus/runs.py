@@ -30,8 +30,8 @@ duration = "{duration_s:g} s"
 interval = "{interval_ms:g} ms"
 
 [precision]
-fewest_trials = {trials}
-most_trials = {trials}
+min_trials = {trials}
+max_trials = {trials}
 """
 FILTER_KEYS = ("cause", "topology", "part", "strength", "way", "file")
 """Keys of labels by which runs can be selected. `way` is the method that produces the cause."""

@@ -110,9 +110,9 @@ def _measure_pacing(rate_per_s: int, pacing: str, seconds: int) -> RunValues:
     source, _ = veth_testbed.run_frame_trial(seconds, frames_per_s=rate_per_s, pacing=pacing)
     errors = _first_stream(source)["pacing"]
     return {
-        _LATE.name: errors["late_p50_us"],
-        _LATE_P99.name: errors["late_p99_us"],
-        _LATE_MAX.name: errors["late_max_us"],
+        _LATE.name: errors["lateness_p50_us"],
+        _LATE_P99.name: errors["lateness_p99_us"],
+        _LATE_MAX.name: errors["lateness_max_us"],
         _BURST.name: errors["burst_mean"],
         _BURST_MAX.name: errors["burst_max"],
         _UNSENT.name: 100 * errors["unsent"] / errors["due"],

@@ -10,7 +10,7 @@ import pytest
 
 from vnetbench.agents import transport
 from vnetbench.agents.binary import agent_binary
-from vnetbench.agents.client import AgentClient, AgentError
+from vnetbench.agents.client import PROTOCOL_VERSION, AgentClient, AgentError
 
 
 def start_agent() -> AgentClient:
@@ -24,7 +24,7 @@ def start_fake_agent(program: str) -> AgentClient:
 def test_an_agent_reports_its_protocol_and_ends_with_its_input() -> None:
     client = start_agent()
     hello = client.call("agent.hello")
-    assert hello["protocol"] == 2
+    assert hello["protocol"] == PROTOCOL_VERSION
     assert "tcp_stream" in hello["workloads"]
     os.kill(int(hello["pid"]), 0)
     client.close()
@@ -43,7 +43,7 @@ def test_an_error_reply_carries_its_code_and_data() -> None:
         assert refused.value.code == -32003
         assert refused.value.data["interface"] == "nosuch0"
         assert not refused.value.is_dead
-        assert client.call("agent.hello")["protocol"] == 2
+        assert client.call("agent.hello")["protocol"] == PROTOCOL_VERSION
     finally:
         client.close()
 

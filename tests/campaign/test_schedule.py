@@ -15,11 +15,11 @@ from vnetbench.estimate.median import estimate_median
 from vnetbench.estimate.trial_length import SHORTEST_TRIAL_S
 from vnetbench.study.model import Precision, SearchSpec
 
-PRECISION = Precision(half_width=0.05, fewest_trials=6, most_trials=30)
+PRECISION = Precision(half_width=0.05, min_trials=6, max_trials=30)
 
 
 def test_searches_share_the_time_limit_unless_the_study_sets_one_for_them() -> None:
-    precision = Precision(time_limit_s=3600, fewest_trials=6)
+    precision = Precision(time_limit_s=3600, min_trials=6)
 
     def search_limit_s(search: SearchSpec, precision: Precision, treatments: int) -> float | None:
         return with_time_limit(search, precision, treatments).time_limit_s
@@ -65,7 +65,7 @@ def test_values_around_zero_or_below_expect_the_maximum_number_of_trials() -> No
 
 
 def test_trials_are_shortened_to_fit_the_minimum_number_into_the_time_limit() -> None:
-    precision = Precision(time_limit_s=60, fewest_trials=6)
+    precision = Precision(time_limit_s=60, min_trials=6)
     chosen = choose_trial_duration([], 0.1, precision, 15)
     assert chosen < SHORTEST_TRIAL_S
     assert 15 * 6 * (chosen + 0.1) <= 60

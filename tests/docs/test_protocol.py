@@ -10,22 +10,26 @@ import pytest
 from tests.docs.pages import ROOT
 from vnetbench.campaign.iperf3_instrument import CONTACT_PATIENCE_S, PATIENCE_S, SERVER_FIXES
 from vnetbench.campaign.load_checks import REFUSALS
+from vnetbench.campaign.trial_endpoint import FAULT_RANKS
 
 pytestmark = pytest.mark.pure
 
 
-def listed_error_kinds() -> Iterator[tuple[str, str]]:
-    """Yield each error kind in the page's table, with its code."""
+def table_rows(heading: str) -> Iterator[list[str]]:
+    """Yield the cells of each row of the page's table that begins with this heading."""
     page = (ROOT / "docs" / "protocol.md").read_text()
-    table = re.search(r"^\| `kind` \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", page, re.MULTILINE)
+    table = re.search(rf"^{re.escape(heading)}.*\n\|[-|]+\|\n((?:\|.*\n)+)", page, re.MULTILINE)
     assert table
     for row in table[1].splitlines():
-        kind, code, _ = row.strip("|").split("|")
-        yield kind.strip(" `"), code.strip()
+        yield [cell.strip(" `") for cell in row.strip("|").split("|")]
 
 
 def test_the_bench_handles_exactly_the_error_kinds_that_the_page_lists() -> None:
-    listed = dict(listed_error_kinds())
+    listed = {kind: code for kind, code, _ in table_rows("| `kind` |")}
     assert {kind for kind, code in listed.items() if "-32006" in code} == set(SERVER_FIXES)
     assert set(listed) == set(REFUSALS) | set(SERVER_FIXES)
     assert set(PATIENCE_S) | set(CONTACT_PATIENCE_S) <= set(SERVER_FIXES)
+
+
+def test_the_bench_ranks_exactly_the_fault_kinds_that_the_page_lists() -> None:
+    assert {kind for kind, _ in table_rows("| `fault_kind` | meaning |")} == set(FAULT_RANKS)

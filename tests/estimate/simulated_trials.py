@@ -218,7 +218,7 @@ def run_long_campaigns(model: NoiseModel, campaigns: int, confidence: float) -> 
 
 
 def _run_adaptive_campaign(model: NoiseModel, precision: Precision, seed: int) -> SimulationResult:
-    return run_adaptive_campaign(SimulatedCampaign(model, seed, precision.most_trials), precision)
+    return run_adaptive_campaign(SimulatedCampaign(model, seed, precision.max_trials), precision)
 
 
 def _run_long_campaign(model: NoiseModel, confidence: float, seed: int) -> SimulationResult:

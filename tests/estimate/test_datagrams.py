@@ -35,7 +35,7 @@ def datagrams(
     samples: list[dict[str, int]], last: dict[str, int] | None = None, deviation_us: float | None = None
 ) -> TrialRecord:
     """Return a trial of one flow with the sink's counts in each sample, and after the samples (`last`)."""
-    names = ("datagrams", "lost", "duplicates", "reordered", "foreign", "socket_drops")
+    names = ("datagrams", "lost", "duplicates", "reordered", "foreign_datagrams", "socket_drops")
     full = [{name: counts.get(name, 0) for name in names} for counts in (*samples, last or {})]
     total = {name: sum(counts[name] for counts in full) for name in names}
     sent = [{"datagrams": c["datagrams"] - c["duplicates"] + c["lost"]} for c in full]

@@ -42,7 +42,7 @@ SENT = 1000
 def count_losses(testbed: dict[str, Any], received: int, **counts: Any) -> dict[str, int]:
     """Return the lost frames of each location with losses; `counts` are those of the host's interfaces."""
     others: dict[str, Any] = {
-        name: counts.pop(name) for name in ("softnet_dropped", "refused") if name in counts
+        name: counts.pop(name) for name in ("softnet_dropped", "rejected") if name in counts
     }
     found = attribute_losses(SENT, received, {"interfaces": {"host": counts}, **others}, testbed)
     assert (found.sent_frames, found.lost_frames, sum(found.lost_at.values())) == (
@@ -86,7 +86,7 @@ def test_losses_between_two_switches_are_not_attributed_to_a_switch() -> None:
 
 def test_frames_refused_before_the_observer_started_are_lost_at_the_switch() -> None:
     late = {"a1": port(200, rx_dropped=300), "b1": port(0, 200)}
-    assert count_losses(BRIDGE, 400, **late, refused=600) == {AT_SWITCH: 600}
+    assert count_losses(BRIDGE, 400, **late, rejected=600) == {AT_SWITCH: 600}
 
 
 def test_drops_of_foreign_packets_do_not_count_as_lost_frames() -> None:
@@ -119,10 +119,10 @@ def test_path_counters_contain_interface_counts_and_lost_refused_frames() -> Non
     }
     host = {"interfaces": [{**interface, "qdisc": {"drops": 6}}], "counters": {"softnet_dropped": 7}}
     sides = [
-        EndpointRecord("a1", "source", {"streams": [{"id": 0, "refused": 8}]}, ()),
+        EndpointRecord("a1", "source", {"streams": [{"id": 0, "rejected": 8}]}, ()),
         EndpointRecord("host", "observe", host, ()),
     ]
     port_of_b = {"rx_packets": 1, "tx_packets": 2, "rx_dropped": 3, "tx_dropped": 4, "queue_drops": 6}
-    expected = {"interfaces": {"host": {"b1": port_of_b}}, "softnet_dropped": 7, "refused": 8}
-    assert path_counters(sides, {"refused_frames": "lost"}) == expected
-    assert path_counters(sides, {"refused_frames": "unsent"}) == {**expected, "refused": 0}
+    expected = {"interfaces": {"host": {"b1": port_of_b}}, "softnet_dropped": 7, "rejected": 8}
+    assert path_counters(sides, {"rejected_frames": "lost"}) == expected
+    assert path_counters(sides, {"rejected_frames": "unsent"}) == {**expected, "rejected": 0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vnetbench.estimate.interim_analyses import fewest_trials_for_interval, interim_analyses, interval_bounds
+from vnetbench.estimate.interim_analyses import interim_analyses, interval_bounds, min_trials_for_interval
 from vnetbench.estimate.median import median_interval
 from vnetbench.study.model import Precision
 
@@ -17,19 +17,19 @@ def test_default_analyses_are_at_6_9_13_20_and_30_trials() -> None:
 
 
 def test_the_first_analysis_needs_enough_trials_for_an_interval() -> None:
-    assert fewest_trials_for_interval(0.95) == 6
-    assert interim_analyses(Precision(confidence=0.99))[0] == fewest_trials_for_interval(0.99) == 9
-    assert interim_analyses(Precision(fewest_trials=10))[0] == 10
+    assert min_trials_for_interval(0.95) == 6
+    assert interim_analyses(Precision(confidence=0.99))[0] == min_trials_for_interval(0.99) == 9
+    assert interim_analyses(Precision(min_trials=10))[0] == 10
 
 
 def test_too_few_trials_for_any_interval_have_no_analysis() -> None:
-    assert interim_analyses(Precision(most_trials=5)) == ()
-    assert interim_analyses(Precision(most_trials=6)) == (6,)
+    assert interim_analyses(Precision(max_trials=5)) == ()
+    assert interim_analyses(Precision(max_trials=6)) == (6,)
 
 
 def test_an_invalid_confidence_is_rejected() -> None:
     with pytest.raises(ValueError, match="confidence"):
-        fewest_trials_for_interval(1.0)
+        min_trials_for_interval(1.0)
 
 
 @pytest.mark.parametrize(
@@ -38,9 +38,9 @@ def test_an_invalid_confidence_is_rejected() -> None:
         Precision(),
         Precision(confidence=0.9),
         Precision(confidence=0.99),
-        Precision(most_trials=100),
-        Precision(fewest_trials=3, most_trials=12),
-        Precision(most_trials=6),
+        Precision(max_trials=100),
+        Precision(min_trials=3, max_trials=12),
+        Precision(max_trials=6),
     ],
     ids=str,
 )

@@ -113,7 +113,7 @@ def test_intervals_of_the_increase_cover_the_truth_despite_a_varying_idle_latenc
                 0, block, idle_us=idle, increase_us=increase, requests=20, seed=campaign
             )
             values.append(trial_metrics(trial, 0))
-        found = estimate_metrics(values, Precision(fewest_trials=TRIALS, most_trials=TRIALS))
+        found = estimate_metrics(values, Precision(min_trials=TRIALS, max_trials=TRIALS))
         estimate, loaded = found["latency_increase_p50_us"], found["latency_p50_us"]
         assert estimate.low is not None and estimate.high is not None
         assert loaded.low is not None and loaded.high is not None

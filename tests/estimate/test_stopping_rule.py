@@ -32,7 +32,7 @@ def test_noisy_trials_continue_to_the_maximum_and_report_it() -> None:
 
 
 def test_too_few_trials_for_an_interval_stop_at_the_maximum() -> None:
-    assert decide_stopping([1.0] * 3, Precision(fewest_trials=2, most_trials=3)) == StoppingDecision(
+    assert decide_stopping([1.0] * 3, Precision(min_trials=2, max_trials=3)) == StoppingDecision(
         True, "most trials"
     )
 

@@ -30,8 +30,8 @@ duration = "200 ms"
 
 [precision]
 half_width = "0.1 %"
-fewest_trials = {BLOCKS}
-most_trials = {BLOCKS}
+min_trials = {BLOCKS}
+max_trials = {BLOCKS}
 """
 PATIENCE_S = 300.0
 """Time limit for anything that does not hang, also on a busy machine."""

@@ -40,8 +40,8 @@ mtu = 1400
 [timing]
 duration = "{duration}"
 [precision]
-most_trials = 2
-fewest_trials = 2
+max_trials = 2
+min_trials = 2
 """
 HOST = '[[testbed.host]]\nname = "{0}"\nssh = "root@{0}"\n'
 LOCAL_HOST = '[[testbed.host]]\nname = "here"\nlocal = true\n'

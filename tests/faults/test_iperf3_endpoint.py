@@ -27,8 +27,8 @@ direction = ["forward", "reverse"]
 duration = "200 ms"
 [precision]
 half_width = "0.1 %"
-fewest_trials = {blocks}
-most_trials = {blocks}
+min_trials = {blocks}
+max_trials = {blocks}
 """
 
 

@@ -96,7 +96,7 @@ def test_a_router_knows_its_neighbours_permanently(create: CreateTestbed) -> Non
             if n["state"] == 0x80  # NUD_PERMANENT
         }
     macs = {end: netlink.interface_mac(*end.device.location) for end in (a1, b1)}
-    assert {(address, macs[e]) for e in (a1, b1) for address in (e.address, e.address6)} <= known
+    assert {(address, macs[e]) for e in (a1, b1) for address in (e.address, e.ipv6_address)} <= known
 
 
 @pytest.mark.parametrize("vswitch", ["bridge", "direct", "macvlan", "openvswitch"])
@@ -130,7 +130,7 @@ def test_device_and_tester_run_on_different_cpus(create: CreateTestbed, vswitch:
         found = apply_levels(testbed, "frames", device_cpus=level)
         assert (found["device_cpus"], found["tester_cpus"], found["sink_cpus"]) == ("1", "0", {"b1": "0"})
         assert found["port_offloads"] == {"gro": True, "tso": False}
-        assert "device_not_apart" not in found
+        assert "device_cpus_unavailable" not in found
     both = apply_levels(testbed, "frames", direction="both")
     assert both["sink_cpus"] == {"a1": "0", "b1": "0"}
     threads = open_vswitch.switch_threads(testbed.topology.testbed_name)
@@ -162,7 +162,7 @@ def test_a_device_without_own_cpus_is_noted_or_refused(create: CreateTestbed) ->
     testbed.online_cpus = frozenset({0})
     found = apply_levels(testbed, "frames")
     assert found["device_cpus"] == "any"
-    assert "no CPU is left for the device under test" in str(found["device_not_apart"])
+    assert "no CPU is left for the device under test" in str(found["device_cpus_unavailable"])
     with pytest.raises(BenchError, match="no CPU is left"):
         apply_levels(testbed, "frames", device_cpus="apart")
 
@@ -247,7 +247,7 @@ def test_frames_pass_every_kind_of_vswitch(vswitch: str, levels: dict[str, Level
     counts = measure_frames(vswitch, frame_load=1000.0, **levels)
     # Their number depends on the CPUs that are free.
     assert all(counts.sent[way] >= counts.received[way] > 0 for way in counts.sent)
-    assert all(each.own == each.other_trial == 0 for each in counts.foreign.values())
+    assert all(each.own_returned == each.other_trial == 0 for each in counts.foreign_frames.values())
 
 
 @pytest.mark.usefixtures("real_root")

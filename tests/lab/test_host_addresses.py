@@ -68,7 +68,7 @@ def test_a_named_interface_decides_for_the_peer_too() -> None:
 
 def test_a_named_ipv6_address_is_the_address_for_load() -> None:
     a, b = choose_interfaces(web_1(address="2001:db8::b"), web_2(address="2001:db8::c"))
-    assert (a.interface, a.address, b.address6) == ("ens192", "2001:db8::b", "2001:db8::c")
+    assert (a.interface, a.address, b.ipv6_address) == ("ens192", "2001:db8::b", "2001:db8::c")
 
 
 def test_the_bench_machine_uses_its_route_to_the_host() -> None:

@@ -59,19 +59,19 @@ def test_without_netem_every_impairment_needs_a_delay_line(
 
 
 def test_a_line_takes_the_place_of_an_uplink_or_of_the_link_to_side_b() -> None:
-    bridged = make_topology("t", NetnsShape(line=True))
+    bridged = make_topology("t", NetnsShape(delay_line=True))
     assert bridged.vswitches == ("sw0", "sw1")
     assert [ends.taps for ends in bridged.delay_lines] == [("up0", "up1")]
     assert bridged.shaped_devices == tuple(vm.device for vm in bridged.endpoints), (
         "rates are limited before the delay line"
     )
-    assert make_topology("t", NetnsShape(uplink=True, line=True)).shaped_devices == bridged.uplinks
-    routed = make_topology("t", NetnsShape(ROUTER, 2, line=True))
+    assert make_topology("t", NetnsShape(uplink=True, delay_line=True)).shaped_devices == bridged.uplinks
+    routed = make_topology("t", NetnsShape(ROUTER, 2, delay_line=True))
     assert [[d.location for d in ends.devices] for ends in routed.delay_lines] == [
         [("vnb.t.sw", "b1"), ("vnb.t.b1", "eth0")],
         [("vnb.t.sw", "b2"), ("vnb.t.b2", "eth0")],
     ]
-    assert make_topology("t", NetnsShape(DIRECT, line=True)).has_switch_namespace
+    assert make_topology("t", NetnsShape(DIRECT, delay_line=True)).has_switch_namespace
 
 
 class FakeQdisc:
@@ -128,7 +128,7 @@ class RecordingLines:
 
 
 def test_a_reset_of_the_counters_sets_the_impairments_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines, link = RecordingLines(), ImpairedLink("t", make_topology("t", NetnsShape(line=True)))
+    lines, link = RecordingLines(), ImpairedLink("t", make_topology("t", NetnsShape(delay_line=True)))
     link.reset_counters()  # Without a line there is nothing to reset.
     monkeypatch.setattr(link, "_delay_lines", lines)
     link.set_delay({"link_delay": 0.001, "link_loss": 0.01})
@@ -144,7 +144,7 @@ def test_an_impairment_that_did_not_take_effect_is_reported_as_a_level(
         def set_impairments(self, requested: Impairments) -> Impairments:
             return Impairments(requested.delay_s, loss_ratio=0.002)
 
-    link = ImpairedLink("t", make_topology("t", NetnsShape(line=True)))
+    link = ImpairedLink("t", make_topology("t", NetnsShape(delay_line=True)))
     monkeypatch.setattr(link, "_delay_lines", Rounding())
     with pytest.raises(TreatmentRefused, match=r"link_loss = 0 % did not take effect: 0.2 % was read back"):
         link.set_delay({"link_delay": 0.001, "link_loss": 0.01})
@@ -176,8 +176,8 @@ def test_a_trial_resets_the_counters_before_its_load(monkeypatch: pytest.MonkeyP
 
 
 def test_a_delay_line_that_was_the_limit_is_noted() -> None:
-    idle = {"cpu_s": 0.5, "elapsed_s": 1.0, "overflowed": 0, "refused": 0, "late_p50_us": 40.0}
-    limit = {"cpu_s": 0.97, "elapsed_s": 1.0, "overflowed": 12, "refused": 3, "late_p50_us": 2000.0}
+    idle = {"cpu_s": 0.5, "elapsed_s": 1.0, "queue_drops": 0, "port_drops": 0, "lateness_p50_us": 40.0}
+    limit = {"cpu_s": 0.97, "elapsed_s": 1.0, "queue_drops": 12, "port_drops": 3, "lateness_p50_us": 2000.0}
     assert delay_line_notes([{"forward": {"counts": idle}, "reverse": {"counts": idle}}]) == []
     notes = delay_line_notes([{"forward": {"counts": limit}, "reverse": {"counts": idle}}])
     assert [sentence.partition(": ")[0] for sentence in notes] == ["delay line 1 forward"] * 4

@@ -26,8 +26,8 @@ SHORT = """
 [timing]
 duration = "300 ms"
 [precision]
-fewest_trials = 2
-most_trials = 2
+min_trials = 2
+max_trials = 2
 """
 
 

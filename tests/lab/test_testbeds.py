@@ -92,8 +92,8 @@ def test_a_vm_has_only_its_ipv6_address_and_gets_it_back_after_a_small_mtu(
 ) -> None:
     topology = build("t-ipv6", NetnsShape(vswitch))
     for endpoint in topology.endpoints:
-        assert ipv6_addresses(endpoint) == [endpoint.address6]
-        netlink.run_in_namespace(endpoint.namespace, partial(bind6, endpoint.address6))
+        assert ipv6_addresses(endpoint) == [endpoint.ipv6_address]
+        netlink.run_in_namespace(endpoint.namespace, partial(bind6, endpoint.ipv6_address))
         set_mtu(endpoint, MIN_IPV6_MTU - 1)
         assert ipv6_addresses(endpoint) == []
     with pytest.raises(TreatmentRefused, match="MTU of 1279 cannot carry IPv6") as refused:
@@ -103,8 +103,8 @@ def test_a_vm_has_only_its_ipv6_address_and_gets_it_back_after_a_small_mtu(
         set_mtu(endpoint, MIN_IPV6_MTU)
     builder.restore_ipv6(topology.endpoints)
     for endpoint in topology.endpoints:
-        assert ipv6_addresses(endpoint) == [endpoint.address6]
-        netlink.run_in_namespace(endpoint.namespace, partial(bind6, endpoint.address6))
+        assert ipv6_addresses(endpoint) == [endpoint.ipv6_address]
+        netlink.run_in_namespace(endpoint.namespace, partial(bind6, endpoint.ipv6_address))
 
 
 def test_a_kernel_without_ipv6_refuses_only_treatments_that_need_it(

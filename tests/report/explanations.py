@@ -16,7 +16,7 @@ from vnetbench.explain.model import (
 
 COMMAND = (
     "vnetbench run studies/jumbo-frames.toml --set streams=4 --set mtu=1500 --set thread_cpus=0-3,4-7 "
-    "--set precision.most_trials=9 -o proof.vnb"
+    "--set precision.max_trials=9 -o proof.vnb"
 )
 
 RECEIVER = Cause(

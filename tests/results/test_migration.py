@@ -10,17 +10,21 @@ from pathlib import Path
 import pytest
 
 from tests import fixtures
-from tests.results.schema_2 import UNSPECIFIED_2, convert_to_schema_2, set_json, unpack_recorded_file
+from tests.results.old_files import (
+    RECORDED,
+    SCHEMA_2_FILES,
+    UNSPECIFIED_2,
+    convert_to_schema_2,
+    set_json,
+    unpack_recorded_file,
+)
 from vnetbench.errors import BenchError
 from vnetbench.estimate.summarize import summarize
 from vnetbench.process import current_process_identity
-from vnetbench.results import migration
 from vnetbench.results.connection import SCHEMA_VERSION
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import SEARCH_STEP, StepRecord, TrialRecord
-
-RECORDED = ["213d890bd854", "877a17fd809d", "8f82d5bbdd80"]
-"""Recorded files with steps, streams, histograms, delay lines and observed interfaces."""
+from vnetbench.results.schema_changes import version_3
 
 
 def read_trials(path: Path) -> list[TrialRecord]:
@@ -65,7 +69,7 @@ def test_opening_a_recorded_file_to_read_does_not_change_it(tmp_path: Path, name
     with closing(ResultsFile.open_to_read(path)) as file:
         assert list(file.trials()) and file.facts() and file.testbeds()
         assert summarize(file).treatments
-    assert path.read_bytes() == before and schema_version(path) == 2
+    assert path.read_bytes() == before and schema_version(path) == RECORDED[name]
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
@@ -95,14 +99,15 @@ def test_migration_keeps_every_row(tmp_path: Path, name: str) -> None:
             }
 
     tables = ("sample", "stream_sample", "histogram", "step", "trial", "treatment", "fact", "testbed")
-    before = row_counts({"side": "endpoint", **dict(zip(tables, tables, strict=True))})
+    endpoints = "side" if RECORDED[name] == 2 else "endpoint"
+    before = row_counts({endpoints: "endpoint", **dict(zip(tables, tables, strict=True))})
     resume_and_close(path)
     assert row_counts({"endpoint": "endpoint", **dict(zip(tables, tables, strict=True))}) == before
 
 
 def test_a_migrated_file_has_the_columns_of_a_new_file(tmp_path: Path) -> None:
     fixtures.create_results_file(tmp_path / "new.vnb")[0].close()
-    path = unpack_recorded_file(RECORDED[0], tmp_path)
+    path = unpack_recorded_file(SCHEMA_2_FILES[0], tmp_path)
     resume_and_close(path)
     assert columns(path) == columns(tmp_path / "new.vnb")
 
@@ -298,7 +303,7 @@ def test_a_failed_migration_leaves_the_file_unchanged(
     create_schema_2_file(path)
     before = path.read_bytes()
     with monkeypatch.context() as patch, pytest.raises(BenchError):
-        patch.setattr(migration, "_RENAMES", (*migration._RENAMES, "ALTER TABLE absent RENAME TO other"))
+        patch.setattr(version_3, "_RENAMES", (*version_3._RENAMES, "ALTER TABLE absent RENAME TO other"))
         ResultsFile.open_to_write(path)
     assert schema_version(path) == 2 and path.read_bytes() == before
     assert len(read_trials(path)) == 1

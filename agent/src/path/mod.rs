@@ -33,7 +33,7 @@ mod tests {
             .expect("the responder starts");
         let answer = run_probe(&path["port"], 9000);
         assert_eq!(answer["forward"], true, "{answer}");
-        assert_eq!(answer["back"], true, "{answer}");
+        assert_eq!(answer["reverse"], true, "{answer}");
         assert_eq!(answer["reason"], "");
         assert!(answer["rtt_us"].as_f64() > Some(0.0));
 

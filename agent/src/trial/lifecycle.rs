@@ -11,6 +11,7 @@ use socket2::Socket;
 
 use super::conductor::Conductor;
 use super::endpoint::EndpointAddress;
+use super::fault::FaultKind;
 use super::message::ConductorMessage;
 use super::parameters::PartName;
 use super::ready::{ConnectionState, Ready};
@@ -88,10 +89,10 @@ impl Conductor {
                                 self.run(&mut sampler, &mut streams, &server, duration, &started)
                             }
                             Err(error) => {
-                                let fault = EndReason::Fault(error.to_string());
+                                let fault = FaultKind::Server.with_message(&error);
                                 // Fails only if the request no longer waits.
                                 let _ = started.try_send(Err(error));
-                                LoadOutcome::never_started(fault, &mut sampler)
+                                LoadOutcome::never_started(EndReason::Fault(fault), &mut sampler)
                             }
                         }
                     }
@@ -105,7 +106,7 @@ impl Conductor {
                 LoadOutcome::never_started(EndReason::Stopped, &mut sampler)
             }
             Err(error) => {
-                let fault = EndReason::Fault(error.to_string());
+                let fault = FaultKind::Connection.with_message(&error);
                 self.registry.remove(&self.trial);
                 self.trial
                     .set_connection_state(ConnectionState::Failed(error));
@@ -114,7 +115,7 @@ impl Conductor {
                     // prepared has no `trial.end`.
                     return;
                 }
-                LoadOutcome::never_started(fault, &mut sampler)
+                LoadOutcome::never_started(EndReason::Fault(fault), &mut sampler)
             }
         };
         self.finish(streams, server, sampler, outcome);
@@ -234,15 +235,18 @@ impl Conductor {
             let frames = stream.frames.as_ref();
             sample.frames = frames.map(|frames| frames.outcome(outcome.load_ended_at));
         }
+        let reason = outcome.reason.name();
+        let (fault_kind, fault) = match outcome.reason {
+            EndReason::Fault(fault) => (Some(fault.kind), fault.message),
+            EndReason::Done | EndReason::Stopped => (None, String::new()),
+        };
         let end = TrialEnd {
             trial: &self.trial.name,
-            reason: outcome.reason.name(),
-            fault: match outcome.reason {
-                EndReason::Fault(fault) => fault,
-                EndReason::Done | EndReason::Stopped => String::new(),
-            },
+            reason,
+            fault,
+            fault_kind,
             duration_s: outcome.duration.as_secs_f64(),
-            load_began_s: streams
+            load_start_s: streams
                 .started_after(PartName::Transfers.name())
                 .map(|after| after.as_secs_f64()),
             drained: streams.have_drained(),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::fault::FaultKind;
 use super::socket_detail::{ReceiveMemory, SocketDetail};
 use vnetbench_counters::socket_memory::SocketMemory;
 use vnetbench_counters::tcp_info::TcpReading;
@@ -43,7 +44,7 @@ pub struct SampleCounters {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<DurationDistribution>,
     /// Connection set-up times. Present where each request opens its own connection.
-    #[serde(skip_serializing_if = "Option::is_none", rename = "connect")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_time: Option<DurationDistribution>,
     /// One-way delays. Present for sinks of datagrams or frames that share a clock with the source.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,7 +85,7 @@ pub struct StreamSample {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transport: Option<Transport>,
     /// The outcome of zero-copy sends. Present in `trial.end` for sources that use them.
-    #[serde(skip_serializing_if = "Option::is_none", rename = "lent")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub zero_copy: Option<ZeroCopyCounts>,
     /// The totals of a stream of frames. Present in `trial.end`.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
@@ -134,7 +135,7 @@ pub struct DatagramSinkSample {
     /// Datagrams received after one with a higher number.
     pub reordered: u64,
     /// Datagrams of another trial or program.
-    pub foreign: u64,
+    pub foreign_datagrams: u64,
     /// Datagrams dropped for lack of receive buffer.
     pub socket_drops: u64,
     /// Interarrival jitter (RFC 3550, section 6.4.1), in microseconds.
@@ -153,7 +154,7 @@ impl DatagramSinkSample {
             lost: after.lost.saturating_sub(before.lost),
             duplicates: after.duplicates - before.duplicates,
             reordered: after.reordered - before.reordered,
-            foreign: after.foreign - before.foreign,
+            foreign_datagrams: after.foreign - before.foreign,
             socket_drops: now.socket_drops - then.socket_drops,
             jitter_us: after.jitter_nanos as f64 / 1e3,
             memory: now.memory.map(ReceiveMemory::from),
@@ -241,11 +242,13 @@ pub struct TrialEnd<'a> {
     pub reason: &'static str,
     /// The error message of a fault; else empty.
     pub fault: String,
+    /// What failed; null without a fault.
+    pub fault_kind: Option<FaultKind>,
     /// Seconds from the start to the end of the load.
     pub duration_s: f64,
     /// Seconds from the start to the first transfer. Present for `mixed`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub load_began_s: Option<f64>,
+    pub load_start_s: Option<f64>,
     /// Whether every stream ended with all its data read.
     pub drained: bool,
     /// System calls that sent data.
@@ -283,8 +286,8 @@ pub struct InstrumentCost {
     #[serde(serialize_with = "as_seconds", rename = "sampler_cpu_s")]
     pub sampler_cpu: Duration,
     /// The longest time by which a sample was late.
-    #[serde(serialize_with = "as_seconds", rename = "sampler_late_max_s")]
-    pub sampler_late_max: Duration,
+    #[serde(serialize_with = "as_seconds", rename = "sampler_lateness_max_s")]
+    pub sampler_lateness_max: Duration,
     /// Whether the sampler runs under a real-time policy.
     pub sampler_realtime: bool,
     /// Samples taken.
@@ -304,13 +307,13 @@ pub struct PacingError {
     /// Requests or datagrams sent.
     pub sent: u64,
     /// Mean lateness.
-    pub late_mean_us: Option<f64>,
+    pub lateness_mean_us: Option<f64>,
     /// Median lateness.
-    pub late_p50_us: Option<f64>,
+    pub lateness_p50_us: Option<f64>,
     /// 99th percentile of lateness.
-    pub late_p99_us: Option<f64>,
+    pub lateness_p99_us: Option<f64>,
     /// Maximum lateness.
-    pub late_max_us: Option<f64>,
+    pub lateness_max_us: Option<f64>,
     /// Standard deviation of the gaps between datagrams.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gap_deviation_us: Option<f64>,
@@ -331,10 +334,10 @@ impl PacingError {
         Self {
             due,
             sent: merged.count,
-            late_mean_us: has_values.then(|| sum_us / merged.count as f64),
-            late_p50_us: merged.p50_us,
-            late_p99_us: merged.p99_us,
-            late_max_us: max.filter(|_| has_values).map(as_us),
+            lateness_mean_us: has_values.then(|| sum_us / merged.count as f64),
+            lateness_p50_us: merged.p50_us,
+            lateness_p99_us: merged.p99_us,
+            lateness_max_us: max.filter(|_| has_values).map(as_us),
             gap_deviation_us: pacing_deviation.standard_deviation_us(),
         }
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::conductor::Conductor;
+use super::fault::Fault;
 use super::message::ConductorMessage;
 use super::report::InstrumentCost;
 use super::sampler::{Sampler, Snapshot};
@@ -27,8 +28,8 @@ pub enum EndReason {
     Done,
     /// A request stopped the trial.
     Stopped,
-    /// An error with this message.
-    Fault(String),
+    /// An error.
+    Fault(Fault),
 }
 
 impl EndReason {
@@ -225,7 +226,7 @@ impl RunningTrial<'_> {
     }
 
     /// Takes the due sample. Returns the fault that it detects, if any.
-    fn sample(&mut self, now: Instant) -> Option<String> {
+    fn sample(&mut self, now: Instant) -> Option<Fault> {
         self.series
             .take_sample(self.name, self.sampler, self.initial, now, self.outbox)
     }

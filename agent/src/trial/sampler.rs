@@ -78,8 +78,8 @@ enum StreamReading {
 }
 
 impl Snapshot {
-    /// Returns an error message if something that the trial needs is gone, such as its interface.
-    pub fn fault(&self) -> Option<&str> {
+    /// Returns an error message if the trial's interface vanished, is down, or has no carrier.
+    pub fn interface_fault(&self) -> Option<&str> {
         self.reading.failure_message.as_deref()
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::fault::{Fault, FaultKind};
 use super::report::{InstrumentCost, Sample};
 use super::sampler::{Sampler, Snapshot};
 use crate::outbox::Outbox;
@@ -51,9 +52,9 @@ impl SampleSeries {
         initial: &Snapshot,
         now: Instant,
         outbox: &Outbox,
-    ) -> Option<String> {
+    ) -> Option<Fault> {
         let late = now.saturating_duration_since(self.next_at());
-        self.instrument.sampler_late_max = self.instrument.sampler_late_max.max(late);
+        self.instrument.sampler_lateness_max = self.instrument.sampler_lateness_max.max(late);
         let closed = ((now - self.start).as_nanos() / self.interval.as_nanos()) as u64;
         let before = self.next_interval - 1;
         let read_scope = ReadScope {
@@ -75,7 +76,9 @@ impl SampleSeries {
         let is_queued = outbox.try_send_event(rpc::format_event("trial.sample", &event));
         self.instrument.samples += 1;
         self.instrument.events_lost += u64::from(!is_queued);
-        let fault = snapshot.fault().map(str::to_owned);
+        let fault = snapshot
+            .interface_fault()
+            .map(|message| FaultKind::Interface.with_message(message));
         self.last = Some(snapshot);
         fault
     }

@@ -3,6 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
+use super::fault::{Fault, FaultKind};
 use vnetbench_iperf3::trial::{NegotiatedTest, ServerReport, ServerTest};
 use vnetbench_streams::{OnEnd, Stream};
 use vnetbench_system::error::Result;
@@ -45,20 +46,24 @@ impl Iperf3Server {
     }
 
     /// Returns the fault that ends the trial. The server's own message replaces `stream_fault` where it says more.
-    pub fn fault(&self, stream_fault: Option<String>) -> Option<String> {
-        match (self, stream_fault) {
-            (Self::Running(test), Some(fault)) => Some(test.explain_stream_failure(fault)),
+    pub fn fault(&self, stream_fault: Option<Fault>) -> Option<Fault> {
+        let server_message = match (self, &stream_fault) {
+            (Self::Running(test), Some(_)) => test.explain_stream_failure(),
             (Self::Running(test), None) => test.failure_message(),
-            (_, fault) => fault,
-        }
+            (Self::None | Self::Negotiated(_), _) => None,
+        };
+        server_message
+            .map(|message| FaultKind::Server.with_message(message))
+            .or(stream_fault)
     }
 
     /// Returns the fault of a server that has given no results by the end of the trial.
-    pub fn fault_at_end(&self) -> Option<String> {
+    pub fn fault_at_end(&self) -> Option<Fault> {
         if self.is_finished() {
             self.fault(None)
         } else {
-            Some("the iperf3 server did not end the test in time".into())
+            let message = "the iperf3 server did not end the test in time";
+            Some(FaultKind::Server.with_message(message))
         }
     }
 

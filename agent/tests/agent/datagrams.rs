@@ -96,7 +96,7 @@ fn every_datagram_is_counted_as_received_or_lost() {
         let in_samples: i64 = samples.iter().map(|sample| sum(sample, "datagrams")).sum();
         assert!(in_samples <= sum(&source, "datagrams"), "{changes}");
         assert!(sum(&sink, "datagrams") > 0, "{changes}: {sink}");
-        assert_eq!(sum(&sink, "foreign"), 0, "{changes}");
+        assert_eq!(sum(&sink, "foreign_datagrams"), 0, "{changes}");
         let delays = sink["delay"]["count"].as_i64();
         assert!(delays <= Some(sum(&sink, "datagrams")), "{changes}: {sink}");
         assert!(delays > Some(0), "one kernel has one clock: {sink}");
@@ -194,7 +194,7 @@ fn loss_duplication_and_reordering_are_counted() {
             dropped: sum(&sink, "lost") as u64,
             doubled: sum(&sink, "duplicates") as u64,
             swapped: sum(&sink, "reordered") as u64,
-            foreign: sum(&sink, "foreign") as u64,
+            foreign: sum(&sink, "foreign_datagrams") as u64,
         };
         assert_eq!(json, relay_counts);
         assert_eq!(sum(&sink, "socket_drops"), 0);
@@ -367,7 +367,7 @@ fn an_endpoint_reports_that_the_other_one_vanished() {
         let (vanishes, mut stays) = if vanishes_source { (a, b) } else { (b, a) };
         drop(vanishes);
         let end = stays.wait_for_end("t").1;
-        assert_fault(&end, "stream 0 broke");
+        assert_fault(&end, "stream", "stream 0 broke");
     }
 }
 

@@ -16,7 +16,7 @@ fn agent_in_quiet_network() -> Agent {
 /// Starts a delay line between the ports left and right. Packets to 10.0.0.9 leave through left.
 fn start_line(agent: &mut Agent, forward: Value) -> String {
     let request = json!({"ports": ["left", "right"], "forward": forward, "seed": 3});
-    let json = agent.expect_result("line.start", request);
+    let json = agent.expect_result("delay_line.start", request);
     assert_eq!(json["ports"], json!(["left", "right"]));
     agent.run_in_network(
         "ip addr add 10.0.0.1/24 dev left && ip neigh add 10.0.0.9 lladdr 02:00:00:00:00:09 dev left",
@@ -38,7 +38,8 @@ fn forward_counts(json: &mut Value) -> Value {
 /// Reads the delay line until a count reaches this value.
 fn read_until_count(agent: &mut Agent, line: &str, name: &str, count: u64) -> Value {
     loop {
-        let counts = forward_counts(&mut agent.expect_result("line.read", json!({"line": line})));
+        let counts =
+            forward_counts(&mut agent.expect_result("delay_line.read", json!({"line": line})));
         if counts[name] == count {
             return counts;
         }
@@ -55,10 +56,16 @@ fn a_delay_line_counts_frames_by_direction() {
     assert_eq!(counts["segments"], PROBES, "{counts}");
     // 100 bytes of IP packet and 14 bytes of Ethernet header.
     assert_eq!(counts["bytes"], PROBES * 114);
-    for name in ["lost", "held_back", "overflowed", "refused", "waiting"] {
+    for name in [
+        "lost",
+        "reordered",
+        "queue_drops",
+        "port_drops",
+        "backlog_frames",
+    ] {
         assert_eq!(counts[name], 0, "{name}");
     }
-    let json = agent.expect_result("line.read", json!({"line": line}));
+    let json = agent.expect_result("delay_line.read", json!({"line": line}));
     assert_eq!(json["reverse"]["counts"]["segments"], 0);
     assert_eq!(json["forward"]["requested"]["jitter_us"], 100.0);
     let seeds = ["forward", "reverse"].map(|way| json[way]["seed"].as_u64());
@@ -82,17 +89,17 @@ fn changing_a_delay_line_keeps_its_backlog() {
     let mut agent = agent_in_quiet_network();
     let line = start_line(&mut agent, json!({ "delay_us": FOR_EVER_US }));
     send_probes(&mut agent);
-    read_until_count(&mut agent, &line, "waiting", PROBES);
+    read_until_count(&mut agent, &line, "backlog_frames", PROBES);
     let other = json!({"line": line, "forward": {"loss": 1}, "reverse": {}});
-    let counts = forward_counts(&mut agent.expect_result("line.set", other));
-    assert_eq!(counts["waiting"], PROBES, "{counts}");
+    let counts = forward_counts(&mut agent.expect_result("delay_line.set", other));
+    assert_eq!(counts["backlog_frames"], PROBES, "{counts}");
     assert_eq!(
         (&counts["segments"], &counts["lost"]),
         (&json!(0), &json!(0))
     );
     send_probes(&mut agent);
     let counts = read_until_count(&mut agent, &line, "lost", PROBES);
-    assert_eq!(counts["waiting"], PROBES, "{counts}");
+    assert_eq!(counts["backlog_frames"], PROBES, "{counts}");
 }
 
 #[test]
@@ -100,9 +107,9 @@ fn changing_a_delay_line_resets_its_counts() {
     let mut agent = agent_in_quiet_network();
     let line = start_line(&mut agent, json!({"delay_us": 3e6}));
     send_probes(&mut agent);
-    read_until_count(&mut agent, &line, "waiting", PROBES);
+    read_until_count(&mut agent, &line, "backlog_frames", PROBES);
     agent.expect_result(
-        "line.set",
+        "delay_line.set",
         json!({"line": line, "forward": {}, "reverse": {}}),
     );
     let counts = read_until_count(&mut agent, &line, "frames", PROBES);
@@ -115,20 +122,20 @@ fn an_error_names_the_removed_port_of_a_delay_line() {
     let line = start_line(&mut agent, json!({}));
     agent.run_in_network("ip link del right");
     let error = loop {
-        if let Err(error) = agent.request("line.read", json!({"line": line})) {
+        if let Err(error) = agent.request("delay_line.read", json!({"line": line})) {
             break error;
         }
     };
     assert_eq!(error["code"], -32001);
     let message = error["message"].as_str().expect("words");
     let names = format!("line {line} from right to left");
-    for part in [names.as_str(), "port right", "line.stop"] {
+    for part in [names.as_str(), "port right", "delay_line.stop"] {
         assert!(message.contains(part), "{part}: {message}");
     }
     let set = json!({"line": line, "forward": {}, "reverse": {}});
-    assert_eq!(agent.expect_error_code("line.set", set), -32001);
+    assert_eq!(agent.expect_error_code("delay_line.set", set), -32001);
     // Stopping the line frees the other port, so that a new line can use its name.
-    let last = agent.expect_result("line.stop", json!({"line": line}));
+    let last = agent.expect_result("delay_line.stop", json!({"line": line}));
     assert_eq!(last["reverse"]["cpus"], "");
     start_line(&mut agent, json!({}));
 }
@@ -136,7 +143,7 @@ fn an_error_names_the_removed_port_of_a_delay_line() {
 #[test]
 fn invalid_delay_lines_are_rejected() {
     let mut agent = agent_in_quiet_network();
-    let mut code = |request: Value| agent.expect_error_code("line.start", request);
+    let mut code = |request: Value| agent.expect_error_code("delay_line.start", request);
     // An existing interface, and invalid interface names.
     assert_eq!(code(json!({"ports": ["lo", "lo"]})), -32001);
     assert_eq!(code(json!({"ports": ["left", "lo"]})), -32001);
@@ -152,7 +159,7 @@ fn invalid_delay_lines_are_rejected() {
     ] {
         assert_eq!(code(wrong.clone()), -32602, "{wrong}");
     }
-    for method in ["line.read", "line.stop"] {
+    for method in ["delay_line.read", "delay_line.stop"] {
         assert_eq!(
             agent.expect_error_code(method, json!({"line": "l1"})),
             -32602,
@@ -161,8 +168,8 @@ fn invalid_delay_lines_are_rejected() {
     }
     let line = start_line(&mut agent, json!({"delay_us": 7}));
     let wrong = json!({"line": line, "forward": {}, "reverse": {"loss": -1}});
-    assert_eq!(agent.expect_error_code("line.set", wrong), -32602);
-    let json = agent.expect_result("line.stop", json!({"line": line}));
+    assert_eq!(agent.expect_error_code("delay_line.set", wrong), -32602);
+    let json = agent.expect_result("delay_line.stop", json!({"line": line}));
     assert_eq!(
         json["forward"]["requested"]["delay_us"], 7.0,
         "it is as it was"

@@ -130,8 +130,12 @@ pub fn accept_stream(listener: &TcpListener) -> (u32, TcpStream) {
 }
 
 /// Asserts that the trial ended with a fault whose message contains these words.
-pub fn assert_fault(end: &Value, words: &str) {
-    assert_eq!(end["reason"], "fault", "{end}");
+pub fn assert_fault(end: &Value, kind: &str, words: &str) {
+    assert_eq!(
+        (&end["reason"], &end["fault_kind"]),
+        (&Value::from("fault"), &Value::from(kind)),
+        "{end}"
+    );
     let fault = end["fault"].as_str();
     assert!(fault.is_some_and(|text| text.contains(words)), "{end}");
 }

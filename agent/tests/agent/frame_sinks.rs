@@ -27,7 +27,7 @@ fn samples_and_trial_end_contain_frame_delays() {
     assert_eq!(end["delay"]["count"], received, "{end}");
     assert!(end["delay"]["p50_us"].as_f64() > Some(0.0), "{end}");
     assert!(end["streams"][0]["jitter_us"].as_f64() > Some(0.0), "{end}");
-    assert_eq!(end["streams"][0]["other_clock"], 0);
+    assert_eq!(end["streams"][0]["impossible_transits"], 0);
     let sampled: u64 = samples
         .iter()
         .map(|sample| sample["delay"]["count"].as_u64().expect("a count"))
@@ -88,7 +88,7 @@ fn frames_larger_than_a_page_use_packet_sockets() {
     let request = json!({"frames": 200, "frame_bytes": [{"bytes": 9018, "weight": 1}]});
     let [backends, source, sink] = generate(&mut agent, &request, 0.3);
     assert_eq!(backends["generator"], PACKET_BACKEND, "{backends}");
-    assert!(!backends["why"].as_str().expect("a reason").is_empty());
+    assert!(!backends["reason"].as_str().expect("a reason").is_empty());
     assert_all_frames_arrived(&source, &sink);
     assert_eq!(
         sink["bytes_received"],
@@ -104,10 +104,10 @@ fn packet_sockets_keep_the_rate_and_report_lateness() {
     let [_, source, sink] = generate(&mut agent, &request, 0.5);
     assert_all_frames_arrived(&source, &sink);
     let pacing_outcome = &source["streams"][0]["pacing"];
-    assert_eq!(pacing_outcome["by"], "batches", "{source}");
+    assert_eq!(pacing_outcome["method"], "batches", "{source}");
     assert_eq!(pacing_outcome["due"], 100, "{source}");
     assert!(
-        pacing_outcome["late_max_us"].as_f64() > Some(0.0),
+        pacing_outcome["lateness_max_us"].as_f64() > Some(0.0),
         "{source}"
     );
     let bursts = pacing_outcome["bursts"].as_array().expect("bursts");
@@ -117,23 +117,31 @@ fn packet_sockets_keep_the_rate_and_report_lateness() {
 #[test]
 fn backends_are_probed_without_leaving_anything() {
     let mut agent = Agent::start_with_veth();
-    let able = agent.expect_result("frames.able", json!({"interface": "left"}));
+    let capabilities = agent.expect_result("frames.capabilities", json!({"interface": "left"}));
     if is_root() {
-        let best = json!({"generator": "xdp", "sink": "xdp native", "why": ""});
-        assert_eq!(able, best);
+        let best = json!({"generator": "xdp", "sink": "xdp native", "reason": ""});
+        assert_eq!(capabilities, best);
     } else {
         assert_eq!(
-            (&able["generator"], &able["sink"]),
+            (&capabilities["generator"], &capabilities["sink"]),
             (&json!(PACKET_BACKEND), &json!(PACKET_BACKEND))
         );
-        assert!(!able["why"].as_str().expect("a reason").is_empty());
+        assert!(
+            !capabilities["reason"]
+                .as_str()
+                .expect("a reason")
+                .is_empty()
+        );
     }
     assert_ports_are_clean(&agent);
     assert_eq!(
-        agent.expect_error_code("frames.able", json!({"interface": "absent"})),
+        agent.expect_error_code("frames.capabilities", json!({"interface": "absent"})),
         -32001
     );
-    assert_eq!(agent.expect_error_code("frames.able", json!({})), -32602);
+    assert_eq!(
+        agent.expect_error_code("frames.capabilities", json!({})),
+        -32602
+    );
 }
 
 #[test]

@@ -90,13 +90,13 @@ fn a_burst_has_exactly_the_requested_frames() {
         });
         assert_all_frames_arrived(&source, &sink);
         assert_eq!(sum(&source, "frames_sent"), count);
-        assert_eq!(source["streams"][0]["refused"], 0);
-        assert_eq!(sink["streams"][0]["highest"], count - 1);
+        assert_eq!(source["streams"][0]["rejected"], 0);
+        assert_eq!(sink["streams"][0]["highest_number"], count - 1);
         assert_eq!(source["counters"]["frames_sent"], count);
         assert_eq!(sink["counters"]["frames_received"], count);
         if is_root() {
             assert_eq!(backends["generator"], "xdp", "{backends}");
-            assert_eq!(backends["why"], "", "{backends}");
+            assert_eq!(backends["reason"], "", "{backends}");
         }
     }
 }
@@ -198,7 +198,7 @@ fn frames_are_sent_on_schedule_and_lateness_is_reported() {
             "{source}"
         );
         assert!(
-            pacing_outcome["late_max_us"].as_f64() > Some(0.0),
+            pacing_outcome["lateness_max_us"].as_f64() > Some(0.0),
             "{source}"
         );
         let bursts = pacing_outcome["bursts"].as_array().expect("bursts");
@@ -208,7 +208,7 @@ fn frames_are_sent_on_schedule_and_lateness_is_reported() {
             .sum();
         assert!((1..=100).contains(&count), "{source}");
         if is_root() {
-            assert_eq!(pacing_outcome["by"], pacing, "{source}");
+            assert_eq!(pacing_outcome["method"], pacing, "{source}");
         }
     }
 }

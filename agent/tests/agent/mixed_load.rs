@@ -98,7 +98,7 @@ fn transfers_start_exactly_after_the_idle_phase() {
             for (samples, end) in &endpoints {
                 assert_eq!(end["reason"], "done", "{end}");
                 assert_eq!(end["drained"], true, "{end}");
-                assert!(end["load_began_s"].as_f64().expect("the transfers started") >= 0.2);
+                assert!(end["load_start_s"].as_f64().expect("the transfers started") >= 0.2);
                 assert!(part_bytes("transfers", end) > 0, "{end}");
                 for sample in samples {
                     // This endpoint's clock bounds what it sends, not what it receives.
@@ -149,7 +149,7 @@ fn a_trial_stopped_in_its_idle_phase_starts_no_transfers() {
     for agent in [&mut pair.a, &mut pair.b] {
         let (_, end) = agent.wait_for_end("t");
         assert_ne!(end["reason"], "done");
-        assert!(end.get("load_began_s").is_none(), "{end}");
+        assert!(end.get("load_start_s").is_none(), "{end}");
         assert_eq!(part_bytes("transfers", &end), 0);
     }
 }
@@ -185,7 +185,7 @@ fn a_broken_transfer_keeps_the_results_of_the_requests() {
     let (_, end) = agent.wait_for_end("t");
     drop(agent);
     peer.join().expect("the peer comes to its end");
-    assert_fault(&end, "stream 1 of the transfers broke:");
+    assert_fault(&end, "stream", "stream 1 of the transfers broke:");
     assert!(transactions(&end) > 0, "{end}");
     assert!(part_bytes("transfers", &end) > 0, "{end}");
 }

@@ -85,7 +85,7 @@ fn the_cpu_time_of_samples_adds_up_to_the_trial() {
     start(&mut agent, FOREVER_S);
     let spent = |event: &Value| {
         assert_eq!(event["threads"][0]["name"], "a1 vcpu0");
-        assert_eq!(event["threads"][0].get("gone"), None);
+        assert_eq!(event["threads"][0].get("is_gone"), None);
         event["threads"][0]["cpu_s"].as_f64().expect("a number")
     };
     let mut of_samples = 0.0;
@@ -118,14 +118,14 @@ fn an_ended_thread_keeps_its_cpu_time_and_is_marked_gone() {
         before += spent(&agent.wait_for_event("trial.sample", "t"));
     }
     busy.end();
-    while agent.wait_for_event("trial.sample", "t")["threads"][0]["gone"] != true {}
+    while agent.wait_for_event("trial.sample", "t")["threads"][0]["is_gone"] != true {}
     agent.expect_result("trial.stop", json!({"trial": "t"}));
     let end = agent.wait_for_event("trial.end", "t");
     assert_eq!(
         (&end["reason"], &end["fault"]),
         (&json!("stopped"), &json!(""))
     );
-    assert_eq!(end["threads"][0]["gone"], true);
+    assert_eq!(end["threads"][0]["is_gone"], true);
     assert!(spent(&end) >= before, "{before} {end}");
 }
 
@@ -175,11 +175,11 @@ fn a_vanished_interface_keeps_its_counts_and_is_marked_gone() {
     agent.expect_result("trial.prepare", observe(json!({"interfaces": ["vnb1"]})));
     start(&mut agent, FOREVER_S);
     agent.run_in_network("ip link del vnb0");
-    while agent.wait_for_event("trial.sample", "t")["interfaces"][0]["gone"] != true {}
+    while agent.wait_for_event("trial.sample", "t")["interfaces"][0]["is_gone"] != true {}
     agent.run_in_network("ip link add vnb0 type veth peer name vnb1");
     agent.expect_result("trial.stop", json!({"trial": "t"}));
     let end = agent.wait_for_event("trial.end", "t");
-    assert_eq!(end["interfaces"][0]["gone"], true);
+    assert_eq!(end["interfaces"][0]["is_gone"], true);
     assert_eq!(end["reason"], "stopped");
 }
 

@@ -73,7 +73,7 @@ fn connections_of_tcp_crr_use_the_port_range_in_each_trial() {
         assert_eq!(end["reason"], "done", "{end}");
     }
     // Each sink listens on a port of its own.
-    assert_fault(&run(first, "3"), "broke: ");
+    assert_fault(&run(first, "3"), "stream", "broke: ");
 }
 
 #[test]

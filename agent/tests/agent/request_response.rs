@@ -269,7 +269,7 @@ fn an_open_loop_sends_exactly_the_due_requests() {
         );
         let pacing = &source["instrument"]["pacing"];
         assert!(number(pacing, "sent") <= made, "{pacing}");
-        assert!(pacing["late_max_us"].as_f64() >= pacing["late_p50_us"].as_f64());
+        assert!(pacing["lateness_max_us"].as_f64() >= pacing["lateness_p50_us"].as_f64());
     }
 }
 
@@ -296,7 +296,7 @@ fn an_unexpected_response_breaks_the_stream() {
         let _ = std::io::copy(&mut stream, &mut std::io::sink());
     };
     let end = run_against_sink(sends_unrequested_data, &json!({}), 0.3);
-    assert_fault(&end, "received a response without a request");
+    assert_fault(&end, "stream", "received a response without a request");
 }
 
 #[test]
@@ -344,9 +344,9 @@ fn each_transaction_of_tcp_crr_opens_a_connection() {
         json!({"request_bytes": 100, "response_bytes": 100_000}),
     ] {
         let [source, _] = ask("tcp_crr", &["source", "source"], &changes);
-        let connected = number(&source["connect"], "count");
+        let connected = number(&source["connect_time"], "count");
         assert_eq!(connected, number(&source["latency"], "count"));
-        assert!(source["latency"]["p50_us"].as_f64() > source["connect"]["p50_us"].as_f64());
+        assert!(source["latency"]["p50_us"].as_f64() > source["connect_time"]["p50_us"].as_f64());
     }
 }
 

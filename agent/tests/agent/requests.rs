@@ -9,7 +9,7 @@ fn hello_describes_the_agent() {
     let mut agent = Agent::start();
     let hello = agent.expect_result("agent.hello", json!({}));
     assert_eq!(hello["agent"], "vnetbench-agent");
-    assert_eq!(hello["protocol"], 2);
+    assert_eq!(hello["protocol"], 3);
     assert_eq!(hello["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(hello["pid"], agent.pid());
     assert_eq!(

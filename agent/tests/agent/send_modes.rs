@@ -138,15 +138,20 @@ fn every_zero_copy_send_is_accounted_for() {
     for (mode, sends_a_call) in [("zerocopy", 1), ("io_uring_zerocopy", 4)] {
         let request = sending((mode, sends_a_call), &json!({"message_bytes": 65_536}));
         let [source, sink] = transfer(&["source"], request.clone());
-        let lent = &source["streams"][0]["lent"];
-        let sends = number(lent, "in_place") + number(lent, "copied") + number(lent, "unsettled");
-        assert!(sends >= number(&source, "calls_sent"), "{request}: {lent}");
+        let zero_copy = &source["streams"][0]["zero_copy"];
+        let sends = number(zero_copy, "in_place")
+            + number(zero_copy, "copied")
+            + number(zero_copy, "uncompleted");
+        assert!(
+            sends >= number(&source, "calls_sent"),
+            "{request}: {zero_copy}"
+        );
         // On the loopback the kernel copies the data of zero-copy sends.
-        assert!(number(lent, "copied") > 0, "{request}: {lent}");
-        assert!(sink["streams"][0]["lent"].is_null());
+        assert!(number(zero_copy, "copied") > 0, "{request}: {zero_copy}");
+        assert!(sink["streams"][0]["zero_copy"].is_null());
     }
     let [source, _] = transfer(&["source"], json!({}));
-    assert!(source["streams"][0]["lent"].is_null());
+    assert!(source["streams"][0]["zero_copy"].is_null());
 }
 
 #[test]

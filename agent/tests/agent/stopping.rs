@@ -21,8 +21,8 @@ fn stop(agent: &mut Agent) -> Value {
     agent.expect_result("trial.stop", json!({"trial": "t"}));
     let (_, end) = agent.wait_for_end("t");
     assert_eq!(
-        (&end["reason"], &end["fault"]),
-        (&json!("stopped"), &json!("")),
+        (&end["reason"], &end["fault"], &end["fault_kind"]),
+        (&json!("stopped"), &json!(""), &Value::Null),
         "{end}"
     );
     assert_eq!(
@@ -116,7 +116,7 @@ fn a_running_trial_can_be_stopped_at_every_endpoint() {
         assert!(end["bytes_sent"].as_u64() > Some(0));
         // The other endpoint reports its lost streams.
         let (_, end) = pair.b.wait_for_end("t");
-        assert_fault(&end, "broke: ");
+        assert_fault(&end, "stream", "broke: ");
     }
 }
 
@@ -244,8 +244,8 @@ fn a_lost_interface_is_a_fault() {
     ] {
         let end = observe_link_change(change);
         assert_eq!(
-            (&end["reason"], &end["fault"]),
-            (&json!("fault"), &json!(fault))
+            (&end["fault_kind"], &end["fault"]),
+            (&json!("interface"), &json!(fault))
         );
     }
 }
@@ -258,7 +258,7 @@ fn an_interface_that_is_being_removed_counts_as_vanished() {
         ip link add other$i group 7 type bridge && ip link set other$i up || exit; done; ip link del group 7";
     let end = observe_link_change(removed_with_others);
     assert_eq!(
-        (&end["reason"], &end["fault"]),
-        (&json!("fault"), &json!("interface vnb0 vanished"))
+        (&end["fault_kind"], &end["fault"]),
+        (&json!("interface"), &json!("interface vnb0 vanished"))
     );
 }

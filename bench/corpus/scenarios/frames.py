@@ -83,7 +83,7 @@ RECIPES = tuple(
             WITH_SWITCH,
             require_all(require_slowdown(0.03), require_disturbance_value(SPUN_CPU_S, 0.5)),
             levels={**BUSY, **TWO_CPUS},
-            preparation=(port_knobs({"napi_first": False}),),
+            preparation=(port_knobs({"napi_has_priority": False}),),
         ),
         Scenario(
             ("shared_by_vms",),
@@ -94,7 +94,7 @@ RECIPES = tuple(
             WITH_SWITCH,
             require_all(require_slowdown(0.03), require_disturbance_value(SPUN_CPU_S, 0.5)),
             levels={**BUSY, **TWO_CPUS},
-            preparation=(endpoint_knobs("b", {"napi_first": False}),),
+            preparation=(endpoint_knobs("b", {"napi_has_priority": False}),),
         ),
         Scenario(
             ("overflow",),

@@ -14,7 +14,7 @@ from vnetbench.lab.guest.topology import GuestShape
 from vnetbench.study.factors.guest_factors import ADAPTERS
 
 _KEPT = tuple(name for name in ADAPTERS if GuestShape(name).hardware(hardware.TCG).can_snapshot)
-"""Adapters whose guests can be saved and resumed. `vf` also needs a study that names its `vf_of`."""
+"""Adapters whose guests can be saved and resumed. `vf` also needs a study that names its `vf_interface`."""
 
 
 @click.group()

@@ -80,8 +80,8 @@ def path_counters(endpoints: Sequence[EndpointRecord], effective: Mapping[str, o
     """Return the counters of the path that show frame losses.
 
     `interfaces` has the counters of watched interfaces by observer. `softnet_dropped` counts frames that
-    found a CPU's backlog full. `refused` counts frames that the sources' ports refused, if the device behind
-    the ports lost them (`refused_frames` in `effective`).
+    found a CPU's backlog full. `rejected` counts frames that the sources' ports rejected, if the device
+    behind the ports lost them (`rejected_frames` in `effective`).
     """
     interfaces = {
         endpoint.name: {
@@ -92,13 +92,13 @@ def path_counters(endpoints: Sequence[EndpointRecord], effective: Mapping[str, o
     }
     counters = (endpoint.totals.get("counters") for endpoint in endpoints)
     backlog_drops = sum(int(each.get("softnet_dropped", 0)) for each in counters if isinstance(each, Mapping))
-    refused = sum(
-        int(stream.get("refused", 0)) for endpoint in endpoints for stream in stream_totals(endpoint.totals)
+    rejected = sum(
+        int(stream.get("rejected", 0)) for endpoint in endpoints for stream in stream_totals(endpoint.totals)
     )
     return {
         "interfaces": {name: counts for name, counts in interfaces.items() if counts},
         "softnet_dropped": backlog_drops,
-        "refused": refused if effective.get("refused_frames") == "lost" else 0,
+        "rejected": rejected if effective.get("rejected_frames") == "lost" else 0,
     }
 
 
@@ -168,8 +168,8 @@ def _drops_by_location(counters: PathCounters, testbed: Mapping[str, Any]) -> di
     inside -= before_link + before_receiver + in_backlog
     return {
         # An interface also counts the frames that a full backlog drops. If the observer started later than
-        # the sources, the sources' own count of refused frames is the larger one.
-        AT_SWITCH: max(entering - in_backlog, counters.get("refused", 0)) + max(0, inside),
+        # the sources, the sources' own count of rejected frames is the larger one.
+        AT_SWITCH: max(entering - in_backlog, counters.get("rejected", 0)) + max(0, inside),
         BEFORE_LINK: before_link,
         IN_BACKLOG: in_backlog,
         BEFORE_RECEIVER: before_receiver,

@@ -42,7 +42,7 @@ class OrderStatisticBounds:
     fraction: float
 
 
-def fewest_trials_for_interval(confidence: float, has_more_analyses: bool = True) -> int:
+def min_trials_for_interval(confidence: float, has_more_analyses: bool = True) -> int:
     """Return the fewest trials with an interval of this confidence: 6 for 0.95, 9 for 0.99.
 
     The widest interval, from the smallest to the largest of n trials, misses the median with chance 2^(1-n).
@@ -62,13 +62,13 @@ def fewest_trials_for_interval(confidence: float, has_more_analyses: bool = True
 def interim_analyses(precision: Precision) -> tuple[int, ...]:
     """Return the numbers of trials at which a treatment is analysed, ascending by a factor of about 1.5.
 
-    The first is `fewest_trials`, or the first number that has an interval. The last is `most_trials`. The
-    result is empty if `most_trials` is too few for any interval.
+    The first is `min_trials`, or the first number that has an interval. The last is `max_trials`. The
+    result is empty if `max_trials` is too few for any interval.
     """
-    most = precision.most_trials
-    first = max(precision.fewest_trials, fewest_trials_for_interval(precision.confidence))
+    most = precision.max_trials
+    first = max(precision.min_trials, min_trials_for_interval(precision.confidence))
     if first >= most:
-        fewest = fewest_trials_for_interval(precision.confidence, has_more_analyses=False)
+        fewest = min_trials_for_interval(precision.confidence, has_more_analyses=False)
         return (most,) if most >= fewest else ()
     steps = max(1, round(math.log(most / first) / math.log(_GROWTH)))
     return tuple(sorted({round(first * (most / first) ** (step / steps)) for step in range(steps + 1)}))

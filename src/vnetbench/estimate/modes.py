@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from vnetbench.estimate.model import Mode
 
-FEWEST_TRIALS_FOR_MODES = 20
+MIN_TRIALS_FOR_MODES = 20
 SMALLEST_MODE_SHARE = 0.2
 """With the tens of trials of a treatment, a smaller part looks the same as outliers."""
 _TRIM_ONE_IN = 20
@@ -38,17 +38,17 @@ class ModeSearchResult:
     modes: tuple[Mode, ...] = ()
 
 
-def find_modes(values: Sequence[float], fewest_trials: int = FEWEST_TRIALS_FOR_MODES) -> ModeSearchResult:
+def find_modes(values: Sequence[float], min_trials: int = MIN_TRIALS_FOR_MODES) -> ModeSearchResult:
     """Decide whether the values have one mode or two; a mode's value is the median of its trials.
 
-    Fewer than `FEWEST_TRIALS_FOR_MODES` values cannot rule out a second mode, but they can show one. Each of
+    Fewer than `MIN_TRIALS_FOR_MODES` values cannot rule out a second mode, but they can show one. Each of
     two modes contains at least a fifth of the values. If not all values are positive, the scale is linear.
 
     Args:
         values: One value for each trial.
-        fewest_trials: The result is `unknown` for fewer values.
+        min_trials: The result is `unknown` for fewer values.
     """
-    if len(values) < fewest_trials:
+    if len(values) < min_trials:
         return ModeSearchResult("unknown")
     ordered = np.sort(np.asarray(values, dtype=float))
     trimmed = len(ordered) // _TRIM_ONE_IN
@@ -61,7 +61,7 @@ def find_modes(values: Sequence[float], fewest_trials: int = FEWEST_TRIALS_FOR_M
     threshold = _UNIFORM_HALVES_DISTANCE + _CHANCE_MARGIN / math.sqrt(len(ordered))
     # Values that differ only by rounding have parts of no width, so any distance would be far.
     if distance <= max(threshold * wider, 1e-9 * max(1.0, float(np.max(np.abs(scale))))):
-        return ModeSearchResult("one" if len(values) >= FEWEST_TRIALS_FOR_MODES else "unknown")
+        return ModeSearchResult("one" if len(values) >= MIN_TRIALS_FOR_MODES else "unknown")
     parts = (ordered[:split], ordered[split:])
     modes = (Mode(value=float(np.median(part)), share=len(part) / len(ordered)) for part in parts)
     return ModeSearchResult("two", tuple(modes))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from scipy import special
 
-from vnetbench.estimate.interim_analyses import fewest_trials_for_interval
+from vnetbench.estimate.interim_analyses import min_trials_for_interval
 from vnetbench.estimate.model import Ratio
 
 _TRIMMED_SHARE = 0.2
@@ -79,7 +79,7 @@ def paired_ratio(base: Mapping[int, float], changed: Mapping[int, float]) -> Pai
 
 def fewest_blocks(confidence: float) -> int:
     """Return the fewest shared blocks for an interval, equal to the fewest trials for a median's interval."""
-    return fewest_trials_for_interval(confidence, has_more_analyses=False)
+    return min_trials_for_interval(confidence, has_more_analyses=False)
 
 
 def combine_ratios(ratios: Sequence[PairedRatio], confidence: float) -> Ratio:

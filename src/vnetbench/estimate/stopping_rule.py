@@ -41,7 +41,7 @@ def decide_stopping(values: Sequence[float], precision: Precision) -> StoppingDe
         bounds = median_interval(values, precision.confidence, analyses)
         if bounds is not None and _is_narrow_enough(values, bounds, precision.half_width):
             return StoppingDecision(True, "precision")
-    if trials >= precision.most_trials:
+    if trials >= precision.max_trials:
         return StoppingDecision(True, "most trials")
     return StoppingDecision(False)
 

@@ -98,7 +98,7 @@ def _endpoint_metrics(endpoints: SteadySamples, arrived: int, steady_s: float) -
         yield "mean_segment_bytes", _counter_total(senders, "tx_bytes") / packets
     streams = [x for _, samples in senders for s in samples for x in s.streams if _carries_load(x)]
     has_no_connections = _is_frame_load(endpoints) or any("datagrams" in x.details for x in streams)
-    if not senders or _merged_histogram(endpoints, "connect") or has_no_connections:
+    if not senders or _merged_histogram(endpoints, "connect_time") or has_no_connections:
         return  # the metrics below need TCP connections that carry the load
     yield "segments_per_s", sum(_number_or_zero(x.details.get("segments_out")) for x in streams) / steady_s
     yield "retransmits_per_s", sum(x.retransmits or 0 for x in streams) / steady_s
@@ -165,7 +165,7 @@ def _request_metrics(
     trial: TrialRecord, endpoints: SteadySamples, latency: Histogram, steady_s: float
 ) -> Iterator[tuple[str, float]]:
     """Yield metrics of workloads with requests."""
-    connect = _merged_histogram(endpoints, "connect")
+    connect = _merged_histogram(endpoints, "connect_time")
     if not (transactions := histogram_count(latency)):
         return
     if not connect:

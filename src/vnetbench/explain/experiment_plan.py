@@ -108,8 +108,8 @@ def _study_overrides(
     """Yield the `--set` texts that turn the campaign's study into the experiment's study."""
     trials = max(MIN_TRIALS, fewest_blocks(summary.required_precision.confidence))
     overrides = {
-        "precision.fewest_trials": str(trials),
-        "precision.most_trials": str(trials),
+        "precision.min_trials": str(trials),
+        "precision.max_trials": str(trials),
         "precision.time_limit": "none",
         "timing.duration": format_exact_duration(_trial_duration_s(summary, treatment)),
         **{name: format_levels(name, factor_levels) for name, factor_levels in levels.items()},

@@ -18,9 +18,9 @@ class Endpoint:
     pair: int
     interface: str
     address: str
-    address6: str
+    ipv6_address: str
     """IPv6 address; empty if there is none."""
 
     def address_for(self, ip_version: str) -> str:
         """Return the address for a level of the factor `ip_version`."""
-        return self.address6 if ip_version == "6" else self.address
+        return self.ipv6_address if ip_version == "6" else self.address

@@ -43,7 +43,7 @@ class Testbed(Protocol):
         """Reset the counters of all delay lines, since one setup may serve several trials."""
 
     def read_delay_line_counters(self) -> Sequence[Mapping[str, Any]]:
-        """Return the counters of all delay lines since the last reset (the agent's `line.read`)."""
+        """Return the counters of all delay lines since the last reset (the agent's `delay_line.read`)."""
 
     def next_hop_mac(self, endpoint: Endpoint, ip_version: str) -> str:
         """Return the destination MAC address of frames from an endpoint to its peer.

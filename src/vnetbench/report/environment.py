@@ -11,7 +11,7 @@ _VOLATILE_FACTS = {"pid", "load_average", "mac", "mhz", "available_congestion_co
 """Facts that differ between two campaigns on the same machine."""
 _TREATMENT_SETTINGS = {"interfaces": {"mtu", "name", "offloads", "channels", "rings", "coalescing"}}
 """Facts within a list that treatments set, or that the path of the fact already contains."""
-_TESTBED_IDENTITY = {"name", "endpoints", "starts_s"}
+_TESTBED_IDENTITY = {"name", "endpoints", "guest_start_s"}
 
 
 @dataclass(frozen=True)

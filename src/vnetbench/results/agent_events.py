@@ -23,7 +23,7 @@ def parse_observation(raw: Mapping[str, Any]) -> Observation | None:
     threads = {thread["name"]: float(thread["cpu_s"]) for thread in raw["threads"]}
     waited = {each["name"]: float(each["waited_s"]) for each in raw["threads"] if "waited_s" in each}
     interfaces = {
-        each["name"]: {kind: count for kind, count in each.items() if kind not in ("name", "gone")}
+        each["name"]: {kind: count for kind, count in each.items() if kind not in ("name", "is_gone")}
         for each in raw["interfaces"]
     }
     return Observation(threads, interfaces, raw["kvm_exits"], waited)

@@ -9,9 +9,9 @@ from typing import Any
 JsonObject = Mapping[str, object]
 Histogram = tuple[tuple[int, int], ...]
 """Latency histogram: the middle of each bucket in nanoseconds, ascending, with its count."""
-HISTOGRAM_KINDS = ("latency", "connect", "delay")
-"""Kinds of histograms: `latency` of requests, `connect` if each request opens a connection, and `delay` of
-received datagrams if both endpoints share a clock."""
+HISTOGRAM_KINDS = ("latency", "connect_time", "delay")
+"""Kinds of histograms: `latency` of requests, `connect_time` if each request opens a connection, and
+`delay` of received datagrams if both endpoints share a clock."""
 
 
 @dataclass(frozen=True)

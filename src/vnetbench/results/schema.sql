@@ -1,4 +1,4 @@
--- Results file of a campaign, schema version 3. docs/results-file.md describes every column.
+-- Results file of a campaign, schema version 4. docs/results-file.md describes every column.
 
 CREATE TABLE campaign (
     id               INTEGER PRIMARY KEY CHECK (id = 1),
@@ -84,7 +84,7 @@ CREATE TABLE histogram (
     trial_id         INTEGER NOT NULL REFERENCES trial (id),
     endpoint         TEXT    NOT NULL,
     seq              INTEGER NOT NULL,           -- of its sample
-    kind             TEXT    NOT NULL,           -- latency, connect, delay
+    kind             TEXT    NOT NULL,           -- latency, connect_time, delay
     buckets          TEXT    NOT NULL,           -- JSON list of [middle of the bucket in ns, count]
     PRIMARY KEY (trial_id, endpoint, seq, kind)
 ) STRICT, WITHOUT ROWID;

@@ -29,8 +29,8 @@ class Precision:
     confidence: float = 0.95
     half_width: float = 0.03
     """Target half-width of the deciding metric's confidence interval, as a share of its value."""
-    fewest_trials: int = 6
-    most_trials: int = 30
+    min_trials: int = 6
+    max_trials: int = 30
     time_limit_s: float | None = None
     """Time limit of the whole campaign, including set-up."""
     metric: str | None = None
@@ -64,9 +64,9 @@ class SearchSpec:
     """Length of a full step."""
     settle_s: float = 0.1
     """A step ends when no frame has arrived for this long after its load stops."""
-    most_load_fps: float | None = None
+    max_load_fps: float | None = None
     """Largest load of each direction; None: as fast as the generator can send."""
-    least_load_fps: float = 1000.0
+    min_load_fps: float = 1000.0
     """Smallest load of each direction; a device that loses too many frames at it has no throughput."""
     confidence: float = 0.95
     time_limit_s: float | None = None
@@ -114,7 +114,7 @@ class TestbedSpec:
     """Queueing discipline that implements `link_rate`: tbf or htb."""
     vswitch_mtu: int | None = None
     """Fixed MTU of every port of the vSwitch; None: the factor `mtu`."""
-    vf_of: str | None = None
+    vf_interface: str | None = None
     """Lab `qemu`: the host adapter whose virtual functions the guests use."""
     hosts: tuple[HostSpec, ...] = ()
     """Lab `hosts`: its endpoints."""

@@ -72,7 +72,7 @@ def test_interface_drops_are_absent_with_frames() -> None:
 
 def step(number: int, load_fps: float, received: int, dropped: int) -> StepRecord:
     interfaces = {"a1": {**PORTS, "rx_dropped": dropped}}
-    counted = {"interfaces": {"host": interfaces}, "softnet_dropped": 0, "refused": 0}
+    counted = {"interfaces": {"host": interfaces}, "softnet_dropped": 0, "rejected": 0}
     return StepRecord(
         number, SEARCH_STEP, load_fps, None, 1.0, 0.0, 1.0, 1000, received, {"path_counters": counted}
     )

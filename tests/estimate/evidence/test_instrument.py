@@ -11,7 +11,7 @@ from vnetbench.results.records import EndpointRecord
 
 
 def test_late_samples_lost_samples_and_instrument_cpu_are_reported() -> None:
-    instrument = {"sampler_late_max_s": 0.01, "sampler_cpu_s": 0.02, "events_lost": 3}
+    instrument = {"sampler_lateness_max_s": 0.01, "sampler_cpu_s": 0.02, "events_lost": 3}
     trial = with_totals(with_totals(uniform_trial(), "a1", instrument=instrument), "host", bench_cpu_s=0.03)
     evidence = trial_evidence(trial)
     assert evidence["sampler_late_percent"] == pytest.approx(20)
@@ -26,7 +26,7 @@ def test_the_short_sample_after_a_late_one_does_not_change_the_lateness() -> Non
         samples = (replace(one, t_s=0.09, interval_s=0.09), replace(two, interval_s=0.01), *others)
         return replace(side, samples=samples)
 
-    trial = with_totals(uniform_trial(), "a1", instrument={"sampler_late_max_s": 0.04})
+    trial = with_totals(uniform_trial(), "a1", instrument={"sampler_lateness_max_s": 0.04})
     assert trial_evidence(change_endpoint(trial, "a1", late))["sampler_late_percent"] == pytest.approx(80)
 
 
@@ -69,8 +69,8 @@ def test_a_search_has_no_rate_evidence_and_excludes_bench_cpu() -> None:
 
 
 def test_delay_line_overflows_and_refused_frames_count_as_its_drops() -> None:
-    forward = {"frames": 950, "overflowed": 20, "refused": 30, "lost": 400}
-    reverse = {"frames": 1000, "overflowed": 0, "refused": 0, "lost": 0}
+    forward = {"frames": 950, "queue_drops": 20, "port_drops": 30, "lost": 400}
+    reverse = {"frames": 1000, "queue_drops": 0, "port_drops": 0, "lost": 0}
     lines = [{"forward": {"counts": forward}, "reverse": {"counts": reverse}}]
     evidence = trial_evidence(with_totals(uniform_trial(), "host", delay_lines=lines))
     assert evidence["delay_line_drop_percent"] == pytest.approx(5)

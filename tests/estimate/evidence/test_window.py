@@ -94,7 +94,7 @@ def test_losses_are_shares_of_the_segments_and_of_the_samples() -> None:
 def test_without_stream_samples_retransmits_are_those_of_the_namespace() -> None:
     # The kernel counts retransmits separately: 200 segments were sent in total.
     crowd = with_counters(uniform_trial(), "a1", tcp_segments_out=150, tcp_segments_retransmitted=50)
-    each = [replace(x, histograms={"connect": ((1000, 5),)}) for x in crowd.endpoints[0].samples]
+    each = [replace(x, histograms={"connect_time": ((1000, 5),)}) for x in crowd.endpoints[0].samples]
     trial = change_endpoint(crowd, "a1", lambda side: replace(side, samples=tuple(each)))
     assert trial_evidence(trial)["retransmitted_percent"] == pytest.approx(25)
     assert "rtt_us" not in trial_evidence(trial)

@@ -56,7 +56,7 @@ pub struct XdpSource {
     /// Whether the stream mixes several frame sizes.
     has_several_sizes: bool,
     max_frames: Option<u64>,
-    refused_frames: RejectedFrames,
+    rejected_frames: RejectedFrames,
     shares_cpu: bool,
     /// Schedule and method of a paced stream.
     pacing: Option<(Schedule, PacingMethod)>,
@@ -114,7 +114,7 @@ impl XdpSource {
             frame,
             has_several_sizes: size_fields.len() > 1,
             max_frames: parameters.max_frames,
-            refused_frames: parameters.rejected_frames,
+            rejected_frames: parameters.rejected_frames,
             shares_cpu: parameters.shares_cpus,
             pacing: parameters.frames_per_s.map(|per_s| {
                 (
@@ -302,7 +302,7 @@ impl FrameEndpoint for XdpSource {
     fn counts(&self) -> FrameCounts {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let generated = load(&self.state.generated);
-        let frames = match self.refused_frames {
+        let frames = match self.rejected_frames {
             RejectedFrames::Unsent => load(&self.state.sent),
             RejectedFrames::Lost => generated,
         };

@@ -81,7 +81,9 @@ fn open_listener(options: &ServerOptions) -> Result<Listener, TestError> {
     let address = SocketAddr::new(options.bind, options.port);
     Listener::bind(address, options.session.idle_timeout).map_err(|error| {
         let fix = match error.raw_os_error() {
-            Some(libc::EADDRINUSE) => ". Another server uses this port. Choose another port with -p",
+            Some(libc::EADDRINUSE) => {
+                ". Another server uses this port. Choose another port with -p"
+            }
             Some(libc::EADDRNOTAVAIL) => ". This machine does not have this address",
             Some(libc::EACCES) => ". Ports below 1024 need CAP_NET_BIND_SERVICE",
             _ => "",

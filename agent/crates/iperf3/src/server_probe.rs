@@ -18,7 +18,7 @@ use vnetbench_system::error::{Error, Result};
 const BLOCK_BYTES: usize = 1_000;
 const MAX_TIMEOUT_S: f64 = 60.0;
 
-/// Parameters of the method `iperf3.greet`.
+/// Parameters of the method `iperf3.probe`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProbeRequest {

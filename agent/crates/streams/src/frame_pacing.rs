@@ -51,20 +51,19 @@ impl FrameGap {
 #[derive(Debug, Serialize)]
 pub struct PacingOutcome {
     /// Pacing method: `program` or `batches`.
-    #[serde(rename = "by")]
     pub method: &'static str,
     /// Frames due until the end of the load.
     pub due: u64,
     /// Due frames that were not sent.
     pub unsent: u64,
     /// Mean lateness.
-    pub late_mean_us: Option<f64>,
+    pub lateness_mean_us: Option<f64>,
     /// Median lateness.
-    pub late_p50_us: Option<f64>,
+    pub lateness_p50_us: Option<f64>,
     /// 99th percentile of the lateness.
-    pub late_p99_us: Option<f64>,
+    pub lateness_p99_us: Option<f64>,
     /// Maximum lateness.
-    pub late_max_us: Option<f64>,
+    pub lateness_max_us: Option<f64>,
     /// Sizes of bursts.
     #[serde(flatten)]
     pub bursts: BurstSizes,
@@ -162,10 +161,10 @@ impl PacingOutcome {
             method,
             due,
             unsent,
-            late_mean_us: has_frames.then(|| sum as f64 / late.count as f64 / 1e3),
-            late_p50_us: late.p50_us,
-            late_p99_us: late.p99_us,
-            late_max_us: has_frames.then_some(max as f64 / 1e3),
+            lateness_mean_us: has_frames.then(|| sum as f64 / late.count as f64 / 1e3),
+            lateness_p50_us: late.p50_us,
+            lateness_p99_us: late.p99_us,
+            lateness_max_us: has_frames.then_some(max as f64 / 1e3),
             bursts,
         }
     }

@@ -34,7 +34,7 @@ pub enum FrameOutcome {
 #[derive(Debug, Serialize)]
 pub struct SourceOutcome {
     /// Frames that the port rejected.
-    pub refused: u64,
+    pub rejected: u64,
     /// The pacing of a source with a rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pacing: Option<PacingOutcome>,
@@ -50,12 +50,10 @@ pub struct SinkOutcome {
     /// Frames out of order and so late that they may be duplicates; they count as received.
     pub before_window: u64,
     /// Highest sequence number.
-    #[serde(rename = "highest")]
     pub highest_number: Option<u64>,
     /// Jitter (RFC 3550).
     pub jitter_us: f64,
     /// Frames whose timestamp is not from this endpoint's clock. If there are any, delays are unknown.
-    #[serde(rename = "other_clock")]
     pub impossible_transits: u64,
 }
 

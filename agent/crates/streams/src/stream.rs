@@ -62,7 +62,6 @@ pub struct ZeroCopyCounts {
     /// Sends that the kernel copied.
     pub copied: u64,
     /// Sends without a notification at the end of the stream.
-    #[serde(rename = "unsettled")]
     pub uncompleted: u64,
 }
 

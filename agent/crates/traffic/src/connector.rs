@@ -119,9 +119,10 @@ fn advance_handshake(
         ReadState::Incomplete => Ok(Some(reader)),
         ReadState::Complete if reader.is_response_to(id, secret) => Ok(None),
         ReadState::Complete => unexpected_peer(format!("the peer answered {}", reader.quote())),
-        ReadState::Closed => {
-            unexpected_peer(format!("the peer closed the connection after {}", reader.quote()))
-        }
+        ReadState::Closed => unexpected_peer(format!(
+            "the peer closed the connection after {}",
+            reader.quote()
+        )),
     }
 }
 

@@ -112,7 +112,10 @@ pub(crate) fn start(
 
 /// Returns the flow of a datagram stream.
 fn datagram_flow(stream: &Stream) -> &DatagramFlow {
-    stream.datagrams.as_ref().expect("every datagram stream has a flow")
+    stream
+        .datagrams
+        .as_ref()
+        .expect("every datagram stream has a flow")
 }
 
 /// Returns whether a later call can succeed.

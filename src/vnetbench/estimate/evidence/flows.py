@@ -72,7 +72,7 @@ class Flow:
 
 def collect_flows(part: SteadyPart) -> list[Flow]:
     """Return both ends of all streams; none if each request has a connection of its own."""
-    if any("connect" in x.histograms for _, samples in part.endpoints for x in samples):
+    if any("connect_time" in x.histograms for _, samples in part.endpoints for x in samples):
         return []
     return [flow for endpoint, samples in part.endpoints for flow in _endpoint_flows(part, endpoint, samples)]
 

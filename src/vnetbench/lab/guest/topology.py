@@ -37,7 +37,7 @@ PORTS, TAPS = "ports", "taps"
 """What the host's endpoints of a forwarding guest are: VMs on ports of switches, or the guest's taps."""
 
 
-_FLAG_FIELDS = ("uplink", "line")
+_FLAG_FIELDS = ("uplink", "delay_line")
 """Fields whose name alone is part of a shape's text."""
 
 
@@ -57,13 +57,13 @@ class GuestShape:
     """Level of `lro` for a vmxnet3. QEMU's model loses most segments if LRO is enabled after an activation
     without it, as when a ring is set: 5 Mbit/s instead of 300. So no guest changes its level."""
     uplink: bool = False
-    vf_of: str = ""
+    vf_interface: str = ""
     """The host's interface whose virtual functions the guests get; empty for none."""
     vsock: bool = False
     """Whether guests have VSOCK to the host."""
-    ends: str = PORTS
+    host_endpoints: str = PORTS
     """What the host's endpoints of a forwarding guest are: `ports` or `taps`."""
-    line: bool = False
+    delay_line: bool = False
     """Whether the link between the switches is a delay line: two taps that an agent joins."""
 
     def __str__(self) -> str:
@@ -153,7 +153,7 @@ class GuestTopology:
     @property
     def delay_lines(self) -> tuple[DelayLineEnds, ...]:
         """The delay line, which takes the place of an uplink."""
-        if not self.shape.line:
+        if not self.shape.delay_line:
             return ()
         first, last = self.uplinks
         return (DelayLineEnds((first, last), (first.interface, last.interface)),)
@@ -220,13 +220,13 @@ def make_topology(testbed_name: str, shape: GuestShape) -> GuestTopology:
     pairs = range(1, shape.guests + 1)
     if shape.role in (ROUTER, BRIDGE):
         return _make_forwarding_topology(testbed_name, shape, switch, pairs)
-    uplinks = uplink_devices(switch) if shape.uplink or shape.line else ()
+    uplinks = uplink_devices(switch) if shape.uplink or shape.delay_line else ()
     second = "sw1" if uplinks else "sw0"
     guests: list[Guest] = []
     endpoints: list[Endpoint] = []
     for pair in pairs:
         for number, side in enumerate("ab", start=1):
-            address, address6 = _ipv4_address(number, pair), _ipv6_address(number, pair)
+            address, ipv6_address = _ipv4_address(number, pair), _ipv6_address(number, pair)
             own_name = f"{side}{pair}"
             if side == "b" and shape.role == GUEST_TO_HOST:
                 endpoints.append(
@@ -236,14 +236,14 @@ def make_topology(testbed_name: str, shape: GuestShape) -> GuestTopology:
                         pair,
                         VM_INTERFACE,
                         address,
-                        address6,
+                        ipv6_address,
                         namespace_name(testbed_name, own_name),
                     )
                 )
                 continue
-            endpoints.append(Endpoint(own_name, side, pair, VM_INTERFACE, address, address6))
+            endpoints.append(Endpoint(own_name, side, pair, VM_INTERFACE, address, ipv6_address))
             vswitch = "sw0" if side == "a" else second
-            addresses = (f"{address}/{PREFIX_LENGTH}", f"{address6}/{PREFIX6_LENGTH}")
+            addresses = (f"{address}/{PREFIX_LENGTH}", f"{ipv6_address}/{PREFIX6_LENGTH}")
             # The physical function controls the MAC addresses of its virtual functions, so they stay.
             own_mac = "" if shape.adapter == "vf" else guest_mac(number, pair, 0)
             nic = Nic(VM_INTERFACE, own_mac, addresses, _make_port(shape, switch, own_name, vswitch), vswitch)
@@ -303,7 +303,7 @@ def _make_forwarding_topology(
             )
             addresses = (f"{router}/{length}", f"{router6}/{length6}", ROUTER_LINK_LOCAL) if is_router else ()
             port = _make_port(shape, switch, f"{forwarder}{side}", vswitch, forwarder)
-            if shape.ends == TAPS:
+            if shape.host_endpoints == TAPS:
                 port, vswitch = (
                     NetDevice(f"tap of {forwarder}", namespace_name(testbed_name, own_name), VM_INTERFACE),
                     "",
@@ -311,7 +311,7 @@ def _make_forwarding_topology(
             own_mac = guest_mac(2 + number, pair, number - 1)
             nics.append(Nic(f"eth{number - 1}", own_mac, addresses, port, vswitch))
         guests.append(Guest(forwarder, "", pair, tuple(nics)))
-        if shape.ends == TAPS:
+        if shape.host_endpoints == TAPS:
             ports.append(())
             continue
         first, last = (

@@ -15,21 +15,21 @@ def find_virtual_functions(interface: str) -> list[str]:
     if not device.exists():
         raise BenchError(
             f"this machine has no adapter {interface}",
-            where="testbed.vf_of",
+            where="testbed.vf_interface",
             fix="run ip link to list the adapters",
         )
     found = sorted(path.resolve() for path in device.glob("virtfn*"))
     if not found:
         raise BenchError(
             f"{interface} has no virtual functions",
-            where="testbed.vf_of",
+            where="testbed.vf_interface",
             fix=f"echo 2 > {device}/sriov_numvfs (adapter and firmware must support SR-IOV)",
         )
     ours = [path.name for path in found if (path / "driver").resolve().name == "vfio-pci"]
     if not ours:
         raise BenchError(
             f"vfio owns no virtual function of {interface}",
-            where="testbed.vf_of",
+            where="testbed.vf_interface",
             fix=f"modprobe vfio-pci; driverctl set-override {found[0].name} vfio-pci",
         )
     return ours

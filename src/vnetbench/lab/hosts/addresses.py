@@ -115,8 +115,8 @@ def _choose_interface(host: PairHost, peer: str) -> LoadInterface:
     else:
         interface, address = host.find_route(peer, None)
     ipv6 = [each for _, each in usable_addresses(host.address_listing, interface) if ":" in each]
-    address6 = address if ":" in address else next(iter(ipv6), "")
-    return LoadInterface(interface, address, address6, _has_ipv6(host, interface))
+    ipv6_address = address if ":" in address else next(iter(ipv6), "")
+    return LoadInterface(interface, address, ipv6_address, _has_ipv6(host, interface))
 
 
 def _has_ipv6(host: PairHost, interface: str) -> bool:

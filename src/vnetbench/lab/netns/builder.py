@@ -126,8 +126,8 @@ def _assign_ipv6(vm: Vm) -> None:
         ipr.addr(
             "replace",
             index=netlink.interface_index(ipr, vm.interface),
-            address=vm.address6,
-            prefixlen=vm.prefix6_length,
+            address=vm.ipv6_address,
+            prefixlen=vm.ipv6_prefix_length,
             # Skip duplicate address detection, which would delay the address by a second.
             flags=ifaddrmsg.IFA_F_NODAD,
         )

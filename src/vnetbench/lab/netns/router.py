@@ -39,7 +39,7 @@ def _configure_port(port: NetDevice, vm: Vm, family: socket.AddressFamily) -> No
     """Configure one port. Several ports may share the router's address, since routes locate the VMs."""
     index_of_version, host_prefix = (0, 32) if family == socket.AF_INET else (1, 128)
     side = 1 + "ab".index(vm.side)
-    address = (vm.address, vm.address6)[index_of_version]
+    address = (vm.address, vm.ipv6_address)[index_of_version]
     mac = netlink.interface_mac(*vm.device.location)
     with netlink.open_in_namespace(port.namespace) as ipr:
         index = netlink.interface_index(ipr, port.interface)

@@ -33,11 +33,11 @@ class NetnsShape:
     vswitch: str = "bridge"
     pairs: int = 1
     uplink: bool = False
-    line: bool = False
+    delay_line: bool = False
     """Whether the link is a delay line: two taps that an agent joins."""
 
     def __str__(self) -> str:
-        others = (" uplink" if self.uplink else "") + (" line" if self.line else "")
+        others = (" uplink" if self.uplink else "") + (" delay_line" if self.delay_line else "")
         return f"{self.vswitch} pairs={self.pairs}{others}"
 
 
@@ -65,7 +65,7 @@ class Vm(Endpoint):
     has_own_kernel = False
     namespace: str
     prefix_length: int = PREFIX_LENGTH
-    prefix6_length: int = PREFIX6_LENGTH
+    ipv6_prefix_length: int = PREFIX6_LENGTH
     gateways: tuple[str, ...] = ()
     """Gateways to the other side, IPv4 then IPv6; empty if both sides share one network."""
 
@@ -151,7 +151,7 @@ class NetnsTopology:
     @property
     def has_switch_namespace(self) -> bool:
         """Whether something is between the VMs of a pair."""
-        return self.shape.vswitch != DIRECT or self.shape.line
+        return self.shape.vswitch != DIRECT or self.shape.delay_line
 
     @property
     def shaped_devices(self) -> tuple[NetDevice, ...]:
@@ -168,7 +168,7 @@ class NetnsTopology:
     @property
     def delay_lines(self) -> tuple[DelayLineEnds, ...]:
         """The uplink if there are two virtual switches, else the link to side b of each pair."""
-        if not self.shape.line:
+        if not self.shape.delay_line:
             return ()
         if self.uplinks:
             first, last = self.uplinks
@@ -242,7 +242,7 @@ def make_topology(testbed_name: str, shape: NetnsShape) -> NetnsTopology:
     )
     switch_namespace = namespace_name(testbed_name, "sw")
     has_vswitch = shape.vswitch not in (DIRECT, ROUTER)
-    uplinks = uplink_devices(switch_namespace) if shape.uplink or (shape.line and has_vswitch) else ()
+    uplinks = uplink_devices(switch_namespace) if shape.uplink or (shape.delay_line and has_vswitch) else ()
     vswitches = 0 if not has_vswitch else 2 if uplinks else 1
     return NetnsTopology(
         testbed_name,

@@ -41,8 +41,8 @@ def campaign_json(summary: CampaignSummary) -> str:
         "precision": {
             "confidence": summary.required_precision.confidence,
             "half_width": summary.required_precision.half_width,
-            "fewest_trials": summary.required_precision.fewest_trials,
-            "most_trials": summary.required_precision.most_trials,
+            "min_trials": summary.required_precision.min_trials,
+            "max_trials": summary.required_precision.max_trials,
             "time_limit_s": summary.required_precision.time_limit_s,
         },
         "timing": {

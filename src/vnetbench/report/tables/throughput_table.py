@@ -39,8 +39,8 @@ def throughput_table(summary: CampaignSummary) -> RenderableType:
         ]
         for cells in _goal_rows(treatment):
             table.add_row(*levels, *cells)
-    most_trials = max((treatment.trial_count for treatment in summary.treatments), default=0)
-    notes = [_direction_note(summary), _INTERVAL_NOTE_BY_SEARCH_COUNT.get(min(most_trials, 2), "")]
+    max_trials = max((treatment.trial_count for treatment in summary.treatments), default=0)
+    notes = [_direction_note(summary), _INTERVAL_NOTE_BY_SEARCH_COUNT.get(min(max_trials, 2), "")]
     notes += dict.fromkeys(_treatment_notes(summary, factor_names(factors)))
     return Group(table, Text(""), *(Text(f"· {note}") for note in notes if note))
 

@@ -218,8 +218,8 @@ impl FrameEndpoint for PacketSource {
     }
 
     fn outcome(&self, load_ended: Instant) -> FrameOutcome {
-        let refused = self.rejected.load(Ordering::Relaxed);
-        let handled = self.sent.load(Ordering::Relaxed) + refused;
+        let rejected = self.rejected.load(Ordering::Relaxed);
+        let handled = self.sent.load(Ordering::Relaxed) + rejected;
         let pacing = self.pacing.as_ref().map(|paced| {
             let due = paced
                 .schedule
@@ -237,10 +237,7 @@ impl FrameEndpoint for PacketSource {
                 bursts.finish(handled),
             )
         });
-        FrameOutcome::Source(SourceOutcome {
-            rejected: refused,
-            pacing,
-        })
+        FrameOutcome::Source(SourceOutcome { rejected, pacing })
     }
 }
 

@@ -1,0 +1,1 @@
+"""Changes between schema versions of the results file, one module for each version."""
