@@ -261,7 +261,10 @@ def test_a_group_whose_process_does_not_end_is_reported(
     for command in (["down", "t-stuck"], ["down", "--all"]):
         result = CliRunner().invoke(lab, command, standalone_mode=False)
         assert result.return_value == 1
-        assert f"Cannot remove {group} of t-stuck: a process in it does not end" in result.output
+        assert (
+            f"Cannot remove the control group {group} of the testbed t-stuck: a process in it does not end"
+            in result.output
+        )
         assert "Removed t-stuck" not in result.output
     (group / "process").rmdir()
     result = CliRunner().invoke(lab, ["down", "t-stuck"], standalone_mode=False)
