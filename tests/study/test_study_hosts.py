@@ -170,7 +170,11 @@ def test_a_workload_that_iperf3_does_not_support_is_reported() -> None:
             4,
             "the host web-01 needs exactly one of the keys ssh, iperf3 and local",
         ),
-        (WEB_1 + SERVER, 4, "the study has 1 iperf3 server and 1 other host; it needs exactly one server"),
+        (
+            WEB_1 + SERVER,
+            4,
+            "the study has 1 iperf3 server and 1 other host; a study needs exactly one server",
+        ),
         (WEB_1.replace("root@web-01", "-oProxyCommand=x"), 6, "is not a valid name"),
         (WEB_1.replace("root@web-01", "root@web 01"), 6, "is not a valid name"),
         (SERVER + SERVER.replace("07", "08"), 4, "the study has 2 iperf3 servers"),

@@ -167,9 +167,9 @@ mod tests {
     #[test]
     fn folders_of_another_name_mode_or_type_are_rejected() {
         let (parent, folder) = create_folders("others", "vnetbench-u-1", 0o755);
-        assert!(open_error(&folder).contains("its mode is 755"));
-        assert!(open_error(&folder.join("..")).contains("begins with vnetbench-"));
-        assert!(open_error(Path::new("/")).contains("begins with vnetbench-"));
+        assert!(open_error(&folder).contains("the folder's mode is 755"));
+        assert!(open_error(&folder.join("..")).contains("must begin with vnetbench-"));
+        assert!(open_error(Path::new("/")).contains("must begin with vnetbench-"));
         assert!(open_error(&parent.join("vnetbench-u-2")).contains("does not exist"));
         set_permissions(&folder, Permissions::from_mode(0o700)).expect("the folder is valid");
         let link = parent.join("vnetbench-link");

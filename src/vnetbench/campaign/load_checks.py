@@ -87,7 +87,9 @@ REFUSALS: Mapping[str, RefusalText] = {
         "let streams share threads (threads = 4), or raise the limit: ulimit -u (in a service: TasksMax=)",
         "the limit of threads is too low for this number of streams: {}",
     ),
-    "refused": RefusalText("exclude this treatment with [[exclude]], or configure the server to allow it"),
+    "refused": RefusalText(
+        "exclude this treatment with [[exclude]], or configure the server to allow the load"
+    ),
 }
 """Agent errors that refuse a treatment, by the error's `kind` (docs/protocol.md, "Errors")."""
 

@@ -123,7 +123,7 @@ def _check_facts(facts: Mapping[str, Any]) -> Iterator[Check]:
     count = int(cpu.get("count") or 0)
     yield Check(
         "CPUs", GOOD if count >= 2 else LIMITED, str(count),
-        "" if count >= 2 else "the endpoints share this machine's only CPU; add CPUs to this machine",
+        "" if count >= 2 else "the endpoints share this machine's only CPU. Add CPUs to this machine",
     )  # fmt: skip
     perf = facts.get("perf") or {}
     hardware = perf.get("system_cycles") == "hardware"

@@ -48,7 +48,8 @@ def check_host(console: Console, destination: str) -> int:
         raise
     if testbed.disconnect_host(connected):
         print_check(
-            console, Check("clean-up", GOOD, "the agent and its folder were removed; nothing was changed")
+            console,
+            Check("clean-up", GOOD, "the bench removed the agent and its folder, and changed nothing else"),
         )
         return 0 if succeeded else 1
     print_check(

@@ -150,7 +150,7 @@ def _read_logs(
                 store.add_item(log.display_path, run)
         elif mapping is None and log.display_path.lower().endswith(".xlsx"):
             store.add_unreadable_log(
-                log.display_path, "this is a workbook; describe its columns with --mapping"
+                log.display_path, "the file is a workbook. Describe its columns with --mapping"
             )
         else:
             _gather_text(log, store)

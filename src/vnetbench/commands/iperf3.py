@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import click
 
-from vnetbench.agents.binary import agent_binary
+from vnetbench.agents.binary import agent_binary_path
 from vnetbench.errors import BenchError
 
 # The agent parses these options, --help too, so that they are defined in one place.
@@ -44,12 +44,12 @@ def _exec_agent(role: str, options: Sequence[str]) -> NoReturn:
     Raises:
         BenchError: The agent cannot be executed.
     """
-    binary = str(agent_binary())
+    binary = str(agent_binary_path())
     try:
         os.execv(binary, [binary, role, *options])
     except OSError as error:
         raise BenchError(
             f"cannot run the agent: {error.strerror}",
             where=binary,
-            fix="build it for this machine: make install",
+            fix="build the agent for this machine: make install",
         ) from error

@@ -28,7 +28,7 @@ def lab() -> None:
 @click.option(
     "--uplink",
     is_flag=True,
-    help="Use two virtual switches with an uplink between them; each pair has one VM on each.",
+    help="Use two virtual switches with an uplink between them. Each pair has one VM on each switch.",
 )
 @click.option(
     "--shaper", type=click.Choice(["tbf", "htb"]), default="tbf", help="Queueing discipline for link_rate."

@@ -44,7 +44,7 @@ def run_proof(results: Path, summary: CampaignSummary, chosen: Sequence[int], co
         raise BenchError(
             "no candidate cause can be tested by an experiment from this machine",
             where=str(results),
-            fix="run vnetbench explain: it lists each candidate cause and what to change by hand",
+            fix="run vnetbench explain, which lists each candidate cause and what to change by hand",
         )
 
     def announced_path() -> Path:

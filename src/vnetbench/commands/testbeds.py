@@ -90,13 +90,13 @@ def execute(testbed_name: str, endpoint: str, command: Sequence[str]) -> None:
     parts = sorted(n.removeprefix(prefix) for n in netlink.list_namespaces() if n.startswith(prefix))
     if endpoint not in parts:
         raise BenchError(
-            f"{testbed_name} has no endpoint {endpoint}; its endpoints are {', '.join(parts)}",
+            f"{testbed_name} has no endpoint {endpoint}, only {', '.join(parts)}",
             where=testbed_name,
             fix=f"vnetbench lab exec {testbed_name} {min(parts, default='a1')} -- COMMAND",
         )
     if shutil.which(command[0]) is None:
         raise BenchError(
-            "the program was not found", where=command[0], fix="install it, or give its full path"
+            "the program was not found", where=command[0], fix="install the program, or write its full path"
         )
     # Processes that the command starts inherit this variable, so that `lab down` ends them too.
     os.environ[registry.PROCESS_LABEL] = testbed_name
@@ -108,7 +108,7 @@ def remove(names: Sequence[str], remove_all: bool) -> int:
     if not names and not remove_all:
         raise BenchError(
             "no testbed is named",
-            fix="name one (vnetbench lab down NAME) or use --all; vnetbench lab ls lists them",
+            fix="name a testbed (vnetbench lab down NAME), or use --all. vnetbench lab ls lists the testbeds",
         )
     if remove_all:
         return 0 if _remove_unused() else 1
@@ -209,7 +209,8 @@ def _enter_namespaces(*, create: bool = False) -> bool:
 def _require_namespaces(testbed_name: str) -> None:
     if not _enter_namespaces():
         raise BenchError(
-            f"there is no testbed named {testbed_name}", fix=f"create it: vnetbench lab up {testbed_name}"
+            f"there is no testbed named {testbed_name}",
+            fix=f"create the testbed: vnetbench lab up {testbed_name}",
         )
 
 

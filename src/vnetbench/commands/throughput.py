@@ -47,7 +47,7 @@ _SEARCH_OPTIONS = ("loss", "method", "width", "trial")
     metavar="LEVELS",
     help="Adapter of a guest that forwards frames: vmxnet3, virtio-net, e1000e, …",
 )
-@click.option("--role", metavar="LEVELS", help="Role of that guest: router or bridge.  [default: router]")
+@click.option("--role", metavar="LEVELS", help="Role of this guest: router or bridge.  [default: router]")
 @click.option(
     "--frame-size", metavar="LEVELS", help='Frame sizes in bytes with FCS, or imix: "64,1518".  [default: 64]'
 )

@@ -274,20 +274,20 @@ def _iperf3_endpoint_warnings(testbed: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _trial_warnings(points: Sequence[TrialPoint], metric: str) -> Iterator[str]:
-    label, of_all = METRICS[metric].label, f"of {_count_trials(len(points))}"
+    label, trials = METRICS[metric].label, _count_trials(len(points))
     missing = sum(metric not in point.values for point in points)
     if missing and points[0].imported_log:
-        yield f"{missing} {of_all} have no value of {label} and count for other metrics only"
+        yield f"{missing} of {trials} have no value of {label} and count for other metrics only"
     elif missing:
         timing = "timing.duration and timing.idle" if "increase" in metric else "timing.duration"
         yield (
-            f"{missing} {of_all} have no value of {label}, because they are too short. Increase {timing}, "
+            f"{missing} of {trials} have no value of {label}, because they are too short. Increase {timing}, "
             "or set another precision.metric"
         )
     if unsteady := sum(not point.has_steady_state for point in points):
         yield (
-            f"{unsteady} {of_all} have no steady state, because the level still changed in the second half "
-            "of the trial"
+            f"{unsteady} of {trials} have no steady state, because the level still changed in the second "
+            "half of the trial"
         )
 
 

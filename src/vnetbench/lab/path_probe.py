@@ -151,5 +151,6 @@ def _path_refusal(hops: Sequence[Hop], route: str, mtu: int, reply: Mapping[str,
     return TreatmentRefused(
         f"{what}: {where}",
         where=narrow[0][0].label,
-        fix=f"raise its MTU to {mtu}; for a vSwitch, write testbed.vswitch_mtu = {mtu} or leave it out",
+        fix=f"raise the MTU at this point of the path to {mtu}. For a vSwitch, write testbed.vswitch_mtu = "
+        f"{mtu}, or leave out vswitch_mtu",
     )

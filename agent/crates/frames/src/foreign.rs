@@ -135,7 +135,9 @@ impl Display for FrameDescription<'_> {
                 Err(_) => write!(to, "a malformed IPv6 packet from {from}"),
             },
             LLDP => write!(to, "LLDP from {from}"),
-            _ if frame[..6] == BRIDGE_GROUP_PREFIX => write!(to, "spanning tree from {from}"),
+            _ if frame[..6] == BRIDGE_GROUP_PREFIX => {
+                write!(to, "a spanning tree frame from {from}")
+            }
             EtherType(..FIRST_ETHERTYPE) => write!(to, "a frame of IEEE 802.2 from {from}"),
             EtherType(number) => write!(to, "a frame of type {number:#06x} from {from}"),
         }
@@ -225,7 +227,7 @@ mod tests {
         tree[..6].copy_from_slice(&BRIDGE_GROUP_PREFIX);
         assert_eq!(
             describe_frame(&tree),
-            "spanning tree from 02:00:00:00:00:09"
+            "a spanning tree frame from 02:00:00:00:00:09"
         );
         let unknown = frame(&[0x12, 0x34]);
         assert_eq!(

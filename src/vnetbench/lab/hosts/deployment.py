@@ -100,7 +100,7 @@ def survey_host(machine: Machine) -> HostSurvey:
     fields = _parse_output(result.output)
     if "uid" not in fields:
         raise BenchError(
-            f"the host's shell does not run commands: {_last_line(result.errors) or 'no output'}",
+            f"the host's login shell does not run commands: {_last_line(result.errors) or 'no output'}",
             where=machine.name,
             fix="log in as a user with a POSIX shell (ssh ... 'id -u' must print a number)",
         )

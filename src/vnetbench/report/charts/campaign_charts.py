@@ -133,7 +133,7 @@ def _time_series_charts(summary: CampaignSummary) -> Iterator[Chart]:
         return
     sentences = ["Each line is a trial. The dashed grey part is the warm-up."]
     if any(row["part"] == "idle" for row in rows):
-        sentences.append("The load starts at second 0; before it, the trial sends requests only.")
+        sentences.append("The load starts at second 0. Before the load, the trial sends requests only.")
     if omission_note:
         sentences.append(omission_note)
     scale = choose_metric_scale(summary.treatments, summary.deciding_metric)

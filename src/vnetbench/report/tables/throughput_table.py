@@ -16,11 +16,11 @@ from vnetbench.wording.factor_text import factor_label, factor_names, level_text
 from vnetbench.wording.treatment_names import varying_factors
 
 _INTERVAL_NOTE_BY_SEARCH_COUNT = {
-    1: "Each interval is the one that the search reports. Use --repeat 6 to see how much searches differ.",
+    1: "Each search reports its own interval. Use --repeat 6 to see how much searches differ.",
     2: "Values are medians of the searches, with an interval if there are enough searches.",
 }
 """The meaning of the values after one search, and after two or more."""
-_LEFT_ALIGNED = ("Interval", "Limited by")
+_LEFT_ALIGNED_COLUMNS = ("Interval", "Limited by")
 
 
 def throughput_table(summary: CampaignSummary) -> RenderableType:
@@ -30,14 +30,14 @@ def throughput_table(summary: CampaignSummary) -> RenderableType:
     for factor in factors:
         table.add_column(factor_label(factor.name), justify="right")
     for title in ("Loss", "Throughput", "Interval", "Bit rate", "Limited by"):
-        table.add_column(title, justify="left" if title in _LEFT_ALIGNED else "right", no_wrap=True)
+        table.add_column(title, justify="left" if title in _LEFT_ALIGNED_COLUMNS else "right", no_wrap=True)
     for treatment in summary.treatments:
         levels = [
             level_text(factor.name, treatment.factors[factor.name])
             for factor in factors
             if factor.name in treatment.factors
         ]
-        for cells in _goal_rows(treatment):
+        for cells in _loss_goal_rows(treatment):
             table.add_row(*levels, *cells)
     max_trials = max((treatment.trial_count for treatment in summary.treatments), default=0)
     notes = [_direction_note(summary), _INTERVAL_NOTE_BY_SEARCH_COUNT.get(min(max_trials, 2), "")]
@@ -52,7 +52,7 @@ def _treatment_notes(summary: CampaignSummary, factors: Sequence[str]) -> Iterat
             yield f"{prefix}{note}"
 
 
-def _goal_rows(treatment: TreatmentSummary) -> Iterator[tuple[str, ...]]:
+def _loss_goal_rows(treatment: TreatmentSummary) -> Iterator[tuple[str, ...]]:
     """Yield loss, throughput, interval, bit rate and limit per goal; one row for an unmeasured treatment."""
     searches = [point.goal_results for point in treatment.points]
     if not searches:
@@ -67,13 +67,13 @@ def _goal_rows(treatment: TreatmentSummary) -> Iterator[tuple[str, ...]]:
         yield (
             format_exact_share(results[0].goal),
             f"{'≥ ' if is_lower_bound else ''}{text.value} {text.unit}",
-            f"{text.interval} {_confidence_text(estimate)}".strip(),
+            f"{text.interval} {_interval_confidence_text(estimate)}".strip(),
             format_value(frame_bits * estimate.value, "bit/s"),
             ", ".join(sorted(limits)),
         )
 
 
-def _confidence_text(estimate: Estimate) -> str:
+def _interval_confidence_text(estimate: Estimate) -> str:
     """Return `(95 %)`; empty without an interval or for a search that reports no confidence."""
     if estimate.low is None or not estimate.confidence:
         return ""

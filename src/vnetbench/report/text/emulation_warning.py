@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from vnetbench.estimate.summary import CampaignSummary
 
-_TCG = "tcg"
+_TCG_ACCELERATOR = "tcg"
 EMULATION_WARNING = (
     "The guests ran under TCG (QEMU's translator) without KVM. Compare treatments within this campaign only: "
-    "the values are far below those of hardware."
+    "the values are far below the values of hardware."
 )
 
 
@@ -19,4 +19,4 @@ def find_accelerator(summary: CampaignSummary) -> str | None:
 
 def emulation_warnings(summary: CampaignSummary) -> tuple[str, ...]:
     """Return the warning for results taken under TCG; empty for all others."""
-    return (EMULATION_WARNING,) if find_accelerator(summary) == _TCG else ()
+    return (EMULATION_WARNING,) if find_accelerator(summary) == _TCG_ACCELERATOR else ()

@@ -43,9 +43,9 @@ FRAME_LOAD = Factor(
     unit="frame/s",
     default=UNPACED_LOAD,
     description="Offered load in each direction of each pair. A frame rate, or `max`: as fast as the "
-    "generator can send. With `frame_latency` and `soak` also a share of the throughput, which every "
-    "trial then searches first. Cannot be combined with the `[search]` of `frames`, which chooses the "
-    "loads.",
+    "generator can send. With `frame_latency` and `soak`, it can also be a share of the throughput, such "
+    "as `90 %`; every trial then searches the throughput first. Cannot be combined with the `[search]` "
+    "of `frames`, which chooses the loads.",
     examples=('["100 kframe/s", "1 Mframe/s"]', '["50 %", "90 %", "100 %"]'),
     workloads=CONSTANT_LOAD_WORKLOADS,
     workload_defaults={FRAME_LATENCY: "100 %", SOAK: "100 %"},

@@ -166,8 +166,8 @@ class TimingSection(StudySection):
     ] = Field(
         _TIMING.warmup_s,
         alias="warmup",
-        description="Time at the start of every trial that the estimates leave out. `auto`: the bench detects it in "
-        "the trial's samples; none with `soak`.",
+        description="Time at the start of every trial that the estimates leave out. `auto`: the bench "
+        "detects it in the trial's samples; none with `soak`.",
     )
     interval_s: Annotated[float, KeyFormat(value_types.durations(0.01, 60), '"100 ms"')] = Field(
         _TIMING.interval_s, alias="interval", description="Time between two samples of a trial."

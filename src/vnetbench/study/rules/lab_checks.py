@@ -128,7 +128,7 @@ def _check_iperf3_hosts(testbed: TestbedSpec, locate: KeyLocator) -> Iterator[Pr
     if len(servers) != 1 or len(others) > 1 or any(host.ssh for host in others):
         yield locate("testbed", "host").make_problem(
             f"the study has {len(servers)} iperf3 server{'' if len(servers) == 1 else 's'} and "
-            f"{len(others)} other host{'' if len(others) == 1 else 's'}; it needs exactly one server",
+            f"{len(others)} other host{'' if len(others) == 1 else 's'}; a study needs exactly one server",
             fix='write one [[testbed.host]] with name = "esx-07" and iperf3 = "192.0.2.7"; a second one can '
             "have local = true",
         )
