@@ -10,11 +10,11 @@ from decimal import Decimal
 from vnetbench.errors import BenchError
 from vnetbench.printable import make_printable
 
-MAX_TEXT = 64
+MAX_QUANTITY_CHARACTERS = 64
 """Maximum length of a quantity; it bounds the work for a malicious file."""
 
-_NUMBER = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
-_TERM = re.compile(rf"\s*(?P<number>[+-]?{_NUMBER})\s*(?P<unit>[^\s0-9+.,-][^\s0-9+,-]*)?\s*")
+_NUMBER_PATTERN = r"[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+_TERM_PATTERN = re.compile(rf"\s*(?P<number>[+-]?{_NUMBER_PATTERN})\s*(?P<unit>[^\s0-9+.,-][^\s0-9+,-]*)?\s*")
 
 _TIME_UNITS = {
     "µs": Decimal("1e-6"),
@@ -32,7 +32,7 @@ _SIZE_UNITS = {
     "GB": Decimal(10**9),
     "GiB": Decimal(2**30),
 }
-_RATE_UNITS = {
+_BIT_RATE_UNITS = {
     "bit/s": Decimal(1),
     "kbit/s": Decimal(10**3),
     "Mbit/s": Decimal(10**6),
@@ -78,10 +78,13 @@ class _QuantityType:
     def unit_hint(self) -> str:
         return f'write a number and its unit, such as "{self.example}" (units: {", ".join(self.units)})'
 
+    def make_error(self, what: str) -> QuantityError:
+        return QuantityError(what, fix=self.unit_hint())
+
 
 _DURATION = _QuantityType("duration", _TIME_UNITS, "10 s", Decimal(10**9))
 _SIZE = _QuantityType("size", _SIZE_UNITS, "64 KiB", Decimal(2**60))
-_RATE = _QuantityType("rate", _RATE_UNITS, "10 Gbit/s", Decimal(10**15))
+_BIT_RATE = _QuantityType("rate", _BIT_RATE_UNITS, "10 Gbit/s", Decimal(10**15))
 _FREQUENCY = _QuantityType("frequency", _FREQUENCY_UNITS, "10 k/s", Decimal(10**12))
 _FRAME_RATE = _QuantityType("frame rate", _FRAME_RATE_UNITS, "100 kframe/s", Decimal(10**12))
 _SHARE = _QuantityType("share", _SHARE_UNITS, "3 %", Decimal(10**4))
@@ -89,67 +92,62 @@ _SHARE = _QuantityType("share", _SHARE_UNITS, "3 %", Decimal(10**4))
 
 def parse_duration(text: str) -> float:
     """Return the seconds of a duration such as "50 ms", "10 s" or "2 min 30 s"; raises QuantityError."""
-    return float(_parse(text, _DURATION, allow_sum=True))
+    return float(_parse_quantity(text, _DURATION, allow_sum=True))
 
 
 def parse_bytes(text: str) -> int:
     """Return the whole bytes of a size such as "64 KiB" (1024) or "64 kB" (1000); raises QuantityError."""
-    return _require_whole(_parse(text, _SIZE), text, "bytes", _SIZE)
+    return _require_whole_number(_parse_quantity(text, _SIZE), text, "bytes", _SIZE)
 
 
 def parse_bit_rate(text: str) -> int:
     """Return the whole bit/s of a rate such as "10 Gbit/s" or "10 Gbps"; raises QuantityError."""
-    return _require_whole(_parse(text, _RATE), text, "bits/s", _RATE)
+    return _require_whole_number(_parse_quantity(text, _BIT_RATE), text, "bits/s", _BIT_RATE)
 
 
 def parse_frequency(text: str) -> float:
     """Return the number per second, 10000.0 for "10000 /s" or "10 k/s"; raises QuantityError."""
-    return float(_parse(text, _FREQUENCY))
+    return float(_parse_quantity(text, _FREQUENCY))
 
 
 def parse_frame_rate(text: str) -> float:
     """Return the frames per second, 100000.0 for "100 kframe/s"; raises QuantityError."""
-    return float(_parse(text, _FRAME_RATE))
+    return float(_parse_quantity(text, _FRAME_RATE))
 
 
 def parse_share(text: str) -> float:
     """Return the ratio of a percentage, 0.03 for "3 %"; raises QuantityError."""
-    return float(_parse(text, _SHARE))
+    return float(_parse_quantity(text, _SHARE))
 
 
-def _require_whole(value: Decimal, text: str, unit: str, quantity_type: _QuantityType) -> int:
+def _require_whole_number(value: Decimal, text: str, unit: str, quantity_type: _QuantityType) -> int:
     if value != value.to_integral_value():
-        raise QuantityError(
-            f'"{text.strip()}" is not a whole number of {unit}', fix=quantity_type.unit_hint()
-        )
+        raise quantity_type.make_error(f'"{text.strip()}" is not a whole number of {unit}')
     return int(value)
 
 
-def _parse(text: str, quantity_type: _QuantityType, *, allow_sum: bool = False) -> Decimal:
-    if len(text) > MAX_TEXT:
-        raise QuantityError(
-            f"{len(text)} characters are too many for a {quantity_type.noun}", fix=quantity_type.unit_hint()
-        )
+def _parse_quantity(text: str, quantity_type: _QuantityType, *, allow_sum: bool = False) -> Decimal:
+    if len(text) > MAX_QUANTITY_CHARACTERS:
+        raise quantity_type.make_error(f"{len(text)} characters are too many for a {quantity_type.noun}")
     stripped = text.strip()
     total, position, previous = Decimal(0), 0, None
     while position < len(text) or position == 0:
-        match = _TERM.match(text, position)
+        match = _TERM_PATTERN.match(text, position)
         if match is None or (position > 0 and not allow_sum):
-            raise QuantityError(
-                f"{_quote(stripped)} is not a {quantity_type.noun}", fix=quantity_type.unit_hint()
-            )
+            raise quantity_type.make_error(f"{_quote_printable(stripped)} is not a {quantity_type.noun}")
         unit = _find_unit(match["unit"], match["number"], quantity_type)
         if previous is not None and quantity_type.units[unit] >= previous:
             raise QuantityError(
-                f"{_quote(stripped)} is not a {quantity_type.noun}: its units must go from large to small",
+                f"{_quote_printable(stripped)} is not a {quantity_type.noun}: "
+                "its units must go from large to small",
                 fix='write the larger unit first, such as "2 min 30 s"',
             )
         previous = quantity_type.units[unit]
         total += _parse_number(match["number"], stripped, quantity_type) * previous
         position = match.end()
     if total > quantity_type.largest:
-        raise QuantityError(
-            f"{_quote(stripped)} is too large for a {quantity_type.noun}", fix=quantity_type.unit_hint()
+        raise quantity_type.make_error(
+            f"{_quote_printable(stripped)} is too large for a {quantity_type.noun}"
         )
     return total
 
@@ -157,15 +155,13 @@ def _parse(text: str, quantity_type: _QuantityType, *, allow_sum: bool = False) 
 def _parse_number(text: str, whole: str, quantity_type: _QuantityType) -> Decimal:
     if text.startswith("-"):
         raise QuantityError(
-            f"{_quote(whole)} is negative", fix=f"write a {quantity_type.noun} of zero or more"
+            f"{_quote_printable(whole)} is negative", fix=f"write a {quantity_type.noun} of zero or more"
         )
     number = Decimal(text)
     # Larger exponents are beyond every unit, and Decimal cannot compute with all of them.
     if number and abs(number.adjusted()) > 30:
         what = "large" if number.adjusted() > 0 else "small"
-        raise QuantityError(
-            f"{_quote(whole)} is too {what} for a {quantity_type.noun}", fix=quantity_type.unit_hint()
-        )
+        raise quantity_type.make_error(f"{_quote_printable(whole)} is too {what} for a {quantity_type.noun}")
     return number
 
 
@@ -182,12 +178,12 @@ def _find_unit(unit: str | None, number: str, quantity_type: _QuantityType) -> s
     ) or _MISSPELLED_UNITS.get(name.lower())
     hint = f'did you mean "{nearest}"? ' if nearest in quantity_type.units else ""
     raise QuantityError(
-        f"{_quote(unit)} is not a unit of a {quantity_type.noun}",
+        f"{_quote_printable(unit)} is not a unit of a {quantity_type.noun}",
         fix=f"{hint}use one of these units: {', '.join(quantity_type.units)}",
     )
 
 
-def _quote(text: str) -> str:
+def _quote_printable(text: str) -> str:
     return f'"{make_printable(text)}"'
 
 
@@ -208,7 +204,7 @@ def format_exact_bytes(size: int) -> str:
 
 def format_exact_bit_rate(rate_bps: float) -> str:
     """Return a rate in bit/s exactly: 2.5e9 is "2.5 Gbit/s"."""
-    return _format_exact(Decimal(str(rate_bps)), ("Gbit/s", "Mbit/s", "kbit/s", "bit/s"), _RATE_UNITS)
+    return _format_exact(Decimal(str(rate_bps)), ("Gbit/s", "Mbit/s", "kbit/s", "bit/s"), _BIT_RATE_UNITS)
 
 
 def format_exact_duration(seconds: float) -> str:
@@ -274,7 +270,7 @@ class IntervalText:
 
 
 # Each unit has scales with a divisor, a name and the smallest number for which the scale applies.
-_UNIT_SCALES: dict[str, tuple[tuple[float, str, float], ...]] = {
+_DISPLAY_SCALES_BY_UNIT: dict[str, tuple[tuple[float, str, float], ...]] = {
     "bit/s": ((1, "bit/s", 0), (1e3, "kbit/s", 1e3), (1e6, "Mbit/s", 1e6), (1e9, "Gbit/s", 1e9)),
     # An MTU or a segment size is known by its four digits: 1448 B, not 1.45 kB.
     "B": ((1, "B", 0), (1e3, "kB", 1e4), (1e6, "MB", 1e6), (1e9, "GB", 1e9)),
@@ -284,7 +280,7 @@ _UNIT_SCALES: dict[str, tuple[tuple[float, str, float], ...]] = {
     "frame/s": ((1, "frame/s", 0), (1e3, "kframe/s", 1e3), (1e6, "Mframe/s", 1e6)),
     "1": ((1, "", 0), (1e3, "k", 1e4), (1e6, "M", 1e6)),
 }
-_NO_NUMBER = "–"
+_NO_NUMBER_TEXT = "–"
 
 
 def choose_scale(unit: str, largest: float) -> Scale:
@@ -292,7 +288,7 @@ def choose_scale(unit: str, largest: float) -> Scale:
 
     Use one scale for a whole column or axis: pass it to `format_interval`.
     """
-    steps = _UNIT_SCALES.get(unit)
+    steps = _DISPLAY_SCALES_BY_UNIT.get(unit)
     if steps is None or not math.isfinite(largest):
         return Scale(1, unit if unit != "1" else "")
     divisor, shown = steps[0][:2]
@@ -321,13 +317,17 @@ def format_interval(
     """
     scale = scale or choose_scale(unit, value)
     if not math.isfinite(value):
-        return IntervalText(_NO_NUMBER, "", "", "")
+        return IntervalText(_NO_NUMBER_TEXT, "", "", "")
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
-        return IntervalText(_format_three_digits(value / scale.divisor), "", "", scale.unit)
+        return IntervalText(_format_three_significant_digits(value / scale.divisor), "", "", scale.unit)
     value, low, high = value / scale.divisor, low / scale.divisor, high / scale.divisor
-    decimals = _interval_decimals((high - low) / 2) if high > low else _three_digit_decimals(value)
+    decimals = (
+        _decimals_for_half_width((high - low) / 2)
+        if high > low
+        else _decimals_for_three_significant_digits(value)
+    )
     # No trial justifies more than six digits, even with a very narrow interval.
-    decimals = max(0, min(decimals, _three_digit_decimals(value) + 3))
+    decimals = max(0, min(decimals, _decimals_for_three_significant_digits(value) + 3))
     wider_side = max(high - value, value - low)
     return IntervalText(
         value=_format_fixed(value, decimals),
@@ -365,7 +365,7 @@ def format_duration(seconds: float) -> str:
 
 def format_share(share: float) -> str:
     """Return a ratio as a percentage with three digits: 0.03 is "3.00 %", 0.9687 is "96.9 %"."""
-    return f"{_format_three_digits(share * 100)} %" if math.isfinite(share) else _NO_NUMBER
+    return f"{_format_three_significant_digits(share * 100)} %" if math.isfinite(share) else _NO_NUMBER_TEXT
 
 
 def format_count(count: int) -> str:
@@ -373,8 +373,8 @@ def format_count(count: int) -> str:
     return f"{count:,}"
 
 
-def _format_three_digits(value: float) -> str:
-    return _format_fixed(value, max(0, _three_digit_decimals(value)))
+def _format_three_significant_digits(value: float) -> str:
+    return _format_fixed(value, max(0, _decimals_for_three_significant_digits(value)))
 
 
 def _format_fixed(value: float, decimals: int) -> str:
@@ -382,13 +382,13 @@ def _format_fixed(value: float, decimals: int) -> str:
     return text.removeprefix("-") if float(text) == 0 else text
 
 
-def _interval_decimals(half_width: float) -> int:
+def _decimals_for_half_width(half_width: float) -> int:
     exponent = math.floor(math.log10(half_width))
     digits = 2 if half_width / 10.0**exponent < 2.95 else 1
     return max(0, digits - 1 - exponent)
 
 
-def _three_digit_decimals(value: float) -> int:
+def _decimals_for_three_significant_digits(value: float) -> int:
     if value == 0:
         return 0
     exponent = math.floor(math.log10(abs(value)))

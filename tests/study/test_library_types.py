@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from pydantic import ByteSize, TypeAdapter, ValidationError
@@ -29,7 +30,7 @@ DURATIONS, SIZES, INTEGERS = (
     ],
 )
 def test_pydantic_guesses_a_unit_or_a_type(
-    library_type: object, value_type: value_types.ValueType, raw: object, library_value: object
+    library_type: type[Any], value_type: value_types.ValueType, raw: object, library_value: object
 ) -> None:
     assert TypeAdapter(library_type).validate_python(raw) == library_value
     with pytest.raises(BenchError):
