@@ -230,7 +230,7 @@ impl Conductor {
         for (sample, stream) in counts.streams.iter_mut().zip(&streams.all) {
             sample.state = stream.end.get().map(vnetbench_streams::StreamEnd::name);
             let is_tcp = stream.datagrams.is_none() && stream.frames.is_none();
-            sample.transport = is_tcp.then(|| effective_options::transport(stream));
+            sample.transport = is_tcp.then(|| effective_options::read_transport(stream));
             sample.zero_copy = stream.zero_copy.get().copied();
             let frames = stream.frames.as_ref();
             sample.frames = frames.map(|frames| frames.outcome(outcome.load_ended_at));

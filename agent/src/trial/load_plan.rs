@@ -9,8 +9,8 @@ use super::parameters::{self, PartName, WorkloadName};
 use super::requests::{PrepareRequest, parse_interval};
 use vnetbench_iperf3::parameters::TestParameters;
 use vnetbench_iperf3::trial;
-use vnetbench_streams::Secret;
 use vnetbench_streams::threads::ThreadPlan;
+use vnetbench_streams::{Secret, StreamRole};
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_traffic::route::Transport;
@@ -157,7 +157,10 @@ impl PrepareRequest {
     }
 
     fn assemble_load(&self, secret: Secret, options: SocketOptions, parts: Vec<LoadPart>) -> Load {
-        let roles = self.streams.iter().map(|stream| (stream.id, stream.role));
+        let roles = self.streams.iter().map(|stream| StreamRole {
+            id: stream.id,
+            role: stream.role,
+        });
         Load {
             secret,
             roles: roles.collect(),
@@ -255,7 +258,9 @@ mod tests {
         let request =
             json!({"message_bytes": 4096, "rate_per_s": 1000, "threads": 1, "waiting": "spin"});
         let (_, load) = mixed_plan(request).expect("valid").load.expect("streams");
-        assert_eq!(load.roles, [(1, Role::Sink), (3, Role::Source)]);
+        let [first, second] =
+            [(1, Role::Sink), (3, Role::Source)].map(|(id, role)| StreamRole { id, role });
+        assert_eq!(load.roles, [first, second]);
         assert!(!load.socket_options.no_delay);
         let [requests, transfers] = &load.parts[..] else {
             panic!("two parts, not {}", load.parts.len())

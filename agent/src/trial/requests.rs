@@ -184,6 +184,7 @@ pub mod tests {
     use super::super::load_plan::MAX_STREAMS;
     use super::*;
     use serde_json::json;
+    use vnetbench_streams::StreamRole;
     use vnetbench_traffic::Workload;
 
     /// Returns the plan of a valid TCP request with these changes.
@@ -204,7 +205,11 @@ pub mod tests {
     fn missing_parameters_get_the_protocols_defaults() {
         let plan = plan_with(json!({})).expect("valid");
         let (_, load) = plan.load.expect("streams");
-        assert_eq!(load.roles, [(7, Role::Sink)]);
+        let sink = StreamRole {
+            id: 7,
+            role: Role::Sink,
+        };
+        assert_eq!(load.roles, [sink]);
         assert_eq!(load.secret[..3], [0x00, 0x11, 0x22]);
         let [part] = &load.parts[..] else {
             panic!("one part, not {}", load.parts.len())

@@ -13,7 +13,7 @@ use vnetbench_counters::load_thread::LoadThread;
 use vnetbench_frames::{ChosenBackends, PortCounts, PortObserver};
 use vnetbench_streams::datagrams::{DatagramFlow, PacingDeviation};
 use vnetbench_streams::threads::StartedThread;
-use vnetbench_streams::{Command, Commands, OnEnd, Stream, StreamEnd};
+use vnetbench_streams::{Command, Commands, OnEnd, Stream, StreamEnd, StreamRole};
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::error::{Error, ErrorKind, Result};
 use vnetbench_traffic::{Load, LoadPart, Workload, effective_options, sockets};
@@ -53,7 +53,8 @@ impl Streams {
         mut flows: impl Iterator<Item = DatagramFlow>,
         on_end: &OnEnd,
     ) -> Result<()> {
-        for (index, ((id, role), socket)) in load.roles.iter().zip(sockets).enumerate() {
+        for (index, (StreamRole { id, role }, socket)) in load.roles.iter().zip(sockets).enumerate()
+        {
             let part = load.find_part(index);
             sockets::set_connected_options(&socket, &part.connected_options)?;
             let timing = part.timing(*role, index);
@@ -77,7 +78,7 @@ impl Streams {
         let opened = vnetbench_frames::open(&load.roles, &load.secret, request)?;
         self.backends = Some(opened.backends);
         self.port_observer = Some(opened.observer);
-        for ((id, role), opened) in load.roles.iter().zip(opened.streams) {
+        for (StreamRole { id, role }, opened) in load.roles.iter().zip(opened.streams) {
             let stream = Stream::new(*id, *role, None, opened.socket, None, None);
             self.all.push(Arc::new(Stream {
                 frames: Some(opened.endpoint),

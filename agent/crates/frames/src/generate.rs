@@ -17,7 +17,7 @@ use crate::parameters::{FCS_BYTES, FrameParameters, PacingMethod, RejectedFrames
 use crate::port::Port;
 use crate::template::FrameTemplate;
 use vnetbench_streams::datagram_header::SMALL_PROBE_NUMBER;
-use vnetbench_streams::frame_pacing::{BurstSizes, PacingOutcome};
+use vnetbench_streams::frame_pacing::{BurstSizes, LatenessTotals, PacingOutcome};
 use vnetbench_streams::frames::{FrameCounts, FrameEndpoint, FrameOutcome, SourceOutcome};
 use vnetbench_streams::timing::{RequestRate, Schedule};
 use vnetbench_streams::{Command, Commands, StreamEnd};
@@ -260,10 +260,10 @@ impl XdpSource {
             due,
             due.saturating_sub(load(&state.generated)),
             &lateness.since(&histogram::HistogramCounts::empty()),
-            (
-                load(&state.lateness_sum_nanos),
-                load(&state.lateness_max_nanos),
-            ),
+            LatenessTotals {
+                sum_nanos: load(&state.lateness_sum_nanos),
+                max_nanos: load(&state.lateness_max_nanos),
+            },
             BurstSizes::from_classes(load(&state.generated), classes, last, max),
         )
     }

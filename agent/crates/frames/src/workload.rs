@@ -15,7 +15,7 @@ use crate::{generate, template};
 use vnetbench_streams::frames::FrameEndpoint;
 use vnetbench_streams::threads::{self, StartedThread, ThreadPlan};
 use vnetbench_streams::{
-    Commands, EndGuard, OnEnd, Role, Secret, Stream, StreamEnd, datagram_header,
+    Commands, EndGuard, OnEnd, Role, Secret, Stream, StreamEnd, StreamRole, datagram_header,
 };
 use vnetbench_system::error::{Error, Result};
 
@@ -43,11 +43,11 @@ pub struct FrameWorkload {
 ///
 /// Fails if the port is not usable, a frame exceeds its MTU, or a required backend is not available.
 pub fn open(
-    roles: &[(u32, Role)],
+    roles: &[StreamRole],
     secret: &Secret,
     parameters: &FrameParameters,
 ) -> Result<FrameWorkload> {
-    if roles.iter().any(|(id, _)| *id as usize >= MAX_STREAMS) {
+    if roles.iter().any(|stream| stream.id as usize >= MAX_STREAMS) {
         let message = format!("ids of frame streams must be below {MAX_STREAMS}");
         return Err(Error::BadParameter(message));
     }
@@ -55,8 +55,8 @@ pub fn open(
     let largest = parameters.sizes.iter().map(|size| size.bytes).max();
     port.check_size(largest.unwrap_or_default(), parameters.vlan_tags.len())?;
     let ids = |role| {
-        let streams = roles.iter().filter(move |(_, own)| *own == role);
-        streams.map(|(id, _)| *id).collect()
+        let streams = roles.iter().filter(move |stream| stream.role == role);
+        streams.map(|stream| stream.id).collect()
     };
     let key = |id| datagram_header::stream_key(secret, id);
     let filter = FrameFilter {
@@ -76,7 +76,7 @@ pub fn open(
     )?;
     let mut sinks = sinks.into_iter();
     let mut sources = open_sources(&port, parameters, &keys, &mut backends)?.into_iter();
-    let endpoints = roles.iter().map(|(_, role)| match role {
+    let endpoints = roles.iter().map(|stream| match stream.role {
         Role::Source => sources.next(),
         Role::Sink => sinks.next(),
     });
@@ -87,7 +87,7 @@ pub fn open(
             endpoint: endpoint.expect("every stream has a source or a sink"),
         });
     }
-    let probe_frame = template::build_learning_frame(&port, parameters, key(roles[0].0));
+    let probe_frame = template::build_learning_frame(&port, parameters, key(roles[0].id));
     port.announce(&probe_frame)?;
     Ok(FrameWorkload {
         streams,

@@ -93,7 +93,7 @@ impl Client<'_> {
         document: &mut json::JsonDocument,
         printer: &mut Printer,
     ) -> Result<(), TestError> {
-        let parameters = self.parameters();
+        let parameters = self.test_parameters();
         self.control.send_parameters(&parameters)?;
         if parameters.direction == Direction::Reverse {
             printer.print_line(&format!(
@@ -107,7 +107,7 @@ impl Client<'_> {
             .take(streams.len())
             .collect();
         let labelled_streams = json::label_streams(&labels, &streams);
-        for (label, stream) in &labelled_streams {
+        for json::LabelledStream { label, stream } in &labelled_streams {
             printer.print_line(&connection_line(*label, stream));
         }
         document.start = json::start_json(&json::StartInfo {
@@ -164,7 +164,7 @@ impl Client<'_> {
     }
 
     /// Returns the parameters of the command line; the path's MSS sets the default datagram size.
-    fn parameters(&self) -> TestParameters {
+    fn test_parameters(&self) -> TestParameters {
         let mut parameters = self.options.parameters.clone();
         if parameters.is_udp() && !self.options.has_block_length {
             // One datagram fills one segment, as in iperf3.

@@ -175,7 +175,7 @@ impl ClientArguments {
     /// The block length is not that of a datagram, and the test uses UDP.
     pub fn into_options(self) -> Result<ClientOptions, clap::Error> {
         let has_block_length = self.load.length.is_some();
-        let parameters = self.parameters();
+        let parameters = self.to_test_parameters();
         let is_datagram =
             (MIN_DATAGRAM_BYTES..=MAX_DATAGRAM_BYTES).contains(&parameters.block_bytes);
         if parameters.is_udp() && has_block_length && !is_datagram {
@@ -201,7 +201,7 @@ impl ClientArguments {
         })
     }
 
-    fn parameters(&self) -> TestParameters {
+    fn to_test_parameters(&self) -> TestParameters {
         let Self { load, ip, text, .. } = self;
         let defaults = TestParameters::default();
         let (transport, default_rate_bps) = if load.udp {

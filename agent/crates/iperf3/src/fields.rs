@@ -19,7 +19,7 @@ pub struct ParameterFields<'a>(pub &'a Map<String, Value>);
 
 impl ParameterFields<'_> {
     /// Returns whether a flag is set; clients send `true` or a positive number.
-    pub fn flag(&self, name: &str) -> bool {
+    pub fn read_flag(&self, name: &str) -> bool {
         match self.0.get(name) {
             Some(Value::Bool(flag)) => *flag,
             Some(Value::Number(number)) => number.as_f64().is_some_and(|number| number > 0.0),
@@ -27,7 +27,7 @@ impl ParameterFields<'_> {
         }
     }
 
-    fn number(&self, name: &str, code: ErrorCode) -> Result<Option<f64>, TestError> {
+    fn read_number(&self, name: &str, code: ErrorCode) -> Result<Option<f64>, TestError> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(value) => value.as_f64().map(Some).ok_or_else(|| {
@@ -37,14 +37,14 @@ impl ParameterFields<'_> {
     }
 
     /// Returns an integer within `allowed`, or the default if the field is missing.
-    pub fn integer(
+    pub fn read_integer(
         &self,
         name: &str,
         default: u64,
         allowed: RangeInclusive<u64>,
         code: ErrorCode,
     ) -> Result<u64, TestError> {
-        let Some(number) = self.number(name, code)? else {
+        let Some(number) = self.read_number(name, code)? else {
             return Ok(default);
         };
         // A float has 53 bits of precision: prefer the exact integer.
@@ -64,19 +64,24 @@ impl ParameterFields<'_> {
     }
 
     /// Returns an integer within `allowed`; `None` if the field is missing or 0.
-    pub fn optional_integer(
+    pub fn read_optional_integer(
         &self,
         name: &str,
         allowed: RangeInclusive<u64>,
         code: ErrorCode,
     ) -> Result<Option<u64>, TestError> {
-        let value = self.integer(name, 0, 0..=*allowed.end(), code)?;
+        let value = self.read_integer(name, 0, 0..=*allowed.end(), code)?;
         Ok((value > 0).then_some(value))
     }
 
     /// Returns a time in seconds, at most `max_s`.
-    pub fn duration(&self, name: &str, max_s: f64, code: ErrorCode) -> Result<Duration, TestError> {
-        let seconds = self.number(name, code)?.unwrap_or(0.0);
+    pub fn read_duration(
+        &self,
+        name: &str,
+        max_s: f64,
+        code: ErrorCode,
+    ) -> Result<Duration, TestError> {
+        let seconds = self.read_number(name, code)?.unwrap_or(0.0);
         if !(0.0..=max_s).contains(&seconds) {
             return Err(TestError::refused(
                 code,
@@ -87,10 +92,10 @@ impl ParameterFields<'_> {
     }
 
     /// Returns what ends the test.
-    pub fn end_condition(&self) -> Result<EndCondition, TestError> {
-        let bytes = self.integer("num", 0, 0..=u64::MAX, ErrorCode::EndConditions)?;
-        let blocks = self.integer("blockcount", 0, 0..=u64::MAX, ErrorCode::EndConditions)?;
-        let time = self.duration("time", MAX_DURATION_S, ErrorCode::Duration)?;
+    pub fn read_end_condition(&self) -> Result<EndCondition, TestError> {
+        let bytes = self.read_integer("num", 0, 0..=u64::MAX, ErrorCode::EndConditions)?;
+        let blocks = self.read_integer("blockcount", 0, 0..=u64::MAX, ErrorCode::EndConditions)?;
+        let time = self.read_duration("time", MAX_DURATION_S, ErrorCode::Duration)?;
         match (bytes, blocks, time) {
             (1.., 1.., _) => Err(TestError::refused(
                 ErrorCode::EndConditions,
@@ -104,7 +109,7 @@ impl ParameterFields<'_> {
     }
 
     /// Returns the size of a block or datagram.
-    pub fn block_bytes(&self, transport: Transport) -> Result<usize, TestError> {
+    pub fn read_block_bytes(&self, transport: Transport) -> Result<usize, TestError> {
         let (default, allowed, code) = match transport {
             Transport::Tcp => (
                 DEFAULT_BLOCK_BYTES,
@@ -117,11 +122,11 @@ impl ParameterFields<'_> {
                 ErrorCode::UdpBlockSize,
             ),
         };
-        Ok(self.integer("len", default as u64, allowed, code)? as usize)
+        Ok(self.read_integer("len", default as u64, allowed, code)? as usize)
     }
 
     /// Returns a text of limited length.
-    pub fn text(&self, name: &str) -> Result<Option<String>, TestError> {
+    pub fn read_text(&self, name: &str) -> Result<Option<String>, TestError> {
         match self.0.get(name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) if text.len() <= MAX_TEXT_BYTES => Ok(Some(text.clone())),
@@ -133,8 +138,8 @@ impl ParameterFields<'_> {
     }
 
     /// Returns the CPUs on which the server's threads run; empty for all.
-    pub fn server_cpus(&self) -> Result<CpuList, TestError> {
-        let number = self.number("server_affinity", ErrorCode::Affinity)?;
+    pub fn read_server_cpus(&self) -> Result<CpuList, TestError> {
+        let number = self.read_number("server_affinity", ErrorCode::Affinity)?;
         // A client without a preference sends -1.
         let Some(number) = number.filter(|number| *number >= 0.0) else {
             return Ok(CpuList::default());

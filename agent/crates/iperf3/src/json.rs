@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 use crate::limits::EndCondition;
 use crate::parameters::{Direction, TestParameters};
 use crate::record::{Interval, StreamSample};
-use crate::report::{DirectionSum, FinalReport, StreamReport, loss_percent, sum_results};
+use crate::report::{
+    DirectionSum, FinalReport, StreamLabel, StreamReport, loss_percent, sum_results,
+};
 use crate::results::CpuUsage;
 use crate::sockets::canonical_address;
 use crate::streams::TestStream;
@@ -62,18 +64,30 @@ pub struct StartInfo<'a> {
     /// Maximum segment size of the control connection.
     pub control_mss: u32,
     /// The streams with their labels.
-    pub streams: &'a [(u32, &'a TestStream)],
+    pub streams: &'a [LabelledStream<'a>],
+}
+
+/// A stream with the number that the output prints for it.
+#[derive(Debug, Clone, Copy)]
+pub struct LabelledStream<'a> {
+    /// Printed number.
+    pub label: u32,
+    /// The stream.
+    pub stream: &'a TestStream,
 }
 
 /// Returns the streams of a test, each with its label.
 pub fn label_streams<'a>(
     labels: &[u32],
     streams: &'a [Arc<TestStream>],
-) -> Vec<(u32, &'a TestStream)> {
+) -> Vec<LabelledStream<'a>> {
     labels
         .iter()
-        .copied()
-        .zip(streams.iter().map(|stream| &**stream))
+        .zip(streams)
+        .map(|(label, stream)| LabelledStream {
+            label: *label,
+            stream,
+        })
         .collect()
 }
 
@@ -88,7 +102,7 @@ pub fn start_json(start: &StartInfo<'_>) -> Value {
     let connected: Vec<Value> = start
         .streams
         .iter()
-        .filter_map(|(label, stream)| {
+        .filter_map(|LabelledStream { label, stream }| {
             let local = canonical_address(stream.socket.local_addr().ok()?.as_socket()?);
             let remote = canonical_address(stream.socket.peer_addr().ok()?.as_socket()?);
             Some(json!({
@@ -98,7 +112,7 @@ pub fn start_json(start: &StartInfo<'_>) -> Value {
             }))
         })
         .collect();
-    let socket = start.streams.first().map(|(_, stream)| &stream.socket);
+    let socket = start.streams.first().map(|first| &first.stream.socket);
     let (seconds, bytes, blocks) = match parameters.end_condition {
         EndCondition::After(time) => (time.as_secs_f64(), 0, 0),
         EndCondition::Bytes(bytes) => (0.0, bytes, 0),
@@ -114,7 +128,7 @@ pub fn start_json(start: &StartInfo<'_>) -> Value {
         "connected": connected,
         "version": version_text(),
         "system_info": system_info(),
-        "timestamp": timestamp(),
+        "timestamp": timestamp_json(),
         if start.is_client { "connecting_to" } else { "accepted_connection" }:
             {"host": peer.ip().to_string(), "port": peer.port()},
         "cookie": String::from_utf8_lossy(cookie),
@@ -153,7 +167,7 @@ fn system_info() -> String {
     .join(" ")
 }
 
-fn timestamp() -> Value {
+fn timestamp_json() -> Value {
     let seconds = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()
@@ -212,28 +226,25 @@ pub fn interval_json(layout: &ReportLayout, interval: &Interval) -> Value {
         }
         document
     };
-    let streams =
-        layout
-            .streams
-            .iter()
-            .zip(&interval.samples)
-            .map(|((label, is_sender), sample)| {
-                let mut document = sample_json(sample, *is_sender);
-                document["socket"] = (*label).into();
-                if let Some(tcp) = sample.tcp {
-                    document["snd_cwnd"] = tcp.cwnd_bytes.into();
-                    document["rtt"] = tcp.rtt_us.into();
-                    document["rttvar"] = tcp.rttvar_us.into();
-                }
-                document
-            });
+    let streams = layout.streams.iter().zip(&interval.samples).map(
+        |(StreamLabel { label, is_sender }, sample)| {
+            let mut document = sample_json(sample, *is_sender);
+            document["socket"] = (*label).into();
+            if let Some(tcp) = sample.tcp {
+                document["snd_cwnd"] = tcp.cwnd_bytes.into();
+                document["rtt"] = tcp.rtt_us.into();
+                document["rttvar"] = tcp.rttvar_us.into();
+            }
+            document
+        },
+    );
     let mut document = json!({"streams": streams.collect::<Vec<_>>()});
-    for (is_sender, suffix) in direction_suffixes(layout) {
+    for DirectionSuffix { is_sender, suffix } in direction_suffixes(layout) {
         let samples: Vec<&StreamSample> = layout
             .streams
             .iter()
             .zip(&interval.samples)
-            .filter(|((_, this), _)| *this == is_sender)
+            .filter(|(stream, _)| stream.is_sender == is_sender)
             .map(|(_, sample)| sample)
             .collect();
         if !samples.is_empty() {
@@ -243,12 +254,22 @@ pub fn interval_json(layout: &ReportLayout, interval: &Interval) -> Value {
     document
 }
 
+/// A direction, and the suffix of the names of its sums.
+struct DirectionSuffix {
+    /// Whether this host sends.
+    is_sender: bool,
+    suffix: &'static str,
+}
+
 /// Returns the directions with the suffix of their sums; in a bidirectional test, the server's data is the reverse.
-fn direction_suffixes(layout: &ReportLayout) -> [(bool, &'static str); 2] {
-    match (layout.is_bidirectional, layout.is_client) {
-        (false, _) => [(true, ""), (false, "")],
-        (true, is_client) => [(is_client, ""), (!is_client, "_bidir_reverse")],
-    }
+fn direction_suffixes(layout: &ReportLayout) -> [DirectionSuffix; 2] {
+    let is_client = layout.is_client;
+    let suffixes = if layout.is_bidirectional {
+        [(is_client, ""), (!is_client, "_bidir_reverse")]
+    } else {
+        [(true, ""), (false, "")]
+    };
+    suffixes.map(|(is_sender, suffix)| DirectionSuffix { is_sender, suffix })
 }
 
 fn bits_per_second(bytes: u64, seconds: f64) -> f64 {
@@ -279,7 +300,7 @@ pub fn end_json(layout: &ReportLayout, report: &FinalReport) -> Value {
             "remote_total": remote.total, "remote_user": remote.user, "remote_system": remote.system,
         },
     });
-    for (is_sender, suffix) in direction_suffixes(layout) {
+    for DirectionSuffix { is_sender, suffix } in direction_suffixes(layout) {
         let Some(streams) = report.direction_streams(is_sender) else {
             continue;
         };
@@ -296,7 +317,7 @@ pub fn end_json(layout: &ReportLayout, report: &FinalReport) -> Value {
         }
     }
     if !layout.is_udp {
-        let (sender, receiver) = if layout.streams.iter().any(|(_, is_sender)| *is_sender) {
+        let (sender, receiver) = if layout.streams.iter().any(|stream| stream.is_sender) {
             (
                 &report.local_congestion_control,
                 &report.remote_congestion_control,

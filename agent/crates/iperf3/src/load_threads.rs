@@ -138,7 +138,7 @@ fn run_stream(stream: &TestStream, shared: &SharedLoad, cpus: &CpuList) {
 
 fn send_tcp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
     let mut sender = CopySender::new(Arc::clone(&shared.payload));
-    let mut pacer = shared.pacer();
+    let mut pacer = shared.create_pacer();
     while shared.is_sending() && shared.reserve_block() {
         pacer.wait(|| shared.is_sending());
         let mut remaining = shared.block_bytes;
@@ -194,7 +194,7 @@ fn receive_tcp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
 
 fn send_udp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
     let mut datagram = shared.payload.to_vec();
-    let mut pacer = shared.pacer();
+    let mut pacer = shared.create_pacer();
     while shared.is_sending() && shared.reserve_block() {
         pacer.wait(|| shared.is_sending());
         if !shared.is_sending() {

@@ -190,7 +190,11 @@ impl TestParameters {
                 "the parameters are not a JSON object",
             )
         })?);
-        let transport = match (fields.flag("tcp"), fields.flag("udp"), fields.flag("sctp")) {
+        let transport = match (
+            fields.read_flag("tcp"),
+            fields.read_flag("udp"),
+            fields.read_flag("sctp"),
+        ) {
             (_, _, true) => {
                 return Err(TestError::refused(
                     ErrorCode::NoSctp,
@@ -204,33 +208,37 @@ impl TestParameters {
         let parameters = Self {
             transport,
             direction,
-            streams_per_direction: fields.integer(
+            streams_per_direction: fields.read_integer(
                 "parallel",
                 1,
                 1..=MAX_STREAMS as u64,
                 ErrorCode::NumberOfStreams,
             )? as usize,
-            omit: fields.duration("omit", MAX_OMIT_S, ErrorCode::Omit)?,
-            end_condition: fields.end_condition()?,
-            block_bytes: fields.block_bytes(transport)?,
-            rate_bps: fields.integer("bandwidth", 0, 0..=u64::MAX, ErrorCode::Pacing)?,
-            burst: fields.integer("burst", 0, 0..=MAX_BURST.into(), ErrorCode::Burst)? as u32,
+            omit: fields.read_duration("omit", MAX_OMIT_S, ErrorCode::Omit)?,
+            end_condition: fields.read_end_condition()?,
+            block_bytes: fields.read_block_bytes(transport)?,
+            rate_bps: fields.read_integer("bandwidth", 0, 0..=u64::MAX, ErrorCode::Pacing)?,
+            burst: fields.read_integer("burst", 0, 0..=MAX_BURST.into(), ErrorCode::Burst)? as u32,
             socket_buffer_bytes: fields
-                .optional_integer("window", 1..=MAX_BUFFER_BYTES as u64, ErrorCode::BufferSize)?
+                .read_optional_integer(
+                    "window",
+                    1..=MAX_BUFFER_BYTES as u64,
+                    ErrorCode::BufferSize,
+                )?
                 .map(|bytes| bytes as usize),
             mss: fields
-                .optional_integer("MSS", 1..=MAX_MSS.into(), ErrorCode::Mss)?
+                .read_optional_integer("MSS", 1..=MAX_MSS.into(), ErrorCode::Mss)?
                 .map(|mss| mss as u32),
-            no_delay: fields.flag("nodelay"),
-            congestion_control: fields.text("congestion")?,
-            tos: fields.integer("TOS", 0, 0..=255, ErrorCode::Tos)? as u32,
-            counters_64bit: fields.flag("udp_counters_64bit"),
-            repeating_payload: fields.flag("repeating_payload"),
-            skip_receive_copy: fields.flag("skip_rx_copy"),
-            wants_server_output: fields.flag("get_server_output"),
-            server_cpus: fields.server_cpus()?,
-            title: fields.text("title")?,
-            extra_data: fields.text("extra_data")?,
+            no_delay: fields.read_flag("nodelay"),
+            congestion_control: fields.read_text("congestion")?,
+            tos: fields.read_integer("TOS", 0, 0..=255, ErrorCode::Tos)? as u32,
+            counters_64bit: fields.read_flag("udp_counters_64bit"),
+            repeating_payload: fields.read_flag("repeating_payload"),
+            skip_receive_copy: fields.read_flag("skip_rx_copy"),
+            wants_server_output: fields.read_flag("get_server_output"),
+            server_cpus: fields.read_server_cpus()?,
+            title: fields.read_text("title")?,
+            extra_data: fields.read_text("extra_data")?,
         };
         parameters.refuse_unsupported(&fields)?;
         Ok(parameters)
@@ -262,7 +270,7 @@ impl TestParameters {
         ];
         match unsupported
             .iter()
-            .find(|(name, _, _)| self.server_sends() && fields.flag(name))
+            .find(|(name, _, _)| self.server_sends() && fields.read_flag(name))
         {
             Some((_, code, what)) => Err(TestError::refused(
                 *code,
@@ -274,7 +282,10 @@ impl TestParameters {
 }
 
 fn direction_from_fields(fields: &ParameterFields<'_>) -> Result<Direction, TestError> {
-    match (fields.flag("reverse"), fields.flag("bidirectional")) {
+    match (
+        fields.read_flag("reverse"),
+        fields.read_flag("bidirectional"),
+    ) {
         (true, true) => Err(TestError::refused(
             ErrorCode::ReverseAndBidirectional,
             "the parameters reverse and bidirectional exclude each other",

@@ -2,7 +2,15 @@
 
 use crate::record::TcpExtremes;
 use crate::results::{CpuUsage, StreamResult, TestResults};
-use vnetbench_streams::Role;
+
+/// How the output names a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamLabel {
+    /// Number printed for the stream.
+    pub label: u32,
+    /// Whether this host sends on it.
+    pub is_sender: bool,
+}
 
 /// One stream, as its sender and its receiver counted it.
 #[derive(Debug, Clone, Default)]
@@ -55,34 +63,36 @@ pub struct FinalReport {
 impl FinalReport {
     /// Combines both hosts' results; `local_results` must be in the order of the streams.
     pub fn new(
-        roles: &[(u32, Role)],
+        labels: &[StreamLabel],
         local_results: &TestResults,
         peer_results: Option<&TestResults>,
         extremes: &[TcpExtremes],
         out_of_order: &[u64],
     ) -> Self {
-        let streams = roles.iter().enumerate().map(|(at, (label, role))| {
-            let local = local_results.streams.get(at).cloned();
-            let remote = local.as_ref().and_then(|local| {
-                peer_results
-                    .and_then(|peer_results| peer_results.find_stream(local.id))
-                    .cloned()
+        let streams = labels
+            .iter()
+            .enumerate()
+            .map(|(at, StreamLabel { label, is_sender })| {
+                let local = local_results.streams.get(at).cloned();
+                let remote = local.as_ref().and_then(|local| {
+                    peer_results
+                        .and_then(|peer_results| peer_results.find_stream(local.id))
+                        .cloned()
+                });
+                let (sender, receiver) = if *is_sender {
+                    (local, remote)
+                } else {
+                    (remote, local)
+                };
+                StreamReport {
+                    label: *label,
+                    is_sender: *is_sender,
+                    sender,
+                    receiver,
+                    extremes: extremes.get(at).copied().unwrap_or_default(),
+                    out_of_order: out_of_order.get(at).copied().unwrap_or(0),
+                }
             });
-            let is_sender = *role == Role::Source;
-            let (sender, receiver) = if is_sender {
-                (local, remote)
-            } else {
-                (remote, local)
-            };
-            StreamReport {
-                label: *label,
-                is_sender,
-                sender,
-                receiver,
-                extremes: extremes.get(at).copied().unwrap_or_default(),
-                out_of_order: out_of_order.get(at).copied().unwrap_or(0),
-            }
-        });
         Self {
             streams: streams.collect(),
             local_cpu: local_results.cpu,

@@ -10,7 +10,7 @@ use crate::load_threads::LoadThreads;
 use crate::parameters::{Direction, TestParameters};
 use crate::printer::Printer;
 use crate::record::TestRecord;
-use crate::report::FinalReport;
+use crate::report::{FinalReport, StreamLabel};
 use crate::results::TestResults;
 use crate::schedule::Schedule;
 use crate::session_options::SessionOptions;
@@ -60,8 +60,11 @@ impl RunningTest {
             format: options.format.unwrap_or_default(),
             streams: labels
                 .iter()
-                .copied()
-                .zip(streams.iter().map(|stream| stream.role == Role::Source))
+                .zip(&streams)
+                .map(|(label, stream)| StreamLabel {
+                    label: *label,
+                    is_sender: stream.role == Role::Source,
+                })
                 .collect(),
         };
         let failed = |error| {
@@ -259,7 +262,7 @@ impl RunningTest {
     pub fn sender_has_retransmits(&self) -> i32 {
         match (
             self.parameters.is_udp(),
-            self.layout.streams.iter().any(|(_, is_sender)| *is_sender),
+            self.layout.streams.iter().any(|stream| stream.is_sender),
         ) {
             (true, _) => 0,
             (false, true) => 1,
@@ -273,15 +276,8 @@ impl RunningTest {
         local_results: &TestResults,
         peer: Option<&TestResults>,
     ) -> FinalReport {
-        let roles: Vec<(u32, Role)> = self
-            .layout
-            .streams
-            .iter()
-            .zip(&self.load.streams)
-            .map(|((label, _), stream)| (*label, stream.role))
-            .collect();
         FinalReport::new(
-            &roles,
+            &self.layout.streams,
             local_results,
             peer,
             &self.record.extremes,

@@ -116,7 +116,7 @@ impl<'a> Session<'a> {
         let streams = self.accept_streams(&parameters)?;
         let labels: Vec<u32> = (FIRST_STREAM_LABEL..).take(streams.len()).collect();
         let labelled_streams = json::label_streams(&labels, &streams);
-        for (label, stream) in &labelled_streams {
+        for json::LabelledStream { label, stream } in &labelled_streams {
             self.printer.print_line(&connection_line(*label, stream));
         }
         self.document.start = json::start_json(&json::StartInfo {

@@ -102,7 +102,7 @@ pub fn apply_parameters(
             IpAddr::V6(_) => socket.set_tclass_v6(parameters.tos),
         };
         set.map_err(|error| {
-            refusal(
+            refuse_socket(
                 ErrorCode::SetTos,
                 format!("the type of service {}", parameters.tos),
                 &error,
@@ -114,7 +114,7 @@ pub fn apply_parameters(
     }
     if let Some(mss) = parameters.mss {
         socket.set_tcp_mss(mss).map_err(|error| {
-            refusal(
+            refuse_socket(
                 ErrorCode::SetMss,
                 format!("segments of {mss} bytes"),
                 &error,
@@ -122,13 +122,13 @@ pub fn apply_parameters(
         })?;
     }
     if parameters.no_delay {
-        socket
-            .set_tcp_nodelay(true)
-            .map_err(|error| refusal(ErrorCode::CreateStream, "TCP_NODELAY".into(), &error))?;
+        socket.set_tcp_nodelay(true).map_err(|error| {
+            refuse_socket(ErrorCode::CreateStream, "TCP_NODELAY".into(), &error)
+        })?;
     }
     if let Some(name) = &parameters.congestion_control {
         set_tcp_congestion(socket, name).map_err(|error| {
-            refusal(
+            refuse_socket(
                 ErrorCode::Congestion,
                 format!("the congestion control {name}"),
                 &error.into(),
@@ -144,7 +144,7 @@ fn set_buffer_size(socket: &Socket, bytes: usize) -> Result<(), TestError> {
         .set_send_buffer_size(bytes)
         .and_then(|()| socket.set_recv_buffer_size(bytes))
         .map_err(|error| {
-            refusal(
+            refuse_socket(
                 ErrorCode::BufferNotSet,
                 format!("socket buffers of {bytes} bytes"),
                 &error,
@@ -167,7 +167,7 @@ fn set_buffer_size(socket: &Socket, bytes: usize) -> Result<(), TestError> {
     Ok(())
 }
 
-fn refusal(code: ErrorCode, what: String, error: &io::Error) -> TestError {
+fn refuse_socket(code: ErrorCode, what: String, error: &io::Error) -> TestError {
     TestError::Refused {
         code,
         errno: error.raw_os_error().unwrap_or(0),

@@ -183,8 +183,8 @@ impl SharedLoad {
         self.started_since_epoch + self.started.elapsed()
     }
 
-    /// Returns a pacer for one stream.
-    pub fn pacer(&self) -> Pacer {
+    /// Creates a pacer for one stream.
+    pub fn create_pacer(&self) -> Pacer {
         Pacer::new(self.rate_bps, self.block_bytes, self.burst)
     }
 

@@ -1,7 +1,9 @@
 //! The text output, in iperf3's layout.
 
 use crate::record::{Interval, StreamSample};
-use crate::report::{DirectionSum, FinalReport, StreamReport, loss_percent, sum_results};
+use crate::report::{
+    DirectionSum, FinalReport, StreamLabel, StreamReport, loss_percent, sum_results,
+};
 use crate::results::StreamResult;
 use crate::udp::DatagramTotals;
 use crate::units::{RateFormat, format_bytes, format_rate};
@@ -17,8 +19,8 @@ pub struct ReportLayout {
     pub is_bidirectional: bool,
     /// Unit of rates.
     pub format: RateFormat,
-    /// Label of each stream, and whether this host sends on it.
-    pub streams: Vec<(u32, bool)>,
+    /// The streams, in order.
+    pub streams: Vec<StreamLabel>,
 }
 
 /// The line between intervals and before the report.
@@ -26,7 +28,7 @@ pub const SEPARATOR: &str = "- - - - - - - - - - - - - - - - - - - - - - - - -";
 
 impl ReportLayout {
     fn has_sender(&self) -> bool {
-        self.streams.iter().any(|(_, is_sender)| *is_sender)
+        self.streams.iter().any(|stream| stream.is_sender)
     }
 
     fn header(&self, columns: &str) -> String {
@@ -92,7 +94,7 @@ impl ReportLayout {
         let note = if interval.is_omitted { "(omitted)" } else { "" };
         let all = || self.streams.iter().zip(&interval.samples);
         let mut lines: Vec<String> = all()
-            .map(|((label, is_sender), sample)| {
+            .map(|(StreamLabel { label, is_sender }, sample)| {
                 let tag = self.stream_tag(&label.to_string(), *is_sender);
                 self.format_line(
                     &tag,
@@ -105,7 +107,7 @@ impl ReportLayout {
             .collect();
         for direction in [true, false] {
             let samples: Vec<&StreamSample> = all()
-                .filter(|((_, is_sender), _)| *is_sender == direction)
+                .filter(|(stream, _)| stream.is_sender == direction)
                 .map(|(_, sample)| sample)
                 .collect();
             if samples.len() > 1 {

@@ -21,7 +21,7 @@ pub fn derive_parameters(load: &Load) -> Result<TestParameters, String> {
     else {
         return Err("an iperf3 server supports only the workload tcp_stream".into());
     };
-    let roles: Vec<Role> = load.roles.iter().map(|(_, role)| *role).collect();
+    let roles: Vec<Role> = load.roles.iter().map(|stream| stream.role).collect();
     let sources = roles.iter().filter(|role| **role == Role::Source).count();
     let sinks = roles.len() - sources;
     let direction = match (sources, sinks) {
@@ -47,7 +47,7 @@ pub fn derive_parameters(load: &Load) -> Result<TestParameters, String> {
     }
     if direction != Direction::Forward && load.socket_options.pacing_rate_bps.is_some() {
         return Err(
-            "the agent cannot pace an iperf3 server that sends: remove the pacing rate".into(),
+            "the agent cannot pace an iperf3 server that sends. Remove the pacing rate".into(),
         );
     }
     Ok(TestParameters {

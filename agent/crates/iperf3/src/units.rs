@@ -25,9 +25,17 @@ impl RateFormat {
     }
 }
 
+/// A number as three digits and a prefix.
+struct ScaledNumber {
+    digits: String,
+    /// One of `PREFIXES`.
+    prefix: &'static str,
+}
+
 const PREFIXES: [&str; 5] = ["", "K", "M", "G", "T"];
 
-fn scale(value: f64, base: f64, power: Option<usize>) -> (String, &'static str) {
+/// Scales a number; `power` is that of the base, or `None` for the one that fits.
+fn scale_number(value: f64, base: f64, power: Option<usize>) -> ScaledNumber {
     let mut power = power.unwrap_or(PREFIXES.len());
     if power == PREFIXES.len() {
         power = 0;
@@ -41,13 +49,16 @@ fn scale(value: f64, base: f64, power: Option<usize>) -> (String, &'static str) 
         ..99.95 => 1,
         _ => 0,
     };
-    (format!("{value:.digits$}"), PREFIXES[power])
+    ScaledNumber {
+        digits: format!("{value:.digits$}"),
+        prefix: PREFIXES[power],
+    }
 }
 
 /// Formats an amount of data with prefixes of 1024, such as `1.22 MBytes`.
 pub fn format_bytes(bytes: u64) -> String {
-    let (number, prefix) = scale(bytes as f64, 1024.0, None);
-    format!("{number:>4} {prefix}Bytes")
+    let ScaledNumber { digits, prefix } = scale_number(bytes as f64, 1024.0, None);
+    format!("{digits:>4} {prefix}Bytes")
 }
 
 /// Formats a rate, such as `10.2 Mbits/sec`; prefixes of bits are powers of 1000.
@@ -62,8 +73,8 @@ pub fn format_rate(bytes: u64, seconds: f64, format: RateFormat) -> String {
         RateFormat::Bits(power) => (1000.0, per_second * 8.0, Some(power), "bits"),
         RateFormat::Bytes(power) => (1024.0, per_second, Some(power), "Bytes"),
     };
-    let (number, prefix) = scale(value, base, power);
-    format!("{number:>4} {prefix}{unit}/sec")
+    let ScaledNumber { digits, prefix } = scale_number(value, base, power);
+    format!("{digits:>4} {prefix}{unit}/sec")
 }
 
 /// Parses a count with an optional suffix (K, M, G, T); `base` is 1024 for bytes and 1000 for rates.

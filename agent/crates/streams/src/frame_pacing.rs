@@ -76,8 +76,24 @@ pub struct BurstSizes {
     pub burst_mean: Option<f64>,
     /// Maximum number of frames in a burst.
     pub burst_max: Option<u64>,
-    /// Smallest size of each class, and the number of bursts in it; a class ends below twice its smallest size.
-    pub bursts: Vec<(u64, u64)>,
+    /// Number of bursts by size.
+    pub bursts: Vec<BurstClass>,
+}
+
+/// The bursts of one class of sizes, as the pair `[smallest, count]` in JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(into = "(u64, u64)")]
+pub struct BurstClass {
+    /// Smallest size in frames; the class ends below twice this size.
+    pub smallest: u64,
+    /// Number of bursts.
+    pub count: u64,
+}
+
+impl From<BurstClass> for (u64, u64) {
+    fn from(class: BurstClass) -> Self {
+        (class.smallest, class.count)
+    }
 }
 
 impl BurstSizes {
@@ -93,7 +109,10 @@ impl BurstSizes {
             burst_max: (count > 0).then_some(max),
             bursts: classes
                 .filter(|(_, count)| *count > 0)
-                .map(|(class, count)| (1 << class, count))
+                .map(|(class, count)| BurstClass {
+                    smallest: 1 << class,
+                    count,
+                })
                 .collect(),
         }
     }
@@ -145,26 +164,38 @@ impl BurstCounter {
     }
 }
 
+/// The sum and the maximum of the lateness of all frames.
+#[derive(Debug, Clone, Copy)]
+pub struct LatenessTotals {
+    /// Sum in nanoseconds.
+    pub sum_nanos: u64,
+    /// Maximum in nanoseconds.
+    pub max_nanos: u64,
+}
+
 impl PacingOutcome {
-    /// Creates the outcome; `late_nanos` is the sum and the maximum of the lateness.
+    /// Creates the outcome from the distribution of the lateness and its totals.
     pub fn new(
         method: &'static str,
         due: u64,
         unsent: u64,
         late: &DurationDistribution,
-        late_nanos: (u64, u64),
+        totals: LatenessTotals,
         bursts: BurstSizes,
     ) -> Self {
-        let (sum, max) = late_nanos;
+        let LatenessTotals {
+            sum_nanos,
+            max_nanos,
+        } = totals;
         let has_frames = late.count > 0;
         Self {
             method,
             due,
             unsent,
-            lateness_mean_us: has_frames.then(|| sum as f64 / late.count as f64 / 1e3),
+            lateness_mean_us: has_frames.then(|| sum_nanos as f64 / late.count as f64 / 1e3),
             lateness_p50_us: late.p50_us,
             lateness_p99_us: late.p99_us,
-            lateness_max_us: has_frames.then_some(max as f64 / 1e3),
+            lateness_max_us: has_frames.then_some(max_nanos as f64 / 1e3),
             bursts,
         }
     }
@@ -196,7 +227,8 @@ mod tests {
             counter.record(now, frames, Duration::from_micros(5));
         }
         let json = counter.finish(8);
-        assert_eq!(json.bursts, [(1, 1), (2, 1), (4, 1)]);
+        let pairs: Vec<(u64, u64)> = json.bursts.iter().map(|class| (*class).into()).collect();
+        assert_eq!(pairs, [(1, 1), (2, 1), (4, 1)]);
         assert_eq!(json.burst_max, Some(4));
     }
 
@@ -205,7 +237,8 @@ mod tests {
         let mut classes = vec![0; BURST_CLASSES];
         classes[0] = 5;
         let bursts = BurstSizes::from_classes(12, classes, 7, 7);
-        assert_eq!(bursts.bursts, [(1, 5), (4, 1)]);
+        let pairs: Vec<(u64, u64)> = bursts.bursts.iter().map(|class| (*class).into()).collect();
+        assert_eq!(pairs, [(1, 5), (4, 1)]);
         assert_eq!((bursts.burst_mean, bursts.burst_max), (Some(2.0), Some(7)));
         let none = BurstSizes::from_classes(0, vec![0; BURST_CLASSES], 0, 0);
         assert_eq!((none.burst_mean, none.burst_max), (None, None));

@@ -40,6 +40,6 @@ pub mod timing;
 
 pub use commands::{Command, Commands};
 pub use end::StreamEnd;
-pub use role::Role;
+pub use role::{Role, StreamRole};
 pub use secret::Secret;
 pub use stream::{CallCounter, EndGuard, OnEnd, Stream, StreamCounters, ZeroCopyCounts};

@@ -1,5 +1,13 @@
 //! Finds lost, duplicate and reordered packets by their sequence numbers.
 
+/// The place of a number in the bitmap.
+struct BitPosition {
+    /// Index of the word.
+    word: usize,
+    /// The bit in the word.
+    mask: u64,
+}
+
 /// Tracks the sequence numbers of one stream, which start at 0.
 #[derive(Debug)]
 pub struct SequenceTracker {
@@ -39,14 +47,14 @@ impl SequenceTracker {
     pub fn record(&mut self, number: u64) {
         if number >= self.next_number {
             for skipped in (self.next_number..number).rev().take(self.window as usize) {
-                let (word, bit) = self.bit_position(skipped);
-                self.bitmap[word] &= !bit;
+                let BitPosition { word, mask } = self.bit_position(skipped);
+                self.bitmap[word] &= !mask;
             }
             self.next_number = number.saturating_add(1);
         } else {
-            let (word, bit) = self.bit_position(number);
+            let BitPosition { word, mask } = self.bit_position(number);
             let is_before = self.next_number - number > self.window;
-            if !is_before && self.bitmap[word] & bit != 0 {
+            if !is_before && self.bitmap[word] & mask != 0 {
                 self.duplicates += 1;
                 return;
             }
@@ -57,8 +65,8 @@ impl SequenceTracker {
                 return;
             }
         }
-        let (word, bit) = self.bit_position(number);
-        self.bitmap[word] |= bit;
+        let BitPosition { word, mask } = self.bit_position(number);
+        self.bitmap[word] |= mask;
         self.unique += 1;
     }
 
@@ -67,9 +75,13 @@ impl SequenceTracker {
         self.next_number.checked_sub(1)
     }
 
-    fn bit_position(&self, number: u64) -> (usize, u64) {
+    /// Returns the bit of a number.
+    fn bit_position(&self, number: u64) -> BitPosition {
         let at = number % self.window;
-        ((at / 64) as usize, 1 << (at % 64))
+        BitPosition {
+            word: (at / 64) as usize,
+            mask: 1 << (at % 64),
+        }
     }
 
     /// Returns the number of lost packets among those `sent`; if that is unknown, up to the highest number received.

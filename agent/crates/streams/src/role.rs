@@ -21,3 +21,12 @@ impl Role {
         }
     }
 }
+
+/// The number and the role of one requested stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamRole {
+    /// Number of the stream in the trial.
+    pub id: u32,
+    /// The role of this endpoint.
+    pub role: Role,
+}

@@ -38,6 +38,14 @@ pub fn connect_all(
         .map(|is_complete| is_complete.then_some(sockets))
 }
 
+/// The handshake of one connection.
+struct PendingHandshake {
+    /// Index of its socket.
+    index: usize,
+    /// Reader of the response; `None` before the request is sent.
+    reader: Option<HandshakeReader>,
+}
+
 /// Completes the handshakes of all connections; returns false if `waker` wakes it first.
 ///
 /// Each connection sends its request as soon as it is established, so that a slow one does not delay the others.
@@ -50,26 +58,29 @@ fn complete_handshakes(
     timeout: Duration,
 ) -> Result<bool> {
     let failed = |error: io::Error| Error::system(format!("connect to {destination}"), error);
-    // Index and reader of each pending handshake; no reader before the request is sent.
-    let mut waiting: Vec<(usize, Option<HandshakeReader>)> =
-        (0..sockets.len()).map(|index| (index, None)).collect();
+    let mut waiting: Vec<PendingHandshake> = (0..sockets.len())
+        .map(|index| PendingHandshake {
+            index,
+            reader: None,
+        })
+        .collect();
     let mut ready = Vec::new();
     while !waiting.is_empty() {
         let polled: Vec<_> = waiting
             .iter()
-            .map(|(index, reader)| {
-                let awaited_event = if reader.is_some() {
+            .map(|pending| {
+                let awaited_event = if pending.reader.is_some() {
                     PollFlags::IN
                 } else {
                     PollFlags::OUT
                 };
-                (sockets[*index].as_fd(), awaited_event)
+                (sockets[pending.index].as_fd(), awaited_event)
             })
             .collect();
         match wait(&polled, &mut ready, waker, Some(deadline)).map_err(failed)? {
             WaitOutcome::Woken => return Ok(false),
             WaitOutcome::TimedOut => {
-                let are_connected = waiting.iter().all(|(_, reader)| reader.is_some());
+                let are_connected = waiting.iter().all(|pending| pending.reader.is_some());
                 let operation = if are_connected {
                     "waiting for the agent at"
                 } else {
@@ -80,15 +91,19 @@ fn complete_handshakes(
             WaitOutcome::Ready => {}
         }
         let mut still_waiting = Vec::with_capacity(waiting.len());
-        for ((index, reader), is_ready) in waiting.into_iter().zip(&ready) {
+        for (pending, is_ready) in waiting.into_iter().zip(&ready) {
             if !is_ready {
-                still_waiting.push((index, reader));
+                still_waiting.push(pending);
                 continue;
             }
-            let (socket, id) = (&sockets[index], load.roles[index].0);
+            let PendingHandshake { index, reader } = pending;
+            let (socket, id) = (&sockets[index], load.roles[index].id);
             if let Some(reader) = advance_handshake(socket, id, &load.secret, reader, destination)?
             {
-                still_waiting.push((index, Some(reader)));
+                still_waiting.push(PendingHandshake {
+                    index,
+                    reader: Some(reader),
+                });
             }
         }
         waiting = still_waiting;

@@ -39,7 +39,7 @@ pub struct EffectiveOptions {
 }
 
 /// Returns the current transport of the stream's connection. MPTCP can fall back to TCP at any time.
-pub fn transport(stream: &Stream) -> Transport {
+pub fn read_transport(stream: &Stream) -> Transport {
     match (
         stream.socket.domain(),
         mptcp_info::read_subflow_count(&stream.socket),
@@ -72,7 +72,7 @@ pub fn read_effective_options(stream: &Stream) -> EffectiveOptions {
         no_delay: socket.tcp_nodelay().ok(),
         busy_poll_us: socket_option::get(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL).ok(),
         pacing_rate_bps: pacing_rate_bps(socket),
-        transport: Some(transport(stream)),
+        transport: Some(read_transport(stream)),
         subflows: mptcp_info::read_subflow_count(socket),
         ..EffectiveOptions::default()
     }

@@ -165,7 +165,7 @@ fn advance_handshakes(
         };
         match state {
             HandshakeState::Stream(id) => {
-                let index = load.roles.iter().position(|(expected, _)| *expected == id);
+                let index = load.roles.iter().position(|stream| stream.id == id);
                 match index.map(|index| &mut connected[index]) {
                     Some(slot @ None)
                         if handshake::send_response(&connection.socket, id, &load.secret)

@@ -16,7 +16,7 @@ use crate::tcp_stream::{self, TransferOptions};
 use crate::udp_stream::{self, FlowOptions};
 use vnetbench_streams::threads::{StartedThread, ThreadPlan};
 use vnetbench_streams::timing::RequestTiming;
-use vnetbench_streams::{Commands, OnEnd, Role, Secret, Stream};
+use vnetbench_streams::{Commands, OnEnd, Role, Secret, Stream, StreamRole};
 use vnetbench_system::error::Result;
 
 /// The requested streams of one endpoint.
@@ -25,7 +25,7 @@ pub struct Load {
     /// Secret of the trial, which authenticates its connections.
     pub secret: Secret,
     /// Number and role of each stream, grouped by part.
-    pub roles: Vec<(u32, Role)>,
+    pub roles: Vec<StreamRole>,
     /// Options of every socket when it is opened.
     pub socket_options: SocketOptions,
     /// The parts, which together contain all streams.
@@ -86,7 +86,7 @@ impl Load {
         for part in &self.parts {
             let mut roles = self.roles[part.streams.clone()].iter();
             if let Workload::Stream(transfer) = &part.workload
-                && roles.any(|(_, role)| *role == Role::Source)
+                && roles.any(|stream| stream.role == Role::Source)
             {
                 let domain = match self.socket_options.transport {
                     Transport::Vsock => Domain::VSOCK,

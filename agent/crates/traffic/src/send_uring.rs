@@ -38,15 +38,23 @@ pub(crate) struct UringSender {
     requests: u64,
 }
 
+/// The end of one zero-copy send.
+struct Notification {
+    /// Number of the request.
+    request: u64,
+    /// Whether the kernel copied the data.
+    was_copied: bool,
+}
+
 /// The zero-copy sends and their completions.
 #[derive(Default)]
 struct CompletionLedger {
     /// Requests without a notification.
     uncompleted: HashSet<u64>,
-    /// Notifications that precede the results of their requests, with whether the kernel copied.
+    /// Notifications that precede the results of their requests.
     ///
     /// The notification of a cancelled request means nothing, so the result has to be known first.
-    early_notifications: Vec<(u64, bool)>,
+    early_notifications: Vec<Notification>,
     /// Completed sends without a copy.
     in_place: u64,
     /// Completed sends that the kernel copied.
@@ -68,13 +76,20 @@ impl CompletionLedger {
     /// Records a notification.
     fn record(&mut self, request: u64, was_copied: bool) {
         if !self.complete(request, was_copied) {
-            self.early_notifications.push((request, was_copied));
+            self.early_notifications.push(Notification {
+                request,
+                was_copied,
+            });
         }
     }
 
     /// Applies the early notifications, when the results of all requests are known.
     fn complete_early_notifications(&mut self) {
-        for (request, was_copied) in std::mem::take(&mut self.early_notifications) {
+        for Notification {
+            request,
+            was_copied,
+        } in std::mem::take(&mut self.early_notifications)
+        {
             self.complete(request, was_copied);
         }
     }

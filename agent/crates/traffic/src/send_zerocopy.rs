@@ -55,7 +55,7 @@ impl ZeroCopySender {
     /// Reads all available notifications.
     fn reap(&mut self, socket: BorrowedFd<'_>) {
         self.sends_since_reap = 0;
-        while let Some((sends, was_copied)) = read_completion(socket) {
+        while let Some(Completion { sends, was_copied }) = read_completion(socket) {
             self.counts.uncompleted = self.counts.uncompleted.saturating_sub(sends);
             if was_copied {
                 self.counts.copied += sends;
@@ -120,8 +120,16 @@ impl Sender for ZeroCopySender {
     }
 }
 
-/// Reads the next notification: the number of completed sends, and whether the kernel copied them.
-fn read_completion(socket: BorrowedFd<'_>) -> Option<(u64, bool)> {
+/// The end of consecutive sends.
+struct Completion {
+    /// Number of sends.
+    sends: u64,
+    /// Whether the kernel copied their data.
+    was_copied: bool,
+}
+
+/// Reads the next notification; `None` if there is none yet.
+fn read_completion(socket: BorrowedFd<'_>) -> Option<Completion> {
     /// A control message: its header, the error, and an optional address.
     #[repr(C, align(8))]
     struct Control([u8; 128]);
@@ -150,5 +158,8 @@ fn read_completion(socket: BorrowedFd<'_>) -> Option<(u64, bool)> {
     };
     // The range includes both ends; its 32-bit numbers wrap.
     let sends = u64::from(error.ee_data.wrapping_sub(error.ee_info)) + 1;
-    Some((sends, error.ee_code == SO_EE_CODE_ZEROCOPY_COPIED))
+    Some(Completion {
+        sends,
+        was_copied: error.ee_code == SO_EE_CODE_ZEROCOPY_COPIED,
+    })
 }

@@ -17,11 +17,11 @@ use crate::load::Load;
 use crate::route::require_ip_address;
 use crate::udp_socket::open_udp_socket;
 use crate::udp_stream::FlowOptions;
-use vnetbench_streams::Role;
 use vnetbench_streams::datagram_header::{
     DatagramHeader, HEADER_BYTES, PROBE_NUMBER, SMALL_PROBE_NUMBER, now_nanos, stream_key,
 };
 use vnetbench_streams::datagrams::{DatagramCounters, DatagramFlow};
+use vnetbench_streams::{Role, StreamRole};
 use vnetbench_system::clock::{self, ClockIdHash};
 use vnetbench_system::error::{Error, ErrorKind, Result};
 use vnetbench_system::histogram::Histogram;
@@ -56,7 +56,7 @@ pub fn open_flows(
 ) -> Result<Option<Vec<DatagramFlow>>> {
     let own_clock = clock::identity_hash();
     let mut handshakes = Vec::with_capacity(connections.len());
-    for ((id, role), connection) in load.roles.iter().zip(connections) {
+    for (StreamRole { id, role }, connection) in load.roles.iter().zip(connections) {
         handshakes.push(FlowHandshake::start(
             connection,
             *role,
@@ -77,7 +77,7 @@ pub fn open_flows(
         for handshake in handshakes.iter_mut().filter(|handshake| !handshake.is_done) {
             if now >= deadline {
                 return Err(Error::TimedOut {
-                    operation: handshake.operation("delivering"),
+                    operation: handshake.describe_operation("delivering"),
                     after_s: timeout.as_secs_f64(),
                     kind: Some(ErrorKind::Datagram),
                 });
@@ -176,7 +176,7 @@ impl<'a> FlowHandshake<'a> {
     }
 
     /// Returns the operation for messages, with the verb "deliver" or "delivering".
-    fn operation(&self, verb: &str) -> String {
+    fn describe_operation(&self, verb: &str) -> String {
         let small_datagrams = match (self.small_probe_arrived, self.datagram_bytes > HEADER_BYTES) {
             (true, _) => format!("small datagrams of {HEADER_BYTES} bytes arrive"),
             (false, true) => {
@@ -192,7 +192,7 @@ impl<'a> FlowHandshake<'a> {
 
     /// Returns an error of the handshake's current operation.
     fn add_context(&self, error: impl Into<io::Error>) -> Error {
-        Error::system(self.operation("deliver"), error).with_kind(ErrorKind::Datagram)
+        Error::system(self.describe_operation("deliver"), error).with_kind(ErrorKind::Datagram)
     }
 
     /// Advances the handshake without waiting.
@@ -349,7 +349,7 @@ impl<'a> FlowHandshake<'a> {
             pacing: if is_sink {
                 None
             } else {
-                options.pacing(index, stream_count)
+                options.make_pacing(index, stream_count)
             },
             pacing_deviation: Default::default(),
         }

@@ -68,7 +68,7 @@ pub struct FlowOptions {
 
 impl FlowOptions {
     /// Returns the pacing of the stream at `index`, staggered against the others; `None` without a rate.
-    pub fn pacing(&self, index: usize, streams: usize) -> Option<Pacing> {
+    pub fn make_pacing(&self, index: usize, streams: usize) -> Option<Pacing> {
         let per_s = self.rate_per_s?;
         Some(Pacing::new(RequestRate::staggered(per_s, index, streams)))
     }

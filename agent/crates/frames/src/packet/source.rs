@@ -13,7 +13,7 @@ use socket2::Socket;
 use crate::parameters::{FCS_BYTES, FrameParameters, RejectedFrames};
 use crate::port::Port;
 use crate::template::{FrameTemplate, SizeFields};
-use vnetbench_streams::frame_pacing::{BurstCounter, FrameGap, PacingOutcome};
+use vnetbench_streams::frame_pacing::{BurstCounter, FrameGap, LatenessTotals, PacingOutcome};
 use vnetbench_streams::frames::{FrameCounts, FrameEndpoint, FrameOutcome, SourceOutcome};
 use vnetbench_streams::timing::{RequestRate, Schedule};
 use vnetbench_streams::{Command, Commands, StreamEnd};
@@ -233,7 +233,10 @@ impl FrameEndpoint for PacketSource {
                 due,
                 due.saturating_sub(handled),
                 &late.since(&histogram::HistogramCounts::empty()),
-                (nanos(paced.lateness.sum()), nanos(paced.lateness.max())),
+                LatenessTotals {
+                    sum_nanos: nanos(paced.lateness.sum()),
+                    max_nanos: nanos(paced.lateness.max()),
+                },
                 bursts.finish(handled),
             )
         });
