@@ -108,7 +108,7 @@ def test_a_log_of_an_unknown_tool_is_an_error_with_its_first_line(folder: Path) 
 
 @pytest.mark.parametrize(
     ("option", "what"),
-    [("mtu", "level are required"), ("mtuu=1", "not a factor"), ("mtu=x", "not a whole number")],
+    [("mtu", "needs a factor and a level"), ("mtuu=1", "not a factor"), ("mtu=x", "not a whole number")],
 )
 def test_an_invalid_factor_is_named(folder: Path, option: str, what: str) -> None:
     (folder / "a.log").write_text(RUN)
@@ -138,5 +138,5 @@ def test_an_import_cannot_be_resumed(folder: Path) -> None:
     (folder / "a.log").write_text(RUN)
     run_command("import", "a.log")
 
-    with pytest.raises(BenchError, match="cannot be run here"):
+    with pytest.raises(BenchError, match="cannot run a study with lab"):
         run_command("resume", "a.vnb")

@@ -242,7 +242,7 @@ def test_intervals_that_the_server_sent_back_replace_the_clients() -> None:
     run = parse_run(json.dumps(document))
 
     assert [x.values["bytes"].value for x in run.intervals] == [1.62 * 2**30]
-    assert "sent back" in run.remarks[0]
+    assert "server's output" in run.remarks[0]
 
 
 def test_events_behind_a_command_line_have_its_factors() -> None:

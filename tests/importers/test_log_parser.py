@@ -147,7 +147,7 @@ def test_a_reader_that_fails_does_not_stop_the_parser() -> None:
     broken, run = parse_text('{"toy": {"streams": 1}}\n' + RUN)
 
     assert isinstance(broken, UnreadableSection)
-    assert "unexpected content" in broken.reason
+    assert "content is unexpected" in broken.reason
     assert isinstance(run, Run)
 
 

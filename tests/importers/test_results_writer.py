@@ -161,7 +161,7 @@ def test_logs_of_endpoints_that_disagree_stay_separate_trials_with_a_warning(tmp
 
     summary = import_logs(tmp_path / "a.vnb", logs)
     assert summary.treatments[0].trial_count == 2
-    assert any("reported by their senders" in each for each in summary.warnings)
+    assert any("are from the sender" in each for each in summary.warnings)
 
 
 def test_runs_of_two_tools_are_separate_treatments(tmp_path: Path) -> None:

@@ -265,7 +265,7 @@ def test_a_broken_snapshot_is_discarded_and_a_guest_boots(
     monkeypatch.setattr(snapshot, "snapshot_path", fixed_path)
     testbed = create_testbed(role="guest-to-host")
     assert testbed.apply(levels(role="guest-to-host"), SPEC)["path_mtu_proved"] == 1500
-    assert "discarded a snapshot that could not be resumed" in messages[0]
+    assert "discarded the snapshot of a guest that could not be resumed" in messages[0]
     assert {each.start_method for each in testbed.running} == {"resume"}, (
         "a guest booted once more and was saved"
     )
