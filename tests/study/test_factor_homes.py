@@ -20,7 +20,6 @@ MAX_FILES = 3
 
 READERS = {
     "importers": "each tool's reader translates that tool's options into existing factors",
-    "published": "each published table has the factors of its publication",
     "statements": "each published statement is about certain factors",
     "explain": "causes and experiments interpret existing factors",
     "estimate": "evidence of a cause reads the levels that the cause is about",
