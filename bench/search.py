@@ -19,7 +19,7 @@ from rich.progress import track
 
 from bench.simulated_devices import DEVICE_TYPES, SimulatedDevice, draw_device_model, true_throughput_fps
 from vnetbench.search import bayesian, mlrsearch, rfc2544
-from vnetbench.search.interface import Device, GoalResult, SearchParameters, SearchResult, total_time_s
+from vnetbench.search.interface import Device, GoalResult, SearchParameters, SearchResult, total_time_with_settling_s
 
 PARAMETERS = SearchParameters(
     goals=(0.0, 0.0001, 0.005),
@@ -36,10 +36,10 @@ METHODS: Mapping[str, Callable[[Device, SearchParameters, int], SearchResult]] =
     "rfc2544": rfc2544.search,
     "mlrsearch": mlrsearch.search,
     "mlrsearch, 7 steps per load": partial(
-        mlrsearch.search, settings=mlrsearch.LibrarySettings(steps_per_load=7)
+        mlrsearch.search, settings=mlrsearch.MlrSearchSettings(steps_per_load=7)
     ),
     "mlrsearch, 3 steps per load": partial(
-        mlrsearch.search, settings=mlrsearch.LibrarySettings(steps_per_load=3)
+        mlrsearch.search, settings=mlrsearch.MlrSearchSettings(steps_per_load=3)
     ),
     "vnetbench": bayesian.search,
 }
@@ -121,7 +121,7 @@ def _evaluate_result(
     goals = list(zip(result.goal_results, true_fps, strict=True))
     return Outcome(
         device_type,
-        total_time_s(result.steps, parameters.settle_s),
+        total_time_with_settling_s(result.steps, parameters.settle_s),
         len(result.steps),
         tuple(_relative_error(goal.throughput_fps, truth) for goal, truth in goals),
         tuple(_relative_error(_middle_fps(goal), truth) for goal, truth in goals),

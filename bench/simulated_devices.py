@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from vnetbench.search.interface import FrameCount, SearchParameters
+from vnetbench.search.interface import SentAndReceivedFrames, SearchParameters
 
 Floats = npt.NDArray[np.float64]
 Random = np.random.Generator
@@ -80,13 +80,13 @@ class SimulatedDevice:
         self._random = np.random.default_rng(seed)
         self._settle_s = settle_s
 
-    def measure(self, load_fps: float, duration_s: float) -> FrameCount:
+    def measure(self, load_fps: float, duration_s: float) -> SentAndReceivedFrames:
         """Simulate one step and return its counts."""
         sent = max(1, round(load_fps * duration_s))
         middle_s = np.array([self.now_s + duration_s / 2])
         lost = _simulate_losses(self.model, load_fps, duration_s, middle_s, self._random)
         self.now_s += duration_s + self._settle_s
-        return FrameCount(sent, sent - int(lost[0]))
+        return SentAndReceivedFrames(sent, sent - int(lost[0]))
 
 
 def true_throughput_fps(
@@ -122,24 +122,24 @@ def _simulate_losses(
     model: DeviceModel, load_fps: float, duration_s: float, at_s: Floats, random: Random
 ) -> Floats:
     """Return the frames lost by a step at each of these times; steps are independent except for drift."""
-    draws = len(at_s)
-    limit = np.full(draws, model.limit_fps)
+    draw_count = len(at_s)
+    limit = np.full(draw_count, model.limit_fps)
     if model.drift:
         limit *= 1 + model.drift * np.sin(2 * np.pi * (at_s / model.drift_period_s + model.drift_phase))
     if model.noise:
-        limit *= np.exp(model.noise * random.standard_normal(draws))
+        limit *= np.exp(model.noise * random.standard_normal(draw_count))
     if model.slow_share:
-        limit *= np.where(random.uniform(size=draws) < model.slow_share, model.slow_limit, 1.0)
+        limit *= np.where(random.uniform(size=draw_count) < model.slow_share, model.slow_limit, 1.0)
     lost = np.maximum(0.0, load_fps - limit) * duration_s
     if model.noise_within:
         slices = max(1, round(duration_s / SLICE_S))
-        within = limit[:, None] * np.exp(model.noise_within * random.standard_normal((draws, slices)))
+        within = limit[:, None] * np.exp(model.noise_within * random.standard_normal((draw_count, slices)))
         lost = np.maximum(0.0, load_fps - within).sum(axis=1) * duration_s / slices
     if model.buffer_s:
         lost = np.maximum(0.0, lost - model.buffer_s * model.limit_fps)
     if model.stalls_per_s:
         stalled_s = random.gamma(
-            np.maximum(1e-9, random.poisson(model.stalls_per_s * duration_s, draws)), model.stall_s
+            np.maximum(1e-9, random.poisson(model.stalls_per_s * duration_s, draw_count)), model.stall_s
         )
         lost += np.minimum(duration_s, stalled_s) * load_fps
     if load_fps > model.start_from * model.limit_fps:
@@ -147,7 +147,7 @@ def _simulate_losses(
     sent = max(1, round(load_fps * duration_s))
     single_loss_ratio = _single_loss_ratio(model, load_fps / model.limit_fps)
     if single_loss_ratio:
-        lost += random.binomial(sent, min(1.0, single_loss_ratio), draws)
+        lost += random.binomial(sent, min(1.0, single_loss_ratio), draw_count)
     return np.minimum(sent, np.floor(lost))
 
 

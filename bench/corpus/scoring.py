@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.corpus.store import LabelledRun
 from vnetbench.estimate.summarize import summarize
 from vnetbench.explain.explain import explain
-from vnetbench.explain.limits import NO_LIMIT, UNEXPLAINED
+from vnetbench.explain.limits import NO_LIMIT_CAUSE_NAME, UNEXPLAINED_CAUSE_NAME
 from vnetbench.explain.model import Explanation
 from vnetbench.results.file import ResultsFile
 
@@ -39,7 +39,7 @@ class ScoredRun:
     @property
     def first_cause(self) -> NamedCause:
         """The first named cause, which is "unexplained" without any."""
-        return self.named_causes[0] if self.named_causes else NamedCause(UNEXPLAINED)
+        return self.named_causes[0] if self.named_causes else NamedCause(UNEXPLAINED_CAUSE_NAME)
 
     def names_accepted_cause(self, within: int) -> bool:
         """Return whether a correct cause is among the first `within` names; one of two causes suffices."""
@@ -194,10 +194,10 @@ def named_causes(explanation: Explanation) -> tuple[NamedCause, ...]:
     """Return the causes that an explanation names, each once, in their order."""
     causes: dict[str, NamedCause] = {}
     for finding in explanation.findings:
-        if finding.details.get("cause") == NO_LIMIT:
-            causes.setdefault(NO_LIMIT, NamedCause(NO_LIMIT, "very likely"))
-        if finding.kind == UNEXPLAINED:
-            causes.setdefault(UNEXPLAINED, NamedCause(UNEXPLAINED))
+        if finding.details.get("cause") == NO_LIMIT_CAUSE_NAME:
+            causes.setdefault(NO_LIMIT_CAUSE_NAME, NamedCause(NO_LIMIT_CAUSE_NAME, "very likely"))
+        if finding.kind == UNEXPLAINED_CAUSE_NAME:
+            causes.setdefault(UNEXPLAINED_CAUSE_NAME, NamedCause(UNEXPLAINED_CAUSE_NAME))
         for candidate in finding.candidates:
             cause = candidate.cause
             causes.setdefault(cause.name, NamedCause(cause.name, candidate.confidence, cause.is_fault))

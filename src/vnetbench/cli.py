@@ -130,9 +130,9 @@ def _print_estimates(summary: CampaignSummary, output_format: str | None) -> Non
         from vnetbench.report.tables.reference_table import reference_table
 
         if summary.reference_table:
-            _print(reference_table(summary))
+            _print_renderables(reference_table(summary))
         else:
-            _print_all(summary)
+            _print_all_metrics(summary)
         return
     from vnetbench.report.export.campaign_csv import campaign_csv
     from vnetbench.report.export.campaign_json import campaign_json
@@ -193,12 +193,12 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
         share = None if fail_if_worse is None else parse_share(fail_if_worse)
     except BenchError as error:
         raise BenchError(error.what, where="--fail-if-worse", fix=error.fix) from error
-    from vnetbench.report.comparison import compare_campaigns, find_regressions
+    from vnetbench.report.comparison import compare_campaigns, find_worsened_metrics
     from vnetbench.report.tables.comparison_table import comparison_table
-    from vnetbench.wording.factor_text import pluralize
+    from vnetbench.wording.factor_text import format_count_with_noun
 
     comparison = compare_campaigns(_load_summary(before), _load_summary(after))
-    _print(comparison_table(comparison))
+    _print_renderables(comparison_table(comparison))
     if share is None:
         return 0
     if not comparison.changes:
@@ -213,13 +213,12 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
             where=f"{before} and {after}",
             fix="remove --fail-if-worse, or compare two campaigns",
         )
-    worse, lost = find_regressions(comparison, share), comparison.newly_unmeasured
+    worse, lost = find_worsened_metrics(comparison, share), comparison.newly_unmeasured
     if worse:
-        click.echo(f"Worse by more than {fail_if_worse}: {pluralize(len(worse), 'treatment')}.")
+        click.echo(f"Worse by more than {fail_if_worse}: {format_count_with_noun(len(worse), 'treatment')}.")
     if lost:
-        click.echo(
-            f"Measured in {before} but refused or failed in {after}: {pluralize(len(lost), 'treatment')}."
-        )
+        lost_text = format_count_with_noun(len(lost), "treatment")
+        click.echo(f"Measured in {before} but refused or failed in {after}: {lost_text}.")
     if not worse and not lost:
         click.echo(f"No treatment is worse by more than {fail_if_worse}.")
     return exit_codes.WORSE if worse or lost else 0
@@ -238,7 +237,7 @@ def check_statements(results: tuple[Path, ...], as_json: bool) -> None:
     if as_json:
         click.echo(statements_json(checked))
     else:
-        _print(statements_table(checked, len(results)))
+        _print_renderables(statements_table(checked, len(results)))
 
 
 @cli.command()
@@ -274,7 +273,7 @@ def _default_page_path(results: Sequence[Path]) -> Path:
 def _finish_session(path: Path, status: str) -> int:
     """Print what the session measured and the next commands, and return the exit code."""
     summary = _load_summary(path)
-    _print_all(summary)
+    _print_all_metrics(summary)
     if status == INTERRUPTED:
         click.echo(f"\nInterrupted. All finished trials are in {path}.\n  Continue:  vnetbench resume {path}")
         return exit_codes.INTERRUPTED
@@ -290,16 +289,16 @@ def _load_summary(path: Path) -> CampaignSummary:
     return read_summary(path)
 
 
-def _print_all(summary: CampaignSummary) -> None:
+def _print_all_metrics(summary: CampaignSummary) -> None:
     """Print the answer, the headlines of the findings and the table of estimates."""
     from vnetbench.report.tables.estimates_table import estimates_table
     from vnetbench.report.text.explanation_text import FindingHeadlines
     from vnetbench.report.text.narrative import build_narrative
 
-    _print(FindingHeadlines(build_narrative(summary).explanation), estimates_table(summary))
+    _print_renderables(FindingHeadlines(build_narrative(summary).explanation), estimates_table(summary))
 
 
-def _print(*parts: RenderableType) -> None:
+def _print_renderables(*parts: RenderableType) -> None:
     from vnetbench.report.tables.text_table import TrimmedLines
 
     for part in parts:

@@ -9,12 +9,12 @@ import sys
 import pytest
 
 from vnetbench.agents import transport
-from vnetbench.agents.binary import agent_binary
+from vnetbench.agents.binary import agent_binary_path
 from vnetbench.agents.client import PROTOCOL_VERSION, AgentClient, AgentError
 
 
 def start_agent() -> AgentClient:
-    return AgentClient("a1", transport.spawn_process([str(agent_binary()), "stdio"], "t-client"))
+    return AgentClient("a1", transport.spawn_process([str(agent_binary_path()), "stdio"], "t-client"))
 
 
 def start_fake_agent(program: str) -> AgentClient:

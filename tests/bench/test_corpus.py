@@ -32,7 +32,7 @@ from bench.corpus.scoring import AIMS, NamedCause, Proportion, ScoredRun, count_
 from bench.corpus.split import DEVELOPING, HELD_OUT, PARTS
 from bench.corpus.store import CONTROLS, MANIFEST, CorpusStore, LabelledRun, read_labelled_runs
 from bench.explain import RESULTS, format_json_lines, format_report, save_results
-from vnetbench.explain.limits import NO_LIMIT, UNEXPLAINED
+from vnetbench.explain.limits import NO_LIMIT_CAUSE_NAME, UNEXPLAINED_CAUSE_NAME
 from vnetbench.explain.rules import load_rules
 from vnetbench.study.file.load import parse_study
 
@@ -58,7 +58,7 @@ def test_the_corpus_has_its_documented_size() -> None:
 
 
 def test_the_rules_know_every_cause_and_every_scenario_has_all_strengths() -> None:
-    known = {*load_rules(), NO_LIMIT}
+    known = {*load_rules(), NO_LIMIT_CAUSE_NAME}
     assert {cause for each in RUNS for cause in each.scenario.causes} <= known
     assert all(len(scenario.strengths) == len(STRENGTH_NAMES) for scenario in SCENARIOS)
 
@@ -224,8 +224,8 @@ def test_the_confusion_matrix_has_correct_names_on_its_diagonal() -> None:
         [make_scored_run("pacing", "pacing"), make_scored_run("pacing", "drift"), unexplained]
     )
     assert produced == ["drift", "pacing"]
-    assert named == ["pacing", UNEXPLAINED]
-    assert counts == {("pacing", "pacing"): 1, ("drift", "pacing"): 1, ("drift", UNEXPLAINED): 1}
+    assert named == ["pacing", UNEXPLAINED_CAUSE_NAME]
+    assert counts == {("pacing", "pacing"): 1, ("drift", "pacing"): 1, ("drift", UNEXPLAINED_CAUSE_NAME): 1}
 
 
 def test_a_store_knows_stored_and_discarded_runs_despite_an_incomplete_line(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from vnetbench.campaign.schedule import (
 )
 from vnetbench.estimate.interim_analyses import interim_analyses
 from vnetbench.estimate.median import estimate_median
-from vnetbench.estimate.trial_length import SHORTEST_TRIAL_S
+from vnetbench.estimate.trial_length import MIN_TRIAL_LENGTH_S
 from vnetbench.study.model import Precision, SearchSpec
 
 PRECISION = Precision(half_width=0.05, min_trials=6, max_trials=30)
@@ -67,9 +67,9 @@ def test_values_around_zero_or_below_expect_the_maximum_number_of_trials() -> No
 def test_trials_are_shortened_to_fit_the_minimum_number_into_the_time_limit() -> None:
     precision = Precision(time_limit_s=60, min_trials=6)
     chosen = choose_trial_duration([], 0.1, precision, 15)
-    assert chosen < SHORTEST_TRIAL_S
+    assert chosen < MIN_TRIAL_LENGTH_S
     assert 15 * 6 * (chosen + 0.1) <= 60
-    assert choose_trial_duration([], 0.1, Precision(), 15) == SHORTEST_TRIAL_S
+    assert choose_trial_duration([], 0.1, Precision(), 15) == MIN_TRIAL_LENGTH_S
 
 
 def test_a_time_limit_that_is_too_short_is_detected_before_the_campaign() -> None:

@@ -24,7 +24,7 @@ from vnetbench.estimate.interim_analyses import interim_analyses
 from vnetbench.estimate.median import median_interval
 from vnetbench.estimate.model import Warmup
 from vnetbench.estimate.stopping_rule import decide_stopping
-from vnetbench.estimate.trial_length import LONGEST_TRIAL_S, PastTrial
+from vnetbench.estimate.trial_length import MAX_TRIAL_LENGTH_S, PastTrial
 from vnetbench.estimate.warmup import find_shared_warmups, find_warmup, fixed_warmup
 from vnetbench.study.model import Precision
 
@@ -97,7 +97,7 @@ class SimulatedCampaign:
     """The trials of one treatment with a noise model and a seed; each call returns the same trial."""
 
     def __init__(
-        self, model: NoiseModel, seed: int, trials: int = 30, longest_s: float = LONGEST_TRIAL_S
+        self, model: NoiseModel, seed: int, trials: int = 30, longest_s: float = MAX_TRIAL_LENGTH_S
     ) -> None:
         random = np.random.default_rng([seed, *model.name.encode()])
         self.model = model

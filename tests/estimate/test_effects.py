@@ -165,7 +165,7 @@ def test_an_effect_is_the_geometric_mean_of_matched_pairs_with_their_range() -> 
     summary = grid({(1, 1500): even(10), (1, 9000): even(20), (4, 1500): even(10), (4, 9000): even(80)})
     streams, mtu = estimate_effects(summary)
 
-    assert (mtu.factor, mtu.base_level, mtu.level, mtu.pair_count, mtu.excluded_pairs) == (
+    assert (mtu.factor, mtu.base_level, mtu.level, mtu.pair_count, mtu.excluded_pair_count) == (
         "mtu",
         1500,
         9000,
@@ -173,7 +173,7 @@ def test_an_effect_is_the_geometric_mean_of_matched_pairs_with_their_range() -> 
         0,
     )
     assert mtu.ratio.value == pytest.approx(4.0)
-    assert (mtu.smallest_pair_ratio, mtu.largest_pair_ratio) == pytest.approx((2.0, 8.0))
+    assert (mtu.min_pair_ratio, mtu.max_pair_ratio) == pytest.approx((2.0, 8.0))
     assert streams.ratio.value == pytest.approx(2.0)
 
 
@@ -211,7 +211,7 @@ def test_pairs_with_a_zero_or_missing_treatment_are_excluded_and_counted() -> No
     _, dead = estimate_effects(grid({**alive, (4, 9000): dict.fromkeys(range(6), 0.0)}))
 
     for mtu in (refused, dead):
-        assert (mtu.pair_count, mtu.excluded_pairs) == (1, 1)
+        assert (mtu.pair_count, mtu.excluded_pair_count) == (1, 1)
         assert mtu.ratio.value == pytest.approx(2.0)
 
 
@@ -219,7 +219,7 @@ def test_pairs_with_too_few_blocks_are_excluded_if_others_have_enough() -> None:
     values = {(1, 1500): even(10), (1, 9000): even(20), (4, 1500): even(10), (4, 9000): even(80, 3)}
     _, mtu = estimate_effects(grid(values))
 
-    assert (mtu.pair_count, mtu.excluded_pairs) == (1, 1)
+    assert (mtu.pair_count, mtu.excluded_pair_count) == (1, 1)
     assert mtu.ratio.low == pytest.approx(2.0, rel=0.01)
 
 

@@ -13,9 +13,9 @@ from vnetbench.estimate.frame_losses import (
     ELSEWHERE,
     IN_BACKLOG,
     FrameLosses,
-    add_up_losses,
-    attribute_losses,
+    attribute_losses_to_locations,
     path_counters,
+    sum_losses_of_runs,
 )
 from vnetbench.results.records import EndpointRecord
 
@@ -44,7 +44,7 @@ def count_losses(testbed: dict[str, Any], received: int, **counts: Any) -> dict[
     others: dict[str, Any] = {
         name: counts.pop(name) for name in ("softnet_dropped", "rejected") if name in counts
     }
-    found = attribute_losses(SENT, received, {"interfaces": {"host": counts}, **others}, testbed)
+    found = attribute_losses_to_locations(SENT, received, {"interfaces": {"host": counts}, **others}, testbed)
     assert (found.sent_frames, found.lost_frames, sum(found.lost_at.values())) == (
         SENT,
         SENT - received,
@@ -99,13 +99,13 @@ def test_losses_add_up_over_locations_and_runs() -> None:
     counts = {"a1": port(800, rx_dropped=200), "b1": port(0, 500, tx_dropped=100, queue_drops=200)}
     once = count_losses(BRIDGE, 500, **counts)
     assert once == {AT_SWITCH: 200, BEFORE_LINK: 200, BEFORE_RECEIVER: 100}
-    twice = add_up_losses([FrameLosses(1000, 500, once), FrameLosses(1000, 100, {ELSEWHERE: 100})])
+    twice = sum_losses_of_runs([FrameLosses(1000, 500, once), FrameLosses(1000, 100, {ELSEWHERE: 100})])
     assert (twice.sent_frames, twice.lost_frames) == (2000, 600)
     assert twice.lost_at[AT_SWITCH] == 200 and twice.lost_at[ELSEWHERE] == 100
 
 
 def test_shares_are_unknown_without_frames() -> None:
-    assert attribute_losses(10, 10, {}, {}).percent_of_lost(AT_SWITCH) is None
+    assert attribute_losses_to_locations(10, 10, {}, {}).percent_of_lost(AT_SWITCH) is None
 
 
 def test_path_counters_contain_interface_counts_and_lost_refused_frames() -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests import fixtures
 from tests.estimate.test_effects import grid
 from vnetbench.estimate.effects import estimate_effects
-from vnetbench.estimate.latency import histogram_count, merge_histograms
+from vnetbench.estimate.latency import count_histogram_values, merge_histograms
 from vnetbench.estimate.summarize import estimate_metrics, summarize
 from vnetbench.estimate.time_series import find_warmups, idle_samples, metric_time_series
 from vnetbench.estimate.trial_metrics import trial_metrics
@@ -31,7 +31,7 @@ metric = "latency_increase_p50_us"
 
 
 def counted_idle(trial: TrialRecord) -> int:
-    return histogram_count(
+    return count_histogram_values(
         merge_histograms(x.histograms["latency"] for x in idle_samples(trial) if x.histograms)
     )
 
@@ -141,7 +141,7 @@ def test_negative_increases_have_no_ratio_and_no_effects() -> None:
         for mtu in (1500, 9000)
     }
     found = {effect.level: effect for effect in estimate_effects(grid(values)) if effect.factor == "streams"}
-    assert (found[4].pair_count, found[4].excluded_pairs) == (1, 1)
+    assert (found[4].pair_count, found[4].excluded_pair_count) == (1, 1)
 
 
 def test_a_campaign_reports_its_latency_increase_with_an_interval(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_campaign_reports_its_latency_increase_with_an_interval(tmp_path: Path
         increase = treatment.metrics["latency_increase_p50_us"]
         assert increase.low is not None and increase.high is not None
         assert increase.value == pytest.approx(truth, rel=0.02)
-        assert histogram_count(treatment.idle_latency_histogram) == 6 * 8 * 50
-        assert histogram_count(treatment.latency_histogram) < 6 * 20 * 50
+        assert count_histogram_values(treatment.idle_latency_histogram) == 6 * 8 * 50
+        assert count_histogram_values(treatment.latency_histogram) < 6 * 20 * 50
     (effect,) = estimate_effects(summary, summary.deciding_metric)
     assert effect.ratio.value == pytest.approx(9000 / 4000, rel=0.03)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vnetbench.estimate.model import Ratio
-from vnetbench.estimate.ratios import adjust_p_values, rank_ratio
+from vnetbench.estimate.ratios import adjust_p_values, estimate_rank_ratio
 
 SETS = 1000
 SIZES = [(6, 6), (6, 13), (9, 9), (20, 30)]
@@ -35,7 +35,7 @@ def sides(kind: str, before: int, after: int, factor: float, seed: int) -> tuple
 def test_intervals_cover_the_true_ratio(kind: str, before: int, after: int) -> None:
     covered = 0
     for seed in range(SETS):
-        found = rank_ratio(*sides(kind, before, after, 1.3, seed), 0.95)
+        found = estimate_rank_ratio(*sides(kind, before, after, 1.3, seed), 0.95)
         assert found.low is not None and found.high is not None
         covered += found.low <= 1.3 <= found.high
 
@@ -46,7 +46,7 @@ def test_intervals_cover_the_true_ratio(kind: str, before: int, after: int) -> N
 @pytest.mark.parametrize(("before", "after"), SIZES)
 def test_p_values_are_uniform_without_a_difference(kind: str, before: int, after: int) -> None:
     found = np.array(
-        [rank_ratio(*sides(kind, before, after, 1.0, seed), 0.95).p_value for seed in range(SETS)]
+        [estimate_rank_ratio(*sides(kind, before, after, 1.0, seed), 0.95).p_value for seed in range(SETS)]
     )
 
     for level in (0.01, 0.05, 0.2, 0.5):
@@ -60,7 +60,7 @@ def test_intervals_cover_the_truth_if_the_noisier_side_has_more_trials() -> None
     for seed in range(SETS):
         random = np.random.default_rng(seed)
         steady, noisy = np.exp(random.normal(0, 0.01, 6)), np.exp(random.normal(0, 0.08, 30))
-        found = rank_ratio(steady.tolist(), noisy.tolist(), 0.95)
+        found = estimate_rank_ratio(steady.tolist(), noisy.tolist(), 0.95)
         covered += found.low is not None and found.high is not None and found.low <= 1 <= found.high
 
     assert covered / SETS >= 0.93
@@ -68,7 +68,7 @@ def test_intervals_cover_the_truth_if_the_noisier_side_has_more_trials() -> None
 
 @given(positive, positive)
 def test_swapped_sides_give_the_inverse_ratio(before: list[float], after: list[float]) -> None:
-    there, back = rank_ratio(before, after, 0.95), rank_ratio(after, before, 0.95)
+    there, back = estimate_rank_ratio(before, after, 0.95), estimate_rank_ratio(after, before, 0.95)
 
     assert there.low is not None and back.high is not None
     assert there.value * back.value == pytest.approx(1)
@@ -79,8 +79,8 @@ def test_swapped_sides_give_the_inverse_ratio(before: list[float], after: list[f
 @given(positive, positive, st.floats(0.01, 100))
 def test_scaled_trials_scale_the_ratio(before: list[float], after: list[float], factor: float) -> None:
     found, scaled = (
-        rank_ratio(before, after, 0.95),
-        rank_ratio(before, [factor * value for value in after], 0.95),
+        estimate_rank_ratio(before, after, 0.95),
+        estimate_rank_ratio(before, [factor * value for value in after], 0.95),
     )
 
     assert scaled.value == pytest.approx(factor * found.value)
@@ -88,7 +88,7 @@ def test_scaled_trials_scale_the_ratio(before: list[float], after: list[float], 
 
 
 def test_three_trials_on_each_side_have_a_ratio_but_no_interval() -> None:
-    found = rank_ratio([1.0, 1.1, 0.9], [2.0, 2.1, 1.9], 0.95)
+    found = estimate_rank_ratio([1.0, 1.1, 0.9], [2.0, 2.1, 1.9], 0.95)
 
     assert found.value == pytest.approx(2.0, rel=0.05)
     assert (found.low, found.high) == (None, None)
@@ -96,7 +96,7 @@ def test_three_trials_on_each_side_have_a_ratio_but_no_interval() -> None:
 
 
 def test_identical_trials_do_not_differ() -> None:
-    found = rank_ratio([5.0] * 6, [5.0] * 6, 0.95)
+    found = estimate_rank_ratio([5.0] * 6, [5.0] * 6, 0.95)
 
     assert (found.value, found.low, found.high, found.p_value) == (1.0, 1.0, 1.0, 1.0)
 
@@ -104,16 +104,16 @@ def test_identical_trials_do_not_differ() -> None:
 def test_a_zero_side_gives_a_ratio_of_zero_or_infinity() -> None:
     dead, alive = [0.0] * 6, [1.0, 1.1, 1.2, 0.9, 1.05, 1.15]
 
-    assert rank_ratio(alive, dead, 0.95).value == 0
-    assert math.isinf(rank_ratio(dead, alive, 0.95).value)
-    assert rank_ratio(dead, alive, 0.95).high is None
-    assert rank_ratio(dead, dead, 0.95).value == 1
+    assert estimate_rank_ratio(alive, dead, 0.95).value == 0
+    assert math.isinf(estimate_rank_ratio(dead, alive, 0.95).value)
+    assert estimate_rank_ratio(dead, alive, 0.95).high is None
+    assert estimate_rank_ratio(dead, dead, 0.95).value == 1
 
 
 @pytest.mark.parametrize("bad", [[], [-1.0], [float("nan")]])
 def test_values_without_a_logarithm_are_rejected(bad: list[float]) -> None:
     with pytest.raises(ValueError, match="ratio needs"):
-        rank_ratio([1.0, 2.0], bad, 0.95)
+        estimate_rank_ratio([1.0, 2.0], bad, 0.95)
 
 
 def test_p_values_are_adjusted_for_multiple_comparisons() -> None:

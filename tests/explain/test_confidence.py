@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vnetbench.explain.confidence import confidence_levels, confidence_word, minimum_score
+from vnetbench.explain.confidence import confidence_word, load_confidence_levels, min_candidate_score
 from vnetbench.explain.model import CONFIDENCE_WORDS
 
 pytestmark = pytest.mark.pure
@@ -15,7 +15,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "explain.md"
 
 
 def test_a_higher_score_never_gives_lower_confidence() -> None:
-    words = [confidence_word(score / 100) for score in range(round(100 * minimum_score()), 101)]
+    words = [confidence_word(score / 100) for score in range(round(100 * min_candidate_score()), 101)]
     ranks = [CONFIDENCE_WORDS.index(word) for word in words]
     assert ranks == sorted(ranks, reverse=True)
     assert words[0] == "possible" and words[-1] == "very likely"
@@ -31,10 +31,13 @@ def test_each_demotion_lowers_the_confidence_down_to_the_last_word() -> None:
 
 
 def test_every_confidence_word_has_an_accuracy() -> None:
-    assert all(0 < step.correct <= step.total for step in confidence_levels())
+    assert all(0 < step.correct_finding_count <= step.finding_count for step in load_confidence_levels())
 
 
 def test_the_documentation_has_the_confidence_table() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    for step in confidence_levels():
-        assert f"| {step.word} | {step.minimum_score:g} | {step.correct} of {step.total} |" in page
+    for step in load_confidence_levels():
+        assert (
+            f"| {step.word} | {step.min_score:g} | {step.correct_finding_count} of {step.finding_count} |"
+            in page
+        )

@@ -8,8 +8,12 @@ import pytest
 
 from tests.report.explanations import QUOTA, RECEIVER, TRIED
 from vnetbench.estimate.model import Experiment, Ratio
-from vnetbench.estimate.paired_ratios import combine_ratios, paired_ratio
-from vnetbench.explain.experiment_verdicts import apply_experiments, experiment_verdict, has_experiment
+from vnetbench.estimate.paired_ratios import combine_paired_ratios, estimate_paired_ratio
+from vnetbench.explain.experiment_verdicts import (
+    apply_experiment_verdicts,
+    experiment_verdict,
+    has_experiment,
+)
 from vnetbench.explain.model import CandidateCause
 from vnetbench.study.model import Level
 
@@ -41,12 +45,13 @@ def test_an_experiment_confirms_a_relevant_and_significant_improvement(result: R
 
 def test_traffic_with_the_setting_only_confirms_and_traffic_without_it_only_refutes() -> None:
     dead, alive = (dict.fromkeys(range(8), value) for value in (0.0, 1e9))
-    pairs = [paired_ratio(dead, alive), paired_ratio(alive, dead)]
-    revived, killed = (combine_ratios([pair], 0.95) for pair in pairs if pair is not None)
-    few = paired_ratio({0: 0.0}, {0: 1e9})
+    pairs = [estimate_paired_ratio(dead, alive), estimate_paired_ratio(alive, dead)]
+    revived, killed = (combine_paired_ratios([pair], 0.95) for pair in pairs if pair is not None)
+    few = estimate_paired_ratio({0: 0.0}, {0: 1e9})
     assert few is not None
     expected = [
-        experiment_verdict(each, "goodput_bps") for each in (revived, killed, combine_ratios([few], 0.95))
+        experiment_verdict(each, "goodput_bps")
+        for each in (revived, killed, combine_paired_ratios([few], 0.95))
     ]
     assert expected == ["confirmed", "refuted", "inconclusive"]
 
@@ -62,17 +67,17 @@ def tried(value: float, spread: float) -> Experiment:
 
 
 def candidates() -> tuple[CandidateCause, ...]:
-    quota = CandidateCause(replace(QUOTA, setting={"threads": 2}), 0.6, "likely", ())
+    quota = CandidateCause(replace(QUOTA, experiment_levels={"threads": 2}), 0.6, "likely", ())
     return (quota, CandidateCause(RECEIVER, 0.9, "very likely", ()))
 
 
 def test_confirmed_candidates_come_first_and_refuted_ones_last() -> None:
     names = [
         (each.cause.name, each.confidence)
-        for each in apply_experiments(candidates(), LEVELS, [tried(1.9, 0.1)])
+        for each in apply_experiment_verdicts(candidates(), LEVELS, [tried(1.9, 0.1)])
     ]
     assert names == [("receiver_cpu", "confirmed"), ("cpu_quota", "likely")]
-    first, last = apply_experiments(candidates()[::-1], LEVELS, [tried(1.0, 0.02)])
+    first, last = apply_experiment_verdicts(candidates()[::-1], LEVELS, [tried(1.0, 0.02)])
     assert (first.cause.name, first.experiment_result) == ("cpu_quota", None)
     assert (
         last.confidence == "refuted"
@@ -84,12 +89,14 @@ def test_confirmed_candidates_come_first_and_refuted_ones_last() -> None:
 def test_the_confirmed_candidate_with_the_larger_gain_comes_first() -> None:
     gained = replace(tried(9.0, 1.0), changed_levels={"threads": 2})
     for order in (candidates(), candidates()[::-1]):
-        names = [each.cause.name for each in apply_experiments(order, LEVELS, [tried(1.3, 0.1), gained])]
+        names = [
+            each.cause.name for each in apply_experiment_verdicts(order, LEVELS, [tried(1.3, 0.1), gained])
+        ]
         assert names == ["cpu_quota", "receiver_cpu"]
 
 
 def test_an_inconclusive_experiment_keeps_the_confidence() -> None:
-    (_, receiver) = apply_experiments(candidates(), LEVELS, [tried(1.1, 0.3)])
+    (_, receiver) = apply_experiment_verdicts(candidates(), LEVELS, [tried(1.1, 0.3)])
     assert receiver.confidence == "very likely"
     assert receiver.experiment_result is not None and receiver.experiment_result.verdict == "inconclusive"
 
@@ -99,5 +106,5 @@ def test_an_experiment_with_another_treatment_or_setting_is_ignored() -> None:
         replace(tried(1.9, 0.1), base_levels={**TRIED.base_levels, "mtu": 9000}),
         replace(tried(1.9, 0.1), changed_levels={"streams": 8}),
     ):
-        assert apply_experiments(candidates(), LEVELS, [other]) == candidates()
+        assert apply_experiment_verdicts(candidates(), LEVELS, [other]) == candidates()
     assert has_experiment(LEVELS, [TRIED]) and not has_experiment({**LEVELS, "mtu": 9000}, [TRIED])

@@ -9,7 +9,7 @@ import pytest
 from tests.report.campaigns import estimate
 from tests.report.frame_campaigns import forwarding_campaign, searched
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.explain.idle_cpus import idle_cpu_findings, saturated_forwarders
+from vnetbench.explain.idle_cpus import cpu_use_of_saturated_forwarders, idle_cpu_findings
 
 pytestmark = pytest.mark.pure
 
@@ -92,14 +92,16 @@ def test_a_search_that_stopped_early_counts_if_it_found_an_upper_bound(
 ) -> None:
     idle = with_cpus(forwarding.treatments[0], 60.0, 97.0)
     most_fps = idle.points[0].search["parameters"]["max_load_fps"]
-    assert saturated_forwarders(replace(forwarding, treatments=(cut_by_time(idle, 0.9 * most_fps),)))
-    assert not saturated_forwarders(replace(forwarding, treatments=(cut_by_time(idle, most_fps),)))
+    assert cpu_use_of_saturated_forwarders(
+        replace(forwarding, treatments=(cut_by_time(idle, 0.9 * most_fps),))
+    )
+    assert not cpu_use_of_saturated_forwarders(replace(forwarding, treatments=(cut_by_time(idle, most_fps),)))
 
 
 def test_a_limit_of_the_generator_gives_no_finding(forwarding: CampaignSummary) -> None:
     never_lost = with_cpus(searched(0, {"adapter": "virtio-net"}, 1e9), 30.0, 97.0)
     assert {a.limited_by for p in never_lost.points for a in p.goal_results} == {"generator"}
-    assert saturated_forwarders(replace(forwarding, treatments=(never_lost,))) == ()
+    assert cpu_use_of_saturated_forwarders(replace(forwarding, treatments=(never_lost,))) == ()
 
 
 def test_without_a_forwarding_guest_there_is_no_finding(forwarding: CampaignSummary) -> None:

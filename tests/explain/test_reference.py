@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.docs.pages import ROOT
-from vnetbench.explain.reference import PAGE, causes_page
+from vnetbench.explain.reference import PAGE_FILE_NAME, causes_page
 from vnetbench.explain.rules import load_rules
 
 pytestmark = pytest.mark.pure
 
 
 def test_the_page_of_causes_is_current() -> None:
-    written = (ROOT / "docs" / PAGE).read_text(encoding="utf-8")
+    written = (ROOT / "docs" / PAGE_FILE_NAME).read_text(encoding="utf-8")
     assert written == causes_page(), "run: python -m vnetbench.explain.reference docs"
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from vnetbench.errors import BenchError
 from vnetbench.estimate.evidence import EVIDENCE_METRICS
-from vnetbench.explain.rules import FAMILIES, Condition, load_rules, parse_rules
+from vnetbench.explain.rules import CAUSE_FAMILIES, EvidenceCondition, load_rules, parse_rules
 
 pytestmark = pytest.mark.pure
 
@@ -58,7 +58,7 @@ requires = [{ metric = "load", from = 50, to = 100 }]
 
 def test_every_cause_has_a_rule() -> None:
     assert set(load_rules()) == set(NAMES)
-    assert {rule.cause.family for rule in load_rules().values()} == set(FAMILIES)
+    assert {rule.cause.family for rule in load_rules().values()} == set(CAUSE_FAMILIES)
 
 
 def test_only_causes_that_need_comparisons_have_no_patterns() -> None:
@@ -89,13 +89,13 @@ def test_descriptions_are_clauses_and_advice_is_sentences(name: str) -> None:
 
 
 def test_a_ramp_rises_or_falls_between_its_ends() -> None:
-    rising, falling = Condition("load", 50, 100), Condition("bytes", 4096, 512)
+    rising, falling = EvidenceCondition("load", 50, 100), EvidenceCondition("bytes", 4096, 512)
     assert [rising.fulfilment_degree(value) for value in (0, 50, 75, 100, 200)] == [0, 0, 0.5, 1, 1]
     assert [falling.fulfilment_degree(value) for value in (9000, 4096, 512, 64)] == [0, 0, 1, 1]
 
 
 def test_a_setting_is_parsed_like_a_level_of_a_study() -> None:
-    assert load_rules()["small_messages"].cause.setting == {"message_size": 2**20}
+    assert load_rules()["small_messages"].cause.experiment_levels == {"message_size": 2**20}
 
 
 @pytest.mark.parametrize(

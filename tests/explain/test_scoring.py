@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vnetbench.explain.confidence import minimum_score
-from vnetbench.explain.rules import Pattern, load_rules, parse_rules
+from vnetbench.explain.confidence import min_candidate_score
+from vnetbench.explain.rules import EvidencePattern, load_rules, parse_rules
 from vnetbench.explain.scoring import CauseRanking, rank_causes, score_cause, score_pattern
 
 pytestmark = pytest.mark.pure
@@ -63,9 +63,9 @@ def test_evidence_without_a_match_names_no_cause() -> None:
     result = rank({"load": 55.0, "stopped": 0.0, "idle": 0.0})
     assert result.candidates == ()
     assert (
-        result.top_score is not None
-        and result.top_score[0] == "full"
-        and result.top_score[1] < minimum_score()
+        result.best_cause_and_score is not None
+        and result.best_cause_and_score[0] == "full"
+        and result.best_cause_and_score[1] < min_candidate_score()
     )
 
 
@@ -228,15 +228,15 @@ MAX_CONDITIONS = max(len(load_rules()[name].patterns[index].conditions) for name
 DEGREES = st.lists(st.floats(0, 1), min_size=MAX_CONDITIONS, max_size=MAX_CONDITIONS)
 
 
-def degrees_by_metric(pattern: Pattern, degrees: Sequence[float]) -> dict[str, float]:
+def degrees_by_metric(pattern: EvidencePattern, degrees: Sequence[float]) -> dict[str, float]:
     return {c.metric: degree for c, degree in zip(pattern.conditions, degrees, strict=False)}
 
 
-def evidence_at(pattern: Pattern, degrees: Mapping[str, float]) -> dict[str, float]:
+def evidence_at(pattern: EvidencePattern, degrees: Mapping[str, float]) -> dict[str, float]:
     """Return evidence with each condition's metric at this position of its ramp, 0 to 1."""
     return {
-        condition.metric: condition.zero_at
-        + degrees[condition.metric] * (condition.full_at - condition.zero_at)
+        condition.metric: condition.value_of_degree_0
+        + degrees[condition.metric] * (condition.value_of_degree_1 - condition.value_of_degree_0)
         for condition in pattern.conditions
     }
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from vnetbench.importers.line_report import LineReport, report_reader
+from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
-from vnetbench.importers.runs import ReportedValue, ReportInterval, Run
+from vnetbench.importers.runs import ReportInterval, RoundedValue, Run
 from vnetbench.importers.units import parse_rounded
 
 _TITLE = re.compile(r"netspeed (?P<version>[\d.]+) to \S+, (?P<streams>\d+) streams")
@@ -32,13 +32,13 @@ class NetspeedReport(LineReport):
     version: str = ""
     streams: int = 1
     intervals: list[ReportInterval] = field(default_factory=list)
-    goodput: ReportedValue | None = None
+    goodput: RoundedValue | None = None
     duration_s: float | None = None
 
     @classmethod
     def starts_run(cls, lines: LogLines) -> bool:
         """Return whether the title line is next."""
-        return _TITLE.match(lines.peek() or "") is not None
+        return _TITLE.match(lines.peek_line() or "") is not None
 
     def accepts(self, line: str) -> bool:
         """Return whether the line is the title, an interval or the mean."""
@@ -70,9 +70,9 @@ class NetspeedReport(LineReport):
             metrics={"goodput_bps": self.goodput} if self.goodput else {},
             intervals=tuple(self.intervals),
             duration_s=self.duration_s,
-            failure=self.failure(is_complete=self.goodput is not None),
+            failure=self.failure_reason(is_complete=self.goodput is not None),
         )
         return [run]
 
 
-READERS = (report_reader(NetspeedReport),)
+READERS = (make_report_reader(NetspeedReport),)

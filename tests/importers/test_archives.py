@@ -25,14 +25,14 @@ def read_logs(*paths: Path, budget: UnpackBudget | None = None) -> dict[str, byt
     """Return the content of each log by name, or the reason why it has none."""
     contents: dict[str, bytes | str] = {}
     for log in find_logs(paths, budget):
-        name = log.name.removeprefix(f"{paths[0].parent}/")
+        name = log.display_path.removeprefix(f"{paths[0].parent}/")
         if isinstance(log, UnreadableFile):
             contents[name] = log.reason
             continue
         content = b""
         while piece := log.stream.read(1000):
             content += piece
-        contents[name] = log.damage or content
+        contents[name] = log.damage_description or content
     return contents
 
 
@@ -108,7 +108,7 @@ def test_a_decompression_bomb_is_refused(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"\n" * 10_000_000))
 
     with pytest.raises(BenchError, match="unpack to more than"):
-        read_logs(path, budget=UnpackBudget(bytes=1_000_000))
+        read_logs(path, budget=UnpackBudget(remaining_bytes=1_000_000))
 
 
 def test_too_many_members_are_refused(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_too_many_members_are_refused(tmp_path: Path) -> None:
     path.write_bytes(make_zip({f"{number}.log": TEXT for number in range(12)}))
 
     with pytest.raises(BenchError, match="logs"):
-        read_logs(path, budget=UnpackBudget(logs=10))
+        read_logs(path, budget=UnpackBudget(remaining_logs=10))
 
 
 def test_archives_nested_too_deep_are_reported(tmp_path: Path) -> None:
@@ -155,4 +155,4 @@ def test_a_workbook_is_not_an_archive(tmp_path: Path) -> None:
 
     (log,) = find_logs([path])
     assert isinstance(log, LogSource)
-    assert log.name == str(path)
+    assert log.display_path == str(path)

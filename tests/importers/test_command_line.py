@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vnetbench.importers.command_line import OptionSyntax, find_command, parse_options, split_words
+from vnetbench.importers.command_line import OptionSyntax, find_command_line, parse_options, split_words
 
 pytestmark = pytest.mark.pure
 
@@ -31,7 +31,7 @@ SYNTAX = OptionSyntax(
     ],
 )
 def test_a_command_is_found_behind_every_prompt(line: str) -> None:
-    command = find_command(line, PROGRAMS)
+    command = find_command_line(line, PROGRAMS)
 
     assert command is not None
     assert command.program == "iperf3"
@@ -50,7 +50,7 @@ def test_a_command_is_found_behind_every_prompt(line: str) -> None:
     ],
 )
 def test_other_lines_with_a_program_name_are_no_commands(line: str) -> None:
-    assert find_command(line, PROGRAMS) is None
+    assert find_command_line(line, PROGRAMS) is None
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,8 @@ NOON = datetime(2025, 11, 5, 12, 0, 3)
 def test_a_line_with_only_a_date_is_recognized(line: str, time: datetime) -> None:
     tracker = RunDateTracker()
 
-    assert tracker.take_date_line(1, line)
-    assert tracker.start_time(2) == time
+    assert tracker.record_if_date_line(1, line)
+    assert tracker.run_start_time(2) == time
 
 
 @pytest.mark.parametrize(
@@ -58,23 +58,23 @@ def test_a_line_with_only_a_date_is_recognized(line: str, time: datetime) -> Non
     ],
 )
 def test_invalid_and_ambiguous_dates_are_rejected(line: str) -> None:
-    assert not RunDateTracker().take_date_line(1, line)
+    assert not RunDateTracker().record_if_date_line(1, line)
 
 
 def test_a_day_and_a_time_on_separate_lines_belong_together() -> None:
     tracker = RunDateTracker()
-    assert tracker.take_date_line(1, "Wed 11/05/2025")
-    assert tracker.take_date_line(2, "12:00 PM")
+    assert tracker.record_if_date_line(1, "Wed 11/05/2025")
+    assert tracker.record_if_date_line(2, "12:00 PM")
 
-    assert tracker.start_time(4) == datetime(2025, 11, 5, 12, 0)
-    assert tracker.start_time(5) is None
+    assert tracker.run_start_time(4) == datetime(2025, 11, 5, 12, 0)
+    assert tracker.run_start_time(5) is None
 
 
 def test_a_day_without_a_time_is_no_start_time() -> None:
     tracker = RunDateTracker()
-    assert tracker.take_date_line(1, "05.11.2025")
+    assert tracker.record_if_date_line(1, "05.11.2025")
 
-    assert tracker.start_time(2) is None
+    assert tracker.run_start_time(2) is None
 
 
 def test_a_date_applies_only_to_the_run_behind_it() -> None:

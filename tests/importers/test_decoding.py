@@ -65,12 +65,12 @@ def test_chunk_boundaries_do_not_change_lines(monkeypatch: pytest.MonkeyPatch) -
     expected = read(data)
 
     for chunk in (1, 2, 3, 5, 7, 64):
-        monkeypatch.setattr(decoding, "CHUNK_BYTES", chunk)
+        monkeypatch.setattr(decoding, "READ_CHUNK_BYTES", chunk)
         assert read(data) == expected
 
 
 def test_a_very_long_line_is_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "CHUNK_BYTES", 64)
+    monkeypatch.setattr(decoding, "READ_CHUNK_BYTES", 64)
     monkeypatch.setattr(decoding, "MAX_LINE_BYTES", 1024)
     lines = read(b"x" * 10_000 + b"\nend\n")
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from vnetbench.importers.esxtop import read_host_counters
+from vnetbench.importers.esxtop import read_counter_intervals
 from vnetbench.importers.run_store import RunStore
-from vnetbench.importers.runs import ReportedValue, Run
+from vnetbench.importers.runs import RoundedValue, Run
 
 pytestmark = pytest.mark.pure
 
@@ -65,19 +65,19 @@ def test_a_missing_mapping_file_is_reported(tmp_path: Path) -> None:
 def test_host_counters_are_attached_by_time_in_any_order_of_logs() -> None:
     store = RunStore()
     log = [HEAD, *(f'"{NOON + timedelta(seconds=at):%m/%d/%Y %H:%M:%S}","{at}"' for at in (0, 5, 10, 15))]
-    store.add_host_counters("esxtop.csv", read_host_counters(log))
+    store.add_host_counters("esxtop.csv", read_counter_intervals(log))
     for started_at in (NOON, NOON + timedelta(seconds=5), None):
         store.add_item("a.log", _run(started_at))
 
-    store.attach_host_counters()
+    store.attach_host_counters_to_runs()
 
-    runs = [store.load_run(number)[1] for number in (1, 2, 3)]
+    runs = [store.load_log_name_and_run(number)[1] for number in (1, 2, 3)]
     assert [run.other_results for run in runs] == [
         {"esxtop: esx1: host busy %": "7.5"},
         {"esxtop: esx1: host busy %": "12.5"},
         {},
     ]
-    assert store.runs_per_counter_log == {"esxtop.csv": 2}
+    assert store.run_count_by_counter_log == {"esxtop.csv": 2}
     assert "does not say when it ran" in runs[2].remarks[0]
     store.close()
 
@@ -91,11 +91,11 @@ def test_a_run_gets_the_counters_of_several_hosts() -> None:
             '"11/05/2025 12:00:00","1"',
             f'"11/05/2025 12:00:05","{busy}"',
         ]
-        store.add_host_counters(f"{host}.csv", read_host_counters(log))
+        store.add_host_counters(f"{host}.csv", read_counter_intervals(log))
 
-    store.attach_host_counters()
+    store.attach_host_counters_to_runs()
 
-    run = store.load_run(1)[1]
+    run = store.load_log_name_and_run(1)[1]
     assert "host_cpu_percent" not in run.metrics
     assert run.other_results == {"esxtop: esx1: host busy %": "40", "esxtop: esx2: host busy %": "60"}
     store.close()
@@ -103,7 +103,7 @@ def test_a_run_gets_the_counters_of_several_hosts() -> None:
 
 def _run(started_at: datetime | None) -> Run:
     return Run(
-        "iperf3", "3.12", 1, 9, "tcp_stream", {"streams": 1}, {"goodput_bps": ReportedValue.exact(1e9)},
+        "iperf3", "3.12", 1, 9, "tcp_stream", {"streams": 1}, {"goodput_bps": RoundedValue.exact(1e9)},
         duration_s=10.0, started_at=started_at,
     )  # fmt: skip
 

@@ -25,7 +25,7 @@ from vnetbench.importers.decoding import decode_lines
 from vnetbench.importers.log_parser import parse_log
 from vnetbench.importers.results_writer import write_results
 from vnetbench.importers.run_store import RunStore
-from vnetbench.importers.runs import FORWARD, REVERSE, ReportedValue, Run
+from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue, Run
 from vnetbench.results.file import ResultsFile
 from vnetbench.study.factors.registry import check_factor_workload, format_level, parse_level
 from vnetbench.study.workloads import WORKLOADS
@@ -77,12 +77,16 @@ def check_log(text: bytes) -> RunStore:
         before = item.first_line
         runs += isinstance(item, Run)
         store.add_item("mutant.log", item)
-    assert runs - store.unreadable_count <= store.run_count + store.failure_counts.total() <= runs
-    for workload, count in store.workload_counts().items():
+    assert (
+        runs - store.unreadable_item_count
+        <= store.run_count + store.incomplete_runs_by_failure.total()
+        <= runs
+    )
+    for workload, count in store.count_runs_by_workload().items():
         summaries = store.run_summaries(workload)
         assert len(summaries) == count > 0
         for summary in summaries:
-            check_run(store.load_run(summary.id)[1])
+            check_run(store.load_log_name_and_run(summary.run_id)[1])
     return store
 
 
@@ -107,18 +111,18 @@ def check_run(run: Run) -> None:
 
 def check_results(store: RunStore, folder: Path) -> None:
     """Fail if the runs cannot be written to a results file and estimated."""
-    for workload, count in store.workload_counts().items():
+    for workload, count in store.count_runs_by_workload().items():
         path = folder / f"{workload}.vnb"
         written = write_results(store, workload, path, "mutant")
         file = ResultsFile.open_to_read(path)
         summary = summarize(file)
         file.close()
-        assert sum(treatment.trial_count for treatment in summary.treatments) == written.trials
-        assert written.trials + written.merged_runs == count
+        assert sum(treatment.trial_count for treatment in summary.treatments) == written.trial_count
+        assert written.trial_count + written.merged_run_count == count
         path.unlink()
 
 
-def check_value(value: ReportedValue) -> None:
+def check_value(value: RoundedValue) -> None:
     """Fail if a value is not finite or outside its rounding range."""
     assert -math.inf < value.low <= value.value <= value.high < math.inf
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.reader import DocumentReader, TextReader
-from vnetbench.importers.runs import ReportedValue, ReportInterval, Run
+from vnetbench.importers.runs import CUT_OFF_FAILURE, ReportInterval, RoundedValue, Run
 from vnetbench.importers.units import parse_rounded
 
 _HEAD = re.compile(
@@ -27,28 +27,28 @@ _RESULT = re.compile(r"= (?P<rate>\S+) Mbit/s (?P<s>[\d.]+) s")
 
 
 def _starts_run(lines: LogLines) -> bool:
-    return (lines.peek() or "").startswith("toy ")
+    return (lines.peek_line() or "").startswith("toy ")
 
 
 def _read_runs(lines: LogLines, starts_run: Callable[[LogLines], bool]) -> list[Run]:
-    head = _HEAD.match(lines.take())
+    head = _HEAD.match(lines.take_line())
     assert head is not None
-    first, intervals, start_s = lines.number, list[ReportInterval](), 0.0
-    while (line := lines.peek()) is not None and not starts_run(lines):
+    first, intervals, start_s = lines.last_taken_number, list[ReportInterval](), 0.0
+    while (line := lines.peek_line()) is not None and not starts_run(lines):
         if match := _INTERVAL.match(line):
-            lines.take()
+            lines.take_line()
             size = {"bytes": parse_rounded(match["size"], 1e6)}
             intervals.append(
                 ReportInterval(start_s, float(match["end"]), size, is_omitted=bool(match["omitted"]))
             )
             start_s = float(match["end"])
         elif match := _RESULT.match(line):
-            lines.take()
+            lines.take_line()
             goodput = parse_rounded(match["rate"], 1e6)
-            return [_build_run(head, first, lines.number, tuple(intervals), goodput, match["s"])]
+            return [_build_run(head, first, lines.last_taken_number, tuple(intervals), goodput, match["s"])]
         else:
             break
-    return [_build_run(head, first, lines.number, tuple(intervals), None, "0")]
+    return [_build_run(head, first, lines.last_taken_number, tuple(intervals), None, "0")]
 
 
 def _build_run(
@@ -56,7 +56,7 @@ def _build_run(
     first: int,
     last: int,
     intervals: tuple[ReportInterval, ...],
-    goodput: ReportedValue | None,
+    goodput: RoundedValue | None,
     seconds: str,
 ) -> Run:
     return Run(
@@ -71,13 +71,13 @@ def _build_run(
         duration_s=float(seconds),
         omitted_s=sum(x.end_s - x.start_s for x in intervals if x.is_omitted),
         reported_by=head["by"] or "",
-        failure="cut off" if goodput is None else "",
+        failure=CUT_OFF_FAILURE if goodput is None else "",
     )
 
 
 def _read_document(document: Any, first: int, last: int) -> list[Run]:
     toy = document["toy"]
-    goodput = ReportedValue.exact(toy["mbit_s"] * 1e6)
+    goodput = RoundedValue.exact(toy["mbit_s"] * 1e6)
     return [
         Run(
             "toy", "", first, last, "tcp_stream", {"streams": toy["streams"]}, {"goodput_bps": goodput},

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.iperf3.option_matrix import Document
-from vnetbench.agents.binary import agent_binary
+from vnetbench.agents.binary import agent_binary_path
 
 TIMEOUT_S = 60.0
 HOST = "127.0.0.1"
@@ -28,7 +28,7 @@ def stock_iperf3() -> str:
 
 def agent_command(role: str) -> list[str]:
     """Return the command of the agent's iperf3 `serve` or `client`."""
-    return [str(agent_binary()), f"iperf3-{role}"]
+    return [str(agent_binary_path()), f"iperf3-{role}"]
 
 
 def free_port() -> int:

@@ -12,7 +12,7 @@ from vnetbench.estimate.evidence import collect_evidence
 from vnetbench.estimate.evidence.trial_data import build_trial_data
 from vnetbench.estimate.steady_state import select_steady_part
 from vnetbench.estimate.time_series import metric_time_series
-from vnetbench.estimate.trial_metrics import steady_metrics
+from vnetbench.estimate.trial_metrics import metrics_of_steady_part
 from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.results.records import TrialRecord
 from vnetbench.study.factors.registry import complete_levels
@@ -33,7 +33,7 @@ def evidence(workload: str = TCP_STREAM, **levels: Level) -> dict[str, float]:
     trial = TrialRecord(0, 0, None, 0.0, 0.6, 0.0, measured.effective, measured.endpoints)
     part = select_steady_part(trial, 2)
     time_series = metric_time_series(trial, "latency_p50_us" if workload == TCP_RR else "goodput_bps")
-    return collect_evidence(build_trial_data(part, steady_metrics(part), time_series, testbed))
+    return collect_evidence(build_trial_data(part, metrics_of_steady_part(part), time_series, testbed))
 
 
 def test_an_unlimited_load_shows_no_evidence_of_a_limit() -> None:

@@ -12,7 +12,7 @@ from tests import fixtures
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.interrupts import Interrupts
 from vnetbench.campaign.run import Campaign
-from vnetbench.estimate.latency import histogram_count
+from vnetbench.estimate.latency import count_histogram_values
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.lab.netns.testbed import NetnsLab
@@ -54,7 +54,7 @@ def test_closed_loops_are_measured_with_every_waiting_mode_and_direction(tmp_pat
     for treatment in summary.treatments:
         assert (treatment.stopped_by, treatment.trial_count) == ("most trials", 2), treatment.failures
         assert treatment.effective["no_delay"] is True
-        assert histogram_count(treatment.latency_histogram) > 0
+        assert count_histogram_values(treatment.latency_histogram) > 0
         assert treatment.metrics["latency_p50_us"].value > 0
         for values in (point.values for point in treatment.points):
             # A trial with few replies, as on a busy machine, lacks the high percentile or both.

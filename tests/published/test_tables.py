@@ -6,7 +6,7 @@ import pytest
 
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.published.catalog import TABLE_NAMES
-from vnetbench.published.tables import ValueRange, load_table
+from vnetbench.published.tables import ValueWithRange, load_table
 from vnetbench.study.factors.registry import format_level, parse_level
 from vnetbench.study.workloads import WORKLOADS
 
@@ -31,7 +31,9 @@ def test_a_row_of_packet_forwarding_is_read_as_published() -> None:
     # vhost,"4,4","#4,#6",bi,150940,141087,157335
     levels = {"adapter": "virtio-net-vhost", "queues": 4, "vcpu_pin": "4,6", "direction": "both"}
     (figure,) = [f for f in load_table("packet-forwarding-2011").rows if levels.items() <= f.levels.items()]
-    assert figure.values["throughput_fps"] == ValueRange(150940, 141087, 157335) and figure.setting == "4,4"
+    assert (
+        figure.values["throughput_fps"] == ValueWithRange(150940, 141087, 157335) and figure.setting == "4,4"
+    )
 
 
 def test_a_blank_cell_gives_no_level() -> None:
@@ -51,8 +53,8 @@ def test_a_row_of_ntttcp_is_converted_to_base_units_without_a_range() -> None:
     assert figure.levels["message_size"] == 262144 and figure.levels["adapter"] == "vmxnet3"
     assert figure.setting == "2x Xeon 5620, Windows 2008R2, 2, 1, 16"
     assert figure.values == {
-        "goodput_bps": ValueRange(16300.43e6),
-        "receiver_busy_percent": ValueRange(46.5),
-        "receiver_cycles_per_byte": ValueRange(1.10),
-        "receiver_interrupts_per_s": ValueRange(11597.0),
+        "goodput_bps": ValueWithRange(16300.43e6),
+        "receiver_busy_percent": ValueWithRange(46.5),
+        "receiver_cycles_per_byte": ValueWithRange(1.10),
+        "receiver_interrupts_per_s": ValueWithRange(11597.0),
     }

@@ -24,7 +24,7 @@ RECEIVER = Cause(
     family="cpu",
     description="the receiving thread's CPU is full",
     advice="more receiving threads, larger segments, or a faster CPU",
-    setting={"streams": 4},
+    experiment_levels={"streams": 4},
     source="Cai et al., SIGCOMM 2021",
     is_fault=False,
 )
@@ -33,7 +33,7 @@ QUOTA = Cause(
     family="cpu",
     description="a cgroup's CPU quota is used up",
     advice="raise or remove the quota",
-    setting={},
+    experiment_levels={},
     source="Linux, Documentation/scheduler/sched-bwc.rst",
 )
 
@@ -49,7 +49,7 @@ TRIED = Experiment(
 LIMIT = Finding(
     kind="limit",
     text="1 stream, forward, MTU 1500 is very likely limited by its receiving thread: its CPU is full.",
-    treatments=(0,),
+    treatment_indices=(0,),
     candidates=(
         CandidateCause(
             RECEIVER,
@@ -72,7 +72,7 @@ LIMIT = Finding(
 MODES = Finding(
     kind="unstable",
     text="16 streams, forward, MTU 9000 falls into two modes, and receive_cpus separates them.",
-    treatments=(15,),
+    treatment_indices=(15,),
     chart=EvidenceChart(
         chart_type="modes",
         title="Goodput by the number of receiving CPUs",

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from tests.report.campaigns import GBIT, campaign, treatment
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.report.comparison import compare_campaigns, find_regressions
+from vnetbench.report.comparison import compare_campaigns, find_worsened_metrics
 from vnetbench.report.tables.comparison_table import comparison_table
 from vnetbench.study.labs import HOSTS
 from vnetbench.study.model import FactorLevels, Precision
@@ -36,7 +36,7 @@ def print_comparison(before: CampaignSummary, after: CampaignSummary, width: int
 
 def test_a_loss_of_ten_percent_is_found_in_every_treatment() -> None:
     comparison = compare_campaigns(four_treatments(1), four_treatments(2, faster=0.9))
-    assert len(find_regressions(comparison, 0.05)) == 4
+    assert len(find_worsened_metrics(comparison, 0.05)) == 4
     for change in comparison.changes:
         assert change.ratio.low is not None and change.ratio.high is not None
         assert change.ratio.low <= 0.92 and change.ratio.high >= 0.88
@@ -54,16 +54,22 @@ def test_default_levels_depend_on_the_testbed() -> None:
 
 
 def test_a_loss_of_ten_percent_is_no_regression_by_twenty() -> None:
-    assert find_regressions(compare_campaigns(four_treatments(1), four_treatments(2, faster=0.9)), 0.2) == []
+    assert (
+        find_worsened_metrics(compare_campaigns(four_treatments(1), four_treatments(2, faster=0.9)), 0.2)
+        == []
+    )
 
 
 def test_higher_goodput_is_no_regression() -> None:
-    assert find_regressions(compare_campaigns(four_treatments(1), four_treatments(2, faster=1.3)), 0.0) == []
+    assert (
+        find_worsened_metrics(compare_campaigns(four_treatments(1), four_treatments(2, faster=1.3)), 0.0)
+        == []
+    )
 
 
 def test_at_most_one_of_twenty_identical_campaigns_raises_a_false_alarm() -> None:
     false_alarms = sum(
-        bool(find_regressions(compare_campaigns(four_treatments(seed), four_treatments(seed + 1)), 0.0))
+        bool(find_worsened_metrics(compare_campaigns(four_treatments(seed), four_treatments(seed + 1)), 0.0))
         for seed in range(10, 410, 2)
     )
     assert false_alarms <= 200 * 0.05 + 2 * np.sqrt(200 * 0.05 * 0.95)
@@ -71,16 +77,17 @@ def test_at_most_one_of_twenty_identical_campaigns_raises_a_false_alarm() -> Non
 
 def test_too_few_trials_are_marked_and_are_no_regression() -> None:
     before, after = four_treatments(1, trials=2), four_treatments(2, faster=0.5, trials=2)
-    assert find_regressions(compare_campaigns(before, after), 0.05) == []
+    assert find_worsened_metrics(compare_campaigns(before, after), 0.05) == []
     assert "[?]" in print_comparison(before, after)
 
 
 def test_lower_cpu_usage_is_better_and_higher_is_worse() -> None:
     before, after = four_treatments(1), four_treatments(2, faster=0.5)
     cpu = compare_campaigns(before, after, metrics=("receiver_cpu_percent",))
-    assert find_regressions(cpu, 0.05) == []
+    assert find_worsened_metrics(cpu, 0.05) == []
     assert (
-        len(find_regressions(compare_campaigns(after, before, metrics=("receiver_cpu_percent",)), 0.05)) == 4
+        len(find_worsened_metrics(compare_campaigns(after, before, metrics=("receiver_cpu_percent",)), 0.05))
+        == 4
     )
 
 

@@ -10,14 +10,14 @@ import pytest
 from rich.console import Console
 
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.published.tables import ValueRange
+from vnetbench.published.tables import ValueWithRange
 from vnetbench.report.charts.campaign_charts import main_charts, other_metric_charts, trial_charts
 from vnetbench.report.charts.factor_layout import lay_out_factors
 from vnetbench.report.charts.frame_rows import (
     frame_size_rows,
     line_rate_fps,
     search_step_rows,
-    zoomed_step_rows,
+    step_rows_near_throughput,
 )
 from vnetbench.report.charts.image_files import render_svg
 from vnetbench.report.export.campaign_csv import campaign_csv
@@ -110,7 +110,7 @@ def test_a_note_counts_the_treatments_without_a_panel(throughput: CampaignSummar
 
 def test_the_zoomed_chart_shows_only_loads_near_the_throughput(forwarding: CampaignSummary) -> None:
     rows, _, _ = search_step_rows(forwarding, lay_out_factors(forwarding))
-    steps = [row for row in zoomed_step_rows(rows) if row["kind"] == "step"]
+    steps = [row for row in step_rows_near_throughput(rows) if row["kind"] == "step"]
     name = "virtio-net, vCPUs: 1, forward"
     loads = [row["load"] for row in steps if row["treatment"] == name]
     assert loads and max(loads) < 1.3 * min(loads)
@@ -150,12 +150,12 @@ def test_a_campaign_is_compared_with_the_published_values_of_the_same_levels(
     )
     # e1000,"1,1",#1: unidirectional 20261 [16602, 21713], bidirectional 25227 [21484, 27698]
     assert compared.published["1,1"] == {
-        "forward": ValueRange(20261, 16602, 21713),
-        "both": ValueRange(25227, 21484, 27698),
+        "forward": ValueWithRange(20261, 16602, 21713),
+        "both": ValueWithRange(25227, 21484, 27698),
     }
     assert bidirectional_ratio(compared.published["1,1"]) == pytest.approx(25227 / 20261)
     measured = [point.values["throughput_fps"] for point in forwarding.treatments[6].points]
-    assert compared.measured["forward"] == ValueRange(sum(measured) / 3, min(measured), max(measured))
+    assert compared.measured["forward"] == ValueWithRange(sum(measured) / 3, min(measured), max(measured))
 
 
 def test_the_number_of_queues_selects_one_published_value(forwarding: CampaignSummary) -> None:

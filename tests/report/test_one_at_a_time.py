@@ -15,7 +15,7 @@ from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.charts.campaign_charts import main_charts
 from vnetbench.report.export.campaign_json import campaign_json
 from vnetbench.report.export.markdown import campaign_markdown
-from vnetbench.report.one_at_a_time import BASELINE, gain_column, to_single_factor
+from vnetbench.report.one_at_a_time import BASELINE, gain_column, merge_sparse_design_into_one_factor
 from vnetbench.report.page.html import render_page
 from vnetbench.report.tables.estimates_table import estimates_table
 from vnetbench.report.text.answer import answer_question
@@ -42,7 +42,7 @@ def tuning() -> CampaignSummary:
 
 
 def test_a_treatment_is_named_by_its_change(tuning: CampaignSummary) -> None:
-    merged = to_single_factor(tuning)
+    merged = merge_sparse_design_into_one_factor(tuning)
     changes = [each.factors["changed"] for each in merged.treatments]
     assert changes == [BASELINE, "MTU 9000", "LRO off", "MTU 9000, LRO off"]
     assert all(each.factors["streams"] == 4 for each in merged.treatments)
@@ -50,7 +50,7 @@ def test_a_treatment_is_named_by_its_change(tuning: CampaignSummary) -> None:
 
 
 def test_each_ratio_to_the_baseline_has_an_interval(tuning: CampaignSummary) -> None:
-    column = gain_column(to_single_factor(tuning))
+    column = gain_column(merge_sparse_design_into_one_factor(tuning))
     assert column is not None
     (base,), *changes = column.cells
     assert base == "1"
@@ -60,7 +60,7 @@ def test_each_ratio_to_the_baseline_has_an_interval(tuning: CampaignSummary) -> 
 
 
 def test_the_answer_gives_the_effect_of_each_change(tuning: CampaignSummary) -> None:
-    answer = answer_question(to_single_factor(tuning))
+    answer = answer_question(merge_sparse_design_into_one_factor(tuning))
     (headline,) = answer.headline
     assert (
         headline.startswith("Goodput is 0.4")
@@ -79,7 +79,7 @@ def test_table_markdown_page_and_charts_contain_the_ratio_to_the_baseline(tuning
     for text in (out.getvalue(), campaign_markdown(tuning).replace("\\", ""), render_page([tuning])):
         assert "MTU 9000, LRO off" in text
         assert "Ratio to" in text
-    (chart, *_) = main_charts(to_single_factor(tuning))
+    (chart, *_) = main_charts(merge_sparse_design_into_one_factor(tuning))
     assert {row["panel"] for row in chart.rows} == {BASELINE, "MTU 9000", "LRO off", "MTU 9000, LRO off"}
 
 
@@ -89,5 +89,5 @@ def test_json_contains_the_factors_of_the_study(tuning: CampaignSummary) -> None
 
 
 def test_other_campaigns_stay_unchanged(jumbo: CampaignSummary) -> None:
-    assert to_single_factor(jumbo) is jumbo
+    assert merge_sparse_design_into_one_factor(jumbo) is jumbo
     assert gain_column(jumbo) is None

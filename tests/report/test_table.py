@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.tables.estimates_table import LiveTreatmentRow, estimates_table, live_table
-from vnetbench.report.tables.text_bars import draw_bar
+from vnetbench.report.tables.text_bars import draw_estimate_bar
 from vnetbench.study.model import FactorLevels
 from vnetbench.wording.estimate_text import choose_metric_scale, format_estimate_lines
 
@@ -131,4 +131,4 @@ def test_a_live_table_lists_all_treatments_before_the_first_trial() -> None:
     ],
 )
 def test_a_bar_ends_at_the_value_and_has_whiskers_for_the_interval(estimate: Estimate, bar: str) -> None:
-    assert draw_bar(estimate, largest=10, width=10) == bar
+    assert draw_estimate_bar(estimate, largest=10, width=10) == bar

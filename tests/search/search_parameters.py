@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from vnetbench.search.interface import FrameCount, SearchParameters, SearchStep
+from vnetbench.search.interface import SearchParameters, SearchStep, SentAndReceivedFrames
 
 PARAMETERS = SearchParameters(
     goals=(0.0, 0.0001, 0.005),
@@ -24,11 +24,11 @@ class ScriptedDevice:
     lost: Callable[[float, float, int], float]
     steps: list[SearchStep] = field(default_factory=list)
 
-    def measure(self, load_fps: float, duration_s: float) -> FrameCount:
+    def measure(self, load_fps: float, duration_s: float) -> SentAndReceivedFrames:
         sent = round(load_fps * duration_s)
         lost = min(sent, int(self.lost(load_fps, duration_s, len(self.steps))))
         self.steps.append(SearchStep(load_fps, duration_s, sent, sent - lost))
-        return FrameCount(sent, sent - lost)
+        return SentAndReceivedFrames(sent, sent - lost)
 
 
 def sharp_limit(limit_fps: float) -> Callable[[float, float, int], float]:
@@ -41,14 +41,14 @@ class ReplayDevice:
     """A device that replays recorded steps and then calls another device."""
 
     recorded: Iterable[SearchStep]
-    measure_next: Callable[[float, float], FrameCount]
+    measure_next: Callable[[float, float], SentAndReceivedFrames]
 
     def __post_init__(self) -> None:
         self._remaining = list(self.recorded)
 
-    def measure(self, load_fps: float, duration_s: float) -> FrameCount:
+    def measure(self, load_fps: float, duration_s: float) -> SentAndReceivedFrames:
         if not self._remaining:
             return self.measure_next(load_fps, duration_s)
         step = self._remaining.pop(0)
         assert (step.load_fps, step.duration_s) == (load_fps, duration_s)
-        return FrameCount(step.sent, step.received)
+        return SentAndReceivedFrames(step.sent, step.received)

@@ -9,7 +9,7 @@ import pytest
 
 from bench.simulated_devices import SimulatedDevice, draw_device_model
 from tests.search.search_parameters import PARAMETERS, ReplayDevice, ScriptedDevice, sharp_limit
-from vnetbench.search.goal_estimator import step_lengths
+from vnetbench.search.goal_estimator import step_durations_s
 from vnetbench.search.interface import GoalResult
 from vnetbench.search.methods import run_search
 
@@ -118,7 +118,7 @@ def test_another_seed_measures_other_loads() -> None:
 def test_steps_have_few_durations_and_full_steps_take_most_of_the_time() -> None:
     steps = run_search("vnetbench", ScriptedDevice(sharp_limit(LIMIT_FPS)), PARAMETERS, seed=1).steps
 
-    assert {step.duration_s for step in steps} == set(step_lengths(PARAMETERS.step_s)) == {0.1, 1.0}
+    assert {step.duration_s for step in steps} == set(step_durations_s(PARAMETERS.step_s)) == {0.1, 1.0}
     full_s = sum(step.duration_s for step in steps if step.duration_s == PARAMETERS.step_s)
     assert full_s > sum(step.duration_s for step in steps) / 2
 

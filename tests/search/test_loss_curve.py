@@ -30,7 +30,7 @@ def test_the_band_of_a_sharp_limit_contains_its_loss_for_every_method(method: st
         run_search(method, ScriptedDevice(sharp_limit(LIMIT_FPS)), PARAMETERS, seed=1).steps
     )
 
-    median, low, high = curve.loss_ratios_at(LOADS)
+    median, low, high = curve.median_low_high_loss_ratios(LOADS)
 
     # MLRsearch offers no load below 90 % of the limit, so the curve has no value there.
     known = ~np.isnan(median)
@@ -44,7 +44,9 @@ def test_the_band_of_a_sharp_limit_contains_its_loss_for_every_method(method: st
 def test_the_median_follows_the_loss_of_many_steps() -> None:
     steps = measure_loads(SimulatedDevice(DeviceModel(LIMIT_FPS), 1), np.geomspace(2e5, 5e6, 80))
 
-    median, _, _ = fit_loss_curve(steps).loss_ratios_at(np.array([0.5, 1.2, 2.0, 4.0]) * LIMIT_FPS)
+    median, _, _ = fit_loss_curve(steps).median_low_high_loss_ratios(
+        np.array([0.5, 1.2, 2.0, 4.0]) * LIMIT_FPS
+    )
 
     assert median == pytest.approx([0.0, 1 / 6, 0.5, 0.75], abs=0.06)
 
@@ -55,7 +57,7 @@ def test_the_band_of_a_noisy_device_contains_the_stated_share_of_new_steps() -> 
 
     new_steps = measure_loads(device, np.tile(np.geomspace(0.87, 1.18, 40) * LIMIT_FPS, 10))
     loss_ratios = np.array([step.loss_ratio for step in new_steps])
-    _, low, high = curve.loss_ratios_at([step.load_fps for step in new_steps], share=0.8)
+    _, low, high = curve.median_low_high_loss_ratios([step.load_fps for step in new_steps], share=0.8)
 
     assert np.mean((low <= loss_ratios) & (loss_ratios <= high)) > 0.75
 
@@ -65,7 +67,8 @@ def test_the_band_is_wider_with_fewer_steps() -> None:
     steps = measure_loads(device, np.geomspace(0.8, 1.3, 60) * LIMIT_FPS)
 
     (many_low, many_high), (few_low, few_high) = (
-        fit_loss_curve(some).loss_ratios_at([1.02 * LIMIT_FPS])[1:] for some in (steps, steps[::12])
+        fit_loss_curve(some).median_low_high_loss_ratios([1.02 * LIMIT_FPS])[1:]
+        for some in (steps, steps[::12])
     )
 
     assert few_high - few_low > many_high - many_low
@@ -76,7 +79,7 @@ def test_loss_never_falls_with_the_load() -> None:
         "vnetbench", SimulatedDevice(DeviceModel(LIMIT_FPS, noise=0.02), 1), PARAMETERS, seed=1
     ).steps
 
-    for line in fit_loss_curve(steps).loss_ratios_at(
+    for line in fit_loss_curve(steps).median_low_high_loss_ratios(
         np.geomspace(1.1 * min(step.load_fps for step in steps), 1.4e7, 50)
     ):
         assert np.all(np.diff(line) >= -1e-9)
@@ -85,8 +88,8 @@ def test_loss_never_falls_with_the_load() -> None:
 def test_loads_outside_the_offered_range_have_no_value() -> None:
     curve = fit_loss_curve(measure_loads(SimulatedDevice(DeviceModel(LIMIT_FPS), 1), np.array([5e5, 1.5e6])))
 
-    assert np.isnan(curve.loss_ratios_at([4e5, 1.6e6])).all()
-    assert not np.isnan(curve.loss_ratios_at([5e5, 1e6, 1.5e6])).any()
+    assert np.isnan(curve.median_low_high_loss_ratios([4e5, 1.6e6])).all()
+    assert not np.isnan(curve.median_low_high_loss_ratios([5e5, 1e6, 1.5e6])).any()
 
 
 def test_the_same_steps_give_the_same_loss_curve() -> None:
@@ -95,7 +98,8 @@ def test_the_same_steps_give_the_same_loss_curve() -> None:
     ).steps
 
     assert np.array_equal(
-        fit_loss_curve(steps).loss_ratios_at(LOADS), fit_loss_curve(steps).loss_ratios_at(LOADS)
+        fit_loss_curve(steps).median_low_high_loss_ratios(LOADS),
+        fit_loss_curve(steps).median_low_high_loss_ratios(LOADS),
     )
 
 

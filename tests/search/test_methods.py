@@ -10,7 +10,7 @@ import pytest
 
 from tests.search.search_parameters import PARAMETERS, ScriptedDevice, sharp_limit
 from vnetbench.errors import BenchError
-from vnetbench.search.interface import SearchParameters, total_time_s
+from vnetbench.search.interface import SearchParameters, total_time_with_settling_s
 from vnetbench.search.methods import METHODS, run_search
 
 EACH = pytest.mark.parametrize("method", METHODS)
@@ -55,7 +55,7 @@ def test_no_step_starts_that_would_end_after_the_time_limit(method: str) -> None
 
     result = run_search(method, ScriptedDevice(sharp_limit(1e6)), parameters, seed=1)
 
-    assert total_time_s(result.steps, parameters.settle_s) <= 4.0
+    assert total_time_with_settling_s(result.steps, parameters.settle_s) <= 4.0
     assert "time" in {goal_result.limited_by for goal_result in result.goal_results}
 
 

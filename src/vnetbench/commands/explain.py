@@ -79,7 +79,8 @@ def _select_findings(summary: CampaignSummary, chosen: Sequence[int]) -> Narrati
     kept = tuple(
         each
         for each in narrative.findings
-        if set(each.treatments) & set(chosen) or (each.kind == "unstable" and not each.treatments)
+        if set(each.treatment_indices) & set(chosen)
+        or (each.kind == "unstable" and not each.treatment_indices)
     )
     return replace(narrative, lead=(), findings=kept)
 

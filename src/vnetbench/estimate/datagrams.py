@@ -21,7 +21,10 @@ IntervalSamples = Mapping[str, Sequence[Sequence[Sample]]]
 
 def count_arrived_datagrams(sample: Sample) -> int:
     """Return the number of datagrams that arrived in a sample, without duplicates."""
-    return sum(_count(x, "datagrams") - _count(x, "duplicates") for x in _datagram_streams(sample, "sink"))
+    return sum(
+        _count_or_zero(x, "datagrams") - _count_or_zero(x, "duplicates")
+        for x in _datagram_streams(sample, "sink")
+    )
 
 
 def datagram_metrics(
@@ -43,7 +46,7 @@ def datagram_metrics(
     steady = [x for parts in load_intervals.values() for part in parts[warmup_samples:] for x in part]
     warmup = [x for parts in load_intervals.values() for part in parts[:warmup_samples] for x in part]
     sinks = [flow for x in steady for flow in _datagram_streams(x, "sink")]
-    sent = sum(_count(flow, "datagrams") for x in steady for flow in _datagram_streams(x, "source"))
+    sent = sum(_count_or_zero(flow, "datagrams") for x in steady for flow in _datagram_streams(x, "source"))
     yield "datagrams_sent_per_s", sent / steady_s
     yield "datagrams_received_per_s", sum(map(count_arrived_datagrams, steady)) / steady_s
     yield from _share_metrics(totals, warmup)
@@ -62,7 +65,9 @@ def _share_metrics(
     warmup_sinks = [flow for x in warmup for flow in _datagram_streams(x, "sink")]
 
     def count_after_warmup(name: str) -> int:
-        return sum(int(flow[name]) for flow in sinks) - sum(_count(flow, name) for flow in warmup_sinks)
+        return sum(int(flow[name]) for flow in sinks) - sum(
+            _count_or_zero(flow, name) for flow in warmup_sinks
+        )
 
     duplicates, lost = count_after_warmup("duplicates"), count_after_warmup("lost")
     arrived = count_after_warmup("datagrams") - duplicates
@@ -103,7 +108,7 @@ def _datagram_streams(sample: Sample, role: str) -> list[StreamSample]:
     return [x for x in sample.streams if x.role == role and "datagrams" in x.details]
 
 
-def _count(flow: StreamSample, name: str) -> int:
+def _count_or_zero(flow: StreamSample, name: str) -> int:
     return int(_number_or_zero(flow.details.get(name)))
 
 

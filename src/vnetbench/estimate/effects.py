@@ -12,7 +12,12 @@ from dataclasses import replace
 
 from vnetbench.estimate.metrics import is_lower_better
 from vnetbench.estimate.model import BestTreatment, Effect
-from vnetbench.estimate.paired_ratios import PairedRatio, combine_ratios, fewest_blocks, paired_ratio
+from vnetbench.estimate.paired_ratios import (
+    PairedRatio,
+    combine_paired_ratios,
+    estimate_paired_ratio,
+    min_blocks_for_paired_ratio,
+)
 from vnetbench.estimate.ratios import adjust_p_values
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.study.model import FactorLevels, Level
@@ -48,8 +53,8 @@ def find_best_treatment(summary: CampaignSummary, metric: str = "goodput_bps") -
     """Return the treatment with the best median of `metric`, and those not significantly different.
 
     Another treatment differs if the adjusted p value of its ratio is at most 1 - confidence of the study.
-    That needs the number of shared blocks that `paired_ratios.fewest_blocks` returns. The result is None if
-    no treatment has the metric.
+    That needs the number of shared blocks that `paired_ratios.min_blocks_for_paired_ratio` returns. The
+    result is None if no treatment has the metric.
     """
     sign = -1 if is_lower_better(metric) else 1
     measured = sorted(
@@ -62,7 +67,7 @@ def find_best_treatment(summary: CampaignSummary, metric: str = "goodput_bps") -
     pairs = {each.index: compare_treatments(best, each, metric) for each in others}
     confidence = summary.required_precision.confidence
     unadjusted = {
-        index: combine_ratios([pair], confidence) for index, pair in pairs.items() if pair is not None
+        index: combine_paired_ratios([pair], confidence) for index, pair in pairs.items() if pair is not None
     }
     ratios = dict(zip(unadjusted, adjust_p_values(list(unadjusted.values())), strict=True))
     different = {
@@ -79,7 +84,7 @@ def compare_treatments(base: TreatmentSummary, changed: TreatmentSummary, metric
     values = [values_by_block(each, metric) for each in (base, changed)]
     if any(value < 0 for by_block in values for value in by_block.values()):
         return None
-    return paired_ratio(*values)
+    return estimate_paired_ratio(*values)
 
 
 def _estimate_effect(
@@ -94,7 +99,7 @@ def _estimate_effect(
         if (pair := compare_treatments(base[others], changed[others], metric)) is not None
     ]
     confidence = summary.required_precision.confidence
-    used = _usable_pairs(pairs, fewest_blocks(confidence))
+    used = _pairs_with_enough_blocks(pairs, min_blocks_for_paired_ratio(confidence))
     if not used:
         return None
     ratios = [pair.ratio for pair in used]
@@ -102,15 +107,15 @@ def _estimate_effect(
         factor=factor.name,
         base_level=factor.levels[0],
         level=level,
-        ratio=combine_ratios(used, confidence),
+        ratio=combine_paired_ratios(used, confidence),
         pair_count=len(used),
-        excluded_pairs=len(shared) - len(used),
-        smallest_pair_ratio=min(ratios),
-        largest_pair_ratio=max(ratios),
+        excluded_pair_count=len(shared) - len(used),
+        min_pair_ratio=min(ratios),
+        max_pair_ratio=max(ratios),
     )
 
 
-def _usable_pairs(pairs: Sequence[PairedRatio], fewest: int) -> Sequence[PairedRatio]:
+def _pairs_with_enough_blocks(pairs: Sequence[PairedRatio], fewest: int) -> Sequence[PairedRatio]:
     """Return the pairs with a finite ratio and `fewest` blocks, or with fewer if no pair has so many.
 
     A single ratio of zero or infinity would make the mean of all of them zero or infinite.

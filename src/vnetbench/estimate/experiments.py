@@ -7,10 +7,10 @@ import hashlib
 from vnetbench.estimate.effects import compare_treatments
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.model import Experiment
-from vnetbench.estimate.paired_ratios import combine_ratios
+from vnetbench.estimate.paired_ratios import combine_paired_ratios
 from vnetbench.estimate.summary import CampaignSummary
 
-_HASH_CHARACTERS = 12
+_STUDY_HASH_CHARACTERS = 12
 """Enough characters of a study's hash for a person to compare."""
 
 
@@ -30,7 +30,7 @@ def estimate_experiments(proof: CampaignSummary) -> tuple[Experiment, ...]:
             continue
         levels = all_levels(proof, treatment)
         changed_levels = {name: level for name, level in levels.items() if base_levels.get(name) != level}
-        ratio = combine_ratios([pair], proof.required_precision.confidence)
+        ratio = combine_paired_ratios([pair], proof.required_precision.confidence)
         experiments.append(
             Experiment(proof.path, base_levels, changed_levels, metric, ratio, pair.block_count)
         )
@@ -44,4 +44,4 @@ def has_same_study(proof: CampaignSummary, summary: CampaignSummary) -> bool:
 
 def study_hash(summary: CampaignSummary) -> str:
     """Return the first characters of the SHA-256 of the study file's text."""
-    return hashlib.sha256(summary.study_text.encode()).hexdigest()[:_HASH_CHARACTERS]
+    return hashlib.sha256(summary.study_text.encode()).hexdigest()[:_STUDY_HASH_CHARACTERS]

@@ -19,11 +19,11 @@ from vnetbench.results.records import (
 AT_SWITCH, BEFORE_LINK, IN_BACKLOG = "at_switch", "before_link", "in_backlog"
 BEFORE_RECEIVER, ELSEWHERE = "before_receiver", "elsewhere"
 """Drop locations, in path order; `elsewhere` is the rest that no counter explains."""
-_UPLINK = "uplink"
+_UPLINK_ROLE = "uplink"
 """The role of such an interface in a testbed's description (`lab/netns/topology.py`)."""
-_COUNTERS = ("rx_packets", "tx_packets", "rx_dropped", "tx_dropped")
+_INTERFACE_COUNTERS = ("rx_packets", "tx_packets", "rx_dropped", "tx_dropped")
 
-_MAX_LOAD_RATIO = 2.0
+_MAX_STEP_LOAD_PER_THROUGHPUT = 2.0
 """Only search steps at up to this times the throughput count. At a much higher load another location than
 the bottleneck may lose the most frames."""
 
@@ -72,8 +72,8 @@ def locate_frame_losses(trial: TrialRecord, testbed: Mapping[str, Any]) -> Frame
         return None
     dropped = sum(int(str(endpoint.totals.get("sink_dropped", 0))) for endpoint in trial.endpoints)
     counters = path_counters(trial.endpoints, trial.effective)
-    run = attribute_losses(sent, received + dropped, counters, testbed)
-    return add_up_losses(_search_step_losses(trial, testbed) or [run])
+    run = attribute_losses_to_locations(sent, received + dropped, counters, testbed)
+    return sum_losses_of_runs(_search_step_losses(trial, testbed) or [run])
 
 
 def path_counters(endpoints: Sequence[EndpointRecord], effective: Mapping[str, object]) -> dict[str, Any]:
@@ -85,7 +85,8 @@ def path_counters(endpoints: Sequence[EndpointRecord], effective: Mapping[str, o
     """
     interfaces = {
         endpoint.name: {
-            each["name"]: _interface_counts(each) for each in _as_list(endpoint.totals.get("interfaces"))
+            each["name"]: _interface_counts(each)
+            for each in _list_or_empty(endpoint.totals.get("interfaces"))
         }
         for endpoint in endpoints
         if endpoint.role == OBSERVE
@@ -102,7 +103,7 @@ def path_counters(endpoints: Sequence[EndpointRecord], effective: Mapping[str, o
     }
 
 
-def attribute_losses(
+def attribute_losses_to_locations(
     sent: int, received: int, counters: PathCounters, testbed: Mapping[str, Any]
 ) -> FrameLosses:
     """Return how many of the lost frames were lost at each location.
@@ -118,13 +119,13 @@ def attribute_losses(
     """
     rest = lost = max(0, sent - received)
     lost_at = {}
-    for location, count in _drops_by_location(counters, testbed).items():
+    for location, count in _count_drops_by_location(counters, testbed).items():
         lost_at[location] = min(rest, max(0, count))
         rest -= lost_at[location]
     return FrameLosses(sent, lost, {**lost_at, ELSEWHERE: rest})
 
 
-def add_up_losses(runs: Sequence[FrameLosses]) -> FrameLosses:
+def sum_losses_of_runs(runs: Sequence[FrameLosses]) -> FrameLosses:
     """Return the sum of several runs."""
     locations = {location for run in runs for location in run.lost_at}
     return FrameLosses(
@@ -140,15 +141,15 @@ def _search_step_losses(trial: TrialRecord, testbed: Mapping[str, Any]) -> list[
         return []
     goal, throughput_fps = float(goal_results[0]["goal"]), float(goal_results[0]["throughput_fps"])
     return [
-        attribute_losses(step.sent, step.received, counters, testbed)
+        attribute_losses_to_locations(step.sent, step.received, counters, testbed)
         for step in trial.steps
         if step.purpose in (SEARCH_STEP, LOSS_CURVE_STEP) and step.loss_ratio > goal
-        if throughput_fps < (step.load_fps or 0.0) <= _MAX_LOAD_RATIO * throughput_fps
+        if throughput_fps < (step.load_fps or 0.0) <= _MAX_STEP_LOAD_PER_THROUGHPUT * throughput_fps
         if isinstance(counters := step.details.get("path_counters"), Mapping)
     ]
 
 
-def _drops_by_location(counters: PathCounters, testbed: Mapping[str, Any]) -> dict[str, int]:
+def _count_drops_by_location(counters: PathCounters, testbed: Mapping[str, Any]) -> dict[str, int]:
     descriptions = {each["name"]: each for each in testbed.get("observed_interfaces") or ()}
     endpoints = {each["name"] for each in testbed.get("endpoints") or ()}
     entering = before_link = before_receiver = inside = 0
@@ -161,7 +162,7 @@ def _drops_by_location(counters: PathCounters, testbed: Mapping[str, Any]) -> di
             inside += counts.get("rx_packets", 0) - counts.get("tx_packets", 0)
         else:
             entering += counts.get("tx_dropped", 0)
-        if description.get("role") == _UPLINK:
+        if description.get("role") == _UPLINK_ROLE:
             # Frames that one end of an uplink sends and the other does not receive are lost between switches.
             inside += counts.get("rx_packets", 0) - counts.get("tx_packets", 0)
     in_backlog = int(counters.get("softnet_dropped", 0))
@@ -184,9 +185,9 @@ def _iterate_interface_counters(counters: PathCounters) -> Iterator[tuple[str, s
 
 
 def _interface_counts(interface: Mapping[str, Any]) -> dict[str, int]:
-    counts = {name: int(interface.get(name, 0)) for name in _COUNTERS}
+    counts = {name: int(interface.get(name, 0)) for name in _INTERFACE_COUNTERS}
     return {**counts, "queue_drops": int((interface.get("qdisc") or {}).get("drops", 0))}
 
 
-def _as_list(value: object) -> Sequence[Mapping[str, Any]]:
+def _list_or_empty(value: object) -> Sequence[Mapping[str, Any]]:
     return value if isinstance(value, list) else []

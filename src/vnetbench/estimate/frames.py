@@ -103,7 +103,7 @@ def step_metrics(trial: TrialRecord) -> Iterator[tuple[str, float]]:
         yield "buffer_s", frames / rate_fps * max(0.0, 1 - forwarded_share)
 
 
-def search_intervals(search: Mapping[str, Any]) -> dict[str, SearchInterval]:
+def search_interval_by_metric(search: Mapping[str, Any]) -> dict[str, SearchInterval]:
     """Return the search interval of each throughput metric; absent if the generator limited the search."""
     return {
         name: SearchInterval(

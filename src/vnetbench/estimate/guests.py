@@ -12,15 +12,15 @@ EMULATOR_KINDS = ("emulator", "vhost")
 
 def cpu_times(samples: Sequence[Sample]) -> dict[str, float]:
     """Return the seconds of all CPUs by kind of work (`user_s`, `idle_s`, …)."""
-    return sum_by_name(single_cpu_times(cpu) for sample in samples for cpu in sample.cpu)
+    return sum_values_by_name(cpu_times_without_number(cpu) for sample in samples for cpu in sample.cpu)
 
 
-def single_cpu_times(cpu: Mapping[str, float]) -> dict[str, float]:
+def cpu_times_without_number(cpu: Mapping[str, float]) -> dict[str, float]:
     """Return the seconds by kind of work from one element of `Sample.cpu`."""
     return {kind: time_s for kind, time_s in cpu.items() if kind.endswith("_s")}
 
 
-def sum_by_name(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
+def sum_values_by_name(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """Return the sum of the values of each name over all parts."""
     sums: dict[str, float] = {}
     for part in parts:
@@ -91,12 +91,12 @@ def _switch_metrics(observations: Sequence[Observation], observed_s: float) -> I
 def _thread_cpu_s(observations: Sequence[Observation]) -> dict[tuple[str, str], list[float]]:
     """Return the CPU seconds of each thread over all samples, by guest and kind of thread."""
     by_kind: dict[tuple[str, str], list[float]] = {}
-    for name, cpu_s in sum_by_name(each.thread_cpu_s for each in observations).items():
-        by_kind.setdefault(parse_thread_name(name), []).append(cpu_s)
+    for name, cpu_s in sum_values_by_name(each.thread_cpu_s for each in observations).items():
+        by_kind.setdefault(parse_thread_kind_and_guest(name), []).append(cpu_s)
     return by_kind
 
 
-def parse_thread_name(thread: str) -> tuple[str, str]:
+def parse_thread_kind_and_guest(thread: str) -> tuple[str, str]:
     """Return the owner and the kind of an observed thread: `a1 vcpu0` is a `vcpu` of `a1`."""
     owner, _, kind = thread.rpartition(" ")
     return owner, kind.rstrip("0123456789")

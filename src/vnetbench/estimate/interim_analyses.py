@@ -22,11 +22,11 @@ from functools import lru_cache
 
 from vnetbench.study.model import Precision
 
-_GROWTH = 1.5
+_TRIALS_GROWTH_PER_ANALYSIS = 1.5
 """Approximate ratio of the numbers of trials at successive analyses (6, 9, 13, 20, 30)."""
-_MOST_EXACT_TRIALS = 1000
+_MAX_TRIALS_FOR_EXACT_CHANCES = 1000
 """Number of trials up to which chances are exact: 2.0**1024 overflows, and an import may have more trials."""
-_LARGEST_FIRST_SHARE = 2 / 3
+_MAX_ERROR_SHARE_OF_FIRST_ANALYSIS = 2 / 3
 """Largest share of the error that the first of several analyses may spend, so that enough remains."""
 
 
@@ -53,7 +53,7 @@ def min_trials_for_interval(confidence: float, has_more_analyses: bool = True) -
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
-    share = _LARGEST_FIRST_SHARE if has_more_analyses else 1.0
+    share = _MAX_ERROR_SHARE_OF_FIRST_ANALYSIS if has_more_analyses else 1.0
     # Binary fractions need a tolerance: 1 - 0.95 is a little more than 0.05, and 1 - 0.9375 must equal 2^-4.
     return max(2, math.ceil(1 - math.log2((1 - confidence) * share) - 1e-9))
 
@@ -70,7 +70,7 @@ def interim_analyses(precision: Precision) -> tuple[int, ...]:
     if first >= most:
         fewest = min_trials_for_interval(precision.confidence, has_more_analyses=False)
         return (most,) if most >= fewest else ()
-    steps = max(1, round(math.log(most / first) / math.log(_GROWTH)))
+    steps = max(1, round(math.log(most / first) / math.log(_TRIALS_GROWTH_PER_ANALYSIS)))
     return tuple(sorted({round(first * (most / first) ** (step / steps)) for step in range(steps + 1)}))
 
 
@@ -93,14 +93,14 @@ def interval_bounds(
     analysis_count = max(1, len(analyses))
     error = 1 - confidence
     if not earlier:
-        first_error = _first_error(analyses[0] if analyses else trials, error, analysis_count)
+        first_error = _error_of_first_analysis(analyses[0] if analyses else trials, error, analysis_count)
         return _fixed_sample_bounds(trials, first_error)
     if 2.0 ** (1 - earlier[0]) > error + 1e-12:
         return interval_bounds(trials, confidence, analyses[1:])
     return _sequential_bounds((*earlier, trials), error, analysis_count)[-1]
 
 
-def _first_error(trials: int, error: float, analysis_count: int) -> float:
+def _error_of_first_analysis(trials: int, error: float, analysis_count: int) -> float:
     """Return the error that the first analysis spends: all it needs, at least an equal share."""
     return error if analysis_count == 1 else max(2.0 ** (1 - trials), error / analysis_count)
 
@@ -108,12 +108,14 @@ def _first_error(trials: int, error: float, analysis_count: int) -> float:
 def _fixed_sample_bounds(trials: int, error: float) -> OrderStatisticBounds | None:
     if 2.0 ** (1 - trials) > error + 1e-12:
         return None
-    return _narrowest_bounds([_chance_below(below, trials) for below in range(trials + 1)], error)
+    return _narrowest_bounds_within_error(
+        [_chance_of_count_below_median(below, trials) for below in range(trials + 1)], error
+    )
 
 
-def _chance_below(below: int, trials: int) -> float:
+def _chance_of_count_below_median(below: int, trials: int) -> float:
     """Return the chance that exactly `below` of the trials lie below the median."""
-    if trials <= _MOST_EXACT_TRIALS:
+    if trials <= _MAX_TRIALS_FOR_EXACT_CHANCES:
         return math.comb(trials, below) / 2.0**trials
     log = math.lgamma(trials + 1) - math.lgamma(below + 1) - math.lgamma(trials - below + 1)
     return math.exp(log - trials * math.log(2))
@@ -124,9 +126,9 @@ def _sequential_bounds(
 ) -> list[OrderStatisticBounds]:
     """Return the bounds at each of `trial_counts` if `analysis_count` analyses spend all of the error.
 
-    The first analysis spends `_first_error`, the others equal parts of the rest.
+    The first analysis spends `_error_of_first_analysis`, the others equal parts of the rest.
     """
-    first_error = _first_error(trial_counts[0], error, analysis_count)
+    first_error = _error_of_first_analysis(trial_counts[0], error, analysis_count)
     bounds: list[OrderStatisticBounds] = []
     # covered[b]: chance that b trials lie below the median and every interval so far covers it.
     covered = [1.0]
@@ -137,16 +139,16 @@ def _sequential_bounds(
                 (below + above) / 2 for below, above in zip([0.0, *covered], [*covered, 0.0], strict=True)
             ]
         rest = (error - first_error) * (index / (analysis_count - 1) if analysis_count > 1 else 0)
-        current = _narrowest_bounds(covered, first_error + rest - spent)
+        current = _narrowest_bounds_within_error(covered, first_error + rest - spent)
         bounds.append(current)
         for below in range(trials + 1):
-            miss = _miss_chance(below, trials, current)
+            miss = _chance_of_missing_median(below, trials, current)
             spent += covered[below] * miss
             covered[below] *= 1 - miss
     return bounds
 
 
-def _miss_chance(below: int, trials: int, bounds: OrderStatisticBounds) -> float:
+def _chance_of_missing_median(below: int, trials: int, bounds: OrderStatisticBounds) -> float:
     """Return the chance that the interval misses the median if `below` of the trials lie below it."""
     from_end = min(below, trials - below)
     if from_end < bounds.order:
@@ -154,7 +156,7 @@ def _miss_chance(below: int, trials: int, bounds: OrderStatisticBounds) -> float
     return bounds.fraction if from_end == bounds.order else 0.0
 
 
-def _narrowest_bounds(chances: Sequence[float], error: float) -> OrderStatisticBounds:
+def _narrowest_bounds_within_error(chances: Sequence[float], error: float) -> OrderStatisticBounds:
     """Return the narrowest interval that misses the median with a chance of at most `error`.
 
     It is at most the whole range of the trials, which misses only if all earlier intervals missed too.

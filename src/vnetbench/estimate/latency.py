@@ -14,7 +14,7 @@ from itertools import accumulate
 
 from vnetbench.results.records import Histogram
 
-PERCENTILES: Mapping[str, float] = {
+QUANTILE_BY_PERCENTILE_NAME: Mapping[str, float] = {
     "p50": 0.5,
     "p90": 0.9,
     "p99": 0.99,
@@ -23,7 +23,7 @@ PERCENTILES: Mapping[str, float] = {
     "p99_999": 0.99999,
 }
 """Suffix of a metric's name to the quantile, 0 to 1."""
-_POINTS_PER_DECADE = 10
+_TAIL_CURVE_POINTS_PER_DECADE = 10
 
 
 def merge_histograms(histograms: Iterable[Histogram]) -> Histogram:
@@ -35,21 +35,23 @@ def merge_histograms(histograms: Iterable[Histogram]) -> Histogram:
     return tuple(sorted(counts.items()))
 
 
-def histogram_count(histogram: Histogram) -> int:
+def count_histogram_values(histogram: Histogram) -> int:
     """Return the number of values in the histogram."""
     return sum(count for _, count in histogram)
 
 
-def quantile_us(histogram: Histogram, quantile: float) -> float | None:
+def histogram_quantile_us(histogram: Histogram, quantile: float) -> float | None:
     """Return the quantile (0 to 1) in µs; None if not a single value lies beyond it."""
-    return _quantile_us(histogram, _cumulative_counts(histogram), quantile)
+    return _quantile_from_cumulative_us(histogram, _cumulative_counts(histogram), quantile)
 
 
 def _cumulative_counts(histogram: Histogram) -> list[int]:
     return list(accumulate(count for _, count in histogram))
 
 
-def _quantile_us(histogram: Histogram, cumulative: Sequence[int], quantile: float) -> float | None:
+def _quantile_from_cumulative_us(
+    histogram: Histogram, cumulative: Sequence[int], quantile: float
+) -> float | None:
     count = cumulative[-1] if cumulative else 0
     # 1 - quantile is rounded: the 99.999th percentile of 100,000 values must still leave one beyond it.
     if count == 0 or (quantile > 0.5 and count * (1 - quantile) < 1 - 1e-6):
@@ -66,18 +68,20 @@ def latency_metrics(histogram: Histogram, prefix: str) -> Iterator[tuple[str, fl
     cumulative = _cumulative_counts(histogram)
     if count := cumulative[-1] if cumulative else 0:
         yield f"{prefix}_mean_us", sum(value * n for value, n in histogram) / count / 1e3
-    for name, quantile in PERCENTILES.items():
-        if (value := _quantile_us(histogram, cumulative, quantile)) is not None:
+    for name, quantile in QUANTILE_BY_PERCENTILE_NAME.items():
+        if (value := _quantile_from_cumulative_us(histogram, cumulative, quantile)) is not None:
             yield f"{prefix}_{name}_us", value
 
 
-def tail_curve(histogram: Histogram) -> tuple[tuple[float, float], ...]:
+def latency_tail_curve(histogram: Histogram) -> tuple[tuple[float, float], ...]:
     """Return points (share of values that are larger, value in µs), down to the share of a single value."""
-    count = histogram_count(histogram)
+    count = count_histogram_values(histogram)
     if not count:
         return ()
-    steps = math.floor(_POINTS_PER_DECADE * math.log10(count))
-    tail_shares = [10 ** (-step / _POINTS_PER_DECADE) for step in range(1, steps + 1)]
+    steps = math.floor(_TAIL_CURVE_POINTS_PER_DECADE * math.log10(count))
+    tail_shares = [10 ** (-step / _TAIL_CURVE_POINTS_PER_DECADE) for step in range(1, steps + 1)]
     cumulative = _cumulative_counts(histogram)
-    points = [(share, _quantile_us(histogram, cumulative, 1 - share)) for share in tail_shares]
+    points = [
+        (share, _quantile_from_cumulative_us(histogram, cumulative, 1 - share)) for share in tail_shares
+    ]
     return tuple((share, value) for share, value in points if value is not None)

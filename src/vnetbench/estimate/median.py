@@ -19,10 +19,10 @@ from vnetbench.estimate.interim_analyses import interval_bounds
 from vnetbench.estimate.model import Estimate, Mode
 from vnetbench.estimate.modes import find_modes, mark_upper_mode
 
-_FALSE_OUTLIER_CHANCE = 0.05
+_CHANCE_OF_FALSE_OUTLIER = 0.05
 """Chance that any trial of a normal distribution is marked as an outlier."""
-_SIMULATED_SETS = 20_000
-_MAD_TO_SD = 1.4826
+_SIMULATED_SETS_OF_TRIALS = 20_000
+_STANDARD_DEVIATION_PER_MAD = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
 
 
@@ -107,19 +107,21 @@ def find_outliers(values: Sequence[float], modes: Sequence[Mode] = ()) -> tuple[
     data = np.asarray(values, dtype=float)
     centres = np.array([mode.value for mode in modes] if modes else [np.median(data)])
     distances = np.abs(data - centres[np.argmin(np.abs(data[:, None] - centres), axis=1)])
-    spread = float(np.median(distances)) * _MAD_TO_SD
+    spread = float(np.median(distances)) * _STANDARD_DEVIATION_PER_MAD
     if spread == 0:
         # More than half of the values are equal: every other value is an outlier.
         return tuple(int(i) for i in np.flatnonzero(distances > 1e-9 * np.abs(centres).max()))
-    return tuple(int(i) for i in np.flatnonzero(distances > _outlier_limit(len(data)) * spread))
+    return tuple(int(i) for i in np.flatnonzero(distances > _outlier_limit_in_deviations(len(data)) * spread))
 
 
 @lru_cache(maxsize=256)
-def _outlier_limit(trials: int) -> float:
+def _outlier_limit_in_deviations(trials: int) -> float:
     """Return the 95th percentile of the largest deviation of `trials` normal values, in robust deviations."""
     # Beyond 100 values the limit grows by less than a tenth, and a simulation of thousands takes long.
     trials = min(trials, 100)
-    sets: npt.NDArray[np.float64] = np.random.default_rng(trials).standard_normal((_SIMULATED_SETS, trials))
+    sets: npt.NDArray[np.float64] = np.random.default_rng(trials).standard_normal(
+        (_SIMULATED_SETS_OF_TRIALS, trials)
+    )
     distances = np.abs(sets - np.median(sets, axis=1, keepdims=True))
-    spread = np.median(distances, axis=1) * _MAD_TO_SD
-    return float(np.quantile(distances.max(axis=1) / spread, 1 - _FALSE_OUTLIER_CHANCE))
+    spread = np.median(distances, axis=1) * _STANDARD_DEVIATION_PER_MAD
+    return float(np.quantile(distances.max(axis=1) / spread, 1 - _CHANCE_OF_FALSE_OUTLIER))

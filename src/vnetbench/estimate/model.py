@@ -40,7 +40,7 @@ class Estimate:
     """The two modes, ascending by value, if `modality` is `two`; otherwise empty."""
     outliers: tuple[int, ...] = ()
     """Indices of the trials marked as outliers. The estimate includes these trials."""
-    is_single_search: bool = False
+    is_from_single_search: bool = False
     """True if `low` and `high` come from a single throughput search that was not repeated.
 
     `confidence` is the one that the search method reports, or 0 if the method reports none."""
@@ -94,12 +94,12 @@ class Effect:
     """Geometric mean over the matched pairs of treatments."""
     pair_count: int
     """Number of matched pairs of treatments in the mean."""
-    excluded_pairs: int
+    excluded_pair_count: int
     """Number of matched pairs left out: refused, failed, zero at one level, or in too few blocks."""
-    smallest_pair_ratio: float
+    min_pair_ratio: float
     """The smallest ratio of a single pair."""
-    largest_pair_ratio: float
-    """The largest ratio of a single pair: far from `smallest_pair_ratio` if other factors interact."""
+    max_pair_ratio: float
+    """The largest ratio of a single pair: far from `min_pair_ratio` if other factors interact."""
 
 
 @dataclass(frozen=True)

@@ -20,13 +20,13 @@ import numpy.typing as npt
 from vnetbench.estimate.model import Mode
 
 MIN_TRIALS_FOR_MODES = 20
-SMALLEST_MODE_SHARE = 0.2
+MIN_MODE_SHARE_OF_TRIALS = 0.2
 """With the tens of trials of a treatment, a smaller part looks the same as outliers."""
-_TRIM_ONE_IN = 20
+_VALUES_PER_TRIMMED_VALUE = 20
 """One in so many values is trimmed at each end: an outlier would hide both modes."""
-_UNIFORM_HALVES_DISTANCE = math.sqrt(12)
+_HALVES_DISTANCE_IF_UNIFORM = math.sqrt(12)
 """Distance between the halves of a uniform distribution, in their standard deviations."""
-_CHANCE_MARGIN = 6.0
+_MODE_DISTANCE_CHANCE_MARGIN = 6.0
 """Extra distance, times the square root of the number of trials, that one sample in twenty has by chance."""
 
 
@@ -51,14 +51,14 @@ def find_modes(values: Sequence[float], min_trials: int = MIN_TRIALS_FOR_MODES) 
     if len(values) < min_trials:
         return ModeSearchResult("unknown")
     ordered = np.sort(np.asarray(values, dtype=float))
-    trimmed = len(ordered) // _TRIM_ONE_IN
+    trimmed = len(ordered) // _VALUES_PER_TRIMMED_VALUE
     scale = np.log(ordered) if ordered[0] > 0 else ordered
-    fewest_in_mode = math.ceil(SMALLEST_MODE_SHARE * len(ordered)) - trimmed
-    split = trimmed + _narrowest_split(scale[trimmed : len(scale) - trimmed], fewest_in_mode)
+    fewest_in_mode = math.ceil(MIN_MODE_SHARE_OF_TRIALS * len(ordered)) - trimmed
+    split = trimmed + _split_index_of_narrowest_halves(scale[trimmed : len(scale) - trimmed], fewest_in_mode)
     low, high = scale[trimmed:split], scale[split : len(scale) - trimmed]
     distance = float(np.mean(high) - np.mean(low))
     wider = max(float(np.std(low, ddof=1)), float(np.std(high, ddof=1)))
-    threshold = _UNIFORM_HALVES_DISTANCE + _CHANCE_MARGIN / math.sqrt(len(ordered))
+    threshold = _HALVES_DISTANCE_IF_UNIFORM + _MODE_DISTANCE_CHANCE_MARGIN / math.sqrt(len(ordered))
     # Values that differ only by rounding have parts of no width, so any distance would be far.
     if distance <= max(threshold * wider, 1e-9 * max(1.0, float(np.max(np.abs(scale))))):
         return ModeSearchResult("one" if len(values) >= MIN_TRIALS_FOR_MODES else "unknown")
@@ -74,7 +74,7 @@ def mark_upper_mode(values: Sequence[float], modes: Sequence[Mode]) -> list[bool
     return [bool(rank >= lower_count) for rank in ranks]
 
 
-def _narrowest_split(ordered: npt.NDArray[np.float64], fewest: int) -> int:
+def _split_index_of_narrowest_halves(ordered: npt.NDArray[np.float64], fewest: int) -> int:
     """Return the number of values in the lower part, with at least `fewest` in each part."""
     count = len(ordered)
     lower_counts = np.arange(fewest, count - fewest + 1)

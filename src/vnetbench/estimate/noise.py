@@ -16,7 +16,7 @@ Samples = npt.NDArray[np.float64]
 
 _MAX_AUTOCORRELATION = 0.85
 """With some tens of samples a trial, stronger autocorrelation looks the same as a drifting level."""
-_WINSORISED_SHARE = 0.8
+_SHARE_NOT_WINSORISED = 0.8
 
 
 def long_run_variance(trials: Sequence[Samples]) -> float:
@@ -28,7 +28,7 @@ def long_run_variance(trials: Sequence[Samples]) -> float:
     Args:
         trials: The samples of one or more trials with the same noise.
     """
-    one_apart, two_apart = _sorted_differences(trials, 1), _sorted_differences(trials, 2)
+    one_apart, two_apart = _sorted_absolute_differences(trials, 1), _sorted_absolute_differences(trials, 2)
     if len(two_apart) == 0:
         return 0.0
     phi = _autocorrelation(one_apart, two_apart)
@@ -51,7 +51,7 @@ def _autocorrelation(one_apart: Samples, two_apart: Samples) -> float:
     return min(_MAX_AUTOCORRELATION, max(0.0, _winsorised_mean_square(two_apart) / square - 1))
 
 
-def _sorted_differences(trials: Sequence[Samples], lag: int) -> Samples:
+def _sorted_absolute_differences(trials: Sequence[Samples], lag: int) -> Samples:
     """Return the absolute differences between samples of a trial at this lag, ascending."""
     sizes: Samples = np.abs(np.concatenate([samples[lag:] - samples[:-lag] for samples in trials]))
     sizes.sort()
@@ -59,6 +59,6 @@ def _sorted_differences(trials: Sequence[Samples], lag: int) -> Samples:
 
 
 def _winsorised_mean_square(sizes: Samples) -> float:
-    kept = int(_WINSORISED_SHARE * (len(sizes) - 1))
+    kept = int(_SHARE_NOT_WINSORISED * (len(sizes) - 1))
     within = sizes[:kept]
     return float(within @ within + (len(sizes) - kept) * sizes[kept] ** 2) / len(sizes)

@@ -20,7 +20,7 @@ from scipy import special
 from vnetbench.estimate.interim_analyses import min_trials_for_interval
 from vnetbench.estimate.model import Ratio
 
-_TRIMMED_SHARE = 0.2
+_BLOCKS_TRIMMED_SHARE = 0.2
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class PairedRatio:
     """Trimmed mean of the logarithms over the blocks; infinite if one treatment is zero."""
     block_errors: Mapping[int, float]
     """Each block's contribution to the error of `log_ratio`. The sum of their squares is its variance."""
-    untrimmed_blocks: int
+    untrimmed_block_count: int
     """Number of blocks that were not trimmed."""
 
     @property
@@ -45,7 +45,7 @@ class PairedRatio:
         return len(self.block_errors)
 
 
-def paired_ratio(base: Mapping[int, float], changed: Mapping[int, float]) -> PairedRatio | None:
+def estimate_paired_ratio(base: Mapping[int, float], changed: Mapping[int, float]) -> PairedRatio | None:
     """Return the ratio changed / base from each treatment's values by block; None if there is no ratio.
 
     There is no ratio if both treatments are zero in every shared block. There is also none if one treatment
@@ -62,8 +62,8 @@ def paired_ratio(base: Mapping[int, float], changed: Mapping[int, float]) -> Pai
     if not blocks:
         return None
     # Plain floats are faster than arrays for few values, and a matrix of treatments has thousands of pairs.
-    logs = [_log(changed[block]) - _log(base[block]) for block in blocks]
-    trimmed = int(_TRIMMED_SHARE * len(logs))
+    logs = [_log_or_minus_infinity(changed[block]) - _log_or_minus_infinity(base[block]) for block in blocks]
+    trimmed = int(_BLOCKS_TRIMMED_SHARE * len(logs))
     untrimmed = len(logs) - 2 * trimmed
     middle = sorted(logs)[trimmed : trimmed + untrimmed]
     low, high = middle[0], middle[-1]
@@ -77,17 +77,17 @@ def paired_ratio(base: Mapping[int, float], changed: Mapping[int, float]) -> Pai
     return PairedRatio(math.fsum(middle) / untrimmed, errors, untrimmed)
 
 
-def fewest_blocks(confidence: float) -> int:
+def min_blocks_for_paired_ratio(confidence: float) -> int:
     """Return the fewest shared blocks for an interval, equal to the fewest trials for a median's interval."""
     return min_trials_for_interval(confidence, has_more_analyses=False)
 
 
-def combine_ratios(ratios: Sequence[PairedRatio], confidence: float) -> Ratio:
+def combine_paired_ratios(ratios: Sequence[PairedRatio], confidence: float) -> Ratio:
     """Return the geometric mean of the ratios, with its interval and p value.
 
-    `low`, `high` and the p value are None if a pair has fewer blocks than `fewest_blocks`. The bounds alone
-    are None if a treatment is zero in all blocks. The interval is Student's t with the degrees of freedom for
-    a sum of unequal variances (Satterthwaite 1946, Biometrics Bulletin 2(6)).
+    `low`, `high` and the p value are None if a pair has fewer blocks than `min_blocks_for_paired_ratio`. The
+    bounds alone are None if a treatment is zero in all blocks. The interval is Student's t with the degrees
+    of freedom for a sum of unequal variances (Satterthwaite 1946, Biometrics Bulletin 2(6)).
 
     Raises:
         ValueError: There are no ratios, one ratio is zero and another infinite, or the confidence is
@@ -97,7 +97,7 @@ def combine_ratios(ratios: Sequence[PairedRatio], confidence: float) -> Ratio:
         raise ValueError("a combined ratio needs at least one ratio, and not both zero and infinite ratios")
     log_ratio = sum(each.log_ratio for each in ratios) / len(ratios)
     value = _exp_or_infinity(log_ratio)
-    if min(each.block_count for each in ratios) < fewest_blocks(confidence):
+    if min(each.block_count for each in ratios) < min_blocks_for_paired_ratio(confidence):
         return Ratio(value, None, None, confidence, None)
     if math.isinf(log_ratio):
         return Ratio(value, None, None, confidence, 0.0)
@@ -131,7 +131,7 @@ def _degrees_of_freedom(ratios: Sequence[PairedRatio]) -> float:
     blocks = total**2 / math.fsum(weight**2 for weight in weights.values())
     untrimmed_share = (
         math.fsum(
-            variance * each.untrimmed_blocks / each.block_count
+            variance * each.untrimmed_block_count / each.block_count
             for each, variance in zip(ratios, variances, strict=True)
         )
         / total
@@ -139,7 +139,7 @@ def _degrees_of_freedom(ratios: Sequence[PairedRatio]) -> float:
     return max(1.0, blocks * untrimmed_share - 1)
 
 
-def _log(value: float) -> float:
+def _log_or_minus_infinity(value: float) -> float:
     return math.log(value) if value > 0 else -math.inf
 
 

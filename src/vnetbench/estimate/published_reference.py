@@ -6,7 +6,7 @@ from vnetbench.errors import BenchError
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.published.catalog import TABLE_NAMES
-from vnetbench.published.tables import PublishedRow, ValueRange, load_table
+from vnetbench.published.tables import PublishedRow, ValueWithRange, load_table
 from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels, Precision, Timing
 from vnetbench.study.problems import suggest_fix
@@ -59,11 +59,11 @@ def reference_summary(name: str) -> CampaignSummary:
 
 
 def _treatment_summary(index: int, row: PublishedRow) -> TreatmentSummary:
-    metrics = {name: _estimate(value) for name, value in row.values.items()}
+    metrics = {name: _estimate_of_published_value(value) for name, value in row.values.items()}
     return TreatmentSummary(index, row.levels, {}, PUBLISHED_STATUS, metrics, ())
 
 
-def _estimate(value: ValueRange) -> Estimate:
+def _estimate_of_published_value(value: ValueWithRange) -> Estimate:
     return Estimate(
         value.value, value.minimum, value.maximum, confidence=0.0, trial_count=0, is_published=True
     )

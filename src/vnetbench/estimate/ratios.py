@@ -21,11 +21,11 @@ from scipy import stats
 
 from vnetbench.estimate.model import Ratio
 
-_MAX_EXACT_TRIALS = 60
+_MAX_TRIALS_FOR_EXACT_CHANCES = 60
 """Trials on one side up to which rank distributions are exact; beyond, they are approximated as normal."""
 
 
-def rank_ratio(before: Sequence[float], after: Sequence[float], confidence: float) -> Ratio:
+def estimate_rank_ratio(before: Sequence[float], after: Sequence[float], confidence: float) -> Ratio:
     """Return the ratio after / before by ranks of the logarithms.
 
     `low` and `high` are None for too few trials (0.95 needs 4 and 4, or 3 and 5). A bound is also None if it
@@ -41,16 +41,19 @@ def rank_ratio(before: Sequence[float], after: Sequence[float], confidence: floa
         ValueError: A side is empty, a value is negative or not finite, or the confidence is outside 0..1.
     """
     _check_inputs(confidence, before, after)
-    before_logs, after_logs = _logs(before), _logs(after)
+    before_logs, after_logs = _logs_or_minus_infinity(before), _logs_or_minus_infinity(after)
     log_ratios = np.sort(_subtract_logs(after_logs[:, None], before_logs[None, :]).ravel())
-    chances = _rank_sum_chances(len(before), len(after))
+    chances = _rank_sum_null_distribution(len(before), len(after))
     # The interval runs from the `order`-th ratio to the `order`-th from the end; 0: too few trials.
     order = int(np.count_nonzero(np.cumsum(chances) <= (1 - confidence) / 2 + 1e-12))
     low = high = math.inf
     if order >= 1:
-        low, high = _exp(float(log_ratios[order - 1])), _exp(float(log_ratios[len(log_ratios) - order]))
+        low, high = (
+            _exp_or_infinity(float(log_ratios[order - 1])),
+            _exp_or_infinity(float(log_ratios[len(log_ratios) - order])),
+        )
     return Ratio(
-        value=_exp(_median_of_sorted(log_ratios)),
+        value=_exp_or_infinity(_median_of_sorted(log_ratios)),
         low=low if math.isfinite(low) else None,
         high=high if math.isfinite(high) else None,
         confidence=confidence,
@@ -81,7 +84,7 @@ def _check_inputs(confidence: float, *sides: Sequence[float]) -> None:
             raise ValueError("a ratio needs values that are finite and not negative")
 
 
-def _logs(values: Sequence[float]) -> npt.NDArray[np.float64]:
+def _logs_or_minus_infinity(values: Sequence[float]) -> npt.NDArray[np.float64]:
     with np.errstate(divide="ignore"):
         logs: npt.NDArray[np.float64] = np.log(np.asarray(values, dtype=float))
     return logs
@@ -99,14 +102,14 @@ def _median_of_sorted(values: npt.NDArray[np.float64]) -> float:
     return below if below == above else (below + above) / 2 if math.isfinite(below + above) else above
 
 
-def _exp(log: float) -> float:
+def _exp_or_infinity(log: float) -> float:
     return math.exp(log) if log < 700 else math.inf
 
 
 @lru_cache(maxsize=1024)
-def _rank_sum_chances(before: int, after: int) -> npt.NDArray[np.float64]:
+def _rank_sum_null_distribution(before: int, after: int) -> npt.NDArray[np.float64]:
     """Return the chance of each value 0..before*after of Mann & Whitney's U for equal distributions."""
-    if max(before, after) > _MAX_EXACT_TRIALS:
+    if max(before, after) > _MAX_TRIALS_FOR_EXACT_CHANCES:
         sd = math.sqrt(before * after * (before + after + 1) / 12)
         edges = (np.arange(before * after + 2) - 0.5 - before * after / 2) / sd
         normal_chances: npt.NDArray[np.float64] = np.diff(stats.norm.cdf(edges))
@@ -128,6 +131,6 @@ def _rank_sum_p_value(before: npt.NDArray[np.float64], after: npt.NDArray[np.flo
     if np.all(both == both[0]):
         return 1.0
     has_ties = len(np.unique(both)) < len(both)
-    is_exact = not has_ties and max(len(before), len(after)) <= _MAX_EXACT_TRIALS
+    is_exact = not has_ties and max(len(before), len(after)) <= _MAX_TRIALS_FOR_EXACT_CHANCES
     method = "exact" if is_exact else "asymptotic"
     return float(stats.mannwhitneyu(after, before, method=method).pvalue)

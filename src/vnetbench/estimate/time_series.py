@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from vnetbench.estimate.datagrams import IntervalSamples, count_arrived_datagrams
 from vnetbench.estimate.frames import FRAMES_RECEIVED, count_frames, step_metrics
-from vnetbench.estimate.latency import histogram_count, merge_histograms, quantile_us
+from vnetbench.estimate.latency import count_histogram_values, histogram_quantile_us, merge_histograms
 from vnetbench.estimate.model import Warmup
 from vnetbench.estimate.warmup import find_shared_warmups, find_warmup, fixed_warmup
 from vnetbench.results.records import HISTOGRAM_KINDS, OBSERVE, EndpointRecord, Histogram, Sample, TrialRecord
@@ -17,7 +17,7 @@ from vnetbench.study.workloads import SEARCH_METRICS
 
 SteadySamples = Sequence[tuple[EndpointRecord, Sequence[Sample]]]
 """Endpoints, each with its samples after the warm-up."""
-_ROUNDING_S = 1e-6
+_INTERVAL_ROUNDING_S = 1e-6
 """Tolerance for the rounding of sample times and lengths."""
 
 
@@ -70,20 +70,24 @@ def metric_time_series(trial: TrialRecord, metric: str = "goodput_bps") -> TimeS
         return TimeSeries(rates, lengths_s, idle_values=idle_rates)
     if metric == "datagrams_received_per_s":
         return _count_rates(
-            [sum(map(count_arrived_datagrams, _flatten(each))) for each in load_intervals], lengths_s
+            [sum(map(count_arrived_datagrams, _samples_of_all_endpoints(each))) for each in load_intervals],
+            lengths_s,
         )
     if metric == "forwarding_rate_fps":
         return _count_rates(
-            [sum(count_frames(x, FRAMES_RECEIVED) for x in _flatten(each)) for each in load_intervals],
+            [
+                sum(count_frames(x, FRAMES_RECEIVED) for x in _samples_of_all_endpoints(each))
+                for each in load_intervals
+            ],
             lengths_s,
         )
     kind = next((kind for kind in HISTOGRAM_KINDS if metric.startswith(kind)), "latency")
     histograms, idle_histograms = (
-        tuple(merged_histogram(_flatten(interval), kind) for interval in phase)
+        tuple(merged_histogram(_samples_of_all_endpoints(interval), kind) for interval in phase)
         for phase in (load_intervals, idle_intervals)
     )
     if metric.endswith("_per_s"):
-        return _count_rates([histogram_count(histogram) for histogram in histograms], lengths_s)
+        return _count_rates([count_histogram_values(histogram) for histogram in histograms], lengths_s)
     quantile = {"p50": 0.5, "p99": 0.99}[metric.split("_")[-2]]
     idle_us = 0.0
     if "increase" in metric:
@@ -108,7 +112,7 @@ def _interval_length_s(interval: Sequence[Sequence[Sample]]) -> float:
 
 
 def _goodput_bps(trial: TrialRecord, interval: Sequence[Sequence[Sample]]) -> float:
-    return 8 * arrived_bytes(trial, _flatten(interval)) / _interval_length_s(interval)
+    return 8 * arrived_bytes(trial, _samples_of_all_endpoints(interval)) / _interval_length_s(interval)
 
 
 def _interval_quantiles_us(histograms: Sequence[Histogram], quantile: float) -> list[float]:
@@ -123,7 +127,7 @@ def _interval_quantiles_us(histograms: Sequence[Histogram], quantile: float) -> 
 def _quantile_or_largest_us(histogram: Histogram, quantile: float) -> float:
     """Return the quantile; the largest value if there are too few, 0 if there are none."""
     largest_us = histogram[-1][0] / 1e3 if histogram else 0.0
-    return quantile_us(histogram, quantile) or largest_us
+    return histogram_quantile_us(histogram, quantile) or largest_us
 
 
 def received_load_bytes(sample: Sample) -> int:
@@ -205,7 +209,7 @@ def _group_by_interval(by_endpoint: IntervalSamples) -> list[tuple[Sequence[Samp
     return list(zip(*by_endpoint.values(), strict=True))
 
 
-def _flatten(interval: Sequence[Sequence[Sample]]) -> list[Sample]:
+def _samples_of_all_endpoints(interval: Sequence[Sequence[Sample]]) -> list[Sample]:
     return [x for samples in interval for x in samples]
 
 
@@ -228,7 +232,10 @@ def _split_samples(trial: TrialRecord, *, idle: bool) -> dict[str, list[list[Sam
                 intervals[index][name].append(x)
     # The load begins after the sample that closes the idle phase, even if that sample is late.
     is_load = [
-        all(samples[0].t_s - samples[0].interval_s >= trial.idle_s - _ROUNDING_S for samples in each.values())
+        all(
+            samples[0].t_s - samples[0].interval_s >= trial.idle_s - _INTERVAL_ROUNDING_S
+            for samples in each.values()
+        )
         for each in intervals
     ]
     return {

@@ -19,9 +19,9 @@ import numpy.typing as npt
 from vnetbench.estimate.model import Warmup
 from vnetbench.estimate.noise import long_run_variance
 
-SHORTEST_TRIAL_S = 1.0
-LONGEST_TRIAL_S = 10.0
-_LENGTHENING_FACTOR = 1.5
+MIN_TRIAL_LENGTH_S = 1.0
+MAX_TRIAL_LENGTH_S = 10.0
+_UNSTEADY_LENGTHENING_FACTOR = 1.5
 """Applied when most past trials did not reach a steady state."""
 
 
@@ -53,8 +53,8 @@ class PastTrial:
 def choose_trial_length_s(
     past_trials: Sequence[PastTrial],
     setup_s: float,
-    shortest_s: float = SHORTEST_TRIAL_S,
-    longest_s: float = LONGEST_TRIAL_S,
+    shortest_s: float = MIN_TRIAL_LENGTH_S,
+    longest_s: float = MAX_TRIAL_LENGTH_S,
 ) -> float:
     """Return the length of the next trials in seconds, warm-up included.
 
@@ -87,5 +87,5 @@ def choose_trial_length_s(
     length_s = steady_s + warmup_s
     if sum(not each.warmup.has_steady_state for each in past_trials) * 2 > len(past_trials):
         longest_past_s = max(len(each.samples) * each.interval_s for each in past_trials)
-        length_s = max(length_s, _LENGTHENING_FACTOR * longest_past_s)
+        length_s = max(length_s, _UNSTEADY_LENGTHENING_FACTOR * longest_past_s)
     return min(longest_s, max(shortest_s, length_s))

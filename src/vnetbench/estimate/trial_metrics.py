@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from vnetbench.estimate.datagrams import count_arrived_datagrams, datagram_metrics
 from vnetbench.estimate.frames import FRAMES_RECEIVED, FRAMES_SENT, frame_metrics
 from vnetbench.estimate.guests import busy_percent, cpu_times, guest_metrics
-from vnetbench.estimate.latency import histogram_count, latency_metrics
+from vnetbench.estimate.latency import count_histogram_values, latency_metrics
 from vnetbench.estimate.steady_state import SteadyPart, select_steady_part
 from vnetbench.estimate.time_series import (
     SteadySamples,
@@ -26,7 +26,7 @@ from vnetbench.results.records import (
     TrialRecord,
 )
 
-_RATIO_PERCENTILES = ("p50_us", "p99_us")
+_LATENCY_INCREASE_PERCENTILES = ("p50_us", "p99_us")
 """Latencies whose increase is also reported as a ratio."""
 
 
@@ -38,10 +38,10 @@ def trial_metrics(trial: TrialRecord, warmup_samples: int) -> dict[str, float]:
     Raises:
         ValueError: The trial has no samples.
     """
-    return steady_metrics(select_steady_part(trial, warmup_samples))
+    return metrics_of_steady_part(select_steady_part(trial, warmup_samples))
 
 
-def steady_metrics(part: SteadyPart) -> dict[str, float]:
+def metrics_of_steady_part(part: SteadyPart) -> dict[str, float]:
     """Return all metrics of the steady part of a trial."""
     trial, load, warmup_samples = part.trial, part.load_intervals, part.warmup_samples
     endpoints, host_samples, steady_s = part.endpoints, part.host_samples, part.duration_s
@@ -65,7 +65,7 @@ def _endpoint_groups(endpoints: SteadySamples) -> dict[str, SteadySamples]:
     if any(s.role == "both" for s, _ in endpoints):
         # Each endpoint sends and receives, and the kernel does not separate the CPU time of the two.
         # An endpoint whose peer keeps no samples forms a group alone.
-        first = [(s, x) for s, x in endpoints if len(endpoints) == 1 or _sends_forward(x)]
+        first = [(s, x) for s, x in endpoints if len(endpoints) == 1 or _is_forward_source(x)]
         return {"first_vm": first, "second_vm": [(s, x) for s, x in endpoints if (s, x) not in first]}
     return {
         "sender": [(s, x) for s, x in endpoints if s.role == "source"],
@@ -73,7 +73,7 @@ def _endpoint_groups(endpoints: SteadySamples) -> dict[str, SteadySamples]:
     }
 
 
-def _sends_forward(samples: Sequence[Sample]) -> bool:
+def _is_forward_source(samples: Sequence[Sample]) -> bool:
     """Return whether these samples are from the first VM of a pair, which is the source of stream 0."""
     return any(stream.stream_id == 0 and stream.role == "source" for x in samples for stream in x.streams)
 
@@ -148,7 +148,9 @@ def _is_request_load(endpoints: SteadySamples) -> bool:
 
 
 def _has_transactions(endpoints: SteadySamples) -> bool:
-    return any(histogram_count(x.histograms.get("latency", ())) for _, samples in endpoints for x in samples)
+    return any(
+        count_histogram_values(x.histograms.get("latency", ())) for _, samples in endpoints for x in samples
+    )
 
 
 def _is_frame_load(endpoints: SteadySamples) -> bool:
@@ -158,7 +160,7 @@ def _is_frame_load(endpoints: SteadySamples) -> bool:
 
 
 def _count_transactions(endpoints: SteadySamples) -> int:
-    return histogram_count(_merged_histogram(endpoints, "latency"))
+    return count_histogram_values(_merged_histogram(endpoints, "latency"))
 
 
 def _request_metrics(
@@ -166,13 +168,13 @@ def _request_metrics(
 ) -> Iterator[tuple[str, float]]:
     """Yield metrics of workloads with requests."""
     connect = _merged_histogram(endpoints, "connect_time")
-    if not (transactions := histogram_count(latency)):
+    if not (transactions := count_histogram_values(latency)):
         return
     if not connect:
         yield "transactions_per_s", transactions / steady_s
     yield from latency_metrics(latency, "latency")
     if connect:
-        yield "connections_per_s", histogram_count(connect) / steady_s
+        yield "connections_per_s", count_histogram_values(connect) / steady_s
         yield from latency_metrics(connect, "connect")
     paced = [s.totals for s in trial.endpoints if "pacing" in _mapping_or_empty(s.totals.get("instrument"))]
     if paced:
@@ -193,7 +195,7 @@ def _latency_increase_metrics(trial: TrialRecord, latency: Histogram) -> Iterato
         yield f"latency_idle_{kind}", before_us
         if name in loaded:
             yield f"latency_increase_{kind}", loaded[name] - before_us
-        if name in loaded and kind in _RATIO_PERCENTILES:
+        if name in loaded and kind in _LATENCY_INCREASE_PERCENTILES:
             yield f"latency_ratio_{kind.removesuffix('_us')}", loaded[name] / before_us
 
 

@@ -28,29 +28,29 @@ from vnetbench.estimate.noise import long_run_variance
 
 Samples = npt.NDArray[np.float64]
 
-_WARMUP_PENALTY_FACTOR = 2.0
-_STEADY_PENALTY_FACTOR = 3.0
+_WARMUP_CHANGE_POINT_PENALTY = 2.0
+_UNSTEADY_CHANGE_POINT_PENALTY = 3.0
 """Stricter: a trial is called unsteady only after a clear change in its second half."""
-_SHORTEST_SEGMENT = 2
-_FEWEST_SAMPLES = 10
-_RULE = "change-point"
-_SMALLEST_RELATIVE_NOISE = 1e-4
-_LENGTH_TOLERANCE = 0.9
+_MIN_SEGMENT_SAMPLES = 2
+_MIN_SAMPLES_FOR_DETECTION = 10
+_CHANGE_POINT_RULE = "change-point"
+_MIN_NOISE_OVER_MEAN = 1e-4
+_MIN_SHARE_OF_COMMON_LENGTH = 0.9
 """Trials with the same requested length differ by a sample or two."""
 
 
 def find_warmup(samples: Sequence[float] | Samples) -> Warmup:
     """Return the warm-up of one trial."""
     data = np.asarray(samples, dtype=float)
-    if len(data) < _FEWEST_SAMPLES:
-        return Warmup(samples=0, has_steady_state=True, rule=_RULE)
+    if len(data) < _MIN_SAMPLES_FOR_DETECTION:
+        return Warmup(samples=0, has_steady_state=True, rule=_CHANGE_POINT_RULE)
     noise = long_run_variance([data])
-    changes = _find_change_points(data, noise, _WARMUP_PENALTY_FACTOR)
+    changes = _find_change_points(data, noise, _WARMUP_CHANGE_POINT_PENALTY)
     if not changes:  # a larger penalty finds none either
-        return Warmup(samples=0, has_steady_state=True, rule=_RULE)
-    clear_changes = _find_change_points(data, noise, _STEADY_PENALTY_FACTOR)
+        return Warmup(samples=0, has_steady_state=True, rule=_CHANGE_POINT_RULE)
+    clear_changes = _find_change_points(data, noise, _UNSTEADY_CHANGE_POINT_PENALTY)
     has_steady_state = all(change <= len(data) / 2 for change in clear_changes)
-    return Warmup(_last_change_in_first_half(changes, len(data)), has_steady_state, _RULE)
+    return Warmup(_last_change_in_first_half(changes, len(data)), has_steady_state, _CHANGE_POINT_RULE)
 
 
 def find_shared_warmups(
@@ -77,15 +77,17 @@ def find_shared_warmups(
     if len(scaled) < 2:
         return tuple(own_warmups)
     lengths = sorted((len(samples) for samples in scaled), reverse=True)
-    length = int(_LENGTH_TOLERANCE * lengths[max(2, len(lengths) // 2) - 1])
-    if length < _FEWEST_SAMPLES:
+    length = int(_MIN_SHARE_OF_COMMON_LENGTH * lengths[max(2, len(lengths) // 2) - 1])
+    if length < _MIN_SAMPLES_FOR_DETECTION:
         return tuple(own_warmups)
     longer_trials = np.array([samples[:length] for samples in scaled if len(samples) >= length])
     mean = longer_trials.mean(axis=0)
     # Each trial is part of the mean, so its differences from the mean are too small: n - 1 corrects for that.
     noise = long_run_variance(list(longer_trials - mean)) / (len(longer_trials) - 1)
-    shared = 2 * _last_change_in_first_half(_find_change_points(mean, noise, _WARMUP_PENALTY_FACTOR), length)
-    last_clear = max(_find_change_points(mean, noise, _STEADY_PENALTY_FACTOR), default=0)
+    shared = 2 * _last_change_in_first_half(
+        _find_change_points(mean, noise, _WARMUP_CHANGE_POINT_PENALTY), length
+    )
+    last_clear = max(_find_change_points(mean, noise, _UNSTEADY_CHANGE_POINT_PENALTY), default=0)
     return tuple(
         _extend_warmup(
             each,
@@ -139,7 +141,7 @@ def _find_change_points(data: Samples, noise: float, penalty_factor: float) -> l
         noise: Their long-run variance.
         penalty_factor: The penalty of a change point is this times `noise` times log n.
     """
-    floor = (_SMALLEST_RELATIVE_NOISE * float(np.max(np.abs(data)))) ** 2
+    floor = (_MIN_NOISE_OVER_MEAN * float(np.max(np.abs(data)))) ** 2
     penalty = penalty_factor * max(noise, floor, 1e-300) * math.log(len(data))
-    search = ruptures.KernelCPD(kernel="linear", min_size=_SHORTEST_SEGMENT).fit(data.reshape(-1, 1))
+    search = ruptures.KernelCPD(kernel="linear", min_size=_MIN_SEGMENT_SAMPLES).fit(data.reshape(-1, 1))
     return [int(change) for change in search.predict(pen=penalty)[:-1]]

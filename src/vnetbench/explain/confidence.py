@@ -13,39 +13,42 @@ class ConfidenceLevel:
     """A word for confidence, and how often candidates with this word were right."""
 
     word: str
-    minimum_score: float
-    correct: int
+    min_score: float
+    correct_finding_count: int
     """Runs of the development corpus whose first candidate had this word and was right."""
-    total: int
+    finding_count: int
     """Runs of the development corpus whose first candidate had this word."""
 
 
 @lru_cache
-def confidence_levels() -> tuple[ConfidenceLevel, ...]:
+def load_confidence_levels() -> tuple[ConfidenceLevel, ...]:
     """Return the table, highest confidence first."""
     table = tomllib.loads(files(__package__).joinpath("confidence.toml").read_text(encoding="utf-8"))
-    levels = (ConfidenceLevel(**each) for each in table["levels"])
-    return tuple(sorted(levels, key=lambda level: -level.minimum_score))
+    levels = (
+        ConfidenceLevel(each["word"], each["minimum_score"], each["correct"], each["total"])
+        for each in table["levels"]
+    )
+    return tuple(sorted(levels, key=lambda level: -level.min_score))
 
 
-def minimum_score() -> float:
+def min_candidate_score() -> float:
     """Return the score below which no cause is named: no name is better than a wrong one."""
-    return confidence_levels()[-1].minimum_score
+    return load_confidence_levels()[-1].min_score
 
 
 def confidence_word(score: float, demotions: int = 0) -> str:
     """Return the word for a score, lowered by one level per demotion.
 
     Args:
-        score: at least `minimum_score()`.
+        score: at least `min_candidate_score()`.
         demotions: number of levels to go down; the lowest level is the limit.
     """
-    words = [level.word for level in confidence_levels()]
-    index = next(i for i, level in enumerate(confidence_levels()) if score >= level.minimum_score)
+    words = [level.word for level in load_confidence_levels()]
+    index = next(i for i, level in enumerate(load_confidence_levels()) if score >= level.min_score)
     return words[min(index + demotions, len(words) - 1)]
 
 
-def lower_confidence(one: str, other: str) -> str:
+def lower_of_confidence_words(one: str, other: str) -> str:
     """Return the word of lower confidence."""
-    words = [level.word for level in confidence_levels()]
+    words = [level.word for level in load_confidence_levels()]
     return max(one, other, key=words.index)

@@ -11,19 +11,19 @@ from statistics import median
 
 from vnetbench.errors import BenchError
 from vnetbench.estimate.matching import all_levels
-from vnetbench.estimate.paired_ratios import fewest_blocks
+from vnetbench.estimate.paired_ratios import min_blocks_for_paired_ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.explain.experiment_command import baseline_level
-from vnetbench.explain.model import REPRESENTATIVE, CandidateCause, Finding
+from vnetbench.explain.experiment_command import level_without_setting
+from vnetbench.explain.model import REPRESENTATIVE_INDEX, CandidateCause, Finding
 from vnetbench.quantity import format_exact_duration
 from vnetbench.study.factors.registry import FACTORS, format_levels
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.model import Level, Plan, Study, Treatment
 from vnetbench.study.plan import make_plan
 
-MAX_CANDIDATES = 2
+MAX_TESTED_CANDIDATES = 2
 """Maximum number of candidates in one experiment. Each adds a treatment to every block."""
-MIN_TRIALS = 8
+MIN_TRIALS_PER_TREATMENT = 8
 """Minimum trials per treatment: two more than a 95 % interval needs, because the ratio is trimmed."""
 _MAX_TRIAL_S = 5.0
 
@@ -41,13 +41,13 @@ class ExperimentPlan:
 def plan_experiment(summary: CampaignSummary, findings: Sequence[Finding]) -> ExperimentPlan | None:
     """Plan an experiment for the first finding with testable candidates; return None if there is none.
 
-    The experiment tests up to MAX_CANDIDATES candidates, or fewer if no single study can have all their
-    settings.
+    The experiment tests up to MAX_TESTED_CANDIDATES candidates, or fewer if no single study can have all
+    their settings.
     """
     by_index = {treatment.index: treatment for treatment in summary.treatments}
     for finding in findings:
         candidates = _testable_candidates(finding)
-        treatment = by_index.get(int(str(finding.details.get(REPRESENTATIVE, -1))))
+        treatment = by_index.get(int(str(finding.details.get(REPRESENTATIVE_INDEX, -1))))
         while candidates and treatment is not None:
             plan = _plan_candidates(summary, treatment, candidates)
             if plan is not None:
@@ -60,9 +60,9 @@ def _testable_candidates(finding: Finding) -> tuple[CandidateCause, ...]:
     """Return the first candidates with different settings and without an experiment."""
     by_setting: dict[frozenset[tuple[str, Level]], CandidateCause] = {}
     for each in finding.candidates:
-        if each.cause.setting and each.experiment_result is None:
-            by_setting.setdefault(frozenset(each.cause.setting.items()), each)
-    return tuple(by_setting.values())[:MAX_CANDIDATES]
+        if each.cause.experiment_levels and each.experiment_result is None:
+            by_setting.setdefault(frozenset(each.cause.experiment_levels.items()), each)
+    return tuple(by_setting.values())[:MAX_TESTED_CANDIDATES]
 
 
 def _plan_candidates(
@@ -72,7 +72,7 @@ def _plan_candidates(
     baseline = _baseline_levels(summary, treatment, candidates)
     if baseline is None:
         return None
-    planned = [baseline, *({**baseline, **candidate.cause.setting} for candidate in candidates)]
+    planned = [baseline, *({**baseline, **candidate.cause.experiment_levels} for candidate in candidates)]
     levels = {name: tuple(dict.fromkeys(each[name] for each in planned)) for name in baseline}
     try:
         study = parse_study(
@@ -94,8 +94,8 @@ def _baseline_levels(
     """
     present, baseline = all_levels(summary, treatment), dict(treatment.factors)
     for candidate in candidates:
-        for name, level in candidate.cause.setting.items():
-            before = baseline_level(present, name, level)
+        for name, level in candidate.cause.experiment_levels.items():
+            before = level_without_setting(present, name, level)
             if before is None or before == level:
                 return None
             baseline[name] = before
@@ -106,7 +106,7 @@ def _study_overrides(
     summary: CampaignSummary, treatment: TreatmentSummary, levels: Mapping[str, tuple[Level, ...]]
 ) -> Iterator[str]:
     """Yield the `--set` texts that turn the campaign's study into the experiment's study."""
-    trials = max(MIN_TRIALS, fewest_blocks(summary.required_precision.confidence))
+    trials = max(MIN_TRIALS_PER_TREATMENT, min_blocks_for_paired_ratio(summary.required_precision.confidence))
     overrides = {
         "precision.min_trials": str(trials),
         "precision.max_trials": str(trials),

@@ -15,12 +15,12 @@ from vnetbench.estimate.model import Experiment, Ratio
 from vnetbench.explain.model import CONFIRMED, REFUTED, CandidateCause, ExperimentResult
 from vnetbench.study.model import Level
 
-MIN_GAIN = 1.05
+MIN_CONFIRMING_RATIO = 1.05
 """Smallest improvement, as a ratio, that removing a limit must bring."""
 INCONCLUSIVE = "inconclusive"
 
 
-def apply_experiments(
+def apply_experiment_verdicts(
     candidates: Sequence[CandidateCause], levels: Mapping[str, Level], experiments: Sequence[Experiment]
 ) -> tuple[CandidateCause, ...]:
     """Return the candidates with their experiments' verdicts: confirmed ones first, refuted ones last.
@@ -32,7 +32,11 @@ def apply_experiments(
         levels: the treatment's levels.
         experiments: all experiments of the campaign.
     """
-    return tuple(sorted((_with_verdict(each, levels, experiments) for each in candidates), key=_sort_key))
+    return tuple(
+        sorted(
+            (_apply_verdict(each, levels, experiments) for each in candidates), key=_verdict_and_score_rank
+        )
+    )
 
 
 def has_experiment(levels: Mapping[str, Level], experiments: Sequence[Experiment]) -> bool:
@@ -43,34 +47,34 @@ def has_experiment(levels: Mapping[str, Level], experiments: Sequence[Experiment
 def experiment_verdict(ratio: Ratio, metric: str) -> str:
     """Return `confirmed`, `refuted` or `inconclusive`, by the interval of the ratio.
 
-    Confirmed: a significant improvement of MIN_GAIN or more. Refuted: the interval excludes such an
-    improvement. A ratio of 0 or infinity has no interval, because one of the two treatments has no traffic.
-    It is decided if enough blocks give it a p value.
+    Confirmed: a significant improvement of MIN_CONFIRMING_RATIO or more. Refuted: the interval excludes such
+    an improvement. A ratio of 0 or infinity has no interval, because one of the two treatments has no
+    traffic. It is decided if enough blocks give it a p value.
 
     Args:
         ratio: the metric with the setting over the metric without it.
         metric: name of the metric.
     """
-    improvement = _improvement(ratio, metric)
+    improvement = _ratio_of_improvement(ratio, metric)
     if improvement.p_value is not None and improvement.value in (0, math.inf):
         return CONFIRMED if improvement.value else REFUTED
     if improvement.low is None or improvement.high is None:
         return INCONCLUSIVE
-    if improvement.low > 1 and improvement.value >= MIN_GAIN:
+    if improvement.low > 1 and improvement.value >= MIN_CONFIRMING_RATIO:
         return CONFIRMED
-    return REFUTED if improvement.high < MIN_GAIN else INCONCLUSIVE
+    return REFUTED if improvement.high < MIN_CONFIRMING_RATIO else INCONCLUSIVE
 
 
-def _sort_key(candidate: CandidateCause) -> tuple[int, float]:
+def _verdict_and_score_rank(candidate: CandidateCause) -> tuple[int, float]:
     if candidate.experiment_result is None or candidate.confidence not in (CONFIRMED, REFUTED):
         return 0, 0.0
     if candidate.confidence == REFUTED:
         return 1, 0.0
     experiment = candidate.experiment_result.experiment
-    return -1, -_improvement(experiment.ratio, experiment.metric).value
+    return -1, -_ratio_of_improvement(experiment.ratio, experiment.metric).value
 
 
-def _with_verdict(
+def _apply_verdict(
     candidate: CandidateCause, levels: Mapping[str, Level], experiments: Sequence[Experiment]
 ) -> CandidateCause:
     experiment = next((each for each in experiments if _is_for_candidate(each, candidate, levels)), None)
@@ -82,7 +86,7 @@ def _with_verdict(
 
 
 def _is_for_candidate(experiment: Experiment, candidate: CandidateCause, levels: Mapping[str, Level]) -> bool:
-    setting = candidate.cause.setting
+    setting = candidate.cause.experiment_levels
     if not setting or not _has_same_levels(experiment, levels):
         return False
     return dict(experiment.changed_levels) == dict(setting)
@@ -92,7 +96,7 @@ def _has_same_levels(experiment: Experiment, levels: Mapping[str, Level]) -> boo
     return all(experiment.base_levels.get(name, level) == level for name, level in levels.items())
 
 
-def _improvement(ratio: Ratio, metric: str) -> Ratio:
+def _ratio_of_improvement(ratio: Ratio, metric: str) -> Ratio:
     """Return the ratio in the direction in which more than 1 is better."""
     if not is_lower_better(metric):
         return ratio

@@ -8,54 +8,56 @@ from statistics import median_low
 
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.explain.experiment_command import experiment_command
+from vnetbench.explain.experiment_command import build_experiment_command
 from vnetbench.explain.model import CandidateCause
-from vnetbench.explain.offered_load import LoadDelivery, measure_delivery
+from vnetbench.explain.offered_load import LoadDelivery, measure_load_delivery
 from vnetbench.explain.rules import load_rules
 from vnetbench.explain.scoring import CauseRanking, rank_causes
 
-NO_LIMIT = "nothing"
+NO_LIMIT_CAUSE_NAME = "nothing"
 """Replaces the cause name if the network delivered the whole offered load."""
-UNEXPLAINED = "not explained"
+UNEXPLAINED_CAUSE_NAME = "not explained"
 """Replaces the cause name if no cause reaches the minimum score."""
 
 
 @dataclass(frozen=True)
-class Limit:
+class TreatmentLimit:
     """The limit of one treatment, by the evidence of its trials."""
 
     treatment: TreatmentSummary
     ranking: CauseRanking
-    delivery: LoadDelivery | None = None
+    load_delivery: LoadDelivery | None = None
     """None for an unpaced load."""
 
     @property
     def cause_name(self) -> str:
         """Name of the first candidate cause, `nothing` or `not explained`."""
-        if self.delivery and self.delivery.is_complete:
-            return NO_LIMIT
-        return self.candidates[0].cause.name if self.candidates else UNEXPLAINED
+        if self.load_delivery and self.load_delivery.is_all_load_delivered:
+            return NO_LIMIT_CAUSE_NAME
+        return self.candidates[0].cause.name if self.candidates else UNEXPLAINED_CAUSE_NAME
 
     @property
     def candidates(self) -> tuple[CandidateCause, ...]:
         """Candidate causes, most likely first; none if the whole load was delivered."""
-        return () if self.delivery and self.delivery.is_complete else self.ranking.candidates
+        return (
+            () if self.load_delivery and self.load_delivery.is_all_load_delivered else self.ranking.candidates
+        )
 
 
-def find_limits(summary: CampaignSummary) -> tuple[Limit, ...]:
+def find_treatment_limits(summary: CampaignSummary) -> tuple[TreatmentLimit, ...]:
     """Return the limit of each treatment that has trials."""
     return tuple(_find_limit(summary, treatment) for treatment in summary.treatments if treatment.points)
 
 
-def group_by_cause(limits: Sequence[Limit]) -> tuple[tuple[Limit, ...], ...]:
+def group_limits_by_cause(limits: Sequence[TreatmentLimit]) -> tuple[tuple[TreatmentLimit, ...], ...]:
     """Group limits by their cause name, largest group first."""
-    groups: dict[str, list[Limit]] = {}
+    groups: dict[str, list[TreatmentLimit]] = {}
     for limit in limits:
         groups.setdefault(limit.cause_name, []).append(limit)
     return tuple(sorted(map(tuple, groups.values()), key=len, reverse=True))
 
 
-def pick_representative(group: Sequence[Limit]) -> Limit:
+def choose_representative_limit(group: Sequence[TreatmentLimit]) -> TreatmentLimit:
     """Return the limit with the median score among limits with the same first candidate."""
     if not group[0].candidates:
         return group[0]
@@ -63,17 +65,17 @@ def pick_representative(group: Sequence[Limit]) -> Limit:
     return next(limit for limit in group if limit.candidates[0].score == median_score)
 
 
-def add_experiment_commands(summary: CampaignSummary, limit: Limit) -> Iterator[CandidateCause]:
+def add_experiment_commands(summary: CampaignSummary, limit: TreatmentLimit) -> Iterator[CandidateCause]:
     """Yield the candidates with the setting and the command of their experiment in this treatment."""
     for candidate in limit.candidates:
-        setting, command = experiment_command(summary, limit.treatment, candidate.cause)
-        yield replace(candidate, cause=replace(candidate.cause, setting=setting), command=command)
+        setting, command = build_experiment_command(summary, limit.treatment, candidate.cause)
+        yield replace(candidate, cause=replace(candidate.cause, experiment_levels=setting), command=command)
 
 
-def _find_limit(summary: CampaignSummary, treatment: TreatmentSummary) -> Limit:
+def _find_limit(summary: CampaignSummary, treatment: TreatmentSummary) -> TreatmentLimit:
     evidence = [point.evidence for point in treatment.points]
-    return Limit(
+    return TreatmentLimit(
         treatment,
         rank_causes(evidence, load_rules(), summary.workload),
-        measure_delivery(treatment, all_levels(summary, treatment), summary.workload),
+        measure_load_delivery(treatment, all_levels(summary, treatment), summary.workload),
     )

@@ -15,7 +15,7 @@ CONFIDENCE_WORDS = (CONFIRMED, "very likely", "likely", "possible", REFUTED)
 `confirmed` and `refuted` need an experiment: a run with the candidate's setting. docs/explain.md gives the
 measured accuracy of the other words.
 """
-REPRESENTATIVE = "representative"
+REPRESENTATIVE_INDEX = "representative"
 """Key in a finding's details: index of the treatment whose candidate causes the finding shows."""
 MEASURED_SERIES = "measured"
 """Series of the measured rows in a `curve` chart. All other series are fitted laws."""
@@ -32,7 +32,7 @@ class Cause:
     """A clause that can stand within a sentence: "the sending thread saturates its CPU"."""
     advice: str
     """How to remove the cause."""
-    setting: Mapping[str, Level]
+    experiment_levels: Mapping[str, Level]
     """Factor and level of the run that would confirm the cause; empty if no setting can."""
     source: str
     """Publication or documentation that the rule is based on."""
@@ -113,7 +113,7 @@ class Finding:
     `not explained`."""
     text: str
     """One to three sentences with values."""
-    treatments: tuple[int, ...] = ()
+    treatment_indices: tuple[int, ...] = ()
     """Indices of the treatments that the finding is about; empty for all treatments."""
     candidates: tuple[CandidateCause, ...] = ()
     """Candidate causes, most likely first."""

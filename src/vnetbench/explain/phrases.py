@@ -15,10 +15,10 @@ from vnetbench.study.factors.registry import FACTORS
 from vnetbench.wording.factor_text import factor_names, treatment_phrase
 from vnetbench.wording.treatment_names import treatment_name, varying_factors
 
-_MAX_COUNT = 10_000
+_MAX_PLAIN_COUNT = 10_000
 _MAX_EVIDENCE_ITEMS = 2
 """Maximum number of evidence items in a sentence. The finding lists all of them."""
-_MAX_TREATMENTS = 3
+_MAX_NAMED_TREATMENTS = 3
 """Maximum number of treatments that a sentence names. Of more it gives the number."""
 
 
@@ -40,7 +40,7 @@ def format_metric(name: str, value: float) -> str:
     unit = metric_unit(name)
     if unit == YES_OR_NO:
         return format_yes_no(value)
-    return f"{value:.0f}" if is_count(unit, value) else format_value(value, unit)
+    return f"{value:.0f}" if is_plain_count(unit, value) else format_value(value, unit)
 
 
 def format_yes_no(value: float) -> str:
@@ -48,12 +48,12 @@ def format_yes_no(value: float) -> str:
     return {0.0: "no", 1.0: "yes"}.get(value, "in some trials")
 
 
-def is_count(unit: str, *values: float) -> bool:
+def is_plain_count(unit: str, *values: float) -> bool:
     """Return whether values without a unit are small integers: `4` queues, not `4.00`."""
-    return unit == "1" and all(float(each).is_integer() and abs(each) < _MAX_COUNT for each in values)
+    return unit == "1" and all(float(each).is_integer() and abs(each) < _MAX_PLAIN_COUNT for each in values)
 
 
-def evidence_text(evidence: Sequence[EvidenceItem]) -> str:
+def evidence_sentence_part(evidence: Sequence[EvidenceItem]) -> str:
     """Format the first items that support a cause: `sending thread's CPU 99.1 % of one CPU`."""
     supporting = [item for item in evidence if item.role == "supports"]
     return ", ".join(_evidence_item_text(item) for item in supporting[:_MAX_EVIDENCE_ITEMS])
@@ -63,7 +63,7 @@ def _evidence_item_text(item: EvidenceItem) -> str:
     label, unit = metric_label(item.metric), metric_unit(item.metric)
     if unit == YES_OR_NO and item.value in (0, 1):
         return label if item.value else f"{label}: no"
-    if unit == "1" and not is_count(unit, item.value, item.low, item.high):
+    if unit == "1" and not is_plain_count(unit, item.value, item.low, item.high):
         return f"{label} {format_value(item.value, unit)}"
     return f"{label} {format_metric(item.metric, item.value)}"
 
@@ -76,24 +76,24 @@ def other_factors_phrase(summary: CampaignSummary, treatment: TreatmentSummary, 
     return treatment_phrase(treatment.factors, varying) if varying else ""
 
 
-def treatment_list(summary: CampaignSummary, treatments: Sequence[TreatmentSummary]) -> str:
+def list_treatment_names(summary: CampaignSummary, treatments: Sequence[TreatmentSummary]) -> str:
     """Return the names of a few treatments, or the number of many treatments and the first names."""
-    names = "; ".join(treatment_name(summary, each) for each in treatments[:_MAX_TREATMENTS])
-    return names if len(treatments) <= _MAX_TREATMENTS else f"{len(treatments)} treatments ({names}; …)"
+    names = "; ".join(treatment_name(summary, each) for each in treatments[:_MAX_NAMED_TREATMENTS])
+    return names if len(treatments) <= _MAX_NAMED_TREATMENTS else f"{len(treatments)} treatments ({names}; …)"
 
 
-def format_share(share: float, low: float | None = None, high: float | None = None) -> str:
+def format_share_with_interval(share: float, low: float | None = None, high: float | None = None) -> str:
     """Format a share from 0 to 1 with its interval as whole percent: `71 [64, 78] %`."""
     interval = "" if low is None or high is None else f" [{100 * low:.0f}, {100 * high:.0f}]"
     return f"{100 * share:.0f}{interval} %"
 
 
-def format_ratio(ratio: Ratio) -> str:
+def format_ratio_with_interval(ratio: Ratio) -> str:
     """Format a ratio with its interval, if it has one: `1.42 [1.38, 1.46]`."""
     return format_interval(ratio.value, ratio.low, ratio.high, "1").text
 
 
-def interval_fields(ratio: Ratio) -> dict[str, float]:
+def ratio_interval_fields(ratio: Ratio) -> dict[str, float]:
     """Return the interval as fields of a chart row; empty without an interval."""
     return {} if ratio.low is None or ratio.high is None else {"low": ratio.low, "high": ratio.high}
 

@@ -12,22 +12,22 @@ from graphlib import TopologicalSorter
 from itertools import accumulate
 from statistics import median
 
-from vnetbench.explain.confidence import confidence_word, lower_confidence, minimum_score
+from vnetbench.explain.confidence import confidence_word, lower_of_confidence_words, min_candidate_score
 from vnetbench.explain.model import CandidateCause, EvidenceItem
-from vnetbench.explain.rules import Condition, Pattern, Rule
+from vnetbench.explain.rules import CauseRule, EvidenceCondition, EvidencePattern
 
 TrialEvidence = Mapping[str, float]
 """Evidence of one trial: metric to value. Unknown metrics are absent."""
 
-EXPLAINS_THRESHOLD = 0.5
+MIN_SCORE_TO_EXPLAIN_OTHERS = 0.5
 """Score from which a cause explains the less specific causes that its rule lists."""
-_EXPLAINED_SHARE = 0.9
+_MAX_EXPLAINED_CAUSE_SCORE_SHARE = 0.9
 """An explained cause scores at most this share of the cause that explains it."""
-_MISSING_COUNTER_DEGREE = 0.03
+_PENALTY_SHARE_FOR_MISSING_COUNTER = 0.03
 """Share of the penalty that applies when a contradicting counter is missing."""
-_AGREEMENT_SHARE = 0.7
+_MIN_AGREEING_TRIAL_SHARE = 0.7
 """Trials agree if at least this share of them scores half of the median or more."""
-_TIE_MARGIN = 0.1
+_SCORE_TIE_MARGIN = 0.1
 """Two scores with a smaller difference are tied."""
 _MAX_CANDIDATES = 3
 
@@ -40,30 +40,32 @@ class CauseRanking:
     """Candidates above the minimum score, most likely first."""
     unscored: Mapping[str, tuple[str, ...]]
     """Causes without a score, and the metrics that they lack."""
-    top_score: tuple[str, float] | None = None
+    best_cause_and_score: tuple[str, float] | None = None
     """The cause with the highest score, even below the minimum, and its score; None if no cause has one."""
 
 
-def rank_causes(trials: Sequence[TrialEvidence], rules: Mapping[str, Rule], workload: str) -> CauseRanking:
+def rank_causes(
+    trials: Sequence[TrialEvidence], rules: Mapping[str, CauseRule], workload: str
+) -> CauseRanking:
     """Rank the causes of a treatment from its trials' evidence; candidates have no commands yet."""
     # A rule's file lists its workloads by name, so that a cause needs no property of a workload.
     applicable = {
         name: rule for name, rule in rules.items() if rule.has_patterns and workload in rule.workloads
     }
-    trial_scores = {name: score_trials(rule, trials) for name, rule in applicable.items()}
+    trial_scores = {name: score_cause_by_trial(rule, trials) for name, rule in applicable.items()}
     scored = {name: scores for name, scores in trial_scores.items() if 2 * len(scores) > len(trials)}
     unscored = {
-        name: _missing_metrics(rule, trials) for name, rule in applicable.items() if name not in scored
+        name: _metrics_without_values(rule, trials) for name, rule in applicable.items() if name not in scored
     }
-    scores = _apply_explanations({name: median(each) for name, each in scored.items()}, applicable)
+    scores = _reduce_explained_scores({name: median(each) for name, each in scored.items()}, applicable)
     ranked = sorted(scores, key=lambda name: -scores[name])
-    names = [name for name in ranked if scores[name] >= minimum_score()][:_MAX_CANDIDATES]
+    names = [name for name in ranked if scores[name] >= min_candidate_score()][:_MAX_CANDIDATES]
     words = [
         confidence_word(scores[name], _count_demotions(name, ranked, scores, scored[name], applicable))
         for name in names
     ]
     # A cause below two rivals is demoted by neither, and must not get more confidence than they have.
-    confidences = accumulate(words, lower_confidence)
+    confidences = accumulate(words, lower_of_confidence_words)
     candidates = [
         CandidateCause(
             cause=applicable[name].cause,
@@ -76,13 +78,13 @@ def rank_causes(trials: Sequence[TrialEvidence], rules: Mapping[str, Rule], work
     return CauseRanking(tuple(candidates), unscored, (ranked[0], scores[ranked[0]]) if ranked else None)
 
 
-def score_cause(rule: Rule, evidence: TrialEvidence) -> float | None:
+def score_cause(rule: CauseRule, evidence: TrialEvidence) -> float | None:
     """Return a cause's score in one trial, 0 to 1, by its best pattern; None if no pattern has a score."""
     scores = [score for pattern in rule.patterns if (score := score_pattern(pattern, evidence)) is not None]
     return max(scores, default=None)
 
 
-def score_pattern(pattern: Pattern, evidence: TrialEvidence) -> float | None:
+def score_pattern(pattern: EvidencePattern, evidence: TrialEvidence) -> float | None:
     """Return a pattern's score in one trial, 0 to 1; None if a required metric is missing.
 
     The score is the weighted geometric mean of all requirements and the strongest alternative, reduced by
@@ -111,21 +113,21 @@ def score_pattern(pattern: Pattern, evidence: TrialEvidence) -> float | None:
         score *= degree ** (weight / total_weight)
     for condition in pattern.contradicts:
         degree = _condition_degree(condition, evidence)
-        score *= 1 - condition.weight * (_MISSING_COUNTER_DEGREE if degree is None else degree)
+        score *= 1 - condition.weight * (_PENALTY_SHARE_FOR_MISSING_COUNTER if degree is None else degree)
     return score
 
 
-def score_trials(rule: Rule, trials: Sequence[TrialEvidence]) -> list[float]:
+def score_cause_by_trial(rule: CauseRule, trials: Sequence[TrialEvidence]) -> list[float]:
     """Return the cause's score in each trial that has one."""
     return [score for evidence in trials if (score := score_cause(rule, evidence)) is not None]
 
 
-def _condition_degree(condition: Condition, evidence: TrialEvidence) -> float | None:
+def _condition_degree(condition: EvidenceCondition, evidence: TrialEvidence) -> float | None:
     value = evidence.get(condition.metric)
     return None if value is None else condition.fulfilment_degree(value)
 
 
-def _apply_explanations(scores: Mapping[str, float], rules: Mapping[str, Rule]) -> dict[str, float]:
+def _reduce_explained_scores(scores: Mapping[str, float], rules: Mapping[str, CauseRule]) -> dict[str, float]:
     """Lower the score of each cause that a more specific cause explains."""
     lowered = dict(scores)
     explained_by: dict[str, list[str]] = {name: [] for name in scores}
@@ -135,8 +137,8 @@ def _apply_explanations(scores: Mapping[str, float], rules: Mapping[str, Rule]) 
                 explained_by[other].append(name)
     for name in TopologicalSorter(explained_by).static_order():
         for specific in explained_by[name]:
-            if lowered[specific] >= EXPLAINS_THRESHOLD:
-                lowered[name] = min(lowered[name], _EXPLAINED_SHARE * lowered[specific])
+            if lowered[specific] >= MIN_SCORE_TO_EXPLAIN_OTHERS:
+                lowered[name] = min(lowered[name], _MAX_EXPLAINED_CAUSE_SCORE_SHARE * lowered[specific])
     return lowered
 
 
@@ -145,7 +147,7 @@ def _count_demotions(
     ranked: Sequence[str],
     scores: Mapping[str, float],
     trial_scores: Sequence[float],
-    rules: Mapping[str, Rule],
+    rules: Mapping[str, CauseRule],
 ) -> int:
     """Return the confidence steps that a cause loses: one if trials disagree, one if another cause ties."""
     agreement = sum(score >= scores[name] / 2 for score in trial_scores) / len(trial_scores)
@@ -153,14 +155,14 @@ def _count_demotions(
         other
         for other in ranked
         if other != name
-        and scores[other] > scores[name] - _TIE_MARGIN
+        and scores[other] > scores[name] - _SCORE_TIE_MARGIN
         and other not in rules[name].explains
         and name not in rules[other].explains
     ]
-    return int(agreement < _AGREEMENT_SHARE) + int(bool(rivals))
+    return int(agreement < _MIN_AGREEING_TRIAL_SHARE) + int(bool(rivals))
 
 
-def _evidence_items(rule: Rule, trials: Sequence[TrialEvidence]) -> Iterator[EvidenceItem]:
+def _evidence_items(rule: CauseRule, trials: Sequence[TrialEvidence]) -> Iterator[EvidenceItem]:
     """Yield the decisive metrics of the best pattern.
 
     These are all requirements, the strongest alternative, and each contradicting condition that holds in
@@ -183,22 +185,22 @@ def _evidence_items(rule: Rule, trials: Sequence[TrialEvidence]) -> Iterator[Evi
             yield _evidence_item(condition, trials, "contradicts")
 
 
-def _median_pattern_score(pattern: Pattern, trials: Sequence[TrialEvidence]) -> float:
+def _median_pattern_score(pattern: EvidencePattern, trials: Sequence[TrialEvidence]) -> float:
     """Return the median of the pattern's scores; -1 if it has none."""
     scores = [score for each in trials if (score := score_pattern(pattern, each)) is not None]
     return median(scores) if scores else -1.0
 
 
-def _evidence_item(condition: Condition, trials: Sequence[TrialEvidence], role: str) -> EvidenceItem:
+def _evidence_item(condition: EvidenceCondition, trials: Sequence[TrialEvidence], role: str) -> EvidenceItem:
     values = [evidence[condition.metric] for evidence in trials if condition.metric in evidence]
     return EvidenceItem(
         metric=condition.metric,
         value=median(values),
         low=min(values),
         high=max(values),
-        threshold=condition.zero_at,
+        threshold=condition.value_of_degree_0,
         role=role,
-        supports_when_low=condition.full_at < condition.zero_at,
+        supports_when_low=condition.value_of_degree_1 < condition.value_of_degree_0,
     )
 
 
@@ -207,7 +209,7 @@ def _median_value(metric: str, trials: Sequence[TrialEvidence]) -> float | None:
     return median(values) if values else None
 
 
-def _missing_metrics(rule: Rule, trials: Sequence[TrialEvidence]) -> tuple[str, ...]:
+def _metrics_without_values(rule: CauseRule, trials: Sequence[TrialEvidence]) -> tuple[str, ...]:
     """Return the rule's metrics that half of the trials or more lack."""
     missing = {
         condition.metric

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-_PROMPT = re.compile(
+_PROMPT_PATTERN = re.compile(
     r"""\s*(?:
         (?:PS\s)?[A-Za-z]:\\[^<>|"]*?>\s*        # C:\tools>iperf3   PS C:\Users\me> .\iperf3.exe
       | \[?[\w.-]+@[\w.-]+[^#$%>]{0,200}[#$%>]\s+  # root@h:~# iperf3   [me@h dir]$ iperf3
@@ -14,15 +14,25 @@ _PROMPT = re.compile(
     )""",
     re.VERBOSE,
 )
-_WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
-_QUOTE = re.compile("[\"']")
-_FOLDER = re.compile(r"[\\/]")
-_WRAPPER_OPERANDS = {"taskset": 1, "timeout": 1, "chrt": 1}
+_WORD_PATTERN = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
+_QUOTE_PATTERN = re.compile("[\"']")
+_PATH_SEPARATOR_PATTERN = re.compile(r"[\\/]")
+_OPERAND_COUNT_BY_WRAPPER = {"taskset": 1, "timeout": 1, "chrt": 1}
 """Number of operands in front of the program that is run."""
-_WRAPPERS = ("sudo", "time", "nohup", "exec", "start", "numactl", "nice", "stdbuf", *_WRAPPER_OPERANDS)
+_WRAPPER_PROGRAMS = (
+    "sudo",
+    "time",
+    "nohup",
+    "exec",
+    "start",
+    "numactl",
+    "nice",
+    "stdbuf",
+    *_OPERAND_COUNT_BY_WRAPPER,
+)
 """Programs that run another program."""
 _WRAPPER_OPTIONS_WITH_VALUE = ("-n", "-c", "-C", "-N", "-m", "-u", "/affinity")
-_MAX_LENGTH = 4096
+_MAX_COMMAND_CHARACTERS = 4096
 """Longest line, in characters, that is searched for a command line."""
 
 
@@ -42,27 +52,27 @@ class CommandLine:
 class OptionSyntax:
     """The options of a tool: all spellings of each, and the one name that stands for them."""
 
-    with_value: Mapping[str, str] = field(default_factory=dict)
+    value_option_names: Mapping[str, str] = field(default_factory=dict)
     """Options that take a value: `{"-P": "parallel", "--parallel": "parallel"}`."""
-    switches: Mapping[str, str] = field(default_factory=dict)
+    switch_names: Mapping[str, str] = field(default_factory=dict)
     """Options without a value: `{"-R": "reverse"}`."""
 
 
-def find_command(line: str, programs: Collection[str]) -> CommandLine | None:
+def find_command_line(line: str, programs: Collection[str]) -> CommandLine | None:
     """Return the command line of one of these programs in a line of a log; None if there is none.
 
     Without a prompt the program must come first, with an option or nothing behind it. Lines of output start
     with program names too (`iperf3: error - …`, `iperf 3.12`).
     """
-    if len(line) > _MAX_LENGTH:
+    if len(line) > _MAX_COMMAND_CHARACTERS:
         return None
     lower = line.lower()
     if not any(program in lower for program in programs):
         return None
-    prompt = _PROMPT.match(line)
+    prompt = _PROMPT_PATTERN.match(line)
     text = line[prompt.end() if prompt else 0 :].strip()
     words = tuple(split_words(text))
-    for at in _program_positions(words):
+    for at in _possible_program_positions(words):
         name = program_name(words[at])
         arguments = words[at + 1 :]
         if name in programs and (prompt or not arguments or arguments[0].startswith("-")):
@@ -72,12 +82,12 @@ def find_command(line: str, programs: Collection[str]) -> CommandLine | None:
 
 def split_words(text: str) -> list[str]:
     """Return the words of a command line without quotes. A backslash is part of a Windows path."""
-    return [_QUOTE.sub("", word) for word in _WORD.findall(text)]
+    return [_QUOTE_PATTERN.sub("", word) for word in _WORD_PATTERN.findall(text)]
 
 
 def program_name(program_path: str) -> str:
     r"""Return `iperf3` for `C:\tools\iperf3.exe`, `./iperf3` or `/usr/bin/iperf3`."""
-    return _FOLDER.split(program_path)[-1].lower().removesuffix(".exe")
+    return _PATH_SEPARATOR_PATTERN.split(program_path)[-1].lower().removesuffix(".exe")
 
 
 def parse_options(arguments: Sequence[str], syntax: OptionSyntax) -> dict[str, str]:
@@ -92,22 +102,22 @@ def parse_options(arguments: Sequence[str], syntax: OptionSyntax) -> dict[str, s
         word = remaining.pop()
         if word == "--":
             break
-        if word in syntax.switches:
-            options[syntax.switches[word]] = ""
-        elif word in syntax.with_value:
+        if word in syntax.switch_names:
+            options[syntax.switch_names[word]] = ""
+        elif word in syntax.value_option_names:
             if remaining:
-                options[syntax.with_value[word]] = remaining.pop()
+                options[syntax.value_option_names[word]] = remaining.pop()
         elif word.startswith("--"):
             name, is_attached, value = word.partition("=")
-            if is_attached and name in {**syntax.with_value, **syntax.switches}:
-                options[{**syntax.switches, **syntax.with_value}[name]] = value
+            if is_attached and name in {**syntax.value_option_names, **syntax.switch_names}:
+                options[{**syntax.switch_names, **syntax.value_option_names}[name]] = value
         elif word.startswith("-") and len(word) > 2:
             _parse_combined_options(word, syntax, options, remaining)
     return options
 
 
 def _parse_combined_options(
-    combined_options: str, syntax: OptionSyntax, options: dict[str, str], remaining: list[str]
+    combined_options: str, syntax: OptionSyntax, options: dict[str, str], remaining_arguments: list[str]
 ) -> None:
     """Parse a word such as `-uRP4`: switches, then possibly an option with a value.
 
@@ -115,17 +125,17 @@ def _parse_combined_options(
     """
     for at, letter in enumerate(combined_options[1:], 1):
         option = f"-{letter}"
-        if option in syntax.with_value:
+        if option in syntax.value_option_names:
             value = combined_options[at + 1 :].lstrip(":=")
-            if value or remaining:
-                options[syntax.with_value[option]] = value or remaining.pop()
+            if value or remaining_arguments:
+                options[syntax.value_option_names[option]] = value or remaining_arguments.pop()
             return
-        if option not in syntax.switches:
+        if option not in syntax.switch_names:
             return
-        options[syntax.switches[option]] = ""
+        options[syntax.switch_names[option]] = ""
 
 
-def _program_positions(command_words: Sequence[str]) -> Iterator[int]:
+def _possible_program_positions(command_words: Sequence[str]) -> Iterator[int]:
     """Yield where the program may stand: first, or behind a program that runs it."""
     at = 0
     while at < len(command_words):
@@ -135,16 +145,18 @@ def _program_positions(command_words: Sequence[str]) -> Iterator[int]:
             at += 1
         elif name == "ip":  # ip netns exec NAME iperf3
             at += 4
-        elif name in _WRAPPERS:
+        elif name in _WRAPPER_PROGRAMS:
             at = _skip_wrapper_options(
-                command_words, at + 1, _WRAPPER_OPERANDS.get(name, 0), "/" if name == "start" else "-"
+                command_words, at + 1, _OPERAND_COUNT_BY_WRAPPER.get(name, 0), "/" if name == "start" else "-"
             )
         else:
             return
 
 
-def _skip_wrapper_options(command_words: Sequence[str], position: int, operands: int, mark: str) -> int:
+def _skip_wrapper_options(command_words: Sequence[str], position: int, operand_count: int, mark: str) -> int:
     while position < len(command_words) and command_words[position].startswith(mark):
-        operands -= command_words[position] in ("-c", "-C") and operands > 0  # taskset -c 0: no mask follows
+        operand_count -= (
+            command_words[position] in ("-c", "-C") and operand_count > 0
+        )  # taskset -c 0: no mask follows
         position += 2 if command_words[position] in _WRAPPER_OPTIONS_WITH_VALUE else 1
-    return position + max(0, operands)
+    return position + max(0, operand_count)

@@ -11,23 +11,23 @@ import re
 from collections.abc import Generator, Iterator
 from typing import Protocol
 
-CHUNK_BYTES = 2**18
+READ_CHUNK_BYTES = 2**18
 MAX_LINE_BYTES = 2**24
 """A longer line is split into pieces of this length."""
 
-_NEWLINE = re.compile(r"\r\n|\r|\n")
-_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufeff]")
+_LINE_END_PATTERN = re.compile(r"\r\n|\r|\n")
+_CONTROL_CHARACTER_PATTERN = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufeff]")
 """Control characters, and ANSI colors such as sockperf prints."""
-_HIGH_RUN = re.compile(rb"[\x80-\xff]+")
+_NON_ASCII_RUN_PATTERN = re.compile(rb"[\x80-\xff]+")
 
 EIGHT_BIT, UTF_16_LE, UTF_16_BE = "8 bit", "utf-16-le", "utf-16-be"
-_BYTE_ORDER_MARKS = {b"\xff\xfe": UTF_16_LE, b"\xfe\xff": UTF_16_BE}
-_LINE_ENDINGS = {
+_ENCODING_BY_BYTE_ORDER_MARK = {b"\xff\xfe": UTF_16_LE, b"\xfe\xff": UTF_16_BE}
+_LINE_END_PATTERN_BY_ENCODING = {
     EIGHT_BIT: re.compile(rb"\r\n|\r|\n"),
     UTF_16_LE: re.compile(rb"\r\x00\n\x00|\r\x00|\n\x00"),
     UTF_16_BE: re.compile(rb"\x00\r\x00\n|\x00\r|\x00\n"),
 }
-_PROBE_BYTES = 256
+_ENCODING_PROBE_BYTES = 256
 """Bytes at the start of a line that decide its encoding."""
 
 
@@ -41,16 +41,16 @@ class ByteStream(Protocol):
 def decode_lines(stream: ByteStream) -> Iterator[str]:
     """Yield the lines of a log without their newlines. Raises what reading the stream raises."""
     rest, encoding = b"", EIGHT_BIT
-    while chunk := stream.read(CHUNK_BYTES):
+    while chunk := stream.read(READ_CHUNK_BYTES):
         data = rest + chunk
-        if encoding == EIGHT_BIT and b"\x00" not in data and data[:2] not in _BYTE_ORDER_MARKS:
+        if encoding == EIGHT_BIT and b"\x00" not in data and data[:2] not in _ENCODING_BY_BYTE_ORDER_MARK:
             complete = _complete_lines_length(data)
             yield from _decode_8_bit_lines(data[:complete])
             rest = data[complete:]
         else:
             rest, encoding = yield from _decode_mixed_lines(data, encoding, is_last=False)
         if len(rest) >= MAX_LINE_BYTES:
-            yield _remove_control_characters(_decode(rest, encoding))
+            yield _remove_control_characters(_decode_line(rest, encoding))
             rest = b""
     if rest:
         yield from _decode_mixed_lines(rest, encoding, is_last=True)
@@ -65,10 +65,10 @@ def _decode_8_bit_lines(data: bytes) -> Iterator[str]:
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        for line in _LINE_ENDINGS[EIGHT_BIT].split(data)[:-1]:
-            yield _remove_control_characters(_decode(line, EIGHT_BIT))
+        for line in _LINE_END_PATTERN_BY_ENCODING[EIGHT_BIT].split(data)[:-1]:
+            yield _remove_control_characters(_decode_line(line, EIGHT_BIT))
     else:
-        yield from _NEWLINE.split(_remove_control_characters(text))[:-1]
+        yield from _LINE_END_PATTERN.split(_remove_control_characters(text))[:-1]
 
 
 def _decode_mixed_lines(
@@ -81,21 +81,21 @@ def _decode_mixed_lines(
     """
     start = 0
     # Until its probe bytes are there, a line may turn out to have another encoding.
-    while start < len(data) and (is_last or start + _PROBE_BYTES <= len(data)):
-        marked = _BYTE_ORDER_MARKS.get(data[start : start + 2])
+    while start < len(data) and (is_last or start + _ENCODING_PROBE_BYTES <= len(data)):
+        marked = _ENCODING_BY_BYTE_ORDER_MARK.get(data[start : start + 2])
         start += 2 if marked else 0
-        encoding = marked or _guess_encoding(data[start : start + _PROBE_BYTES], encoding)
+        encoding = marked or _guess_encoding(data[start : start + _ENCODING_PROBE_BYTES], encoding)
         end = _find_line_end(data, start, encoding, is_last=is_last)
         if end is None:
             break
-        yield _remove_control_characters(_decode(data[start : end[0]], encoding))
+        yield _remove_control_characters(_decode_line(data[start : end[0]], encoding))
         start = end[1]
     return data[start:], encoding
 
 
 def _find_line_end(data: bytes, start: int, encoding: str, *, is_last: bool) -> tuple[int, int] | None:
     """Return where a line ends and where the next one starts; None if the data does not reach that far."""
-    for ending in _LINE_ENDINGS[encoding].finditer(data, start):
+    for ending in _LINE_END_PATTERN_BY_ENCODING[encoding].finditer(data, start):
         if encoding != EIGHT_BIT and (ending.start() - start) % 2:
             continue
         may_continue = ending.end() == len(data) and b"\n" not in ending[0]
@@ -103,19 +103,19 @@ def _find_line_end(data: bytes, start: int, encoding: str, *, is_last: bool) -> 
     return (len(data), len(data)) if is_last else None
 
 
-def _guess_encoding(head: bytes, previous: str) -> str:
+def _guess_encoding(line_start: bytes, previous_encoding: str) -> str:
     """Return the encoding of the line that starts with these bytes, by the positions of the NUL bytes."""
-    end = re.search(rb"[\r\n]", head)
+    end = re.search(rb"[\r\n]", line_start)
     if end:
-        head = head[: end.end() + (head[end.end() : end.end() + 1] == b"\x00")]
-    even, odd = head[0::2].count(0), head[1::2].count(0)
+        line_start = line_start[: end.end() + (line_start[end.end() : end.end() + 1] == b"\x00")]
+    even, odd = line_start[0::2].count(0), line_start[1::2].count(0)
     if bool(even) == bool(odd):
         return EIGHT_BIT  # No NUL at all, or stray ones in a damaged log.
     encoding, nul_count = (UTF_16_LE, odd) if odd else (UTF_16_BE, even)
-    return encoding if encoding == previous or nul_count * 4 >= len(head) else EIGHT_BIT
+    return encoding if encoding == previous_encoding or nul_count * 4 >= len(line_start) else EIGHT_BIT
 
 
-def _decode(line: bytes, encoding: str) -> str:
+def _decode_line(line: bytes, encoding: str) -> str:
     if encoding != EIGHT_BIT:
         return line.decode(encoding, errors="replace")
     try:
@@ -130,7 +130,7 @@ def _guess_code_page(line: bytes) -> str:
     Cyrillic words consist of high bytes: the letters are 80–AF and E0–EF in CP866, and C0–FF in CP1251.
     Western letters stand alone among ASCII: below A0 in CP850, above in Latin-1.
     """
-    high_runs = _HIGH_RUN.findall(line)
+    high_runs = _NON_ASCII_RUN_PATTERN.findall(line)
     is_cyrillic = sum(len(run) for run in high_runs if len(run) > 1) * 2 > sum(map(len, high_runs))
     high = b"".join(high_runs)
     low = sum(byte < 0xB0 for byte in high)
@@ -140,4 +140,4 @@ def _guess_code_page(line: bytes) -> str:
 
 
 def _remove_control_characters(text: str) -> str:
-    return _CONTROL.sub("", text) if _CONTROL.search(text) else text
+    return _CONTROL_CHARACTER_PATTERN.sub("", text) if _CONTROL_CHARACTER_PATTERN.search(text) else text

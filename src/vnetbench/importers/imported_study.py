@@ -12,12 +12,12 @@ from vnetbench.study.labs import IMPORTED
 from vnetbench.study.model import FactorLevels, Level
 from vnetbench.study.workloads import WORKLOADS
 
-MAX_TITLE_LENGTH = 120
+MAX_TITLE_CHARACTERS = 120
 
 
-def collect_factors(runs: Iterable[Mapping[str, Level]]) -> tuple[FactorLevels, ...]:
+def collect_factors(levels_of_runs: Iterable[Mapping[str, Level]]) -> tuple[FactorLevels, ...]:
     """Return the factors of all runs with their levels, `unspecified` among them if some runs lack it."""
-    distinct = list(dict.fromkeys(frozenset(run.items()) for run in runs))
+    distinct = list(dict.fromkeys(frozenset(run.items()) for run in levels_of_runs))
     names = {name for each in distinct for name, _ in each}
     ordered = [*(name for name in FACTORS if name in names), *sorted(names - FACTORS.keys())]
     return tuple(
@@ -25,44 +25,44 @@ def collect_factors(runs: Iterable[Mapping[str, Level]]) -> tuple[FactorLevels, 
     )
 
 
-def treatment_levels(run: Mapping[str, Level], factors: Sequence[FactorLevels]) -> tuple[Level, ...]:
+def treatment_levels(run_levels: Mapping[str, Level], factors: Sequence[FactorLevels]) -> tuple[Level, ...]:
     """Return a run's level of each factor."""
-    return tuple(run.get(factor.name, UNSPECIFIED) for factor in factors)
+    return tuple(run_levels.get(factor.name, UNSPECIFIED) for factor in factors)
 
 
-def format_study(
+def format_study_text(
     title: str, workload: str, factors: Sequence[FactorLevels], metric_counts: Counter[str]
 ) -> str:
     """Return the study as TOML. The deciding metric is the one that most runs report."""
     metric = max(WORKLOADS[workload].deciding_metrics, key=lambda name: metric_counts[name])
     lines = [
-        f"title = {_quote(title[:MAX_TITLE_LENGTH])}",
-        f"workload = {_quote(workload)}",
+        f"title = {_quote_for_toml(title[:MAX_TITLE_CHARACTERS])}",
+        f"workload = {_quote_for_toml(workload)}",
         "\n[testbed]",
-        f"lab = {_quote(IMPORTED)}",
+        f"lab = {_quote_for_toml(IMPORTED)}",
         "\n[factors]",
         *(
             f"{each.name} = [{', '.join(_format_level(each.name, x) for x in each.levels)}]"
             for each in factors
         ),
         "\n[precision]",
-        f"metric = {_quote(metric)}",
+        f"metric = {_quote_for_toml(metric)}",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _collect_levels(name: str, runs: Sequence[Mapping[str, Level]]) -> tuple[Level, ...]:
+def _collect_levels(name: str, levels_of_runs: Sequence[Mapping[str, Level]]) -> tuple[Level, ...]:
     """Return numbers in ascending order, then words in the order of the runs, then `unspecified`."""
-    levels = list(dict.fromkeys(run[name] for run in runs if name in run))
+    levels = list(dict.fromkeys(run[name] for run in levels_of_runs if name in run))
     numbers = sorted(level for level in levels if not isinstance(level, str))
     words = [level for level in levels if isinstance(level, str)]
-    return (*numbers, *words, *((UNSPECIFIED,) if any(name not in run for run in runs) else ()))
+    return (*numbers, *words, *((UNSPECIFIED,) if any(name not in run for run in levels_of_runs) else ()))
 
 
 def _format_level(name: str, level: Level) -> str:
-    return _quote(UNSPECIFIED if level == UNSPECIFIED else format_level(name, level))
+    return _quote_for_toml(UNSPECIFIED if level == UNSPECIFIED else format_level(name, level))
 
 
-def _quote(text: str) -> str:
+def _quote_for_toml(text: str) -> str:
     # JSON escapes are valid in TOML as long as the text is ASCII.
     return json.dumps(text.replace("\x7f", " "))

@@ -1,6 +1,6 @@
 """The common base of tools whose output is read line by line, one run after another.
 
-A tool module defines a subclass of `LineReport` and exports `READERS = (report_reader(ItsReport),)`.
+A tool module defines a subclass of `LineReport` and exports `READERS = (make_report_reader(ItsReport),)`.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from vnetbench.importers.command_line import CommandLine, OptionSyntax, find_command, parse_options
+from vnetbench.importers.command_line import CommandLine, OptionSyntax, find_command_line, parse_options
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.reader import StartsRun, TextReader
 from vnetbench.importers.run_lines import take_run_line
-from vnetbench.importers.runs import CUT_OFF, Run
+from vnetbench.importers.runs import CUT_OFF_FAILURE, Run
 from vnetbench.importers.validation import validate_run
 
 
@@ -37,7 +37,7 @@ class LineReport(ABC):
     """The line that was added last, the first line before that."""
     options: dict[str, str] = field(init=False)
     """Options of the command line, by name."""
-    error: str = ""
+    error_message: str = ""
     """The first error message of the tool."""
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ class LineReport(ABC):
     @classmethod
     def parse_command(cls, line: str) -> CommandLine | None:
         """Return the tool's command line in this line, if there is one."""
-        return find_command(line, cls.programs)
+        return find_command_line(line, cls.programs)
 
     @abstractmethod
     def accepts(self, line: str) -> bool:
@@ -75,28 +75,28 @@ class LineReport(ABC):
         """The command line as the log has it, empty if there is none."""
         return self.command.text if self.command is not None else ""
 
-    def record_error(self, message: str) -> None:
+    def record_first_error(self, message: str) -> None:
         """Keep the first error message: later ones are its consequences."""
-        self.error = self.error or message
+        self.error_message = self.error_message or message
 
-    def failure(self, *, is_complete: bool) -> str:
+    def failure_reason(self, *, is_complete: bool) -> str:
         """Return the `Run.failure` of a run whose last lines are there, or are not."""
-        return "" if is_complete else self.error or CUT_OFF
+        return "" if is_complete else self.error_message or CUT_OFF_FAILURE
 
 
-def report_reader(report_type: type[LineReport]) -> TextReader:
+def make_report_reader(report_type: type[LineReport]) -> TextReader:
     """Return a reader that fills reports of this type and validates their runs."""
 
     def read_runs(lines: LogLines, starts_run: StartsRun) -> list[Run]:
-        report = report_type(report_type.parse_command(lines.peek() or ""), lines.number + 1)
+        report = report_type(report_type.parse_command(lines.peek_line() or ""), lines.last_taken_number + 1)
         if report.command is not None:
-            lines.take()
+            lines.take_line()
 
         def belongs_to_run(line: str) -> bool:
             return report.accepts(line) or (report.may_accept(line) and not starts_run(lines))
 
         while (line := take_run_line(lines, starts_run, belongs_to_run)) is not None:
-            report.last_line = lines.number
+            report.last_line = lines.last_taken_number
             report.add(line)
         return [validate_run(run) for run in report.build_runs()]
 

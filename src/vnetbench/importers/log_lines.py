@@ -18,46 +18,46 @@ class LogLines:
     def __init__(self, source: Iterable[str]) -> None:
         self._source = iter(source)
         self._buffer: deque[str] = deque()
-        self.number = 0
+        self.last_taken_number = 0
         self._last_visible = maxsize
 
-    def hide_after(self, number: int | None) -> None:
+    def hide_lines_after(self, line_number: int | None) -> None:
         """Hide all lines after this number until the next call; None shows them again."""
-        self._last_visible = maxsize if number is None else number
+        self._last_visible = maxsize if line_number is None else line_number
 
-    def peek(self, offset: int = 0) -> str | None:
+    def peek_line(self, lines_ahead: int = 0) -> str | None:
         """Return a line ahead without taking it: the next one for offset 0. None after the end."""
-        if self.number + offset >= self._last_visible:
+        if self.last_taken_number + lines_ahead >= self._last_visible:
             return None
-        if offset < len(self._buffer):
-            return self._buffer[offset]
-        for line in islice(self._source, offset + 1 - len(self._buffer)):
+        if lines_ahead < len(self._buffer):
+            return self._buffer[lines_ahead]
+        for line in islice(self._source, lines_ahead + 1 - len(self._buffer)):
             self._buffer.append(line)
-        return self._buffer[offset] if offset < len(self._buffer) else None
+        return self._buffer[lines_ahead] if lines_ahead < len(self._buffer) else None
 
-    def take(self) -> str:
+    def take_line(self) -> str:
         """Take and return the next line. Raises StopIteration after the last one."""
         line = self._buffer.popleft() if self._buffer else next(self._source)
-        self.number += 1
+        self.last_taken_number += 1
         return line
 
     def take_while(self, pattern: re.Pattern[str]) -> Iterator[str]:
         """Take and yield lines while the pattern matches at their start."""
-        while self.number < self._last_visible:
+        while self.last_taken_number < self._last_visible:
             line = self._buffer.popleft() if self._buffer else next(self._source, None)
             if line is None:
                 return
             if not pattern.match(line):
                 self._buffer.appendleft(line)
                 return
-            self.number += 1
+            self.last_taken_number += 1
             yield line
 
-    def put_back(self, rest: str) -> None:
+    def put_back_rest_of_line(self, rest: str) -> None:
         """Make the rest of the line that was taken last the next line, with the same number."""
         self._buffer.appendleft(rest)
-        self.number -= 1
+        self.last_taken_number -= 1
 
     def __iter__(self) -> Iterator[str]:
-        while self.peek() is not None:
-            yield self.take()
+        while self.peek_line() is not None:
+            yield self.take_line()

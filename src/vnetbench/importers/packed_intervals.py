@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
 
-from vnetbench.importers.runs import FORWARD, ReportedValue, ReportInterval
+from vnetbench.importers.runs import FORWARD, ReportInterval, RoundedValue
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class IntervalFormat:
 
     value_names: tuple[str, ...]
     """Names of the values, in their order."""
-    stream: int | None = None
+    stream_number: int | None = None
     direction: str = FORWARD
     is_omitted: bool = False
 
@@ -32,40 +32,40 @@ class PackedIntervals(Sequence[ReportInterval]):
         self._numbers = array("d")
         self._offsets = array("Q")
 
-    def register(self, interval_format: IntervalFormat) -> int:
+    def register_format(self, interval_format: IntervalFormat) -> int:
         """Return the number by which `append` knows a format."""
         number = self._format_numbers.setdefault(interval_format, len(self._formats))
         if number == len(self._formats):
             self._formats.append(interval_format)
         return number
 
-    def append(
-        self, format_number: int, start_s: float, end_s: float, packed_values: Iterable[float]
+    def append_interval(
+        self, format_index: int, start_s: float, end_s: float, packed_numbers: Iterable[float]
     ) -> None:
         """Append an interval. `packed_values` are from `pack_value`, in the order of the format's names."""
-        self._format_column.append(format_number)
+        self._format_column.append(format_index)
         self._times.append(start_s)
         self._times.append(end_s)
         self._offsets.append(len(self._numbers))
-        self._numbers.extend(packed_values)
+        self._numbers.extend(packed_numbers)
 
-    def copy_last_times(self, count: int) -> None:
+    def copy_last_times(self, interval_count: int) -> None:
         """Copy the times of the last interval to the `count` intervals before it, which are its streams."""
         start_s, end_s = self._times[-2:]
-        for at in range(max(0, len(self._times) - 2 - 2 * count), len(self._times) - 2, 2):
+        for at in range(max(0, len(self._times) - 2 - 2 * interval_count), len(self._times) - 2, 2):
             self._times[at], self._times[at + 1] = start_s, end_s
 
-    def replace_formats(self, replace: Callable[[IntervalFormat], IntervalFormat]) -> None:
+    def replace_formats(self, replace_format: Callable[[IntervalFormat], IntervalFormat]) -> None:
         """Replace every format, because the direction or the stream may be known only at the end of a run."""
-        self._formats = [replace(each) for each in self._formats]
+        self._formats = [replace_format(each) for each in self._formats]
 
-    def sum_over_streams(self, name: str, direction: str) -> float:
+    def sum_over_streams(self, value_name: str, direction: str) -> float:
         """Return the sum of a value over all intervals of all streams together, without omitted ones."""
         positions = {
-            number: each.value_names.index(name)
+            number: each.value_names.index(value_name)
             for number, each in enumerate(self._formats)
-            if each.stream is None and each.direction == direction and not each.is_omitted
-            if name in each.value_names
+            if each.stream_number is None and each.direction == direction and not each.is_omitted
+            if value_name in each.value_names
         }
         rows = zip(self._format_column, self._offsets, strict=True)
         return sum(
@@ -93,7 +93,7 @@ class PackedIntervals(Sequence[ReportInterval]):
             start_s,
             end_s,
             values,
-            interval_format.stream,
+            interval_format.stream_number,
             interval_format.direction,
             interval_format.is_omitted,
         )
@@ -102,14 +102,14 @@ class PackedIntervals(Sequence[ReportInterval]):
         return (self[row] for row in range(len(self)))
 
 
-PackedValues = tuple[float, ...]
+PackedNumbers = tuple[float, ...]
 """Numbers of values in a row, two for each: the value, and how far rounding may reach."""
 
 
-def pack_value(reported: ReportedValue) -> PackedValues:
+def pack_value(value: RoundedValue) -> PackedNumbers:
     """Return the two numbers that are stored for a value: the value, and how far rounding may reach."""
-    return reported.value, reported.high - reported.value
+    return value.value, value.high - value.value
 
 
-def _unpack_value(value: float, rounding: float) -> ReportedValue:
-    return ReportedValue(value, value - rounding, value + rounding)
+def _unpack_value(value: float, rounding_half_width: float) -> RoundedValue:
+    return RoundedValue(value, value - rounding_half_width, value + rounding_half_width)

@@ -25,7 +25,7 @@ class TextReader:
     """Takes the lines of one run and returns it. It returns several runs where the tool reports several at
     once. It takes no line after the run. The second argument says whether the next line starts a run of any
     tool: a run that is incomplete by then was cut off."""
-    max_lines: int = 100_000
+    max_run_lines: int = 100_000
     """Maximum lines of one run. All of its intervals are in memory while it is read."""
 
 
@@ -36,7 +36,7 @@ class DocumentReader:
     tool: str
     document_format: str
     """`json` or `xml`."""
-    matches: Callable[[Any], bool]
+    matches_document: Callable[[Any], bool]
     """Whether a document (a dict or an Element) is from this tool."""
     read_runs: Callable[[Any, int, int], list[Run]]
     """Returns the runs in a document, given the document, its first line and its last line."""

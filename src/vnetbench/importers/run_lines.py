@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from vnetbench.importers.log_lines import LogLines
 
-MAX_FOREIGN_LINES = 8
+MAX_FOREIGN_LINES_IN_RUN = 8
 """Maximum lines of other programs between two lines of a run."""
 
 
@@ -14,19 +14,19 @@ def take_run_line(
     lines: LogLines,
     starts_run: Callable[[LogLines], bool],
     belongs_to_run: Callable[[str], object],
-    max_foreign_lines: int = MAX_FOREIGN_LINES,
+    max_foreign_lines: int = MAX_FOREIGN_LINES_IN_RUN,
 ) -> str | None:
     """Take and return the next line of the current run. Foreign lines in front of it are dropped.
 
     Returns None and takes nothing if another run starts first or too many foreign lines follow.
     """
     foreign: list[str] = []
-    while (line := lines.peek()) is not None:
+    while (line := lines.peek_line()) is not None:
         if belongs_to_run(line):
-            return lines.take()
+            return lines.take_line()
         if starts_run(lines) or len(foreign) > max_foreign_lines:
             break
-        foreign.append(lines.take())
+        foreign.append(lines.take_line())
     for line in reversed(foreign):
-        lines.put_back(line)
+        lines.put_back_rest_of_line(line)
     return None

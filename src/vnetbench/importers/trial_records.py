@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 
 from vnetbench.importers.arithmetic import mean_value, sum_values
-from vnetbench.importers.runs import ReportedValue, ReportInterval, Run
+from vnetbench.importers.runs import ReportInterval, RoundedValue, Run
 from vnetbench.results.records import (
     HIGH_SUFFIX,
     IMPORTED,
@@ -25,9 +25,9 @@ from vnetbench.results.records import (
 MAX_SAMPLES = 2000
 """Maximum samples per trial and direction. A tenth of them suffices to detect a warm-up."""
 
-_ADDITIVE_VALUES = ("bytes", "datagrams", "lost", "transactions", "retransmits")
+_ADDITIVE_VALUE_NAMES = ("bytes", "datagrams", "lost", "transactions", "retransmits")
 """Values that add up over streams and intervals."""
-_ROLES = {"sender": "source", "receiver": "sink"}
+_ROLE_BY_REPORTING_ENDPOINT = {"sender": "source", "receiver": "sink"}
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _build_samples(run: Run) -> dict[str, tuple[Sample, ...]]:
 
     Intervals are joined to stay below MAX_SAMPLES.
     """
-    intervals_per_sample = _intervals_per_sample(run)
+    intervals_per_sample = _choose_intervals_per_sample(run)
     samples: dict[str, list[Sample]] = defaultdict(list)
     pending: dict[str, list[list[ReportInterval]]] = defaultdict(list)
 
@@ -101,7 +101,7 @@ def _build_samples(run: Run) -> dict[str, tuple[Sample, ...]]:
     return {direction: tuple(each) for direction, each in samples.items()}
 
 
-def _intervals_per_sample(run: Run) -> int:
+def _choose_intervals_per_sample(run: Run) -> int:
     if len(run.intervals) <= MAX_SAMPLES:
         return 1
     counts = Counter(
@@ -138,12 +138,14 @@ def _build_sample(sequence: int, groups: Sequence[Sequence[ReportInterval]], run
     """
     by_stream: dict[int | None, list[ReportInterval]] = defaultdict(list)
     for interval in (each for group in groups for each in group):
-        by_stream[interval.stream].append(interval)
+        by_stream[interval.stream_number].append(interval)
     combined = by_stream.pop(None, None)
     if combined is None:
-        values = _add_values(each.values for intervals in by_stream.values() for each in intervals)
+        values = _combine_successive_values(
+            each.values for intervals in by_stream.values() for each in intervals
+        )
     else:
-        values = _join_values(combined)
+        values = _combine_simultaneous_values(combined)
     first, last = groups[0][0], groups[-1][0]
     return Sample(
         seq=sequence,
@@ -153,34 +155,34 @@ def _build_sample(sequence: int, groups: Sequence[Sequence[ReportInterval]], run
         bytes_received=0,
         counters={**_format_counters(values), **({OMITTED: 1.0} if first.is_omitted else {})},
         streams=tuple(
-            _build_stream_sample(stream, _join_values(intervals), run)
+            _build_stream_sample(stream, _combine_simultaneous_values(intervals), run)
             for stream, intervals in by_stream.items()
         ),
     )
 
 
-def _join_values(intervals: Sequence[ReportInterval]) -> dict[str, ReportedValue]:
+def _combine_simultaneous_values(intervals: Sequence[ReportInterval]) -> dict[str, RoundedValue]:
     """Return the values of one stream's intervals joined into one: sums of counts, means of the others."""
     if len(intervals) == 1:
         return dict(intervals[0].values)
     values = [each.values for each in intervals]
     names = [name for name in values[0] if all(name in each for each in values)]
     means = {
-        name: mean_value(each[name] for each in values) for name in names if name not in _ADDITIVE_VALUES
+        name: mean_value(each[name] for each in values) for name in names if name not in _ADDITIVE_VALUE_NAMES
     }
-    return _add_values(values) | means
+    return _combine_successive_values(values) | means
 
 
-def _add_values(values: Iterable[Mapping[str, ReportedValue]]) -> dict[str, ReportedValue]:
+def _combine_successive_values(values: Iterable[Mapping[str, RoundedValue]]) -> dict[str, RoundedValue]:
     terms = list(values)
     return {
         name: sum_values(each[name] for each in terms)
-        for name in _ADDITIVE_VALUES
+        for name in _ADDITIVE_VALUE_NAMES
         if all(name in each for each in terms)
     }
 
 
-def _format_counters(values: Mapping[str, ReportedValue]) -> dict[str, float]:
+def _format_counters(values: Mapping[str, RoundedValue]) -> dict[str, float]:
     counters: dict[str, float] = {}
     for name, reported in values.items():
         counters[name] = reported.value
@@ -189,12 +191,12 @@ def _format_counters(values: Mapping[str, ReportedValue]) -> dict[str, float]:
     return counters
 
 
-def _build_stream_sample(stream: int | None, reported: Mapping[str, ReportedValue], run: Run) -> StreamSample:
+def _build_stream_sample(stream: int | None, reported: Mapping[str, RoundedValue], run: Run) -> StreamSample:
     values = {name: each.value for name, each in reported.items()}
     cwnd, retransmits = values.get("cwnd_bytes"), values.get("retransmits")
     return StreamSample(
         stream_id=stream or 0,
-        role=_ROLES.get(run.reported_by, "both"),
+        role=_ROLE_BY_REPORTING_ENDPOINT.get(run.reported_by, "both"),
         bytes=round(values.get("bytes", 0)),
         rtt_us=values.get("rtt_us"),
         cwnd=None if cwnd is None else round(cwnd),

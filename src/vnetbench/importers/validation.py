@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from vnetbench.errors import BenchError
-from vnetbench.importers.runs import ReportedValue, Run
+from vnetbench.importers.runs import RoundedValue, Run
 from vnetbench.study.factors.registry import check_factor_workload, format_level, parse_level
 from vnetbench.study.model import Level
 
@@ -29,7 +29,7 @@ def validate_run(run: Run) -> Run:
         for name, level in run.factors.items()
         if name not in levels
     }
-    for value in _reported_values(run):
+    for value in _iterate_rounded_values(run):
         if not -math.inf < value.low <= value.value <= value.high < math.inf:
             raise ValueError("a value is not a finite number")
     duration = run.duration_s if run.duration_s is None or 0 <= run.duration_s < math.inf else None
@@ -42,9 +42,9 @@ def validate_run(run: Run) -> Run:
     )
 
 
-def _reported_values(run: Run) -> Iterator[ReportedValue]:
+def _iterate_rounded_values(run: Run) -> Iterator[RoundedValue]:
     yield from run.metrics.values()
-    yield ReportedValue.exact(run.omitted_s)
+    yield RoundedValue.exact(run.omitted_s)
     for interval in run.intervals:
         yield from interval.values.values()
 

@@ -9,13 +9,13 @@ from functools import lru_cache
 from typing import Any
 
 from vnetbench.importers.runs import Run
-from vnetbench.importers.table import read_mapping, read_table_runs
-from vnetbench.published.catalog import data_file
+from vnetbench.importers.table import read_table_mapping, read_table_runs
+from vnetbench.published.catalog import open_table_file
 from vnetbench.study.model import Level
 
 
 @dataclass(frozen=True)
-class ValueRange:
+class ValueWithRange:
     """A published value with the range of its trials, if published, in the metric's unit."""
 
     value: float
@@ -31,7 +31,7 @@ class PublishedRow:
     """Level of each factor. Factors with a blank cell are absent."""
     setting: str
     """Published cells of columns that are not factors."""
-    values: Mapping[str, ValueRange]
+    values: Mapping[str, ValueWithRange]
     """Metric to its value."""
 
 
@@ -59,12 +59,12 @@ class PublishedTable:
 @lru_cache
 def load_table(name: str) -> PublishedTable:
     """Load a published table, one of `catalog.TABLE_NAMES`, like an import of the same table."""
-    description = tomllib.loads(data_file(f"{name}.toml").read_text(encoding="utf-8"))
+    description = tomllib.loads(open_table_file(f"{name}.toml").read_text(encoding="utf-8"))
     mapping_name = f"{name}.mapping.toml"
-    mapping = read_mapping(data_file(mapping_name).read_text(encoding="utf-8"), mapping_name)
-    with data_file(f"{name}.csv").open("rb") as table:
+    mapping = read_table_mapping(open_table_file(mapping_name).read_text(encoding="utf-8"), mapping_name)
+    with open_table_file(f"{name}.csv").open("rb") as table:
         runs = list(read_table_runs(table, f"{name}.csv", mapping))
-    scales = {column.name: column.scale for column in mapping.metrics}
+    scales = {column.metric: column.scale_factor for column in mapping.metrics}
     return PublishedTable(
         name=name,
         title=description["title"],
@@ -90,7 +90,7 @@ def _build_row(run: Run, description: Mapping[str, Any], scales: Mapping[str, fl
             if column in run.other_results
         ),
         values={
-            metric: ValueRange(
+            metric: ValueWithRange(
                 reported.value,
                 *(
                     float(run.other_results[column]) * scales[metric]

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from vnetbench.estimate.imported_trials import list_sources
 from vnetbench.estimate.matching import MatchedTreatments, all_levels, match_treatments
 from vnetbench.estimate.model import Estimate, Ratio
-from vnetbench.estimate.ratios import adjust_p_values, rank_ratio
+from vnetbench.estimate.ratios import adjust_p_values, estimate_rank_ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.report.environment import FactDifference, find_differences
-from vnetbench.report.tables.columns import UNMEASURED_STATES
+from vnetbench.report.tables.columns import STATES_WITHOUT_MEASUREMENT
 from vnetbench.report.text.emulation_warning import emulation_warnings
 from vnetbench.study.model import FactorLevels, Level
 from vnetbench.wording.estimate_text import find_metric
 from vnetbench.wording.factor_text import factor_names
 
-_ROUNDING_TOLERANCE = 1e-12
+_RATIO_ROUNDING_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,12 @@ class MetricChange:
         if ratio.p_value is None or ratio.low is None or ratio.high is None:
             return False
         return (
-            not ratio.low <= 1 <= ratio.high and ratio.p_value <= 1 - ratio.confidence + _ROUNDING_TOLERANCE
+            not ratio.low <= 1 <= ratio.high
+            and ratio.p_value <= 1 - ratio.confidence + _RATIO_ROUNDING_TOLERANCE
         )
 
     @property
-    def worsening_share(self) -> float:
+    def relative_worsening(self) -> float:
         """The share by which the metric got worse: 0.1 for a goodput ratio of 0.9, negative if better."""
         if find_metric(self.metric).better == "higher":
             return 1 - self.ratio.value
@@ -71,7 +72,7 @@ class CampaignComparison:
     """Shared treatments that at least one campaign did not measure, with the reason."""
     newly_unmeasured: tuple[Mapping[str, Level], ...] = ()
     """Treatments that were measured before and are refused or failed now."""
-    unmatched_published_count: int = 0
+    published_without_treatment_count: int = 0
     """Number of published values without a matching treatment."""
 
 
@@ -90,8 +91,8 @@ def compare_campaigns(
     """
     matches = match_treatments(before, after)
     campaigns = {"before": before, "after": after}
-    only_before = _unmatched_levels(before, [match.before for match in matches])
-    only_after = _unmatched_levels(after, [match.after for match in matches])
+    only_before = _levels_of_unmatched_treatments(before, [match.before for match in matches])
+    only_after = _levels_of_unmatched_treatments(after, [match.after for match in matches])
     unmatched_published = (only_before if before.reference_table else ()) + (
         only_after if after.reference_table else ()
     )
@@ -101,7 +102,7 @@ def compare_campaigns(
         factors=_merge_factors(before, after),
         emulated_campaigns=tuple(name for name, each in campaigns.items() if emulation_warnings(each)),
         import_notes=tuple(
-            f"{name}: imported from {'; '.join(_list_sources(each))}"
+            f"{name}: imported from {'; '.join(_list_log_sources(each))}"
             for name, each in campaigns.items()
             if each.is_imported
         ),
@@ -120,16 +121,16 @@ def compare_campaigns(
             for match in matches
             if match.before.metrics
             and not match.after.metrics
-            and match.after.stopped_by in UNMEASURED_STATES
+            and match.after.stopped_by in STATES_WITHOUT_MEASUREMENT
         ),
-        unmatched_published_count=len(unmatched_published),
+        published_without_treatment_count=len(unmatched_published),
     )
 
 
-def find_regressions(comparison: CampaignComparison, share: float) -> list[MetricChange]:
+def find_worsened_metrics(comparison: CampaignComparison, share: float) -> list[MetricChange]:
     """Return the significant changes for the worse by more than `share` (0.05 is 5 %)."""
     changes = comparison.changes
-    return [each for each in changes if each.is_significant and each.worsening_share > share]
+    return [each for each in changes if each.is_significant and each.relative_worsening > share]
 
 
 def _metric_changes(
@@ -158,15 +159,15 @@ def _metric_change(match: MatchedTreatments, metric: str, confidence: float) -> 
     values_before, values_after = match.before.trial_values(metric), match.after.trial_values(metric)
     if any(value < 0 for value in (*values_before, *values_after)):
         return None  # A metric that is a difference can be negative and then has no ratio.
-    ratio = rank_ratio(values_before, values_after, confidence)
+    ratio = estimate_rank_ratio(values_before, values_after, confidence)
     return MetricChange(match.levels, metric, before, after, ratio)
 
 
-def _list_sources(summary: CampaignSummary) -> tuple[str, ...]:
+def _list_log_sources(summary: CampaignSummary) -> tuple[str, ...]:
     return tuple(list_sources([point for treatment in summary.treatments for point in treatment.points]))
 
 
-def _unmatched_levels(
+def _levels_of_unmatched_treatments(
     summary: CampaignSummary, matched: Sequence[TreatmentSummary]
 ) -> tuple[Mapping[str, Level], ...]:
     indices = {treatment.index for treatment in matched}

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from vnetbench.estimate.summary import CampaignSummary
 
-_VOLATILE_FACTS = {"pid", "load_average", "mac", "mhz", "available_congestion_control", "read"}
+_IGNORED_VOLATILE_FACTS = {"pid", "load_average", "mac", "mhz", "available_congestion_control", "read"}
 """Facts that differ between two campaigns on the same machine."""
-_TREATMENT_SETTINGS = {"interfaces": {"mtu", "name", "offloads", "channels", "rings", "coalescing"}}
+_FACTS_SET_BY_TREATMENTS = {"interfaces": {"mtu", "name", "offloads", "channels", "rings", "coalescing"}}
 """Facts within a list that treatments set, or that the path of the fact already contains."""
-_TESTBED_IDENTITY = {"name", "endpoints", "guest_start_s"}
+_IGNORED_TESTBED_FACTS = {"name", "endpoints", "guest_start_s"}
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ def list_facts(summary: CampaignSummary) -> tuple[Fact, ...]:
     """Return every fact in the order of the results file."""
     locations: dict[tuple[str, str], list[str]] = {}
     for location, facts in summary.facts.items():
-        for name, value in _leaf_facts(facts):
+        for name, value in _flatten_facts(facts):
             locations.setdefault((name, value), []).append(location)
     return tuple(Fact(tuple(shared), name, value) for (name, value), shared in locations.items())
 
@@ -57,7 +57,7 @@ def find_differences(before: CampaignSummary, after: CampaignSummary) -> tuple[F
 
 
 def _environment_facts(summary: CampaignSummary) -> dict[str, object]:
-    testbed = {key: value for key, value in summary.testbed.items() if key not in _TESTBED_IDENTITY}
+    testbed = {key: value for key, value in summary.testbed.items() if key not in _IGNORED_TESTBED_FACTS}
     timing = {name: "automatic" if value is None else value for name, value in vars(summary.timing).items()}
     settings = {"workload": summary.workload, "timing": timing}
     return {**summary.facts, "testbed": testbed, "study": settings}
@@ -65,12 +65,12 @@ def _environment_facts(summary: CampaignSummary) -> dict[str, object]:
 
 def _diff_values(before: object, after: object, path: str = "") -> Iterator[tuple[str, str, str]]:
     """Yield the path and both values for each difference between two nested values."""
-    first, second = _children(before), _children(after)
+    first, second = _child_values_by_key(before), _child_values_by_key(after)
     if first is None or second is None:
         if before != after:
             yield path or "all facts", _summarise_value(before), _summarise_value(after)
         return
-    ignored = _VOLATILE_FACTS | _TREATMENT_SETTINGS.get(path.split(".")[0], set())
+    ignored = _IGNORED_VOLATILE_FACTS | _FACTS_SET_BY_TREATMENTS.get(path.split(".")[0], set())
     for name in dict.fromkeys((*first, *second)):
         if name not in ignored:
             yield from _diff_values(first.get(name), second.get(name), f"{path}.{name}" if path else name)
@@ -78,23 +78,23 @@ def _diff_values(before: object, after: object, path: str = "") -> Iterator[tupl
 
 def _summarise_value(value: object) -> str:
     """Return the text of a value; a group of facts becomes its driver or its number of facts."""
-    children = _children(value)
+    children = _child_values_by_key(value)
     if children is None:
-        return "" if value is None else _value_text(value)
-    return str(children.get("driver") or f"{sum(1 for _ in _leaf_facts(value))} facts")
+        return "" if value is None else _fact_value_text(value)
+    return str(children.get("driver") or f"{sum(1 for _ in _flatten_facts(value))} facts")
 
 
-def _leaf_facts(value: object, path: str = "") -> Iterator[tuple[str, str]]:
+def _flatten_facts(value: object, path: str = "") -> Iterator[tuple[str, str]]:
     """Yield the path and the text of every single value."""
-    children = _children(value)
+    children = _child_values_by_key(value)
     if children is None:
-        yield path, _value_text(value)
+        yield path, _fact_value_text(value)
         return
     for name, child in children.items():
-        yield from _leaf_facts(child, f"{path}.{name}" if path else name)
+        yield from _flatten_facts(child, f"{path}.{name}" if path else name)
 
 
-def _children(value: object) -> dict[str, object] | None:
+def _child_values_by_key(value: object) -> dict[str, object] | None:
     """Return the parts of a nested value by name; None for a single value.
 
     The elements of a list of objects go by their own `name`, or by their index.
@@ -109,7 +109,7 @@ def _children(value: object) -> dict[str, object] | None:
     return None
 
 
-def _value_text(value: object) -> str:
+def _fact_value_text(value: object) -> str:
     if isinstance(value, list | tuple):
-        return ", ".join(map(_value_text, value))
+        return ", ".join(map(_fact_value_text, value))
     return "unknown" if value is None else str(value)

@@ -15,11 +15,11 @@ from vnetbench.wording.factor_text import CHANGE_FACTOR, TREATMENT_FACTOR, treat
 
 BASELINE = "baseline"
 """The level of the treatment that changes no factor."""
-_MIN_SPARSE_FACTORS = 3
+_MIN_FACTORS_OF_SPARSE_DESIGN = 3
 """Two factors fit on a chart even if most of their combinations are missing."""
 
 
-def to_single_factor(summary: CampaignSummary) -> CampaignSummary:
+def merge_sparse_design_into_one_factor(summary: CampaignSummary) -> CampaignSummary:
     """Return a one-at-a-time campaign with the single factor of `merge_varying_factors`.
 
     The first warning describes the baseline. Imported runs with a sparse design get a factor with one level
@@ -32,7 +32,7 @@ def to_single_factor(summary: CampaignSummary) -> CampaignSummary:
     treatment_levels = [treatment.factors for treatment in summary.treatments]
     factors, merged_levels = merge_varying_factors(summary.combine, summary.factors, treatment_levels)
     baseline = {factor.name: factor.levels[0] for factor in summary.factors}
-    note = f"Baseline: {treatment_phrase(baseline, _varying_names(summary.factors))}"
+    note = f"Baseline: {treatment_phrase(baseline, _names_of_varying_factors(summary.factors))}"
     return replace(
         summary,
         combine=ALL_COMBINATIONS,
@@ -55,8 +55,8 @@ def merge_varying_factors(
     """
     if combine != ONE_AT_A_TIME:
         return tuple(factors), list(treatments)
-    varying = _varying_names(factors)
-    merged = [_changed_levels(factors, varying, levels) for levels in treatments]
+    varying = _names_of_varying_factors(factors)
+    merged = [_levels_changed_from_baseline(factors, varying, levels) for levels in treatments]
     changes = dict.fromkeys(levels[CHANGE_FACTOR] for levels in merged)
     changed = FactorLevels(CHANGE_FACTOR, (BASELINE, *(change for change in changes if change != BASELINE)))
     constant = [factor for factor in factors if factor.name not in varying]
@@ -87,12 +87,12 @@ def _is_sparse_design(summary: CampaignSummary) -> bool:
     """Return whether most combinations of the levels of several factors are missing."""
     varying = [factor for factor in summary.factors if len(factor.levels) > 1]
     combinations = math.prod(len(factor.levels) for factor in varying)
-    return len(varying) >= _MIN_SPARSE_FACTORS and 2 * len(summary.treatments) < combinations
+    return len(varying) >= _MIN_FACTORS_OF_SPARSE_DESIGN and 2 * len(summary.treatments) < combinations
 
 
 def _to_named_treatments(summary: CampaignSummary) -> CampaignSummary:
     """Return the campaign with one factor whose levels are the names of the treatments."""
-    varying = _varying_names(summary.factors)
+    varying = _names_of_varying_factors(summary.factors)
     constant = tuple(factor for factor in summary.factors if factor.name not in varying)
     constant_levels = {factor.name: factor.levels[0] for factor in constant}
     names = [treatment_phrase(treatment.factors, varying) for treatment in summary.treatments]
@@ -106,11 +106,11 @@ def _to_named_treatments(summary: CampaignSummary) -> CampaignSummary:
     )
 
 
-def _varying_names(factors: Sequence[FactorLevels]) -> list[str]:
+def _names_of_varying_factors(factors: Sequence[FactorLevels]) -> list[str]:
     return [factor.name for factor in factors if len(factor.levels) > 1]
 
 
-def _changed_levels(
+def _levels_changed_from_baseline(
     factors: Sequence[FactorLevels], varying: Sequence[str], levels: Mapping[str, Level]
 ) -> Mapping[str, Level]:
     """Return the constant levels and, as the level of `changed`, what differs from the baseline."""

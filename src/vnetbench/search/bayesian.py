@@ -14,26 +14,26 @@ from dataclasses import replace
 import numpy as np
 
 from vnetbench.search import posterior
-from vnetbench.search.goal_estimator import GoalEstimator, step_lengths
+from vnetbench.search.goal_estimator import GoalEstimator, step_durations_s
 from vnetbench.search.interface import (
     Device,
     GoalResult,
-    LimitedBy,
+    LimitOfThroughput,
     SearchParameters,
     SearchResult,
     SearchStep,
 )
 from vnetbench.search.monotonicity import MonotonicityCheck
-from vnetbench.search.step_log import OutOfTimeError, StepLog
+from vnetbench.search.step_log import OutOfTimeError, SearchStepLog
 
-_CANDIDATES = 14
+_CANDIDATE_LOADS_PER_DURATION = 14
 """Number of candidate loads per goal and step duration, spread over the likely throughputs."""
 
 
 def search(device: Device, parameters: SearchParameters, seed: int) -> SearchResult:
     """Search the throughput for each goal, with intervals at the requested confidence."""
-    log = StepLog(device, parameters)
-    lengths = step_lengths(parameters.step_s)
+    log = SearchStepLog(device, parameters)
+    lengths = step_durations_s(parameters.step_s)
     random = np.random.default_rng(seed)
     estimators = [
         GoalEstimator(goal, parameters.min_load_fps, parameters.max_load_fps, lengths)
@@ -48,7 +48,7 @@ def search(device: Device, parameters: SearchParameters, seed: int) -> SearchRes
             min(parameters.max_load_fps, max(parameters.min_load_fps, rounded_fps)), duration_s
         )
         for estimator in estimators:
-            estimator.learn([step])
+            estimator.add_steps([step])
         return step
 
     try:
@@ -59,14 +59,14 @@ def search(device: Device, parameters: SearchParameters, seed: int) -> SearchRes
                 step = measure(monotonicity_check.unconfirmed_load.load_fps, parameters.step_s)
                 missed_goals = monotonicity_check.add_full_step(step)
                 estimators = [
-                    _estimator_below(step.load_fps, estimator, log.steps)
+                    _create_estimator_below(step.load_fps, estimator, log.steps)
                     if estimator.goal in missed_goals
                     else estimator
                     for estimator in estimators
                 ]
             elif waiting := [estimator for estimator in estimators if not _is_settled(estimator, parameters)]:
                 measure(*_most_informative_step(waiting, parameters, random))
-            elif (load_fps := monotonicity_check.next_load(estimators, log.steps)) is not None:
+            elif (load_fps := monotonicity_check.next_load_fps(estimators, log.steps)) is not None:
                 monotonicity_check.add_short_step(measure(load_fps, lengths[0]), estimators)
             else:
                 break
@@ -77,12 +77,14 @@ def search(device: Device, parameters: SearchParameters, seed: int) -> SearchRes
     )
 
 
-def _estimator_below(load_fps: float, estimator: GoalEstimator, steps: Sequence[SearchStep]) -> GoalEstimator:
+def _create_estimator_below(
+    load_fps: float, estimator: GoalEstimator, steps: Sequence[SearchStep]
+) -> GoalEstimator:
     """Return an estimator of the same goal for loads up to this one."""
     anew = GoalEstimator(
-        estimator.goal, math.exp(estimator.least), load_fps, estimator.lengths, open_above=False
+        estimator.goal, math.exp(estimator.least), load_fps, estimator.lengths, may_exceed_max_load=False
     )
-    anew.learn(steps)
+    anew.add_steps(steps)
     return anew
 
 
@@ -90,21 +92,26 @@ def _is_settled(estimator: GoalEstimator, parameters: SearchParameters) -> bool:
     """Return whether the goal's interval is narrow enough, or outside the loads that can be offered."""
     low, high = estimator.interval(parameters.confidence)
     narrow = high - low <= math.log1p(parameters.relative_width)
-    return narrow or max(estimator.chance_above(), estimator.chance_below()) >= parameters.confidence
+    return (
+        narrow
+        or max(estimator.chance_above_max_load(), estimator.chance_below_min_load()) >= parameters.confidence
+    )
 
 
 def _goal_result(estimator: GoalEstimator, parameters: SearchParameters) -> GoalResult:
     """Return the goal's result so far."""
     most, least = parameters.max_load_fps, parameters.min_load_fps
-    if estimator.chance_above() >= parameters.confidence:
-        return GoalResult(estimator.goal, most, most, most, estimator.chance_above(), "generator")
-    if estimator.chance_below() >= parameters.confidence:
-        return GoalResult(estimator.goal, 0.0, 0.0, least, estimator.chance_below(), "nothing passes")
+    if estimator.chance_above_max_load() >= parameters.confidence:
+        return GoalResult(estimator.goal, most, most, most, estimator.chance_above_max_load(), "generator")
+    if estimator.chance_below_min_load() >= parameters.confidence:
+        return GoalResult(
+            estimator.goal, 0.0, 0.0, least, estimator.chance_below_min_load(), "nothing passes"
+        )
     low, high = (
         min(most, max(least, math.exp(bound))) for bound in estimator.interval(parameters.confidence)
     )
     middle = min(high, max(low, math.exp(estimator.median())))
-    limited_by: LimitedBy = "device" if _is_settled(estimator, parameters) else "time"
+    limited_by: LimitOfThroughput = "device" if _is_settled(estimator, parameters) else "time"
     return GoalResult(estimator.goal, middle, low, high, parameters.confidence, limited_by)
 
 
@@ -132,10 +139,12 @@ def _most_informative_step(
     best_information, load, length = -1.0, 0.0, parameters.step_s
     for level, length_s in enumerate(estimators[0].lengths):
         # The loads are random, so that repeated searches of a device do not all miss the same loads.
-        shares = (np.arange(_CANDIDATES) + random.uniform()) / _CANDIDATES
+        shares = (np.arange(_CANDIDATE_LOADS_PER_DURATION) + random.uniform()) / _CANDIDATE_LOADS_PER_DURATION
         loads = np.concatenate(
             [
-                posterior.quantiles(each.throughput.grid, each.throughput.mass_at(level), shares)
+                posterior.log_load_quantiles(
+                    each.throughput.grid, each.throughput.probability_by_cell_at(level), shares
+                )
                 for each in estimators
             ]
         )

@@ -9,22 +9,22 @@ import numpy as np
 
 from vnetbench.search import posterior
 from vnetbench.search.interface import SearchStep
-from vnetbench.search.posterior import InitialGuess, StepOutcome
+from vnetbench.search.posterior import StepOutcome, ThroughputGuess
 
 SHORTEST_S = 0.05
 """Minimum duration of a step. Shorter ones have too few frames and mostly consist of settling."""
 
-_ENOUGH_CELLS, _NARROW = 20, 0.0005
+_MIN_LIKELY_CELLS, _NARROW_CELL_LOG_LOAD = 20, 0.0005
 """The likely throughputs cover at least this many cells, or the cells are this narrow in log load."""
-_REFINEMENTS = 8
+_MAX_REFINEMENTS_PER_STEP = 8
 """Maximum number of grid refinements after a step; the next step continues."""
-_GUESS_FLOOR = 0.001
+_MIN_GUESS_UNCERTAINTY = 0.001
 """Minimum uncertainty of a guess from forwarding rates, in log load."""
-_GUESS_SLOPE = 0.3
+_MAX_GUESS_UNCERTAINTY_PER_OVERLOAD = 0.3
 """Maximum additional uncertainty per unit of log load by which the device was overloaded beyond the goal."""
 
 
-def step_lengths(step_s: float) -> tuple[float, ...]:
+def step_durations_s(step_s: float) -> tuple[float, ...]:
     """Return the durations of steps, ascending: a hundredth and a tenth if long enough, and full steps."""
     return (*(step_s / by for by in (100, 10) if step_s / by >= SHORTEST_S), step_s)
 
@@ -32,8 +32,8 @@ def step_lengths(step_s: float) -> tuple[float, ...]:
 class GoalEstimator:
     """Estimates one goal's throughput; `throughput` is the posterior after each step.
 
-    With `open_above`, the throughput may exceed `most_fps`, the highest load that can be offered. Without,
-    steps at higher loads are ignored.
+    With `may_exceed_max_load`, the throughput may exceed `most_fps`, the highest load that can be offered.
+    Without, steps at higher loads are ignored.
     """
 
     def __init__(
@@ -42,21 +42,21 @@ class GoalEstimator:
         least_fps: float,
         most_fps: float,
         lengths: tuple[float, ...],
-        open_above: bool = True,
+        may_exceed_max_load: bool = True,
     ) -> None:
         self.goal = goal
         self.least, self.most = math.log(least_fps), math.log(most_fps)
         self.lengths = lengths
-        self._highest_fps = math.inf if open_above else most_fps
+        self._max_considered_load_fps = math.inf if may_exceed_max_load else most_fps
         self._outcomes: list[StepOutcome] = []
-        self._overloaded: list[tuple[float, float]] = []
-        self.throughput: posterior.Posterior
-        self._set_grid(posterior.create_grid(self.least, self.most, open_above))
+        self._overloaded_steps: list[tuple[float, float]] = []
+        self.throughput: posterior.ThroughputPosterior
+        self._set_grid(posterior.create_grid(self.least, self.most, may_exceed_max_load))
 
-    def learn(self, steps: Iterable[SearchStep]) -> None:
+    def add_steps(self, steps: Iterable[SearchStep]) -> None:
         """Add steps of any duration. Each counts as a step of the nearest standard duration."""
         for step in steps:
-            if step.load_fps > self._highest_fps:
+            if step.load_fps > self._max_considered_load_fps:
                 continue
             ratios = [abs(math.log(step.duration_s / length)) for length in self.lengths]
             outcome = StepOutcome(
@@ -68,64 +68,70 @@ class GoalEstimator:
             )
             if step.loss_ratio > 0:
                 passed = math.log(max(1 - step.loss_ratio, 1e-9))
-                self._overloaded.append((-passed, outcome.log_load + passed))
+                self._overloaded_steps.append((-passed, outcome.log_load + passed))
         self.throughput = self._compute_posterior(self.throughput.grid)
-        for _ in range(_REFINEMENTS):
-            if not self._is_too_coarse():
+        for _ in range(_MAX_REFINEMENTS_PER_STEP):
+            if not self._is_grid_too_coarse():
                 break
             self._set_grid(posterior.refine_grid(self.throughput))
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return the shortest interval of log load that contains the throughput at this confidence."""
-        return posterior.shortest_interval(self.throughput.grid, self.throughput.mass, confidence)
+        return posterior.shortest_log_load_interval(self.throughput.grid, self.throughput.mass, confidence)
 
     def median(self) -> float:
         """Return the median of the throughput's posterior, in log load."""
-        return float(posterior.quantiles(self.throughput.grid, self.throughput.mass, [0.5])[0])
+        return float(posterior.log_load_quantiles(self.throughput.grid, self.throughput.mass, [0.5])[0])
 
-    def chance_above(self) -> float:
+    def chance_above_max_load(self) -> float:
         """Return the probability that the throughput is above the highest load."""
         return float(self.throughput.mass[self.throughput.grid.centres > self.most].sum())
 
-    def chance_below(self) -> float:
+    def chance_below_min_load(self) -> float:
         """Return the probability that the throughput is below the lowest load."""
         return float(self.throughput.mass[self.throughput.grid.centres < self.least].sum())
 
-    def _set_grid(self, grid: posterior.Grid) -> None:
+    def _set_grid(self, grid: posterior.LogLoadGrid) -> None:
         levels = range(len(self.lengths))
         self._log_likelihoods = [posterior.log_likelihood(grid, self._outcomes, level) for level in levels]
         self.throughput = self._compute_posterior(grid)
 
-    def _compute_posterior(self, grid: posterior.Grid) -> posterior.Posterior:
-        return posterior.compute_posterior(grid, self._log_likelihoods, self.least, self.most, self._guess())
+    def _compute_posterior(self, grid: posterior.LogLoadGrid) -> posterior.ThroughputPosterior:
+        return posterior.compute_posterior(
+            grid, self._log_likelihoods, self.least, self.most, self._guess_from_overloaded_steps()
+        )
 
-    def _is_too_coarse(self) -> bool:
+    def _is_grid_too_coarse(self) -> bool:
         """Return whether the likely throughputs of some step duration cover too few, too wide cells."""
         grid = self.throughput.grid
         for level in range(len(self.lengths)):
-            low, high = posterior.quantiles(grid, self.throughput.mass_at(level), [0.05, 0.95])
+            low, high = posterior.log_load_quantiles(
+                grid, self.throughput.probability_by_cell_at(level), [0.05, 0.95]
+            )
             widths = grid.widths[(grid.centres >= low) & (grid.centres <= high)]
-            if len(widths) < _ENOUGH_CELLS and widths.max(initial=0.0) > _NARROW:
+            if len(widths) < _MIN_LIKELY_CELLS and widths.max(initial=0.0) > _NARROW_CELL_LOG_LOAD:
                 return True
         return False
 
-    def _guess(self) -> InitialGuess | None:
+    def _guess_from_overloaded_steps(self) -> ThroughputGuess | None:
         """Return a guess of the throughput from the forwarding rates of all steps with loss.
 
         The step whose loss is closest to the goal counts. The guess is less certain the more that loss
         differs from the goal, unless two steps of different overload have the same forwarding rate.
         """
-        if not self._overloaded:
+        if not self._overloaded_steps:
             return None
         wanted = -math.log1p(-self.goal)
-        (overload, forwarded), *others = sorted(self._overloaded, key=lambda each: abs(each[0] - wanted))
+        (overload, forwarded), *others = sorted(
+            self._overloaded_steps, key=lambda each: abs(each[0] - wanted)
+        )
         away = abs(overload - wanted)
         slope = next(
             (
-                min(_GUESS_SLOPE, abs((rate - forwarded) / (other - overload)))
+                min(_MAX_GUESS_UNCERTAINTY_PER_OVERLOAD, abs((rate - forwarded) / (other - overload)))
                 for other, rate in others
                 if abs(other - overload) > away / 2
             ),
-            _GUESS_SLOPE,
+            _MAX_GUESS_UNCERTAINTY_PER_OVERLOAD,
         )
-        return InitialGuess(forwarded + wanted, _GUESS_FLOOR + slope * away)
+        return ThroughputGuess(forwarded + wanted, _MIN_GUESS_UNCERTAINTY + slope * away)

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-LimitedBy = Literal["device", "generator", "nothing passes", "time"]
+LimitOfThroughput = Literal["device", "generator", "nothing passes", "time"]
 
 
 @dataclass(frozen=True)
-class FrameCount:
+class SentAndReceivedFrames:
     """Frames of one step over all directions: frames sent, and distinct frames received."""
 
     sent: int
@@ -23,7 +23,7 @@ class FrameCount:
 class Device(Protocol):
     """A device under test between a generator and a sink."""
 
-    def measure(self, load_fps: float, duration_s: float) -> FrameCount:
+    def measure(self, load_fps: float, duration_s: float) -> SentAndReceivedFrames:
         """Offer this load for this time, wait until the device has settled, and return the counts."""
         ...
 
@@ -96,7 +96,7 @@ class GoalResult:
     """`max_load_fps` if the generator is the limit: the throughput is at least that."""
     confidence: float | None
     """Probability that the interval contains the throughput; None if the method does not provide it."""
-    limited_by: LimitedBy
+    limited_by: LimitOfThroughput
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,6 @@ class SearchResult:
     steps: tuple[SearchStep, ...]
 
 
-def total_time_s(steps: Iterable[SearchStep], settle_s: float) -> float:
+def total_time_with_settling_s(steps: Iterable[SearchStep], settle_s: float) -> float:
     """Return the total duration of these steps in seconds, including their settling times."""
     return sum(step.duration_s + settle_s for step in steps)

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from vnetbench.search import posterior
-from vnetbench.search.goal_estimator import GoalEstimator, step_lengths
+from vnetbench.search.goal_estimator import GoalEstimator, step_durations_s
 from vnetbench.search.interface import SearchStep
-from vnetbench.search.posterior import Floats, Posterior
+from vnetbench.search.posterior import Floats, ThroughputPosterior
 
-_RATIOS = np.concatenate([np.geomspace(1e-6, 0.03, 10), [0.06, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8]])
+_CURVE_LOSS_RATIOS = np.concatenate([np.geomspace(1e-6, 0.03, 10), [0.06, 0.1, 0.2, 0.3, 0.45, 0.6, 0.8]])
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class LossCurve:
     least_fps: float
     most_fps: float
     ratios: tuple[float, ...]
-    posteriors: tuple[Posterior, ...]
+    posterior_by_loss_ratio: tuple[ThroughputPosterior, ...]
 
-    def loss_ratios_at(
+    def median_low_high_loss_ratios(
         self, loads_fps: Sequence[float] | Floats, share: float = 0.9
     ) -> tuple[Floats, Floats, Floats]:
         """Return the median, low and high frame loss ratio of a full step at each load.
@@ -43,7 +43,7 @@ class LossCurve:
         requested = np.asarray(loads_fps, dtype=float)
         loads = np.log(np.clip(requested, self.least_fps, self.most_fps))
         pass_probabilities = []
-        for goal_posterior in self.posteriors:
+        for goal_posterior in self.posterior_by_loss_ratio:
             level = len(goal_posterior.joint) - 1
             pass_probabilities.append(
                 posterior.pass_probability(goal_posterior, level, loads) @ goal_posterior.mass
@@ -51,7 +51,7 @@ class LossCurve:
         # A step that keeps a ratio also keeps every larger one.
         below = np.maximum.accumulate(np.array(pass_probabilities), axis=0)
         shares = (0.5, (1 - share) / 2, (1 + share) / 2)
-        ratios = [[_ratio_below(self.ratios, column, each) for column in below.T] for each in shares]
+        ratios = [[_loss_ratio_quantile(self.ratios, column, each) for column in below.T] for each in shares]
         known = (requested >= self.least_fps * (1 - 1e-9)) & (requested <= self.most_fps * (1 + 1e-9))
         median, low, high = np.where(known, np.array(ratios), np.nan)
         return median, low, high
@@ -61,18 +61,21 @@ def fit_loss_curve(steps: Sequence[SearchStep]) -> LossCurve:
     """Fit the loss curve to steps, of which the longest are full ones; raises ValueError without steps."""
     if not steps:
         raise ValueError("a loss curve needs at least one step")
-    lengths = step_lengths(max(step.duration_s for step in steps))
+    lengths = step_durations_s(max(step.duration_s for step in steps))
     least_fps, most_fps = min(step.load_fps for step in steps), max(step.load_fps for step in steps)
-    ratios = [0.0, *(float(ratio) for ratio in _RATIOS if ratio * max(step.sent for step in steps) >= 1)]
+    ratios = [
+        0.0,
+        *(float(ratio) for ratio in _CURVE_LOSS_RATIOS if ratio * max(step.sent for step in steps) >= 1),
+    ]
     estimators = [GoalEstimator(ratio, least_fps * 0.99, most_fps * 1.01, lengths) for ratio in ratios]
     for estimator in estimators:
-        estimator.learn(steps)
+        estimator.add_steps(steps)
     return LossCurve(
         least_fps, most_fps, tuple(ratios), tuple(estimator.throughput for estimator in estimators)
     )
 
 
-def _ratio_below(ratios: Sequence[float], chances: Floats, wanted: float) -> float:
+def _loss_ratio_quantile(ratios: Sequence[float], chances: Floats, wanted: float) -> float:
     """Return the loss ratio that steps keep with this probability, interpolated on a logarithmic scale."""
     position = int(np.searchsorted(chances, wanted))
     if position == 0:

@@ -14,22 +14,22 @@ from typing import Any
 
 from vnetbench.errors import BenchError
 from vnetbench.search.interface import Device, GoalResult, SearchParameters, SearchResult
-from vnetbench.search.step_log import OutOfTimeError, StepLog
+from vnetbench.search.step_log import OutOfTimeError, SearchStepLog
 
 
 @dataclass(frozen=True)
-class LibrarySettings:
+class MlrSearchSettings:
     """Settings of the library. The defaults are the library's own and the draft's examples."""
 
     steps_per_load: float = 21.0
     """Total duration of the steps that decide about a load, in full steps ("duration sum")."""
-    exceed_ratio: float = 0.5
+    max_share_of_failing_steps: float = 0.5
     """Share of these steps that may miss the goal. One half matches the definition of throughput."""
     preceding_targets: int = 2
     """Number of coarser searches before that of the requested width."""
 
 
-def load_library() -> Any:
+def import_mlrsearch_library() -> Any:
     """Import and return the library; raises BenchError if it is not installed."""
     try:
         import MLRsearch as mlr  # noqa: N813
@@ -43,16 +43,16 @@ def load_library() -> Any:
 
 
 def search(
-    device: Device, parameters: SearchParameters, seed: int, settings: LibrarySettings | None = None
+    device: Device, parameters: SearchParameters, seed: int, settings: MlrSearchSettings | None = None
 ) -> SearchResult:
     """Search the throughput for each goal. The library draws no random numbers, so `seed` is not used.
 
     Raises:
         BenchError: The library is not installed.
     """
-    mlr: Any = load_library()
-    settings = settings or LibrarySettings()
-    log = StepLog(device, parameters)
+    mlr: Any = import_mlrsearch_library()
+    settings = settings or MlrSearchSettings()
+    log = SearchStepLog(device, parameters)
 
     class Measurer(mlr.AbstractMeasurer):  # type: ignore[misc]
         def measure(self, intended_duration: float, intended_load: float) -> Any:
@@ -67,7 +67,7 @@ def search(
     goals = {
         goal: mlr.SearchGoal(
             loss_ratio=goal,
-            exceed_ratio=settings.exceed_ratio,
+            exceed_ratio=settings.max_share_of_failing_steps,
             relative_width=parameters.relative_width,
             initial_trial_duration=parameters.step_s,
             final_trial_duration=parameters.step_s,
@@ -92,11 +92,15 @@ def search(
         controller.search(measurer=Measurer(), debug=lambda _: None)
     except OutOfTimeError:
         out_of_time = True
-    answers = tuple(_answer(controller, goals[goal], parameters, out_of_time) for goal in parameters.goals)
+    answers = tuple(
+        _build_goal_result(controller, goals[goal], parameters, out_of_time) for goal in parameters.goals
+    )
     return SearchResult(answers, tuple(log.steps))
 
 
-def _answer(controller: Any, goal: Any, parameters: SearchParameters, out_of_time: bool) -> GoalResult:
+def _build_goal_result(
+    controller: Any, goal: Any, parameters: SearchParameters, out_of_time: bool
+) -> GoalResult:
     bounds = controller.database.get_relevant_bounds(controller.scaling.goal_to_final_target[goal])
     low = float(bounds.clo) if bounds.clo else 0.0
     high = float(bounds.chi) if bounds.chi else parameters.max_load_fps

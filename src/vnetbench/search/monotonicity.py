@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from vnetbench.search.goal_estimator import GoalEstimator
 from vnetbench.search.interface import SearchParameters, SearchStep
 
-_LOWEST_SHARE = 0.3
+_MIN_CHECKED_THROUGHPUT_SHARE = 0.3
 """The check covers loads from this share of the throughput."""
-_MAX_GAP_RATIO = 1.12
+_MAX_NEIGHBOUR_LOAD_RATIO = 1.12
 """Maximum ratio between neighbouring measured loads."""
-_CONFIRMING_STEPS = 3
+_MISSES_TO_CONFIRM = 3
 """A load fails if this many more full steps miss the goal than keep it, and passes if one more keeps it."""
 _MAX_FALSE_ALARMS = 2
 """The check ends after this many loads that lose frames in a short step but not in full steps."""
@@ -44,22 +44,22 @@ class MonotonicityCheck:
         self._lengths = lengths
         self._false_alarms = 0
 
-    def next_load(self, estimators: Sequence[GoalEstimator], steps: Sequence[SearchStep]) -> float | None:
+    def next_load_fps(self, estimators: Sequence[GoalEstimator], steps: Sequence[SearchStep]) -> float | None:
         """Return the load of the next short step below the throughputs; None if the check is complete."""
         if self._false_alarms >= _MAX_FALSE_ALARMS:
             return None
         top = max(math.exp(min(estimator.median(), estimator.most)) for estimator in estimators)
-        bottom = max(self._parameters.min_load_fps, _LOWEST_SHARE * top)
+        bottom = max(self._parameters.min_load_fps, _MIN_CHECKED_THROUGHPUT_SHARE * top)
         loads = sorted({bottom, top, *(step.load_fps for step in steps if bottom < step.load_fps < top)})
         ratio, low = max(((high / low, low) for low, high in itertools.pairwise(loads)), default=(1.0, 0.0))
-        return low * math.sqrt(ratio) if ratio > _MAX_GAP_RATIO else None
+        return low * math.sqrt(ratio) if ratio > _MAX_NEIGHBOUR_LOAD_RATIO else None
 
     def add_short_step(self, step: SearchStep, estimators: Sequence[GoalEstimator]) -> None:
         """Record a short step. If it misses a goal below its throughput, full steps must confirm that."""
         missed = tuple(
             estimator.goal
             for estimator in estimators
-            if step.loss_ratio > estimator.goal and self._lies_below(step, estimator)
+            if step.loss_ratio > estimator.goal and self._lies_below_throughput(step, estimator)
         )
         if missed:
             self.unconfirmed_load = UnconfirmedLoad(step.load_fps, missed)
@@ -70,7 +70,7 @@ class MonotonicityCheck:
         if load is None:
             raise ValueError("there is no unconfirmed load")
         load.missed += 1 if step.loss_ratio > load.goals[0] else -1
-        if 0 <= load.missed < _CONFIRMING_STEPS:
+        if 0 <= load.missed < _MISSES_TO_CONFIRM:
             return ()
         self.unconfirmed_load = None
         if load.missed < 0:
@@ -78,8 +78,9 @@ class MonotonicityCheck:
             return ()
         return tuple(goal for goal in load.goals if step.loss_ratio > goal)
 
-    def _lies_below(self, step: SearchStep, estimator: GoalEstimator) -> bool:
+    def _lies_below_throughput(self, step: SearchStep, estimator: GoalEstimator) -> bool:
         low, _ = estimator.interval(self._parameters.confidence)
         return (
-            estimator.chance_below() < 0.5 and math.log(step.load_fps) < low - self._parameters.relative_width
+            estimator.chance_below_min_load() < 0.5
+            and math.log(step.load_fps) < low - self._parameters.relative_width
         )

@@ -2,14 +2,15 @@
 
 The probability that a step keeps the goal falls with the load and is one half at the throughput, which is the
 definition of throughput here. Nothing else of its shape is assumed. On each side of the throughput, the
-probability departs from one half over some distance (`_SPREADS`), which is small for a sharp limit and large
-for a noisy one. It approaches a share of steps with the opposite outcome at any load (`_LAPSES`): steps that
-a stall hits below the throughput, and lucky steps above it. The two sides are usually similar (`_ALIKE`), but
-need not be: a second mode above the limit adds no noise below it. Only whether a step keeps the goal counts,
-not how many frames it lost.
+probability departs from one half over some distance (`_CURVE_SPREADS`), which is small for a sharp limit and
+large for a noisy one. It approaches a share of steps with the opposite outcome at any load
+(`_LAPSE_PROBABILITIES`): steps that a stall hits below the throughput, and lucky steps above it. The two
+sides are usually similar (`_SPREAD_NEAR_DEVICE_NOISE_PROBABILITY`), but need not be: a second mode above the
+limit adds no noise below it. Only whether a step keeps the goal counts, not how many frames it lost.
 
 Steps of each duration have their own throughput. That of longer steps is near that of shorter ones, at an
-unknown distance (`_BRIDGE`): short steps show where to measure, and only full steps give proof.
+unknown distance (`_BRIDGE_WEIGHTS_AND_SCALES`): short steps show where to measure, and only full steps give
+proof.
 
 Psychophysics estimates such a threshold with lapses from yes-or-no answers: Watson & Pelli (1983), "QUEST",
 Perception & Psychophysics 33(2); Kontsevich & Tyler (1999), Vision Research 39(16), who also choose the next
@@ -27,54 +28,56 @@ from scipy.special import erf
 
 Floats = npt.NDArray[np.float64]
 
-_SPREADS = np.geomspace(0.0006, 0.3, 9)
+_CURVE_SPREADS = np.geomspace(0.0006, 0.3, 9)
 """Standard deviations of the curve on each side of the throughput, in log load."""
-_LAPSES = np.array([0.004, 0.04, 0.15, 0.33])
+_LAPSE_PROBABILITIES = np.array([0.004, 0.04, 0.15, 0.33])
 """Shares of steps with the opposite outcome, however far from the throughput."""
 _LAPSE_PRIOR = np.array([0.55, 0.22, 0.13, 0.1])
-_SHAPES = len(_SPREADS) * len(_LAPSES)
+_SHAPE_COUNT = len(_CURVE_SPREADS) * len(_LAPSE_PROBABILITIES)
 """Number of shapes of a side: each combines a spread with a lapse."""
-_CHARACTER_PRIOR = 0.65 ** np.arange(len(_SPREADS))
-"""Prior of a device's noise, one of `_SPREADS`, up to a factor: wider ones are less likely."""
-_ALIKE = 0.7
+_DEVICE_NOISE_PRIOR = 0.65 ** np.arange(len(_CURVE_SPREADS))
+"""Prior of a device's noise, one of `_CURVE_SPREADS`, up to a factor: wider ones are less likely."""
+_SPREAD_NEAR_DEVICE_NOISE_PROBABILITY = 0.7
 """Probability that a side's spread is near the device's own; otherwise it may have any value."""
-_LEAN = np.tile(0.5 - _LAPSES, len(_SPREADS))[:, None]
+_FINAL_DISTANCE_FROM_HALF = np.tile(0.5 - _LAPSE_PROBABILITIES, len(_CURVE_SPREADS))[:, None]
 """Final distance of the probability from one half, for each shape."""
 
 
 def _make_shape_prior() -> Floats:
     """Return the probability of each shape of a side (columns) for each noise level of a device (rows)."""
-    apart = np.abs(np.arange(len(_SPREADS))[:, None] - np.arange(len(_SPREADS))[None, :])
+    apart = np.abs(np.arange(len(_CURVE_SPREADS))[:, None] - np.arange(len(_CURVE_SPREADS))[None, :])
     near = 0.3**apart
-    spread = _ALIKE * near / near.sum(axis=1, keepdims=True) + (1 - _ALIKE) / len(_SPREADS)
-    return np.asarray((spread[:, :, None] * _LAPSE_PRIOR).reshape(len(_SPREADS), _SHAPES))
+    spread = _SPREAD_NEAR_DEVICE_NOISE_PROBABILITY * near / near.sum(axis=1, keepdims=True) + (
+        1 - _SPREAD_NEAR_DEVICE_NOISE_PROBABILITY
+    ) / len(_CURVE_SPREADS)
+    return np.asarray((spread[:, :, None] * _LAPSE_PRIOR).reshape(len(_CURVE_SPREADS), _SHAPE_COUNT))
 
 
 _SHAPE_PRIOR = _make_shape_prior()
 
-_CELLS = 200
-_BEYOND = 0.2
+_GRID_CELLS = 200
+_GRID_MARGIN_LOG_LOAD = 0.2
 """Distance by which the grid extends beyond the loads that can be offered, in log load."""
-_ABOVE_MOST, _BELOW_LEAST = 0.15, 0.05
+_PRIOR_ABOVE_MAX_LOAD, _PRIOR_BELOW_MIN_LOAD = 0.15, 0.05
 """Prior probabilities that the throughput is above or below the loads that can be offered."""
-_GUESS_SHARE = 0.75
+_PRIOR_WEIGHT_OF_GUESS = 0.75
 """Weight of a guess from forwarding rates in the prior."""
-_BRIDGE = ((0.6, 0.0015), (0.25, 0.03), (0.1, 0.3))
+_BRIDGE_WEIGHTS_AND_SCALES = ((0.6, 0.0015), (0.25, 0.03), (0.1, 0.3))
 """Weights and scales of Student's t distributions with 2 degrees of freedom; the rest is uninformative."""
-_UNINFORMATIVE_SHARE = 1 - sum(share for share, _ in _BRIDGE)
+_UNINFORMATIVE_BRIDGE_WEIGHT = 1 - sum(share for share, _ in _BRIDGE_WEIGHTS_AND_SCALES)
 
 
 @dataclass(frozen=True)
-class Grid:
+class LogLoadGrid:
     """Cells of log load with their centres and widths.
 
-    `bridge` is the probability of each throughput at longer steps (columns), given that at shorter ones
-    (rows), as far as shorter steps are informative.
+    `longer_step_probabilities` is the probability of each throughput at longer steps (columns), given that
+    at shorter ones (rows), as far as shorter steps are informative.
     """
 
     centres: Floats
     widths: Floats
-    bridge: Floats
+    longer_step_probabilities: Floats
 
 
 @dataclass(frozen=True)
@@ -83,11 +86,11 @@ class StepOutcome:
 
     level: int
     log_load: float
-    kept: bool
+    has_kept_goal: bool
 
 
 @dataclass(frozen=True)
-class InitialGuess:
+class ThroughputGuess:
     """A guess of the throughput in log load, and its uncertainty."""
 
     log_load: float
@@ -95,7 +98,7 @@ class InitialGuess:
 
 
 @dataclass(frozen=True)
-class Posterior:
+class ThroughputPosterior:
     """Posterior of one goal's throughput.
 
     `mass` is the probability of each cell for full steps. `joint[level]` is the joint probability of the
@@ -103,142 +106,171 @@ class Posterior:
     probabilities of each shape below and above a throughput, as arrays of shapes and cells.
     """
 
-    grid: Grid
+    grid: LogLoadGrid
     mass: Floats
     joint: tuple[Floats, ...]
     shapes: tuple[tuple[Floats, Floats], ...]
 
-    def mass_at(self, level: int) -> Floats:
+    def probability_by_cell_at(self, level: int) -> Floats:
         """Return the probability of each cell for steps of this duration."""
         return np.asarray(self.joint[level].sum(axis=1))
 
 
-def create_grid(least: float, most: float, open_above: bool = True) -> Grid:
-    """Return a grid of equal cells from slightly below `least` to `most`, or above it if `open_above`."""
-    return _grid_from_edges(np.linspace(least - _BEYOND, most + _BEYOND * open_above, _CELLS + 1))
+def create_grid(min_log_load: float, max_log_load: float, may_exceed_max_load: bool = True) -> LogLoadGrid:
+    """Return a grid of equal cells from slightly below `min_log_load` to `max_log_load`.
+
+    The grid extends above `max_log_load` if `may_exceed_max_load`.
+    """
+    return _grid_from_edges(
+        np.linspace(
+            min_log_load - _GRID_MARGIN_LOG_LOAD,
+            max_log_load + _GRID_MARGIN_LOG_LOAD * may_exceed_max_load,
+            _GRID_CELLS + 1,
+        )
+    )
 
 
-def refine_grid(posterior: Posterior) -> Grid:
+def refine_grid(posterior: ThroughputPosterior) -> LogLoadGrid:
     """Return a grid of the same range with narrow cells where throughputs are likely at any duration."""
     grid = posterior.grid
-    likely = np.mean([posterior.mass_at(level) for level in range(len(posterior.joint))], axis=0)
+    likely = np.mean(
+        [posterior.probability_by_cell_at(level) for level in range(len(posterior.joint))], axis=0
+    )
     # A neighbour of a likely cell may be as likely once cells are narrower.
     likely = np.convolve(likely, [0.1, 0.2, 0.4, 0.2, 0.1], "same")
     density = 0.75 * likely / likely.sum() + 0.25 * grid.widths / grid.widths.sum()
     share = np.concatenate([[0.0], np.cumsum(density)])
-    return _grid_from_edges(np.interp(np.linspace(0, 1, _CELLS + 1), share / share[-1], _cell_edges(grid)))
+    return _grid_from_edges(
+        np.interp(np.linspace(0, 1, _GRID_CELLS + 1), share / share[-1], _cell_edges(grid))
+    )
 
 
-def log_likelihood(grid: Grid, steps: Sequence[StepOutcome], level: int) -> Floats:
+def log_likelihood(grid: LogLoadGrid, steps: Sequence[StepOutcome], level: int) -> Floats:
     """Return the log likelihood of the steps of one duration as an array (2, shapes, cells).
 
     The first half is for steps below the throughput, the second for those above.
     """
-    total = np.zeros((2, _SHAPES, len(grid.centres)))
+    total = np.zeros((2, _SHAPE_COUNT, len(grid.centres)))
     for step in steps:
         if step.level == level:
             total += step_log_likelihood(grid, step)
     return total
 
 
-def step_log_likelihood(grid: Grid, step: StepOutcome) -> Floats:
+def step_log_likelihood(grid: LogLoadGrid, step: StepOutcome) -> Floats:
     """Return the contribution of one step to `log_likelihood`."""
     distance = grid.centres - step.log_load
     below = distance >= 0
-    progress = erf(np.abs(distance) / (_SPREADS[:, None] * np.sqrt(2)))
-    lean = _LEAN * np.repeat(progress, len(_LAPSES), axis=0)
-    probability = np.log(0.5 + np.where(below == step.kept, lean, -lean))
+    progress = erf(np.abs(distance) / (_CURVE_SPREADS[:, None] * np.sqrt(2)))
+    lean = _FINAL_DISTANCE_FROM_HALF * np.repeat(progress, len(_LAPSE_PROBABILITIES), axis=0)
+    probability = np.log(0.5 + np.where(below == step.has_kept_goal, lean, -lean))
     return np.stack([np.where(below, probability, 0.0), np.where(below, 0.0, probability)])
 
 
 def compute_posterior(
-    grid: Grid, log_likelihoods: Sequence[Floats], least: float, most: float, guess: InitialGuess | None
-) -> Posterior:
+    grid: LogLoadGrid,
+    log_likelihoods: Sequence[Floats],
+    min_log_load: float,
+    max_log_load: float,
+    guess: ThroughputGuess | None,
+) -> ThroughputPosterior:
     """Return the posterior from the log likelihoods of all step durations, shortest first."""
-    base = _throughput_prior(grid, least, most, guess)
-    bridge = grid.bridge + _UNINFORMATIVE_SHARE * base[None, :]
+    base = _throughput_prior(grid, min_log_load, max_log_load, guess)
+    longer_step_probabilities = grid.longer_step_probabilities + _UNINFORMATIVE_BRIDGE_WEIGHT * base[None, :]
     prior = base
     posteriors, likelihoods, shapes = [], [], []
     for log_likelihoods_here in log_likelihoods:
         likelihood, shapes_here = _marginalize_shapes(log_likelihoods_here)
         posterior = prior * likelihood
         posterior /= posterior.sum()
-        prior = posterior @ bridge
+        prior = posterior @ longer_step_probabilities
         posteriors.append(posterior)
         likelihoods.append(likelihood)
         shapes.append(shapes_here)
     joint = [np.diag(posteriors[-1])]
     onward: Floats = np.eye(len(grid.centres))
     for level in reversed(range(len(log_likelihoods) - 1)):
-        onward = bridge @ (likelihoods[level + 1][:, None] * onward)
+        onward = longer_step_probabilities @ (likelihoods[level + 1][:, None] * onward)
         both = posteriors[level][:, None] * onward
         joint.insert(0, both / both.sum())
-    return Posterior(grid, posteriors[-1], tuple(joint), tuple(shapes))
+    return ThroughputPosterior(grid, posteriors[-1], tuple(joint), tuple(shapes))
 
 
-def pass_probability(posterior: Posterior, level: int, log_loads: Floats) -> Floats:
+def pass_probability(posterior: ThroughputPosterior, level: int, log_loads: Floats) -> Floats:
     """Return the probability that a step at each load (rows) passes, for each throughput (columns)."""
     distance = posterior.grid.centres[None, :] - log_loads[:, None]
-    progress = erf(np.abs(distance)[None] / (_SPREADS[:, None, None] * np.sqrt(2)))
+    progress = erf(np.abs(distance)[None] / (_CURVE_SPREADS[:, None, None] * np.sqrt(2)))
     leans = []
     for half in posterior.shapes[level]:
-        by_spread = (half * _LEAN).reshape(len(_SPREADS), len(_LAPSES), -1).sum(axis=1)
+        by_spread = (
+            (half * _FINAL_DISTANCE_FROM_HALF)
+            .reshape(len(_CURVE_SPREADS), len(_LAPSE_PROBABILITIES), -1)
+            .sum(axis=1)
+        )
         leans.append(np.einsum("sc,slc->lc", by_spread, progress))
     return np.asarray(0.5 + np.where(distance >= 0, leans[0], -leans[1]))
 
 
-def expected_information(posterior: Posterior, level: int, log_loads: Floats, width: float) -> Floats:
+def expected_information(
+    posterior: ThroughputPosterior, level: int, log_loads: Floats, width: float
+) -> Floats:
     """Return the expected information of a step at each load about the throughput at full steps, in nats.
 
     The throughput matters only to this width of log load: its position inside the likeliest stretch of this
     width has no value, but whether it is inside that stretch does.
     """
-    stretch = _stretches(posterior, width)
+    stretch = _intervals_containing_cells(posterior, width)
     mass = posterior.mass @ stretch
     given = posterior.joint[level] @ stretch / np.maximum(mass, 1e-300)
     probability = pass_probability(posterior, level, log_loads) @ given
-    return np.asarray(_entropy(probability @ mass) - _entropy(probability) @ mass)
+    return np.asarray(_binary_entropy(probability @ mass) - _binary_entropy(probability) @ mass)
 
 
-def quantiles(grid: Grid, mass: Floats, shares: Floats | Sequence[float]) -> Floats:
+def log_load_quantiles(grid: LogLoadGrid, mass: Floats, shares: Floats | Sequence[float]) -> Floats:
     """Return the quantiles of the throughput in log load."""
     cumulative = np.concatenate([[0.0], np.cumsum(mass)])
     return np.asarray(np.interp(shares, cumulative / cumulative[-1], _cell_edges(grid)))
 
 
-def shortest_interval(grid: Grid, mass: Floats, confidence: float) -> tuple[float, float]:
+def shortest_log_load_interval(grid: LogLoadGrid, mass: Floats, confidence: float) -> tuple[float, float]:
     """Return the shortest interval of log load with this probability."""
     left = np.linspace(0, 1 - confidence, 101)
-    lows, highs = quantiles(grid, mass, left), quantiles(grid, mass, left + confidence)
+    lows, highs = log_load_quantiles(grid, mass, left), log_load_quantiles(grid, mass, left + confidence)
     best = int(np.argmin(highs - lows))
     return float(lows[best]), float(highs[best])
 
 
-def _grid_from_edges(edges: Floats) -> Grid:
+def _grid_from_edges(edges: Floats) -> LogLoadGrid:
     centres, widths = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
     distance = centres[None, :] - centres[:, None]
-    bridge = np.zeros_like(distance)
-    for share, scale in _BRIDGE:
+    longer_step_probabilities = np.zeros_like(distance)
+    for share, scale in _BRIDGE_WEIGHTS_AND_SCALES:
         # The scale is at least half a cell, since the grid has no finer resolution.
         near = _student_density(distance, np.maximum(scale, widths[None, :] / 2)) * widths[None, :]
-        bridge += near * (share / near.sum(axis=1, keepdims=True))
-    return Grid(centres, widths, bridge)
+        longer_step_probabilities += near * (share / near.sum(axis=1, keepdims=True))
+    return LogLoadGrid(centres, widths, longer_step_probabilities)
 
 
-def _cell_edges(grid: Grid) -> Floats:
+def _cell_edges(grid: LogLoadGrid) -> Floats:
     return np.append(grid.centres - grid.widths / 2, grid.centres[-1] + grid.widths[-1] / 2)
 
 
-def _throughput_prior(grid: Grid, least: float, most: float, guess: InitialGuess | None) -> Floats:
+def _throughput_prior(
+    grid: LogLoadGrid, min_log_load: float, max_log_load: float, guess: ThroughputGuess | None
+) -> Floats:
     """Return the prior of each cell: uniform in log load, or near the guess."""
-    inside = (grid.centres >= least) & (grid.centres <= most)
-    mass = grid.widths * inside / (most - least)
+    inside = (grid.centres >= min_log_load) & (grid.centres <= max_log_load)
+    mass = grid.widths * inside / (max_log_load - min_log_load)
     if guess is not None:
         scale = np.maximum(guess.scale, grid.widths / 2)
         near = _student_density(grid.centres - guess.log_load, scale) * grid.widths * inside
-        mass = (1 - _GUESS_SHARE) * mass + _GUESS_SHARE * near / near.sum()
-    outside = np.where(grid.centres > most, _ABOVE_MOST, _BELOW_LEAST) * grid.widths / _BEYOND
-    mass = np.where(inside, (1 - _ABOVE_MOST - _BELOW_LEAST) * mass, outside)
+        mass = (1 - _PRIOR_WEIGHT_OF_GUESS) * mass + _PRIOR_WEIGHT_OF_GUESS * near / near.sum()
+    outside = (
+        np.where(grid.centres > max_log_load, _PRIOR_ABOVE_MAX_LOAD, _PRIOR_BELOW_MIN_LOAD)
+        * grid.widths
+        / _GRID_MARGIN_LOG_LOAD
+    )
+    mass = np.where(inside, (1 - _PRIOR_ABOVE_MAX_LOAD - _PRIOR_BELOW_MIN_LOAD) * mass, outside)
     return np.asarray(mass / mass.sum())
 
 
@@ -247,7 +279,7 @@ def _marginalize_shapes(log_likelihoods: Floats) -> tuple[Floats, tuple[Floats, 
     peak = log_likelihoods.max(axis=1, keepdims=True)
     probability = np.exp(log_likelihoods - peak)
     below, above = (_SHAPE_PRIOR @ half for half in probability)
-    character = _CHARACTER_PRIOR[:, None] * below * above
+    character = _DEVICE_NOISE_PRIOR[:, None] * below * above
     total = character.sum(axis=0)
     logarithm = peak.sum(axis=(0, 1)) + np.log(total)
     # The floor keeps cells that later steps may raise above all others.
@@ -260,7 +292,7 @@ def _marginalize_shapes(log_likelihoods: Floats) -> tuple[Floats, tuple[Floats, 
     return np.asarray(likelihood), shapes
 
 
-def _stretches(posterior: Posterior, width: float) -> Floats:
+def _intervals_containing_cells(posterior: ThroughputPosterior, width: float) -> Floats:
     """Return the stretch of this width that each cell (rows) belongs to; the likeliest is one of them."""
     grid = posterior.grid
     ahead = grid.centres[:, None] - grid.centres[None, :]
@@ -275,6 +307,6 @@ def _student_density(distance: Floats, scale: Floats) -> Floats:
     return np.asarray(1 / (spread * np.sqrt(spread) * scale))
 
 
-def _entropy(probability: Floats) -> Floats:
+def _binary_entropy(probability: Floats) -> Floats:
     sure = np.clip(probability, 1e-12, 1 - 1e-12)
     return np.asarray(-sure * np.log(sure) - (1 - sure) * np.log1p(-sure))

@@ -7,17 +7,17 @@ bound, and the next load is midway, until the bounds are within the width. Each 
 from __future__ import annotations
 
 from vnetbench.search.interface import Device, GoalResult, SearchParameters, SearchResult
-from vnetbench.search.step_log import OutOfTimeError, StepLog
+from vnetbench.search.step_log import OutOfTimeError, SearchStepLog
 
 
 def search(device: Device, parameters: SearchParameters, seed: int) -> SearchResult:
     """Search the throughput for each goal. The method draws no random numbers, so `seed` is not used."""
-    log = StepLog(device, parameters)
+    log = SearchStepLog(device, parameters)
     answers = tuple(_bisect(log, parameters, goal) for goal in parameters.goals)
     return SearchResult(answers, tuple(log.steps))
 
 
-def _bisect(log: StepLog, parameters: SearchParameters, goal: float) -> GoalResult:
+def _bisect(log: SearchStepLog, parameters: SearchParameters, goal: float) -> GoalResult:
     low, high = 0.0, parameters.max_load_fps
     try:
         if log.measure(high, parameters.step_s).loss_ratio <= goal:

@@ -9,7 +9,7 @@ class OutOfTimeError(Exception):
     """The next step would end after the time limit."""
 
 
-class StepLog:
+class SearchStepLog:
     """Measures steps and records them in order."""
 
     def __init__(self, device: Device, parameters: SearchParameters) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from vnetbench.estimate.effects import values_by_block
 from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.model import Ratio
-from vnetbench.estimate.paired_ratios import combine_ratios, paired_ratio
-from vnetbench.estimate.ratios import adjust_p_values, rank_ratio
+from vnetbench.estimate.paired_ratios import combine_paired_ratios, estimate_paired_ratio
+from vnetbench.estimate.ratios import adjust_p_values, estimate_rank_ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.study.factors.imported_factors import UNSPECIFIED
 from vnetbench.study.model import Level
@@ -52,7 +52,7 @@ class TreatmentSelection:
         names = dict.fromkeys(name for each in self.treatments for name in each.levels)
         return tuple(n for n in names if len({each.levels.get(n) for each in self.treatments}) > 1)
 
-    def with_metrics(self, *metrics: str) -> TreatmentSelection:
+    def keep_treatments_with_metrics(self, *metrics: str) -> TreatmentSelection:
         """Select the treatments that have all of these metrics."""
         selected = tuple(each for each in self.treatments if set(metrics) <= each.treatment.metrics.keys())
         names = " and ".join(metrics)
@@ -65,13 +65,13 @@ class TreatmentSelection:
         selected = self.treatments
         for condition in conditions:
             before = selected
-            selected = tuple(each for each in before if _meets(each, condition))
+            selected = tuple(each for each in before if _meets_condition(each, condition))
             if before and not selected:
                 phrases = [each.phrase for each in conditions[: conditions.index(condition) + 1]]
                 return self._select((), f"treatments with {', '.join(phrases)}")
         return self._select(selected, self.missing)
 
-    def groups_over(self, *factors: str) -> list[list[MeasuredTreatment]]:
+    def groups_equal_in_other_factors(self, *factors: str) -> list[list[MeasuredTreatment]]:
         """Group treatments that differ in these factors only; groups have two or more treatments."""
         groups: dict[frozenset[tuple[str, Level]], list[MeasuredTreatment]] = {}
         for each in self.treatments:
@@ -79,9 +79,12 @@ class TreatmentSelection:
                 groups.setdefault(frozenset(each.levels_without(*factors).items()), []).append(each)
         return [group for group in groups.values() if len(group) > 1]
 
-    def groups_by_level(self, factor: str) -> list[dict[Level, MeasuredTreatment]]:
+    def groups_by_level_of_factor(self, factor: str) -> list[dict[Level, MeasuredTreatment]]:
         """Group treatments that differ in one factor only, each group by its levels."""
-        return [{each.levels[factor]: each for each in group} for group in self.groups_over(factor)]
+        return [
+            {each.levels[factor]: each for each in group}
+            for group in self.groups_equal_in_other_factors(factor)
+        ]
 
     def _select(self, treatments: tuple[MeasuredTreatment, ...], missing: str) -> TreatmentSelection:
         return TreatmentSelection(self.summary, treatments, "" if treatments else missing)
@@ -129,7 +132,9 @@ def compare_pairs(
     ]
 
 
-def numeric_levels(levels: Mapping[Level, MeasuredTreatment]) -> Iterator[tuple[float, MeasuredTreatment]]:
+def numeric_levels_with_treatments(
+    levels: Mapping[Level, MeasuredTreatment],
+) -> Iterator[tuple[float, MeasuredTreatment]]:
     """Yield the numeric levels in ascending order, with their treatments."""
     yield from sorted(
         ((level, each) for level, each in levels.items() if not isinstance(level, str)),
@@ -137,19 +142,19 @@ def numeric_levels(levels: Mapping[Level, MeasuredTreatment]) -> Iterator[tuple[
     )
 
 
-def one_of_levels(factor: str, *levels: Level, phrase: str) -> LevelCondition:
+def level_is_one_of(factor: str, *levels: Level, phrase: str) -> LevelCondition:
     """Return the condition that the factor has one of these levels."""
     return LevelCondition(factor, lambda level: level in levels, phrase)
 
 
-def level_range(factor: str, minimum: float, maximum: float, phrase: str) -> LevelCondition:
+def level_between(factor: str, minimum: float, maximum: float, phrase: str) -> LevelCondition:
     """Return the condition that the factor's level is a number from `minimum` to `maximum`."""
     return LevelCondition(
         factor, lambda level: not isinstance(level, str) and minimum <= level <= maximum, phrase
     )
 
 
-def _meets(tested: MeasuredTreatment, condition: LevelCondition) -> bool:
+def _meets_condition(tested: MeasuredTreatment, condition: LevelCondition) -> bool:
     return condition.factor in tested.levels and condition.is_met(tested.levels[condition.factor])
 
 
@@ -161,6 +166,6 @@ def _pair_ratio(
     if any(value < 0 for own in values for value in own.values()) or not all(values):
         return None
     if summary.is_imported:
-        return rank_ratio(list(values[0].values()), list(values[1].values()), confidence)
-    pair = paired_ratio(*values)
-    return None if pair is None else combine_ratios([pair], confidence)
+        return estimate_rank_ratio(list(values[0].values()), list(values[1].values()), confidence)
+    pair = estimate_paired_ratio(*values)
+    return None if pair is None else combine_paired_ratios([pair], confidence)

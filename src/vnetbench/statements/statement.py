@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from vnetbench.estimate.model import Estimate, Ratio
-from vnetbench.published.catalog import data_file
+from vnetbench.published.catalog import open_table_file
 from vnetbench.study.model import Level
 
 SUPPORTED, REFUTED, INCONCLUSIVE = "supported", "refuted", "inconclusive"
@@ -79,17 +79,17 @@ class Verdict:
     @property
     def state(self) -> str:
         """Supported if every part is, refuted if any part is."""
-        return combine_all([part.state for part in self.parts])
+        return supported_if_all([part.state for part in self.parts])
 
 
-def combine_all(states: Sequence[str]) -> str:
+def supported_if_all(states: Sequence[str]) -> str:
     """Return the state of a claim that holds only if all of its parts hold."""
     if REFUTED in states:
         return REFUTED
     return SUPPORTED if states and set(states) == {SUPPORTED} else INCONCLUSIVE
 
 
-def combine_any(states: Sequence[str]) -> str:
+def supported_if_any(states: Sequence[str]) -> str:
     """Return the state of a claim that holds if one of its parts holds."""
     if SUPPORTED in states:
         return SUPPORTED
@@ -99,8 +99,8 @@ def combine_any(states: Sequence[str]) -> str:
 @lru_cache
 def load_statements() -> tuple[Statement, ...]:
     """Return all statements in the package, in order of publication."""
-    runs = tomllib.loads(data_file("statements.toml").read_text(encoding="utf-8"))
-    rows = csv.DictReader(data_file("statements.csv").read_text(encoding="utf-8").splitlines())
+    runs = tomllib.loads(open_table_file("statements.toml").read_text(encoding="utf-8"))
+    rows = csv.DictReader(open_table_file("statements.csv").read_text(encoding="utf-8").splitlines())
     return tuple(
         Statement(**row, run=runs[row["id"]].get("run", ""), limitation=runs[row["id"]].get("limitation", ""))
         for row in rows

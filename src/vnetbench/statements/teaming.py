@@ -5,7 +5,9 @@ from __future__ import annotations
 from vnetbench.statements.selection import TreatmentSelection
 from vnetbench.statements.statement import INCONCLUSIVE, StatementPart
 
-_MISSING = "a lab with teams of uplinks, with the policy as a factor and the bytes of each uplink as metrics"
+_MISSING_TEAMING_LAB = (
+    "a lab with teams of uplinks, with the policy as a factor and the bytes of each uplink as metrics"
+)
 
 
 def check_address_hash(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
@@ -24,4 +26,4 @@ def check_address_spread(selection: TreatmentSelection) -> tuple[StatementPart, 
 
 
 def _inconclusive_part(claim: str) -> tuple[StatementPart, ...]:
-    return (StatementPart(claim, INCONCLUSIVE, (), _MISSING),)
+    return (StatementPart(claim, INCONCLUSIVE, (), _MISSING_TEAMING_LAB),)

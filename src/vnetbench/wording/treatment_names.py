@@ -23,10 +23,10 @@ def varying_factors(
     treatments: Sequence[FactorOwner], factors: Sequence[FactorLevels]
 ) -> tuple[FactorLevels, ...]:
     """Return the factors whose levels differ between the treatments, in the study's order."""
-    return tuple(factor for factor in factors if _varies(treatments, factor.name))
+    return tuple(factor for factor in factors if _is_factor_varying(treatments, factor.name))
 
 
-def _varies(treatments: Sequence[FactorOwner], factor: str) -> bool:
+def _is_factor_varying(treatments: Sequence[FactorOwner], factor: str) -> bool:
     levels = (each.factors[factor] for each in treatments if factor in each.factors)
     first = next(levels, None)
     return any(level != first for level in levels)

@@ -11,7 +11,7 @@ from vnetbench.estimate.evidence import collect_evidence
 from vnetbench.estimate.evidence.trial_data import TrialData, build_trial_data
 from vnetbench.estimate.steady_state import select_steady_part
 from vnetbench.estimate.time_series import metric_time_series
-from vnetbench.estimate.trial_metrics import steady_metrics
+from vnetbench.estimate.trial_metrics import metrics_of_steady_part
 from vnetbench.results.records import HOST, EndpointRecord, Observation, Sample, TrialRecord
 
 UNIFORM_RATES_BPS = [8e9] * 20
@@ -23,7 +23,7 @@ def trial_data(
 ) -> TrialData:
     """Return the data of a trial without its first `warmup_samples` intervals."""
     part = select_steady_part(trial, warmup_samples)
-    return build_trial_data(part, steady_metrics(part), metric_time_series(trial), testbed or {})
+    return build_trial_data(part, metrics_of_steady_part(part), metric_time_series(trial), testbed or {})
 
 
 def trial_evidence(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.docs.pages import ROOT
 from vnetbench.estimate.evidence import EVIDENCE_METRICS, FAMILIES
-from vnetbench.estimate.evidence.reference import PAGE, evidence_page
+from vnetbench.estimate.evidence.reference import PAGE_FILE_NAME, evidence_page
 
 DOCUMENTED = "".join(
     (ROOT / "docs" / page).read_text() for page in ("protocol.md", "results-file.md", "study-reference.md")
@@ -17,7 +17,7 @@ DOCUMENTED = "".join(
 
 def test_the_page_in_docs_is_current() -> None:
     why = "run: python -m vnetbench.estimate.evidence.reference docs"
-    assert (ROOT / "docs" / PAGE).read_text() == evidence_page(), why
+    assert (ROOT / "docs" / PAGE_FILE_NAME).read_text() == evidence_page(), why
 
 
 def test_evidence_metric_names_are_unique() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vnetbench.explain.models.tcp_window import is_consistent, max_goodput_bps
+from vnetbench.explain.models.tcp_window import is_goodput_consistent_with_window, max_goodput_bps
 
 pytestmark = pytest.mark.pure
 
@@ -16,12 +16,12 @@ def test_a_window_of_64_kib_over_100_ms_carries_5_2_mbit_per_s() -> None:
 
 def test_goodput_far_from_the_model_is_inconsistent() -> None:
     # An 8 kB window behind a shaper: the window limits the sender, but not the goodput.
-    assert is_consistent(max_goodput_bps(8192, 1000), 8192, 1000)
-    assert not is_consistent(0.5 * max_goodput_bps(8192, 1000), 8192, 1000)
+    assert is_goodput_consistent_with_window(max_goodput_bps(8192, 1000), 8192, 1000)
+    assert not is_goodput_consistent_with_window(0.5 * max_goodput_bps(8192, 1000), 8192, 1000)
 
 
 def test_a_window_of_zero_is_consistent_with_nothing() -> None:
-    assert not is_consistent(1e9, 0, 1000)
+    assert not is_goodput_consistent_with_window(1e9, 0, 1000)
 
 
 def test_a_round_trip_time_of_zero_is_rejected() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from vnetbench.estimate.evidence.calls import CALL_METRICS, call_evidence
 from vnetbench.estimate.evidence.cpu import CPU_METRICS, cpu_evidence
-from vnetbench.estimate.evidence.cpu_sets import THREAD_CPU_SET_METRICS, thread_cpu_set_evidence
+from vnetbench.estimate.evidence.cpu_sets import THREAD_CPU_SET_METRICS, thread_cpu_set_values
 from vnetbench.estimate.evidence.frames import FRAME_EVIDENCE_METRICS, frame_evidence
 from vnetbench.estimate.evidence.instrument import INSTRUMENT_METRICS, instrument_evidence
 from vnetbench.estimate.evidence.links import LINK_METRICS, link_evidence
@@ -34,7 +34,7 @@ def collect_evidence(data: TrialData) -> dict[str, float]:
     """Return all evidence metrics of a trial whose counters are known."""
     values = {
         **cpu_evidence(data),
-        **thread_cpu_set_evidence(data),
+        **thread_cpu_set_values(data),
         **window_evidence(data),
         **call_evidence(data),
         **packet_evidence(data),

@@ -16,28 +16,28 @@ def total_duration_s(samples: Iterable[Sample]) -> float:
     return sum(x.interval_s for x in samples)
 
 
-def counter_total(samples: Iterable[Sample], counter: str) -> float | None:
+def total_of_counter(samples: Iterable[Sample], counter: str) -> float | None:
     """Return the sum of a counter over the samples that have it."""
     known = [x.counters[counter] for x in samples if counter in x.counters]
     return sum(known) if known else None
 
 
-def counters_total(samples: Sequence[Sample], *counters: str) -> float | None:
+def total_of_all_counters(samples: Sequence[Sample], *counters: str) -> float | None:
     """Return the sum of several counters over the samples; a counter that no sample has is left out."""
-    return sum_known(*(counter_total(samples, counter) for counter in counters))
+    return sum_known_values(*(total_of_counter(samples, counter) for counter in counters))
 
 
 def rate_per_s(samples: Sequence[Sample], *counters: str) -> float | None:
     """Return the sum of several counters per second."""
-    return ratio(counters_total(samples, *counters), total_duration_s(samples))
+    return ratio(total_of_all_counters(samples, *counters), total_duration_s(samples))
 
 
-def percent_of_time(samples: Sequence[Sample], *counters: str) -> float | None:
+def percent_of_sampled_time(samples: Sequence[Sample], *counters: str) -> float | None:
     """Return the sum of several counters of seconds as a share of the samples' duration, in percent."""
-    return percent(counters_total(samples, *counters), total_duration_s(samples))
+    return percent(total_of_all_counters(samples, *counters), total_duration_s(samples))
 
 
-def sum_known(*values: float | None) -> float | None:
+def sum_known_values(*values: float | None) -> float | None:
     """Return the sum of the known values."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
@@ -81,7 +81,7 @@ def to_number(value: object) -> float | None:
     return float(value) if isinstance(value, int | float) else None
 
 
-def knob_value(trial: TrialRecord, knob: str, endpoint: str) -> object:
+def effective_knob_value(trial: TrialRecord, knob: str, endpoint: str) -> object:
     """Return the value of a knob that was read back at an endpoint.
 
     The results file has a single value if all endpoints agree.
@@ -90,7 +90,7 @@ def knob_value(trial: TrialRecord, knob: str, endpoint: str) -> object:
     return value.get(endpoint) if isinstance(value, Mapping) else value
 
 
-def any_off(trial: TrialRecord, knobs: Sequence[str], endpoints: Iterable[str]) -> float | None:
+def is_any_knob_off(trial: TrialRecord, knobs: Sequence[str], endpoints: Iterable[str]) -> float | None:
     """Return 1 if one of the on/off knobs is off at one of the endpoints, 0 if all known ones are on."""
-    values = [knob_value(trial, knob, endpoint) for endpoint in endpoints for knob in knobs]
+    values = [effective_knob_value(trial, knob, endpoint) for endpoint in endpoints for knob in knobs]
     return largest(float(not value) for value in values if isinstance(value, bool))

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from vnetbench.estimate.evidence.aggregation import knob_value, median, to_number, total_duration_s
+from vnetbench.estimate.evidence.aggregation import effective_knob_value, median, to_number, total_duration_s
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import EndpointRecord, Sample, StreamSample
 
 TRANSFERS = "transfers"
 """The part of `mixed` that is its load."""
-_SAMPLE_FIELDS = ("bytes", "rtt_us", "cwnd", "retransmits")
+_STREAM_SAMPLE_FIELDS = ("bytes", "rtt_us", "cwnd", "retransmits")
 """Values with a field of their own in `StreamSample`; all others are in its `details`."""
 
 
@@ -46,15 +46,15 @@ class Flow:
 
     def _sample_values(self, name: str) -> Sequence[float | None]:
         """Return a value of each sample. Values are cached: many metrics use the same few names."""
-        if name not in self._cached_values:
-            self._cached_values[name] = [
-                to_number(getattr(x, name) if name in _SAMPLE_FIELDS else x.details.get(name))
+        if name not in self._sample_values_by_name:
+            self._sample_values_by_name[name] = [
+                to_number(getattr(x, name) if name in _STREAM_SAMPLE_FIELDS else x.details.get(name))
                 for x in self.samples
             ]
-        return self._cached_values[name]
+        return self._sample_values_by_name[name]
 
     @cached_property
-    def _cached_values(self) -> dict[str, Sequence[float | None]]:
+    def _sample_values_by_name(self) -> dict[str, Sequence[float | None]]:
         return {}
 
     @property
@@ -77,7 +77,7 @@ def collect_flows(part: SteadyPart) -> list[Flow]:
     return [flow for endpoint, samples in part.endpoints for flow in _endpoint_flows(part, endpoint, samples)]
 
 
-def load_flows(flows: Sequence[Flow], role: str) -> list[Flow]:
+def select_load_flows(flows: Sequence[Flow], role: str) -> list[Flow]:
     """Return the flows of a role (`source`, `sink`) that carry the load: with `mixed`, transfers only."""
     with_role = [flow for flow in flows if flow.role == role]
     return [flow for flow in with_role if flow.load_part == TRANSFERS] or with_role
@@ -93,7 +93,7 @@ def _endpoint_flows(part: SteadyPart, endpoint: EndpointRecord, samples: Sequenc
     for sample in samples:
         for x in sample.streams:
             streams.setdefault((x.load_part, x.stream_id, x.role), []).append(x)
-    set_mss_bytes = to_number(knob_value(part.trial, "mss", endpoint.name))
+    set_mss_bytes = to_number(effective_knob_value(part.trial, "mss", endpoint.name))
     duration_s = total_duration_s(samples)
     for (load_part, _, role), stream_samples in streams.items():
         mss_bytes = median(to_number(x.details.get("mss_bytes")) for x in stream_samples)

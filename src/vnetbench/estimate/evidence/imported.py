@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from vnetbench.estimate.evidence.aggregation import counter_total, median, percent, ratio
+from vnetbench.estimate.evidence.aggregation import median, percent, ratio, total_of_counter
 from vnetbench.estimate.evidence.window import variation_percent
 from vnetbench.results.records import IMPORTED, Sample, TrialRecord
 from vnetbench.study.model import Level
@@ -36,7 +36,7 @@ def imported_evidence(
     stream_count = float(streams) if isinstance(streams, int) else None
     mean_latency_us = metrics.get("latency_mean_us")
     rate_per_connection = ratio(metrics.get("transactions_per_s"), stream_count)
-    retransmits = counter_total(samples, "retransmits")
+    retransmits = total_of_counter(samples, "retransmits")
     mss_bytes = None if retransmits is None else _mss_bytes(trial)
     is_single_stream = stream_count == 1
     latency_share = None
@@ -49,7 +49,7 @@ def imported_evidence(
         "rtt_us": _sample_median(samples, "rtt_us") or metrics.get("rtt_us"),
         "window_bytes": _sample_median(samples, "cwnd_bytes"),
         "mss_bytes": mss_bytes,
-        "retransmitted_percent": percent(retransmits, ratio(counter_total(samples, "bytes"), mss_bytes)),
+        "retransmitted_percent": percent(retransmits, ratio(total_of_counter(samples, "bytes"), mss_bytes)),
         "stream_goodput_bps": ratio(metrics.get("goodput_bps"), stream_count),
         "transactions_per_connection_s": rate_per_connection,
         "latency_share": latency_share,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vnetbench.estimate.evidence.aggregation import largest
-from vnetbench.estimate.guests import single_cpu_times, sum_by_name
+from vnetbench.estimate.guests import cpu_times_without_number, sum_values_by_name
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import HOST, Sample
 
@@ -44,7 +44,7 @@ def collect_kernels(part: SteadyPart) -> list[Kernel]:
     by_name = [(endpoint.name, samples) for endpoint, samples in endpoints if has_own_kernel(samples)]
     if len(by_name) < len(endpoints) or any(x.observation for x in part.host_samples):
         by_name.append((HOST, part.host_samples))
-    kernels = [Kernel(name, samples, _times_by_cpu(samples)) for name, samples in by_name]
+    kernels = [Kernel(name, samples, _cpu_times_by_cpu(samples)) for name, samples in by_name]
     return [kernel for kernel in kernels if kernel.cpu_times]
 
 
@@ -53,9 +53,9 @@ def max_softirq_percent(kernels: Iterable[Kernel]) -> float | None:
     return largest(kernel.time_percent(cpu, *INTERRUPTS) for kernel in kernels for cpu in kernel.cpu_times)
 
 
-def _times_by_cpu(samples: Sequence[Sample]) -> dict[int, dict[str, float]]:
+def _cpu_times_by_cpu(samples: Sequence[Sample]) -> dict[int, dict[str, float]]:
     parts: dict[int, list[Mapping[str, float]]] = {}
     for sample in samples:
         for cpu in sample.cpu:
-            parts.setdefault(int(cpu["cpu"]), []).append(single_cpu_times(cpu))
-    return {number: sum_by_name(times) for number, times in parts.items()}
+            parts.setdefault(int(cpu["cpu"]), []).append(cpu_times_without_number(cpu))
+    return {number: sum_values_by_name(times) for number, times in parts.items()}

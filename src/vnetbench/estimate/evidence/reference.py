@@ -9,9 +9,9 @@ from pathlib import Path
 from vnetbench.estimate.evidence import FAMILIES
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 
-PAGE = "evidence.md"
+PAGE_FILE_NAME = "evidence.md"
 
-_HEAD = """\
+_PAGE_HEAD = """\
 # Evidence
 
 Evidence is a value from a trial that supports or contradicts a cause. This page lists the metrics that
@@ -39,7 +39,7 @@ Counters are described in [protocol.md](protocol.md), "Events". `x[].y` is `y` o
 This page is generated from the same tables as the metrics (`python -m vnetbench.estimate.evidence.reference
 docs`).
 """
-_TITLES = {
+_TITLE_BY_FAMILY = {
     "cpu": "CPUs and threads",
     "window": "Windows, latency and calls",
     "packets": "Packets",
@@ -52,11 +52,11 @@ _TITLES = {
 
 def evidence_page() -> str:
     """Return the page in Markdown."""
-    return "\n".join([_HEAD, *(line for family in FAMILIES for line in _family_lines(family))]) + "\n"
+    return "\n".join([_PAGE_HEAD, *(line for family in FAMILIES for line in _family_lines(family))]) + "\n"
 
 
 def _family_lines(family: str) -> Iterator[str]:
-    yield f"## {_TITLES[family]}\n"
+    yield f"## {_TITLE_BY_FAMILY[family]}\n"
     yield "| metric | name in reports | unit | meaning | counters |"
     yield "|---|---|---|---|---|"
     yield from map(_table_row, FAMILIES[family])
@@ -70,7 +70,7 @@ def _table_row(metric: EvidenceMetric) -> str:
 
 def main(folder: Path) -> None:
     """Write the page into a folder."""
-    (folder / PAGE).write_text(evidence_page(), encoding="utf-8")
+    (folder / PAGE_FILE_NAME).write_text(evidence_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":

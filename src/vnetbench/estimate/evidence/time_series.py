@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vnetbench.estimate.evidence.aggregation import largest, percent, percent_of_time, sum_known
-from vnetbench.estimate.evidence.flows import collect_flows, load_flows
+from vnetbench.estimate.evidence.aggregation import (
+    largest,
+    percent,
+    percent_of_sampled_time,
+    sum_known_values,
+)
+from vnetbench.estimate.evidence.flows import collect_flows, select_load_flows
 from vnetbench.estimate.evidence.kernels import collect_kernels, max_softirq_percent
 from vnetbench.estimate.evidence.ports import collect_ports
 from vnetbench.estimate.evidence.trial_data import TrialData
@@ -26,16 +31,16 @@ class _PlottedMetric:
 
 
 def _sender_percent(counter: str) -> Callable[[SteadyPart], float | None]:
-    return lambda part: largest(percent_of_time(samples, counter) for _, samples in part.senders)
+    return lambda part: largest(percent_of_sampled_time(samples, counter) for _, samples in part.senders)
 
 
 def _receiver_percent(counter: str) -> Callable[[SteadyPart], float | None]:
-    return lambda part: largest(percent_of_time(samples, counter) for _, samples in part.receivers)
+    return lambda part: largest(percent_of_sampled_time(samples, counter) for _, samples in part.receivers)
 
 
 def _rwnd_limited_percent(part: SteadyPart) -> float | None:
-    flows = load_flows(collect_flows(part), "source")
-    limited_s = sum_known(*(flow.total("rwnd_limited_s") for flow in flows))
+    flows = select_load_flows(collect_flows(part), "source")
+    limited_s = sum_known_values(*(flow.total("rwnd_limited_s") for flow in flows))
     return percent(limited_s, sum(flow.duration_s for flow in flows))
 
 
@@ -68,13 +73,13 @@ def evidence_time_series(data: TrialData, evidence: Mapping[str, float]) -> dict
     plotted = [
         name for name, metric in _PLOTTED_METRICS.items() if evidence.get(name, 0.0) >= metric.threshold
     ]
-    intervals = _split_by_interval(data.steady_part) if plotted else ()
+    intervals = _split_into_sample_intervals(data.steady_part) if plotted else ()
     values = {name: [_PLOTTED_METRICS[name].compute(each) for each in intervals] for name in plotted}
     known = {name: [value for value in series if value is not None] for name, series in values.items()}
     return {name: tuple(series) for name, series in known.items() if len(series) == len(intervals)}
 
 
-def _split_by_interval(part: SteadyPart) -> Sequence[SteadyPart]:
+def _split_into_sample_intervals(part: SteadyPart) -> Sequence[SteadyPart]:
     """Return each interval under load as a part of its own."""
     parts = []
     endpoints = {endpoint.name: endpoint for endpoint in part.trial.endpoints}

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vnetbench.estimate.evidence.flows import Flow, collect_flows, load_flows
+from vnetbench.estimate.evidence.flows import Flow, collect_flows, select_load_flows
 from vnetbench.estimate.evidence.kernels import Kernel, collect_kernels
 from vnetbench.estimate.evidence.ports import Port, collect_ports
 from vnetbench.estimate.frame_losses import FrameLosses, locate_frame_losses
@@ -49,7 +49,7 @@ def build_trial_data(
         testbed: The testbed's description in the results file.
     """
     flows = collect_flows(part)
-    sending_flows = load_flows(flows, "source")
+    sending_flows = select_load_flows(flows, "source")
     return TrialData(
         part,
         metrics,
@@ -57,7 +57,7 @@ def build_trial_data(
         flows,
         sending_flows,
         [flow for flow in sending_flows if flow.is_tcp],
-        [flow for flow in load_flows(flows, "sink") if flow.is_tcp],
+        [flow for flow in select_load_flows(flows, "sink") if flow.is_tcp],
         collect_kernels(part),
         collect_ports(part, testbed),
         locate_frame_losses(part.trial, testbed),

@@ -19,19 +19,21 @@ import numpy.typing as npt
 from scipy import special
 
 from vnetbench.estimate.effects import values_by_block
-from vnetbench.estimate.paired_ratios import PairedRatio, paired_ratio
+from vnetbench.estimate.paired_ratios import PairedRatio, estimate_paired_ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 
 FloatArray = npt.NDArray[np.float64]
 
-_WEIGHTS = tuple(sign * math.sqrt(square) for sign in (-1, 1) for square in (0.5, 1.0, 1.5))
-_MIN_TRIALS = 3
+_SIX_POINT_BOOTSTRAP_WEIGHTS = tuple(
+    sign * math.sqrt(square) for sign in (-1, 1) for square in (0.5, 1.0, 1.5)
+)
+_MIN_TRIALS_PER_CELL = 3
 """Fewer trials give no estimate of the spread."""
 _MIN_TREATMENTS_PER_BLOCK = 5
 """Minimum number of treatments in a block to estimate the block's effect."""
-_ITERATIONS = 3
+_BLOCK_EFFECT_ITERATIONS = 3
 """Alternating estimates of block effects and treatment means. They change little after the second one."""
-_CONFIDENCE = 0.95
+_INTERVAL_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -62,42 +64,45 @@ def cell_means(summary: CampaignSummary, metric: str) -> tuple[CellMean, ...]:
     }
     included = [each for each in summary.treatments if _has_enough_values(each, logs[each.index], metric)]
     # Imported trials have no common blocks, although their numbers are equal.
-    iterations = 0 if summary.is_imported else _ITERATIONS
+    iterations = 0 if summary.is_imported else _BLOCK_EFFECT_ITERATIONS
     block_effects: dict[int, float] = {}
-    means = _estimate_means(included, logs, block_effects)
+    means = _estimate_treatment_means(included, logs, block_effects)
     for _ in range(iterations):
-        block_effects = _block_effects(means, logs)
-        means = _estimate_means(included, logs, block_effects)
+        block_effects = _estimate_block_effects(means, logs)
+        means = _estimate_treatment_means(included, logs, block_effects)
     return tuple(CellMean(each, pair.log_ratio, pair.block_errors) for each, pair in means)
 
 
-def bootstrap_logs(cells: Sequence[CellMean], draws: int, seed: int = 0) -> FloatArray:
-    """Return bootstrap samples of the cell means: `draws` rows, one column per cell."""
+def bootstrap_log_means(cells: Sequence[CellMean], draw_count: int, seed: int = 0) -> FloatArray:
+    """Return bootstrap samples of the cell means: `draw_count` rows, one column per cell."""
     blocks = sorted({block for cell in cells for block in cell.block_errors})
     errors = np.array(
         [
-            [cell.block_errors.get(block, 0.0) * _small_sample_factor(cell) for block in blocks]
+            [cell.block_errors.get(block, 0.0) * _small_sample_error_factor(cell) for block in blocks]
             for cell in cells
         ]
     )
-    weights = np.random.default_rng(seed).choice(_WEIGHTS, size=(draws, len(blocks)))
+    weights = np.random.default_rng(seed).choice(_SIX_POINT_BOOTSTRAP_WEIGHTS, size=(draw_count, len(blocks)))
     logs = np.array([cell.log_mean for cell in cells])
     drawn: FloatArray = logs + weights @ errors.T
     return drawn
 
 
-def _small_sample_factor(cell: CellMean) -> float:
+def _small_sample_error_factor(cell: CellMean) -> float:
     """Return the width of Student's interval over that of a normal interval."""
     freedom = max(1, len(cell.block_errors) - 1)
-    return float(special.stdtrit(freedom, (1 + _CONFIDENCE) / 2) / special.ndtri((1 + _CONFIDENCE) / 2))
+    return float(
+        special.stdtrit(freedom, (1 + _INTERVAL_CONFIDENCE) / 2)
+        / special.ndtri((1 + _INTERVAL_CONFIDENCE) / 2)
+    )
 
 
 def _has_enough_values(treatment: TreatmentSummary, logs: Mapping[int, float], metric: str) -> bool:
     trials = len(values_by_block(treatment, metric))
-    return len(logs) >= _MIN_TRIALS and len(logs) >= 0.8 * trials
+    return len(logs) >= _MIN_TRIALS_PER_CELL and len(logs) >= 0.8 * trials
 
 
-def _estimate_means(
+def _estimate_treatment_means(
     treatments: Sequence[TreatmentSummary],
     logs: Mapping[int, Mapping[int, float]],
     block_effects: Mapping[int, float],
@@ -107,13 +112,13 @@ def _estimate_means(
         own = {
             block: math.exp(log - block_effects.get(block, 0.0)) for block, log in logs[each.index].items()
         }
-        pair = paired_ratio(dict.fromkeys(own, 1.0), own)
+        pair = estimate_paired_ratio(dict.fromkeys(own, 1.0), own)
         if pair is not None:
             means.append((each, pair))
     return means
 
 
-def _block_effects(
+def _estimate_block_effects(
     means: Sequence[tuple[TreatmentSummary, PairedRatio]], logs: Mapping[int, Mapping[int, float]]
 ) -> dict[int, float]:
     """Return each block's median deviation from the treatment means; none for blocks with few treatments."""

@@ -12,7 +12,12 @@ from dataclasses import dataclass
 
 from vnetbench.estimate.effects import values_by_block
 from vnetbench.estimate.model import Ratio
-from vnetbench.estimate.paired_ratios import PairedRatio, combine_ratios, fewest_blocks, paired_ratio
+from vnetbench.estimate.paired_ratios import (
+    PairedRatio,
+    combine_paired_ratios,
+    estimate_paired_ratio,
+    min_blocks_for_paired_ratio,
+)
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.study.model import FactorLevels, Level
 
@@ -26,7 +31,7 @@ class Interaction:
     levels: tuple[Level, Level]
     ratio: Ratio
     """Geometric mean over all sets of four treatments. 1 means no interaction."""
-    set_count: int
+    treatment_set_count: int
     """Number of sets of four treatments."""
 
 
@@ -38,24 +43,24 @@ def find_interactions(summary: CampaignSummary, metric: str) -> tuple[Interactio
     """
     by_levels = {frozenset(each.factors.items()): each for each in summary.treatments}
     values = {each.index: values_by_block(each, metric) for each in summary.treatments}
-    fewest = fewest_blocks(summary.required_precision.confidence)
+    fewest = min_blocks_for_paired_ratio(summary.required_precision.confidence)
     interactions = []
     for one, other in itertools.combinations(summary.factors, 2):
         for levels in itertools.product(one.levels[1:], other.levels[1:]):
             pairs = [
                 pair
-                for four in _factorial_sets(summary, by_levels, (one, other), levels)
+                for four in _two_by_two_treatment_sets(summary, by_levels, (one, other), levels)
                 if (pair := _interaction_ratio(*(values[each.index] for each in four))) is not None
                 and pair.block_count >= fewest
             ]
             if pairs:
                 bases = (one.levels[0], other.levels[0])
-                ratio = combine_ratios(pairs, summary.required_precision.confidence)
+                ratio = combine_paired_ratios(pairs, summary.required_precision.confidence)
                 interactions.append(Interaction((one.name, other.name), bases, levels, ratio, len(pairs)))
     return tuple(interactions)
 
 
-def _factorial_sets(
+def _two_by_two_treatment_sets(
     summary: CampaignSummary,
     by_levels: Mapping[frozenset[tuple[str, Level]], TreatmentSummary],
     factors: tuple[FactorLevels, FactorLevels],
@@ -84,4 +89,4 @@ def _interaction_ratio(
     blocks = [b for b in base if all(each.get(b, 0.0) > 0 for each in (base, one, other, both))]
     separate = {block: one[block] * other[block] for block in blocks}
     combined = {block: base[block] * both[block] for block in blocks}
-    return paired_ratio(separate, combined)
+    return estimate_paired_ratio(separate, combined)

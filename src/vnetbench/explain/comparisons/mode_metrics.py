@@ -5,13 +5,14 @@ from __future__ import annotations
 from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.estimate.evidence.frames import PERCENT_OF_LOST_FRAMES
 from vnetbench.estimate.evidence.placement import CPU_NUMBER
-from vnetbench.estimate.latency import PERCENTILES
+from vnetbench.estimate.latency import QUANTILE_BY_PERCENTILE_NAME
 
-DERIVED_METRICS = (
+DERIVED_METRIC_NAMES_AND_PREFIXES = (
     "goodput_", "transactions_per_", "connections_per_", "datagrams_", "throughput_", "forwarding_rate_",
     "max_forwarding_rate_", "frames", "datagrams", "packets_per_s", "segments_per_s", "calls_per_s",
     "stream_goodput_", "cycles_per_", "latency_", "connect_", "delay_mean_us",
-    *(f"delay_{share}_us" for share in PERCENTILES), "jitter_", "back_to_back_", "buffer_s", "outstanding_",
+    *(f"delay_{name}_us" for name in QUANTILE_BY_PERCENTILE_NAME), "jitter_", "back_to_back_", "buffer_s",
+    "outstanding_",
     "goodput_over_pacing_rate", "in_flight_", "backlog_delay_us", "sender_cpu_percent",
     "receiver_cpu_percent", "first_vm_cpu_percent", "second_vm_cpu_percent", "host_cpu_percent",
     "host_softirq_percent", "server_cpu_percent", "vcpus_cpu_percent", "emulators_cpu_percent",
@@ -22,8 +23,10 @@ DERIVED_METRICS = (
 
 They correlate with modes of any cause. A name that ends in `_` is a prefix of several names.
 """
-_DERIVED_PREFIXES = tuple(each for each in DERIVED_METRICS if each.endswith("_"))
-_LOSS_METRICS = {"forwarding_rate_fps": ("frame_loss_percent", "loss_percent", "frames_lost_percent")}
+_DERIVED_METRIC_PREFIXES = tuple(each for each in DERIVED_METRIC_NAMES_AND_PREFIXES if each.endswith("_"))
+_LOSS_METRICS_BY_DECIDING_METRIC = {
+    "forwarding_rate_fps": ("frame_loss_percent", "loss_percent", "frames_lost_percent")
+}
 """Deciding metric to its complementary loss metrics, which show neither where nor why frames are lost."""
 DROP_LOCATION_METRICS = tuple(
     name for name, metric in EVIDENCE_METRICS.items() if metric.unit == PERCENT_OF_LOST_FRAMES
@@ -53,8 +56,8 @@ SHARED_CPU_METRICS = (
 """Shares of samples that are close to 0 or 100 % if a trial keeps its placement."""
 CONCENTRATION_METRICS = ("busiest_receive_cpu_percent", "busiest_queue_percent", "busiest_uplink_percent")
 """Shares that form two groups if they have two modes themselves."""
-BUSY_METRICS = ("other_work_percent", "steal_percent", "worst_steal_percent")
-ORDER_LABELS = {"block": "block of the campaign", "after_treatment": "previous treatment"}
+OTHER_LOAD_METRICS = ("other_work_percent", "steal_percent", "worst_steal_percent")
+LABEL_BY_TRIAL_ORDER_METRIC = {"block": "block of the campaign", "after_treatment": "previous treatment"}
 NOMINAL_METRICS = frozenset(
     {"after_treatment", *(metric.name for metric in EVIDENCE_METRICS.values() if metric.unit == CPU_NUMBER)}
 )
@@ -64,5 +67,9 @@ def is_consequence_of(metric: str, deciding_metric: str) -> bool:
     """Return whether a metric follows from the deciding metric, so that it cannot explain its modes."""
     if metric.startswith(_IDLE_LATENCY_PREFIX):
         return deciding_metric.startswith(_LATENCY_INCREASE_PREFIX)
-    complements = _LOSS_METRICS.get(deciding_metric, ())
-    return metric in DERIVED_METRICS or metric in complements or metric.startswith(_DERIVED_PREFIXES)
+    complements = _LOSS_METRICS_BY_DECIDING_METRIC.get(deciding_metric, ())
+    return (
+        metric in DERIVED_METRIC_NAMES_AND_PREFIXES
+        or metric in complements
+        or metric.startswith(_DERIVED_METRIC_PREFIXES)
+    )

@@ -21,7 +21,7 @@ from vnetbench.explain.models import scalability
 LogCurves = Callable[[FloatArray], FloatArray]
 """Function from levels to fitted logarithms of the metric, one row per fitted curve."""
 
-_SMALLEST_ERROR = 0.003
+_MIN_LOG_ERROR = 0.003
 """Error of a logarithm below which laws count as equally good."""
 
 
@@ -65,7 +65,9 @@ def _fit_plateau(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurves
 
 def fit_scalability(fitted_levels: FloatArray, log_values: FloatArray) -> scalability.ScalabilityFit:
     """Fit the scalability law in units of the first level, so that levels can also be bytes or rates."""
-    return scalability.fit((fitted_levels / fitted_levels[0]).tolist(), np.exp(log_values).tolist())
+    return scalability.fit_scalability_law(
+        (fitted_levels / fitted_levels[0]).tolist(), np.exp(log_values).tolist()
+    )
 
 
 def _fit_scalability_curves(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurves:
@@ -104,25 +106,27 @@ LAWS: Mapping[str, ScalingLaw] = {
         ScalingLaw(SCALABILITY, scalability.PARAMETER_COUNT, _fit_scalability_curves),
     )
 }
-MIN_LEVELS = 4
+MIN_LEVELS_TO_CHOOSE_LAW = 4
 """Minimum number of levels: a law needs as many as it has parameters, plus one that is held out."""
 
 
-def choose_laws(
-    levels: Sequence[float], log_values: FloatArray, max_error: float
+def choose_law_per_curve(
+    levels: Sequence[float], log_values: FloatArray, max_log_error: float
 ) -> list[tuple[ScalingLaw, Mapping[str, float]]]:
     """Return for each row the law that best predicts held-out cells, and all laws' criteria.
 
     Args:
         levels: levels in ascending order.
         log_values: one row of logarithms of the metric per curve.
-        max_error: error of a logarithm at a fitted cell from which NO_LAW replaces the best law.
+        max_log_error: error of a logarithm at a fitted cell from which NO_LAW replaces the best law.
 
     Raises:
-        ValueError: there are fewer than MIN_LEVELS levels.
+        ValueError: there are fewer than MIN_LEVELS_TO_CHOOSE_LAW levels.
     """
-    if len(levels) < MIN_LEVELS:
-        raise ValueError(f"the choice of a law needs at least {MIN_LEVELS} levels, not {len(levels)}")
+    if len(levels) < MIN_LEVELS_TO_CHOOSE_LAW:
+        raise ValueError(
+            f"the choice of a law needs at least {MIN_LEVELS_TO_CHOOSE_LAW} levels, not {len(levels)}"
+        )
     at = np.asarray(levels, dtype=float)
     errors = {law.name: law.fit(at, log_values)(at) - log_values for law in LAWS.values()}
     criteria = {law.name: _akaike_criteria(law, at, log_values, errors[law.name]) for law in LAWS.values()}
@@ -130,7 +134,7 @@ def choose_laws(
     for row in range(len(log_values)):
         own = {name: float(each[row]) for name, each in criteria.items()}
         best = min(LAWS.values(), key=lambda law: own[law.name])
-        is_close = np.abs(errors[best.name][row]).max() < max_error
+        is_close = np.abs(errors[best.name][row]).max() < max_log_error
         chosen.append((best if is_close else NO_LAW, own))
     return chosen
 
@@ -151,7 +155,5 @@ def _akaike_criteria(
             :, 0
         ]
         squares += (predicted - log_values[:, held_out]) ** 2
-    criteria: FloatArray = (
-        count * np.log(np.maximum(squares / count, _SMALLEST_ERROR**2)) + 2 * law.parameters
-    )
+    criteria: FloatArray = count * np.log(np.maximum(squares / count, _MIN_LOG_ERROR**2)) + 2 * law.parameters
     return criteria

@@ -22,9 +22,9 @@ from scipy import stats
 from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.ratios import adjust_p_values
 
-_GROUPS = 4999
+_RANDOM_DIVISIONS = 4999
 """Number of random groups. With the real groups, p is a multiple of 1/5000."""
-_MAX_ENUMERATED = 5000
+_MAX_ENUMERATED_DIVISIONS = 5000
 """Up to this number of divisions, all of them are used instead of random ones."""
 
 FloatArray = npt.NDArray[np.float64]
@@ -32,7 +32,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Separation:
+class MetricSeparation:
     """How well one metric separates two groups of trials."""
 
     metric: str
@@ -55,7 +55,7 @@ def rank_separations(
     metrics: Mapping[str, Sequence[float]],
     is_upper: Sequence[bool],
     nominal: frozenset[str] = frozenset(),
-) -> list[Separation]:
+) -> list[MetricSeparation]:
     """Return the separation by each metric that varies, best first.
 
     Args:
@@ -65,7 +65,7 @@ def rank_separations(
     """
     upper = np.asarray(is_upper, dtype=bool)
     # As floats, because matrix products of booleans are many times slower in numpy.
-    groups = _make_divisions(upper).astype(float)
+    groups = _make_group_divisions(upper).astype(float)
     separations = [
         _measure_separation(name, np.asarray(values, dtype=float), upper, groups, name in nominal)
         for name, values in metrics.items()
@@ -78,37 +78,37 @@ def rank_separations(
     return sorted(separations, key=lambda each: (-each.distance, each.p_value))
 
 
-def _make_divisions(upper: BoolArray) -> BoolArray:
+def _make_group_divisions(upper: BoolArray) -> BoolArray:
     """Return divisions of the trials into two groups, one per row: all of them, or random ones."""
     count, size = len(upper), int(upper.sum())
-    if math.comb(count, size) <= _MAX_ENUMERATED:
+    if math.comb(count, size) <= _MAX_ENUMERATED_DIVISIONS:
         chosen = np.array(list(combinations(range(count), size)))
         groups = np.zeros((len(chosen), count), dtype=bool)
         np.put_along_axis(groups, chosen, True, axis=1)
         return groups
     random = np.random.default_rng(0)
-    orders = np.argsort(random.random((_GROUPS, count)), axis=1)
+    orders = np.argsort(random.random((_RANDOM_DIVISIONS, count)), axis=1)
     return np.vstack([upper, upper[orders]])
 
 
 def _measure_separation(
     metric: str, values: FloatArray, upper: BoolArray, groups: FloatArray, is_nominal: bool
-) -> Separation:
-    areas, scores = (_nominal_aucs, values) if is_nominal else (_rank_aucs, stats.rankdata(values))
+) -> MetricSeparation:
+    areas, scores = (_aucs_of_labels, values) if is_nominal else (_aucs_of_quantities, stats.rankdata(values))
     auc = float(areas(scores, upper[None].astype(float))[0])
     p_value = float(np.mean(np.abs(areas(scores, groups) - 0.5) >= abs(auc - 0.5) - 1e-12))
-    center = _most_frequent if is_nominal else np.median
-    return Separation(metric, auc, p_value, float(center(values[~upper])), float(center(values[upper])))
+    center = _most_frequent_value if is_nominal else np.median
+    return MetricSeparation(metric, auc, p_value, float(center(values[~upper])), float(center(values[upper])))
 
 
-def _rank_aucs(ranks: FloatArray, groups: FloatArray) -> FloatArray:
+def _aucs_of_quantities(ranks: FloatArray, groups: FloatArray) -> FloatArray:
     sizes = groups.sum(axis=1)
     u = groups @ ranks - sizes * (sizes + 1) / 2
     aucs: FloatArray = u / (sizes * (groups.shape[1] - sizes))
     return aucs
 
 
-def _nominal_aucs(values: FloatArray, groups: FloatArray) -> FloatArray:
+def _aucs_of_labels(values: FloatArray, groups: FloatArray) -> FloatArray:
     """Return the area for each group, with values in the order of their share in the group."""
     known, which = np.unique(values, return_inverse=True)
     belongs = (which[:, None] == np.arange(len(known))).astype(float)
@@ -121,6 +121,6 @@ def _nominal_aucs(values: FloatArray, groups: FloatArray) -> FloatArray:
     return aucs
 
 
-def _most_frequent(values: FloatArray) -> float:
+def _most_frequent_value(values: FloatArray) -> float:
     known, counts = np.unique(values, return_counts=True)
     return float(known[np.argmax(counts)])

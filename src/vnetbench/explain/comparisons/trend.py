@@ -18,7 +18,7 @@ from scipy import special
 
 Numbers = npt.NDArray[np.float64]
 
-_ORDERS = 1999
+_RANDOM_BLOCK_ORDERS = 1999
 """Number of random block orders. With the real order, p is a multiple of 1/2000."""
 
 
@@ -49,8 +49,8 @@ def trend_over_blocks(series: Sequence[Mapping[int, float]]) -> Trend | None:
     if not slopes.size:
         return None
     rises = np.nansum(np.sign(table[:, None, :] - table[:, :, None]), axis=0)
-    orders = np.argsort(np.random.default_rng(0).random((_ORDERS, len(blocks))), axis=1)
-    sums = np.abs(_kendall_sums(rises, np.vstack([np.arange(len(blocks)), orders])))
+    orders = np.argsort(np.random.default_rng(0).random((_RANDOM_BLOCK_ORDERS, len(blocks))), axis=1)
+    sums = np.abs(_kendall_sum_by_order(rises, np.vstack([np.arange(len(blocks)), orders])))
     return Trend(float(np.median(slopes)), float(np.mean(sums >= sums[0])))
 
 
@@ -88,7 +88,7 @@ def _pairwise_slopes(table: Numbers, positions: Numbers) -> Numbers:
     return slopes
 
 
-def _kendall_sums(rises: Numbers, orders: npt.NDArray[np.int64]) -> Numbers:
+def _kendall_sum_by_order(rises: Numbers, orders: npt.NDArray[np.int64]) -> Numbers:
     """Return Kendall's sum for each order. `rises[i, j]` is the rise from block i to block j."""
     earlier, later = np.triu_indices(len(rises), 1)
     # One order at a time, because an array of all orders of hundreds of blocks takes gigabytes.

@@ -16,15 +16,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vnetbench.explain.comparisons.cell_means import CellMean, FloatArray, bootstrap_logs
+from vnetbench.explain.comparisons.cell_means import CellMean, FloatArray, bootstrap_log_means
 
-_DRAWS = 500
-Term = tuple[str, ...]
+_BOOTSTRAP_DRAWS = 500
+FactorsOfTerm = tuple[str, ...]
 """Names of factors: one for a main effect, two for an interaction."""
 
 
 @dataclass(frozen=True)
-class VarianceShare:
+class VarianceShareInterval:
     """Share of the variance between treatments, 0 to 1, with its interval."""
 
     value: float
@@ -36,7 +36,7 @@ class VarianceShare:
 class VarianceShares:
     """All shares. The remainder is interactions of three or more factors, and error."""
 
-    terms: Mapping[Term, VarianceShare]
+    terms: Mapping[FactorsOfTerm, VarianceShareInterval]
     error_share: float
     """Expected share from the spread of the trials alone."""
 
@@ -48,26 +48,26 @@ def variance_shares(
     columns = _design_columns(cells, factors)
     if not columns:
         return None
-    bases = {term: _term_basis(term, columns) for term in columns}
+    bases = {term: _orthonormal_term_basis(term, columns) for term in columns}
     logs = np.array([[cell.log_mean for cell in cells]])
-    samples = bootstrap_logs(cells, _DRAWS)
+    samples = bootstrap_log_means(cells, _BOOTSTRAP_DRAWS)
     error = np.array([cell.variance for cell in cells])
-    total, totals = _total_squares(logs), _total_squares(samples)
+    total, totals = _total_sum_of_squares(logs), _total_sum_of_squares(samples)
     if not total[0] > 1e-12:
         return None
     tails = [100 * (1 - confidence) / 2, 100 * (1 + confidence) / 2]
     shares = {}
     for term, basis in bases.items():
-        value = float(_explained_squares(basis, logs, error)[0] / total[0])
+        value = float(_explained_sum_of_squares(basis, logs, error)[0] / total[0])
         # A bootstrap sample has its own error and that of its cell mean.
         low, high = np.percentile(
-            _explained_squares(basis, samples, error + np.var(samples, axis=0)) / totals, tails
+            _explained_sum_of_squares(basis, samples, error + np.var(samples, axis=0)) / totals, tails
         )
-        shares[term] = VarianceShare(*(float(np.clip(each, 0.0, 1.0)) for each in (value, low, high)))
+        shares[term] = VarianceShareInterval(*(float(np.clip(each, 0.0, 1.0)) for each in (value, low, high)))
     return VarianceShares(shares, min(1.0, float(np.sum(error) * (1 - 1 / len(cells)) / total[0])))
 
 
-def _total_squares(logs: FloatArray) -> FloatArray:
+def _total_sum_of_squares(logs: FloatArray) -> FloatArray:
     squares: FloatArray = ((logs - logs.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
     return squares
 
@@ -80,9 +80,9 @@ def factor_indicators(cells: Sequence[CellMean], factor: str) -> FloatArray:
     return table - table.mean(axis=0) if table.size else table
 
 
-def _design_columns(cells: Sequence[CellMean], factors: Sequence[str]) -> dict[Term, FloatArray]:
+def _design_columns(cells: Sequence[CellMean], factors: Sequence[str]) -> dict[FactorsOfTerm, FloatArray]:
     mains = {factor: own for factor in factors if (own := factor_indicators(cells, factor)).shape[1]}
-    columns: dict[Term, FloatArray] = {(factor,): own for factor, own in mains.items()}
+    columns: dict[FactorsOfTerm, FloatArray] = {(factor,): own for factor, own in mains.items()}
     both = np.hstack([np.ones((len(cells), 1)), *mains.values()])
     for one, other in itertools.combinations(mains, 2):
         product = product_columns(mains[one], mains[other])
@@ -97,13 +97,13 @@ def product_columns(one: FloatArray, other: FloatArray) -> FloatArray:
     return table
 
 
-def _term_basis(term: Term, columns: Mapping[Term, FloatArray]) -> FloatArray:
+def _orthonormal_term_basis(term: FactorsOfTerm, columns: Mapping[FactorsOfTerm, FloatArray]) -> FloatArray:
     """Return an orthonormal basis of what the term adds to all other terms of at most the same order."""
     others = [own for each, own in columns.items() if len(each) <= len(term) and each != term]
     return orthonormal_residual(columns[term], np.hstack([np.ones((len(columns[term]), 1)), *others]))
 
 
-def _explained_squares(basis: FloatArray, logs: FloatArray, error: FloatArray) -> FloatArray:
+def _explained_sum_of_squares(basis: FloatArray, logs: FloatArray, error: FloatArray) -> FloatArray:
     """Return each row's sum of squares in the basis, minus the expected part from these error variances."""
     squares: FloatArray = ((logs @ basis) ** 2).sum(axis=1) - error @ (basis**2).sum(axis=1)
     return squares

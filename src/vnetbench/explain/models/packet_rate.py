@@ -20,7 +20,7 @@ class PacketCost:
     cycles_per_byte: float
 
 
-def fit_cost(packet_bytes: Sequence[float], cycles_per_packet: Sequence[float]) -> PacketCost | None:
+def fit_packet_cost(packet_bytes: Sequence[float], cycles_per_packet: Sequence[float]) -> PacketCost | None:
     """Fit both costs by least squares, without negative ones; return None with fewer than two sizes.
 
     A negative cost per byte or per packet only means that it is not measurable: it becomes zero, and the fit

@@ -28,7 +28,9 @@ _MIN_KAPPA = 1e-12
 """Below this value the peak is beyond any practical n."""
 _MIN_DETERMINANT = 1e-13
 """Determinant of unit columns below which they are linearly dependent in floating point."""
-_FREE = np.array([mask for mask in itertools.product((0.0, 1.0), repeat=PARAMETER_COUNT) if any(mask)])
+_FREE_PARAMETER_MASKS = np.array(
+    [mask for mask in itertools.product((0.0, 1.0), repeat=PARAMETER_COUNT) if any(mask)]
+)
 """Masks of free parameters, one per row: 1 is free, 0 is held at zero."""
 
 
@@ -39,17 +41,23 @@ class ScalabilityFit:
     gamma: float
     sigma: float
     kappa: float
-    peak: float
+    peak_worker_count: float
     """The n with the maximum value; infinite if values never fall."""
-    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    interval_by_parameter: Mapping[str, Interval] = field(default_factory=dict)
     """Intervals of `gamma`, `sigma`, `kappa` and `peak`; empty without surplus values."""
 
-    def value(self, n: float) -> float:
+    def throughput_at(self, worker_count: float) -> float:
         """Return the throughput of n workers."""
-        return self.gamma * n / (1 + self.sigma * (n - 1) + self.kappa * n * (n - 1))
+        return (
+            self.gamma
+            * worker_count
+            / (1 + self.sigma * (worker_count - 1) + self.kappa * worker_count * (worker_count - 1))
+        )
 
 
-def fit(n: Sequence[float], values: Sequence[float], confidence: float = 0.95) -> ScalabilityFit:
+def fit_scalability_law(
+    worker_counts: Sequence[float], values: Sequence[float], confidence: float = 0.95
+) -> ScalabilityFit:
     """Fit the law by `fit_coefficients` and return it with its intervals.
 
     The intervals are Student's, for the linear approximation at the fit. The interval of a parameter at its
@@ -58,30 +66,35 @@ def fit(n: Sequence[float], values: Sequence[float], confidence: float = 0.95) -
     Raises:
         ValueError: there are fewer than three different n, an n is below 1, or a value is not positive.
     """
-    n_array, value_array = _check_fit_input(n, values)
+    n_array, value_array = _check_fit_input(worker_counts, values)
     alone, contention, crosstalk = (float(part) for (part,) in fit_coefficients(n_array, value_array[None]))
     sigma, kappa = contention / alone, crosstalk / alone
     law = ScalabilityFit(1 / alone, sigma, kappa, _peak_level(sigma, kappa))
     if len(n_array) <= PARAMETER_COUNT:
         return law
-    return replace(law, intervals=_parameter_intervals(law, n_array, value_array, confidence))
+    return replace(law, interval_by_parameter=_parameter_intervals(law, n_array, value_array, confidence))
 
 
-def fit_coefficients(n: FloatArray, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def fit_coefficients(
+    worker_counts: FloatArray, values: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Fit 1/γ, σ/γ and κ/γ to each row of values by least squares of relative errors, without negative ones.
 
     n / X(n) is linear in the three coefficients, so the best fit is unique and needs no starting point. It is
     the best of all fits that hold some coefficients at zero and have no negative one (Lawson & Hanson 1974,
     "Solving Least Squares Problems", chapter 23). Three coefficients have seven such fits.
     """
-    columns = np.stack([np.ones(len(n)), n - 1, n * (n - 1)]) * (values / n)[:, None, :]
+    columns = (
+        np.stack([np.ones(len(worker_counts)), worker_counts - 1, worker_counts * (worker_counts - 1)])
+        * (values / worker_counts)[:, None, :]
+    )
     sizes = np.sqrt((columns**2).sum(axis=-1))
     sizes[sizes == 0] = 1.0  # the squares of very small values underflow
     columns /= sizes[..., None]
     products, sums = columns @ columns.swapaxes(1, 2), columns.sum(axis=-1)
-    masks = _FREE[:, None, :, None] * _FREE[:, None, None, :]
-    systems = products * masks + np.eye(PARAMETER_COUNT) * (1 - _FREE)[:, None, :, None]
-    targets = sums * _FREE[:, None, :]
+    masks = _FREE_PARAMETER_MASKS[:, None, :, None] * _FREE_PARAMETER_MASKS[:, None, None, :]
+    systems = products * masks + np.eye(PARAMETER_COUNT) * (1 - _FREE_PARAMETER_MASKS)[:, None, :, None]
+    targets = sums * _FREE_PARAMETER_MASKS[:, None, :]
     # Cramer's rule: each row of cofactors is the cross product of the other two rows.
     cofactors = np.cross(systems[..., [1, 2, 0], :], systems[..., [2, 0, 1], :])
     determinants = (systems[..., 0, :] * cofactors[..., 0, :]).sum(axis=-1)
@@ -91,7 +104,7 @@ def fit_coefficients(n: FloatArray, values: FloatArray) -> tuple[FloatArray, Flo
     best = np.argmax(np.where(is_allowed, (solved * targets).sum(axis=-1), -np.inf), axis=0)
     alone, contention, crosstalk = (solved[best, np.arange(len(values))] / sizes).T
     # Values that grow faster than n would give one worker no throughput.
-    return np.maximum(alone, 1e-9 * (n / values).max(axis=1)), contention, crosstalk
+    return np.maximum(alone, 1e-9 * (worker_counts / values).max(axis=1)), contention, crosstalk
 
 
 def _check_fit_input(n: Sequence[float], values: Sequence[float]) -> tuple[FloatArray, FloatArray]:
@@ -110,7 +123,7 @@ def _peak_level(sigma: float, kappa: float) -> float:
     return math.sqrt((1 - sigma) / kappa) if kappa > _MIN_KAPPA else math.inf
 
 
-def _scale_by_exp(value: float, log: float) -> float:
+def _multiply_by_exp_of_log(value: float, log: float) -> float:
     """Return value · exp(log); infinity on overflow."""
     try:
         return value * math.exp(log)
@@ -121,7 +134,7 @@ def _scale_by_exp(value: float, log: float) -> float:
 def _parameter_intervals(
     law: ScalabilityFit, levels: FloatArray, values: FloatArray, confidence: float
 ) -> dict[str, Interval]:
-    residuals = np.log(values) - np.log([law.value(n) for n in levels])
+    residuals = np.log(values) - np.log([law.throughput_at(n) for n in levels])
     denominator = 1 + law.sigma * (levels - 1) + law.kappa * levels * (levels - 1)
     slopes = np.column_stack(
         [np.ones(len(levels)), -(levels - 1) / denominator, -levels * (levels - 1) / denominator]
@@ -132,7 +145,7 @@ def _parameter_intervals(
     sigma = (max(0.0, law.sigma - half_widths[1]), law.sigma + half_widths[1])
     kappa = (max(0.0, law.kappa - half_widths[2]), law.kappa + half_widths[2])
     return {
-        "gamma": (law.gamma * math.exp(-half_widths[0]), _scale_by_exp(law.gamma, half_widths[0])),
+        "gamma": (law.gamma * math.exp(-half_widths[0]), _multiply_by_exp_of_log(law.gamma, half_widths[0])),
         "sigma": sigma,
         "kappa": kappa,
         "peak": (_peak_level(law.sigma, kappa[1]), _peak_level(law.sigma, kappa[0])),

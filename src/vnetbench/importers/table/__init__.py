@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from vnetbench.importers.decoding import ByteStream
 from vnetbench.importers.runs import Run
 from vnetbench.importers.table.cell_parsing import build_run
-from vnetbench.importers.table.columns import Columns
-from vnetbench.importers.table.mapping import TableMapping, read_mapping
-from vnetbench.importers.table.rows import is_table, read_rows
+from vnetbench.importers.table.columns import ColumnPositions
+from vnetbench.importers.table.mapping import TableMapping, read_table_mapping
+from vnetbench.importers.table.rows import is_table_file_name, read_table_rows
 
-__all__ = ["TableMapping", "is_table", "read_mapping", "read_table_runs"]
+__all__ = ["TableMapping", "is_table_file_name", "read_table_mapping", "read_table_runs"]
 
 
 def read_table_runs(stream: ByteStream, name: str, mapping: TableMapping) -> Iterator[Run]:
@@ -20,9 +20,9 @@ def read_table_runs(stream: ByteStream, name: str, mapping: TableMapping) -> Ite
     Raises:
         BenchError: Names the file, row and column, and the fix.
     """
-    columns: Columns | None = None
-    for row in read_rows(stream, name, mapping):
+    columns: ColumnPositions | None = None
+    for row in read_table_rows(stream, name, mapping):
         if columns is None:
-            columns = Columns.find(row, name, mapping)
+            columns = ColumnPositions.from_header(row, name, mapping)
         elif run := build_run(row, columns, mapping):
             yield run

@@ -11,20 +11,20 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from vnetbench.importers.arithmetic import divide, more_precise
+from vnetbench.importers.arithmetic import choose_more_precise, divide_values
 from vnetbench.importers.command_line import CommandLine, OptionSyntax
-from vnetbench.importers.line_report import LineReport, report_reader
+from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
-from vnetbench.importers.runs import FORWARD, REVERSE, ReportedValue, ReportInterval, Run
+from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
 from vnetbench.importers.units import NUMBER, parse_count, parse_rounded
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
-_BYTES_PER_MB = 2**20
-_RATE = rf"(?P<mb>{NUMBER}) MB /\s*(?P<seconds>{NUMBER}) sec =\s*(?P<mbps>{NUMBER}) Mbps"
-_RATE_LINE = re.compile(rf"(?:[\w.-]+: )?\s*{_RATE}(?P<details>.*)")
+_BYTES_PER_NUTTCP_MEGABYTE = 2**20
+_RATE_COLUMNS_PATTERN = rf"(?P<mb>{NUMBER}) MB /\s*(?P<seconds>{NUMBER}) sec =\s*(?P<mbps>{NUMBER}) Mbps"
+_RATE_LINE = re.compile(rf"(?:[\w.-]+: )?\s*{_RATE_COLUMNS_PATTERN}(?P<details>.*)")
 """` 1387.0000 MB /   1.00 sec = 11608.7056 Mbps 64 %TX 46 %RX 0 retrans 0.14 msRTT`."""
-_RATE_DETAILS: Mapping[str, re.Pattern[str]] = {
+_RATE_DETAIL_PATTERNS: Mapping[str, re.Pattern[str]] = {
     "tx_cpu": re.compile(r" (\d+) %TX"),
     "rx_cpu": re.compile(r" (\d+) %RX"),
     "retrans": re.compile(r" (\d+) (?:host-)?retrans"),
@@ -36,36 +36,38 @@ _RATE_DETAILS: Mapping[str, re.Pattern[str]] = {
     "cwnd_KB": re.compile(r" (\d+) KB-cwnd"),
 }
 """Values behind the rate, by the names that `-fparse` prints."""
-_PARSE_LINE = re.compile(r"(?:[\w.-]+: )?megabytes=(?P<mb>[\d.]+) (?P<pairs>real_sec(?:onds)?=.*)")
+_MACHINE_READABLE_LINE = re.compile(r"(?:[\w.-]+: )?megabytes=(?P<mb>[\d.]+) (?P<pairs>real_sec(?:onds)?=.*)")
 """`megabytes=23.8750 real_seconds=2.00 rate_Mbps=99.9517 tx_cpu=98 rx_cpu=1 retrans=0 rtt_ms=0.14`."""
-_VERBOSE_RATE = re.compile(
+_VERBOSE_RATE_LINE = re.compile(
     rf"(?:[\w.-]+: )?nuttcp-(?P<end>[tr]): (?P<mb>{NUMBER}) MB in (?P<seconds>{NUMBER}) real seconds = "
     rf"{NUMBER} KB/sec = (?P<mbps>{NUMBER}) Mbps"
 )
 """With `-v`: `nuttcp-r: 11.9375 MB in 1.00 real seconds = 12191.29 KB/sec = 99.8711 Mbps`."""
-_VERBOSE_PARSE = re.compile(r"nuttcp-(?P<end>[tr]): megabytes=(?P<mb>[\d.]+) (?P<pairs>real_seconds=.*)")
-_VERBOSE_CPU = re.compile(r"nuttcp-(?P<end>[tr]): (?:.*\s|.*cpu=)(?P<cpu>\d+)% ")
+_VERBOSE_MACHINE_READABLE_LINE = re.compile(
+    r"nuttcp-(?P<end>[tr]): megabytes=(?P<mb>[\d.]+) (?P<pairs>real_seconds=.*)"
+)
+_VERBOSE_CPU_LINE = re.compile(r"nuttcp-(?P<end>[tr]): (?:.*\s|.*cpu=)(?P<cpu>\d+)% ")
 """`nuttcp-t: 0.9user 0.0sys 0:01real 99% 0i+0d 926maxrss 0+0pf 0+7csw`."""
-_VERBOSE_RETRANSMITS = re.compile(r"nuttcp-t: retrans ?= ?(?P<count>\d+)")
-_VERBOSE_RTT = re.compile(r"nuttcp-[tr]: connect.*(?:RTT=|rtt_ms=)(?P<ms>[\d.]+)")
-_VERSION = re.compile(r"nuttcp-[tr]: v(?P<version>\d[\w.]*): ")
-_SETTINGS = re.compile(
+_VERBOSE_RETRANSMITS_LINE = re.compile(r"nuttcp-t: retrans ?= ?(?P<count>\d+)")
+_VERBOSE_RTT_LINE = re.compile(r"nuttcp-[tr]: connect.*(?:RTT=|rtt_ms=)(?P<ms>[\d.]+)")
+_VERSION_LINE = re.compile(r"nuttcp-[tr]: v(?P<version>\d[\w.]*): ")
+_SETTINGS_LINE = re.compile(
     r"nuttcp-(?P<end>[tr]): buflen=(?P<length>\d+),? nstream=(?P<streams>\d+),? .*?(?P<mode>tcp|udp)\b"
 )
 """`nuttcp-t: buflen=65536, nstream=1, port=5001 tcp -> 10.0.0.2`."""
-_VERBOSE_LAST = re.compile(r"nuttcp-r: (?:.*real \d+% |stats=cpu )")
+_LAST_VERBOSE_LINE = re.compile(r"nuttcp-r: (?:.*real \d+% |stats=cpu )")
 """The last line of `-v`: the CPU time of the receiver."""
-_PREFIXED = re.compile(r"(?:server )?nuttcp(?:-[tr])?: ")
-_ERROR = re.compile(
+_NUTTCP_PREFIX = re.compile(r"(?:server )?nuttcp(?:-[tr])?: ")
+_ERROR_LINE = re.compile(
     r"(?:server )?nuttcp-[tr]: v[\w.]+: (?P<error>[Ee]rror.*)|(?P<refused>connect failed: .*)"
     r"|(?P<other>\w.* only supported for client/server mode)|errno=\d+$"
 )
 """`nuttcp-t: v6.1.2: Error: connect: Connection refused`."""
-_AMOUNT = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<suffix>[kKmMgG]?)")
-_SIZE_SUFFIXES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
-_RATE_SUFFIXES = {"": 1e3, "k": 1e3, "m": 1e6, "g": 1e9}
+_AMOUNT_PATTERN = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<suffix>[kKmMgG]?)")
+_SIZE_FACTOR_BY_SUFFIX = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_RATE_FACTOR_BY_SUFFIX = {"": 1e3, "k": 1e3, "m": 1e6, "g": 1e9}
 """Suffixes of `-R`. Without one the rate is in kbit/s."""
-_INTERVAL_COUNTS = {"retransmits": "retrans", "lost": "drop", "datagrams": "pkt"}
+_COUNTER_BY_INTERVAL_VALUE = {"retransmits": "retrans", "lost": "drop", "datagrams": "pkt"}
 
 
 @dataclass
@@ -75,8 +77,9 @@ class NuttcpReport(LineReport):
     tool = "nuttcp"
     programs = ("nuttcp",)
     option_syntax = OptionSyntax(
-        with_value={f"-{letter}": letter for letter in "TnlNwRipPfMcFxaI"} | {"-ws": "ws", "-wb": "wb"},
-        switches={f"-{letter}": letter for letter in "trusSv1bBD46dj"},
+        value_option_names={f"-{letter}": letter for letter in "TnlNwRipPfMcFxaI"}
+        | {"-ws": "ws", "-wb": "wb"},
+        switch_names={f"-{letter}": letter for letter in "trusSv1bBD46dj"},
     )
 
     intervals: list[dict[str, str]] = field(default_factory=list)
@@ -91,12 +94,12 @@ class NuttcpReport(LineReport):
     @classmethod
     def starts_run(cls, lines: LogLines) -> bool:
         """Return whether the output of a transfer, or its command line, is next."""
-        line = lines.peek() or ""
+        line = lines.peek_line() or ""
         if " MB /" in line:
             return _RATE_LINE.match(line) is not None
         if "megabytes=" in line:
-            return _PARSE_LINE.match(line) is not None
-        return _VERSION.match(line) is not None or cls.parse_command(line) is not None
+            return _MACHINE_READABLE_LINE.match(line) is not None
+        return _VERSION_LINE.match(line) is not None or cls.parse_command(line) is not None
 
     @classmethod
     def parse_command(cls, line: str) -> CommandLine | None:
@@ -107,20 +110,23 @@ class NuttcpReport(LineReport):
         """Return whether the line belongs to this transfer."""
         if self.summary or self.has_verbose_end:
             return False
-        return any(pattern.match(line) for pattern in (_PREFIXED, _RATE_LINE, _PARSE_LINE, _ERROR))
+        return any(
+            pattern.match(line)
+            for pattern in (_NUTTCP_PREFIX, _RATE_LINE, _MACHINE_READABLE_LINE, _ERROR_LINE)
+        )
 
     def add(self, line: str) -> None:
         """Record what the line reports."""
-        version = _VERSION.match(line)
+        version = _VERSION_LINE.match(line)
         self.version = version["version"] if version else self.version
-        if (error := _ERROR.match(line)) is not None:
-            self.record_error(error["error"] or error["refused"] or error["other"] or "")
+        if (error := _ERROR_LINE.match(line)) is not None:
+            self.record_first_error(error["error"] or error["refused"] or error["other"] or "")
         elif (rate := _RATE_LINE.match(line)) is not None:
-            self._add_rate(_parse_rate(rate), is_interval="%TX" not in line and "%RX" not in line)
+            self._add_rate(_parse_rate_line(rate), is_interval="%TX" not in line and "%RX" not in line)
         elif line.startswith("nuttcp-"):
             self._add_verbose(line)
-        elif (pairs := _PARSE_LINE.match(line)) is not None:
-            values = _parse_pairs(pairs)
+        elif (pairs := _MACHINE_READABLE_LINE.match(line)) is not None:
+            values = _parse_name_value_pairs(pairs)
             self._add_rate(values, is_interval="real_sec" in values)
 
     def _add_rate(self, values: dict[str, str], *, is_interval: bool) -> None:
@@ -131,19 +137,19 @@ class NuttcpReport(LineReport):
 
     def _add_verbose(self, line: str) -> None:
         """Record a line of `-v`."""
-        if (settings := _SETTINGS.match(line)) is not None:
+        if (settings := _SETTINGS_LINE.match(line)) is not None:
             self.settings = self.settings or settings
-        elif (rate := _VERBOSE_RATE.match(line)) is not None:
-            self._endpoint_summary(rate["end"]).update(_parse_rate(rate))
-        elif (pairs := _VERBOSE_PARSE.match(line)) is not None:
-            self._endpoint_summary(pairs["end"]).update(_parse_pairs(pairs))
-        elif (retransmits := _VERBOSE_RETRANSMITS.match(line)) is not None:
+        elif (rate := _VERBOSE_RATE_LINE.match(line)) is not None:
+            self._endpoint_summary(rate["end"]).update(_parse_rate_line(rate))
+        elif (pairs := _VERBOSE_MACHINE_READABLE_LINE.match(line)) is not None:
+            self._endpoint_summary(pairs["end"]).update(_parse_name_value_pairs(pairs))
+        elif (retransmits := _VERBOSE_RETRANSMITS_LINE.match(line)) is not None:
             self._endpoint_summary("t")["retrans"] = retransmits["count"]
-        elif (rtt := _VERBOSE_RTT.match(line)) is not None:
+        elif (rtt := _VERBOSE_RTT_LINE.match(line)) is not None:
             self._endpoint_summary("t")["rtt_ms"] = rtt["ms"]
-        elif (cpu := _VERBOSE_CPU.match(line)) is not None:
+        elif (cpu := _VERBOSE_CPU_LINE.match(line)) is not None:
             self._endpoint_summary(cpu["end"])["tx_cpu" if cpu["end"] == "t" else "rx_cpu"] = cpu["cpu"]
-        self.has_verbose_end = _VERBOSE_LAST.match(line) is not None and {"t", "r"} <= set(
+        self.has_verbose_end = _LAST_VERBOSE_LINE.match(line) is not None and {"t", "r"} <= set(
             self.endpoint_summaries
         )
 
@@ -172,7 +178,7 @@ class NuttcpReport(LineReport):
             other_results={
                 name: values[name] for name in ("megabytes", "cwnd_KB", "msavgOWD") if name in values
             },
-            failure=self.failure(is_complete=bool(values)),
+            failure=self.failure_reason(is_complete=bool(values)),
             remarks=tuple(self._list_remarks(values, is_udp=is_udp)),
         )
         return [run]
@@ -193,13 +199,15 @@ class NuttcpReport(LineReport):
         if self.command is not None or settings:  # A summary alone has neither streams nor direction.
             factors["streams"] = int(options.get("N", settings["streams"] if settings else "1"))
             factors["direction"] = self._detect_direction()
-        length = _parse_amount(options.get("l", settings["length"] if settings else ""), _SIZE_SUFFIXES)
+        length = _parse_amount(
+            options.get("l", settings["length"] if settings else ""), _SIZE_FACTOR_BY_SUFFIX
+        )
         if length:
             factors["datagram_size" if is_udp else "message_size"] = int(length)
         rate = self._parse_rate_limit()
         if rate and is_udp:
             factors["bit_rate"] = int(rate)
-        window = _parse_amount(options.get("w", ""), {**_SIZE_SUFFIXES, "": 2**10})
+        window = _parse_amount(options.get("w", ""), {**_SIZE_FACTOR_BY_SUFFIX, "": 2**10})
         if window:
             factors["socket_buffer"] = int(window)
         return factors
@@ -209,22 +217,24 @@ class NuttcpReport(LineReport):
 
     def _parse_rate_limit(self) -> float | None:
         """Return the rate that `-R` sets, in bit/s."""
-        return _parse_amount(self.options.get("R", "").lstrip("iu"), _RATE_SUFFIXES)
+        return _parse_amount(self.options.get("R", "").lstrip("iu"), _RATE_FACTOR_BY_SUFFIX)
 
     def _build_intervals(self) -> Iterable[ReportInterval]:
         start_s = 0.0
         for each in self.intervals:
             length_s = _find_duration(each).value
-            values = {"bytes": parse_rounded(each["megabytes"], _BYTES_PER_MB)}
+            values = {"bytes": parse_rounded(each["megabytes"], _BYTES_PER_NUTTCP_MEGABYTE)}
             values |= {
-                ours: parse_count(each[theirs]) for ours, theirs in _INTERVAL_COUNTS.items() if theirs in each
+                ours: parse_count(each[theirs])
+                for ours, theirs in _COUNTER_BY_INTERVAL_VALUE.items()
+                if theirs in each
             }
             yield ReportInterval(start_s, start_s + length_s, values, direction=self._detect_direction())
             start_s += length_s
 
     def _list_remarks(self, values: Mapping[str, str], *, is_udp: bool) -> Iterable[str]:
-        if values and self.error:
-            yield f"nuttcp reported: {self.error}"
+        if values and self.error_message:
+            yield f"nuttcp reported: {self.error_message}"
         if not is_udp and self._parse_rate_limit():
             limit = self.options["R"]
             yield f"The option -R {limit} limited the rate, so the goodput is not the network's limit."
@@ -232,26 +242,28 @@ class NuttcpReport(LineReport):
             yield f"nuttcp measured a round trip of {values['rtt_ms']} ms while connecting, before the load."
 
 
-def _parse_rate(line: re.Match[str]) -> dict[str, str]:
+def _parse_rate_line(line: re.Match[str]) -> dict[str, str]:
     """Return the values of a plain text line, by the names of `-fparse`."""
     details = line.groupdict().get("details") or ""
     values = {"megabytes": line["mb"], "real_seconds": line["seconds"], "rate_Mbps": line["mbps"]}
     return values | {
-        name: found[1] for name, pattern in _RATE_DETAILS.items() if (found := pattern.search(details))
+        name: found[1]
+        for name, pattern in _RATE_DETAIL_PATTERNS.items()
+        if (found := pattern.search(details))
     }
 
 
-def _parse_pairs(line: re.Match[str]) -> dict[str, str]:
+def _parse_name_value_pairs(line: re.Match[str]) -> dict[str, str]:
     values = dict(pair.split("=", 1) for pair in line["pairs"].split() if "=" in pair)
     return {**values, "megabytes": line["mb"]}
 
 
 def _parse_amount(text: str, suffixes: Mapping[str, float]) -> float | None:
-    amount = _AMOUNT.match(text)
+    amount = _AMOUNT_PATTERN.match(text)
     return float(amount["number"]) * suffixes[amount["suffix"].lower()] if amount else None
 
 
-def _compute_metrics(values: Mapping[str, str], *, is_udp: bool) -> dict[str, ReportedValue]:
+def _compute_metrics(values: Mapping[str, str], *, is_udp: bool) -> dict[str, RoundedValue]:
     duration = _find_duration(values)
     metrics = {"goodput_bps": parse_rounded(values["rate_Mbps"], 1e6)}
     for theirs, ours in (("tx_cpu", "sender_cpu_percent"), ("rx_cpu", "receiver_cpu_percent")):
@@ -259,18 +271,18 @@ def _compute_metrics(values: Mapping[str, str], *, is_udp: bool) -> dict[str, Re
             metrics[ours] = parse_rounded(values[theirs])
     if is_udp and "drop" in values and "pkt" in values:
         lost, sent = int(values["drop"]), int(values["pkt"])
-        metrics["datagrams_received_per_s"] = divide(ReportedValue.exact(sent - lost), duration)
-        metrics["datagrams_sent_per_s"] = divide(ReportedValue.exact(sent), duration)
+        metrics["datagrams_received_per_s"] = divide_values(RoundedValue.exact(sent - lost), duration)
+        metrics["datagrams_sent_per_s"] = divide_values(RoundedValue.exact(sent), duration)
         if sent:
-            metrics["loss_percent"] = ReportedValue.exact(100 * lost / sent)
+            metrics["loss_percent"] = RoundedValue.exact(100 * lost / sent)
     if "retrans" in values and not is_udp:
-        metrics["retransmits_per_s"] = divide(parse_count(values["retrans"]), duration)
+        metrics["retransmits_per_s"] = divide_values(parse_count(values["retrans"]), duration)
     if "msavgjitter" in values:
         metrics["jitter_us"] = parse_rounded(values["msavgjitter"], 1e3)
     return metrics
 
 
-def _find_duration(values: Mapping[str, str]) -> ReportedValue:
+def _find_duration(values: Mapping[str, str]) -> RoundedValue:
     """Return the duration of a transfer in seconds.
 
     The printed duration has two decimals. The quotient of amount and rate is often more precise.
@@ -279,7 +291,9 @@ def _find_duration(values: Mapping[str, str]) -> ReportedValue:
     bytes_per_s = parse_rounded(values["rate_Mbps"], 1e6 / 8)
     if bytes_per_s.low <= 0:
         return printed
-    return more_precise(printed, divide(parse_rounded(values["megabytes"], _BYTES_PER_MB), bytes_per_s))
+    return choose_more_precise(
+        printed, divide_values(parse_rounded(values["megabytes"], _BYTES_PER_NUTTCP_MEGABYTE), bytes_per_s)
+    )
 
 
-READERS = (report_reader(NuttcpReport),)
+READERS = (make_report_reader(NuttcpReport),)

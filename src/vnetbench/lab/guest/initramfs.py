@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from vnetbench.agents.binary import agent_binary, agent_sha256
+from vnetbench.agents.binary import agent_binary_path, agent_sha256
 from vnetbench.lab.guest import cache
 from vnetbench.lab.guest.kernel import Kernel
 from vnetbench.lab.guest.modules import (
@@ -39,7 +39,7 @@ def ensure_initramfs(kernel: Kernel) -> Path:
     if not path.exists():
         with cache.create_atomically(path) as temporary:
             temporary.write_bytes(
-                build_archive(agent_binary().read_bytes(), kernel.modules.read_in_load_order(names))
+                build_archive(agent_binary_path().read_bytes(), kernel.modules.read_in_load_order(names))
             )
         cache.prune("initramfs", MAX_CACHE_BYTES)
     cache.mark_used(path)

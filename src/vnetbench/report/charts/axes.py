@@ -10,9 +10,9 @@ from vnetbench.report.charts.factor_layout import level_positions
 from vnetbench.study.model import FactorLevels
 from vnetbench.wording.factor_text import factor_label, level_text
 
-_PANELS_PER_ROW = {1: 1, 2: 2, 4: 2}
+_PANELS_PER_ROW_BY_PANEL_COUNT = {1: 1, 2: 2, 4: 2}
 """Panels side by side by the number of panels; three for all other numbers."""
-_PANEL_WIDTHS_PX = {1: 640, 2: 330}
+_PANEL_WIDTH_PX_BY_PANELS_PER_ROW = {1: 640, 2: 330}
 
 
 def numeric_x_axis(factor: FactorLevels) -> alt.X:
@@ -35,9 +35,9 @@ def numeric_x_axis(factor: FactorLevels) -> alt.X:
 
 def panels_per_row(count: int) -> int:
     """Return how many of `count` panels are side by side."""
-    return _PANELS_PER_ROW.get(count, 3)
+    return _PANELS_PER_ROW_BY_PANEL_COUNT.get(count, 3)
 
 
 def panel_width_px(count: int) -> int:
     """Return the width of each of `count` panels in pixels."""
-    return _PANEL_WIDTHS_PX.get(panels_per_row(count), 240)
+    return _PANEL_WIDTH_PX_BY_PANELS_PER_ROW.get(panels_per_row(count), 240)

@@ -25,9 +25,9 @@ Y_AXIS_WIDTH_KEY = "yAxisWidth"
 """The key in `usermeta` for the width of a y axis with long labels, in pixels."""
 PANEL_HEIGHT_PX = 280
 PANEL_SPACING_PX = {"row": 44, "column": 28}
-_TRIAL_OFFSET_PX = 9
+_TRIAL_MARK_OFFSET_PX = 9
 """Offset of the trials from their estimate, whose mark would hide them."""
-_MAX_LINEAR_SPAN = 30
+_MAX_LEVEL_RATIO_OF_LINEAR_AXIS = 30
 """A heat map whose values span a larger factor has a logarithmic colour scale."""
 
 
@@ -48,7 +48,7 @@ def heat_map_spec(summary: CampaignSummary, layout: FactorLayout, metric: str) -
     x_texts, y_texts = _level_texts(layout.x_factor), _level_texts(layout.heat_factor)[::-1]
     values = [row["value"] for row in metric_rows(summary, layout, metric) if row["kind"] == "estimate"]
     measured = [value for value in values if value is not None and value > 0]
-    is_logarithmic = bool(measured) and max(measured) / min(measured) > _MAX_LINEAR_SPAN
+    is_logarithmic = bool(measured) and max(measured) / min(measured) > _MAX_LEVEL_RATIO_OF_LINEAR_AXIS
     low, high = (min(measured), max(measured)) if measured else (0.0, 0.0)
     colour_midpoint = (low * high) ** 0.5 if is_logarithmic else (low + high) / 2
     x = alt.X(
@@ -120,7 +120,7 @@ def line_chart(
     layers = alt.layer(
         *background_layers,
         rows.transform_filter("datum.kind == 'trial'")
-        .mark_point(filled=True, size=16, opacity=0.45, xOffset=_TRIAL_OFFSET_PX)
+        .mark_point(filled=True, size=16, opacity=0.45, xOffset=_TRIAL_MARK_OFFSET_PX)
         .encode(**_series_shape(layout), tooltip=_trial_tooltip(metric)),
         estimates.mark_line(strokeWidth=2),
         estimates.mark_rule(strokeWidth=1.6).encode(y=alt.Y("low:Q"), y2="high:Q"),
@@ -158,7 +158,7 @@ def _dot_plot(summary: CampaignSummary, layout: FactorLayout, metric: str) -> al
     estimates = rows.transform_filter("datum.kind == 'estimate'")
     layers = alt.layer(
         rows.transform_filter("datum.kind == 'trial'")
-        .mark_point(filled=True, size=20, opacity=0.45, yOffset=_TRIAL_OFFSET_PX)
+        .mark_point(filled=True, size=20, opacity=0.45, yOffset=_TRIAL_MARK_OFFSET_PX)
         .encode(**_series_shape(layout), tooltip=_trial_tooltip(metric)),
         estimates.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q"), x2="high:Q"),
         *interval_caps(estimates, "x"),
@@ -188,7 +188,7 @@ def _mode_and_missing_marks(rows: alt.Chart) -> list[alt.Chart]:
         modes.mark_point(shape="diamond", size=150, strokeWidth=2, opacity=1).encode(
             tooltip=_estimate_tooltip()
         ),
-        modes.mark_text(align="left", dx=2 * _TRIAL_OFFSET_PX + 2).encode(text="share:N"),
+        modes.mark_text(align="left", dx=2 * _TRIAL_MARK_OFFSET_PX + 2).encode(text="share:N"),
         rows.transform_filter("datum.kind == 'missing'")
         .mark_point(shape="cross", angle=45, size=60, filled=True, opacity=0.9)
         .encode(tooltip=_estimate_tooltip()),

@@ -15,12 +15,12 @@ from vnetbench.report.charts.chart_specs import DATASET, VegaSpec, interval_caps
 from vnetbench.report.text.evidence_text import evidence_scale, format_evidence
 
 _WIDTH_PX, _HEIGHT_PX = 360, 150
-_LABEL_WIDTH_PX = 420
+_ROW_LABEL_WIDTH_PX = 420
 _ROW_HEIGHT_PX = 22
 _BAR_HEIGHT_PX = 14
 _MAX_X_TITLE_CHARS, _MAX_Y_TITLE_CHARS = 50, 24
 """Line lengths of axis titles; the chart cuts off longer lines."""
-_MAX_PANELS = 5
+_MAX_PANELS_PER_CHART = 5
 """The chart shows at most this many evidence items of the first candidate; the table shows all."""
 _MAX_COLOURED_SERIES = 7
 """With more series than this, all lines have the same colour."""
@@ -32,10 +32,16 @@ def evidence_chart(finding: Finding, number: int) -> Chart | None:
     if finding.chart is not None and finding.chart.rows:
         chart = finding.chart
         rows: list[ChartRow] = [dict(row) for row in chart.rows]
-        return Chart(name, chart.title, _chart_caption(chart), _SPEC_BUILDERS[chart.chart_type](chart), rows)
+        return Chart(
+            name,
+            chart.title,
+            _chart_caption(chart),
+            _SPEC_BUILDER_BY_CHART_TYPE[chart.chart_type](chart),
+            rows,
+        )
     if finding.candidates and finding.candidates[0].evidence:
         first = finding.candidates[0]
-        rows = [_bullet_row(item) for item in first.evidence[:_MAX_PANELS]]
+        rows = [_evidence_bar_row(item) for item in first.evidence[:_MAX_PANELS_PER_CHART]]
         title = f"Evidence: {first.cause.description}"
         caption = "Medians of the trials with their range."
         if any(row["threshold"] is not None for row in rows):
@@ -57,7 +63,7 @@ def _chart_caption(chart: EvidenceChart) -> str:
     )
 
 
-def _bullet_row(item: EvidenceItem) -> ChartRow:
+def _evidence_bar_row(item: EvidenceItem) -> ChartRow:
     text, divisor = format_evidence(item), evidence_scale(item).divisor
     row: dict[str, Any] = {
         "panel": f"{text.label}: {text.value_with_unit}",
@@ -85,7 +91,7 @@ def _bullet_spec(rows: Sequence[ChartRow]) -> VegaSpec:
     layers = alt.layer(end, value, spread, threshold.encode(x="threshold:Q"))
     panels = layers.properties(width=_WIDTH_PX, height=_ROW_HEIGHT_PX).facet(
         facet=alt.Facet("panel:N", sort=[str(row["panel"]) for row in rows], title=None).header(
-            labelLimit=_LABEL_WIDTH_PX, labelFontSize=11, labelFontWeight="normal", labelPadding=4
+            labelLimit=_ROW_LABEL_WIDTH_PX, labelFontSize=11, labelFontWeight="normal", labelPadding=4
         ),
         columns=1,
         spacing={"row": 46, "column": 0},
@@ -177,7 +183,7 @@ def _curve_spec(chart: EvidenceChart) -> VegaSpec:
     )
 
 
-_SPEC_BUILDERS: Mapping[str, Callable[[EvidenceChart], VegaSpec]] = {
+_SPEC_BUILDER_BY_CHART_TYPE: Mapping[str, Callable[[EvidenceChart], VegaSpec]] = {
     "time_series": _time_series_spec,
     "bars": _bar_spec,
     "modes": _mode_spec,

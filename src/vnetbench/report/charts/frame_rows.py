@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.published.tables import ValueRange
+from vnetbench.published.tables import ValueWithRange
 from vnetbench.quantity import Scale, choose_scale, format_exact_bit_rate, format_exact_share, format_interval
 from vnetbench.report.charts.chart_rows import ChartRow, metric_rows, round_for_chart
 from vnetbench.report.charts.factor_layout import FactorLayout, level_positions
@@ -27,20 +27,20 @@ from vnetbench.wording.factor_text import factor_names, treatment_phrase
 
 _ETHERNET_LINE_RATES_BPS = (1e9, 10e9, 25e9, 40e9, 100e9)
 """The line rates that a chart can show if the study sets no `link_rate`."""
-_PREAMBLE_AND_GAP_BYTES = 20
+_ETHERNET_PREAMBLE_AND_GAP_BYTES = 20
 _MIN_NEARBY_SHARE, _MAX_NEARBY_SHARE = 0.05, 1.1
 """A chart shows a line rate if its rate of the largest frames is within these shares of the best result."""
-ZOOM_SHARE = 0.1
+MAX_ZOOMED_LOSS_RATIO = 0.1
 """The zoomed chart shows the steps within this share of a throughput."""
-MODEL_BAND_SHARE = 0.9
+LOSS_CURVE_BAND_PROBABILITY = 0.9
 """Share of the steps at a load that the model's band contains."""
-_MODEL_POINTS = 120
-_MAX_MODEL_STEPS = 60
+_LOSS_CURVE_POINTS = 120
+_MAX_STEPS_IN_LOSS_CURVE_FIT = 60
 """The model is fitted to about this many steps, to limit the time."""
-_MAX_PANELS = 8
-_LINE_RATE_POINTS = 24
+_MAX_TREATMENT_PANELS = 8
+_LINE_RATE_CURVE_POINTS = 24
 _MAX_POINTS_PER_TRIAL = 200
-_Y_MARGIN = 1.12
+_Y_MAX_OVER_LARGEST_VALUE = 1.12
 
 
 def line_rate_fps(rate_bps: float, frame_bytes: float) -> float:
@@ -49,7 +49,7 @@ def line_rate_fps(rate_bps: float, frame_bytes: float) -> float:
     Each frame needs 8 bytes of preamble and a gap of 12 bytes (IEEE 802.3, 4A.4.2). `frame_bytes` includes
     the frame check sequence.
     """
-    return rate_bps / (8 * (frame_bytes + _PREAMBLE_AND_GAP_BYTES))
+    return rate_bps / (8 * (frame_bytes + _ETHERNET_PREAMBLE_AND_GAP_BYTES))
 
 
 def frame_size_rows(
@@ -62,7 +62,9 @@ def frame_size_rows(
     """
     rows = metric_rows(summary, layout, metric)
     scale = choose_metric_scale(summary.treatments, metric)
-    y_max = _Y_MARGIN * max((row.get("high") or row["value"] or 0.0 for row in rows), default=0.0)
+    y_max = _Y_MAX_OVER_LARGEST_VALUE * max(
+        (row.get("high") or row["value"] or 0.0 for row in rows), default=0.0
+    )
     assert layout.x_factor is not None
     x_positions = list(level_positions(layout.x_factor).values())
     panels: dict[str, list[TreatmentSummary]] = {}
@@ -71,7 +73,7 @@ def frame_size_rows(
     for panel, treatments in panels.items():
         is_bidirectional = all(each.factors.get("direction") == "both" for each in treatments)
         direction_count = 2 if is_bidirectional else 1
-        for rate_bps in _line_rates(treatments, metric, direction_count, max(x_positions)):
+        for rate_bps in _line_rates_in_range_bps(treatments, metric, direction_count, max(x_positions)):
             label = f"{'2 × ' if is_bidirectional else ''}{format_exact_bit_rate(rate_bps)}"
             line_rows = _line_rate_rows(
                 rate_bps * direction_count, label, (min(x_positions), max(x_positions)), y_max, scale
@@ -85,33 +87,37 @@ def search_step_rows(summary: CampaignSummary, layout: FactorLayout) -> tuple[li
 
     Loads are per direction of each pair. The note says which treatments are omitted.
     """
-    searched = [each for each in summary.treatments if _select_steps(each, SEARCH_STEP)]
-    selected = searched[:_MAX_PANELS]
-    loads_fps = [_offered_load_fps(step) for each in selected for _, step in _select_steps(each, SEARCH_STEP)]
+    searched = [each for each in summary.treatments if _select_trials_and_steps(each, SEARCH_STEP)]
+    selected = searched[:_MAX_TREATMENT_PANELS]
+    loads_fps = [
+        _offered_load_fps(step)
+        for each in selected
+        for _, step in _select_trials_and_steps(each, SEARCH_STEP)
+    ]
     # The median, because the highest load can be far above all other loads.
     scale = choose_scale("frame/s", statistics.median(loads_fps) if loads_fps else 0.0)
     rows = [
         {"treatment": _treatment_label(layout, treatment), **row}
         for treatment in selected
-        for row in _search_rows(treatment, scale.divisor)
+        for row in _search_step_rows_of_treatment(treatment, scale.divisor)
     ]
     if len(searched) == len(selected):
         return rows, scale, ""
     return rows, scale, f"The chart shows the first {len(selected)} of {len(searched)} treatments."
 
 
-def zoomed_step_rows(rows: Sequence[ChartRow]) -> list[ChartRow]:
-    """Return the rows of `search_step_rows` within ZOOM_SHARE of their treatment's throughputs."""
+def step_rows_near_throughput(rows: Sequence[ChartRow]) -> list[ChartRow]:
+    """Return the rows of `search_step_rows` within MAX_ZOOMED_LOSS_RATIO of their treatment's throughputs."""
     zoomed = []
     for treatment in dict.fromkeys(row["treatment"] for row in rows):
         treatment_rows = [row for row in rows if row["treatment"] == treatment]
         loads = [row["load"] for row in treatment_rows if row["kind"] == "throughput" and row["load"]]
         if not loads:
             continue
-        low, high = min(loads) * (1 - ZOOM_SHARE), max(loads) * (1 + ZOOM_SHARE)
+        low, high = min(loads) * (1 - MAX_ZOOMED_LOSS_RATIO), max(loads) * (1 + MAX_ZOOMED_LOSS_RATIO)
         for row in treatment_rows:
             if row["kind"] == "goal" or low <= row["load"] <= high:
-                zoomed.append(_clip_interval(row, low, high) if row["kind"] == "throughput" else row)
+                zoomed.append(_clip_interval_to_range(row, low, high) if row["kind"] == "throughput" else row)
     return zoomed
 
 
@@ -120,7 +126,7 @@ def loss_curve_rows(summary: CampaignSummary, layout: FactorLayout) -> tuple[lis
     steps = [
         (treatment, trial, step)
         for treatment in summary.treatments
-        for trial, step in _select_steps(treatment, LOSS_CURVE_STEP)
+        for trial, step in _select_trials_and_steps(treatment, LOSS_CURVE_STEP)
     ]
     scale = choose_scale("frame/s", max((_offered_load_fps(step) for _, _, step in steps), default=0.0))
     rows = [
@@ -138,7 +144,7 @@ def burst_rows(summary: CampaignSummary, layout: FactorLayout) -> list[ChartRow]
     return [
         {"treatment": _treatment_label(layout, treatment), **_step_row(trial, step, step.burst_frames or 0)}
         for treatment in summary.treatments
-        for trial, step in _select_steps(treatment, BURST_STEP)
+        for trial, step in _select_trials_and_steps(treatment, BURST_STEP)
     ]
 
 
@@ -149,7 +155,7 @@ def missing_frames_rows(summary: CampaignSummary, layout: FactorLayout) -> list[
         name = _treatment_label(layout, treatment)
         for point in treatment.points:
             count = len(point.outstanding_frames)
-            for index in _evenly_spaced_indices(count):
+            for index in _evenly_spaced_sample_indices(count):
                 time_s = round_for_chart((index + 1) / count * point.duration_s)
                 outstanding = point.outstanding_frames[index]
                 rows.append(
@@ -188,7 +194,7 @@ def _treatment_label(layout: FactorLayout, treatment: TreatmentSummary) -> str:
     return treatment_phrase(treatment.factors, factor_names(layout.varying))
 
 
-def _range_fields(value_range: ValueRange, scale: Scale) -> ChartRow:
+def _range_fields(value_range: ValueWithRange, scale: Scale) -> ChartRow:
     """Return mean, minimum and maximum; the latter two are None for a single published value."""
     values = {"mean": value_range.value, "minimum": value_range.minimum, "maximum": value_range.maximum}
     return {
@@ -197,7 +203,7 @@ def _range_fields(value_range: ValueRange, scale: Scale) -> ChartRow:
     }
 
 
-def _clip_interval(row: ChartRow, low: float, high: float) -> ChartRow:
+def _clip_interval_to_range(row: ChartRow, low: float, high: float) -> ChartRow:
     return {**row, "low": max(row["low"], low), "high": min(row["high"], high)}
 
 
@@ -209,7 +215,7 @@ def _estimates_with_treatments(
     return zip(estimates, summary.treatments, strict=True)
 
 
-def _line_rates(
+def _line_rates_in_range_bps(
     treatments: Sequence[TreatmentSummary], metric: str, direction_count: int, max_x: float
 ) -> list[float]:
     """Return the line rates in bit/s that a panel shows."""
@@ -230,15 +236,15 @@ def _line_rate_rows(
 ) -> Iterator[ChartRow]:
     """Yield the line rate over the frame sizes within the y axis, with its label in the middle."""
     min_x, max_x = x_range
-    visible_x = math.log2(max(1.0, rate_bps / (8 * y_max * scale.divisor) - _PREAMBLE_AND_GAP_BYTES))
-    positions = np.linspace(max(min_x, visible_x), max_x, _LINE_RATE_POINTS).tolist()
+    visible_x = math.log2(max(1.0, rate_bps / (8 * y_max * scale.divisor) - _ETHERNET_PREAMBLE_AND_GAP_BYTES))
+    positions = np.linspace(max(min_x, visible_x), max_x, _LINE_RATE_CURVE_POINTS).tolist()
     for index, x in enumerate(positions):
         yield {
             "kind": "line rate",
             "x": round_for_chart(x),
             "value": round_for_chart(line_rate_fps(rate_bps, 2**x) / scale.divisor),
             "rate": label,
-            "text": label if index == _LINE_RATE_POINTS // 2 else "",
+            "text": label if index == _LINE_RATE_CURVE_POINTS // 2 else "",
         }
 
 
@@ -259,7 +265,7 @@ def _packet_limit_rows(rows: Sequence[ChartRow], scale: Scale) -> Iterator[Chart
             }
 
 
-def _select_steps(treatment: TreatmentSummary, *purposes: str) -> list[tuple[int, StepRecord]]:
+def _select_trials_and_steps(treatment: TreatmentSummary, *purposes: str) -> list[tuple[int, StepRecord]]:
     """Return the steps with these purposes, each with its trial's number."""
     return [
         (point.trial_id, step)
@@ -274,8 +280,8 @@ def _offered_load_fps(step: StepRecord) -> float:
     return step.sent / step.duration_s / int(str(step.details["direction_count"]))
 
 
-def _search_rows(treatment: TreatmentSummary, divisor: float) -> Iterator[ChartRow]:
-    for trial, step in _select_steps(treatment, SEARCH_STEP, GENERATOR_STEP):
+def _search_step_rows_of_treatment(treatment: TreatmentSummary, divisor: float) -> Iterator[ChartRow]:
+    for trial, step in _select_trials_and_steps(treatment, SEARCH_STEP, GENERATOR_STEP):
         yield _step_row(trial, step, _offered_load_fps(step) / divisor)
     for point in treatment.points:
         for result in point.goal_results:
@@ -288,13 +294,13 @@ def _search_rows(treatment: TreatmentSummary, divisor: float) -> Iterator[ChartR
                 "high": round_for_chart(result.high_fps / divisor),
                 "text": f"{format_exact_share(result.goal)} loss, limited by {result.limited_by}",
             }
-    yield from _model_rows(_newest_search_steps(treatment), divisor)
+    yield from _loss_curve_model_rows(_newest_search_steps(treatment), divisor)
     for goal in dict.fromkeys(result.goal for point in treatment.points for result in point.goal_results):
         yield {"kind": "goal", "loss": goal, "text": format_exact_share(goal)}
 
 
 def _newest_search_steps(treatment: TreatmentSummary) -> tuple[SearchStep, ...]:
-    """Return the steps of the newest searches, about _MAX_MODEL_STEPS in total."""
+    """Return the steps of the newest searches, about _MAX_STEPS_IN_LOSS_CURVE_FIT in total."""
     newest: list[SearchStep] = []
     for point in reversed(treatment.points):
         steps = [
@@ -302,23 +308,23 @@ def _newest_search_steps(treatment: TreatmentSummary) -> tuple[SearchStep, ...]:
             for step in point.steps
             if step.purpose == SEARCH_STEP and step.sent
         ]
-        if newest and len(newest) + len(steps) > _MAX_MODEL_STEPS:
+        if newest and len(newest) + len(steps) > _MAX_STEPS_IN_LOSS_CURVE_FIT:
             break
         newest += steps
     return tuple(newest)
 
 
 @lru_cache(maxsize=64)
-def _fit_cached(steps: tuple[SearchStep, ...]) -> LossCurve:
+def _fit_loss_curve_cached(steps: tuple[SearchStep, ...]) -> LossCurve:
     # A fit takes a second, and the page and the images need the same one.
     return fit_loss_curve(steps)
 
 
-def _model_rows(steps: tuple[SearchStep, ...], divisor: float) -> Iterator[ChartRow]:
+def _loss_curve_model_rows(steps: tuple[SearchStep, ...], divisor: float) -> Iterator[ChartRow]:
     """Yield the loss that the model expects for full-length steps at the loads of these steps."""
-    model = _fit_cached(steps)
-    loads_fps = np.geomspace(model.least_fps, model.most_fps, _MODEL_POINTS)
-    losses = model.loss_ratios_at(loads_fps, MODEL_BAND_SHARE)
+    model = _fit_loss_curve_cached(steps)
+    loads_fps = np.geomspace(model.least_fps, model.most_fps, _LOSS_CURVE_POINTS)
+    losses = model.median_low_high_loss_ratios(loads_fps, LOSS_CURVE_BAND_PROBABILITY)
     for load_fps, median, low, high in zip(loads_fps, *losses, strict=True):
         if not math.isnan(median):
             yield {
@@ -342,7 +348,7 @@ def _step_row(trial: int, step: StepRecord, load: float) -> ChartRow:
     }
 
 
-def _evenly_spaced_indices(count: int) -> list[int]:
+def _evenly_spaced_sample_indices(count: int) -> list[int]:
     """Return at most _MAX_POINTS_PER_TRIAL indices below `count`, including the last."""
     spacing = -(-count // _MAX_POINTS_PER_TRIAL) if count else 1
     return list(range(count - 1, -1, -spacing))[::-1]

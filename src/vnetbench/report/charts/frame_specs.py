@@ -23,10 +23,10 @@ from vnetbench.report.charts.factor_layout import FactorLayout
 
 _MIN_LOSS_RATIO = 1e-6
 """The loss axis is logarithmic down to this ratio or a larger one, and linear below."""
-_LABEL_CHAR_WIDTH_PX = 7
+_LABEL_CHARACTER_WIDTH_PX = 7
 """Maximum width of a character of an axis label."""
 _PERCENT_LABEL_EXPR = "datum.value === 0 ? '0' : format(100 * datum.value, '.6~g') + ' %'"
-_LOSS_CATEGORIES = ["none", "some"]
+_FRAME_LOSS_CATEGORIES = ["none", "some"]
 
 
 def frame_size_spec(summary: CampaignSummary, layout: FactorLayout, metric: str, y_max: float) -> VegaSpec:
@@ -62,8 +62,8 @@ def step_loss_spec(chart_rows: Sequence[ChartRow], load_title: str, *, has_log_l
     y = _loss_axis([row["loss"] for row in chart_rows if row["kind"] in ("step", "goal")])
     lost = alt.Color(
         "lost:N",
-        sort=_LOSS_CATEGORIES,
-        scale=alt.Scale(domain=_LOSS_CATEGORIES),
+        sort=_FRAME_LOSS_CATEGORIES,
+        scale=alt.Scale(domain=_FRAME_LOSS_CATEGORIES),
         title="Frames lost",
         legend=alt.Legend(symbolOpacity=1),
     )
@@ -204,5 +204,5 @@ def published_comparison_spec(chart_rows: Sequence[ChartRow], title: str) -> Veg
         columns=2,
         bounds="flush",
     )
-    y_axis_width_px = _LABEL_CHAR_WIDTH_PX * max(map(len, names))
+    y_axis_width_px = _LABEL_CHARACTER_WIDTH_PX * max(map(len, names))
     return to_spec(panels.properties(usermeta={Y_AXIS_WIDTH_KEY: y_axis_width_px}))

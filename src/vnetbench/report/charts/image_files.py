@@ -18,16 +18,16 @@ from vnetbench.report.charts.chart_specs import DATASET_NAME
 from vnetbench.report.charts.evidence_charts import evidence_chart
 from vnetbench.report.charts.file_comparison import compare_files
 from vnetbench.report.charts.theme import vega_config
-from vnetbench.report.one_at_a_time import to_single_factor
+from vnetbench.report.one_at_a_time import merge_sparse_design_into_one_factor
 from vnetbench.report.text.emulation_warning import emulation_warnings
 from vnetbench.report.text.evidence_text import split_headline
 from vnetbench.report.text.narrative import build_narrative
 
 _MAX_CAPTION_CHARS, _MAX_TITLE_CHARS = 100, 75
 """Line lengths of captions and titles."""
-_PNG_SCALE = 2
+_PNG_PIXELS_PER_CHART_PIXEL = 2
 """Pixels per point."""
-_PADDING_PX = 24
+_IMAGE_PADDING_PX = 24
 
 
 def write_pngs(summaries: Sequence[CampaignSummary], directory: Path) -> list[Path]:
@@ -58,19 +58,19 @@ def render_svg(chart: Chart) -> str:
 def _write_campaign_pngs(summary: CampaignSummary, directory: Path) -> list[Path]:
     directory.mkdir(parents=True, exist_ok=True)
     findings = build_narrative(summary).findings
-    summary = to_single_factor(summary)
+    summary = merge_sparse_design_into_one_factor(summary)
     charts = (*main_charts(summary), *other_metric_charts(summary), *trial_charts(summary))
     warnings = emulation_warnings(summary)
     paths = [_write_png(chart, summary.title, warnings, directory) for chart in charts]
     for number, finding in enumerate(findings, 1):
         if chart := evidence_chart(finding, number):
-            renamed = replace(chart, name=f"{chart.name}-{_finding_slug(finding)}")
+            renamed = replace(chart, name=f"{chart.name}-{_file_name_part_of_finding(finding)}")
             sentences = (split_headline(finding)[0], *warnings)
             paths.append(_write_png(renamed, summary.title, sentences, directory))
     return paths
 
 
-def _finding_slug(finding: Finding) -> str:
+def _file_name_part_of_finding(finding: Finding) -> str:
     """Return the cause or the kind of a finding as a part of a file name."""
     return str(finding.details.get("cause", finding.kind)).replace(" ", "-")
 
@@ -83,7 +83,7 @@ def _write_png(chart: Chart, title: str, sentences: Sequence[str], directory: Pa
         **chart.spec,
         "title": {"text": textwrap.wrap(title, _MAX_TITLE_CHARS), "subtitle": [chart.title, *caption]},
         "datasets": {DATASET_NAME: chart.rows},
-        "config": {**vega_config(dark=False), "padding": _PADDING_PX},
+        "config": {**vega_config(dark=False), "padding": _IMAGE_PADDING_PX},
     }
-    path.write_bytes(vl_convert.vegalite_to_png(json.dumps(spec), scale=_PNG_SCALE))
+    path.write_bytes(vl_convert.vegalite_to_png(json.dumps(spec), scale=_PNG_PIXELS_PER_CHART_PIXEL))
     return path

@@ -6,8 +6,8 @@ from typing import Any
 
 FONT = "Inter, 'Segoe UI', 'Helvetica Neue', Helvetica, 'Liberation Sans', Arial, sans-serif"
 
-_CATEGORY_LIGHT = ["#0072B2", "#D55E00", "#009E73", "#A14E86", "#B87A00", "#3A95C9", "#5B5F66"]
-_CATEGORY_DARK = ["#5DB3E8", "#F08A4B", "#3CC79B", "#DD9BC4", "#E9B949", "#A5D4F0", "#B5BAC2"]
+_LIGHT_SERIES_COLOURS = ["#0072B2", "#D55E00", "#009E73", "#A14E86", "#B87A00", "#3A95C9", "#5B5F66"]
+_DARK_SERIES_COLOURS = ["#5DB3E8", "#F08A4B", "#3CC79B", "#DD9BC4", "#E9B949", "#A5D4F0", "#B5BAC2"]
 """The hues of Okabe and Ito (Color Universal Design, 2008), adjusted to a contrast of 3:1."""
 
 
@@ -19,7 +19,7 @@ def vega_config(dark: bool) -> dict[str, Any]:
     ink, soft, faint, paper = (
         ("#E7E9EC", "#A2A9B3", "#2E343C", "#15181C") if dark else ("#1C2024", "#5F6772", "#E6E8EB", "#FFFFFF")
     )
-    first = (_CATEGORY_DARK if dark else _CATEGORY_LIGHT)[0]
+    first = (_DARK_SERIES_COLOURS if dark else _LIGHT_SERIES_COLOURS)[0]
     label = {
         "labelColor": soft,
         "labelFontSize": 12,
@@ -58,7 +58,7 @@ def vega_config(dark: bool) -> dict[str, Any]:
         "title": {"color": ink, "subtitleColor": soft, "fontSize": 17, "subtitleFontSize": 12,
                   "anchor": "start", "offset": 18, "subtitlePadding": 6, "subtitleLineHeight": 16},
         "range": {
-            "category": _CATEGORY_DARK if dark else _CATEGORY_LIGHT,
+            "category": _DARK_SERIES_COLOURS if dark else _LIGHT_SERIES_COLOURS,
             "ordinal": {"scheme": "plasma", "extent": [0.3, 1.0] if dark else [0.0, 0.8]},
             "heatmap": {"scheme": "viridis"},
             "ramp": {"scheme": "viridis"},

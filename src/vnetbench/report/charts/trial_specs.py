@@ -13,7 +13,7 @@ from vnetbench.report.charts.chart_specs import DATASET, VegaSpec, facet_by_trea
 
 _LATENCY_CURVE_FIELDS = ("colour", "dash")
 """The fields that distinguish latency curves."""
-_PALETTE_SIZE = 7
+_SERIES_PER_PALETTE = 7
 """Number of distinct colours in the theme."""
 _TRIAL_MARK_SHAPES = {"trial": "circle", "two modes": "diamond", "outlier": "cross"}
 """The shape of each mark in the chart of trials in order."""
@@ -124,7 +124,7 @@ def latency_spec(chart_rows: Sequence[ChartRow], noun: str) -> VegaSpec:
         y=alt.Y("latency:Q", title=f"{noun} (µs), logarithmic", scale=alt.Scale(type="log", nice=True)),
         color=alt.Color(
             # More colours than the palette has need a colour ramp (O).
-            f"colour:{'N' if len(colours) <= _PALETTE_SIZE else 'O'}",
+            f"colour:{'N' if len(colours) <= _SERIES_PER_PALETTE else 'O'}",
             sort=colours, scale=alt.Scale(domain=colours), title=None, legend=alt.Legend(columns=3),
         ),
         detail=["treatment:N", "dash:N"],

@@ -10,8 +10,8 @@ from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.report.export.explanation_fields import JsonObject, explanation_fields
 from vnetbench.report.tables.published_comparison import (
-    DirectionRanges,
     PublishedComparison,
+    ValuesByDirection,
     bidirectional_ratio,
     compare_with_published,
 )
@@ -52,7 +52,7 @@ def campaign_json(summary: CampaignSummary) -> str:
             "idle_s": summary.timing.idle_s,
         },
         "factors": [
-            {"name": factor.name, "unit": _factor_unit(factor.name), "levels": list(factor.levels)}
+            {"name": factor.name, "unit": _unit_of_factor(factor.name), "levels": list(factor.levels)}
             for factor in summary.factors
         ],
         "treatments": [_treatment_fields(treatment) for treatment in summary.treatments],
@@ -65,16 +65,16 @@ def campaign_json(summary: CampaignSummary) -> str:
         "published_table": _published_table_fields(summary),
         "study": summary.study_text,
     }
-    return _to_json(fields)
+    return _format_json(fields)
 
 
 def explanation_json(summary: CampaignSummary, narrative: Narrative) -> str:
     """Return the explanation alone as JSON, in the form of `explanation` in the campaign's JSON."""
     head = {"version": VERSION, "title": summary.title, "path": summary.path}
-    return _to_json({**head, **explanation_fields(narrative.explanation)})
+    return _format_json({**head, **explanation_fields(narrative.explanation)})
 
 
-def _to_json(fields: JsonObject) -> str:
+def _format_json(fields: JsonObject) -> str:
     return json.dumps(fields, indent=2, ensure_ascii=False, allow_nan=False, default=dict)
 
 
@@ -128,7 +128,7 @@ def _trial_fields(point: TrialPoint) -> JsonObject:
     return fields
 
 
-def _factor_unit(name: str) -> str:
+def _unit_of_factor(name: str) -> str:
     return FACTORS[name].unit if name in FACTORS else ""
 
 
@@ -153,7 +153,7 @@ def _published_comparison_fields(comparison: PublishedComparison | None) -> Json
     }
 
 
-def _direction_fields(ranges: DirectionRanges) -> JsonObject:
+def _direction_fields(ranges: ValuesByDirection) -> JsonObject:
     by_direction = {direction: asdict(each) for direction, each in ranges.items()}
     return {**by_direction, "bidirectional_ratio": bidirectional_ratio(ranges)}
 

@@ -31,7 +31,7 @@ def _finding_fields(finding: Finding) -> JsonObject:
     return {
         "kind": finding.kind,
         "text": finding.text,
-        "treatments": list(finding.treatments),
+        "treatments": list(finding.treatment_indices),
         "candidates": [_candidate_fields(candidate) for candidate in finding.candidates],
         "chart": None if chart is None else {**asdict(chart), "rows": [dict(row) for row in chart.rows]},
         "details": {name: _to_json_value(value) for name, value in finding.details.items()},
@@ -49,7 +49,7 @@ def _candidate_fields(candidate: CandidateCause) -> JsonObject:
         "confidence": candidate.confidence,
         "evidence": [_evidence_fields(item) for item in candidate.evidence],
         "advice": cause.advice or None,
-        "setting": dict(cause.setting),
+        "setting": dict(cause.experiment_levels),
         "command": candidate.command or None,
         "source": cause.source,
         "experiment_result": None if result is None else _experiment_fields(result),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.report.one_at_a_time import gain_column, to_single_factor
+from vnetbench.report.one_at_a_time import gain_column, merge_sparse_design_into_one_factor
 from vnetbench.report.tables.columns import (
     Column,
     factor_columns,
@@ -20,26 +20,31 @@ from vnetbench.report.text.evidence_text import format_evidence
 from vnetbench.report.text.narrative import Narrative, build_narrative
 from vnetbench.report.text.notes import campaign_notes, legend
 
-_MAX_METRICS = 6
-_SPECIAL_CHARACTERS = re.compile(r"([\\`*_{}\[\]<>|#~])")
+_MAX_METRIC_COLUMNS = 6
+_MARKDOWN_SPECIAL_CHARACTERS = re.compile(r"([\\`*_{}\[\]<>|#~])")
 
 
 def campaign_markdown(summary: CampaignSummary) -> str:
     """Return the title, the answer, the findings, the table with its first metrics, and the notes."""
     narrative = build_narrative(summary)
-    summary = to_single_factor(summary)
+    summary = merge_sparse_design_into_one_factor(summary)
     source = summary.reference_table
-    lines = [f"# {_escape(summary.title)}", ""]
+    lines = [f"# {_escape_markdown(summary.title)}", ""]
     if source is not None:
-        lines += [f"{_escape(source.source)}. {_escape(source.conditions)}", ""]
+        lines += [f"{_escape_markdown(source.source)}. {_escape_markdown(source.conditions)}", ""]
     if summary.question:
-        lines += [_escape(summary.question), ""]
+        lines += [_escape_markdown(summary.question), ""]
     lines += _narrative_lines(narrative)
     lines += [*_table_lines(_summary_columns(summary)), "", legend(summary)]
-    lines += [*(f"\n- {_escape(note)}" for note in campaign_notes(summary)), ""]
+    lines += [*(f"\n- {_escape_markdown(note)}" for note in campaign_notes(summary)), ""]
     if (comparison := compare_with_published(summary)) is not None:
         published = comparison.source
-        lines += [f"## Comparison with {_escape(published.title)}", "", _escape(published.conditions), ""]
+        lines += [
+            f"## Comparison with {_escape_markdown(published.title)}",
+            "",
+            _escape_markdown(published.conditions),
+            "",
+        ]
         lines += [*_table_lines(comparison_columns(comparison)), ""]
     return "\n".join(lines)
 
@@ -49,7 +54,7 @@ def _summary_columns(summary: CampaignSummary) -> list[Column]:
     columns = [
         *factor_columns(rows, summary.factors),
         *([gains] if gains else []),
-        *metric_columns(rows, summary.deciding_metric)[:_MAX_METRICS],
+        *metric_columns(rows, summary.deciding_metric)[:_MAX_METRIC_COLUMNS],
     ]
     if summary.reference_table is None:
         columns += [trials_column(rows), *search_columns(rows), stop_reason_column(rows)]
@@ -59,14 +64,14 @@ def _summary_columns(summary: CampaignSummary) -> list[Column]:
 def _narrative_lines(narrative: Narrative) -> Iterator[str]:
     """Yield the answer, then each finding with the evidence and the command of its first candidate cause."""
     if narrative.lead:
-        yield f"**{_escape(' '.join(narrative.lead))}**"
+        yield f"**{_escape_markdown(' '.join(narrative.lead))}**"
         yield ""
     for number, finding in enumerate(narrative.findings, 1):
-        yield f"{number}. {_escape(finding.text)}"
+        yield f"{number}. {_escape_markdown(finding.text)}"
         for candidate in finding.candidates[:1]:
             for text in map(format_evidence, candidate.evidence):
                 values = ", ".join(filter(None, (text.value_with_unit, text.range, text.threshold)))
-                yield f"   - {_escape(f'{text.label}: {values}')}"
+                yield f"   - {_escape_markdown(f'{text.label}: {values}')}"
             if candidate.command:
                 yield f"   - To test it: `{candidate.command}`"
     if narrative.findings:
@@ -75,13 +80,13 @@ def _narrative_lines(narrative: Narrative) -> Iterator[str]:
 
 def _table_lines(columns: Sequence[Column]) -> Iterator[str]:
     titles = [f"{column.title} ({column.unit})" if column.unit else column.title for column in columns]
-    yield f"| {' | '.join(map(_escape, titles))} |"
+    yield f"| {' | '.join(map(_escape_markdown, titles))} |"
     yield f"|{'|'.join('---:' if column.is_number else ':---' for column in columns)}|"
     for i in range(len(columns[0].cells)):
-        cells = ("<br>".join(map(_escape, column.cells[i])) for column in columns)
+        cells = ("<br>".join(map(_escape_markdown, column.cells[i])) for column in columns)
         yield f"| {' | '.join(cells)} |"
 
 
-def _escape(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     """Return the text on one line, with the special characters of Markdown escaped."""
-    return _SPECIAL_CHARACTERS.sub(r"\\\1", " ".join(text.split()))
+    return _MARKDOWN_SPECIAL_CHARACTERS.sub(r"\\\1", " ".join(text.split()))

@@ -17,7 +17,7 @@ from vnetbench.report.charts.chart import Chart
 from vnetbench.report.charts.evidence_charts import evidence_chart
 from vnetbench.report.charts.image_files import render_svg
 from vnetbench.report.environment import Fact, list_facts
-from vnetbench.report.one_at_a_time import gain_column, to_single_factor
+from vnetbench.report.one_at_a_time import gain_column, merge_sparse_design_into_one_factor
 from vnetbench.report.tables.columns import (
     Column,
     factor_columns,
@@ -46,7 +46,7 @@ from vnetbench.wording.estimate_text import (
     format_estimate_lines,
     format_modes,
 )
-from vnetbench.wording.factor_text import pluralize
+from vnetbench.wording.factor_text import format_count_with_noun
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class CampaignSection:
 
 def build_section(section_id: str, summary: CampaignSummary) -> CampaignSection:
     """Return the section of a campaign or of a published table."""
-    merged = to_single_factor(summary)
+    merged = merge_sparse_design_into_one_factor(summary)
     if summary.reference_table is not None:
         return _published_section(section_id, merged, summary.reference_table)
     return _measured_section(section_id, merged, build_narrative(summary))
@@ -144,14 +144,14 @@ def _published_section(section_id: str, summary: CampaignSummary, source: Publis
     metrics = metric_columns(rows, summary.deciding_metric)
     columns = [
         *factor_columns(rows, summary.factors),
-        *(_with_full_title(summary, column) for column in metrics),
+        *(_spell_out_column_title(summary, column) for column in metrics),
     ]
     charts = main_charts(summary)
     measurements = (source.conditions, legend(summary))
     return CampaignSection(
         id=section_id,
         summary=summary,
-        subtitle=f"Published: {pluralize(len(rows), 'value')}, {summary.path}",
+        subtitle=f"Published: {format_count_with_noun(len(rows), 'value')}, {summary.path}",
         warnings=(),
         narrative=Narrative(summary.title, (f"{source.source}.",), (), measurements, (), ()),
         findings=[],
@@ -200,7 +200,7 @@ def _measured_section(section_id: str, summary: CampaignSummary, narrative: Narr
 def _measured_columns(summary: CampaignSummary) -> list[Column]:
     rows = summary.treatments
     metrics = metric_columns(rows, summary.deciding_metric)
-    deciding, *others = (_with_full_title(summary, column) for column in metrics)
+    deciding, *others = (_spell_out_column_title(summary, column) for column in metrics)
     gains = gain_column(summary)
     return [
         *factor_columns(rows, summary.factors),
@@ -238,14 +238,15 @@ def _candidate_section(candidate: CandidateCause, finding: Finding) -> Candidate
 def _page_subtitle(summary: CampaignSummary) -> str:
     """Return the number of treatments and trials, and when they were measured or imported."""
     trials = sum(treatment.trial_count for treatment in summary.treatments)
-    counts = f"{pluralize(len(summary.treatments), 'treatment')}, {pluralize(trials, 'trial')}"
+    treatment_count = format_count_with_noun(len(summary.treatments), "treatment")
+    counts = f"{treatment_count}, {format_count_with_noun(trials, 'trial')}"
     if summary.testbed_backend == IMPORTED:
         return f"{counts}, imported {summary.started_at}"
     duration = format_duration(summary.elapsed_s)
     return f"{counts}, {duration}, {summary.status}, started {summary.started_at}"
 
 
-def _with_full_title(summary: CampaignSummary, column: Column) -> Column:
+def _spell_out_column_title(summary: CampaignSummary, column: Column) -> Column:
     unit = choose_metric_scale(summary.treatments, column.key).unit
     return replace(column, title=find_metric(column.key).label, unit=unit)
 

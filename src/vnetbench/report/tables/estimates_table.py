@@ -15,9 +15,9 @@ from rich.text import Text
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.printable import make_printable
-from vnetbench.report.one_at_a_time import gain_column, to_single_factor
+from vnetbench.report.one_at_a_time import gain_column, merge_sparse_design_into_one_factor
 from vnetbench.report.tables.columns import (
-    UNMEASURED_STATES,
+    STATES_WITHOUT_MEASUREMENT,
     Column,
     TableRow,
     factor_columns,
@@ -31,14 +31,14 @@ from vnetbench.report.tables.published_comparison import (
     compare_with_published,
     comparison_columns,
 )
-from vnetbench.report.tables.text_bars import draw_bar, max_bar_value
+from vnetbench.report.tables.text_bars import draw_estimate_bar, max_bar_value
 from vnetbench.report.tables.text_table import (
-    COLUMN_GAP,
+    COLUMN_GAP_CHARACTERS,
     bullet_list,
     column_width,
     columns_width,
     draw_table,
-    fold_factors,
+    fold_factors_into_one_column,
 )
 from vnetbench.report.text.notes import campaign_notes, legend
 from vnetbench.results.records import RUNNING
@@ -46,13 +46,13 @@ from vnetbench.study.model import FactorLevels, Level
 from vnetbench.wording.factor_text import factor_names, treatment_phrase
 from vnetbench.wording.treatment_names import varying_factors
 
-_BAR_KEY = "bar"
-_BAR_WIDTH_RANGE = (18, 40)
+_BAR_COLUMN_KEY = "bar"
+_MIN_AND_MAX_BAR_WIDTH = (18, 40)
 """Minimum and maximum width of the bar column. If the minimum does not fit, the bars follow the table."""
-_COLUMNS_BEFORE_BAR = 3
+_MIN_METRIC_COLUMNS_BEFORE_BAR = 3
 """Number of optional columns that are more useful than the bars."""
-_MIN_NAME_WIDTH = 16
-_RESERVED_LINES = 8
+_MIN_TREATMENT_NAME_WIDTH = 16
+_TERMINAL_LINES_BESIDE_TABLE = 8
 """Lines of the terminal that a live table leaves for its header and for the lines below it."""
 
 
@@ -91,7 +91,7 @@ class EstimatesTable:
         )
         yield draw_table(columns, [_row_style(row) for row in self.rows], range(len(self.rows)))
         yield Text("")
-        if all(column.key != _BAR_KEY for column in columns):
+        if all(column.key != _BAR_COLUMN_KEY for column in columns):
             yield from _bar_block(self.rows, self.factors, self.deciding_metric, options.max_width)
         yield Text(self.legend)
         yield bullet_list(self.notes)
@@ -111,10 +111,10 @@ class LiveTable:
         # Use all rows, so that columns and units stay the same while the visible rows change.
         cells = tuple(("▶" if row.is_running else " ",) for row in self.rows)
         marker = Column("running", "", "", cells, False)
-        width = options.max_width - column_width(marker) - COLUMN_GAP
+        width = options.max_width - column_width(marker) - COLUMN_GAP_CHARACTERS
         columns = _fit_columns(self.rows, self.factors, self.deciding_metric, width)
         heights = [max(len(column.cells[i]) for column in columns) for i in range(len(self.rows))]
-        visible = _select_rows(self.rows, heights, options.size.height - _RESERVED_LINES)
+        visible = _select_rows(self.rows, heights, options.size.height - _TERMINAL_LINES_BESIDE_TABLE)
         yield draw_table([marker, *columns], [_row_style(row) for row in self.rows], visible)
         if hidden := [row for i, row in enumerate(self.rows) if i not in visible]:
             states = Counter(row.stopped_by for row in hidden)
@@ -124,7 +124,7 @@ class LiveTable:
 
 def estimates_table(summary: CampaignSummary) -> EstimatesTable:
     """Return the final table: one row per treatment, with bars, legend and notes below."""
-    summary = to_single_factor(summary)
+    summary = merge_sparse_design_into_one_factor(summary)
     return EstimatesTable(
         summary.treatments,
         summary.factors,
@@ -163,29 +163,31 @@ def _fit_columns(
     chosen = [first, *([gains] if gains else []), trials_column(rows)]
     factor_part = factor_columns(rows, factors)
     if not factor_part or columns_width([*factor_part, *chosen]) > width:
-        factor_part = [fold_factors(rows, factors, width - columns_width(chosen) - COLUMN_GAP)]
+        factor_part = [
+            fold_factors_into_one_column(rows, factors, width - columns_width(chosen) - COLUMN_GAP_CHARACTERS)
+        ]
     available = width - columns_width([*factor_part, *chosen])
     optional = [*search_columns(rows), stop_reason_column(rows), *metrics]
-    available -= _append_fitting(chosen, optional[:_COLUMNS_BEFORE_BAR], available)
-    min_bar_width, max_bar_width = _BAR_WIDTH_RANGE
-    has_bar = available >= min_bar_width + COLUMN_GAP
+    available -= _append_fitting_columns(chosen, optional[:_MIN_METRIC_COLUMNS_BEFORE_BAR], available)
+    min_bar_width, max_bar_width = _MIN_AND_MAX_BAR_WIDTH
+    has_bar = available >= min_bar_width + COLUMN_GAP_CHARACTERS
     if has_bar:
-        available -= min_bar_width + COLUMN_GAP
-    available -= _append_fitting(chosen, optional[_COLUMNS_BEFORE_BAR:], available)
+        available -= min_bar_width + COLUMN_GAP_CHARACTERS
+    available -= _append_fitting_columns(chosen, optional[_MIN_METRIC_COLUMNS_BEFORE_BAR:], available)
     if has_bar:
         bar_width = min(max_bar_width, min_bar_width + available)
         bars = tuple((bar.ljust(bar_width),) for bar in _draw_bars(rows, deciding_metric, bar_width))
-        chosen.insert(1, Column(_BAR_KEY, "", "", bars, False))
+        chosen.insert(1, Column(_BAR_COLUMN_KEY, "", "", bars, False))
     return [*factor_part, *chosen]
 
 
-def _append_fitting(chosen: list[Column], columns: Sequence[Column], available: int) -> int:
+def _append_fitting_columns(chosen: list[Column], columns: Sequence[Column], available: int) -> int:
     """Append the columns that fit into `available` characters; return the characters used."""
     used = 0
     for column in columns:
-        if used + column_width(column) + COLUMN_GAP <= available:
+        if used + column_width(column) + COLUMN_GAP_CHARACTERS <= available:
             chosen.append(column)
-            used += column_width(column) + COLUMN_GAP
+            used += column_width(column) + COLUMN_GAP_CHARACTERS
     return used
 
 
@@ -196,13 +198,13 @@ def _bar_block(
     names = factor_names(varying_factors(rows, factors))
     labels = [make_printable(treatment_phrase(row.factors, names)) for row in rows]
     label_width = max(map(cell_len, labels), default=0)
-    bar_width = width - label_width - COLUMN_GAP
-    if bar_width < _BAR_WIDTH_RANGE[0]:
+    bar_width = width - label_width - COLUMN_GAP_CHARACTERS
+    if bar_width < _MIN_AND_MAX_BAR_WIDTH[0]:
         return
     bars = _draw_bars(rows, deciding_metric, bar_width)
     for label, bar in zip(labels, bars, strict=True):
         if bar:
-            padding = " " * (label_width - cell_len(label) + COLUMN_GAP)
+            padding = " " * (label_width - cell_len(label) + COLUMN_GAP_CHARACTERS)
             yield Text(label + padding).append(bar, style="cyan")
     if any(bars):
         yield Text("")
@@ -211,13 +213,13 @@ def _bar_block(
 def _draw_bars(rows: Sequence[TableRow], deciding_metric: str, width: int) -> list[str]:
     estimates = [row.metrics.get(deciding_metric) for row in rows]
     largest = max_bar_value([estimate for estimate in estimates if estimate])
-    return [draw_bar(estimate, largest, width) if estimate else "" for estimate in estimates]
+    return [draw_estimate_bar(estimate, largest, width) if estimate else "" for estimate in estimates]
 
 
 def _published_section(comparison: PublishedComparison, width: int) -> Iterator[Text | Table]:
     """Yield the comparison with a published table; long treatment names are wrapped."""
     names, *others = comparison_columns(comparison)
-    name_width = max(_MIN_NAME_WIDTH, width - columns_width(others) - COLUMN_GAP)
+    name_width = max(_MIN_TREATMENT_NAME_WIDTH, width - columns_width(others) - COLUMN_GAP_CHARACTERS)
     wrapped = replace(names, cells=tuple(tuple(textwrap.wrap(cell[0], name_width)) for cell in names.cells))
     yield Text("")
     yield Text(f"Comparison with {comparison.source.title}: {comparison.source.conditions}")
@@ -240,4 +242,4 @@ def _select_rows(rows: Sequence[LiveTreatmentRow], heights: Sequence[int], max_l
 def _row_style(row: TableRow) -> str:
     if isinstance(row, LiveTreatmentRow) and row.is_running:
         return "bold"
-    return "red" if row.stopped_by in UNMEASURED_STATES else ""
+    return "red" if row.stopped_by in STATES_WITHOUT_MEASUREMENT else ""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.published.tables import PublishedRow, PublishedTable, ValueRange, load_table
+from vnetbench.published.tables import PublishedRow, PublishedTable, ValueWithRange, load_table
 from vnetbench.quantity import Scale, choose_scale, format_interval, format_value
 from vnetbench.report.tables.columns import Column
 from vnetbench.study.model import Level
@@ -18,7 +18,7 @@ from vnetbench.wording.treatment_names import varying_factors
 _DIRECTION, _FORWARD, _BOTH = "direction", "forward", "both"
 _DIRECTION_LABELS = {_FORWARD: "unidirectional", _BOTH: "bidirectional"}
 
-DirectionRanges = Mapping[str, ValueRange]
+ValuesByDirection = Mapping[str, ValueWithRange]
 """Values by direction: `forward` is unidirectional, `both` is the sum of the two directions."""
 
 
@@ -29,8 +29,8 @@ class ComparedTreatment:
     treatment: str
     levels: Mapping[str, Level]
     """The varying factors except the direction."""
-    measured: DirectionRanges
-    published: Mapping[str, DirectionRanges]
+    measured: ValuesByDirection
+    published: Mapping[str, ValuesByDirection]
     """Published values by setting (`PublishedRow.setting`)."""
 
 
@@ -57,8 +57,11 @@ def compare_with_published(summary: CampaignSummary) -> PublishedComparison | No
         ComparedTreatment(
             name,
             {factor: group[0].factors[factor] for factor in names if factor in group[0].factors},
-            {str(each.factors[_DIRECTION]): _measured_range(each, source.metric) for each in group},
-            _published_ranges(group[0].factors, source),
+            {
+                str(each.factors[_DIRECTION]): _measured_value_with_range(each, source.metric)
+                for each in group
+            },
+            _published_values_by_setting(group[0].factors, source),
         )
         for name, group in groups.items()
     )
@@ -70,7 +73,7 @@ def direction_label(direction: str) -> str:
     return _DIRECTION_LABELS[direction]
 
 
-def bidirectional_ratio(ranges: DirectionRanges) -> float | None:
+def bidirectional_ratio(ranges: ValuesByDirection) -> float | None:
     """Return the bidirectional mean over the unidirectional mean; None if one of them is missing."""
     if len(ranges) < len(_DIRECTION_LABELS) or not ranges[_FORWARD].value:
         return None
@@ -99,13 +102,15 @@ def comparison_columns(comparison: PublishedComparison) -> list[Column]:
         for direction, label in _DIRECTION_LABELS.items():
             names.append(each.treatment if direction == _FORWARD else "")
             directions.append(label)
-            measured.append(_range_text(each.measured.get(direction), scale))
-            texts = (_range_text(ranges.get(direction), scale) for ranges in each.published.values())
+            measured.append(_value_with_range_text(each.measured.get(direction), scale))
+            texts = (
+                _value_with_range_text(ranges.get(direction), scale) for ranges in each.published.values()
+            )
             published.append(tuple(texts) or ("–",))
         names.append("")
         directions.append("ratio")
-        measured.append(_ratio_text(each.measured))
-        published.append(tuple(map(_ratio_text, each.published.values())) or ("–",))
+        measured.append(_bidirectional_ratio_text(each.measured))
+        published.append(tuple(map(_bidirectional_ratio_text, each.published.values())) or ("–",))
         settings += [tuple(each.published) or ("",)] * (len(_DIRECTION_LABELS) + 1)
     columns = [
         Column("treatment", "Treatment", "", tuple((name,) for name in names), False),
@@ -118,17 +123,19 @@ def comparison_columns(comparison: PublishedComparison) -> list[Column]:
     return columns
 
 
-def _measured_range(treatment: TreatmentSummary, metric: str) -> ValueRange:
+def _measured_value_with_range(treatment: TreatmentSummary, metric: str) -> ValueWithRange:
     values = treatment.trial_values(metric)
-    return ValueRange(statistics.fmean(values), min(values), max(values))
+    return ValueWithRange(statistics.fmean(values), min(values), max(values))
 
 
-def _published_ranges(levels: Mapping[str, Level], source: PublishedTable) -> dict[str, DirectionRanges]:
+def _published_values_by_setting(
+    levels: Mapping[str, Level], source: PublishedTable
+) -> dict[str, ValuesByDirection]:
     """Return the published values for these levels by setting and direction."""
     required = [name for name in source.required_factors if name != _DIRECTION]
     matching = [row for row in source.rows if _has_same_levels(row, levels, required)]
     preferred = [row for row in matching if _has_same_levels(row, levels, source.preferred_factors)]
-    by_setting: dict[str, dict[str, ValueRange]] = {}
+    by_setting: dict[str, dict[str, ValueWithRange]] = {}
     for row in preferred or matching:
         by_setting.setdefault(row.setting, {})[str(row.levels[_DIRECTION])] = row.values[source.metric]
     return dict(by_setting)
@@ -138,7 +145,7 @@ def _has_same_levels(row: PublishedRow, levels: Mapping[str, Level], names: Sequ
     return all(row.levels.get(name) == levels.get(name) for name in names)
 
 
-def _range_text(value_range: ValueRange | None, scale: Scale) -> str:
+def _value_with_range_text(value_range: ValueWithRange | None, scale: Scale) -> str:
     if value_range is None:
         return "–"
     low, high = value_range.minimum, value_range.maximum
@@ -146,6 +153,6 @@ def _range_text(value_range: ValueRange | None, scale: Scale) -> str:
     return f"{text.value} {text.interval}".rstrip()
 
 
-def _ratio_text(ranges: DirectionRanges) -> str:
+def _bidirectional_ratio_text(ranges: ValuesByDirection) -> str:
     value = bidirectional_ratio(ranges)
     return "–" if value is None else format_value(value, "1")

@@ -15,7 +15,7 @@ from vnetbench.published.catalog import TABLE_NAMES
 from vnetbench.published.tables import PublishedTable, load_table
 from vnetbench.quantity import format_count
 from vnetbench.report.tables.columns import Column, factor_columns, metric_columns
-from vnetbench.report.tables.text_table import COLUMN_GAP, columns_width, draw_table
+from vnetbench.report.tables.text_table import COLUMN_GAP_CHARACTERS, columns_width, draw_table
 from vnetbench.report.text.notes import campaign_notes, legend
 from vnetbench.wording.factor_text import treatment_phrase
 
@@ -63,7 +63,7 @@ def reference_table(summary: CampaignSummary) -> ReferenceTable:
 
 def reference_list() -> Iterator[Text]:
     """Yield a line per published table: its name, its title and its number of values."""
-    name_width = max(map(len, TABLE_NAMES)) + COLUMN_GAP
+    name_width = max(map(len, TABLE_NAMES)) + COLUMN_GAP_CHARACTERS
     for name in TABLE_NAMES:
         source = load_table(name)
         description = f"{source.title}: {format_count(len(source.rows))} values"

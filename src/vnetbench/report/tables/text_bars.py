@@ -5,7 +5,7 @@ from __future__ import annotations
 from vnetbench.estimate.model import Estimate
 
 
-def draw_bar(estimate: Estimate, largest: float, width: int) -> str:
+def draw_estimate_bar(estimate: Estimate, largest: float, width: int) -> str:
     """Return a bar from zero on a scale where `largest` is `width` characters long.
 
     `●` is the value, `├` and `┤` are the ends of the interval, `○` is a value without an interval, and each

@@ -19,8 +19,8 @@ from vnetbench.study.model import FactorLevels
 from vnetbench.wording.factor_text import factor_names, treatment_phrase
 from vnetbench.wording.treatment_names import varying_factors
 
-COLUMN_GAP = 2
-_MIN_FOLDED_WIDTH = 12
+COLUMN_GAP_CHARACTERS = 2
+_MIN_FOLDED_COLUMN_WIDTH = 12
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class TrimmedLines:
             yield Segment.line()
 
 
-def to_safe_text(text: str) -> Text:
+def to_printable_text(text: str) -> Text:
     """Return the text without control sequences; line breaks stay."""
     return Text(make_printable(text, keep="\n"))
 
@@ -52,21 +52,23 @@ def column_width(column: Column) -> int:
 
 def columns_width(columns: Sequence[Column]) -> int:
     """Return the number of characters that the columns need side by side."""
-    return sum(map(column_width, columns)) + COLUMN_GAP * (len(columns) - 1)
+    return sum(map(column_width, columns)) + COLUMN_GAP_CHARACTERS * (len(columns) - 1)
 
 
-def fold_factors(rows: Sequence[TableRow], factors: Sequence[FactorLevels], width: int) -> Column:
+def fold_factors_into_one_column(
+    rows: Sequence[TableRow], factors: Sequence[FactorLevels], width: int
+) -> Column:
     """Return one column with a wrapped phrase per treatment instead of a column per factor."""
     names = factor_names(varying_factors(rows, factors))
     phrases = [treatment_phrase(row.factors, names) for row in rows]
-    cells = tuple(tuple(textwrap.wrap(phrase, max(_MIN_FOLDED_WIDTH, width))) for phrase in phrases)
+    cells = tuple(tuple(textwrap.wrap(phrase, max(_MIN_FOLDED_COLUMN_WIDTH, width))) for phrase in phrases)
     return Column("treatment", "Treatment", "", cells, False)
 
 
 def draw_table(columns: Sequence[Column], styles: Sequence[str], row_indices: Iterable[int]) -> Table:
     """Return a table of the rows with these indices, each row in its style."""
     # The box adds one more character between columns.
-    padding = (0, COLUMN_GAP - 1, 0, 0)
+    padding = (0, COLUMN_GAP_CHARACTERS - 1, 0, 0)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=padding)
     for column in columns:
         table.add_column(
@@ -76,7 +78,7 @@ def draw_table(columns: Sequence[Column], styles: Sequence[str], row_indices: It
             width=column_width(column),
         )
     for i in row_indices:
-        table.add_row(*(to_safe_text("\n".join(column.cells[i])) for column in columns), style=styles[i])
+        table.add_row(*(to_printable_text("\n".join(column.cells[i])) for column in columns), style=styles[i])
     return table
 
 
@@ -84,7 +86,7 @@ def bullet_list(items: Iterable[str]) -> Table:
     """Return a list with hanging indents."""
     table = Table.grid(padding=(0, 1, 0, 0))
     for item in items:
-        table.add_row("·", to_safe_text(item))
+        table.add_row("·", to_printable_text(item))
     return table
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.estimate.evidence.metric import YES_OR_NO, EvidenceMetric
 from vnetbench.explain.model import CandidateCause, EvidenceItem, ExperimentResult, Finding
-from vnetbench.explain.phrases import format_yes_no, is_count
+from vnetbench.explain.phrases import format_yes_no, is_plain_count
 from vnetbench.quantity import Scale, choose_scale, format_interval
 from vnetbench.wording.estimate_text import find_metric, format_ratio, metric_noun
-from vnetbench.wording.factor_text import pluralize, treatment_phrase
+from vnetbench.wording.factor_text import format_count_with_noun, treatment_phrase
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,8 @@ def format_experiment_result(result: ExperimentResult) -> str:
     base = treatment_phrase(experiment.base_levels, changed)
     return (
         f"{setting} instead of {base}: {metric_noun(experiment.metric)} ×{format_ratio(experiment.ratio)} "
-        f"in {pluralize(experiment.shared_blocks, 'block')} ({Path(experiment.results_path).name})"
+        f"in {format_count_with_noun(experiment.shared_blocks, 'block')} "
+        f"({Path(experiment.results_path).name})"
     )
 
 
@@ -114,6 +115,6 @@ def _value_texts(item: EvidenceItem, metric: EvidenceMetric, scale: Scale) -> li
     values = (item.value, item.low, item.high)
     if metric.unit == YES_OR_NO:
         return [format_yes_no(each) for each in values]
-    if is_count(metric.unit, *values):
+    if is_plain_count(metric.unit, *values):
         return [f"{each:.0f}" for each in values]
     return [format_interval(each, None, None, metric.unit, scale=scale).value for each in values]

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vnetbench.explain.model import CONFIRMED, REFUTED, CandidateCause, Explanation, Finding
-from vnetbench.report.tables.text_table import to_safe_text
+from vnetbench.report.tables.text_table import to_printable_text
 from vnetbench.report.text.evidence_text import (
     EvidenceText,
     format_evidence,
@@ -39,20 +39,20 @@ class ExplanationText:
     """Remarks about the explanation itself, printed below it."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        sections = iter(self._sections(options.max_width))
+        sections = iter(self._section_renderables(options.max_width))
         yield from next(sections, ())
         for section in sections:
             yield Text("")
             yield from section
 
-    def _sections(self, width: int) -> Iterator[list[RenderableType]]:
+    def _section_renderables(self, width: int) -> Iterator[list[RenderableType]]:
         """Yield the sections between blank lines: the answer, each finding, each remark."""
         if self.explanation.answer:
             yield list(_answer_text(self.explanation.answer))
         for number, finding in enumerate(self.explanation.findings, 1):
             yield list(_finding_parts(number, finding, width))
         for remark in self.remarks:
-            yield [to_safe_text(remark)]
+            yield [to_printable_text(remark)]
 
 
 @dataclass(frozen=True)
@@ -80,13 +80,13 @@ def _finding_parts(number: int, finding: Finding, width: int) -> Iterator[Render
 
 def _answer_text(sentences: Sequence[str]) -> Iterator[Text]:
     if sentences:
-        answer = to_safe_text(" ".join(sentences))
+        answer = to_printable_text(" ".join(sentences))
         answer.stylize("bold")
         yield answer
 
 
 def _numbered_paragraph(number: int, finding: Finding, paragraph: str) -> Table:
-    text = to_safe_text(paragraph)
+    text = to_printable_text(paragraph)
     text.stylize(_FINDING_STYLES.get(finding.kind, ""))
     return _with_hanging_indent(Text(str(number)), text)
 
@@ -131,7 +131,7 @@ def _evidence_tables(texts: Sequence[EvidenceText], width: int) -> Iterator[Rend
 
 
 def _labelled_paragraph(label: Text, paragraph: str) -> Padding:
-    return _indent(_with_hanging_indent(label, to_safe_text(paragraph)))
+    return _indent(_with_hanging_indent(label, to_printable_text(paragraph)))
 
 
 def _indent(body: RenderableType) -> Padding:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.explain import explain
 from vnetbench.explain.model import Explanation, Finding
-from vnetbench.report.one_at_a_time import to_single_factor
+from vnetbench.report.one_at_a_time import merge_sparse_design_into_one_factor
 from vnetbench.report.text.answer import answer_question
 
 
@@ -17,7 +17,7 @@ class Narrative:
 
     question: str
     lead: tuple[str, ...]
-    """The answer: the effect, the best treatment, what limits it, and what would change that."""
+    """The answer: the effect, the best treatment, and what limits it."""
     findings: tuple[Finding, ...]
     measurements: tuple[str, ...]
     """Further results of the measurement."""
@@ -36,7 +36,7 @@ def build_narrative(summary: CampaignSummary) -> Narrative:
     """Return the narrative of a measured or imported campaign; a published table has an empty one."""
     if summary.reference_table is not None:
         return Narrative(summary.title, (), (), (), (), ())
-    return combine_narrative(to_single_factor(summary), explain(summary))
+    return combine_narrative(merge_sparse_design_into_one_factor(summary), explain(summary))
 
 
 def combine_narrative(summary: CampaignSummary, explanation: Explanation) -> Narrative:

@@ -9,7 +9,7 @@ maximum before the percentiles and `logLatency` reads it last. So `P50` is the m
 
 from __future__ import annotations
 
-from vnetbench.importers.line_report import report_reader
-from vnetbench.importers.tools.ethr.report import EthrLogFile, EthrReport
+from vnetbench.importers.line_report import make_report_reader
+from vnetbench.importers.tools.ethr.report import EthrLogFileReport, EthrReport
 
-READERS = (report_reader(EthrLogFile), report_reader(EthrReport))
+READERS = (make_report_reader(EthrLogFileReport), make_report_reader(EthrReport))

@@ -8,21 +8,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from vnetbench.importers.arithmetic import scale
+from vnetbench.importers.arithmetic import scale_value
 from vnetbench.importers.command_line import CommandLine, OptionSyntax
 from vnetbench.importers.line_report import LineReport
 from vnetbench.importers.log_lines import LogLines
-from vnetbench.importers.runs import ReportedValue, Run
+from vnetbench.importers.runs import RoundedValue, Run
 from vnetbench.importers.tools.ethr import run_builder
 from vnetbench.importers.units import SECONDS, parse_rounded, parse_with_unit
 
 _OPTIONS_WITH_VALUE = ("c", "x", "d", "g", "i", "l", "b", "n", "p", "t", "w", "o", "T", "port")
 _SWITCHES = ("s", "r", "ui", "ncs", "debug", "4", "6")
-_VERSION = re.compile(
+_VERSION_LINE = re.compile(
     r"Ethr: Comprehensive Network Performance Measurement Tool \(Version: (?P<version>[^)]*)\)"
 )
-_DESTINATION = re.compile(r"Using destination: ")
-_DONE = re.compile(r"Ethr done, (?P<reason>.*)")
+_DESTINATION_LINE = re.compile(r"Using destination: ")
+_END_LINE = re.compile(r"Ethr done, (?P<reason>.*)")
 _STREAM_ROW = re.compile(
     r"\[\s*(?P<id>\d+|SUM)\]\s+(?P<protocol>TCP|UDP)\s+(?P<start>\d{3,})-\d{3,} sec\s+"
     r"(?P<bits>[\d.]+[KMGT]?)(?:\s+(?P<packets>[\d.]+[KMGT]?))?\s*$"
@@ -38,30 +38,37 @@ _SERVER_ROW = re.compile(
     r"(?P<connections>[\d.]+[KMGT]?|--)\s+(?P<packets>[\d.]+[KMGT]?|--)\s+(?P<latency>[\d.]+\w+|--)?\s*$"
 )
 """Printed by a server: `[    127.0.0.1]    TCP    12.3G        1     --       --  `."""
-_DURATION = r"\d+(?:\.\d+)?(?:ns|us|ms|s)"
-_LATENCY_ROW = re.compile(rf"\s*{_DURATION}(?:\s+{_DURATION}){{8}}\s*$")
+_DURATION_TEXT_PATTERN = r"\d+(?:\.\d+)?(?:ns|us|ms|s)"
+_LATENCY_ROW = re.compile(rf"\s*{_DURATION_TEXT_PATTERN}(?:\s+{_DURATION_TEXT_PATTERN}){{8}}\s*$")
 """`  63.1us    30.2us    58.9us …`, in the order of `_LATENCY_COLUMNS`."""
 _LATENCY_COLUMNS = ("mean", "min", "p50", "p90", "p95", "p99", "p99_9", "p99_99", "max")
-_LOG_FIELDS = {"mean": "Avg", "p50": "P50", "p90": "P90", "p99": "P99", "p99_9": "P999", "p99_99": "P9999"}
+_LOG_FIELD_BY_STATISTIC = {
+    "mean": "Avg",
+    "p50": "P50",
+    "p90": "P90",
+    "p99": "P99",
+    "p99_9": "P999",
+    "p99_99": "P9999",
+}
 """Fields of the log file that should hold the latencies."""
-_SHIFTED_LOG_FIELDS = {
+_SHIFTED_LOG_FIELD_BY_STATISTIC = {
     "mean": "Avg", "p50": "P90", "p90": "P95", "p99": "P999", "p99_9": "P9999", "p99_99": "Max",
 }  # fmt: skip
 """Fields of the log file that hold the latencies (see the package's docstring)."""
-_LATENCY_TEST = re.compile(r"Running latency test: (?P<count>\d+), (?P<size>\d+)")
-_PING_RESULT = re.compile(r"\s*Sent = \d+, Received = (?P<count>\d+), Lost = \d+")
-_PING_HEADER = re.compile(r"TCP connect statistics for ")
-_CONNECTED = re.compile(r"\[\s*\d+\] local \S+ port \d+ connected to \S+ port \d+")
-_OTHER_OUTPUT = re.compile(
+_LATENCY_TEST_LINE = re.compile(r"Running latency test: (?P<count>\d+), (?P<size>\d+)")
+_PING_RESULT_LINE = re.compile(r"\s*Sent = \d+, Received = (?P<count>\d+), Lost = \d+")
+_PING_HEADER_LINE = re.compile(r"TCP connect statistics for ")
+_CONNECTION_LINE = re.compile(r"\[\s*\d+\] local \S+ port \d+ connected to \S+ port \d+")
+_OTHER_OUTPUT_LINE = re.compile(
     r"- - - |-{50,}$|\[\s*ID \]|Protocol\s+Interval|Maintainer: |Hint: |Accepting|Listening on port \d+ for"
     r"|\s+Avg\s+Min|\[RemoteAddress\]|\[tcp\] |Running in single|ServerAddress|Initializing"
 )
-_ERROR = re.compile(r"(?:Error|Failed|Unable|In client mode|In external mode|Destination .* is not) ?.*")
+_ERROR_LINE = re.compile(r"(?:Error|Failed|Unable|In client mode|In external mode|Destination .* is not) ?.*")
 _DURATION_PARTS = re.compile(r"(?P<number>[\d.]+)(?P<unit>ns|us|ms|s)")
-_SUFFIXES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_AMOUNT = re.compile(r"(?P<number>[\d.]+)(?P<suffix>[KMGT]?)")
+_FACTOR_BY_SUFFIX = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_AMOUNT_PATTERN = re.compile(r"(?P<number>[\d.]+)(?P<suffix>[KMGT]?)")
 _JSON_LINE = re.compile(r'\{"Time":"[^"]*","Title":"[^"]*","Type":"')
-_HALF_TENTH = 0.05
+_HALF_OMITTED_DIGIT = 0.05
 """Half of the last digit of a number whose `.0` was left out."""
 
 
@@ -70,7 +77,7 @@ class LatencyLine:
     """A line of the log that reports latencies."""
 
     line_number: int
-    values_us: dict[str, ReportedValue]
+    latency_us_by_statistic: dict[str, RoundedValue]
     """Mean and percentiles, by name."""
 
 
@@ -81,27 +88,27 @@ class EthrReport(LineReport):
     tool = "ethr"
     programs = ("ethr",)
     option_syntax = OptionSyntax(
-        with_value={f"-{name}": name for name in _OPTIONS_WITH_VALUE},
-        switches={f"-{name}": name for name in _SWITCHES},
+        value_option_names={f"-{name}": name for name in _OPTIONS_WITH_VALUE},
+        switch_names={f"-{name}": name for name in _SWITCHES},
     )
 
     version: str = ""
     is_server: bool = False
-    streams: set[str] = field(default_factory=set)
-    rows: dict[tuple[int, str], dict[str, ReportedValue]] = field(default_factory=dict)
+    stream_ids: set[str] = field(default_factory=set)
+    values_by_second_and_stream: dict[tuple[int, str], dict[str, RoundedValue]] = field(default_factory=dict)
     """By second and stream (`SUM` for all; empty where ethr names no streams)."""
     protocol: str = ""
     test_type: str = ""
     """`bandwidth`, `packets`, `connections`, `latency` or `ping`."""
     latency_lines: list[LatencyLine] = field(default_factory=list)
-    count: int = 0
+    requests_per_latency_line: int = 0
     """Number of requests or pings per line of latencies."""
-    size: int = 0
+    request_bytes: int = 0
     started_at: datetime | None = None
-    is_done: bool = False
+    has_end_line: bool = False
     end_reason: str = ""
-    has_shifted_names: bool = False
-    title: str = ""
+    has_shifted_percentile_names: bool = False
+    test_title: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -110,18 +117,22 @@ class EthrReport(LineReport):
     @classmethod
     def starts_run(cls, lines: LogLines) -> bool:
         """Return whether a test's version, its destination, or a command line is next."""
-        line = lines.peek() or ""
-        return bool(_VERSION.match(line) or _DESTINATION.match(line)) or cls.parse_command(line) is not None
+        line = lines.peek_line() or ""
+        return (
+            bool(_VERSION_LINE.match(line) or _DESTINATION_LINE.match(line))
+            or cls.parse_command(line) is not None
+        )
 
     def accepts(self, line: str) -> bool:
         """Return whether the line belongs to this test."""
-        if self.is_done:
+        if self.has_end_line:
             return line.startswith("Hint: ")
-        if _VERSION.match(line) or _DESTINATION.match(line):
-            return not (self.rows or self.latency_lines)
+        if _VERSION_LINE.match(line) or _DESTINATION_LINE.match(line):
+            return not (self.values_by_second_and_stream or self.latency_lines)
         patterns = (
-            _DONE, _STREAM_ROW, _PLAIN_ROW, _SERVER_ROW, _LATENCY_ROW, _LATENCY_TEST, _PING_RESULT,
-            _PING_HEADER, _CONNECTED, _OTHER_OUTPUT, _ERROR,
+            _END_LINE, _STREAM_ROW, _PLAIN_ROW, _SERVER_ROW, _LATENCY_ROW, _LATENCY_TEST_LINE,
+            _PING_RESULT_LINE,
+            _PING_HEADER_LINE, _CONNECTION_LINE, _OTHER_OUTPUT_LINE, _ERROR_LINE,
         )  # fmt: skip
         return any(pattern.match(line) for pattern in patterns)
 
@@ -137,18 +148,22 @@ class EthrReport(LineReport):
             self._add_server_row(row)
         elif _LATENCY_ROW.match(line):
             times = dict(zip(_LATENCY_COLUMNS, line.split(), strict=True))
-            values_us = {name: _parse_us(times[name]) for name in _LOG_FIELDS}
+            values_us = {name: _parse_us(times[name]) for name in _LOG_FIELD_BY_STATISTIC}
             self.latency_lines.append(LatencyLine(self.last_line, values_us))
         else:
             self._add_message(line)
 
-    def _add_row(self, row: re.Match[str], stream: str, texts: Mapping[str, str | None]) -> None:
+    def _add_row(
+        self, row: re.Match[str], stream_id: str, text_by_value_name: Mapping[str, str | None]
+    ) -> None:
         self.protocol = row["protocol"]
-        self.test_type = "connections" if "connections" in texts else "bandwidth" if stream else "packets"
-        if stream.isdigit():
-            self.streams.add(stream)
-        values = {name: _parse_amount(text) for name, text in texts.items() if text}
-        self.rows[int(row["start"]), stream] = values
+        self.test_type = (
+            "connections" if "connections" in text_by_value_name else "bandwidth" if stream_id else "packets"
+        )
+        if stream_id.isdigit():
+            self.stream_ids.add(stream_id)
+        values = {name: _parse_amount(text) for name, text in text_by_value_name.items() if text}
+        self.values_by_second_and_stream[int(row["start"]), stream_id] = values
 
     def _add_server_row(self, row: re.Match[str]) -> None:
         packets = row["packets"] if row["protocol"] == "UDP" else None
@@ -156,45 +171,49 @@ class EthrReport(LineReport):
         values = {name: _parse_amount(text) for name, text in texts.items() if text and text != "--"}
         self._add_server_values(row["protocol"], row["remote"], values)
 
-    def _add_server_values(self, protocol: str, remote: str, values: dict[str, ReportedValue]) -> None:
+    def _add_server_values(self, protocol: str, client_address: str, values: dict[str, RoundedValue]) -> None:
         self.is_server = True
         self.protocol = protocol
         self.test_type = "bandwidth"
-        stream = "SUM" if "SUM" in remote else remote
-        second = sum(1 for _, name in self.rows if name == stream)
-        self.rows[second, stream] = values
+        stream = "SUM" if "SUM" in client_address else client_address
+        second = sum(1 for _, name in self.values_by_second_and_stream if name == stream)
+        self.values_by_second_and_stream[second, stream] = values
 
     def _add_message(self, line: str) -> None:
-        if (version := _VERSION.match(line)) is not None:
+        if (version := _VERSION_LINE.match(line)) is not None:
             self.version = "" if version["version"] == "UNKNOWN" else version["version"]
-        elif (done := _DONE.match(line)) is not None:
-            self.is_done, self.end_reason = True, done["reason"]
-        elif (test := _LATENCY_TEST.match(line)) is not None:
-            self.test_type, self.count, self.size = "latency", int(test["count"]), int(test["size"])
-        elif (pings := _PING_RESULT.match(line)) is not None:
-            self.test_type, self.count = "ping", int(pings["count"])
-        elif _ERROR.match(line):
-            self.record_error(line.strip())
+        elif (done := _END_LINE.match(line)) is not None:
+            self.has_end_line, self.end_reason = True, done["reason"]
+        elif (test := _LATENCY_TEST_LINE.match(line)) is not None:
+            self.test_type, self.requests_per_latency_line, self.request_bytes = (
+                "latency",
+                int(test["count"]),
+                int(test["size"]),
+            )
+        elif (pings := _PING_RESULT_LINE.match(line)) is not None:
+            self.test_type, self.requests_per_latency_line = "ping", int(pings["count"])
+        elif _ERROR_LINE.match(line):
+            self.record_first_error(line.strip())
         elif line.startswith(("Listening on", "Accepting IP")):
             self.is_server = True
 
     def build_runs(self) -> list[Run]:
         """Return a client's test, or one run for each line of latencies, or a server's load."""
         if self.latency_lines:
-            return run_builder.latency_runs(self)
-        if self.is_server and not self.rows:
+            return run_builder.build_latency_runs(self)
+        if self.is_server and not self.values_by_second_and_stream:
             return []
-        return [run_builder.throughput_run(self)]
+        return [run_builder.build_throughput_run(self)]
 
 
 @dataclass
-class EthrLogFile(EthrReport):
+class EthrLogFileReport(EthrReport):
     """The lines of one test in a log file. Every test appends to the file."""
 
     @classmethod
     def starts_run(cls, lines: LogLines) -> bool:
         """Return whether a line of a log file is next."""
-        return _is_json_line(lines.peek() or "")
+        return _is_json_line(lines.peek_line() or "")
 
     @classmethod
     def parse_command(cls, line: str) -> CommandLine | None:
@@ -205,13 +224,15 @@ class EthrLogFile(EthrReport):
         """Return whether the line belongs to this test."""
         if not _is_json_line(line):
             return False
-        is_next_test = '"Message":"Using destination: ' in line and bool(self.rows or self.latency_lines)
-        return not is_next_test and not (self.is_done and '"Message":"Hint: ' not in line)
+        is_next_test = '"Message":"Using destination: ' in line and bool(
+            self.values_by_second_and_stream or self.latency_lines
+        )
+        return not is_next_test and not (self.has_end_line and '"Message":"Hint: ' not in line)
 
     def add(self, line: str) -> None:
         """Record what the line reports."""
         entry = json.loads(line)
-        self.title = self.title or str(entry.get("Title", ""))
+        self.test_title = self.test_title or str(entry.get("Title", ""))
         time = datetime.fromisoformat(str(entry["Time"]))
         self.started_at = self.started_at or time
         if entry["Type"] == "LatencyResult":
@@ -219,24 +240,28 @@ class EthrLogFile(EthrReport):
             self.test_type = self.test_type or "latency"
             self.latency_lines.append(LatencyLine(self.last_line, self._parse_latencies(entry)))
         elif entry["Type"] == "TestResult":
-            self._add_result(entry)
+            self._add_server_result(entry)
         elif isinstance(message := entry.get("Message"), str):
             super().add(message)
 
-    def _parse_latencies(self, entry: Mapping[str, str]) -> dict[str, ReportedValue]:
-        values = {name: _parse_us(str(entry[name])).value for name in _LOG_FIELDS.values()}
+    def _parse_latencies(self, entry: Mapping[str, str]) -> dict[str, RoundedValue]:
+        values = {name: _parse_us(str(entry[name])).value for name in _LOG_FIELD_BY_STATISTIC.values()}
         percentiles = [values[name] for name in ("P50", "P90", "P99", "P999", "P9999")]
-        self.has_shifted_names = percentiles != sorted(percentiles)
-        fields = _SHIFTED_LOG_FIELDS if self.has_shifted_names else _LOG_FIELDS
+        self.has_shifted_percentile_names = percentiles != sorted(percentiles)
+        fields = (
+            _SHIFTED_LOG_FIELD_BY_STATISTIC if self.has_shifted_percentile_names else _LOG_FIELD_BY_STATISTIC
+        )
         return {ours: _parse_us(str(entry[name])) for ours, name in fields.items()}
 
-    def _add_result(self, entry: Mapping[str, str]) -> None:
+    def _add_server_result(self, entry: Mapping[str, str]) -> None:
         """Record the result of one second. A client's own rows are in the log too, so they are enough."""
-        if self.rows and not self.is_server:
+        if self.values_by_second_and_stream and not self.is_server:
             return
         fields = {"bits": "BitsPerSecond", "packets": "PacketsPerSecond"}
         texts = {ours: str(entry.get(name, "")).strip() for ours, name in fields.items()}
-        values = {name: _parse_amount(text) for name, text in texts.items() if _AMOUNT.fullmatch(text)}
+        values = {
+            name: _parse_amount(text) for name, text in texts.items() if _AMOUNT_PATTERN.fullmatch(text)
+        }
         self._add_server_values(str(entry["Protocol"]), str(entry["RemoteAddr"]), values)
 
 
@@ -244,20 +269,20 @@ def _is_json_line(line: str) -> bool:
     return line.startswith('{"Time":"') and _JSON_LINE.match(line) is not None
 
 
-def _parse_amount(text: str) -> ReportedValue:
+def _parse_amount(text: str) -> RoundedValue:
     """Return the value of `12.3G`, `12G` (12.0) or `875`."""
-    amount = _AMOUNT.fullmatch(text)
+    amount = _AMOUNT_PATTERN.fullmatch(text)
     if amount is None:
         raise ValueError(f"not an amount: {text[:20]!r}")
-    factor = _SUFFIXES[amount["suffix"]]
+    factor = _FACTOR_BY_SUFFIX[amount["suffix"]]
     if "." in amount["number"]:
         return parse_rounded(amount["number"], factor)
     value = float(amount["number"])
-    half_digit = _HALF_TENTH if amount["suffix"] else 0.0
-    return scale(ReportedValue(value, value - half_digit, value + half_digit), factor)
+    half_digit = _HALF_OMITTED_DIGIT if amount["suffix"] else 0.0
+    return scale_value(RoundedValue(value, value - half_digit, value + half_digit), factor)
 
 
-def _parse_us(text: str) -> ReportedValue:
+def _parse_us(text: str) -> RoundedValue:
     """Return a duration such as `63.120us` in µs."""
     duration = _DURATION_PARTS.fullmatch(text)
     if duration is None:

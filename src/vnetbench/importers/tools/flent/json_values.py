@@ -6,26 +6,26 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_MAX_VALUE = 1e15
+_MAX_PLAUSIBLE_NUMBER = 1e15
 """No number in a Flent file is larger: no Unix time, and no rate in 10^6 bit/s."""
 
 
-def as_object(value: Any) -> Mapping[str, Any]:
+def object_or_empty(value: Any) -> Mapping[str, Any]:
     """Return the value if it is an object, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def as_list(value: Any) -> Sequence[Any]:
+def list_or_empty(value: Any) -> Sequence[Any]:
     """Return the value if it is a list, otherwise an empty one."""
     return value if isinstance(value, list) else ()
 
 
-def as_text(value: Any) -> str:
+def text_or_empty(value: Any) -> str:
     """Return a text or a number as text; empty for anything else."""
     return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else ""
 
 
-def as_number(value: Any, least: float = -_MAX_VALUE) -> float | None:
+def finite_number_or_none(value: Any, minimum: float = -_MAX_PLAUSIBLE_NUMBER) -> float | None:
     """Return a finite number of at least `least`.
 
     A text is accepted: netperf's counts are stored as texts.
@@ -36,4 +36,4 @@ def as_number(value: Any, least: float = -_MAX_VALUE) -> float | None:
         number = float(value)
     except (ValueError, OverflowError):
         return None
-    return number if math.isfinite(number) and least <= number <= _MAX_VALUE else None
+    return number if math.isfinite(number) and minimum <= number <= _MAX_PLAUSIBLE_NUMBER else None

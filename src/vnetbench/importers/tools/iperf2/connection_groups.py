@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from vnetbench.importers.tools.iperf2.report_rows import ALL_STREAMS, ReportRow
+from vnetbench.importers.tools.iperf2.report_rows import ALL_STREAMS_ID, ReportRow
 
 
 @dataclass
@@ -14,16 +14,16 @@ class ReportHeader:
     """What the head of a report, and the command line, say about all groups of connections."""
 
     command_text: str
-    options: Mapping[str, str]
+    command_options: Mapping[str, str]
     """Options of the command line, by name."""
     is_client: bool = False
     is_udp: bool = False
     is_endpoint_known: bool = True
     """False for CSV without a command line: its lines are the same at both endpoints."""
-    sizes: dict[str, int] = field(default_factory=dict)
+    size_bytes_by_factor: dict[str, int] = field(default_factory=dict)
     """Sizes in bytes, by factor."""
     other_results: dict[str, str] = field(default_factory=dict)
-    error: str = ""
+    error_message: str = ""
 
 
 @dataclass
@@ -31,14 +31,14 @@ class StreamRows:
     """The rows of one stream, or of all streams together, in one direction."""
 
     rows: list[ReportRow] = field(default_factory=list)
-    receiver_report: ReportRow | None = None
+    receiver_report_row: ReportRow | None = None
     """What the receiver of a UDP sender reported to it."""
 
     @property
     def total_row(self) -> ReportRow | None:
         """The row of the whole run: the last one, if it starts at 0. A single row may be an interval."""
         last = self.rows[-1] if self.rows else None
-        if last is None or last.start_s > 0 or (len(self.rows) == 1 and last.is_interval):
+        if last is None or last.start_s > 0 or (len(self.rows) == 1 and last.is_probably_interval):
             return None
         return last
 
@@ -54,44 +54,46 @@ class ConnectionGroup:
 
     first_line: int
     last_line: int = 0
-    is_reverse_by_id: dict[str, bool] = field(default_factory=dict)
+    is_reverse_by_stream_id: dict[str, bool] = field(default_factory=dict)
     """Whether the load of a connection goes in reverse, by its id."""
-    streams: dict[tuple[str, bool], StreamRows] = field(default_factory=dict)
+    rows_by_stream_and_is_reverse: dict[tuple[str, bool], StreamRows] = field(default_factory=dict)
     """Rows by stream (or `SUM`) and by whether it goes in reverse."""
-    sent_datagrams: dict[str, int] = field(default_factory=dict)
+    sent_datagrams_by_stream_id: dict[str, int] = field(default_factory=dict)
     """Datagrams of each UDP stream, as its sender counted them."""
-    expected_reports: set[str] = field(default_factory=set)
+    streams_awaiting_receiver_report: set[str] = field(default_factory=set)
     """UDP streams whose next row is the receiver's report."""
-    reordered: int | None = None
+    reordered_datagrams: int | None = None
     lacks_receiver_report: bool = False
     """Whether a UDP sender got no report."""
     peer_version: str = ""
     started_at: datetime | None = None
 
-    def add(self, row: ReportRow) -> None:
+    def add_row(self, row: ReportRow) -> None:
         """Add a row of results."""
-        is_reverse = row.is_reverse or self.is_reverse_by_id.get(row.stream, False)
-        stream = self.streams.setdefault((row.stream, is_reverse), StreamRows())
-        if row.stream in self.expected_reports:
-            self.expected_reports.discard(row.stream)
-            stream.receiver_report = row
+        is_reverse = row.is_reverse or self.is_reverse_by_stream_id.get(row.stream_id, False)
+        stream = self.rows_by_stream_and_is_reverse.setdefault((row.stream_id, is_reverse), StreamRows())
+        if row.stream_id in self.streams_awaiting_receiver_report:
+            self.streams_awaiting_receiver_report.discard(row.stream_id)
+            stream.receiver_report_row = row
         else:
             stream.rows.append(row)
 
     @property
-    def single_streams(self) -> dict[tuple[str, bool], StreamRows]:
+    def rows_of_single_streams(self) -> dict[tuple[str, bool], StreamRows]:
         """Every single stream, or the sum where iperf printed nothing else."""
-        single = {key: rows for key, rows in self.streams.items() if key[0].isdigit()}
-        return single or {key: rows for key, rows in self.streams.items() if key[0] == ALL_STREAMS}
+        single = {key: rows for key, rows in self.rows_by_stream_and_is_reverse.items() if key[0].isdigit()}
+        return single or {
+            key: rows for key, rows in self.rows_by_stream_and_is_reverse.items() if key[0] == ALL_STREAMS_ID
+        }
 
     @property
-    def directions(self) -> list[bool]:
+    def is_reverse_values(self) -> list[bool]:
         """The directions in use, as `is_reverse`: one of them or both."""
-        return sorted({is_reverse for _, is_reverse in self.single_streams})
+        return sorted({is_reverse for _, is_reverse in self.rows_of_single_streams})
 
-    def find_streams(self, is_reverse: bool) -> list[StreamRows]:
+    def find_stream_rows(self, is_reverse: bool) -> list[StreamRows]:
         """Return the single streams of a direction."""
-        return [rows for (_, reverse), rows in self.single_streams.items() if reverse == is_reverse]
+        return [rows for (_, reverse), rows in self.rows_of_single_streams.items() if reverse == is_reverse]
 
     @property
     def sum_rows(self) -> StreamRows | None:
@@ -99,11 +101,20 @@ class ConnectionGroup:
 
         Use them with one direction only: with two they may cover both or one.
         """
-        return next((rows for (name, _), rows in self.streams.items() if name == ALL_STREAMS), None)
+        return next(
+            (
+                rows
+                for (name, _), rows in self.rows_by_stream_and_is_reverse.items()
+                if name == ALL_STREAMS_ID
+            ),
+            None,
+        )
 
     @property
-    def is_finished(self) -> bool:
+    def has_all_total_rows(self) -> bool:
         """Whether every connection has the row of its whole run, in both directions of a full-duplex one."""
-        names = {name for name, _ in self.single_streams}
-        has_all = set(self.is_reverse_by_id) <= names or names == {ALL_STREAMS}
-        return bool(names) and has_all and all(rows.total_row for rows in self.single_streams.values())
+        names = {name for name, _ in self.rows_of_single_streams}
+        has_all = set(self.is_reverse_by_stream_id) <= names or names == {ALL_STREAMS_ID}
+        return (
+            bool(names) and has_all and all(rows.total_row for rows in self.rows_of_single_streams.values())
+        )

@@ -14,21 +14,23 @@ from datetime import datetime, timedelta
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.runs import Run
 from vnetbench.importers.tools.iperf2.connection_groups import ConnectionGroup, ReportHeader
-from vnetbench.importers.tools.iperf2.report_rows import ALL_STREAMS, ReportRow
+from vnetbench.importers.tools.iperf2.report_rows import ALL_STREAMS_ID, ReportRow
 from vnetbench.importers.tools.iperf2.run_builder import build_run
 from vnetbench.importers.tools.iperf2.text_report import Iperf2Report
 from vnetbench.importers.units import parse_count, parse_rounded
 
-_HEADER = re.compile(r"time,srcaddress,srcport,dstaddr,dstport,transferid,istart,iend,bytes,speed\b")
-_ROW = re.compile(
+_HEADER_LINE = re.compile(r"time,srcaddress,srcport,dstaddr,dstport,transferid,istart,iend,bytes,speed\b")
+_ROW_PATTERN = re.compile(
     r"(?P<zone>[-+]\d{4}:)?(?P<time>\d{14})(?:\.\d+)?,[^,]*,\d+,[^,]*,\d+,(?P<stream>-?\d+),"
     r"(?P<start>\d+\.\d+)[-,](?P<end>\d+\.\d+),(?P<bytes>\d+),(?P<bps>-?\d+)(?P<details>.*)"
 )
 """`20260208083114,10.0.0.2,37818,10.0.0.1,5001,3,0.0-10.0,1203240960,962534720`."""
-_UDP_DETAILS = re.compile(
+_UDP_DETAILS_PATTERN = re.compile(
     r",(?P<jitter>\d+\.\d+),(?P<lost>-?\d+),(?P<total>-?\d+),-?\d+\.\d+,(?P<late>-?\d+)"
 )
-_MESSAGE = re.compile(r"(?P<error>(?:[a-z]+ )?(?:connect|read|write|bind)2? failed: .*)|Waiting for server")
+_MESSAGE_LINE = re.compile(
+    r"(?P<error>(?:[a-z]+ )?(?:connect|read|write|bind)2? failed: .*)|Waiting for server"
+)
 _UNSET_YEAR = 1970
 """The year of lines for which 2.1.8 has not read the clock."""
 
@@ -39,57 +41,57 @@ class CsvReport(Iperf2Report):
 
     header: ReportHeader = field(init=False)
     group: ConnectionGroup = field(init=False)
-    latest: datetime = datetime.min
+    latest_row_time: datetime = datetime.min
     """When the latest line was written."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.header = self.new_header()
+        self.header = self.create_header()
         self.header.is_endpoint_known = self.command is not None
         self.group = ConnectionGroup(self.first_line)
 
     @classmethod
     def starts_run(cls, lines: LogLines) -> bool:
         """Return whether CSV lines, their header, or the command line in front of them is next."""
-        line = lines.peek() or ""
+        line = lines.peek_line() or ""
         if line[:1].isdigit() or line[:1] in ("+", "-"):
-            return _ROW.match(line) is not None
+            return _ROW_PATTERN.match(line) is not None
         if line.startswith("time,"):
-            return _HEADER.match(line) is not None
+            return _HEADER_LINE.match(line) is not None
         command = cls.parse_command(line)
         return command is not None and cls(command, 0).options.get("style", "").upper() == "C"
 
     def accepts(self, line: str) -> bool:
         """Return whether the line is of a connection that ran at the same time as the others."""
-        row = _ROW.match(line)
+        row = _ROW_PATTERN.match(line)
         if row is None:
-            is_header = _HEADER.match(line) is not None and not self.group.streams
-            return _MESSAGE.match(line) is not None or is_header
+            is_header = _HEADER_LINE.match(line) is not None and not self.group.rows_by_stream_and_is_reverse
+            return _MESSAGE_LINE.match(line) is not None or is_header
         started_at = _parse_time(row) - timedelta(seconds=float(row["end"]))
-        return not self.group.streams or started_at < self.latest
+        return not self.group.rows_by_stream_and_is_reverse or started_at < self.latest_row_time
 
     def add(self, line: str) -> None:
         """Record what the line reports."""
-        if (row := _ROW.match(line)) is not None:
-            self.group.add(_parse_row(row))
-            self.latest = max(self.latest, _parse_time(row))
+        if (row := _ROW_PATTERN.match(line)) is not None:
+            self.group.add_row(_parse_row(row))
+            self.latest_row_time = max(self.latest_row_time, _parse_time(row))
             self.group.started_at = self.group.started_at or _compute_start_time(row)
-        elif (message := _MESSAGE.match(line)) is not None and message["error"]:
-            self.header.error = self.header.error or message["error"]
+        elif (message := _MESSAGE_LINE.match(line)) is not None and message["error"]:
+            self.header.error_message = self.header.error_message or message["error"]
         elif "readcnt" in line or "tcpretry" in line:  # Each endpoint has its own columns for TCP.
             self.header.is_endpoint_known, self.header.is_client = True, "tcpretry" in line
 
     def build_runs(self) -> list[Run]:
         """Return the run of the connections; none for a server's command line."""
         self.group.last_line = self.last_line
-        has_run = self.group.streams or self.header.is_client
+        has_run = self.group.rows_by_stream_and_is_reverse or self.header.is_client
         return [build_run(self.group, self.header)] if has_run else []
 
 
 def _parse_row(row: re.Match[str]) -> ReportRow:
-    stream = ALL_STREAMS if row["stream"] == "-1" else row["stream"]
+    stream = ALL_STREAMS_ID if row["stream"] == "-1" else row["stream"]
     values = {"bytes": parse_count(row["bytes"])}
-    if (udp := _UDP_DETAILS.match(row["details"])) is not None:
+    if (udp := _UDP_DETAILS_PATTERN.match(row["details"])) is not None:
         values["jitter_us"] = parse_rounded(udp["jitter"], 1e3)
         values["lost"] = parse_count(udp["lost"])
         values["datagrams"] = parse_count(udp["total"])

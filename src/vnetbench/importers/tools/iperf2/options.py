@@ -9,7 +9,7 @@ from vnetbench.importers.command_line import OptionSyntax
 from vnetbench.study.model import Level
 
 OPTION_SYNTAX = OptionSyntax(
-    with_value={
+    value_option_names={
         "-c": "client", "--client": "client", "-b": "rate", "--bandwidth": "rate", "-f": "format",
         "--format": "format", "-i": "interval", "--interval": "interval", "-l": "length", "--len": "length",
         "-p": "port", "--port": "port", "-w": "window", "--window": "window", "-n": "bytes", "--num": "bytes",
@@ -18,7 +18,7 @@ OPTION_SYNTAX = OptionSyntax(
         "--reportstyle": "style", "-B": "bind", "-M": "mss", "-S": "tos", "-L": "listen", "-o": "output",
         "-F": "file", "-T": "ttl", "-x": "exclude",
     },
-    switches={
+    switch_names={
         "-s": "server", "--server": "server", "-u": "udp", "--udp": "udp", "-e": "enhanced",
         "--enhanced": "enhanced", "-d": "dual", "--dualtest": "dual", "-r": "tradeoff",
         "--tradeoff": "tradeoff", "-R": "reverse", "--reverse": "reverse", "--full-duplex": "duplex",
@@ -28,27 +28,27 @@ OPTION_SYNTAX = OptionSyntax(
     },
 )  # fmt: skip
 
-_AMOUNT = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<suffix>[kmgKMG]?)")
-_SUFFIXES = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "K": 2**10, "M": 2**20, "G": 2**30}
+_AMOUNT_PATTERN = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<suffix>[kmgKMG]?)")
+_FACTOR_BY_SUFFIX = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "K": 2**10, "M": 2**20, "G": 2**30}
 """Suffixes of bytes and of bits: `-b 10M` sends 10.49 Mbit/s."""
 
 
-def parse_amount(options: Mapping[str, str], name: str) -> float | None:
+def parse_amount_option(options: Mapping[str, str], option_name: str) -> float | None:
     """Return the size in bytes or the rate in bit/s that an option sets; None without it."""
-    amount = _AMOUNT.match(options.get(name, ""))
-    return float(amount["number"]) * _SUFFIXES[amount["suffix"]] if amount else None
+    amount = _AMOUNT_PATTERN.match(options.get(option_name, ""))
+    return float(amount["number"]) * _FACTOR_BY_SUFFIX[amount["suffix"]] if amount else None
 
 
-def requested_factors(options: Mapping[str, str], *, is_udp: bool) -> dict[str, Level]:
+def factors_from_options(options: Mapping[str, str], *, is_udp: bool) -> dict[str, Level]:
     """Return the factor levels that a command line sets. Streams and direction come from the results."""
     factors: dict[str, Level] = {}
-    if length := parse_amount(options, "length"):
+    if length := parse_amount_option(options, "length"):
         factors["datagram_size" if is_udp else "message_size"] = int(length)
-    if window := parse_amount(options, "window"):
+    if window := parse_amount_option(options, "window"):
         factors["socket_buffer"] = int(window)
     if "congestion" in options and not is_udp:
         factors["congestion_control"] = options["congestion"]
-    rate = parse_amount(options, "rate")
+    rate = parse_amount_option(options, "rate")
     if rate and is_udp and not options["rate"].lower().endswith("pps"):
         factors["bit_rate"] = int(rate)
     return factors

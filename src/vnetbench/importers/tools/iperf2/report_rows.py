@@ -6,57 +6,67 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vnetbench.importers.arithmetic import more_precise, scale
-from vnetbench.importers.runs import ReportedValue
+from vnetbench.importers.arithmetic import choose_more_precise, scale_value
+from vnetbench.importers.runs import RoundedValue
 from vnetbench.importers.units import BITS, BYTES, NUMBER, parse_count, parse_rounded, parse_with_unit
 
-_RESULT = (
+_RESULT_COLUMNS_PATTERN = (
     r"(?P<start>[\d.,]+)\s*-\s*(?P<end>[\d.,]+) sec\s+(?P<amount>{0}) (?P<unit>[KMGT]?Bytes?)\s+"
     r"(?P<rate>{0}) (?P<rate_unit>[KMGT]?(?:bits|Bytes?))/sec"
 ).replace("{0}", NUMBER)
-STREAM_ROW = re.compile(rf"\[\s*(?P<star>\*?)(?P<id>\d+|SUM|FD\d+)\]\s+{_RESULT}(?P<details>.*)")
+STREAM_ROW_PATTERN = re.compile(
+    rf"\[\s*(?P<star>\*?)(?P<id>\d+|SUM|FD\d+)\]\s+{_RESULT_COLUMNS_PATTERN}(?P<details>.*)"
+)
 """`[  3]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec   0.012 ms    0/ 8504 (0%)`."""
-_UDP_DETAILS = re.compile(rf"\s*(?P<jitter>{NUMBER}) ms\s+(?P<lost>-?\d+)/\s*(?P<total>\d+) \(")
+_UDP_DETAILS_PATTERN = re.compile(rf"\s*(?P<jitter>{NUMBER}) ms\s+(?P<lost>-?\d+)/\s*(?P<total>\d+) \(")
 """Printed behind the rate by a UDP receiver."""
-_TCP_DETAILS = re.compile(
+_TCP_DETAILS_PATTERN = re.compile(
     r"\s*\d+/\d+\s+(?P<retransmits>\d+)(?:\s+(?P<cwnd>\d+)K/(?P<rtt>\d+)(?:\(\d+\))? us)?"
 )
 """Printed behind the rate by a TCP sender with `-e`: `191/0          0      767K/1741(2150) us  14380`."""
-BOUNCEBACK_ROW = re.compile(
-    rf"\[\s*(?P<star>\*?)(?P<id>\d+|SUM)\]\s+{_RESULT}\s+"
+BOUNCEBACK_ROW_PATTERN = re.compile(
+    rf"\[\s*(?P<star>\*?)(?P<id>\d+|SUM)\]\s+{_RESULT_COLUMNS_PATTERN}\s+"
     rf"(?P<count>\d+)=(?P<mean>{NUMBER})/{NUMBER}/{NUMBER}/{NUMBER} ms(?P<details>.*)"
 )
 """With `--bounceback`: `… 15.9 Kbits/sec    20=0.113/0.021/0.571/0.135 ms    0  576K/1114 us    8826 rps`."""
-ALL_STREAMS = "SUM"
+ALL_STREAMS_ID = "SUM"
 
 
 @dataclass(frozen=True)
 class ReportRow:
     """An interval or the whole run. `values` has the names of `ReportInterval.values`, as far as printed."""
 
-    stream: str
+    stream_id: str
     """The stream's number, or `SUM`."""
     is_reverse: bool
     start_s: float
-    end: ReportedValue
+    rounded_end_s: RoundedValue
     """In seconds, like the start."""
-    rate_bps: ReportedValue
-    values: Mapping[str, ReportedValue]
+    rate_bps: RoundedValue
+    value_by_name: Mapping[str, RoundedValue]
 
     @property
-    def end_s(self) -> float:
+    def printed_end_s(self) -> float:
         """The end as printed."""
-        return self.end.value
+        return self.rounded_end_s.value
 
     @property
-    def is_interval(self) -> bool:
+    def is_probably_interval(self) -> bool:
         """Whether the end is round to the four digits of 2.1. That of a whole run never is."""
-        return self.end.high - self.end.low < 1e-3 and round(self.end.value, 1) == self.end.value
+        return (
+            self.rounded_end_s.high - self.rounded_end_s.low < 1e-3
+            and round(self.rounded_end_s.value, 1) == self.rounded_end_s.value
+        )
 
     @property
-    def length(self) -> ReportedValue:
+    def rounded_length_s(self) -> RoundedValue:
         """Length of the interval, in seconds."""
-        return ReportedValue(*(each - self.start_s for each in (self.end.value, self.end.low, self.end.high)))
+        return RoundedValue(
+            *(
+                each - self.start_s
+                for each in (self.rounded_end_s.value, self.rounded_end_s.low, self.rounded_end_s.high)
+            )
+        )
 
     @classmethod
     def parse(cls, row: re.Match[str]) -> ReportRow:
@@ -68,12 +78,12 @@ class ReportRow:
         if "bits" in row["rate_unit"]:
             rate = parse_with_unit(row["rate"], row["rate_unit"], BITS)
         else:
-            rate = scale(parse_with_unit(row["rate"], _plural(row["rate_unit"]), BYTES), 8)
-        amount = parse_with_unit(row["amount"], _plural(row["unit"]), BYTES)
+            rate = scale_value(parse_with_unit(row["rate"], _pluralize_unit(row["rate_unit"]), BYTES), 8)
+        amount = parse_with_unit(row["amount"], _pluralize_unit(row["unit"]), BYTES)
         values = {"bytes": amount}
         if end.value > start_s and rate.value > 0:
             # Amount and rate are the same information; which one is rounded less varies from row to row.
-            values["bytes"] = more_precise(amount, scale(rate, (end.value - start_s) / 8))
+            values["bytes"] = choose_more_precise(amount, scale_value(rate, (end.value - start_s) / 8))
         if "count" in row.groupdict():
             values["transactions"] = parse_count(row["count"])
             values["latency_mean_us"] = parse_rounded(row["mean"], 1e3)
@@ -82,18 +92,18 @@ class ReportRow:
         return cls(row["id"], bool(row["star"]), start_s, end, rate, values)
 
 
-def _plural(unit: str) -> str:
+def _pluralize_unit(unit: str) -> str:
     return unit if unit.endswith("s") else f"{unit}s"
 
 
-def _parse_details(text: str) -> dict[str, ReportedValue]:
-    if (udp := _UDP_DETAILS.match(text)) is not None:
+def _parse_details(text: str) -> dict[str, RoundedValue]:
+    if (udp := _UDP_DETAILS_PATTERN.match(text)) is not None:
         return {
             "jitter_us": parse_rounded(udp["jitter"], 1e3),
             "lost": parse_count(udp["lost"]),
             "datagrams": parse_count(udp["total"]),
         }
-    if (tcp := _TCP_DETAILS.match(text)) is None:
+    if (tcp := _TCP_DETAILS_PATTERN.match(text)) is None:
         return {}
     values = {"retransmits": parse_count(tcp["retransmits"])}
     if tcp["cwnd"]:

@@ -16,42 +16,48 @@ from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.runs import Run
 from vnetbench.importers.tools.iperf2.connection_groups import ConnectionGroup, ReportHeader
 from vnetbench.importers.tools.iperf2.options import OPTION_SYNTAX
-from vnetbench.importers.tools.iperf2.report_rows import BOUNCEBACK_ROW, STREAM_ROW, ReportRow
+from vnetbench.importers.tools.iperf2.report_rows import BOUNCEBACK_ROW_PATTERN, STREAM_ROW_PATTERN, ReportRow
 from vnetbench.importers.tools.iperf2.run_builder import TOOL, build_run
 
-_BANNER = re.compile(
+_BANNER_LINE = re.compile(
     r"Client connecting to \S+, (?P<client>TCP|UDP) port (?P<port>\d+)"
     r"|Server listening on (?P<server>TCP|UDP) port (?P<listening_port>\d+)"
 )
 """`Client connecting to 10.0.0.2, TCP port 5001`."""
-_CONNECTED = re.compile(
+_CONNECTION_LINE = re.compile(
     r"\[\s*\*?(?P<id>\d+)\] local \S+ port (?P<local_port>\d+) connected with "
     r"\S+ port (?P<port>\d+)(?P<details>.*)"
 )
 """`[  3] local 10.0.0.1 port 50366 connected with 10.0.0.2 port 5001 (reverse) (peer 2.1.8)`."""
-_RULE = re.compile(r"-{40,}\s*$")
-_STREAM_LINE = re.compile(r"\[\s*\*?(?:\d+|SUM|SUM-\d+|FD\d+|ID|CT)\]")
+_RULE_LINE = re.compile(r"-{40,}\s*$")
+_ANY_STREAM_LINE = re.compile(r"\[\s*\*?(?:\d+|SUM|SUM-\d+|FD\d+|ID|CT)\]")
 """How every line of a report starts: `[SUM-2] Sent 10004 datagrams`, `[ ID] Interval …`."""
-_SENT = re.compile(r"\[\s*(?P<id>\d+)\] Sent (?P<datagrams>\d+) datagrams")
-_REORDERED = re.compile(r"\[\s*\d+\].* sec\s+(?P<datagrams>\d+) datagrams received out-of-order")
-_RECEIVER_REPORT = re.compile(r"\[\s*(?P<id>\d+)\] Server Report:")
-_NO_REPORT = re.compile(r"\[\s*\d+\] WARNING: (?:did not receive ack|ack of last datagram failed)")
-_ERROR = re.compile(r"(?:[a-z]+ )?(?:connect|read|write|recv|accept|bind|shutdown)2? failed: .*|ERROR: .*")
+_SENT_DATAGRAMS_LINE = re.compile(r"\[\s*(?P<id>\d+)\] Sent (?P<datagrams>\d+) datagrams")
+_REORDERED_DATAGRAMS_LINE = re.compile(
+    r"\[\s*\d+\].* sec\s+(?P<datagrams>\d+) datagrams received out-of-order"
+)
+_RECEIVER_REPORT_LINE = re.compile(r"\[\s*(?P<id>\d+)\] Server Report:")
+_NO_RECEIVER_REPORT_LINE = re.compile(
+    r"\[\s*\d+\] WARNING: (?:did not receive ack|ack of last datagram failed)"
+)
+_ERROR_LINE = re.compile(
+    r"(?:[a-z]+ )?(?:connect|read|write|recv|accept|bind|shutdown)2? failed: .*|ERROR: .*"
+)
 """`connect failed: Connection refused`."""
-_SETTING = re.compile(
+_SETTING_LINE = re.compile(
     r"TCP window size|UDP buffer size|Write buffer size|Read buffer size|Bursting|Bounce-back test|TOS set"
     r"|Sending \d|Receiving \d|Binding to|Setting multicast|Joining multicast|Waiting for server|WARNING: "
 )
 """How a line of the head starts."""
-_SIZES = {
+_SIZE_PATTERN_BY_FACTOR = {
     "datagram_size": re.compile(r"Sending (\d+) byte datagrams"),
     "message_size": re.compile(r"Write buffer size: +(\d+) Byte$"),
     "request_size": re.compile(r"Bounce-back test \(size= (\d+) Byte\)"),
 }
 """Sizes that the head prints in whole bytes, by factor."""
-_BUFFER = re.compile(r"(?P<name>TCP window size|UDP buffer size): *(?P<size>.*)")
-_PEER = re.compile(r"\(peer (?P<version>\d[\w.-]*)\)")
-_STARTED = re.compile(r" on (?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
+_BUFFER_SIZE_PATTERN = re.compile(r"(?P<name>TCP window size|UDP buffer size): *(?P<size>.*)")
+_PEER_VERSION_PATTERN = re.compile(r"\(peer (?P<version>\d[\w.-]*)\)")
+_START_TIME_PATTERN = re.compile(r" on (?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)")
 _DEFAULT_PORT = 5001
 
 
@@ -68,7 +74,7 @@ class Iperf2Report(LineReport):
         """Return iperf 2's command line in this line, if there is one."""
         return super().parse_command(line) if "iperf" in line and "iperf3" not in line else None
 
-    def new_header(self) -> ReportHeader:
+    def create_header(self) -> ReportHeader:
         """Return a header with what the command line says."""
         is_client, is_udp = "client" in self.options, "udp" in self.options
         return ReportHeader(self.command_text, self.options, is_client, is_udp)
@@ -80,46 +86,53 @@ class TextReport(Iperf2Report):
 
     header: ReportHeader = field(init=False)
     groups: list[ConnectionGroup] = field(default_factory=list)
-    port: int = _DEFAULT_PORT
-    callback_port: int | None = None
+    server_port: int = _DEFAULT_PORT
+    client_callback_port: int | None = None
     """The port that a server connects back to (`-d`, `-r`)."""
     has_banner: bool = False
     has_client_banner: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.header = self.new_header()
+        self.header = self.create_header()
 
     @classmethod
     def starts_run(cls, lines: LogLines) -> bool:
         """Return whether a client's or server's report, a server's connection, or a command line is next."""
-        line = lines.peek() or ""
+        line = lines.peek_line() or ""
         if line.startswith("["):
-            return _CONNECTED.match(line) is not None
+            return _CONNECTION_LINE.match(line) is not None
         if line.startswith("----"):
-            return _RULE.match(line) is not None and _BANNER.match(lines.peek(1) or "") is not None
-        return _BANNER.match(line) is not None or cls.parse_command(line) is not None
+            return (
+                _RULE_LINE.match(line) is not None
+                and _BANNER_LINE.match(lines.peek_line(1) or "") is not None
+            )
+        return _BANNER_LINE.match(line) is not None or cls.parse_command(line) is not None
 
     def accepts(self, line: str) -> bool:
         """Return whether the line belongs here: a server's next connections and a second banner do not."""
         if line.startswith("["):
-            if _CONNECTED.match(line):
-                return self.header.is_client or not self.groups or not self.groups[-1].is_finished
-            return bool((self.groups or self.has_banner) and _STREAM_LINE.match(line))
-        if (banner := _BANNER.match(line)) is not None or _RULE.match(line):
-            has_failed = self.has_client_banner and bool(self.header.error)
+            if _CONNECTION_LINE.match(line):
+                return self.header.is_client or not self.groups or not self.groups[-1].has_all_total_rows
+            return bool((self.groups or self.has_banner) and _ANY_STREAM_LINE.match(line))
+        if (banner := _BANNER_LINE.match(line)) is not None or _RULE_LINE.match(line):
+            has_failed = self.has_client_banner and bool(self.header.error_message)
             is_next_client = self.has_client_banner and banner is not None and banner["client"] is not None
-            return not (has_failed or is_next_client or (self.groups and self.groups[-1].streams))
-        return bool(_SETTING.match(line) or _ERROR.match(line))
+            return not (
+                has_failed
+                or is_next_client
+                or (self.groups and self.groups[-1].rows_by_stream_and_is_reverse)
+            )
+        return bool(_SETTING_LINE.match(line) or _ERROR_LINE.match(line))
 
     def add(self, line: str) -> None:
         """Record what the line reports."""
         if line.startswith("["):
             self._add_stream_line(line)
-        elif (banner := _BANNER.match(line)) is not None:
+        elif (banner := _BANNER_LINE.match(line)) is not None:
             self._add_banner(banner)
-        elif _ERROR.match(line):
-            self.header.error = self.header.error or line.strip()
+        elif _ERROR_LINE.match(line):
+            self.header.error_message = self.header.error_message or line.strip()
         else:
             self._add_setting(line)
 
@@ -128,45 +141,45 @@ class TextReport(Iperf2Report):
         self.has_client_banner = self.has_client_banner or banner["client"] is not None
         self.header.is_udp = "UDP" in (banner["client"], banner["server"])
         if banner["client"] and self.groups and not self.header.is_client:
-            self.callback_port = int(banner["port"])
+            self.client_callback_port = int(banner["port"])
         elif banner["client"] or not self.header.is_client:
             self.header.is_client = self.header.is_client or banner["client"] is not None
-            self.port = int(banner["port"] or banner["listening_port"])
+            self.server_port = int(banner["port"] or banner["listening_port"])
 
     def _add_setting(self, line: str) -> None:
-        for name, pattern in _SIZES.items():
+        for name, pattern in _SIZE_PATTERN_BY_FACTOR.items():
             if (size := pattern.match(line)) is not None:
-                self.header.sizes[name] = int(size[1])
-        if (buffer := _BUFFER.match(line)) is not None:
+                self.header.size_bytes_by_factor[name] = int(size[1])
+        if (buffer := _BUFFER_SIZE_PATTERN.match(line)) is not None:
             self.header.other_results[buffer["name"]] = buffer["size"].strip()
 
     def _add_stream_line(self, line: str) -> None:
-        if (connected := _CONNECTED.match(line)) is not None:
+        if (connected := _CONNECTION_LINE.match(line)) is not None:
             self._add_connection(connected)
         if not self.groups:
             self.groups.append(ConnectionGroup(self.last_line))
         group = self.groups[-1]
         group.last_line = self.last_line
-        if (row := BOUNCEBACK_ROW.match(line) or STREAM_ROW.match(line)) is not None:
-            group.add(ReportRow.parse(row))
-        elif (sent := _SENT.match(line)) is not None:
-            group.sent_datagrams[sent["id"]] = int(sent["datagrams"])
-        elif (report := _RECEIVER_REPORT.match(line)) is not None:
-            group.expected_reports.add(report["id"])
-        elif (reordered := _REORDERED.match(line)) is not None:
-            group.reordered = (group.reordered or 0) + int(reordered["datagrams"])
-        elif _NO_REPORT.match(line):
+        if (row := BOUNCEBACK_ROW_PATTERN.match(line) or STREAM_ROW_PATTERN.match(line)) is not None:
+            group.add_row(ReportRow.parse(row))
+        elif (sent := _SENT_DATAGRAMS_LINE.match(line)) is not None:
+            group.sent_datagrams_by_stream_id[sent["id"]] = int(sent["datagrams"])
+        elif (report := _RECEIVER_REPORT_LINE.match(line)) is not None:
+            group.streams_awaiting_receiver_report.add(report["id"])
+        elif (reordered := _REORDERED_DATAGRAMS_LINE.match(line)) is not None:
+            group.reordered_datagrams = (group.reordered_datagrams or 0) + int(reordered["datagrams"])
+        elif _NO_RECEIVER_REPORT_LINE.match(line):
             group.lacks_receiver_report = True
 
     def _add_connection(self, connected: re.Match[str]) -> None:
-        if not self.groups or self.groups[-1].is_finished:
+        if not self.groups or self.groups[-1].has_all_total_rows:
             self.groups.append(ConnectionGroup(self.last_line))
         group, details = self.groups[-1], connected["details"]
         # A connection to a client (-d, -r), or from a server, carries the load of the reverse direction.
         port = int(connected["port"])
-        is_callback = port != self.port if self.header.is_client else port == self.callback_port
-        group.is_reverse_by_id[connected["id"]] = is_callback or "(reverse)" in details
-        peer, started = _PEER.search(details), _STARTED.search(details)
+        is_callback = port != self.server_port if self.header.is_client else port == self.client_callback_port
+        group.is_reverse_by_stream_id[connected["id"]] = is_callback or "(reverse)" in details
+        peer, started = _PEER_VERSION_PATTERN.search(details), _START_TIME_PATTERN.search(details)
         group.peer_version = peer["version"] if peer else group.peer_version
         if started is not None and group.started_at is None:
             group.started_at = datetime.fromisoformat(started["time"])
@@ -174,7 +187,7 @@ class TextReport(Iperf2Report):
     def build_runs(self) -> list[Run]:
         """Return a client's runs, or those of a server's connections; none for a server's banner alone."""
         if not self.header.is_client:
-            return [build_run(group, self.header) for group in self.groups if group.is_reverse_by_id]
+            return [build_run(group, self.header) for group in self.groups if group.is_reverse_by_stream_id]
         groups = self.groups or [ConnectionGroup(self.first_line)]
         groups[0].first_line, groups[-1].last_line = self.first_line, self.last_line
         return [build_run(group, self.header) for group in groups]

@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from vnetbench.importers.packed_intervals import IntervalFormat, PackedIntervals, pack_value
-from vnetbench.importers.runs import FORWARD, REVERSE, ReportedValue
+from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue
 from vnetbench.importers.tools.iperf3.endpoint_results import CLIENT, SERVER
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
@@ -64,9 +64,9 @@ class IntervalCollector:
         shift = 0.0 if is_omitted else self.omitted_s
         if is_omitted:
             self.omitted_s = max(self.omitted_s, end_s)
-        stream_values = [_parse_values(each) for each in streams]
+        stream_values = [_parse_stream_values(each) for each in streams]
         rows: list[tuple[int | None, Mapping[str, float]]] = [
-            (None, stream_values[0] if len(stream_values) == 1 else _sum_streams(stream_values))
+            (None, stream_values[0] if len(stream_values) == 1 else _sum_stream_values(stream_values))
         ]
         if len(stream_values) > 1:
             rows += [
@@ -74,9 +74,11 @@ class IntervalCollector:
                 for each, values in zip(streams, stream_values, strict=True)
             ]
         for stream, values in rows:
-            number = self.intervals.register(IntervalFormat(tuple(values), stream, direction, is_omitted))
-            numbers = chain.from_iterable(pack_value(ReportedValue.exact(value)) for value in values.values())
-            self.intervals.append(number, start_s + shift, end_s + shift, numbers)
+            number = self.intervals.register_format(
+                IntervalFormat(tuple(values), stream, direction, is_omitted)
+            )
+            numbers = chain.from_iterable(pack_value(RoundedValue.exact(value)) for value in values.values())
+            self.intervals.append_interval(number, start_s + shift, end_s + shift, numbers)
 
 
 def read_intervals(document: Any) -> PackedIntervals:
@@ -88,7 +90,7 @@ def read_intervals(document: Any) -> PackedIntervals:
     return collector.intervals
 
 
-_NAMES = {
+_VALUE_NAME_AND_FACTOR_BY_KEY = {
     "bytes": ("bytes", 1.0),
     "retransmits": ("retransmits", 1.0),
     "packets": ("datagrams", 1.0),
@@ -98,13 +100,13 @@ _NAMES = {
     "rtt": ("rtt_us", 1.0),
 }
 """Our names and factors, by the names of a stream's values in an interval."""
-_ADD_UP = ("bytes", "retransmits", "datagrams", "lost")
+_ADDITIVE_VALUE_NAMES = ("bytes", "retransmits", "datagrams", "lost")
 
 
-def _parse_values(stream: JsonObject) -> dict[str, float]:
+def _parse_stream_values(stream: JsonObject) -> dict[str, float]:
     values = {
         ours: factor * number
-        for theirs, (ours, factor) in _NAMES.items()
+        for theirs, (ours, factor) in _VALUE_NAME_AND_FACTOR_BY_KEY.items()
         if (number := as_number(stream.get(theirs))) is not None
     }
     if "datagrams" in values and "lost" not in values:
@@ -112,8 +114,12 @@ def _parse_values(stream: JsonObject) -> dict[str, float]:
     return values
 
 
-def _sum_streams(streams: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    sums = {n: sum(each[n] for each in streams) for n in _ADD_UP if all(n in each for each in streams)}
+def _sum_stream_values(streams: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    sums = {
+        n: sum(each[n] for each in streams)
+        for n in _ADDITIVE_VALUE_NAMES
+        if all(n in each for each in streams)
+    }
     if all("jitter_us" in each for each in streams):
         sums["jitter_us"] = sum(each["jitter_us"] for each in streams) / len(streams)
     return sums

@@ -47,7 +47,7 @@ START_PATTERNS = {
 
 START = re.compile(f"(?:{'|'.join(f'(?P<is_{name}>{form})' for name, form in START_PATTERNS.items())})\\s*$")
 _START_HINTS = ("Connecting to host", "iperf", "Accepted conn", "Server listening", " connected to ", "[ ID]")
-_JSON_STARTS = ("{", '"')
+_JSON_LINE_STARTS = ("{", '"')
 """How lines of a JSON document start. Its `server_output_text` contains a whole log."""
 
 
@@ -56,7 +56,7 @@ def find_start(line: str) -> re.Match[str] | None:
 
     Called for every line of a log, so it tests for hints first.
     """
-    if not any(mark in line for mark in _START_HINTS) or line.lstrip().startswith(_JSON_STARTS):
+    if not any(mark in line for mark in _START_HINTS) or line.lstrip().startswith(_JSON_LINE_STARTS):
         return None
     return START.search(line)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vnetbench.importers.command_line import CommandLine, find_command
+from vnetbench.importers.command_line import CommandLine, find_command_line
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.reader import StartsRun
 from vnetbench.importers.runs import Run
@@ -18,54 +18,54 @@ _MAX_GAP_LINES = 3
 
 def starts_run(lines: LogLines) -> bool:
     """Return whether the next line starts a run, or is a command line that output follows."""
-    line = lines.peek()
-    return line is not None and (_is_output(lines, 0) or _find_command(lines) is not None)
+    line = lines.peek_line()
+    return line is not None and (_is_text_output(lines, 0) or _find_command(lines) is not None)
 
 
 def read_runs(lines: LogLines, starts_run: StartsRun) -> list[Run]:
     """Return the run, or the test of a server, that starts with the next line."""
     command = _find_command(lines)
     if command is None:
-        return _read_output(lines, starts_run, None)
-    lines.take()
-    first = lines.number
-    while not _is_output(lines, 0) and not _is_document(lines, 0):
-        lines.take()
-    runs = _read_output(lines, starts_run, command)
+        return _read_text_or_json_runs(lines, starts_run, None)
+    lines.take_line()
+    first = lines.last_taken_number
+    while not _is_text_output(lines, 0) and not _is_json_output(lines, 0):
+        lines.take_line()
+    runs = _read_text_or_json_runs(lines, starts_run, command)
     return [
         replace(run, first_line=first if number == 0 else run.first_line) for number, run in enumerate(runs)
     ]
 
 
-def _read_output(lines: LogLines, starts_run: StartsRun, command: CommandLine | None) -> list[Run]:
+def _read_text_or_json_runs(lines: LogLines, starts_run: StartsRun, command: CommandLine | None) -> list[Run]:
     if json_stream.starts_run(lines):
         return json_stream.read_runs(lines, starts_run, command)
-    if command is not None and _is_document(lines, 0):
+    if command is not None and _is_json_output(lines, 0):
         return read_after_command(lines, starts_run, command)
     return text_report.read_runs(lines, starts_run, command)
 
 
 def _find_command(lines: LogLines) -> CommandLine | None:
     """Return the command line in the next line, if output follows it."""
-    command = find_command(lines.peek() or "", PROGRAMS)
+    command = find_command_line(lines.peek_line() or "", PROGRAMS)
     if command is None or not (parse_client_command(command) or is_server_command(command)):
         return None
     for ahead in range(1, _MAX_GAP_LINES + 1):
-        if _is_output(lines, ahead) or _is_document(lines, ahead):
+        if _is_text_output(lines, ahead) or _is_json_output(lines, ahead):
             return command
-        if find_command(lines.peek(ahead) or "", PROGRAMS):
+        if find_command_line(lines.peek_line(ahead) or "", PROGRAMS):
             return None
     return None
 
 
-def _is_output(lines: LogLines, ahead: int) -> bool:
-    line = lines.peek(ahead)
+def _is_text_output(lines: LogLines, ahead: int) -> bool:
+    line = lines.peek_line(ahead)
     if line is None:
         return False
     if line.rstrip().endswith(line_patterns.DASHES):
-        return "Server listening on" in (lines.peek(ahead + 1) or "")
+        return "Server listening on" in (lines.peek_line(ahead + 1) or "")
     return line_patterns.find_start(line) is not None or json_stream.is_event(line)
 
 
-def _is_document(lines: LogLines, ahead: int) -> bool:
-    return (lines.peek(ahead) or "").startswith("{")
+def _is_json_output(lines: LogLines, ahead: int) -> bool:
+    return (lines.peek_line(ahead) or "").startswith("{")

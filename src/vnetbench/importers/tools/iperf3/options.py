@@ -15,7 +15,7 @@ from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
 PROGRAMS = ("iperf3",)
 
-_LETTERS = {
+_NAME_BY_LETTER = {
     "p": "port", "f": "format", "i": "interval", "c": "client", "b": "bitrate", "t": "time",
     "n": "bytes", "k": "blockcount", "l": "length", "P": "parallel", "w": "window", "B": "bind",
     "M": "set-mss", "S": "tos", "L": "flowlabel", "O": "omit", "F": "file", "A": "affinity",
@@ -37,19 +37,19 @@ _VALUE_OPTION_NAMES = (
     "username", "rsa-public-key-path", "fq-rate", "pacing-timer", "connect-timeout", "idle-timeout",
     "rcv-timeout", "snd-timeout",
 )  # fmt: skip
-_OLD_NAMES = {"--bandwidth": "bitrate", "--linux-congestion": "congestion"}
+_NAME_BY_OLD_OPTION = {"--bandwidth": "bitrate", "--linux-congestion": "congestion"}
 
 OPTION_SYNTAX = OptionSyntax(
-    with_value={f"--{name}": name for name in _VALUE_OPTION_NAMES}
-    | {f"-{letter}": name for letter, name in _LETTERS.items() if name in _VALUE_OPTION_NAMES}
-    | _OLD_NAMES,
-    switches={f"--{name}": name for name in _SWITCH_NAMES}
-    | {f"-{letter}": name for letter, name in _LETTERS.items() if name in _SWITCH_NAMES},
+    value_option_names={f"--{name}": name for name in _VALUE_OPTION_NAMES}
+    | {f"-{letter}": name for letter, name in _NAME_BY_LETTER.items() if name in _VALUE_OPTION_NAMES}
+    | _NAME_BY_OLD_OPTION,
+    switch_names={f"--{name}": name for name in _SWITCH_NAMES}
+    | {f"-{letter}": name for letter, name in _NAME_BY_LETTER.items() if name in _SWITCH_NAMES},
 )
 """Options by their long names (iperf_api.c, `longopts`)."""
 
-_NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([kmgt]?)", re.IGNORECASE)
-_POWERS = " kmgt"
+_NUMBER_PATTERN = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([kmgt]?)", re.IGNORECASE)
+_SUFFIXES_BY_POWER = " kmgt"
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,10 @@ def parse_client_command(command: CommandLine) -> RequestedOptions | None:
     if "client" not in options:
         return None
     workload = UDP_STREAM if "udp" in options else TCP_STREAM
-    factors = {name: find_level_cached(name, workload, raw) for name, raw in _DEFAULTS[workload].items()}
+    factors = {
+        name: find_level_cached(name, workload, raw)
+        for name, raw in _DEFAULT_LEVELS_BY_WORKLOAD[workload].items()
+    }
     other_results = {}
     for option, value in options.items():
         for name, raw in _find_raw_levels(option, value, workload):
@@ -132,9 +135,9 @@ def is_server_command(command: CommandLine) -> bool:
 
 
 def _find_raw_levels(option: str, value: str, workload: str) -> list[tuple[str, object]]:
-    if option in _FACTOR_SWITCHES:
-        return [pair for pair in _FACTOR_SWITCHES[option] if FACTORS[pair[0]].has_workload(workload)]
-    valued = {**_FACTOR_OPTIONS, **_WORKLOAD_OPTIONS[workload]}
+    if option in _LEVELS_BY_SWITCH:
+        return [pair for pair in _LEVELS_BY_SWITCH[option] if FACTORS[pair[0]].has_workload(workload)]
+    valued = {**_FACTOR_OPTIONS, **_FACTOR_BY_WORKLOAD_AND_OPTION[workload]}
     if option == "affinity" and "," in value:  # 0,2: the client on CPU 0, the server on CPU 2
         return [("thread_cpus", value.replace(",", "/"))]
     if option in valued:
@@ -144,13 +147,13 @@ def _find_raw_levels(option: str, value: str, workload: str) -> list[tuple[str, 
 
 
 def _parse_number(text: str, thousand: int) -> int | None:
-    number = _NUMBER.fullmatch(text.strip()[:32])
+    number = _NUMBER_PATTERN.fullmatch(text.strip()[:32])
     if number is None:
         return None
-    return int(float(number[1]) * thousand ** max(0, _POWERS.find(number[2].lower() or " ")))
+    return int(float(number[1]) * thousand ** max(0, _SUFFIXES_BY_POWER.find(number[2].lower() or " ")))
 
 
-_DEFAULTS: Mapping[str, Mapping[str, object]] = {
+_DEFAULT_LEVELS_BY_WORKLOAD: Mapping[str, Mapping[str, object]] = {
     TCP_STREAM: {
         "streams": 1,
         "direction": "forward",
@@ -170,7 +173,7 @@ _DEFAULTS: Mapping[str, Mapping[str, object]] = {
 }
 """Levels that hold if the command line says nothing else (iperf_api.h; iperf.h, `UDP_RATE`)."""
 
-_FACTOR_SWITCHES: Mapping[str, tuple[tuple[str, object], ...]] = {
+_LEVELS_BY_SWITCH: Mapping[str, tuple[tuple[str, object], ...]] = {
     "reverse": (("direction", "reverse"),),
     "bidir": (("direction", "both"),),
     "version4": (("ip_version", 4),),
@@ -185,7 +188,7 @@ _FACTOR_OPTIONS: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "parallel": ("streams", str),
     "window": ("socket_buffer", format_size),
 }
-_WORKLOAD_OPTIONS: Mapping[str, Mapping[str, tuple[str, Callable[[str], object]]]] = {
+_FACTOR_BY_WORKLOAD_AND_OPTION: Mapping[str, Mapping[str, tuple[str, Callable[[str], object]]]] = {
     TCP_STREAM: {
         "length": ("message_size", format_size),
         "congestion": ("congestion_control", str),

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from vnetbench.importers.packed_intervals import IntervalFormat, PackedIntervals, PackedValues, pack_value
-from vnetbench.importers.runs import FORWARD, REVERSE, ReportedValue
+from vnetbench.importers.packed_intervals import IntervalFormat, PackedIntervals, PackedNumbers, pack_value
+from vnetbench.importers.runs import FORWARD, REVERSE, RoundedValue
 from vnetbench.importers.tools.iperf3.endpoint_results import (
     CLIENT,
     RECEIVER,
@@ -22,7 +22,7 @@ from vnetbench.importers.tools.iperf3.endpoint_results import (
 from vnetbench.importers.units import BITS, BYTES, parse_rounded, parse_with_unit
 
 _UNKNOWN_DIRECTION = ""
-_DIRECTIONS_BY_ROLE = {
+_DIRECTION_BY_ROLE = {
     None: _UNKNOWN_DIRECTION,
     "TX-C": FORWARD,
     "RX-C": REVERSE,
@@ -30,18 +30,18 @@ _DIRECTIONS_BY_ROLE = {
     "RX-S": FORWARD,
 }
 """Directions of the roles in the rows of `--bidir`."""
-_ALL_STREAMS = "SUM"
-_RATES = {**BITS, **{unit: 8 * factor for unit, factor in BYTES.items()}}
+_ALL_STREAMS_ID = "SUM"
+_BITS_PER_S_BY_RATE_UNIT = {**BITS, **{unit: 8 * factor for unit, factor in BYTES.items()}}
 """`-f M` prints MBytes/sec of 1024² bytes (units.c, `conversion_bytes`)."""
-_BYTES_VALUES: tuple[str, ...] = ("bytes",)
-_SUM_VALUES = ("bytes", "retransmits")
-_SENDER_VALUES = ("bytes", "retransmits", "cwnd_bytes")
-_RECEIVER_VALUES: tuple[str, ...] = ("bytes", "datagrams", "lost", "jitter_us")
-_DATAGRAM_VALUES = ("datagrams",)
+_BYTES_ROW_VALUE_NAMES: tuple[str, ...] = ("bytes",)
+_SUM_ROW_VALUE_NAMES = ("bytes", "retransmits")
+_SENDER_ROW_VALUE_NAMES = ("bytes", "retransmits", "cwnd_bytes")
+_RECEIVER_ROW_VALUE_NAMES: tuple[str, ...] = ("bytes", "datagrams", "lost", "jitter_us")
+_UDP_SENDER_ROW_VALUE_NAMES = ("datagrams",)
 """What a UDP sender reports. Its bytes are left out because they are not what arrived."""
 _US_PER_MS = 1e3
 """Jitter is printed in milliseconds."""
-_CACHE_SIZE = 65536
+_MAX_CACHED_NUMBERS = 65536
 """Printed numbers have few digits, so nearly all numbers of a long log repeat."""
 
 
@@ -49,9 +49,9 @@ _CACHE_SIZE = 65536
 class _SummaryRow:
     """A row of the summary."""
 
-    seconds: ReportedValue
-    bits_per_s: ReportedValue
-    jitter_us: ReportedValue | None
+    seconds: RoundedValue
+    bits_per_s: RoundedValue
+    jitter_us: RoundedValue | None
     lost: int | None
     total: int | None
     count: int | None
@@ -66,9 +66,9 @@ class TextRows:
         self.counts_datagrams = False
         """Whether a lone number behind the bit rate counts datagrams. The header reveals it."""
         self._summary: dict[tuple[str, str, str], _SummaryRow] = {}
-        self._format_numbers: dict[tuple[str, str | None, str | None, tuple[str, ...]], int] = {}
-        self._ids: dict[str, set[str]] = {}
-        self._since_sum = 0
+        self._format_index_by_columns: dict[tuple[str, str | None, str | None, tuple[str, ...]], int] = {}
+        self._stream_ids_by_direction: dict[str, set[str]] = {}
+        self._rows_since_sum = 0
 
     def add_interval(self, row: tuple[str | Any, ...]) -> bool:
         """Add the groups of an interval's row. Return False if its times are not in order.
@@ -83,41 +83,41 @@ class TextRows:
             numbers = (
                 _pack_size(transfer, unit) + _pack_count(total) + _pack_count(lost) + _pack_jitter(jitter)
             )
-            names = _RECEIVER_VALUES
+            names = _RECEIVER_ROW_VALUE_NAMES
         elif count is None:
-            numbers, names = _pack_size(transfer, unit), _BYTES_VALUES
+            numbers, names = _pack_size(transfer, unit), _BYTES_ROW_VALUE_NAMES
         elif self.counts_datagrams:
-            numbers, names = _pack_count(count), _DATAGRAM_VALUES
+            numbers, names = _pack_count(count), _UDP_SENDER_ROW_VALUE_NAMES
         elif cwnd is None:
-            numbers, names = _pack_size(transfer, unit) + _pack_count(count), _SUM_VALUES
+            numbers, names = _pack_size(transfer, unit) + _pack_count(count), _SUM_ROW_VALUE_NAMES
         else:
             numbers, names = (
                 _pack_size(transfer, unit) + _pack_count(count) + _pack_size(cwnd, cwnd_unit),
-                _SENDER_VALUES,
+                _SENDER_ROW_VALUE_NAMES,
             )
-        interval_format = self._format_numbers.get((name, role, mark, names))
+        interval_format = self._format_index_by_columns.get((name, role, mark, names))
         if interval_format is None:
             interval_format = self._register_format(name, role, mark, names)
         if mark is None:
             start_s, end_s = start_s + self.omitted_s, end_s + self.omitted_s
         elif end_s > self.omitted_s:
             self.omitted_s = end_s
-        self.intervals.append(interval_format, start_s, end_s, numbers)
-        self._since_sum += 1
-        if name == _ALL_STREAMS:
-            self.intervals.copy_last_times(self._since_sum - 1)
-            self._since_sum = 0
+        self.intervals.append_interval(interval_format, start_s, end_s, numbers)
+        self._rows_since_sum += 1
+        if name == _ALL_STREAMS_ID:
+            self.intervals.copy_last_times(self._rows_since_sum - 1)
+            self._rows_since_sum = 0
         return True
 
     def add_summary(self, row: re.Match[str]) -> None:
         """Add a row of the summary. A row whose rate is not a number (a run without duration) is ignored."""
-        direction, mark = _DIRECTIONS_BY_ROLE[row["role"]], row["mark"] or ""
+        direction, mark = _DIRECTION_BY_ROLE[row["role"]], row["mark"] or ""
         try:
-            rate = parse_with_unit(row["rate"], row["rate_unit"], _RATES)
+            rate = parse_with_unit(row["rate"], row["rate_unit"], _BITS_PER_S_BY_RATE_UNIT)
         except ValueError:
             return
         is_known = row["lost"] not in (None, "Unknown")
-        self._add_stream(direction, row["id"])
+        self._record_stream_id(direction, row["id"])
         self._summary[direction, row["id"], mark] = _SummaryRow(
             parse_rounded(row["end"]),
             rate,
@@ -130,12 +130,14 @@ class TextRows:
     @property
     def is_bidirectional(self) -> bool:
         """Whether the rows name their roles, as those of `--bidir` do."""
-        return any(direction != _UNKNOWN_DIRECTION for direction in self._ids)
+        return any(direction != _UNKNOWN_DIRECTION for direction in self._stream_ids_by_direction)
 
     @property
     def streams(self) -> int:
         """Number of streams in each direction."""
-        return max((len(ids - {_ALL_STREAMS}) for ids in self._ids.values()), default=0)
+        return max(
+            (len(ids - {_ALL_STREAMS_ID}) for ids in self._stream_ids_by_direction.values()), default=0
+        )
 
     @property
     def has_only_sender(self) -> bool:
@@ -149,7 +151,7 @@ class TextRows:
         An old summary row names no endpoint; it counts as an empty name.
         """
         return {
-            direction: {mark for mark in (SENDER, RECEIVER, "") if self._total_row(direction, mark)}
+            direction: {mark for mark in (SENDER, RECEIVER, "") if self._find_total_row(direction, mark)}
             for direction, _, _ in self._summary
         }
 
@@ -158,9 +160,12 @@ class TextRows:
 
         Both are known only at the end.
         """
-        stream_counts = {direction: len(ids - {_ALL_STREAMS}) for direction, ids in self._ids.items()}
+        stream_counts = {
+            direction: len(ids - {_ALL_STREAMS_ID})
+            for direction, ids in self._stream_ids_by_direction.items()
+        }
         self.intervals.replace_formats(
-            lambda interval_format: _finish_format(interval_format, directions, stream_counts)
+            lambda interval_format: _complete_format(interval_format, directions, stream_counts)
         )
 
     def endpoint_results(
@@ -174,16 +179,18 @@ class TextRows:
         for direction in directions:
             row_direction = direction if self.is_bidirectional else _UNKNOWN_DIRECTION
             for mark in (SENDER, RECEIVER, ""):
-                row = self._total_row(row_direction, mark)
+                row = self._find_total_row(row_direction, mark)
                 if row is not None and mark:
-                    endpoint_results[direction, mark] = _to_result(row, mark)
+                    endpoint_results[direction, mark] = _to_endpoint_result(row, mark)
                 elif row is not None:
                     endpoint_results.update(self._split_old_result(row, direction, datagram_bytes, role))
         return endpoint_results
 
-    def _total_row(self, direction: str, mark: str) -> _SummaryRow | None:
-        names = self._ids.get(direction, set())
-        name = _ALL_STREAMS if _ALL_STREAMS in names else next(iter(names), "") if len(names) == 1 else ""
+    def _find_total_row(self, direction: str, mark: str) -> _SummaryRow | None:
+        names = self._stream_ids_by_direction.get(direction, set())
+        name = (
+            _ALL_STREAMS_ID if _ALL_STREAMS_ID in names else next(iter(names), "") if len(names) == 1 else ""
+        )
         return self._summary.get((direction, name, mark))
 
     def _split_old_result(
@@ -196,48 +203,48 @@ class TextRows:
         line = EndpointResult(row.seconds, row.bits_per_s, None, row.total, row.lost, row.jitter_us)
         return split_udp_result(line, direction, local, bits, rate)
 
-    def _add_stream(self, direction: str, name: str) -> None:
-        self._ids.setdefault(direction, set()).add(name)
+    def _record_stream_id(self, direction: str, name: str) -> None:
+        self._stream_ids_by_direction.setdefault(direction, set()).add(name)
 
     def _register_format(self, name: str, role: str | None, mark: str | None, names: tuple[str, ...]) -> int:
-        direction = _DIRECTIONS_BY_ROLE[role]
-        self._add_stream(direction, name)
-        stream = None if name == _ALL_STREAMS else int(name)
-        number = self.intervals.register(IntervalFormat(names, stream, direction, mark is not None))
-        self._format_numbers[name, role, mark, names] = number
+        direction = _DIRECTION_BY_ROLE[role]
+        self._record_stream_id(direction, name)
+        stream = None if name == _ALL_STREAMS_ID else int(name)
+        number = self.intervals.register_format(IntervalFormat(names, stream, direction, mark is not None))
+        self._format_index_by_columns[name, role, mark, names] = number
         return number
 
 
-def _finish_format(
+def _complete_format(
     interval_format: IntervalFormat, directions: Sequence[str], streams: Mapping[str, int]
 ) -> IntervalFormat:
     """Mark a single stream as all streams, and give rows without a role the only direction in use."""
-    stream = interval_format.stream if streams.get(interval_format.direction, 0) > 1 else None
+    stream_number = interval_format.stream_number if streams.get(interval_format.direction, 0) > 1 else None
     return replace(
         interval_format,
-        stream=stream,
+        stream_number=stream_number,
         direction=interval_format.direction
         if interval_format.direction != _UNKNOWN_DIRECTION
         else directions[0],
     )
 
 
-def _to_result(row: _SummaryRow, end: str) -> EndpointResult:
+def _to_endpoint_result(row: _SummaryRow, end: str) -> EndpointResult:
     if row.total is not None:
         return EndpointResult(row.seconds, row.bits_per_s, None, row.total, row.lost, row.jitter_us)
     return EndpointResult(row.seconds, row.bits_per_s, row.count if end == SENDER else None)
 
 
-@lru_cache(_CACHE_SIZE)
-def _pack_size(text: str, unit: str) -> PackedValues:
+@lru_cache(_MAX_CACHED_NUMBERS)
+def _pack_size(text: str, unit: str) -> PackedNumbers:
     return pack_value(parse_with_unit(text, unit, BYTES))
 
 
-@lru_cache(_CACHE_SIZE)
-def _pack_count(text: str) -> PackedValues:
+@lru_cache(_MAX_CACHED_NUMBERS)
+def _pack_count(text: str) -> PackedNumbers:
     return float(text), 0.0
 
 
-@lru_cache(_CACHE_SIZE)
-def _pack_jitter(text: str) -> PackedValues:
+@lru_cache(_MAX_CACHED_NUMBERS)
+def _pack_jitter(text: str) -> PackedNumbers:
     return pack_value(parse_rounded(text, _US_PER_MS))

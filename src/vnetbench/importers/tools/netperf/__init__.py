@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vnetbench.importers.line_report import report_reader
+from vnetbench.importers.line_report import make_report_reader
 from vnetbench.importers.tools.netperf.text_report import NetperfReport
 
-READERS = (report_reader(NetperfReport),)
+READERS = (make_report_reader(NetperfReport),)

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from vnetbench.importers.arithmetic import divide
-from vnetbench.importers.runs import ReportedValue
+from vnetbench.importers.arithmetic import divide_values
+from vnetbench.importers.runs import RoundedValue
 from vnetbench.importers.tools.netperf.test_catalog import BITS_PER_S, NetperfTest
 from vnetbench.importers.units import NUMBER, parse_count, parse_rounded
 from vnetbench.study.model import Level
@@ -19,38 +19,49 @@ from vnetbench.study.workloads import WORKLOADS, Workload
 
 NUMBERS = re.compile(rf"\s*{NUMBER}(?:\s+{NUMBER})*\s*$")
 """A row: `131072  16384  16384    10.00    11163.09   70.74    70.75    2.085   2.085`."""
-_STREAM = ("receive_buffer", "send_buffer", "message", "elapsed", "throughput")
-_REQUESTS = ("send_buffer", "receive_buffer", "request", "response", "elapsed", "rate")
-_SENT = ("send_buffer", "message", "elapsed", "sent", "errors", "throughput")
-_ARRIVED = ("receive_buffer", "elapsed", "arrived", "throughput")
-_CPUS = ("local_cpu", "remote_cpu", "local_demand", "remote_demand")
-_STREAM_ROWS = {5: _STREAM, 9: (*_STREAM, *_CPUS), 1: ("throughput",)}
-_REQUEST_ROWS = {6: _REQUESTS, 10: (*_REQUESTS, *_CPUS), 1: ("rate",)}
-_SENT_ROWS = {6: _SENT, 8: (*_SENT, "local_cpu", "local_demand"), 1: ("throughput",)}
-_ARRIVED_ROWS = {4: _ARRIVED, 6: (*_ARRIVED, "remote_cpu", "remote_demand")}
-_OTHER_RESULTS = {
+_STREAM_COLUMNS = ("receive_buffer", "send_buffer", "message", "elapsed", "throughput")
+_REQUEST_COLUMNS = ("send_buffer", "receive_buffer", "request", "response", "elapsed", "rate")
+_UDP_SENDER_COLUMNS = ("send_buffer", "message", "elapsed", "sent", "errors", "throughput")
+_UDP_RECEIVER_COLUMNS = ("receive_buffer", "elapsed", "arrived", "throughput")
+_CPU_COLUMNS = ("local_cpu", "remote_cpu", "local_demand", "remote_demand")
+_STREAM_COLUMNS_BY_CELL_COUNT = {5: _STREAM_COLUMNS, 9: (*_STREAM_COLUMNS, *_CPU_COLUMNS), 1: ("throughput",)}
+_REQUEST_COLUMNS_BY_CELL_COUNT = {6: _REQUEST_COLUMNS, 10: (*_REQUEST_COLUMNS, *_CPU_COLUMNS), 1: ("rate",)}
+_UDP_SENDER_COLUMNS_BY_CELL_COUNT = {
+    6: _UDP_SENDER_COLUMNS,
+    8: (*_UDP_SENDER_COLUMNS, "local_cpu", "local_demand"),
+    1: ("throughput",),
+}
+_UDP_RECEIVER_COLUMNS_BY_CELL_COUNT = {
+    4: _UDP_RECEIVER_COLUMNS,
+    6: (*_UDP_RECEIVER_COLUMNS, "remote_cpu", "remote_demand"),
+}
+_OTHER_RESULT_NAME_BY_COLUMN = {
     "errors": "send errors",
     "local_demand": "local service demand",
     "remote_demand": "remote service demand",
 }
-_HEADING_WORDS = re.compile(
+_HEADING_WORD_PATTERN = re.compile(
     r"(?:Recv|Send|Socket|Size|Message|Elapsed|Time|Throughput|bytes|Bytes|secs\.|Utilization|Service|Demand"
     r"|local|remote|%|SS?|US?|us/KB|us/Tr|Local|/Remote|Request|Resp\.|Trans\.?|Rate|per|sec|Messages|Okay"
     r"|Errors|#|CPU|Util|S\.dem|Tput)"
 )
 """Words in the headings of the tables."""
-_UNIT = re.compile(r"(?P<bits>10\^\dbits)(?:/s(?:ec)?)?$|(?P<other>[KMG]?Bytes|Usec|Trans)/s(?:ec)?$")
+_THROUGHPUT_UNIT_PATTERN = re.compile(
+    r"(?P<bits>10\^\dbits)(?:/s(?:ec)?)?$|(?P<other>[KMG]?Bytes|Usec|Trans)/s(?:ec)?$"
+)
 
 
 def is_heading(line: str) -> bool:
     """Return whether the line is part of a table's heading: all of its words are netperf's own."""
     words = line.split()
-    return bool(words) and all(_HEADING_WORDS.fullmatch(word) or _UNIT.match(word) for word in words)
+    return bool(words) and all(
+        _HEADING_WORD_PATTERN.fullmatch(word) or _THROUGHPUT_UNIT_PATTERN.match(word) for word in words
+    )
 
 
 def find_unit(line: str) -> str | None:
     """Return the unit of throughput in a line of a heading: `10^6bits`, `MBytes`; `Usec` with `-f u`."""
-    unit = next((unit for word in line.split() if (unit := _UNIT.match(word))), None)
+    unit = next((unit for word in line.split() if (unit := _THROUGHPUT_UNIT_PATTERN.match(word))), None)
     return (unit["bits"] or unit["other"]) if unit else None
 
 
@@ -74,16 +85,16 @@ class ClassicTable:
 
     def add(self, numbers: Sequence[str]) -> bool:
         """Add a row. Return False if the test has no row with so many columns."""
-        formats = self._row_formats()
+        formats = self._columns_by_cell_count()
         if len(numbers) not in formats:
             return False
         self.rows.append(dict(zip(formats[len(numbers)], numbers, strict=True)))
         return True
 
-    def _row_formats(self) -> dict[int, tuple[str, ...]]:
+    def _columns_by_cell_count(self) -> dict[int, tuple[str, ...]]:
         if self.workload.has_datagrams:
-            return _ARRIVED_ROWS if self.rows else _SENT_ROWS
-        return _REQUEST_ROWS if self.workload.has_requests else _STREAM_ROWS
+            return _UDP_RECEIVER_COLUMNS_BY_CELL_COUNT if self.rows else _UDP_SENDER_COLUMNS_BY_CELL_COUNT
+        return _REQUEST_COLUMNS_BY_CELL_COUNT if self.workload.has_requests else _STREAM_COLUMNS_BY_CELL_COUNT
 
     @property
     def elapsed_s(self) -> float | None:
@@ -96,7 +107,7 @@ class ClassicTable:
         row = self.rows[0] if self.rows else {}
         return {ours: int(row[theirs]) for theirs, ours in names.items() if theirs in row}
 
-    def metrics(self, unit: str) -> dict[str, ReportedValue]:
+    def metrics(self, unit: str) -> dict[str, RoundedValue]:
         """Return the metrics in the rows. Throughputs are in this unit."""
         if not self.rows:
             return {}
@@ -110,22 +121,24 @@ class ClassicTable:
             metrics[self.workload.rate_metric] = parse_rounded(row["rate"])
         return metrics
 
-    def _compute_datagram_metrics(self, unit: str) -> dict[str, ReportedValue]:
+    def _compute_datagram_metrics(self, unit: str) -> dict[str, RoundedValue]:
         sent = self.rows[0]
         if len(sent) == 1:
             return {}
         arrived = self.rows[1] if len(self.rows) > 1 else {}
-        metrics = {"datagrams_sent_per_s": divide(parse_count(sent["sent"]), parse_rounded(sent["elapsed"]))}
+        metrics = {
+            "datagrams_sent_per_s": divide_values(parse_count(sent["sent"]), parse_rounded(sent["elapsed"]))
+        }
         if arrived:
-            metrics["datagrams_received_per_s"] = divide(
+            metrics["datagrams_received_per_s"] = divide_values(
                 parse_count(arrived["arrived"]), parse_rounded(arrived["elapsed"])
             )
             metrics["goodput_bps"] = parse_rounded(arrived["throughput"], BITS_PER_S[unit])
             lost = max(0, int(sent["sent"]) - int(arrived["arrived"]))
-            metrics["loss_percent"] = ReportedValue.exact(100 * lost / max(1, int(sent["sent"])))
+            metrics["loss_percent"] = RoundedValue.exact(100 * lost / max(1, int(sent["sent"])))
         return metrics
 
-    def _compute_cpu_metrics(self) -> Iterable[tuple[str, ReportedValue]]:
+    def _compute_cpu_metrics(self) -> Iterable[tuple[str, RoundedValue]]:
         endpoints = ("receiver", "sender") if self.test.is_reverse else ("sender", "receiver")
         row = {name: value for row in reversed(self.rows) for name, value in row.items()}
         for column, endpoint in zip(("local_cpu", "remote_cpu"), endpoints, strict=True):
@@ -137,11 +150,11 @@ class ClassicTable:
         rows = {name: value for row in self.rows for name, value in row.items()}
         return {
             text: rows[name]
-            for name, text in _OTHER_RESULTS.items()
+            for name, text in _OTHER_RESULT_NAME_BY_COLUMN.items()
             if name in rows and rows[name] != "-1.000"
         }
 
 
-def parse_mean_latency(numbers: Sequence[str]) -> ReportedValue | None:
+def parse_mean_latency(numbers: Sequence[str]) -> RoundedValue | None:
     """Return the mean round trip in µs from the row that `-v 2` adds to a table of requests."""
     return parse_rounded(numbers[4]) if len(numbers) == 8 else None

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from vnetbench.importers.arithmetic import scale
-from vnetbench.importers.runs import ReportedValue
+from vnetbench.importers.arithmetic import scale_value
+from vnetbench.importers.runs import RoundedValue
 from vnetbench.importers.tools.netperf.test_catalog import BITS_PER_S
 from vnetbench.importers.units import parse_count, parse_rounded
 from vnetbench.study.model import Level
@@ -21,7 +21,7 @@ KEY_VALUE = re.compile(r"(?P<name>[A-Z][A-Z0-9_]*(?:\[\d+\])?)=(?P<value>.*)")
 """`THROUGHPUT=10971.23`."""
 FIRST_KEY_PREFIXES = ("THROUGHPUT=", "SOCKET_TYPE=", "PROTOCOL=", "NETPERF_INTERIM_RESULT[0]=")
 """How lines of `-k` start if no title precedes them (`-P 0`)."""
-_NAMES_BY_HEADING = {
+_RESULT_NAME_BY_HEADING = {
     "Throughput": "THROUGHPUT",
     "Throughput Units": "THROUGHPUT_UNITS",
     "Elapsed Time (sec)": "ELAPSED_TIME",
@@ -47,7 +47,7 @@ _NAMES_BY_HEADING = {
     "Initial Burst Requests": "BURST_SIZE",
 }
 """Names that `-k` prints, by the heading that `-o` and `-O` print for the same result."""
-_PERCENTILE_METRICS = {
+_METRIC_BY_PERCENTILE_RESULT = {
     "P50_LATENCY": "latency_p50_us",
     "P90_LATENCY": "latency_p90_us",
     "P99_LATENCY": "latency_p99_us",
@@ -59,7 +59,7 @@ _MISSING_VALUES = ("", "-1", "-1.0", "-1.00", "-1.000", "Deprecated")
 def name_results(headings: Sequence[str], values: Sequence[str]) -> dict[str, str]:
     """Return the results by the names of `-k`. An unknown heading stays as it is."""
     return {
-        _NAMES_BY_HEADING.get(" ".join(heading.split()), " ".join(heading.split())): value.strip()
+        _RESULT_NAME_BY_HEADING.get(" ".join(heading.split()), " ".join(heading.split())): value.strip()
         for heading, value in zip(headings, values, strict=True)
     }
 
@@ -81,7 +81,7 @@ def parse_columns(headings: Sequence[str], values: str) -> dict[str, str]:
 class InterimResult:
     """The result of one interval, as `-D` prints it."""
 
-    rate: ReportedValue
+    rate: RoundedValue
     unit: str
     length_s: float
     end_s: float
@@ -131,9 +131,9 @@ def find_factors(results: Mapping[str, str], workload: str) -> dict[str, Level]:
     return found
 
 
-def find_metrics(results: Mapping[str, str], workload: str, *, is_reverse: bool) -> dict[str, ReportedValue]:
+def find_metrics(results: Mapping[str, str], workload: str, *, is_reverse: bool) -> dict[str, RoundedValue]:
     """Return the metrics in the results."""
-    found: dict[str, ReportedValue] = {}
+    found: dict[str, RoundedValue] = {}
     endpoints = ("receiver", "sender") if is_reverse else ("sender", "receiver")
     for name, endpoint in zip(("LOCAL_CPU_UTIL", "REMOTE_CPU_UTIL"), endpoints, strict=True):
         if name in results:
@@ -146,10 +146,10 @@ def find_metrics(results: Mapping[str, str], workload: str, *, is_reverse: bool)
     return {**found, **_compute_request_metrics(results, workload)}
 
 
-def _compute_request_metrics(results: Mapping[str, str], workload: str) -> dict[str, ReportedValue]:
+def _compute_request_metrics(results: Mapping[str, str], workload: str) -> dict[str, RoundedValue]:
     found = {
         ours: _parse_percentile(results[name])
-        for name, ours in _PERCENTILE_METRICS.items()
+        for name, ours in _METRIC_BY_PERCENTILE_RESULT.items()
         if name in results
     }
     rate = WORKLOADS[workload].rate_metric
@@ -162,24 +162,24 @@ def _compute_request_metrics(results: Mapping[str, str], workload: str) -> dict[
     return found
 
 
-def _compute_count_metrics(results: Mapping[str, str], workload: str) -> dict[str, ReportedValue]:
+def _compute_count_metrics(results: Mapping[str, str], workload: str) -> dict[str, RoundedValue]:
     if "ELAPSED_TIME" not in results:
         return {}
     per_s = 1 / float(results["ELAPSED_TIME"])
     if WORKLOADS[workload].is_byte_stream:
         retransmits = results.get("LOCAL_TRANSPORT_RETRANS")
-        return {"retransmits_per_s": scale(parse_count(retransmits), per_s)} if retransmits else {}
+        return {"retransmits_per_s": scale_value(parse_count(retransmits), per_s)} if retransmits else {}
     sent, arrived = results.get("LOCAL_SEND_CALLS"), results.get("REMOTE_RECV_CALLS")
     if not sent or not arrived or int(sent) < 1:
         return {}
     return {
-        "datagrams_sent_per_s": scale(parse_count(sent), per_s),
-        "datagrams_received_per_s": scale(parse_count(arrived), per_s),
-        "loss_percent": ReportedValue.exact(100 * max(0, int(sent) - int(arrived)) / int(sent)),
+        "datagrams_sent_per_s": scale_value(parse_count(sent), per_s),
+        "datagrams_received_per_s": scale_value(parse_count(arrived), per_s),
+        "loss_percent": RoundedValue.exact(100 * max(0, int(sent) - int(arrived)) / int(sent)),
     }
 
 
-def _parse_percentile(text: str) -> ReportedValue:
+def _parse_percentile(text: str) -> RoundedValue:
     """Return a percentile from netperf's histogram (netlib.c, `HIST_add`). It lies anywhere in its bucket.
 
     A bucket is a tenth of the start of its decade wide, and at least one microsecond.
@@ -187,4 +187,4 @@ def _parse_percentile(text: str) -> ReportedValue:
     value = int(text)
     width = 10 ** max(0, len(str(value)) - 2)
     low = value // width * width
-    return ReportedValue(float(value), float(low), float(low + width))
+    return RoundedValue(float(value), float(low), float(low + width))

@@ -21,8 +21,15 @@ BITS_PER_S: Mapping[str, float] = {
 """netperf's units (netlib.c, `format_units`, `calc_thruput_interval`). With `-f b` it prints bytes but calls
 them `10^0bits`: the divisor is 1 there, and 125 for `k`."""
 DEFAULT_UNIT = "10^6bits"
-_UNIT_LETTERS = {"B": "Bytes", "K": "KBytes", "M": "MBytes", "G": "GBytes", "b": "10^0bits", "k": "10^3bits"}
-_UNIT_LETTERS |= {"m": "10^6bits", "g": "10^9bits"}
+_UNIT_BY_LETTER = {
+    "B": "Bytes",
+    "K": "KBytes",
+    "M": "MBytes",
+    "G": "GBytes",
+    "b": "10^0bits",
+    "k": "10^3bits",
+}
+_UNIT_BY_LETTER |= {"m": "10^6bits", "g": "10^9bits"}
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class NetperfTest:
     """Factor levels that the test implies."""
 
 
-_UDP: Mapping[str, Level] = {"label_protocol": "udp"}
+_UDP_PROTOCOL_LABEL: Mapping[str, Level] = {"label_protocol": "udp"}
 TESTS: Mapping[str, NetperfTest] = {
     "TCP_STREAM": NetperfTest(TCP_STREAM),
     "TCP_SENDFILE": NetperfTest(TCP_STREAM, factors={"send_mode": "sendfile"}),
@@ -44,12 +51,12 @@ TESTS: Mapping[str, NetperfTest] = {
     "UDP_STREAM": NetperfTest(UDP_STREAM),
     "TCP_RR": NetperfTest(TCP_RR),
     "TCP_CRR": NetperfTest(TCP_CRR),
-    "UDP_RR": NetperfTest(TCP_RR, factors=_UDP),
+    "UDP_RR": NetperfTest(TCP_RR, factors=_UDP_PROTOCOL_LABEL),
 }
 """Tests by the name that `-t` takes."""
 OMNI = "OMNI"
 """Name of a test that only its results describe."""
-_TEST_NAMES = {
+_TEST_NAME_BY_TITLE = {
     "TCP STREAM": "TCP_STREAM",
     "TCP SENDFILE": "TCP_SENDFILE",
     "TCP MAERTS": "TCP_MAERTS",
@@ -66,17 +73,18 @@ TITLE = re.compile(
 )
 """`MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.2 () port 0 AF_INET : demo`."""
 PROGRAMS = ("netperf",)
-_GENERAL_OPTIONS = OptionSyntax(
-    with_value={f"-{letter}": letter for letter in "aAbBdDfFHiIlLnOopPtTvWwYZ"},
-    switches={f"-{letter}": letter for letter in "cCjNrSsVh"},
+_GENERAL_OPTION_SYNTAX = OptionSyntax(
+    value_option_names={f"-{letter}": letter for letter in "aAbBdDfFHiIlLnOopPtTvWwYZ"},
+    switch_names={f"-{letter}": letter for letter in "cCjNrSsVh"},
 )
 """Options in front of `--`. `-c` and `-C` may take a rate, which nobody uses any more."""
-_TEST_OPTIONS = OptionSyntax(
-    with_value={f"-{letter}": letter for letter in "bdHIklLmMoOpPrsSTtW"}, switches={"-C": "C", "-D": "D"}
+_TEST_OPTION_SYNTAX = OptionSyntax(
+    value_option_names={f"-{letter}": letter for letter in "bdHIklLmMoOpPrsSTtW"},
+    switch_names={"-C": "C", "-D": "D"},
 )
 """Options behind `--`."""
-_SIZE = re.compile(r"(\d+)([kKmMgG]?)")
-_SUFFIXES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
+_SIZE_PATTERN = re.compile(r"(\d+)([kKmMgG]?)")
+_FACTOR_BY_SUFFIX = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 """Source: netsh.c, `convert`."""
 
 
@@ -98,10 +106,10 @@ class RequestedTest:
         words = command.arguments
         separator = words.index("--") if "--" in words else len(words)
         test_words = words[separator + 1 :]
-        general_options = parse_options(words[:separator], _GENERAL_OPTIONS)
+        general_options = parse_options(words[:separator], _GENERAL_OPTION_SYNTAX)
         return cls(
             general_options,
-            parse_options(test_words, _TEST_OPTIONS),
+            parse_options(test_words, _TEST_OPTION_SYNTAX),
             general_options.get("t", "TCP_STREAM").upper(),
             any(word[:2] in ("-o", "-O", "-k") for word in test_words),
         )
@@ -109,7 +117,7 @@ class RequestedTest:
     @property
     def unit(self) -> str:
         """The unit of throughputs that are printed without one."""
-        return _UNIT_LETTERS.get(self.general_options.get("f", "m"), DEFAULT_UNIT)
+        return _UNIT_BY_LETTER.get(self.general_options.get("f", "m"), DEFAULT_UNIT)
 
     def factors(self) -> dict[str, Level]:
         """Return the levels that no table prints as they were requested."""
@@ -122,13 +130,13 @@ class RequestedTest:
 
 def _parse_bytes(text: str) -> int | None:
     sizes = {
-        int(size[1]) * _SUFFIXES[size[2]]
+        int(size[1]) * _FACTOR_BY_SUFFIX[size[2]]
         for each in text.split(",")
-        if (size := _SIZE.fullmatch(each)) is not None
+        if (size := _SIZE_PATTERN.fullmatch(each)) is not None
     }
     return sizes.pop() if len(sizes) == 1 else None
 
 
 def find_test_name(title: str) -> str:
     """Return the name of the test with this title; `OMNI` if only its results describe it."""
-    return _TEST_NAMES.get(title.strip(), OMNI)
+    return _TEST_NAME_BY_TITLE.get(title.strip(), OMNI)

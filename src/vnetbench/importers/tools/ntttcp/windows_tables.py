@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-_COLUMNS = {
+_NAME_BY_TITLE = {
     "Thread": "thread",
     "Time(s)": "time",
     "Realtime(s)": "realtime",
@@ -45,23 +45,25 @@ _COLUMNS = {
 LAST = "Avg. CPU %"
 """The last column of the last table, in every version."""
 
-_NAMES = {title.lower(): name for title, name in _COLUMNS.items()}
+_NAME_BY_LOWERCASE_TITLE = {title.lower(): name for title, name in _NAME_BY_TITLE.items()}
 
 
-def _title_pattern(title: str) -> str:
+def _make_title_pattern(title: str) -> str:
     return r"\s+".join(map(re.escape, title.split()))
 
 
-_TITLES = "|".join(_title_pattern(title) for title in sorted(_COLUMNS, key=len, reverse=True))
+_TITLES_PATTERN = "|".join(
+    _make_title_pattern(title) for title in sorted(_NAME_BY_TITLE, key=len, reverse=True)
+)
 OPENING = re.compile(
     r"(?<!\S)(?:Thread\s+(?:Real)?time\(s\)|(?:Total\s+)?Bytes\(MEG\)|Total\s+Buffers\s|Throughput\(Buffers/s\)"
     r"|DPCs\(count/s\)|Packets\s+Sent\s+Packets|Avg\s+Min\s+Max)",
     re.IGNORECASE,
 )
 """The first titles of each table. Single words of them occur in sentences, too."""
-_HEADING = r"\#{3,}\s*Totals:\s*\#{3,}|Latency\(ns\)"
-_TOKEN = re.compile(
-    rf"\s*(?:(?P<title>(?:{_TITLES})(?![\w(]))|(?P<ruler>[=-]{{3,}})|(?P<heading>{_HEADING})"
+_TABLE_HEADING_PATTERN = r"\#{3,}\s*Totals:\s*\#{3,}|Latency\(ns\)"
+_TABLE_TOKEN_PATTERN = re.compile(
+    rf"\s*(?:(?P<title>(?:{_TITLES_PATTERN})(?![\w(]))|(?P<ruler>[=-]{{3,}})|(?P<heading>{_TABLE_HEADING_PATTERN})"
     r"|(?P<number>[-+]?\d[\d.,]*))(?=\s|$)",
     re.IGNORECASE,
 )
@@ -77,8 +79,8 @@ class WindowsTables:
     threads: list[dict[str, str]] = field(default_factory=list)
     """The rows of the table of threads."""
     _titles: list[str] = field(default_factory=list)
-    _rulers: int = 0
-    _row: list[str] = field(default_factory=list)
+    _ruler_count: int = 0
+    _row_numbers: list[str] = field(default_factory=list)
     _has_rows: bool = False
 
     def add(self, text: str) -> str | None:
@@ -87,12 +89,12 @@ class WindowsTables:
         It stops after the last number of the last table: the rest of that line belongs to another run.
         """
         at = 0
-        while (token := _TOKEN.match(text, at)) and not self.is_complete:
+        while (token := _TABLE_TOKEN_PATTERN.match(text, at)) and not self.is_complete:
             at = token.end()
             if token["title"]:
-                self._add_title(_NAMES[" ".join(token["title"].split()).lower()])
+                self._add_title(_NAME_BY_LOWERCASE_TITLE[" ".join(token["title"].split()).lower()])
             elif token["ruler"]:
-                self._rulers += 1
+                self._ruler_count += 1
             elif token["number"]:
                 self._add_number(token["number"])
         return text[at:] if at else None
@@ -108,20 +110,20 @@ class WindowsTables:
         return bool(self._titles)
 
     def _add_title(self, name: str) -> None:
-        if self._has_rows or self._row:
-            self._titles, self._rulers, self._row, self._has_rows = [], 0, [], False
+        if self._has_rows or self._row_numbers:
+            self._titles, self._ruler_count, self._row_numbers, self._has_rows = [], 0, [], False
         self._titles.append(name)
 
     def _add_number(self, text: str) -> None:
         # With other counts of rulers and titles, a line is damaged and the columns do not match.
-        if not self._titles or self._rulers not in (0, len(self._titles)):
+        if not self._titles or self._ruler_count not in (0, len(self._titles)):
             return
-        self._row.append(text)
-        if len(self._row) < len(self._titles):
+        self._row_numbers.append(text)
+        if len(self._row_numbers) < len(self._titles):
             return
-        row = dict(zip(self._titles, self._row, strict=True))
+        row = dict(zip(self._titles, self._row_numbers, strict=True))
         if self._titles[0] == "thread":
             self.threads.append(row)
         else:
             self.totals |= row
-        self._row, self._has_rows = [], True
+        self._row_numbers, self._has_rows = [], True
