@@ -129,7 +129,7 @@ def test_a_delay_line_between_the_switches_delays_guests(
 ) -> None:
     monkeypatch.setattr(netem, "is_available", lambda: False)
     testbed = create_testbed(link_delay=0.02)
-    assert str(testbed.topology.shape) == "virtio-net line"
+    assert str(testbed.topology.shape) == "virtio-net delay_line"
     found = testbed.apply(levels(link_delay=0.02, link_rate=10**8, mtu=2000), SPEC)
     assert (found["link_delay"], found["link_rate"], found["path_mtu_proved"]) == (0.02, 10**8, 2000)
     assert found["link_impairment_backend"] == "delay line"
