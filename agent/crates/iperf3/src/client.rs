@@ -18,7 +18,7 @@ use crate::running::RunningTest;
 use crate::session::connection_line;
 use crate::sockets::{apply_parameters, bind_source, connect_tcp, open_socket, resolve};
 use crate::states::TestError;
-use crate::streams::TestStream;
+use crate::streams::{LabelledStream, TestStream, label_streams};
 use crate::udp::{CONNECT_MESSAGE, is_connect_reply};
 use crate::{interrupt, json};
 use vnetbench_streams::Role;
@@ -106,8 +106,8 @@ impl Client<'_> {
             .step_by(2)
             .take(streams.len())
             .collect();
-        let labelled_streams = json::label_streams(&labels, &streams);
-        for json::LabelledStream { label, stream } in &labelled_streams {
+        let labelled_streams = label_streams(&labels, &streams);
+        for LabelledStream { label, stream } in &labelled_streams {
             printer.print_line(&connection_line(*label, stream));
         }
         document.start = json::start_json(&json::StartInfo {

@@ -1,7 +1,6 @@
 //! One test as a JSON document in the format of `iperf3 -J`: `start`, `intervals`, `end`.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
@@ -15,7 +14,7 @@ use crate::report::{
 };
 use crate::results::CpuUsage;
 use crate::sockets::canonical_address;
-use crate::streams::TestStream;
+use crate::streams::LabelledStream;
 use crate::text::{ReportLayout, sum_samples};
 
 /// The document; the order of the fields is that of iperf3.
@@ -65,30 +64,6 @@ pub struct StartInfo<'a> {
     pub control_mss: u32,
     /// The streams with their labels.
     pub streams: &'a [LabelledStream<'a>],
-}
-
-/// A stream with the number that the output prints for it.
-#[derive(Debug, Clone, Copy)]
-pub struct LabelledStream<'a> {
-    /// Printed number.
-    pub label: u32,
-    /// The stream.
-    pub stream: &'a TestStream,
-}
-
-/// Returns the streams of a test, each with its label.
-pub fn label_streams<'a>(
-    labels: &[u32],
-    streams: &'a [Arc<TestStream>],
-) -> Vec<LabelledStream<'a>> {
-    labels
-        .iter()
-        .zip(streams)
-        .map(|(label, stream)| LabelledStream {
-            label: *label,
-            stream,
-        })
-        .collect()
 }
 
 /// Returns the version of this program.
@@ -263,13 +238,13 @@ struct DirectionSuffix {
 
 /// Returns the directions with the suffix of their sums; in a bidirectional test, the server's data is the reverse.
 fn direction_suffixes(layout: &ReportLayout) -> [DirectionSuffix; 2] {
-    let is_client = layout.is_client;
-    let suffixes = if layout.is_bidirectional {
-        [(is_client, ""), (!is_client, "_bidir_reverse")]
+    let (first_sends, reverse_suffix) = if layout.is_bidirectional {
+        (layout.is_client, "_bidir_reverse")
     } else {
-        [(true, ""), (false, "")]
+        (true, "")
     };
-    suffixes.map(|(is_sender, suffix)| DirectionSuffix { is_sender, suffix })
+    [(first_sends, ""), (!first_sends, reverse_suffix)]
+        .map(|(is_sender, suffix)| DirectionSuffix { is_sender, suffix })
 }
 
 fn bits_per_second(bytes: u64, seconds: f64) -> f64 {

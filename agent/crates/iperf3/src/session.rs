@@ -18,7 +18,7 @@ use crate::running::RunningTest;
 use crate::session_options::SessionOptions;
 use crate::sockets::{apply_parameters, canonical_address, open_socket};
 use crate::states::{ErrorCode, State, TestError};
-use crate::streams::TestStream;
+use crate::streams::{LabelledStream, TestStream, label_streams};
 use crate::test_registry::{MAX_STREAMS, RegistrationGuard};
 use crate::wire::{Cookie, encode_document, encode_server_error};
 use vnetbench_streams::Role;
@@ -115,8 +115,8 @@ impl<'a> Session<'a> {
         self.check_resources(&parameters)?;
         let streams = self.accept_streams(&parameters)?;
         let labels: Vec<u32> = (FIRST_STREAM_LABEL..).take(streams.len()).collect();
-        let labelled_streams = json::label_streams(&labels, &streams);
-        for json::LabelledStream { label, stream } in &labelled_streams {
+        let labelled_streams = label_streams(&labels, &streams);
+        for LabelledStream { label, stream } in &labelled_streams {
             self.printer.print_line(&connection_line(*label, stream));
         }
         self.document.start = json::start_json(&json::StartInfo {

@@ -198,3 +198,27 @@ impl SharedLoad {
         self.commands.current() < Command::EndAll
     }
 }
+
+/// A stream with the number that the output prints for it.
+#[derive(Debug, Clone, Copy)]
+pub struct LabelledStream<'a> {
+    /// Printed number.
+    pub label: u32,
+    /// The stream.
+    pub stream: &'a TestStream,
+}
+
+/// Returns the streams of a test, each with its label.
+pub fn label_streams<'a>(
+    labels: &[u32],
+    streams: &'a [Arc<TestStream>],
+) -> Vec<LabelledStream<'a>> {
+    labels
+        .iter()
+        .zip(streams)
+        .map(|(label, stream)| LabelledStream {
+            label: *label,
+            stream,
+        })
+        .collect()
+}

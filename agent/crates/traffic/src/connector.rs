@@ -98,12 +98,9 @@ fn complete_handshakes(
             }
             let PendingHandshake { index, reader } = pending;
             let (socket, id) = (&sockets[index], load.roles[index].id);
-            if let Some(reader) = advance_handshake(socket, id, &load.secret, reader, destination)?
-            {
-                still_waiting.push(PendingHandshake {
-                    index,
-                    reader: Some(reader),
-                });
+            let reader = advance_handshake(socket, id, &load.secret, reader, destination)?;
+            if reader.is_some() {
+                still_waiting.push(PendingHandshake { index, reader });
             }
         }
         waiting = still_waiting;
