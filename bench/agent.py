@@ -20,7 +20,7 @@ from bench.testbed import PeerTestbed
 from vnetbench.agents.client import AgentError
 from vnetbench.campaign.trial import TrialLoad, TrialMeasurement, measure_trial
 from vnetbench.errors import BenchError
-from vnetbench.estimate.latency import merge_histograms, histogram_quantile_us
+from vnetbench.estimate.latency import histogram_quantile_us, merge_histograms
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.results.records import EndpointRecord
 from vnetbench.study.factors.registry import complete_levels

@@ -19,7 +19,13 @@ from rich.progress import track
 
 from bench.simulated_devices import DEVICE_TYPES, SimulatedDevice, draw_device_model, true_throughput_fps
 from vnetbench.search import bayesian, mlrsearch, rfc2544
-from vnetbench.search.interface import Device, GoalResult, SearchParameters, SearchResult, total_time_with_settling_s
+from vnetbench.search.interface import (
+    Device,
+    GoalResult,
+    SearchParameters,
+    SearchResult,
+    total_time_with_settling_s,
+)
 
 PARAMETERS = SearchParameters(
     goals=(0.0, 0.0001, 0.005),

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from vnetbench.search.interface import SentAndReceivedFrames, SearchParameters
+from vnetbench.search.interface import SearchParameters, SentAndReceivedFrames
 
 Floats = npt.NDArray[np.float64]
 Random = np.random.Generator

@@ -7,7 +7,7 @@ from typing import Any
 
 from vnetbench.results.records import Histogram, Observation, StreamSample
 
-_COLUMNS = ("rtt_us", "cwnd", "retransmits", "id", "role", "part", "bytes")
+_STREAM_SAMPLE_COLUMN_KEYS = ("rtt_us", "cwnd", "retransmits", "id", "role", "part", "bytes")
 """Keys of a stream's sample that have a column of their own in the results file."""
 
 
@@ -31,7 +31,7 @@ def parse_observation(raw: Mapping[str, Any]) -> Observation | None:
 
 def parse_stream_sample(raw: Mapping[str, object]) -> StreamSample:
     """Return an element of `streams` in a trial.sample event."""
-    details = {key: value for key, value in raw.items() if key not in _COLUMNS}
+    details = {key: value for key, value in raw.items() if key not in _STREAM_SAMPLE_COLUMN_KEYS}
     rtt, cwnd, retransmits = (raw.get(key) for key in ("rtt_us", "cwnd", "retransmits"))
     return StreamSample(
         stream_id=int(str(raw["id"])),

@@ -26,7 +26,8 @@ def insert_endpoint(db: sqlite3.Connection, trial_id: int, endpoint: EndpointRec
         "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
-                *key, s.seq, s.t_s, s.interval_s, s.bytes_sent, s.bytes_received, to_json(_counters(s)),
+                *key, s.seq, s.t_s, s.interval_s, s.bytes_sent, s.bytes_received,
+                to_json(_counters_to_store(s)),
                 to_json(s.cpu) if s.cpu else None,
             )
             for s in endpoint.samples
@@ -115,7 +116,7 @@ def _read_histograms(db: sqlite3.Connection, trial_id: int) -> dict[tuple[str, i
     return histograms
 
 
-def _counters(sample: Sample) -> dict[str, object]:
+def _counters_to_store(sample: Sample) -> dict[str, object]:
     observation = {OBSERVATION: asdict(sample.observation)} if sample.observation else {}
     return {**sample.counters, **observation}
 
