@@ -114,12 +114,8 @@ impl Conductor {
             }
         };
         let ended = running.load_end.min(Instant::now());
-        let RunningTrial {
-            series,
-            load_end_state,
-            ..
-        } = running;
-        let load_end = load_end_state.unwrap_or_else(|| LoadEnd {
+        let series = running.series;
+        let load_end = running.load_end_state.unwrap_or_else(|| LoadEnd {
             at: Instant::now(),
             outstanding: streams.unanswered_requests(ended),
             enforcement_cpu: Duration::ZERO,
