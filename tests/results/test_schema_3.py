@@ -13,7 +13,7 @@ import pytest
 from tests import fixtures
 from tests.results.old_files import SCHEMA_3_FILES, set_json, unpack_recorded_file
 from vnetbench.campaign.frame_counts import sum_step_counts
-from vnetbench.campaign.load_checks import zero_copy_counts
+from vnetbench.campaign.load_checks import sum_zero_copy_counts
 from vnetbench.estimate.summarize import summarize
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.results.file import ResultsFile
@@ -140,7 +140,7 @@ def test_the_delay_lines_and_zero_copy_sends_of_a_migrated_file_are_read(tmp_pat
         line for trial in trials for each in trial.endpoints for line in each.totals.get("delay_lines", ())
     ]
     assert line["forward"]["has_priority"] in (True, False) and line["forward"]["counts"]["queue_drops"] == 0
-    counts = [zero_copy_counts([each.totals for each in trial.endpoints]) for trial in trials]
+    counts = [sum_zero_copy_counts([each.totals for each in trial.endpoints]) for trial in trials]
     assert any(each and each["copied"] > 0 and each["uncompleted"] == 0 for each in counts)
 
 
