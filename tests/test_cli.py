@@ -199,7 +199,7 @@ def test_a_proof_with_refused_treatments_is_reported_and_fails(results: Path, tm
     file.close("finished")
     code, output = bench.run("explain", str(path), "--prove")
     text = " ".join(output.split())
-    assert code == 1 and "nothing to compare: a1 eth0: tso = on cannot be set fix: correct the cause" in text
+    assert code == 1 and "nothing to compare (a1 eth0: tso = on cannot be set) fix: correct the cause" in text
     assert "and has nothing to compare" in text
     assert bench.run("explain", str(path))[0] == 0
 

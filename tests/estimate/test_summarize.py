@@ -87,6 +87,6 @@ def test_a_changed_environment_gives_a_warning(tmp_path: Path) -> None:
     )
     file.close("interrupted")
     warnings = " / ".join(read(path).warnings)
-    assert "host: kernel release: 6.1 then 6.18" in warnings
-    assert "host: perf system_cycles: hardware then estimated" in warnings
+    assert "host: kernel release was 6.1, then 6.18" in warnings
+    assert "host: perf system_cycles was hardware, then estimated" in warnings
     assert "CPU cycles are estimated from CPU time and clock rate (no PMU)" in warnings

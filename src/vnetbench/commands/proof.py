@@ -59,7 +59,7 @@ def explain_empty_proof(results: Path) -> str:
     """Return the message for a finished proof that has no trials to compare."""
     path = proof_file_path(results)
     reasons = [reason for treatment in read_file(path).treatments for reason in treatment.failures]
-    what = f"the proof file has nothing to compare, because {(reasons or ['it has no trials'])[0]}"
+    what = f"the proof file has nothing to compare ({(reasons or ['it has no trials'])[0]})"
     fix = "correct the cause, remove the proof file, and run explain --prove again"
     return str(BenchError(what, where=str(path), fix=fix))
 
