@@ -210,7 +210,8 @@ def test_a_line_whose_port_vanishes_ends_without_spinning() -> None:
         name = agent.call("delay_line.start", ports=["l0", "l1"])["line"]
         with netlink.open_in_namespace(testbed.topology.endpoints[0].namespace) as ipr:
             ipr.link("del", index=netlink.interface_index(ipr, "l0"))
-        with pytest.raises(AgentError, match=f"line {name} from l0 to l1: port l0 is gone .*line[.]stop"):
+        reason = f"line {name} from l0 to l1: the port l0 is gone .*delay_line[.]stop"
+        with pytest.raises(AgentError, match=reason):
             while True:
                 agent.call("delay_line.read", line=name)
     finally:
