@@ -76,7 +76,7 @@ def test_a_noisy_treatment_stops_at_the_maximum_number_of_trials(tmp_path: Path)
     path = tmp_path / "r.vnb"
     run(path, SimulatedInstrument(noise=0.3))
     campaign = read_summary(path)
-    assert {t.stopped_by for t in campaign.treatments} == {"most trials"}
+    assert {t.stopped_by for t in campaign.treatments} == {"trial limit"}
     assert {t.trial_count for t in campaign.treatments} == {20}
 
 

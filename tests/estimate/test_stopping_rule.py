@@ -28,12 +28,12 @@ def test_noisy_trials_continue_to_the_maximum_and_report_it() -> None:
     values = [50.0, 150.0] * 15
 
     assert decide_stopping(values[:20], Precision()) == ON
-    assert decide_stopping(values, Precision()) == StoppingDecision(True, "most trials")
+    assert decide_stopping(values, Precision()) == StoppingDecision(True, "trial limit")
 
 
 def test_too_few_trials_for_an_interval_stop_at_the_maximum() -> None:
     assert decide_stopping([1.0] * 3, Precision(min_trials=2, max_trials=3)) == StoppingDecision(
-        True, "most trials"
+        True, "trial limit"
     )
 
 

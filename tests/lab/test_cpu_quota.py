@@ -47,7 +47,7 @@ def test_a_vm_above_its_quota_is_throttled_and_its_counters_show_it(
 ) -> None:
     summary = run_campaign(tmp_path, "tcp_stream", 'streams = 4\ncpu_quota = ["none", "5 %"]')
     found = {t.effective["cpu_quota"]: t.stopped_by for t in summary.treatments}
-    assert found == {"none": "most trials", 0.05: "most trials"}, [t.failures for t in summary.treatments]
+    assert found == {"none": "trial limit", 0.05: "trial limit"}, [t.failures for t in summary.treatments]
     limited = 0
     for trial in ResultsFile.open_to_read(tmp_path / "r.vnb").trials():
         (sender,) = (endpoint for endpoint in trial.endpoints if endpoint.role == "source")
@@ -71,7 +71,7 @@ def test_a_quota_changes_with_each_treatment_and_can_be_removed(
             factors = complete_levels({"cpu_quota": level})
             assert testbed.apply(factors, TestbedSpec())["cpu_quota"] == level
             limited = [
-                (group / control_groups.PROCS_FILE).read_text() for group in groups(hierarchy, "t-quota")
+                (group / control_groups.PROCS_FILE_NAME).read_text() for group in groups(hierarchy, "t-quota")
             ]
             assert [text.count("\n") for text in limited] == ([] if level == "none" else [1, 1])
     finally:
@@ -133,7 +133,7 @@ def test_version_2_gets_the_quota_and_its_period(tmp_path: Path, monkeypatch: py
     assert control_groups.set_quota("t-two", {"a1": 71, "b1": 72}, 0.5) == 0.5
     b1_group = tmp_path / f"vnb.t-two.b1.{current_process_identity()}"
     assert (b1_group / "cpu.max").read_text() == "50000 100000"
-    assert (b1_group / control_groups.PROCS_FILE).read_text() == "72"
+    assert (b1_group / control_groups.PROCS_FILE_NAME).read_text() == "72"
 
 
 @pytest.mark.lab
@@ -143,9 +143,9 @@ def test_a_quota_that_another_program_changes_is_noted(hierarchy: CgroupHierarch
         (b1_group,) = (
             group for group in groups(hierarchy, testbed.topology.testbed_name) if ".b1." in group.name
         )
-        (b1_group / hierarchy.quota_file).write_text("25000 100000" if hierarchy.version == 2 else "25000")
+        (b1_group / hierarchy.quota_file_name).write_text("25000 100000" if hierarchy.version == 2 else "25000")
         pid = str(control_groups.agent_pids(testbed.endpoints, testbed.agents)["a1"])
-        (hierarchy.current_group / control_groups.PROCS_FILE).write_text(pid)
+        (hierarchy.current_group / control_groups.PROCS_FILE_NAME).write_text(pid)
 
     @contextmanager
     def change_quota_of_short_trials(testbed: Testbed, load: TrialLoad) -> Iterator[Testbed]:
@@ -255,7 +255,7 @@ def test_a_group_whose_process_does_not_end_is_reported(
     monkeypatch.setattr(control_groups, "REMOVAL_TIMEOUT_S", 0.1)
     monkeypatch.setattr(registry, "remove_testbed", control_groups.remove_groups)
     monkeypatch.setattr(
-        registry, "list_testbeds", lambda: [registry.TestbedEntry("t-stuck", "a test", "", {})]
+        registry, "list_testbeds", lambda: [registry.RegisteredTestbed("t-stuck", "a test", "", {})]
     )
     monkeypatch.setattr(privilege, "has_root", lambda: True)
     for command in (["down", "t-stuck"], ["down", "--all"]):
@@ -276,7 +276,7 @@ def test_a_process_that_ends_during_the_removal_of_its_quota_causes_no_error(
 ) -> None:
     group = tmp_path / f"vnb.t-ended.a1.{current_process_identity()}"
     group.mkdir()
-    (group / control_groups.PROCS_FILE).write_text("71\n")
+    (group / control_groups.PROCS_FILE_NAME).write_text("71\n")
 
     def ended(path: Path, text: str) -> int:
         raise ProcessLookupError(3, "No such process")
@@ -285,5 +285,5 @@ def test_a_process_that_ends_during_the_removal_of_its_quota_causes_no_error(
     monkeypatch.setattr(Path, "write_text", ended)
     monkeypatch.setattr(Path, "rmdir", lambda path: removed.append(path))
     monkeypatch.setattr(control_groups, "find_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
-    assert control_groups.set_quota("t-ended", {"a1": 71}, control_groups.NONE) == control_groups.NONE
+    assert control_groups.set_quota("t-ended", {"a1": 71}, control_groups.NO_QUOTA) == control_groups.NO_QUOTA
     assert removed == [group]

@@ -212,7 +212,7 @@ def jumbo_campaign(seed: int = 1, faster: float = 1.0) -> CampaignSummary:
         elif (streams, direction, mtu) == (8, "reverse", 9000):
             treatments.append(
                 treatment(rng, index, levels, 64 * GBIT * faster, trials=30, second_mode=0.68,
-                          segment_bytes=size, stopped_by="most trials")
+                          segment_bytes=size, stopped_by="trial limit")
             )  # fmt: skip
         else:
             late = index in (12, 14)

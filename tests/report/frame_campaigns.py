@@ -180,4 +180,4 @@ def _point(
 
 def _treatment(index: int, factors: Mapping[str, Level], points: Sequence[TrialPoint]) -> TreatmentSummary:
     metrics = {name: estimate([point.values[name] for point in points]) for name in points[0].values}
-    return TreatmentSummary(index, factors, {}, "most trials", metrics, tuple(points))
+    return TreatmentSummary(index, factors, {}, "trial limit", metrics, tuple(points))

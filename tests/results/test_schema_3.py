@@ -92,6 +92,8 @@ def test_a_migrated_file_has_no_renamed_key_and_the_recorded_files_have_each(
          {"threads": [{"name": "a1 vcpu0", "is_gone": True}]}),
         ("endpoint", "totals", {"interfaces": [{"gone": True}, 3], "streams": None, "instrument": []},
          {"interfaces": [{"is_gone": True}, 3], "streams": None, "instrument": []}),
+        ("endpoint", "totals", {"queues": [{"kind": "rx", "queue": 0, "packets": 7, "bytes": 9}]},
+         {"queues": [{"direction": "rx", "queue": 0, "packets": 7, "bytes": 9}]}),
         ("endpoint", "totals", {"instrument": {"pacing": {"due": 1, "late_mean_us": 2.0}}},
          {"instrument": {"pacing": {"due": 1, "lateness_mean_us": 2.0}}}),
     ],
@@ -136,9 +138,8 @@ def test_the_connection_times_of_a_migrated_file_are_estimated(tmp_path: Path) -
 
 def test_the_delay_lines_and_zero_copy_sends_of_a_migrated_file_are_read(tmp_path: Path) -> None:
     trials = read_trials(unpack_recorded_file("delay-line-and-zero-copy", tmp_path))
-    (line, *_) = [
-        line for trial in trials for each in trial.endpoints for line in each.totals.get("delay_lines", ())
-    ]
+    reported = [each.totals.get("delay_lines") for trial in trials for each in trial.endpoints]
+    (line, *_) = [line for lines in reported if isinstance(lines, list) for line in lines]
     assert line["forward"]["has_priority"] in (True, False) and line["forward"]["counts"]["queue_drops"] == 0
     counts = [sum_zero_copy_counts([each.totals for each in trial.endpoints]) for trial in trials]
     assert any(each and each["copied"] > 0 and each["uncompleted"] == 0 for each in counts)
@@ -150,4 +151,12 @@ def test_the_foreign_frames_of_a_migrated_search_are_read(tmp_path: Path) -> Non
         for trial in read_trials(unpack_recorded_file("frame-throughput", tmp_path))
         for step in trial.steps
     ]
-    assert sum(each.other_senders for each in sum_step_counts(steps).foreign_frames.values()) > 0
+    assert sum(each.other_senders for each in sum_step_counts(steps).foreign_frames_by_endpoint.values()) > 0
+
+
+def test_the_state_of_a_treatment_has_its_new_name(tmp_path: Path) -> None:
+    path = unpack_recorded_file("connections", tmp_path)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE treatment SET state = 'most trials'")
+    with closing(ResultsFile.open_to_read(migrate(path))) as file:
+        assert {treatment.state for treatment in file.treatments()} == {"trial limit"}

@@ -6,11 +6,12 @@ import tomllib
 
 import pytest
 
+from vnetbench.study.file.document import KeyPath
 from vnetbench.study.file.key_renames import rename_study_keys
 
 pytestmark = pytest.mark.pure
 
-NAMES = {("precision", "most"): "max", ("search", "least"): "min"}
+NAMES: dict[KeyPath, str] = {("precision", "most"): "max", ("search", "least"): "min"}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ class StoppingDecision:
 
     stop: bool
     reason: str = ""
-    """`precision` or `most trials`; empty while the treatment continues."""
+    """`precision` or `trial limit`; empty while the treatment continues."""
 
 
 def decide_stopping(values: Sequence[float], precision: Precision) -> StoppingDecision:
@@ -42,7 +42,7 @@ def decide_stopping(values: Sequence[float], precision: Precision) -> StoppingDe
         if bounds is not None and _is_narrow_enough(values, bounds, precision.half_width):
             return StoppingDecision(True, "precision")
     if trials >= precision.max_trials:
-        return StoppingDecision(True, "most trials")
+        return StoppingDecision(True, "trial limit")
     return StoppingDecision(False)
 
 

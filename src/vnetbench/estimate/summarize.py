@@ -31,7 +31,7 @@ from vnetbench.estimate.trial_metrics import metrics_of_steady_part
 from vnetbench.results.file import ResultsFile
 from vnetbench.results.records import INTERRUPTED, RUNNING, Histogram, TreatmentRecord, TrialRecord
 from vnetbench.study.file.load import parse_study
-from vnetbench.study.labs import IMPORTED
+from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.study.model import Precision, Study
 from vnetbench.study.workloads import deciding_metric
 
@@ -45,7 +45,7 @@ FACTS_COMPARED_BETWEEN_SESSIONS = (
 )
 """Location, fact and its part: a campaign whose sessions differ in one of these is not homogeneous."""
 
-FINAL_STATES = ("precision", "most trials", "time limit", "refused", "failed", IMPORTED)
+FINAL_STATES = ("precision", "trial limit", "time limit", "refused", "failed", IMPORTED_LAB)
 
 
 @dataclass
@@ -150,7 +150,7 @@ def _collect_trials(
         if trial.id not in warmups:
             continue  # a running campaign added this trial after the first pass
         warmup, time_series = warmups[trial.id]
-        if study.testbed.lab == IMPORTED:
+        if study.testbed.lab == IMPORTED_LAB:
             treatment_trials.points.append(
                 imported_trials.trial_point(
                     trial, warmup, time_series, deciding_metric(study), levels[trial.treatment]
@@ -171,7 +171,7 @@ def _collect_trials(
 def _find_warmups(file: ResultsFile, study: Study) -> dict[int, tuple[Warmup, TimeSeries]]:
     """Return warm-up and time series by trial id. Trials of a treatment are analysed together."""
     by_treatment: dict[int, dict[int, TimeSeries]] = {}
-    is_imported = study.testbed.lab == IMPORTED
+    is_imported = study.testbed.lab == IMPORTED_LAB
     read_time_series: Callable[[TrialRecord, str], TimeSeries] = (
         imported_trials.metric_time_series if is_imported else metric_time_series
     )
@@ -219,7 +219,7 @@ def _treatment_summary(
 ) -> TreatmentSummary:
     points = trials.points
     reasons = (*trials.failures, *((record.reason,) if record.reason else ()))
-    has_interim_analyses = study.testbed.lab != IMPORTED
+    has_interim_analyses = study.testbed.lab != IMPORTED_LAB
     metrics = imported_trials.widen_intervals(
         estimate_metrics(
             [p.values for p in points], study.precision, has_interim_analyses=has_interim_analyses

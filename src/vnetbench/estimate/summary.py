@@ -10,7 +10,7 @@ from vnetbench.estimate.model import Estimate, Experiment
 from vnetbench.published.tables import PublishedTable
 from vnetbench.results.records import Histogram, StepRecord
 from vnetbench.search.interface import GoalResult
-from vnetbench.study.labs import IMPORTED, NETNS
+from vnetbench.study.labs import IMPORTED_LAB, NETNS
 from vnetbench.study.model import ALL_COMBINATIONS, FactorLevels, Level, Precision, Timing
 
 
@@ -63,7 +63,7 @@ class TreatmentSummary:
     effective: Mapping[str, object]
     """Settings that were read back: knob name to value, or to values by endpoint if they differ."""
     stopped_by: str
-    """`precision`, `most trials`, `time limit`, `interrupted`, `running`, `refused` or `failed`."""
+    """`precision`, `trial limit`, `time limit`, `interrupted`, `running`, `refused` or `failed`."""
     metrics: Mapping[str, Estimate]
     points: tuple[TrialPoint, ...]
     failures: tuple[str, ...] = ()
@@ -138,4 +138,4 @@ class CampaignSummary:
     @property
     def is_imported(self) -> bool:
         """Whether the trials come from the logs of other tools."""
-        return self.testbed_backend == IMPORTED and self.reference_table is None
+        return self.testbed_backend == IMPORTED_LAB and self.reference_table is None

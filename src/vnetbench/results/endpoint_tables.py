@@ -11,7 +11,7 @@ from typing import Any
 from vnetbench.results.agent_events import parse_histogram
 from vnetbench.results.records import EndpointRecord, Histogram, Observation, Sample, StreamSample
 
-OBSERVATION = "observation"
+OBSERVATION_KEY = "observation"
 """Key in a sample's stored counters: the observer's `Observation`."""
 
 
@@ -78,7 +78,7 @@ def _read_samples(db: sqlite3.Connection, trial_id: int, with_counters: bool) ->
     for counters, (_, cpu, endpoint, seq, t_s, interval_s, sent, received) in zip(
         _parse_first_column(rows), rows, strict=True
     ):
-        observation = counters.pop(OBSERVATION, None)
+        observation = counters.pop(OBSERVATION_KEY, None)
         samples.setdefault(endpoint, []).append(
             Sample(
                 seq, t_s, interval_s, sent, received, counters, tuple(next(cpus)) if cpu else (),
@@ -117,7 +117,7 @@ def _read_histograms(db: sqlite3.Connection, trial_id: int) -> dict[tuple[str, i
 
 
 def _counters_to_store(sample: Sample) -> dict[str, object]:
-    observation = {OBSERVATION: asdict(sample.observation)} if sample.observation else {}
+    observation = {OBSERVATION_KEY: asdict(sample.observation)} if sample.observation else {}
     return {**sample.counters, **observation}
 
 

@@ -8,14 +8,14 @@ from vnetbench.results.connection import SCHEMA_VERSION
 from vnetbench.results.schema_changes.version_3 import change_to_version_3
 from vnetbench.results.schema_changes.version_4 import change_to_version_4
 
-_CHANGES = {3: change_to_version_3, 4: change_to_version_4}
+_MIGRATION_BY_VERSION = {3: change_to_version_3, 4: change_to_version_4}
 """The change to each version from the versions below it, in order."""
 
 
 def migrate(db: sqlite3.Connection) -> None:
     """Migrate an open results file to the current schema, inside the caller's transaction."""
     (version,) = db.execute("PRAGMA user_version").fetchone()
-    for new_version, change in _CHANGES.items():
+    for new_version, change in _MIGRATION_BY_VERSION.items():
         if version < new_version:
             change(db)
     db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")

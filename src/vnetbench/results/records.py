@@ -38,11 +38,11 @@ class StreamSample:
 OBSERVE, HOST = "observe", "host"
 """Role of an agent that only observes, and the endpoint name of the observer on the bench's machine."""
 
-IMPORTED = "imported"
+IMPORTED_LOG_KEY = "imported"
 """Key in `effective` of an imported trial: the contents of its log (docs/results-file.md)."""
 LOW_SUFFIX, HIGH_SUFFIX = ".low", ".high"
 """Suffixes of the smallest and largest possible value of a counter that a log rounded."""
-OMITTED = "omitted"
+OMITTED_SAMPLE_COUNTER = "omitted"
 """Counter that marks samples which the tool omitted from its result."""
 
 RUNNING, FINISHED, INTERRUPTED = "running", "finished", "interrupted"
@@ -178,7 +178,7 @@ class TrialRecord:
 
 @dataclass(frozen=True)
 class TreatmentRecord:
-    """A treatment and its state: open, precision, most trials, time limit, refused or failed."""
+    """A treatment and its state: open, precision, trial limit, time limit, refused or failed."""
 
     index: int
     factors: Mapping[str, str | int | float]

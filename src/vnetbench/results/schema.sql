@@ -35,7 +35,7 @@ CREATE TABLE testbed (
 CREATE TABLE treatment (
     id               INTEGER PRIMARY KEY,        -- its index in the plan, from 0
     factors          TEXT    NOT NULL,           -- JSON object: factor to level
-    state            TEXT    NOT NULL DEFAULT 'open',  -- open, precision, most trials, time limit, refused, failed
+    state            TEXT    NOT NULL DEFAULT 'open',  -- open, precision, trial limit, time limit, refused, failed
     reason           TEXT    NOT NULL DEFAULT ''
 ) STRICT;
 

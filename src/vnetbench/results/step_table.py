@@ -23,9 +23,9 @@ def insert_step(
     )  # fmt: skip
 
 
-def delete_steps(db: sqlite3.Connection, treatment: int, block: int, first: int = 0) -> None:
+def delete_steps(db: sqlite3.Connection, treatment: int, block: int, first_number: int = 0) -> None:
     """Delete a trial's steps from this number on."""
-    key = (treatment, block, first)
+    key = (treatment, block, first_number)
     db.execute("DELETE FROM step WHERE treatment_id = ? AND block = ? AND number >= ?", key)
 
 

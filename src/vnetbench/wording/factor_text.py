@@ -9,7 +9,7 @@ from vnetbench.study.factors.factor import Factor
 from vnetbench.study.factors.guest_factors import ADAPTERS
 from vnetbench.study.factors.imported_factors import UNSPECIFIED, make_label_factor
 from vnetbench.study.factors.registry import FACTORS
-from vnetbench.study.labs import IMPORTED
+from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.study.model import FactorLevels, Level
 
 CHANGE_FACTOR = "changed"
@@ -20,13 +20,13 @@ TREATMENT_FACTOR = "treatment"
 
 _STOP_REASON_TEXTS = {
     "precision": "precise enough",
-    "most trials": "not precise enough after the maximum number of trials",
+    "trial limit": "not precise enough after the maximum number of trials",
     "time limit": "not precise enough at the time limit",
     INTERRUPTED: "interrupted",
     RUNNING: "still running",
     "refused": "refused",
     "failed": "failed",
-    IMPORTED: "all imported trials",
+    IMPORTED_LAB: "all imported trials",
 }
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.estimate.evidence.imported import imported_evidence
-from vnetbench.results.records import IMPORTED, OBSERVE, EndpointRecord, Sample, TrialRecord
+from vnetbench.results.records import IMPORTED_LOG_KEY, OBSERVE, EndpointRecord, Sample, TrialRecord
 
 OTHER_RESULTS = {"tcp_mss_default": "1448"}
 
@@ -16,7 +16,7 @@ def imported(*counters: dict[str, float], other_results: dict[str, str] = OTHER_
     samples = tuple(Sample(i, i + 1.0, 1.0, 0, 0, values) for i, values in enumerate(counters))
     endpoint = EndpointRecord("forward", OBSERVE, {}, samples)
     return TrialRecord(
-        0, 0, None, 0.0, len(counters), 0.0, {IMPORTED: {"other_results": other_results}}, (endpoint,)
+        0, 0, None, 0.0, len(counters), 0.0, {IMPORTED_LOG_KEY: {"other_results": other_results}}, (endpoint,)
     )
 
 

@@ -19,7 +19,6 @@ const QUEUE_ATTRIBUTES: [(&str, u16, u16); 2] = [("rx", 8, 9), ("tx", 10, 11)];
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct QueueCounts {
     /// `rx` or `tx`.
-    #[serde(rename = "kind")]
     direction: &'static str,
     queue: u32,
     packets: u64,
@@ -27,7 +26,7 @@ pub struct QueueCounts {
 }
 
 /// Reads all queues. Returns `None` if the driver or the kernel does not report them.
-pub fn read(interface: &str) -> Option<Vec<QueueCounts>> {
+pub fn read_queue_counts(interface: &str) -> Option<Vec<QueueCounts>> {
     let interface = Interface::open(interface).ok()?;
     let scope = u32_attribute(NETDEV_A_QSTATS_SCOPE, NETDEV_QSTATS_SCOPE_QUEUE);
     let replies = request_netdev(&interface, NETDEV_CMD_QSTATS_GET, vec![scope]).ok()?;
@@ -47,7 +46,7 @@ fn parse_queue(reply: &NetdevReply) -> Option<QueueCounts> {
 }
 
 /// Returns the counts between two readings, of the queues that exist in both.
-pub fn counts_since(earlier: &[QueueCounts], now: &[QueueCounts]) -> Vec<QueueCounts> {
+pub fn queue_counts_since(earlier: &[QueueCounts], now: &[QueueCounts]) -> Vec<QueueCounts> {
     let in_both = now.iter().filter_map(|now| {
         let is_same =
             |other: &&QueueCounts| (other.direction, other.queue) == (now.direction, now.queue);
@@ -84,7 +83,7 @@ mod tests {
             counts("tx", 0, 1, 100),
         ];
         let expected = [counts("rx", 0, 2, 300), counts("tx", 0, 0, 0)];
-        assert_eq!(counts_since(&earlier, &now), expected);
+        assert_eq!(queue_counts_since(&earlier, &now), expected);
     }
 
     #[test]
@@ -109,6 +108,6 @@ mod tests {
 
     #[test]
     fn the_loopback_has_no_queue_counters() {
-        assert_eq!(read("lo"), None);
+        assert_eq!(read_queue_counts("lo"), None);
     }
 }

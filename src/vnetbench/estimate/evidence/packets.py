@@ -332,7 +332,7 @@ def _received_packets_of_each_queue(endpoint: EndpointRecord) -> Collection[floa
     """
     queues = endpoint.totals.get("queues")
     if isinstance(queues, list) and queues:
-        return [float(each["packets"]) for each in queues if each["kind"] == "rx"]
+        return [float(each["packets"]) for each in queues if each["direction"] == "rx"]
     adapter = endpoint.totals.get("adapter")
     packets: dict[str, float] = {}
     for name, count in adapter.items() if isinstance(adapter, Mapping) else ():

@@ -19,7 +19,7 @@ from vnetbench.report.text.effect_text import (
     effect_sentences,
 )
 from vnetbench.results.records import FINISHED, INTERRUPTED, RUNNING
-from vnetbench.study.labs import IMPORTED
+from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.wording.estimate_text import choose_metric_scale, find_metric, format_estimate, metric_noun
 from vnetbench.wording.factor_text import capitalize_sentence, format_count_with_noun
 from vnetbench.wording.treatment_names import treatment_name
@@ -34,7 +34,7 @@ _LATENCY_INCREASE_METRIC = "latency_increase_p50_us"
 _MAX_NAMED_TREATMENTS = 4
 """Sentences name at most this many treatments and count the rest."""
 _STOP_VERB_BY_REASON = {
-    "most trials": "stopped at the maximum number of trials",
+    "trial limit": "stopped at the maximum number of trials",
     "time limit": "stopped at the time limit",
 }
 
@@ -184,7 +184,7 @@ def _precision_sentences(summary: CampaignSummary, measured: Sequence[TreatmentS
         f"Brackets show {format_exact_share(summary.required_precision.confidence)} confidence intervals. "
         "Significance is adjusted for the number of comparisons."
     )
-    if summary.testbed_backend == IMPORTED:
+    if summary.testbed_backend == IMPORTED_LAB:
         yield "Another tool ran the trials, so vnetbench did not choose their number."
     else:
         yield from _target_precision_sentences(summary, measured)

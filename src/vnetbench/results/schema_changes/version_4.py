@@ -13,9 +13,10 @@ from vnetbench.results.schema_changes.json_columns import (
     change_columns,
     rename_keys,
 )
+from vnetbench.study.file.document import KeyPath
 from vnetbench.study.file.key_renames import rename_study_keys
 
-_STUDY_KEYS = {
+_STUDY_KEYS: Mapping[KeyPath, str] = {
     ("testbed", "vf_of"): "vf_interface",
     ("search", "least_load"): "min_load",
     ("search", "most_load"): "max_load",
@@ -96,6 +97,7 @@ def _migrate_totals(totals: JsonObject) -> JsonObject:
             _rename_in_object(line, direction, {"is_ranked": "has_priority"})
             if isinstance(line.get(direction), dict):
                 _rename_in_object(line[direction], "counts", _DELAY_LINE_COUNTS)
+    _rename_in_list(totals, "queues", {"kind": "direction"})
     for observed in ("threads", "interfaces"):
         _rename_in_list(totals, observed, {"gone": "is_gone"})
     return totals
@@ -127,7 +129,7 @@ def _migrate_study(text: str) -> str:
 
 def _migrate_overrides(text: str) -> str:
     """Rename the study keys in the `--set` arguments of a campaign."""
-    names = {".".join(path): f"{path[0]}.{name}" for path, name in _STUDY_KEYS.items()}
+    names = {".".join(map(str, path)): f"{path[0]}.{name}" for path, name in _STUDY_KEYS.items()}
 
     def migrate_override(override: Any) -> Any:
         name, equals, value = str(override).partition("=")
@@ -139,6 +141,7 @@ def _migrate_overrides(text: str) -> str:
 def change_to_version_4(db: sqlite3.Connection) -> None:
     """Change a file of version 3 to version 4, inside the caller's transaction."""
     change_columns(db, _JSON_COLUMNS)
+    db.execute("UPDATE treatment SET state = 'trial limit' WHERE state = 'most trials'")
     db.execute("UPDATE histogram SET kind = 'connect_time' WHERE kind = 'connect'")
     db.create_function("migrate_study", 1, _migrate_study, deterministic=True)
     db.create_function("migrate_overrides", 1, _migrate_overrides, deterministic=True)
