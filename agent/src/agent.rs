@@ -10,7 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
-use crate::lines::{Line, MAX_LINE_BYTES, next_line};
+use crate::lines::{Line, MAX_LINE_BYTES, read_line};
 use crate::outbox::Outbox;
 use crate::path::{self, PathResponders};
 use crate::rpc::{self, Request};
@@ -23,7 +23,7 @@ use vnetbench_iperf3::server_probe;
 use vnetbench_system::clock;
 use vnetbench_system::error::{Error, Result};
 
-const PROTOCOL: u32 = 3;
+const PROTOCOL_VERSION: u32 = 3;
 const WORKLOADS: [&str; 7] = [
     "tcp_stream",
     "tcp_rr",
@@ -55,7 +55,7 @@ pub fn serve(run_mode: RunMode) -> ExitCode {
     }
     // Opens the counter before any other thread starts: it includes only threads that start later.
     let cycles = ProcessCycles::open();
-    raise_descriptor_limit();
+    raise_file_descriptor_limit();
     let outbox = match Outbox::to_stdout() {
         Ok(outbox) => outbox,
         Err(error) => {
@@ -73,7 +73,7 @@ pub fn serve(run_mode: RunMode) -> ExitCode {
         run_mode,
     };
     let mut input = std::io::stdin().lock();
-    while let Ok(line) = next_line(&mut input) {
+    while let Ok(line) = read_line(&mut input) {
         match line {
             Line::Text(text) => agent.handle_line(text.trim_ascii()),
             Line::TooLong => {
@@ -96,7 +96,7 @@ pub fn serve(run_mode: RunMode) -> ExitCode {
 }
 
 /// Raises the soft limit of open files to the hard limit. Each stream needs a descriptor, and the usual limit is 1024.
-fn raise_descriptor_limit() {
+fn raise_file_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
@@ -142,7 +142,7 @@ impl Agent {
     fn dispatch(&self, request: Request, reply: Reply) {
         let Request { method, params, .. } = request;
         match method.as_str() {
-            "agent.hello" => reply.send(Ok(hello_facts())),
+            "agent.hello" => reply.send(Ok(collect_hello_facts())),
             "agent.facts" => reply.send(Ok(facts::collect_facts(&self.cycles))),
             "knob.get" => reply.send(rpc::parse_params(params).and_then(knob_requests::get_knobs)),
             "knob.set" => reply.send(rpc::parse_params(params).and_then(knob_requests::set_knob)),
@@ -150,12 +150,12 @@ impl Agent {
                 reply.send(rpc::parse_params(params).and_then(|p| self.paths.listen(p)))
             }
             "path.close" => reply.send(rpc::parse_params(params).and_then(|p| self.paths.close(p))),
-            "path.probe" => self.run_parsed_on_thread(params, reply, path::probe),
+            "path.probe" => self.run_parsed_on_thread(params, reply, path::probe_path),
             "delay_line.start" => {
                 reply.send(rpc::parse_params(params).and_then(|p| self.delay_lines.start(p)))
             }
             "delay_line.set" => {
-                reply.send(rpc::parse_params(params).and_then(|p| self.delay_lines.set(p)))
+                reply.send(rpc::parse_params(params).and_then(|p| self.delay_lines.update(p)))
             }
             "delay_line.read" => {
                 reply.send(rpc::parse_params(params).and_then(|p| self.delay_lines.read(p)))
@@ -235,11 +235,11 @@ impl Agent {
     }
 }
 
-fn hello_facts() -> Value {
+fn collect_hello_facts() -> Value {
     json!({
         "agent": "vnetbench-agent",
         "version": env!("CARGO_PKG_VERSION"),
-        "protocol": PROTOCOL,
+        "protocol": PROTOCOL_VERSION,
         "pid": std::process::id(),
         "workloads": WORKLOADS,
     })

@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn unknown_knobs_interfaces_and_values_are_rejected() {
-        let code = |error: Error| error.code();
+        let code = |error: Error| error.json_rpc_code();
         let get_code = |json| get_knobs(request(json)).map_err(code);
         assert_eq!(
             get_code(json!({"interface": "lo", "knobs": ["x"]})),

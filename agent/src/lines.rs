@@ -17,7 +17,7 @@ pub enum Line {
 }
 
 /// Reads the next line. The last line may lack its line feed.
-pub fn next_line(input: &mut impl BufRead) -> io::Result<Line> {
+pub fn read_line(input: &mut impl BufRead) -> io::Result<Line> {
     let mut line = Vec::new();
     let read_limit = MAX_LINE_BYTES as u64 + 1;
     if input
@@ -44,7 +44,7 @@ mod tests {
     fn read_lines(mut input: &[u8]) -> Vec<Line> {
         let mut lines = Vec::new();
         loop {
-            match next_line(&mut input).expect("a slice can be read") {
+            match read_line(&mut input).expect("a slice can be read") {
                 Line::End => return lines,
                 line => lines.push(line),
             }

@@ -74,12 +74,12 @@ enum Command {
 fn main() -> ExitCode {
     // The kernel starts the first process of an initramfs without arguments.
     if std::env::args_os().len() <= 1 && guest::is_first_process() {
-        return guest::init(serve_as_guest);
+        return guest::run_guest(serve_as_guest);
     }
     match CommandLine::parse().command {
         Command::Stdio { journal } => serve_on_host(journal.as_deref()),
-        Command::Restore { folder } => journal::restore(&folder),
-        Command::Init => guest::init(serve_as_guest),
+        Command::Restore { folder } => journal::restore_from_folder(&folder),
+        Command::Init => guest::run_guest(serve_as_guest),
         Command::Iperf3Serve(options) => vnetbench_iperf3::run_server(&options),
         Command::Iperf3Client(arguments) => vnetbench_iperf3::run_client(*arguments),
     }
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
 
 /// Serves requests on the standard streams, with a journal if a folder for it is given.
 fn serve_on_host(journal_folder: Option<&Path>) -> ExitCode {
-    match journal_folder.map_or(Ok(()), journal::open_journal) {
+    match journal_folder.map_or(Ok(()), journal::start_journal) {
         Ok(()) => agent::serve(agent::RunMode::Host),
         Err(error) => {
             eprintln!("vnetbench-agent: {error}");

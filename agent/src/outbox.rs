@@ -54,7 +54,7 @@ impl Outbox {
                 .unwrap_or_else(PoisonError::into_inner)
                 .0;
             // This thread may be the one that reads the input, so it must detect the end of the input here.
-            if input_hung_up() {
+            if has_input_hung_up() {
                 journal::restore_and_exit();
             }
         }
@@ -131,7 +131,7 @@ impl Outbox {
     }
 }
 
-fn input_hung_up() -> bool {
+fn has_input_hung_up() -> bool {
     let input = rustix::stdio::stdin();
     let mut polled = [PollFd::new(&input, PollFlags::RDHUP)];
     let no_wait = Timespec {

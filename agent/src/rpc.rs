@@ -72,8 +72,8 @@ pub fn format_answer(id: &Value, outcome: Result<Value>) -> String {
     match outcome {
         Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
         Err(error) => {
-            let mut body = json!({"code": error.code(), "message": error.to_string()});
-            if let Some(data) = error.data() {
+            let mut body = json!({"code": error.json_rpc_code(), "message": error.to_string()});
+            if let Some(data) = error.json_rpc_data() {
                 body["data"] = data;
             }
             json!({"jsonrpc": "2.0", "id": id, "error": body})
@@ -104,7 +104,7 @@ mod tests {
 
     fn parse_error(line: &[u8]) -> (Value, i32) {
         let (id, error) = parse_request(line).expect_err("the line is invalid");
-        (id, error.code())
+        (id, error.json_rpc_code())
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub fn identify_adapter_model(interface: &Interface) -> Option<String> {
                 read_pci_id(&device, "vendor")?,
                 read_pci_id(&device, "device")?
             );
-            Some(model_of_pci_id(&ids).map_or(ids, str::to_owned))
+            Some(find_model_by_pci_id(&ids).map_or(ids, str::to_owned))
         }
         "vmbus" => Some("hv_netvsc".into()),
         "xen" => Some("xen-netfront".into()),
@@ -68,7 +68,7 @@ pub fn identify_adapter_model(interface: &Interface) -> Option<String> {
     }
 }
 
-fn model_of_pci_id(ids: &str) -> Option<&'static str> {
+fn find_model_by_pci_id(ids: &str) -> Option<&'static str> {
     let (_, model) = MODELS_BY_PCI_ID.iter().find(|(known, _)| *known == ids)?;
     Some(model)
 }
@@ -85,9 +85,9 @@ mod tests {
 
     #[test]
     fn known_pci_ids_have_a_model_name() {
-        assert_eq!(model_of_pci_id("15ad:07b0"), Some("vmxnet3"));
-        assert_eq!(model_of_pci_id("8086:10d3"), Some("e1000e"));
-        assert_eq!(model_of_pci_id("ffff:0001"), None);
+        assert_eq!(find_model_by_pci_id("15ad:07b0"), Some("vmxnet3"));
+        assert_eq!(find_model_by_pci_id("8086:10d3"), Some("e1000e"));
+        assert_eq!(find_model_by_pci_id("ffff:0001"), None);
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub fn read_numbers(path: &str) -> Option<Vec<u64>> {
 }
 
 /// Reads the value of the first line `key : value` in a file.
-pub fn read_value(path: &str, key: &str) -> Option<String> {
+pub fn read_keyed_value(path: &str, key: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     text.lines().find_map(|line| {
         let (name, value) = line.split_once(':')?;

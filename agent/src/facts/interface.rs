@@ -17,7 +17,7 @@ pub fn read_interface_facts(name: &str) -> Value {
     };
     json!({
         "name": name,
-        "mac": interface.and_then(|i| i.mac().ok()),
+        "mac": interface.and_then(|i| i.mac_text().ok()),
         "mtu": interface.and_then(|i| i.mtu().ok()),
         "adapter": interface.and_then(adapter::identify_adapter_model),
         "driver": driver_text(|info| &info.driver),
@@ -35,7 +35,7 @@ pub fn read_interface_facts(name: &str) -> Value {
 
 /// Returns the enabled offloads, by the names of their knobs.
 fn list_enabled_offloads(interface: &Interface) -> Option<Vec<&'static str>> {
-    let states = knobs::OFFLOADS.map(|name| (name, knobs::is_enabled(&interface.name, name)));
+    let states = knobs::OFFLOADS.map(|name| (name, knobs::is_offload_on(&interface.name, name)));
     if states.iter().all(|(_, state)| state.is_none()) {
         return None;
     }
@@ -52,12 +52,12 @@ fn read_channels(interface: &Interface) -> Option<Value> {
 }
 
 fn read_rings(interface: &Interface) -> Option<Value> {
-    let rings = rings::read(interface).ok()?;
+    let rings = rings::read_rings(interface).ok()?;
     Some(json!({"rx": rings.rx, "tx": rings.tx, "max_rx": rings.max_rx, "max_tx": rings.max_tx}))
 }
 
 fn read_coalescing(interface: &Interface) -> Option<Value> {
-    let coalescing = coalescing::read_all(interface).ok()?;
+    let coalescing = coalescing::read_ethtool_coalescing(interface).ok()?;
     Some(json!({
         "rx_us": coalescing.rx_us, "rx_frames": coalescing.rx_frames, "adaptive_rx": coalescing.adaptive_rx != 0,
         "tx_us": coalescing.tx_us, "tx_frames": coalescing.tx_frames, "adaptive_tx": coalescing.adaptive_tx != 0,

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 pub use self::interface::read_interface_facts;
 
-use self::files::{read_line, read_number, read_numbers, read_value, read_words};
-use vnetbench_counters::{ProcessCycles, mean_clock_hz, probe_cycle_counters};
+use self::files::{read_keyed_value, read_line, read_number, read_numbers, read_words};
+use vnetbench_counters::{ProcessCycles, probe_cycle_counters, read_mean_clock_hz};
 use vnetbench_interfaces::interface::list_interface_names;
 use vnetbench_system::cpu_list::CpuList;
 
@@ -58,15 +58,15 @@ fn read_cpu_facts() -> Value {
         .and_then(|list| CpuList::parse(list).ok())
         .map(|list| list.iter().count());
     json!({
-        "model": read_value("/proc/cpuinfo", "model name"),
+        "model": read_keyed_value("/proc/cpuinfo", "model name"),
         "count": count,
         "online": online,
-        "mhz": mean_clock_hz().map(|hz| hz / 1e6),
+        "mhz": read_mean_clock_hz().map(|hz| hz / 1e6),
     })
 }
 
 fn read_memory_bytes() -> Option<u64> {
-    let text = read_value("/proc/meminfo", "MemTotal")?;
+    let text = read_keyed_value("/proc/meminfo", "MemTotal")?;
     let kib: u64 = text.strip_suffix(" kB")?.parse().ok()?;
     Some(kib * 1024)
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::files::read_line;
 
-const DMI: &str = "/sys/class/dmi/id";
+const DMI_FOLDER: &str = "/sys/class/dmi/id";
 /// The vendor and the start of the product name (SMBIOS, system information) of each hypervisor.
 const HYPERVISORS_BY_DMI: [(&str, &str, &str); 9] = [
     ("VMware, Inc.", "", "VMware"),
@@ -24,20 +24,21 @@ pub fn read_dmi_facts() -> Value {
 }
 
 fn read_dmi_vendor() -> Option<String> {
-    read_line(&format!("{DMI}/sys_vendor"))
+    read_line(&format!("{DMI_FOLDER}/sys_vendor"))
 }
 
 fn read_dmi_product() -> Option<String> {
-    read_line(&format!("{DMI}/product_name"))
+    read_line(&format!("{DMI_FOLDER}/product_name"))
 }
 
 /// Returns the hypervisor that CPUID reports, or else the firmware. Returns `None` on bare metal, or if neither reports it.
 pub fn detect_hypervisor() -> Option<String> {
-    hypervisor_by_cpuid()
-        .or_else(|| hypervisor_by_dmi(&read_dmi_vendor()?, &read_dmi_product()?).map(str::to_owned))
+    hypervisor_by_cpuid().or_else(|| {
+        find_hypervisor_by_dmi(&read_dmi_vendor()?, &read_dmi_product()?).map(str::to_owned)
+    })
 }
 
-fn hypervisor_by_dmi(vendor: &str, product: &str) -> Option<&'static str> {
+fn find_hypervisor_by_dmi(vendor: &str, product: &str) -> Option<&'static str> {
     let entry = HYPERVISORS_BY_DMI
         .iter()
         .find(|(known_vendor, prefix, _)| *known_vendor == vendor && product.starts_with(prefix));
@@ -105,18 +106,18 @@ mod tests {
     #[test]
     fn the_hypervisor_is_derived_from_the_firmware() {
         assert_eq!(
-            hypervisor_by_dmi("VMware, Inc.", "VMware20,1"),
+            find_hypervisor_by_dmi("VMware, Inc.", "VMware20,1"),
             Some("VMware")
         );
         assert_eq!(
-            hypervisor_by_dmi("Microsoft Corporation", "Virtual Machine"),
+            find_hypervisor_by_dmi("Microsoft Corporation", "Virtual Machine"),
             Some("Hyper-V")
         );
         assert_eq!(
-            hypervisor_by_dmi("Microsoft Corporation", "Surface Pro"),
+            find_hypervisor_by_dmi("Microsoft Corporation", "Surface Pro"),
             None
         );
-        assert_eq!(hypervisor_by_dmi("Dell Inc.", "PowerEdge R650"), None);
+        assert_eq!(find_hypervisor_by_dmi("Dell Inc.", "PowerEdge R650"), None);
     }
 
     #[test]

@@ -42,13 +42,13 @@ impl fmt::Display for InterfaceAddress {
 }
 
 /// Returns all addresses of the interface, in the kernel's order.
-pub fn read(interface: u32) -> io::Result<Vec<InterfaceAddress>> {
+pub fn read_addresses(interface: u32) -> io::Result<Vec<InterfaceAddress>> {
     let mut addresses = Vec::new();
     let request = AddressMessage::default();
     NetlinkSocket::open_route()?.request(libc::RTM_GETADDR, NLM_F_DUMP, &request, |body| {
         let message = AddressMessage::parse(body).map_err(decode_error_to_io)?;
         if message.header.index == interface {
-            addresses.extend(address_of_message(&message));
+            addresses.extend(parse_address_message(&message));
         }
         Ok(())
     })?;
@@ -56,21 +56,21 @@ pub fn read(interface: u32) -> io::Result<Vec<InterfaceAddress>> {
 }
 
 /// Sets the addresses of the interface, and removes all others.
-pub fn set(interface: u32, addresses: &[InterfaceAddress]) -> io::Result<()> {
-    let current = read(interface)?;
+pub fn set_addresses(interface: u32, addresses: &[InterfaceAddress]) -> io::Result<()> {
+    let current = read_addresses(interface)?;
     let mut socket = NetlinkSocket::open_route()?;
     for address in current
         .iter()
         .filter(|address| !addresses.contains(address))
     {
-        let message = address_message(interface, *address);
+        let message = build_address_message(interface, *address);
         socket.request(libc::RTM_DELADDR, 0, &message, |_| Ok(()))?;
     }
     for address in addresses
         .iter()
         .filter(|address| !current.contains(address))
     {
-        let message = address_message(interface, *address);
+        let message = build_address_message(interface, *address);
         let flags = NLM_F_CREATE | NLM_F_REPLACE;
         socket.request(libc::RTM_NEWADDR, flags, &message, |_| Ok(()))?;
     }
@@ -86,7 +86,7 @@ pub fn address_family(ip: IpAddr) -> AddressFamily {
     }
 }
 
-fn address_message(interface: u32, address: InterfaceAddress) -> AddressMessage {
+fn build_address_message(interface: u32, address: InterfaceAddress) -> AddressMessage {
     let mut message = AddressMessage::default();
     message.header.family = address_family(address.ip);
     message.header.prefix_len = address.prefix;
@@ -100,7 +100,7 @@ fn address_message(interface: u32, address: InterfaceAddress) -> AddressMessage 
     message
 }
 
-fn address_of_message(message: &AddressMessage) -> Option<InterfaceAddress> {
+fn parse_address_message(message: &AddressMessage) -> Option<InterfaceAddress> {
     let (mut local, mut peer) = (None, None);
     for attribute in &message.attributes {
         match attribute {
@@ -142,7 +142,7 @@ mod tests {
     fn the_address_of_the_loopback_is_read() {
         let address: InterfaceAddress = "127.0.0.1/8".parse().expect("valid");
         // The loopback of a new namespace has no address until it is up.
-        let current = read(1).expect("rtnetlink");
+        let current = read_addresses(1).expect("rtnetlink");
         assert!(
             current.is_empty() || current.contains(&address),
             "{current:?}"

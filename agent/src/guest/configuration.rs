@@ -60,7 +60,7 @@ pub fn configure(request: ConfigureRequest) -> Result<Value> {
         .map(|interface| interface.addresses.iter().map(|a| a.parse()).collect())
         .collect::<std::result::Result<_, _>>()
         .map_err(Error::BadParameter)?;
-    let matched = match_adapters(&request.interfaces, &adapters()?)?;
+    let matched = match_adapters(&request.interfaces, &list_adapters()?)?;
     if let Some(name) = &request.host_name {
         rustix::system::sethostname(name.as_bytes())
             .map_err(|error| Error::system(format!("set the host name {name}"), error))?;
@@ -76,7 +76,7 @@ pub fn configure(request: ConfigureRequest) -> Result<Value> {
             .map_err(|error| Error::system(format!("configure {name}"), error))?;
         interfaces.push(interface);
     }
-    forwarding::set(request.forwarding.unwrap_or_default(), &interfaces)?;
+    forwarding::set_forwarding(request.forwarding.unwrap_or_default(), &interfaces)?;
     for (request, interface) in request.interfaces.iter().zip(&interfaces) {
         if request.up != Some(false) && !interface.wait_for_link() {
             return Err(Error::TimedOut {
@@ -94,13 +94,13 @@ pub fn configure(request: ConfigureRequest) -> Result<Value> {
     let described: Result<Vec<Value>> = interfaces
         .iter()
         .zip(&matched)
-        .map(|(interface, adapter)| describe(interface, adapter.index))
+        .map(|(interface, adapter)| describe_interface(interface, adapter.index))
         .collect();
     Ok(json!({ "interfaces": described? }))
 }
 
 /// Returns the adapters of this guest in the kernel's order, without interfaces that have no hardware.
-fn adapters() -> Result<Vec<Adapter>> {
+fn list_adapters() -> Result<Vec<Adapter>> {
     let mut adapters = Vec::new();
     for name in list_interface_names() {
         let read = || {
@@ -111,7 +111,7 @@ fn adapters() -> Result<Vec<Adapter>> {
             };
             Ok(Some(Adapter {
                 index: interface.index()?,
-                mac: interface.mac()?,
+                mac: interface.mac_text()?,
                 driver: interface.driver()?,
                 name: name.clone(),
             }))
@@ -148,12 +148,12 @@ fn match_adapters(request: &[InterfaceRequest], adapters: &[Adapter]) -> Result<
             };
             position
                 .map(|position| free.remove(position).clone())
-                .ok_or_else(|| no_such_adapter(&request.r#match, adapters))
+                .ok_or_else(|| no_such_adapter_error(&request.r#match, adapters))
         })
         .collect()
 }
 
-fn no_such_adapter(selector: &AdapterSelector, adapters: &[Adapter]) -> Error {
+fn no_such_adapter_error(selector: &AdapterSelector, adapters: &[Adapter]) -> Error {
     let criterion = match selector {
         AdapterSelector::Mac(mac) => format!("the MAC address {mac}"),
         AdapterSelector::Driver(driver) => format!("the driver {driver}"),
@@ -184,19 +184,19 @@ fn rename_adapters(request: &[InterfaceRequest], matched: &[Adapter]) -> Result<
         .collect();
     let temporary_name = |adapter: &Adapter| format!("renamed{}", adapter.index);
     for (adapter, name) in &renamed {
-        rename(&adapter.name, &temporary_name(adapter))
+        rename_interface(&adapter.name, &temporary_name(adapter))
             .map_err(|error| Error::system(format!("rename {} to {name}", adapter.name), error))?;
     }
     for (adapter, name) in renamed {
-        rename(&temporary_name(adapter), name)
+        rename_interface(&temporary_name(adapter), name)
             .map_err(|error| Error::system(format!("rename {} to {name}", adapter.name), error))?;
     }
     Ok(())
 }
 
-fn rename(from: &str, to: &str) -> std::io::Result<()> {
+fn rename_interface(from: &str, to: &str) -> std::io::Result<()> {
     let interface = Interface::open(from)?;
-    interface.set_up(false)?;
+    interface.set_is_up(false)?;
     interface.set_name(to)
 }
 
@@ -215,18 +215,18 @@ fn configure_interface(
             if error.raw_os_error() != Some(libc::EBUSY) {
                 return Err(error);
             }
-            interface.set_up(false)?;
+            interface.set_is_up(false)?;
             interface.set_mac(mac)?;
         }
     }
-    interface.set_up(request.up.unwrap_or(true))?;
-    addresses::set(adapter.index, addresses)?;
+    interface.set_is_up(request.up.unwrap_or(true))?;
+    addresses::set_addresses(adapter.index, addresses)?;
     Ok(interface)
 }
 
-fn describe(interface: &Interface, index: u32) -> Result<Value> {
+fn describe_interface(interface: &Interface, index: u32) -> Result<Value> {
     let read = || {
-        let addresses = addresses::read(index)?;
+        let addresses = addresses::read_addresses(index)?;
         let addresses: Vec<String> = addresses.iter().map(InterfaceAddress::to_string).collect();
         let mut described = facts::read_interface_facts(&interface.name);
         described["addresses"] = json!(addresses);
@@ -296,7 +296,7 @@ mod tests {
             json!([{"match": {"mac": "52:54:00:00:00:ff"}}]),
         ] {
             let refused = indexes(matches).expect_err("no adapter matches");
-            assert_eq!(refused.code(), -32602);
+            assert_eq!(refused.json_rpc_code(), -32602);
             assert!(
                 refused.to_string().contains("eth1 (vmxnet3, 52:54"),
                 "{refused}"

@@ -9,7 +9,7 @@ use vnetbench_interfaces::interface::Interface;
 use vnetbench_system::error::{Error, Result};
 
 /// The name of the guest's bridge.
-const BRIDGE: &str = "br0";
+const BRIDGE_NAME: &str = "br0";
 
 /// How a guest forwards packets for other hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -25,7 +25,7 @@ pub enum Forwarding {
 }
 
 /// Sets up forwarding between these interfaces, and removes any earlier bridge.
-pub fn set(forwarding: Forwarding, interfaces: &[Interface]) -> Result<()> {
+pub fn set_forwarding(forwarding: Forwarding, interfaces: &[Interface]) -> Result<()> {
     let routes = if forwarding == Forwarding::Router {
         "1"
     } else {
@@ -33,7 +33,7 @@ pub fn set(forwarding: Forwarding, interfaces: &[Interface]) -> Result<()> {
     };
     mounts::set_sysctl("net/ipv4/ip_forward", routes)?;
     mounts::set_sysctl("net/ipv6/conf/all/forwarding", routes)?;
-    let bridge = Interface::open(BRIDGE).map_err(|error| Error::system("find br0", error))?;
+    let bridge = Interface::open(BRIDGE_NAME).map_err(|error| Error::system("find br0", error))?;
     // An existing bridge may have ports of an earlier configuration.
     match bridge.remove_bridge() {
         Ok(()) => {}
@@ -58,5 +58,5 @@ fn create_bridge(bridge: &Interface, ports: &[Interface]) -> io::Result<()> {
     for port in ports {
         bridge.add_port(port)?;
     }
-    bridge.set_up(true)
+    bridge.set_is_up(true)
 }

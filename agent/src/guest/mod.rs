@@ -23,9 +23,9 @@ use vnetbench_interfaces::interface::Interface;
 use vnetbench_system::error::{Error, Result};
 
 /// The file system types of an initramfs: RAMFS_MAGIC and TMPFS_MAGIC (include/uapi/linux/magic.h).
-const MEMORY_FILE_SYSTEMS: [u64; 2] = [0x8584_58f6, 0x0102_1994];
+const MEMORY_FILE_SYSTEM_MAGICS: [u64; 2] = [0x8584_58f6, 0x0102_1994];
 /// The kernel's maximum for a process (fs.nr_open). The default limit of PID 1 is 4096.
-const MAX_DESCRIPTORS: u64 = 1 << 20;
+const MAX_FILE_DESCRIPTORS: u64 = 1 << 20;
 
 /// Returns whether the kernel started this process from an initramfs.
 ///
@@ -33,11 +33,11 @@ const MAX_DESCRIPTORS: u64 = 1 << 20;
 pub fn is_first_process() -> bool {
     let root = || Some(rustix::fs::statfs("/").ok()?.f_type as u64);
     rustix::process::getpid().is_init()
-        && root().is_some_and(|kind| MEMORY_FILE_SYSTEMS.contains(&kind))
+        && root().is_some_and(|kind| MEMORY_FILE_SYSTEM_MAGICS.contains(&kind))
 }
 
 /// Runs the guest; never returns there. `serve` serves one host over standard input and output.
-pub fn init(serve: fn() -> ExitCode) -> ExitCode {
+pub fn run_guest(serve: fn() -> ExitCode) -> ExitCode {
     if !is_first_process() {
         eprintln!(
             "vnetbench-agent: init runs only as the first process (PID 1) of a guest's initramfs"
@@ -52,13 +52,13 @@ pub fn init(serve: fn() -> ExitCode) -> ExitCode {
 fn serve_hosts(serve: fn() -> ExitCode) -> Result<Infallible> {
     mounts::mount_all()?;
     mounts::set_kernel_parameters()?;
-    modules::load_all()?;
+    modules::load_all_modules()?;
     Interface::open("lo")
-        .and_then(|lo| lo.set_up(true))
+        .and_then(|lo| lo.set_is_up(true))
         .map_err(|error| Error::system("bring lo up", error))?;
     let limit = Rlimit {
-        current: Some(MAX_DESCRIPTORS),
-        maximum: Some(MAX_DESCRIPTORS),
+        current: Some(MAX_FILE_DESCRIPTORS),
+        maximum: Some(MAX_FILE_DESCRIPTORS),
     };
     setrlimit(Resource::Nofile, limit)
         .map_err(|error| Error::system("raise the limit of open files", error))?;

@@ -9,27 +9,31 @@ use rustix::system::finit_module;
 
 use vnetbench_system::error::{Error, Result};
 
-const FOLDER: &str = "/modules";
+const MODULES_FOLDER: &str = "/modules";
 /// One path per line, relative to the folder. Each module follows those that it depends on.
-const ORDER: &str = "/modules/order";
+const LOAD_ORDER_FILE: &str = "/modules/order";
 /// MODULE_INIT_COMPRESSED_FILE (include/uapi/linux/module.h): the kernel decompresses the module (Linux 5.17).
-const COMPRESSED: i32 = 4;
+const MODULE_INIT_COMPRESSED_FILE: i32 = 4;
 
 /// Loads all listed modules; none if the list does not exist.
-pub fn load_all() -> Result<()> {
-    let order = match std::fs::read_to_string(ORDER) {
+pub fn load_all_modules() -> Result<()> {
+    let order = match std::fs::read_to_string(LOAD_ORDER_FILE) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        read => read.map_err(|error| Error::system(format!("read {ORDER}"), error))?,
+        read => read.map_err(|error| Error::system(format!("read {LOAD_ORDER_FILE}"), error))?,
     };
     let mut lines = order.lines().map(str::trim).filter(|line| !line.is_empty());
-    lines.try_for_each(|line| load_module(&Path::new(FOLDER).join(line)))
+    lines.try_for_each(|line| load_module(&Path::new(MODULES_FOLDER).join(line)))
 }
 
 fn load_module(path: &Path) -> Result<()> {
     let operation = || format!("load the module {}", path.display());
     let file = File::open(path).map_err(|error| Error::system(operation(), error))?;
     let is_compressed = path.extension() != Some(OsStr::new("ko"));
-    let flags = if is_compressed { COMPRESSED } else { 0 };
+    let flags = if is_compressed {
+        MODULE_INIT_COMPRESSED_FILE
+    } else {
+        0
+    };
     match finit_module(&file, c"", flags) {
         // The module is already loaded.
         Ok(()) | Err(Errno::EXIST) => Ok(()),

@@ -8,7 +8,7 @@ use rustix::mount::{MountFlags, mount};
 use vnetbench_system::error::{Error, Result};
 
 /// Mount points and file systems.
-const MOUNTS: [(&str, &str); 5] = [
+const MOUNT_POINTS_AND_TYPES: [(&str, &str); 5] = [
     ("/proc", "proc"),
     ("/sys", "sysfs"),
     ("/dev", "devtmpfs"),
@@ -18,7 +18,7 @@ const MOUNTS: [(&str, &str); 5] = [
 
 /// Kernel parameters of a guest. Those of IPv6 avoid traffic that the bench did not request: no link-local addresses
 /// (IN6_ADDR_GEN_MODE_NONE), no duplicate address detection, and no router solicitation.
-const SETTINGS: [(&str, &str); 9] = [
+const KERNEL_PARAMETERS: [(&str, &str); 9] = [
     // Reboots immediately after a panic, which ends QEMU with -no-reboot.
     ("kernel/panic", "-1"),
     ("kernel/panic_on_oops", "1"),
@@ -35,7 +35,7 @@ const SETTINGS: [(&str, &str); 9] = [
 
 /// Mounts the kernel's file systems.
 pub fn mount_all() -> Result<()> {
-    for (mount_point, file_system) in MOUNTS {
+    for (mount_point, file_system) in MOUNT_POINTS_AND_TYPES {
         std::fs::create_dir_all(mount_point)
             .map_err(|error| Error::system(format!("create the folder {mount_point}"), error))?;
         let flags = MountFlags::empty();
@@ -50,7 +50,7 @@ pub fn mount_all() -> Result<()> {
 
 /// Sets the kernel parameters of a guest.
 pub fn set_kernel_parameters() -> Result<()> {
-    SETTINGS
+    KERNEL_PARAMETERS
         .into_iter()
         .try_for_each(|(name, value)| set_sysctl(name, value))
 }

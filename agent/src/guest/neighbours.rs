@@ -8,7 +8,7 @@ use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourMessage, NeighbourState};
 
 use super::addresses::address_family;
-use vnetbench_interfaces::interface::mac_bytes;
+use vnetbench_interfaces::interface::parse_mac;
 use vnetbench_interfaces::netlink::NetlinkSocket;
 use vnetbench_system::error::{Error, Result};
 
@@ -23,7 +23,7 @@ pub struct Neighbour {
 /// Adds a permanent entry, or replaces the entry of this address. Keeps all other entries.
 pub fn add_permanent(interface: u32, neighbour: &Neighbour) -> Result<()> {
     let Neighbour { address, mac } = neighbour;
-    let mac = mac_bytes(mac)
+    let mac = parse_mac(mac)
         .ok_or_else(|| Error::BadParameter(format!("\"{mac}\" is not a MAC address")))?;
     let mut message = NeighbourMessage::default();
     message.header.family = address_family(*address);

@@ -9,8 +9,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use vnetbench_system::error::{Error, Result};
 
-const NAME: &str = "vnetbench.agent";
-const PORTS: &str = "/sys/class/virtio-ports";
+const AGENT_PORT_NAME: &str = "vnetbench.agent";
+const VIRTIO_PORTS_FOLDER: &str = "/sys/class/virtio-ports";
 /// How long to wait for the port: the host announces its ports only after the driver is loaded.
 const PORT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The time between two checks for a host. Polling is necessary: poll(2) returns at once on a port without a host.
@@ -24,7 +24,7 @@ impl HostPort {
     pub fn find() -> Result<Self> {
         let deadline = Instant::now() + PORT_TIMEOUT;
         loop {
-            if let Some(path) = device_path() {
+            if let Some(path) = find_device_path() {
                 let opened = OpenOptions::new().read(true).write(true).open(&path);
                 return opened
                     .map(Self)
@@ -32,7 +32,7 @@ impl HostPort {
             }
             if Instant::now() > deadline {
                 return Err(Error::TimedOut {
-                    operation: format!("waiting for the virtio port named {NAME}"),
+                    operation: format!("waiting for the virtio port named {AGENT_PORT_NAME}"),
                     after_s: PORT_TIMEOUT.as_secs_f64(),
                     kind: None,
                 });
@@ -63,18 +63,18 @@ impl HostPort {
             .and_then(|()| rustix::stdio::dup2_stdout(&self.0))
             .map_err(|error| {
                 Error::system(
-                    format!("redirect standard input and output to the port {NAME}"),
+                    format!("redirect standard input and output to the port {AGENT_PORT_NAME}"),
                     error,
                 )
             })
     }
 }
 
-fn device_path() -> Option<PathBuf> {
-    let ports = std::fs::read_dir(PORTS).ok()?;
+fn find_device_path() -> Option<PathBuf> {
+    let ports = std::fs::read_dir(VIRTIO_PORTS_FOLDER).ok()?;
     let is_ours = |folder: &PathBuf| {
         let name: io::Result<String> = std::fs::read_to_string(folder.join("name"));
-        name.is_ok_and(|name| name.trim() == NAME)
+        name.is_ok_and(|name| name.trim() == AGENT_PORT_NAME)
     };
     let folder = ports.flatten().map(|entry| entry.path()).find(is_ours)?;
     Some(PathBuf::from("/dev").join(folder.file_name()?))

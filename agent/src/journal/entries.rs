@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::folder::JournalFolder;
 
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+const BOOT_ID_FILE: &str = "/proc/sys/kernel/random/boot_id";
 /// How long a running agent may take to restore all settings. Each setting may take the link down for seconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(45);
 const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(20);
@@ -62,9 +62,11 @@ impl JournalFile {
             file,
             settings: Vec::new(),
         };
-        let head = JournalHeader { boot: boot_id() };
+        let head = JournalHeader {
+            boot: read_boot_id(),
+        };
         entries
-            .write(&[head])
+            .append_lines(&[head])
             .and_then(|()| folder.sync())
             .map_err(|error| format!("cannot write the journal in {folder}: {error}"))?;
         Ok(entries)
@@ -90,7 +92,7 @@ impl JournalFile {
             format!("line {line} of the journal in {folder} is invalid; restore the settings that it lists by hand, then remove the folder")
         })?;
         Ok(match head {
-            Some(head) if head.boot != boot_id() => JournalState::EarlierBoot,
+            Some(head) if head.boot != read_boot_id() => JournalState::EarlierBoot,
             _ if settings.is_empty() => JournalState::Nothing,
             _ => JournalState::Entries(Self { file, settings }),
         })
@@ -117,12 +119,12 @@ impl JournalFile {
 
     /// Adds settings. They are on disk when this returns.
     pub fn add(&mut self, settings: Vec<OriginalSetting>) -> std::io::Result<()> {
-        self.write(&settings)?;
+        self.append_lines(&settings)?;
         self.settings.extend(settings);
         Ok(())
     }
 
-    fn write<T: Serialize>(&mut self, lines: &[T]) -> std::io::Result<()> {
+    fn append_lines<T: Serialize>(&mut self, lines: &[T]) -> std::io::Result<()> {
         let end = self.file.seek(SeekFrom::End(0))?;
         let mut text = String::new();
         for line in lines {
@@ -188,8 +190,8 @@ fn lock_after_agent_exit(file: &File) -> Result<(), String> {
 }
 
 /// Returns the kernel's boot id; empty if it cannot be read.
-fn boot_id() -> String {
-    let text = std::fs::read_to_string(BOOT_ID).unwrap_or_default();
+fn read_boot_id() -> String {
+    let text = std::fs::read_to_string(BOOT_ID_FILE).unwrap_or_default();
     text.trim().to_owned()
 }
 

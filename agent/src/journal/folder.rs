@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, fstat, fsync, open, openat, unlinkat};
 use rustix::io::Errno;
 
-const PREFIX: &str = "vnetbench-";
-const JOURNAL: &str = "journal";
+const FOLDER_NAME_PREFIX: &str = "vnetbench-";
+const JOURNAL_FILE_NAME: &str = "journal";
 /// Access for the owner only.
-const MODE: u32 = 0o700;
+const FOLDER_MODE: u32 = 0o700;
 
 /// An open folder that belongs to this user alone and has the name of an agent's folder.
 pub struct JournalFolder {
@@ -36,9 +36,9 @@ impl JournalFolder {
     pub fn open(path: &Path) -> Result<Self, String> {
         let error_message = |reason: String| format!("{}: {reason}", path.display());
         let name = path.file_name().unwrap_or_default().to_os_string();
-        if !name.to_string_lossy().starts_with(PREFIX) {
+        if !name.to_string_lossy().starts_with(FOLDER_NAME_PREFIX) {
             return Err(error_message(format!(
-                "the name of an agent's folder must begin with {PREFIX}"
+                "the name of an agent's folder must begin with {FOLDER_NAME_PREFIX}"
             )));
         }
         let path = absolute_path(path, name).map_err(|error| error_message(error.to_string()))?;
@@ -55,9 +55,9 @@ impl JournalFolder {
             return Err(error_message("the folder belongs to another user".into()));
         }
         let mode = status.st_mode & 0o7777;
-        if mode != MODE {
+        if mode != FOLDER_MODE {
             return Err(error_message(format!(
-                "the folder's mode is {mode:o}, but must be {MODE:o}"
+                "the folder's mode is {mode:o}, but must be {FOLDER_MODE:o}"
             )));
         }
         Ok(Self { path, descriptor })
@@ -67,7 +67,12 @@ impl JournalFolder {
     pub fn create_journal(&self) -> Result<File, String> {
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match openat(&self.descriptor, JOURNAL, flags, Mode::RUSR | Mode::WUSR) {
+        match openat(
+            &self.descriptor,
+            JOURNAL_FILE_NAME,
+            flags,
+            Mode::RUSR | Mode::WUSR,
+        ) {
             Ok(file) => Ok(File::from(file)),
             Err(Errno::EXIST) => Err(format!(
                 "{self} contains the journal of another agent. Run vnetbench-agent restore {self} first"
@@ -79,7 +84,7 @@ impl JournalFolder {
     /// Opens the journal file; returns `None` if it does not exist.
     pub fn open_journal(&self) -> Result<Option<File>, String> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match openat(&self.descriptor, JOURNAL, flags, Mode::empty()) {
+        match openat(&self.descriptor, JOURNAL_FILE_NAME, flags, Mode::empty()) {
             Ok(file) => Ok(Some(File::from(file))),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(format!("cannot open the journal in {self}: {error}")),

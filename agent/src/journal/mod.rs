@@ -17,7 +17,7 @@ use vnetbench_system::signals::handle_signals;
 /// The signals that ask a program to end, or that report a lost connection.
 const TERMINATION_SIGNALS: [i32; 3] = [libc::SIGTERM, libc::SIGHUP, libc::SIGINT];
 /// The number of passes over all settings: setting one knob may change another.
-const RESTORE_ROUNDS: usize = 2;
+const RESTORE_PASSES: usize = 2;
 
 /// The journal of this process, if it keeps one.
 static JOURNAL: OnceLock<Mutex<Journal>> = OnceLock::new();
@@ -32,8 +32,8 @@ struct Journal {
 /// # Errors
 ///
 /// Returns a message for the user.
-pub fn open_journal(path: &Path) -> std::result::Result<(), String> {
-    let folder = JournalFolder::open(path)?;
+pub fn start_journal(folder_path: &Path) -> std::result::Result<(), String> {
+    let folder = JournalFolder::open(folder_path)?;
     let entries = JournalFile::create(&folder)?;
     handle_signals(&TERMINATION_SIGNALS, || restore_and_exit())
         .map_err(|error| format!("cannot wait for signals: {error}"))?;
@@ -117,8 +117,8 @@ pub fn restore_and_exit() -> ! {
 /// Restores the settings that a killed agent has changed, and removes its folder.
 ///
 /// An agent that still runs gets SIGTERM and restores them itself.
-pub fn restore(path: &Path) -> ExitCode {
-    let (code, lines) = match try_restore(path) {
+pub fn restore_from_folder(folder_path: &Path) -> ExitCode {
+    let (code, lines) = match try_restore_from_folder(folder_path) {
         Ok(lines) => (ExitCode::SUCCESS, lines),
         Err(lines) => (ExitCode::FAILURE, lines),
     };
@@ -126,9 +126,9 @@ pub fn restore(path: &Path) -> ExitCode {
     code
 }
 
-fn try_restore(path: &Path) -> std::result::Result<Vec<String>, Vec<String>> {
+fn try_restore_from_folder(folder_path: &Path) -> std::result::Result<Vec<String>, Vec<String>> {
     let as_lines = |error| vec![error];
-    let folder = JournalFolder::open(path).map_err(as_lines)?;
+    let folder = JournalFolder::open(folder_path).map_err(as_lines)?;
     let mut lines = match JournalFile::lock_and_read(&folder).map_err(as_lines)? {
         JournalState::RestoredByAgent => {
             return Ok(vec![
@@ -160,10 +160,10 @@ fn try_restore(path: &Path) -> std::result::Result<Vec<String>, Vec<String>> {
 fn restore_settings(settings: &[OriginalSetting]) -> (Vec<String>, Vec<String>) {
     let mut had_changed = vec![false; settings.len()];
     let mut errors: Vec<Option<String>> = vec![None; settings.len()];
-    for _ in 0..RESTORE_ROUNDS {
+    for _ in 0..RESTORE_PASSES {
         let outcomes = had_changed.iter_mut().zip(&mut errors);
         for (setting, (had_changed, error)) in settings.iter().zip(outcomes).rev() {
-            let result = restore_setting(setting);
+            let result = restore_if_changed(setting);
             *had_changed |= !matches!(result, Ok(false));
             *error = result.err().map(|error| error.to_string());
         }
@@ -193,7 +193,7 @@ fn restore_settings(settings: &[OriginalSetting]) -> (Vec<String>, Vec<String>) 
 }
 
 /// Restores one setting. Returns whether it had changed.
-fn restore_setting(setting: &OriginalSetting) -> Result<bool> {
+fn restore_if_changed(setting: &OriginalSetting) -> Result<bool> {
     let OriginalSetting {
         interface,
         knob,

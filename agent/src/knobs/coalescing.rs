@@ -105,7 +105,7 @@ impl DirectionCoalescing {
 }
 
 /// Reads all coalescing values of the driver.
-pub fn read_all(interface: &Interface) -> io::Result<Coalescing> {
+pub fn read_ethtool_coalescing(interface: &Interface) -> io::Result<Coalescing> {
     let mut coalescing = Coalescing {
         command: ETHTOOL_GCOALESCE,
         ..Default::default()
@@ -116,9 +116,9 @@ pub fn read_all(interface: &Interface) -> io::Result<Coalescing> {
 
 /// Reads the setting of both directions as the driver reports it.
 pub fn read(interface: &Interface) -> io::Result<DirectionCoalescing> {
-    let coalescing = read_all(interface)?;
+    let coalescing = read_ethtool_coalescing(interface)?;
     let adaptive_values =
-        special_value_driver(interface).map_or(&[][..], |driver| driver.adaptive_values_us);
+        find_special_value_driver(interface).map_or(&[][..], |driver| driver.adaptive_values_us);
     let setting = |us: u32, adaptive: u32| {
         if adaptive != 0 || adaptive_values.contains(&us) {
             CoalesceSetting::Adaptive
@@ -134,7 +134,7 @@ pub fn read(interface: &Interface) -> io::Result<DirectionCoalescing> {
 
 /// Sets both directions, or only the receive direction if the driver supports no more.
 pub fn set(interface: &Interface, settings: DirectionCoalescing) -> io::Result<()> {
-    let driver = special_value_driver(interface);
+    let driver = find_special_value_driver(interface);
     let driver = driver.as_ref();
     let driver_values = |setting| match (setting, driver) {
         (CoalesceSetting::DelayUs(us), Some(driver)) if (1..driver.min_us).contains(&us) => {
@@ -147,13 +147,14 @@ pub fn set(interface: &Interface, settings: DirectionCoalescing) -> io::Result<(
         (CoalesceSetting::Adaptive, Some(driver)) => Ok((driver.adaptive_values_us[0], 0)),
         (CoalesceSetting::Adaptive, None) => Ok((0, 1)),
     };
-    let mut rx_only = read_all(interface)?;
+    let mut rx_only = read_ethtool_coalescing(interface)?;
     (rx_only.rx_us, rx_only.adaptive_rx) = driver_values(settings.rx)?;
     let mut both = rx_only;
     (both.tx_us, both.adaptive_tx) = driver_values(settings.tx)?;
     // The kernel rejects the whole request if the driver lacks one parameter (ethtool_ops.supported_coalesce_params).
     // Intel's drivers reject transmit parameters if each interrupt serves both directions.
-    let result = write(interface, both).or_else(|_| write(interface, rx_only));
+    let result = write_ethtool_coalescing(interface, both)
+        .or_else(|_| write_ethtool_coalescing(interface, rx_only));
     result.map_err(|error| match (error.raw_os_error(), settings.rx) {
         (Some(libc::EINVAL), CoalesceSetting::DelayUs(us)) => {
             io::Error::other(format!("the driver does not support {us} µs"))
@@ -162,12 +163,12 @@ pub fn set(interface: &Interface, settings: DirectionCoalescing) -> io::Result<(
     })
 }
 
-fn write(interface: &Interface, mut coalescing: Coalescing) -> io::Result<()> {
+fn write_ethtool_coalescing(interface: &Interface, mut coalescing: Coalescing) -> io::Result<()> {
     coalescing.command = ETHTOOL_SCOALESCE;
     interface.run_ethtool_command(&mut coalescing)
 }
 
-fn special_value_driver(interface: &Interface) -> Option<SpecialValueDriver> {
+fn find_special_value_driver(interface: &Interface) -> Option<SpecialValueDriver> {
     let driver = interface.driver().ok()?;
     SPECIAL_VALUE_DRIVERS
         .into_iter()

@@ -24,8 +24,8 @@ pub enum IrqPlacement {
 static SPREAD_INTERFACES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 /// Returns the current placement. Fails with EOPNOTSUPP if the adapter has no interrupts of its own.
-pub fn read(interface: &Interface) -> io::Result<IrqPlacement> {
-    let interrupts = adapter_interrupts(interface)?;
+pub fn read_irq_placement(interface: &Interface) -> io::Result<IrqPlacement> {
+    let interrupts = list_adapter_interrupts(interface)?;
     let mut lists = Vec::with_capacity(interrupts.len());
     for interrupt in &interrupts {
         let text = std::fs::read_to_string(interrupt.affinity_file())?;
@@ -47,8 +47,8 @@ pub fn read(interface: &Interface) -> io::Result<IrqPlacement> {
 }
 
 /// Assigns the interrupts to CPUs.
-pub fn set(interface: &Interface, placement: &IrqPlacement) -> io::Result<()> {
-    let interrupts = adapter_interrupts(interface)?;
+pub fn set_irq_placement(interface: &Interface, placement: &IrqPlacement) -> io::Result<()> {
+    let interrupts = list_adapter_interrupts(interface)?;
     let lists = match placement {
         IrqPlacement::SharedCpus(cpus) => vec![cpus.clone(); interrupts.len()],
         IrqPlacement::Spread => spread_interrupts(&interrupts)?,
@@ -92,23 +92,23 @@ struct Interrupt {
 }
 
 impl Interrupt {
-    fn folder(number: u32) -> PathBuf {
+    fn proc_irq_folder(number: u32) -> PathBuf {
         PathBuf::from("/proc/irq").join(number.to_string())
     }
 
     fn affinity_file(&self) -> PathBuf {
-        Self::folder(self.number).join("smp_affinity_list")
+        Self::proc_irq_folder(self.number).join("smp_affinity_list")
     }
 }
 
 /// Returns the adapter's interrupts, ordered by number.
-fn adapter_interrupts(interface: &Interface) -> io::Result<Vec<Interrupt>> {
-    let interrupts: Vec<Interrupt> = interrupt_numbers(&interface.hardware_path()?)
+fn list_adapter_interrupts(interface: &Interface) -> io::Result<Vec<Interrupt>> {
+    let interrupts: Vec<Interrupt> = list_interrupt_numbers(&interface.hardware_path()?)
         .into_iter()
-        .filter(|number| Interrupt::folder(*number).exists())
+        .filter(|number| Interrupt::proc_irq_folder(*number).exists())
         .map(|number| Interrupt {
             number,
-            handler_name: handler_name(&Interrupt::folder(number)),
+            handler_name: read_handler_name(&Interrupt::proc_irq_folder(number)),
         })
         .collect();
     if interrupts.is_empty() {
@@ -118,7 +118,7 @@ fn adapter_interrupts(interface: &Interface) -> io::Result<Vec<Interrupt>> {
 }
 
 /// Returns the numbers of the device's message-signalled interrupts, or else of its interrupt line.
-fn interrupt_numbers(device: &Path) -> BTreeSet<u32> {
+fn list_interrupt_numbers(device: &Path) -> BTreeSet<u32> {
     if let Ok(entries) = std::fs::read_dir(device.join("msi_irqs")) {
         let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
         return entries.flatten().filter_map(number).collect();
@@ -133,7 +133,7 @@ fn interrupt_numbers(device: &Path) -> BTreeSet<u32> {
 }
 
 /// Returns the name that the driver gave the interrupt, without digits. It is the name of a subfolder.
-fn handler_name(folder: &Path) -> String {
+fn read_handler_name(folder: &Path) -> String {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     let name = folders
@@ -162,7 +162,7 @@ fn assign_round_robin(interrupts: &[Interrupt], cpus: &CpuList) -> Vec<CpuList> 
             let count = counts_by_name.entry(&interrupt.handler_name).or_default();
             let cpu = cpus[*count % cpus.len()];
             *count += 1;
-            CpuList::single(cpu)
+            CpuList::from_cpu(cpu)
         })
         .collect()
 }
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn an_interface_without_interrupts_lacks_the_knob() {
         let lo = Interface::open("lo").expect("lo");
-        let result = read(&lo).map_err(|error| error.raw_os_error());
+        let result = read_irq_placement(&lo).map_err(|error| error.raw_os_error());
         assert_eq!(result, Err(Some(libc::EOPNOTSUPP)));
     }
 }

@@ -109,21 +109,23 @@ impl Knob {
             Self::Mtu => open()?.mtu().map(Value::from),
             Self::Switch { get, .. } => open()?.is_ethtool_switch_on(*get).map(Value::from),
             Self::Feature(name) => features::is_feature_on(&open()?, name).map(Value::from),
-            Self::Queues => queues::read(&open()?).map(|queues| json!(queues)),
+            Self::Queues => queues::read_queue_count(&open()?).map(|queues| json!(queues)),
             Self::Ring(direction) => {
                 rings::read_descriptors(&open()?, *direction).map(|descriptors| json!(descriptors))
             }
             Self::Coalesce => coalescing::read(&open()?)
                 .map(DirectionCoalescing::without_driver_default)
                 .map(values::coalescing_to_json),
-            Self::IrqCpus => interrupts::read(&open()?).map(values::placement_to_json),
-            Self::RpsCpus => receive_steering::read(&open()?)
+            Self::IrqCpus => {
+                interrupts::read_irq_placement(&open()?).map(values::placement_to_json)
+            }
+            Self::RpsCpus => receive_steering::read_rps_cpus(&open()?)
                 .map(|list| json!(list.map(|list| list.to_string()))),
             Self::NapiCpus => {
                 napi::read_cpus(&open()?).map(|list| json!(list.map(|list| list.to_string())))
             }
             Self::NapiHasPriority => napi::read_priority(&open()?).map(|first| json!(first)),
-            Self::Cpus => cpus::read().map(|list| json!(list.to_string())),
+            Self::Cpus => cpus::read_agent_cpus().map(|list| json!(list.to_string())),
             Self::Ports => Ok(json!(ports::format_configured_ports())),
         };
         unsupported_as_null(value)
@@ -160,11 +162,13 @@ impl Knob {
             }
             Self::Queues => {
                 let queues = values::parse_count(value)?;
-                open().and_then(|interface| queues::set(&interface, queues))
+                open().and_then(|interface| queues::set_queue_count(&interface, queues))
             }
             Self::Ring(direction) => {
                 let descriptors = values::parse_count(value)?;
-                open().and_then(|interface| rings::set(&interface, *direction, descriptors))
+                open().and_then(|interface| {
+                    rings::set_descriptors(&interface, *direction, descriptors)
+                })
             }
             Self::Coalesce => {
                 let both = values::parse_coalescing(value)?;
@@ -172,11 +176,11 @@ impl Knob {
             }
             Self::IrqCpus => {
                 let placing = values::parse_placement(value)?;
-                open().and_then(|interface| interrupts::set(&interface, &placing))
+                open().and_then(|interface| interrupts::set_irq_placement(&interface, &placing))
             }
             Self::RpsCpus => {
                 let list = values::parse_cpu_list(value)?;
-                open().and_then(|interface| receive_steering::set(&interface, &list))
+                open().and_then(|interface| receive_steering::set_rps_cpus(&interface, &list))
             }
             Self::NapiCpus => {
                 let list = values::parse_cpu_list(value)?;
@@ -188,7 +192,7 @@ impl Knob {
             }
             Self::Cpus => {
                 let list = values::parse_nonempty_cpu_list(value)?;
-                cpus::set(&list)
+                cpus::set_agent_cpus(&list)
             }
             Self::Ports => {
                 ports::configure_ports(values::parse_ports(value)?);
@@ -206,7 +210,7 @@ fn unsupported_as_null(value: io::Result<Value>) -> io::Result<Value> {
 }
 
 /// Returns the state of a switch; `None` if the interface lacks the knob or it is not a switch.
-pub fn is_enabled(interface: &str, name: &str) -> Option<bool> {
+pub fn is_offload_on(interface: &str, name: &str) -> Option<bool> {
     Knob::by_name(name)
         .ok()?
         .read(Some(interface))
@@ -216,7 +220,7 @@ pub fn is_enabled(interface: &str, name: &str) -> Option<bool> {
 
 /// Returns the current value; null if the interface lacks the knob or its queues have different values.
 pub fn read(name: &str, interface: Option<&str>) -> Result<Value> {
-    applicable_knob(name, interface)?
+    find_applicable_knob(name, interface)?
         .read(interface)
         .map_err(|error| knob_error(name, interface, "read", &error))
 }
@@ -224,15 +228,15 @@ pub fn read(name: &str, interface: Option<&str>) -> Result<Value> {
 /// Returns the value of an interface's knob in the form that restores the setting completely.
 pub fn read_for_restore(name: &str, interface: &str) -> Result<Value> {
     let interface = Some(interface);
-    applicable_knob(name, interface)?
+    find_applicable_knob(name, interface)?
         .read_for_restore(interface)
         .map_err(|error| knob_error(name, interface, "read", &error))
 }
 
 /// Sets a knob, and returns the value that the system then reports.
 pub fn set_and_read_back(name: &str, interface: Option<&str>, value: &Value) -> Result<Value> {
-    let knob = applicable_knob(name, interface)?;
-    let had_link = interface_with_link(interface);
+    let knob = find_applicable_knob(name, interface)?;
+    let had_link = open_interface_with_link(interface);
     knob.write(interface, value)?
         .map_err(|error| knob_error(name, interface, "set", &error))?;
     // Some drivers restart the adapter. Waits for the link, so that the next request does not fail.
@@ -250,13 +254,13 @@ pub fn set_and_read_back(name: &str, interface: Option<&str>, value: &Value) -> 
 }
 
 /// Returns the interface if it has a link.
-fn interface_with_link(name: Option<&str>) -> Option<Interface> {
+fn open_interface_with_link(name: Option<&str>) -> Option<Interface> {
     let interface = Interface::open(name?).ok()?;
     interface.has_link().then_some(interface)
 }
 
 /// Returns the knob of this name, and checks that the request names an interface exactly if the knob has one.
-fn applicable_knob(name: &str, interface: Option<&str>) -> Result<Knob> {
+fn find_applicable_knob(name: &str, interface: Option<&str>) -> Result<Knob> {
     let knob = Knob::by_name(name)?;
     match (&knob, interface) {
         (Knob::Cpus | Knob::Ports, Some(_)) => Err(Error::BadParameter(format!(
@@ -292,7 +296,7 @@ mod tests {
     #[test]
     fn every_interface_knob_applies_to_an_interface() {
         for name in INTERFACE_KNOBS {
-            assert!(applicable_knob(name, Some("lo")).is_ok(), "{name}");
+            assert!(find_applicable_knob(name, Some("lo")).is_ok(), "{name}");
         }
         assert!(OFFLOADS.iter().all(|name| INTERFACE_KNOBS.contains(name)));
     }

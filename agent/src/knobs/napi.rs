@@ -21,7 +21,7 @@ pub fn read_cpus(interface: &Interface) -> io::Result<Option<CpuList>> {
     if !is_threaded(interface)? {
         return Ok(Some(CpuList::default()));
     }
-    let Ok(threads) = napi_threads(interface) else {
+    let Ok(threads) = list_napi_threads(interface) else {
         return Ok(None);
     };
     let lists: Vec<CpuList> = threads
@@ -37,7 +37,7 @@ pub fn set_cpus(interface: &Interface, cpus: &CpuList) -> io::Result<()> {
     let is_threaded = if cpus.is_empty() { "0" } else { "1" };
     std::fs::write(interface.sysfs_path()?.join("threaded"), is_threaded)?;
     if !cpus.is_empty() {
-        for thread in napi_threads(interface)? {
+        for thread in list_napi_threads(interface)? {
             cpus.apply_to(Some(thread))?;
         }
     }
@@ -51,7 +51,7 @@ pub fn read_priority(interface: &Interface) -> io::Result<Option<bool>> {
     if !is_threaded(interface)? {
         return Ok(Some(false));
     }
-    let Ok(threads) = napi_threads(interface) else {
+    let Ok(threads) = list_napi_threads(interface) else {
         return Ok(None);
     };
     let mut have_priority = Vec::new();
@@ -79,7 +79,7 @@ pub fn set_priority(interface: &Interface, has_priority: bool) -> io::Result<()>
             "threaded NAPI is off. Set napi_cpus first, which turns it on",
         ));
     }
-    for thread in napi_threads(interface)? {
+    for thread in list_napi_threads(interface)? {
         let parameter = libc::sched_param {
             sched_priority: priority,
         };
@@ -103,16 +103,16 @@ fn is_threaded(interface: &Interface) -> io::Result<bool> {
     }
 }
 
-fn napi_threads(interface: &Interface) -> io::Result<Vec<Pid>> {
+fn list_napi_threads(interface: &Interface) -> io::Result<Vec<Pid>> {
     netdev::request_netdev(interface, NETDEV_CMD_NAPI_GET, Vec::new())
-        .map_err(|_| kernel_too_old())?
+        .map_err(|_| kernel_too_old_error())?
         .iter()
-        .map(|napi| Pid::from_raw(napi.u32(NETDEV_A_NAPI_PID)?.cast_signed()))
+        .map(|napi| Pid::from_raw(napi.find_u32(NETDEV_A_NAPI_PID)?.cast_signed()))
         .collect::<Option<_>>()
-        .ok_or_else(kernel_too_old)
+        .ok_or_else(kernel_too_old_error)
 }
 
-fn kernel_too_old() -> io::Error {
+fn kernel_too_old_error() -> io::Error {
     io::Error::other(
         "this kernel does not report an interface's NAPI threads. Use Linux 6.9 or later",
     )

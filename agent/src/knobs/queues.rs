@@ -74,7 +74,7 @@ fn set_channels(interface: &Interface, mut channels: Channels) -> io::Result<()>
 /// Returns the number of queues in each direction; `None` if the directions differ.
 ///
 /// A driver without channels has a fixed number of queues, which sysfs shows.
-pub fn read(interface: &Interface) -> io::Result<Option<u32>> {
+pub fn read_queue_count(interface: &Interface) -> io::Result<Option<u32>> {
     match read_channels(interface) {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
             interface.hardware_path()?;
@@ -87,7 +87,7 @@ pub fn read(interface: &Interface) -> io::Result<Option<u32>> {
 }
 
 /// Sets the number of queues in both directions.
-pub fn set(interface: &Interface, queues: u32) -> io::Result<()> {
+pub fn set_queue_count(interface: &Interface, queues: u32) -> io::Result<()> {
     let change = || {
         let channels = read_channels(interface)?;
         let max = channels.max_queues();
@@ -99,13 +99,15 @@ pub fn set(interface: &Interface, queues: u32) -> io::Result<()> {
         set_channels(interface, channels.with_queues(queues))
     };
     match change() {
-        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => match read(interface)? {
-            Some(fixed) if fixed == queues => Ok(()),
-            Some(fixed) => Err(io::Error::other(format!(
-                "the adapter has {fixed} queues, and the driver does not support another number"
-            ))),
-            None => Err(error),
-        },
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+            match read_queue_count(interface)? {
+                Some(fixed) if fixed == queues => Ok(()),
+                Some(fixed) => Err(io::Error::other(format!(
+                    "the adapter has {fixed} queues, and the driver does not support another number"
+                ))),
+                None => Err(error),
+            }
+        }
         result => result,
     }
 }

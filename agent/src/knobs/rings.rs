@@ -36,7 +36,7 @@ pub enum Direction {
 }
 
 /// Reads the ring parameters.
-pub fn read(interface: &Interface) -> io::Result<Rings> {
+pub fn read_rings(interface: &Interface) -> io::Result<Rings> {
     let mut rings = Rings {
         command: ETHTOOL_GRINGPARAM,
         ..Default::default()
@@ -47,7 +47,7 @@ pub fn read(interface: &Interface) -> io::Result<Rings> {
 
 /// Returns the number of descriptors; `None` if the driver has no rings of this direction.
 pub fn read_descriptors(interface: &Interface, direction: Direction) -> io::Result<Option<u32>> {
-    let rings = read(interface)?;
+    let rings = read_rings(interface)?;
     let (now, max) = match direction {
         Direction::Rx => (rings.rx, rings.max_rx),
         Direction::Tx => (rings.tx, rings.max_tx),
@@ -56,8 +56,12 @@ pub fn read_descriptors(interface: &Interface, direction: Direction) -> io::Resu
 }
 
 /// Sets the number of descriptors. A driver may round it; reading it back shows the result.
-pub fn set(interface: &Interface, direction: Direction, descriptors: u32) -> io::Result<()> {
-    let mut rings = read(interface)?;
+pub fn set_descriptors(
+    interface: &Interface,
+    direction: Direction,
+    descriptors: u32,
+) -> io::Result<()> {
+    let mut rings = read_rings(interface)?;
     let (now, max) = match direction {
         Direction::Rx => (&mut rings.rx, rings.max_rx),
         Direction::Tx => (&mut rings.tx, rings.max_tx),

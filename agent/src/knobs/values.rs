@@ -9,9 +9,9 @@ use vnetbench_system::error::{Error, Result};
 use vnetbench_system::ports::{self, AllowedPorts};
 
 /// The value of `coalesce` for an adaptive delay.
-const ADAPTIVE: &str = "adaptive";
+const ADAPTIVE_VALUE: &str = "adaptive";
 /// The value of `irq_cpus` for interrupts spread over CPUs.
-const SPREAD: &str = "spread";
+const SPREAD_VALUE: &str = "spread";
 /// Separates the CPU lists of single interrupts.
 const INTERRUPT_SEPARATOR: &str = ";";
 /// More than any adapter supports.
@@ -40,7 +40,7 @@ pub fn parse_count(value: &Value) -> Result<u32> {
 /// Formats a coalescing setting: one value if both directions are equal, else `{"rx": …, "tx": …}`.
 pub fn coalescing_to_json(both: DirectionCoalescing) -> Value {
     let [rx, tx] = [both.rx, both.tx].map(|coalesce| match coalesce {
-        CoalesceSetting::Adaptive => Value::from(ADAPTIVE),
+        CoalesceSetting::Adaptive => Value::from(ADAPTIVE_VALUE),
         CoalesceSetting::DelayUs(us) => json!(f64::from(us) / 1e6),
     });
     if rx == tx {
@@ -53,19 +53,19 @@ pub fn coalescing_to_json(both: DirectionCoalescing) -> Value {
 /// Parses a coalescing setting.
 pub fn parse_coalescing(value: &Value) -> Result<DirectionCoalescing> {
     let Some(parts) = value.as_object() else {
-        return parse_coalesce(value).map(DirectionCoalescing::uniform);
+        return parse_coalesce_setting(value).map(DirectionCoalescing::uniform);
     };
     match (parts.get("rx"), parts.get("tx")) {
         (Some(rx), Some(tx)) if parts.len() == 2 => Ok(DirectionCoalescing {
-            rx: parse_coalesce(rx)?,
-            tx: parse_coalesce(tx)?,
+            rx: parse_coalesce_setting(rx)?,
+            tx: parse_coalesce_setting(tx)?,
         }),
         _ => Err(invalid_value(value, "an object with rx and tx")),
     }
 }
 
-fn parse_coalesce(value: &Value) -> Result<CoalesceSetting> {
-    if value == ADAPTIVE {
+fn parse_coalesce_setting(value: &Value) -> Result<CoalesceSetting> {
+    if value == ADAPTIVE_VALUE {
         return Ok(CoalesceSetting::Adaptive);
     }
     let seconds = value.as_f64();
@@ -78,7 +78,7 @@ fn parse_coalesce(value: &Value) -> Result<CoalesceSetting> {
 /// Formats the placement of interrupts.
 pub fn placement_to_json(placement: IrqPlacement) -> Value {
     Value::from(match placement {
-        IrqPlacement::Spread => SPREAD.into(),
+        IrqPlacement::Spread => SPREAD_VALUE.into(),
         IrqPlacement::SharedCpus(list) => list.to_string(),
         IrqPlacement::PerInterrupt(lists) => {
             let lists: Vec<String> = lists.iter().map(CpuList::to_string).collect();
@@ -90,7 +90,7 @@ pub fn placement_to_json(placement: IrqPlacement) -> Value {
 /// Parses the placement of interrupts.
 pub fn parse_placement(value: &Value) -> Result<IrqPlacement> {
     match value.as_str() {
-        Some(SPREAD) => Ok(IrqPlacement::Spread),
+        Some(SPREAD_VALUE) => Ok(IrqPlacement::Spread),
         Some(text) if text.contains(INTERRUPT_SEPARATOR) => {
             let lists = text.split(INTERRUPT_SEPARATOR).map(CpuList::parse);
             Ok(IrqPlacement::PerInterrupt(lists.collect::<Result<_>>()?))

@@ -5,7 +5,7 @@ mod responder;
 mod socket;
 mod wire;
 
-pub use prober::probe;
+pub use prober::probe_path;
 pub use responder::PathResponders;
 
 #[cfg(test)]
@@ -18,7 +18,7 @@ mod tests {
     }
 
     fn run_probe(port: &Value, packet_bytes: usize) -> Value {
-        probe(params(json!({
+        probe_path(params(json!({
             "from": "127.0.0.1", "to": "127.0.0.1", "port": port, "packet_bytes": packet_bytes,
             "attempts": 2, "timeout_s": 0.2,
         })))
@@ -39,7 +39,10 @@ mod tests {
 
         let close = || paths.close(params(json!({"path": path["path"]})));
         close().expect("the path is open");
-        assert_eq!(close().expect_err("the path is closed").code(), -32602);
+        assert_eq!(
+            close().expect_err("the path is closed").json_rpc_code(),
+            -32602
+        );
         let answer = run_probe(&path["port"], 9000);
         assert_eq!(answer["forward"], false, "{answer}");
         assert!(
@@ -54,11 +57,11 @@ mod tests {
     #[test]
     fn invalid_probe_parameters_are_rejected() {
         for (packet_bytes, timeout_s) in [(10, 0.1), (70_000, 0.1), (1500, -1.0), (1500, 1e9)] {
-            let result = probe(params(json!({
+            let result = probe_path(params(json!({
                 "from": "127.0.0.1", "to": "127.0.0.1", "port": 9, "packet_bytes": packet_bytes,
                 "attempts": 1, "timeout_s": timeout_s,
             })));
-            assert_eq!(result.expect_err("out of range").code(), -32602);
+            assert_eq!(result.expect_err("out of range").json_rpc_code(), -32602);
         }
     }
 }

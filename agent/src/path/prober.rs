@@ -13,13 +13,14 @@ use socket2::{SockAddr, Socket};
 
 use super::socket::{MAX_PACKET_BYTES, header_bytes, open_unfragmented};
 use super::wire::{
-    self, HEADER_BYTES, LONG_ANSWER, PROBE, SHORT_ANSWER, SHORT_ANSWER_BYTES, Token,
+    self, HEADER_BYTES, LONG_ANSWER_MAGIC, PROBE_MAGIC, SHORT_ANSWER_BYTES, SHORT_ANSWER_MAGIC,
+    Token,
 };
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 
-const MAX_ATTEMPTS: u32 = 100;
-const MAX_TIMEOUT_S: f64 = 60.0;
+const MAX_PROBE_ATTEMPTS: u32 = 100;
+const MAX_ANSWER_TIMEOUT_S: f64 = 60.0;
 
 /// The request `path.probe`.
 #[derive(Deserialize)]
@@ -42,13 +43,13 @@ struct ProbeResult {
 }
 
 /// Sends all probes, and keeps the shortest round-trip time: the first probe may include neighbour discovery.
-pub fn probe(request: ProbeRequest) -> Result<Value> {
+pub fn probe_path(request: ProbeRequest) -> Result<Value> {
     let payload_bytes = checked_payload_bytes(&request)?;
     let socket = open_unfragmented(request.from, 0)?;
     let waker = Waker::new().map_err(|error| Error::system("wait for answers", error))?;
     let mut result = ProbeResult::default();
     if let Err(error) = socket.connect(&SockAddr::from(SocketAddr::new(request.to, request.port))) {
-        result.reason = sender_reason(&error);
+        result.reason = explain_sender_error(&error);
     } else {
         let mut probe = vec![0; payload_bytes];
         let mut token: Token = [0; 20];
@@ -56,7 +57,7 @@ pub fn probe(request: ProbeRequest) -> Result<Value> {
             .map_err(|error| Error::system("draw random bytes", error))?;
         for attempt in 0..request.attempts {
             token[16..].copy_from_slice(&attempt.to_be_bytes());
-            wire::write_header(&mut probe, PROBE, &token);
+            wire::write_header(&mut probe, PROBE_MAGIC, &token);
             let deadline = Instant::now() + Duration::from_secs_f64(request.timeout_s);
             match send_probe(&socket, &probe, &token, &waker, deadline, &mut result) {
                 // Another attempt cannot succeed either.
@@ -65,7 +66,7 @@ pub fn probe(request: ProbeRequest) -> Result<Value> {
                         "the packet is larger than the MTU of the sending interface".into();
                     break;
                 }
-                Err(error) => result.reason = sender_reason(&error),
+                Err(error) => result.reason = explain_sender_error(&error),
                 Ok(()) => {}
             }
         }
@@ -95,11 +96,15 @@ fn checked_payload_bytes(request: &ProbeRequest) -> Result<usize> {
             "packet_bytes must be between {min_bytes} and {MAX_PACKET_BYTES}"
         ));
     }
-    if !(1..=MAX_ATTEMPTS).contains(&request.attempts) {
-        return bad(format!("attempts must be between 1 and {MAX_ATTEMPTS}"));
+    if !(1..=MAX_PROBE_ATTEMPTS).contains(&request.attempts) {
+        return bad(format!(
+            "attempts must be between 1 and {MAX_PROBE_ATTEMPTS}"
+        ));
     }
-    if !(0.0..=MAX_TIMEOUT_S).contains(&request.timeout_s) {
-        return bad(format!("timeout_s must be between 0 and {MAX_TIMEOUT_S}"));
+    if !(0.0..=MAX_ANSWER_TIMEOUT_S).contains(&request.timeout_s) {
+        return bad(format!(
+            "timeout_s must be between 0 and {MAX_ANSWER_TIMEOUT_S}"
+        ));
     }
     Ok(request.packet_bytes - header_bytes(request.to))
 }
@@ -134,11 +139,13 @@ fn send_probe(
             Err(error) => return Err(error.into()),
         };
         match wire::read_header(&answer[..length.min(answer.len())]) {
-            Some((LONG_ANSWER, answered)) if answered == token && length == probe.len() => {
+            Some((LONG_ANSWER_MAGIC, answered)) if answered == token && length == probe.len() => {
                 long = true;
                 result.reverse_works = true;
             }
-            Some((SHORT_ANSWER, answered)) if answered == token && length == SHORT_ANSWER_BYTES => {
+            Some((SHORT_ANSWER_MAGIC, answered))
+                if answered == token && length == SHORT_ANSWER_BYTES =>
+            {
                 short = true;
                 result.forward_works = true;
                 let errno = i32::from_be_bytes(
@@ -147,7 +154,7 @@ fn send_probe(
                         .expect("a short answer ends with four bytes"),
                 );
                 if errno != 0 {
-                    result.reason = responder_reason(errno);
+                    result.reason = explain_responder_error(errno);
                     return Ok(());
                 }
             }
@@ -159,11 +166,11 @@ fn send_probe(
     Ok(())
 }
 
-fn sender_reason(error: &io::Error) -> String {
+fn explain_sender_error(error: &io::Error) -> String {
     format!("unreachable: {error}")
 }
 
-fn responder_reason(errno: i32) -> String {
+fn explain_responder_error(errno: i32) -> String {
     if errno == libc::EMSGSIZE {
         return "the packet is larger than the MTU of the answering interface".into();
     }

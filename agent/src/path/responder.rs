@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use socket2::Socket;
 
 use super::socket::{MAX_PACKET_BYTES, open_unfragmented};
-use super::wire::{self, LONG_ANSWER, PROBE, SHORT_ANSWER, SHORT_ANSWER_BYTES};
+use super::wire::{self, LONG_ANSWER_MAGIC, PROBE_MAGIC, SHORT_ANSWER_BYTES, SHORT_ANSWER_MAGIC};
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::ports;
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
@@ -97,23 +97,24 @@ fn answer_until_woken(socket: &Socket, waker: &Waker) {
         wait(&[(socket.as_fd(), PollFlags::IN)], &mut ready, waker, None)
     {
         // Ignores errors: the socket may report the failure of an earlier answer, and the next probe may succeed.
-        let _ = answer_one(socket, &mut buffer);
+        let _ = answer_next_probe(socket, &mut buffer);
     }
 }
 
-fn answer_one(socket: &Socket, buffer: &mut [u8]) -> rustix::io::Result<()> {
+fn answer_next_probe(socket: &Socket, buffer: &mut [u8]) -> rustix::io::Result<()> {
     let (length, _, from) = recvfrom(socket, &mut *buffer, RecvFlags::empty())?;
-    let (Some((PROBE, token)), Some(from)) = (wire::read_header(&buffer[..length]), from) else {
+    let (Some((PROBE_MAGIC, token)), Some(from)) = (wire::read_header(&buffer[..length]), from)
+    else {
         return Ok(());
     };
     let token = *token;
-    wire::write_header(buffer, LONG_ANSWER, &token);
+    wire::write_header(buffer, LONG_ANSWER_MAGIC, &token);
     let errno = match sendto(socket, &buffer[..length], SendFlags::empty(), &from) {
         Ok(_) => 0,
         Err(error) => error.raw_os_error(),
     };
     let mut short = [0; SHORT_ANSWER_BYTES];
-    wire::write_header(&mut short, SHORT_ANSWER, &token);
+    wire::write_header(&mut short, SHORT_ANSWER_MAGIC, &token);
     short[wire::HEADER_BYTES..].copy_from_slice(&errno.to_be_bytes());
     sendto(socket, &short, SendFlags::empty(), &from)?;
     Ok(())

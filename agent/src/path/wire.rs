@@ -5,11 +5,11 @@
 //! bytes of the short answer are the errno of sending the long one, or 0.
 
 /// The magic number of a probe.
-pub const PROBE: &[u8; 4] = b"VNBP";
+pub const PROBE_MAGIC: &[u8; 4] = b"VNBP";
 /// The magic number of the answer that is as long as the probe.
-pub const LONG_ANSWER: &[u8; 4] = b"VNBL";
+pub const LONG_ANSWER_MAGIC: &[u8; 4] = b"VNBL";
 /// The magic number of the short answer.
-pub const SHORT_ANSWER: &[u8; 4] = b"VNBS";
+pub const SHORT_ANSWER_MAGIC: &[u8; 4] = b"VNBS";
 /// The length of magic number and token.
 pub const HEADER_BYTES: usize = 24;
 /// The length of the short answer.

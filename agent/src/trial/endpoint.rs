@@ -15,7 +15,7 @@ use vnetbench_traffic::route::Route;
     deny_unknown_fields,
     expecting = "listen must be {address, port} or {vsock: {port}}"
 )]
-pub enum Listen {
+pub enum ListenAddress {
     /// An IP address; any free port unless named.
     Ip {
         /// The address.
@@ -44,7 +44,7 @@ pub struct VsockPort {
     deny_unknown_fields,
     expecting = "connect must be {address, port, from, protocol} or {vsock: {cid, port}}"
 )]
-pub enum Connect {
+pub enum ConnectAddress {
     /// An IP address and port.
     Ip {
         /// The other endpoint's address.
@@ -71,7 +71,7 @@ pub struct VsockPeer {
     port: u32,
 }
 
-impl Listen {
+impl ListenAddress {
     /// Returns the socket address to listen on.
     pub fn address(self) -> SockAddr {
         match self {
@@ -94,7 +94,7 @@ pub enum PeerProtocol {
     Iperf3,
 }
 
-impl Connect {
+impl ConnectAddress {
     /// Returns the addresses to connect from and to.
     pub fn route(self) -> Route {
         match self {

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::limits::{bad_parameter, check_count};
+use super::limits::{check_count, reject_parameter};
 use vnetbench_frames::template::{self, MAX_FLOWS, MAX_VLAN_TAGS};
 use vnetbench_frames::{
-    Backend, FCS_BYTES, FrameParameters, FrameSize, MAX_MIX_FRAMES, PacingMethod, RejectedFrames,
+    FCS_BYTES, FrameBackend, FrameParameters, FrameSize, MAX_MIX_FRAMES, PacingMethod,
+    RejectedFrameHandling,
 };
 use vnetbench_interfaces::interface;
 use vnetbench_system::error::Result;
@@ -18,8 +19,8 @@ const MAX_FRAME_BYTES: usize = 9216 + 26;
 const MAX_FRAMES_PER_S: f64 = 100e6;
 const MIN_FRAMES_PER_S: f64 = 0.001;
 /// The highest VLAN id; 0 and 4095 are reserved (IEEE 802.1Q, 9.6).
-const MAX_VLAN: u16 = 4094;
-const SETTLE_S: f64 = 0.1;
+const MAX_VLAN_ID: u16 = 4094;
+const DEFAULT_SETTLE_S: f64 = 0.1;
 /// Less than the drain limit of a trial.
 const MAX_SETTLE_S: f64 = 4.0;
 
@@ -36,10 +37,10 @@ pub struct FrameRequest {
     vlan_tags: Option<Vec<u16>>,
     addresses: Addresses,
     mac_to: String,
-    generator: Option<Backend>,
-    sink: Option<Backend>,
+    generator: Option<FrameBackend>,
+    sink: Option<FrameBackend>,
     pacing: Option<PacingMethod>,
-    rejected_frames: Option<RejectedFrames>,
+    rejected_frames: Option<RejectedFrameHandling>,
     settle_s: Option<f64>,
     shares_cpus: Option<bool>,
 }
@@ -52,15 +53,15 @@ struct Addresses {
 }
 
 /// Checks a `frames` request and returns its parameters.
-pub fn frame_parameters(
+pub fn build_frame_parameters(
     parameters: FrameRequest,
     interface: Option<&str>,
 ) -> Result<FrameParameters> {
     let Some(interface) = interface else {
-        return bad_parameter("the workload frames requires interface".into());
+        return reject_parameter("the workload frames requires interface".into());
     };
-    let Some(mac_to) = interface::mac_bytes(&parameters.mac_to) else {
-        return bad_parameter(format!(
+    let Some(mac_to) = interface::parse_mac(&parameters.mac_to) else {
+        return reject_parameter(format!(
             "mac_to is not a MAC address: \"{}\"",
             parameters.mac_to
         ));
@@ -68,27 +69,28 @@ pub fn frame_parameters(
     let Addresses { from, to } = parameters.addresses;
     check_ip_version(from, to, parameters.ip_version)?;
     let vlan_tags = parameters.vlan_tags.unwrap_or_default();
-    if vlan_tags.len() > MAX_VLAN_TAGS || vlan_tags.iter().any(|tag| !(1..=MAX_VLAN).contains(tag))
+    if vlan_tags.len() > MAX_VLAN_TAGS
+        || vlan_tags.iter().any(|tag| !(1..=MAX_VLAN_ID).contains(tag))
     {
-        return bad_parameter(format!(
-            "vlan_tags can have at most {MAX_VLAN_TAGS} elements, each from 1 to {MAX_VLAN}"
+        return reject_parameter(format!(
+            "vlan_tags can have at most {MAX_VLAN_TAGS} elements, each from 1 to {MAX_VLAN_ID}"
         ));
     }
     if let Some(per_s) = parameters.frames_per_s
         && !(MIN_FRAMES_PER_S..=MAX_FRAMES_PER_S).contains(&per_s)
     {
-        return bad_parameter(format!(
+        return reject_parameter(format!(
             "frames_per_s must be between {MIN_FRAMES_PER_S} and {MAX_FRAMES_PER_S}"
         ));
     }
     if parameters.frames == Some(0) {
-        return bad_parameter("frames must be at least 1".into());
+        return reject_parameter("frames must be at least 1".into());
     }
     let flows = parameters.flows.unwrap_or(1);
     check_count("flows", flows as usize, MAX_FLOWS as usize)?;
-    let settle_s = parameters.settle_s.unwrap_or(SETTLE_S);
+    let settle_s = parameters.settle_s.unwrap_or(DEFAULT_SETTLE_S);
     if !(0.0..=MAX_SETTLE_S).contains(&settle_s) {
-        return bad_parameter(format!("settle_s must be between 0 and {MAX_SETTLE_S}"));
+        return reject_parameter(format!("settle_s must be between 0 and {MAX_SETTLE_S}"));
     }
     let frames = FrameParameters {
         interface: interface.into(),
@@ -117,7 +119,7 @@ fn check_ip_version(from: IpAddr, to: IpAddr, requested: Option<u8>) -> Result<(
     let version = |address: IpAddr| if address.is_ipv6() { 6 } else { 4 };
     let expected = requested.unwrap_or(version(from));
     if version(from) != expected || version(to) != expected {
-        return bad_parameter(format!(
+        return reject_parameter(format!(
             "addresses {from} and {to} must both be IPv{expected}"
         ));
     }
@@ -134,7 +136,7 @@ fn check_sizes(parameters: &FrameParameters) -> Result<()> {
     if parameters.sizes.iter().any(|size| size.weight == 0)
         || !(1..=MAX_MIX_FRAMES as u64).contains(&weights)
     {
-        return bad_parameter(format!(
+        return reject_parameter(format!(
             "frame_bytes needs at least one size; weights must be at least 1 and sum up to at most {MAX_MIX_FRAMES}"
         ));
     }
@@ -142,7 +144,7 @@ fn check_sizes(parameters: &FrameParameters) -> Result<()> {
         if *bytes < min_bytes {
             let tags = parameters.vlan_tags.len();
             let ip = if parameters.from.is_ipv6() { 6 } else { 4 };
-            return bad_parameter(format!(
+            return reject_parameter(format!(
                 "frame_bytes {bytes} is too small: an IPv{ip} frame with {tags} VLAN tags needs at least {min_bytes} \
                  bytes ({FCS_BYTES} bytes FCS included), because it carries a number and a timestamp"
             ));
@@ -224,7 +226,7 @@ mod tests {
             json!({"threads": 1, "streams": [{"id": 1, "role": "sink"}, {"id": 2, "role": "source"}]}),
         ] {
             let error = parameters(changes.clone()).expect_err(&changes.to_string());
-            assert_eq!(error.code(), -32602, "{changes}");
+            assert_eq!(error.json_rpc_code(), -32602, "{changes}");
         }
     }
 

@@ -81,7 +81,7 @@ impl Conductor {
         let outcome = match connected {
             Ok(true) => {
                 self.trial
-                    .set_connection_state(ConnectionState::Done(streams.ready()));
+                    .set_connection_state(ConnectionState::Done(streams.describe_ready_state()));
                 match self.wait_for_start() {
                     Some((duration, started)) => {
                         match server.start(&streams.all, &self.on_end()) {
@@ -223,10 +223,10 @@ impl Conductor {
         mut sampler: Sampler,
         outcome: LoadOutcome,
     ) {
-        streams.end();
+        streams.end_all();
         let server = server.finish(&streams.all);
         let last = sampler.read_full();
-        let mut counts = sampler.difference(&outcome.initial, &last);
+        let mut counts = sampler.counters_between(&outcome.initial, &last);
         for (sample, stream) in counts.streams.iter_mut().zip(&streams.all) {
             sample.state = stream.end.get().map(vnetbench_streams::StreamEnd::name);
             let is_tcp = stream.datagrams.is_none() && stream.frames.is_none();
@@ -262,7 +262,7 @@ impl Conductor {
             port_counts: streams.port_counts(),
             server,
             counts,
-            driver: sampler.driver_change(outcome.driver.as_ref()),
+            driver: sampler.driver_changes_since(outcome.driver.as_ref()),
             instrument: InstrumentCost {
                 pacing: streams.pacing_error(outcome.load_ended_at),
                 ..outcome.instrument

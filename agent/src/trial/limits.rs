@@ -3,7 +3,7 @@
 use vnetbench_system::error::{Error, Result};
 
 /// Returns a [`Error::BadParameter`] with this message.
-pub fn bad_parameter<T>(message: String) -> Result<T> {
+pub fn reject_parameter<T>(message: String) -> Result<T> {
     Err(Error::BadParameter(message))
 }
 
@@ -12,5 +12,5 @@ pub fn check_count(name: &str, value: usize, max: usize) -> Result<()> {
     if (1..=max).contains(&value) {
         return Ok(());
     }
-    bad_parameter(format!("{name} must be between 1 and {max}"))
+    reject_parameter(format!("{name} must be between 1 and {max}"))
 }

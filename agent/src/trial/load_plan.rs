@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use super::endpoint::{Connect, EndpointAddress};
-use super::limits::{bad_parameter, check_count};
+use super::endpoint::{ConnectAddress, EndpointAddress};
+use super::limits::{check_count, reject_parameter};
 use super::parameters::{self, PartName, WorkloadName};
 use super::requests::{PrepareRequest, parse_interval};
 use vnetbench_iperf3::parameters::TestParameters;
@@ -24,7 +24,7 @@ const MAX_SOCKET_BUFFER_BYTES: usize = 1 << 30;
 impl PrepareRequest {
     /// Checks the request's load and returns it with the endpoint's address.
     pub fn build_load(&mut self) -> Result<(EndpointAddress, Load)> {
-        let address = self.address()?;
+        let address = self.choose_endpoint_address()?;
         let secret = self
             .secret
             .as_deref()
@@ -32,7 +32,7 @@ impl PrepareRequest {
             .ok_or_else(|| Error::BadParameter("secret must be 32 hexadecimal digits".into()))?;
         let ids: HashSet<u32> = self.streams.iter().map(|stream| stream.id).collect();
         if !(1..=MAX_STREAMS).contains(&self.streams.len()) || ids.len() != self.streams.len() {
-            return bad_parameter(format!(
+            return reject_parameter(format!(
                 "streams must have 1 to {MAX_STREAMS} elements with different ids"
             ));
         }
@@ -50,15 +50,15 @@ impl PrepareRequest {
             options.transport = Transport::Vsock;
         }
         if self.workload == WorkloadName::UdpStream && options.transport == Transport::Mptcp {
-            return bad_parameter(
+            return reject_parameter(
                 "udp_stream cannot use transport = mptcp: it runs over UDP".into(),
             );
         }
         let load = match self.workload {
-            WorkloadName::Mixed => self.mixed_load(secret, options)?,
-            _ => self.single_part_load(secret, options)?,
+            WorkloadName::Mixed => self.build_mixed_load(secret, options)?,
+            _ => self.build_single_part_load(secret, options)?,
         };
-        let address = match (address, self.server_parameters(&load)?) {
+        let address = match (address, self.derive_server_parameters(&load)?) {
             (EndpointAddress::Connect(route), Some(request)) => {
                 EndpointAddress::ConnectIperf3(route, request)
             }
@@ -68,32 +68,38 @@ impl PrepareRequest {
         Ok((address, load))
     }
 
-    fn address(&self) -> Result<EndpointAddress> {
+    fn choose_endpoint_address(&self) -> Result<EndpointAddress> {
         if self.workload == WorkloadName::Frames {
             return match (self.listen, self.connect) {
                 (None, None) => Ok(EndpointAddress::Port),
-                _ => bad_parameter("the workload frames accepts neither listen nor connect".into()),
+                _ => reject_parameter(
+                    "the workload frames accepts neither listen nor connect".into(),
+                ),
             };
         }
         match (self.listen, self.connect) {
             (Some(at), None) => Ok(EndpointAddress::Listen(at.address())),
             (None, Some(to)) => Ok(EndpointAddress::Connect(Box::new(to.route()))),
-            _ => bad_parameter("name either listen or connect".into()),
+            _ => reject_parameter("name either listen or connect".into()),
         }
     }
 
     /// Returns the test to request if the other endpoint is an iperf3 server.
-    fn server_parameters(&self, load: &Load) -> Result<Option<Box<TestParameters>>> {
-        if !self.connect.is_some_and(Connect::is_to_iperf3) {
+    fn derive_server_parameters(&self, load: &Load) -> Result<Option<Box<TestParameters>>> {
+        if !self.connect.is_some_and(ConnectAddress::is_to_iperf3) {
             return Ok(None);
         }
         let request = trial::derive_parameters(load).map_err(Error::BadParameter)?;
         Ok(Some(Box::new(request)))
     }
 
-    fn single_part_load(&mut self, secret: Secret, mut options: SocketOptions) -> Result<Load> {
+    fn build_single_part_load(
+        &mut self,
+        secret: Secret,
+        mut options: SocketOptions,
+    ) -> Result<Load> {
         if self.streams.iter().any(|stream| stream.part.is_some()) {
-            return bad_parameter(
+            return reject_parameter(
                 "only the workload mixed accepts the stream parameter part".into(),
             );
         }
@@ -102,7 +108,7 @@ impl PrepareRequest {
         let work = parameters::parse_workload(self.workload, request, interface, &mut options)?;
         let count = self.streams.len();
         if parameters::needs_thread_per_stream(&work) && (1..count).contains(&self.threads) {
-            return bad_parameter(
+            return reject_parameter(
                 "this workload needs one thread for each stream. Leave out threads".into(),
             );
         }
@@ -111,16 +117,16 @@ impl PrepareRequest {
             streams: 0..count,
             workload: work,
             connected_options: options.clone(),
-            threads: self.thread_plan(self.threads, count)?,
+            threads: self.build_thread_plan(self.threads, count)?,
             starts_after: Duration::ZERO,
         };
         Ok(self.assemble_load(secret, options, vec![part]))
     }
 
     /// Builds the load of `mixed`. Each part has its own threads; `threads` limits those of the requests.
-    fn mixed_load(&mut self, secret: Secret, options: SocketOptions) -> Result<Load> {
+    fn build_mixed_load(&mut self, secret: Secret, options: SocketOptions) -> Result<Load> {
         if self.streams.iter().any(|stream| stream.part.is_none()) {
-            return bad_parameter(
+            return reject_parameter(
                 "each stream of the workload mixed needs the stream parameter part".into(),
             );
         }
@@ -130,7 +136,7 @@ impl PrepareRequest {
             .streams
             .partition_point(|stream| stream.part == Some(PartName::Requests));
         if request_count == 0 || request_count == stream_count {
-            return bad_parameter("the workload mixed needs streams with the part requests and with the part transfers".into());
+            return reject_parameter("the workload mixed needs streams with the part requests and with the part transfers".into());
         }
         let request = std::mem::take(&mut self.parameters);
         let interval = parse_interval(self.interval_s)?;
@@ -140,7 +146,7 @@ impl PrepareRequest {
             streams: 0..request_count,
             workload: mixed.requests.0,
             connected_options: mixed.requests.1,
-            threads: self.thread_plan(self.threads, request_count)?,
+            threads: self.build_thread_plan(self.threads, request_count)?,
             starts_after: Duration::ZERO,
         };
         let transfers = LoadPart {
@@ -149,8 +155,8 @@ impl PrepareRequest {
             workload: mixed.transfers.0,
             connected_options: mixed.transfers.1,
             threads: self
-                .thread_plan(0, stream_count - request_count)?
-                .skipping(requests.threads.count.min(request_count)),
+                .build_thread_plan(0, stream_count - request_count)?
+                .rotate_cpus(requests.threads.count.min(request_count)),
             starts_after: mixed.idle,
         };
         Ok(self.assemble_load(secret, options, vec![requests, transfers]))
@@ -169,10 +175,14 @@ impl PrepareRequest {
         }
     }
 
-    /// Returns a plan of `request` threads, or of one for each stream if `request` is 0.
-    fn thread_plan(&self, request: usize, streams: usize) -> Result<ThreadPlan> {
+    /// Returns a plan of `requested_threads`, or of one thread for each stream if that is 0.
+    fn build_thread_plan(&self, requested_threads: usize, streams: usize) -> Result<ThreadPlan> {
         Ok(ThreadPlan {
-            count: if request == 0 { streams } else { request },
+            count: if requested_threads == 0 {
+                streams
+            } else {
+                requested_threads
+            },
             cpus: self.parse_thread_cpus()?,
         })
     }
@@ -200,7 +210,7 @@ impl PrepareRequest {
             ),
         ];
         if let Some((_, option)) = unsupported.iter().find(|(is_requested, _)| *is_requested) {
-            return bad_parameter(format!("VSOCK does not support {option}"));
+            return reject_parameter(format!("VSOCK does not support {option}"));
         }
         if self.workload == WorkloadName::TcpStream {
             request.insert("receive".into(), "copy".into());
@@ -211,7 +221,7 @@ impl PrepareRequest {
     fn parse_thread_cpus(&self) -> Result<Vec<CpuList>> {
         let texts = self.thread_cpus.as_deref().unwrap_or_default();
         if texts.len() > MAX_STREAMS {
-            return bad_parameter(format!(
+            return reject_parameter(format!(
                 "thread_cpus can have at most {MAX_STREAMS} elements"
             ));
         }
@@ -220,7 +230,9 @@ impl PrepareRequest {
             .map(|text| CpuList::parse(text))
             .collect::<Result<_>>()?;
         if lists.iter().any(CpuList::is_empty) {
-            return bad_parameter("each element of thread_cpus must name at least one CPU".into());
+            return reject_parameter(
+                "each element of thread_cpus must name at least one CPU".into(),
+            );
         }
         Ok(lists)
     }
@@ -299,7 +311,7 @@ mod tests {
             json!({"no_such_thing": 1}),
         ] {
             let error = mixed_plan(changes.clone()).expect_err(&changes.to_string());
-            assert_eq!(error.code(), -32602);
+            assert_eq!(error.json_rpc_code(), -32602);
         }
     }
 
@@ -330,7 +342,7 @@ mod tests {
             json!({"workload": "tcp_crr", "message_bytes": null}),
         ] {
             let error = plan(changes.clone()).expect_err(&changes.to_string());
-            assert_eq!(error.code(), -32602);
+            assert_eq!(error.json_rpc_code(), -32602);
         }
     }
 }

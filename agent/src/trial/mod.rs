@@ -97,7 +97,7 @@ impl Trials {
                 Some(_) => CycleScope::Process(&self.cycles),
                 None => CycleScope::System,
             },
-            system: plan.system,
+            includes_system_counters: plan.system,
             without_ipv6: address.and_then(EndpointAddress::domain) == Some(Domain::IPV4),
         };
         let counter_sources = CounterSources::open(scope, plan.observer)?;

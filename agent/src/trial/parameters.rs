@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::frames;
-use super::limits::{bad_parameter, check_count};
+use super::limits::{check_count, reject_parameter};
 use vnetbench_counters::observer;
 use vnetbench_streams::datagram_header::{HEADER_BYTES, MAX_DATAGRAM_BYTES};
 use vnetbench_system::error::{Error, Result};
@@ -27,7 +27,7 @@ const MAX_SEND_BATCH: usize = 256;
 /// Keeps the time between two requests within what a `Duration` can represent.
 const MIN_RATE_PER_S: f64 = 1e-6;
 const MAX_RATE_PER_S: f64 = 10e6;
-const DATAGRAM_BYTES: usize = 64;
+const DEFAULT_DATAGRAM_BYTES: usize = 64;
 const MAX_IDLE_S: f64 = 3600.0;
 /// The SO_BUSY_POLL time of `waiting: busy_poll`, as the kernel's documentation recommends (sysctl/net.rst).
 const BUSY_POLL_US: u32 = 50;
@@ -117,7 +117,7 @@ const REQUEST_PARAMETERS: [&str; 4] = ["request_bytes", "response_bytes", "rate_
 const IDLE_PARAMETER: &str = "idle_s";
 
 /// The two parts of a `mixed` load, each with its socket options.
-pub struct Mixed {
+pub struct MixedWorkload {
     /// The requests.
     pub requests: (Workload, SocketOptions),
     /// The transfers.
@@ -152,18 +152,18 @@ pub fn parse_workload(
 ) -> Result<Workload> {
     options.no_delay = workload != WorkloadName::TcpStream;
     match workload {
-        WorkloadName::TcpStream => tcp_stream(parse_parameters(workload, request)?, options),
-        WorkloadName::TcpRr => tcp_rr(parse_parameters(workload, request)?, options),
-        WorkloadName::TcpCrr => tcp_crr(parse_parameters(workload, request)?, options),
-        WorkloadName::UdpStream => udp_stream(parse_parameters(workload, request)?, options),
+        WorkloadName::TcpStream => build_tcp_stream(parse_parameters(workload, request)?, options),
+        WorkloadName::TcpRr => build_tcp_rr(parse_parameters(workload, request)?, options),
+        WorkloadName::TcpCrr => build_tcp_crr(parse_parameters(workload, request)?, options),
+        WorkloadName::UdpStream => build_udp_stream(parse_parameters(workload, request)?, options),
         WorkloadName::Frames => {
-            frames::frame_parameters(parse_parameters(workload, request)?, interface)
+            frames::build_frame_parameters(parse_parameters(workload, request)?, interface)
                 .map(Workload::Frames)
         }
         WorkloadName::Mixed => {
-            bad_parameter("a part of the workload mixed cannot have the workload mixed".into())
+            reject_parameter("a part of the workload mixed cannot have the workload mixed".into())
         }
-        WorkloadName::Observe => bad_parameter("the workload observe accepts no streams".into()),
+        WorkloadName::Observe => reject_parameter("the workload observe accepts no streams".into()),
     }
 }
 
@@ -174,20 +174,20 @@ pub fn parse_mixed(
     mut request: Map<String, Value>,
     interval: Duration,
     options: &SocketOptions,
-) -> Result<Mixed> {
+) -> Result<MixedWorkload> {
     let idle_s = request.remove(IDLE_PARAMETER).unwrap_or_default();
     let Some(idle_s) = idle_s
         .as_f64()
         .filter(|idle_s| (0.0..=MAX_IDLE_S).contains(idle_s))
     else {
-        return bad_parameter(format!(
+        return reject_parameter(format!(
             "workload mixed: {IDLE_PARAMETER} must be between 0 and {MAX_IDLE_S}"
         ));
     };
     let intervals = (idle_s / interval.as_secs_f64()).round();
     let idle = Duration::from_nanos(interval.as_nanos() as u64 * intervals as u64);
     if intervals < 1.0 || (idle.as_secs_f64() - idle_s).abs() > 1e-6 {
-        return bad_parameter(format!(
+        return reject_parameter(format!(
             "workload mixed: {IDLE_PARAMETER} must be a whole number of sampling intervals (interval_s), at least one"
         ));
     }
@@ -199,7 +199,7 @@ pub fn parse_mixed(
         let mut options = options.clone();
         parse_workload(workload, request, None, &mut options).map(|work| (work, options))
     };
-    Ok(Mixed {
+    Ok(MixedWorkload {
         requests: part(WorkloadName::TcpRr, request_parameters)?,
         transfers: part(WorkloadName::TcpStream, request)?,
         idle,
@@ -214,9 +214,9 @@ pub fn parse_observe(request: Map<String, Value>) -> Result<observer::ObserverRe
 }
 
 /// Returns whether each stream of the workload needs a thread of its own.
-pub fn needs_thread_per_stream(work: &Workload) -> bool {
+pub fn needs_thread_per_stream(workload: &Workload) -> bool {
     matches!(
-        work,
+        workload,
         Workload::ConnectRequestResponse(_) | Workload::Datagrams(_) | Workload::Frames(_)
     )
 }
@@ -229,12 +229,12 @@ fn parse_parameters<P: DeserializeOwned>(
         .map_err(|error| Error::BadParameter(format!("{}: {error}", workload.name())))
 }
 
-fn tcp_stream(request: TcpStreamRequest, options: &mut SocketOptions) -> Result<Workload> {
+fn build_tcp_stream(request: TcpStreamRequest, options: &mut SocketOptions) -> Result<Workload> {
     if let Some(bps) = request.pacing_rate_bps
         && !PACING_RATES_BPS.contains(&bps)
     {
         let (min, max) = PACING_RATES_BPS.into_inner();
-        return bad_parameter(format!("pacing_rate_bps must be between {min} and {max}"));
+        return reject_parameter(format!("pacing_rate_bps must be between {min} and {max}"));
     }
     options.pacing_rate_bps = request.pacing_rate_bps;
     let sending = SendOptions {
@@ -243,7 +243,7 @@ fn tcp_stream(request: TcpStreamRequest, options: &mut SocketOptions) -> Result<
     };
     check_count("send_batch", sending.batch as usize, MAX_SEND_BATCH)?;
     if sending.batch > 1 && !sending.mode.is_batched() {
-        return bad_parameter(
+        return reject_parameter(
             "send_batch above 1 requires send = io_uring or io_uring_zerocopy".into(),
         );
     }
@@ -254,11 +254,11 @@ fn tcp_stream(request: TcpStreamRequest, options: &mut SocketOptions) -> Result<
     }))
 }
 
-fn tcp_rr(request: TcpRrRequest, options: &mut SocketOptions) -> Result<Workload> {
+fn build_tcp_rr(request: TcpRrRequest, options: &mut SocketOptions) -> Result<Workload> {
     let waiting = request.waiting.unwrap_or(WaitMode::Block);
     check_rate(request.rate_per_s)?;
     if request.rate_per_s.is_some() && waiting == WaitMode::BusyPoll {
-        return bad_parameter(
+        return reject_parameter(
             "waiting = busy_poll and rate_per_s exclude each other: busy polling waits for responses only".into(),
         );
     }
@@ -271,7 +271,7 @@ fn tcp_rr(request: TcpRrRequest, options: &mut SocketOptions) -> Result<Workload
     }))
 }
 
-fn tcp_crr(request: TcpCrrRequest, options: &SocketOptions) -> Result<Workload> {
+fn build_tcp_crr(request: TcpCrrRequest, options: &SocketOptions) -> Result<Workload> {
     Ok(Workload::ConnectRequestResponse(ConnectionOptions {
         request_bytes: checked_message_bytes("request_bytes", request.request_bytes, 1)?,
         response_bytes: checked_message_bytes("response_bytes", request.response_bytes, 1)?,
@@ -280,23 +280,23 @@ fn tcp_crr(request: TcpCrrRequest, options: &SocketOptions) -> Result<Workload> 
 }
 
 /// The requested socket buffers apply to the datagram sockets. The control connections carry little data.
-fn udp_stream(request: UdpStreamRequest, options: &mut SocketOptions) -> Result<Workload> {
+fn build_udp_stream(request: UdpStreamRequest, options: &mut SocketOptions) -> Result<Workload> {
     check_rate(request.rate_per_s)?;
     let [segmented, aggregated, fragmented] =
         [request.gso, request.gro, request.fragments].map(Option::unwrap_or_default);
     if request.rate_per_s.is_some() && segmented {
-        return bad_parameter(
+        return reject_parameter(
             "gso and rate_per_s exclude each other: gso sends many datagrams at once".into(),
         );
     }
     if fragmented && segmented {
-        return bad_parameter(
+        return reject_parameter(
             "gso and fragments exclude each other: datagrams of gso are never fragmented".into(),
         );
     }
-    let datagram_bytes = request.datagram_bytes.unwrap_or(DATAGRAM_BYTES);
+    let datagram_bytes = request.datagram_bytes.unwrap_or(DEFAULT_DATAGRAM_BYTES);
     if !(HEADER_BYTES..=MAX_DATAGRAM_BYTES).contains(&datagram_bytes) {
-        return bad_parameter(format!(
+        return reject_parameter(format!(
             "datagram_bytes must be between {HEADER_BYTES} and {MAX_DATAGRAM_BYTES}"
         ));
     }
@@ -304,8 +304,8 @@ fn udp_stream(request: UdpStreamRequest, options: &mut SocketOptions) -> Result<
         datagram_bytes,
         rate_per_s: request.rate_per_s,
         pacing_wait: request.pacing.unwrap_or(udp_stream::PacingWait::Spin),
-        is_segmented: segmented,
-        is_aggregated: aggregated,
+        uses_udp_gso: segmented,
+        uses_udp_gro: aggregated,
         can_fragment: fragmented,
         buffer_bytes: options.buffer_bytes.take(),
     }))
@@ -313,7 +313,7 @@ fn udp_stream(request: UdpStreamRequest, options: &mut SocketOptions) -> Result<
 
 fn check_rate(per_s: Option<f64>) -> Result<()> {
     match per_s {
-        Some(per_s) if !(MIN_RATE_PER_S..=MAX_RATE_PER_S).contains(&per_s) => bad_parameter(
+        Some(per_s) if !(MIN_RATE_PER_S..=MAX_RATE_PER_S).contains(&per_s) => reject_parameter(
             format!("rate_per_s must be between {MIN_RATE_PER_S} and {MAX_RATE_PER_S}"),
         ),
         _ => Ok(()),

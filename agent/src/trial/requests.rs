@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::endpoint::{Connect, EndpointAddress, Listen};
-use super::limits::bad_parameter;
+use super::endpoint::{ConnectAddress, EndpointAddress, ListenAddress};
+use super::limits::reject_parameter;
 use super::parameters::{self, PartName, WorkloadName};
 use vnetbench_counters::observer;
 use vnetbench_streams::Role;
@@ -18,8 +18,8 @@ use vnetbench_traffic::route::Transport;
 
 const MAX_TRIAL_NAME_BYTES: usize = 128;
 const MAX_TIMEOUT_S: f64 = 600.0;
-const TIMEOUT_S: f64 = 10.0;
-const INTERVAL_S: f64 = 0.1;
+const DEFAULT_TIMEOUT_S: f64 = 10.0;
+const DEFAULT_INTERVAL_S: f64 = 0.1;
 const MIN_INTERVAL_S: f64 = 0.001;
 const MAX_INTERVAL_S: f64 = 3600.0;
 const MAX_DURATION_S: f64 = 7.0 * 24.0 * 3600.0;
@@ -34,9 +34,9 @@ pub struct PrepareRequest {
     /// Identifies this trial's connections: 32 hexadecimal digits.
     pub secret: Option<String>,
     /// Where to listen for the other endpoint.
-    pub listen: Option<Listen>,
+    pub listen: Option<ListenAddress>,
     /// Where to reach the other endpoint.
-    pub connect: Option<Connect>,
+    pub connect: Option<ConnectAddress>,
     /// The endpoint's streams.
     #[serde(default, deserialize_with = "null_as_default")]
     pub streams: Vec<StreamRequest>,
@@ -130,7 +130,7 @@ impl PrepareRequest {
     /// Checks the request and returns its plan.
     pub fn into_plan(mut self) -> Result<TrialPlan> {
         if self.trial.is_empty() || self.trial.len() > MAX_TRIAL_NAME_BYTES {
-            return bad_parameter(format!(
+            return reject_parameter(format!(
                 "trial must be 1 to {MAX_TRIAL_NAME_BYTES} bytes long"
             ));
         }
@@ -157,18 +157,18 @@ impl PrepareRequest {
         if self.streams.is_empty() && self.listen.is_none() && self.connect.is_none() {
             return Ok(watched);
         }
-        bad_parameter("the workload observe accepts no streams, listen, or connect".into())
+        reject_parameter("the workload observe accepts no streams, listen, or connect".into())
     }
 }
 
 /// Returns the time between two samples, or its default.
 pub fn parse_interval(requested_s: Option<f64>) -> Result<Duration> {
-    let requested_s = requested_s.unwrap_or(INTERVAL_S);
+    let requested_s = requested_s.unwrap_or(DEFAULT_INTERVAL_S);
     parse_seconds("interval_s", requested_s, MIN_INTERVAL_S, MAX_INTERVAL_S)
 }
 
 fn parse_timeout(requested_s: Option<f64>) -> Result<Duration> {
-    let requested_s = requested_s.unwrap_or(TIMEOUT_S);
+    let requested_s = requested_s.unwrap_or(DEFAULT_TIMEOUT_S);
     parse_seconds("timeout_s", requested_s, 0.0, MAX_TIMEOUT_S)
 }
 
@@ -176,7 +176,7 @@ fn parse_seconds(name: &str, value: f64, min: f64, max: f64) -> Result<Duration>
     if (min..=max).contains(&value) {
         return Ok(Duration::from_secs_f64(value));
     }
-    bad_parameter(format!("{name} must be between {min} and {max}"))
+    reject_parameter(format!("{name} must be between {min} and {max}"))
 }
 
 #[cfg(test)]
@@ -324,7 +324,7 @@ pub mod tests {
             json!({"idle_s": 1}),
         ] {
             let error = plan_with(changes.clone()).expect_err(&changes.to_string());
-            assert_eq!(error.code(), -32602);
+            assert_eq!(error.json_rpc_code(), -32602);
         }
     }
 }

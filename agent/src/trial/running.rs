@@ -20,7 +20,7 @@ use vnetbench_system::error::Result;
 use vnetbench_system::priority::{Rank, raise_priority};
 
 /// How long a trial waits for data in flight after its load ends (docs/protocol.md, trial.start).
-const DRAIN_LIMIT: Duration = Duration::from_secs(5);
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why a trial ended.
 pub enum EndReason {
@@ -90,11 +90,11 @@ impl Conductor {
         let first = sampler.read_initial();
         let clock = clock_gettime(ClockId::Monotonic);
         let start = Instant::now();
-        let cpu_at_start = thread_cpu_time();
+        let cpu_at_start = read_thread_cpu_time();
         streams.start_schedules(start);
         streams.start_due_parts(start, start);
         // Fails only if the request no longer waits.
-        let _ = started.try_send(Ok(nanos(clock)));
+        let _ = started.try_send(Ok(timespec_to_nanos(clock)));
 
         let mut running = RunningTrial {
             name: &self.trial.name,
@@ -109,7 +109,7 @@ impl Conductor {
             load_end_state: None,
         };
         let reason = loop {
-            if let Some(reason) = running.step(&self.messages) {
+            if let Some(reason) = running.handle_next_event(&self.messages) {
                 break reason;
             }
         };
@@ -128,7 +128,7 @@ impl Conductor {
             initial: first,
             driver,
             instrument: InstrumentCost {
-                sampler_cpu: thread_cpu_time()
+                sampler_cpu: read_thread_cpu_time()
                     .saturating_sub(cpu_at_start + load_end.enforcement_cpu),
                 sampler_realtime: is_realtime,
                 ..series.instrument
@@ -163,7 +163,7 @@ struct LoadEnd {
 
 impl RunningTrial<'_> {
     /// Waits for a message or the next due action, and performs what is due. Returns the reason if the trial ends.
-    fn step(&mut self, messages: &Receiver<ConductorMessage>) -> Option<EndReason> {
+    fn handle_next_event(&mut self, messages: &Receiver<ConductorMessage>) -> Option<EndReason> {
         let remaining = self.next_due().saturating_duration_since(Instant::now());
         match messages.recv_timeout(remaining) {
             Ok(ConductorMessage::Stop) | Err(RecvTimeoutError::Disconnected) => {
@@ -172,7 +172,7 @@ impl RunningTrial<'_> {
             // After the load ends, a broken stream counts as not drained: the other endpoint may have reached its own
             // drain limit and closed the connection.
             Ok(ConductorMessage::StreamEnded) if self.load_end_state.is_none() => {
-                if let Some(fault) = self.server.fault(self.streams.fault()) {
+                if let Some(fault) = self.server.choose_fault(self.streams.first_fault()) {
                     return Some(EndReason::Fault(fault));
                 }
             }
@@ -185,7 +185,7 @@ impl RunningTrial<'_> {
             self.end_sources(now);
         }
         if now >= self.series.next_at()
-            && let Some(fault) = self.sample(now)
+            && let Some(fault) = self.take_due_sample(now)
         {
             return Some(EndReason::Fault(fault));
         }
@@ -203,7 +203,7 @@ impl RunningTrial<'_> {
     fn next_due(&self) -> Instant {
         // A part that has not started by the end of the load never starts, so its start time no longer matters.
         let due = match self.load_end_state {
-            Some(_) => self.load_end + DRAIN_LIMIT,
+            Some(_) => self.load_end + DRAIN_TIMEOUT,
             None => {
                 let next_start = self.streams.next_start_after();
                 next_start.map_or(self.load_end, |after| self.load_end.min(self.start + after))
@@ -222,17 +222,17 @@ impl RunningTrial<'_> {
     }
 
     /// Takes the due sample. Returns the fault that it detects, if any.
-    fn sample(&mut self, now: Instant) -> Option<Fault> {
+    fn take_due_sample(&mut self, now: Instant) -> Option<Fault> {
         self.series
             .take_sample(self.name, self.sampler, self.initial, now, self.outbox)
     }
 
     /// Ends the streams that have not ended by themselves, and notifies the server.
     fn enforce_end(&mut self) {
-        let before = thread_cpu_time();
-        self.streams.enforce();
+        let before = read_thread_cpu_time();
+        self.streams.enforce_command();
         if let Some(load_end) = &mut self.load_end_state {
-            load_end.enforcement_cpu = thread_cpu_time().saturating_sub(before);
+            load_end.enforcement_cpu = read_thread_cpu_time().saturating_sub(before);
         }
         self.server.notify_load_end();
     }
@@ -240,7 +240,7 @@ impl RunningTrial<'_> {
     fn end_reason(&self, now: Instant) -> Option<EndReason> {
         self.load_end_state.as_ref()?;
         let have_ended = self.streams.have_ended() && self.server.is_finished();
-        (have_ended || now >= self.load_end + DRAIN_LIMIT).then(|| {
+        (have_ended || now >= self.load_end + DRAIN_TIMEOUT).then(|| {
             self.server
                 .fault_at_end()
                 .map_or(EndReason::Done, EndReason::Fault)
@@ -248,10 +248,10 @@ impl RunningTrial<'_> {
     }
 }
 
-fn thread_cpu_time() -> Duration {
-    Duration::from_nanos(nanos(clock_gettime(ClockId::ThreadCPUTime)))
+fn read_thread_cpu_time() -> Duration {
+    Duration::from_nanos(timespec_to_nanos(clock_gettime(ClockId::ThreadCPUTime)))
 }
 
-fn nanos(time: rustix::time::Timespec) -> u64 {
+fn timespec_to_nanos(time: rustix::time::Timespec) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

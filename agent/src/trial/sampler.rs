@@ -9,7 +9,7 @@ use super::report::{
     DatagramReading, DatagramSinkSample, DatagramSourceSample, FrameSample, SampleCounters,
     StreamCounters, StreamSample, TcpSample,
 };
-use super::socket_detail::DETAILED_STREAMS;
+use super::socket_detail::MAX_DETAILED_STREAMS;
 use vnetbench_counters::driver::{self, DriverCounters};
 use vnetbench_counters::load_thread::{self, LoadThread};
 use vnetbench_counters::observer::{self, Observer, ObserverReading};
@@ -19,7 +19,7 @@ use vnetbench_counters::thread_time::ThreadTime;
 use vnetbench_counters::{
     CounterReader, CounterScope, CounterValue, Counters, CpuWork, ReadScope, Reading,
 };
-use vnetbench_streams::{Role, Stream};
+use vnetbench_streams::{Role, Stream, StreamBytes};
 use vnetbench_system::error::Result;
 use vnetbench_system::histogram::{Histogram, HistogramCounts};
 
@@ -60,7 +60,7 @@ pub struct Snapshot {
     /// When the counters were read.
     pub at: Instant,
     /// The bytes that each stream has sent and received.
-    bytes: Vec<(u64, u64)>,
+    bytes: Vec<StreamBytes>,
     latency: Option<HistogramCounts>,
     connect: Option<HistogramCounts>,
     delay: Option<HistogramCounts>,
@@ -98,7 +98,7 @@ impl Sampler {
                 .or_insert(0);
             *count += 1;
             let meters = StreamMeters {
-                tcp: TcpMeter::new(*count <= DETAILED_STREAMS),
+                tcp: TcpMeter::new(*count <= MAX_DETAILED_STREAMS),
                 drops: DropMeter::default(),
             };
             (Arc::clone(stream), meters)
@@ -118,7 +118,7 @@ impl Sampler {
         let mut snapshot = self.read_full();
         for (i, (stream, _)) in self.streams.iter().enumerate() {
             if stream.frames.is_some() && stream.role == Role::Sink {
-                snapshot.bytes[i].1 = 0;
+                snapshot.bytes[i].received = 0;
                 snapshot.streams[i] = StreamReading::Frames(0);
                 snapshot.delay = Some(HistogramCounts::empty());
             }
@@ -171,7 +171,7 @@ impl Sampler {
     }
 
     /// Returns how the driver's statistics have changed since `then`.
-    pub fn driver_change(
+    pub fn driver_changes_since(
         &self,
         then: Option<&driver::DriverReading>,
     ) -> driver::DriverCounterChanges {
@@ -199,30 +199,27 @@ impl Sampler {
     }
 
     /// Returns what was counted from `then` to `now`.
-    pub fn difference(&self, then: &Snapshot, now: &Snapshot) -> SampleCounters {
+    pub fn counters_between(&self, then: &Snapshot, now: &Snapshot) -> SampleCounters {
         let streams: Vec<StreamSample> = self
             .streams
             .iter()
             .enumerate()
             .map(|(i, (stream, _))| {
-                let bytes = match stream.role {
-                    Role::Source => now.bytes[i].0 - then.bytes[i].0,
-                    Role::Sink => now.bytes[i].1 - then.bytes[i].1,
-                };
+                let role = stream.role;
                 // The kernel also counts the SYN and the FIN as acknowledged bytes.
                 let acked = |snapshot: &Snapshot| match &snapshot.streams[i] {
-                    StreamReading::Tcp(tcp) if stream.role == Role::Source => {
-                        Some(tcp.bytes_acked.min(snapshot.bytes[i].0))
+                    StreamReading::Tcp(tcp) if role == Role::Source => {
+                        Some(tcp.bytes_acked.min(snapshot.bytes[i].sent))
                     }
                     _ => None,
                 };
                 StreamSample {
                     id: stream.id,
-                    role: stream.role,
+                    role,
                     part: stream.part,
-                    bytes,
+                    bytes: now.bytes[i].carried_by(role) - then.bytes[i].carried_by(role),
                     bytes_acked: acked(now).map(|now| now.saturating_sub(acked(then).unwrap_or(0))),
-                    counters: stream_change(stream.role, &then.streams[i], &now.streams[i]),
+                    counters: stream_counters_between(role, &then.streams[i], &now.streams[i]),
                     state: None,
                     transport: None,
                     zero_copy: None,
@@ -230,22 +227,24 @@ impl Sampler {
                 }
             })
             .collect();
-        let sum = |snapshot: &Snapshot| {
-            let add = |(a, b), (c, d): &(u64, u64)| (a + c, b + d);
-            snapshot.bytes.iter().fold((0, 0), add)
+        let sent = |snapshot: &Snapshot| snapshot.bytes.iter().map(|bytes| bytes.sent).sum::<u64>();
+        let received = |snapshot: &Snapshot| {
+            snapshot
+                .bytes
+                .iter()
+                .map(|bytes| bytes.received)
+                .sum::<u64>()
         };
-        let (sent, received) = sum(now);
-        let (sent_then, received_then) = sum(then);
-        let mut counters = now.reading.counted_since(&then.reading);
+        let mut counters = now.reading.counters_since(&then.reading);
         let last_cpu = |index: usize| self.threads[index].last_cpu();
         load_thread::push_thread_counters(&then.threads, &now.threads, last_cpu, &mut counters);
-        count_frames(&streams, &mut counters);
+        add_frame_counters(&streams, &mut counters);
         let since = |now: &Option<HistogramCounts>, then: &Option<HistogramCounts>| {
             Some(now.as_ref()?.since(then.as_ref()?))
         };
         SampleCounters {
-            bytes_sent: sent - sent_then,
-            bytes_received: received - received_then,
+            bytes_sent: sent(now) - sent(then),
+            bytes_received: received(now) - received(then),
             latency: since(&now.latency, &then.latency),
             connect_time: since(&now.connect, &then.connect),
             delay: since(&now.delay, &then.delay),
@@ -279,7 +278,7 @@ impl StreamMeters {
 }
 
 /// Adds the frames of all streams to the counters, if the load is `frames`.
-fn count_frames(streams: &[StreamSample], counters: &mut Counters) {
+fn add_frame_counters(streams: &[StreamSample], counters: &mut Counters) {
     let mut sums = [("frames_sent", None), ("frames_received", None)];
     for stream in streams {
         let (sum, frames) = match stream.counters {
@@ -296,7 +295,11 @@ fn count_frames(streams: &[StreamSample], counters: &mut Counters) {
     }
 }
 
-fn stream_change(role: Role, then: &StreamReading, now: &StreamReading) -> StreamCounters {
+fn stream_counters_between(
+    role: Role,
+    then: &StreamReading,
+    now: &StreamReading,
+) -> StreamCounters {
     match (then, now) {
         (StreamReading::Tcp(then), StreamReading::Tcp(now)) => {
             StreamCounters::Tcp(TcpSample::between(role, then, now))

@@ -10,9 +10,9 @@ use crate::rpc;
 use vnetbench_counters::ReadScope;
 
 /// The shortest time between two readings of the protocol counters, which take longest to read.
-const PROTOCOL_INTERVAL: Duration = Duration::from_millis(100);
+const MIN_PROTOCOL_READ_INTERVAL: Duration = Duration::from_millis(100);
 /// The shortest time between two readings of the queueing discipline, which take a kernel lock (RTNL).
-const QUEUE_INTERVAL: Duration = Duration::from_millis(50);
+const MIN_QDISC_READ_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The state of a trial's sampling: the last sample and the time of the next one.
 pub struct SampleSeries {
@@ -58,8 +58,8 @@ impl SampleSeries {
         let closed = ((now - self.start).as_nanos() / self.interval.as_nanos()) as u64;
         let before = self.next_interval - 1;
         let read_scope = ReadScope {
-            qdiscs: completes_period(QUEUE_INTERVAL, self.interval, before, closed),
-            protocols: completes_period(PROTOCOL_INTERVAL, self.interval, before, closed),
+            qdiscs: completes_period(MIN_QDISC_READ_INTERVAL, self.interval, before, closed),
+            protocols: completes_period(MIN_PROTOCOL_READ_INTERVAL, self.interval, before, closed),
         };
         self.next_interval = closed + 1;
 
@@ -71,7 +71,7 @@ impl SampleSeries {
             seq: closed - 1,
             t_s: (snapshot.at - self.start).as_secs_f64(),
             interval_s: (snapshot.at - previous_at).as_secs_f64(),
-            counts: sampler.difference(previous, &snapshot),
+            counts: sampler.counters_between(previous, &snapshot),
         };
         let is_queued = outbox.try_send_event(rpc::format_event("trial.sample", &event));
         self.instrument.samples += 1;
@@ -87,9 +87,9 @@ impl SampleSeries {
 /// Returns whether a period of length `period` ends within intervals `before + 1` to `closed`.
 ///
 /// Counts intervals instead of reading the clock, so that a sample slightly early still completes its period.
-fn completes_period(period: Duration, interval: Duration, before: u64, closed: u64) -> bool {
+fn completes_period(period: Duration, interval: Duration, closed_before: u64, closed: u64) -> bool {
     let period_intervals = period.as_nanos().div_ceil(interval.as_nanos()) as u64;
-    closed / period_intervals > before / period_intervals
+    closed / period_intervals > closed_before / period_intervals
 }
 
 #[cfg(test)]
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn samples_every_100_ms_or_slower_contain_all_counters() {
-        for period in [PROTOCOL_INTERVAL, QUEUE_INTERVAL] {
+        for period in [MIN_PROTOCOL_READ_INTERVAL, MIN_QDISC_READ_INTERVAL] {
             assert_eq!(period_ends(period, 100, &[1, 2, 3]), [1, 2, 3]);
             assert_eq!(period_ends(period, 1000, &[1, 2, 3]), [1, 2, 3]);
         }
@@ -122,24 +122,39 @@ mod tests {
 
     #[test]
     fn samples_every_50_ms_contain_protocol_counters_every_second_time() {
-        assert_eq!(period_ends(QUEUE_INTERVAL, 50, &[1, 2, 3, 4]), [1, 2, 3, 4]);
-        assert_eq!(period_ends(PROTOCOL_INTERVAL, 50, &[1, 2, 3, 4]), [2, 4]);
+        assert_eq!(
+            period_ends(MIN_QDISC_READ_INTERVAL, 50, &[1, 2, 3, 4]),
+            [1, 2, 3, 4]
+        );
+        assert_eq!(
+            period_ends(MIN_PROTOCOL_READ_INTERVAL, 50, &[1, 2, 3, 4]),
+            [2, 4]
+        );
     }
 
     #[test]
     fn faster_samples_contain_slow_counters_when_a_period_completes() {
         let closed = [1, 5, 9, 10, 11, 15, 19, 20];
-        assert_eq!(period_ends(PROTOCOL_INTERVAL, 10, &closed), [10, 20]);
-        assert_eq!(period_ends(QUEUE_INTERVAL, 10, &closed), [5, 10, 15, 20]);
+        assert_eq!(
+            period_ends(MIN_PROTOCOL_READ_INTERVAL, 10, &closed),
+            [10, 20]
+        );
+        assert_eq!(
+            period_ends(MIN_QDISC_READ_INTERVAL, 10, &closed),
+            [5, 10, 15, 20]
+        );
         let closed = [1, 2, 3, 4, 5, 6, 7, 8];
-        assert_eq!(period_ends(PROTOCOL_INTERVAL, 30, &closed), [4, 8]);
-        assert_eq!(period_ends(QUEUE_INTERVAL, 30, &closed), [2, 4, 6, 8]);
+        assert_eq!(period_ends(MIN_PROTOCOL_READ_INTERVAL, 30, &closed), [4, 8]);
+        assert_eq!(
+            period_ends(MIN_QDISC_READ_INTERVAL, 30, &closed),
+            [2, 4, 6, 8]
+        );
     }
 
     #[test]
     fn a_late_sample_contains_the_slow_counters_of_a_missed_one() {
         assert_eq!(
-            period_ends(PROTOCOL_INTERVAL, 10, &[9, 12, 13, 20]),
+            period_ends(MIN_PROTOCOL_READ_INTERVAL, 10, &[9, 12, 13, 20]),
             [12, 20]
         );
     }

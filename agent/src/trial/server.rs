@@ -46,7 +46,7 @@ impl Iperf3Server {
     }
 
     /// Returns the fault that ends the trial. The server's own message replaces `stream_fault` where it says more.
-    pub fn fault(&self, stream_fault: Option<Fault>) -> Option<Fault> {
+    pub fn choose_fault(&self, stream_fault: Option<Fault>) -> Option<Fault> {
         let server_message = match (self, &stream_fault) {
             (Self::Running(test), Some(_)) => test.explain_stream_failure(),
             (Self::Running(test), None) => test.failure_message(),
@@ -60,7 +60,7 @@ impl Iperf3Server {
     /// Returns the fault of a server that has given no results by the end of the trial.
     pub fn fault_at_end(&self) -> Option<Fault> {
         if self.is_finished() {
-            self.fault(None)
+            self.choose_fault(None)
         } else {
             let message = "the iperf3 server did not end the test in time";
             Some(FaultKind::Server.with_message(message))

@@ -7,7 +7,7 @@ use vnetbench_counters::tcp_info::TcpReading;
 use vnetbench_streams::Role;
 
 /// The number of detailed streams for each role and part of the load. Details of all streams would make samples too long.
-pub const DETAILED_STREAMS: usize = 64;
+pub const MAX_DETAILED_STREAMS: usize = 64;
 
 /// The detailed values of one stream's socket.
 #[derive(Serialize)]
@@ -89,22 +89,22 @@ impl SocketDetail {
                     .bytes_retransmitted
                     .zip(before.bytes_retransmitted)
                     .map(|(now, then)| now.saturating_sub(then)),
-                dsack_dups: increase(tcp.dsack_dups, before.dsack_dups),
-                reord_seen: increase(tcp.reord_seen, before.reord_seen),
+                dsack_dups: counter_increase(tcp.dsack_dups, before.dsack_dups),
+                reord_seen: counter_increase(tcp.reord_seen, before.reord_seen),
                 memory: tcp.memory.map(SendMemory::from),
             }),
             Role::Sink => Self::Sink(SinkDetail {
                 mss_bytes: tcp.rcv_mss,
                 rcv_space_bytes: tcp.rcv_space_bytes,
                 rcv_rtt_us: tcp.rcv_rtt_us,
-                rcv_ooopack: increase(tcp.rcv_ooopack, before.rcv_ooopack),
+                rcv_ooopack: counter_increase(tcp.rcv_ooopack, before.rcv_ooopack),
                 memory: tcp.memory.map(ReceiveMemory::from),
             }),
         })
     }
 }
 
-fn increase(now: Option<u32>, then: Option<u32>) -> Option<u32> {
+fn counter_increase(now: Option<u32>, then: Option<u32>) -> Option<u32> {
     Some(now?.wrapping_sub(then?))
 }
 

@@ -57,7 +57,7 @@ impl Streams {
         {
             let part = load.find_part(index);
             sockets::set_connected_options(&socket, &part.connected_options)?;
-            let timing = part.timing(*role, index);
+            let timing = part.create_request_timing(*role, index);
             let stream = Stream::new(*id, *role, part.name, socket, timing, flows.next());
             self.all.push(Arc::new(stream));
         }
@@ -102,7 +102,7 @@ impl Streams {
             match started {
                 Ok(threads) => self.threads.extend(threads),
                 Err(error) => {
-                    self.end();
+                    self.end_all();
                     let is_at_limit = error.raw_os_error() == Some(libc::EAGAIN);
                     let error = Error::system("start the streams' threads", error);
                     return Err(if is_at_limit {
@@ -164,16 +164,16 @@ impl Streams {
     }
 
     /// Ends the streams whose threads have not carried out the last command.
-    pub fn enforce(&self) {
+    pub fn enforce_command(&self) {
         for part in &self.parts {
-            part.commands.enforce(&self.all[part.streams.clone()]);
+            part.commands.enforce_on(&self.all[part.streams.clone()]);
         }
     }
 
     /// Ends all streams and waits for their threads.
-    pub fn end(&mut self) {
+    pub fn end_all(&mut self) {
         self.issue(Command::EndAll);
-        self.enforce();
+        self.enforce_command();
         for thread in self.threads.drain(..) {
             // A thread that panicked has already marked its streams as broken.
             let _ = thread.handle.join();
@@ -181,7 +181,7 @@ impl Streams {
     }
 
     /// Returns the effective options of the sockets and the CPUs of the threads.
-    pub fn ready(&self) -> Ready {
+    pub fn describe_ready_state(&self) -> Ready {
         let cpus = |thread: &StartedThread| {
             CpuList::thread_handle_affinity(&thread.handle)
                 .map_or_else(|_| String::new(), |cpus| cpus.to_string())
@@ -225,7 +225,7 @@ impl Streams {
     }
 
     /// Returns the error of the stream that broke first.
-    pub fn fault(&self) -> Option<Fault> {
+    pub fn first_fault(&self) -> Option<Fault> {
         let broken = self.all.iter().filter_map(|stream| match stream.end.get() {
             Some(StreamEnd::Broken(error)) => Some((stream, error)),
             _ => None,

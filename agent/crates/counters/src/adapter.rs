@@ -33,11 +33,11 @@ impl AdapterStatistics {
         }
         // `struct ethtool_stats`: command and count share the first word, each following word is a statistic.
         let mut words = vec![0u64; 1 + capacity_with_reserve(count)];
-        words[0] = join_words([ETHTOOL_GSTATS, count as u32]);
+        words[0] = join_u32_halves([ETHTOOL_GSTATS, count as u32]);
         self.interface
             .run_ethtool_command(words.as_mut_slice())
             .ok()?;
-        if words[0] != join_words([ETHTOOL_GSTATS, count as u32]) {
+        if words[0] != join_u32_halves([ETHTOOL_GSTATS, count as u32]) {
             return None;
         }
         words.truncate(1 + count);
@@ -45,12 +45,12 @@ impl AdapterStatistics {
         Some(words)
     }
 
-    pub fn changes_since(&self, before: &[u64], after: &[u64]) -> StatisticChanges {
+    pub fn changes_between(&self, before: &[u64], after: &[u64]) -> StatisticChanges {
         compute_changes(&self.names, before, after)
     }
 }
 
-fn join_words(halves: [u32; 2]) -> u64 {
+fn join_u32_halves(halves: [u32; 2]) -> u64 {
     let [first, second] = halves.map(u32::to_ne_bytes);
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&first);

@@ -9,7 +9,7 @@ use crate::proc_file::ProcFile;
 use crate::reading::{CounterSource, CounterValue, Reading};
 
 /// Counts the throttling of this process.
-pub struct CgroupQuota {
+pub struct CpuQuotaCounters {
     /// Groups with a quota, the nearest first.
     groups: Vec<ThrottledGroup>,
     /// Throttling since the groups were opened.
@@ -44,7 +44,7 @@ enum CgroupVersion {
     Two,
 }
 
-impl CgroupQuota {
+impl CpuQuotaCounters {
     /// Opens the groups that have a quota. Returns `None` if no quota is set or visible.
     pub fn open() -> Option<Self> {
         let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
@@ -62,11 +62,11 @@ impl CgroupQuota {
     fn open_at(groups: &str, mounts: &str, root: &Path) -> Option<Self> {
         let mut trees = mounts.lines().filter_map(parse_mount);
         let groups = trees.find_map(|tree| {
-            let group = group_path(groups, tree.version)?;
+            let group = find_group_path(groups, tree.version)?;
             let inside = Path::new(group).strip_prefix(&tree.root).ok()?;
             let top = root.join(tree.mount_point.strip_prefix("/").ok()?);
             let folders = inside.ancestors().map(|group| top.join(group));
-            let limited = folders.filter(|folder| has_quota(folder, tree.version));
+            let limited = folders.filter(|folder| has_cpu_quota(folder, tree.version));
             let groups: Vec<_> = limited
                 .filter_map(|folder| ThrottledGroup::open(&folder))
                 .collect();
@@ -79,7 +79,7 @@ impl CgroupQuota {
     }
 }
 
-impl CounterSource for CgroupQuota {
+impl CounterSource for CpuQuotaCounters {
     fn read(&mut self, into: &mut Reading) {
         let readings = self.groups.iter_mut().map(ThrottledGroup::read);
         // On a tie, the nearest group counts.
@@ -114,13 +114,13 @@ impl CounterSource for CgroupQuota {
 impl ThrottledGroup {
     fn open(folder: &Path) -> Option<Self> {
         let mut file = ProcFile::open(folder.join("cpu.stat").to_str()?)?;
-        let last = Throttling::parse(file.text())?;
+        let last = Throttling::parse(file.read_text())?;
         Some(Self { file, last })
     }
 
     /// Returns the throttling since the previous call; zero if the group is gone.
     fn read(&mut self) -> Throttling {
-        let now = Throttling::parse(self.file.text()).unwrap_or(self.last);
+        let now = Throttling::parse(self.file.read_text()).unwrap_or(self.last);
         let earlier = std::mem::replace(&mut self.last, now);
         Throttling {
             periods: now.periods.saturating_sub(earlier.periods),
@@ -136,18 +136,18 @@ impl Throttling {
     /// Parses cpu.stat.
     fn parse(text: &str) -> Option<Self> {
         // Version 1 reports nanoseconds, version 2 microseconds.
-        let nanos = read_number(text, "throttled_time");
+        let nanos = parse_named_number(text, "throttled_time");
         let throttled_nanos =
-            nanos.or_else(|| Some(read_number(text, "throttled_usec")? * 1000))?;
+            nanos.or_else(|| Some(parse_named_number(text, "throttled_usec")? * 1000))?;
         Some(Self {
-            periods: read_number(text, "nr_periods")?,
-            throttled_periods: read_number(text, "nr_throttled")?,
+            periods: parse_named_number(text, "nr_periods")?,
+            throttled_periods: parse_named_number(text, "nr_throttled")?,
             throttled_nanos,
         })
     }
 }
 
-fn read_number(text: &str, key: &str) -> Option<u64> {
+fn parse_named_number(text: &str, key: &str) -> Option<u64> {
     let mut lines = text.lines().filter_map(|line| line.split_once(' '));
     let (_, number) = lines.find(|(name, _)| *name == key)?;
     number.trim().parse().ok()
@@ -192,7 +192,7 @@ fn unescape_path(path: &str) -> PathBuf {
 }
 
 /// Returns the process's group from /proc/self/cgroup: `4:cpu,cpuacct:/group`, or `0::/group` in version 2.
-fn group_path(groups: &str, version: CgroupVersion) -> Option<&str> {
+fn find_group_path(groups: &str, version: CgroupVersion) -> Option<&str> {
     let mut lines = groups.lines().filter_map(|line| {
         let (_, rest) = line.split_once(':')?;
         rest.split_once(':')
@@ -204,7 +204,7 @@ fn group_path(groups: &str, version: CgroupVersion) -> Option<&str> {
     Some(group)
 }
 
-fn has_quota(folder: &Path, version: CgroupVersion) -> bool {
+fn has_cpu_quota(folder: &Path, version: CgroupVersion) -> bool {
     let (file, unlimited) = match version {
         CgroupVersion::One => ("cpu.cfs_quota_us", "-1"),
         CgroupVersion::Two => ("cpu.max", "max"),
@@ -247,8 +247,8 @@ mod tests {
             }
         }
 
-        fn quota(&self, groups: &str) -> Option<CgroupQuota> {
-            CgroupQuota::open_at(groups, MOUNTS, &self.0)
+        fn quota(&self, groups: &str) -> Option<CpuQuotaCounters> {
+            CpuQuotaCounters::open_at(groups, MOUNTS, &self.0)
         }
     }
 
@@ -258,7 +258,7 @@ mod tests {
         }
     }
 
-    fn counters(quota: &mut CgroupQuota) -> String {
+    fn counters(quota: &mut CpuQuotaCounters) -> String {
         let mut reading = Reading::default();
         quota.read(&mut reading);
         serde_json::to_string(&reading.counters).expect("serializes")

@@ -20,11 +20,11 @@ impl CpuTimes {
 
 impl CounterSource for CpuTimes {
     fn read(&mut self, into: &mut Reading) {
-        parse(self.file.text(), self.ticks_per_s, into);
+        parse_proc_stat(self.file.read_text(), self.ticks_per_s, into);
     }
 }
 
-fn parse(text: &str, ticks_per_s: f64, into: &mut Reading) {
+fn parse_proc_stat(text: &str, ticks_per_s: f64, into: &mut Reading) {
     for line in text.lines() {
         let mut words = line.split_ascii_whitespace();
         let name = words.next().unwrap_or("");
@@ -65,7 +65,7 @@ fn parse(text: &str, ticks_per_s: f64, into: &mut Reading) {
 }
 
 /// Returns the mean clock of all CPUs. Returns `None` if the kernel does not report it (many ARM systems).
-pub fn mean_clock_hz() -> Option<f64> {
+pub fn read_mean_clock_hz() -> Option<f64> {
     parse_mean_clock_hz(&std::fs::read_to_string("/proc/cpuinfo").ok()?)
 }
 
@@ -103,7 +103,7 @@ softirq 17777 0 33
     #[test]
     fn cpu_times_are_parsed_for_each_cpu() {
         let mut reading = Reading::default();
-        parse(STAT, 100.0, &mut reading);
+        parse_proc_stat(STAT, 100.0, &mut reading);
         assert_eq!(
             reading.cpu[0],
             CpuWork {
@@ -130,7 +130,7 @@ softirq 17777 0 33
     #[test]
     fn idle_time_that_decreases_counts_as_zero() {
         let mut earlier = Reading::default();
-        parse(STAT, 100.0, &mut earlier);
+        parse_proc_stat(STAT, 100.0, &mut earlier);
         let mut now = earlier.clone();
         now.cpu[0].idle_s -= 0.01;
         now.cpu[0].user_s += 0.05;
@@ -141,7 +141,7 @@ softirq 17777 0 33
     #[test]
     fn a_cpu_that_comes_online_does_not_add_its_earlier_time() {
         let mut earlier = Reading::default();
-        parse(STAT, 100.0, &mut earlier);
+        parse_proc_stat(STAT, 100.0, &mut earlier);
         let mut now = earlier.clone();
         now.cpu[0].softirq_s += 0.25;
         now.cpu[0].iowait_s += 0.5;

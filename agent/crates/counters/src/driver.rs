@@ -38,7 +38,7 @@ impl DriverCounters {
     pub fn read(&self) -> DriverReading {
         DriverReading {
             adapter: self.adapter.as_ref().and_then(AdapterStatistics::read),
-            queues: queues::read(&self.interface),
+            queues: queues::read_queue_counts(&self.interface),
         }
     }
 
@@ -51,8 +51,8 @@ impl DriverCounters {
         DriverCounterChanges {
             adapter: adapter
                 .zip(statistics)
-                .map(|(adapter, (earlier, now))| adapter.changes_since(earlier, now)),
-            queues: queues.map(|(earlier, now)| queues::counts_since(earlier, now)),
+                .map(|(adapter, (earlier, now))| adapter.changes_between(earlier, now)),
+            queues: queues.map(|(earlier, now)| queues::queue_counts_since(earlier, now)),
         }
     }
 }

@@ -8,7 +8,7 @@ use vnetbench_interfaces::interface;
 use vnetbench_system::error::{Error, Result};
 
 /// Counter names of the columns after the interface's name; "" for columns that are not kept.
-const COLUMNS: [&str; 12] = [
+const PROC_NET_DEV_COLUMNS: [&str; 12] = [
     "rx_bytes",
     "rx_packets",
     "rx_errors",
@@ -28,7 +28,7 @@ pub struct InterfaceCounters {
     /// Whether the interface was up with carrier when it was opened.
     was_running: bool,
     file: ProcFile,
-    last: [u64; COLUMNS.len()],
+    last: [u64; PROC_NET_DEV_COLUMNS.len()],
 }
 
 impl InterfaceCounters {
@@ -36,7 +36,7 @@ impl InterfaceCounters {
         let operation = || format!("read the counters of interface {name}");
         let mut file = ProcFile::open("/proc/net/dev")
             .ok_or_else(|| Error::system(operation(), io::Error::last_os_error()))?;
-        let last = parse_interface_row(file.text(), name).ok_or_else(|| {
+        let last = parse_interface_row(file.read_text(), name).ok_or_else(|| {
             Error::system(operation(), io::Error::from_raw_os_error(libc::ENODEV))
         })?;
         let device =
@@ -64,11 +64,11 @@ impl InterfaceCounters {
 
 impl CounterSource for InterfaceCounters {
     fn read(&mut self, into: &mut Reading) {
-        let row = parse_interface_row(self.file.text(), &self.device.name);
+        let row = parse_interface_row(self.file.read_text(), &self.device.name);
         into.failure_message = self.failure_message(row.is_some());
         // Keep the last known values, so that the trial's totals still match its samples.
         self.last = row.unwrap_or(self.last);
-        for (name, count) in COLUMNS.iter().zip(self.last) {
+        for (name, count) in PROC_NET_DEV_COLUMNS.iter().zip(self.last) {
             if !name.is_empty() {
                 into.counters.push(name, CounterValue::Count(count));
             }
@@ -77,13 +77,16 @@ impl CounterSource for InterfaceCounters {
 }
 
 /// Returns the counters of one interface, in the order of the columns.
-pub fn parse_interface_row(text: &str, interface: &str) -> Option<[u64; COLUMNS.len()]> {
+pub fn parse_interface_row(
+    text: &str,
+    interface: &str,
+) -> Option<[u64; PROC_NET_DEV_COLUMNS.len()]> {
     let counts = text.lines().find_map(|line| {
         // Split at the last colon: an alias has a colon in its name.
         let (name, counts) = line.rsplit_once(':')?;
         (name.trim() == interface).then_some(counts)
     })?;
-    let mut row = [0; COLUMNS.len()];
+    let mut row = [0; PROC_NET_DEV_COLUMNS.len()];
     for (value, word) in row.iter_mut().zip(counts.split_ascii_whitespace()) {
         *value = word.parse().ok()?;
     }

@@ -51,7 +51,7 @@ impl ObservedInterfaces {
             Error::system(format!("read the counters of {location}"), error)
         })?;
         let mut file = ProcFile::from_file(file);
-        let text = file.text();
+        let text = file.read_text();
         let first = |name: String| {
             let absent = io::Error::from_raw_os_error(libc::ENODEV);
             let operation = || format!("read the counters of {name}");
@@ -68,9 +68,9 @@ impl ObservedInterfaces {
         })
     }
 
-    /// Reads all interfaces. Without `queues`, queueing disciplines keep their last reading.
-    pub fn read(&mut self, queues: bool) -> Vec<InterfaceTraffic> {
-        let text = self.file.text();
+    /// Reads all interfaces. Without `reads_qdiscs`, queueing disciplines keep their last reading.
+    pub fn read(&mut self, reads_qdiscs: bool) -> Vec<InterfaceTraffic> {
+        let text = self.file.read_text();
         // A new interface with the name of a vanished one starts at 0, so it is not read.
         for interface in self
             .interfaces
@@ -84,7 +84,7 @@ impl ObservedInterfaces {
                 }
                 None => interface.last.is_gone = true,
             }
-            if queues {
+            if reads_qdiscs {
                 let queued = interface
                     .qdisc
                     .as_mut()
@@ -145,7 +145,7 @@ fn parse_traffic(text: &str, name: &str) -> Option<InterfaceTraffic> {
 }
 
 impl InterfaceTraffic {
-    pub fn without_queue(self) -> Self {
+    pub fn without_qdisc(self) -> Self {
         Self {
             qdisc: None,
             ..self
@@ -195,6 +195,6 @@ mod tests {
     fn a_missing_interface_is_rejected() {
         let refused =
             ObservedInterfaces::open(vec!["lo".into(), "vnb-absent".into()], None).map(drop);
-        assert_eq!(refused.map_err(|error| error.code()), Err(-32001));
+        assert_eq!(refused.map_err(|error| error.json_rpc_code()), Err(-32001));
     }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::proc_file::read_first_number;
 
-const DEBUGFS_ROOT: &str = "/sys/kernel/debug/kvm";
+const KVM_DEBUGFS_FOLDER: &str = "/sys/kernel/debug/kvm";
 
 pub type ExitCounts = BTreeMap<String, u64>;
 
@@ -22,7 +22,7 @@ struct ExitCounter {
 impl KvmExits {
     /// Opens the counters of all virtual machines of these processes. Returns `None` if the kernel exposes none.
     pub fn open(processes: &[u32]) -> Option<Self> {
-        Self::open_below(Path::new(DEBUGFS_ROOT), processes)
+        Self::open_below(Path::new(KVM_DEBUGFS_FOLDER), processes)
     }
 
     fn open_below(root: &Path, processes: &[u32]) -> Option<Self> {

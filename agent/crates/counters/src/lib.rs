@@ -1,7 +1,7 @@
 //! Counters of this endpoint: reads the kernel's sources at one moment, and computes the difference of two readings.
 //!
 //! [`CounterReader`] opens all sources that a [`CounterScope`] names. [`CounterReader::read`] returns a [`Reading`], and
-//! [`Reading::counted_since`] returns the [`Counters`] between two readings. The counters of a source that this kernel
+//! [`Reading::counters_since`] returns the [`Counters`] between two readings. The counters of a source that this kernel
 //! lacks are absent, never zero. A source keeps its file open, because the file's path may refer to another file later.
 //!
 //! Every module reads one source:
@@ -50,7 +50,7 @@ mod thread_cpu;
 pub mod thread_time;
 mod unwrapped_counter;
 
-pub use cpu::mean_clock_hz;
+pub use cpu::read_mean_clock_hz;
 pub use cpu_work::{CpuPackets, CpuWork};
 pub use perf::{ProcessCycles, probe_cycle_counters};
 pub use reading::{CounterValue, Counters, ReadScope, Reading};

@@ -10,7 +10,14 @@ use crate::thread_time::{ThreadClock, ThreadTime};
 pub struct LoadThread {
     /// Not set if the system does not report thread times.
     clock: OnceLock<ThreadClock>,
-    at_end: OnceLock<(ThreadTime, Option<u32>)>,
+    final_reading: OnceLock<FinalThreadReading>,
+}
+
+/// What is known of a thread when it ends.
+#[derive(Debug)]
+struct FinalThreadReading {
+    time: ThreadTime,
+    last_cpu: Option<u32>,
 }
 
 impl LoadThread {
@@ -25,22 +32,25 @@ impl LoadThread {
     /// Records the final times. The kernel does not report them after the thread has ended.
     fn record_end(&self) {
         if let Some(time) = self.time() {
-            let _ = self.at_end.set((time, self.last_cpu()));
+            let last_cpu = self.last_cpu();
+            let _ = self
+                .final_reading
+                .set(FinalThreadReading { time, last_cpu });
         }
     }
 
     /// Returns CPU time and wait time since the thread began.
     pub fn time(&self) -> Option<ThreadTime> {
-        match self.at_end.get() {
-            Some((time, _)) => Some(*time),
+        match self.final_reading.get() {
+            Some(reading) => Some(reading.time),
             None => self.clock.get()?.read().ok(),
         }
     }
 
     /// Returns the CPU that the thread last ran on.
     pub fn last_cpu(&self) -> Option<u32> {
-        match self.at_end.get() {
-            Some((_, cpu)) => *cpu,
+        match self.final_reading.get() {
+            Some(reading) => reading.last_cpu,
             None => self.clock.get()?.last_cpu(),
         }
     }

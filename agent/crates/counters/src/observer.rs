@@ -8,7 +8,7 @@ use crate::thread_cpu::{self, ThreadCpu, ThreadReading};
 use vnetbench_system::error::{Error, Result};
 
 /// Maximum number of threads, of interfaces, and of processes with virtual machines.
-const MAX_OBSERVED: usize = 1024;
+const MAX_OBSERVED_ITEMS: usize = 1024;
 
 /// What an observer reads in addition to the system's counters.
 #[derive(Debug, Default, Deserialize)]
@@ -33,7 +33,7 @@ pub struct ObserverReading {
     threads: Vec<ThreadReading>,
     interfaces: Vec<InterfaceTraffic>,
     /// Whether the interfaces' qdiscs were read at this moment.
-    has_queues: bool,
+    has_qdiscs: bool,
     kvm_exits: Option<ExitCounts>,
 }
 
@@ -58,9 +58,12 @@ impl ObserverRequest {
             ("interfaces", self.interfaces.as_ref().map(Vec::len)),
             ("kvm_pids", self.kvm_pids.as_ref().map(Vec::len)),
         ];
-        match counts.iter().find(|(_, count)| *count > Some(MAX_OBSERVED)) {
+        match counts
+            .iter()
+            .find(|(_, count)| *count > Some(MAX_OBSERVED_ITEMS))
+        {
             Some((name, _)) => Err(Error::BadParameter(format!(
-                "{name} must have at most {MAX_OBSERVED} entries"
+                "{name} must have at most {MAX_OBSERVED_ITEMS} entries"
             ))),
             None => Ok(()),
         }
@@ -89,15 +92,15 @@ impl ObserverRequest {
 }
 
 impl Observer {
-    /// Reads everything; interfaces' qdiscs only with `queues`.
-    pub fn read(&mut self, queues: bool) -> ObserverReading {
+    /// Reads everything; interfaces' qdiscs only with `reads_qdiscs`.
+    pub fn read(&mut self, reads_qdiscs: bool) -> ObserverReading {
         ObserverReading {
             threads: self.threads.iter_mut().map(ThreadCpu::read).collect(),
             interfaces: self
                 .interfaces
                 .as_mut()
-                .map_or_else(Vec::new, |interfaces| interfaces.read(queues)),
-            has_queues: queues,
+                .map_or_else(Vec::new, |interfaces| interfaces.read(reads_qdiscs)),
+            has_qdiscs: reads_qdiscs,
             kvm_exits: self.kvm.as_mut().map(KvmExits::read),
         }
     }
@@ -108,9 +111,9 @@ impl ObserverReading {
     pub fn since(&self, earlier: &Self) -> ObserverChanges {
         let threads = self.threads.iter().zip(&earlier.threads);
         let interfaces = self.interfaces.iter().zip(&earlier.interfaces);
-        let interfaces = interfaces.map(|(now, earlier)| match self.has_queues {
+        let interfaces = interfaces.map(|(now, earlier)| match self.has_qdiscs {
             true => now.since(earlier),
-            false => now.since(earlier).without_queue(),
+            false => now.since(earlier).without_qdisc(),
         });
         let exits = self.kvm_exits.as_ref().zip(earlier.kvm_exits.as_ref());
         ObserverChanges {

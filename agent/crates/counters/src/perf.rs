@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use perf_event::events::{Event, Hardware};
 use perf_event::{Builder, CountAndTime, Counter};
 
-use crate::cpu::mean_clock_hz;
+use crate::cpu::read_mean_clock_hz;
 use crate::cpu_work::CpuWork;
 use crate::reading::{CounterSource, CounterValue, Reading};
 use vnetbench_system::cpu_list::CpuList;
@@ -246,7 +246,7 @@ impl CycleEstimator {
             .clock
             .is_none_or(|(at, _)| now - at >= CLOCK_RATE_LIFETIME)
         {
-            self.clock = mean_clock_hz().map(|hz| (now, hz));
+            self.clock = read_mean_clock_hz().map(|hz| (now, hz));
         }
         self.clock.map(|(_, hz)| hz)
     }

@@ -18,7 +18,7 @@ impl Pressure {
 impl CounterSource for Pressure {
     fn read(&mut self, into: &mut Reading) {
         // With psi=0 the file exists, but reading it fails.
-        if let Some(micros) = parse_some_total(self.file.text()) {
+        if let Some(micros) = parse_some_total(self.file.read_text()) {
             let name = "pressure_cpu_some_s";
             into.counters.push(name, CounterValue::Nanos(micros * 1000));
         }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 /// Maximum size of a short file: one line of numbers.
-const SHORT_BYTES: usize = 1024;
+const MAX_SHORT_FILE_BYTES: usize = 1024;
 
 pub struct ProcFile {
     file: File,
@@ -25,7 +25,7 @@ impl ProcFile {
     }
 
     /// Reads the whole text. Invalid UTF-8 becomes `?`; an unreadable file is empty.
-    pub fn text(&mut self) -> &str {
+    pub fn read_text(&mut self) -> &str {
         let mut length = 0;
         loop {
             if length == self.buffer.len() {
@@ -48,8 +48,8 @@ impl ProcFile {
 }
 
 /// Reads a file of one short line in a single call, and parses it.
-pub fn read_short<T>(file: &File, find: impl FnOnce(&[u8]) -> Option<T>) -> io::Result<T> {
-    let mut bytes = [0; SHORT_BYTES];
+pub fn read_short_file<T>(file: &File, find: impl FnOnce(&[u8]) -> Option<T>) -> io::Result<T> {
+    let mut bytes = [0; MAX_SHORT_FILE_BYTES];
     let length = file.read_at(&mut bytes, 0)?;
     find(&bytes[..length]).ok_or(io::ErrorKind::InvalidData.into())
 }
@@ -61,7 +61,7 @@ pub fn read_first_number(file: &File) -> io::Result<u64> {
 
 /// Reads the first numbers of a short file.
 pub fn read_numbers<const COUNT: usize>(file: &File) -> io::Result<[u64; COUNT]> {
-    read_short(file, |line| {
+    read_short_file(file, |line| {
         let mut words = std::str::from_utf8(line).ok()?.split_ascii_whitespace();
         let mut parsed = [0; COUNT];
         for number in &mut parsed {
@@ -82,6 +82,6 @@ mod tests {
         std::fs::write(&path, b"lo: 1 2\n\xff\xc3: 3 4\neth0: 5 6\n").expect("a file");
         let mut file = ProcFile::from_file(File::open(&path).expect("the file exists"));
         std::fs::remove_file(&path).expect("the test can remove its files");
-        assert_eq!(file.text(), "lo: 1 2\n??: 3 4\neth0: 5 6\n");
+        assert_eq!(file.read_text(), "lo: 1 2\n??: 3 4\neth0: 5 6\n");
     }
 }

@@ -2,12 +2,15 @@
 
 use crate::reading::{CounterSource, CounterValue, Reading};
 
-pub struct Process;
+pub struct ProcessUsage;
 
-impl CounterSource for Process {
+impl CounterSource for ProcessUsage {
     fn read(&mut self, into: &mut Reading) {
         let usage = read_process_usage();
-        let (user, system) = (timeval_nanos(usage.ru_utime), timeval_nanos(usage.ru_stime));
+        let (user, system) = (
+            timeval_to_nanos(usage.ru_utime),
+            timeval_to_nanos(usage.ru_stime),
+        );
         into.process_cpu_nanos = user + system;
         let counters = &mut into.counters;
         counters.push("process_cpu_user_s", CounterValue::Nanos(user));
@@ -32,6 +35,6 @@ fn read_process_usage() -> libc::rusage {
     usage
 }
 
-fn timeval_nanos(time: libc::timeval) -> u64 {
+fn timeval_to_nanos(time: libc::timeval) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1000
 }

@@ -14,7 +14,7 @@ use vnetbench_interfaces::netlink::{NetlinkSocket, find_attribute};
 /// The attribute in TCA_STATS2 with `struct gnet_stats_queue`.
 const TCA_STATS_QUEUE: u16 = 3;
 /// Kind of the root qdisc of an interface without a queue.
-const NO_QUEUE: &str = "noqueue";
+const NOQUEUE_QDISC: &str = "noqueue";
 
 /// Counters of a qdisc at one moment, or between two; the backlog is always that of the later moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -39,7 +39,7 @@ impl Qdisc {
     /// Opens the root qdisc. Returns `None` for `noqueue`, or if the kernel does not report it.
     pub fn open(socket: &mut NetlinkSocket, interface: &str) -> Option<Self> {
         let index = name_to_index(&*socket, interface).ok()?;
-        let root = read_root_qdisc(socket, index).filter(|root| root.kind != NO_QUEUE)?;
+        let root = read_root_qdisc(socket, index).filter(|root| root.kind != NOQUEUE_QDISC)?;
         let mut qdisc = Self {
             index,
             handle: root.handle,
@@ -158,7 +158,7 @@ mod tests {
         let mut socket = NetlinkSocket::open_route().expect("netlink");
         let index = name_to_index(&socket, "lo").expect("lo exists");
         let root = read_root_qdisc(&mut socket, index).expect("the kernel reports it");
-        assert_eq!(root.kind, NO_QUEUE);
+        assert_eq!(root.kind, NOQUEUE_QDISC);
         assert!(Qdisc::open(&mut socket, "lo").is_none());
         assert!(Qdisc::open(&mut socket, "vnb-absent").is_none());
     }

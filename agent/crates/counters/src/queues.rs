@@ -35,13 +35,13 @@ pub fn read_queue_counts(interface: &str) -> Option<Vec<QueueCounts>> {
 }
 
 fn parse_queue(reply: &NetdevReply) -> Option<QueueCounts> {
-    let queue_type = reply.u32(NETDEV_A_QSTATS_QUEUE_TYPE)?;
+    let queue_type = reply.find_u32(NETDEV_A_QSTATS_QUEUE_TYPE)?;
     let (direction, packets, bytes) = QUEUE_ATTRIBUTES.get(queue_type as usize)?;
     Some(QueueCounts {
         direction,
-        queue: reply.u32(NETDEV_A_QSTATS_QUEUE_ID)?,
-        packets: reply.uint(*packets)?,
-        bytes: reply.uint(*bytes)?,
+        queue: reply.find_u32(NETDEV_A_QSTATS_QUEUE_ID)?,
+        packets: reply.find_uint(*packets)?,
+        bytes: reply.find_uint(*bytes)?,
     })
 }
 

@@ -109,7 +109,7 @@ pub struct Reading {
 
 impl Reading {
     /// Returns the increments since `earlier`. Optional parts are included if this reading has them.
-    pub fn counted_since(&self, earlier: &Self) -> Counters {
+    pub fn counters_since(&self, earlier: &Self) -> Counters {
         let mut counters = self.counters.since(&earlier.counters);
         if self.scope.qdiscs {
             counters.0.extend(self.qdisc.since(&earlier.qdisc).0);

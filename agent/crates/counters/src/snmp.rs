@@ -73,10 +73,10 @@ impl ProtocolCounters {
     pub fn read(&mut self) -> Counters {
         let mut sums = CounterSums::default();
         for PairedFile { file, layouts } in &mut self.paired_files {
-            add_paired_lines(file.text(), layouts, &mut sums);
+            add_paired_lines(file.read_text(), layouts, &mut sums);
         }
         if let Some(file) = &mut self.snmp6_file {
-            add_snmp6_lines(file.text(), &mut sums);
+            add_snmp6_lines(file.read_text(), &mut sums);
         }
         let counts = sums.0.into_iter();
         Counters(
@@ -114,7 +114,7 @@ impl PairedFile {
 
 impl ColumnCache {
     /// Returns the kept columns in order. Cached, because a line has hundreds of names that hardly ever change.
-    fn columns(&mut self, names: &str) -> &[(usize, &'static str)] {
+    fn header_columns(&mut self, names: &str) -> &[(usize, &'static str)] {
         let known = self.0.iter().position(|(known, _)| known == names);
         let index = known.unwrap_or_else(|| {
             self.0.push((names.into(), find_columns(names)));
@@ -144,7 +144,7 @@ fn add_paired_lines(text: &str, layouts: &mut ColumnCache, sums: &mut CounterSum
     while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
         let mut values = values.split(' ').skip(1);
         let mut next_column = 0;
-        for &(column, name) in layouts.columns(names) {
+        for &(column, name) in layouts.header_columns(names) {
             if let Some(value) = values.nth(column - next_column) {
                 sums.add(name, value);
             }

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use crate::unwrapped_counter::UnwrappedCounter;
 
 /// SK_MEMINFO_VARS.
-const MEMINFO_VALUES: usize = 9;
+const MEMINFO_VALUE_COUNT: usize = 9;
 
 /// Memory that the kernel accounts to a socket, with its overhead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl DropMeter {
 
 /// Reads the memory of a socket. Returns `None` if the kernel does not report it.
 pub fn read_socket_memory(socket: BorrowedFd<'_>) -> Option<SocketMemory> {
-    let mut values = [0u32; MEMINFO_VALUES];
+    let mut values = [0u32; MEMINFO_VALUE_COUNT];
     let mut length = size_of_val(&values) as libc::socklen_t;
     // SAFETY: `values` is valid for writes of `length` bytes, and the kernel writes at most `length`.
     let status = unsafe {

@@ -4,19 +4,19 @@ use crate::proc_file::ProcFile;
 use crate::reading::{CounterSource, CounterValue, Reading};
 use crate::unwrapped_counter::UnwrappedCounter;
 
-const KINDS: [(&str, &str); 4] = [
+const SOFTIRQ_KINDS: [(&str, &str); 4] = [
     ("NET_RX", "softirq_net_rx"),
     ("NET_TX", "softirq_net_tx"),
     ("TIMER", "softirq_timer"),
     ("SCHED", "softirq_sched"),
 ];
 /// Index of NET_RX.
-const NET_RX: usize = 0;
+const NET_RX_INDEX: usize = 0;
 
 pub struct SoftirqCounters {
     file: ProcFile,
     /// Counts by kind, then by CPU. The kernel's counters have 32 bits.
-    counts: [Vec<UnwrappedCounter>; KINDS.len()],
+    counts: [Vec<UnwrappedCounter>; SOFTIRQ_KINDS.len()],
 }
 
 impl SoftirqCounters {
@@ -30,11 +30,15 @@ impl SoftirqCounters {
 
 impl CounterSource for SoftirqCounters {
     fn read(&mut self, into: &mut Reading) {
-        parse(self.file.text(), &mut self.counts, into);
+        parse_proc_softirqs(self.file.read_text(), &mut self.counts, into);
     }
 }
 
-fn parse(text: &str, totals: &mut [Vec<UnwrappedCounter>; KINDS.len()], into: &mut Reading) {
+fn parse_proc_softirqs(
+    text: &str,
+    totals: &mut [Vec<UnwrappedCounter>; SOFTIRQ_KINDS.len()],
+    into: &mut Reading,
+) {
     let mut lines = text.lines();
     // The first line names the CPU of each column: `CPU0 CPU1 …`.
     let cpus: Vec<u32> = lines
@@ -47,7 +51,10 @@ fn parse(text: &str, totals: &mut [Vec<UnwrappedCounter>; KINDS.len()], into: &m
         let Some((kind, counts)) = line.split_once(':') else {
             continue;
         };
-        let Some(kind_index) = KINDS.iter().position(|(name, _)| *name == kind.trim()) else {
+        let Some(kind_index) = SOFTIRQ_KINDS
+            .iter()
+            .position(|(name, _)| *name == kind.trim())
+        else {
             continue;
         };
         let mut total = 0;
@@ -59,14 +66,14 @@ fn parse(text: &str, totals: &mut [Vec<UnwrappedCounter>; KINDS.len()], into: &m
         {
             let count = counter.update(count.parse().unwrap_or(0));
             total += count;
-            if kind_index == NET_RX
+            if kind_index == NET_RX_INDEX
                 && let Some(packets) = into.cpu_packets(*cpu)
             {
                 packets.net_rx = Some(count);
             }
         }
         into.counters
-            .push(KINDS[kind_index].1, CounterValue::Count(total));
+            .push(SOFTIRQ_KINDS[kind_index].1, CounterValue::Count(total));
     }
 }
 
@@ -79,9 +86,9 @@ mod tests {
         let first = "                    CPU0       CPU1\n          HI:          0          0\n       TIMER:      32868      34899\n      NET_RX:    1849544 4294967295\n";
         let second = "                    CPU0       CPU1\n          HI:          9          0\n       TIMER:      32869      34901\n      NET_RX:    1849545          1\n";
         let mut totals = Default::default();
-        parse(first, &mut totals, &mut Reading::default());
+        parse_proc_softirqs(first, &mut totals, &mut Reading::default());
         let mut reading = Reading::with_cpus(2);
-        parse(second, &mut totals, &mut reading);
+        parse_proc_softirqs(second, &mut totals, &mut reading);
         let net_rx: Vec<_> = reading.cpu.iter().map(|cpu| cpu.packets.net_rx).collect();
         assert_eq!(net_rx, [Some(1), Some(2)]);
         let text = serde_json::to_string(&reading.counters).expect("serializes");

@@ -7,15 +7,15 @@ use crate::proc_file::ProcFile;
 use crate::reading::{CounterSource, CounterValue, Reading};
 use crate::unwrapped_counter::UnwrappedCounter;
 
-const COLUMNS: [&str; 3] = ["softnet_processed", "softnet_dropped", "softnet_squeezed"];
+const SOFTNET_COLUMNS: [&str; 3] = ["softnet_processed", "softnet_dropped", "softnet_squeezed"];
 /// Column of packets that another CPU steered to this one (RPS).
 const RPS_COLUMN: usize = 9;
-const CPU_COLUMN: usize = 12;
+const CPU_NUMBER_COLUMN: usize = 12;
 
 /// Counters of one CPU, as far as the kernel has them.
 #[derive(Debug, Clone, Copy, Default)]
 struct SoftnetRow {
-    columns: [UnwrappedCounter; COLUMNS.len()],
+    columns: [UnwrappedCounter; SOFTNET_COLUMNS.len()],
     rps: Option<UnwrappedCounter>,
 }
 
@@ -36,18 +36,18 @@ impl SoftnetCounters {
 
 impl CounterSource for SoftnetCounters {
     fn read(&mut self, into: &mut Reading) {
-        parse(self.file.text(), &mut self.rows, into);
+        parse_softnet_stat(self.file.read_text(), &mut self.rows, into);
     }
 }
 
-fn parse(text: &str, rows: &mut Vec<SoftnetRow>, into: &mut Reading) {
+fn parse_softnet_stat(text: &str, rows: &mut Vec<SoftnetRow>, into: &mut Reading) {
     for (line_index, line) in text.lines().enumerate() {
         let words = || {
             line.split_ascii_whitespace()
                 .map_while(|word| u32::from_str_radix(word, 16).ok())
         };
         let cpu = words()
-            .nth(CPU_COLUMN)
+            .nth(CPU_NUMBER_COLUMN)
             .map_or(line_index, |cpu| cpu as usize);
         if rows.len() <= cpu {
             rows.resize(cpu + 1, Default::default());
@@ -67,7 +67,7 @@ fn parse(text: &str, rows: &mut Vec<SoftnetRow>, into: &mut Reading) {
             packets.softnet_rps = row.rps.map(|count| count.total());
         }
     }
-    for (column, name) in COLUMNS.iter().enumerate() {
+    for (column, name) in SOFTNET_COLUMNS.iter().enumerate() {
         // Includes CPUs that have gone offline since, so that a total never decreases.
         let total = rows.iter().map(|row| row.columns[column].total()).sum();
         into.counters.push(name, CounterValue::Count(total));
@@ -81,13 +81,13 @@ mod tests {
     #[test]
     fn rows_are_summed_since_the_first_reading() {
         let mut rows = Vec::new();
-        parse(
+        parse_softnet_stat(
             "001f6aa7 00000000 00000001 00000000 00000000\nffffffff 00000002 00000000 00000000 00000000\n",
             &mut rows,
             &mut Reading::default(),
         );
         let mut reading = Reading::default();
-        parse(
+        parse_softnet_stat(
             "001f6aaa 00000001 00000001 00000000 00000000\n00000000 00000002 00000004 00000000 00000000\n",
             &mut rows,
             &mut reading,
@@ -110,7 +110,7 @@ mod tests {
         let mut rows = Vec::new();
         let mut processed = |text: String| {
             let mut reading = Reading::default();
-            parse(&text, &mut rows, &mut reading);
+            parse_softnet_stat(&text, &mut rows, &mut reading);
             serde_json::to_value(&reading.counters).expect("serializes")["softnet_processed"]
                 .as_u64()
         };
@@ -130,7 +130,7 @@ mod tests {
         let mut rows = Vec::new();
         let mut packets = |text: String| {
             let mut reading = Reading::with_cpus(3);
-            parse(&text, &mut rows, &mut reading);
+            parse_softnet_stat(&text, &mut rows, &mut reading);
             let json = reading.cpu.iter().map(|cpu| cpu.packets);
             json.map(|of| (of.softnet_processed, of.softnet_squeezed, of.softnet_rps))
                 .collect::<Vec<_>>()

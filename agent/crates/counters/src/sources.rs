@@ -20,7 +20,7 @@ pub struct CounterScope<'a> {
     /// What cycles are counted for.
     pub cycles: CycleScope<'a>,
     /// Whether counters of the whole system are read too.
-    pub system: bool,
+    pub includes_system_counters: bool,
     /// Whether the load cannot use IPv6, so that its counters can be left out.
     pub without_ipv6: bool,
 }
@@ -46,8 +46,8 @@ impl CounterReader {
             }
         }
         // CPU times first: cycles may be estimated from them, and other sources add to the entry of a CPU.
-        let mut sources: Vec<Box<dyn CounterSource>> = vec![Box::new(process::Process)];
-        let system = scope.system || matches!(scope.cycles, CycleScope::System);
+        let mut sources: Vec<Box<dyn CounterSource>> = vec![Box::new(process::ProcessUsage)];
+        let system = scope.includes_system_counters || matches!(scope.cycles, CycleScope::System);
         if system {
             add(&mut sources, cpu::CpuTimes::open());
         }
@@ -60,7 +60,7 @@ impl CounterReader {
             add(&mut sources, softnet::SoftnetCounters::open());
             add(&mut sources, pressure::Pressure::open());
         }
-        add(&mut sources, cgroup::CgroupQuota::open());
+        add(&mut sources, cgroup::CpuQuotaCounters::open());
         if let Some(name) = scope.interface {
             sources.push(Box::new(interface::InterfaceCounters::open(name)?));
         }
@@ -74,19 +74,19 @@ impl CounterReader {
     }
 
     /// Reads all sources. The first reading must use [`ReadScope::ALL`].
-    pub fn read(&mut self, depth: ReadScope) -> Reading {
+    pub fn read(&mut self, scope: ReadScope) -> Reading {
         let mut reading = Reading {
-            scope: depth,
+            scope,
             ..Reading::default()
         };
         for source in &mut self.sources {
             source.read(&mut reading);
         }
-        if depth.qdiscs {
+        if scope.qdiscs {
             let queue = self.qdisc.as_mut();
             self.last_qdisc = queue.map_or_else(Counters::default, qdisc::InterfaceQdisc::read);
         }
-        if depth.protocols {
+        if scope.protocols {
             self.last_protocols = self.protocols.read();
         }
         reading.qdisc = self.last_qdisc.clone();

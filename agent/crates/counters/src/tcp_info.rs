@@ -64,7 +64,7 @@ struct RawTcpInfo {
 }
 
 /// `tcpi_delivery_rate_app_limited`, a bit field of C.
-const APP_LIMITED: u8 = if cfg!(target_endian = "little") {
+const APP_LIMITED_BIT: u8 = if cfg!(target_endian = "little") {
     1
 } else {
     0x80
@@ -153,7 +153,7 @@ pub struct TcpDetail {
 /// Reads one connection repeatedly.
 #[derive(Default)]
 pub struct TcpMeter {
-    is_detailed: bool,
+    reads_detail: bool,
     retransmits: UnwrappedCounter,
     segments_out: UnwrappedCounter,
     segments_in: UnwrappedCounter,
@@ -162,10 +162,10 @@ pub struct TcpMeter {
 }
 
 impl TcpMeter {
-    /// Creates a meter; `is_detailed` adds [`TcpDetail`] to each reading.
-    pub fn new(is_detailed: bool) -> Self {
+    /// Creates a meter; `reads_detail` adds [`TcpDetail`] to each reading.
+    pub fn new(reads_detail: bool) -> Self {
         Self {
-            is_detailed,
+            reads_detail,
             ..Self::default()
         }
     }
@@ -179,7 +179,7 @@ impl TcpMeter {
         }) = info
         {
             self.last = self.make_reading(&raw);
-            self.last.detail = self.is_detailed.then(|| TcpDetail {
+            self.last.detail = self.reads_detail.then(|| TcpDetail {
                 memory: socket_memory::read_socket_memory(socket),
                 ..TcpDetail::from_raw(&raw, length_bytes)
             });
@@ -217,7 +217,7 @@ impl TcpDetail {
         let since_4_19 = length_bytes >= offset_of!(RawTcpInfo, rcv_ooopack);
         let since_5_4 = length_bytes >= size_of::<RawTcpInfo>();
         Self {
-            app_limited: raw.bits & APP_LIMITED != 0,
+            app_limited: raw.bits & APP_LIMITED_BIT != 0,
             ca_state: raw.ca_state,
             backoff: raw.backoff,
             rto_us: raw.rto,

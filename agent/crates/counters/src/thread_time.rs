@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use crate::proc_file::{read_numbers, read_short};
+use crate::proc_file::{read_numbers, read_short_file};
 
 /// Nanoseconds per second.
 pub const NANOS_PER_S: u64 = 1_000_000_000;
@@ -70,7 +70,7 @@ impl ThreadClock {
     fn open_below(folder: &Path) -> io::Result<Self> {
         let schedstat = File::open(folder.join("schedstat"));
         if let Ok(file) = schedstat
-            && has_statistics(&file)
+            && has_schedstat_times(&file)
         {
             let kind = TimeSource::Schedstat;
             return Ok(Self {
@@ -99,7 +99,7 @@ impl ThreadClock {
                 })
             }
             TimeSource::Stat => {
-                let ticks = read_short(&self.file, parse_ticks)?;
+                let ticks = read_short_file(&self.file, parse_cpu_ticks)?;
                 Ok(ThreadTime {
                     cpu_nanos: ticks * (NANOS_PER_S / rustix::param::clock_ticks_per_second()),
                     waited_nanos: None,
@@ -110,25 +110,25 @@ impl ThreadClock {
 
     /// Returns the CPU that the thread last ran on, for clocks of `open_current`. Several times slower than `read`.
     pub fn last_cpu(&self) -> Option<u32> {
-        let cpu = |stat: &[u8]| stat_field(stat, 39)?.parse().ok();
-        read_short(self.stat_file.as_ref()?, cpu).ok()
+        let cpu = |stat: &[u8]| find_stat_field(stat, 39)?.parse().ok();
+        read_short_file(self.stat_file.as_ref()?, cpu).ok()
     }
 }
 
 /// Returns whether the kernel fills in schedstat. Without CONFIG_SCHED_INFO the file has only zeros, even for the number of runs.
-fn has_statistics(schedstat: &File) -> bool {
+fn has_schedstat_times(schedstat: &File) -> bool {
     matches!(read_numbers(schedstat), Ok([_, _, runs]) if runs > 0)
 }
 
 /// Parses user and system time of `stat`, in ticks.
-fn parse_ticks(stat: &[u8]) -> Option<u64> {
-    let user: u64 = stat_field(stat, 14)?.parse().ok()?;
-    let system: u64 = stat_field(stat, 15)?.parse().ok()?;
+fn parse_cpu_ticks(stat: &[u8]) -> Option<u64> {
+    let user: u64 = find_stat_field(stat, 14)?.parse().ok()?;
+    let system: u64 = find_stat_field(stat, 15)?.parse().ok()?;
     Some(user + system)
 }
 
 /// Returns a field of `stat` by its number in proc(5), from 3 on. Field 2 is a name that may hold any bytes.
-fn stat_field(stat: &[u8], number: usize) -> Option<&str> {
+fn find_stat_field(stat: &[u8], number: usize) -> Option<&str> {
     let name_ends = stat.iter().rposition(|byte| *byte == b')')?;
     let after_name = std::str::from_utf8(&stat[name_ends + 1..]).ok()?;
     after_name.split_ascii_whitespace().nth(number - 3)
@@ -142,8 +142,8 @@ mod tests {
     fn a_thread_name_with_brackets_is_skipped() {
         let stat =
             b"4242 (CPU 0/KVM) )\xff) S 1 4242 4242 0 -1 4194368 5 0 0 0 731 269 0 0 20 0 4 0 99 0 0";
-        assert_eq!(parse_ticks(stat), Some(1000));
-        assert_eq!(parse_ticks(b"4242 (x) S 1"), None);
+        assert_eq!(parse_cpu_ticks(stat), Some(1000));
+        assert_eq!(parse_cpu_ticks(b"4242 (x) S 1"), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::impairments::Impairments;
 use crate::ports::Port;
 use vnetbench_system::error::{Error, Result};
 
-const MAX_LINES: usize = 64;
+const MAX_DELAY_LINES: usize = 64;
 const DEFAULT_QUEUE_BYTES: usize = 256 << 20;
 const MAX_QUEUE_BYTES: usize = 16 << 30;
 /// Limits the seeds of both directions to integers that every JSON parser represents exactly.
@@ -73,9 +73,9 @@ impl DelayLines {
     /// Fails if a parameter is out of range, too many delay lines exist, or a tap cannot be created.
     pub fn start(&self, request: StartRequest) -> Result<Value> {
         let mut table = self.lock_lines();
-        if table.lines.len() >= MAX_LINES {
+        if table.lines.len() >= MAX_DELAY_LINES {
             return Err(Error::BadParameter(format!(
-                "{MAX_LINES} delay lines exist already; stop one first (delay_line.stop)"
+                "{MAX_DELAY_LINES} delay lines exist already; stop one first (delay_line.stop)"
             )));
         }
         let line = DelayLine::start(request)?;
@@ -91,7 +91,7 @@ impl DelayLines {
     /// # Errors
     ///
     /// Fails if the delay line does not exist or has ended, or a parameter is out of range.
-    pub fn set(&self, request: UpdateRequest) -> Result<Value> {
+    pub fn update(&self, request: UpdateRequest) -> Result<Value> {
         let table = self.lock_lines();
         let line = table.find_running(&request.line)?;
         check_seed(request.seed)?;
@@ -103,7 +103,7 @@ impl DelayLines {
             .zip([request.forward, request.reverse])
             .enumerate()
         {
-            direction.set(impairments, direction_seed(request.seed, index));
+            direction.reconfigure(impairments, derive_direction_seed(request.seed, index));
         }
         Ok(line.to_json(&request.line))
     }
@@ -169,7 +169,7 @@ impl DelayLine {
                 ports,
                 queue_bytes,
                 impairments,
-                direction_seed(request.seed, index),
+                derive_direction_seed(request.seed, index),
             )
         };
         let forward = start(0, "forward", &a, &b, request.forward)?;
@@ -214,7 +214,7 @@ impl DelayLine {
 }
 
 /// Returns a seed of its own for each direction.
-fn direction_seed(seed: u64, direction: usize) -> u64 {
+fn derive_direction_seed(seed: u64, direction: usize) -> u64 {
     2 * seed + direction as u64
 }
 

@@ -134,11 +134,14 @@ impl DelayQueue {
             match run[0] {
                 SegmentOutcome::Lost => {}
                 SegmentOutcome::Passed => {
-                    self.push(due, Frame::new(layout.extract(frame, segments)))
+                    self.push(due, Frame::new(layout.extract_segments(frame, segments)))
                 }
                 SegmentOutcome::Reordered => {
                     let reordered_due = due + self.sampler.reorder_delay();
-                    self.push(reordered_due, Frame::new(layout.extract(frame, segments)));
+                    self.push(
+                        reordered_due,
+                        Frame::new(layout.extract_segments(frame, segments)),
+                    );
                 }
             }
         }

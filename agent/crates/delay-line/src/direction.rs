@@ -105,7 +105,7 @@ impl Direction {
     }
 
     /// Applies impairments to frames received from now on, and resets the counters.
-    pub fn set(&self, impairments: Impairments, seed: u64) {
+    pub fn reconfigure(&self, impairments: Impairments, seed: u64) {
         let cpu_time_at_start = self.cpu_time();
         let mut settings = self.shared.settings();
         *settings = DirectionSettings {
@@ -195,18 +195,18 @@ struct ForwardingLoop {
     from: Arc<Port>,
     to: Arc<Port>,
     queue: DelayQueue,
-    version: u64,
+    settings_version: u64,
     shared: Arc<SharedState>,
 }
 
 impl ForwardingLoop {
     fn new(from: Arc<Port>, to: Arc<Port>, queue_bytes: usize, shared: Arc<SharedState>) -> Self {
-        let (sampler, counts) = shared.sampler_and_counts();
+        let (sampler, counts) = shared.create_sampler_and_counts();
         Self {
             from,
             to,
             queue: DelayQueue::new(queue_bytes, sampler, counts, Instant::now()),
-            version: 0,
+            settings_version: 0,
             shared,
         }
     }
@@ -232,9 +232,9 @@ impl ForwardingLoop {
 
     fn apply_settings(&mut self) {
         let version = self.shared.settings_version.load(Ordering::Acquire);
-        if version != self.version {
-            self.version = version;
-            let (sampler, counts) = self.shared.sampler_and_counts();
+        if version != self.settings_version {
+            self.settings_version = version;
+            let (sampler, counts) = self.shared.create_sampler_and_counts();
             self.queue.reconfigure(sampler, counts, Instant::now());
         }
     }
@@ -271,7 +271,7 @@ impl SharedState {
         self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn sampler_and_counts(&self) -> (ImpairmentSampler, Arc<DirectionCounts>) {
+    fn create_sampler_and_counts(&self) -> (ImpairmentSampler, Arc<DirectionCounts>) {
         let settings = self.settings();
         let sampler = ImpairmentSampler::new(settings.impairments.clone(), settings.seed);
         (sampler, Arc::clone(&settings.counts))

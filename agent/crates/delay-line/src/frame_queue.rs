@@ -4,7 +4,7 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 use std::time::Instant;
 
-use crate::ports::{BUFFER_BYTES, VNET_HEADER_BYTES};
+use crate::ports::{FRAME_BUFFER_BYTES, VNET_HEADER_BYTES};
 
 /// Longer frames keep their receive buffer; shorter ones are copied to a buffer of their size.
 const MAX_COPIED_BYTES: usize = 16 << 10;
@@ -45,7 +45,7 @@ pub struct BufferPool(Vec<Vec<u8>>);
 impl BufferPool {
     /// Takes a buffer from the pool, or allocates one.
     pub fn acquire(&mut self) -> Vec<u8> {
-        self.0.pop().unwrap_or_else(|| vec![0; BUFFER_BYTES])
+        self.0.pop().unwrap_or_else(|| vec![0; FRAME_BUFFER_BYTES])
     }
 
     /// Makes a frame of the first `length` bytes of a receive buffer.
@@ -65,7 +65,7 @@ impl BufferPool {
 
     /// Returns a receive buffer to the pool.
     pub fn release(&mut self, buffer: Vec<u8>) {
-        if buffer.len() == BUFFER_BYTES && self.0.len() < MAX_POOLED_BUFFERS {
+        if buffer.len() == FRAME_BUFFER_BYTES && self.0.len() < MAX_POOLED_BUFFERS {
             self.0.push(buffer);
         }
     }

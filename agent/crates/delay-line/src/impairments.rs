@@ -76,14 +76,14 @@ impl Impairments {
             check_range("loss_burst", burst, 1.0, MAX_LOSS_BURST)?;
             let entry_probability = self.loss / (1.0 - self.loss) / burst;
             if entry_probability > 1.0 || self.loss == 1.0 {
-                return bad_parameter(format!(
+                return reject_parameter(format!(
                     "a loss of {} needs loss_burst above {burst}",
                     self.loss
                 ));
             }
         }
         if self.jitter_us > self.delay_us {
-            return bad_parameter(
+            return reject_parameter(
                 "jitter_us must be at most delay_us: a delay cannot be negative".into(),
             );
         }
@@ -95,10 +95,10 @@ fn check_range(name: &str, value: f64, min: f64, max: f64) -> Result<()> {
     if (min..=max).contains(&value) {
         return Ok(());
     }
-    bad_parameter(format!("{name} must be between {min} and {max}"))
+    reject_parameter(format!("{name} must be between {min} and {max}"))
 }
 
-fn bad_parameter<T>(message: String) -> Result<T> {
+fn reject_parameter<T>(message: String) -> Result<T> {
     Err(Error::BadParameter(message))
 }
 

@@ -8,15 +8,15 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use vnetbench_interfaces::interface::Interface;
-use vnetbench_interfaces::tap::{TUN, Tap};
+use vnetbench_interfaces::tap::{TUN_DEVICE_PATH, Tap};
 use vnetbench_system::error::{Error, Result};
 
 /// Bytes of `struct virtio_net_hdr`, which precedes each frame (include/uapi/linux/virtio_net.h).
 pub const VNET_HEADER_BYTES: usize = 10;
 /// Bytes of a receive buffer: virtio header, Ethernet header with two VLAN tags, and the largest IP packet.
-pub const BUFFER_BYTES: usize = VNET_HEADER_BYTES + 14 + 2 * 4 + (1 << 16);
+pub const FRAME_BUFFER_BYTES: usize = VNET_HEADER_BYTES + 14 + 2 * 4 + (1 << 16);
 /// Transmit queue length of the tap: 20 ms at 200,000 frames/s.
-const QUEUE_FRAMES: u32 = 4096;
+const TAP_QUEUE_FRAMES: u32 = 4096;
 
 const TCP_OFFLOADS: libc::c_uint =
     libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
@@ -39,15 +39,18 @@ impl Port {
             tap.set_offloads(TCP_OFFLOADS | UDP_OFFLOADS)
                 .or_else(|_| tap.set_offloads(TCP_OFFLOADS))?;
             let interface = Interface::open(&tap.name)?;
-            interface.set_queue_length(QUEUE_FRAMES)?;
-            interface.set_up(true)?;
+            interface.set_queue_length(TAP_QUEUE_FRAMES)?;
+            interface.set_is_up(true)?;
             Ok(Self {
                 name: tap.name,
                 tap: tap.file,
             })
         };
         open().map_err(|error: io::Error| {
-            Error::system(format!("create the tap {name} with {TUN}"), error)
+            Error::system(
+                format!("create the tap {name} with {TUN_DEVICE_PATH}"),
+                error,
+            )
         })
     }
 

@@ -10,7 +10,7 @@ use etherparse::{
 use crate::ports::VNET_HEADER_BYTES;
 
 /// The checksum is pending, so an extracted segment can have another one.
-const NEEDS_CHECKSUM: u8 = 1;
+const VNET_FLAG_NEEDS_CHECKSUM: u8 = 1;
 const GSO_NONE: u8 = 0;
 const GSO_TCPV4: u8 = 1;
 const GSO_TCPV6: u8 = 4;
@@ -18,9 +18,9 @@ const GSO_UDP_L4: u8 = 5;
 /// Only the first segment keeps the CWR flag.
 const GSO_ECN: u8 = 0x80;
 
-const FIN: u8 = 0x01;
-const PSH: u8 = 0x08;
-const CWR: u8 = 0x80;
+const TCP_FLAG_FIN: u8 = 0x01;
+const TCP_FLAG_PSH: u8 = 0x08;
+const TCP_FLAG_CWR: u8 = 0x80;
 
 /// Layout of a frame of several segments. Offsets start at the virtio header.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -41,7 +41,10 @@ impl SegmentLayout {
         let virtio_header = frame.get(..VNET_HEADER_BYTES)?;
         let gso_type = virtio_header[1] & !GSO_ECN;
         let segment_bytes = usize::from(u16::from_ne_bytes([virtio_header[4], virtio_header[5]]));
-        if gso_type == GSO_NONE || segment_bytes == 0 || virtio_header[0] & NEEDS_CHECKSUM == 0 {
+        if gso_type == GSO_NONE
+            || segment_bytes == 0
+            || virtio_header[0] & VNET_FLAG_NEEDS_CHECKSUM == 0
+        {
             return None;
         }
         let ethernet_frame = &frame[VNET_HEADER_BYTES..];
@@ -95,7 +98,7 @@ impl SegmentLayout {
     }
 
     /// Returns a frame of only these segments.
-    pub fn extract(&self, frame: &[u8], segments: std::ops::Range<usize>) -> Vec<u8> {
+    pub fn extract_segments(&self, frame: &[u8], segments: std::ops::Range<usize>) -> Vec<u8> {
         let from = self.payload_offset + segments.start * self.segment_bytes;
         let to = (self.payload_offset + segments.end * self.segment_bytes).min(self.frame_end);
         let mut cut = Vec::with_capacity(self.payload_offset + to - from);
@@ -124,19 +127,19 @@ impl SegmentLayout {
         cut
     }
 
-    fn write_lengths(&self, cut: &mut [u8], index: u16) {
+    fn write_lengths(&self, segments: &mut [u8], index: u16) {
         let [network_length, transport_length] = [self.network_offset, self.transport_offset]
-            .map(|start| ((cut.len() - start) as u16).to_be_bytes());
+            .map(|start| ((segments.len() - start) as u16).to_be_bytes());
         if self.protocol == IpNumber::UDP {
-            cut[self.transport_offset + 4..][..2].copy_from_slice(&transport_length);
+            segments[self.transport_offset + 4..][..2].copy_from_slice(&transport_length);
         }
         if !self.is_v4 {
             let payload_length =
-                ((cut.len() - self.network_offset - Ipv6Header::LEN) as u16).to_be_bytes();
-            cut[self.network_offset + 4..][..2].copy_from_slice(&payload_length);
+                ((segments.len() - self.network_offset - Ipv6Header::LEN) as u16).to_be_bytes();
+            segments[self.network_offset + 4..][..2].copy_from_slice(&payload_length);
             return;
         }
-        let header = &mut cut[self.network_offset..self.transport_offset];
+        let header = &mut segments[self.network_offset..self.transport_offset];
         header[2..4].copy_from_slice(&network_length);
         let id = u16::from_be_bytes([header[4], header[5]]).wrapping_add(index);
         header[4..6].copy_from_slice(&id.to_be_bytes());
@@ -145,32 +148,32 @@ impl SegmentLayout {
         header[10..12].copy_from_slice(&checksum.to_ne_bytes());
     }
 
-    fn write_tcp_header(&self, cut: &mut [u8], offset: u32, is_first: bool, is_last: bool) {
-        let header = &mut cut[self.transport_offset..self.payload_offset];
+    fn write_tcp_header(&self, segments: &mut [u8], offset: u32, is_first: bool, is_last: bool) {
+        let header = &mut segments[self.transport_offset..self.payload_offset];
         let sequence = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
         header[4..8].copy_from_slice(&sequence.wrapping_add(offset).to_be_bytes());
         if !is_first {
-            header[13] &= !CWR;
+            header[13] &= !TCP_FLAG_CWR;
         }
         if !is_last {
-            header[13] &= !(FIN | PSH);
+            header[13] &= !(TCP_FLAG_FIN | TCP_FLAG_PSH);
         }
     }
 
     /// Writes the checksum of the pseudo-header, as VIRTIO_NET_HDR_F_NEEDS_CSUM requires.
-    fn write_pseudo_header_checksum(&self, cut: &mut [u8]) {
+    fn write_pseudo_header_checksum(&self, segments: &mut [u8]) {
         let addresses = match self.is_v4 {
             true => self.network_offset + 12..self.network_offset + 20,
             false => self.network_offset + 8..self.network_offset + 40,
         };
-        let length = (cut.len() - self.transport_offset) as u32;
+        let length = (segments.len() - self.transport_offset) as u32;
         let sum = Sum16BitWords::new()
-            .add_slice(&cut[addresses])
+            .add_slice(&segments[addresses])
             .add_slice(&length.to_be_bytes())
             .add_2bytes([0, self.protocol.0]);
         let is_tcp = self.protocol == IpNumber::TCP;
         let checksum_offset = self.transport_offset + if is_tcp { 16 } else { 6 };
-        cut[checksum_offset..][..2].copy_from_slice(&(!sum.ones_complement()).to_ne_bytes());
+        segments[checksum_offset..][..2].copy_from_slice(&(!sum.ones_complement()).to_ne_bytes());
     }
 }
 
@@ -216,7 +219,20 @@ pub mod tests {
         }
         frame.extend([0x12, 0x34, 0x56, 0x78]);
         frame.extend(SEQUENCE.to_be_bytes());
-        frame.extend([0, 0, 0, 1, 0x80, FIN | PSH | CWR | 0x10, 1, 0, 0, 0, 0, 0]);
+        frame.extend([
+            0,
+            0,
+            0,
+            1,
+            0x80,
+            TCP_FLAG_FIN | TCP_FLAG_PSH | TCP_FLAG_CWR | 0x10,
+            1,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ]);
         frame.extend([1; 12]);
         frame.extend((0..2300).map(|at| (at / SEGMENT_BYTES) as u8));
         frame
@@ -236,7 +252,7 @@ pub mod tests {
             let whole = tcp_frame(is_v4, 0);
             let layout = SegmentLayout::parse(&whole).expect("several segments");
             for (index, bytes) in [(0, SEGMENT_BYTES), (1, SEGMENT_BYTES), (2, 300)] {
-                let cut = layout.extract(&whole, index..index + 1);
+                let cut = layout.extract_segments(&whole, index..index + 1);
                 let (header, payload) = cut.split_at(layout.payload_offset);
                 assert_eq!(payload, vec![index as u8; bytes]);
                 assert_eq!((header[1], &header[4..6]), (GSO_NONE, &[0, 0][..]));
@@ -246,8 +262,8 @@ pub mod tests {
                     sequence,
                     SEQUENCE.wrapping_add((index * SEGMENT_BYTES) as u32)
                 );
-                assert_eq!(tcp[13] & CWR != 0, index == 0);
-                assert_eq!(tcp[13] & (FIN | PSH) != 0, index == 2);
+                assert_eq!(tcp[13] & TCP_FLAG_CWR != 0, index == 0);
+                assert_eq!(tcp[13] & (TCP_FLAG_FIN | TCP_FLAG_PSH) != 0, index == 2);
                 let length_field = usize::from(u16::from_be_bytes(match is_v4 {
                     true => [
                         header[layout.network_offset + 2],
@@ -275,7 +291,7 @@ pub mod tests {
         whole[2..4].copy_from_slice(&all.to_ne_bytes());
         let layout = SegmentLayout::parse(&whole).expect("several segments");
         for segments in [0..1, 0..2, 2..3] {
-            let cut = layout.extract(&whole, segments);
+            let cut = layout.extract_segments(&whole, segments);
             let header_length = usize::from(u16::from_ne_bytes([cut[2], cut[3]]));
             assert_eq!(
                 header_length,
@@ -288,7 +304,7 @@ pub mod tests {
     fn extracted_segments_have_valid_checksums() {
         let whole = tcp_frame(true, 1);
         let layout = SegmentLayout::parse(&whole).expect("several segments");
-        let cut = layout.extract(&whole, 1..3);
+        let cut = layout.extract_segments(&whole, 1..3);
         assert_eq!(
             sum_words(&cut[layout.network_offset..layout.transport_offset]),
             0xffff

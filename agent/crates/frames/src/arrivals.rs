@@ -95,18 +95,19 @@ impl Arrivals {
     /// Returns the arrivals of one sink's stream.
     pub fn stream_arrivals(&self, sink_index: usize) -> StreamArrivals {
         let mut sum = StreamArrivals {
-            highest_number: read(&self.sequence_states[sink_index].next_number).checked_sub(1),
+            highest_number: load_relaxed(&self.sequence_states[sink_index].next_number)
+                .checked_sub(1),
             ..StreamArrivals::default()
         };
         let mut weighted_jitter_nanos = 0.0;
         for counters in &self.stream_counters[sink_index * self.cpus..][..self.cpus] {
-            let frames = read(&counters.frames);
+            let frames = load_relaxed(&counters.frames);
             sum.frames += frames;
-            sum.bytes += read(&counters.bytes);
-            sum.duplicates += read(&counters.duplicates);
-            sum.out_of_order += read(&counters.out_of_order);
-            sum.before_window += read(&counters.before_window);
-            sum.impossible_transits += read(&counters.impossible_transits);
+            sum.bytes += load_relaxed(&counters.bytes);
+            sum.duplicates += load_relaxed(&counters.duplicates);
+            sum.out_of_order += load_relaxed(&counters.out_of_order);
+            sum.before_window += load_relaxed(&counters.before_window);
+            sum.impossible_transits += load_relaxed(&counters.impossible_transits);
             weighted_jitter_nanos +=
                 frames as f64 * counters.jitter.load(Ordering::Relaxed) as f64 / 16.0;
         }
@@ -130,13 +131,13 @@ impl Arrivals {
             for (class_index, class) in FrameClass::ALL.into_iter().enumerate() {
                 let example = cpu.examples[class_index].each_ref();
                 let example = example.map(|byte| byte.load(Ordering::Relaxed));
-                sum.add(class, read(&cpu.foreign[class_index]), &example);
+                sum.add(class, load_relaxed(&cpu.foreign[class_index]), &example);
             }
         }
         sum
     }
 }
 
-fn read(counter: &AtomicU64) -> u64 {
+fn load_relaxed(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }

@@ -15,9 +15,9 @@ pub static GENERATE: &[u8] =
     aya::include_bytes_aligned!(concat!(env!("OUT_DIR"), "/generate.bpf.o"));
 
 /// BPF_PROG_TEST_RUN (include/uapi/linux/bpf.h).
-const PROG_TEST_RUN: libc::c_int = 10;
+const BPF_PROG_TEST_RUN: libc::c_int = 10;
 /// BPF_F_TEST_XDP_LIVE_FRAMES (Linux 5.18 and later).
-const LIVE_FRAMES: u32 = 1 << 1;
+const BPF_F_TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
 
 const MISSING_PRIVILEGE: &str =
     "this user may not load BPF programs. Run the agent as root, outside user namespaces";
@@ -56,7 +56,9 @@ pub fn load_object<'a>(
     // No program here needs the kernel's BTF, and parsing it is slow.
     loader.btf(None);
     configure(&mut loader);
-    loader.load(object).map_err(|error| error_chain(&error))
+    loader
+        .load(object)
+        .map_err(|error| format_error_chain(&error))
 }
 
 /// Loads one of an object's XDP programs.
@@ -64,8 +66,10 @@ pub fn load_xdp_program<'a>(object: &'a mut Ebpf, name: &str) -> ProbeResult<&'a
     let program = object
         .program_mut(name)
         .ok_or(format!("the BPF object has no program {name}"))?;
-    let program: &mut Xdp = program.try_into().map_err(|error| error_chain(&error))?;
-    program.load().map_err(|error| error_chain(&error))?;
+    let program: &mut Xdp = program
+        .try_into()
+        .map_err(|error| format_error_chain(&error))?;
+    program.load().map_err(|error| format_error_chain(&error))?;
     Ok(program)
 }
 
@@ -74,16 +78,18 @@ pub fn attach_to_tracepoint(object: &mut Ebpf, name: &str, tracepoint: &str) -> 
     let program = object
         .program_mut(name)
         .ok_or(format!("the BPF object has no program {name}"))?;
-    let program: &mut RawTracePoint = program.try_into().map_err(|error| error_chain(&error))?;
-    program.load().map_err(|error| error_chain(&error))?;
+    let program: &mut RawTracePoint = program
+        .try_into()
+        .map_err(|error| format_error_chain(&error))?;
+    program.load().map_err(|error| format_error_chain(&error))?;
     program
         .attach(tracepoint)
-        .map_err(|error| error_chain(&error))?;
+        .map_err(|error| format_error_chain(&error))?;
     Ok(())
 }
 
 /// Formats an error with its causes, one line each: a verifier log after the first line helps only developers.
-pub fn error_chain(error: &(dyn StdError + 'static)) -> String {
+pub fn format_error_chain(error: &(dyn StdError + 'static)) -> String {
     let mut message = String::new();
     let mut next = Some(error);
     while let Some(error) = next {
@@ -134,7 +140,7 @@ impl<T: SharedWithPrograms> SharedArray<T> {
         };
         let element_bytes = array
             .info()
-            .map_err(|error| error_chain(&error))?
+            .map_err(|error| format_error_chain(&error))?
             .value_size();
         if element_bytes as usize != size_of::<T>() {
             return Err(format!(
@@ -217,7 +223,7 @@ pub fn run_on_live_frames(
         data_in_bytes: frame.len() as u32,
         data_in: frame.as_ptr() as u64,
         repeat: run_count,
-        flags: LIVE_FRAMES,
+        flags: BPF_F_TEST_XDP_LIVE_FRAMES,
         batch: runs_per_flush,
         ..TestRunAttributes::default()
     };
@@ -226,7 +232,7 @@ pub fn run_on_live_frames(
     let status = unsafe {
         libc::syscall(
             libc::SYS_bpf,
-            PROG_TEST_RUN,
+            BPF_PROG_TEST_RUN,
             &raw const attributes,
             size_of::<TestRunAttributes>(),
         )

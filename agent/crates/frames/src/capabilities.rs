@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::filter::FrameFilter;
 use crate::generate::XdpSource;
 use crate::parameters::{
-    Backend, ChosenBackends, FrameParameters, FrameSize, PacingMethod, RejectedFrames,
+    ChosenBackends, FrameBackend, FrameParameters, FrameSize, PacingMethod, RejectedFrameHandling,
 };
 use crate::port::Port;
 use crate::sink::FrameCounter;
@@ -38,10 +38,10 @@ pub fn probe_capabilities(parameters: CapabilitiesRequest) -> Result<Value> {
     };
     let mut backends = ChosenBackends::default();
     // The sink stays attached while the generator is probed, as in a trial.
-    let counter = FrameCounter::open(&port, &empty_filter, Backend::Auto)?;
+    let counter = FrameCounter::open(&port, &empty_filter, FrameBackend::Auto)?;
     backends.sink = Some(counter.backend_name());
     backends.add_reason(&counter.fallback_reason);
-    match XdpSource::load(&port, &smallest_frame_parameters(&port), 0, 0, 1) {
+    match XdpSource::load(&port, &build_smallest_frame_parameters(&port), 0, 0, 1) {
         Ok(_) => backends.generator = Some("xdp"),
         Err(reason) => {
             backends.generator = Some("packet");
@@ -52,7 +52,7 @@ pub fn probe_capabilities(parameters: CapabilitiesRequest) -> Result<Value> {
 }
 
 /// Returns parameters of 64-byte frames from the port to itself, with benchmarking addresses (RFC 2544, appendix C.2.2).
-fn smallest_frame_parameters(port: &Port) -> FrameParameters {
+fn build_smallest_frame_parameters(port: &Port) -> FrameParameters {
     FrameParameters {
         interface: port.name.clone(),
         sizes: vec![FrameSize {
@@ -63,13 +63,13 @@ fn smallest_frame_parameters(port: &Port) -> FrameParameters {
         max_frames: None,
         flows: 1,
         vary_addresses: false,
-        rejected_frames: RejectedFrames::Unsent,
+        rejected_frames: RejectedFrameHandling::Unsent,
         from: Ipv4Addr::new(198, 18, 0, 1).into(),
         to: Ipv4Addr::new(198, 18, 0, 2).into(),
         vlan_tags: Vec::new(),
         mac_to: port.mac,
-        generator: Backend::Auto,
-        sink: Backend::Auto,
+        generator: FrameBackend::Auto,
+        sink: FrameBackend::Auto,
         pacing: PacingMethod::Auto,
         settle: Duration::ZERO,
         shares_cpus: false,

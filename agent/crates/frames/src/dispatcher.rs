@@ -9,9 +9,9 @@ use std::io;
 
 use aya::programs::{Xdp, XdpMode};
 
-use crate::bpf_programs::{ProbeResult, error_chain};
+use crate::bpf_programs::{ProbeResult, format_error_chain};
 use vnetbench_interfaces::interface::Interface;
-use vnetbench_interfaces::tap::{TUN, Tap};
+use vnetbench_interfaces::tap::{TUN_DEVICE_PATH, Tap};
 
 const TAP_NAME_PATTERN: &str = "vnb-xdp%d";
 
@@ -26,14 +26,14 @@ impl DispatcherSlot {
     pub fn reserve(program: &mut Xdp) -> ProbeResult<Self> {
         let tap = IndexedTap::create().map_err(|error| {
             format!(
-                "cannot create a tap device with {TUN}: {error} (to load its module: modprobe tun)"
+                "cannot create a tap device with {TUN_DEVICE_PATH}: {error} (to load its module: modprobe tun)"
             )
         })?;
         let attached = program.attach_to_if_index(tap.interface_index, XdpMode::Driver);
         attached.map_err(|error| {
             format!(
                 "cannot attach the program to a tap: {}",
-                error_chain(&error)
+                format_error_chain(&error)
             )
         })?;
         Ok(Self { _tap: tap.file })

@@ -16,7 +16,7 @@ pub const EXAMPLE_BYTES: usize = 64;
 /// EtherType of LLDP.
 const LLDP: EtherType = EtherType(0x88cc);
 /// Smaller values of the EtherType field are lengths of IEEE 802.2 frames.
-const FIRST_ETHERTYPE: u16 = 0x0600;
+const MIN_ETHERTYPE: u16 = 0x0600;
 const BRIDGE_GROUP_PREFIX: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 0];
 
 /// Foreign frames that arrived since the port was opened.
@@ -49,13 +49,13 @@ impl ForeignFrames {
         entry.count += count;
     }
 
-    fn count(&self, class: FrameClass) -> u64 {
+    fn class_count(&self, class: FrameClass) -> u64 {
         self.0[class as usize].count
     }
 
     /// Returns the frames that arrived since an earlier reading.
     pub fn since(&self, earlier: &Self) -> ForeignFrameCounts {
-        let increase = |kind: &FrameClass| self.count(*kind) - earlier.count(*kind);
+        let increase = |kind: &FrameClass| self.class_count(*kind) - earlier.class_count(*kind);
         let by_protocol: Vec<(FrameClass, u64)> = FrameClass::FOREIGN_PROTOCOLS
             .map(|kind| (kind, increase(&kind)))
             .to_vec();
@@ -107,7 +107,7 @@ impl Display for FrameDescription<'_> {
         };
         let packet = ethernet.payload;
         match ethernet.ether_type {
-            EtherType::ARP => match read_arp(packet) {
+            EtherType::ARP => match parse_arp(packet) {
                 Some(arp) if arp.operation == ArpOperation::REQUEST => {
                     write!(to, "ARP from {from}: who has {}?", arp.target_ipv4_addr())
                 }
@@ -138,14 +138,14 @@ impl Display for FrameDescription<'_> {
             _ if frame[..6] == BRIDGE_GROUP_PREFIX => {
                 write!(to, "a spanning tree frame from {from}")
             }
-            EtherType(..FIRST_ETHERTYPE) => write!(to, "a frame of IEEE 802.2 from {from}"),
+            EtherType(..MIN_ETHERTYPE) => write!(to, "a frame of IEEE 802.2 from {from}"),
             EtherType(number) => write!(to, "a frame of type {number:#06x} from {from}"),
         }
     }
 }
 
 /// Returns an ARP packet for IPv4 over Ethernet, or `None` for any other.
-fn read_arp(packet: &[u8]) -> Option<ArpEthIpv4Packet> {
+fn parse_arp(packet: &[u8]) -> Option<ArpEthIpv4Packet> {
     let arp = ArpPacketSlice::from_slice(packet).ok()?;
     arp.to_packet().try_eth_ipv4().ok()
 }

@@ -75,8 +75,8 @@ pub struct UdpPayload<'a> {
 pub fn find_udp_payload(frame: &[u8]) -> Result<UdpPayload<'_>, FrameClass> {
     let ethernet = payload_after_vlan_tags(frame).ok_or(FrameClass::Unknown)?;
     let (ip_class, datagram) = match ethernet.ether_type {
-        EtherType::IPV4 => (FrameClass::Ipv4, ipv4_udp_datagram(ethernet.payload)),
-        EtherType::IPV6 => (FrameClass::Ipv6, ipv6_udp_datagram(ethernet.payload)),
+        EtherType::IPV4 => (FrameClass::Ipv4, find_ipv4_udp_datagram(ethernet.payload)),
+        EtherType::IPV6 => (FrameClass::Ipv6, find_ipv6_udp_datagram(ethernet.payload)),
         EtherType::ARP => return Err(FrameClass::Arp),
         _ => return Err(FrameClass::Unknown),
     };
@@ -88,7 +88,7 @@ pub fn find_udp_payload(frame: &[u8]) -> Result<UdpPayload<'_>, FrameClass> {
 }
 
 /// Returns the UDP datagram of an unfragmented IPv4 packet without options.
-fn ipv4_udp_datagram(packet: &[u8]) -> Option<&[u8]> {
+fn find_ipv4_udp_datagram(packet: &[u8]) -> Option<&[u8]> {
     let header = Ipv4HeaderSlice::from_slice(packet).ok()?;
     let is_datagram = header.protocol() == IpNumber::UDP
         && header.options().is_empty()
@@ -97,7 +97,7 @@ fn ipv4_udp_datagram(packet: &[u8]) -> Option<&[u8]> {
 }
 
 /// Returns the UDP datagram of an IPv6 packet without extension headers.
-fn ipv6_udp_datagram(packet: &[u8]) -> Option<&[u8]> {
+fn find_ipv6_udp_datagram(packet: &[u8]) -> Option<&[u8]> {
     let header = Ipv6HeaderSlice::from_slice(packet).ok()?;
     (header.next_header() == IpNumber::UDP).then(|| &packet[Ipv6Header::LEN..])
 }

@@ -13,7 +13,7 @@ use rustix::thread::set_current_timer_slack;
 use crate::bpf_programs::{self, ProbeResult, Shared};
 use crate::dispatcher::DispatcherSlot;
 use crate::generator_state::{GeneratorState, LatenessHistogram, build_config};
-use crate::parameters::{FCS_BYTES, FrameParameters, PacingMethod, RejectedFrames};
+use crate::parameters::{FCS_BYTES, FrameParameters, PacingMethod, RejectedFrameHandling};
 use crate::port::Port;
 use crate::template::FrameTemplate;
 use vnetbench_streams::datagram_header::SMALL_PROBE_NUMBER;
@@ -23,20 +23,20 @@ use vnetbench_streams::timing::{RequestRate, Schedule};
 use vnetbench_streams::{Command, Commands, StreamEnd};
 use vnetbench_system::clock::monotonic_nanos;
 use vnetbench_system::histogram;
-use vnetbench_system::priority::{PriorityTurns, Rank, SHARED_TURN};
+use vnetbench_system::priority::{PriorityTurns, Rank, SHARED_CPU_TURN};
 
 /// Program runs of one batch: the kernel's default, fewer than a veth's ring holds.
-const BATCH_RUNS: u32 = 64;
+const UNPACED_BATCH_RUNS: u32 = 64;
 /// Smaller batches of paced frames cost more than they are worth (bench/README.md).
-const MIN_BATCH_RUNS: u32 = 2;
+const MIN_PACED_BATCH_RUNS: u32 = 2;
 /// A paced frame waits for the end of its batch, so a batch has no more runs than frames become due in this time.
 const MAX_BATCH_DURATION: Duration = Duration::from_micros(4);
 /// Duration of one call. After a stop, the remaining runs generate nothing and are much faster.
-const CALL_DURATION: Duration = Duration::from_millis(20);
+const TARGET_CALL_DURATION: Duration = Duration::from_millis(20);
 /// Program runs of the first call.
-const FIRST_RUNS: u32 = 1024;
+const RUNS_OF_FIRST_CALL: u32 = 1024;
 /// Maximum program runs of one call.
-const MAX_RUNS: u32 = 1 << 20;
+const MAX_RUNS_PER_CALL: u32 = 1 << 20;
 /// Maximum sleep while no frame is due.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// A thread spins for this time before a frame is due, because a sleep may end that late.
@@ -56,7 +56,7 @@ pub struct XdpSource {
     /// Whether the stream mixes several frame sizes.
     has_several_sizes: bool,
     max_frames: Option<u64>,
-    rejected_frames: RejectedFrames,
+    rejected_frames: RejectedFrameHandling,
     shares_cpu: bool,
     /// Schedule and method of a paced stream.
     pacing: Option<(Schedule, PacingMethod)>,
@@ -100,9 +100,9 @@ impl XdpSource {
             .ok_or("the BPF object has no map port")?;
         let mut map: DevMap<_> = map
             .try_into()
-            .map_err(|error| bpf_programs::error_chain(&error))?;
+            .map_err(|error| bpf_programs::format_error_chain(&error))?;
         map.set(0, port.index, None, 0)
-            .map_err(|error| bpf_programs::error_chain(&error))?;
+            .map_err(|error| bpf_programs::format_error_chain(&error))?;
         let dispatcher_slot =
             DispatcherSlot::reserve(bpf_programs::load_xdp_program(&mut object, "generate")?)?;
         bpf_programs::attach_to_tracepoint(&mut object, "count_transmit", "xdp_devmap_xmit")?;
@@ -187,11 +187,11 @@ impl XdpSource {
         batch_runs: u32,
         turns: &mut PriorityTurns,
     ) -> io::Result<()> {
-        let mut runs = FIRST_RUNS;
+        let mut runs = RUNS_OF_FIRST_CALL;
         let call_duration = if self.shares_cpu {
-            SHARED_TURN
+            SHARED_CPU_TURN
         } else {
-            CALL_DURATION
+            TARGET_CALL_DURATION
         };
         while commands.current() == Command::Go && self.remaining_frames() > 0 {
             let max_runs = if self.pacing.is_none() {
@@ -203,7 +203,7 @@ impl XdpSource {
             turns.advance(started);
             let run = u64::from(runs).min(max_runs) as u32;
             self.run_program(run, batch_runs)?;
-            runs = next_call_runs(run, started.elapsed(), call_duration);
+            runs = choose_next_call_runs(run, started.elapsed(), call_duration);
         }
         Ok(())
     }
@@ -226,7 +226,7 @@ impl XdpSource {
                 .saturating_sub(generated)
                 .min(self.remaining_frames());
             if due > 0 {
-                self.run_program(due.min(MAX_RUNS.into()) as u32, BATCH_RUNS)?;
+                self.run_program(due.min(MAX_RUNS_PER_CALL.into()) as u32, UNPACED_BATCH_RUNS)?;
                 continue;
             }
             let time_left = schedule.due_at(generated).saturating_duration_since(now);
@@ -256,7 +256,7 @@ impl XdpSource {
         let classes = state.bursts.iter().map(load).collect();
         let (last, max) = (load(&state.burst), load(&state.burst_max));
         PacingOutcome::new(
-            pacing_name(method),
+            pacing_method_name(method),
             due,
             due.saturating_sub(load(&state.generated)),
             &lateness.since(&histogram::HistogramCounts::empty()),
@@ -284,9 +284,9 @@ impl FrameEndpoint for XdpSource {
         // Without this priority other work delays frames; the lateness is reported.
         let turns = &mut PriorityTurns::new(Rank::Generator, self.shares_cpu);
         match &self.pacing {
-            None => self.run_continuously(commands, BATCH_RUNS, turns)?,
+            None => self.run_continuously(commands, UNPACED_BATCH_RUNS, turns)?,
             Some((schedule, PacingMethod::Auto | PacingMethod::Program)) => {
-                self.run_continuously(commands, paced_batch_size(schedule.gap()), turns)?;
+                self.run_continuously(commands, choose_paced_batch_runs(schedule.gap()), turns)?;
             }
             Some((schedule, PacingMethod::Batches)) => {
                 self.run_in_batches(schedule, commands, turns)?
@@ -303,8 +303,8 @@ impl FrameEndpoint for XdpSource {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let generated = load(&self.state.generated);
         let frames = match self.rejected_frames {
-            RejectedFrames::Unsent => load(&self.state.sent),
-            RejectedFrames::Lost => generated,
+            RejectedFrameHandling::Unsent => load(&self.state.sent),
+            RejectedFrameHandling::Lost => generated,
         };
         let bytes = if self.has_several_sizes {
             // The sizes of rejected frames are unknown: assume that all sizes are rejected alike.
@@ -330,14 +330,14 @@ impl FrameEndpoint for XdpSource {
     }
 }
 
-fn paced_batch_size(gap: Duration) -> u32 {
+fn choose_paced_batch_runs(gap: Duration) -> u32 {
     let frames = MAX_BATCH_DURATION.as_nanos() / gap.as_nanos().max(1);
     (frames as u32)
         .next_power_of_two()
-        .clamp(MIN_BATCH_RUNS, BATCH_RUNS)
+        .clamp(MIN_PACED_BATCH_RUNS, UNPACED_BATCH_RUNS)
 }
 
-fn pacing_name(pacing: PacingMethod) -> &'static str {
+fn pacing_method_name(pacing: PacingMethod) -> &'static str {
     match pacing {
         PacingMethod::Auto | PacingMethod::Program => "program",
         PacingMethod::Batches => "batches",
@@ -345,10 +345,12 @@ fn pacing_name(pacing: PacingMethod) -> &'static str {
 }
 
 /// Returns how many runs fill the next call's duration, given the runs and the elapsed time of the last call.
-fn next_call_runs(runs: u32, elapsed: Duration, call_duration: Duration) -> u32 {
+fn choose_next_call_runs(runs: u32, elapsed: Duration, call_duration: Duration) -> u32 {
     let rate = f64::from(runs) / elapsed.as_secs_f64().max(1e-9);
     let wanted = (rate * call_duration.as_secs_f64()) as u32;
-    wanted.clamp(1, runs.saturating_mul(2)).min(MAX_RUNS)
+    wanted
+        .clamp(1, runs.saturating_mul(2))
+        .min(MAX_RUNS_PER_CALL)
 }
 
 #[cfg(test)]
@@ -357,22 +359,33 @@ mod tests {
 
     #[test]
     fn a_call_fills_its_duration_and_at_most_doubles_its_runs() {
-        assert_eq!(next_call_runs(1000, CALL_DURATION * 2, CALL_DURATION), 500);
         assert_eq!(
-            next_call_runs(1000, CALL_DURATION / 10, CALL_DURATION),
+            choose_next_call_runs(1000, TARGET_CALL_DURATION * 2, TARGET_CALL_DURATION),
+            500
+        );
+        assert_eq!(
+            choose_next_call_runs(1000, TARGET_CALL_DURATION / 10, TARGET_CALL_DURATION),
             2000
         );
-        assert_eq!(next_call_runs(1, Duration::from_secs(60), CALL_DURATION), 1);
         assert_eq!(
-            next_call_runs(MAX_RUNS, CALL_DURATION / 10, CALL_DURATION),
-            MAX_RUNS
+            choose_next_call_runs(1, Duration::from_secs(60), TARGET_CALL_DURATION),
+            1
+        );
+        assert_eq!(
+            choose_next_call_runs(
+                MAX_RUNS_PER_CALL,
+                TARGET_CALL_DURATION / 10,
+                TARGET_CALL_DURATION
+            ),
+            MAX_RUNS_PER_CALL
         );
     }
 
     #[test]
     fn a_batch_is_shorter_at_a_lower_rate() {
-        let batch = |per_s: u64| paced_batch_size(Duration::from_nanos(1_000_000_000 / per_s));
+        let batch =
+            |per_s: u64| choose_paced_batch_runs(Duration::from_nanos(1_000_000_000 / per_s));
         assert_eq!([10_000, 1_000_000, 2_000_000].map(batch), [2, 4, 8]);
-        assert_eq!(batch(100_000_000), BATCH_RUNS);
+        assert_eq!(batch(100_000_000), UNPACED_BATCH_RUNS);
     }
 }

@@ -48,8 +48,8 @@ mod test_network;
 mod workload;
 
 pub use parameters::{
-    Backend, ChosenBackends, FCS_BYTES, FrameParameters, FrameSize, MAX_MIX_FRAMES, PacingMethod,
-    RejectedFrames,
+    ChosenBackends, FCS_BYTES, FrameBackend, FrameParameters, FrameSize, MAX_MIX_FRAMES,
+    PacingMethod, RejectedFrameHandling,
 };
 pub use sink::{PortCounts, PortObserver};
 pub use workload::{FrameWorkload, OpenFrameStream, open, start};

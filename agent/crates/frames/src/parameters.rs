@@ -34,13 +34,13 @@ pub struct FrameParameters {
     /// Destination MAC address.
     pub mac_to: [u8; 6],
     /// Backend that generates frames.
-    pub generator: Backend,
+    pub generator: FrameBackend,
     /// Backend that counts frames.
-    pub sink: Backend,
+    pub sink: FrameBackend,
     /// How a source waits until a frame is due.
     pub pacing: PacingMethod,
     /// How frames are counted that the port rejects.
-    pub rejected_frames: RejectedFrames,
+    pub rejected_frames: RejectedFrameHandling,
     /// After the load, a sink ends once no frame has arrived for this time.
     pub settle: Duration,
     /// Whether a source's thread shares its CPU with another source.
@@ -60,7 +60,7 @@ pub struct FrameSize {
 /// How frames are counted that the port rejects.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RejectedFrames {
+pub enum RejectedFrameHandling {
     /// As not sent: the port is the limit of the tester.
     #[default]
     Unsent,
@@ -71,7 +71,7 @@ pub enum RejectedFrames {
 /// Backend that generates or counts frames.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Backend {
+pub enum FrameBackend {
     /// The best backend that the port supports.
     #[default]
     Auto,

@@ -13,7 +13,7 @@ use crate::parameters::FCS_BYTES;
 
 /// A switch learns the port's address from the first frame. Two more frames allow for a device that drops frames while
 /// it resolves the next hop.
-const ANNOUNCEMENT_FRAMES: usize = 3;
+const ANNOUNCEMENT_FRAME_COUNT: usize = 3;
 
 /// An interface in use as a port.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl Port {
     /// Sends a frame so that the device learns the port's address and resolves the next hop.
     pub fn announce(&self, frame: &[u8]) -> Result<()> {
         let socket = self.open_send_socket()?;
-        for _ in 0..ANNOUNCEMENT_FRAMES {
+        for _ in 0..ANNOUNCEMENT_FRAME_COUNT {
             socket
                 .send(frame)
                 .map_err(|error| Error::system(format!("send a frame at {}", self.name), error))?;

@@ -10,7 +10,7 @@ use crate::arrivals::StreamArrivals;
 use crate::filter::FrameFilter;
 use crate::foreign::{ForeignFrameCounts, ForeignFrames};
 use crate::packet::sink::PacketSink;
-use crate::parameters::{Backend, ChosenBackends};
+use crate::parameters::{ChosenBackends, FrameBackend};
 use crate::port::Port;
 use crate::sink_program::SinkProgram;
 use vnetbench_counters::load_thread::LoadThread;
@@ -41,20 +41,20 @@ enum CounterBackend {
 
 impl FrameCounter {
     /// Opens a counter with the requested backend, or with the best available one.
-    pub fn open(port: &Port, filter: &FrameFilter, requested: Backend) -> Result<Self> {
+    pub fn open(port: &Port, filter: &FrameFilter, requested: FrameBackend) -> Result<Self> {
         let with_backend = |backend, fallback_reason| Self {
             backend,
             sink_count: filter.sinks.len(),
             fallback_reason,
         };
         let mut fallback_reason = String::new();
-        if requested != Backend::Packet {
+        if requested != FrameBackend::Packet {
             match SinkProgram::attach(port, filter) {
                 Ok(mut program) => {
                     let reason = std::mem::take(&mut program.fallback_reason);
                     return Ok(with_backend(CounterBackend::XdpProgram(program), reason));
                 }
-                Err(reason) if requested == Backend::Xdp => {
+                Err(reason) if requested == FrameBackend::Xdp => {
                     let name = &port.name;
                     return Err(Error::Trial(format!(
                         "no XDP program can count frames at {name}: {reason}"
@@ -198,7 +198,7 @@ pub struct OpenSinks {
 pub fn open_sinks(
     port: &Port,
     filter: &FrameFilter,
-    requested: Backend,
+    requested: FrameBackend,
     settle: Duration,
     backends: &mut ChosenBackends,
 ) -> Result<OpenSinks> {

@@ -128,6 +128,6 @@ fn attach_error(error: &ProgramError, port: &Port) -> String {
             "{name} has fewer receive queues than its veth peer has transmit queues (ethtool -L)"
         ),
         Some(errno) => io::Error::from_raw_os_error(errno).to_string(),
-        None => bpf_programs::error_chain(error),
+        None => bpf_programs::format_error_chain(error),
     }
 }

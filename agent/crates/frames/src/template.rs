@@ -21,7 +21,7 @@ pub const MAX_HEADER_BYTES: usize = Ethernet2Header::LEN
     + UdpHeader::LEN
     + HEADER_BYTES;
 /// High enough that no router drops the frame (RFC 2544, appendix C.2.6.4).
-const HOP_LIMIT: u8 = 64;
+const IP_HOP_LIMIT: u8 = 64;
 /// First of the dynamic UDP ports (RFC 6335). Flows vary the source port first.
 const FIRST_UDP_PORT: u16 = 49152;
 const UDP_PORT_COUNT: u32 = 1 << 14;
@@ -63,7 +63,7 @@ pub struct SizeFields {
 
 impl FrameTemplate {
     /// Builds the headers of a stream's frames.
-    pub fn new(parameters: &FrameParameters, mac_from: [u8; 6], stream_key: u32) -> Self {
+    pub fn new(parameters: &FrameParameters, source_mac: [u8; 6], stream_key: u32) -> Self {
         let tags = &parameters.vlan_tags;
         let is_ipv6 = parameters.from.is_ipv6();
         let ether_type_after = |tag_count: usize| match tags.len() - tag_count {
@@ -73,7 +73,7 @@ impl FrameTemplate {
             _ => EtherType::PROVIDER_BRIDGING,
         };
         let ethernet = Ethernet2Header {
-            source: mac_from,
+            source: source_mac,
             destination: parameters.mac_to,
             ether_type: ether_type_after(0),
         };
@@ -98,7 +98,7 @@ impl FrameTemplate {
             varies_addresses: parameters.vary_addresses,
         };
         if template.varies_addresses {
-            for end in [template.source_end(), template.udp_offset()] {
+            for end in [template.source_address_end(), template.udp_offset()] {
                 template.header[end - 1] = 0;
             }
         }
@@ -124,16 +124,16 @@ impl FrameTemplate {
     }
 
     /// Returns the offset of the source address. The destination address follows it.
-    fn source_offset(&self) -> usize {
+    fn source_address_offset(&self) -> usize {
         self.ip_offset + if self.is_ipv6 { 8 } else { 12 }
     }
 
-    fn source_end(&self) -> usize {
-        self.source_offset().midpoint(self.udp_offset())
+    fn source_address_end(&self) -> usize {
+        self.source_address_offset().midpoint(self.udp_offset())
     }
 
     /// Returns the fields of a frame of this size, without FCS.
-    pub fn size_fields(&self, bytes: usize) -> SizeFields {
+    pub fn compute_size_fields(&self, bytes: usize) -> SizeFields {
         let udp_length = (bytes - self.udp_offset()) as u16;
         // The IPv6 length excludes the IPv6 header.
         let ip_length = if self.is_ipv6 {
@@ -160,7 +160,7 @@ impl FrameTemplate {
     /// Sums the words of a frame that its UDP checksum covers: pseudo-header, UDP header and datagram header. The rest is zero.
     fn sum_udp_words(&self, frame: &[u8], udp_length: [u8; 2]) -> Sum16BitWords {
         Sum16BitWords::new()
-            .add_slice(&frame[self.source_offset()..self.header.len()])
+            .add_slice(&frame[self.source_address_offset()..self.header.len()])
             .add_2bytes(udp_length)
             .add_2bytes([0, IpNumber::UDP.0])
     }
@@ -179,7 +179,7 @@ impl FrameTemplate {
             let furthest = (0..sizes.len()).max_by_key(|i| (deficits[*i], std::cmp::Reverse(*i)));
             let next = furthest.expect("a stream has at least one size");
             deficits[next] -= i64::from(total);
-            sequence.push(self.size_fields(sizes[next].bytes - FCS_BYTES));
+            sequence.push(self.compute_size_fields(sizes[next].bytes - FCS_BYTES));
         }
         sequence
     }
@@ -189,7 +189,7 @@ impl FrameTemplate {
         let mut frame = vec![0; bytes];
         self.write_header(
             &mut frame,
-            &self.size_fields(bytes),
+            &self.compute_size_fields(bytes),
             flow,
             number,
             sent_nanos,
@@ -209,10 +209,10 @@ impl FrameTemplate {
         let (udp_offset, header_offset) = (self.udp_offset(), self.payload_offset());
         frame[..self.header.len()].copy_from_slice(&self.header);
         if self.varies_addresses {
-            frame[self.source_end() - 1] = flow as u8;
+            frame[self.source_address_end() - 1] = flow as u8;
             frame[udp_offset - 1] = (flow >> 8) as u8;
         }
-        let [from, to] = udp_ports(flow);
+        let [from, to] = flow_udp_ports(flow);
         frame[udp_offset..udp_offset + 2].copy_from_slice(&from.to_be_bytes());
         frame[udp_offset + 2..udp_offset + 4].copy_from_slice(&to.to_be_bytes());
         frame[udp_offset + 4..udp_offset + 6].copy_from_slice(&fields.udp_length.to_ne_bytes());
@@ -244,7 +244,7 @@ fn build_ip_header(from: IpAddr, to: IpAddr) -> Vec<u8> {
     match (from, to) {
         (IpAddr::V4(from), IpAddr::V4(to)) => Ipv4Header {
             dont_fragment: true,
-            time_to_live: HOP_LIMIT,
+            time_to_live: IP_HOP_LIMIT,
             protocol: IpNumber::UDP,
             source: from.octets(),
             destination: to.octets(),
@@ -253,7 +253,7 @@ fn build_ip_header(from: IpAddr, to: IpAddr) -> Vec<u8> {
         .to_bytes()
         .to_vec(),
         (IpAddr::V6(from), IpAddr::V6(to)) => Ipv6Header {
-            hop_limit: HOP_LIMIT,
+            hop_limit: IP_HOP_LIMIT,
             next_header: IpNumber::UDP,
             source: from.octets(),
             destination: to.octets(),
@@ -266,7 +266,7 @@ fn build_ip_header(from: IpAddr, to: IpAddr) -> Vec<u8> {
 }
 
 /// Returns the source port and destination port of a flow.
-fn udp_ports(flow: u32) -> [u16; 2] {
+fn flow_udp_ports(flow: u32) -> [u16; 2] {
     [flow % UDP_PORT_COUNT, flow / UDP_PORT_COUNT].map(|port| FIRST_UDP_PORT + port as u16)
 }
 
@@ -286,7 +286,7 @@ pub(crate) mod tests {
     use etherparse::{NetSlice, SlicedPacket, TransportSlice};
 
     use super::*;
-    use crate::parameters::{Backend, PacingMethod, RejectedFrames};
+    use crate::parameters::{FrameBackend, PacingMethod, RejectedFrameHandling};
     use std::time::Duration;
 
     pub(crate) fn test_parameters(ip: [&str; 2], tags: &[u16]) -> FrameParameters {
@@ -298,13 +298,13 @@ pub(crate) mod tests {
             max_frames: None,
             flows: 1,
             vary_addresses: false,
-            rejected_frames: RejectedFrames::Unsent,
+            rejected_frames: RejectedFrameHandling::Unsent,
             from,
             to,
             vlan_tags: tags.into(),
             mac_to: [2, 0, 0, 0, 0, 2],
-            generator: Backend::Auto,
-            sink: Backend::Auto,
+            generator: FrameBackend::Auto,
+            sink: FrameBackend::Auto,
             pacing: PacingMethod::Auto,
             settle: Duration::ZERO,
             shares_cpus: false,

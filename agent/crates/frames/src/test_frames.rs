@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::arrivals::StreamArrivals;
 use crate::filter::FrameFilter;
 use crate::packet::ring::ReceiveRing;
-use crate::parameters::{Backend, FCS_BYTES};
+use crate::parameters::{FCS_BYTES, FrameBackend};
 use crate::port::Port;
 use crate::sink::FrameCounter;
 use crate::template::tests::{IPV4, IPV6, test_parameters};
@@ -18,32 +18,29 @@ use crate::test_network::{
 use vnetbench_system::histogram::HistogramCounts;
 
 const SECRET: u32 = 0x5e_c2_e7_00;
-const SOURCE: u32 = 3;
-const SINKS: [u32; 2] = [7, 8];
-const WINDOW: u64 = 1 << 20;
+const SOURCE_ID: u32 = 3;
+const SINK_IDS: [u32; 2] = [7, 8];
+const SINK_KEYS: [u32; 2] = [SECRET ^ SINK_IDS[0], SECRET ^ SINK_IDS[1]];
+const WINDOW_FRAMES: u64 = 1 << 20;
 /// Time limit for expected frames. No assertion depends on its length.
-const TIMEOUT: Duration = Duration::from_secs(30);
-const NOW: Duration = Duration::ZERO;
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
+const NO_AGE: Duration = Duration::ZERO;
 
-fn key(id: u32) -> u32 {
-    SECRET ^ id
-}
-
-fn filter() -> FrameFilter {
+fn test_filter() -> FrameFilter {
     FrameFilter {
         secret: SECRET,
-        sources: vec![SOURCE],
-        sinks: SINKS.into(),
+        sources: vec![SOURCE_ID],
+        sinks: SINK_IDS.into(),
     }
 }
 
 /// Runs a test with each backend available here, in a test network.
-fn with_each_backend(test: &str, body: impl Fn(&FrameCounter, &Port, Backend)) {
+fn with_each_backend(test: &str, body: impl Fn(&FrameCounter, &Port, FrameBackend)) {
     run_in_test_network(test, || {
         let [a, b] = create_veth_ports();
-        for backend in [Backend::Auto, Backend::Packet] {
+        for backend in [FrameBackend::Auto, FrameBackend::Packet] {
             let counter = open_counter(&b, backend);
-            if backend == Backend::Auto && can_load_programs() {
+            if backend == FrameBackend::Auto && can_load_programs() {
                 let reason = &counter.fallback_reason;
                 assert_eq!(counter.backend_name(), "xdp native", "{reason}");
             }
@@ -59,8 +56,8 @@ macro_rules! path {
     };
 }
 
-fn open_counter(port: &Port, backend: Backend) -> FrameCounter {
-    FrameCounter::open(port, &filter(), backend).expect("a counter opens")
+fn open_counter(port: &Port, backend: FrameBackend) -> FrameCounter {
+    FrameCounter::open(port, &test_filter(), backend).expect("a counter opens")
 }
 
 fn send_frames<'a>(port: &Port, frames: impl IntoIterator<Item = &'a Vec<u8>>) {
@@ -71,18 +68,18 @@ fn send_frames<'a>(port: &Port, frames: impl IntoIterator<Item = &'a Vec<u8>>) {
 }
 
 /// Waits until this many frames of all classes have arrived.
-fn wait_for_frames(counter: &FrameCounter, all: u64) {
-    let until = Instant::now() + TIMEOUT;
+fn wait_for_frames(counter: &FrameCounter, expected_count: u64) {
+    let until = Instant::now() + ARRIVAL_TIMEOUT;
     let arrived_count = || {
-        let arrived = (0..SINKS.len()).map(|sink_index| counter.stream_arrivals(sink_index));
+        let arrived = (0..SINK_IDS.len()).map(|sink_index| counter.stream_arrivals(sink_index));
         let own: u64 = arrived.map(|sink| sink.frames + sink.duplicates).sum();
         let foreign = counter.foreign_frames().since(&Default::default());
         own + foreign.other_senders + foreign.own_returned + foreign.other_trial
     };
-    while arrived_count() < all {
+    while arrived_count() < expected_count {
         assert!(
             Instant::now() < until,
-            "{} of {all} frames arrived",
+            "{} of {expected_count} frames arrived",
             arrived_count()
         );
         std::thread::sleep(Duration::from_millis(1));
@@ -93,7 +90,7 @@ fn numbered_frames(numbers: &[u64]) -> Vec<Vec<u8>> {
     let parameters = test_parameters(IPV4, &[]);
     let frames = numbers.iter();
     frames
-        .map(|number| test_frame(&parameters, key(SINKS[0]), *number, NOW))
+        .map(|number| test_frame(&parameters, SINK_KEYS[0], *number, NO_AGE))
         .collect()
 }
 
@@ -126,8 +123,9 @@ fn a_frame_older_than_the_window_is_reported_and_counted_as_received() {
     let path = path!(a_frame_older_than_the_window_is_reported_and_counted_as_received);
     with_each_backend(path, |counter, a, backend| {
         // The fourth frame is more than a window old, the last only half a window.
-        let late = WINDOW + 5;
-        send_frames(a, &numbered_frames(&[0, 5, late, 5, late - WINDOW / 2]));
+        let late = WINDOW_FRAMES + 5;
+        let numbers = [0, 5, late, 5, late - WINDOW_FRAMES / 2];
+        send_frames(a, &numbered_frames(&numbers));
         wait_for_frames(counter, 5);
         let arrived = counter.stream_arrivals(0);
         assert_eq!(
@@ -148,7 +146,7 @@ fn a_frame_older_than_the_window_is_reported_and_counted_as_received() {
 fn numbers_many_windows_apart_are_distinct() {
     let path = path!(numbers_many_windows_apart_are_distinct);
     with_each_backend(path, |counter, a, backend| {
-        let numbers: Vec<u64> = (0..40).map(|i| i * WINDOW + 3).collect();
+        let numbers: Vec<u64> = (0..40).map(|i| i * WINDOW_FRAMES + 3).collect();
         send_frames(a, &numbered_frames(&numbers));
         send_frames(a, &numbered_frames(&numbers[39..]));
         wait_for_frames(counter, 41);
@@ -168,7 +166,7 @@ fn ipv4_and_ipv6_frames_with_up_to_two_vlan_tags_are_counted_with_fcs() {
             .iter()
             .flatten()
             .zip(0..)
-            .map(|(parameters, number)| test_frame(parameters, key(SINKS[1]), number, NOW))
+            .map(|(parameters, number)| test_frame(parameters, SINK_KEYS[1], number, NO_AGE))
             .collect();
         send_frames(a, &frames);
         wait_for_frames(counter, 6);
@@ -195,15 +193,15 @@ fn foreign_frames_are_classified() {
             request.extend([2, 0, 0, 0, 0, 9, 10, 0, 0, 9, 0, 0, 0, 0, 0, 0, 10, 0, 0, 5]);
             let long_ago = Duration::from_secs(3600);
             let frames = [
-                build(key(SOURCE), 0, NOW),
-                build(key(SOURCE), 0, NOW),
+                build(SECRET ^ SOURCE_ID, 0, NO_AGE),
+                build(SECRET ^ SOURCE_ID, 0, NO_AGE),
                 // Frames of an unknown stream and of another trial's secret.
-                build(key(9), 0, NOW),
-                build(!SECRET, 12_345, NOW),
+                build(SECRET ^ 9, 0, NO_AGE),
+                build(!SECRET, 12_345, NO_AGE),
                 // Unrelated UDP.
                 build(!SECRET, 12_345, long_ago),
                 // A probe, which is not counted.
-                build(key(SINKS[0]), u64::MAX, NOW),
+                build(SINK_KEYS[0], u64::MAX, NO_AGE),
                 request.clone(),
                 request,
             ];
@@ -237,13 +235,15 @@ fn foreign_frames_reach_the_stack_but_frames_of_the_trial_do_not() {
         || {
             let [a, b] = create_veth_ports();
             run_shell("ip addr add 198.19.0.1/15 dev b");
-            let counter = open_counter(&b, Backend::Auto);
+            let counter = open_counter(&b, FrameBackend::Auto);
             // The destination port of the first flow.
             let socket = UdpSocket::bind("198.19.0.1:49152").expect("b has it");
-            socket.set_read_timeout(Some(TIMEOUT)).expect("a socket");
+            socket
+                .set_read_timeout(Some(ARRIVAL_TIMEOUT))
+                .expect("a socket");
             let parameters = test_parameters(IPV4, &[]);
-            let own = test_frame(&parameters, key(SINKS[0]), 0, NOW);
-            let foreign_sender = test_frame(&parameters, !SECRET, 1 << 60, NOW);
+            let own = test_frame(&parameters, SINK_KEYS[0], 0, NO_AGE);
+            let foreign_sender = test_frame(&parameters, !SECRET, 1 << 60, NO_AGE);
             send_frames(&a, [&own, &foreign_sender]);
             wait_for_frames(&counter, 2);
             let mut payload = [0; 18];
@@ -279,7 +279,7 @@ fn a_stream_received_by_several_cpus_is_counted_exactly() {
                         let first = (round * THREADS / 2 + thread / 2) * ROUND;
                         let numbers = first..first + ROUND;
                         let frames =
-                            numbers.map(|n| test_frame(&parameters, key(SINKS[0]), n, NOW));
+                            numbers.map(|n| test_frame(&parameters, SINK_KEYS[0], n, NO_AGE));
                         send_frames(a, &frames.collect::<Vec<_>>());
                         barrier.wait();
                         if thread == 0 {
@@ -308,7 +308,7 @@ fn delay_is_counted_unless_the_sender_uses_another_clock() {
     with_each_backend(path, |counter, a, backend| {
         let parameters = test_parameters(IPV4, &[]);
         let ago = Duration::from_secs(2);
-        let frames = [0, 1, 2].map(|number| test_frame(&parameters, key(SINKS[0]), number, ago));
+        let frames = [0, 1, 2].map(|number| test_frame(&parameters, SINK_KEYS[0], number, ago));
         send_frames(a, &frames);
         wait_for_frames(counter, 3);
         let delay = counter.delay().since(&HistogramCounts::empty());
@@ -320,7 +320,7 @@ fn delay_is_counted_unless_the_sender_uses_another_clock() {
         for ago in [3600, 281_464].map(Duration::from_secs) {
             send_frames(
                 a,
-                [&test_frame(&parameters, key(SINKS[1]), ago.as_secs(), ago)],
+                [&test_frame(&parameters, SINK_KEYS[1], ago.as_secs(), ago)],
             );
         }
         wait_for_frames(counter, 5);
@@ -337,7 +337,7 @@ fn a_port_without_native_xdp_is_counted_by_generic_xdp() {
         || {
             run_shell("ip link set lo up");
             let port = Port::open("lo").expect("the port exists");
-            let counter = open_counter(&port, Backend::Auto);
+            let counter = open_counter(&port, FrameBackend::Auto);
             let expected = if can_load_programs() {
                 "xdp generic"
             } else {
@@ -359,7 +359,7 @@ fn a_port_with_another_xdp_program_is_counted_by_a_receive_ring() {
     let path = path!(a_port_with_another_xdp_program_is_counted_by_a_receive_ring);
     run_in_test_network(path, || {
         let [_, b] = create_veth_ports();
-        let [first, second] = [(); 2].map(|()| open_counter(&b, Backend::Auto));
+        let [first, second] = [(); 2].map(|()| open_counter(&b, FrameBackend::Auto));
         let first_name = first.backend_name();
         assert_eq!(second.backend_name(), "packet");
         if can_load_programs() {
@@ -369,7 +369,7 @@ fn a_port_with_another_xdp_program_is_counted_by_a_receive_ring() {
             assert!(reason.contains(expected), "{reason}");
         }
         drop(first);
-        let again = open_counter(&b, Backend::Auto);
+        let again = open_counter(&b, FrameBackend::Auto);
         assert_eq!(again.backend_name(), first_name);
     });
 }
@@ -385,7 +385,7 @@ fn a_full_receive_ring_counts_its_drops_and_keeps_the_rest() {
             let frames = numbered_frames(&[0]);
             send_frames(&a, (0..SENT).map(|_| &frames[0]));
             let mut taken = 0;
-            let until = Instant::now() + TIMEOUT;
+            let until = Instant::now() + ARRIVAL_TIMEOUT;
             let mut dropped = ring.take_dropped().expect("the kernel counts drops");
             while taken + dropped < SENT {
                 assert!(Instant::now() < until, "{taken} and {dropped} of {SENT}");

@@ -12,14 +12,14 @@ use crate::template::FrameTemplate;
 use vnetbench_system::clock::monotonic_nanos;
 
 /// Environment variable that marks the process inside the test network.
-const INSIDE_VARIABLE: &str = "VNETBENCH_OWN_NETWORK";
-const QUEUES: usize = 4;
+const INSIDE_NAMESPACE_VARIABLE: &str = "VNETBENCH_OWN_NETWORK";
+const QUEUES_PER_PORT: usize = 4;
 
 /// Runs a test again in a process with a network namespace of its own. `test` is the test's path.
 ///
 /// Without root, the process gets a user namespace, in which it cannot load programs.
 pub fn run_in_test_network(test: &str, body: impl FnOnce()) {
-    if std::env::var_os(INSIDE_VARIABLE).is_some() {
+    if std::env::var_os(INSIDE_NAMESPACE_VARIABLE).is_some() {
         return body();
     }
     let (_, path) = test.split_once("::").expect("a path starts with the crate");
@@ -31,7 +31,7 @@ pub fn run_in_test_network(test: &str, body: impl FnOnce()) {
         .arg("--net")
         .arg(std::env::current_exe().expect("the path of the test binary"))
         .args([path, "--exact", "--nocapture"])
-        .env(INSIDE_VARIABLE, "1")
+        .env(INSIDE_NAMESPACE_VARIABLE, "1")
         .output()
         .expect("unshare runs");
     let output = [result.stdout, result.stderr].concat();
@@ -49,7 +49,7 @@ pub fn can_load_programs() -> bool {
 
 /// Creates a veth pair with several queues. IPv6 is off, so that the interfaces send nothing by themselves.
 pub fn create_veth_ports() -> [Port; 2] {
-    let queues = format!("numtxqueues {QUEUES} numrxqueues {QUEUES}");
+    let queues = format!("numtxqueues {QUEUES_PER_PORT} numrxqueues {QUEUES_PER_PORT}");
     run_shell(&format!(
         "echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6
          ip link add name a {queues} type veth peer name b {queues}

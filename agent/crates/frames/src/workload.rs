@@ -8,7 +8,7 @@ use socket2::Socket;
 use crate::bpf_programs::ProbeResult;
 use crate::filter::{FrameFilter, MAX_STREAMS};
 use crate::packet::source::PacketSource;
-use crate::parameters::{Backend, ChosenBackends, FrameParameters};
+use crate::parameters::{ChosenBackends, FrameBackend, FrameParameters};
 use crate::port::Port;
 use crate::sink::{self, OpenSinks, PortObserver};
 use crate::{generate, template};
@@ -114,14 +114,14 @@ fn open_sources(
     if keys.is_empty() {
         return Ok(Vec::new());
     }
-    if parameters.generator != Backend::Packet {
+    if parameters.generator != FrameBackend::Packet {
         let sources: ProbeResult<Vec<_>> = keys.iter().enumerate().map(open_xdp).collect();
         match sources {
             Ok(sources) => {
                 backends.generator = Some("xdp");
                 return Ok(sources);
             }
-            Err(reason) if parameters.generator == Backend::Xdp => {
+            Err(reason) if parameters.generator == FrameBackend::Xdp => {
                 let name = &port.name;
                 return Err(Error::Trial(format!(
                     "no BPF program can generate frames at {name}: {reason}"

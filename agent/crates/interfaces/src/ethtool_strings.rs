@@ -6,9 +6,9 @@ use crate::interface::Interface;
 
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
-const NAME_BYTES: usize = 32;
+const PADDED_NAME_BYTES: usize = 32;
 /// Bytes of `struct ethtool_gstrings` before the names: command, set, count.
-const HEADER_BYTES: usize = 12;
+const STRINGS_HEADER_BYTES: usize = 12;
 /// Limit of names, above what any driver has; some drivers have a hundred names for each queue.
 const MAX_NAMES: usize = 1 << 16;
 
@@ -50,13 +50,16 @@ pub fn count_strings(interface: &Interface, set: StringSet) -> io::Result<usize>
 /// Returns the names of a set, in order. Fails with EOPNOTSUPP if the interface has no such set.
 pub fn read_strings(interface: &Interface, set: StringSet) -> io::Result<Vec<String>> {
     let count = count_strings(interface, set)?;
-    let mut bytes = vec![0; HEADER_BYTES + capacity_with_reserve(count) * NAME_BYTES];
+    let mut bytes =
+        vec![0; STRINGS_HEADER_BYTES + capacity_with_reserve(count) * PADDED_NAME_BYTES];
     let head = [ETHTOOL_GSTRINGS, set as u32, count as u32];
     for (to, word) in bytes.chunks_exact_mut(4).zip(head) {
         to.copy_from_slice(&word.to_ne_bytes());
     }
     interface.run_ethtool_command(bytes.as_mut_slice())?;
-    let names = bytes[HEADER_BYTES..].chunks_exact(NAME_BYTES).take(count);
+    let names = bytes[STRINGS_HEADER_BYTES..]
+        .chunks_exact(PADDED_NAME_BYTES)
+        .take(count);
     Ok(names.map(parse_padded_text).collect())
 }
 

@@ -9,14 +9,14 @@ const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
 /// Limit of features: three times what the kernel has.
 const MAX_FEATURES: usize = 256;
-const MAX_BLOCKS: usize = MAX_FEATURES / 32;
+const MAX_FEATURE_BLOCKS: usize = MAX_FEATURES / 32;
 
 /// `struct ethtool_gfeatures`. Each block of 32 features has bits: available, requested, active, never changed.
 #[repr(C)]
 struct FeatureState {
     command: u32,
     block_count: u32,
-    bits: [[u32; 4]; MAX_BLOCKS],
+    bits: [[u32; 4]; MAX_FEATURE_BLOCKS],
 }
 
 /// `struct ethtool_sfeatures`. Each block has the features to set, and their values.
@@ -24,7 +24,7 @@ struct FeatureState {
 struct FeatureRequest {
     command: u32,
     block_count: u32,
-    bits: [[u32; 2]; MAX_BLOCKS],
+    bits: [[u32; 2]; MAX_FEATURE_BLOCKS],
 }
 
 /// Position of a feature, and the number of blocks.
@@ -40,7 +40,7 @@ pub fn is_feature_on(interface: &Interface, name: &str) -> io::Result<bool> {
     let mut state = FeatureState {
         command: ETHTOOL_GFEATURES,
         block_count: position.block_count,
-        bits: [[0; 4]; MAX_BLOCKS],
+        bits: [[0; 4]; MAX_FEATURE_BLOCKS],
     };
     interface.run_ethtool_command(&mut state)?;
     let [_, _, active, _] = state.bits[position.block];
@@ -48,14 +48,14 @@ pub fn is_feature_on(interface: &Interface, name: &str) -> io::Result<bool> {
 }
 
 /// Turns a feature on or off. A driver may keep a feature fixed, so read it back.
-pub fn set_feature(interface: &Interface, name: &str, on: bool) -> io::Result<()> {
+pub fn set_feature(interface: &Interface, name: &str, is_on: bool) -> io::Result<()> {
     let position = find_feature(interface, name)?;
     let mut request = FeatureRequest {
         command: ETHTOOL_SFEATURES,
         block_count: position.block_count,
-        bits: [[0; 2]; MAX_BLOCKS],
+        bits: [[0; 2]; MAX_FEATURE_BLOCKS],
     };
-    request.bits[position.block] = [position.bit, if on { position.bit } else { 0 }];
+    request.bits[position.block] = [position.bit, if is_on { position.bit } else { 0 }];
     interface.run_ethtool_command(&mut request)
 }
 
@@ -81,8 +81,8 @@ mod tests {
 
     #[test]
     fn the_structures_have_the_sizes_of_the_kernels() {
-        assert_eq!(size_of::<FeatureState>(), 8 + 16 * MAX_BLOCKS);
-        assert_eq!(size_of::<FeatureRequest>(), 8 + 8 * MAX_BLOCKS);
+        assert_eq!(size_of::<FeatureState>(), 8 + 16 * MAX_FEATURE_BLOCKS);
+        assert_eq!(size_of::<FeatureRequest>(), 8 + 8 * MAX_FEATURE_BLOCKS);
     }
 
     #[test]

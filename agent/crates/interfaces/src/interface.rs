@@ -156,10 +156,10 @@ impl Interface {
     }
 
     /// Sets the interface up or down.
-    pub fn set_up(&self, up: bool) -> io::Result<()> {
+    pub fn set_is_up(&self, is_up: bool) -> io::Result<()> {
         self.change_link(|link| {
             link.header.change_mask = LinkFlags::Up;
-            link.header.flags.set(LinkFlags::Up, up);
+            link.header.flags.set(LinkFlags::Up, is_up);
         })
     }
 
@@ -170,7 +170,7 @@ impl Interface {
     }
 
     /// Returns the MAC address, such as `02:00:00:00:00:01`.
-    pub fn mac(&self) -> io::Result<String> {
+    pub fn mac_text(&self) -> io::Result<String> {
         let hex: Vec<String> = self
             .mac_bytes()?
             .iter()
@@ -189,14 +189,14 @@ impl Interface {
 
     /// Sets the MAC address. Fails with EBUSY if the interface must be down for that.
     pub fn set_mac(&self, mac: &str) -> io::Result<()> {
-        let bytes = mac_bytes(mac).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
+        let bytes = parse_mac(mac).ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))?;
         self.change_link(|link| link.attributes.push(LinkAttribute::Address(bytes.into())))
     }
 
     /// Returns the folder of the interface in sysfs. Fails with ENODEV if the interface does not exist. Fails with EOPNOTSUPP
     /// if /sys is absent or belongs to another network namespace, which may have an interface of the same name.
     pub fn sysfs_path(&self) -> io::Result<PathBuf> {
-        let mac = self.mac()?;
+        let mac = self.mac_text()?;
         let folder = PathBuf::from("/sys/class/net").join(&self.name);
         let reported_mac = std::fs::read_to_string(folder.join("address")).unwrap_or_default();
         if reported_mac.trim() != mac {
@@ -266,7 +266,7 @@ impl Interface {
     /// Removes the bridge of this name. Fails with ENXIO if it does not exist.
     pub fn remove_bridge(&self) -> io::Result<()> {
         // A bridge must be down. If it does not exist, the removal fails.
-        let _ = self.set_up(false);
+        let _ = self.set_is_up(false);
         self.ioctl(SIOCBRDELBR, self.make_request()).map(drop)
     }
 
@@ -278,10 +278,15 @@ impl Interface {
     }
 
     /// Returns the number of queues of the kind `rx-` or `tx-`.
-    pub fn queue_count(&self, kind: &str) -> io::Result<u32> {
+    pub fn queue_count(&self, name_prefix: &str) -> io::Result<u32> {
         let mut count = 0;
         for entry in std::fs::read_dir(self.sysfs_path()?.join("queues"))? {
-            count += u32::from(entry?.file_name().to_string_lossy().starts_with(kind));
+            count += u32::from(
+                entry?
+                    .file_name()
+                    .to_string_lossy()
+                    .starts_with(name_prefix),
+            );
         }
         Ok(count)
     }
@@ -320,7 +325,7 @@ pub fn read_bus_name(device: &Path) -> Option<String> {
 }
 
 /// Parses a MAC address such as `02:00:00:00:00:01`.
-pub fn mac_bytes(text: &str) -> Option<[u8; 6]> {
+pub fn parse_mac(text: &str) -> Option<[u8; 6]> {
     let bytes: Option<Vec<u8>> = text
         .split(':')
         .map(|part| {

@@ -4,7 +4,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`netlink`] | netlink messages: [`netlink::Message`] is a request, [`netlink::request`] sends it and collects the answers |
+//! | [`netlink`] | [`netlink::NetlinkSocket`] sends a netlink request and passes each reply to a closure |
 //! | [`netdev`] | the netlink family `netdev`: queues and NAPI instances of an interface |
 //! | [`interface`] | [`interface::Interface`]: an interface by its name, with the `ioctl` calls that read and set its MTU, addresses, link state, bridge ports and ethtool values |
 //! | [`ethtool_strings`] | the names of an adapter's statistics and features |

@@ -9,9 +9,9 @@ use crate::interface::Interface;
 use crate::netlink::{NetlinkSocket, find_attribute};
 
 /// `struct genlmsghdr`, before the attributes.
-const HEADER_BYTES: usize = 4;
+const GENERIC_HEADER_BYTES: usize = 4;
 /// The attribute with the interface index, equal in all requests.
-const IFINDEX: u16 = 1;
+const IFINDEX_ATTRIBUTE: u16 = 1;
 
 /// The body of a generic netlink request.
 struct GenericRequest {
@@ -21,11 +21,11 @@ struct GenericRequest {
 
 impl Emitable for GenericRequest {
     fn buffer_len(&self) -> usize {
-        HEADER_BYTES + self.attributes.as_slice().buffer_len()
+        GENERIC_HEADER_BYTES + self.attributes.as_slice().buffer_len()
     }
 
     fn emit(&self, buffer: &mut [u8]) {
-        let (header, attributes) = buffer.split_at_mut(HEADER_BYTES);
+        let (header, attributes) = buffer.split_at_mut(GENERIC_HEADER_BYTES);
         // Command, version, and two reserved bytes.
         header.copy_from_slice(&[self.command, 1, 0, 0]);
         self.attributes.as_slice().emit(attributes);
@@ -44,17 +44,17 @@ impl NetdevReply {
     }
 
     /// Returns a 32-bit attribute.
-    pub fn u32(&self, attribute_type: u16) -> Option<u32> {
+    pub fn find_u32(&self, attribute_type: u16) -> Option<u32> {
         let value = find_attribute(&self.0, attribute_type)?;
         Some(u32::from_ne_bytes(*value.first_chunk()?))
     }
 
     /// Returns an attribute of 32 or 64 bits (NLA_UINT).
-    pub fn uint(&self, attribute_type: u16) -> Option<u64> {
+    pub fn find_uint(&self, attribute_type: u16) -> Option<u64> {
         let value = find_attribute(&self.0, attribute_type)?;
         match value.first_chunk() {
             Some(long) => Some(u64::from_ne_bytes(*long)),
-            None => self.u32(attribute_type).map(u64::from),
+            None => self.find_u32(attribute_type).map(u64::from),
         }
     }
 }
@@ -66,7 +66,7 @@ pub fn request_netdev(
     command: u8,
     mut attributes: Vec<DefaultNla>,
 ) -> io::Result<Vec<NetdevReply>> {
-    attributes.push(u32_attribute(IFINDEX, interface.index()?));
+    attributes.push(u32_attribute(IFINDEX_ATTRIBUTE, interface.index()?));
     let request = GenericRequest {
         command,
         attributes,
@@ -76,7 +76,7 @@ pub fn request_netdev(
     let family_id = resolve_netdev(&mut socket)?;
     socket.request(family_id, NLM_F_DUMP, &request, |body| {
         replies.push(NetdevReply(
-            body.get(HEADER_BYTES..).unwrap_or_default().into(),
+            body.get(GENERIC_HEADER_BYTES..).unwrap_or_default().into(),
         ));
         Ok(())
     })?;
@@ -97,7 +97,7 @@ fn resolve_netdev(socket: &mut NetlinkSocket) -> io::Result<u16> {
     };
     let mut family_id = None;
     socket.request(libc::GENL_ID_CTRL as u16, 0, &request, |body| {
-        let attributes = body.get(HEADER_BYTES..).unwrap_or_default();
+        let attributes = body.get(GENERIC_HEADER_BYTES..).unwrap_or_default();
         let id = find_attribute(attributes, libc::CTRL_ATTR_FAMILY_ID as u16);
         family_id = id.and_then(|id| Some(u16::from_ne_bytes(*id.first_chunk()?)));
         Ok(())

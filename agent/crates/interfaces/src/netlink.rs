@@ -16,7 +16,7 @@ use rustix::net::{
 
 /// Size of the buffer. The kernel puts at most 32 KiB into a datagram of a dump (`netlink_recvmsg`,
 /// net/netlink/af_netlink.c).
-const BUFFER_BYTES: usize = 64 << 10;
+const RECEIVE_BUFFER_BYTES: usize = 64 << 10;
 
 /// A netlink socket in the network namespace of the thread that opens it.
 pub struct NetlinkSocket {
@@ -43,7 +43,7 @@ impl NetlinkSocket {
         Ok(Self {
             socket: socket_with(family, kind, SocketFlags::CLOEXEC, protocol)?,
             sequence_number: 0,
-            buffer: vec![0; BUFFER_BYTES],
+            buffer: vec![0; RECEIVE_BUFFER_BYTES],
         })
     }
 
@@ -210,7 +210,7 @@ mod tests {
         socket.buffer.truncate(64);
         let truncated = request_link(&mut socket, LOOPBACK);
         assert_eq!(os_error(truncated), Some(libc::EMSGSIZE));
-        socket.buffer.resize(BUFFER_BYTES, 0);
+        socket.buffer.resize(RECEIVE_BUFFER_BYTES, 0);
         let loopback = request_link(&mut socket, LOOPBACK);
         assert_eq!(loopback.expect("exists"), [LOOPBACK]);
     }
@@ -230,7 +230,7 @@ mod tests {
         let mut sender = NetlinkSocket {
             socket: socket.socket.try_clone().expect("clone"),
             sequence_number: 0,
-            buffer: vec![0; BUFFER_BYTES],
+            buffer: vec![0; RECEIVE_BUFFER_BYTES],
         };
         socket.sequence_number = 1;
         let (thread_sender, thread_receiver) = mpsc::channel();

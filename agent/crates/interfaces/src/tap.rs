@@ -7,7 +7,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 
 /// Device file of taps.
-pub const TUN: &str = "/dev/net/tun";
+pub const TUN_DEVICE_PATH: &str = "/dev/net/tun";
 
 /// A tap, which exists as long as its file is open.
 pub struct Tap {
@@ -25,7 +25,7 @@ impl Tap {
             .read(true)
             .write(true)
             .custom_flags(libc::O_NONBLOCK)
-            .open(TUN)?;
+            .open(TUN_DEVICE_PATH)?;
         let flags = flags | libc::IFF_TAP | libc::IFF_NO_PI | libc::IFF_TUN_EXCL;
         request.ifr_ifru.ifru_flags = flags as libc::c_short;
         // SAFETY: `request` is a valid `ifreq` during the call; the kernel writes the chosen name to it.

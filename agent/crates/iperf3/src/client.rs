@@ -9,13 +9,13 @@ use socket2::{SockAddr, Socket};
 
 use crate::client_control::ClientControl;
 use crate::client_options::ClientOptions;
-use crate::control_connection::STEP_TIMEOUT;
+use crate::control_connection::PROTOCOL_STEP_TIMEOUT;
 use crate::limits::{MAX_DATAGRAM_BYTES, MIN_DATAGRAM_BYTES, Transport};
 use crate::parameters::{Direction, TestParameters};
 use crate::printer::{Printer, write_stdout};
 use crate::results::TestResults;
 use crate::running::RunningTest;
-use crate::session::connection_line;
+use crate::session::format_connection_line;
 use crate::sockets::{apply_parameters, bind_source, connect_tcp, open_socket, resolve};
 use crate::states::TestError;
 use crate::streams::{LabelledStream, TestStream, label_streams};
@@ -30,7 +30,7 @@ const FIRST_STREAM_LABEL: u32 = 5;
 
 /// Runs the test and prints its results. A JSON document contains the error, too.
 pub fn run(options: &ClientOptions) -> Result<(), TestError> {
-    interrupt::install_handler().map_err(|error| {
+    interrupt::install_sigint_handler().map_err(|error| {
         TestError::failed(format!("cannot install the handler for Ctrl-C: {error}"))
     })?;
     let mut document = json::JsonDocument {
@@ -93,7 +93,7 @@ impl Client<'_> {
         document: &mut json::JsonDocument,
         printer: &mut Printer,
     ) -> Result<(), TestError> {
-        let parameters = self.test_parameters();
+        let parameters = self.build_test_parameters();
         self.control.send_parameters(&parameters)?;
         if parameters.direction == Direction::Reverse {
             printer.print_line(&format!(
@@ -108,9 +108,9 @@ impl Client<'_> {
             .collect();
         let labelled_streams = label_streams(&labels, &streams);
         for LabelledStream { label, stream } in &labelled_streams {
-            printer.print_line(&connection_line(*label, stream));
+            printer.print_line(&format_connection_line(*label, stream));
         }
-        document.start = json::start_json(&json::StartInfo {
+        document.start = json::start_section_json(&json::StartInfo {
             is_client: true,
             parameters: &parameters,
             cookie: &self.control.cookie,
@@ -126,7 +126,7 @@ impl Client<'_> {
             true,
             &CpuList::default(),
         )?;
-        interrupt::set_load(&running_test.load.shared);
+        interrupt::set_load_to_stop(&running_test.load.shared);
         self.control.await_start()?;
         let outcome = self
             .run_load(&mut running_test, printer)
@@ -156,7 +156,7 @@ impl Client<'_> {
             .exchange_results(&local_results, running_test.sender_has_retransmits())?;
         let report = running_test.final_report(&local_results, Some(&peer_results));
         running_test.print_report(&report, printer);
-        document.end = json::end_json(&running_test.layout, &report);
+        document.end = json::end_section_json(&running_test.layout, &report);
         print_server_output(peer_results, document, printer);
         printer.print_line("");
         printer.print_line("vnetbench iperf3 done.");
@@ -164,7 +164,7 @@ impl Client<'_> {
     }
 
     /// Returns the parameters of the command line; the path's MSS sets the default datagram size.
-    fn test_parameters(&self) -> TestParameters {
+    fn build_test_parameters(&self) -> TestParameters {
         let mut parameters = self.options.parameters.clone();
         if parameters.is_udp() && !self.options.has_block_length {
             // One datagram fills one segment, as in iperf3.
@@ -223,7 +223,8 @@ impl Client<'_> {
         socket.send(&CONNECT_MESSAGE).map_err(failed)?;
         let waker = Waker::new().map_err(failed)?;
         let mut ready = Vec::new();
-        let deadline = Instant::now() + STEP_TIMEOUT.min(self.options.session.idle_timeout);
+        let deadline =
+            Instant::now() + PROTOCOL_STEP_TIMEOUT.min(self.options.session.idle_timeout);
         let reading = [(std::os::fd::AsFd::as_fd(&socket), PollFlags::IN)];
         if wait(&reading, &mut ready, &waker, Some(deadline)).map_err(failed)?
             == WaitOutcome::TimedOut

@@ -99,7 +99,7 @@ impl ClientControl {
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), TestError> {
         match self.decoder.feed(bytes)?.into_iter().next() {
             None => Ok(()),
-            Some(message) => Err(unexpected_message(&message)),
+            Some(message) => Err(unexpected_message_error(&message)),
         }
     }
 
@@ -122,7 +122,7 @@ impl ClientControl {
             ServerMessage::Results(document) => {
                 TestResults::from_json(&document).map_err(TestError::Failed)?
             }
-            other => return Err(unexpected_message(&other)),
+            other => return Err(unexpected_message_error(&other)),
         };
         self.expect_state(State::DisplayResults, "end the test")?;
         Ok(peer_results.fill_missing_from(local_results))
@@ -154,7 +154,7 @@ impl ClientControl {
     fn expect_state(&mut self, state: State, action: &str) -> Result<(), TestError> {
         match self.next_message(action)? {
             ServerMessage::State(received) if received == state => Ok(()),
-            other => Err(unexpected_message(&other)),
+            other => Err(unexpected_message_error(&other)),
         }
     }
 }
@@ -180,7 +180,7 @@ fn generate_cookie() -> Result<Cookie, TestError> {
     Ok(cookie)
 }
 
-fn unexpected_message(message: &ServerMessage) -> TestError {
+fn unexpected_message_error(message: &ServerMessage) -> TestError {
     match message {
         ServerMessage::Error { code, errno: 0 } => TestError::RefusedByServer(format!(
             "the server refused the test: {}",

@@ -98,7 +98,9 @@ impl ClientMessageDecoder {
 
     fn decode_state(&mut self, byte: u8) -> Result<ClientMessage, TestError> {
         match (self.expected, State::from_byte(byte)) {
-            (ExpectedMessage::Finished, _) => Err(unexpected_client_byte(byte, "after the test")),
+            (ExpectedMessage::Finished, _) => {
+                Err(unexpected_client_byte_error(byte, "after the test"))
+            }
             (_, Some(State::ClientTerminated)) => {
                 self.expected = ExpectedMessage::Finished;
                 Ok(ClientMessage::Terminated)
@@ -111,14 +113,14 @@ impl ClientMessageDecoder {
                 self.expected = ExpectedMessage::Finished;
                 Ok(ClientMessage::Done)
             }
-            (ExpectedMessage::Done, _) => Err(unexpected_client_byte(
+            (ExpectedMessage::Done, _) => Err(unexpected_client_byte_error(
                 byte,
                 "instead of the end of the test",
             )),
             (ExpectedMessage::TestEnd, _) => {
-                Err(unexpected_client_byte(byte, "while the test runs"))
+                Err(unexpected_client_byte_error(byte, "while the test runs"))
             }
-            _ => Err(unexpected_client_byte(
+            _ => Err(unexpected_client_byte_error(
                 byte,
                 "while the client opens its streams",
             )),
@@ -126,7 +128,7 @@ impl ClientMessageDecoder {
     }
 }
 
-fn unexpected_client_byte(byte: u8, when: &str) -> TestError {
+fn unexpected_client_byte_error(byte: u8, when: &str) -> TestError {
     TestError::refused(
         ErrorCode::UnknownMessage,
         format!("the client sent the unexpected byte {byte} {when}"),

@@ -7,8 +7,8 @@ use clap::error::ErrorKind;
 use clap::{Args, Command};
 
 use crate::limits::{
-    EndCondition, MAX_BLOCK_BYTES, MAX_BUFFER_BYTES, MAX_DATAGRAM_BYTES, MAX_DURATION_S, MAX_MSS,
-    MAX_OMIT_S, MAX_STREAMS, MIN_DATAGRAM_BYTES, Transport,
+    EndCondition, MAX_BLOCK_BYTES, MAX_DATAGRAM_BYTES, MAX_DURATION_S, MAX_MSS_BYTES, MAX_OMIT_S,
+    MAX_STREAMS, MAX_WINDOW_BYTES, MIN_DATAGRAM_BYTES, Transport,
 };
 use crate::option_values::{
     RateLimit, count_within, integer_within, milliseconds_within, parse_rate_limit,
@@ -16,7 +16,7 @@ use crate::option_values::{
 };
 use crate::parameters::{Direction, TestParameters};
 use crate::server_options::DEFAULT_PORT;
-use crate::session_options::{SessionOptions, take_next_word};
+use crate::session_options::{SessionOptions, allow_leading_dash};
 use crate::sockets::AddressFamily;
 use crate::unsupported_options::unsupported_options;
 
@@ -30,7 +30,7 @@ const DEFAULT_UDP_RATE_BPS: u64 = 1 << 20;
     args = unsupported_options(),
     infer_long_args = true,
     args_override_self = true,
-    mut_args = take_next_word,
+    mut_args = allow_leading_dash,
     after_help = "The suffixes K, M, G and T are powers of 1024, and powers of 1000 for --bitrate."
 )]
 pub struct ClientArguments {
@@ -116,10 +116,10 @@ struct LoadArguments {
 #[command(next_help_heading = "TCP and IP")]
 struct IpArguments {
     /// Bytes of each socket buffer [default: the system's].
-    #[arg(short, long, value_name = "N[KMGT]", value_parser = count_within(1..=MAX_BUFFER_BYTES))]
+    #[arg(short, long, value_name = "N[KMGT]", value_parser = count_within(1..=MAX_WINDOW_BYTES))]
     window: Option<usize>,
     /// Maximum segment size in bytes, TCP only [default: the path's].
-    #[arg(short = 'M', long, value_name = "N", value_parser = integer_within(88..=MAX_MSS))]
+    #[arg(short = 'M', long, value_name = "N", value_parser = integer_within(88..=MAX_MSS_BYTES))]
     set_mss: Option<u32>,
     /// Congestion control algorithm, TCP only [default: the system's].
     #[arg(short = 'C', long, value_name = "NAME")]
@@ -342,7 +342,10 @@ mod tests {
         for (line, expected) in [
             ("host -Z", "-Z, --zerocopy is not supported: "),
             ("host -uZ", "-Z, --zerocopy is not supported: "),
-            ("host --sctp", "--sctp is not supported: vnetbench has no SCTP"),
+            (
+                "host --sctp",
+                "--sctp is not supported: vnetbench has no SCTP",
+            ),
             ("host --logfile f", "--logfile is not supported: "),
             ("host --frobnicate", "unexpected argument '--frobnicate'"),
             (
@@ -369,10 +372,7 @@ mod tests {
                 "'--window <N[KMGT]>': must be from 1 to 536870912",
             ),
             ("host -n 5X", "'--bytes <N[KMGT]>': must be from 1"),
-            (
-                "-c host",
-                "-c, --client is not supported: ",
-            ),
+            ("-c host", "-c, --client is not supported: "),
             ("host -f x", "'--format <LETTER>': must be one of"),
             ("host -S 256", "'--tos <N>': must be from 0 to 255"),
             ("host -O 601", "'--omit <S>': must be from 0 to 600"),

@@ -14,10 +14,10 @@ use crate::states::{State, TestError};
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 
 /// Time limit for one step of the protocol.
-pub const STEP_TIMEOUT: Duration = Duration::from_secs(10);
+pub const PROTOCOL_STEP_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time that a refused peer has to read the last message and close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-const CHUNK_BYTES: usize = 16 << 10;
+const READ_CHUNK_BYTES: usize = 16 << 10;
 
 /// One end of a control connection.
 pub struct ControlConnection {
@@ -54,9 +54,9 @@ impl ControlConnection {
         self.send(&[state.byte()])
     }
 
-    /// Sends all bytes within `STEP_TIMEOUT`.
+    /// Sends all bytes within `PROTOCOL_STEP_TIMEOUT`.
     pub fn send(&self, mut bytes: &[u8]) -> Result<(), TestError> {
-        let deadline = Instant::now() + STEP_TIMEOUT;
+        let deadline = Instant::now() + PROTOCOL_STEP_TIMEOUT;
         let mut ready = Vec::new();
         while !bytes.is_empty() {
             match rustix::net::send(&self.socket, bytes, SendFlags::NOSIGNAL) {
@@ -102,7 +102,7 @@ impl ControlConnection {
 
     /// Returns the bytes received; empty if there are none yet.
     pub fn read(&self) -> Result<Vec<u8>, TestError> {
-        let mut chunk = [0; CHUNK_BYTES];
+        let mut chunk = [0; READ_CHUNK_BYTES];
         match rustix::net::recv(&self.socket, &mut chunk[..], RecvFlags::empty()) {
             Ok((0, _)) => Err(TestError::ConnectionLost(format!(
                 "{} closed the control connection unexpectedly",
@@ -114,7 +114,7 @@ impl ControlConnection {
         }
     }
 
-    /// Reads until `decode` returns a message, for at most `timeout` and `STEP_TIMEOUT`.
+    /// Reads until `decode` returns a message, for at most `timeout` and `PROTOCOL_STEP_TIMEOUT`.
     ///
     /// `action` completes the error message "… did not … in time".
     pub fn await_message<T>(
@@ -123,7 +123,7 @@ impl ControlConnection {
         action: &str,
         mut decode: impl FnMut(&[u8]) -> Result<Option<T>, TestError>,
     ) -> Result<T, TestError> {
-        let deadline = Instant::now() + timeout.min(STEP_TIMEOUT);
+        let deadline = Instant::now() + timeout.min(PROTOCOL_STEP_TIMEOUT);
         loop {
             // Decode buffered bytes first: one read can contain two messages.
             if let Some(message) = decode(&[])? {

@@ -13,7 +13,7 @@ use crate::report::{
     DirectionSum, FinalReport, StreamLabel, StreamReport, loss_percent, sum_results,
 };
 use crate::results::CpuUsage;
-use crate::sockets::canonical_address;
+use crate::sockets::canonicalize_address;
 use crate::streams::LabelledStream;
 use crate::text::{ReportLayout, sum_samples};
 
@@ -72,14 +72,14 @@ pub fn version_text() -> String {
 }
 
 /// Returns the section `start`.
-pub fn start_json(start: &StartInfo<'_>) -> Value {
+pub fn start_section_json(start: &StartInfo<'_>) -> Value {
     let parameters = start.parameters;
     let connected: Vec<Value> = start
         .streams
         .iter()
         .filter_map(|LabelledStream { label, stream }| {
-            let local = canonical_address(stream.socket.local_addr().ok()?.as_socket()?);
-            let remote = canonical_address(stream.socket.peer_addr().ok()?.as_socket()?);
+            let local = canonicalize_address(stream.socket.local_addr().ok()?.as_socket()?);
+            let remote = canonicalize_address(stream.socket.peer_addr().ok()?.as_socket()?);
             Some(json!({
                 "socket": label,
                 "local_host": local.ip().to_string(), "local_port": local.port(),
@@ -94,7 +94,7 @@ pub fn start_json(start: &StartInfo<'_>) -> Value {
         EndCondition::Blocks(blocks) => (0.0, 0, blocks),
         EndCondition::Never => (0.0, 0, 0),
     };
-    let peer = canonical_address(start.peer);
+    let peer = canonicalize_address(start.peer);
     let cookie = start
         .cookie
         .split_last()
@@ -102,7 +102,7 @@ pub fn start_json(start: &StartInfo<'_>) -> Value {
     json!({
         "connected": connected,
         "version": version_text(),
-        "system_info": system_info(),
+        "system_info": read_system_info(),
         "timestamp": timestamp_json(),
         if start.is_client { "connecting_to" } else { "accepted_connection" }:
             {"host": peer.ip().to_string(), "port": peer.port()},
@@ -129,7 +129,7 @@ pub fn start_json(start: &StartInfo<'_>) -> Value {
 }
 
 /// Returns the system's name, host, release, version and machine, as `uname -a` prints them.
-fn system_info() -> String {
+fn read_system_info() -> String {
     let system = rustix::system::uname();
     [
         system.sysname(),
@@ -147,13 +147,13 @@ fn timestamp_json() -> Value {
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()
         .as_secs();
-    json!({"time": http_date(seconds), "timesecs": seconds})
+    json!({"time": format_http_date(seconds), "timesecs": seconds})
 }
 
 /// Formats a time as in `Sat, 21 Nov 2026 08:51:59 GMT`.
 ///
 /// Counts days in eras of 400 years that start in March, so that the leap day is the last day of a year.
-fn http_date(seconds: u64) -> String {
+fn format_http_date(seconds: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] = [
         "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec", "Jan", "Feb",
@@ -256,7 +256,7 @@ fn bits_per_second(bytes: u64, seconds: f64) -> f64 {
 }
 
 /// Returns the section `end`.
-pub fn end_json(layout: &ReportLayout, report: &FinalReport) -> Value {
+pub fn end_section_json(layout: &ReportLayout, report: &FinalReport) -> Value {
     let streams: Vec<Value> = report
         .streams
         .iter()
@@ -371,9 +371,18 @@ mod tests {
 
     #[test]
     fn a_date_matches_the_calendar() {
-        assert_eq!(http_date(0), "Thu, 01 Jan 1970 00:00:00 GMT");
-        assert_eq!(http_date(951_782_399), "Mon, 28 Feb 2000 23:59:59 GMT");
-        assert_eq!(http_date(951_782_400), "Tue, 29 Feb 2000 00:00:00 GMT");
-        assert_eq!(http_date(1_795_251_119), "Sat, 21 Nov 2026 08:51:59 GMT");
+        assert_eq!(format_http_date(0), "Thu, 01 Jan 1970 00:00:00 GMT");
+        assert_eq!(
+            format_http_date(951_782_399),
+            "Mon, 28 Feb 2000 23:59:59 GMT"
+        );
+        assert_eq!(
+            format_http_date(951_782_400),
+            "Tue, 29 Feb 2000 00:00:00 GMT"
+        );
+        assert_eq!(
+            format_http_date(1_795_251_119),
+            "Sat, 21 Nov 2026 08:51:59 GMT"
+        );
     }
 }

@@ -15,11 +15,11 @@ pub const MAX_DATAGRAM_BYTES: usize = 65_507;
 /// Minimum payload of a UDP datagram: the header with a 64-bit counter.
 pub const MIN_DATAGRAM_BYTES: usize = 16;
 /// Maximum size of a socket buffer.
-pub const MAX_BUFFER_BYTES: usize = 512 << 20;
+pub const MAX_WINDOW_BYTES: usize = 512 << 20;
 /// Maximum segment size in bytes.
-pub const MAX_MSS: u32 = 9_216;
+pub const MAX_MSS_BYTES: u32 = 9_216;
 /// Maximum number of blocks in a burst.
-pub const MAX_BURST: u32 = 1_000;
+pub const MAX_BURST_BLOCKS: u32 = 1_000;
 
 /// Default size of a TCP block.
 pub const DEFAULT_BLOCK_BYTES: usize = 128 << 10;

@@ -17,15 +17,15 @@ use socket2::{SockAddr, Socket};
 use crate::limits::Transport;
 use crate::sockets::open_socket;
 use crate::test_registry::{Delivery, TestRegistry};
-use crate::udp::connect_reply;
+use crate::udp::find_connect_reply;
 use crate::wire::{COOKIE_BYTES, Cookie};
 use vnetbench_system::waiting::{Waker, wait};
 
 /// Time limit for a connection to send its cookie.
 const COOKIE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of connections without a cookie; beyond it the oldest is closed.
-const MAX_PENDING: usize = 256;
-const BACKLOG: i32 = 1_024;
+const MAX_PENDING_CONNECTIONS: usize = 256;
+const LISTEN_BACKLOG: i32 = 1_024;
 /// Time until the next `accept` after the system ran out of descriptors or memory.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
@@ -59,7 +59,7 @@ impl Listener {
         enable_dual_stack(&tcp, &address)?;
         tcp.set_nonblocking(true)?;
         tcp.bind(&SockAddr::from(address))?;
-        tcp.listen(BACKLOG)?;
+        tcp.listen(LISTEN_BACKLOG)?;
         let address = tcp
             .local_addr()?
             .as_socket()
@@ -136,7 +136,7 @@ impl Listener {
                     accepted_at: Instant::now(),
                     is_closed: false,
                 });
-                if self.pending.len() > MAX_PENDING {
+                if self.pending.len() > MAX_PENDING_CONNECTIONS {
                     self.pending.pop_front();
                 }
             }
@@ -235,7 +235,7 @@ fn next_connect_message(socket: &Socket) -> Option<(SocketAddr, [u8; 4])> {
         match rustix::net::recvfrom(socket, &mut bytes[..], RecvFlags::DONTWAIT) {
             Ok((count, _, Some(from))) => {
                 let from = SocketAddr::try_from(from).ok();
-                if let Some((from, reply)) = from.zip(connect_reply(&bytes[..count])) {
+                if let Some((from, reply)) = from.zip(find_connect_reply(&bytes[..count])) {
                     return Some((from, reply));
                 }
             }

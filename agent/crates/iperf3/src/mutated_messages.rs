@@ -14,21 +14,21 @@ use serde_json::{Value, json};
 
 use crate::client_messages::{ClientMessage, ClientMessageDecoder};
 use crate::limits::{
-    MAX_BLOCK_BYTES, MAX_BUFFER_BYTES, MAX_BURST, MAX_DURATION_S, MAX_OMIT_S, MAX_STREAMS,
+    MAX_BLOCK_BYTES, MAX_BURST_BLOCKS, MAX_DURATION_S, MAX_OMIT_S, MAX_STREAMS, MAX_WINDOW_BYTES,
 };
 use crate::parameters::{Direction, TestParameters};
 use crate::results::{StreamResult, TestResults};
 use crate::server_messages::{ServerMessage, ServerMessageDecoder};
 use crate::states::{ErrorCode, State};
 use crate::udp::{
-    DatagramCounters, DatagramHeader, DatagramReceiver, HEADER_BYTES_64BIT, connect_reply,
+    DatagramCounters, DatagramHeader, DatagramReceiver, HEADER_BYTES_64BIT, find_connect_reply,
 };
 use crate::wire::{
     MAX_CLIENT_RESULTS_BYTES, MAX_SERVER_RESULTS_BYTES, encode_document, encode_server_error,
 };
 
 /// Number of cases under `cargo test`; `make fuzz` sets a larger number with the variable.
-const CASES: u32 = 20_000;
+const DEFAULT_CASE_COUNT: u32 = 20_000;
 const CASES_VARIABLE: &str = "PROPTEST_CASES";
 
 fn sample_parameters() -> [Value; 4] {
@@ -68,7 +68,7 @@ fn sample_results() -> Value {
 }
 
 /// Returns all messages of a client after its parameters.
-fn client_bytes() -> Vec<u8> {
+fn build_client_bytes() -> Vec<u8> {
     [
         &[State::TestEnd.byte()],
         &encode_document(&sample_results())[..],
@@ -97,7 +97,7 @@ const SPECIAL_BYTES: [&[u8]; 16] = [
 ];
 
 /// Returns the messages of a server; with `refused_at`, an error follows after this number of bytes.
-fn server_bytes(refused_at: Option<usize>) -> Vec<u8> {
+fn build_server_bytes(refused_at: Option<usize>) -> Vec<u8> {
     let mut bytes = vec![9, 10, 1, 2, 13];
     bytes.extend(encode_document(&sample_results()));
     bytes.push(State::DisplayResults.byte());
@@ -124,9 +124,9 @@ fn valid_messages() -> impl Strategy<Value = (MessageSource, Vec<u8>)> {
     let parameters = sample_parameters().map(|document| encode_document(&document));
     prop_oneof![
         select(parameters.to_vec()).prop_map(|bytes| (MessageSource::Parameters, bytes)),
-        Just((MessageSource::Client, client_bytes())),
+        Just((MessageSource::Client, build_client_bytes())),
         prop_oneof![3 => Just(None), 1 => (0..6_usize).prop_map(Some)]
-            .prop_map(|at| (MessageSource::Server, server_bytes(at))),
+            .prop_map(|at| (MessageSource::Server, build_server_bytes(at))),
     ]
 }
 
@@ -322,11 +322,11 @@ fn check_parameters(bytes: &[u8]) -> bool {
     assert!((1..=MAX_STREAMS).contains(&parameters.streams_per_direction));
     assert!((1..=MAX_BLOCK_BYTES).contains(&parameters.block_bytes));
     assert!(!parameters.is_udp() || parameters.block_bytes >= HEADER_BYTES_64BIT);
-    assert!(parameters.burst <= MAX_BURST && parameters.tos <= 255);
+    assert!(parameters.burst <= MAX_BURST_BLOCKS && parameters.tos <= 255);
     assert!(
         parameters
             .socket_buffer_bytes
-            .is_none_or(|bytes| bytes <= MAX_BUFFER_BYTES)
+            .is_none_or(|bytes| bytes <= MAX_WINDOW_BYTES)
     );
     assert!(parameters.omit <= Duration::from_secs_f64(MAX_OMIT_S));
     if let crate::limits::EndCondition::After(time) = parameters.end_condition {
@@ -342,7 +342,7 @@ fn check_datagrams(bytes: &[u8]) {
         if let Some(header) = DatagramHeader::read(is_64bit, datagram) {
             receiver.record(header, Duration::from_secs(1), &datagrams);
         }
-        assert!(connect_reply(datagram).is_none() || datagram.len() == 4);
+        assert!(find_connect_reply(datagram).is_none() || datagram.len() == 4);
     }
     let count = datagrams.totals();
     assert!(count.lost >= 0 && count.jitter_s >= 0.0);
@@ -350,8 +350,9 @@ fn check_datagrams(bytes: &[u8]) {
 
 #[test]
 fn mutated_messages_decode_the_same_in_any_pieces_and_stay_within_their_limits() {
-    let cases = std::env::var(CASES_VARIABLE)
-        .map_or(CASES, |count| count.parse().expect("a number of cases"));
+    let cases = std::env::var(CASES_VARIABLE).map_or(DEFAULT_CASE_COUNT, |count| {
+        count.parse().expect("a number of cases")
+    });
     let config = ProptestConfig {
         // A failure prints its smallest input, which can become a test.
         failure_persistence: None,

@@ -4,15 +4,15 @@ use std::fmt::Display;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use crate::limits::MAX_BURST;
+use crate::limits::MAX_BURST_BLOCKS;
 use crate::units::{RateFormat, parse_count};
 
 /// Base of the suffixes K, M, G and T of an amount of data.
-const BYTE_BASE: u64 = 1024;
+const BYTE_PREFIX_BASE: u64 = 1024;
 /// Base of the suffixes K, M, G and T of a rate.
-const RATE_BASE: u64 = 1000;
+const RATE_PREFIX_BASE: u64 = 1000;
 /// Allowed times between interval lines, apart from 0.
-const INTERVAL_S: RangeInclusive<f64> = 0.1..=60.0;
+const ALLOWED_INTERVAL_S: RangeInclusive<f64> = 0.1..=60.0;
 
 /// Returns a parser for a whole number within `allowed`.
 pub fn integer_within<T>(
@@ -32,7 +32,8 @@ where
     T: TryFrom<u64> + PartialOrd + Display + Clone + Send + Sync,
 {
     move |text| {
-        let number = parse_count(text, BYTE_BASE).and_then(|number| T::try_from(number).ok());
+        let number =
+            parse_count(text, BYTE_PREFIX_BASE).and_then(|number| T::try_from(number).ok());
         require_within(number, &allowed)
     }
 }
@@ -64,13 +65,13 @@ pub fn milliseconds_within(
 pub fn parse_interval(text: &str) -> Result<Duration, String> {
     text.parse()
         .ok()
-        .filter(|seconds| *seconds == 0.0 || INTERVAL_S.contains(seconds))
+        .filter(|seconds| *seconds == 0.0 || ALLOWED_INTERVAL_S.contains(seconds))
         .map(Duration::from_secs_f64)
         .ok_or_else(|| {
             format!(
                 "must be 0 (a single interval) or from {} to {} seconds",
-                INTERVAL_S.start(),
-                INTERVAL_S.end()
+                ALLOWED_INTERVAL_S.start(),
+                ALLOWED_INTERVAL_S.end()
             )
         })
 }
@@ -92,15 +93,15 @@ pub struct RateLimit {
 /// Parses a rate: `10M`, or `10M/5` for bursts of five blocks.
 pub fn parse_rate_limit(text: &str) -> Result<RateLimit, String> {
     let (rate, burst) = text.split_once('/').unwrap_or((text, "0"));
-    parse_count(rate, RATE_BASE)
-        .zip(burst.parse().ok().filter(|burst| *burst <= MAX_BURST))
+    parse_count(rate, RATE_PREFIX_BASE)
+        .zip(burst.parse().ok().filter(|burst| *burst <= MAX_BURST_BLOCKS))
         .map(|(rate_bps, burst_blocks)| RateLimit {
             rate_bps,
             burst_blocks,
         })
         .ok_or_else(|| {
             format!(
-                "must be a rate in bit/s such as 10M, or 10M/5 with a burst of at most {MAX_BURST} blocks"
+                "must be a rate in bit/s such as 10M, or 10M/5 with a burst of at most {MAX_BURST_BLOCKS} blocks"
             )
         })
 }

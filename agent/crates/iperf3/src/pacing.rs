@@ -18,14 +18,14 @@ pub struct Pacer {
 }
 
 impl Pacer {
-    /// Creates a pacer; `rate_bps` 0 means unlimited, `burst` is the number of blocks sent back to back.
-    pub fn new(rate_bps: u64, block_bytes: usize, burst: u32) -> Self {
+    /// Creates a pacer; `rate_bps` 0 means unlimited, `burst_blocks` is the number of blocks sent back to back.
+    pub fn new(rate_bps: u64, block_bytes: usize, burst_blocks: u32) -> Self {
         Self {
             started: Instant::now(),
             sent_blocks: 0,
             block_bits: 8.0 * block_bytes as f64,
             rate_bps,
-            burst_blocks: burst.max(1).into(),
+            burst_blocks: burst_blocks.max(1).into(),
         }
     }
 
@@ -54,26 +54,26 @@ impl Pacer {
 #[derive(Debug)]
 pub struct ByteQuota {
     remaining_bytes: AtomicI64,
-    is_active: AtomicBool,
+    counts_now: AtomicBool,
 }
 
 impl ByteQuota {
-    /// Creates a quota; it counts at once if `is_active`.
-    pub fn new(bytes: u64, is_active: bool) -> Self {
+    /// Creates a quota. It counts from now on if `counts_now`, otherwise only after `start_counting`.
+    pub fn new(bytes: u64, is_counting: bool) -> Self {
         Self {
             remaining_bytes: AtomicI64::new(i64::try_from(bytes).unwrap_or(i64::MAX)),
-            is_active: AtomicBool::new(is_active),
+            counts_now: AtomicBool::new(is_counting),
         }
     }
 
     /// Starts counting.
-    pub fn activate(&self) {
-        self.is_active.store(true, Ordering::Relaxed);
+    pub fn start_counting(&self) {
+        self.counts_now.store(true, Ordering::Relaxed);
     }
 
     /// Reserves a block before it is sent; returns false if no bytes remain.
     pub fn reserve(&self, bytes: usize) -> bool {
-        !self.is_active.load(Ordering::Relaxed)
+        !self.counts_now.load(Ordering::Relaxed)
             || self
                 .remaining_bytes
                 .fetch_sub(bytes as i64, Ordering::Relaxed)
@@ -82,7 +82,7 @@ impl ByteQuota {
 
     /// Counts received bytes; returns whether the quota is used up.
     pub fn consume(&self, bytes: usize) -> bool {
-        self.is_active.load(Ordering::Relaxed)
+        self.counts_now.load(Ordering::Relaxed)
             && self
                 .remaining_bytes
                 .fetch_sub(bytes as i64, Ordering::Relaxed)
@@ -112,7 +112,7 @@ mod tests {
     fn a_quota_does_not_count_omitted_bytes() {
         let quota = ByteQuota::new(100, false);
         assert!((0..1_000).all(|_| quota.reserve(100)));
-        quota.activate();
+        quota.start_counting();
         assert_eq!([quota.reserve(100), quota.reserve(100)], [true, false]);
     }
 

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::fields::ParameterFields;
 use crate::limits::{
-    DEFAULT_BLOCK_BYTES, EndCondition, MAX_BUFFER_BYTES, MAX_BURST, MAX_MSS, MAX_OMIT_S,
-    MAX_STREAMS, Transport,
+    DEFAULT_BLOCK_BYTES, EndCondition, MAX_BURST_BLOCKS, MAX_MSS_BYTES, MAX_OMIT_S, MAX_STREAMS,
+    MAX_WINDOW_BYTES, Transport,
 };
 use crate::states::{ErrorCode, TestError};
 use vnetbench_system::cpu_list::CpuList;
@@ -204,10 +204,9 @@ impl TestParameters {
             (_, true, _) => Transport::Udp,
             _ => Transport::Tcp,
         };
-        let direction = direction_from_fields(&fields)?;
         let parameters = Self {
             transport,
-            direction,
+            direction: direction_from_fields(&fields)?,
             streams_per_direction: fields.read_integer(
                 "parallel",
                 1,
@@ -218,16 +217,17 @@ impl TestParameters {
             end_condition: fields.read_end_condition()?,
             block_bytes: fields.read_block_bytes(transport)?,
             rate_bps: fields.read_integer("bandwidth", 0, 0..=u64::MAX, ErrorCode::Pacing)?,
-            burst: fields.read_integer("burst", 0, 0..=MAX_BURST.into(), ErrorCode::Burst)? as u32,
+            burst: fields.read_integer("burst", 0, 0..=MAX_BURST_BLOCKS.into(), ErrorCode::Burst)?
+                as u32,
             socket_buffer_bytes: fields
                 .read_optional_integer(
                     "window",
-                    1..=MAX_BUFFER_BYTES as u64,
+                    1..=MAX_WINDOW_BYTES as u64,
                     ErrorCode::BufferSize,
                 )?
                 .map(|bytes| bytes as usize),
             mss: fields
-                .read_optional_integer("MSS", 1..=MAX_MSS.into(), ErrorCode::Mss)?
+                .read_optional_integer("MSS", 1..=MAX_MSS_BYTES.into(), ErrorCode::Mss)?
                 .map(|mss| mss as u32),
             no_delay: fields.read_flag("nodelay"),
             congestion_control: fields.read_text("congestion")?,

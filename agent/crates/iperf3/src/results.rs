@@ -182,11 +182,11 @@ pub fn sanitize_text(text: &str) -> String {
 }
 
 fn parse_stream(document: &Value) -> Result<StreamResult, String> {
-    let id = count_field(document, "id")
+    let id = read_count_field(document, "id")
         .and_then(|id| u32::try_from(id).ok())
         .ok_or("a stream of the results has no id")?;
     let required_count = |name: &str| {
-        count_field(document, name)
+        read_count_field(document, name)
             .ok_or_else(|| format!("stream {id} of the results has no count \"{name}\""))
     };
     let seconds = |name: &str| {
@@ -195,14 +195,14 @@ fn parse_stream(document: &Value) -> Result<StreamResult, String> {
             .and_then(Value::as_f64)
             .filter(|s| *s >= 0.0)
     };
-    let omitted_packets = count_field(document, "omitted_packets");
+    let omitted_packets = read_count_field(document, "omitted_packets");
     Ok(StreamResult {
         id,
         bytes: required_count("bytes")?,
-        retransmits: count_field(document, "retransmits"),
+        retransmits: read_count_field(document, "retransmits"),
         jitter_s: seconds("jitter").unwrap_or(0.0),
         lost_datagrams: required_count("errors")?
-            .saturating_sub(count_field(document, "omitted_errors").unwrap_or(0)),
+            .saturating_sub(read_count_field(document, "omitted_errors").unwrap_or(0)),
         datagrams: required_count("packets")?.saturating_sub(omitted_packets.unwrap_or(0)),
         omitted_datagrams: omitted_packets,
         duration_s: (seconds("end_time").unwrap_or(0.0) - seconds("start_time").unwrap_or(0.0))
@@ -211,7 +211,7 @@ fn parse_stream(document: &Value) -> Result<StreamResult, String> {
 }
 
 /// Returns a count; `None` if it is missing or unknown (-1, which some versions write as 2^64 - 1).
-fn count_field(document: &Value, name: &str) -> Option<u64> {
+fn read_count_field(document: &Value, name: &str) -> Option<u64> {
     let number = document.get(name)?;
     match number.as_u64() {
         Some(u64::MAX) => None,

@@ -14,7 +14,7 @@ use crate::report::{FinalReport, StreamLabel};
 use crate::results::TestResults;
 use crate::schedule::Schedule;
 use crate::session_options::SessionOptions;
-use crate::sockets::congestion_control;
+use crate::sockets::read_congestion_control;
 use crate::states::{ErrorCode, TestError};
 use crate::streams::{SharedLoad, TestStream};
 use crate::text::{ReportLayout, SEPARATOR};
@@ -23,9 +23,9 @@ use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::waiting::WaitOutcome;
 
 /// A stream also fails when the peer ends the test: time for the control connection to report that.
-const FAILURE_GRACE: Duration = Duration::from_secs(1);
+const FAILURE_REPORT_DELAY: Duration = Duration::from_secs(1);
 /// A last interval without data and shorter than this share of a full one is not printed.
-const MIN_INTERVAL_SHARE: f64 = 0.1;
+const MIN_LAST_INTERVAL_SHARE: f64 = 0.1;
 
 /// A test with its load and its counters.
 pub struct RunningTest {
@@ -123,7 +123,7 @@ impl RunningTest {
                 if self.load.first_error().is_none() {
                     return Ok(());
                 }
-                schedule.failure_deadline = Some(now + FAILURE_GRACE);
+                schedule.failure_deadline = Some(now + FAILURE_REPORT_DELAY);
             }
             if self.run_due_actions(&mut schedule, now, printer)? {
                 return Ok(());
@@ -152,7 +152,7 @@ impl RunningTest {
         if is_due(schedule.omit_end) {
             self.close_interval(now, true, printer);
             self.record.reset_baseline();
-            self.load.shared.activate_quota();
+            self.load.shared.start_counting_quota();
             schedule.omit_end = None;
             schedule.interval_end = self.options.line_interval().map(|interval| now + interval);
         }
@@ -214,7 +214,7 @@ impl RunningTest {
         if !is_first && self.layout.streams.len() > 1 {
             printer.print_line(SEPARATOR);
         }
-        printer.print_lines(&self.layout.interval_lines(&interval));
+        printer.print_lines(&self.layout.format_interval_lines(&interval));
         self.record.push_interval(interval);
     }
 
@@ -233,7 +233,7 @@ impl RunningTest {
             == 0.0;
         if is_first
             || self.record.has_unreported_bytes()
-            || interval_s > MIN_INTERVAL_SHARE * full_interval_s
+            || interval_s > MIN_LAST_INTERVAL_SHARE * full_interval_s
         {
             self.close_interval(end.max(self.record.last_closed_at()), false, printer);
         }
@@ -249,7 +249,7 @@ impl RunningTest {
                     self.load
                         .streams
                         .first()
-                        .and_then(|stream| congestion_control(&stream.socket))
+                        .and_then(|stream| read_congestion_control(&stream.socket))
                 })
                 .flatten(),
             streams: self.record.stream_results(),
@@ -289,7 +289,7 @@ impl RunningTest {
     pub fn print_report(&self, report: &FinalReport, printer: &mut Printer) {
         printer.print_line(SEPARATOR);
         printer.print_line(&self.layout.final_header());
-        printer.print_lines(&self.layout.final_lines(report));
+        printer.print_lines(&self.layout.format_final_lines(report));
     }
 
     /// Returns the kept intervals as JSON.
@@ -304,7 +304,7 @@ impl RunningTest {
     /// Returns what the peer sent on a stream, in bytes (TCP) or datagrams (UDP).
     ///
     /// It is known only without omitted time: each host omits by its own clock.
-    pub fn expected_count(&self, peer: &TestResults, id: u32) -> Option<u64> {
+    pub fn bytes_or_datagrams_sent_by_peer(&self, peer: &TestResults, id: u32) -> Option<u64> {
         let stream = peer
             .find_stream(id)
             .filter(|_| self.parameters.omit.is_zero())?;

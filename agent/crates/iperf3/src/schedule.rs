@@ -8,7 +8,7 @@ use crate::parameters::TestParameters;
 /// Time between two checks that data moves.
 const PROGRESS_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Time that a client's test may take beyond its announced duration.
-const OVERTIME: Duration = Duration::from_secs(30);
+const MAX_CLIENT_OVERTIME: Duration = Duration::from_secs(30);
 
 /// The next times at which a running test must act.
 pub struct Schedule {
@@ -41,7 +41,7 @@ impl Schedule {
         let ends_by_time = is_client && matches!(parameters.end_condition, EndCondition::After(_));
         Self {
             end: ends_by_time.then_some(end),
-            deadline: end + OVERTIME,
+            deadline: end + MAX_CLIENT_OVERTIME,
             omit_end: (!parameters.omit.is_zero()).then_some(omit_end),
             interval_end: interval.map(|interval| now + interval),
             failure_deadline: None,

@@ -5,7 +5,7 @@ use std::iter;
 use serde_json::Value;
 
 use crate::states::{State, TestError};
-use crate::wire::{ERROR_BYTES, MAX_SERVER_RESULTS_BYTES, take_document};
+use crate::wire::{MAX_SERVER_RESULTS_BYTES, SERVER_ERROR_BYTES, take_document};
 
 /// A message from a server.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,17 +72,17 @@ impl ServerMessageDecoder {
         };
         let state = State::from_byte(first);
         if self.is_finished {
-            return Err(unexpected_server_byte(first, "after the test"));
+            return Err(unexpected_server_byte_error(first, "after the test"));
         }
         match state {
             // No valid length starts with 0xfe or 0xff: it would exceed the limit.
             Some(State::ServerError) => {
-                let Some(bytes) = self.buffer.first_chunk::<ERROR_BYTES>() else {
+                let Some(bytes) = self.buffer.first_chunk::<SERVER_ERROR_BYTES>() else {
                     return Ok(None);
                 };
                 let [_, a, b, c, d, e, f, g, h] = *bytes;
                 self.is_finished = true;
-                self.buffer.drain(..ERROR_BYTES);
+                self.buffer.drain(..SERVER_ERROR_BYTES);
                 return Ok(Some(ServerMessage::Error {
                     code: i32::from_be_bytes([a, b, c, d]),
                     errno: i32::from_be_bytes([e, f, g, h]),
@@ -112,13 +112,13 @@ impl ServerMessageDecoder {
                 self.next_state += 1;
                 self.expects_results = state == State::ExchangeResults;
             }
-            _ => return Err(unexpected_server_byte(first, "out of turn")),
+            _ => return Err(unexpected_server_byte_error(first, "out of turn")),
         }
         Ok(state.map(ServerMessage::State))
     }
 }
 
-fn unexpected_server_byte(byte: u8, when: &str) -> TestError {
+fn unexpected_server_byte_error(byte: u8, when: &str) -> TestError {
     TestError::failed(format!(
         "the server does not speak iperf3's protocol: it sent the byte {byte} {when}"
     ))

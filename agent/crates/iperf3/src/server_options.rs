@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use clap::Args;
 
-use crate::session_options::{SessionOptions, take_next_word};
+use crate::session_options::{SessionOptions, allow_leading_dash};
 use crate::unsupported_options::unsupported_options;
 
 /// The port of an iperf3 server.
@@ -17,7 +17,7 @@ pub const DEFAULT_PORT: u16 = 5201;
     args = unsupported_options(),
     infer_long_args = true,
     args_override_self = true,
-    mut_args = take_next_word,
+    mut_args = allow_leading_dash,
     next_help_heading = "Server"
 )]
 pub struct ServerOptions {

@@ -12,11 +12,11 @@ use crate::parameters::TestParameters;
 use crate::results::{StreamResult, TestResults, sanitize_text};
 use crate::sockets::connect_tcp;
 use crate::states::TestError;
-use crate::streams::stream_id;
+use crate::streams::stream_id_from_index;
 use vnetbench_system::error::{Error, Result};
 
-const BLOCK_BYTES: usize = 1_000;
-const MAX_TIMEOUT_S: f64 = 60.0;
+const PROBE_BLOCK_BYTES: usize = 1_000;
+const MAX_PROBE_TIMEOUT_S: f64 = 60.0;
 
 /// Parameters of the method `iperf3.probe`.
 #[derive(Deserialize)]
@@ -39,9 +39,9 @@ fn default_timeout_s() -> f64 {
 ///
 /// The server is unreachable, busy or does not complete the test.
 pub fn probe_server(request: ProbeRequest) -> Result<Value> {
-    if !(0.0..=MAX_TIMEOUT_S).contains(&request.timeout_s) {
+    if !(0.0..=MAX_PROBE_TIMEOUT_S).contains(&request.timeout_s) {
         return Err(Error::BadParameter(format!(
-            "timeout_s must be from 0 to {MAX_TIMEOUT_S}"
+            "timeout_s must be from 0 to {MAX_PROBE_TIMEOUT_S}"
         )));
     }
     let server = SocketAddr::new(request.address, request.port);
@@ -66,7 +66,7 @@ fn run_probe_test(
     let mut control = ClientControl::connect(to, from, timeout, timeout)?;
     control.send_parameters(&TestParameters {
         end_condition: EndCondition::Blocks(1),
-        block_bytes: BLOCK_BYTES,
+        block_bytes: PROBE_BLOCK_BYTES,
         wants_server_output: true,
         ..TestParameters::default()
     })?;
@@ -74,13 +74,13 @@ fn run_probe_test(
     control.send_cookie(&stream)?;
     control.await_start()?;
     stream
-        .send(&[0; BLOCK_BYTES])
+        .send(&[0; PROBE_BLOCK_BYTES])
         .map_err(|error| TestError::failed(format!("cannot write to a stream: {error}")))?;
     control.end_test()?;
     let local_results = TestResults {
         streams: vec![StreamResult {
-            id: stream_id(0),
-            bytes: BLOCK_BYTES as u64,
+            id: stream_id_from_index(0),
+            bytes: PROBE_BLOCK_BYTES as u64,
             ..StreamResult::default()
         }],
         ..TestResults::default()

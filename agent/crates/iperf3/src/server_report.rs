@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use crate::results::{CpuUsage, TestResults, sanitize_text};
-use crate::streams::stream_id;
+use crate::streams::stream_id_from_index;
 use vnetbench_streams::{Role, Stream};
 
 /// The server's results, with the field names of docs/protocol.md.
@@ -28,7 +28,7 @@ impl ServerReport {
     /// Creates the report; `streams` must be in the order in which they were connected.
     pub fn new(results: TestResults, streams: &[Arc<Stream>]) -> Self {
         let reports = streams.iter().enumerate().filter_map(|(index, stream)| {
-            let reports = results.find_stream(stream_id(index))?;
+            let reports = results.find_stream(stream_id_from_index(index))?;
             Some(ServerStreamReport {
                 id: stream.id,
                 role: stream.role.opposite(),

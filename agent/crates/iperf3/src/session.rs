@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use socket2::Socket;
 
 use crate::client_messages::{ClientMessage, ClientMessageDecoder};
-use crate::control_connection::{ControlConnection, STEP_TIMEOUT};
+use crate::control_connection::{ControlConnection, PROTOCOL_STEP_TIMEOUT};
 use crate::json;
 use crate::parameters::{Direction, TestParameters};
 use crate::printer::{Printer, write_stdout};
 use crate::results::TestResults;
 use crate::running::RunningTest;
 use crate::session_options::SessionOptions;
-use crate::sockets::{apply_parameters, canonical_address, open_socket};
+use crate::sockets::{apply_parameters, canonicalize_address, open_socket};
 use crate::states::{ErrorCode, State, TestError};
 use crate::streams::{LabelledStream, TestStream, label_streams};
 use crate::test_registry::{MAX_STREAMS, RegistrationGuard};
@@ -96,11 +96,11 @@ impl<'a> Session<'a> {
 
     /// Runs the test; `running_test` receives the load, which owns the streams.
     fn run_test(&mut self, running_test: &mut Option<RunningTest>) -> Result<(), TestError> {
-        let peer = canonical_address(self.control.peer);
+        let peer = canonicalize_address(self.control.peer);
         self.control.send_state(State::ParameterExchange)?;
         let parameters = match self.next_message("send its parameters")? {
             ClientMessage::Parameters(document) => TestParameters::from_json(&document)?,
-            other => return Err(unexpected_message(&other)),
+            other => return Err(unexpected_message_error(&other)),
         };
         if parameters.wants_server_output {
             self.printer.transcript = Some(String::new());
@@ -117,9 +117,10 @@ impl<'a> Session<'a> {
         let labels: Vec<u32> = (FIRST_STREAM_LABEL..).take(streams.len()).collect();
         let labelled_streams = label_streams(&labels, &streams);
         for LabelledStream { label, stream } in &labelled_streams {
-            self.printer.print_line(&connection_line(*label, stream));
+            self.printer
+                .print_line(&format_connection_line(*label, stream));
         }
-        self.document.start = json::start_json(&json::StartInfo {
+        self.document.start = json::start_section_json(&json::StartInfo {
             is_client: false,
             parameters: &parameters,
             cookie: &self.cookie,
@@ -156,7 +157,7 @@ impl<'a> Session<'a> {
             match messages.pop_front() {
                 None => Ok(false),
                 Some(ClientMessage::TestEnd) => Ok(true),
-                Some(other) => Err(unexpected_message(&other)),
+                Some(other) => Err(unexpected_message_error(&other)),
             }
         })
     }
@@ -176,11 +177,11 @@ impl<'a> Session<'a> {
         let peer_results = match self.next_message("send its results")? {
             ClientMessage::Results(document) => TestResults::from_json(&document)
                 .map_err(|message| TestError::refused(ErrorCode::ReceiveResults, message))?,
-            other => return Err(unexpected_message(&other)),
+            other => return Err(unexpected_message_error(&other)),
         };
         running_test
             .record
-            .await_arrivals(&|id| running_test.expected_count(&peer_results, id));
+            .await_arrivals(&|id| running_test.bytes_or_datagrams_sent_by_peer(&peer_results, id));
         running_test.load.stop();
         running_test.finish(
             running_test.record.last_received_at(load_end),
@@ -193,7 +194,7 @@ impl<'a> Session<'a> {
             Some(&peer_results.fill_missing_from(&local_results)),
         );
         running_test.print_report(&report, &mut self.printer);
-        self.document.end = json::end_json(&running_test.layout, &report);
+        self.document.end = json::end_section_json(&running_test.layout, &report);
         if parameters.wants_server_output {
             if self.options.json {
                 local_results.server_json = serde_json::to_value(&self.document).ok();
@@ -207,7 +208,7 @@ impl<'a> Session<'a> {
         self.control.send_state(State::DisplayResults)?;
         match self.next_message("end the test")? {
             ClientMessage::Done => Ok(()),
-            other => Err(unexpected_message(&other)),
+            other => Err(unexpected_message_error(&other)),
         }
     }
 
@@ -231,7 +232,7 @@ impl<'a> Session<'a> {
                 format!("other clients use most of the server's {MAX_STREAMS} streams"),
             ));
         }
-        let address = canonical_address(self.control.peer);
+        let address = canonicalize_address(self.control.peer);
         let socket = open_socket(parameters.transport, &address).map_err(|error| {
             TestError::refused(
                 ErrorCode::CreateStream,
@@ -250,7 +251,7 @@ impl<'a> Session<'a> {
         &mut self,
         parameters: &TestParameters,
     ) -> Result<Vec<Arc<TestStream>>, TestError> {
-        let timeout = STEP_TIMEOUT.min(self.options.idle_timeout);
+        let timeout = PROTOCOL_STEP_TIMEOUT.min(self.options.idle_timeout);
         let (sender, receiver) = channel::<Socket>();
         if parameters.is_udp() {
             let address = self.control.peer.ip().to_canonical();
@@ -287,7 +288,7 @@ impl<'a> Session<'a> {
                     self.control.wait(None, Instant::now())?;
                     let bytes = self.control.read()?;
                     if let Some(message) = self.decoder.feed(&bytes)?.first() {
-                        return Err(unexpected_message(message));
+                        return Err(unexpected_message_error(message));
                     }
                     if Instant::now() >= deadline {
                         return Err(TestError::refused(
@@ -342,7 +343,7 @@ fn check_cpus(cpus: &CpuList) -> Result<(), TestError> {
     }
 }
 
-fn unexpected_message(message: &ClientMessage) -> TestError {
+fn unexpected_message_error(message: &ClientMessage) -> TestError {
     match message {
         ClientMessage::Terminated => TestError::failed("the client has terminated"),
         ClientMessage::Parameters(_)
@@ -356,7 +357,7 @@ fn unexpected_message(message: &ClientMessage) -> TestError {
 }
 
 /// Returns the line that iperf3 prints for a connected stream.
-pub fn connection_line(label: u32, stream: &TestStream) -> String {
+pub fn format_connection_line(label: u32, stream: &TestStream) -> String {
     let address = |address: std::io::Result<socket2::SockAddr>| {
         address
             .ok()
@@ -366,7 +367,7 @@ pub fn connection_line(label: u32, stream: &TestStream) -> String {
                 |address| {
                     format!(
                         "{} port {}",
-                        canonical_address(address).ip(),
+                        canonicalize_address(address).ip(),
                         address.port()
                     )
                 },

@@ -40,7 +40,7 @@ impl SessionOptions {
 /// Makes the next word the value of an option, even if it begins with a dash, as getopt does.
 ///
 /// One difference remains: of `-T=x`, clap takes the value `x`, and getopt `=x`.
-pub fn take_next_word(argument: Arg) -> Arg {
+pub fn allow_leading_dash(argument: Arg) -> Arg {
     let has_value = !argument.is_positional() && argument.get_action().takes_values();
     argument.allow_hyphen_values(has_value)
 }

@@ -44,7 +44,7 @@ pub fn resolve(host: &str, port: u16, family: AddressFamily) -> Result<SocketAdd
 }
 
 /// Returns the address for output: converts an IPv4-mapped IPv6 address to IPv4.
-pub fn canonical_address(address: SocketAddr) -> SocketAddr {
+pub fn canonicalize_address(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
@@ -102,7 +102,7 @@ pub fn apply_parameters(
             IpAddr::V6(_) => socket.set_tclass_v6(parameters.tos),
         };
         set.map_err(|error| {
-            refuse_socket(
+            socket_refusal_error(
                 ErrorCode::SetTos,
                 format!("the type of service {}", parameters.tos),
                 &error,
@@ -114,7 +114,7 @@ pub fn apply_parameters(
     }
     if let Some(mss) = parameters.mss {
         socket.set_tcp_mss(mss).map_err(|error| {
-            refuse_socket(
+            socket_refusal_error(
                 ErrorCode::SetMss,
                 format!("segments of {mss} bytes"),
                 &error,
@@ -123,12 +123,12 @@ pub fn apply_parameters(
     }
     if parameters.no_delay {
         socket.set_tcp_nodelay(true).map_err(|error| {
-            refuse_socket(ErrorCode::CreateStream, "TCP_NODELAY".into(), &error)
+            socket_refusal_error(ErrorCode::CreateStream, "TCP_NODELAY".into(), &error)
         })?;
     }
     if let Some(name) = &parameters.congestion_control {
         set_tcp_congestion(socket, name).map_err(|error| {
-            refuse_socket(
+            socket_refusal_error(
                 ErrorCode::Congestion,
                 format!("the congestion control {name}"),
                 &error.into(),
@@ -144,7 +144,7 @@ fn set_buffer_size(socket: &Socket, bytes: usize) -> Result<(), TestError> {
         .set_send_buffer_size(bytes)
         .and_then(|()| socket.set_recv_buffer_size(bytes))
         .map_err(|error| {
-            refuse_socket(
+            socket_refusal_error(
                 ErrorCode::BufferNotSet,
                 format!("socket buffers of {bytes} bytes"),
                 &error,
@@ -167,7 +167,7 @@ fn set_buffer_size(socket: &Socket, bytes: usize) -> Result<(), TestError> {
     Ok(())
 }
 
-fn refuse_socket(code: ErrorCode, what: String, error: &io::Error) -> TestError {
+fn socket_refusal_error(code: ErrorCode, what: String, error: &io::Error) -> TestError {
     TestError::Refused {
         code,
         errno: error.raw_os_error().unwrap_or(0),
@@ -176,12 +176,12 @@ fn refuse_socket(code: ErrorCode, what: String, error: &io::Error) -> TestError 
 }
 
 /// Returns the socket's congestion control algorithm.
-pub fn congestion_control(socket: &Socket) -> Option<String> {
+pub fn read_congestion_control(socket: &Socket) -> Option<String> {
     tcp_congestion(socket).ok()
 }
 
 /// Returns the number of bytes sent and not acknowledged (SIOCOUTQ, tcp(7)).
-pub fn unacknowledged_bytes(socket: &Socket) -> io::Result<i32> {
+pub fn read_unacknowledged_bytes(socket: &Socket) -> io::Result<i32> {
     let mut bytes = 0i32;
     // SAFETY: the request writes one int, and the pointer points to an int.
     let answer = unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };

@@ -17,7 +17,7 @@ use vnetbench_system::waiting::Waker;
 use vnetbench_traffic::send::make_message;
 
 /// Timeout of one system call, which bounds the time until a thread stops.
-const CALL_TIMEOUT: Duration = Duration::from_millis(20);
+const SYSTEM_CALL_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// One stream, which carries data in one direction.
 ///
@@ -48,10 +48,10 @@ impl TestStream {
     /// Creates the stream that opens as number `index` (from 0) of its test.
     pub fn new(index: usize, role: Role, socket: Socket) -> io::Result<Self> {
         socket.set_nonblocking(false)?;
-        socket.set_read_timeout(Some(CALL_TIMEOUT))?;
-        socket.set_write_timeout(Some(CALL_TIMEOUT))?;
+        socket.set_read_timeout(Some(SYSTEM_CALL_TIMEOUT))?;
+        socket.set_write_timeout(Some(SYSTEM_CALL_TIMEOUT))?;
         Ok(Self {
-            id: stream_id(index),
+            id: stream_id_from_index(index),
             role,
             socket,
             byte_count: CallCounter::default(),
@@ -77,7 +77,7 @@ impl TestStream {
 }
 
 /// Returns the number on the wire: 1, 3, 4, 5 … in the order in which streams open. iperf3 skips 2.
-pub fn stream_id(index: usize) -> u32 {
+pub fn stream_id_from_index(index: usize) -> u32 {
     index as u32 + if index == 0 { 1 } else { 2 }
 }
 
@@ -111,8 +111,8 @@ pub struct SharedLoad {
 }
 
 impl SharedLoad {
-    /// Creates the state; with `counts_quota` this host enforces the end condition.
-    pub fn new(parameters: &TestParameters, counts_quota: bool) -> io::Result<Self> {
+    /// Creates the state; with `enforces_end` this host enforces the end condition.
+    pub fn new(parameters: &TestParameters, enforces_end: bool) -> io::Result<Self> {
         let bytes = match parameters.end_condition {
             EndCondition::Bytes(bytes) => Some(bytes),
             EndCondition::Blocks(blocks) => {
@@ -133,7 +133,7 @@ impl SharedLoad {
             counters_64bit: parameters.counters_64bit,
             skip_receive_copy: parameters.skip_receive_copy,
             quota: bytes
-                .filter(|_| counts_quota)
+                .filter(|_| enforces_end)
                 .map(|bytes| ByteQuota::new(bytes, parameters.omit.is_zero())),
             quota_role: if parameters.direction == Direction::Reverse {
                 Role::Sink
@@ -152,9 +152,9 @@ impl SharedLoad {
     }
 
     /// Starts counting the quota.
-    pub fn activate_quota(&self) {
+    pub fn start_counting_quota(&self) {
         if let Some(quota) = &self.quota {
-            quota.activate();
+            quota.start_counting();
         }
     }
 

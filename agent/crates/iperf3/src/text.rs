@@ -31,14 +31,14 @@ impl ReportLayout {
         self.streams.iter().any(|stream| stream.is_sender)
     }
 
-    fn header(&self, columns: &str) -> String {
+    fn format_header(&self, columns: &str) -> String {
         let role = if self.is_bidirectional { "[Role]" } else { "" };
         format!("[ ID]{role} Interval           Transfer     Bitrate         {columns}")
             .trim_end()
             .into()
     }
 
-    fn stream_tag(&self, id: &str, is_sender: bool) -> String {
+    fn format_stream_tag(&self, id: &str, is_sender: bool) -> String {
         let role = match (self.is_bidirectional, is_sender, self.is_client) {
             (false, _, _) => "",
             (true, true, true) => "[TX-C]",
@@ -51,7 +51,7 @@ impl ReportLayout {
 
     /// Returns the column headings of the intervals.
     pub fn interval_header(&self) -> String {
-        self.header(
+        self.format_header(
             match (self.is_udp, self.has_sender(), self.is_bidirectional) {
                 (false, true, _) => "Retr  Cwnd",
                 (false, false, _) => "",
@@ -63,7 +63,7 @@ impl ReportLayout {
 
     /// Returns the column headings of the report.
     pub fn final_header(&self) -> String {
-        self.header(if self.is_udp {
+        self.format_header(if self.is_udp {
             "Jitter    Lost/Total Datagrams"
         } else {
             "Retr"
@@ -73,12 +73,12 @@ impl ReportLayout {
     fn format_line(
         &self,
         tag: &str,
-        times: (f64, f64),
+        start_and_end_s: (f64, f64),
         bytes: u64,
         columns: &str,
         note: &str,
     ) -> String {
-        let (start, end) = times;
+        let (start, end) = start_and_end_s;
         let bits = format_rate(bytes, end - start, self.format);
         format!(
             "{tag} {start:>6.2}-{end:<6.2} sec  {:<11}  {bits:<15} {columns:<22} {note}",
@@ -89,18 +89,18 @@ impl ReportLayout {
     }
 
     /// Returns a line for each stream, and a sum for each direction with several streams.
-    pub fn interval_lines(&self, interval: &Interval) -> Vec<String> {
+    pub fn format_interval_lines(&self, interval: &Interval) -> Vec<String> {
         let times = (interval.start_s, interval.end_s);
         let note = if interval.is_omitted { "(omitted)" } else { "" };
         let all = || self.streams.iter().zip(&interval.samples);
         let mut lines: Vec<String> = all()
             .map(|(StreamLabel { label, is_sender }, sample)| {
-                let tag = self.stream_tag(&label.to_string(), *is_sender);
+                let tag = self.format_stream_tag(&label.to_string(), *is_sender);
                 self.format_line(
                     &tag,
                     times,
                     sample.bytes,
-                    &self.stream_columns(*is_sender, sample),
+                    &self.format_stream_columns(*is_sender, sample),
                     note,
                 )
             })
@@ -113,10 +113,10 @@ impl ReportLayout {
             if samples.len() > 1 {
                 let sum = sum_samples(&samples);
                 lines.push(self.format_line(
-                    &self.stream_tag("SUM", direction),
+                    &self.format_stream_tag("SUM", direction),
                     times,
                     sum.bytes,
-                    &self.sum_columns(direction, &sum),
+                    &self.format_sum_columns(direction, &sum),
                     note,
                 ));
             }
@@ -124,18 +124,18 @@ impl ReportLayout {
         lines
     }
 
-    fn stream_columns(&self, is_sender: bool, sample: &StreamSample) -> String {
+    fn format_stream_columns(&self, is_sender: bool, sample: &StreamSample) -> String {
         match sample.tcp {
             Some(tcp) => format!(
                 "{:>4}  {:>12}",
                 tcp.retransmits,
                 format_bytes(tcp.cwnd_bytes)
             ),
-            None => self.sum_columns(is_sender, sample),
+            None => self.format_sum_columns(is_sender, sample),
         }
     }
 
-    fn sum_columns(&self, is_sender: bool, sample: &StreamSample) -> String {
+    fn format_sum_columns(&self, is_sender: bool, sample: &StreamSample) -> String {
         let datagrams = sample.datagrams;
         match (self.is_udp, is_sender) {
             (false, true) => format!("{:>4}", sample.tcp.map_or(0, |tcp| tcp.retransmits)),
@@ -150,11 +150,11 @@ impl ReportLayout {
     }
 
     /// Returns the lines of the report; a host without counts has no line.
-    pub fn final_lines(&self, report: &FinalReport) -> Vec<String> {
+    pub fn format_final_lines(&self, report: &FinalReport) -> Vec<String> {
         let mut lines: Vec<String> = report
             .streams
             .iter()
-            .flat_map(|stream| self.final_stream_lines(stream))
+            .flat_map(|stream| self.format_final_stream_lines(stream))
             .collect();
         for is_sender in [true, false] {
             let Some(streams) = report
@@ -175,18 +175,22 @@ impl ReportLayout {
             ];
             for (endpoint_role, sum) in sums {
                 lines.extend(sum.map(|sum| {
-                    self.final_line(&self.stream_tag("SUM", is_sender), &sum, endpoint_role)
+                    self.format_final_line(
+                        &self.format_stream_tag("SUM", is_sender),
+                        &sum,
+                        endpoint_role,
+                    )
                 }));
             }
         }
         lines
     }
 
-    fn final_stream_lines(&self, stream: &StreamReport) -> impl Iterator<Item = String> {
-        let tag = self.stream_tag(&stream.label.to_string(), stream.is_sender);
+    fn format_final_stream_lines(&self, stream: &StreamReport) -> impl Iterator<Item = String> {
+        let tag = self.format_stream_tag(&stream.label.to_string(), stream.is_sender);
         let line = |result: &Option<StreamResult>, endpoint_role| {
             let sum = sum_results(std::iter::once(result.as_ref()))?;
-            Some(self.final_line(&tag, &sum, endpoint_role))
+            Some(self.format_final_line(&tag, &sum, endpoint_role))
         };
         [
             line(&stream.sender, "sender"),
@@ -196,7 +200,7 @@ impl ReportLayout {
         .flatten()
     }
 
-    fn final_line(&self, tag: &str, sum: &DirectionSum, endpoint_role: &str) -> String {
+    fn format_final_line(&self, tag: &str, sum: &DirectionSum, endpoint_role: &str) -> String {
         let columns = if self.is_udp {
             format_loss(sum.jitter_s, sum.lost_datagrams, sum.datagrams)
         } else {

@@ -13,9 +13,9 @@ use crate::cpu_time::{CpuTime, CpuTimeTotal};
 use crate::parameters::{Direction, TestParameters};
 use crate::results::{StreamResult, TestResults};
 pub use crate::server_report::ServerReport;
-use crate::sockets::unacknowledged_bytes;
+use crate::sockets::read_unacknowledged_bytes;
 use crate::states::{State, TestError};
-use crate::streams::stream_id;
+use crate::streams::stream_id_from_index;
 pub use crate::trial_parameters::derive_parameters;
 use vnetbench_counters::tcp_info::TcpMeter;
 use vnetbench_streams::{OnEnd, Role, Stream};
@@ -35,7 +35,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
 const FINISH_TIMEOUT: Duration = Duration::from_secs(4);
 /// Time for the server to report the reason after a stream fails.
 const FAILURE_TIMEOUT: Duration = Duration::from_secs(1);
-const NO_BIDIRECTIONAL: &str =
+const BIDIRECTIONAL_REFUSAL: &str =
     "the server does not support bidirectional tests. Use iperf3 3.7 or later";
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Longer than any load: only the server or the end of the load ends this wait.
@@ -167,7 +167,7 @@ impl ServerTest {
     pub fn failure_message(&self) -> Option<String> {
         let failure = self.outcome.get()?.as_ref().err()?;
         Some(
-            self.bidirectional_refusal()
+            self.explain_bidirectional_refusal()
                 .unwrap_or_else(|| failure.to_string()),
         )
     }
@@ -179,11 +179,11 @@ impl ServerTest {
             std::thread::sleep(POLL_INTERVAL);
         }
         self.failure_message()
-            .or_else(|| self.bidirectional_refusal())
+            .or_else(|| self.explain_bidirectional_refusal())
     }
 
     /// Returns the message for a server without bidirectional tests: it closes the reverse streams after one byte.
-    fn bidirectional_refusal(&self) -> Option<String> {
+    fn explain_bidirectional_refusal(&self) -> Option<String> {
         let is_turned_away = |stream: &Arc<Stream>| {
             stream.role == Role::Sink
                 && stream.counters.received.bytes() <= 1
@@ -191,7 +191,7 @@ impl ServerTest {
         };
         let is_refused = self.parameters.direction == Direction::Bidirectional
             && self.streams.iter().any(is_turned_away);
-        is_refused.then(|| NO_BIDIRECTIONAL.into())
+        is_refused.then(|| BIDIRECTIONAL_REFUSAL.into())
     }
 
     /// Aborts the test if it is not over; returns the server's results.
@@ -246,7 +246,7 @@ impl TestThread {
         }
         Err(TestError::RefusedByServer(
             match self.parameters.direction {
-                Direction::Bidirectional => NO_BIDIRECTIONAL.into(),
+                Direction::Bidirectional => BIDIRECTIONAL_REFUSAL.into(),
                 Direction::Forward | Direction::Reverse => format!(
                     "the server reports {} streams, and the test has {}",
                     peer_results.streams.len(),
@@ -259,7 +259,8 @@ impl TestThread {
     /// Waits until the server has acknowledged all data and had time to read it.
     fn flush(&self, deadline: Instant) {
         let is_unacknowledged = |MeteredStream { stream, .. }: &MeteredStream| {
-            stream.role == Role::Source && unacknowledged_bytes(&stream.socket).unwrap_or(0) > 0
+            stream.role == Role::Source
+                && read_unacknowledged_bytes(&stream.socket).unwrap_or(0) > 0
         };
         while self.streams.iter().any(is_unacknowledged) && Instant::now() < deadline {
             std::thread::sleep(POLL_INTERVAL);
@@ -290,7 +291,7 @@ impl TestThread {
                     let is_sender = stream.role == Role::Source;
                     let retransmits = meter.read(stream.socket.as_fd()).retransmits;
                     StreamResult {
-                        id: stream_id(index),
+                        id: stream_id_from_index(index),
                         bytes: if is_sender {
                             stream.counters.sent.bytes()
                         } else {

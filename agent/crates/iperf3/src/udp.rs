@@ -8,16 +8,16 @@ use vnetbench_streams::jitter::JitterEstimator;
 /// The messages that open a UDP stream, each with its reply, as observed on the wire.
 ///
 /// Versions before 3.2 use the second pair.
-const CONNECT_MESSAGES: [([u8; 4], [u8; 4]); 2] = [
+const CONNECT_MESSAGES_AND_REPLIES: [([u8; 4], [u8; 4]); 2] = [
     (*b"9876", *b"6789"),
     (123_456_789_u32.to_le_bytes(), 987_654_321_u32.to_le_bytes()),
 ];
 /// The message that a client sends to open a UDP stream.
-pub const CONNECT_MESSAGE: [u8; 4] = CONNECT_MESSAGES[0].0;
+pub const CONNECT_MESSAGE: [u8; 4] = CONNECT_MESSAGES_AND_REPLIES[0].0;
 
 /// Returns the reply to a connect message; `None` for any other datagram.
-pub fn connect_reply(message: &[u8]) -> Option<[u8; 4]> {
-    CONNECT_MESSAGES
+pub fn find_connect_reply(message: &[u8]) -> Option<[u8; 4]> {
+    CONNECT_MESSAGES_AND_REPLIES
         .iter()
         .find(|(known, _)| known == message)
         .map(|(_, reply)| *reply)
@@ -25,7 +25,9 @@ pub fn connect_reply(message: &[u8]) -> Option<[u8; 4]> {
 
 /// Returns whether the bytes are a reply to a connect message.
 pub fn is_connect_reply(bytes: &[u8]) -> bool {
-    CONNECT_MESSAGES.iter().any(|(_, reply)| reply == bytes)
+    CONNECT_MESSAGES_AND_REPLIES
+        .iter()
+        .any(|(_, reply)| reply == bytes)
 }
 
 /// The header of a datagram: seconds, microseconds and sequence number in network byte order.
@@ -146,7 +148,7 @@ impl DatagramReceiver {
             .store(self.out_of_order, Ordering::Relaxed);
         counters
             .jitter_ns
-            .store(self.jitter.nanos() as u64, Ordering::Relaxed);
+            .store(self.jitter.jitter_nanos() as u64, Ordering::Relaxed);
     }
 }
 
@@ -200,12 +202,12 @@ mod tests {
 
     #[test]
     fn only_the_two_connect_messages_have_a_reply() {
-        assert_eq!(connect_reply(b"9876"), Some(*b"6789"));
+        assert_eq!(find_connect_reply(b"9876"), Some(*b"6789"));
         assert_eq!(
-            connect_reply(&[0x15, 0xcd, 0x5b, 0x07]),
+            find_connect_reply(&[0x15, 0xcd, 0x5b, 0x07]),
             Some([0xb1, 0x68, 0xde, 0x3a])
         );
-        assert_eq!(connect_reply(b"987"), None);
+        assert_eq!(find_connect_reply(b"987"), None);
         assert!(is_connect_reply(b"6789"));
     }
 }

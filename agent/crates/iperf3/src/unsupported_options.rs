@@ -13,12 +13,13 @@ struct UnsupportedOption {
     hint: &'static str,
 }
 
-const NO_AUTHENTICATION: &str = "vnetbench has no authentication";
-const NO_SCTP: &str = "vnetbench has no SCTP. Use TCP or UDP";
-const ALL_DETAILS: &str = "-J prints all details";
-const STANDARD_OUTPUT: &str = "vnetbench writes every line to standard output at once. Redirect it";
-const RATE_LIMIT: &str = "use -b to limit the rate";
-const NEWER_IPERF3: &str = "use a newer version of iperf3";
+const NO_AUTHENTICATION_HINT: &str = "vnetbench has no authentication";
+const NO_SCTP_HINT: &str = "vnetbench has no SCTP. Use TCP or UDP";
+const JSON_OUTPUT_HINT: &str = "-J prints all details";
+const STANDARD_OUTPUT_HINT: &str =
+    "vnetbench writes every line to standard output at once. Redirect it";
+const RATE_LIMIT_HINT: &str = "use -b to limit the rate";
+const NEWER_IPERF3_HINT: &str = "use a newer version of iperf3";
 
 const fn unsupported(
     short: Option<char>,
@@ -49,17 +50,17 @@ const UNSUPPORTED_OPTIONS: [UnsupportedOption; 31] = [
     ),
     unsupported(Some('I'), "pidfile", "use the shell to find the process id"),
     unsupported(Some('L'), "flowlabel", "the kernel selects flow labels"),
-    unsupported(Some('X'), "xbind", NO_SCTP),
-    unsupported(None, "sctp", NO_SCTP),
-    unsupported(None, "nstreams", NO_SCTP),
-    unsupported(Some('V'), "verbose", ALL_DETAILS),
-    unsupported(Some('d'), "debug", ALL_DETAILS),
-    unsupported(None, "logfile", STANDARD_OUTPUT),
-    unsupported(None, "forceflush", STANDARD_OUTPUT),
-    unsupported(None, "timestamps", STANDARD_OUTPUT),
+    unsupported(Some('X'), "xbind", NO_SCTP_HINT),
+    unsupported(None, "sctp", NO_SCTP_HINT),
+    unsupported(None, "nstreams", NO_SCTP_HINT),
+    unsupported(Some('V'), "verbose", JSON_OUTPUT_HINT),
+    unsupported(Some('d'), "debug", JSON_OUTPUT_HINT),
+    unsupported(None, "logfile", STANDARD_OUTPUT_HINT),
+    unsupported(None, "forceflush", STANDARD_OUTPUT_HINT),
+    unsupported(None, "timestamps", STANDARD_OUTPUT_HINT),
     unsupported(None, "cport", "the kernel selects the client's ports"),
-    unsupported(None, "fq-rate", RATE_LIMIT),
-    unsupported(None, "pacing-timer", RATE_LIMIT),
+    unsupported(None, "fq-rate", RATE_LIMIT_HINT),
+    unsupported(None, "pacing-timer", RATE_LIMIT_HINT),
     unsupported(
         None,
         "dont-fragment",
@@ -70,16 +71,16 @@ const UNSUPPORTED_OPTIONS: [UnsupportedOption; 31] = [
         "snd-timeout",
         "--rcv-timeout applies to both directions",
     ),
-    unsupported(None, "username", NO_AUTHENTICATION),
-    unsupported(None, "rsa-public-key-path", NO_AUTHENTICATION),
-    unsupported(None, "rsa-private-key-path", NO_AUTHENTICATION),
-    unsupported(None, "authorized-users-path", NO_AUTHENTICATION),
-    unsupported(None, "time-skew-threshold", NO_AUTHENTICATION),
-    unsupported(None, "bind-dev", NEWER_IPERF3),
-    unsupported(None, "server-bitrate-limit", NEWER_IPERF3),
-    unsupported(None, "idle-timeout", NEWER_IPERF3),
-    unsupported(None, "json-stream", NEWER_IPERF3),
-    unsupported(Some('m'), "mptcp", NEWER_IPERF3),
+    unsupported(None, "username", NO_AUTHENTICATION_HINT),
+    unsupported(None, "rsa-public-key-path", NO_AUTHENTICATION_HINT),
+    unsupported(None, "rsa-private-key-path", NO_AUTHENTICATION_HINT),
+    unsupported(None, "authorized-users-path", NO_AUTHENTICATION_HINT),
+    unsupported(None, "time-skew-threshold", NO_AUTHENTICATION_HINT),
+    unsupported(None, "bind-dev", NEWER_IPERF3_HINT),
+    unsupported(None, "server-bitrate-limit", NEWER_IPERF3_HINT),
+    unsupported(None, "idle-timeout", NEWER_IPERF3_HINT),
+    unsupported(None, "json-stream", NEWER_IPERF3_HINT),
+    unsupported(Some('m'), "mptcp", NEWER_IPERF3_HINT),
 ];
 
 /// Returns the unsupported options, hidden from the help.

@@ -19,9 +19,9 @@ pub const MAX_CLIENT_RESULTS_BYTES: usize = 1 << 20;
 /// Maximum length of a server's results; with `--get-server-output` they contain all output of the server.
 pub const MAX_SERVER_RESULTS_BYTES: usize = 16 << 20;
 
-const LENGTH_BYTES: usize = 4;
+const LENGTH_PREFIX_BYTES: usize = 4;
 /// Length of an encoded error.
-pub const ERROR_BYTES: usize = 9;
+pub const SERVER_ERROR_BYTES: usize = 9;
 
 /// Encodes a JSON document: its length in network byte order, then the text.
 pub fn encode_document(document: &Value) -> Vec<u8> {
@@ -31,8 +31,8 @@ pub fn encode_document(document: &Value) -> Vec<u8> {
 }
 
 /// Encodes an error: the state byte, iperf3's error code and the system's error number.
-pub fn encode_server_error(code: ErrorCode, errno: i32) -> [u8; ERROR_BYTES] {
-    let mut bytes = [0; ERROR_BYTES];
+pub fn encode_server_error(code: ErrorCode, errno: i32) -> [u8; SERVER_ERROR_BYTES] {
+    let mut bytes = [0; SERVER_ERROR_BYTES];
     bytes[0] = State::ServerError.byte();
     bytes[1..5].copy_from_slice(&(code as i32).to_be_bytes());
     bytes[5..].copy_from_slice(&errno.to_be_bytes());
@@ -41,7 +41,7 @@ pub fn encode_server_error(code: ErrorCode, errno: i32) -> [u8; ERROR_BYTES] {
 
 /// Removes a document from the start of `bytes`; returns `None` until it is complete.
 pub fn take_document(bytes: &mut Vec<u8>, limit: usize) -> Result<Option<Value>, String> {
-    let Some(prefix) = bytes.first_chunk::<LENGTH_BYTES>() else {
+    let Some(prefix) = bytes.first_chunk::<LENGTH_PREFIX_BYTES>() else {
         return Ok(None);
     };
     let length = u32::from_be_bytes(*prefix) as usize;
@@ -50,12 +50,12 @@ pub fn take_document(bytes: &mut Vec<u8>, limit: usize) -> Result<Option<Value>,
             "the peer announced a document of {length} bytes, but the limit is {limit} bytes"
         ));
     }
-    let end = LENGTH_BYTES + length;
+    let end = LENGTH_PREFIX_BYTES + length;
     if bytes.len() < end {
         return Ok(None);
     }
-    let document =
-        serde_json::from_slice(&bytes[LENGTH_BYTES..end]).map_err(|error| error.to_string())?;
+    let document = serde_json::from_slice(&bytes[LENGTH_PREFIX_BYTES..end])
+        .map_err(|error| error.to_string())?;
     bytes.drain(..end);
     Ok(Some(document))
 }

@@ -36,7 +36,7 @@ impl Commands {
         }
     }
 
-    /// Issues a command. A stream sees it after its current system call; `enforce` ends blocked calls.
+    /// Issues a command. A stream sees it after its current system call; `enforce_on` ends blocked calls.
     pub fn issue(&self, command: Command) {
         {
             let _closed = self.gate.lock().unwrap_or_else(PoisonError::into_inner);

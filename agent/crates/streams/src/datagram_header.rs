@@ -13,7 +13,7 @@ pub const SMALL_PROBE_NUMBER: u64 = u64::MAX - 1;
 /// Sequence number of a probe with the size of the load's datagrams.
 pub const PROBE_NUMBER: u64 = u64::MAX;
 
-const SENT_BITS: u32 = 48;
+const SENT_TIME_BITS: u32 = 48;
 
 /// The header of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl DatagramHeader {
 
     /// Returns the transit time until `received_nanos`; negative if the receiver's clock is behind.
     pub fn transit_nanos(&self, received_nanos: u64) -> i64 {
-        const UNUSED: u32 = u64::BITS - SENT_BITS;
+        const UNUSED: u32 = u64::BITS - SENT_TIME_BITS;
         (received_nanos.wrapping_sub(self.sent_nanos) << UNUSED) as i64 >> UNUSED
     }
 }
@@ -85,7 +85,7 @@ mod tests {
         let header = DatagramHeader {
             key: 0x0102_0304,
             number: 5 << 40,
-            sent_nanos: (1 << SENT_BITS) - 2,
+            sent_nanos: (1 << SENT_TIME_BITS) - 2,
         };
         let mut datagram = [0; HEADER_BYTES];
         header.write(&mut datagram);

@@ -14,10 +14,12 @@ impl Commands {
     /// Shuts down the sockets of the streams that the current command ends.
     ///
     /// This can take a while: the kernel lets a running call finish first.
-    pub fn enforce(&self, streams: &[Arc<Stream>]) {
+    pub fn enforce_on(&self, streams: &[Arc<Stream>]) {
         for stream in streams.iter().filter(|stream| stream.end.get().is_none()) {
             let how = match (self.current(), stream.role) {
-                (Command::EndSources, Role::Source) if !stream.closes_itself() => Shutdown::Write,
+                (Command::EndSources, Role::Source) if !stream.closes_own_connection() => {
+                    Shutdown::Write
+                }
                 (Command::EndAll, Role::Source) => Shutdown::Both,
                 // Keep the sending half open: closing it would signal the source that the sink has read everything.
                 (Command::EndAll, Role::Sink) => Shutdown::Read,

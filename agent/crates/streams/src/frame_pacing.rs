@@ -8,10 +8,10 @@ use vnetbench_system::histogram::DurationDistribution;
 
 /// Late frames follow each other in gaps of this share of the regular gap.
 ///
-/// Together with `MAX_CATCH_UP` it limits bursts: otherwise the offered load would differ from the reported one.
+/// Together with `MAX_CATCH_UP_FRAMES` it limits bursts: otherwise the offered load would differ from the reported one.
 const CATCH_UP_GAP_SHARE: f64 = 0.8;
 /// Maximum number of late frames sent without a gap.
-const MAX_CATCH_UP: f64 = 16.0;
+const MAX_CATCH_UP_FRAMES: f64 = 16.0;
 /// Number of classes of burst sizes, by powers of two; equals BURST_CLASSES of bpf/generate.bpf.c.
 pub const BURST_CLASSES: usize = 24;
 
@@ -30,19 +30,19 @@ pub struct FrameGap {
 
 impl FrameGap {
     /// Returns the gap for a rate in frames a second.
-    pub fn from_rate(per_s: f64) -> Self {
-        let nanos = 1e9 / per_s;
+    pub fn from_rate(frames_per_s: f64) -> Self {
+        let nanos = 1e9 / frames_per_s;
         let catch_up_gap_nanos = nanos * CATCH_UP_GAP_SHARE;
         Self {
             nanos: nanos as u64,
             fraction: (nanos.fract() * (1u64 << 32) as f64) as u64,
             catch_up_gap_nanos: catch_up_gap_nanos as u64,
-            slack_nanos: (catch_up_gap_nanos * MAX_CATCH_UP) as u64,
+            slack_nanos: (catch_up_gap_nanos * MAX_CATCH_UP_FRAMES) as u64,
         }
     }
 
     /// Returns half the gap: frames closer than this belong to one burst.
-    pub fn half(&self) -> Duration {
+    pub fn half_gap(&self) -> Duration {
         Duration::from_nanos(self.nanos / 2)
     }
 }
@@ -100,7 +100,7 @@ impl BurstSizes {
     /// Returns the sizes from counts by powers of two; `last` is the size of the last burst, not yet in the counts.
     pub fn from_classes(frames: u64, mut classes: Vec<u64>, last: u64, max: u64) -> Self {
         if last > 0 {
-            classes[burst_class(last)] += 1;
+            classes[burst_class_index(last)] += 1;
         }
         let count: u64 = classes.iter().sum();
         let classes = classes.into_iter().enumerate();
@@ -119,7 +119,7 @@ impl BurstSizes {
 }
 
 /// Returns the class of a burst; the last class includes all larger bursts.
-fn burst_class(burst: u64) -> usize {
+fn burst_class_index(burst: u64) -> usize {
     (burst.max(1).ilog2() as usize).min(BURST_CLASSES - 1)
 }
 
@@ -150,7 +150,7 @@ impl BurstCounter {
             .last_sent_at
             .is_some_and(|last_sent_at| now - last_sent_at >= half_gap)
         {
-            self.classes[burst_class(self.burst)] += 1;
+            self.classes[burst_class_index(self.burst)] += 1;
             self.burst = 0;
         }
         self.last_sent_at = Some(now);

@@ -22,7 +22,7 @@ impl JitterEstimator {
     }
 
     /// Returns the jitter in nanoseconds.
-    pub fn nanos(&self) -> f64 {
+    pub fn jitter_nanos(&self) -> f64 {
         self.nanos
     }
 }
@@ -36,7 +36,7 @@ mod tests {
         for transit in transits {
             jitter.record(*transit);
         }
-        jitter.nanos()
+        jitter.jitter_nanos()
     }
 
     #[test]
@@ -56,6 +56,8 @@ mod tests {
         together.record(0);
         together.record(1600);
         together.record_equal_transits(3);
-        assert!((together.nanos() - jitter_nanos(&[0, 1600, 1600, 1600, 1600])).abs() < 1e-9);
+        assert!(
+            (together.jitter_nanos() - jitter_nanos(&[0, 1600, 1600, 1600, 1600])).abs() < 1e-9
+        );
     }
 }

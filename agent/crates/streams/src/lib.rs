@@ -42,4 +42,6 @@ pub use commands::{Command, Commands};
 pub use end::StreamEnd;
 pub use role::{Role, StreamRole};
 pub use secret::Secret;
-pub use stream::{CallCounter, EndGuard, OnEnd, Stream, StreamCounters, ZeroCopyCounts};
+pub use stream::{
+    CallCounter, EndGuard, OnEnd, Stream, StreamBytes, StreamCounters, ZeroCopyCounts,
+};

@@ -54,6 +54,25 @@ impl CallCounter {
     }
 }
 
+/// The payload bytes that a stream has sent and received.
+#[derive(Debug, Clone, Copy)]
+pub struct StreamBytes {
+    /// Bytes sent.
+    pub sent: u64,
+    /// Bytes received.
+    pub received: u64,
+}
+
+impl StreamBytes {
+    /// Returns the bytes that a stream of this role carries: those sent by a source, those received by a sink.
+    pub fn carried_by(self, role: Role) -> u64 {
+        match role {
+            Role::Source => self.sent,
+            Role::Sink => self.received,
+        }
+    }
+}
+
 /// The zero-copy sends of a stream, by the kernel's completion notifications.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ZeroCopyCounts {
@@ -118,12 +137,13 @@ impl Stream {
     }
 
     /// Returns the bytes sent and received.
-    pub fn bytes(&self) -> (u64, u64) {
-        match (&self.frames, self.role) {
+    pub fn bytes(&self) -> StreamBytes {
+        let (sent, received) = match (&self.frames, self.role) {
             (Some(frames), Role::Source) => (frames.counts().bytes, 0),
             (Some(frames), Role::Sink) => (0, frames.counts().bytes),
             (None, _) => (self.counters.sent.bytes(), self.counters.received.bytes()),
-        }
+        };
+        StreamBytes { sent, received }
     }
 
     /// Returns the pacing of the stream, if it has a rate.
@@ -139,7 +159,7 @@ impl Stream {
     ///
     /// A source of datagrams, or of transactions with their own connections, first finishes its work and then announces
     /// the end to the sink. A stream of frames has nothing to close.
-    pub fn closes_itself(&self) -> bool {
+    pub fn closes_own_connection(&self) -> bool {
         let timing = self.timing.as_ref();
         self.datagrams.is_some()
             || self.frames.is_some()

@@ -24,7 +24,7 @@ pub struct ThreadPlan {
 
 impl ThreadPlan {
     /// Returns the plan with its CPUs rotated, as if this many other threads came first.
-    pub fn skipping(mut self, others: usize) -> Self {
+    pub fn rotate_cpus(mut self, others: usize) -> Self {
         if !self.cpus.is_empty() {
             let first = others % self.cpus.len();
             self.cpus.rotate_left(first);
@@ -56,7 +56,7 @@ pub fn start_threads<Job: FnOnce(&Commands) + Send + 'static>(
     if started.is_err() {
         // End the threads that started before the failure.
         commands.issue(Command::EndAll);
-        commands.enforce(streams);
+        commands.enforce_on(streams);
     }
     started
 }

@@ -43,10 +43,10 @@ impl RequestTiming {
         self.sent_requests.store(request, Ordering::Relaxed);
     }
 
-    /// Returns the requests outstanding at `then`: those sent (in an open loop, due) before and unanswered now.
-    pub fn unanswered(&self, then: Instant) -> u64 {
+    /// Returns the requests sent (in an open loop, due) before this time and unanswered now.
+    pub fn unanswered(&self, sent_before: Instant) -> u64 {
         let request = match &self.pacing {
-            Some(pacing) => pacing.schedule.count_due_before(then),
+            Some(pacing) => pacing.schedule.count_due_before(sent_before),
             None => self.sent_requests.load(Ordering::Relaxed),
         };
         request.saturating_sub(self.latency.count())
@@ -54,7 +54,7 @@ impl RequestTiming {
 }
 
 /// Tolerance of a count of requests: rounding must not turn a whole number of intervals into one more.
-const ROUNDING: f64 = 1e-6;
+const INTERVAL_ROUNDING_TOLERANCE: f64 = 1e-6;
 
 /// The rate of requests on one connection.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -134,7 +134,9 @@ impl Schedule {
             return 0;
         };
         match then.checked_duration_since(*started + self.rate.offset) {
-            Some(since) => (since.as_secs_f64() * self.rate.per_s + ROUNDING) as u64 + 1,
+            Some(since) => {
+                (since.as_secs_f64() * self.rate.per_s + INTERVAL_ROUNDING_TOLERANCE) as u64 + 1
+            }
             None => 0,
         }
     }
@@ -145,7 +147,9 @@ impl Schedule {
             return 0;
         };
         match then.checked_duration_since(*started + self.rate.offset) {
-            Some(since) => (since.as_secs_f64() * self.rate.per_s - ROUNDING).ceil() as u64,
+            Some(since) => {
+                (since.as_secs_f64() * self.rate.per_s - INTERVAL_ROUNDING_TOLERANCE).ceil() as u64
+            }
             None => 0,
         }
     }

@@ -5,7 +5,7 @@ use std::sync::{PoisonError, RwLock};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Identifies one boot of one kernel (random(4)): endpoints with the same boot id share its clock.
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+const BOOT_ID_FILE: &str = "/proc/sys/kernel/random/boot_id";
 
 /// Hash of the name of a clock; the bench may choose any name.
 pub type ClockIdHash = [u8; 16];
@@ -35,7 +35,7 @@ pub fn identity_hash() -> Option<ClockIdHash> {
     {
         ClockIdentity::ByBench(identity) => identity,
         ClockIdentity::ByKernel => {
-            let text = std::fs::read_to_string(BOOT_ID).ok()?;
+            let text = std::fs::read_to_string(BOOT_ID_FILE).ok()?;
             Some(hash_identity(&text))
         }
     }

@@ -21,7 +21,7 @@ pub struct CpuList(BTreeSet<usize>);
 
 impl CpuList {
     /// Returns the set of one CPU.
-    pub fn single(cpu: usize) -> Self {
+    pub fn from_cpu(cpu: usize) -> Self {
         Self(BTreeSet::from([cpu]))
     }
 

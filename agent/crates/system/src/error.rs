@@ -161,7 +161,7 @@ impl Error {
     }
 
     /// Returns the code of docs/protocol.md, "Errors".
-    pub fn code(&self) -> i32 {
+    pub fn json_rpc_code(&self) -> i32 {
         match self {
             Self::Parse(_) => -32700,
             Self::InvalidRequest(_) => -32600,
@@ -178,7 +178,7 @@ impl Error {
     }
 
     /// Returns the data of docs/protocol.md, "Errors".
-    pub fn data(&self) -> Option<Value> {
+    pub fn json_rpc_data(&self) -> Option<Value> {
         match self {
             Self::System {
                 operation,
@@ -235,7 +235,7 @@ mod tests {
 
     #[test]
     fn an_error_has_its_kind_and_a_limit_of_open_files_takes_precedence() {
-        let kind = |error: Error| error.data().expect("data")["kind"].take();
+        let kind = |error: Error| error.json_rpc_data().expect("data")["kind"].take();
         let system_error = |errno| Error::system("go on", io::Error::from_raw_os_error(errno));
         assert_eq!(kind(system_error(libc::EINVAL)), Value::Null);
         for errno in [libc::EMFILE, libc::ENFILE] {

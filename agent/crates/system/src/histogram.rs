@@ -14,7 +14,7 @@ const OCTAVE_BUCKETS: usize = 1 << OCTAVE_BITS;
 /// Durations from 2^36 ns (68.7 s) on are counted in the last bucket.
 const RANGE_BITS: u32 = 36;
 /// Upper limit of the range: longer durations are counted in the last bucket.
-pub const RANGE: Duration = Duration::from_nanos(1 << RANGE_BITS);
+pub const MAX_RECORDED_DURATION: Duration = Duration::from_nanos(1 << RANGE_BITS);
 const OCTAVES: usize = (RANGE_BITS - OCTAVE_BITS + 1) as usize;
 /// Number of buckets.
 pub const BUCKETS: usize = OCTAVES * OCTAVE_BUCKETS;

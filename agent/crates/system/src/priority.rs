@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 /// In each round of turns, the last one is without real-time priority.
 const TURNS_PER_ROUND: u32 = 10;
-const RANKED_TURN: Duration = Duration::from_millis(20);
+const REAL_TIME_TURN: Duration = Duration::from_millis(20);
 /// Turn length of generators that share a CPU.
-pub const SHARED_TURN: Duration = Duration::from_millis(1);
+pub const SHARED_CPU_TURN: Duration = Duration::from_millis(1);
 const HIGHEST_NICE: libc::c_int = -20;
 
 /// Real-time priority of a thread, in ascending order.
@@ -53,10 +53,10 @@ enum TurnMode {
 
 impl PriorityTurns {
     /// Begins the first turn of the calling thread, with real-time priority.
-    pub fn new(rank: Rank, shares_cpu: bool) -> Self {
+    pub fn new(rank: Rank, shares_cpu_with_generator: bool) -> Self {
         // SAFETY: this call has no pointers; 0 means the calling thread.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, HIGHEST_NICE) };
-        let mode = if shares_cpu {
+        let mode = if shares_cpu_with_generator {
             TurnMode::Shared
         } else if raise_priority(rank) {
             TurnMode::Ranked(rank)
@@ -73,8 +73,8 @@ impl PriorityTurns {
     /// Begins the next turn if it is due. Call this many times per turn.
     pub fn advance(&mut self, now: Instant) {
         let length = match self.mode {
-            TurnMode::Ranked(_) => RANKED_TURN,
-            TurnMode::Shared => SHARED_TURN,
+            TurnMode::Ranked(_) => REAL_TIME_TURN,
+            TurnMode::Shared => SHARED_CPU_TURN,
             TurnMode::NotPermitted => return,
         };
         if now.saturating_duration_since(self.turn_started) < length {
@@ -95,7 +95,7 @@ impl PriorityTurns {
 
 fn run_at_normal_priority() {
     let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: `none` is a valid `sched_param` during the call; 0 means the calling thread.
+    // SAFETY: `parameters` is a valid `sched_param` during the call; 0 means the calling thread.
     unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &parameters) };
 }
 
@@ -121,7 +121,7 @@ mod tests {
         }
         let started = turns.turn_started;
         let has_real_time_priority = |turn: u32, turns: &mut PriorityTurns| {
-            turns.advance(started + RANKED_TURN * turn);
+            turns.advance(started + REAL_TIME_TURN * turn);
             policy() == libc::SCHED_RR
         };
         let policies: Vec<bool> = (0..20)
@@ -136,7 +136,7 @@ mod tests {
         let mut turns = PriorityTurns::new(Rank::Generator, true);
         let started = turns.turn_started;
         for turn in 0..20 {
-            turns.advance(started + SHARED_TURN * turn);
+            turns.advance(started + SHARED_CPU_TURN * turn);
             assert_eq!(policy(), libc::SCHED_OTHER);
         }
     }

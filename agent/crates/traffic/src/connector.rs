@@ -130,10 +130,13 @@ fn advance_handshake(
     match reader.read(socket) {
         ReadState::Incomplete => Ok(Some(reader)),
         ReadState::Complete if reader.is_response_to(id, secret) => Ok(None),
-        ReadState::Complete => unexpected_peer(format!("the peer answered {}", reader.quote())),
+        ReadState::Complete => unexpected_peer(format!(
+            "the peer answered {}",
+            reader.quote_received_bytes()
+        )),
         ReadState::Closed => unexpected_peer(format!(
             "the peer closed the connection after {}",
-            reader.quote()
+            reader.quote_received_bytes()
         )),
     }
 }

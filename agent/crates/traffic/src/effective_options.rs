@@ -71,7 +71,7 @@ pub fn read_effective_options(stream: &Stream) -> EffectiveOptions {
         receive_buffer_bytes: socket.recv_buffer_size().ok(),
         no_delay: socket.tcp_nodelay().ok(),
         busy_poll_us: socket_option::get(socket, libc::SOL_SOCKET, libc::SO_BUSY_POLL).ok(),
-        pacing_rate_bps: pacing_rate_bps(socket),
+        pacing_rate_bps: read_pacing_rate_bps(socket),
         transport: Some(read_transport(stream)),
         subflows: mptcp_info::read_subflow_count(socket),
         ..EffectiveOptions::default()
@@ -93,7 +93,7 @@ fn read_datagram_options(stream: &Stream, datagrams: &DatagramFlow) -> Effective
 }
 
 /// Returns the pacing rate of a socket, or `None` if it has none.
-fn pacing_rate_bps(socket: &Socket) -> Option<u64> {
+fn read_pacing_rate_bps(socket: &Socket) -> Option<u64> {
     let bytes_per_s: u64 =
         socket_option::get(socket, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE).ok()?;
     bytes_per_s.checked_mul(8)

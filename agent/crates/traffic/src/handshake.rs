@@ -18,7 +18,7 @@ const RESPONSE_MARK: &[u8; 4] = b"VNBA";
 type HandshakeBytes = [u8; HANDSHAKE_BYTES];
 
 /// Returns a message with this mark.
-fn encode(mark: &[u8; 4], id: u32, secret: &Secret) -> HandshakeBytes {
+fn encode_handshake(mark: &[u8; 4], id: u32, secret: &Secret) -> HandshakeBytes {
     let mut bytes = [0; HANDSHAKE_BYTES];
     bytes[..4].copy_from_slice(mark);
     bytes[4..8].copy_from_slice(&id.to_be_bytes());
@@ -36,7 +36,9 @@ pub(crate) fn send_request(socket: &Socket, id: u32, secret: &Secret) -> io::Res
         return Err(error);
     }
     // The empty buffer of a new connection takes the whole request.
-    socket.send(&encode(REQUEST_MARK, id, secret)).map(drop)
+    socket
+        .send(&encode_handshake(REQUEST_MARK, id, secret))
+        .map(drop)
 }
 
 /// Sends the response, which accepts the stream.
@@ -45,7 +47,9 @@ pub(crate) fn send_request(socket: &Socket, id: u32, secret: &Secret) -> io::Res
 ///
 /// Sending failed.
 pub(crate) fn send_response(socket: &Socket, id: u32, secret: &Secret) -> io::Result<()> {
-    socket.send(&encode(RESPONSE_MARK, id, secret)).map(drop)
+    socket
+        .send(&encode_handshake(RESPONSE_MARK, id, secret))
+        .map(drop)
 }
 
 /// Reads the handshake message of the other endpoint.
@@ -85,16 +89,16 @@ impl HandshakeReader {
     /// Returns the number of the requested stream; `None` if the message is no request of this trial.
     pub fn stream_id(&self, secret: &Secret) -> Option<u32> {
         let id = u32::from_be_bytes(self.0.get(4..8)?.try_into().ok()?);
-        (self.0 == encode(REQUEST_MARK, id, secret)).then_some(id)
+        (self.0 == encode_handshake(REQUEST_MARK, id, secret)).then_some(id)
     }
 
     /// Returns whether the message accepts the stream.
     pub fn is_response_to(&self, id: u32, secret: &Secret) -> bool {
-        self.0 == encode(RESPONSE_MARK, id, secret)
+        self.0 == encode_handshake(RESPONSE_MARK, id, secret)
     }
 
     /// Returns the received bytes, escaped and in quotes, for messages.
-    pub fn quote(&self) -> String {
+    pub fn quote_received_bytes(&self) -> String {
         format!("\"{}\"", self.0.escape_ascii())
     }
 }

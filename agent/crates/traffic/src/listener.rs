@@ -21,7 +21,7 @@ use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 /// Time limit of a connection for sending its request.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Maximum number of pending connections beyond the number of streams. Above it, the oldest is closed.
-const MAX_FOREIGN: usize = 256;
+const MAX_SURPLUS_CONNECTIONS: usize = 256;
 
 /// Listens for the connections of `streams` streams; returns the socket and its port.
 ///
@@ -49,7 +49,7 @@ fn listen_at(address: &SockAddr, streams: usize, options: &SocketOptions) -> Res
         socket.set_nonblocking(true)?;
         socket.set_reuse_address(true)?;
         socket.bind(address)?;
-        socket.listen(i32::try_from(streams + MAX_FOREIGN).unwrap_or(i32::MAX))?;
+        socket.listen(i32::try_from(streams + MAX_SURPLUS_CONNECTIONS).unwrap_or(i32::MAX))?;
         route::address_port(&socket.local_addr()?).ok_or_else(|| io::ErrorKind::Other.into())
     };
     let port = start_listening().map_err(|error: io::Error| {
@@ -89,7 +89,7 @@ impl PendingConnection {
 
 /// Accepts the connections of all streams and returns them in the order of the load; `None` if `waker` wakes it first.
 ///
-/// Adds the rejected connections to `foreign`.
+/// Adds the rejected connections to `foreign_connections`.
 ///
 /// # Errors
 ///
@@ -98,7 +98,7 @@ pub fn accept_all(
     listener: &Socket,
     load: &Load,
     waker: &Waker,
-    foreign: &mut u64,
+    foreign_connections: &mut u64,
 ) -> Result<Option<Vec<Socket>>> {
     let failed = |error: io::Error| Error::system("accept a connection", error);
     let mut connected: Vec<Option<Socket>> = load.roles.iter().map(|_| None).collect();
@@ -124,7 +124,7 @@ pub fn accept_all(
             now,
             load,
             &mut connected,
-            foreign,
+            foreign_connections,
         );
         if ready.first() == Some(&true) {
             if let Some(socket) = accept(listener).map_err(failed)? {
@@ -134,19 +134,19 @@ pub fn accept_all(
                     expires_at: now + HANDSHAKE_TIMEOUT,
                 });
             }
-            if pending.len() > load.roles.len() + MAX_FOREIGN {
+            if pending.len() > load.roles.len() + MAX_SURPLUS_CONNECTIONS {
                 pending.pop_front();
-                *foreign += 1;
+                *foreign_connections += 1;
             }
         }
     }
-    *foreign += pending.len() as u64;
+    *foreign_connections += pending.len() as u64;
     Ok(Some(connected.into_iter().flatten().collect()))
 }
 
 /// Reads the handshakes of pending connections and accepts the streams that they request.
 ///
-/// Returns the connections that are still pending, and adds the rejected ones to `foreign`.
+/// Returns the connections that are still pending, and adds the rejected ones to `foreign_connections`.
 fn advance_handshakes(
     pending: VecDeque<PendingConnection>,
     ready: &[bool],

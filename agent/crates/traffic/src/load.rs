@@ -132,7 +132,7 @@ impl LoadPart {
     }
 
     /// Returns the timing of the load's stream at `index`; `None` for sinks and workloads without requests.
-    pub fn timing(&self, role: Role, index: usize) -> Option<RequestTiming> {
+    pub fn create_request_timing(&self, role: Role, index: usize) -> Option<RequestTiming> {
         if role == Role::Sink {
             return None;
         }

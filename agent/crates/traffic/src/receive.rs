@@ -13,7 +13,7 @@ use serde::Deserialize;
 /// Maximum bytes that one call receives.
 const MAX_RECEIVE_BYTES: usize = 1 << 20;
 /// A call that receives this many bytes belongs to a fast stream, whose next call can wait for more data.
-const FAST_STREAM_BYTES: usize = 16 << 10;
+const FAST_STREAM_CALL_BYTES: usize = 16 << 10;
 /// Delay before the next call of a fast stream.
 ///
 /// The kernel usually adds up to 50 µs, the timer slack of a thread.
@@ -98,7 +98,7 @@ impl<R: Receiver> Receiver for CoalescingReceiver<R> {
         let started_at = Instant::now();
         let count = self.inner.receive(socket)?;
         let delay = match count {
-            FAST_STREAM_BYTES.. => COALESCING_TIME,
+            FAST_STREAM_CALL_BYTES.. => COALESCING_TIME,
             1.. if started_at.elapsed() < SMALL_SEGMENT_CALL_TIME => SMALL_SEGMENT_COALESCING_TIME,
             _ => return Ok(count),
         };

@@ -37,7 +37,11 @@ impl MessageCounter {
 }
 
 /// Receives bytes; returns `None` if none are available.
-fn receive(stream: &Stream, buffer: &mut [u8], is_blocking: bool) -> io::Result<Option<usize>> {
+fn receive_available(
+    stream: &Stream,
+    buffer: &mut [u8],
+    is_blocking: bool,
+) -> io::Result<Option<usize>> {
     let flags = if is_blocking {
         RecvFlags::empty()
     } else {
@@ -54,7 +58,7 @@ fn receive(stream: &Stream, buffer: &mut [u8], is_blocking: bool) -> io::Result<
 }
 
 /// Sends bytes without waiting; returns how many the kernel accepted.
-fn send(stream: &Stream, bytes: &[u8]) -> io::Result<usize> {
+fn send_available(stream: &Stream, bytes: &[u8]) -> io::Result<usize> {
     match rustix::net::send(
         &stream.socket,
         bytes,
@@ -121,7 +125,7 @@ impl Requester {
             }
             result => result?,
         }
-        match receive(stream, buffer, is_blocking && self.unsent_bytes == 0)? {
+        match receive_available(stream, buffer, is_blocking && self.unsent_bytes == 0)? {
             None => Ok(ReadOutcome::Nothing),
             Some(0) => Ok(ReadOutcome::Closed),
             Some(count) => {
@@ -166,7 +170,7 @@ impl Requester {
             if self.unsent_bytes == 0 && !self.start_request(timing, commands) {
                 return Ok(());
             }
-            let count = send(
+            let count = send_available(
                 stream,
                 &self.request[self.request.len() - self.unsent_bytes..],
             )?;
@@ -237,14 +241,14 @@ impl Responder {
         is_blocking: bool,
     ) -> io::Result<ReadOutcome> {
         if self.unsent_responses == 0 {
-            match receive(stream, buffer, is_blocking)? {
+            match receive_available(stream, buffer, is_blocking)? {
                 None => return Ok(ReadOutcome::Nothing),
                 Some(0) => return Ok(ReadOutcome::Closed),
                 Some(count) => self.unsent_responses = self.requests.count_completed(count),
             }
         }
         while self.unsent_responses > 0 {
-            let count = send(stream, &self.response[self.sent_bytes..])?;
+            let count = send_available(stream, &self.response[self.sent_bytes..])?;
             if count == 0 {
                 return Ok(ReadOutcome::Nothing);
             }

@@ -38,7 +38,7 @@ pub struct SendOptions {
 
 impl SendMode {
     /// Returns the kernel feature that the mode needs, for messages.
-    pub(crate) fn kernel_feature(self) -> &'static str {
+    pub(crate) fn kernel_feature_name(self) -> &'static str {
         match self {
             Self::Copy => "send",
             Self::Sendfile => "sendfile",

@@ -24,7 +24,7 @@ const NOTIF_USAGE_ZC_COPIED: u32 = 1 << 31;
 /// Sends one prepared message repeatedly, in batches of one call.
 pub(crate) struct UringSender {
     ring: IoUring,
-    is_enabled: bool,
+    is_ring_enabled: bool,
     message: Arc<[u8]>,
     /// Start of the unsent rest of the message.
     offset: usize,
@@ -147,7 +147,7 @@ impl UringSender {
         }
         Ok(Self {
             ring,
-            is_enabled: false,
+            is_ring_enabled: false,
             message,
             offset: 0,
             batch: options.batch,
@@ -262,9 +262,9 @@ fn submit_and_wait(ring: &IoUring, completions: u32) -> io::Result<()> {
 
 impl Sender for UringSender {
     fn send(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
-        if !self.is_enabled {
+        if !self.is_ring_enabled {
             self.ring.submitter().register_enable_rings()?;
-            self.is_enabled = true;
+            self.is_ring_enabled = true;
         }
         let mut outcome = BatchOutcome::default();
         if self.has_too_many_uncompleted() {
@@ -303,7 +303,7 @@ impl Sender for UringSender {
     }
 
     fn reap_completions(&mut self, _socket: BorrowedFd<'_>) -> Option<ZeroCopyCounts> {
-        if self.ledger.is_some() && self.is_enabled {
+        if self.ledger.is_some() && self.is_ring_enabled {
             self.wait_for_completions(&mut BatchOutcome::default(), 0);
         }
         self.ledger.as_ref().map(CompletionLedger::counts)

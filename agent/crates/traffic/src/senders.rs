@@ -24,7 +24,7 @@ pub fn check_send_mode(options: SendOptions, unconnected: &Socket) -> Result<()>
         .and_then(|sender| sender(unconnected)?.send(unconnected.as_fd()));
     match result {
         Err(error) if !matches!(error.raw_os_error(), Some(libc::EPIPE | libc::ENOTCONN)) => {
-            let operation = format!("send by {}", options.mode.kernel_feature());
+            let operation = format!("send by {}", options.mode.kernel_feature_name());
             Err(Error::system(operation, error).with_kind(ErrorKind::SendMode))
         }
         _ => Ok(()),
@@ -73,10 +73,10 @@ mod tests {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("the socket opens");
         let error =
             check_send_mode(unsupported, &socket).expect_err("the ring exceeds the maximum size");
-        assert_eq!(error.code(), -32001);
+        assert_eq!(error.json_rpc_code(), -32001);
         assert!(error.to_string().contains("send by io_uring"), "{error}");
         assert_eq!(
-            error.data().expect("the error has data")["kind"],
+            error.json_rpc_data().expect("the error has data")["kind"],
             "send_mode"
         );
     }

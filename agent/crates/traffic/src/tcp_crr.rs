@@ -27,9 +27,9 @@ use vnetbench_system::ports;
 /// Time limit of blocking calls, after which the thread checks its command.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Length of the accept queue. A source has one connection at a time.
-const BACKLOG: i32 = 16;
+const LISTEN_BACKLOG: i32 = 16;
 /// Maximum bytes that one call receives.
-const RECEIVE_BYTES: usize = 64 << 10;
+const MAX_RECEIVE_BYTES: usize = 64 << 10;
 
 /// The options of transactions and their sockets.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ pub(crate) fn start(
             request: Arc::clone(&request),
             response: Arc::clone(&response),
             socket_options: options.socket_options.clone(),
-            buffer: vec![0; RECEIVE_BYTES],
+            buffer: vec![0; MAX_RECEIVE_BYTES],
         };
         Ok(move |commands: &Commands| {
             let guard = guard;
@@ -124,7 +124,7 @@ impl ConnectionLoop {
         while commands.current() == Command::Go {
             let started_at = Instant::now();
             timing.count_request();
-            let socket = open(local, &self.socket_options)?;
+            let socket = open_bound_socket(local, &self.socket_options)?;
             if !connect(&socket, &SockAddr::from(destination), commands)? {
                 return Ok(LoopEnd::Cut);
             }
@@ -263,7 +263,7 @@ fn open_with_timeouts(local: SocketAddr, options: &SocketOptions) -> io::Result<
 /// Opens a socket that connects from this address.
 ///
 /// It gets its port when it connects, so that only the full pair of addresses has to be unique.
-fn open(local: SocketAddr, options: &SocketOptions) -> io::Result<Socket> {
+fn open_bound_socket(local: SocketAddr, options: &SocketOptions) -> io::Result<Socket> {
     let socket = open_with_timeouts(local, options)?;
     sockets::defer_port_choice(&socket)?;
     socket.bind(&SockAddr::from(local))?;
@@ -275,7 +275,7 @@ fn listen(local: SocketAddr, options: &SocketOptions) -> io::Result<Socket> {
     let listener = open_with_timeouts(local, options)?;
     listener.set_reuse_address(true)?;
     listener.bind(&SockAddr::from(local))?;
-    listener.listen(BACKLOG)?;
+    listener.listen(LISTEN_BACKLOG)?;
     Ok(listener)
 }
 

@@ -45,12 +45,12 @@ pub(crate) struct RunningStream {
 }
 
 impl RunningStream {
-    /// Prepares a stream; `is_alone` if its thread drives no other stream.
+    /// Prepares a stream; `has_own_thread` if its thread drives no other stream.
     pub fn new(
         stream: &Arc<Stream>,
         receive: ReceiveMode,
         make_sender: &SenderFactory,
-        is_alone: bool,
+        has_own_thread: bool,
         on_end: &OnEnd,
     ) -> io::Result<Self> {
         // Created before anything can fail, so that a stream that never runs ends too.
@@ -62,10 +62,10 @@ impl RunningStream {
                     has_stopped: false,
                 },
                 (Role::Sink, ReceiveMode::Discard) => {
-                    Transfer::Receiving(make_receiver(DiscardReceiver, is_alone))
+                    Transfer::Receiving(make_receiver(DiscardReceiver, has_own_thread))
                 }
                 (Role::Sink, ReceiveMode::Copy) => {
-                    Transfer::Receiving(make_receiver(CopyReceiver::new(), is_alone))
+                    Transfer::Receiving(make_receiver(CopyReceiver::new(), has_own_thread))
                 }
             },
             stream: Arc::clone(stream),
@@ -165,8 +165,8 @@ impl RunningStream {
 }
 
 /// Delays calls only if the thread drives no other stream; otherwise, data accumulates during the calls of the others.
-fn make_receiver(receiver: impl Receiver + 'static, is_alone: bool) -> Box<dyn Receiver> {
-    if is_alone {
+fn make_receiver(receiver: impl Receiver + 'static, has_own_thread: bool) -> Box<dyn Receiver> {
+    if has_own_thread {
         Box::new(CoalescingReceiver::new(receiver))
     } else {
         Box::new(receiver)

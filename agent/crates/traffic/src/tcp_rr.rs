@@ -26,7 +26,7 @@ use vnetbench_streams::timing::RequestRate;
 use vnetbench_streams::{Command, Commands, EndGuard, OnEnd, Role, Stream, StreamEnd};
 
 /// Maximum bytes that one call receives.
-const RECEIVE_BYTES: usize = 64 << 10;
+const MAX_RECEIVE_BYTES: usize = 64 << 10;
 
 /// How a thread waits for data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -90,7 +90,7 @@ pub(crate) fn start(
             sessions.push(Session {
                 stream: Arc::clone(stream),
                 role,
-                buffer: vec![0; RECEIVE_BYTES],
+                buffer: vec![0; MAX_RECEIVE_BYTES],
                 is_blocking,
                 _guard: EndGuard::new(stream, on_end),
             });
@@ -113,7 +113,7 @@ fn run_sessions(mut sessions: Vec<Session>, is_spinning: bool, commands: &Comman
             outcome != StepOutcome::Ended
         });
         if !has_progress && !is_spinning {
-            wait_for_any(&sessions, &mut polled, commands);
+            wait_for_any_session(&sessions, &mut polled, commands);
         }
     }
 }
@@ -121,7 +121,7 @@ fn run_sessions(mut sessions: Vec<Session>, is_spinning: bool, commands: &Comman
 /// Sleeps until a session can advance or has a due request.
 ///
 /// The end of the load shuts the connections down, which wakes the thread.
-fn wait_for_any(sessions: &[Session], polled: &mut Vec<libc::pollfd>, commands: &Commands) {
+fn wait_for_any_session(sessions: &[Session], polled: &mut Vec<libc::pollfd>, commands: &Commands) {
     polled.clear();
     polled.extend(sessions.iter().map(|session| libc::pollfd {
         fd: session.stream.socket.as_raw_fd(),

@@ -9,15 +9,15 @@ use crate::send::make_message;
 use vnetbench_streams::datagram_header::{DatagramHeader, HEADER_BYTES, MAX_DATAGRAM_BYTES};
 
 /// Maximum number of messages per call.
-const MAX_MESSAGES: usize = 64;
+const MAX_MESSAGES_PER_CALL: usize = 64;
 /// Maximum bytes that one call sends. More would not stay in the processor's cache.
-const BATCH_BYTES: usize = 256 << 10;
+const MAX_BATCH_BYTES: usize = 256 << 10;
 /// Maximum number of datagrams that the kernel cuts one message into (UDP_MAX_SEGMENTS).
-const MAX_SEGMENTS: usize = 128;
+const MAX_GSO_SEGMENTS: usize = 128;
 /// UDP_MAX_SEGMENTS of kernels before 6.9.
-const FALLBACK_SEGMENTS: usize = 64;
+const OLD_KERNEL_GSO_SEGMENTS: usize = 64;
 /// Maximum number of messages per call with aggregation.
-const MAX_AGGREGATES: usize = 16;
+const MAX_AGGREGATES_PER_CALL: usize = 16;
 /// Maximum size of an aggregate.
 const AGGREGATE_BYTES: usize = 64 << 10;
 
@@ -32,17 +32,17 @@ pub(crate) struct SendBatch {
 }
 
 impl SendBatch {
-    /// Creates a batch; `is_segmented` if the socket has UDP_SEGMENT.
-    pub fn new(datagram_bytes: usize, is_segmented: bool) -> Self {
-        let segments = if is_segmented {
-            (MAX_DATAGRAM_BYTES / datagram_bytes).clamp(1, MAX_SEGMENTS)
+    /// Creates a batch; `uses_udp_gso` if the socket has UDP_SEGMENT.
+    pub fn new(datagram_bytes: usize, uses_udp_gso: bool) -> Self {
+        let segments = if uses_udp_gso {
+            (MAX_DATAGRAM_BYTES / datagram_bytes).clamp(1, MAX_GSO_SEGMENTS)
         } else {
             1
         };
         let message_bytes = segments * datagram_bytes;
-        let messages = (BATCH_BYTES / message_bytes).clamp(1, MAX_MESSAGES);
+        let messages = (MAX_BATCH_BYTES / message_bytes).clamp(1, MAX_MESSAGES_PER_CALL);
         let bytes = make_message(messages * message_bytes).to_vec();
-        let messages = messages * segments.div_ceil(FALLBACK_SEGMENTS);
+        let messages = messages * segments.div_ceil(OLD_KERNEL_GSO_SEGMENTS);
         // SAFETY: an all-zero `mmsghdr` is valid: null pointers with lengths of 0.
         let headers = vec![unsafe { std::mem::zeroed() }; messages];
         Self {
@@ -87,9 +87,9 @@ impl SendBatch {
             // An older kernel refuses the whole message before it sends anything (udp_sendmsg).
             Err(error)
                 if error.raw_os_error() == Some(libc::EINVAL)
-                    && self.segments > FALLBACK_SEGMENTS =>
+                    && self.segments > OLD_KERNEL_GSO_SEGMENTS =>
             {
-                self.segments = FALLBACK_SEGMENTS;
+                self.segments = OLD_KERNEL_GSO_SEGMENTS;
                 self.send_messages(socket, count)
             }
             result => result,
@@ -130,7 +130,7 @@ impl SendBatch {
 /// Space for the control messages of one message: a timestamp, and the segment size of an aggregate.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
-struct Control([u8; 64]);
+struct ControlMessageBuffer([u8; 64]);
 
 /// The memory of received datagrams. It stays on the thread that created it.
 ///
@@ -139,7 +139,7 @@ pub(crate) struct ReceiveBatch {
     bytes: Vec<u8>,
     message_bytes: usize,
     iovecs: Vec<libc::iovec>,
-    controls: Vec<Control>,
+    controls: Vec<ControlMessageBuffer>,
     headers: Vec<libc::mmsghdr>,
 }
 
@@ -200,12 +200,12 @@ impl ReceivedMessage<'_> {
 }
 
 impl ReceiveBatch {
-    /// Creates a batch; `is_aggregated` if the socket has UDP_GRO.
-    pub fn new(is_aggregated: bool) -> Self {
-        let (messages, message_bytes) = if is_aggregated {
-            (MAX_AGGREGATES, AGGREGATE_BYTES)
+    /// Creates a batch; `uses_udp_gro` if the socket has UDP_GRO.
+    pub fn new(uses_udp_gro: bool) -> Self {
+        let (messages, message_bytes) = if uses_udp_gro {
+            (MAX_AGGREGATES_PER_CALL, AGGREGATE_BYTES)
         } else {
-            (MAX_MESSAGES, HEADER_BYTES)
+            (MAX_MESSAGES_PER_CALL, HEADER_BYTES)
         };
         let mut bytes = vec![0; messages * message_bytes];
         let mut iovecs: Vec<libc::iovec> = bytes
@@ -215,7 +215,7 @@ impl ReceiveBatch {
                 iov_len: message_bytes,
             })
             .collect();
-        let mut controls = vec![Control([0; 64]); messages];
+        let mut controls = vec![ControlMessageBuffer([0; 64]); messages];
         // SAFETY: an all-zero `mmsghdr` is valid: null pointers with lengths of 0.
         let mut headers: Vec<libc::mmsghdr> = vec![unsafe { std::mem::zeroed() }; messages];
         for ((header, iovec), control) in headers.iter_mut().zip(&mut iovecs).zip(&mut controls) {
@@ -243,7 +243,7 @@ impl ReceiveBatch {
     ) -> io::Result<impl ExactSizeIterator<Item = ReceivedMessage<'_>>> {
         debug_assert_eq!(self.iovecs.len(), self.controls.len());
         for header in &mut self.headers {
-            header.msg_hdr.msg_controllen = size_of::<Control>() as _;
+            header.msg_hdr.msg_controllen = size_of::<ControlMessageBuffer>() as _;
         }
         // SAFETY: every header points to its own part of `bytes` and its own element of `controls`. These vectors have
         // not grown or moved their memory since their creation, outlive the call, and nothing else uses them during it.
@@ -271,7 +271,7 @@ fn parse_message<'a>((header, buffer): (&libc::mmsghdr, &'a [u8])) -> ReceivedMe
         segment_bytes: length,
         received_at_nanos: None,
     };
-    // SAFETY: the kernel filled in the header, and the `Control` with its control messages still exists.
+    // SAFETY: the kernel filled in the header, and the `ControlMessageBuffer` with its control messages still exists.
     let mut control = unsafe { libc::CMSG_FIRSTHDR(&raw const header.msg_hdr) };
     while !control.is_null() {
         // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR return a header within the control buffer, or null. The kernel writes

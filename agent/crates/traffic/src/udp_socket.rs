@@ -39,7 +39,7 @@ fn set_sink_options(socket: &Socket, options: &FlowOptions) -> Result<()> {
         1,
         "SO_TIMESTAMPNS",
     )?;
-    if options.is_aggregated {
+    if options.uses_udp_gro {
         set_option(socket, libc::SOL_UDP, libc::UDP_GRO, 1, "UDP_GRO")
             .map_err(|error| error.with_kind(ErrorKind::UdpOffload))?;
     }
@@ -67,7 +67,7 @@ fn set_source_options(socket: &Socket, local: SocketAddr, options: &FlowOptions)
         let (name, discovery) = ("IP_MTU_DISCOVER", discovery as u32);
         set_option(socket, libc::SOL_IP, libc::IP_MTU_DISCOVER, discovery, name)?;
     }
-    if options.is_segmented {
+    if options.uses_udp_gso {
         let bytes = options.datagram_bytes as u32;
         set_option(
             socket,

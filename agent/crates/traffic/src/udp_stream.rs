@@ -29,11 +29,11 @@ const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// A sink stops waiting for missing datagrams after this time without any, once it knows the number sent.
 const DRAIN_QUIET_TIME: Duration = Duration::from_millis(250);
 /// Number of recent sequence numbers for which a sink detects duplicates.
-const SEQUENCE_WINDOW: u64 = 1 << 17;
+const SEQUENCE_WINDOW_DATAGRAMS: u64 = 1 << 17;
 /// Range of messages per call in which the sink delays the next call, so that it receives more at once.
 ///
 /// Below it, the flow is slow. Above it, a delay could overflow the socket's buffer.
-const COALESCING_MESSAGES: Range<usize> = 2..32;
+const COALESCING_MESSAGE_COUNTS: Range<usize> = 2..32;
 /// A spinning source stops sleeping this long before a datagram is due, because a sleep can end that late.
 const SPIN_BEFORE_DUE: Duration = Duration::from_micros(100);
 
@@ -57,9 +57,9 @@ pub struct FlowOptions {
     /// How a source with a rate waits.
     pub pacing_wait: PacingWait,
     /// UDP_SEGMENT: the kernel or the interface cuts large messages into datagrams.
-    pub is_segmented: bool,
+    pub uses_udp_gso: bool,
     /// UDP_GRO: the kernel aggregates several datagrams into one message.
-    pub is_aggregated: bool,
+    pub uses_udp_gro: bool,
     /// Whether the kernel fragments datagrams larger than the path MTU; otherwise, it refuses them.
     pub can_fragment: bool,
     /// Size of the send buffer and of the receive buffer; `None` keeps the kernel's default.
@@ -128,7 +128,7 @@ fn is_transient(error: &io::Error) -> bool {
 
 /// Runs a source: sends datagrams until the end of the load, and then their number.
 fn run_source(stream: &Stream, options: FlowOptions, commands: &Commands) -> io::Result<StreamEnd> {
-    let mut batch = SendBatch::new(options.datagram_bytes, options.is_segmented);
+    let mut batch = SendBatch::new(options.datagram_bytes, options.uses_udp_gso);
     let sent = match &datagram_flow(stream).pacing {
         None => send_unpaced(stream, &mut batch, commands)?,
         Some(pacing) => send_paced(stream, &mut batch, pacing, options.pacing_wait, commands)?,
@@ -287,7 +287,7 @@ impl SinkCounters<'_> {
             duplicates: self.sequence.duplicates,
             reordered: self.sequence.reordered,
             foreign: self.foreign,
-            jitter_nanos: self.jitter.nanos() as u64,
+            jitter_nanos: self.jitter.jitter_nanos() as u64,
         });
     }
 }
@@ -295,11 +295,11 @@ impl SinkCounters<'_> {
 /// Runs a sink: receives datagrams until all sent ones have arrived, or no more arrive.
 fn run_sink(stream: &Stream, options: FlowOptions, commands: &Commands) -> io::Result<StreamEnd> {
     let datagrams = datagram_flow(stream);
-    let mut batch = ReceiveBatch::new(options.is_aggregated);
+    let mut batch = ReceiveBatch::new(options.uses_udp_gro);
     let mut counters = SinkCounters {
         datagrams,
         datagram_bytes: options.datagram_bytes,
-        sequence: SequenceTracker::new(SEQUENCE_WINDOW),
+        sequence: SequenceTracker::new(SEQUENCE_WINDOW_DATAGRAMS),
         jitter: JitterEstimator::default(),
         foreign: 0,
     };
@@ -311,7 +311,7 @@ fn run_sink(stream: &Stream, options: FlowOptions, commands: &Commands) -> io::R
                 let count = messages.len();
                 let bytes = messages.map(|message| counters.record(&message)).sum();
                 stream.counters.received.add(bytes);
-                if COALESCING_MESSAGES.contains(&count) {
+                if COALESCING_MESSAGE_COUNTS.contains(&count) {
                     std::thread::sleep(COALESCING_TIME);
                 }
                 true

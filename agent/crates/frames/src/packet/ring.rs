@@ -116,10 +116,10 @@ impl ReceiveRing {
     }
 
     /// Waits until the kernel hands over a block, at most `timeout`, which must be below one second.
-    pub fn wait(&self, patience: Duration) -> io::Result<()> {
+    pub fn wait(&self, timeout: Duration) -> io::Result<()> {
         let timeout = Timespec {
             tv_sec: 0,
-            tv_nsec: i64::from(patience.subsec_nanos()),
+            tv_nsec: i64::from(timeout.subsec_nanos()),
         };
         match poll(
             &mut [PollFd::new(&self.socket, PollFlags::IN)],

@@ -19,14 +19,14 @@ use vnetbench_streams::jitter::JitterEstimator;
 use vnetbench_streams::reception::SequenceTracker;
 use vnetbench_system::clock::monotonic_nanos;
 use vnetbench_system::error::{Error, Result};
-use vnetbench_system::histogram::{Histogram, HistogramCounts, RANGE};
+use vnetbench_system::histogram::{Histogram, HistogramCounts, MAX_RECORDED_DURATION};
 
 /// Duplicates are detected among this many last numbers (WINDOW_BITS in bpf/arrivals.h).
-const SEQUENCE_WINDOW: u64 = 1 << 20;
+const SEQUENCE_WINDOW_FRAMES: u64 = 1 << 20;
 /// How often the thread checks whether to stop.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Samples of the offset between two clocks.
-const CLOCK_SAMPLES: usize = 5;
+const CLOCK_OFFSET_SAMPLES: usize = 5;
 
 /// Counts the frames at a port from a receive ring.
 #[derive(Debug)]
@@ -94,7 +94,7 @@ impl PacketSink {
 
     /// Returns the arrivals of one sink's stream.
     pub fn stream_arrivals(&self, sink_index: usize) -> StreamArrivals {
-        let counters = lock(&self.counters);
+        let counters = lock_counters(&self.counters);
         let stream = &counters.streams[sink_index];
         StreamArrivals {
             frames: stream.sequence.unique,
@@ -104,23 +104,23 @@ impl PacketSink {
             before_window: stream.sequence.before_window,
             impossible_transits: stream.impossible_transits,
             highest_number: stream.sequence.highest_number(),
-            jitter_nanos: stream.jitter.nanos() as u64,
+            jitter_nanos: stream.jitter.jitter_nanos() as u64,
         }
     }
 
     /// Returns the one-way delays of the frames of all sinks.
     pub fn delay(&self) -> HistogramCounts {
-        HistogramCounts::sum(std::iter::once(&lock(&self.counters).delay))
+        HistogramCounts::sum(std::iter::once(&lock_counters(&self.counters).delay))
     }
 
     /// Returns the frames that belong to none of the sinks.
     pub fn foreign_frames(&self) -> ForeignFrames {
-        lock(&self.counters).foreign_frames.clone()
+        lock_counters(&self.counters).foreign_frames.clone()
     }
 
     /// Returns the frames dropped because the ring was full.
     pub fn dropped(&self) -> u64 {
-        lock(&self.counters).dropped
+        lock_counters(&self.counters).dropped
     }
 }
 
@@ -134,19 +134,19 @@ impl Drop for PacketSink {
     }
 }
 
-fn lock(counters: &Mutex<PortCounters>) -> MutexGuard<'_, PortCounters> {
+fn lock_counters(counters: &Mutex<PortCounters>) -> MutexGuard<'_, PortCounters> {
     counters.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Counts frames until the sink stops; the body of the thread.
-fn count_frames(mut ring: ReceiveRing, account: &Mutex<PortCounters>, is_stopping: &AtomicBool) {
+fn count_frames(mut ring: ReceiveRing, counters: &Mutex<PortCounters>, is_stopping: &AtomicBool) {
     while !is_stopping.load(Ordering::Relaxed) {
         // This fails only for lack of memory; the next turn tries again.
         let _ = ring.wait(STOP_CHECK_INTERVAL);
         loop {
             // Computed for each block, because CLOCK_REALTIME may be set at any time.
-            let offset_nanos = realtime_offset_nanos();
-            let mut counters = lock(account);
+            let offset_nanos = measure_realtime_offset_nanos();
+            let mut counters = lock_counters(counters);
             if !ring.drain(|frame| {
                 counters.record(&frame, frame.received_nanos.wrapping_sub(offset_nanos))
             }) {
@@ -158,8 +158,8 @@ fn count_frames(mut ring: ReceiveRing, account: &Mutex<PortCounters>, is_stoppin
 }
 
 /// Returns CLOCK_REALTIME minus CLOCK_MONOTONIC, from the quickest of several samples.
-fn realtime_offset_nanos() -> u64 {
-    let samples = (0..CLOCK_SAMPLES).map(|_| {
+fn measure_realtime_offset_nanos() -> u64 {
+    let samples = (0..CLOCK_OFFSET_SAMPLES).map(|_| {
         let before = monotonic_nanos();
         let realtime = now_nanos();
         let after = monotonic_nanos();
@@ -177,7 +177,7 @@ fn realtime_offset_nanos() -> u64 {
 impl PortCounters {
     fn new(filter: &FrameFilter) -> Self {
         let stream = |_: &u32| StreamCounters {
-            sequence: SequenceTracker::new(SEQUENCE_WINDOW),
+            sequence: SequenceTracker::new(SEQUENCE_WINDOW_FRAMES),
             jitter: JitterEstimator::default(),
             bytes: 0,
             impossible_transits: 0,
@@ -201,7 +201,7 @@ impl PortCounters {
                 stream.jitter.record(transit);
                 let delay = u64::try_from(transit).map(Duration::from_nanos);
                 match delay {
-                    Ok(delay) if delay < RANGE => self.delay.record(delay),
+                    Ok(delay) if delay < MAX_RECORDED_DURATION => self.delay.record(delay),
                     _ => stream.impossible_transits += 1,
                 }
                 let distinct = stream.sequence.unique;

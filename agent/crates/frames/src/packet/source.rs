@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::thread::set_current_timer_slack;
 use socket2::Socket;
 
-use crate::parameters::{FCS_BYTES, FrameParameters, RejectedFrames};
+use crate::parameters::{FCS_BYTES, FrameParameters, RejectedFrameHandling};
 use crate::port::Port;
 use crate::template::{FrameTemplate, SizeFields};
 use vnetbench_streams::frame_pacing::{BurstCounter, FrameGap, LatenessTotals, PacingOutcome};
@@ -44,7 +44,7 @@ pub struct PacketSource {
     sent_bytes: AtomicU64,
     rejected: AtomicU64,
     rejected_bytes: AtomicU64,
-    rejected_frames: RejectedFrames,
+    rejected_frames: RejectedFrameHandling,
     shares_cpu: bool,
 }
 
@@ -135,7 +135,7 @@ impl PacketSource {
                 let lateness = now.saturating_duration_since(pacing.schedule.due_at(number));
                 pacing.lateness.record(lateness);
             }
-            bursts.record(now, handled, pacing.gap.half());
+            bursts.record(now, handled, pacing.gap.half_gap());
             earliest =
                 earliest.max(now.checked_sub(slack).unwrap_or(now)) + catch_up_gap * handled as u32;
             number += handled;
@@ -208,8 +208,8 @@ impl FrameEndpoint for PacketSource {
     fn counts(&self) -> FrameCounts {
         let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let (frames, bytes) = match self.rejected_frames {
-            RejectedFrames::Unsent => (0, 0),
-            RejectedFrames::Lost => (load(&self.rejected), load(&self.rejected_bytes)),
+            RejectedFrameHandling::Unsent => (0, 0),
+            RejectedFrameHandling::Lost => (load(&self.rejected), load(&self.rejected_bytes)),
         };
         FrameCounts {
             frames: frames + load(&self.sent),
@@ -254,9 +254,9 @@ struct SendBatch {
 }
 
 impl SendBatch {
-    fn new(largest: usize) -> Self {
+    fn new(largest_frame_bytes: usize) -> Self {
         // Frames do not share cache lines.
-        let frame_stride = largest.next_multiple_of(64);
+        let frame_stride = largest_frame_bytes.next_multiple_of(64);
         let mut buffer = vec![0; frame_stride * BATCH_FRAMES];
         let mut iovecs: Vec<libc::iovec> = buffer
             .chunks_exact_mut(frame_stride)
