@@ -56,7 +56,7 @@ pub fn serve(run_mode: RunMode) -> ExitCode {
     // Opens the counter before any other thread starts: it includes only threads that start later.
     let cycles = ProcessCycles::open();
     raise_file_descriptor_limit();
-    let outbox = match Outbox::to_stdout() {
+    let outbox = match Outbox::open_on_stdout() {
         Ok(outbox) => outbox,
         Err(error) => {
             eprintln!("vnetbench-agent: cannot start a thread: {error}");

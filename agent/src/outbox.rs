@@ -33,7 +33,7 @@ pub struct Outbox {
 
 impl Outbox {
     /// Starts the thread that writes to standard output. A write error ends the process, because the bench is gone.
-    pub fn to_stdout() -> std::io::Result<Arc<Self>> {
+    pub fn open_on_stdout() -> std::io::Result<Arc<Self>> {
         // SAFETY: descriptor 1 is the process's standard output; nothing else in the agent writes to it or closes it.
         let output = unsafe { File::from_raw_fd(1) };
         let outbox = Arc::new(Self::default());
@@ -78,8 +78,8 @@ impl Outbox {
     }
 
     /// Waits until everything is written, at most for `limit`.
-    pub fn drain(&self, limit: Duration) {
-        let deadline = Instant::now() + limit;
+    pub fn drain(&self, timeout: Duration) {
+        let deadline = Instant::now() + timeout;
         let mut queue = self.lock();
         while !queue.lines.is_empty() || queue.is_writing {
             let remaining = deadline.saturating_duration_since(Instant::now());

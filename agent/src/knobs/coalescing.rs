@@ -115,7 +115,7 @@ pub fn read_ethtool_coalescing(interface: &Interface) -> io::Result<Coalescing> 
 }
 
 /// Reads the setting of both directions as the driver reports it.
-pub fn read(interface: &Interface) -> io::Result<DirectionCoalescing> {
+pub fn read_coalescing(interface: &Interface) -> io::Result<DirectionCoalescing> {
     let coalescing = read_ethtool_coalescing(interface)?;
     let adaptive_values =
         find_special_value_driver(interface).map_or(&[][..], |driver| driver.adaptive_values_us);
@@ -133,7 +133,7 @@ pub fn read(interface: &Interface) -> io::Result<DirectionCoalescing> {
 }
 
 /// Sets both directions, or only the receive direction if the driver supports no more.
-pub fn set(interface: &Interface, settings: DirectionCoalescing) -> io::Result<()> {
+pub fn set_coalescing(interface: &Interface, settings: DirectionCoalescing) -> io::Result<()> {
     let driver = find_special_value_driver(interface);
     let driver = driver.as_ref();
     let driver_values = |setting| match (setting, driver) {

@@ -9,7 +9,9 @@ use vnetbench_system::cpu_list::CpuList;
 
 /// Returns the CPUs that the agent's main thread may use.
 pub fn read_agent_cpus() -> io::Result<CpuList> {
-    Ok(CpuList::thread_affinity(Some(rustix::process::getpid()))?)
+    Ok(CpuList::read_thread_affinity(Some(
+        rustix::process::getpid(),
+    ))?)
 }
 
 /// Sets the CPUs of all threads. Threads inherit the CPUs of their parent, so this repeats until no new thread appears.

@@ -74,11 +74,14 @@ enum Knob {
 }
 
 impl Knob {
-    const fn switch(get: u32, set: u32) -> Self {
-        Self::Switch { get, set }
+    const fn switch(get_command: u32, set_command: u32) -> Self {
+        Self::Switch {
+            get: get_command,
+            set: set_command,
+        }
     }
 
-    fn by_name(name: &str) -> Result<Self> {
+    fn from_name(name: &str) -> Result<Self> {
         Ok(match name {
             "mtu" => Self::Mtu,
             "rx_checksum" => Self::switch(0x14, 0x15),
@@ -113,7 +116,7 @@ impl Knob {
             Self::Ring(direction) => {
                 rings::read_descriptors(&open()?, *direction).map(|descriptors| json!(descriptors))
             }
-            Self::Coalesce => coalescing::read(&open()?)
+            Self::Coalesce => coalescing::read_coalescing(&open()?)
                 .map(DirectionCoalescing::without_driver_default)
                 .map(values::coalescing_to_json),
             Self::IrqCpus => {
@@ -137,7 +140,7 @@ impl Knob {
             // The short form would restore the transmit direction to the receive value even if it was off.
             Self::Coalesce => unsupported_as_null(
                 Interface::open(interface.unwrap_or_default())
-                    .and_then(|interface| coalescing::read(&interface))
+                    .and_then(|interface| coalescing::read_coalescing(&interface))
                     .map(values::coalescing_to_json),
             ),
             _ => self.read(interface),
@@ -172,7 +175,7 @@ impl Knob {
             }
             Self::Coalesce => {
                 let both = values::parse_coalescing(value)?;
-                open().and_then(|interface| coalescing::set(&interface, both))
+                open().and_then(|interface| coalescing::set_coalescing(&interface, both))
             }
             Self::IrqCpus => {
                 let placing = values::parse_placement(value)?;
@@ -211,7 +214,7 @@ fn unsupported_as_null(value: io::Result<Value>) -> io::Result<Value> {
 
 /// Returns the state of a switch; `None` if the interface lacks the knob or it is not a switch.
 pub fn is_offload_on(interface: &str, name: &str) -> Option<bool> {
-    Knob::by_name(name)
+    Knob::from_name(name)
         .ok()?
         .read(Some(interface))
         .ok()?
@@ -261,7 +264,7 @@ fn open_interface_with_link(name: Option<&str>) -> Option<Interface> {
 
 /// Returns the knob of this name, and checks that the request names an interface exactly if the knob has one.
 fn find_applicable_knob(name: &str, interface: Option<&str>) -> Result<Knob> {
-    let knob = Knob::by_name(name)?;
+    let knob = Knob::from_name(name)?;
     match (&knob, interface) {
         (Knob::Cpus | Knob::Ports, Some(_)) => Err(Error::BadParameter(format!(
             "the knob {name} belongs to the agent. Set interface to null"

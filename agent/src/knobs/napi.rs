@@ -26,7 +26,7 @@ pub fn read_cpus(interface: &Interface) -> io::Result<Option<CpuList>> {
     };
     let lists: Vec<CpuList> = threads
         .into_iter()
-        .map(|thread| CpuList::thread_affinity(Some(thread)))
+        .map(|thread| CpuList::read_thread_affinity(Some(thread)))
         .collect::<rustix::io::Result<_>>()?;
     let are_equal = lists.windows(2).all(|pair| pair[0] == pair[1]);
     Ok(lists.into_iter().next_back().filter(|_| are_equal))

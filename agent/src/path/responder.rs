@@ -37,7 +37,7 @@ pub struct CloseRequest {
 
 #[derive(Default)]
 struct OpenResponders {
-    created: u64,
+    created_count: u64,
     wakers: HashMap<String, Arc<Waker>>,
 }
 
@@ -68,8 +68,8 @@ impl PathResponders {
             Ok((address.port(), waker))
         };
         let (port, waker) = start().map_err(|e: io::Error| Error::system("answer probes", e))?;
-        open.created += 1;
-        let name = format!("p{}", open.created);
+        open.created_count += 1;
+        let name = format!("p{}", open.created_count);
         open.wakers.insert(name.clone(), waker);
         Ok(json!({"path": name, "port": port}))
     }

@@ -27,7 +27,7 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// Returns a fault of this kind.
-    pub fn with_message(self, message: impl ToString) -> Fault {
+    pub fn into_fault(self, message: impl ToString) -> Fault {
         Fault {
             kind: self,
             message: message.to_string(),

@@ -84,12 +84,12 @@ impl Conductor {
                     .set_connection_state(ConnectionState::Done(streams.describe_ready_state()));
                 match self.wait_for_start() {
                     Some((duration, started)) => {
-                        match server.start(&streams.all, &self.on_end()) {
+                        match server.start(&streams.all, &self.make_end_callback()) {
                             Ok(()) => {
                                 self.run(&mut sampler, &mut streams, &server, duration, &started)
                             }
                             Err(error) => {
-                                let fault = FaultKind::Server.with_message(&error);
+                                let fault = FaultKind::Server.into_fault(&error);
                                 // Fails only if the request no longer waits.
                                 let _ = started.try_send(Err(error));
                                 LoadOutcome::never_started(EndReason::Fault(fault), &mut sampler)
@@ -106,7 +106,7 @@ impl Conductor {
                 LoadOutcome::never_started(EndReason::Stopped, &mut sampler)
             }
             Err(error) => {
-                let fault = FaultKind::Connection.with_message(&error);
+                let fault = FaultKind::Connection.into_fault(&error);
                 self.registry.remove(&self.trial);
                 self.trial
                     .set_connection_state(ConnectionState::Failed(error));
@@ -132,7 +132,7 @@ impl Conductor {
         let (load, sockets) = match connection_plan {
             ConnectionPlan::None => return Ok(true),
             ConnectionPlan::Port(load) => {
-                streams.open_port(&load, &self.on_end())?;
+                streams.open_port(&load, &self.make_end_callback())?;
                 return Ok(true);
             }
             ConnectionPlan::Listener(listener, load) => {
@@ -164,11 +164,11 @@ impl Conductor {
         let Some(flows) = self.open_flows(&load, &sockets)? else {
             return Ok(false);
         };
-        streams.open_sockets(&load, sockets, flows, &self.on_end())?;
+        streams.open_sockets(&load, sockets, flows, &self.make_end_callback())?;
         Ok(true)
     }
 
-    fn on_end(&self) -> OnEnd {
+    fn make_end_callback(&self) -> OnEnd {
         let sender = lock(&self.trial.conductor).clone();
         Arc::new(move || {
             // Fails only after the trial has finished.
@@ -226,7 +226,7 @@ impl Conductor {
         streams.end_all();
         let server = server.finish(&streams.all);
         let last = sampler.read_full();
-        let mut counts = sampler.counters_between(&outcome.initial, &last);
+        let mut counts = sampler.counters_between(&outcome.first_snapshot, &last);
         for (sample, stream) in counts.streams.iter_mut().zip(&streams.all) {
             sample.state = stream.end.get().map(vnetbench_streams::StreamEnd::name);
             let is_tcp = stream.datagrams.is_none() && stream.frames.is_none();

@@ -86,7 +86,7 @@ impl Trials {
     /// [`Trial::wait_until_connected`].
     pub fn prepare(&self, request: PrepareRequest) -> Result<(Arc<Trial>, Option<Value>)> {
         let plan = request.into_plan()?;
-        let mut by_name = lock(&self.registry.by_name);
+        let mut by_name = lock(&self.registry.trials_by_name);
         check_capacity(&plan.trial, &by_name)?;
         let parts = plan.load.iter().flat_map(|(_, load)| &load.parts);
         let last_part_starts_after = parts.map(|part| part.starts_after).max();

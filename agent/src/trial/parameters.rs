@@ -311,8 +311,8 @@ fn build_udp_stream(request: UdpStreamRequest, options: &mut SocketOptions) -> R
     }))
 }
 
-fn check_rate(per_s: Option<f64>) -> Result<()> {
-    match per_s {
+fn check_rate(rate_per_s: Option<f64>) -> Result<()> {
+    match rate_per_s {
         Some(per_s) if !(MIN_RATE_PER_S..=MAX_RATE_PER_S).contains(&per_s) => reject_parameter(
             format!("rate_per_s must be between {MIN_RATE_PER_S} and {MAX_RATE_PER_S}"),
         ),

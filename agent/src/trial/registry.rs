@@ -35,15 +35,15 @@ impl Trial {
     ///
     /// The conductor enforces the time limit.
     pub fn wait_until_connected(&self) -> Result<Value> {
-        self.wait(None)
+        self.wait_until(None)
     }
 
     /// Waits until all streams are connected, at most for the trial's timeout, and returns the answer of `trial.ready`.
     pub fn wait_until_ready(&self) -> Result<Value> {
-        self.wait(Some(Instant::now() + self.timeout))
+        self.wait_until(Some(Instant::now() + self.timeout))
     }
 
-    fn wait(&self, deadline: Option<Instant>) -> Result<Value> {
+    fn wait_until(&self, deadline: Option<Instant>) -> Result<Value> {
         let mut connection = lock(&self.connection);
         loop {
             match &*connection {
@@ -88,13 +88,13 @@ impl Trial {
 #[derive(Default)]
 pub struct Registry {
     /// Trials by name.
-    pub by_name: Mutex<HashMap<String, Arc<Trial>>>,
+    pub trials_by_name: Mutex<HashMap<String, Arc<Trial>>>,
 }
 
 impl Registry {
     /// Returns the trial of this name.
     pub fn find(&self, name: &str) -> Result<Arc<Trial>> {
-        let by_name = lock(&self.by_name);
+        let by_name = lock(&self.trials_by_name);
         by_name
             .get(name)
             .cloned()
@@ -103,7 +103,7 @@ impl Registry {
 
     /// Removes this trial, but not a later trial of the same name.
     pub fn remove(&self, trial: &Arc<Trial>) {
-        lock(&self.by_name).retain(|_, other| !Arc::ptr_eq(other, trial));
+        lock(&self.trials_by_name).retain(|_, other| !Arc::ptr_eq(other, trial));
     }
 }
 

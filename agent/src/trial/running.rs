@@ -53,7 +53,7 @@ pub struct LoadOutcome {
     pub load_ended_at: Instant,
     /// Requests without a response at the end of the load.
     pub outstanding: Option<u64>,
-    pub initial: Snapshot,
+    pub first_snapshot: Snapshot,
     /// The statistics of the interface's driver before the start.
     pub driver: Option<driver::DriverReading>,
     /// The cost and accuracy of the samples.
@@ -68,7 +68,7 @@ impl LoadOutcome {
             duration: Duration::ZERO,
             load_ended_at: Instant::now(),
             outstanding: None,
-            initial: sampler.read_full(),
+            first_snapshot: sampler.read_full(),
             driver: None,
             instrument: InstrumentCost::default(),
         }
@@ -102,7 +102,7 @@ impl Conductor {
             sampler,
             streams,
             server,
-            initial: &first,
+            first_snapshot: &first,
             start,
             load_end: start + duration,
             series: SampleSeries::new(start, self.interval),
@@ -125,7 +125,7 @@ impl Conductor {
             duration: load_end.at - start,
             load_ended_at: ended,
             outstanding: load_end.outstanding,
-            initial: first,
+            first_snapshot: first,
             driver,
             instrument: InstrumentCost {
                 sampler_cpu: read_thread_cpu_time()
@@ -144,7 +144,7 @@ struct RunningTrial<'a> {
     sampler: &'a mut Sampler,
     streams: &'a mut Streams,
     server: &'a Iperf3Server,
-    initial: &'a Snapshot,
+    first_snapshot: &'a Snapshot,
     start: Instant,
     /// When to end the sources.
     load_end: Instant,
@@ -223,8 +223,13 @@ impl RunningTrial<'_> {
 
     /// Takes the due sample. Returns the fault that it detects, if any.
     fn take_due_sample(&mut self, now: Instant) -> Option<Fault> {
-        self.series
-            .take_sample(self.name, self.sampler, self.initial, now, self.outbox)
+        self.series.take_sample(
+            self.name,
+            self.sampler,
+            self.first_snapshot,
+            now,
+            self.outbox,
+        )
     }
 
     /// Ends the streams that have not ended by themselves, and notifies the server.

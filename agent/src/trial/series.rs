@@ -78,7 +78,7 @@ impl SampleSeries {
         self.instrument.events_lost += u64::from(!is_queued);
         let fault = snapshot
             .interface_fault()
-            .map(|message| FaultKind::Interface.with_message(message));
+            .map(|message| FaultKind::Interface.into_fault(message));
         self.last = Some(snapshot);
         fault
     }

@@ -53,7 +53,7 @@ impl Iperf3Server {
             (Self::None | Self::Negotiated(_), _) => None,
         };
         server_message
-            .map(|message| FaultKind::Server.with_message(message))
+            .map(|message| FaultKind::Server.into_fault(message))
             .or(stream_fault)
     }
 
@@ -63,7 +63,7 @@ impl Iperf3Server {
             self.choose_fault(None)
         } else {
             let message = "the iperf3 server did not end the test in time";
-            Some(FaultKind::Server.with_message(message))
+            Some(FaultKind::Server.into_fault(message))
         }
     }
 

@@ -75,7 +75,7 @@ impl Streams {
         else {
             unreachable!("only the workload frames uses a port");
         };
-        let opened = vnetbench_frames::open(&load.roles, &load.secret, request)?;
+        let opened = vnetbench_frames::open_frame_workload(&load.roles, &load.secret, request)?;
         self.backends = Some(opened.backends);
         self.port_observer = Some(opened.observer);
         for (StreamRole { id, role }, opened) in load.roles.iter().zip(opened.streams) {
@@ -119,13 +119,13 @@ impl Streams {
     /// Sets the start time of all schedules: requests, datagrams and frames at a fixed rate.
     pub fn start_schedules(&self, start: Instant) {
         for pacing in self.all.iter().filter_map(|stream| stream.pacing()) {
-            pacing.schedule.begin(start);
+            pacing.schedule.set_start(start);
         }
         for frames in self.all.iter().filter_map(|stream| stream.frames.as_ref()) {
-            frames.begin(start);
+            frames.set_start(start);
         }
         if let Some(observer) = &self.port_observer {
-            observer.begin();
+            observer.take_baseline();
         }
     }
 
@@ -183,7 +183,7 @@ impl Streams {
     /// Returns the effective options of the sockets and the CPUs of the threads.
     pub fn describe_ready_state(&self) -> Ready {
         let cpus = |thread: &StartedThread| {
-            CpuList::thread_handle_affinity(&thread.handle)
+            CpuList::read_handle_affinity(&thread.handle)
                 .map_or_else(|_| String::new(), |cpus| cpus.to_string())
         };
         Ready {
@@ -235,14 +235,18 @@ impl Streams {
             .part
             .map_or(String::new(), |part| format!(" of the {part}"));
         let message = format!("stream {}{part} broke: {error}", stream.id);
-        Some(FaultKind::Stream.with_message(message))
+        Some(FaultKind::Stream.into_fault(message))
     }
 
     /// Returns how many requests due before `deadline` have no response yet; `None` for loads without requests.
     pub fn unanswered_requests(&self, deadline: Instant) -> Option<u64> {
         let mut timings = self.all.iter().filter_map(|s| s.timing.as_ref()).peekable();
         timings.peek()?;
-        Some(timings.map(|timing| timing.unanswered(deadline)).sum())
+        Some(
+            timings
+                .map(|timing| timing.count_unanswered(deadline))
+                .sum(),
+        )
     }
 
     /// Returns how late scheduled requests or datagrams were sent; `None` for loads without a schedule.

@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 
-use vnetbench_system::socket_option::{self, Plain};
+use vnetbench_system::socket_option::{self, PlainOldData};
 
 /// From include/uapi/linux/mptcp.h, as `MPTCP_INFO` below.
 const SOL_MPTCP: i32 = 284;
@@ -21,7 +21,7 @@ struct RawMptcpInfo {
 }
 
 // SAFETY: all fields are integers, and the padding is a field.
-unsafe impl Plain for RawMptcpInfo {}
+unsafe impl PlainOldData for RawMptcpInfo {}
 
 /// Returns the number of subflows; `None` for TCP, including MPTCP that fell back to TCP.
 pub fn read_subflow_count(socket: &impl AsFd) -> Option<u32> {

@@ -5,7 +5,7 @@ use std::os::fd::BorrowedFd;
 
 use crate::socket_memory::{self, SocketMemory};
 use crate::unwrapped_counter::UnwrappedCounter;
-use vnetbench_system::socket_option::{self, FilledOption, Plain};
+use vnetbench_system::socket_option::{self, FilledOption, PlainOldData};
 
 /// `struct tcp_info` up to the last field used. An older kernel leaves the missing fields zero; a newer one truncates its
 /// answer.
@@ -71,7 +71,7 @@ const APP_LIMITED_BIT: u8 = if cfg!(target_endian = "little") {
 };
 
 // SAFETY: all fields are integers, without padding.
-unsafe impl Plain for RawTcpInfo {}
+unsafe impl PlainOldData for RawTcpInfo {}
 
 /// A connection at one moment. Totals count from the meter's first reading.
 #[derive(Clone, Copy, Default)]

@@ -55,7 +55,7 @@ pub struct DelayLines(Mutex<LineTable>);
 
 #[derive(Default)]
 struct LineTable {
-    created: u64,
+    created_count: u64,
     lines: HashMap<String, DelayLine>,
 }
 
@@ -79,8 +79,8 @@ impl DelayLines {
             )));
         }
         let line = DelayLine::start(request)?;
-        table.created += 1;
-        let name = format!("l{}", table.created);
+        table.created_count += 1;
+        let name = format!("l{}", table.created_count);
         let json = line.to_json(&name);
         table.lines.insert(name, line);
         Ok(json)

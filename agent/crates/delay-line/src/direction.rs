@@ -139,7 +139,7 @@ impl Direction {
         let cpu = self.cpu_time();
         let cpus = self
             .running_thread()
-            .and_then(|thread| CpuList::thread_handle_affinity(thread).ok());
+            .and_then(|thread| CpuList::read_handle_affinity(thread).ok());
         let settings = self.shared.settings();
         let mut counts = settings.counts.to_json();
         counts["cpu_s"] = cpu

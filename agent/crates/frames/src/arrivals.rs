@@ -83,12 +83,16 @@ pub struct Arrivals {
 
 impl Arrivals {
     /// Maps the counters of a loaded sink program.
-    pub fn open(program: &Ebpf, sinks: usize, cpus: usize) -> ProbeResult<Self> {
+    pub fn open(program: &Ebpf, sink_count: usize, cpu_count: usize) -> ProbeResult<Self> {
         Ok(Self {
-            stream_counters: SharedArray::map_from(program, "stream_counters", sinks * cpus)?,
-            sequence_states: SharedArray::map_from(program, "sequence_states", sinks)?,
-            cpu_counters: SharedArray::map_from(program, "cpu_counters", cpus)?,
-            cpus,
+            stream_counters: SharedArray::map_from(
+                program,
+                "stream_counters",
+                sink_count * cpu_count,
+            )?,
+            sequence_states: SharedArray::map_from(program, "sequence_states", sink_count)?,
+            cpu_counters: SharedArray::map_from(program, "cpu_counters", cpu_count)?,
+            cpus: cpu_count,
         })
     }
 

@@ -3,9 +3,9 @@
 /// Stream ids are below this limit (MAX_STREAMS in bpf/arrivals.h).
 pub const MAX_STREAMS: usize = 1024;
 /// Role of a stream that this endpoint sends (bpf/arrivals.h). Role 0 is a stream of neither kind.
-pub const OWN_SOURCE: u16 = 1;
+pub const OWN_SOURCE_ROLE: u16 = 1;
 /// Role of the first stream that this endpoint counts; the next sinks have the following roles.
-pub const FIRST_SINK: u16 = 2;
+pub const FIRST_SINK_ROLE: u16 = 2;
 
 /// The streams of this endpoint, by their ids.
 #[derive(Debug)]
@@ -23,9 +23,9 @@ impl FrameFilter {
     pub fn stream_roles(&self) -> Vec<u16> {
         let mut roles = vec![0; MAX_STREAMS];
         for id in &self.sources {
-            roles[*id as usize] = OWN_SOURCE;
+            roles[*id as usize] = OWN_SOURCE_ROLE;
         }
-        for (id, role) in self.sinks.iter().zip(FIRST_SINK..) {
+        for (id, role) in self.sinks.iter().zip(FIRST_SINK_ROLE..) {
             roles[*id as usize] = role;
         }
         roles

@@ -270,9 +270,9 @@ impl XdpSource {
 }
 
 impl FrameEndpoint for XdpSource {
-    fn begin(&self, at: Instant) {
+    fn set_start(&self, at: Instant) {
         if let Some((schedule, _)) = &self.pacing {
-            schedule.begin(at);
+            schedule.set_start(at);
             // The program's clock is CLOCK_MONOTONIC too.
             let ahead = schedule.due_at(0).saturating_duration_since(Instant::now());
             let due = monotonic_nanos() + ahead.as_nanos() as u64;

@@ -3,8 +3,9 @@
 //! One thread generates a stream's frames at one endpoint, and a sink counts them at the other. `bpf/frame.h` defines the
 //! header of a frame's payload. The endpoints have no connection: each is ready as soon as its port is.
 //!
-//! [`open`] prepares a port for the streams that [`FrameParameters`] describes, and [`start`] starts their threads.
-//! [`capabilities::probe_capabilities`] probes the backends that a port supports.
+//! [`open_frame_workload`] prepares a port for the streams that [`FrameParameters`] describes, and
+//! [`start_frame_streams`] starts their threads. [`capabilities::probe_capabilities`] probes the backends that a port
+//! supports.
 //!
 //! | module | contents |
 //! |---|---|
@@ -52,4 +53,4 @@ pub use parameters::{
     PacingMethod, RejectedFrameHandling,
 };
 pub use sink::{PortCounts, PortObserver};
-pub use workload::{FrameWorkload, OpenFrameStream, open, start};
+pub use workload::{FrameWorkload, OpenFrameStream, open_frame_workload, start_frame_streams};

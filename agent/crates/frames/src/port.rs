@@ -58,9 +58,10 @@ impl Port {
     }
 
     /// Checks that a frame of this size, with FCS, fits the MTU.
-    pub fn check_size(&self, bytes: usize, tags: usize) -> Result<()> {
+    pub fn check_size(&self, bytes: usize, vlan_tag_count: usize) -> Result<()> {
         // The kernel allows one VLAN tag in addition to the MTU.
-        let overhead_bytes = Ethernet2Header::LEN + FCS_BYTES + SingleVlanHeader::LEN * tags.min(1);
+        let overhead_bytes =
+            Ethernet2Header::LEN + FCS_BYTES + SingleVlanHeader::LEN * vlan_tag_count.min(1);
         if bytes <= self.mtu + overhead_bytes {
             return Ok(());
         }

@@ -165,7 +165,7 @@ impl PortObserver {
     }
 
     /// Begins the observation. Later calls have no effect.
-    pub fn begin(&self) {
+    pub fn take_baseline(&self) {
         let _ = self.baseline.set(self.read());
     }
 

@@ -42,7 +42,7 @@ pub struct FrameWorkload {
 /// # Errors
 ///
 /// Fails if the port is not usable, a frame exceeds its MTU, or a required backend is not available.
-pub fn open(
+pub fn open_frame_workload(
     roles: &[StreamRole],
     secret: &Secret,
     parameters: &FrameParameters,
@@ -137,7 +137,7 @@ fn open_sources(
 }
 
 /// Starts one thread per stream. The threads wait for [`Command::Go`](vnetbench_streams::Command::Go).
-pub fn start(
+pub fn start_frame_streams(
     streams: &[Arc<Stream>],
     threads: &ThreadPlan,
     commands: &Arc<Commands>,

@@ -115,7 +115,7 @@ impl Client<'_> {
             parameters: &parameters,
             cookie: &self.control.cookie,
             peer: self.address,
-            control_mss: self.control.connection.mss(),
+            control_mss: self.control.connection.read_mss_bytes(),
             streams: &labelled_streams,
         });
         let mut running_test = RunningTest::prepare(
@@ -168,7 +168,7 @@ impl Client<'_> {
         let mut parameters = self.options.parameters.clone();
         if parameters.is_udp() && !self.options.has_block_length {
             // One datagram fills one segment, as in iperf3.
-            let mss = self.control.connection.mss() as usize;
+            let mss = self.control.connection.read_mss_bytes() as usize;
             if (MIN_DATAGRAM_BYTES..=MAX_DATAGRAM_BYTES).contains(&mss) {
                 parameters.block_bytes = mss;
             }

@@ -45,7 +45,7 @@ impl ControlConnection {
     }
 
     /// Returns the connection's maximum segment size; 0 if unknown.
-    pub fn mss(&self) -> u32 {
+    pub fn read_mss_bytes(&self) -> u32 {
         self.socket.tcp_mss().unwrap_or(0)
     }
 

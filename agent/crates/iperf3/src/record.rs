@@ -246,7 +246,7 @@ impl TestRecord {
     }
 
     /// Returns the number of datagrams that arrived out of order, for each stream.
-    pub fn out_of_order(&self) -> Vec<u64> {
+    pub fn out_of_order_counts(&self) -> Vec<u64> {
         self.last_readings
             .iter()
             .zip(&self.baseline)

@@ -281,7 +281,7 @@ impl RunningTest {
             local_results,
             peer,
             &self.record.extremes,
-            &self.record.out_of_order(),
+            &self.record.out_of_order_counts(),
         )
     }
 

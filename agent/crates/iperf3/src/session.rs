@@ -125,7 +125,7 @@ impl<'a> Session<'a> {
             parameters: &parameters,
             cookie: &self.cookie,
             peer: self.control.peer,
-            control_mss: self.control.mss(),
+            control_mss: self.control.read_mss_bytes(),
             streams: &labelled_streams,
         });
         let running_test = running_test.insert(RunningTest::prepare(

@@ -36,14 +36,14 @@ const PREFIXES: [&str; 5] = ["", "K", "M", "G", "T"];
 
 /// Scales a number; `power` is that of the base, or `None` for the one that fits.
 fn scale_number(value: f64, base: f64, power: Option<usize>) -> ScaledNumber {
-    let mut power = power.unwrap_or(PREFIXES.len());
-    if power == PREFIXES.len() {
-        power = 0;
-        while power + 1 < PREFIXES.len() && value >= base.powi(power as i32 + 1) {
-            power += 1;
+    let mut prefix_index = power.unwrap_or(PREFIXES.len());
+    if prefix_index == PREFIXES.len() {
+        prefix_index = 0;
+        while prefix_index + 1 < PREFIXES.len() && value >= base.powi(prefix_index as i32 + 1) {
+            prefix_index += 1;
         }
     }
-    let value = value / base.powi(power as i32);
+    let value = value / base.powi(prefix_index as i32);
     let digits = match value {
         ..9.995 => 2,
         ..99.95 => 1,
@@ -51,7 +51,7 @@ fn scale_number(value: f64, base: f64, power: Option<usize>) -> ScaledNumber {
     };
     ScaledNumber {
         digits: format!("{value:.digits$}"),
-        prefix: PREFIXES[power],
+        prefix: PREFIXES[prefix_index],
     }
 }
 

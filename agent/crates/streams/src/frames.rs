@@ -73,7 +73,7 @@ pub trait FrameEndpoint: Debug + Send + Sync {
     fn counts(&self) -> FrameCounts;
 
     /// Sets the time of the start, from which frames are due.
-    fn begin(&self, _at: Instant) {}
+    fn set_start(&self, _at: Instant) {}
 
     /// Returns the one-way delays of a sink.
     fn delay(&self) -> Option<histogram::HistogramCounts> {

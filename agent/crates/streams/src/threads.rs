@@ -24,9 +24,9 @@ pub struct ThreadPlan {
 
 impl ThreadPlan {
     /// Returns the plan with its CPUs rotated, as if this many other threads came first.
-    pub fn rotate_cpus(mut self, others: usize) -> Self {
+    pub fn rotate_cpus(mut self, preceding_threads: usize) -> Self {
         if !self.cpus.is_empty() {
-            let first = others % self.cpus.len();
+            let first = preceding_threads % self.cpus.len();
             self.cpus.rotate_left(first);
         }
         self
@@ -68,7 +68,7 @@ fn spawn_threads<Job: FnOnce(&Commands) + Send + 'static>(
     mut job: impl FnMut(&[Arc<Stream>]) -> io::Result<Job>,
 ) -> io::Result<Vec<StartedThread>> {
     let count = threads.count.min(streams.len());
-    let previous_cpus = CpuList::thread_affinity(None)?;
+    let previous_cpus = CpuList::read_thread_affinity(None)?;
     let (ready, all_ready) = channel();
     let mut started = Vec::with_capacity(count);
     for number in 0..count {

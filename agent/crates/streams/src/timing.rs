@@ -44,7 +44,7 @@ impl RequestTiming {
     }
 
     /// Returns the requests sent (in an open loop, due) before this time and unanswered now.
-    pub fn unanswered(&self, sent_before: Instant) -> u64 {
+    pub fn count_unanswered(&self, sent_before: Instant) -> u64 {
         let request = match &self.pacing {
             Some(pacing) => pacing.schedule.count_due_before(sent_before),
             None => self.sent_requests.load(Ordering::Relaxed),
@@ -67,10 +67,10 @@ pub struct RequestRate {
 
 impl RequestRate {
     /// Returns the rate of connection `index`; the offsets spread the connections evenly over one gap.
-    pub fn staggered(per_s: f64, index: usize, connections: usize) -> Self {
+    pub fn staggered(per_s: f64, index: usize, connection_count: usize) -> Self {
         Self {
             per_s,
-            offset: Duration::from_secs_f64(index as f64 / connections as f64 / per_s),
+            offset: Duration::from_secs_f64(index as f64 / connection_count as f64 / per_s),
         }
     }
 }
@@ -116,7 +116,7 @@ impl Schedule {
     }
 
     /// Sets the start; a thread that runs later is late. Only the first call has an effect.
-    pub fn begin(&self, at: Instant) {
+    pub fn set_start(&self, at: Instant) {
         let _ = self.started.set(at);
     }
 
@@ -188,23 +188,26 @@ mod tests {
             offset: Duration::ZERO,
         }));
         assert_eq!(
-            timing.unanswered(Instant::now()),
+            timing.count_unanswered(Instant::now()),
             0,
             "nothing before the start"
         );
         let begin = Instant::now();
         let pacing = timing.pacing.as_ref().expect("an open loop");
-        pacing.schedule.begin(begin);
+        pacing.schedule.set_start(begin);
         timing.latency.record(Duration::from_micros(30));
-        assert_eq!(timing.unanswered(begin + Duration::from_micros(9500)), 9);
+        assert_eq!(
+            timing.count_unanswered(begin + Duration::from_micros(9500)),
+            9
+        );
     }
 
     #[test]
     fn sent_requests_of_a_closed_loop_are_unanswered_until_the_answer() {
         let timing = RequestTiming::for_requests(None);
         timing.count_request();
-        assert_eq!(timing.unanswered(Instant::now()), 1);
+        assert_eq!(timing.count_unanswered(Instant::now()), 1);
         timing.latency.record(Duration::from_micros(30));
-        assert_eq!(timing.unanswered(Instant::now()), 0);
+        assert_eq!(timing.count_unanswered(Instant::now()), 0);
     }
 }

@@ -102,13 +102,13 @@ impl CpuList {
     }
 
     /// Returns the CPUs that a thread (`None`: the calling thread) may run on.
-    pub fn thread_affinity(thread: Option<Pid>) -> rustix::io::Result<Self> {
+    pub fn read_thread_affinity(thread: Option<Pid>) -> rustix::io::Result<Self> {
         let set = sched_getaffinity(thread)?;
         Ok(Self((0..MAX_CPUS).filter(|cpu| set.is_set(*cpu)).collect()))
     }
 
     /// Returns the CPUs that a thread which is not joined yet may run on.
-    pub fn thread_handle_affinity<T>(thread: &JoinHandle<T>) -> io::Result<Self> {
+    pub fn read_handle_affinity<T>(thread: &JoinHandle<T>) -> io::Result<Self> {
         // SAFETY: an all-zero `cpu_set_t` is valid and empty.
         let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
         // SAFETY: the thread has not been joined, because its handle still exists, and `set` is valid for writes of its size.

@@ -8,15 +8,15 @@ use std::os::fd::{AsFd, AsRawFd};
 /// # Safety
 ///
 /// Implement this only for such types.
-pub unsafe trait Plain: Copy + Default {}
+pub unsafe trait PlainOldData: Copy + Default {}
 
 // SAFETY: an integer.
-unsafe impl Plain for u32 {}
+unsafe impl PlainOldData for u32 {}
 // SAFETY: an integer.
-unsafe impl Plain for u64 {}
+unsafe impl PlainOldData for u64 {}
 
 /// Returns the value of an option. Fields that an older kernel does not fill keep their default.
-pub fn get<T: Plain>(socket: &impl AsFd, level: i32, option: i32) -> io::Result<T> {
+pub fn get<T: PlainOldData>(socket: &impl AsFd, level: i32, option: i32) -> io::Result<T> {
     get_with_length(socket, level, option).map(|option| option.value)
 }
 
@@ -29,7 +29,7 @@ pub struct FilledOption<T> {
 }
 
 /// Returns the value of an option, and the number of bytes that the kernel filled.
-pub fn get_with_length<T: Plain>(
+pub fn get_with_length<T: PlainOldData>(
     socket: &impl AsFd,
     level: i32,
     option: i32,
@@ -58,7 +58,12 @@ pub fn get_with_length<T: Plain>(
 }
 
 /// Sets an option.
-pub fn set<T: Plain>(socket: &impl AsFd, level: i32, option: i32, value: T) -> io::Result<()> {
+pub fn set<T: PlainOldData>(
+    socket: &impl AsFd,
+    level: i32,
+    option: i32,
+    value: T,
+) -> io::Result<()> {
     // SAFETY: the pointer refers to a value of this length, which the kernel only reads.
     let status = unsafe {
         libc::setsockopt(

@@ -32,24 +32,32 @@ const MAX_SURPLUS_CONNECTIONS: usize = 256;
 /// The system refuses the socket, an option or the address.
 pub fn listen(
     address: &SockAddr,
-    streams: usize,
+    stream_count: usize,
     options: &SocketOptions,
 ) -> Result<(Socket, u32)> {
     match address.as_socket() {
         Some(ip) if ip.port() == 0 => ports::try_ports(|port| {
-            listen_at(&SocketAddr::new(ip.ip(), port).into(), streams, options)
+            listen_at(
+                &SocketAddr::new(ip.ip(), port).into(),
+                stream_count,
+                options,
+            )
         }),
-        _ => listen_at(address, streams, options),
+        _ => listen_at(address, stream_count, options),
     }
 }
 
-fn listen_at(address: &SockAddr, streams: usize, options: &SocketOptions) -> Result<(Socket, u32)> {
+fn listen_at(
+    address: &SockAddr,
+    stream_count: usize,
+    options: &SocketOptions,
+) -> Result<(Socket, u32)> {
     let socket = open_socket(address.domain(), options)?;
     let start_listening = || {
         socket.set_nonblocking(true)?;
         socket.set_reuse_address(true)?;
         socket.bind(address)?;
-        socket.listen(i32::try_from(streams + MAX_SURPLUS_CONNECTIONS).unwrap_or(i32::MAX))?;
+        socket.listen(i32::try_from(stream_count + MAX_SURPLUS_CONNECTIONS).unwrap_or(i32::MAX))?;
         route::address_port(&socket.local_addr()?).ok_or_else(|| io::ErrorKind::Other.into())
     };
     let port = start_listening().map_err(|error: io::Error| {

@@ -70,10 +70,10 @@ impl Load {
     /// # Panics
     ///
     /// No part contains the stream.
-    pub fn find_part(&self, index: usize) -> &LoadPart {
+    pub fn find_part(&self, stream_index: usize) -> &LoadPart {
         self.parts
             .iter()
-            .find(|part| part.streams.contains(&index))
+            .find(|part| part.streams.contains(&stream_index))
             .expect("every stream belongs to a part")
     }
 
@@ -126,7 +126,7 @@ impl LoadPart {
                 udp_stream::start(streams, *flow, &self.threads, commands, on_end)
             }
             Workload::Frames(_) => {
-                vnetbench_frames::start(streams, &self.threads, commands, on_end)
+                vnetbench_frames::start_frame_streams(streams, &self.threads, commands, on_end)
             }
         }
     }

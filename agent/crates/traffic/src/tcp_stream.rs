@@ -54,7 +54,7 @@ pub(crate) fn start(
         }
         Ok(
             move |commands: &Commands| match <[RunningStream; 1]>::try_from(running) {
-                Ok([running]) => run_one(running, commands),
+                Ok([running]) => run_single_stream(running, commands),
                 Err(running) => run_streams(running, commands),
             },
         )
@@ -62,6 +62,6 @@ pub(crate) fn start(
 }
 
 /// Drives one stream with a blocking socket.
-fn run_one(mut running: RunningStream, commands: &Commands) {
+fn run_single_stream(mut running: RunningStream, commands: &Commands) {
     while running.advance(commands) != StepOutcome::Ended {}
 }

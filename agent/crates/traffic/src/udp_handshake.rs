@@ -31,9 +31,9 @@ use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 /// Time between two probes of a stream.
 const PROBE_INTERVAL: Duration = Duration::from_millis(20);
 /// The sink's confirmation of a small probe.
-const SMALL_PROBE_ARRIVED: u8 = 1;
+const SMALL_PROBE_ARRIVED_CODE: u8 = 1;
 /// The sink's confirmation of a probe of the load's datagram size.
-const PROBE_ARRIVED: u8 = 2;
+const PROBE_ARRIVED_CODE: u8 = 2;
 /// Maximum number of datagrams read between two checks of the time limit and the waker.
 ///
 /// A fast foreign sender therefore does not block the handshake.
@@ -227,8 +227,8 @@ impl<'a> FlowHandshake<'a> {
         let Some((port, confirmations)) = self.received.split_first_chunk::<2>() else {
             return Ok(());
         };
-        self.small_probe_arrived |= confirmations.contains(&SMALL_PROBE_ARRIVED);
-        self.probe_arrived |= confirmations.contains(&PROBE_ARRIVED);
+        self.small_probe_arrived |= confirmations.contains(&SMALL_PROBE_ARRIVED_CODE);
+        self.probe_arrived |= confirmations.contains(&PROBE_ARRIVED_CODE);
         self.is_done = self.probe_arrived;
         let is_first_probe = !self.has_port;
         if is_first_probe {
@@ -322,13 +322,13 @@ impl<'a> FlowHandshake<'a> {
             };
             if header.number == SMALL_PROBE_NUMBER && !self.small_probe_arrived {
                 self.small_probe_arrived = true;
-                self.send_control(&[SMALL_PROBE_ARRIVED])?;
+                self.send_control(&[SMALL_PROBE_ARRIVED_CODE])?;
             }
             if header.number == PROBE_NUMBER && length == self.datagram_bytes && !self.probe_arrived
             {
                 self.probe_arrived = true;
                 self.socket.connect(&SockAddr::from(sender))?;
-                self.send_control(&[PROBE_ARRIVED])?;
+                self.send_control(&[PROBE_ARRIVED_CODE])?;
             }
         }
         Ok(())

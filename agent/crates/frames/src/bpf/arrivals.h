@@ -9,10 +9,10 @@
 #define MAX_VLAN_TAGS 2
 #define ETH_FCS_LEN 4
 
-/* Role of a stream at this endpoint. From FIRST_SINK on: the index of the sink, plus FIRST_SINK. As in filter.rs. */
+/* Role of a stream at this endpoint, as in filter.rs. The role of a sink is its index plus FIRST_SINK_ROLE. */
 #define NO_STREAM 0
-#define OWN_SOURCE 1
-#define FIRST_SINK 2
+#define OWN_SOURCE_ROLE 1
+#define FIRST_SINK_ROLE 2
 
 /* The sink detects duplicates among the last 2^WINDOW_BITS numbers. */
 #define WINDOW_BITS 20

@@ -248,7 +248,7 @@ int sink(struct xdp_md *context)
 	/* A probe of the other endpoint carries a stream id of this one. A slow device may deliver it late; it is no loop. */
 	if (role != NO_STREAM && number >= FIRST_PROBE_NUMBER)
 		return XDP_DROP;
-	if (role == OWN_SOURCE)
+	if (role == OWN_SOURCE_ROLE)
 		return count_foreign(context, counters, CLASS_OWN_RETURNED);
 	if (role == NO_STREAM || number >> NUMBER_BITS) {
 		/* About one of 10^8 random UDP datagrams has so low a number and so recent a time. */
@@ -257,7 +257,7 @@ int sink(struct xdp_md *context)
 		return count_foreign(context, counters, class);
 	}
 
-	__u32 sink_index = role - FIRST_SINK;
+	__u32 sink_index = role - FIRST_SINK_ROLE;
 	__u32 stream_index = sink_index * cpus + cpu;
 	__u32 word_index = sink_index * BITMAP_WORDS + (number / NUMBERS_PER_WORD) % BITMAP_WORDS;
 	struct stream_counters *stream = bpf_map_lookup_elem(&stream_counters, &stream_index);

@@ -12,7 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, SockFilter, Socket, Type};
 
 use crate::port::Port;
-use vnetbench_system::socket_option::{self, Plain};
+use vnetbench_system::socket_option::{self, PlainOldData};
 
 /// Bytes of a block.
 const BLOCK_BYTES: u32 = 1 << 20;
@@ -59,7 +59,7 @@ struct Statistics {
 }
 
 // SAFETY: all fields are integers, without padding.
-unsafe impl Plain for Statistics {}
+unsafe impl PlainOldData for Statistics {}
 
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
@@ -74,11 +74,11 @@ struct RingRequest {
 }
 
 // SAFETY: all fields are integers, without padding.
-unsafe impl Plain for RingRequest {}
+unsafe impl PlainOldData for RingRequest {}
 
 impl ReceiveRing {
     /// Opens a ring of `blocks` blocks at a port.
-    pub fn open(port: &Port, blocks: u32) -> io::Result<Self> {
+    pub fn open(port: &Port, block_count: u32) -> io::Result<Self> {
         let socket = Socket::new(Domain::PACKET, Type::RAW, None)?;
         let version = libc::tpacket_versions::TPACKET_V3 as u32;
         socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_VERSION, version)?;
@@ -87,15 +87,15 @@ impl ReceiveRing {
         socket.attach_filter(&[SockFilter::new(truncate, 0, 0, SNAPSHOT_BYTES)])?;
         let request = RingRequest {
             block_bytes: BLOCK_BYTES,
-            blocks,
+            blocks: block_count,
             frame_bytes: FRAME_BYTES,
-            frames: BLOCK_BYTES / FRAME_BYTES * blocks,
+            frames: BLOCK_BYTES / FRAME_BYTES * block_count,
             block_timeout_ms: BLOCK_TIMEOUT_MS,
             ..RingRequest::default()
         };
         socket_option::set(&socket, libc::SOL_PACKET, libc::PACKET_RX_RING, request)?;
         let access = libc::PROT_READ | libc::PROT_WRITE;
-        let bytes = (BLOCK_BYTES * blocks) as usize;
+        let bytes = (BLOCK_BYTES * block_count) as usize;
         // SAFETY: this is a new mapping of an open descriptor, as long as the ring that the socket has just got.
         let address = unsafe {
             let fd = socket.as_raw_fd();
@@ -107,7 +107,7 @@ impl ReceiveRing {
         let ring = Self {
             socket,
             memory: NonNull::new(address.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
-            blocks,
+            blocks: block_count,
             next_block: 0,
         };
         // Bind last: without a ring the kernel could not store frames.

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::arrivals::StreamArrivals;
-use crate::filter::{FIRST_SINK, FrameFilter, OWN_SOURCE};
+use crate::filter::{FIRST_SINK_ROLE, FrameFilter, OWN_SOURCE_ROLE};
 use crate::foreign::ForeignFrames;
 use crate::frame_class::{FrameClass, NUMBER_BITS, belongs_to_other_trial, find_udp_payload};
 use crate::packet::ring::{BLOCK_COUNT, CapturedFrame, ReceiveRing};
@@ -226,10 +226,10 @@ impl PortCounters {
         let id = (header.key ^ self.secret) as usize;
         match self.stream_roles.get(id).copied().unwrap_or(0) {
             // A probe of the other endpoint carries a stream id of this one. A slow device may deliver it late; it is no loop.
-            OWN_SOURCE | FIRST_SINK.. if header.number >= SMALL_PROBE_NUMBER => Ok(None),
-            OWN_SOURCE => Err(FrameClass::OwnReturned),
-            role @ FIRST_SINK.. if header.number >> NUMBER_BITS == 0 => {
-                let sink_index = usize::from(role - FIRST_SINK);
+            OWN_SOURCE_ROLE | FIRST_SINK_ROLE.. if header.number >= SMALL_PROBE_NUMBER => Ok(None),
+            OWN_SOURCE_ROLE => Err(FrameClass::OwnReturned),
+            role @ FIRST_SINK_ROLE.. if header.number >> NUMBER_BITS == 0 => {
+                let sink_index = usize::from(role - FIRST_SINK_ROLE);
                 Ok(Some(SinkFrame { sink_index, header }))
             }
             _ if belongs_to_other_trial(header, now_nanos) => Err(FrameClass::OtherTrial),

@@ -185,9 +185,9 @@ fn increment(count: &AtomicU64, amount: u64) {
 }
 
 impl FrameEndpoint for PacketSource {
-    fn begin(&self, at: Instant) {
+    fn set_start(&self, at: Instant) {
         if let Some(paced) = &self.pacing {
-            paced.schedule.begin(at);
+            paced.schedule.set_start(at);
         }
     }
 
