@@ -32,7 +32,7 @@ class MultipathTopology(NetnsTopology):
     @property
     def shaped_devices(self) -> tuple[NetDevice, ...]:
         """The uplinks; see NetnsTopology."""
-        return self.uplinks
+        return self.uplink_ends
 
     def next_hop(self, endpoint: Endpoint) -> NetDevice:
         """See NetnsTopology."""

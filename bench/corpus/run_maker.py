@@ -60,8 +60,8 @@ class SharedInstrument:
     def take_new_facts(self) -> NewFacts:
         """See Instrument."""
         new_facts = self._instrument.take_new_facts()
-        self._known_facts.testbeds.update(new_facts.testbeds)
-        self._known_facts.facts.update(new_facts.facts)
+        self._known_facts.testbed_descriptions.update(new_facts.testbed_descriptions)
+        self._known_facts.facts_by_subject.update(new_facts.facts_by_subject)
         return self._known_facts
 
     def close(self) -> None:

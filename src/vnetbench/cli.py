@@ -221,7 +221,7 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
         click.echo(f"Measured in {before} but refused or failed in {after}: {lost_text}.")
     if not worse and not lost:
         click.echo(f"No treatment is worse by more than {fail_if_worse}.")
-    return exit_codes.WORSE if worse or lost else 0
+    return exit_codes.COMPARISON_WORSE if worse or lost else 0
 
 
 @cli.command("check-statements")

@@ -140,7 +140,7 @@ def test_a_multipath_testbed_carries_packets_over_both_uplinks() -> None:
         effective = testbed.apply(complete_levels({"vswitch": "router", "link_rate": 10**9}), TestbedSpec())
         assert effective["path_mtu_proved"] == 1500
         assert effective["link_rate"] == 10**9
-        interfaces = testbed.as_facts()["observed_interfaces"]
+        interfaces = testbed.describe()["observed_interfaces"]
         assert isinstance(interfaces, list)
         assert sum(each["role"] == "uplink" for each in interfaces) == 2 * multipath_testbed.UPLINK_PAIRS
     finally:

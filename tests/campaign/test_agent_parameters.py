@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from vnetbench.campaign.agent_parameters import (
+    choose_thread_cpus,
     compute_idle_duration_s,
-    prepare_parameters,
     find_endpoint_role,
     frame_sources_share_cpu,
     list_streams,
-    place_threads,
+    prepare_parameters,
 )
 from vnetbench.lab.cpus import parse_cpu_set
 from vnetbench.lab.endpoint import Endpoint
@@ -65,7 +65,7 @@ def test_generators_of_both_directions_share_cpus_only_if_there_are_too_few(
 ) -> None:
     testbed: Any = CpuTestbed(cpus)
     levels = complete_levels({"direction": "both", "generators": generators}, "frames")
-    placement = place_threads("frames", levels, testbed, {})
+    placement = choose_thread_cpus("frames", levels, testbed, {})
     assert [*placement["a1"][:generators], *placement["b1"][generators:]] == sources
     assert {*placement["a1"][generators:], *placement["b1"][:generators]} == {cpus}
     assert frame_sources_share_cpu("frames", levels, testbed, placement) == shared

@@ -20,7 +20,7 @@ def simulate_modes(seed: int, noise: float, **speed_ups: float) -> Callable[[str
 def test_a_significantly_faster_mode_is_chosen() -> None:
     calibration = choose_send_mode(simulate_modes(1, 0.03, splice=1.5, sendfile=1.2))
     assert calibration.send_mode == "splice"
-    assert calibration.ratio_interval is not None and calibration.ratio_interval[0] > 1.3
+    assert calibration.goodput_ratio_interval is not None and calibration.goodput_ratio_interval[0] > 1.3
 
 
 def test_equally_fast_modes_leave_the_default() -> None:
@@ -31,8 +31,8 @@ def test_equally_fast_modes_leave_the_default() -> None:
 
 def test_slower_modes_are_not_tested_again() -> None:
     calibration = choose_send_mode(simulate_modes(1, 0.01, **dict.fromkeys(OTHER_MODES, 0.5)))
-    assert (calibration.send_mode, calibration.ratio_interval) == (DEFAULT_MODE, None)
-    assert {len(trials) for trials in calibration.goodput_bps.values()} == {2}
+    assert (calibration.send_mode, calibration.goodput_ratio_interval) == (DEFAULT_MODE, None)
+    assert {len(trials) for trials in calibration.goodputs_bps_by_mode.values()} == {2}
 
 
 def test_an_unsupported_mode_is_tried_once_and_stored_with_its_reason() -> None:
@@ -45,11 +45,11 @@ def test_an_unsupported_mode_is_tried_once_and_stored_with_its_reason() -> None:
         return 1e10
 
     calibration = choose_send_mode(measure_goodput)
-    assert calibration.refusals == dict.fromkeys(
+    assert calibration.refusal_by_mode == dict.fromkeys(
         ("io_uring", "io_uring_zerocopy"), "io_uring is forbidden here"
     )
     assert tried_modes.count("io_uring") == 1
-    assert "io_uring" not in calibration.goodput_bps
+    assert "io_uring" not in calibration.goodputs_bps_by_mode
 
 
 def test_a_refusal_of_the_default_mode_refuses_the_treatment() -> None:

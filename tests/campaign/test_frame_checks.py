@@ -33,7 +33,7 @@ def test_frames_are_counted_by_direction() -> None:
         EndpointRecord("host", "observe", {}, ()),
     ]
     totals = sum_endpoint_counts(endpoints, {"direction": "both", "generators": 1})
-    assert (totals.sent, totals.received) == (
+    assert (totals.sent_by_direction, totals.received_by_direction) == (
         {"forward": 110, "reverse": 220},
         {"forward": 109, "reverse": 219},
     )
@@ -49,9 +49,9 @@ def test_frames_that_the_sinks_ring_drops_count_as_received_with_a_note() -> Non
         sink = make_endpoint("b1", dropped, {"id": 0, "role": "sink", "frames_received": 90})
         return sum_endpoint_counts([source, sink], {"direction": "forward", "generators": 1})
 
-    assert totals(4).received == {"forward": 94}
-    assert totals(50).received == {"forward": 100}
-    assert totals(4).sink_dropped == {"b1": 4}
+    assert totals(4).received_by_direction == {"forward": 94}
+    assert totals(50).received_by_direction == {"forward": 100}
+    assert totals(4).sink_drops_by_endpoint == {"b1": 4}
     (note,) = frame_notes(totals(4))
     assert "the bench's receive ring at b1 was full and dropped 4 frames" in note
 
@@ -68,9 +68,9 @@ def test_many_returned_frames_are_a_loop_and_a_few_are_a_note() -> None:
     with pytest.raises(
         TreatmentRefused, match="the network has a loop: 6000 frames that a1 sent came back"
     ) as refused:
-        check_frame_counts(frame_totals(foreign_frames={"a1": ForeignFrames(own_returned=6000)}))
+        check_frame_counts(frame_totals(foreign_frames_by_endpoint={"a1": ForeignFrames(own_returned=6000)}))
     assert refused.value.where == "a1"
-    few = frame_totals(foreign_frames={"a1": ForeignFrames(own_returned=3)})
+    few = frame_totals(foreign_frames_by_endpoint={"a1": ForeignFrames(own_returned=3)})
     check_frame_counts(few)
     assert list(frame_notes(few)) == ["3 frames that a1 sent came back to a1"]
 
@@ -86,9 +86,16 @@ def test_more_received_than_sent_frames_fail_the_trial() -> None:
     ("other_counts", "message"),
     [
         ({"duplicates": 1000}, "the device duplicated 1000 frames (1.00 % of the frames received)"),
-        ({"foreign_frames": {"b2": ForeignFrames(other_trial=2000)}}, "2000 frames of another pair"),
         (
-            {"foreign_frames": {"b1": ForeignFrames(other_senders=2000, example="UDP from 192.0.2.1")}},
+            {"foreign_frames_by_endpoint": {"b2": ForeignFrames(other_trial=2000)}},
+            "2000 frames of another pair",
+        ),
+        (
+            {
+                "foreign_frames_by_endpoint": {
+                    "b1": ForeignFrames(other_senders=2000, example="UDP from 192.0.2.1")
+                }
+            },
             "2000 frames of other senders arrived at b1 (for example UDP from 192.0.2.1). They add load to "
             "the device",
         ),
@@ -104,7 +111,11 @@ def test_duplicates_and_foreign_frames_are_noted(other_counts: dict[str, object]
 def test_a_few_foreign_frames_are_not_noted() -> None:
     assert (
         list(
-            frame_notes(frame_totals(foreign_frames={"b1": ForeignFrames(other_senders=90, other_trial=50)}))
+            frame_notes(
+                frame_totals(
+                    foreign_frames_by_endpoint={"b1": ForeignFrames(other_senders=90, other_trial=50)}
+                )
+            )
         )
         == []
     )
@@ -133,8 +144,8 @@ def test_the_counts_of_all_steps_are_added_up() -> None:
     step = StepRecord(0, SEARCH_STEP, 5.0, None, 1.0, 0.0, 1.0, 5, 4, {**details, **foreign})
     totals = sum_step_counts([step, step])
     assert (totals.total_sent, totals.total_received, totals.duplicates, totals.out_of_order) == (10, 8, 4, 2)
-    assert totals.foreign_frames == {"b1": ForeignFrames(other_senders=6, example="ARP")}
-    assert totals.sink_dropped == {"b1": 14}
+    assert totals.foreign_frames_by_endpoint == {"b1": ForeignFrames(other_senders=6, example="ARP")}
+    assert totals.sink_drops_by_endpoint == {"b1": 14}
 
 
 @pytest.mark.parametrize(

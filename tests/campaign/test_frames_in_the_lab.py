@@ -136,7 +136,7 @@ def complete_trials(
         with suppress(TrialFailed):
             measurement = instrument.measure(load, lambda: False).measurement
             counts = sum_endpoint_counts(measurement.endpoints, load.factors)
-            if counts.received == counts.sent:
+            if counts.received_by_direction == counts.sent_by_direction:
                 yield measurement, counts
 
 
@@ -155,10 +155,12 @@ def test_frames_of_every_format_arrive_and_are_counted_by_direction(
     instrument: LabInstrument, levels: dict[str, Level]
 ) -> None:
     measurement, counts = next(complete_trials(instrument, make_load(levels)))
-    assert set(counts.sent) == ({"forward", "reverse"} if levels.get("direction") == "both" else {"forward"})
-    assert all(counts.sent.values())
+    assert set(counts.sent_by_direction) == (
+        {"forward", "reverse"} if levels.get("direction") == "both" else {"forward"}
+    )
+    assert all(counts.sent_by_direction.values())
     assert (counts.duplicates, counts.out_of_order) == (0, 0)
-    assert sum(count for _, count in counts.delay) == counts.total_received
+    assert sum(count for _, count in counts.delay_histogram) == counts.total_received
     assert measurement.effective["generator"] and measurement.effective["sink"]
 
 
@@ -174,7 +176,9 @@ def run_search(
 
 def test_a_search_on_a_testbed_ends_with_a_run_at_its_result(instrument: LabInstrument) -> None:
     store = StepStore()
-    search = SearchSpec("rfc2544", width=0.5, step_s=0.1, max_load_fps=LOW_LOAD_FPS, min_load_fps=50.0)
+    search = SearchSpec(
+        "rfc2544", relative_width=0.5, step_s=0.1, max_load_fps=LOW_LOAD_FPS, min_load_fps=50.0
+    )
     first = run_search(instrument, store, search).measurement
     result: Any = first.effective["search"]
     assert result["direction_count"] == 1 and result["final_load_fps"] >= 50

@@ -95,9 +95,9 @@ def test_the_version_of_the_server_is_stored_as_a_fact() -> None:
     with stock_server("--json") as (port, _), closing(Iperf3Instrument(make_spec(port))) as instrument:
         instrument.measure(load(), lambda: False)
         new_facts = instrument.take_new_facts()
-    assert str(new_facts.facts["esx-07"]["iperf3"]).startswith("iperf 3.")
-    assert new_facts.facts["host"]["kernel"]
-    (description,) = new_facts.testbeds.values()
+    assert str(new_facts.facts_by_subject["esx-07"]["iperf3"]).startswith("iperf 3.")
+    assert new_facts.facts_by_subject["host"]["kernel"]
+    (description,) = new_facts.testbed_descriptions.values()
     assert [end["name"] for end in description["endpoints"]] == ["here", "esx-07"]
 
 
@@ -152,7 +152,7 @@ def test_a_busy_server_is_retried_with_a_note() -> None:
 
 
 def test_a_server_that_stays_busy_fails_the_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(iperf3_instrument, "PATIENCE_S", {"busy": 0.1})
+    monkeypatch.setattr(iperf3_instrument, "RETRY_TIMEOUT_S_BY_ERROR", {"busy": 0.1})
     with (
         run_fake_server(FakeServer()) as server,
         closing(Iperf3Instrument(make_spec(server.port))) as instrument,

@@ -71,9 +71,9 @@ def test_a_trial_has_records_of_all_endpoints_and_the_host(instrument: LabInstru
     assert measurement.effective["congestion_control"] == "cubic"
     assert min(endpoint.bytes_received for endpoint in endpoints if endpoint.role == "both") > 0
     new_facts = instrument.take_new_facts()
-    assert list(new_facts.testbeds) == ["bridge pairs=2"]
-    assert new_facts.facts["host"]["kernel"]
-    assert instrument.take_new_facts().facts == {}
+    assert list(new_facts.testbed_descriptions) == ["bridge pairs=2"]
+    assert new_facts.facts_by_subject["host"]["kernel"]
+    assert instrument.take_new_facts().facts_by_subject == {}
 
 
 class ObservedTestbed(NetnsTestbed):

@@ -8,7 +8,7 @@ from vnetbench.campaign.schedule import (
     choose_trial_duration,
     estimate_remaining_trials,
     has_enough_time,
-    with_time_limit,
+    limit_search_time,
 )
 from vnetbench.estimate.interim_analyses import interim_analyses
 from vnetbench.estimate.median import estimate_median
@@ -22,7 +22,7 @@ def test_searches_share_the_time_limit_unless_the_study_sets_one_for_them() -> N
     precision = Precision(time_limit_s=3600, min_trials=6)
 
     def search_limit_s(search: SearchSpec, precision: Precision, treatments: int) -> float | None:
-        return with_time_limit(search, precision, treatments).time_limit_s
+        return limit_search_time(search, precision, treatments).time_limit_s
 
     chosen = search_limit_s(SearchSpec(), precision, 10)
     assert chosen is not None and 10 * 6 * chosen == pytest.approx(0.45 * 3600)

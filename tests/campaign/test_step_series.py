@@ -25,8 +25,8 @@ from vnetbench.study.file.load import parse_study
 from vnetbench.study.model import SearchSpec, Study
 from vnetbench.study.plan import make_plan
 
-ONE_TRIAL = "[precision]\nfewest_trials = 1\nmost_trials = 1\n"
-SEARCH_SECTION = '[search]\nmethod = "rfc2544"\ntrial = "1 s"\nleast_load = "100 frame/s"\n'
+ONE_TRIAL = "[precision]\nmin_trials = 1\nmax_trials = 1\n"
+SEARCH_SECTION = '[search]\nmethod = "rfc2544"\ntrial = "1 s"\nmin_load = "100 frame/s"\n'
 
 
 def make_study(workload: str = "frames", factors: str = "frame_size = 64", more: str = "") -> Study:
@@ -162,7 +162,7 @@ def test_a_generator_that_misses_the_minimum_load_fails_the_trial(tmp_path: Path
             return SentAndReceivedFrames(sent, sent)
 
     campaign, messages = run(tmp_path / "x.vnb", make_study(), SimulatedPorts(StarvedGenerator(50.0)))
-    assert campaign.treatments[0].stopped_by == "failed"
+    assert campaign.treatments[0].state == "failed"
     assert all(
         "the generator did not reach the smallest load, 100 frame/s" in message for message in messages
     )
@@ -202,7 +202,7 @@ class BlockedDevice:
 def test_two_steps_without_a_received_frame_refuse_the_treatment(tmp_path: Path) -> None:
     ports = SimulatedPorts(BlockedDevice())
     campaign, messages = run(tmp_path / "x.vnb", make_study(), ports)
-    assert campaign.treatments[0].stopped_by == "refused"
+    assert campaign.treatments[0].state == "refused"
     assert messages[0].startswith("refused: none of 500050 frames arrived")
     assert [load.factors["frame_load"] for load in ports.loads] == ["max", 100.0]
 
@@ -218,7 +218,10 @@ def test_a_device_that_loses_frames_at_every_load_has_no_throughput(tmp_path: Pa
     device = SimulatedDevice(DeviceModel(1e5, early_from=1e-4, early_ratio=0.3, early_power=0.01), 1)
     campaign, _ = run(tmp_path / "x.vnb", make_study(), SimulatedPorts(device))
     assert campaign.treatments[0].metrics["throughput_fps"].value == 0
-    assert any("not even 100 frame/s" in note for note in campaign.treatments[0].notes)
+    assert any(
+        "no throughput: it lost more at the lowest load, 100 frame/s" in note
+        for note in campaign.treatments[0].notes
+    )
 
 
 def test_a_generator_below_the_minimum_load_is_an_error_with_a_fix(tmp_path: Path) -> None:
@@ -321,7 +324,9 @@ def test_the_progress_contains_the_steps_of_the_running_search(tmp_path: Path) -
     updates: list[tuple[int, float]] = []
 
     def record_progress() -> None:
-        updates.append((len(campaign.progress.steps), campaign.progress.estimate_remaining()[1]))
+        updates.append(
+            (len(campaign.progress.running_trial_steps), campaign.progress.estimate_remaining()[1])
+        )
 
     campaign = Campaign(file, study, plan, SimulatedPorts(), lambda *_: None, record_progress)
     with Interrupts() as interrupts:
@@ -336,4 +341,4 @@ def test_a_refused_step_ends_the_treatment(tmp_path: Path) -> None:
         raise TreatmentRefused("the port is down", where="a1", fix="set it up")
 
     campaign, messages = run(tmp_path / "x.vnb", make_study(), SimulatedPorts(before=refuse))
-    assert campaign.treatments[0].stopped_by == "refused" and "the port is down" in messages[0]
+    assert campaign.treatments[0].state == "refused" and "the port is down" in messages[0]

@@ -8,8 +8,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.docs.pages import ROOT
-from vnetbench.campaign.iperf3_instrument import CONTACT_PATIENCE_S, PATIENCE_S, SERVER_FIXES
-from vnetbench.campaign.load_checks import REFUSALS
+from vnetbench.campaign.iperf3_instrument import (
+    CONTACT_RETRY_TIMEOUT_S_BY_ERROR,
+    FIX_BY_SERVER_ERROR,
+    RETRY_TIMEOUT_S_BY_ERROR,
+)
+from vnetbench.campaign.load_checks import REFUSAL_TEXT_BY_ERROR_KIND
 from vnetbench.campaign.trial_endpoint import FAULT_RANKS
 
 pytestmark = pytest.mark.pure
@@ -26,9 +30,9 @@ def table_rows(heading: str) -> Iterator[list[str]]:
 
 def test_the_bench_handles_exactly_the_error_kinds_that_the_page_lists() -> None:
     listed = {kind: code for kind, code, _ in table_rows("| `kind` |")}
-    assert {kind for kind, code in listed.items() if "-32006" in code} == set(SERVER_FIXES)
-    assert set(listed) == set(REFUSALS) | set(SERVER_FIXES)
-    assert set(PATIENCE_S) | set(CONTACT_PATIENCE_S) <= set(SERVER_FIXES)
+    assert {kind for kind, code in listed.items() if "-32006" in code} == set(FIX_BY_SERVER_ERROR)
+    assert set(listed) == set(REFUSAL_TEXT_BY_ERROR_KIND) | set(FIX_BY_SERVER_ERROR)
+    assert set(RETRY_TIMEOUT_S_BY_ERROR) | set(CONTACT_RETRY_TIMEOUT_S_BY_ERROR) <= set(FIX_BY_SERVER_ERROR)
 
 
 def test_the_bench_ranks_exactly_the_fault_kinds_that_the_page_lists() -> None:

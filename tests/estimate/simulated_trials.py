@@ -178,7 +178,9 @@ def run_adaptive_campaign(
     own: list[Warmup] = []
     seconds = 0.0
     while True:
-        samples = campaign.samples(len(past), choose_trial_duration(past, setup_s, precision, treatments=1))
+        samples = campaign.samples(
+            len(past), choose_trial_duration(past, setup_s, precision, treatment_count=1)
+        )
         seconds += setup_s + len(samples) * INTERVAL_S
         own.append(find_warmup(samples))
         past.append(PastTrial(samples, INTERVAL_S, own[-1]))

@@ -45,12 +45,12 @@ def count_losses(testbed: dict[str, Any], received: int, **counts: Any) -> dict[
         name: counts.pop(name) for name in ("softnet_dropped", "rejected") if name in counts
     }
     found = attribute_losses_to_locations(SENT, received, {"interfaces": {"host": counts}, **others}, testbed)
-    assert (found.sent_frames, found.lost_frames, sum(found.lost_at.values())) == (
+    assert (found.sent_frames, found.lost_frames, sum(found.lost_frames_by_location.values())) == (
         SENT,
         SENT - received,
         found.lost_frames,
     )
-    return {location: count for location, count in found.lost_at.items() if count}
+    return {location: count for location, count in found.lost_frames_by_location.items() if count}
 
 
 def port(taken: int = 0, given: int = 0, **more: int) -> dict[str, int]:
@@ -101,7 +101,7 @@ def test_losses_add_up_over_locations_and_runs() -> None:
     assert once == {AT_SWITCH: 200, BEFORE_LINK: 200, BEFORE_RECEIVER: 100}
     twice = sum_losses_of_runs([FrameLosses(1000, 500, once), FrameLosses(1000, 100, {ELSEWHERE: 100})])
     assert (twice.sent_frames, twice.lost_frames) == (2000, 600)
-    assert twice.lost_at[AT_SWITCH] == 200 and twice.lost_at[ELSEWHERE] == 100
+    assert twice.lost_frames_by_location[AT_SWITCH] == 200 and twice.lost_frames_by_location[ELSEWHERE] == 100
 
 
 def test_shares_are_unknown_without_frames() -> None:

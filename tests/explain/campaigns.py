@@ -82,7 +82,7 @@ def _treatment(
         index=index,
         factors=factors,
         effective={},
-        stopped_by="precision",
+        state="precision",
         metrics={name: estimate([point.values[name] for point in points]) for name in names},
         points=tuple(points),
     )

@@ -13,7 +13,7 @@ from vnetbench.explain.experiment_command import build_experiment_command, study
 from vnetbench.explain.rules import get_cause
 from vnetbench.study.factors.registry import format_levels
 from vnetbench.study.file.load import parse_study
-from vnetbench.study.labs import IMPORTED
+from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.study.model import Level
 
 pytestmark = pytest.mark.pure
@@ -196,7 +196,7 @@ def test_a_cause_without_a_setting_has_no_command() -> None:
 
 
 def test_imported_trials_get_a_sentence_instead_of_a_command() -> None:
-    summary = replace(build_campaign(), testbed_backend=IMPORTED)
+    summary = replace(build_campaign(), testbed_backend=IMPORTED_LAB)
     setting, words = experiment(summary, "small_messages")
     assert setting == {"message_size": 2**20}
     assert words == "measure the treatment again with message_size = 1 MiB instead of 64 B"

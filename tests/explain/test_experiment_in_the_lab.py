@@ -12,7 +12,7 @@ from rich.console import Console
 from tests import fixtures
 from tests.report.explanations import RECEIVER
 from vnetbench.commands import proof
-from vnetbench.commands.summaries import proof_file_path, read_file, read_summary
+from vnetbench.commands.summaries import proof_file_path, read_summary, read_summary_without_proof
 from vnetbench.explain.model import CandidateCause, Explanation, Finding
 from vnetbench.study.factors.registry import parse_level
 from vnetbench.study.model import Level
@@ -44,7 +44,7 @@ def test_an_experiment_confirms_a_shaper_and_refutes_a_buffer(
     out = io.StringIO()
     assert proof.run_proof(results, read_summary(results), (), Console(file=out, width=200)) == "finished"
     assert "Comparing link rate none and 1 MiB socket buffer with the original treatment" in out.getvalue()
-    recorded = read_file(proof_file_path(results))
+    recorded = read_summary_without_proof(proof_file_path(results))
     assert [each.trial_count for each in recorded.treatments] == [8, 8, 8]
 
     shaper, buffer = read_summary(results).experiments

@@ -66,7 +66,7 @@ class LoopbackTestbed:
         """Let both endpoints use every CPU of this machine."""
         return {endpoint.name: self.online_cpus for endpoint in self.endpoints}
 
-    def as_facts(self) -> Mapping[str, object]:
+    def describe(self) -> Mapping[str, object]:
         """Return the description for the results file."""
         return {"lab": "loopback", "endpoints": [endpoint.name for endpoint in self.endpoints]}
 

@@ -14,7 +14,7 @@ QUICK_ACK = Factor(
     examples=('["on", "off"]', '"on"'),
     workloads=("tcp_stream", "tcp_rr"),
     label="Quick ACK",
-    phrase="quick ACK {}",
+    phrase_template="quick ACK {}",
     machine_checks=(MachineCheck("quick_ack on", {"quick_ack": "on"}),),
     agent_parameter="quick_ack",
 )

@@ -55,7 +55,7 @@ def test_incomplete_runs_are_reported_by_line_and_the_rest_is_imported(
 ) -> None:
     (folder / "a.log").write_text(RUN + CUT_OFF_RUN + RUN + CUT_OFF_RUN)
 
-    assert run_command("import", "a.log", "-o", "a.vnb") == exit_codes.PARTLY_READ
+    assert run_command("import", "a.log", "-o", "a.vnb") == exit_codes.INPUT_PARTLY_READ
     assert (
         "imported 2 of 4 runs\n  2 not imported: the last lines of the run are missing (lines 13, 30)"
         in capsys.readouterr().out

@@ -46,7 +46,7 @@ def test_a_vm_above_its_quota_is_throttled_and_its_counters_show_it(
     tmp_path: Path, hierarchy: CgroupHierarchy
 ) -> None:
     summary = run_campaign(tmp_path, "tcp_stream", 'streams = 4\ncpu_quota = ["none", "5 %"]')
-    found = {t.effective["cpu_quota"]: t.stopped_by for t in summary.treatments}
+    found = {t.effective["cpu_quota"]: t.state for t in summary.treatments}
     assert found == {"none": "trial limit", 0.05: "trial limit"}, [t.failures for t in summary.treatments]
     limited = 0
     for trial in ResultsFile.open_to_read(tmp_path / "r.vnb").trials():
@@ -99,7 +99,7 @@ def test_groups_of_a_killed_bench_are_found_and_removed(hierarchy: CgroupHierarc
     bench.wait()
     assert len(groups(hierarchy, "t-limited")) == 2
     # As if everything with this /run had been killed: only the groups are left of the testbed.
-    (registry.REGISTRY_DIR / "t-limited.json").unlink()
+    (registry.REGISTRY_FOLDER / "t-limited.json").unlink()
     assert "t-limited" in control_groups.leftover_testbeds()
     registry.remove_testbed("t-limited")
     assert groups(hierarchy, "t-limited") == []
@@ -143,7 +143,9 @@ def test_a_quota_that_another_program_changes_is_noted(hierarchy: CgroupHierarch
         (b1_group,) = (
             group for group in groups(hierarchy, testbed.topology.testbed_name) if ".b1." in group.name
         )
-        (b1_group / hierarchy.quota_file_name).write_text("25000 100000" if hierarchy.version == 2 else "25000")
+        (b1_group / hierarchy.quota_file_name).write_text(
+            "25000 100000" if hierarchy.version == 2 else "25000"
+        )
         pid = str(control_groups.agent_pids(testbed.endpoints, testbed.agents)["a1"])
         (hierarchy.current_group / control_groups.PROCS_FILE_NAME).write_text(pid)
 

@@ -188,7 +188,7 @@ def test_frames_larger_than_the_path_are_refused_with_the_hop(create: CreateTest
 
 
 def test_the_version_of_open_vswitch_is_a_fact_of_the_testbed(create: CreateTestbed) -> None:
-    assert create("openvswitch").as_facts()["open_vswitch"] == open_vswitch.installed_version() != ""
+    assert create("openvswitch").describe()["open_vswitch"] == open_vswitch.installed_version() != ""
 
 
 def test_a_missing_open_vswitch_is_reported_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,7 +222,7 @@ def test_open_vswitch_of_a_killed_bench_is_removed() -> None:
     assert open_vswitch.switch_threads("t-killed")
     registry.remove_testbed("t-killed")
     assert registry.testbed_processes("t-killed") == []
-    assert not (registry.REGISTRY_DIR / "t-killed").exists()
+    assert not (registry.REGISTRY_FOLDER / "t-killed").exists()
 
 
 @pytest.mark.parametrize("vswitch", ["direct", "router"])
@@ -246,8 +246,13 @@ def measure_frames(vswitch: str, **levels: Level) -> FrameTotals:
 def test_frames_pass_every_kind_of_vswitch(vswitch: str, levels: dict[str, Level]) -> None:
     counts = measure_frames(vswitch, frame_load=1000.0, **levels)
     # Their number depends on the CPUs that are free.
-    assert all(counts.sent[way] >= counts.received[way] > 0 for way in counts.sent)
-    assert all(each.own_returned == each.other_trial == 0 for each in counts.foreign_frames.values())
+    assert all(
+        counts.sent_by_direction[way] >= counts.received_by_direction[way] > 0
+        for way in counts.sent_by_direction
+    )
+    assert all(
+        each.own_returned == each.other_trial == 0 for each in counts.foreign_frames_by_endpoint.values()
+    )
 
 
 @pytest.mark.usefixtures("real_root")

@@ -28,7 +28,7 @@ def evidence(workload: str = TCP_STREAM, **levels: Level) -> dict[str, float]:
     with closing(LabInstrument(NetnsLab(spec, "a test"), spec)) as instrument:
         load = TrialLoad(complete_levels(levels, workload), 0.6, 0.1, workload)
         done = instrument.measure(load, lambda: False)
-        (testbed,) = instrument.take_new_facts().testbeds.values()
+        (testbed,) = instrument.take_new_facts().testbed_descriptions.values()
     measured = done.measurement
     trial = TrialRecord(0, 0, None, 0.0, 0.6, 0.0, measured.effective, measured.endpoints)
     part = select_steady_part(trial, 2)

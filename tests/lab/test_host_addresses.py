@@ -14,6 +14,7 @@ from vnetbench.lab.hosts.addresses import (
     choose_interfaces_of_one_machine,
     usable_addresses,
 )
+from vnetbench.lab.netlink import InterfaceAddress
 from vnetbench.study.model import HostSpec
 
 WEB_1 = """\
@@ -34,10 +35,11 @@ def make_host(
 ) -> PairHost:
     """Return a host with a route by each of its links; `extra_routes` lead to single addresses."""
 
-    def route(to: str, source: str | None) -> tuple[str, str]:
+    def route(to: str, source: str | None) -> InterfaceAddress:
         (link,) = (link for start, link in LINKS.items() if to.startswith(start))
         own = [address for interface, address in usable_addresses(listing) if interface == link]
-        return (extra_routes or {}).get(to, link), source or next(a for a in own if (":" in a) == (":" in to))
+        address = source or next(a for a in own if (":" in a) == (":" in to))
+        return InterfaceAddress((extra_routes or {}).get(to, link), address)
 
     return PairHost(spec, listing, ssh_address, route)
 

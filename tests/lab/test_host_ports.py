@@ -91,5 +91,6 @@ def test_frames_pass_from_one_port_of_a_host_to_the_other(network: HostNetwork) 
         ).measurement.endpoints
     counts = sum_endpoint_counts(endpoints, factors)
     assert all(
-        counts.sent[direction] >= counts.received[direction] > 0 for direction in ("forward", "reverse")
+        counts.sent_by_direction[direction] >= counts.received_by_direction[direction] > 0
+        for direction in ("forward", "reverse")
     )

@@ -287,8 +287,8 @@ def test_a_folder_of_another_user_is_neither_run_nor_removed(tmp_path: Path, *, 
     at = tmp_path / "elsewhere" if is_link else folder
     at.mkdir()
     (at / "journal").touch()
-    (at / deployment.AGENT_FILE).write_text(f"#!/bin/sh\ntouch {marker}\n")
-    (at / deployment.AGENT_FILE).chmod(0o755)
+    (at / deployment.AGENT_FILE_NAME).write_text(f"#!/bin/sh\ntouch {marker}\n")
+    (at / deployment.AGENT_FILE_NAME).chmod(0o755)
     if is_link:
         folder.symlink_to(at)
     else:

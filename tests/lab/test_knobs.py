@@ -122,7 +122,7 @@ def test_a_vswitch_with_a_small_mtu_is_named_with_the_fix(bridged: NetnsTestbed)
 
 def test_the_one_hop_with_a_small_mtu_is_named(bridged: NetnsTestbed) -> None:
     apply_levels(bridged, mtu=9000)
-    uplink = bridged.topology.uplinks[1]
+    uplink = bridged.topology.uplink_ends[1]
     with netlink.open_in_namespace(uplink.namespace) as ipr:
         ipr.link("set", index=netlink.interface_index(ipr, uplink.interface), mtu=4000)
     with pytest.raises(TreatmentRefused) as refused:
@@ -133,7 +133,7 @@ def test_the_one_hop_with_a_small_mtu_is_named(bridged: NetnsTestbed) -> None:
 
 
 def test_an_interface_that_is_down_is_suggested_as_the_reason(bridged: NetnsTestbed) -> None:
-    uplink = bridged.topology.uplinks[0]
+    uplink = bridged.topology.uplink_ends[0]
     with netlink.open_in_namespace(uplink.namespace) as ipr:
         index = netlink.interface_index(ipr, uplink.interface)
         ipr.link("set", index=index, state="down")
@@ -157,7 +157,7 @@ def test_a_shaped_link_really_limits_the_rate(bridged: NetnsTestbed, shaper: str
         apply_levels(bridged, TestbedSpec(uplink=True, shaper=shaper), link_rate=200_000_000)["link_rate"]
         == 2e8
     )
-    uplink = bridged.topology.uplinks[0]
+    uplink = bridged.topology.uplink_ends[0]
     shown = subprocess.run(
         ["tc", "-n", uplink.namespace, "-d", "qdisc", "show", "dev", uplink.interface],
         capture_output=True, text=True, check=True,

@@ -211,7 +211,7 @@ def test_leftovers_of_a_killed_builder_are_found_and_removed() -> None:
         "from vnetbench.lab.netns.topology import *\n"
         "import subprocess, os, time\n"
         "t = make_topology('t-killed', NetnsShape(pairs=2))\n"
-        "registry.register('t-killed', 'a test', t.as_facts())\n"
+        "registry.register('t-killed', 'a test', t.describe())\n"
         "builder.build_network(t)\n"
         "child = subprocess.Popen(['sleep', '300'], env={**os.environ, 'VNETBENCH_TESTBED': 't-killed'},"
         " start_new_session=True)\n"
@@ -233,8 +233,8 @@ def test_leftovers_of_a_killed_builder_are_found_and_removed() -> None:
 
 
 def test_a_truncated_entry_still_names_its_testbed() -> None:
-    registry.REGISTRY_DIR.mkdir(parents=True, exist_ok=True)
-    (registry.REGISTRY_DIR / "t-cut.json").write_text('{"purpose": "a te')
+    registry.REGISTRY_FOLDER.mkdir(parents=True, exist_ok=True)
+    (registry.REGISTRY_FOLDER / "t-cut.json").write_text('{"purpose": "a te')
     assert registry.find_testbed("t-cut").purpose == "creation was interrupted"
     registry.remove_testbed("t-cut")
     assert "t-cut" not in [e.name for e in registry.list_testbeds()]

@@ -18,7 +18,7 @@ import sys, time
 from pathlib import Path
 from vnetbench.lab import registry
 from vnetbench.lab.tester_lock import hold_tester_lock
-registry.REGISTRY_DIR = Path(sys.argv[1])
+registry.REGISTRY_FOLDER = Path(sys.argv[1])
 with hold_tester_lock():
     print("locked", flush=True)
     time.sleep(600)
@@ -28,11 +28,11 @@ with hold_tester_lock():
 def test_a_second_tester_is_refused_until_the_first_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "REGISTRY_DIR", tmp_path / "testbeds")
+    monkeypatch.setattr(registry, "REGISTRY_FOLDER", tmp_path / "testbeds")
     with hold_tester_lock():
         pass
     holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(registry.REGISTRY_DIR)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", HOLDER, str(registry.REGISTRY_FOLDER)], stdout=subprocess.PIPE, text=True
     )
     try:
         assert holder.stdout is not None and holder.stdout.readline() == "locked\n"
@@ -43,4 +43,4 @@ def test_a_second_tester_is_refused_until_the_first_has_ended(
         holder.communicate()
     with hold_tester_lock():
         pass
-    assert list(registry.REGISTRY_DIR.iterdir()) == []
+    assert list(registry.REGISTRY_FOLDER.iterdir()) == []

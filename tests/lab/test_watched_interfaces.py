@@ -12,7 +12,7 @@ from vnetbench.campaign.trial import TrialLoad
 from vnetbench.lab.guest import topology as guest_topology
 from vnetbench.lab.guest.topology import GuestShape
 from vnetbench.lab.netns.testbed import NetnsLab
-from vnetbench.lab.netns.topology import NetnsShape, make_topology, watched_facts
+from vnetbench.lab.netns.topology import NetnsShape, describe_observed_interfaces, make_topology
 from vnetbench.results.records import EndpointRecord
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, TestbedSpec
@@ -24,7 +24,9 @@ def roles(facts: list[dict[str, object]]) -> dict[object, tuple[object, ...]]:
 
 @pytest.mark.pure
 def test_each_watched_interface_has_a_role_and_a_far_end() -> None:
-    found = roles(watched_facts(make_topology("t-roles", NetnsShape("bridge", 2, uplink=True))))
+    found = roles(
+        describe_observed_interfaces(make_topology("t-roles", NetnsShape("bridge", 2, uplink=True)))
+    )
     assert found == {
         "a1": ("port", "a1", [1]),
         "up0": ("uplink", "sw1", [1, 2]),
@@ -33,28 +35,28 @@ def test_each_watched_interface_has_a_role_and_a_far_end() -> None:
         "a2": ("port", "a2", [2]),
         "b2": ("port", "b2", [2]),
     }
-    assert roles(watched_facts(make_topology("t-roles", NetnsShape("macvlan")))) == {
+    assert roles(describe_observed_interfaces(make_topology("t-roles", NetnsShape("macvlan")))) == {
         "low0": ("parent", "", [1])
     }
-    assert roles(watched_facts(make_topology("t-roles", NetnsShape("router")))) == {
+    assert roles(describe_observed_interfaces(make_topology("t-roles", NetnsShape("router")))) == {
         "a1": ("port", "a1", [1]),
         "b1": ("port", "b1", [1]),
     }
-    assert watched_facts(make_topology("t-roles", NetnsShape("direct"))) == []
+    assert describe_observed_interfaces(make_topology("t-roles", NetnsShape("direct"))) == []
 
 
 @pytest.mark.pure
 def test_the_ports_of_guests_lead_to_them() -> None:
     between = guest_topology.make_topology("t-roles", GuestShape(role="bridge"))
-    assert roles(watched_facts(between)) == {
+    assert roles(describe_observed_interfaces(between)) == {
         "a1": ("port", "a1", [1]),
         "g1a": ("port", "g1", [1]),
         "g1b": ("port", "g1", [1]),
         "b1": ("port", "b1", [1]),
     }
-    assert between.as_facts()["observed_interfaces"] == watched_facts(between)
+    assert between.describe()["observed_interfaces"] == describe_observed_interfaces(between)
     macvtaps = guest_topology.make_topology("t-roles", GuestShape(adapter="macvtap"))
-    assert roles(watched_facts(macvtaps))["low0"] == ("parent", "", [1])
+    assert roles(describe_observed_interfaces(macvtaps))["low0"] == ("parent", "", [1])
 
 
 def measure(spec: TestbedSpec, **levels: Level) -> dict[str, EndpointRecord]:

@@ -130,7 +130,7 @@ def treatment(
             "congestion_control": "cubic",
             "mtu": {"vm1": factors.get("mtu", 1500), "vm2": factors.get("mtu", 1500)},
         },
-        stopped_by=stopped_by,
+        state=stopped_by,
         metrics=metrics,
         points=tuple(points),
     )

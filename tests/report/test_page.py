@@ -83,7 +83,7 @@ def test_the_page_loads_no_external_resource(page: Page) -> None:
 
 def test_the_page_contains_all_texts_without_scripts(page: Page) -> None:
     for text in (
-        "bench-7", "AMD EPYC 7763", "seed 20170321", "[factors]", "streams=1,2,4..16", "refused: the path",
+        "bench-7", "AMD EPYC 7763", "seed 20170321", "[factors]", "streams=1,2,4..16", "(refused): the path",
     ):  # fmt: skip
         assert text in page.visible_text
     assert page.count("tr") > 20
@@ -106,7 +106,7 @@ def test_texts_of_a_study_are_displayed_and_not_executed(single: CampaignSummary
 
 def test_facts_failures_and_warnings_are_not_executed(single: CampaignSummary) -> None:
     refused = replace(
-        single.treatments[0], index=1, metrics={}, points=(), stopped_by="refused", failures=(HOSTILE,)
+        single.treatments[0], index=1, metrics={}, points=(), state="refused", failures=(HOSTILE,)
     )
     hostile = replace(
         single,
@@ -137,7 +137,7 @@ def test_a_page_that_is_too_large_omits_charts_and_lists_them(
     monkeypatch.setattr(html, "MAX_PAGE_BYTES", 1_150_000)
     text = render_page([jumbo])
     assert len(text.encode()) < 1_150_000
-    assert "No chart, to limit the size of this page:" in text
+    assert "The page has no charts of these metrics, to limit its size:" in text
     assert '<figure id="c1-receiver_cpu_percent"' in text
 
 

@@ -63,8 +63,8 @@ def test_only_varying_factors_are_columns_and_a_note_lists_the_others(jumbo: Cam
 
 def test_refused_and_failed_treatments_have_a_note_with_the_reason(jumbo: CampaignSummary) -> None:
     text = " ".join(" ".join(print_lines(estimates_table(jumbo))).split())
-    assert "2 streams, reverse, MTU 9000: refused: the path carries 1500 bytes" in text
-    assert "16 streams, reverse, MTU 1500: failed: vm2: the agent's connection closed" in text
+    assert "2 streams, reverse, MTU 9000 (refused): the path carries 1500 bytes" in text
+    assert "16 streams, reverse, MTU 1500 (failed): vm2: the agent's connection closed" in text
 
 
 def test_sizes_are_formatted_as_in_the_study(surface: CampaignSummary) -> None:
@@ -84,7 +84,7 @@ def live_rows(
         LiveTreatmentRow(
             factors={"streams": streams},
             trial_count=6 if streams in measured else 0,
-            stopped_by="precision" if streams in measured else "running",
+            state="precision" if streams in measured else "running",
             metrics={"goodput_bps": estimate} if streams in measured else {},
             is_running=streams in running,
             last_trial=streams if streams in measured else 0,

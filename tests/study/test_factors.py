@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vnetbench.lab.knobs import KNOB_FACTORS, KNOB_FIXES
+from vnetbench.lab.knobs import FIX_BY_KNOB, KNOB_FACTORS
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.labs import LABS
 from vnetbench.study.workloads import WORKLOADS
@@ -32,7 +32,7 @@ def test_factors_have_different_labels() -> None:
 @pytest.mark.parametrize("name", [name for name, factor in FACTORS.items() if factor.knobs])
 def test_a_factor_with_knobs_has_a_fix_for_systems_that_refuse_them(name: str) -> None:
     factor = FACTORS[name]
-    assert factor.knob_fix and all(KNOB_FIXES[knob] == factor.knob_fix for knob in factor.knobs)
+    assert factor.knob_fix and all(FIX_BY_KNOB[knob] == factor.knob_fix for knob in factor.knobs)
 
 
 def test_the_agent_knows_every_knob() -> None:

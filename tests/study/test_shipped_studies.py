@@ -14,7 +14,12 @@ import pytest
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.file.keys import get_key_format
 from vnetbench.study.file.load import load_study, parse_study
-from vnetbench.study.file.reference import PAGE, SCHEMA, format_reference_page, format_schema
+from vnetbench.study.file.reference import (
+    PAGE_FILE_NAME,
+    SCHEMA_FILE_NAME,
+    format_reference_page,
+    format_schema,
+)
 from vnetbench.study.file.schema import make_json_schema
 from vnetbench.study.file.sections import SECTIONS, TOP_LEVEL
 from vnetbench.study.labs import NETNS, QEMU
@@ -29,8 +34,8 @@ COMMAND = re.compile(r"^ +(?:sudo \.venv/bin/)?vnetbench run (studies/\S+ (?:.*\
 
 def test_the_reference_page_and_the_schema_in_docs_are_current() -> None:
     fix = "run: python -m vnetbench.study.file.reference docs"
-    assert (ROOT / "docs" / PAGE).read_text() == format_reference_page(), fix
-    assert (ROOT / "docs" / SCHEMA).read_text() == format_schema(), fix
+    assert (ROOT / "docs" / PAGE_FILE_NAME).read_text() == format_reference_page(), fix
+    assert (ROOT / "docs" / SCHEMA_FILE_NAME).read_text() == format_schema(), fix
 
 
 def test_the_schema_is_a_json_schema() -> None:

@@ -72,7 +72,7 @@ def test_the_workload_frames_searches_only_with_a_search_section() -> None:
     factors = "frame_size = 64"
     assert parse_study(frames(factors), None).search is None
     assert parse_study(frames(factors, "[search]\n"), None).search == SearchSpec()
-    assert parse_study(frames(factors), None, ["search.width=2%"]).search == SearchSpec(width=0.02)
+    assert parse_study(frames(factors), None, ["search.width=2%"]).search == SearchSpec(relative_width=0.02)
     for workload in ("frame_latency", "frame_loss", "back_to_back"):
         assert parse_study(frames(factors, workload=workload), None).search == SearchSpec()
 

@@ -8,7 +8,7 @@ from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.factors.testbed_factors import TESTBED_FACTORS
 from vnetbench.study.file.host_value_types import iperf3_servers, split_host_port
 from vnetbench.study.file.load import parse_study
-from vnetbench.study.labs import HOSTS, IPERF3
+from vnetbench.study.labs import HOSTS, IPERF3_BACKEND
 from vnetbench.study.model import HostSpec
 from vnetbench.study.problems import StudyError, WrongValue
 from vnetbench.study.workloads import TCP_STREAM
@@ -116,7 +116,7 @@ def test_an_invalid_server_address_is_rejected(written: object) -> None:
 
 
 def test_only_factors_of_the_local_endpoint_have_defaults_with_an_iperf3_server() -> None:
-    assert set(complete_levels({}, TCP_STREAM, IPERF3)) <= {
+    assert set(complete_levels({}, TCP_STREAM, IPERF3_BACKEND)) <= {
         "streams",
         "direction",
         "message_size",
@@ -124,7 +124,7 @@ def test_only_factors_of_the_local_endpoint_have_defaults_with_an_iperf3_server(
         "congestion_control",
         "cpus",
     }
-    assert complete_levels({}, TCP_STREAM, IPERF3)["congestion_control"] == "cubic"
+    assert complete_levels({}, TCP_STREAM, IPERF3_BACKEND)["congestion_control"] == "cubic"
 
 
 @pytest.mark.parametrize(

@@ -16,13 +16,13 @@ from vnetbench.study.model import Level
 
 def levels(name: str, raw: object) -> tuple[Level, ...]:
     parsed = parse_levels(FACTORS[name].value_type, raw)
-    assert not parsed.problems
-    return tuple(level for _, level in parsed.levels)
+    assert not parsed.errors_with_positions
+    return tuple(level for _, level in parsed.levels_with_positions)
 
 
 def problem(name: str, raw: object) -> BenchError:
     parsed = parse_levels(FACTORS[name].value_type, raw)
-    ((_, error),) = parsed.problems
+    ((_, error),) = parsed.errors_with_positions
     return error
 
 
@@ -116,8 +116,10 @@ def test_an_invalid_level_is_reported_with_a_fix(name: str, raw: object, what: s
 
 def test_a_list_of_long_ranges_stops_at_the_limit() -> None:
     parsed = parse_levels(FACTORS["streams"].value_type, ["1..1000"] * 1000)
-    assert len(parsed.levels) == MAX_LEVELS
-    assert [str(error.what) for _, error in parsed.problems] == [f"more than {MAX_LEVELS} levels"]
+    assert len(parsed.levels_with_positions) == MAX_LEVELS
+    assert [str(error.what) for _, error in parsed.errors_with_positions] == [
+        f"more than {MAX_LEVELS} levels"
+    ]
 
 
 CPU_LISTS = st.sets(st.integers(0, 4095), min_size=1, max_size=20).map(

@@ -159,10 +159,10 @@ def test_defaults_are_of_factors_of_the_workload(workload: str) -> None:
 def test_a_workload_names_factors_metrics_and_charts_that_exist(workload: Workload) -> None:
     factors = (workload.size_factor, workload.count_factor, *workload.offered_load_factors)
     assert all(FACTORS[name].has_workload(workload.name) for name in factors)
-    defaults = {workload.fixed_rate_metric, workload.unsearched_metric} - {""}
+    defaults = {workload.deciding_metric_at_fixed_rate, workload.deciding_metric_without_search} - {""}
     assert defaults <= set(workload.deciding_metrics)
-    assert {*workload.deciding_metrics, workload.rate_metric} - {""} <= set(METRICS)
-    assert set(workload.extra_charts) <= set(EXTRA_CHARTS)
+    assert {*workload.deciding_metrics, workload.achieved_rate_metric} - {""} <= set(METRICS)
+    assert set(workload.additional_chart_names) <= set(EXTRA_CHARTS)
 
 
 @pytest.mark.parametrize("lab", LABS)

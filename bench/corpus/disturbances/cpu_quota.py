@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from bench.corpus.disturbance import Disturbance, DisturbanceTarget
-from vnetbench.lab import cpu_quota
+from vnetbench.lab import control_groups
 from vnetbench.lab.guest.testbed import GuestTestbed
 
 THROTTLED_S = "throttled_s"
@@ -23,13 +23,13 @@ def vm_cpu_quota(endpoint: str, cpus: float) -> Disturbance:
     def disturb(target: DisturbanceTarget) -> Iterator[None]:
         pids = {endpoint: _find_pid(target, endpoint)}
         try:
-            cpu_quota.set_quota(target.testbed_name, pids, cpus)
+            control_groups.set_quota(target.testbed_name, pids, cpus)
             yield
         finally:
             try:
                 _measure_quota(target, endpoint)
             finally:
-                cpu_quota.set_quota(target.testbed_name, pids, cpu_quota.NONE)
+                control_groups.set_quota(target.testbed_name, pids, control_groups.NO_QUOTA)
 
     return disturb
 
@@ -44,8 +44,8 @@ def _find_pid(target: DisturbanceTarget, endpoint: str) -> int:
 def _measure_quota(target: DisturbanceTarget, endpoint: str) -> None:
     """Add the counters of the endpoint's control group (Documentation/scheduler/sched-bwc.rst), if any."""
     throttled_s = 0.0
-    if hierarchy := cpu_quota.find_hierarchy():
-        for group in cpu_quota.find_groups(hierarchy, target.testbed_name, f"{endpoint}.*"):
+    if hierarchy := control_groups.find_hierarchy():
+        for group in control_groups.find_groups(hierarchy, target.testbed_name, f"{endpoint}.*"):
             counters = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
             throttled_s += int(counters.get("throttled_usec", 0)) / 1e6
             throttled_s += int(counters.get("throttled_time", 0)) / 1e9

@@ -26,7 +26,7 @@ from vnetbench.study.factors.stream_counts import count_streams_per_direction
 from vnetbench.study.model import Level, Study, Timing
 from vnetbench.study.workloads import WORKLOADS
 
-REQUESTS_FOR_P99 = 1000
+MIN_REQUESTS_FOR_P99 = 1000
 """Requests needed for a 99th percentile: ten of them are above it."""
 VLAN_IDS = (100, 200)
 """VLAN IDs of tagged frames, outermost first."""
@@ -42,7 +42,7 @@ def list_streams(workload: str, factors: Mapping[str, Level], side: str = "a") -
     forward, reverse = count_streams_per_direction(factors)
     roles = ["source"] * forward + ["sink"] * reverse
     parts = [""] * len(roles)
-    if WORKLOADS[workload].has_parts:
+    if WORKLOADS[workload].has_load_parts:
         connections = int(factors[CONNECTIONS.name])
         roles = ["source"] * connections + roles
         parts = ["requests"] * connections + ["transfers"] * len(parts)
@@ -112,7 +112,7 @@ def compute_idle_duration_s(workload: str, factors: Mapping[str, Level], timing:
             if factors[RATE.name] == "none"
             else float(factors[RATE.name]) * int(factors[CONNECTIONS.name])
         )
-        wanted_s = REQUESTS_FOR_P99 / per_s if per_s else MIN_IDLE_S
+        wanted_s = MIN_REQUESTS_FOR_P99 / per_s if per_s else MIN_IDLE_S
         # The first and the last interval are not evaluated.
         wanted_s = min(MAX_IDLE_S, max(MIN_IDLE_S, wanted_s)) + 2 * timing.interval_s
     return math.ceil(wanted_s / timing.interval_s - 1e-9) * timing.interval_s
@@ -134,7 +134,7 @@ def _prepare_frame_parameters(workload: str, factors: Mapping[str, Level]) -> di
     }
 
 
-def place_threads(
+def choose_thread_cpus(
     workload: str, factors: Mapping[str, Level], testbed: Testbed, parameters: Mapping[str, object]
 ) -> dict[str, list[str]]:
     """Return the CPU list of each thread, by endpoint.
@@ -149,10 +149,10 @@ def place_threads(
         BenchError: The factor `thread_cpus` names CPUs that the endpoint does not have.
     """
     if WORKLOADS[workload].carries_frames:
-        return _place_frame_threads(workload, factors, testbed)
+        return _choose_frame_thread_cpus(workload, factors, testbed)
     streams = len(list_streams(workload, factors))
     # In `mixed`, `threads` applies to requests. Each transfer has its own thread.
-    transfers = streams - int(factors[CONNECTIONS.name]) if WORKLOADS[workload].has_parts else 0
+    transfers = streams - int(factors[CONNECTIONS.name]) if WORKLOADS[workload].has_load_parts else 0
     shared = streams - transfers
     count = min(int(str(parameters["threads"])) or shared, shared) + transfers
     vms = testbed.load_cpus(factors)
@@ -160,7 +160,7 @@ def place_threads(
     return assign_thread_cpus(str(THREAD_CPUS.read_level(factors)), counts, testbed.endpoints, vms)
 
 
-def _place_frame_threads(
+def _choose_frame_thread_cpus(
     workload: str, factors: Mapping[str, Level], testbed: Testbed
 ) -> dict[str, list[str]]:
     """Return the CPU lists for workloads of frames. Only sources have CPUs of their own."""
@@ -177,13 +177,18 @@ def _place_frame_threads(
 
 
 def frame_sources_share_cpu(
-    workload: str, factors: Mapping[str, Level], testbed: Testbed, placement: Mapping[str, list[str]]
+    workload: str,
+    factors: Mapping[str, Level],
+    testbed: Testbed,
+    thread_cpus_by_endpoint: Mapping[str, list[str]],
 ) -> bool:
-    """Return whether two sources of frames share a CPU in this result of `place_threads`."""
+    """Return whether two sources of frames share a CPU in this result of `choose_thread_cpus`."""
     sources = Counter(
         cpus
         for end in testbed.endpoints
-        for role, cpus in zip(_list_endpoint_roles(end, workload, factors), placement[end.name], strict=True)
+        for role, cpus in zip(
+            _list_endpoint_roles(end, workload, factors), thread_cpus_by_endpoint[end.name], strict=True
+        )
         if role == "source"
     )
     return any(count > len(parse_cpu_set(cpus)) for cpus, count in sources.items())

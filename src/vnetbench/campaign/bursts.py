@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import NamedTuple
 
 from vnetbench.campaign.step_runner import StepRunner
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.results.records import BURST_STEP
 from vnetbench.search.interface import SearchParameters
 
-SEARCH_COUNT = 5
+BURST_SEARCHES_PER_TRIAL = 5
 """Number of searches in one trial. RFC 9004 asks for the mean of many; trials are repeated as well."""
 MAX_BURST_S = 2.0
 """Maximum duration of a burst (RFC 2544, 26.4)."""
 TIME_FACTOR, MIN_STEP_S = 1.5, 0.05
 """A step lasts this many times the burst's duration at full rate, and at least this long."""
 
-SendBurst = Callable[[int], tuple[int, bool]]
-"""Sends a burst of this many frames; returns the frames really sent, and whether all arrived."""
+
+class BurstResult(NamedTuple):
+    """What a generator sent and whether it arrived."""
+
+    sent_frames: int
+    """Frames really sent per direction."""
+    is_lossless: bool
+
+
+SendBurst = Callable[[int], BurstResult]
+"""Sends a burst of this many frames per direction."""
 
 
 def find_longest_bursts(steps: StepRunner, parameters: SearchParameters, rate_fps: float) -> tuple[int, ...]:
@@ -35,24 +45,27 @@ def find_longest_bursts(steps: StepRunner, parameters: SearchParameters, rate_fp
         TrialFailed: The generator cannot send bursts of the requested lengths.
     """
 
-    def send_burst(frames: int) -> tuple[int, bool]:
+    def send_burst(frames: int) -> BurstResult:
         step = steps.run_with_retries(
             0.0, BURST_STEP, None, max(MIN_STEP_S, TIME_FACTOR * frames / rate_fps), frames
         )
-        return step.record.sent // step.direction_count, step.record.loss_ratio == 0
+        return BurstResult(step.record.sent // step.direction_count, step.record.loss_ratio == 0)
 
     sent, passed = send_burst(max(2, round(rate_fps * MAX_BURST_S)))
     if passed:
         return (sent,)
     return tuple(
-        _search_longest(steps, send_burst, sent, parameters.relative_width) for _ in range(SEARCH_COUNT)
+        _search_longest_lossless_burst(steps, send_burst, sent, parameters.relative_width)
+        for _ in range(BURST_SEARCHES_PER_TRIAL)
     )
 
 
-def _search_longest(steps: StepRunner, send_burst: SendBurst, too_many: int, width: float) -> int:
+def _search_longest_lossless_burst(
+    steps: StepRunner, send_burst: SendBurst, lossy_burst_frames: int, relative_width: float
+) -> int:
     """Bisect on a logarithmic scale, since a buffer may hold ten frames or a million; 0 if none passes."""
-    low, high = 0, too_many
-    while high - low > max(1, width * low):
+    low, high = 0, lossy_burst_frames
+    while high - low > max(1, relative_width * low):
         middle = min(high - 1, max(low + 1, round(math.sqrt(max(low, 1) * high))))
         sent, passed = send_burst(middle)
         if not low < sent < high:

@@ -11,7 +11,7 @@ from vnetbench.lab.errors import TreatmentRefused
 
 DEFAULT_MODE = "copy"
 OTHER_MODES = ("sendfile", "splice", "zerocopy", "io_uring", "io_uring_zerocopy")
-TRIAL_S = 0.2
+CALIBRATION_TRIAL_S = 0.2
 SCREENING_ROUNDS = 2
 """Rounds that select the best mode other than `copy`."""
 DECIDING_ROUNDS = 6
@@ -31,20 +31,20 @@ class Calibration:
     """The chosen send mode and the measurements behind it."""
 
     send_mode: str
-    goodput_bps: Mapping[str, tuple[float, ...]]
+    goodputs_bps_by_mode: Mapping[str, tuple[float, ...]]
     """Goodput of each mode's short trials, in the order of measurement."""
-    ratio_interval: tuple[float, float] | None
+    goodput_ratio_interval: tuple[float, float] | None
     """Interval of the best other mode's goodput divided by that of `copy`; None if no mode was faster."""
-    refusals: Mapping[str, str]
+    refusal_by_mode: Mapping[str, str]
     """Modes that the kernel does not support, with its error."""
 
     def to_json(self) -> dict[str, object]:
         """Return the calibration in the form stored in the results file."""
         return {
             "send_mode": self.send_mode,
-            "goodput_bps": {mode: list(values) for mode, values in self.goodput_bps.items()},
-            "ratio": self.ratio_interval and list(self.ratio_interval),
-            "refused": dict(self.refusals),
+            "goodput_bps": {mode: list(values) for mode, values in self.goodputs_bps_by_mode.items()},
+            "ratio": self.goodput_ratio_interval and list(self.goodput_ratio_interval),
+            "refused": dict(self.refusal_by_mode),
         }
 
 
@@ -56,7 +56,7 @@ def choose_send_mode(measure_goodput: MeasureGoodput) -> Calibration:
     above 1.
 
     Raises:
-        TreatmentRefused: `copy` itself is refusals.
+        TreatmentRefused: the kernel refuses `copy` itself.
     """
     goodput_bps: dict[str, list[float]] = {DEFAULT_MODE: []}
     refusals: dict[str, str] = {}

@@ -12,12 +12,12 @@ from vnetbench.study.factors.load_factors import CONGESTION_CONTROL
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS
 
-STALLED_SHARE = 0.5
+STALL_CHECK_START_SHARE = 0.5
 """Share of the load. If nothing arrives after it, nor in the drain, the path is broken."""
 
-MAX_UNCOUNTED_SHARE = 0.05
+MAX_UNCOUNTED_BYTES_SHARE = 0.05
 """Share of the sent bytes. A server that misses more did not receive them, whatever was acknowledged."""
-MAX_BYTES = 1 << 62
+MAX_STORABLE_BYTES = 1 << 62
 """Maximum count that a results file can store; a larger one cannot be real."""
 
 
@@ -47,7 +47,7 @@ def find_count_error(workload: str, duration_s: float, endpoints: Sequence[Endpo
         if endpoint.role == "source" or endpoint.totals.get("drained", False):
             continue
         last_s = max((x.t_s for x in endpoint.samples if x.bytes_received), default=0.0)
-        if last_s < STALLED_SHARE * duration_s:
+        if last_s < STALL_CHECK_START_SHARE * duration_s:
             return (
                 f"no data arrived at {endpoint.name} after {last_s:.2f} s, so the path no longer carries data"
             )
@@ -78,7 +78,7 @@ def check_server_totals(
         TrialFailed: The totals of the two endpoints are inconsistent.
     """
     sent, counted = int(local_totals["bytes_sent"]), int(server_totals["bytes_received"])
-    if int(server_totals["bytes_sent"]) > MAX_BYTES:
+    if int(server_totals["bytes_sent"]) > MAX_STORABLE_BYTES:
         raise TrialFailed(
             f"the iperf3 server {endpoint_name} reports that it sent {server_totals['bytes_sent']} bytes, "
             "which is impossible"
@@ -88,7 +88,7 @@ def check_server_totals(
             f"the iperf3 server {endpoint_name} counted {counted} bytes, "
             f"but only {sent} bytes were sent to it"
         )
-    if sent - counted > MAX_UNCOUNTED_SHARE * sent:
+    if sent - counted > MAX_UNCOUNTED_BYTES_SHARE * sent:
         raise TrialFailed(
             f"the iperf3 server {endpoint_name} counted only {counted} of {sent} bytes sent. "
             "It was too slow to read them, or a proxy on the path acknowledged data that the server did "

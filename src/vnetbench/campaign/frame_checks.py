@@ -13,13 +13,13 @@ from vnetbench.results.records import HOST, EndpointRecord
 from vnetbench.study.factors.frame_factors import FRAME_LOAD
 from vnetbench.study.model import Level
 
-LOOP_SHARE = 0.05
+MAX_RETURNED_FRAME_SHARE = 0.05
 """Share of the sent frames. If more come back to their sender, the network has a loop."""
 FOREIGN_SHARE, MIN_FOREIGN = 0.001, 100
 """Share of the received frames, and count. Every link carries fewer (ARP, neighbour discovery)."""
-MIN_SENT_SHARE = 0.98
+MIN_SENT_SHARE_OF_DUE = 0.98
 """Share of the frames due. If the generator sends fewer, the generator is the limit, not the device."""
-REACHED_SHARE = 0.5
+MIN_PASSED_FRAME_SHARE = 0.5
 """Share of the sent frames. The frames passed an interface that counted more than this."""
 
 
@@ -38,18 +38,18 @@ def check_frame_counts(counts: FrameTotals) -> None:
         )
     if not counts.total_sent:
         raise TrialFailed("no frame was sent: the generators got no CPU time")
-    for name, foreign in counts.foreign_frames.items():
-        if foreign.own_returned > max(MIN_FOREIGN, LOOP_SHARE * counts.total_sent):
+    for name, foreign in counts.foreign_frames_by_endpoint.items():
+        if foreign.own_returned > max(MIN_FOREIGN, MAX_RETURNED_FRAME_SHARE * counts.total_sent):
             raise TreatmentRefused(
                 f"the network has a loop: {foreign.own_returned} frames that {name} sent came back to it",
                 where=name,
                 fix="remove the second path between the ports, or disable hairpin mode",
             )
-    for direction, received in counts.received.items():
-        if received > counts.sent[direction]:
+    for direction, received in counts.received_by_direction.items():
+        if received > counts.sent_by_direction[direction]:
             raise TrialFailed(
-                f"the agents' counts contradict each other: {counts.sent[direction]} frames were sent in "
-                f"the direction {direction}, but {received} frames arrived"
+                f"the agents' counts contradict each other: {counts.sent_by_direction[direction]} frames "
+                f"were sent in the direction {direction}, but {received} frames arrived"
             )
 
 
@@ -58,14 +58,14 @@ def frame_notes(counts: FrameTotals) -> Iterator[str]:
     if counts.duplicates:
         share = format_share(counts.duplicates / max(1, counts.total_received))
         yield f"the device duplicated {counts.duplicates} frames ({share} of the frames received)"
-    for name, dropped in counts.sink_dropped.items():
+    for name, dropped in counts.sink_drops_by_endpoint.items():
         yield (
             f"the bench's receive ring at {name} was full and dropped {dropped} frames, which count as "
             "received. "
             "Lower the load, or run as root to receive with XDP"
         )
     usual_count = max(MIN_FOREIGN, FOREIGN_SHARE * counts.total_received)
-    for name, foreign in counts.foreign_frames.items():
+    for name, foreign in counts.foreign_frames_by_endpoint.items():
         if foreign.own_returned:
             yield f"{foreign.own_returned} frames that {name} sent came back to {name}"
         if foreign.other_trial > usual_count:
@@ -81,9 +81,9 @@ def frame_notes(counts: FrameTotals) -> Iterator[str]:
             )
 
 
-def is_behind(sent: int, due: int, direction_count: int) -> bool:
+def is_generator_behind(sent: int, due: int, direction_count: int) -> bool:
     """Return whether the generators sent less than was due; each may lose one frame at the end."""
-    return sent < MIN_SENT_SHARE * (due - direction_count)
+    return sent < MIN_SENT_SHARE_OF_DUE * (due - direction_count)
 
 
 def offered_load_notes(counts: FrameTotals, factors: Mapping[str, Level], duration_s: float) -> Iterator[str]:
@@ -92,7 +92,7 @@ def offered_load_notes(counts: FrameTotals, factors: Mapping[str, Level], durati
     if not isinstance(load, int | float):
         return
     due = round(load * duration_s) * counts.direction_count
-    if is_behind(counts.total_sent, due, counts.direction_count):
+    if is_generator_behind(counts.total_sent, due, counts.direction_count):
         yield (
             f"the generator sent only {format_share(counts.total_sent / due)} of the requested load, so the "
             "generator is the limit. Use more generators"
@@ -123,8 +123,8 @@ def locate_loss(endpoints: Sequence[EndpointRecord]) -> str:
     )
     if not received or not sent:
         return ""
-    entered_at = [name for name, count in received.items() if count > REACHED_SHARE * sent]
-    left_at = [name for name, count in transmitted.items() if count > REACHED_SHARE * sent]
+    entered_at = [name for name, count in received.items() if count > MIN_PASSED_FRAME_SHARE * sent]
+    left_at = [name for name, count in transmitted.items() if count > MIN_PASSED_FRAME_SHARE * sent]
     if left_at:
         return f"The frames left the device at {', '.join(left_at)}"
     if entered_at:

@@ -40,9 +40,9 @@ class ForeignFrames:
 class FrameTotals:
     """Frame counts over all pairs of endpoints."""
 
-    sent: Mapping[str, int]
+    sent_by_direction: Mapping[str, int]
     """By direction."""
-    received: Mapping[str, int]
+    received_by_direction: Mapping[str, int]
     """Distinct frames by direction. Frames that a sink's full ring dropped count as received."""
     direction_count: int
     """Number of directions of all pairs together. The load is offered in each of them."""
@@ -50,39 +50,41 @@ class FrameTotals:
     """Frames that the sending ports refused. They are not part of `sent`."""
     duplicates: int = 0
     out_of_order: int = 0
-    foreign_frames: Mapping[str, ForeignFrames] = field(default_factory=dict)
+    foreign_frames_by_endpoint: Mapping[str, ForeignFrames] = field(default_factory=dict)
     """By endpoint."""
-    sink_dropped: Mapping[str, int] = field(default_factory=dict)
+    sink_drops_by_endpoint: Mapping[str, int] = field(default_factory=dict)
     """Frames that an endpoint's full receive ring dropped: the instrument lost them, not the device."""
-    delay: Histogram = ()
+    delay_histogram: Histogram = ()
 
     @property
     def total_sent(self) -> int:
         """Frames sent in both directions."""
-        return sum(self.sent.values())
+        return sum(self.sent_by_direction.values())
 
     @property
     def total_received(self) -> int:
         """Frames received in both directions."""
-        return sum(self.received.values())
+        return sum(self.received_by_direction.values())
 
     def to_json(self) -> dict[str, object]:
         """Return the counts in the form stored in a step's `details`."""
         delays = {
-            name: histogram_quantile_us(self.delay, share)
+            name: histogram_quantile_us(self.delay_histogram, share)
             for name, share in QUANTILE_BY_PERCENTILE_NAME.items()
         }
         return {
             "direction_count": self.direction_count,
-            "sent": dict(self.sent),
-            "received": dict(self.received),
+            "sent": dict(self.sent_by_direction),
+            "received": dict(self.received_by_direction),
             "rejected": self.rejected,
             "duplicates": self.duplicates,
             "out_of_order": self.out_of_order,
             "foreign_frames": {
-                name: vars(each) for name, each in self.foreign_frames.items() if each != ForeignFrames()
+                name: vars(each)
+                for name, each in self.foreign_frames_by_endpoint.items()
+                if each != ForeignFrames()
             },
-            "sink_dropped": dict(self.sink_dropped),
+            "sink_dropped": dict(self.sink_drops_by_endpoint),
             "delay_us": {name: value for name, value in delays.items() if value is not None},
         }
 
@@ -120,15 +122,15 @@ def sum_endpoint_counts(endpoints: Sequence[EndpointRecord], factors: Mapping[st
         for direction in directions
     }
     return FrameTotals(
-        sent=sent,
-        received=arrived,
+        sent_by_direction=sent,
+        received_by_direction=arrived,
         direction_count=len(directions) * len(load_endpoints) // 2,
         rejected=sum(total("rejected", direction) for direction in directions),
         duplicates=sum(total("duplicates", direction) for direction in directions),
         out_of_order=sum(total("out_of_order", direction) for direction in directions),
-        foreign_frames=dict(_iterate_foreign_frames(load_endpoints)),
-        sink_dropped={name: count for name, count in dropped.items() if count},
-        delay=merge_histograms(
+        foreign_frames_by_endpoint=dict(_iterate_foreign_frames(load_endpoints)),
+        sink_drops_by_endpoint={name: count for name, count in dropped.items() if count},
+        delay_histogram=merge_histograms(
             sample.histograms.get("delay", ()) for endpoint in load_endpoints for sample in endpoint.samples
         ),
     )
@@ -156,8 +158,8 @@ def sum_step_counts(steps: Sequence[StepRecord]) -> FrameTotals:
         rejected=other_counts["rejected"],
         duplicates=other_counts["duplicates"],
         out_of_order=other_counts["out_of_order"],
-        foreign_frames=foreign,
-        sink_dropped=dropped,
+        foreign_frames_by_endpoint=foreign,
+        sink_drops_by_endpoint=dropped,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.launch import start_observer
-from vnetbench.campaign.calibration import TRIAL_S, choose_send_mode
+from vnetbench.campaign.calibration import CALIBRATION_TRIAL_S, choose_send_mode
 from vnetbench.campaign.environment_facts import read_endpoint_facts
 from vnetbench.campaign.step_series import run_step_series
 from vnetbench.campaign.trial import TrialLoad, TrialMeasurement, measure_trial
@@ -31,8 +31,8 @@ from vnetbench.study.workloads import WORKLOADS
 class NewFacts:
     """Descriptions of new testbeds by shape, and facts about new machines by name, to store once."""
 
-    testbeds: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    facts: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    testbed_descriptions: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    facts_by_subject: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -124,11 +124,11 @@ class LabInstrument:
 
     def _measure_goodput(self, load: TrialLoad, mode: str, should_abandon: Callable[[], bool]) -> float:
         """Return the goodput of a short trial with this send mode, bit/s."""
-        short = replace(_with_send_mode(load, mode), duration_s=TRIAL_S)
+        short = replace(_with_send_mode(load, mode), duration_s=CALIBRATION_TRIAL_S)
         measurement, _ = self._measure_on_testbed(
             self._lab.testbed_shape(load.factors), short, should_abandon
         )
-        return 8 * sum(endpoint.bytes_received for endpoint in measurement.endpoints) / TRIAL_S
+        return 8 * sum(endpoint.bytes_received for endpoint in measurement.endpoints) / CALIBRATION_TRIAL_S
 
     def _measure_on_testbed(
         self, shape: Hashable, load: TrialLoad, should_abandon: Callable[[], bool]
@@ -140,12 +140,12 @@ class LabInstrument:
                 effective = testbed.apply(load.factors, self._testbed_spec)
                 with self._trial_context(testbed, load) as trial_testbed:
                     measurement = self._measure(trial_testbed, load, should_abandon)
-                    changes = _settings_changed_since(effective, trial_testbed, load)
+                    changes = _find_changed_settings(effective, trial_testbed, load)
                     return _add_changed_settings(measurement, changes), effective
             except BenchError as error:
                 self._discard(shape)
                 if is_new:
-                    raise _as_refusal(error) from error
+                    raise _convert_to_refusal(error) from error
                 # An existing testbed may have been damaged, so only a new testbed's refusal is final.
 
     def _measure(
@@ -176,8 +176,8 @@ class LabInstrument:
             testbed = self._lab.create_testbed(f"{self._label}-{self._created_count}", shape)
             self._testbeds[shape] = testbed
             if shape not in self._recorded_shapes:
-                self._new_facts.testbeds[str(shape)] = testbed.as_facts()
-                self._new_facts.facts.update(read_endpoint_facts(testbed, self._start_observer()))
+                self._new_facts.testbed_descriptions[str(shape)] = testbed.describe()
+                self._new_facts.facts_by_subject.update(read_endpoint_facts(testbed, self._start_observer()))
                 self._recorded_shapes.add(shape)
         self._testbeds.move_to_end(shape)
         return self._testbeds[shape]
@@ -200,7 +200,7 @@ class LabInstrument:
             observer.close()
 
 
-def _settings_changed_since(
+def _find_changed_settings(
     effective: Mapping[str, Any], testbed: Testbed, load: TrialLoad
 ) -> Mapping[str, object]:
     """Return settings that another program changed. In workloads of frames, the agents change them."""
@@ -222,7 +222,7 @@ def _with_send_mode(load: TrialLoad, mode: str) -> TrialLoad:
     return replace(load, factors={**load.factors, SEND_MODE.name: mode})
 
 
-def _as_refusal(error: BenchError) -> TreatmentRefused:
+def _convert_to_refusal(error: BenchError) -> TreatmentRefused:
     """Return the error as a refusal: if a testbed cannot be created, only its treatments are refused."""
     if isinstance(error, TreatmentRefused):
         return error

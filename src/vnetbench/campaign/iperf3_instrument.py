@@ -35,15 +35,15 @@ from vnetbench.study.factors.cpu_lists import format_cpu_list
 from vnetbench.study.factors.testbed_factors import CPUS
 from vnetbench.study.model import TestbedSpec
 
-PATIENCE_S = {"busy": 60.0, "unreachable": 3.0}
+RETRY_TIMEOUT_S_BY_ERROR = {"busy": 60.0, "unreachable": 3.0}
 """How long to retry, by error kind: the server serves another client, or restarts."""
-CONTACT_PATIENCE_S = {"busy": 1.0, "unreachable": 1.0}
+CONTACT_RETRY_TIMEOUT_S_BY_ERROR = {"busy": 1.0, "unreachable": 1.0}
 """The same before a campaign: a stock server is unavailable for a moment after each test."""
 RETRY_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
-LONG_WAIT_S = 1.0
+MIN_NOTED_WAIT_S = 1.0
 """A trial gets a note if the server was unavailable for longer."""
 
-SERVER_FIXES = {
+FIX_BY_SERVER_ERROR = {
     "unreachable": "start a server (iperf3 -s), and open its port in all firewalls on the path",
     "busy": "wait until the other client finishes, or start a second server (iperf3 -s -p PORT)",
     "refused": "start a server without authentication and without limits of duration and rate",
@@ -69,7 +69,7 @@ class Iperf3Instrument:
         """See Instrument."""
         start = time.monotonic()
         try:
-            testbed, agent, observer = self._open()
+            testbed, agent, observer = self._open_testbed_and_agents()
             effective = self._set_cpus(load, testbed, agent)
             measurement = self._run_trial(testbed, agent, observer, load, should_abandon)
         except AgentError as error:
@@ -93,7 +93,7 @@ class Iperf3Instrument:
         Raises:
             BenchError: The server cannot be reached, or refuses the test.
         """
-        self._open()
+        self._open_testbed_and_agents()
         return self._server_facts
 
     def take_new_facts(self) -> NewFacts:
@@ -108,7 +108,7 @@ class Iperf3Instrument:
                 agent.close()
         self._agent = self._observer = None
 
-    def _open(self) -> tuple[iperf3_server.Iperf3Testbed, AgentClient, AgentClient]:
+    def _open_testbed_and_agents(self) -> tuple[iperf3_server.Iperf3Testbed, AgentClient, AgentClient]:
         """Return the testbed and the agents on this machine; start them and record their facts once."""
         testbed = self._testbed or iperf3_server.find_testbed(self._testbed_spec)
         agent = self._agent = self._agent or start_local_agent(testbed.local.name, self._label)
@@ -116,9 +116,9 @@ class Iperf3Instrument:
         if self._testbed is None:
             server_facts = self._server_facts = _contact_server(agent, testbed)
             self._testbed = testbed
-            self._new_facts.testbeds[str(testbed)] = testbed.as_facts()
-            self._new_facts.facts["host"] = observer.call("agent.facts")
-            self._new_facts.facts[testbed.server.name] = {
+            self._new_facts.testbed_descriptions[str(testbed)] = testbed.describe()
+            self._new_facts.facts_by_subject["host"] = observer.call("agent.facts")
+            self._new_facts.facts_by_subject[testbed.server.name] = {
                 "listens": testbed.server.listen_address, "address": testbed.server.address,
                 "iperf3": server_facts["version"],
                 "system": server_facts["system"],
@@ -159,9 +159,9 @@ class Iperf3Instrument:
                             "protocol": "iperf3"},
             }  # fmt: skip
             answer, wait_s = _call_with_retries(
-                agent, "trial.prepare", parameters, PATIENCE_S, should_abandon
+                agent, "trial.prepare", parameters, RETRY_TIMEOUT_S_BY_ERROR, should_abandon
             )
-            if wait_s > LONG_WAIT_S:
+            if wait_s > MIN_NOTED_WAIT_S:
                 wait_notes.append(
                     f"the iperf3 server {server.name} was unavailable for {wait_s:.1f} s before the trial"
                 )
@@ -199,9 +199,11 @@ def _contact_server(agent: AgentClient, testbed: iperf3_server.Iperf3Testbed) ->
         "from": testbed.local.address,
     }
     try:
-        answer, _ = _call_with_retries(agent, "iperf3.probe", parameters, CONTACT_PATIENCE_S, lambda: False)
+        answer, _ = _call_with_retries(
+            agent, "iperf3.probe", parameters, CONTACT_RETRY_TIMEOUT_S_BY_ERROR, lambda: False
+        )
     except AgentError as error:
-        fix = SERVER_FIXES.get(str(error.data.get("kind")))
+        fix = FIX_BY_SERVER_ERROR.get(str(error.data.get("kind")))
         raise BenchError(
             f"the iperf3 server does not run tests: {error.message}", where=str(server), fix=fix
         ) from error
@@ -212,7 +214,7 @@ def _call_with_retries(
     agent: AgentClient,
     method: str,
     parameters: Mapping[str, Any],
-    patience_s: Mapping[str, float],
+    retry_timeout_s_by_error: Mapping[str, float],
     should_abandon: Callable[[], bool],
 ) -> tuple[dict[str, Any], float]:
     """Call the agent, and retry while the server is unavailable.
@@ -229,7 +231,7 @@ def _call_with_retries(
         try:
             return agent.call(method, **parameters), time.monotonic() - start
         except AgentError as error:
-            if time.monotonic() - start >= patience_s.get(str(error.data.get("kind")), 0.0):
+            if time.monotonic() - start >= retry_timeout_s_by_error.get(str(error.data.get("kind")), 0.0):
                 raise
         if should_abandon():
             raise TrialAbandoned

@@ -25,11 +25,11 @@ from vnetbench.study.factors.load_factors import (
 )
 from vnetbench.study.model import Level
 
-PACING_ERROR = 0.1
+MAX_PACING_DEVIATION_SHARE = 0.1
 """Accepted deviation of a paced stream from its rate, as a share of the rate."""
-PACING_BURST_BITS = 4e6
+ACCEPTED_PACING_EXCESS_BITS = 4e6
 """Accepted excess: the first segments are not paced, and a delayed receiver catches up."""
-PACED_SHARE = 0.9
+PACING_CHECK_LOAD_SHARE = 0.9
 """Share of the load, from its start, in which the pacing is checked."""
 
 Totals = Mapping[str, Any]
@@ -41,13 +41,13 @@ class RefusalText:
     """Text of the refusal for one kind of agent error."""
 
     fix: str
-    what: str = "{}"
+    message_template: str = "{}"
     """Message. The braces stand for the agent's message."""
-    where: str | None = None
+    factor_name: str | None = None
     """The factor concerned; None for the endpoint."""
 
 
-REFUSALS: Mapping[str, RefusalText] = {
+REFUSAL_TEXT_BY_ERROR_KIND: Mapping[str, RefusalText] = {
     "congestion_control_absent": RefusalText(
         "load its module with modprobe tcp_NAME. vnetbench doctor lists the available congestion controls",
         "the kernel does not support this congestion control",
@@ -96,10 +96,12 @@ REFUSALS: Mapping[str, RefusalText] = {
 
 def refusal_from_error(error: AgentError, endpoint: str) -> TreatmentRefused | None:
     """Return the refusal of the treatment that an agent's error means, or None for any other error."""
-    text = REFUSALS.get(str(error.data.get("kind")))
+    text = REFUSAL_TEXT_BY_ERROR_KIND.get(str(error.data.get("kind")))
     if text is None:
         return None
-    return TreatmentRefused(text.what.format(error.message), where=text.where or endpoint, fix=text.fix)
+    return TreatmentRefused(
+        text.message_template.format(error.message), where=text.factor_name or endpoint, fix=text.fix
+    )
 
 
 def check_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, Any]]) -> dict[str, object]:
@@ -195,17 +197,22 @@ def check_load(
         rate
         for endpoint in endpoints
         # Samples at the end may include data that streams sent when pacing had ended.
-        for rate in _compute_arrival_rates([x for x in endpoint.samples if x.t_s <= PACED_SHARE * duration_s])
+        for rate in _compute_arrival_rates(
+            [x for x in endpoint.samples if x.t_s <= PACING_CHECK_LOAD_SHARE * duration_s]
+        )
     ]
     if not rates_bps:
         return []
-    if max(rates_bps) > (1 + PACING_ERROR) * rate_bps + PACING_BURST_BITS / duration_s:
+    if (
+        max(rates_bps)
+        > (1 + MAX_PACING_DEVIATION_SHARE) * rate_bps + ACCEPTED_PACING_EXCESS_BITS / duration_s
+    ):
         raise TreatmentRefused(
             f"pacing_rate = {format_exact_bit_rate(rate_bps)} was exceeded:"
             f" a stream arrived at {format_bit_rate(max(rates_bps))}",
             fix="use the queueing discipline fq for pacing (tc qdisc replace), or write pacing_rate = none",
         )
-    if (mean := sum(rates_bps) / len(rates_bps)) < (1 - PACING_ERROR) * rate_bps:
+    if (mean := sum(rates_bps) / len(rates_bps)) < (1 - MAX_PACING_DEVIATION_SHARE) * rate_bps:
         return [
             f"the streams are paced to {format_exact_bit_rate(rate_bps)}, but the mean of the streams is"
             f" {format_bit_rate(mean)}, so the pacing rate is not the limit"

@@ -1,4 +1,4 @@
-"""CampaignProgress of a campaign: trials of each treatment, the running trial and the remaining time."""
+"""Progress of a campaign: trials of each treatment, the running trial and the remaining time."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Plan, SearchSpec, Study, Treatment
 from vnetbench.study.workloads import SEARCH_METRICS, deciding_metric
 
-OPEN = "open"
-LIKELY_MORE = 0.25
+OPEN_STATE = "open"
+OVERDUE_REMAINDER_SHARE = 0.25
 """Share of its elapsed time that a step series is expected to take longer, once it is overdue."""
 
 
@@ -29,23 +29,23 @@ class TreatmentProgress:
     treatment: Treatment
     time_series: dict[int, TimeSeries] = field(default_factory=dict)
     """Time series of the deciding metric in each finished trial, by block."""
-    values: list[float] = field(default_factory=list)
+    deciding_values: list[float] = field(default_factory=list)
     """Deciding metric of each finished trial without its warm-up, in the order of blocks."""
     next_duration_s: float = 0.0
     """Duration of the load in its next trial."""
     setup_times_s: list[float] = field(default_factory=list)
     step_times_s: list[float] = field(default_factory=list)
     """Total duration of the steps of each trial."""
-    state: str = OPEN
+    state: str = OPEN_STATE
     """`open`, or the reason why no further trial is measured."""
     reason: str = ""
     estimate: Estimate | None = None
     """Estimate of the deciding metric."""
-    last_trial: int = 0
+    last_trial_number: int = 0
     """Number of its latest trial in the campaign, from 1; 0 if it has none."""
 
     @property
-    def trials(self) -> int:
+    def trial_count(self) -> int:
         """Number of finished trials."""
         return len(self.time_series)
 
@@ -65,32 +65,32 @@ class CampaignProgress:
     """Running time of earlier sessions."""
     running_treatment: int | None = None
     """Index of the treatment whose trial is running."""
-    running_since: float = 0.0
+    running_trial_started_s: float = 0.0
     """Start of that trial (monotonic clock)."""
-    steps: tuple[StepRecord, ...] = ()
+    running_trial_steps: tuple[StepRecord, ...] = ()
     """Finished steps of that trial, if it has a step series."""
-    is_leaving: bool = False
+    is_removing_testbeds: bool = False
     """Whether measuring has ended and the testbeds are being removed."""
-    started_at: float = field(default_factory=time.monotonic)
+    session_started_s: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self.treatments = [TreatmentProgress(t) for t in self.plan.treatments]
         for treatment in self.treatments:
-            treatment.next_duration_s = self._next_s([])
+            treatment.next_duration_s = self._next_trial_duration_s([])
 
     @property
     def elapsed_s(self) -> float:
         """Running time of all sessions together."""
-        return self.earlier_sessions_s + time.monotonic() - self.started_at
+        return self.earlier_sessions_s + time.monotonic() - self.session_started_s
 
     @property
-    def trials(self) -> int:
+    def trial_count(self) -> int:
         """Number of finished trials."""
-        return sum(t.trials for t in self.treatments)
+        return sum(t.trial_count for t in self.treatments)
 
     def open_treatments(self) -> list[int]:
         """Return the indexes of the treatments that need further trials."""
-        return [t.treatment.index for t in self.treatments if t.state == OPEN]
+        return [t.treatment.index for t in self.treatments if t.state == OPEN_STATE]
 
     def add_finished_trial(
         self, index: int, block: int, time_series: TimeSeries, setup_s: float, step_times_s: float = 0.0
@@ -100,22 +100,22 @@ class CampaignProgress:
         treatment.time_series[block] = time_series
         treatment.setup_times_s.append(setup_s)
         treatment.step_times_s.append(step_times_s)
-        treatment.last_trial = self.trials
+        treatment.last_trial_number = self.trial_count
         by_block = [treatment.time_series[number] for number in sorted(treatment.time_series)]
         warmups = find_warmups(by_block, self.study.timing)
-        treatment.values = [
+        treatment.deciding_values = [
             trial.steady_value(warmup.samples) for trial, warmup in zip(by_block, warmups, strict=True)
         ]
         precision = self.study.precision
         treatment.estimate = estimate_median(
-            treatment.values, precision.confidence, interim_analyses(precision)
+            treatment.deciding_values, precision.confidence, interim_analyses(precision)
         )
         interval_s = self.study.timing.interval_s
         past = [
             PastTrial(trial.values, interval_s, warmup)
             for trial, warmup in zip(by_block, warmups, strict=True)
         ]
-        treatment.next_duration_s = self._next_s(past)
+        treatment.next_duration_s = self._next_trial_duration_s(past)
 
     def estimate_remaining(self) -> tuple[int, float]:
         """Return the expected number of remaining trials and their duration in seconds."""
@@ -123,7 +123,7 @@ class CampaignProgress:
         for index in self.open_treatments():
             treatment = self.treatments[index]
             remaining = schedule.estimate_remaining_trials(
-                treatment.values, treatment.estimate, self.study.precision
+                treatment.deciding_values, treatment.estimate, self.study.precision
             )
             trials += remaining
             seconds += remaining * self.expected_trial_s(index)
@@ -138,9 +138,11 @@ class CampaignProgress:
         """Return the expected remaining duration of the running trial in seconds."""
         if self.running_treatment is None:
             return 0.0
-        spent_s = time.monotonic() - self.running_since
+        spent_s = time.monotonic() - self.running_trial_started_s
         left_s = self.expected_trial_s(self.running_treatment) - spent_s
-        return max(left_s, LIKELY_MORE * spent_s) if self.steps else max(0.0, left_s)
+        return (
+            max(left_s, OVERDUE_REMAINDER_SHARE * spent_s) if self.running_trial_steps else max(0.0, left_s)
+        )
 
     def expected_trial_s(self, index: int) -> float:
         """Return the expected duration of a treatment's next trial in seconds, with set-up and steps."""
@@ -162,9 +164,9 @@ class CampaignProgress:
         levels = complete_levels(self.treatments[index].treatment.factors, self.study.workload)
         if self.study.search is None or not needs_steps(self.study, levels):
             return None
-        return schedule.with_time_limit(self.study.search, self.study.precision, len(self.treatments))
+        return schedule.limit_search_time(self.study.search, self.study.precision, len(self.treatments))
 
-    def _next_s(self, past: list[PastTrial]) -> float:
+    def _next_trial_duration_s(self, past: list[PastTrial]) -> float:
         if self.study.timing.duration_s is not None:
             return self.study.timing.duration_s
         if self.study.search is not None and deciding_metric(self.study) in SEARCH_METRICS:

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from vnetbench.campaign import schedule
 from vnetbench.campaign.agent_parameters import compute_idle_duration_s
-from vnetbench.campaign.calibration import MAX_CALIBRATION_TRIALS, TRIAL_S
+from vnetbench.campaign.calibration import CALIBRATION_TRIAL_S, MAX_CALIBRATION_TRIALS
 from vnetbench.campaign.instrument import CompletedTrial, Instrument
 from vnetbench.campaign.interrupts import ImmediateExit, Interrupts
-from vnetbench.campaign.progress import OPEN, CampaignProgress
+from vnetbench.campaign.progress import OPEN_STATE, CampaignProgress
 from vnetbench.campaign.trial import StepSeries, TrialAbandoned, TrialFailedUnderLoad, TrialLoad
 from vnetbench.estimate.stopping_rule import decide_stopping
 from vnetbench.estimate.time_series import metric_time_series
@@ -59,7 +59,7 @@ class Campaign:
         self._calibrations: dict[int, Mapping[str, object]] = {}
         """Calibrations by treatment."""
         self._instrument = instrument
-        self._replay()
+        self._replay_stored_trials()
 
     def run(self, interrupts: Interrupts) -> str:
         """Measure until no treatment is open, then close the instrument. Every finished trial is on disk.
@@ -82,11 +82,11 @@ class Campaign:
         except ImmediateExit:
             return INTERRUPTED
         finally:
-            self.progress.is_leaving = True
+            self.progress.is_removing_testbeds = True
             self.progress.running_treatment = None
             self._instrument.close()
 
-    def _replay(self) -> None:
+    def _replay_stored_trials(self) -> None:
         """Add the trials of earlier sessions. Treatments that were refused or failed are tried again."""
         for record in self._file.treatments():
             if record.state in ("refused", "failed"):
@@ -124,7 +124,7 @@ class Campaign:
     def _is_out_of_time(self, index: int) -> bool:
         progress = self.progress
         expected = progress.expected_trial_s(index)
-        expected += self._calibration_s(index)
+        expected += self._max_pending_calibration_s(index)
         limit = self._study.precision.time_limit_s
         if not schedule.exceeds_time_limit(progress.elapsed_s, expected, limit):
             return False
@@ -143,7 +143,7 @@ class Campaign:
             treatment = self.progress.treatments[index]
             if any(later > block for later in treatment.time_series):
                 continue
-            decision = decide_stopping(treatment.values, self._study.precision)
+            decision = decide_stopping(treatment.deciding_values, self._study.precision)
             if decision.stop:
                 self._close_treatment(index, decision.reason)
 
@@ -152,19 +152,19 @@ class Campaign:
         self.progress.treatments[index].state = state
         self.progress.treatments[index].reason = reason
 
-    def _calibration_s(self, index: int) -> float:
+    def _max_pending_calibration_s(self, index: int) -> float:
         """Return the maximum duration of a treatment's pending calibration in seconds; 0 if none is due."""
-        if index in self._calibrations or self._levels(index).get(SEND_MODE.name) != "auto":
+        if index in self._calibrations or self._treatment_levels(index).get(SEND_MODE.name) != "auto":
             return 0.0
-        return MAX_CALIBRATION_TRIALS * (TRIAL_S + self.progress.expected_setup_s())
+        return MAX_CALIBRATION_TRIALS * (CALIBRATION_TRIAL_S + self.progress.expected_setup_s())
 
-    def _levels(self, index: int) -> Mapping[str, Level]:
+    def _treatment_levels(self, index: int) -> Mapping[str, Level]:
         study = self._study
         return complete_levels(self._plan.treatments[index].factors, study.workload, study.testbed.backend)
 
     def _run_trial(self, index: int, block: int, interrupts: Interrupts) -> None:
         """Run one trial and store it. If it is refused or fails repeatedly, close the treatment."""
-        study, levels = self._study, self._levels(index)
+        study, levels = self._study, self._treatment_levels(index)
         next_duration_s = self.progress.treatments[index].next_duration_s
         idle = compute_idle_duration_s(study.workload, levels, study.timing)
         known = self._calibrations.get(index)
@@ -183,11 +183,11 @@ class Campaign:
             if interrupts.is_requested and failure:
                 return
             start_s = self.progress.elapsed_s
-            self.progress.running_treatment, self.progress.running_since = index, time.monotonic()
+            self.progress.running_treatment, self.progress.running_trial_started_s = index, time.monotonic()
             try:
                 with interrupts.interruptible():
                     done = self._instrument.measure(load, lambda: interrupts.is_immediate)
-                record = _record(index, block, start_s, load, done)
+                record = _make_trial_record(index, block, start_s, load, done)
             except TreatmentRefused as refusal:
                 self._close_treatment(index, "refused", str(refusal))
                 self._report_message(f"refused: {refusal}", index)
@@ -204,7 +204,7 @@ class Campaign:
                 continue
             finally:
                 self.progress.running_treatment = None
-                self.progress.steps = ()
+                self.progress.running_trial_steps = ()
             self._store_trial(record)
             return
         reason = f"{MAX_ATTEMPTS} trials in a row failed. The last failure: {failure}"
@@ -220,14 +220,14 @@ class Campaign:
         def save_step(step: StepRecord) -> None:
             step = replace(step, started_s=max(0.0, self.progress.elapsed_s - step.elapsed_s))
             self._file.add_step(index, block, step, self.progress.elapsed_s)
-            self.progress.steps = (*self.progress.steps[: step.number], step)
+            self.progress.running_trial_steps = (*self.progress.running_trial_steps[: step.number], step)
             self._report_progress()
 
         def delete_steps() -> None:
             self._file.delete_steps(index, block)
-            self.progress.steps = ()
+            self.progress.running_trial_steps = ()
 
-        self.progress.steps = self._file.steps(index, block)
+        self.progress.running_trial_steps = self._file.steps(index, block)
         seed = search_seed(self._plan, block, index)
         return StepSeries(
             search_spec,
@@ -241,20 +241,20 @@ class Campaign:
     def _store_trial(self, trial: TrialRecord) -> None:
         """Write a trial to disk, then add it to the progress."""
         new_facts = self._instrument.take_new_facts()
-        for shape, description in new_facts.testbeds.items():
+        for shape, description in new_facts.testbed_descriptions.items():
             self._file.add_testbed(shape, description)
-        for subject, facts in new_facts.facts.items():
+        for subject, facts in new_facts.facts_by_subject.items():
             self._file.add_facts(subject, facts)
         self._file.add_trial(trial, self.progress.elapsed_s)
         if self._earlier_states.pop(trial.treatment, None):
-            self._file.set_treatment_state(trial.treatment, OPEN)
+            self._file.set_treatment_state(trial.treatment, OPEN_STATE)
             self.progress.treatments[trial.treatment].reason = ""
         if not trial.failure:
             self._add_to_progress(trial)
 
     def _warn_about_time(self) -> None:
         precision, treatments = self._study.precision, len(self._plan.treatments)
-        calibrations_s = sum(map(self._calibration_s, self.progress.open_treatments()))
+        calibrations_s = sum(map(self._max_pending_calibration_s, self.progress.open_treatments()))
         expected_steps_s = precision.min_trials * sum(
             map(self.progress.expected_steps_s, self.progress.open_treatments())
         )
@@ -272,7 +272,9 @@ class Campaign:
             self._report_message(warning, None)
 
 
-def _record(index: int, block: int, start_s: float, load: TrialLoad, trial: CompletedTrial) -> TrialRecord:
+def _make_trial_record(
+    index: int, block: int, start_s: float, load: TrialLoad, trial: CompletedTrial
+) -> TrialRecord:
     """Return the record of a trial; raises TrialFailed if it has no samples to estimate from."""
     record = TrialRecord(
         index,

@@ -28,14 +28,14 @@ MEDIAN_TO_MEAN_WIDTH_RATIO = math.sqrt(math.pi / 2)
 """Width of the median's interval relative to the mean's interval, for a normal distribution."""
 MAX_SEARCH_S, MIN_SEARCH_S = 600.0, 5.0
 """Bounds of a search's time limit if the study sets none."""
-STEP_TIME_SHARE = 0.5
+MAX_STEP_SHARE_OF_SEARCH_TIME = 0.5
 """Share of a search's time for its steps. Their set-up times are not part of their limit."""
-MIN_TRIALS_TIME_SHARE = 0.9
+TIME_LIMIT_SHARE_FOR_MIN_TRIALS = 0.9
 """Share of the time limit for the minimum number of trials. The rest is for treatments that need more."""
 
 
 def choose_trial_duration(
-    past: Sequence[PastTrial], setup_s: float, precision: Precision, treatments: int
+    past_trials: Sequence[PastTrial], setup_s: float, precision: Precision, treatment_count: int
 ) -> float:
     """Return the load duration of a treatment's next trial in seconds, warm-up included.
 
@@ -44,12 +44,16 @@ def choose_trial_duration(
     """
     longest = MAX_TRIAL_LENGTH_S
     if precision.time_limit_s is not None:
-        share = MIN_TRIALS_TIME_SHARE * precision.time_limit_s / (treatments * precision.min_trials)
+        share = (
+            TIME_LIMIT_SHARE_FOR_MIN_TRIALS
+            * precision.time_limit_s
+            / (treatment_count * precision.min_trials)
+        )
         longest = min(MAX_TRIAL_LENGTH_S, max(MIN_LIMITED_TRIAL_S, share - setup_s))
     shortest = min(MIN_TRIAL_LENGTH_S, longest)
-    if len(past) < PILOT_TRIALS:
+    if len(past_trials) < PILOT_TRIALS:
         return shortest
-    return choose_trial_length_s(past, setup_s, shortest, longest)
+    return choose_trial_length_s(past_trials, setup_s, shortest, longest)
 
 
 def estimate_remaining_trials(
@@ -75,7 +79,7 @@ def estimate_remaining_trials(
     return next((look for look in later if look >= wanted), later[-1]) - len(values)
 
 
-def with_time_limit(search: SearchSpec, precision: Precision, treatments: int) -> SearchSpec:
+def limit_search_time(search: SearchSpec, precision: Precision, treatment_count: int) -> SearchSpec:
     """Return the search with a time limit.
 
     If the study sets none, the limit allows the minimum number of trials for every treatment.
@@ -84,22 +88,26 @@ def with_time_limit(search: SearchSpec, precision: Precision, treatments: int) -
         return search
     limit_s = MAX_SEARCH_S
     if precision.time_limit_s is not None:
-        share = MIN_TRIALS_TIME_SHARE * precision.time_limit_s / (treatments * precision.min_trials)
-        limit_s = min(MAX_SEARCH_S, max(MIN_SEARCH_S, STEP_TIME_SHARE * share))
+        share = (
+            TIME_LIMIT_SHARE_FOR_MIN_TRIALS
+            * precision.time_limit_s
+            / (treatment_count * precision.min_trials)
+        )
+        limit_s = min(MAX_SEARCH_S, max(MIN_SEARCH_S, MAX_STEP_SHARE_OF_SEARCH_TIME * share))
     return replace(search, time_limit_s=limit_s)
 
 
-def median_setup_s(measured: Sequence[float]) -> float:
+def median_setup_s(measured_s: Sequence[float]) -> float:
     """Return the median duration of a trial without its load in seconds."""
-    return statistics.median(measured) if measured else DEFAULT_SETUP_S
+    return statistics.median(measured_s) if measured_s else DEFAULT_SETUP_S
 
 
-def median_steps_s(measured: Sequence[float], search: SearchSpec | None) -> float:
+def median_steps_s(measured_s: Sequence[float], search: SearchSpec | None) -> float:
     """Return the median duration of a trial's steps in seconds; 0 if trials have no steps."""
     if search is None:
         return 0.0
-    if measured:
-        return statistics.median(measured)
+    if measured_s:
+        return statistics.median(measured_s)
     return min(
         search.time_limit_s or MAX_SEARCH_S,
         DEFAULT_STEP_COUNT * (search.step_s + search.settle_s + DEFAULT_SETUP_S),
@@ -107,7 +115,7 @@ def median_steps_s(measured: Sequence[float], search: SearchSpec | None) -> floa
 
 
 def has_enough_time(
-    precision: Precision, treatments: int, duration_s: float | None, before_s: float = 0.0
+    precision: Precision, treatment_count: int, duration_s: float | None, before_s: float = 0.0
 ) -> bool:
     """Return whether every treatment can have its minimum number of trials within the time limit.
 
@@ -116,7 +124,7 @@ def has_enough_time(
     if precision.time_limit_s is None:
         return True
     shortest = duration_s or MIN_LIMITED_TRIAL_S
-    trials_s = treatments * precision.min_trials * (shortest + DEFAULT_SETUP_S)
+    trials_s = treatment_count * precision.min_trials * (shortest + DEFAULT_SETUP_S)
     return before_s + trials_s <= precision.time_limit_s
 
 

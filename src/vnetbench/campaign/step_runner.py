@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from vnetbench.campaign.frame_checks import is_behind
+from vnetbench.campaign.frame_checks import is_generator_behind
 from vnetbench.campaign.frame_counts import sum_endpoint_counts
 from vnetbench.campaign.trial import StepSeries, TrialAbandoned, TrialLoad, TrialMeasurement
 from vnetbench.estimate.frame_losses import path_counters
@@ -44,11 +44,11 @@ class StepResult:
     @property
     def is_generator_behind(self) -> bool:
         """Whether the generator sent less than requested, so that the device is not the limit."""
-        return is_behind(self.record.sent, self.frames_due, self.direction_count)
+        return is_generator_behind(self.record.sent, self.frames_due, self.direction_count)
 
 
 Error = TypeVar("Error", bound=Exception)
-MAX_ATTEMPTS = 3
+MAX_STEP_ATTEMPTS = 3
 """Maximum number of attempts of a step in which the generator falls behind."""
 
 
@@ -107,7 +107,7 @@ class StepRunner:
 
         If the loss ratio exceeds `goal` although the offered load was too low, a repetition cannot help.
         """
-        for _ in range(MAX_ATTEMPTS):
+        for _ in range(MAX_STEP_ATTEMPTS):
             step = self.run(purpose, load_fps, duration_s, burst_frames)
             if not step.is_generator_behind or step.record.loss_ratio > goal:
                 break

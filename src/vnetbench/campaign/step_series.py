@@ -24,13 +24,13 @@ from vnetbench.study.factors.frame_factors import FRAME_LOAD, FRAME_SIZE
 from vnetbench.study.factors.frame_sizes import compute_mean_frame_bytes, parse_throughput_share
 from vnetbench.study.workloads import WORKLOADS
 
-GENERATOR_STEP_S = 0.5
+MAX_GENERATOR_STEP_S = 0.5
 """Maximum duration of the first step, which measures the generator's maximum rate."""
-MAX_PACED_SHARE = 0.97
+MAX_RELIABLE_PACED_SHARE = 0.97
 """Share of the generator's maximum rate that it reaches reliably when it paces frames."""
-LOSS_CURVE_DECREMENT = 0.05
+LOSS_CURVE_DECREMENT_SHARE = 0.05
 """Share of the maximum load between two steps of the loss curve (RFC 2544, 26.3 allows up to 10 %)."""
-LOSSLESS_STEPS = 2
+LOSSLESS_STEPS_TO_END = 2
 """Number of consecutive steps without loss that end the loss curve (RFC 2544, 26.3)."""
 
 
@@ -97,7 +97,7 @@ def run_step_series(
 def _search_bounds(steps: StepRunner, step_series: StepSeries) -> tuple[StepResult, SearchParameters]:
     """Measure the generator's maximum rate; return that step and the parameters of the search."""
     wanted = step_series.search_spec
-    try_s = min(GENERATOR_STEP_S, wanted.step_s)
+    try_s = min(MAX_GENERATOR_STEP_S, wanted.step_s)
     first = steps.run(GENERATOR_STEP, wanted.max_load_fps, try_s)
     if (
         not first.record.received
@@ -109,9 +109,9 @@ def _search_bounds(steps: StepRunner, step_series: StepSeries) -> tuple[StepResu
             "and IP version",
         )
         raise steps.discard_steps(no_reception)
-    most_fps = wanted.max_load_fps or MAX_PACED_SHARE * first.offered_fps
+    most_fps = wanted.max_load_fps or MAX_RELIABLE_PACED_SHARE * first.offered_fps
     if first.is_generator_behind:
-        most_fps = MAX_PACED_SHARE * first.offered_fps
+        most_fps = MAX_RELIABLE_PACED_SHARE * first.offered_fps
     if most_fps <= wanted.min_load_fps:
         too_slow = TreatmentRefused(
             f"the generator sends at most {format_value(first.offered_fps, 'frame/s')} in each direction, "
@@ -122,7 +122,7 @@ def _search_bounds(steps: StepRunner, step_series: StepSeries) -> tuple[StepResu
         raise steps.discard_steps(too_slow)
     return first, SearchParameters(
         goals=wanted.goals,
-        relative_width=wanted.width,
+        relative_width=wanted.relative_width,
         min_load_fps=wanted.min_load_fps,
         max_load_fps=most_fps,
         step_s=wanted.step_s,
@@ -169,15 +169,15 @@ def _measure_loss_curve(steps: StepRunner, parameters: SearchParameters) -> tupl
         For each goal, the highest load at which it and all lower loads keep the goal.
     """
     results: list[StepResult] = []
-    for number in range(round(1 / LOSS_CURVE_DECREMENT)):
-        load_fps = parameters.max_load_fps * (1 - LOSS_CURVE_DECREMENT * number)
+    for number in range(round(1 / LOSS_CURVE_DECREMENT_SHARE)):
+        load_fps = parameters.max_load_fps * (1 - LOSS_CURVE_DECREMENT_SHARE * number)
         if load_fps < parameters.min_load_fps:
             break
         results.append(
             steps.run_with_retries(parameters.goals[-1], LOSS_CURVE_STEP, load_fps, parameters.step_s)
         )
-        last = results[-LOSSLESS_STEPS:]
-        if len(last) == LOSSLESS_STEPS and not any(step.record.loss_ratio for step in last):
+        last = results[-LOSSLESS_STEPS_TO_END:]
+        if len(last) == LOSSLESS_STEPS_TO_END and not any(step.record.loss_ratio for step in last):
             break
     return tuple(_result_from_loss_curve(results, goal) for goal in parameters.goals)
 

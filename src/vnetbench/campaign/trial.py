@@ -11,11 +11,11 @@ from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.campaign.agent_parameters import (
+    choose_thread_cpus,
     count_spinning_threads,
     find_endpoint_role,
     frame_sources_share_cpu,
     list_streams,
-    place_threads,
     prepare_parameters,
 )
 from vnetbench.campaign.count_checks import find_count_error
@@ -35,7 +35,7 @@ from vnetbench.campaign.load_checks import (
     sum_zero_copy_counts,
 )
 from vnetbench.campaign.trial_endpoint import EndpointFault, TrialEndpoint
-from vnetbench.campaign.trial_notes import DRAIN_S, clock_notes, delay_line_notes, instrument_notes
+from vnetbench.campaign.trial_notes import DRAIN_TIMEOUT_S, clock_notes, delay_line_notes, instrument_notes
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.testbed import Testbed, endpoint_pairs
@@ -46,7 +46,7 @@ from vnetbench.study.factors.testbed_factors import IP_VERSION
 from vnetbench.study.model import Level, SearchSpec
 from vnetbench.study.workloads import TCP_STREAM, WORKLOADS
 
-GRACE_S = 5.0
+TRIAL_END_GRACE_S = 5.0
 """How long the bench waits for an agent's trial.end after the load and its drain."""
 VMADDR_CID_HOST = 2
 """VSOCK address of the host as seen by its guests (vsock(7))."""
@@ -253,7 +253,7 @@ class _TrialPreparation:
             workload["threads"] = count_spinning_threads(load.factors, testbed)
         if WORKLOADS[load.workload].has_idle_phase:
             workload["idle_s"] = load.idle_s
-        self.thread_cpus = place_threads(load.workload, load.factors, testbed, workload)
+        self.thread_cpus = choose_thread_cpus(load.workload, load.factors, testbed, workload)
         if WORKLOADS[load.workload].carries_frames:
             workload["shares_cpus"] = frame_sources_share_cpu(
                 load.workload, load.factors, testbed, self.thread_cpus
@@ -377,7 +377,7 @@ def _collect(
     endpoints: Mapping[str, TrialEndpoint], trial: str, duration_s: float, should_abandon: Callable[[], bool]
 ) -> None:
     """Process the events of all agents until each has ended its trial. A fault of one stops the others."""
-    deadline = time.monotonic() + duration_s + DRAIN_S + GRACE_S
+    deadline = time.monotonic() + duration_s + DRAIN_TIMEOUT_S + TRIAL_END_GRACE_S
     is_broken = False
     while pending := [endpoint for endpoint in endpoints.values() if not endpoint.is_over]:
         if should_abandon():
@@ -388,7 +388,7 @@ def _collect(
             endpoint.take_events(trial)
         if not is_broken and any(endpoint.fault for endpoint in endpoints.values()):
             is_broken = True
-            deadline = min(deadline, time.monotonic() + GRACE_S)
+            deadline = min(deadline, time.monotonic() + TRIAL_END_GRACE_S)
             for endpoint in endpoints.values():
                 endpoint.agent.send("trial.stop", trial=trial)
         if time.monotonic() > deadline:

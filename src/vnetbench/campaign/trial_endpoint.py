@@ -33,7 +33,7 @@ class TrialEndpoint:
 
     agent: AgentClient
     role: str
-    keeps_cpu: bool = False
+    stores_cpu_samples: bool = False
     """Whether its CPU samples are stored: no other agent reports the CPUs of its kernel."""
     samples: list[Sample] = field(default_factory=list)
     totals: dict[str, Any] | None = None
@@ -58,14 +58,16 @@ class TrialEndpoint:
         elif params.get("trial") != trial:
             return
         elif method == "trial.sample":
-            self.samples.append(_parse_sample(params, keep_cpu=self.keeps_cpu or self.role == OBSERVE))
+            self.samples.append(
+                _parse_sample(params, stores_cpu=self.stores_cpu_samples or self.role == OBSERVE)
+            )
         elif method == "trial.end":
             self.totals = {k: v for k, v in params.items() if k != "trial"}
             if params.get("reason") == "fault":
                 self.fault = EndpointFault(FAULT_RANKS[params["fault_kind"]], f"{name}: {params['fault']}")
 
 
-def _parse_sample(params: Mapping[str, Any], *, keep_cpu: bool) -> Sample:
+def _parse_sample(params: Mapping[str, Any], *, stores_cpu: bool) -> Sample:
     return Sample(
         seq=int(params["seq"]),
         t_s=float(params["t_s"]),
@@ -74,7 +76,7 @@ def _parse_sample(params: Mapping[str, Any], *, keep_cpu: bool) -> Sample:
         bytes_received=int(params["bytes_received"]),
         counters=params["counters"],
         # Endpoints that share the host's kernel and CPUs have the observer's CPU samples.
-        cpu=tuple(params["cpu"]) if keep_cpu else (),
+        cpu=tuple(params["cpu"]) if stores_cpu else (),
         streams=tuple(parse_stream_sample(s) for s in params["streams"]),
         histograms={
             kind: parse_histogram(params[kind]["buckets"]) for kind in HISTOGRAM_KINDS if kind in params

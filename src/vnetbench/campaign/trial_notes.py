@@ -8,22 +8,22 @@ from typing import Any
 from vnetbench.campaign.load_checks import Totals, sum_zero_copy_counts
 from vnetbench.results.records import HOST
 
-DRAIN_S = 5.0
+DRAIN_TIMEOUT_S = 5.0
 """How long a sink waits for the end of its streams (docs/protocol.md, trial.start)."""
-MIN_SENT_SHARE = 0.99
+MIN_SENT_SHARE_OF_DUE = 0.99
 """Share of the requests or datagrams due. If a source sends less, the instrument is the limit."""
-MAX_DROPPED_SHARE = 0.01
+MAX_SOCKET_DROP_SHARE = 0.01
 """Share of the datagrams that arrived. If a sink's socket drops more, the instrument is the limit."""
 MAX_OVERHEAD_CPU_SHARE = 0.1
 """Share of one CPU. A trial gets a note if the bench and samplers use more, as the load may lack it."""
 MAX_SAMPLE_DELAY_SHARE = 0.5
 """Share of the sampling interval. A trial gets a note if a sample is later."""
-MAX_REQUEST_DELAY_US = 1000.0
+MAX_P99_REQUEST_DELAY_US = 1000.0
 """If the 99th percentile of an open loop's delays is larger, the instrument is the limit."""
 
 MAX_DELAY_LINE_CPU_SHARE = 0.9
 """Share of one CPU. A delay line whose thread uses more is the limit."""
-MAX_FRAME_DELAY_US = 500.0
+MAX_EXCESS_MEDIAN_FRAME_DELAY_US = 500.0
 """A trial gets a note if a delay line delays half of its frames by this much more than configured."""
 
 
@@ -58,14 +58,14 @@ def instrument_notes(
             notes.append(f"{name}: {lost} samples were lost, because the bench read too slowly")
         # What is left of a trial with an iperf3 server is in its counts (`counts.check_server_totals`).
         if not totals.get("drained", True) and "server" not in totals:
-            notes.append(f"{name}: data was still in flight {DRAIN_S:g} s after the end of the trial")
+            notes.append(f"{name}: data was still in flight {DRAIN_TIMEOUT_S:g} s after the end of the trial")
         if unanswered := int(totals.get("unanswered") or 0):
             notes.append(f"{name}: {unanswered} requests got no response and are not part of the latency")
         pacing = instrument.get("pacing") or {}
         due, sent = int(pacing.get("due", 0)), int(pacing.get("sent", 0))
-        if sent < MIN_SENT_SHARE * due:
+        if sent < MIN_SENT_SHARE_OF_DUE * due:
             notes.append(f"{name}: the source sent only {100 * sent / due:.0f} % of the requested load")
-        elif (late_us := pacing.get("lateness_p99_us") or 0.0) > MAX_REQUEST_DELAY_US:
+        elif (late_us := pacing.get("lateness_p99_us") or 0.0) > MAX_P99_REQUEST_DELAY_US:
             notes.append(f"{name}: the source sent 1 % of its messages at least {late_us:.0f} µs late")
         account = sum_zero_copy_counts([totals])
         if account and account["copied"] > account["in_place"]:
@@ -87,7 +87,7 @@ def _datagram_notes(name: str, streams: Sequence[Mapping[str, Any]]) -> list[str
     foreign = sum(int(stream.get("foreign_datagrams", 0)) for stream in streams)
     arrived = dropped + sum(int(s["datagrams"]) for s in streams if "socket_drops" in s)
     notes = []
-    if dropped > MAX_DROPPED_SHARE * arrived:
+    if dropped > MAX_SOCKET_DROP_SHARE * arrived:
         notes.append(
             f"{name}: its sockets dropped {100 * dropped / arrived:.0f} % of the arriving datagrams, so "
             "the receiver was the limit"
@@ -131,6 +131,6 @@ def delay_line_notes(lines: Sequence[Mapping[str, Any]]) -> list[str]:
                 notes.append(f"{name}: the queue was full and dropped {counts['queue_drops']} frames")
             if counts["port_drops"]:
                 notes.append(f"{name}: the output port refused {counts['port_drops']} frames")
-            if (late_us := counts["lateness_p50_us"] or 0.0) > MAX_FRAME_DELAY_US:
+            if (late_us := counts["lateness_p50_us"] or 0.0) > MAX_EXCESS_MEDIAN_FRAME_DELAY_US:
                 notes.append(f"{name}: half of the frames were at least {late_us:.0f} µs late")
     return notes

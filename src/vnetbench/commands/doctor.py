@@ -30,11 +30,11 @@ from vnetbench.study.factors.load_factors import CONGESTION_CONTROL, DIRECTION, 
 from vnetbench.study.factors.registry import FACTORS, complete_levels
 from vnetbench.study.factors.testbed_factors import VSWITCH
 from vnetbench.study.file.host_value_types import iperf3_servers
-from vnetbench.study.labs import HOSTS, IPERF3
+from vnetbench.study.labs import HOSTS, IPERF3_BACKEND
 from vnetbench.study.model import HostSpec, TestbedSpec
 from vnetbench.study.workloads import FRAMES, TCP_STREAM, UDP_STREAM
 
-TRIAL_S = 0.3
+CHECK_TRIAL_S = 0.3
 VSOCK_PATIENCE_S = 0.5
 VSOCK_LOOPBACK_CID = 1
 """VMADDR_CID_LOCAL (vsock(7))."""
@@ -45,7 +45,10 @@ WANTED_CONGESTION_CONTROLS = ("cubic", "bbr", "reno")
 
 BASE_CHECKS = (MachineCheck(REQUIRED_CHECKS[1], {}), MachineCheck(UDP_STREAM, {}, UDP_STREAM))
 """A treatment of default levels for each workload; each factor adds its own (`Factor.machine_checks`)."""
-_IMPAIRMENT_TEXTS = {netem.NAME: "the kernel's netem", delay_line.BACKEND_NAME: "the bench's delay line"}
+_IMPAIRMENT_TEXTS = {
+    netem.BACKEND_NAME: "the kernel's netem",
+    delay_line.BACKEND_NAME: "the bench's delay line",
+}
 """Text for each value of `link_impairment_backend` in a trial's `effective`."""
 MIN_SOCKET_BUFFER_BYTES = 1 << 20
 """Smaller socket buffers overflow within a millisecond at a million datagrams a second."""
@@ -79,10 +82,10 @@ def _run_machine_checks() -> Iterator[Check]:
     except (AgentError, BenchError) as error:
         yield Check("agent", MISSING, str(error), "make install")
         return
-    yield from _check_facts(facts)
+    yield from _check_machine_description(facts)
     yield vsock
     yield from map(_check_treatment, list_machine_checks())
-    yield _check_frames()
+    yield _check_frame_generation()
     yield from guest_setup.run_guest_checks()
 
 
@@ -115,7 +118,7 @@ def _check_vsock(agent: AgentClient) -> Check:
     return Check("VSOCK loopback", GOOD, "connected")
 
 
-def _check_facts(facts: Mapping[str, Any]) -> Iterator[Check]:
+def _check_machine_description(facts: Mapping[str, Any]) -> Iterator[Check]:
     cpu = facts.get("cpu") or {}
     yield Check(
         "kernel", GOOD, f"Linux {facts['kernel']['release']} on {cpu.get('model') or 'an unknown CPU'}"
@@ -177,7 +180,9 @@ def _run_server_checks(instrument: Iperf3Instrument) -> Iterator[Check]:
         yield Check("iperf3 server", LIMITED, "the server answers, but does not report its version", fix)
     for direction in ("forward", "reverse", "both"):
         load = TrialLoad(
-            complete_levels({DIRECTION.name: direction}, TCP_STREAM, IPERF3), TRIAL_S, TRIAL_S / 2
+            complete_levels({DIRECTION.name: direction}, TCP_STREAM, IPERF3_BACKEND),
+            CHECK_TRIAL_S,
+            CHECK_TRIAL_S / 2,
         )
         yield _check_goodput(f"{DIRECTION.name} {direction}", instrument, load)
 
@@ -186,15 +191,15 @@ def _check_treatment(check: MachineCheck) -> Check:
     """Apply a treatment to a new testbed and run a short load."""
     testbed_spec = TestbedSpec(shaper=check.shaper)
     levels = complete_levels(check.levels, check.workload)
-    load = TrialLoad(levels, TRIAL_S, TRIAL_S / 2, check.workload)
+    load = TrialLoad(levels, CHECK_TRIAL_S, CHECK_TRIAL_S / 2, check.workload)
     with closing(LabInstrument(NetnsLab(testbed_spec, "doctor"), testbed_spec)) as instrument:
         return _check_goodput(check.name, instrument, load)
 
 
-def _check_frames() -> Check:
+def _check_frame_generation() -> Check:
     """Send frames for a short time, and report how this machine generates and counts them."""
     testbed_spec = TestbedSpec()
-    load = TrialLoad(complete_levels({}, FRAMES), TRIAL_S, TRIAL_S / 2, FRAMES)
+    load = TrialLoad(complete_levels({}, FRAMES), CHECK_TRIAL_S, CHECK_TRIAL_S / 2, FRAMES)
     with closing(LabInstrument(NetnsLab(testbed_spec, "doctor"), testbed_spec)) as instrument:
         trial = _run_short_load(FRAMES, instrument, load)
     if isinstance(trial, Check):
@@ -221,7 +226,9 @@ def _check_goodput(check_name: str, instrument: Instrument, load: TrialLoad) -> 
     done = _run_short_load(check_name, instrument, load)
     if isinstance(done, Check):
         return done
-    trial = TrialRecord(0, 0, done.testbed_shape, 0.0, TRIAL_S, done.setup_s, {}, done.measurement.endpoints)
+    trial = TrialRecord(
+        0, 0, done.testbed_shape, 0.0, CHECK_TRIAL_S, done.setup_s, {}, done.measurement.endpoints
+    )
     try:
         goodput_bps = trial_metrics(trial, 0)["goodput_bps"]
     except ValueError:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 GOOD, LIMITED, MISSING = "ok", "limited", "missing"
-_STYLES = {GOOD: "green", LIMITED: "yellow", MISSING: "red"}
+_STYLE_BY_STATE = {GOOD: "green", LIMITED: "yellow", MISSING: "red"}
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Check:
 def print_check(console: Console, check: Check) -> None:
     """Print a line with the result, and a second line with the fix if there is one."""
     line = Text(f"{check.name:<22} ")
-    line.append(f"{check.state:<8}", style=_STYLES[check.state])
+    line.append(f"{check.state:<8}", style=_STYLE_BY_STATE[check.state])
     line.append(check.description)
     console.print(line, soft_wrap=True)
     if check.fix:

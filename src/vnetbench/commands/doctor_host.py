@@ -17,7 +17,7 @@ from vnetbench.lab.hosts.testbed import ConnectedHost
 from vnetbench.study.file.host_value_types import ssh_destinations
 from vnetbench.study.model import HostSpec
 
-KNOBS = dict.fromkeys(
+CHECKED_KNOBS = dict.fromkeys(
     (*knobs.INTERFACE_KNOBS, *(knob for factor in knobs.KNOB_FACTORS for knob in factor.knobs))
 )
 
@@ -87,7 +87,7 @@ def _run_interface_checks(host: ConnectedHost, interface: str, facts: Mapping[st
         GOOD,
         f"{interface}, {interface_facts.get('adapter') or 'adapter unknown'}, driver {driver}",
     )
-    values = host.agent.call("knob.get", interface=interface, knobs=list(KNOBS))["values"]
+    values = host.agent.call("knob.get", interface=interface, knobs=list(CHECKED_KNOBS))["values"]
     yield Check(
         "adapter settings",
         GOOD,

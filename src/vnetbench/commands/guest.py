@@ -13,7 +13,7 @@ from vnetbench.lab.guest import hardware
 from vnetbench.lab.guest.topology import GuestShape
 from vnetbench.study.factors.guest_factors import ADAPTERS
 
-_KEPT = tuple(name for name in ADAPTERS if GuestShape(name).hardware(hardware.TCG).can_snapshot)
+_SNAPSHOT_ADAPTERS = tuple(name for name in ADAPTERS if GuestShape(name).hardware(hardware.TCG).can_snapshot)
 """Adapters whose guests can be saved and resumed. `vf` also needs a study that names its `vf_interface`."""
 
 
@@ -23,7 +23,7 @@ def guest() -> None:
 
 
 @guest.command()
-@click.argument("adapters", nargs=-1, type=click.Choice(_KEPT))
+@click.argument("adapters", nargs=-1, type=click.Choice(_SNAPSHOT_ADAPTERS))
 @click.option("--again", is_flag=True, help="Download the kernel again and discard the saved guests.")
 def prepare(adapters: Sequence[str], again: bool) -> None:
     """Download and build what guests need, then boot and save one guest for each of ADAPTERS.

@@ -23,13 +23,13 @@ from vnetbench.study.factors.guest_factors import ADAPTERS
 from vnetbench.study.labs import QEMU
 from vnetbench.study.model import TestbedSpec
 
-_NAME = "guests: "
+_CHECK_NAME_PREFIX = "guests: "
 
 
-def prepare(adapters: Sequence[str], again: bool) -> None:
+def prepare(adapters: Sequence[str], replace_existing: bool) -> None:
     """Download and build what guests need, then boot and save one guest for each adapter."""
     adapters = adapters or ("virtio-net",)
-    if again and not privilege.is_in_user_namespace():
+    if replace_existing and not privilege.is_in_user_namespace():
         for kind in ("kernels", "initramfs", "snapshots"):
             cache.prune(kind, 0)
     fetch_qemu_and_kernel(adapters)
@@ -61,22 +61,24 @@ def run_guest_checks() -> Iterator[Check]:
         kernel.check_architecture()
         qemu_program = qemu.find_qemu()
     except BenchError as error:
-        yield Check(f"{_NAME}QEMU", MISSING, error.what, error.fix or "")
+        yield Check(f"{_CHECK_NAME_PREFIX}QEMU", MISSING, error.what, error.fix or "")
         return
     missing_adapters = [name for name in ADAPTERS if qemu.QEMU_DEVICES[name] not in qemu_program.devices]
     without = f"; without {', '.join(missing_adapters)}" if missing_adapters else ""
-    yield Check(f"{_NAME}QEMU", LIMITED if missing_adapters else GOOD, f"{qemu_program.version}{without}")
+    yield Check(
+        f"{_CHECK_NAME_PREFIX}QEMU", LIMITED if missing_adapters else GOOD, f"{qemu_program.version}{without}"
+    )
     local_kernel = kernel.find_kernel()
     if local_kernel is None:
         why = f"none yet: {kernel.own_kernel_problem()}"
         fix = "run vnetbench guest prepare, which downloads the distribution's kernel without installing it"
-        yield Check(f"{_NAME}kernel", LIMITED, why, fix)
+        yield Check(f"{_CHECK_NAME_PREFIX}kernel", LIMITED, why, fix)
     else:
-        yield Check(f"{_NAME}kernel", GOOD, f"{local_kernel.release}, {local_kernel.source}")
+        yield Check(f"{_CHECK_NAME_PREFIX}kernel", GOOD, f"{local_kernel.release}, {local_kernel.source}")
     yield _check_kvm(qemu_program, local_kernel)
-    yield _check_device(f"{_NAME}taps", network.TUN_DEVICE, MISSING, "modprobe tun")
+    yield _check_device(f"{_CHECK_NAME_PREFIX}taps", network.TUN_DEVICE, MISSING, "modprobe tun")
     yield _check_device(
-        f"{_NAME}vhost-net",
+        f"{_CHECK_NAME_PREFIX}vhost-net",
         network.VHOST_NET_DEVICE,
         LIMITED,
         "run modprobe vhost_net, and run vnetbench as root",
@@ -87,7 +89,7 @@ def run_guest_checks() -> Iterator[Check]:
 def _check_kvm(qemu_program: qemu.Qemu, local_kernel: kernel.Kernel | None) -> Check:
     if local_kernel is None:
         return Check(
-            f"{_NAME}KVM",
+            f"{_CHECK_NAME_PREFIX}KVM",
             LIMITED,
             "not tested, because guests have no kernel yet",
             "run vnetbench guest prepare",
@@ -96,9 +98,11 @@ def _check_kvm(qemu_program: qemu.Qemu, local_kernel: kernel.Kernel | None) -> C
     start = time.monotonic()
     detected = accelerator.detect_accelerator(qemu_program, boot_images)
     if detected.name == hardware.KVM:
-        return Check(f"{_NAME}KVM", GOOD, f"a guest booted with KVM in {time.monotonic() - start:.1f} s")
+        return Check(
+            f"{_CHECK_NAME_PREFIX}KVM", GOOD, f"a guest booted with KVM in {time.monotonic() - start:.1f} s"
+        )
     fix = "guests run without KVM in QEMU's emulator TCG, which is many times slower. The results state this"
-    return Check(f"{_NAME}KVM", LIMITED, detected.reason, fix)
+    return Check(f"{_CHECK_NAME_PREFIX}KVM", LIMITED, detected.kvm_unavailable_reason, fix)
 
 
 def _check_device(check_name: str, path: os.PathLike[str], otherwise: str, fix: str) -> Check:
@@ -116,7 +120,7 @@ def _check_macvtap() -> Check:
             ipr.link("add", ifname="low0", kind="veth", peer={"ifname": "low1"})
             ipr.link("add", ifname="tap0", kind="macvtap", link=netlink.interface_index(ipr, "low0"))
     except BenchError as error:
-        return Check(f"{_NAME}macvtap", LIMITED, error.what, "modprobe macvtap")
+        return Check(f"{_CHECK_NAME_PREFIX}macvtap", LIMITED, error.what, "modprobe macvtap")
     finally:
         netlink.remove_namespace(name)
-    return Check(f"{_NAME}macvtap", GOOD, "created one")
+    return Check(f"{_CHECK_NAME_PREFIX}macvtap", GOOD, "created one")

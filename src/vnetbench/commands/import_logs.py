@@ -30,7 +30,7 @@ from vnetbench.study.model import Level
 
 PROGRESS_BAR_DELAY_S = 2.0
 """A progress bar appears if reading takes longer than this."""
-_MAX_LISTED = 8
+_MAX_LISTED_SECTIONS = 8
 """Maximum number of lines or logs listed in a message. The results file lists all of them."""
 
 
@@ -69,7 +69,7 @@ def import_paths(
                 click.echo(f"Skipped {_format_run_count(count)} of the workload {name}.")
         for line in summary_lines(store):
             click.echo(line)
-        return 0 if store.is_complete else exit_codes.PARTLY_READ
+        return 0 if store.is_complete else exit_codes.INPUT_PARTLY_READ
     finally:
         store.close()
 
@@ -82,19 +82,19 @@ def summary_lines(store: RunStore) -> Iterator[str]:
         yield f"  {count} not imported: {why} ({_format_failure_lines(store, why)})"
     for log, attached_count in store.run_count_by_counter_log.items():
         yield f"{log}: attached its esxtop counters to {attached_count} of {store.run_count} runs"
-    for log, original in list(store.original_by_duplicate_log.items())[:_MAX_LISTED]:
+    for log, original in list(store.original_by_duplicate_log.items())[:_MAX_LISTED_SECTIONS]:
         yield f"{log}: skipped, because it is a copy of {original}"
-    if len(store.original_by_duplicate_log) > _MAX_LISTED:
+    if len(store.original_by_duplicate_log) > _MAX_LISTED_SECTIONS:
         yield (
-            f"{len(store.original_by_duplicate_log) - _MAX_LISTED} more copies skipped (the results file "
-            "lists them)"
+            f"{len(store.original_by_duplicate_log) - _MAX_LISTED_SECTIONS} more copies skipped (the results "
+            "file lists them)"
         )
     unread = [each for each in store.skipped_sections if not each.is_run and each.reason]
-    for each in unread[:_MAX_LISTED]:
+    for each in unread[:_MAX_LISTED_SECTIONS]:
         text = f": {each.first_text.strip()}" if each.first_text else ""
         yield f"not read: {_format_location(each)}: {each.reason}{text}"
-    if len(unread) > _MAX_LISTED:
-        yield f"not read: {len(unread) - _MAX_LISTED} more sections (the results file lists them)"
+    if len(unread) > _MAX_LISTED_SECTIONS:
+        yield f"not read: {len(unread) - _MAX_LISTED_SECTIONS} more sections (the results file lists them)"
     if store.unrecognized_line_count:
         first = next((each for each in store.skipped_sections if each.first_text), None)
         lines = f"{store.unrecognized_line_count} line{'' if store.unrecognized_line_count == 1 else 's'}"
@@ -107,7 +107,7 @@ def summary_lines(store: RunStore) -> Iterator[str]:
 def _format_failure_lines(store: RunStore, failure: str) -> str:
     """Return `lines 4101, 8816`, with the names of the logs if there are several."""
     failed_runs = [each for each in store.skipped_sections if each.is_run and each.reason == failure][
-        :_MAX_LISTED
+        :_MAX_LISTED_SECTIONS
     ]
     parts = []
     for log, runs in groupby(failed_runs, key=lambda each: each.log):
@@ -138,9 +138,12 @@ def _format_location(section: SkippedSection) -> str:
 
 
 def _read_logs(
-    paths: Sequence[Path], store: RunStore, mapping: TableMapping | None, read: Callable[[int], None]
+    paths: Sequence[Path],
+    store: RunStore,
+    mapping: TableMapping | None,
+    advance_progress: Callable[[int], None],
 ) -> None:
-    for log in find_logs(paths, on_read_bytes=read):
+    for log in find_logs(paths, on_read_bytes=advance_progress):
         if not isinstance(log, LogSource):
             store.add_unreadable_log(log.display_path, log.reason)
             continue
@@ -181,7 +184,7 @@ def _read_mapping_file(path: Path) -> TableMapping:
 
 
 def _check_runs(store: RunStore, paths: Sequence[Path], *, is_strict: bool) -> None:
-    where = ", ".join(map(str, paths[:_MAX_LISTED]))
+    where = ", ".join(map(str, paths[:_MAX_LISTED_SECTIONS]))
     if not store.run_count:
         summary = "\n".join(summary_lines(store))
         fix = "check that docs/importers.md lists the tool. A table needs --mapping"
@@ -256,12 +259,12 @@ def _parse_factor(text: str) -> tuple[str, Level]:
 
 
 @contextmanager
-def _progress_bar(size: int) -> Iterator[Callable[[int], None]]:
+def _progress_bar(total_bytes: int) -> Iterator[Callable[[int], None]]:
     """Show a progress bar; yield a function to call with the size of each piece read."""
     start = monotonic()
     with Progress(console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bar:
         bar.stop()
-        task = bar.add_task("reading", total=size, visible=False)
+        task = bar.add_task("reading", total=total_bytes, visible=False)
 
         def read(piece: int) -> None:
             bar.update(task, advance=piece)

@@ -22,11 +22,11 @@ from vnetbench.lab.netns.topology import OPEN_VSWITCH
 from vnetbench.search import mlrsearch
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.factors.testbed_factors import VSWITCH
-from vnetbench.study.labs import HOSTS, IMPORTED, IPERF3, QEMU
+from vnetbench.study.labs import HOSTS, IMPORTED_LAB, IPERF3_BACKEND, QEMU
 from vnetbench.study.model import Plan, Study
 
-Say = Callable[[str], None]
-InstrumentFactory = Callable[[Say], Instrument]
+ReportMessage = Callable[[str], None]
+InstrumentFactory = Callable[[ReportMessage], Instrument]
 """Creates an instrument. Its argument prints a message to the user."""
 
 
@@ -45,15 +45,15 @@ def prepare_instrument(
         BenchError: The study cannot be measured on this machine.
     """
     testbed, title = study.testbed, study.title
-    if testbed.lab == IMPORTED:
+    if testbed.lab == IMPORTED_LAB:
         raise BenchError(
-            f'vnetbench cannot run a study with lab = "{IMPORTED}", because another tool ran its trials',
+            f'vnetbench cannot run a study with lab = "{IMPORTED_LAB}", because another tool ran its trials',
             fix="use vnetbench show or report to read the imported results",
         )
     if study.search is not None and study.search.method == "mlrsearch":
         mlrsearch.import_mlrsearch_library()
     # SSH and iperf3 run outside the user namespace, with the user's own identity.
-    if testbed.backend == IPERF3:
+    if testbed.backend == IPERF3_BACKEND:
         check_agent()
         with closing(Iperf3Instrument(testbed)) as instrument:
             instrument.contact_server()

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from vnetbench.commands.campaign import resume_campaign, run_plan
-from vnetbench.commands.summaries import proof_file_path, read_file
+from vnetbench.commands.summaries import proof_file_path, read_summary_without_proof
 from vnetbench.errors import BenchError
 from vnetbench.estimate.experiments import has_same_study, study_hash
 from vnetbench.estimate.summary import CampaignSummary
@@ -58,14 +58,16 @@ def run_proof(results: Path, summary: CampaignSummary, chosen: Sequence[int], co
 def explain_empty_proof(results: Path) -> str:
     """Return the message for a finished proof that has no trials to compare."""
     path = proof_file_path(results)
-    reasons = [reason for treatment in read_file(path).treatments for reason in treatment.failures]
+    reasons = [
+        reason for treatment in read_summary_without_proof(path).treatments for reason in treatment.failures
+    ]
     what = f"the proof file has nothing to compare ({(reasons or ['it has no trials'])[0]})"
     fix = "correct the cause, remove the proof file, and run explain --prove again"
     return str(BenchError(what, where=str(path), fix=fix))
 
 
 def _continue_proof(path: Path, summary: CampaignSummary, console: Console) -> str:
-    proof = read_file(path)
+    proof = read_summary_without_proof(path)
     if not has_same_study(proof, summary):
         raise BenchError(
             f"this proof file belongs to another study (SHA-256 {study_hash(proof)}…, "

@@ -14,7 +14,7 @@ from rich.table import Table
 from vnetbench.commands.lab import TESTBED_SETTINGS
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink, privilege, registry
-from vnetbench.lab.control_groups import PROCS_FILE
+from vnetbench.lab.control_groups import PROCS_FILE_NAME
 from vnetbench.lab.hosts import leftovers, ssh
 from vnetbench.lab.netns import holder
 from vnetbench.lab.netns.testbed import create_testbed
@@ -37,7 +37,7 @@ def create(testbed_name: str, settings: Sequence[str], uplink: bool, shaper: str
         testbed.close()
         raise
     testbed.detach()
-    _make_console().print(_make_endpoint_table(testbed.topology.as_facts()))
+    _make_console().print(_make_endpoint_table(testbed.topology.describe()))
     first, second = testbed.topology.endpoints[0], testbed.topology.endpoints[1]
     click.echo(
         f"\nPackets of {effective['path_mtu_proved']} bytes (the MTU) pass in both directions. Commands to "
@@ -161,7 +161,7 @@ def _remove(testbed_name: str) -> bool:
         click.echo(
             f"Cannot remove the control group {group} of the testbed {testbed_name}: "
             "a process in it does not end.\n"
-            f"  fix: end the processes listed in {group / PROCS_FILE}, then run vnetbench lab clean",
+            f"  fix: end the processes listed in {group / PROCS_FILE_NAME}, then run vnetbench lab clean",
             err=True,
         )
     return not remaining_groups

@@ -89,7 +89,7 @@ def throughput(repeat: int, overrides: Sequence[str], output: Path | None, **opt
                 return output
             return Path(stack.enter_context(TemporaryDirectory(prefix="vnetbench-"))) / "throughput.vnb"
 
-        return _run_search(all_overrides, output_path, console, is_kept=output is not None)
+        return _run_search(all_overrides, output_path, console, keeps_results_file=output is not None)
 
 
 def _format_overrides(repeat: int, options: dict[str, str | None]) -> list[str]:
@@ -108,7 +108,7 @@ def _format_overrides(repeat: int, options: dict[str, str | None]) -> list[str]:
 
 
 def _run_search(
-    overrides: Sequence[str], output_path: Callable[[], Path], console: Console, *, is_kept: bool
+    overrides: Sequence[str], output_path: Callable[[], Path], console: Console, *, keeps_results_file: bool
 ) -> int:
     from vnetbench.commands.campaign import run_study
     from vnetbench.estimate.summarize import summarize
@@ -125,10 +125,10 @@ def _run_search(
     finally:
         file.close()
     console.print(TrimmedLines(throughput_table(summary)))
-    if is_kept:
+    if keeps_results_file:
         click.echo(f"\nResults: {path}\n  Report:    vnetbench report {path}")
     if status == INTERRUPTED:
-        if is_kept:
+        if keeps_results_file:
             click.echo(f"  Continue:  vnetbench resume {path}")
         return exit_codes.INTERRUPTED
     return (

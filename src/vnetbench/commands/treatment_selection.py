@@ -98,7 +98,7 @@ def _parse_level(factor_text: _FactorText) -> Level:
     try:
         return kind.parse(text)
     except BenchError as error:
-        several = len(parse_levels(kind, text).levels)
+        several = len(parse_levels(kind, text).levels_with_positions)
         if several > 1:
             what = (
                 f"{factor_text.factor}={text} has {several} levels, but a treatment has one level per factor"

@@ -37,12 +37,12 @@ class FrameLosses:
 
     sent_frames: int
     lost_frames: int
-    lost_at: Mapping[str, int]
+    lost_frames_by_location: Mapping[str, int]
     """Lost frames by drop location. Their sum is `lost`."""
 
     def percent_of_lost(self, location: str) -> float | None:
         """Return the share of the lost frames that was lost at a location; None without losses."""
-        return 100 * self.lost_at[location] / self.lost_frames if self.lost_frames else None
+        return 100 * self.lost_frames_by_location[location] / self.lost_frames if self.lost_frames else None
 
     @property
     def lost_percent(self) -> float | None:
@@ -127,11 +127,14 @@ def attribute_losses_to_locations(
 
 def sum_losses_of_runs(runs: Sequence[FrameLosses]) -> FrameLosses:
     """Return the sum of several runs."""
-    locations = {location for run in runs for location in run.lost_at}
+    locations = {location for run in runs for location in run.lost_frames_by_location}
     return FrameLosses(
         sum(run.sent_frames for run in runs),
         sum(run.lost_frames for run in runs),
-        {location: sum(run.lost_at.get(location, 0) for run in runs) for location in locations},
+        {
+            location: sum(run.lost_frames_by_location.get(location, 0) for run in runs)
+            for location in locations
+        },
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from vnetbench.estimate.datagrams import IntervalSamples
 from vnetbench.estimate.latency import latency_metrics, merge_histograms
-from vnetbench.results.records import LOSS_CURVE_STEP, Sample, TrialRecord
+from vnetbench.results.records import LOSS_CURVE_STEP, Sample, TrialRecord, mapping_or_empty
 from vnetbench.study.workloads import THROUGHPUT_METRICS
 
 FRAMES_SENT, FRAMES_RECEIVED = "frames_sent", "frames_received"
@@ -95,7 +95,7 @@ def step_metrics(trial: TrialRecord) -> Iterator[tuple[str, float]]:
     # Full steps only: in a short step, many frames may leave a buffer after the end of the load.
     if rates := [step.received / step.duration_s for step in trial.steps if step.purpose == LOSS_CURVE_STEP]:
         yield "max_forwarding_rate_fps", max(rates)
-    bursts = _mapping_or_empty(trial.effective.get("bursts"))
+    bursts = mapping_or_empty(trial.effective.get("bursts"))
     if bursts:
         frames, rate_fps = statistics.mean(bursts["frames"]), float(bursts["rate_fps"])
         yield "back_to_back_frames", frames
@@ -118,7 +118,7 @@ def search_interval_by_metric(search: Mapping[str, Any]) -> dict[str, SearchInte
 
 def search_result(trial: TrialRecord) -> Mapping[str, Any]:
     """Return the stored result of a trial's search; empty without one."""
-    return _mapping_or_empty(trial.effective.get("search"))
+    return mapping_or_empty(trial.effective.get("search"))
 
 
 def _goal_results(search: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -130,7 +130,3 @@ def stream_totals(totals: Mapping[str, object]) -> Sequence[Mapping[str, Any]]:
     """Return the final counts of an endpoint's streams."""
     streams = totals.get("streams")
     return streams if isinstance(streams, list) else []
-
-
-def _mapping_or_empty(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -17,7 +17,15 @@ from vnetbench.estimate.model import Estimate, Warmup
 from vnetbench.estimate.summary import TrialPoint
 from vnetbench.estimate.time_series import TimeSeries, find_warmups
 from vnetbench.quantity import format_duration
-from vnetbench.results.records import HIGH_SUFFIX, IMPORTED, LOW_SUFFIX, OMITTED, Sample, TrialRecord
+from vnetbench.results.records import (
+    HIGH_SUFFIX,
+    IMPORTED_LOG_KEY,
+    LOW_SUFFIX,
+    OMITTED_SAMPLE_COUNTER,
+    Sample,
+    TrialRecord,
+    mapping_or_empty,
+)
 from vnetbench.study.model import Level, Timing
 
 _MAX_LISTED_LOGS = 3
@@ -68,7 +76,9 @@ def metric_time_series(trial: TrialRecord, metric: str) -> TimeSeries:
     intervals = _log_intervals(trial)
     values = [value for each in intervals if (value := _metric_of_intervals([each], metric)) is not None]
     if values and len(values) == len(intervals):
-        omitted = sum(any(OMITTED in sample.counters for _, sample in each) for each in intervals)
+        omitted = sum(
+            any(OMITTED_SAMPLE_COUNTER in sample.counters for _, sample in each) for each in intervals
+        )
         lengths_s = tuple(map(_interval_length_s, intervals))
         return TimeSeries(tuple(each.value for each in values), lengths_s, omitted_samples=omitted)
     single = _reported_values(trial).get(metric)
@@ -119,7 +129,7 @@ def trial_point(
         rounding_ranges={name: (x.low, x.high) for name, x in results.items() if x.low < x.high},
         time_series=time_series.values,
         notes=(*trial.notes, *notes),
-        imported_log=_as_mapping(trial.effective[IMPORTED]),
+        imported_log=mapping_or_empty(trial.effective[IMPORTED_LOG_KEY]),
         evidence=imported_evidence(
             trial, warmup.samples, values, time_series.values[warmup.samples :], levels
         ),
@@ -184,7 +194,7 @@ def _warmup_note(
 
 
 def _reported_values(trial: TrialRecord) -> dict[str, _RoundedValue]:
-    values = _as_mapping(_as_mapping(trial.effective[IMPORTED]).get("metrics"))
+    values = mapping_or_empty(mapping_or_empty(trial.effective[IMPORTED_LOG_KEY]).get("metrics"))
     return {name: _RoundedValue(**value) for name, value in values.items()}
 
 
@@ -242,7 +252,3 @@ def _sum_counter(samples: Sequence[Sample], name: str, weight: float) -> _Rounde
         for suffix in ("", LOW_SUFFIX, HIGH_SUFFIX)
     )
     return _RoundedValue(value, min(low, high), max(low, high))
-
-
-def _as_mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -29,7 +29,7 @@ class PairedRatio:
 
     log_ratio: float
     """Trimmed mean of the logarithms over the blocks; infinite if one treatment is zero."""
-    block_errors: Mapping[int, float]
+    log_error_by_block: Mapping[int, float]
     """Each block's contribution to the error of `log_ratio`. The sum of their squares is its variance."""
     untrimmed_block_count: int
     """Number of blocks that were not trimmed."""
@@ -42,7 +42,7 @@ class PairedRatio:
     @property
     def block_count(self) -> int:
         """Number of blocks that both treatments have."""
-        return len(self.block_errors)
+        return len(self.log_error_by_block)
 
 
 def estimate_paired_ratio(base: Mapping[int, float], changed: Mapping[int, float]) -> PairedRatio | None:
@@ -103,7 +103,7 @@ def combine_paired_ratios(ratios: Sequence[PairedRatio], confidence: float) -> R
         return Ratio(value, None, None, confidence, 0.0)
     summed_errors: dict[int, float] = {}
     for each in ratios:
-        for block, error in each.block_errors.items():
+        for block, error in each.log_error_by_block.items():
             summed_errors[block] = summed_errors.get(block, 0.0) + error / len(ratios)
     standard_error = math.sqrt(math.fsum(error * error for error in summed_errors.values()))
     if standard_error == 0:
@@ -122,10 +122,10 @@ def combine_paired_ratios(ratios: Sequence[PairedRatio], confidence: float) -> R
 
 def _degrees_of_freedom(ratios: Sequence[PairedRatio]) -> float:
     """Return the effective number of blocks, times the untrimmed share, minus one; at least 1."""
-    variances = [math.fsum(error * error for error in each.block_errors.values()) for each in ratios]
+    variances = [math.fsum(error * error for error in each.log_error_by_block.values()) for each in ratios]
     weights: dict[int, float] = {}
     for each, variance in zip(ratios, variances, strict=True):
-        for block in each.block_errors:
+        for block in each.log_error_by_block:
             weights[block] = weights.get(block, 0.0) + variance / each.block_count
     total = math.fsum(weights.values())
     blocks = total**2 / math.fsum(weight**2 for weight in weights.values())

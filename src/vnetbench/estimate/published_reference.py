@@ -7,14 +7,14 @@ from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.published.catalog import TABLE_NAMES
 from vnetbench.published.tables import PublishedRow, ValueWithRange, load_table
-from vnetbench.study.labs import IMPORTED
+from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.study.model import FactorLevels, Precision, Timing
 from vnetbench.study.problems import suggest_fix
 
 REFERENCE_PREFIX = "reference:"
 """Prefix of the name of a published table where a results file is expected."""
 PUBLISHED_STATUS = "published"
-"""Status of a published campaign, and `stopped_by` of its treatments."""
+"""Status of a published campaign, and `state` of its treatments."""
 
 
 def reference_summary(name: str) -> CampaignSummary:
@@ -52,7 +52,7 @@ def reference_summary(name: str) -> CampaignSummary:
             for factor in factors
         ),
         treatments=tuple(_treatment_summary(index, row) for index, row in enumerate(source.rows)),
-        testbed_backend=IMPORTED,
+        testbed_backend=IMPORTED_LAB,
         deciding_metric=source.metric,
         reference_table=source,
     )

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from vnetbench.estimate.datagrams import IntervalSamples
 from vnetbench.estimate.time_series import (
     SteadySamples,
+    ends_under_load,
     interval_lengths_s,
-    load_end_s,
     split_load_samples,
 )
 from vnetbench.results.records import HOST, OBSERVE, Sample, TrialRecord
@@ -56,11 +56,7 @@ def select_steady_part(trial: TrialRecord, warmup_samples: int) -> SteadyPart:
     observers = [
         (
             endpoint,
-            [
-                x
-                for x in endpoint.samples
-                if start_s < x.t_s - x.interval_s / 2 and x.t_s <= load_end_s(trial, x)
-            ],
+            [x for x in endpoint.samples if start_s < x.t_s - x.interval_s / 2 and ends_under_load(trial, x)],
         )
         for endpoint in trial.endpoints
         if endpoint.role == OBSERVE

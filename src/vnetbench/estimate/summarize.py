@@ -232,11 +232,7 @@ def _treatment_summary(
         index=record.index,
         factors=record.factors,
         effective=trials.effective,
-        stopped_by=record.state
-        if record.state in FINAL_STATES
-        else RUNNING
-        if status == RUNNING
-        else INTERRUPTED,
+        state=record.state if record.state in FINAL_STATES else RUNNING if status == RUNNING else INTERRUPTED,
         metrics=metrics,
         points=tuple(points),
         failures=tuple(dict.fromkeys(reasons)),

@@ -62,7 +62,7 @@ class TreatmentSummary:
     factors: Mapping[str, Level]
     effective: Mapping[str, object]
     """Settings that were read back: knob name to value, or to values by endpoint if they differ."""
-    stopped_by: str
+    state: str
     """`precision`, `trial limit`, `time limit`, `interrupted`, `running`, `refused` or `failed`."""
     metrics: Mapping[str, Estimate]
     points: tuple[TrialPoint, ...]

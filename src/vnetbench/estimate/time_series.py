@@ -220,7 +220,7 @@ def _split_samples(trial: TrialRecord, *, idle: bool) -> dict[str, list[list[Sam
     intervals at once (docs/protocol.md, trial.sample), the interval is as long as that sample.
     """
     load = {
-        endpoint.name: [x for x in endpoint.samples if x.t_s <= load_end_s(trial, x)]
+        endpoint.name: [x for x in endpoint.samples if ends_under_load(trial, x)]
         for endpoint in trial.endpoints
         if endpoint.role != OBSERVE and endpoint.is_sampled
     }
@@ -244,9 +244,9 @@ def _split_samples(trial: TrialRecord, *, idle: bool) -> dict[str, list[list[Sam
     }
 
 
-def load_end_s(trial: TrialRecord, sample: Sample) -> float:
-    """Return the latest end time of a load sample; a sample that ends later belongs to the drain.
+def ends_under_load(trial: TrialRecord, sample: Sample) -> bool:
+    """Return whether a sample ends before the drain.
 
     The last load sample may be late by half an interval.
     """
-    return trial.idle_s + trial.duration_s + sample.interval_s / 2
+    return sample.t_s <= trial.idle_s + trial.duration_s + sample.interval_s / 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from vnetbench.estimate.datagrams import count_arrived_datagrams, datagram_metrics
 from vnetbench.estimate.frames import FRAMES_RECEIVED, FRAMES_SENT, frame_metrics
@@ -24,6 +24,7 @@ from vnetbench.results.records import (
     Sample,
     StreamSample,
     TrialRecord,
+    mapping_or_empty,
 )
 
 _LATENCY_INCREASE_PERCENTILES = ("p50_us", "p99_us")
@@ -121,11 +122,11 @@ def _iperf3_server_metrics(trial: TrialRecord) -> Iterator[tuple[str, float]]:
         if endpoint.is_sampled:
             continue
         # The value is 0 on systems that do not report it.
-        if total := _number_or_zero(_mapping_or_empty(endpoint.totals.get("cpu_percent")).get("total")):
+        if total := _number_or_zero(mapping_or_empty(endpoint.totals.get("cpu_percent")).get("total")):
             yield "server_cpu_percent", total
         streams = endpoint.totals.get("streams")
         reported = (
-            [_mapping_or_empty(each).get("retransmits") for each in streams]
+            [mapping_or_empty(each).get("retransmits") for each in streams]
             if isinstance(streams, list)
             else []
         )
@@ -176,7 +177,7 @@ def _request_metrics(
     if connect:
         yield "connections_per_s", count_histogram_values(connect) / steady_s
         yield from latency_metrics(connect, "connect")
-    paced = [s.totals for s in trial.endpoints if "pacing" in _mapping_or_empty(s.totals.get("instrument"))]
+    paced = [s.totals for s in trial.endpoints if "pacing" in mapping_or_empty(s.totals.get("instrument"))]
     if paced:
         yield "outstanding_at_end", sum(_number_or_zero(totals.get("outstanding_at_end")) for totals in paced)
     if not _is_request_load(endpoints):
@@ -236,10 +237,6 @@ def _received_bytes(endpoints: SteadySamples) -> int:
 
 def _counter_total(endpoints: SteadySamples, *counters: str) -> float:
     return sum(x.counters.get(each, 0.0) for each in counters for _, samples in endpoints for x in samples)
-
-
-def _mapping_or_empty(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _number_or_zero(value: object) -> float:

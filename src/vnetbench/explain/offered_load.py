@@ -37,7 +37,7 @@ class LoadDelivery:
     @property
     def unit_noun(self) -> str:
         """The counted unit: `transactions`, `datagrams` or `frames`."""
-        nouns = {each.rate_metric: each.unit_noun for each in WORKLOADS.values()}
+        nouns = {each.achieved_rate_metric: each.counted_noun for each in WORKLOADS.values()}
         return f"{nouns[self.delivered_metric]}s"
 
     @property
@@ -59,7 +59,7 @@ def measure_load_delivery(
     """
     workload = WORKLOADS[workload_name]
     rate = _requested_rate_per_stream(workload, factors)
-    delivered = treatment.trial_values(workload.rate_metric)
+    delivered = treatment.trial_values(workload.achieved_rate_metric)
     if rate is None or not delivered:
         return None
     pairs = int(factors.get("pairs", factors.get("guests", 1)))
@@ -67,7 +67,9 @@ def measure_load_delivery(
     # A load of frames applies to each direction, whatever its number of flows.
     streams = sum(count > 0 for count in per_direction) if workload.carries_frames else sum(per_direction)
     lost = [point.values.get("frame_loss_percent", 0.0) for point in treatment.points]
-    return LoadDelivery(rate * streams * pairs, median(delivered), workload.rate_metric, median(lost))
+    return LoadDelivery(
+        rate * streams * pairs, median(delivered), workload.achieved_rate_metric, median(lost)
+    )
 
 
 def _requested_rate_per_stream(workload: Workload, factors: Mapping[str, Level]) -> float | None:

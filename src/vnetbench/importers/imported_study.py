@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from vnetbench.study.factors.imported_factors import UNSPECIFIED
 from vnetbench.study.factors.registry import FACTORS, format_level
-from vnetbench.study.labs import IMPORTED
+from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.study.model import FactorLevels, Level
 from vnetbench.study.workloads import WORKLOADS
 
@@ -39,7 +39,7 @@ def format_study_text(
         f"title = {_quote_for_toml(title[:MAX_TITLE_CHARACTERS])}",
         f"workload = {_quote_for_toml(workload)}",
         "\n[testbed]",
-        f"lab = {_quote_for_toml(IMPORTED)}",
+        f"lab = {_quote_for_toml(IMPORTED_LAB)}",
         "\n[factors]",
         *(
             f"{each.name} = [{', '.join(_format_level(each.name, x) for x in each.levels)}]"

@@ -14,7 +14,7 @@ from vnetbench.importers.trial_records import TrialPosition, build_trial
 from vnetbench.results.file import ResultsFile, check_output_path
 from vnetbench.results.records import FINISHED, TrialRecord
 from vnetbench.study.file.load import parse_study
-from vnetbench.study.labs import IMPORTED
+from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.study.model import FactorLevels, Level, Plan, Treatment
 
 TOOL_LABEL_FACTOR = "label_tool"
@@ -60,11 +60,11 @@ def write_results(store: RunStore, workload: str, results_path: Path, title: str
     unfinished.unlink(missing_ok=True)
     file = ResultsFile.create(unfinished, study, plan)
     try:
-        file.add_facts(IMPORTED, _describe_import(store, workload))
+        file.add_facts(IMPORTED_LAB, _describe_import(store, workload))
         treatment_numbers = {each: number for number, each in enumerate(treatments)}
         file.add_trials(_build_trials(store, runs, [treatment_numbers[each] for each in levels], matches))
         for number in range(len(treatments)):
-            file.set_treatment_state(number, IMPORTED)
+            file.set_treatment_state(number, IMPORTED_LAB)
         file.close(FINISHED)
         unfinished.rename(results_path)
     except BaseException:

@@ -12,10 +12,10 @@ from vnetbench.importers.arithmetic import mean_value, sum_values
 from vnetbench.importers.runs import ReportInterval, RoundedValue, Run
 from vnetbench.results.records import (
     HIGH_SUFFIX,
-    IMPORTED,
+    IMPORTED_LOG_KEY,
     LOW_SUFFIX,
     OBSERVE,
-    OMITTED,
+    OMITTED_SAMPLE_COUNTER,
     EndpointRecord,
     Sample,
     StreamSample,
@@ -49,7 +49,7 @@ def build_trial(run: Run, log: str, position: TrialPosition) -> TrialRecord:
         started_s=position.started_s,
         duration_s=run.duration_s or 0.0,
         setup_s=0.0,
-        effective={IMPORTED: run_details(run, log)},
+        effective={IMPORTED_LOG_KEY: run_details(run, log)},
         endpoints=tuple(
             EndpointRecord(direction, OBSERVE, {}, samples)
             for direction, samples in sorted(_build_samples(run).items())
@@ -153,7 +153,7 @@ def _build_sample(sequence: int, groups: Sequence[Sequence[ReportInterval]], run
         interval_s=sum(group[0].end_s - group[0].start_s for group in groups),
         bytes_sent=0,
         bytes_received=0,
-        counters={**_format_counters(values), **({OMITTED: 1.0} if first.is_omitted else {})},
+        counters={**_format_counters(values), **({OMITTED_SAMPLE_COUNTER: 1.0} if first.is_omitted else {})},
         streams=tuple(
             _build_stream_sample(stream, _combine_simultaneous_values(intervals), run)
             for stream, intervals in by_stream.items()

@@ -28,20 +28,20 @@ from vnetbench.process import current_process_identity, is_process_alive
 from vnetbench.study.factors.testbed_factors import CPU_QUOTA
 from vnetbench.study.model import Level
 
-NONE = "none"
-QUOTA_PERIOD_US = 100_000
+NO_QUOTA = "none"
+DEFAULT_QUOTA_PERIOD_US = 100_000
 """The kernel's default period. The smallest quota is 1 ms of it, which is 1 % of a CPU."""
 REALTIME_BUDGET_US = 100_000
 """Real-time budget per second and CPU for an agent's sampler. In version 1 a new group has no budget if the
 kernel divides real-time bandwidth between groups (CONFIG_RT_GROUP_SCHED)."""
-CPU_WEIGHTS = {1: ("cpu.shares", 1024, 262_144), 2: ("cpu.weight", 100, 10_000)}
+CPU_WEIGHT_FILE_AND_RANGE_BY_VERSION = {1: ("cpu.shares", 1024, 262_144), 2: ("cpu.weight", 100, 10_000)}
 """By version: the weight's file, the weight of a process, and the largest weight of a group. A group divides
 its weight between the CPUs that it runs on, so it gets the weight of one process for each CPU."""
 UNLIMITED_QUOTAS = ("max", "-1")
 """How each version writes "no quota"."""
-PROCS_FILE = "cgroup.procs"
+PROCS_FILE_NAME = "cgroup.procs"
 REMOVAL_TIMEOUT_S = 3.0
-NONE_FIX = f'write {CPU_QUOTA.name} = "{NONE}"'
+NO_QUOTA_FIX = f'write {CPU_QUOTA.name} = "{NO_QUOTA}"'
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class CgroupHierarchy:
         return self.mount_point if self.version == 2 else self.current_group
 
     @property
-    def quota_file(self) -> str:
+    def quota_file_name(self) -> str:
         """Name of the file in a group that holds its quota."""
         return "cpu.max" if self.version == 2 else "cpu.cfs_quota_us"
 
@@ -80,34 +80,34 @@ def set_quota(testbed: str, pids: Mapping[str, int], level: Level) -> Level:
         TreatmentRefused: if the machine cannot create a group, or the group does not take the quota.
     """
     hierarchy = find_hierarchy()
-    if level == NONE:
+    if level == NO_QUOTA:
         if hierarchy:
             for group in find_groups(hierarchy, testbed, f"*.{current_process_identity()}"):
                 _release_group(hierarchy, group)
-        return NONE
+        return NO_QUOTA
     request = CPU_QUOTA.format_setting(level)
     if hierarchy is None:
         raise TreatmentRefused(
             f"{request}: this system has no control groups that limit CPU time",
-            fix=f"enable the controller cpu in /sys/fs/cgroup/cgroup.subtree_control, or {NONE_FIX}",
+            fix=f"enable the controller cpu in /sys/fs/cgroup/cgroup.subtree_control, or {NO_QUOTA_FIX}",
         )
     cpu_count = len(os.sched_getaffinity(0))
     if float(level) > cpu_count:
         raise TreatmentRefused(
             f"{request} limits nothing: this machine has only {cpu_count} CPUs",
-            fix=NONE_FIX,
+            fix=NO_QUOTA_FIX,
         )
-    quota_us = round(float(level) * QUOTA_PERIOD_US)
+    quota_us = round(float(level) * DEFAULT_QUOTA_PERIOD_US)
     for vm, pid in pids.items():
         group = hierarchy.parent_group / namespace_name(testbed, f"{vm}.{current_process_identity()}")
         found = _limit_process(hierarchy, group, pid, quota_us, cpu_count)
         if found != str(quota_us):
             raise TreatmentRefused(
-                f"{request} did not take effect: {found} µs of {QUOTA_PERIOD_US} µs were read back",
+                f"{request} did not take effect: {found} µs of {DEFAULT_QUOTA_PERIOD_US} µs were read back",
                 where=str(group),
-                fix=NONE_FIX,
+                fix=NO_QUOTA_FIX,
             )
-    return quota_us / QUOTA_PERIOD_US
+    return quota_us / DEFAULT_QUOTA_PERIOD_US
 
 
 def agent_pids(endpoints: Iterable[Endpoint], agents: Mapping[str, AgentClient]) -> dict[str, int]:
@@ -165,24 +165,24 @@ def find_groups(hierarchy: CgroupHierarchy, testbed: str, part_pattern: str) -> 
 
 def _limit_process(hierarchy: CgroupHierarchy, group: Path, pid: int, quota_us: int, cpu_count: int) -> str:
     """Create the group with a quota per period, move the process into it, and return the quota read back."""
-    weight_file, process_weight, max_weight = CPU_WEIGHTS[hierarchy.version]
+    weight_file, process_weight, max_weight = CPU_WEIGHT_FILE_AND_RANGE_BY_VERSION[hierarchy.version]
     try:
         group.mkdir(exist_ok=True)
         (group / weight_file).write_text(str(min(process_weight * cpu_count, max_weight)))
         if hierarchy.version == 2:
-            (group / "cpu.max").write_text(f"{quota_us} {QUOTA_PERIOD_US}")
+            (group / "cpu.max").write_text(f"{quota_us} {DEFAULT_QUOTA_PERIOD_US}")
         else:
             _grant_realtime_budget(group)
-            (group / "cpu.cfs_period_us").write_text(str(QUOTA_PERIOD_US))
+            (group / "cpu.cfs_period_us").write_text(str(DEFAULT_QUOTA_PERIOD_US))
             (group / "cpu.cfs_quota_us").write_text(str(quota_us))
-        (group / PROCS_FILE).write_text(str(pid))
-        return (group / hierarchy.quota_file).read_text().split()[0]
+        (group / PROCS_FILE_NAME).write_text(str(pid))
+        return (group / hierarchy.quota_file_name).read_text().split()[0]
     except OSError as error:
         raise TreatmentRefused(
             f"{CPU_QUOTA.name}: cannot create a control group with a quota: {error.strerror}",
             where=str(group),
             fix="run with sudo on a kernel with CONFIG_CFS_BANDWIDTH, and request no more than the parent "
-            f"groups have; or {NONE_FIX}",
+            f"groups have; or {NO_QUOTA_FIX}",
         ) from error
 
 
@@ -192,7 +192,7 @@ def _read_quota(pid: int) -> Level | None:
     if here is None or there is None:
         return None
     if there.current_group == here.current_group:
-        return NONE  # A limit of the bench's own group applies to everything.
+        return NO_QUOTA  # A limit of the bench's own group applies to everything.
     try:
         if there.version == 2:
             quota, period = (there.current_group / "cpu.max").read_text().split()
@@ -202,16 +202,16 @@ def _read_quota(pid: int) -> Level | None:
                 for which in ("quota", "period")
             )
     except OSError:
-        return NONE  # The top group has no such file.
-    return NONE if quota in UNLIMITED_QUOTAS else int(quota) / int(period)
+        return NO_QUOTA  # The top group has no such file.
+    return NO_QUOTA if quota in UNLIMITED_QUOTAS else int(quota) / int(period)
 
 
 def _release_group(hierarchy: CgroupHierarchy, group: Path) -> None:
     """Move the processes of a group into the bench's group and remove the group."""
     try:
-        for pid in (group / PROCS_FILE).read_text().split():
+        for pid in (group / PROCS_FILE_NAME).read_text().split():
             with suppress(ProcessLookupError):  # The process has ended.
-                (hierarchy.current_group / PROCS_FILE).write_text(pid)
+                (hierarchy.current_group / PROCS_FILE_NAME).write_text(pid)
         group.rmdir()
     except OSError as error:
         raise TreatmentRefused(

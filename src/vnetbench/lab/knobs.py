@@ -21,7 +21,7 @@ INTERFACE_KNOBS = tuple(knob for factor in TESTBED_FACTORS for knob in factor.kn
 """Knobs that every endpoint's interface has; the agent reads them back with each treatment."""
 CPUS_KNOB, RPS_KNOB = "cpus", "rps_cpus"
 CPU_LIST_KNOBS = (CPUS_KNOB, RPS_KNOB, "irq_cpus", "napi_cpus")
-SPREAD = "spread"
+SPREAD_CPUS = "spread"
 INTERRUPT_SEPARATOR = ";"
 """Separates the CPU lists of an adapter's interrupts if they differ, so that none is the requested one."""
 MAX_SETTING_ROUNDS = 2
@@ -31,7 +31,7 @@ KNOB_FACTORS = sorted(
     (factor for factor in FACTORS.values() if factor.knobs), key=lambda factor: factor.knob_order
 )
 """Factors that set knobs of an endpoint's interface, in the order in which a treatment sets them."""
-KNOB_FIXES = {
+FIX_BY_KNOB = {
     **{knob: factor.knob_fix for factor in FACTORS.values() for knob in factor.knobs},
     "cpus": FACTORS["cpus"].knob_fix,
     "napi_cpus": FACTORS["device_cpus"].knob_fix,
@@ -65,7 +65,7 @@ class KnobSetting:
         if (
             self.knob in CPU_LIST_KNOBS
             and isinstance(value_read, str)
-            and SPREAD not in (value_read, self.value)
+            and SPREAD_CPUS not in (value_read, self.value)
         ):
             return INTERRUPT_SEPARATOR not in value_read and parse_cpu_set(value_read) == parse_cpu_set(
                 str(self.value)
@@ -118,7 +118,7 @@ def apply_settings(
     settings: Sequence[KnobSetting],
     endpoints: Sequence[Endpoint],
     agents: Mapping[str, AgentClient],
-    fixes: Mapping[str, str] = KNOB_FIXES,
+    fix_by_knob: Mapping[str, str] = FIX_BY_KNOB,
 ) -> dict[str, dict[str, Any]]:
     """Set the knobs that differ from the requested values and return all knobs of every endpoint.
 
@@ -131,7 +131,7 @@ def apply_settings(
         if not pending:
             break
         for setting in pending:
-            set_knob(agents[setting.endpoint.name], setting, fixes[setting.knob])
+            set_knob(agents[setting.endpoint.name], setting, fix_by_knob[setting.knob])
         values = read_knobs(endpoints, agents, settings)
     return values
 
@@ -139,7 +139,7 @@ def apply_settings(
 def check_settings(
     settings: Iterable[KnobSetting],
     values: Mapping[str, Mapping[str, Any]],
-    fixes: Mapping[str, str] = KNOB_FIXES,
+    fix_by_knob: Mapping[str, str] = FIX_BY_KNOB,
 ) -> None:
     """Raise TreatmentRefused for the first setting that did not take effect."""
     for setting in settings:
@@ -147,7 +147,7 @@ def check_settings(
             raise TreatmentRefused(
                 f"{setting.requested_by} did not take effect: {_format_value(value)} was read back",
                 where=setting.where,
-                fix=fixes[setting.knob],
+                fix=fix_by_knob[setting.knob],
             )
 
 

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pyroute2 import IPRoute, netns
 from pyroute2.netlink import NLM_F_DUMP, NLM_F_REQUEST, genlmsg
@@ -63,23 +63,38 @@ FIXES_BY_ERRNO = {
 }
 
 
-def find_route(address: str, source: str | None) -> tuple[str, str]:
+class InterfaceAddress(NamedTuple):
+    """An interface and one of its addresses."""
+
+    interface: str
+    address: str
+
+
+def find_route(destination_address: str, source_address: str | None) -> InterfaceAddress:
     """Return the interface and source address of this machine's packets to an address.
 
     Raises:
         BenchError: if there is no route.
     """
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    route_command = f"ip route get {address}" + (f" from {source}" if source else "")
+    family = socket.AF_INET6 if ":" in destination_address else socket.AF_INET
+    route_command = f"ip route get {destination_address}" + (
+        f" from {source_address}" if source_address else ""
+    )
     try:
         with IPRoute() as ipr:
-            (route,) = ipr.route("get", dst=address, family=family, **({"src": source} if source else {}))
+            (route,) = ipr.route(
+                "get",
+                dst=destination_address,
+                family=family,
+                **({"src": source_address} if source_address else {}),
+            )
             (link,) = ipr.get_links(route.get_attr("RTA_OIF"))
-            return str(link.get_attr("IFLA_IFNAME")), source or str(route.get_attr("RTA_PREFSRC"))
+            interface = str(link.get_attr("IFLA_IFNAME"))
+            return InterfaceAddress(interface, source_address or str(route.get_attr("RTA_PREFSRC")))
     except NetlinkError as error:
         raise BenchError(
             f"this machine has no route to the address: {os.strerror(error.code)}",
-            where=address,
+            where=destination_address,
             fix=f"run {route_command} to see what is missing",
         ) from error
 

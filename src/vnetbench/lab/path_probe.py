@@ -41,7 +41,7 @@ def prove_paths(
     mtu: int,
     ip_version: str,
     hops: Callable[[int], Sequence[Hop]],
-    rounds: int = MAX_ROUNDS,
+    max_rounds: int = MAX_ROUNDS,
     delay_s: float = 0.0,
 ) -> list[dict[str, Any]]:
     """Prove for every pair that packets of `mtu` bytes pass in both directions unfragmented.
@@ -52,7 +52,7 @@ def prove_paths(
         mtu: Packet size in bytes.
         ip_version: A level of the factor `ip_version`.
         hops: Returns the hops of a pair (numbered from 1), from a to b.
-        rounds: Maximum number of attempts for all pairs.
+        max_rounds: Maximum number of attempts for all pairs.
         delay_s: Delay that the link adds in each direction.
 
     Returns:
@@ -63,7 +63,7 @@ def prove_paths(
     """
     timeout_s = ATTEMPT_TIMEOUT_S + 2 * delay_s
     replies = probe_paths(pairs, agents, mtu, ip_version, timeout_s)
-    for _ in range(rounds - 1):
+    for _ in range(max_rounds - 1):
         if all(map(has_passed, replies)):
             break
         replies = probe_paths(pairs, agents, mtu, ip_version, timeout_s)
@@ -120,7 +120,7 @@ def check_frame_size(factors: Mapping[str, Level], mtu: int, where: str) -> None
         )
 
 
-def proof_values(mtu: int, replies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def path_proof_values(mtu: int, replies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the proof as a trial stores it."""
     return {"path_mtu_proved": mtu, "path_rtt_us": [reply.get("rtt_us") for reply in replies]}
 

@@ -18,7 +18,7 @@ from vnetbench.lab import control_groups, netlink
 from vnetbench.lab.netns.topology import namespace_name
 from vnetbench.process import current_process_identity, is_process_alive
 
-REGISTRY_DIR = Path("/run/vnetbench")
+REGISTRY_FOLDER = Path("/run/vnetbench")
 NAMESPACE_PREFIX = "vnb."
 PROCESS_LABEL = "VNETBENCH_TESTBED"
 TERMINATION_TIMEOUT_S = 3.0
@@ -26,7 +26,7 @@ LEFTOVER_PURPOSE = "leftover of an ended process"
 
 
 @dataclass(frozen=True)
-class TestbedEntry:
+class RegisteredTestbed:
     """A testbed, or what is left of one."""
 
     name: str
@@ -46,9 +46,9 @@ def register(name: str, purpose: str, description: dict[str, object]) -> None:
     """Register a testbed before it is created; raises BenchError if the name is taken."""
     content = {"purpose": purpose, "owner": current_process_identity(), "description": description}
     try:
-        REGISTRY_DIR.mkdir(parents=True, exist_ok=True)
-        with write_staged_file(REGISTRY_DIR, content) as whole:
-            os.link(whole, REGISTRY_DIR / f"{name}.json")
+        REGISTRY_FOLDER.mkdir(parents=True, exist_ok=True)
+        with write_staged_file(REGISTRY_FOLDER, content) as whole:
+            os.link(whole, REGISTRY_FOLDER / f"{name}.json")
     except FileExistsError:
         raise BenchError(
             f"a testbed named {name} exists already",
@@ -58,48 +58,48 @@ def register(name: str, purpose: str, description: dict[str, object]) -> None:
     except OSError as error:
         raise BenchError(
             f"cannot register a testbed: {error.strerror}",
-            where=str(REGISTRY_DIR),
+            where=str(REGISTRY_FOLDER),
             fix="make /run writable",
         ) from error
 
 
 def keep_after_exit(name: str) -> None:
     """Keep a testbed after this process ends, until `lab down`."""
-    path = REGISTRY_DIR / f"{name}.json"
-    with write_staged_file(REGISTRY_DIR, {**json.loads(path.read_text()), "owner": ""}) as whole:
+    path = REGISTRY_FOLDER / f"{name}.json"
+    with write_staged_file(REGISTRY_FOLDER, {**json.loads(path.read_text()), "owner": ""}) as whole:
         whole.replace(path)
 
 
 def testbed_folder(name: str) -> Path:
     """Return the folder for a testbed's sockets and consoles; it is removed with the testbed."""
-    path = REGISTRY_DIR / name
+    path = REGISTRY_FOLDER / name
     path.mkdir(mode=0o700, exist_ok=True)
     return path
 
 
-def list_testbeds() -> list[TestbedEntry]:
+def list_testbeds() -> list[RegisteredTestbed]:
     """Return all testbeds of this machine, registered or left over."""
     # List namespaces first: a testbed that is created meanwhile is registered before it has namespaces.
     namespaces = netlink.list_namespaces()
-    found: dict[str, TestbedEntry] = {}
-    for path in sorted(REGISTRY_DIR.glob("*.json")):
+    found: dict[str, RegisteredTestbed] = {}
+    for path in sorted(REGISTRY_FOLDER.glob("*.json")):
         try:
             content = json.loads(path.read_text())
-            found[path.stem] = TestbedEntry(
+            found[path.stem] = RegisteredTestbed(
                 path.stem, str(content["purpose"]), str(content["owner"]), dict(content["description"])
             )
         except (OSError, ValueError, KeyError, TypeError):
-            found[path.stem] = TestbedEntry(path.stem, "creation was interrupted", "", {})
+            found[path.stem] = RegisteredTestbed(path.stem, "creation was interrupted", "", {})
     for name in namespaces:
         if name.startswith(NAMESPACE_PREFIX) and name.count(".") == 2:
             testbed = name.split(".")[1]
-            found.setdefault(testbed, TestbedEntry(testbed, LEFTOVER_PURPOSE, "", {}))
+            found.setdefault(testbed, RegisteredTestbed(testbed, LEFTOVER_PURPOSE, "", {}))
     for testbed in control_groups.leftover_testbeds():
-        found.setdefault(testbed, TestbedEntry(testbed, LEFTOVER_PURPOSE, "", {}))
+        found.setdefault(testbed, RegisteredTestbed(testbed, LEFTOVER_PURPOSE, "", {}))
     return list(found.values())
 
 
-def find_testbed(name: str) -> TestbedEntry:
+def find_testbed(name: str) -> RegisteredTestbed:
     """Return the testbed with this name; raises BenchError if there is none."""
     for candidate in list_testbeds():
         if candidate.name == name:
@@ -123,8 +123,8 @@ def remove_testbed(name: str) -> list[Path]:
             netlink.remove_namespace(candidate)
     # Processes that were just starting during the first pass carry the label by now.
     _terminate_processes(name)
-    shutil.rmtree(REGISTRY_DIR / name, ignore_errors=True)
-    (REGISTRY_DIR / f"{name}.json").unlink(missing_ok=True)
+    shutil.rmtree(REGISTRY_FOLDER / name, ignore_errors=True)
+    (REGISTRY_FOLDER / f"{name}.json").unlink(missing_ok=True)
     return remaining_groups
 
 

@@ -66,7 +66,7 @@ class Testbed(Protocol):
             BenchError: if a CPU does not exist.
         """
 
-    def as_facts(self) -> Mapping[str, object]:
+    def describe(self) -> Mapping[str, object]:
         """Return the description for the results file."""
 
     def close(self) -> None:

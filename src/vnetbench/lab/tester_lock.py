@@ -17,9 +17,9 @@ def hold_tester_lock() -> Iterator[None]:
 
     The kernel releases the lock when the process ends.
     """
-    registry.REGISTRY_DIR.mkdir(parents=True, exist_ok=True)
+    registry.REGISTRY_FOLDER.mkdir(parents=True, exist_ok=True)
     # Locks the folder itself, so that no stale lock file can remain.
-    directory = os.open(registry.REGISTRY_DIR, os.O_RDONLY | os.O_CLOEXEC)
+    directory = os.open(registry.REGISTRY_FOLDER, os.O_RDONLY | os.O_CLOEXEC)
     try:
         try:
             fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)

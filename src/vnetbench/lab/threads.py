@@ -19,11 +19,11 @@ def thread_names(pid: int) -> dict[int, str]:
     return found
 
 
-def pin_thread(thread: int, cpus: frozenset[int], owner: str) -> str:
+def pin_thread(thread_id: int, cpus: frozenset[int], owner: str) -> str:
     """Pin a thread and return the CPU list that was read back; empty if the thread has ended.
 
     Args:
-        thread: The thread id.
+        thread_id: The thread id.
         cpus: The CPUs that it may use.
         owner: The owner of the thread, for the error message.
 
@@ -31,8 +31,8 @@ def pin_thread(thread: int, cpus: frozenset[int], owner: str) -> str:
         TreatmentRefused: if the kernel refuses or sets other CPUs.
     """
     try:
-        os.sched_setaffinity(thread, cpus)
-        found = frozenset(os.sched_getaffinity(thread))
+        os.sched_setaffinity(thread_id, cpus)
+        found = frozenset(os.sched_getaffinity(thread_id))
     except ProcessLookupError:
         return ""
     except OSError as error:

@@ -121,7 +121,7 @@ def compare_campaigns(
             for match in matches
             if match.before.metrics
             and not match.after.metrics
-            and match.after.stopped_by in STATES_WITHOUT_MEASUREMENT
+            and match.after.state in STATES_WITHOUT_MEASUREMENT
         ),
         published_without_treatment_count=len(unmatched_published),
     )
@@ -185,6 +185,6 @@ def _unmeasured_treatments(
 ) -> Iterator[tuple[Mapping[str, Level], str]]:
     for match in matches:
         pair = (("before", match.before), ("after", match.after))
-        unmeasured = [f"{name}: {each.stopped_by}" for name, each in pair if not each.metrics]
+        unmeasured = [f"{name}: {each.state}" for name, each in pair if not each.metrics]
         if unmeasured:
             yield match.levels, ", ".join(unmeasured)

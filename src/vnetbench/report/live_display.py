@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from vnetbench.campaign.progress import OPEN, CampaignProgress, TreatmentProgress
+from vnetbench.campaign.progress import OPEN_STATE, CampaignProgress, TreatmentProgress
 from vnetbench.quantity import format_duration, format_value
 from vnetbench.report.one_at_a_time import merge_varying_factors
 from vnetbench.report.tables.columns import STATES_WITHOUT_MEASUREMENT
@@ -130,7 +130,10 @@ class LogDisplay:
         for treatment in progress.treatments:
             index = treatment.treatment.index
             # A message already contains the reason for a refused or failed treatment.
-            if treatment.state not in (OPEN, *STATES_WITHOUT_MEASUREMENT) and index not in self._printed:
+            if (
+                treatment.state not in (OPEN_STATE, *STATES_WITHOUT_MEASUREMENT)
+                and index not in self._printed
+            ):
                 self._printed.add(index)
                 self._print(_treatment_prefix(progress, index) + _last_trial_result_text(treatment, progress))
         if time.monotonic() - self._last_line >= MIN_S_BETWEEN_LOG_LINES:
@@ -144,10 +147,9 @@ class LogDisplay:
 
 def campaign_status_line(progress: CampaignProgress, remaining_trials: int, remaining_s: float) -> str:
     """Return the finished and the remaining trials and times in one line."""
-    finished = (
-        f"{format_count_with_noun(progress.trials, 'trial')} in {_rounded_duration_text(progress.elapsed_s)}"
-    )
-    if progress.is_leaving:
+    trials = format_count_with_noun(progress.trial_count, "trial")
+    finished = f"{trials} in {_rounded_duration_text(progress.elapsed_s)}"
+    if progress.is_removing_testbeds:
         return f"{finished}; vnetbench removes the testbeds"
     remaining = f"about {remaining_trials} more trials, {_rounded_duration_text(remaining_s)} left"
     return f"{finished}; {remaining}{_current_step_text(progress)}"
@@ -155,14 +157,16 @@ def campaign_status_line(progress: CampaignProgress, remaining_trials: int, rema
 
 def _current_step_text(progress: CampaignProgress) -> str:
     """Return the current step of the running trial and its load; empty for a trial without steps."""
-    if not progress.steps:
+    if not progress.running_trial_steps:
         return ""
-    last = progress.steps[-1]
+    last = progress.running_trial_steps[-1]
     number = f"; step {last.number + 1}"
     if last.purpose == BURST_STEP:
         return f"{number}, a burst of {format_value(last.burst_frames or 0, '1')} frames"
     loads_fps = [
-        step.load_fps for step in progress.steps[-_MAX_RECENT_STEPS_SHOWN:] if step.load_fps is not None
+        step.load_fps
+        for step in progress.running_trial_steps[-_MAX_RECENT_STEPS_SHOWN:]
+        if step.load_fps is not None
     ]
     if not loads_fps:
         return number
@@ -200,11 +204,11 @@ def _live_row(
 ) -> LiveTreatmentRow:
     return LiveTreatmentRow(
         factors=levels,
-        trial_count=treatment.trials,
-        stopped_by=RUNNING if treatment.state == OPEN else treatment.state,
+        trial_count=treatment.trial_count,
+        state=RUNNING if treatment.state == OPEN_STATE else treatment.state,
         metrics={deciding_metric(progress.study): treatment.estimate} if treatment.estimate else {},
         is_running=progress.running_treatment == treatment.treatment.index,
-        last_trial=treatment.last_trial,
+        last_trial=treatment.last_trial_number,
     )
 
 
@@ -218,7 +222,7 @@ def _last_trial_result_text(treatment: TreatmentProgress, progress: CampaignProg
     else:
         low, high = format_value(estimate.low, unit), format_value(estimate.high, unit)
         value = f"{format_value(estimate.value, unit)} ({low} to {high})"
-    return f"{value}, {format_count_with_noun(treatment.trials, 'trial')}, {treatment.state}"
+    return f"{value}, {format_count_with_noun(treatment.trial_count, 'trial')}, {treatment.state}"
 
 
 def _treatment_prefix(progress: CampaignProgress | None, treatment: int | None) -> str:

@@ -199,3 +199,8 @@ class CampaignRecord:
     status: str
     elapsed_s: float
     vnetbench_version: str
+
+
+def mapping_or_empty(value: object) -> Mapping[str, Any]:
+    """Return a stored JSON object; an empty one if the value is missing or of another type."""
+    return value if isinstance(value, Mapping) else {}

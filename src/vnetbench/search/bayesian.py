@@ -110,7 +110,7 @@ def _goal_result(estimator: GoalEstimator, parameters: SearchParameters) -> Goal
     low, high = (
         min(most, max(least, math.exp(bound))) for bound in estimator.interval(parameters.confidence)
     )
-    middle = min(high, max(low, math.exp(estimator.median())))
+    middle = min(high, max(low, math.exp(estimator.median_log_load())))
     limited_by: LimitOfThroughput = "device" if _is_settled(estimator, parameters) else "time"
     return GoalResult(estimator.goal, middle, low, high, parameters.confidence, limited_by)
 

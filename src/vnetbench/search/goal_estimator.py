@@ -63,7 +63,7 @@ class GoalEstimator:
                 int(np.argmin(ratios)), math.log(step.load_fps), step.loss_ratio <= self.goal
             )
             self._outcomes.append(outcome)
-            self._log_likelihoods[outcome.level] += posterior.step_log_likelihood(
+            self._log_likelihoods[outcome.duration_index] += posterior.step_log_likelihood(
                 self.throughput.grid, outcome
             )
             if step.loss_ratio > 0:
@@ -77,19 +77,23 @@ class GoalEstimator:
 
     def interval(self, confidence: float) -> tuple[float, float]:
         """Return the shortest interval of log load that contains the throughput at this confidence."""
-        return posterior.shortest_log_load_interval(self.throughput.grid, self.throughput.mass, confidence)
+        return posterior.shortest_log_load_interval(
+            self.throughput.grid, self.throughput.probability_by_cell, confidence
+        )
 
-    def median(self) -> float:
+    def median_log_load(self) -> float:
         """Return the median of the throughput's posterior, in log load."""
-        return float(posterior.log_load_quantiles(self.throughput.grid, self.throughput.mass, [0.5])[0])
+        return float(
+            posterior.log_load_quantiles(self.throughput.grid, self.throughput.probability_by_cell, [0.5])[0]
+        )
 
     def chance_above_max_load(self) -> float:
         """Return the probability that the throughput is above the highest load."""
-        return float(self.throughput.mass[self.throughput.grid.centres > self.most].sum())
+        return float(self.throughput.probability_by_cell[self.throughput.grid.centres > self.most].sum())
 
     def chance_below_min_load(self) -> float:
         """Return the probability that the throughput is below the lowest load."""
-        return float(self.throughput.mass[self.throughput.grid.centres < self.least].sum())
+        return float(self.throughput.probability_by_cell[self.throughput.grid.centres < self.least].sum())
 
     def _set_grid(self, grid: posterior.LogLoadGrid) -> None:
         levels = range(len(self.lengths))

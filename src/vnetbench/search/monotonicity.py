@@ -48,7 +48,7 @@ class MonotonicityCheck:
         """Return the load of the next short step below the throughputs; None if the check is complete."""
         if self._false_alarms >= _MAX_FALSE_ALARMS:
             return None
-        top = max(math.exp(min(estimator.median(), estimator.most)) for estimator in estimators)
+        top = max(math.exp(min(estimator.median_log_load(), estimator.most)) for estimator in estimators)
         bottom = max(self._parameters.min_load_fps, _MIN_CHECKED_THROUGHPUT_SHARE * top)
         loads = sorted({bottom, top, *(step.load_fps for step in steps if bottom < step.load_fps < top)})
         ratio, low = max(((high / low, low) for low, high in itertools.pairwise(loads)), default=(1.0, 0.0))

@@ -84,7 +84,7 @@ class LogLoadGrid:
 class StepOutcome:
     """Outcome of a step for one goal: its duration's index, its log load and whether it kept the goal."""
 
-    level: int
+    duration_index: int
     log_load: float
     has_kept_goal: bool
 
@@ -101,19 +101,20 @@ class ThroughputGuess:
 class ThroughputPosterior:
     """Posterior of one goal's throughput.
 
-    `mass` is the probability of each cell for full steps. `joint[level]` is the joint probability of the
-    throughput at steps of this duration (rows) and at full ones (columns). `shapes[level]` are the
-    probabilities of each shape below and above a throughput, as arrays of shapes and cells.
+    `probability_by_cell` is for full steps. The tuples have one entry for each duration of a step.
+    `joint_probability_by_duration` has the joint probability of the throughput at steps of this duration
+    (rows) and at full ones (columns). `shape_probabilities_by_duration` has the probabilities of each shape
+    below and above a throughput, as arrays of shapes and cells.
     """
 
     grid: LogLoadGrid
-    mass: Floats
-    joint: tuple[Floats, ...]
-    shapes: tuple[tuple[Floats, Floats], ...]
+    probability_by_cell: Floats
+    joint_probability_by_duration: tuple[Floats, ...]
+    shape_probabilities_by_duration: tuple[tuple[Floats, Floats], ...]
 
-    def probability_by_cell_at(self, level: int) -> Floats:
+    def probability_by_cell_at(self, duration_index: int) -> Floats:
         """Return the probability of each cell for steps of this duration."""
-        return np.asarray(self.joint[level].sum(axis=1))
+        return np.asarray(self.joint_probability_by_duration[duration_index].sum(axis=1))
 
 
 def create_grid(min_log_load: float, max_log_load: float, may_exceed_max_load: bool = True) -> LogLoadGrid:
@@ -134,7 +135,11 @@ def refine_grid(posterior: ThroughputPosterior) -> LogLoadGrid:
     """Return a grid of the same range with narrow cells where throughputs are likely at any duration."""
     grid = posterior.grid
     likely = np.mean(
-        [posterior.probability_by_cell_at(level) for level in range(len(posterior.joint))], axis=0
+        [
+            posterior.probability_by_cell_at(level)
+            for level in range(len(posterior.joint_probability_by_duration))
+        ],
+        axis=0,
     )
     # A neighbour of a likely cell may be as likely once cells are narrower.
     likely = np.convolve(likely, [0.1, 0.2, 0.4, 0.2, 0.1], "same")
@@ -152,7 +157,7 @@ def log_likelihood(grid: LogLoadGrid, steps: Sequence[StepOutcome], level: int) 
     """
     total = np.zeros((2, _SHAPE_COUNT, len(grid.centres)))
     for step in steps:
-        if step.level == level:
+        if step.duration_index == level:
             total += step_log_likelihood(grid, step)
     return total
 
@@ -201,7 +206,7 @@ def pass_probability(posterior: ThroughputPosterior, level: int, log_loads: Floa
     distance = posterior.grid.centres[None, :] - log_loads[:, None]
     progress = erf(np.abs(distance)[None] / (_CURVE_SPREADS[:, None, None] * np.sqrt(2)))
     leans = []
-    for half in posterior.shapes[level]:
+    for half in posterior.shape_probabilities_by_duration[level]:
         by_spread = (
             (half * _FINAL_DISTANCE_FROM_HALF)
             .reshape(len(_CURVE_SPREADS), len(_LAPSE_PROBABILITIES), -1)
@@ -220,8 +225,8 @@ def expected_information(
     width has no value, but whether it is inside that stretch does.
     """
     stretch = _intervals_containing_cells(posterior, width)
-    mass = posterior.mass @ stretch
-    given = posterior.joint[level] @ stretch / np.maximum(mass, 1e-300)
+    mass = posterior.probability_by_cell @ stretch
+    given = posterior.joint_probability_by_duration[level] @ stretch / np.maximum(mass, 1e-300)
     probability = pass_probability(posterior, level, log_loads) @ given
     return np.asarray(_binary_entropy(probability @ mass) - _binary_entropy(probability) @ mass)
 
@@ -296,7 +301,7 @@ def _intervals_containing_cells(posterior: ThroughputPosterior, width: float) ->
     """Return the stretch of this width that each cell (rows) belongs to; the likeliest is one of them."""
     grid = posterior.grid
     ahead = grid.centres[:, None] - grid.centres[None, :]
-    start = grid.centres[int(np.argmax(posterior.mass @ ((ahead >= 0) & (ahead <= width))))]
+    start = grid.centres[int(np.argmax(posterior.probability_by_cell @ ((ahead >= 0) & (ahead <= width))))]
     number = np.floor((grid.centres - start) / (width * (1 + 1e-9)))
     return np.asarray(number[:, None] == np.unique(number)[None, :], dtype=float)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 NETNS, QEMU, HOSTS = "netns", "qemu", "hosts"
 LABS = (NETNS, QEMU, HOSTS)
 
-IMPORTED = "imported"
+IMPORTED_LAB = "imported"
 """Stands in place of a lab: the trials come from logs of other tools. All factors and labels are possible,
 and none has a default."""
 
-IPERF3 = "iperf3"
+IPERF3_BACKEND = "iperf3"
 """Backend of the lab `hosts` if one endpoint only has an iperf3 server. All other backends are labs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vnetbench.study.labs import IPERF3
+from vnetbench.study.labs import IPERF3_BACKEND
 
 ALL_COMBINATIONS, ONE_AT_A_TIME = "all", "one-at-a-time"
 """How the levels make treatments (`Study.combine`)."""
@@ -56,9 +56,9 @@ class SearchSpec:
     """Search for the throughput: a series of steps, each with a constant load (a trial of RFC 2544)."""
 
     method: str = "vnetbench"
-    loss: str = "0 %"
+    loss_goals: str = "0 %"
     """Goals: accepted frame loss ratios, ascending."""
-    width: float = 0.01
+    relative_width: float = 0.01
     """Target width of the throughput's interval, as a share of the throughput."""
     step_s: float = 1.0
     """Length of a full step."""
@@ -76,7 +76,7 @@ class SearchSpec:
     @property
     def goals(self) -> tuple[float, ...]:
         """The accepted frame loss ratios as numbers."""
-        return tuple(float(goal.strip(" %")) / 100 for goal in self.loss.split(","))
+        return tuple(float(goal.strip(" %")) / 100 for goal in self.loss_goals.split(","))
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class TestbedSpec:
     @property
     def backend(self) -> str:
         """Backend of the testbed: its lab, or `iperf3`. It decides which factors can be set (`labs.py`)."""
-        return IPERF3 if any(host.iperf3 for host in self.hosts) else self.lab
+        return IPERF3_BACKEND if any(host.iperf3 for host in self.hosts) else self.lab
 
 
 @dataclass(frozen=True)

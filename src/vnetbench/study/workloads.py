@@ -66,21 +66,21 @@ class Workload:
     """Factor that sets the size of a message, request, datagram or frame."""
     count_factor: str = "streams"
     """Factor that sets the number of streams, connections or flows."""
-    rate_metric: str = ""
-    """Metric of the units (`unit_noun`) per second; empty for a stream of bytes."""
-    unit_noun: str = "transaction"
+    achieved_rate_metric: str = ""
+    """Metric of the units (`counted_noun`) per second; empty for a stream of bytes."""
+    counted_noun: str = "transaction"
     """Unit that the workload counts, and whose latency it measures."""
     latency_title: str = "Latency"
     """Title of the latency in charts."""
     carrier: Literal["sockets", "frames"] = "sockets"
     """Whether it sends through sockets, or generates and counts frames at the interfaces."""
 
-    fixed_rate_metric: str = ""
+    deciding_metric_at_fixed_rate: str = ""
     """Default deciding metric if every treatment has a fixed rate; empty: no other metric."""
-    unsearched_metric: str = ""
+    deciding_metric_without_search: str = ""
     """Default deciding metric if the study has no search; empty: no other metric."""
     offered_load_factors: tuple[str, ...] = ()
-    """Factors that set the offered load of one stream, which `explain` compares with `rate_metric`."""
+    """Factors that set a stream's offered load. `explain` compares it with `achieved_rate_metric`."""
 
     is_byte_stream: bool = False
     """Whether it sends only bytes without boundaries, which arrive until the end of the load."""
@@ -90,13 +90,13 @@ class Workload:
     """Whether each request opens a TCP connection, whose handshake it measures."""
     has_datagrams: bool = False
     """Whether it counts UDP datagrams, which can be lost."""
-    has_parts: bool = False
+    has_load_parts: bool = False
     """Whether requests and transfers run together; the count factor and `streams` set their numbers."""
     has_idle_phase: bool = False
     """Whether a trial starts with a phase of requests only."""
 
-    search: SearchUse = SearchUse.NEVER
-    has_constant_load: bool = False
+    search_use: SearchUse = SearchUse.NEVER
+    has_constant_frame_load: bool = False
     """Whether the factor `frame_load` sets its one load of frames."""
     has_loss_curve: bool = False
     """Whether its steps go down from the highest load instead of searching for the throughput."""
@@ -106,7 +106,7 @@ class Workload:
     """Whether the study must set the duration of a trial."""
     default_warmup_s: float | None = None
     """Warm-up if the study sets none; None: found in the samples of each trial."""
-    extra_charts: tuple[str, ...] = ()
+    additional_chart_names: tuple[str, ...] = ()
     """Names of its additional charts (`report.charts.frame_charts.EXTRA_CHARTS`)."""
 
     can_use_iperf3: bool = False
@@ -129,15 +129,15 @@ class Workload:
     @property
     def has_fixed_load(self) -> bool:
         """Whether it holds one load: a frame rate, or a share of the throughput, which it searches first."""
-        return self.has_constant_load and self.search is SearchUse.ALWAYS
+        return self.has_constant_frame_load and self.search_use is SearchUse.ALWAYS
 
 
 _frame_workload = partial(
     Workload,
     size_factor="frame_size",
     count_factor="flows",
-    rate_metric="forwarding_rate_fps",
-    unit_noun="frame",
+    achieved_rate_metric="forwarding_rate_fps",
+    counted_noun="frame",
     latency_title="One-way delay",
     carrier="frames",
     agent_workload_override=FRAMES,
@@ -161,8 +161,8 @@ _WORKLOADS = (
         "transaction rate, or the 99th percentile of latency if every treatment has a `rate`",
         "request_size",
         "connections",
-        rate_metric="transactions_per_s",
-        fixed_rate_metric="latency_p99_us",
+        achieved_rate_metric="transactions_per_s",
+        deciding_metric_at_fixed_rate="latency_p99_us",
         offered_load_factors=("rate",),
         has_requests=True,
     ),
@@ -173,8 +173,8 @@ _WORKLOADS = (
         "connection rate",
         "request_size",
         "connections",
-        rate_metric="connections_per_s",
-        fixed_rate_metric="connect_p99_us",
+        achieved_rate_metric="connections_per_s",
+        deciding_metric_at_fixed_rate="connect_p99_us",
         has_requests=True,
         has_connection_per_request=True,
     ),
@@ -184,10 +184,10 @@ _WORKLOADS = (
         ("datagrams_received_per_s", "goodput_bps", "delay_p50_us", "delay_p99_us"),
         "received datagrams, or the 99th percentile of delay if every treatment has a rate",
         "datagram_size",
-        rate_metric="datagrams_received_per_s",
-        unit_noun="datagram",
+        achieved_rate_metric="datagrams_received_per_s",
+        counted_noun="datagram",
         latency_title="One-way delay",
-        fixed_rate_metric="delay_p99_us",
+        deciding_metric_at_fixed_rate="delay_p99_us",
         offered_load_factors=RATE_FACTORS,
         has_datagrams=True,
     ),
@@ -204,9 +204,9 @@ _WORKLOADS = (
         "99th percentile of latency under load",
         "request_size",
         "connections",
-        rate_metric="transactions_per_s",
+        achieved_rate_metric="transactions_per_s",
         has_requests=True,
-        has_parts=True,
+        has_load_parts=True,
         has_idle_phase=True,
         agent_defaults=_BULK_SEND_DEFAULTS,
     ),
@@ -216,50 +216,50 @@ _WORKLOADS = (
         "throughput",
         (*THROUGHPUT_METRICS, "forwarding_rate_fps", "delay_p50_us", "delay_p99_us"),
         "throughput for the first loss goal, or the forwarding rate without `[search]`",
-        unsearched_metric="forwarding_rate_fps",
+        deciding_metric_without_search="forwarding_rate_fps",
         offered_load_factors=("frame_load",),
-        search=SearchUse.OPTIONAL,
-        has_constant_load=True,
-        extra_charts=("search_steps",),
+        search_use=SearchUse.OPTIONAL,
+        has_constant_frame_load=True,
+        additional_chart_names=("search_steps",),
     ),
     _frame_workload(
         FRAME_LATENCY,
         "delay of frames at one load (RFC 2544, 26.2)",
         ("delay_p99_us", "delay_p50_us", *THROUGHPUT_METRICS),
         "99th percentile of delay",
-        search=SearchUse.ALWAYS,
-        has_constant_load=True,
-        extra_charts=("search_steps",),
+        search_use=SearchUse.ALWAYS,
+        has_constant_frame_load=True,
+        additional_chart_names=("search_steps",),
     ),
     _frame_workload(
         FRAME_LOSS,
         "loss of frames in steps from the highest load down (RFC 2544, 26.3)",
         ("max_forwarding_rate_fps", *THROUGHPUT_METRICS),
         "maximum forwarding rate",
-        search=SearchUse.ALWAYS,
+        search_use=SearchUse.ALWAYS,
         has_loss_curve=True,
-        extra_charts=("loss_curve",),
+        additional_chart_names=("loss_curve",),
     ),
     _frame_workload(
         BACK_TO_BACK,
         "the longest burst of frames without loss (RFC 2544, 26.4, updated by RFC 9004)",
         ("back_to_back_frames", "buffer_s"),
         "longest burst",
-        search=SearchUse.ALWAYS,
+        search_use=SearchUse.ALWAYS,
         has_burst_search=True,
-        extra_charts=("bursts",),
+        additional_chart_names=("bursts",),
     ),
     _frame_workload(
         SOAK,
         "frames at one load for a long time",
         ("forwarding_rate_fps", "delay_p50_us", "delay_p99_us"),
         "forwarding rate",
-        search=SearchUse.ALWAYS,
-        has_constant_load=True,
+        search_use=SearchUse.ALWAYS,
+        has_constant_frame_load=True,
         needs_duration=True,
         # It counts the losses of its whole duration: cutting off a warm-up would hide some.
         default_warmup_s=0.0,
-        extra_charts=("search_steps", "missing_frames"),
+        additional_chart_names=("search_steps", "missing_frames"),
     ),
 )
 
@@ -270,7 +270,7 @@ WORKLOAD_NAMES = tuple(WORKLOADS)
 # Names of workloads by what they send. Factors list with them the workloads that they apply to.
 SOCKET_WORKLOADS = tuple(each.name for each in _WORKLOADS if not each.carries_frames)
 FRAME_WORKLOADS = tuple(each.name for each in _WORKLOADS if each.carries_frames)
-CONSTANT_LOAD_WORKLOADS = tuple(each.name for each in _WORKLOADS if each.has_constant_load)
+CONSTANT_LOAD_WORKLOADS = tuple(each.name for each in _WORKLOADS if each.has_constant_frame_load)
 
 
 def deciding_metric(study: Study) -> str:
@@ -284,11 +284,11 @@ def deciding_metric(study: Study) -> str:
     if study.precision.metric is not None:
         return study.precision.metric
     workload = WORKLOADS[study.workload]
-    if workload.unsearched_metric and study.search is None:
-        return workload.unsearched_metric
+    if workload.deciding_metric_without_search and study.search is None:
+        return workload.deciding_metric_without_search
     has_fixed_rates = any(
         factor.name in RATE_FACTORS and "none" not in factor.levels for factor in study.factors
     )
-    if workload.fixed_rate_metric and has_fixed_rates:
-        return workload.fixed_rate_metric
+    if workload.deciding_metric_at_fixed_rate and has_fixed_rates:
+        return workload.deciding_metric_at_fixed_rate
     return workload.deciding_metrics[0]

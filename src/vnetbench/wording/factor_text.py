@@ -76,9 +76,9 @@ def factor_names(factors: Sequence[FactorLevels]) -> tuple[str, ...]:
     return tuple(factor.name for factor in factors)
 
 
-def stop_reason_text(stopped_by: str) -> str:
+def stop_reason_text(state: str) -> str:
     """Return why the bench stopped repeating a treatment, as a phrase."""
-    return _STOP_REASON_TEXTS.get(stopped_by, stopped_by)
+    return _STOP_REASON_TEXTS.get(state, state)
 
 
 def format_count_with_noun(count: int, noun: str) -> str:

@@ -59,8 +59,8 @@ def test_the_knee_interval_covers_the_true_knee(curve: Curve) -> None:
     result = [one(seed, curve) for seed in range(CAMPAIGNS)]
     truth = true_knee(curve)
 
-    assert sum(each.level == truth for each in result) >= 0.9 * CAMPAIGNS
-    assert sum(each.low <= truth <= each.high for each in result) >= 0.93 * CAMPAIGNS
+    assert sum(each.knee_level == truth for each in result) >= 0.9 * CAMPAIGNS
+    assert sum(each.knee_low <= truth <= each.knee_high for each in result) >= 0.93 * CAMPAIGNS
     assert all(each.is_significant for each in result)
 
 
@@ -82,7 +82,7 @@ def test_the_law_behind_the_curve_is_chosen() -> None:
 def test_a_curve_without_a_fitting_law_is_interpolated() -> None:
     logs = np.log([[10, 40, 20, 80, 15, 60]])
 
-    assert choose_law_per_curve(LEVELS, logs, 0.05)[0][0] is NO_LAW
+    assert choose_law_per_curve(LEVELS, logs, 0.05)[0].law is NO_LAW
 
 
 def test_a_peak_is_reported_with_the_decline_beyond_it() -> None:

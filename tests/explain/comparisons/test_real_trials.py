@@ -38,8 +38,11 @@ def test_the_counter_that_separates_two_groups_of_trials_is_named(summary: Campa
     (split,) = find_mode_splits(summary)
 
     assert split.separating_metrics[0].metric == "threads_on_one_cpu_percent"
-    assert split.separating_metrics[0].lower < 20 and split.separating_metrics[0].upper == 100
-    assert split.medians[1] > 1.8 * split.medians[0]
+    assert (
+        split.separating_metrics[0].lower_group_value < 20
+        and split.separating_metrics[0].upper_group_value == 100
+    )
+    assert split.upper_median > 1.8 * split.lower_median
 
 
 def test_the_finding_shows_both_groups_and_the_experiment_command(summary: CampaignSummary) -> None:

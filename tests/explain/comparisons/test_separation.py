@@ -34,9 +34,9 @@ def test_the_separating_metric_comes_first_with_both_medians() -> None:
     }
     first, second = rank_separations(metrics, upper)
 
-    assert (first.metric, first.auc, second.metric) == ("shared", 0.0, "noise")
+    assert (first.metric, first.area_under_roc_curve, second.metric) == ("shared", 0.0, "noise")
     assert first.p_value < 0.001 < second.p_value
-    assert (first.lower, first.upper) == pytest.approx((80.75, 5.35))
+    assert (first.lower_group_value, first.upper_group_value) == pytest.approx((80.75, 5.35))
 
 
 def test_nominal_values_are_ordered_by_group_share_not_by_size() -> None:
@@ -45,7 +45,11 @@ def test_nominal_values_are_ordered_by_group_share_not_by_size() -> None:
     (by_name,) = rank_separations({"cpu": cpu}, upper, frozenset({"cpu"}))
     (by_size,) = rank_separations({"cpu": cpu}, upper)
 
-    assert (by_name.auc, by_name.lower, by_name.upper) == (1.0, 1.0, 0.0)
+    assert (by_name.area_under_roc_curve, by_name.lower_group_value, by_name.upper_group_value) == (
+        1.0,
+        1.0,
+        0.0,
+    )
     assert by_size.distance < 0.5 < by_name.distance
 
 

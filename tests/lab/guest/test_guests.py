@@ -106,9 +106,9 @@ def test_a_trial_between_guests_is_measured_with_the_levels_of_its_treatment(
     assert effective["vcpu_pin"] == {"a1": [str(online[0])], "b1": [str(online[1 % len(online)])]}
     received = {each.name: each.bytes_received for each in done.measurement.endpoints}
     assert received["b1"] > 0
-    (facts,) = learned.testbeds.values()
+    (facts,) = learned.testbed_descriptions.values()
     assert facts["guest_kernel"] == prerequisites.kernel.release
-    assert learned.facts["a1"]["hostname"] == "a1"
+    assert learned.facts_by_subject["a1"]["hostname"] == "a1"
 
 
 def test_a_switch_or_vnic_with_a_small_mtu_is_named(create_testbed: CreateTestbed) -> None:
@@ -292,7 +292,7 @@ def test_lab_clean_removes_the_guests_of_a_killed_bench(
     assert code == 0 and "Removed run-" in output
     assert not [pid for pid in guests if testbed_label(pid)]
     assert not [name for name in netlink.list_namespaces() if name.startswith("vnb.run-")]
-    assert not list(registry.REGISTRY_DIR.glob("run-*"))
+    assert not list(registry.REGISTRY_FOLDER.glob("run-*"))
 
 
 def test_lab_exec_names_the_console_of_a_guest(create_testbed: CreateTestbed) -> None:

@@ -14,7 +14,7 @@ from vnetbench.lab.guest.hardware import (
     AdapterBackend,
     BootImages,
     Hardware,
-    QemuFiles,
+    QemuRuntimeFiles,
     check_memory,
     qemu_command,
 )
@@ -119,7 +119,9 @@ def test_the_command_line_has_the_adapter_with_its_queues_and_rings(tmp_path: Pa
         AdapterBackend("tap,ifname=b1", "52:54:00:02:01:00"),
     ]
     software = BootImages(tmp_path / "vmlinuz", tmp_path / "initramfs")
-    line = qemu_command("qemu", hardware, software, plugs, QemuFiles(tmp_path, "a1"), awaits_snapshot=True)
+    line = qemu_command(
+        "qemu", hardware, software, plugs, QemuRuntimeFiles(tmp_path, "a1"), awaits_snapshot=True
+    )
     first, second = (
         line[i + 1] for i, word in enumerate(line) if word == "-device" and "netdev" in line[i + 1]
     )

@@ -10,7 +10,7 @@ from vnetbench.estimate.evidence.aggregation import effective_knob_value, median
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import EndpointRecord, Sample, StreamSample
 
-TRANSFERS = "transfers"
+TRANSFERS_LOAD_PART = "transfers"
 """The part of `mixed` that is its load."""
 _STREAM_SAMPLE_FIELDS = ("bytes", "rtt_us", "cwnd", "retransmits")
 """Values with a field of their own in `StreamSample`; all others are in its `details`."""
@@ -80,7 +80,7 @@ def collect_flows(part: SteadyPart) -> list[Flow]:
 def select_load_flows(flows: Sequence[Flow], role: str) -> list[Flow]:
     """Return the flows of a role (`source`, `sink`) that carry the load: with `mixed`, transfers only."""
     with_role = [flow for flow in flows if flow.role == role]
-    return [flow for flow in with_role if flow.load_part == TRANSFERS] or with_role
+    return [flow for flow in with_role if flow.load_part == TRANSFERS_LOAD_PART] or with_role
 
 
 def median_over_flows(flows: Sequence[Flow], value: Callable[[Flow], float | None]) -> float | None:

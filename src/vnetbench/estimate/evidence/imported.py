@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from vnetbench.estimate.evidence.aggregation import median, percent, ratio, total_of_counter
 from vnetbench.estimate.evidence.window import variation_percent
-from vnetbench.results.records import IMPORTED, Sample, TrialRecord
+from vnetbench.results.records import IMPORTED_LOG_KEY, Sample, TrialRecord
 from vnetbench.study.model import Level
 
 _EVIDENCE_FROM_METRICS = ("loss_percent", "reordered_percent")
@@ -64,7 +64,7 @@ def _sample_median(samples: Sequence[Sample], name: str) -> float | None:
 
 def _mss_bytes(trial: TrialRecord) -> float | None:
     """Return the MSS that iperf3 reports; with UDP that of the control connection."""
-    log = trial.effective.get(IMPORTED)
+    log = trial.effective.get(IMPORTED_LOG_KEY)
     others = log.get("other_results") if isinstance(log, Mapping) else None
     text = str(others.get("tcp_mss_default", "")) if isinstance(others, Mapping) else ""
     return float(text) if text.isdecimal() and int(text) else None

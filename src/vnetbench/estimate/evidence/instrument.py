@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
@@ -16,7 +16,7 @@ from vnetbench.estimate.evidence.aggregation import (
 from vnetbench.estimate.evidence.metric import YES_OR_NO, EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.frames import search_result
-from vnetbench.results.records import EndpointRecord
+from vnetbench.results.records import EndpointRecord, mapping_or_empty
 
 _MIN_SHARE_OF_REQUESTED_RATE = 0.99
 """A source that sends a smaller share of its rate does not keep the rate (RFC 2544, section 26.1)."""
@@ -75,7 +75,9 @@ INSTRUMENT_METRICS = (
 def instrument_evidence(data: TrialData) -> EvidenceValues:
     """Return the values of INSTRUMENT_METRICS, which cover the whole trial."""
     trial = data.steady_part.trial
-    reports = [(endpoint, _as_mapping(endpoint.totals.get("instrument"))) for endpoint in trial.endpoints]
+    reports = [
+        (endpoint, mapping_or_empty(endpoint.totals.get("instrument"))) for endpoint in trial.endpoints
+    ]
     sampler_cpu_s = [to_number(report.get("sampler_cpu_s")) for _, report in reports]
     search_limits = [
         goal_result["limited_by"] for goal_result in search_result(trial).get("goal_results", ())[:1]
@@ -110,7 +112,9 @@ def _delay_line_drop_percents(endpoints: Sequence[EndpointRecord]) -> Iterator[f
         lines = endpoint.totals.get("delay_lines")
         for line in lines if isinstance(lines, list) else ():
             for direction in ("forward", "reverse"):
-                counts = _as_mapping(_as_mapping(_as_mapping(line).get(direction)).get("counts"))
+                counts = mapping_or_empty(
+                    mapping_or_empty(mapping_or_empty(line).get(direction)).get("counts")
+                )
                 dropped = sum_known_values(
                     to_number(counts.get("queue_drops")), to_number(counts.get("port_drops"))
                 )
@@ -128,12 +132,8 @@ def _shares_of_requested_rate(endpoints: Sequence[EndpointRecord]) -> Iterator[f
         streams = endpoint.totals.get("streams")
         sources = [endpoint.totals.get("instrument"), *(streams if isinstance(streams, list) else ())]
         for source in sources:
-            pacing = _as_mapping(_as_mapping(source).get("pacing"))
+            pacing = mapping_or_empty(mapping_or_empty(source).get("pacing"))
             due, unsent = to_number(pacing.get("due")), to_number(pacing.get("unsent"))
             sent = to_number(pacing.get("sent")) if unsent is None or due is None else due - unsent
             if (share := ratio(sent, due)) is not None:
                 yield share
-
-
-def _as_mapping(value: object) -> Mapping[str, object]:
-    return value if isinstance(value, Mapping) else {}

@@ -32,13 +32,13 @@ class BestComparison:
     """The best treatment, and the others by their relation to it: indices, best median first."""
 
     best: BestTreatment
-    margin: float
+    irrelevant_difference_share: float
     """Share of the best value below which a difference is irrelevant."""
-    not_worse: tuple[int, ...]
+    not_worse_treatments: tuple[int, ...]
     """Treatments whose whole interval is within the margin."""
-    worse: tuple[int, ...]
+    worse_treatments: tuple[int, ...]
     """Treatments that differ significantly and are not within the margin."""
-    inconclusive: tuple[int, ...]
+    inconclusive_treatments: tuple[int, ...]
     """Treatments without a significant difference that might be worse by more than the margin."""
 
 
@@ -64,8 +64,8 @@ def best_treatment_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
         return ()
     by_index = {each.index: each for each in summary.treatments}
     best = by_index[comparison.best.index]
-    good = [best, *(by_index[index] for index in comparison.not_worse)]
-    inconclusive = [by_index[index] for index in comparison.inconclusive]
+    good = [best, *(by_index[index] for index in comparison.not_worse_treatments)]
+    inconclusive = [by_index[index] for index in comparison.inconclusive_treatments]
     text = (
         f"The best {metric_noun(summary.deciding_metric)} is {_metric_value_text(summary, best)}, with "
         f"{treatment_name(summary, best)}. "
@@ -74,9 +74,9 @@ def best_treatment_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
     )
     if inconclusive:
         text += f" The intervals are too wide for a verdict on {list_treatment_names(summary, inconclusive)}."
-    if comparison.worse:
-        verb = "is" if len(comparison.worse) == 1 else "are"
-        text += f" {format_count_with_noun(len(comparison.worse), 'treatment')} {verb} worse."
+    if comparison.worse_treatments:
+        verb = "is" if len(comparison.worse_treatments) == 1 else "are"
+        text += f" {format_count_with_noun(len(comparison.worse_treatments), 'treatment')} {verb} worse."
     return (
         Finding(
             kind="best",
@@ -105,7 +105,7 @@ def _metric_value_text(summary: CampaignSummary, treatment: TreatmentSummary) ->
 def _not_worse_sentence(
     summary: CampaignSummary, comparison: BestComparison, treatments: list[TreatmentSummary]
 ) -> str:
-    margin = format_exact_share(comparison.margin)
+    margin = format_exact_share(comparison.irrelevant_difference_share)
     if not treatments:
         return f"No other treatment is confirmed to be within {margin} of the best."
     return (
@@ -139,9 +139,9 @@ def _evidence_chart(summary: CampaignSummary, comparison: BestComparison) -> Evi
     by_index = {each.index: each for each in summary.treatments}
     best_name = treatment_name(summary, by_index[comparison.best.index])
     series = {
-        **dict.fromkeys(comparison.not_worse, "not worse"),
-        **dict.fromkeys(comparison.worse, "worse"),
-        **dict.fromkeys(comparison.inconclusive, "inconclusive"),
+        **dict.fromkeys(comparison.not_worse_treatments, "not worse"),
+        **dict.fromkeys(comparison.worse_treatments, "worse"),
+        **dict.fromkeys(comparison.inconclusive_treatments, "inconclusive"),
     }
     return EvidenceChart(
         chart_type="effects",
@@ -165,10 +165,10 @@ def _finding_details(summary: CampaignSummary, comparison: BestComparison) -> di
     return {
         "metric": summary.deciding_metric,
         "best": comparison.best.index,
-        "margin": comparison.margin,
-        "not_worse": list(comparison.not_worse),
-        "worse": list(comparison.worse),
-        "inconclusive": list(comparison.inconclusive),
+        "margin": comparison.irrelevant_difference_share,
+        "not_worse": list(comparison.not_worse_treatments),
+        "worse": list(comparison.worse_treatments),
+        "inconclusive": list(comparison.inconclusive_treatments),
         "ratios": {
             str(index): {"ratio": finite_or_none(ratio.value), "low": ratio.low, "high": ratio.high}
             for index, ratio in comparison.best.ratios.items()

@@ -70,7 +70,7 @@ def cell_means(summary: CampaignSummary, metric: str) -> tuple[CellMean, ...]:
     for _ in range(iterations):
         block_effects = _estimate_block_effects(means, logs)
         means = _estimate_treatment_means(included, logs, block_effects)
-    return tuple(CellMean(each, pair.log_ratio, pair.block_errors) for each, pair in means)
+    return tuple(CellMean(each, pair.log_ratio, pair.log_error_by_block) for each, pair in means)
 
 
 def bootstrap_log_means(cells: Sequence[CellMean], draw_count: int, seed: int = 0) -> FloatArray:

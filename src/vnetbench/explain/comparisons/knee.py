@@ -48,21 +48,21 @@ class ScalingKnee:
     """Logarithm of the law at each level."""
     curve: tuple[tuple[float, float], ...]
     """Points of the drawn law: level and logarithm."""
-    level: float
+    knee_level: float
     """Smallest level after which the law gains less than MIN_GAIN_SHARE_OF_METRIC; the last level without "
     "a knee."""
-    low: float
-    high: float
+    knee_low: float
+    knee_high: float
     """Interval of the knee."""
     scalability_fit: scalability.ScalabilityFit | None
     """Parameters in units of the first level; None for other laws."""
-    criteria: Mapping[str, float]
+    akaike_criterion_by_law: Mapping[str, float]
     """Law to its criterion of choice; lower is better."""
 
     @property
     def is_significant(self) -> bool:
         """Whether the whole interval of the knee lies before the last level."""
-        return self.high < self.levels[-1]
+        return self.knee_high < self.levels[-1]
 
     @property
     def peak(self) -> float | None:
@@ -145,10 +145,10 @@ def _fit_knees(
         1, 2
     )
     tail_percent = 100 * (1 - confidence) / 2
-    laws = choose_law_per_curve(levels, logs, _MIN_LOG_GAIN)
+    law_choices = choose_law_per_curve(levels, logs, _MIN_LOG_GAIN)
     knees: dict[int, ScalingKnee] = {}
-    for law in dict.fromkeys(law for law, _ in laws):
-        rows = [row for row, (chosen, _) in enumerate(laws) if chosen is law]
+    for law in dict.fromkeys(law for law, _ in law_choices):
+        rows = [row for row, choice in enumerate(law_choices) if choice.law is law]
         evaluate = law.fit(level_array, logs[rows])
         fitted, drawn = evaluate(level_array), evaluate(curve_levels)
         refit = law.fit(level_array, resampled[rows].reshape(-1, len(level_array)))
@@ -166,11 +166,11 @@ def _fit_knees(
                 law=law,
                 fitted_log_values=tuple(fitted_log_values.tolist()),
                 curve=tuple(zip(curve_levels.tolist(), curve.tolist(), strict=True)),
-                level=levels[index],
-                low=levels[min(index, low)],
-                high=levels[max(index, high)],
+                knee_level=levels[index],
+                knee_low=levels[min(index, low)],
+                knee_high=levels[max(index, high)],
                 scalability_fit=fit_scalability(level_array, logs[row]) if law.name == SCALABILITY else None,
-                criteria=laws[row][1],
+                akaike_criterion_by_law=law_choices[row].akaike_criteria,
             )
     return [knees[row] for row in range(len(curves))]
 
@@ -209,9 +209,10 @@ def _knee_sentence(summary: CampaignSummary, knee: ScalingKnee) -> str:
     last = _knee_level_text(knee, knee.levels[-1])
     if not knee.is_significant:
         return f"{noun} has no knee up to {last}, so higher levels may still gain {gain}"
-    text = f"{noun} gains less than {gain} beyond {_knee_level_text(knee, knee.level)}"
-    if knee.low != knee.high:
-        text += f" (interval: {_knee_level_text(knee, knee.low)} to {_knee_level_text(knee, knee.high)})"
+    text = f"{noun} gains less than {gain} beyond {_knee_level_text(knee, knee.knee_level)}"
+    if knee.knee_low != knee.knee_high:
+        low_text, high_text = (_knee_level_text(knee, level) for level in (knee.knee_low, knee.knee_high))
+        text += f" (interval: {low_text} to {high_text})"
     if knee.decline_share_of_peak >= MIN_GAIN_SHARE_OF_METRIC:
         decline = format_exact_share(round(knee.decline_share_of_peak, 2))
         text += f" and falls to {decline} below its maximum at {last}"
@@ -275,12 +276,12 @@ def _measured_chart_row(level: float, cell: CellMean, divisor: float) -> dict[st
 def _knee_details(knee: ScalingKnee) -> dict[str, object]:
     return {
         "treatments": [cell.treatment.index for cell in knee.cells],
-        "knee": knee.level,
-        "low": knee.low,
-        "high": knee.high,
+        "knee": knee.knee_level,
+        "low": knee.knee_low,
+        "high": knee.knee_high,
         "is_shown": knee.is_significant,
         "law": knee.law.name,
-        "criteria": dict(knee.criteria),
+        "criteria": dict(knee.akaike_criterion_by_law),
         "peak": knee.peak,
         "scalability": _scalability_fields(knee.scalability_fit) if knee.scalability_fit else None,
     }

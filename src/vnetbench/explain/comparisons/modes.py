@@ -68,8 +68,8 @@ class ModeSplit:
     points: tuple[TrialPoint, ...]
     is_upper: tuple[bool, ...]
     """For each point, whether it is in the group of larger values."""
-    medians: tuple[float, float]
-    """Medians of the lower and the upper group."""
+    lower_median: float
+    upper_median: float
     separating_metrics: tuple[MetricSeparation, ...]
     """Metrics that separate the groups significantly, placement metrics first."""
     distance: float
@@ -112,7 +112,7 @@ def _split_by_modes(
         return None
     low, high = (mode.value for mode in estimate.modes)
     distance, p_value = (separating[0].distance, separating[0].p_value) if separating else (0.0, 1.0)
-    return ModeSplit(treatment, points, tuple(is_upper), (low, high), tuple(separating), distance, p_value)
+    return ModeSplit(treatment, points, tuple(is_upper), low, high, tuple(separating), distance, p_value)
 
 
 def _split_by_placement(
@@ -163,7 +163,8 @@ def _placement_split(
         treatment,
         points,
         is_upper,
-        (separation.lower, separation.upper),
+        separation.lower_group_value,
+        separation.upper_group_value,
         separating,
         separation.distance,
         p_value,
@@ -266,7 +267,7 @@ def _mode_finding(summary: CampaignSummary, split: ModeSplit) -> Finding:
         details={
             "cause": _placement_or_modes_cause(split),
             "metric": summary.deciding_metric,
-            "values": list(split.medians),
+            "values": [split.lower_median, split.upper_median],
             "is_by_placement": split.is_by_placement,
             SEPARATION_TEXT: separation_text,
             "distance": split.distance,
@@ -277,7 +278,13 @@ def _mode_finding(summary: CampaignSummary, split: ModeSplit) -> Finding:
                 if is_upper
             ],
             "separating_metrics": [
-                {"metric": e.metric, "auc": e.auc, "p": e.p_value, "lower": e.lower, "upper": e.upper}
+                {
+                    "metric": e.metric,
+                    "auc": e.area_under_roc_curve,
+                    "p": e.p_value,
+                    "lower": e.lower_group_value,
+                    "upper": e.upper_group_value,
+                }
                 for e in split.separating_metrics
             ],
         },
@@ -289,7 +296,9 @@ def _group_value_clause(summary: CampaignSummary, split: ModeSplit, is_upper: bo
     metric = summary.deciding_metric
     values = _group_values(split.points, split.is_upper, is_upper, metric)
     low, high = median_interval(values, summary.required_precision.confidence) or (None, None)
-    return format_interval(split.medians[is_upper], low, high, find_metric(metric).unit).text
+    return format_interval(
+        split.upper_median if is_upper else split.lower_median, low, high, find_metric(metric).unit
+    ).text
 
 
 def _separation_text(summary: CampaignSummary, split: ModeSplit) -> str:
@@ -297,7 +306,10 @@ def _separation_text(summary: CampaignSummary, split: ModeSplit) -> str:
     if not split.separating_metrics:
         return "no counter separates the two groups of trials"
     first, noun = split.separating_metrics[0], metric_noun(summary.deciding_metric)
-    lower, upper = (_format_metric_value(first.metric, each) for each in (first.lower, first.upper))
+    lower, upper = (
+        _format_metric_value(first.metric, each)
+        for each in (first.lower_group_value, first.upper_group_value)
+    )
     return (
         f"the groups differ in {_metric_or_order_label(first.metric)}: {lower} where {noun} is low and "
         f"{upper} where {noun} "
@@ -353,17 +365,17 @@ def _evidence_item(split: ModeSplit, separation: MetricSeparation) -> EvidenceIt
     is_nominal = separation.metric in NOMINAL_METRICS
     return EvidenceItem(
         metric=separation.metric,
-        value=separation.lower,
+        value=separation.lower_group_value,
         low=min(lower),
         high=max(lower),
-        threshold=None if is_nominal else (separation.lower + separation.upper) / 2,
-        supports_when_low=separation.lower < separation.upper,
+        threshold=None if is_nominal else (separation.lower_group_value + separation.upper_group_value) / 2,
+        supports_when_low=separation.lower_group_value < separation.upper_group_value,
     )
 
 
 def _evidence_chart(summary: CampaignSummary, split: ModeSplit) -> EvidenceChart:
     deciding = find_metric(summary.deciding_metric)
-    scale = choose_scale(deciding.unit, split.medians[1])
+    scale = choose_scale(deciding.unit, split.upper_median)
     metric = split.separating_metrics[0].metric if split.separating_metrics else "block"
     values = _values_that_may_explain_modes(
         split.points, summary.deciding_metric, _previous_treatment_by_trial(summary)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -110,9 +111,18 @@ MIN_LEVELS_TO_CHOOSE_LAW = 4
 """Minimum number of levels: a law needs as many as it has parameters, plus one that is held out."""
 
 
+class LawChoice(NamedTuple):
+    """The law that describes one curve."""
+
+    law: ScalingLaw
+    """NO_LAW if the best law is too far from a fitted cell."""
+    akaike_criteria: Mapping[str, float]
+    """Akaike's criterion of each law, by its name; lower is better."""
+
+
 def choose_law_per_curve(
     levels: Sequence[float], log_values: FloatArray, max_log_error: float
-) -> list[tuple[ScalingLaw, Mapping[str, float]]]:
+) -> list[LawChoice]:
     """Return for each row the law that best predicts held-out cells, and all laws' criteria.
 
     Args:
@@ -130,13 +140,13 @@ def choose_law_per_curve(
     at = np.asarray(levels, dtype=float)
     errors = {law.name: law.fit(at, log_values)(at) - log_values for law in LAWS.values()}
     criteria = {law.name: _akaike_criteria(law, at, log_values, errors[law.name]) for law in LAWS.values()}
-    chosen: list[tuple[ScalingLaw, Mapping[str, float]]] = []
+    choices: list[LawChoice] = []
     for row in range(len(log_values)):
         own = {name: float(each[row]) for name, each in criteria.items()}
         best = min(LAWS.values(), key=lambda law: own[law.name])
         is_close = np.abs(errors[best.name][row]).max() < max_log_error
-        chosen.append((best if is_close else NO_LAW, own))
-    return chosen
+        choices.append(LawChoice(best if is_close else NO_LAW, own))
+    return choices
 
 
 def _akaike_criteria(

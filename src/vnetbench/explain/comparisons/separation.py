@@ -36,19 +36,19 @@ class MetricSeparation:
     """How well one metric separates two groups of trials."""
 
     metric: str
-    auc: float
+    area_under_roc_curve: float
     """Probability that the metric is larger in a trial of the upper group; ties count half."""
     p_value: float
     """Adjusted over all metrics."""
-    lower: float
+    lower_group_value: float
     """Median of the lower group; the most frequent value of a nominal metric."""
-    upper: float
+    upper_group_value: float
     """The same for the upper group."""
 
     @property
     def distance(self) -> float:
         """Separation from 0 (none) to 1 (complete)."""
-        return abs(2 * self.auc - 1)
+        return abs(2 * self.area_under_roc_curve - 1)
 
 
 def rank_separations(

@@ -105,7 +105,7 @@ def read_table_mapping(text: str, file_name: str) -> TableMapping:
     problems = list(document.problems)
     if problems:
         raise StudyError(problems)
-    parts: dict[str, Any] = {"name": document.name, "factors": [], "metrics": [], "constants": []}
+    parts: dict[str, Any] = {"name": document.document_name, "factors": [], "metrics": [], "constants": []}
     for key, raw in document.values.items():
         if key in _SECTIONS and isinstance(raw, dict):
             into, read_value = _SECTIONS[key]

@@ -178,7 +178,7 @@ class NeperReport(LineReport):
         client, server = (local, remote) if is_client else (remote, local)
         metrics = self._compute_cpu_metrics(workload)
         if WORKLOADS[workload].has_requests:
-            rate = WORKLOADS[workload].rate_metric
+            rate = WORKLOADS[workload].achieved_rate_metric
             has_exact_rate = is_client and "throughput" in settings
             metrics[rate] = parse_rounded(settings["throughput"]) if has_exact_rate else client
             return {**metrics, **(self._compute_latency_metrics() if is_client else {})}

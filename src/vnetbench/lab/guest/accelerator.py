@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vnetbench.lab import registry
-from vnetbench.lab.guest.hardware import KVM, TCG, BootImages, Hardware, QemuFiles, qemu_command
+from vnetbench.lab.guest.hardware import KVM, TCG, BootImages, Hardware, QemuRuntimeFiles, qemu_command
 from vnetbench.lab.guest.launcher import connect_agent
 from vnetbench.lab.guest.qemu import Qemu
 from vnetbench.lab.guest.qemu_process import QemuEnded, QemuProcess
@@ -23,11 +23,11 @@ class Accelerator:
     """The accelerator that runs guests."""
 
     name: str
-    reason: str
+    kvm_unavailable_reason: str
     """Why KVM is not used; empty if it is."""
 
 
-def detect_accelerator(qemu: Qemu, software: BootImages) -> Accelerator:
+def detect_accelerator(qemu: Qemu, boot_images: BootImages) -> Accelerator:
     """Return KVM if a trial guest boots with it, else TCG with the reason."""
     if not KVM_DEVICE.exists():
         return Accelerator(
@@ -38,7 +38,7 @@ def detect_accelerator(qemu: Qemu, software: BootImages) -> Accelerator:
     name = f"probe-{secrets.token_hex(3)}"
     registry.register(name, "probing KVM", {})
     try:
-        _boot_probe(qemu, software, name)
+        _boot_probe(qemu, boot_images, name)
     except QemuEnded as error:
         return Accelerator(TCG, f"{KVM_DEVICE} exists, but no guest boots with it ({error})")
     finally:
@@ -46,10 +46,10 @@ def detect_accelerator(qemu: Qemu, software: BootImages) -> Accelerator:
     return Accelerator(KVM, "")
 
 
-def _boot_probe(qemu: Qemu, software: BootImages, name: str) -> None:
-    files = QemuFiles(registry.testbed_folder(name), "kvm")
-    line = qemu_command(qemu.path, Hardware(KVM, 1, ()), software, (), files, awaits_snapshot=False)
-    machine = QemuProcess(line, files, name)
+def _boot_probe(qemu: Qemu, boot_images: BootImages, testbed_name: str) -> None:
+    files = QemuRuntimeFiles(registry.testbed_folder(testbed_name), "kvm")
+    line = qemu_command(qemu.path, Hardware(KVM, 1, ()), boot_images, (), files, awaits_snapshot=False)
+    machine = QemuProcess(line, files, testbed_name)
     try:
         connect_agent(machine, PROBE_TIMEOUT_S).close()
     finally:

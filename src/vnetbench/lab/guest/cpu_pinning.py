@@ -46,12 +46,12 @@ def pinning_levels(factors: Mapping[str, Level]) -> tuple[str, str]:
     return str(VCPU_PIN.read_level(factors)), str(EMULATOR_PIN.read_level(factors))
 
 
-def find_guest_threads(guest: str, side: str, pid: int, vcpus: Sequence[int]) -> GuestThreads:
+def find_guest_threads(guest_name: str, side: str, pid: int, vcpu_tids: Sequence[int]) -> GuestThreads:
     """Return all threads of a guest's QEMU process, given the thread ids of its vCPUs."""
     names = thread_names(pid)
     vhost = [*_find_vhost_threads(pid), *(task for task, name in names.items() if name == f"vhost-{pid}")]
-    helpers = names.keys() - {*vcpus, *vhost, pid}
-    return GuestThreads(guest, side, tuple(vcpus), pid, tuple(vhost), tuple(sorted(helpers)))
+    helpers = names.keys() - {*vcpu_tids, *vhost, pid}
+    return GuestThreads(guest_name, side, tuple(vcpu_tids), pid, tuple(vhost), tuple(sorted(helpers)))
 
 
 def assign_vcpu_cpus(
@@ -96,14 +96,14 @@ def assign_vcpu_cpus(
 
 
 def assign_emulator_cpus(
-    level: str, vcpus: Mapping[str, Sequence[frozenset[int]]], online_cpus: frozenset[int]
+    level: str, vcpu_cpus_by_guest: Mapping[str, Sequence[frozenset[int]]], online_cpus: frozenset[int]
 ) -> dict[str, frozenset[int]]:
     """Return the CPUs of QEMU's own threads of each guest for a level of the factor `emulator_pin`.
 
     Raises:
         BenchError: if no CPU matches the level.
     """
-    own = {guest: frozenset[int]().union(*cpu_sets) for guest, cpu_sets in vcpus.items()}
+    own = {guest: frozenset[int]().union(*cpu_sets) for guest, cpu_sets in vcpu_cpus_by_guest.items()}
     if level == ANY:
         return dict.fromkeys(own, online_cpus)
     if level == OWN:
@@ -127,11 +127,11 @@ def check_pinning(
     vcpu_level: str,
     emulator_level: str,
     guests: Iterable[tuple[str, str]],
-    vcpus: int,
+    vcpu_count: int,
     online_cpus: frozenset[int],
 ) -> None:
     """Raise BenchError if guests with this number of vCPUs, given by name and side, cannot be pinned."""
-    threads = [GuestThreads(name, side, tuple(range(vcpus)), 0, (), ()) for name, side in guests]
+    threads = [GuestThreads(name, side, tuple(range(vcpu_count)), 0, (), ()) for name, side in guests]
     assign_emulator_cpus(emulator_level, assign_vcpu_cpus(vcpu_level, threads, online_cpus), online_cpus)
 
 

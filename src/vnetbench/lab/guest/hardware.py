@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vnetbench.errors import BenchError
-from vnetbench.lab.guest.initramfs import INIT_FILE
+from vnetbench.lab.guest.initramfs import INIT_FILE_NAME
 from vnetbench.lab.guest.qemu import QEMU_DEVICES, VIRTIO_ADAPTERS
 
 KVM, TCG = "kvm", "tcg"
-AGENT_PORT = "vnetbench.agent"
+AGENT_PORT_NAME = "vnetbench.agent"
 MACHINE_TYPE = "q35"
 CPU_MODELS = {KVM: "host", TCG: "max"}
-BOOT_OPTIONS = f"console=ttyS0 loglevel=5 panic=-1 rdinit=/{INIT_FILE} -- init"
+BOOT_OPTIONS = f"console=ttyS0 loglevel=5 panic=-1 rdinit=/{INIT_FILE_NAME} -- init"
 """panic=-1: after a panic the kernel reboots at once, and QEMU ends (-no-reboot)."""
 MEMORY_MIB, MEMORY_PER_EXTRA_VCPU_MIB = 256, 64
 FIRST_CID, CID_COUNT = 1 << 16, 1 << 30
@@ -94,31 +94,31 @@ class AdapterBackend:
 
 
 @dataclass(frozen=True)
-class QemuFiles:
+class QemuRuntimeFiles:
     """Sockets and logs of one QEMU."""
 
     folder: Path
-    name: str
+    file_stem: str
 
     @property
     def agent_socket(self) -> Path:
         """Socket of the agent's port."""
-        return self.folder / f"{self.name}.agent"
+        return self.folder / f"{self.file_stem}.agent"
 
     @property
     def monitor_socket(self) -> Path:
         """Socket of QEMU's monitor."""
-        return self.folder / f"{self.name}.monitor"
+        return self.folder / f"{self.file_stem}.monitor"
 
     @property
     def console_log(self) -> Path:
         """Console output of the guest's kernel."""
-        return self.folder / f"{self.name}.console"
+        return self.folder / f"{self.file_stem}.console"
 
     @property
     def qemu_log(self) -> Path:
         """Output of QEMU itself."""
-        return self.folder / f"{self.name}.qemu"
+        return self.folder / f"{self.file_stem}.qemu"
 
 
 def qemu_command(
@@ -126,7 +126,7 @@ def qemu_command(
     hardware: Hardware,
     boot_images: BootImages,
     backends: Sequence[AdapterBackend],
-    files: QemuFiles,
+    files: QemuRuntimeFiles,
     *,
     awaits_snapshot: bool,
 ) -> list[str]:
@@ -137,7 +137,7 @@ def qemu_command(
     accelerator = "kvm" if hardware.accelerator == KVM else "tcg,thread=multi"
     line = [
         program, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-        "-name", f"{files.name},debug-threads=on",
+        "-name", f"{files.file_stem},debug-threads=on",
         "-machine", MACHINE_TYPE, "-accel", accelerator, "-cpu", CPU_MODELS[hardware.accelerator],
         "-smp", str(hardware.vcpus), "-m", f"{hardware.memory_mib}M",
         "-kernel", str(boot_images.kernel), "-initrd", str(boot_images.initramfs), "-append", BOOT_OPTIONS,
@@ -148,7 +148,7 @@ def qemu_command(
         "-device", "vmgenid,guid=auto",
         "-device", "virtio-serial-pci",
         "-chardev", f"socket,id=agent,path={files.agent_socket},server=on,wait=off",
-        "-device", f"virtserialport,chardev=agent,name={AGENT_PORT}",
+        "-device", f"virtserialport,chardev=agent,name={AGENT_PORT_NAME}",
     ]  # fmt: skip
     for number, (adapter, backend) in enumerate(zip(hardware.adapters, backends, strict=True)):
         line += _adapter_arguments(number, adapter, backend)

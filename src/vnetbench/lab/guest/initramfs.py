@@ -17,7 +17,7 @@ from vnetbench.lab.guest.modules import (
     VIRTUAL_FUNCTION_DRIVERS,
 )
 
-INIT_FILE = "vnetbench-agent"
+INIT_FILE_NAME = "vnetbench-agent"
 """Path of the agent in the guest's root."""
 FORMAT_VERSION = 1
 """Version of the layout; increment it when the same kernel, agent and modules give other contents."""
@@ -62,7 +62,7 @@ def build_archive(agent: bytes, modules: Mapping[str, bytes]) -> bytes:
         (
             *(_cpio_entry(name, stat.S_IFDIR | 0o755) for name in _EMPTY_FOLDERS),
             _cpio_entry("dev/console", stat.S_IFCHR | 0o600, device=_CONSOLE_DEVICE),
-            _cpio_entry(INIT_FILE, stat.S_IFREG | 0o755, agent),
+            _cpio_entry(INIT_FILE_NAME, stat.S_IFREG | 0o755, agent),
             *(
                 _cpio_entry(f"modules/{name}.ko", stat.S_IFREG | 0o644, code)
                 for name, code in modules.items()

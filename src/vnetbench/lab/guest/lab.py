@@ -113,9 +113,9 @@ class QemuLab:
         hardware = shape.hardware(self._prerequisites.accelerator.name)
         topology = make_topology(name, shape)
         check_memory(len(topology.guests), hardware)
-        registry.register(name, self._purpose, topology.as_facts())
+        registry.register(name, self._purpose, topology.describe())
         testbed = GuestTestbed(
-            topology, {**self._prerequisites.as_facts(), "memory_mib": hardware.memory_mib}, self._activate
+            topology, {**self._prerequisites.describe(), "memory_mib": hardware.memory_mib}, self._activate
         )
         try:
             self._pause_others(testbed)

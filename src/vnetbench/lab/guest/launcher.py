@@ -14,7 +14,7 @@ from vnetbench.agents.launch import check_protocol
 from vnetbench.agents.transport import SocketTransport
 from vnetbench.lab import netlink, registry
 from vnetbench.lab.guest import network, snapshot
-from vnetbench.lab.guest.hardware import BootImages, Hardware, QemuFiles, qemu_command
+from vnetbench.lab.guest.hardware import BootImages, Hardware, QemuRuntimeFiles, qemu_command
 from vnetbench.lab.guest.qemu import Qemu
 from vnetbench.lab.guest.qemu_process import QemuEnded, QemuProcess
 from vnetbench.lab.guest.qmp import MonitorError
@@ -159,7 +159,7 @@ class GuestLauncher:
         started: list[QemuProcess],
     ) -> RunningGuest:
         """Resume one guest from `path` or boot it; its process is in `started` as soon as it runs."""
-        files = QemuFiles(registry.testbed_folder(topology.testbed_name), guest.name)
+        files = QemuRuntimeFiles(registry.testbed_folder(topology.testbed_name), guest.name)
         began = time.monotonic()
         with network.open_backends(topology, guest) as backends:
             command = qemu_command(
@@ -190,7 +190,7 @@ class GuestLauncher:
 
 def connect_agent(process: QemuProcess, timeout_s: float) -> SocketTransport:
     """Connect to a guest's agent; raises QemuEnded with the console's last lines."""
-    name = process.files.name
+    name = process.files.file_stem
     try:
         return SocketTransport(process.files.agent_socket, process.end_reason, timeout_s)
     except TimeoutError:

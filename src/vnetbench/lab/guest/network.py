@@ -16,7 +16,7 @@ from pyroute2 import IPRoute
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink
 from vnetbench.lab.guest.hardware import AdapterBackend
-from vnetbench.lab.guest.topology import MACVTAP_PARENT, PORTS, TAPS, Guest, GuestTopology, Nic
+from vnetbench.lab.guest.topology import MACVTAP_PARENT_INTERFACE, PORTS, TAPS, Guest, GuestTopology, Nic
 from vnetbench.lab.guest.virtual_functions import find_virtual_functions
 from vnetbench.lab.netns import builder
 from vnetbench.lab.netns.topology import NetDevice, Vm
@@ -50,7 +50,7 @@ def build_network(topology: GuestTopology, start_delay_lines: Callable[[], None]
             _add_macvtaps(topology, switch)
             return
         bridges = builder.add_bridges(switch, topology.vswitches)
-        if topology.uplinks:
+        if topology.uplink_ends:
             builder.add_uplink(switch, topology, bridges)
         for vm in topology.vms:
             if topology.shape.host_endpoints == PORTS:
@@ -147,9 +147,9 @@ def _open_queue(device: NetDevice, queues: int) -> int:
 
 def _add_macvtaps(topology: GuestTopology, switch: IPRoute) -> None:
     """Create macvtaps whose parent leads nowhere; they switch between themselves."""
-    switch.link("add", ifname=MACVTAP_PARENT, kind="veth", peer={"ifname": "low1"})
-    parent = netlink.interface_index(switch, MACVTAP_PARENT)
-    for interface in (MACVTAP_PARENT, "low1"):
+    switch.link("add", ifname=MACVTAP_PARENT_INTERFACE, kind="veth", peer={"ifname": "low1"})
+    parent = netlink.interface_index(switch, MACVTAP_PARENT_INTERFACE)
+    for interface in (MACVTAP_PARENT_INTERFACE, "low1"):
         switch.link("set", index=netlink.interface_index(switch, interface), state="up")
     for nic in (nic for guest in topology.guests for nic in guest.nics):
         # The name /dev/tapN contains the interface's index, so it must be unique across namespaces.

@@ -30,14 +30,18 @@ class GuestPrerequisites:
     def summary(self) -> str:
         """Return a line or two that describes the guests."""
         accelerator = self.accelerator
-        how = "with KVM" if accelerator.name == KVM else f"under TCG, without KVM: {accelerator.reason}"
+        how = (
+            "with KVM"
+            if accelerator.name == KVM
+            else f"under TCG, without KVM: {accelerator.kvm_unavailable_reason}"
+        )
         return f"guests: QEMU {self.qemu.version} {how}; kernel {self.kernel.release} ({self.kernel.source})"
 
-    def as_facts(self) -> dict[str, object]:
+    def describe(self) -> dict[str, object]:
         """Return the facts for the results file."""
         return {
             "accelerator": self.accelerator.name,
-            "kvm_unavailable_reason": self.accelerator.reason,
+            "kvm_unavailable_reason": self.accelerator.kvm_unavailable_reason,
             "qemu": self.qemu.version,
             "guest_kernel": self.kernel.release,
             "guest_kernel_source": self.kernel.source,

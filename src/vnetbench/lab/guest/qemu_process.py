@@ -12,7 +12,7 @@ from typing import Any
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.errors import TrialFailed
-from vnetbench.lab.guest.hardware import QemuFiles
+from vnetbench.lab.guest.hardware import QemuRuntimeFiles
 from vnetbench.lab.guest.qmp import Monitor, MonitorError
 from vnetbench.lab.registry import PROCESS_LABEL
 from vnetbench.process import format_exit_status
@@ -33,7 +33,7 @@ class QemuProcess:
     """A running QEMU. Close it after use."""
 
     def __init__(
-        self, command: Sequence[str], files: QemuFiles, label: str, descriptors: Sequence[int] = ()
+        self, command: Sequence[str], files: QemuRuntimeFiles, label: str, descriptors: Sequence[int] = ()
     ) -> None:
         """Start `command`; `label` is the testbed's name. Raises QemuEnded or BenchError."""
         self.files = files
@@ -69,7 +69,7 @@ class QemuProcess:
             return self.monitor.execute(command)
         except MonitorError as error:
             self.kill(str(error))
-            raise QemuEnded(f"{self.files.name}: {self.end_reason()}") from error
+            raise QemuEnded(f"{self.files.file_stem}: {self.end_reason()}") from error
 
     def vcpu_threads(self) -> list[int]:
         """Return the thread ids of its vCPUs in their order; raises QemuEnded."""
@@ -107,7 +107,7 @@ class QemuProcess:
             with suppress(OSError, MonitorError):
                 return Monitor(self.files.monitor_socket)
             time.sleep(0.02)
-        raise QemuEnded(f"{self.files.name}: {self._describe_start_failure()}")
+        raise QemuEnded(f"{self.files.file_stem}: {self._describe_start_failure()}")
 
     def _describe_start_failure(self) -> str:
         code = self._process.poll()

@@ -26,7 +26,7 @@ class ResumeFailed(TrialFailed):
     """No guest could be resumed from a snapshot."""
 
 
-def snapshot_path(qemu_version: str, hardware: Hardware, software: BootImages) -> Path:
+def snapshot_path(qemu_version: str, hardware: Hardware, boot_images: BootImages) -> Path:
     """Return the path of a snapshot, whose name is a hash of everything that it depends on."""
     parts = [
         qemu_version,
@@ -34,7 +34,7 @@ def snapshot_path(qemu_version: str, hardware: Hardware, software: BootImages) -
         BOOT_OPTIONS,
         repr(hardware),
         str(hardware.memory_mib),
-        software.identity(),
+        boot_images.identity(),
     ]
     if hardware.accelerator == KVM:
         parts.append(_host_cpu_features())

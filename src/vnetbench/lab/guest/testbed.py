@@ -19,13 +19,13 @@ from vnetbench.lab.guest.watchdog import Watchdog
 from vnetbench.lab.knobs import KnobSetting
 from vnetbench.lab.links.impaired_link import ImpairedLink
 from vnetbench.lab.netns import builder, network_settings
-from vnetbench.lab.netns.topology import NetDevice, watched_devices
+from vnetbench.lab.netns.topology import NetDevice, observed_devices
 from vnetbench.lab.testbed import endpoint_pairs, query_mac_address
 from vnetbench.study.factors.guest_factors import EMULATOR_PIN, VCPU_PIN
 from vnetbench.study.factors.testbed_factors import IP_VERSION, MTU
 from vnetbench.study.model import Level, TestbedSpec
 
-MAX_PROOF_ROUNDS = 8
+MAX_PATH_PROOF_ROUNDS = 8
 """Maximum number of proof rounds of one second each.
 
 An e1000 loses its link when its MTU or rings are set, and its driver checks the link every two seconds.
@@ -110,9 +110,9 @@ class GuestTestbed:
             TreatmentRefused: with the hop that stops the packets, and the fix.
         """
         proved = path_probe.prove_paths(
-            endpoint_pairs(self), self.agents, mtu, ip_version, self._hops, MAX_PROOF_ROUNDS, delay_s
+            endpoint_pairs(self), self.agents, mtu, ip_version, self._hops, MAX_PATH_PROOF_ROUNDS, delay_s
         )
-        return path_probe.proof_values(mtu, proved)
+        return path_probe.path_proof_values(mtu, proved)
 
     def _find_load_cpus(
         self, factors: Mapping[str, Level], threads: Sequence[cpu_pinning.GuestThreads]
@@ -137,7 +137,7 @@ class GuestTestbed:
         ]
         return {
             "threads": [*threads, *self.link.observer_threads()],
-            "interfaces": [*watched_devices(self.topology), *self.topology.vswitches],
+            "interfaces": [*observed_devices(self.topology), *self.topology.vswitches],
             "namespace": str(netlink.NETNS_DIR / self.topology.switch_namespace),
             "kvm_pids": [each.process.pid for each in self.running]
             if self._facts["accelerator"] == KVM
@@ -200,12 +200,12 @@ class GuestTestbed:
             self._watchdog.set_paused(False)
         self._is_paused = is_paused
 
-    def as_facts(self) -> Mapping[str, object]:
+    def describe(self) -> Mapping[str, object]:
         """See Testbed."""
         starts = {
             each.guest.name: {each.start_method: round(each.start_duration_s, 3)} for each in self.running
         }
-        return {**self.topology.as_facts(), **self._facts, "guest_start_s": starts}
+        return {**self.topology.describe(), **self._facts, "guest_start_s": starts}
 
     def close(self) -> None:
         """See Testbed."""

@@ -8,13 +8,13 @@ from vnetbench.errors import BenchError
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.guest.hardware import DEFAULT_VIRTIO_RING, Adapter, Hardware, guest_mac
 from vnetbench.lab.netns.topology import (
-    ADDRESS6_FORMAT,
-    ADDRESS_FORMAT,
+    IPV4_ADDRESS_FORMAT,
+    IPV4_PREFIX_LENGTH,
+    IPV6_ADDRESS_FORMAT,
+    IPV6_PREFIX_LENGTH,
     MAX_PAIRS,
     PARENT,
     PORT,
-    PREFIX6_LENGTH,
-    PREFIX_LENGTH,
     ROUTED_PREFIX6_LENGTH,
     ROUTED_PREFIX_LENGTH,
     VM_INTERFACE,
@@ -22,17 +22,17 @@ from vnetbench.lab.netns.topology import (
     NetDevice,
     Vm,
     check_testbed_name,
+    describe_observed_interfaces,
     namespace_name,
     router_addresses,
     uplink_devices,
-    watched_facts,
 )
 
 GUEST_TO_GUEST, GUEST_TO_HOST, ROUTER, BRIDGE = "guest-to-guest", "guest-to-host", "router", "bridge"
 """The levels of the factor `role`."""
 ROUTER_LINK_LOCAL = "fe80::fe/64"
 """Link-local address with which a router resolves its neighbours (RFC 4861, section 7.2.2)."""
-MACVTAP_PARENT = "low0"
+MACVTAP_PARENT_INTERFACE = "low0"
 PORTS, TAPS = "ports", "taps"
 """What the host's endpoints of a forwarding guest are: VMs on ports of switches, or the guest's taps."""
 
@@ -132,7 +132,7 @@ class GuestTopology:
     switch_namespace: str
     vswitches: tuple[str, ...]
     """Empty if macvtap switches, which has no interface of its own."""
-    uplinks: tuple[NetDevice, ...]
+    uplink_ends: tuple[NetDevice, ...]
     ports: tuple[tuple[NetDevice, ...], ...]
 
     @property
@@ -143,7 +143,7 @@ class GuestTopology:
     @property
     def shaped_devices(self) -> tuple[NetDevice, ...]:
         """Both ends of the uplink if there is one, else the ports next to a path's endpoints."""
-        return self.uplinks if self.shape.uplink else self.delayed_devices
+        return self.uplink_ends if self.shape.uplink else self.delayed_devices
 
     @property
     def delayed_devices(self) -> tuple[NetDevice, ...]:
@@ -155,14 +155,14 @@ class GuestTopology:
         """The delay line, which takes the place of an uplink."""
         if not self.shape.delay_line:
             return ()
-        first, last = self.uplinks
+        first, last = self.uplink_ends
         return (DelayLineEnds((first, last), (first.interface, last.interface)),)
 
     def find_guest(self, name: str) -> Guest | None:
         """Return the guest of this name; None for an endpoint on the host."""
         return next((guest for guest in self.guests if guest.name == name), None)
 
-    def as_facts(self) -> dict[str, object]:
+    def describe(self) -> dict[str, object]:
         """Return the description for the results file."""
         return {
             "name": self.testbed_name,
@@ -177,7 +177,7 @@ class GuestTopology:
                 ]
                 for pair in range(1, self.shape.guests + 1)
             ],
-            "observed_interfaces": watched_facts(self),
+            "observed_interfaces": describe_observed_interfaces(self),
         }
 
     def path_elements(self, pair: int) -> tuple[NetDevice | Guest, ...]:
@@ -243,7 +243,7 @@ def make_topology(testbed_name: str, shape: GuestShape) -> GuestTopology:
                 continue
             endpoints.append(Endpoint(own_name, side, pair, VM_INTERFACE, address, ipv6_address))
             vswitch = "sw0" if side == "a" else second
-            addresses = (f"{address}/{PREFIX_LENGTH}", f"{ipv6_address}/{PREFIX6_LENGTH}")
+            addresses = (f"{address}/{IPV4_PREFIX_LENGTH}", f"{ipv6_address}/{IPV6_PREFIX_LENGTH}")
             # The physical function controls the MAC addresses of its virtual functions, so they stay.
             own_mac = "" if shape.adapter == "vf" else guest_mac(number, pair, 0)
             nic = Nic(VM_INTERFACE, own_mac, addresses, _make_port(shape, switch, own_name, vswitch), vswitch)
@@ -259,7 +259,7 @@ def make_topology(testbed_name: str, shape: GuestShape) -> GuestTopology:
         for pair in pairs
     )
     if is_macvtap:
-        parent = NetDevice("parent of the macvtaps", switch, MACVTAP_PARENT, PARENT)
+        parent = NetDevice("parent of the macvtaps", switch, MACVTAP_PARENT_INTERFACE, PARENT)
         ports = tuple((first, parent, last) for first, last in ports)
     if shape.adapter == "vf":
         ports = tuple(() for _ in pairs)
@@ -279,8 +279,8 @@ def _make_forwarding_topology(
     endpoints: list[Endpoint] = []
     ports: list[tuple[NetDevice, ...]] = []
     is_router = shape.role == ROUTER
-    length = ROUTED_PREFIX_LENGTH if is_router else PREFIX_LENGTH
-    length6 = ROUTED_PREFIX6_LENGTH if is_router else PREFIX6_LENGTH
+    length = ROUTED_PREFIX_LENGTH if is_router else IPV4_PREFIX_LENGTH
+    length6 = ROUTED_PREFIX6_LENGTH if is_router else IPV6_PREFIX_LENGTH
     for pair in pairs:
         forwarder = f"g{pair}"
         nics: list[Nic] = []
@@ -331,8 +331,8 @@ def _make_port(shape: GuestShape, switch: str, own_name: str, vswitch: str, lead
 
 
 def _ipv4_address(side: int, pair: int) -> str:
-    return ADDRESS_FORMAT.format(side=side, pair=pair)
+    return IPV4_ADDRESS_FORMAT.format(side=side, pair=pair)
 
 
 def _ipv6_address(side: int, pair: int) -> str:
-    return ADDRESS6_FORMAT.format(side=side, pair=pair)
+    return IPV6_ADDRESS_FORMAT.format(side=side, pair=pair)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 
-_NETWORK = Path("/sys/class/net")
+_SYSFS_INTERFACES_FOLDER = Path("/sys/class/net")
 
 
 def find_virtual_functions(interface: str) -> list[str]:
     """Return the PCI addresses of an adapter's functions that vfio owns; raises BenchError for none."""
-    device = _NETWORK / interface / "device"
+    device = _SYSFS_INTERFACES_FOLDER / interface / "device"
     if not device.exists():
         raise BenchError(
             f"this machine has no adapter {interface}",

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vnetbench.errors import BenchError
+from vnetbench.lab.netlink import InterfaceAddress
 from vnetbench.study.model import HostSpec
 
-RouteLookup = Callable[[str, str | None], tuple[str, str]]
+RouteLookup = Callable[[str, str | None], InterfaceAddress]
 """Returns the interface and source address of packets to an address, given a source address or None."""
 
 _ADDRESS_LINE = re.compile(
@@ -77,17 +78,17 @@ def _port_interface(host: PairHost, default_ipv4: str, default_ipv6: str) -> Loa
     return LoadInterface(interface, ipv4, ipv6, _has_ipv6(host, interface))
 
 
-def usable_addresses(listing: str, interface: str | None = None) -> list[tuple[str, str]]:
+def usable_addresses(listing: str, interface: str | None = None) -> list[InterfaceAddress]:
     """Return the usable addresses with their interfaces, IPv4 first, of one interface or of all."""
     found = [
-        (match["interface"], match["address"])
+        InterfaceAddress(match["interface"], match["address"])
         for line in listing.splitlines()
         if (match := _ADDRESS_LINE.match(line))
         and match["scope"] != "link"
         and not any(flag in match["flags"] for flag in _UNUSABLE_FLAGS)
         and interface in (None, match["interface"])
     ]
-    return sorted(found, key=lambda each: ":" in each[1])
+    return sorted(found, key=lambda each: ":" in each.address)
 
 
 def _known_address(host: PairHost) -> str:
@@ -126,7 +127,7 @@ def _has_ipv6(host: PairHost, interface: str) -> bool:
 
 def _first_address(host: PairHost, interface: str) -> str:
     if found := usable_addresses(host.address_listing, interface):
-        return found[0][1]
+        return found[0].address
     interfaces = sorted({name for name, _ in usable_addresses(host.address_listing)} - {LOOPBACK})
     raise BenchError(
         f"the host has no interface {interface} with an address (it has: {', '.join(interfaces) or 'none'})",

@@ -9,9 +9,10 @@ from itertools import pairwise
 from vnetbench.agents.binary import agent_architectures, agent_binary_path, agent_sha256
 from vnetbench.errors import BenchError
 from vnetbench.lab.hosts.ssh import Machine
+from vnetbench.lab.netlink import InterfaceAddress
 from vnetbench.printable import make_printable
 
-AGENT_FILE = "vnetbench-agent"
+AGENT_FILE_NAME = "vnetbench-agent"
 FOLDER_PREFIX = "vnetbench"
 
 # A login may print other text, so the output lines of these scripts begin with an @.
@@ -186,23 +187,31 @@ def remove_agent(machine: Machine, folder_name: str) -> bool:
     return "removed" in fields
 
 
-def find_route(machine: Machine, to: str, source: str | None) -> tuple[str, str]:
+def find_route(machine: Machine, destination_address: str, source_address: str | None) -> InterfaceAddress:
     """Return the interface and source address of the host's packets to an address.
 
     Raises:
         BenchError: if there is no route.
     """
-    command = ["ip", "-o", "route", "get", to, *(("from", source) if source else ())]
+    command = [
+        "ip",
+        "-o",
+        "route",
+        "get",
+        destination_address,
+        *(("from", source_address) if source_address else ()),
+    ]
     result = machine.run(_SCRIPT_HEAD + '"$@" | sed "s/^/@route /"', *command)
     words = " ".join(_parse_output(result.output).get("route", [])).split()
     fields = dict(pairwise(words))
-    if "dev" not in fields or not (source or "src" in fields):
+    if "dev" not in fields or not (source_address or "src" in fields):
+        reason = _last_line(result.errors) or "no reason given"
         raise BenchError(
-            f"the host has no route to {to}: {_last_line(result.errors) or 'no reason given'}",
+            f"the host has no route to {destination_address}: {reason}",
             where=machine.name,
             fix=f"run {' '.join(command)} on the host to see what is missing",
         )
-    return fields["dev"], source or fields["src"]
+    return InterfaceAddress(fields["dev"], source_address or fields["src"])
 
 
 def _parse_output(output: str) -> dict[str, list[str]]:

@@ -46,7 +46,7 @@ class Iperf3Testbed:
     def __str__(self) -> str:
         return f"{self.local.name} to {self.server.name}"
 
-    def as_facts(self) -> dict[str, object]:
+    def describe(self) -> dict[str, object]:
         """Return the description for the results file."""
         return {
             "name": str(self),

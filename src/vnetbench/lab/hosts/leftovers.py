@@ -49,7 +49,7 @@ class HostLeftover:
 def record_leftover(folder: str, host: str, destination: str, testbed: str, purpose: str) -> HostLeftover:
     """Record a folder that is about to be created on a host; raises BenchError if that fails."""
     leftover = HostLeftover(folder, host, destination, testbed, purpose, current_process_identity())
-    directory = _directory()
+    directory = _leftovers_folder()
     try:
         directory.mkdir(parents=True, exist_ok=True)
         with write_staged_file(directory, asdict(leftover)) as path:
@@ -65,13 +65,13 @@ def record_leftover(folder: str, host: str, destination: str, testbed: str, purp
 
 def forget_leftover(leftover: HostLeftover) -> None:
     """Delete the record of a folder that was removed from its host."""
-    (_directory() / f"{leftover.folder}.json").unlink(missing_ok=True)
+    (_leftovers_folder() / f"{leftover.folder}.json").unlink(missing_ok=True)
 
 
 def list_leftovers() -> list[HostLeftover]:
     """Return what this user's benches on this machine have put on hosts."""
     found = []
-    for path in sorted(_directory().glob("*.json")):
+    for path in sorted(_leftovers_folder().glob("*.json")):
         with suppress(OSError, ValueError, TypeError):  # Removed meanwhile, or not a record of ours.
             leftover = HostLeftover(**json.loads(path.read_text()))
             # Hosts delete the folder of this name, so a forged record must not pass.
@@ -93,6 +93,6 @@ def clean_host(leftover: HostLeftover) -> None:
     forget_leftover(leftover)
 
 
-def _directory() -> Path:
+def _leftovers_folder() -> Path:
     # Not /run: a leftover outlives a reboot of this machine, and users without root have hosts too.
     return user_state_path("vnetbench") / "hosts"

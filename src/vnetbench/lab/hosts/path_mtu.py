@@ -21,27 +21,27 @@ NEIGHBOUR_TIMEOUT_S = 2.0
 """Time limit for resolving a neighbour whose first answer was lost."""
 
 Pair = tuple[Endpoint, Endpoint]
-Mtus = Mapping[str, Any]
+MtuByEndpoint = Mapping[str, Any]
 
 
 def prove_path_mtu(
     pairs: Sequence[Pair],
     agents: Mapping[str, AgentClient],
-    mtus: Mtus,
+    mtu_by_endpoint: MtuByEndpoint,
     requested_mtu: int | None,
     ip_version: str,
     *,
-    is_settling: bool,
+    has_changed_knobs: bool,
 ) -> dict[str, Any]:
     """Prove the paths of all pairs in both directions.
 
     Args:
         pairs: Both endpoints of each pair.
         agents: The endpoints' agents.
-        mtus: The MTU of each endpoint's interface.
+        mtu_by_endpoint: The MTU of each endpoint's interface.
         requested_mtu: Packet size to prove; None for the largest that passes.
         ip_version: A level of the factor `ip_version`.
-        is_settling: Whether knobs were just set, so that links may still be down.
+        has_changed_knobs: Whether knobs were just set, so that links may still be down.
 
     Returns:
         The proved packet size and the round trips, as a trial stores them.
@@ -51,9 +51,9 @@ def prove_path_mtu(
     """
     min_mtu = MIN_IPV6_MTU if ip_version == "6" else MIN_IPV4_MTU
     _wait_for_connectivity(
-        pairs, agents, min_mtu, ip_version, LINK_UP_TIMEOUT_S if is_settling else NEIGHBOUR_TIMEOUT_S
+        pairs, agents, min_mtu, ip_version, LINK_UP_TIMEOUT_S if has_changed_knobs else NEIGHBOUR_TIMEOUT_S
     )
-    packet_bytes = requested_mtu or min(int(mtu) for mtu in mtus.values())
+    packet_bytes = requested_mtu or min(int(mtu) for mtu in mtu_by_endpoint.values())
     replies = path_probe.probe_paths(pairs, agents, packet_bytes, ip_version)
     failed_pairs = [
         pair for pair, reply in zip(pairs, replies, strict=True) if not path_probe.has_passed(reply)
@@ -63,18 +63,22 @@ def prove_path_mtu(
             _find_path_mtu(pair, agents, min_mtu, packet_bytes, ip_version) for pair in failed_pairs
         )
         if requested_mtu is not None:
-            raise _mtu_refusal(failed_pairs[0], packet_bytes, largest_passing, mtus)
+            raise _mtu_refusal(failed_pairs[0], packet_bytes, largest_passing, mtu_by_endpoint)
         packet_bytes = largest_passing
     return {"path_mtu_proved": packet_bytes, "path_rtt_us": [reply.get("rtt_us") for reply in replies]}
 
 
 def _wait_for_connectivity(
-    pairs: Sequence[Pair], agents: Mapping[str, AgentClient], size: int, ip_version: str, timeout_s: float
+    pairs: Sequence[Pair],
+    agents: Mapping[str, AgentClient],
+    packet_bytes: int,
+    ip_version: str,
+    timeout_s: float,
 ) -> None:
     """Wait until small packets pass; raises TreatmentRefused if they do not."""
     deadline = time.monotonic() + timeout_s
     while True:
-        replies = path_probe.probe_paths(pairs, agents, size, ip_version)
+        replies = path_probe.probe_paths(pairs, agents, packet_bytes, ip_version)
         failed = [
             (p, reply) for p, reply in zip(pairs, replies, strict=True) if not path_probe.has_passed(reply)
         ]
@@ -84,8 +88,8 @@ def _wait_for_connectivity(
             break
     (a, b), reply = failed[0]
     raise TreatmentRefused(
-        f"not even packets of {size} bytes pass from {a.name} ({a.address_for(ip_version)}) to {b.name} "
-        f"({b.address_for(ip_version)}) and back: {reply['reason'] or 'lost'}",
+        f"not even packets of {packet_bytes} bytes pass from {a.name} ({a.address_for(ip_version)}) to "
+        f"{b.name} ({b.address_for(ip_version)}) and back: {reply['reason'] or 'lost'}",
         where=f"{a.name} {a.interface} > {b.name} {b.interface}",
         fix="check that both interfaces are up and in the same network, and that every firewall on the path "
         "passes TCP and UDP on the ports of testbed.ports",
@@ -93,25 +97,29 @@ def _wait_for_connectivity(
 
 
 def _find_path_mtu(
-    pair: Pair, agents: Mapping[str, AgentClient], passing: int, blocked: int, ip_version: str
+    pair: Pair, agents: Mapping[str, AgentClient], passing_bytes: int, blocked_bytes: int, ip_version: str
 ) -> int:
-    """Return the largest packet that passes, by bisection between `passing` and `blocked`."""
+    """Return the largest packet that passes, by bisection between `passing_bytes` and `blocked_bytes`."""
     guesses = [COMMON_MTU + 1, COMMON_MTU]
-    while blocked - passing > 1:
-        middle = guesses.pop() if guesses else (passing + blocked) // 2
-        if not passing < middle < blocked:
+    while blocked_bytes - passing_bytes > 1:
+        middle = guesses.pop() if guesses else (passing_bytes + blocked_bytes) // 2
+        if not passing_bytes < middle < blocked_bytes:
             continue
         (reply,) = path_probe.probe_paths([pair], agents, middle, ip_version)
-        passing, blocked = (middle, blocked) if path_probe.has_passed(reply) else (passing, middle)
-    return passing
+        passing_bytes, blocked_bytes = (
+            (middle, blocked_bytes) if path_probe.has_passed(reply) else (passing_bytes, middle)
+        )
+    return passing_bytes
 
 
-def _mtu_refusal(pair: Pair, packet_bytes: int, largest_passing: int, mtus: Mtus) -> TreatmentRefused:
+def _mtu_refusal(
+    pair: Pair, packet_bytes: int, largest_passing: int, mtu_by_endpoint: MtuByEndpoint
+) -> TreatmentRefused:
     a, b = pair
-    limiting = [e for e in pair if int(mtus[e.name]) < packet_bytes]
+    limiting = [e for e in pair if int(mtu_by_endpoint[e.name]) < packet_bytes]
     if limiting:
         hop = f"{limiting[0].name} {limiting[0].interface}"
-        why = f"{hop} has MTU {mtus[limiting[0].name]}"
+        why = f"{hop} has MTU {mtu_by_endpoint[limiting[0].name]}"
         fix = f"raise the interface's MTU to {packet_bytes}"
     else:
         hop = f"between {a.name} {a.interface} and {b.name} {b.interface}"

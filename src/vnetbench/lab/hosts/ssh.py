@@ -37,7 +37,7 @@ CLIENT_FAILURE_CODE = 255
 POLL_INTERVAL_S = 0.02
 _FOLDER_PREFIX = "vnetbench-ssh-"
 """Prefix of local folders that hold the sockets of connections."""
-MAX_FOLDER_BYTES = 60
+MAX_SOCKET_FOLDER_PATH_BYTES = 60
 """Longest parent of these folders: a socket's path has at most 107 bytes (unix(7)), and OpenSSH adds some."""
 _SIGNAL_EXIT_CODES = {137: "killed by SIGKILL", 143: "killed by SIGTERM"}
 """Exit codes of a shell whose program was killed."""
@@ -262,7 +262,7 @@ def _open_shell(ssh: BaseCommand, destination: str, master: _SshMaster) -> SshMa
 def _socket_parent() -> Path:
     """Return the parent of the socket folders: the temporary folder, unless its path is too long."""
     folder = tempfile.gettempdir()
-    return Path(folder if len(os.fsencode(folder)) <= MAX_FOLDER_BYTES else "/tmp")
+    return Path(folder if len(os.fsencode(folder)) <= MAX_SOCKET_FOLDER_PATH_BYTES else "/tmp")
 
 
 def _format_options(options: Mapping[str, str]) -> list[str]:

@@ -101,7 +101,7 @@ class HostsTestbed:
             proved = path_mtu.prove_path_mtu(
                 apart, self.agents, {e.name: mtus[e.name] for pair in apart for e in pair},
                 int(factors[MTU.name]) if MTU.is_set_in(factors) else None,
-                ip_version, is_settling=before != found,
+                ip_version, has_changed_knobs=before != found,
             )  # fmt: skip
         for endpoint in self.endpoints:
             mtu = min(mtus[endpoint.name], int(proved.get("path_mtu_proved", mtus[endpoint.name])))
@@ -147,7 +147,7 @@ class HostsTestbed:
                 raise BenchError(error.what, where=endpoint.name, fix=error.fix) from error
         return assigned
 
-    def as_facts(self) -> Mapping[str, object]:
+    def describe(self) -> Mapping[str, object]:
         """See Testbed."""
         return {
             "lab": "hosts",
@@ -320,7 +320,7 @@ def connect_host(spec: HostSpec, testbed: str, purpose: str) -> ConnectedHost:
 
 def _start_agent(machine: ssh.Machine, folder: str) -> AgentClient:
     process: subprocess.Popen[bytes] = machine.start(
-        f"{folder}/{deployment.AGENT_FILE}", "stdio", "--journal", folder
+        f"{folder}/{deployment.AGENT_FILE_NAME}", "stdio", "--journal", folder
     )
     agent = AgentClient(machine.name, PipeTransport(process, AGENT_CLOSE_TIMEOUT_S, machine.describe_exit))
     try:

@@ -15,11 +15,13 @@ from vnetbench.lab.netns.topology import DelayLineEnds
 from vnetbench.study.factors.cpu_lists import format_cpu_list
 
 BACKEND_NAME = "delay line"
-AGENT_NAME = "line"
+DELAY_LINE_AGENT_NAME = "line"
 DIRECTIONS = ("forward", "reverse")
 """From side a to side b, and from side b to side a."""
 SEED_BITS = 48
-FIXES = {knobs.CPUS_KNOB: "let the bench use these CPUs (taskset, cpuset), or leave out the link impairments"}
+FIX_BY_KNOB = {
+    knobs.CPUS_KNOB: "let the bench use these CPUs (taskset, cpuset), or leave out the link impairments"
+}
 
 
 class DelayLines:
@@ -32,15 +34,15 @@ class DelayLines:
         self._lines: list[str] = []
         agents: dict[str, AgentClient] = {}
         try:
-            start_agents_in_namespaces({AGENT_NAME: namespace}, testbed, agents)
+            start_agents_in_namespaces({DELAY_LINE_AGENT_NAME: namespace}, testbed, agents)
             for each in ends:
-                answer = agents[AGENT_NAME].call("delay_line.start", ports=list(each.taps))
+                answer = agents[DELAY_LINE_AGENT_NAME].call("delay_line.start", ports=list(each.taps))
                 self._lines.append(answer["line"])
         except BaseException:
             for agent in agents.values():
                 agent.close()
             raise
-        self.agent = agents[AGENT_NAME]
+        self.agent = agents[DELAY_LINE_AGENT_NAME]
 
     def set_impairments(self, impairments: Impairments) -> Impairments:
         """Set what the lines do to packets, reset their counters and reseed them; return what was read back.
@@ -88,8 +90,8 @@ class DelayLines:
         end = Endpoint(BACKEND_NAME, "", 0, "", "", "")
         listed = format_cpu_list(cpus)
         wanted = knobs.KnobSetting(end, knobs.CPUS_KNOB, listed, f"CPUs {listed} for its threads")
-        read_back = knobs.set_knob(self.agent, wanted, FIXES[knobs.CPUS_KNOB])
-        knobs.check_settings([wanted], {BACKEND_NAME: {knobs.CPUS_KNOB: read_back}}, FIXES)
+        read_back = knobs.set_knob(self.agent, wanted, FIX_BY_KNOB[knobs.CPUS_KNOB])
+        knobs.check_settings([wanted], {BACKEND_NAME: {knobs.CPUS_KNOB: read_back}}, FIX_BY_KNOB)
         threads = [line[direction] for line in self.read_counters() for direction in DIRECTIONS]
         return {
             "delay_line_cpus": threads[0]["cpus"],

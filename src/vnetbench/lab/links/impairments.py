@@ -17,7 +17,7 @@ from vnetbench.study.factors.testbed_factors import (
 )
 from vnetbench.study.model import Level
 
-MIN_DELAY_SHARE = 0.95
+MIN_EFFECTIVE_DELAY_SHARE = 0.95
 """Minimum share of twice the delay: a packet with a shorter round trip did not cross the line."""
 MAX_DELAY_SHARE, MAX_EXTRA_RTT_S = 1.25, 0.003
 """Maximum share and surplus, for the path's own latency and for threads that wait for a CPU."""
@@ -61,7 +61,7 @@ def requested_impairments(factors: Mapping[str, Level]) -> Impairments:
 def is_delay_in_effect(round_trips_us: Sequence[float | None], one_way_delay_s: float) -> bool:
     """Return whether every idle round trip takes at least twice the delay of one way, and not much more."""
     least, most = (
-        2 * one_way_delay_s * MIN_DELAY_SHARE,
+        2 * one_way_delay_s * MIN_EFFECTIVE_DELAY_SHARE,
         2 * one_way_delay_s * MAX_DELAY_SHARE + MAX_EXTRA_RTT_S,
     )
     return all(us is not None and least <= us / 1e6 <= most for us in round_trips_us)

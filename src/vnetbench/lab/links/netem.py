@@ -15,7 +15,7 @@ from vnetbench.lab import netlink
 from vnetbench.lab.links.impairments import Impairments
 from vnetbench.lab.netns.topology import NetDevice
 
-NAME = "netem"
+BACKEND_NAME = "netem"
 ROOT_HANDLE = 0x10000
 QUEUE_LIMIT_PACKETS = 1_000_000
 """Queue limit of an interface: more than arrives during the longest delay, so that netem never drops."""
@@ -31,7 +31,9 @@ def _can_add_netem() -> bool:
     opened = socket.socket(socket.AF_NETLINK, socket.SOCK_DGRAM, socket.NETLINK_ROUTE).detach()
     with IPRoute(fileno=opened) as ipr:
         try:
-            ipr.tc("add", NAME, netlink.interface_index(ipr, "lo"), ROOT_HANDLE, **netem_options(0.001))
+            ipr.tc(
+                "add", BACKEND_NAME, netlink.interface_index(ipr, "lo"), ROOT_HANDLE, **netem_options(0.001)
+            )
         except NetlinkError:
             return False
         return True
@@ -47,7 +49,7 @@ class Netem:
     """netem on the interfaces of one link, in both directions."""
 
     devices: tuple[NetDevice, ...]
-    name = NAME
+    name = BACKEND_NAME
 
     def set_impairments(self, impairments: Impairments) -> Impairments:
         """Set the delay, and remove netem for a delay of 0; return what was read back."""
@@ -69,7 +71,7 @@ def _set_delay(device: NetDevice, delay_s: float) -> float:
     with netlink.open_in_namespace(device.namespace) as ipr:
         index = netlink.interface_index(ipr, device.interface)
         if delay_s:
-            ipr.tc("replace", NAME, index, ROOT_HANDLE, **netem_options(delay_s))
+            ipr.tc("replace", BACKEND_NAME, index, ROOT_HANDLE, **netem_options(delay_s))
         elif read_delay_s(ipr, index):
             ipr.tc("del", index=index, root=True)
         return read_delay_s(ipr, index)
@@ -78,7 +80,7 @@ def _set_delay(device: NetDevice, delay_s: float) -> float:
 def read_delay_s(ipr: IPRoute, index: int) -> float:
     """Return the delay of an interface in seconds; 0 without netem."""
     for qdisc in ipr.get_qdiscs(index):
-        if qdisc.get_attr("TCA_KIND") == NAME:
+        if qdisc.get_attr("TCA_KIND") == BACKEND_NAME:
             # In whole ticks of the packet scheduler's clock.
             ticks = int(qdisc.get_attr("TCA_OPTIONS")["delay"])
             return round(ticks / float(tick_in_usec)) / 1e6

@@ -21,7 +21,7 @@ BURST_DURATION_S = 0.001
 """Burst at full rate: shorter than any sample, longer than the wake-up delay of a VM's timer."""
 MIN_BURST_BYTES = 128 * 1024
 """Two 64 KiB super-frames: tbf segments what exceeds its bucket, which would change the experiment."""
-QUEUE_DURATION_S = 0.005
+DEFAULT_QUEUE_S = 0.005
 """Queue length at full rate: 6 MB at 10 Gbit/s, as a vNIC's ring and a switch's buffer hold together."""
 MAX_PACKET_BYTES = 64 * 1024
 MIN_QUEUE_PACKETS = 64
@@ -39,7 +39,7 @@ class ShapedLink:
 
 
 def shape_link(
-    device: NetDevice, rate_bps: float | None, shaper: str, queue: str | float = AUTO_QUEUE
+    device: NetDevice, rate_bps: float | None, shaper: str, queue_s_or_qdisc: str | float = AUTO_QUEUE
 ) -> ShapedLink | None:
     """Limit the rate at which packets leave a device.
 
@@ -47,8 +47,8 @@ def shape_link(
         device: The interface.
         rate_bps: The limit; None removes it.
         shaper: `tbf` or `htb`.
-        queue: The queue before the link: a FIFO's length in seconds at the rate (tbf only), the kernel's name
-            of a discipline, or `auto`.
+        queue_s_or_qdisc: The queue before the link: a FIFO's length in seconds at the rate (tbf only),
+            the kernel's name of a discipline, or `auto`.
 
     Returns:
         The shaped link as it was read back; None without a limit.
@@ -67,9 +67,15 @@ def shape_link(
         if _read_shaper(ipr, index)[0] is not None:
             ipr.tc("del", index=index, root=True)
         if rate_bps is not None:
-            _add_shaper(ipr, index, int(rate_bps / 8), shaper, _requested_fifo_bytes(device, rate_bps, queue))
-            if isinstance(queue, str) and queue != AUTO_QUEUE:
-                _add_inner_qdisc(ipr, index, queue, device)
+            _add_shaper(
+                ipr,
+                index,
+                int(rate_bps / 8),
+                shaper,
+                _requested_fifo_bytes(device, rate_bps, queue_s_or_qdisc),
+            )
+            if isinstance(queue_s_or_qdisc, str) and queue_s_or_qdisc != AUTO_QUEUE:
+                _add_inner_qdisc(ipr, index, queue_s_or_qdisc, device)
         kind, shaped = _read_shaper(ipr, index)
     if rate_bps is not None and kind != shaper:
         raise BenchError(
@@ -80,15 +86,15 @@ def shape_link(
     return shaped
 
 
-def _requested_fifo_bytes(device: NetDevice, rate_bps: float, queue: str | float) -> int | None:
+def _requested_fifo_bytes(device: NetDevice, rate_bps: float, queue_s_or_qdisc: str | float) -> int | None:
     """Return the length of the requested FIFO in bytes; None for another kind of queue."""
-    if isinstance(queue, str):
+    if isinstance(queue_s_or_qdisc, str):
         return None
-    size = int(queue * rate_bps / 8)
+    size = int(queue_s_or_qdisc * rate_bps / 8)
     if not MAX_PACKET_BYTES <= size < 2**32:
         shortest, longest = (8 * limit / rate_bps for limit in (MAX_PACKET_BYTES, 2**32 - 1))
         raise BenchError(
-            f"a queue of {format_exact_duration(queue)} at {rate_bps:g} bit/s holds {size} bytes, "
+            f"a queue of {format_exact_duration(queue_s_or_qdisc)} at {rate_bps:g} bit/s holds {size} bytes, "
             f"but packets have up to {MAX_PACKET_BYTES} bytes before segmentation",
             where=device.label,
             fix=f"choose a queue of {shortest * 1e3:.3g} ms to {longest * 1e3:.3g} ms at this rate",
@@ -98,7 +104,7 @@ def _requested_fifo_bytes(device: NetDevice, rate_bps: float, queue: str | float
 
 def _add_shaper(ipr: IPRoute, index: int, rate_bytes_per_s: int, shaper: str, fifo_bytes: int | None) -> None:
     burst = max(MIN_BURST_BYTES, int(rate_bytes_per_s * BURST_DURATION_S))
-    queue = max(burst, int(rate_bytes_per_s * QUEUE_DURATION_S))
+    queue = max(burst, int(rate_bytes_per_s * DEFAULT_QUEUE_S))
     if shaper == "tbf":
         limit = fifo_bytes or burst + queue
         ipr.tc("add", "tbf", index, ROOT_HANDLE, rate=rate_bytes_per_s, burst=burst, limit=limit)

@@ -174,7 +174,7 @@ def _connect_directly(topology: NetnsTopology) -> None:
 
 def _connect_with_bridges(topology: NetnsTopology, switch: IPRoute) -> None:
     bridges = add_bridges(switch, topology.vswitches)
-    if topology.uplinks:
+    if topology.uplink_ends:
         add_uplink(switch, topology, bridges)
     for vm in topology.endpoints:
         add_vm_port(switch, vm, bridges[_vswitch_for(topology, vm)])
@@ -192,13 +192,13 @@ def add_bridges(switch: IPRoute, names: Iterable[str]) -> dict[str, int]:
 def add_uplink(switch: IPRoute, network: SwitchNetwork, bridges: Mapping[str, int]) -> None:
     """Add the uplink between two bridges."""
     add_switch_link(switch, network)
-    for device, bridge in zip(network.uplinks, bridges.values(), strict=True):
+    for device, bridge in zip(network.uplink_ends, bridges.values(), strict=True):
         attach_port(switch, device.interface, bridge)
 
 
 def add_switch_link(switch: IPRoute, network: SwitchNetwork) -> None:
     """Add the link between two virtual switches, unless it is a delay line, and set both ends up."""
-    first, second = (d.interface for d in network.uplinks)
+    first, second = (d.interface for d in network.uplink_ends)
     if not network.delay_lines:
         switch.link("add", ifname=first, kind="veth", peer={"ifname": second})
     for interface in (first, second):
@@ -237,15 +237,15 @@ def _connect_with_router(topology: NetnsTopology, switch: IPRoute) -> None:
 def _connect_with_open_vswitch(topology: NetnsTopology, switch: IPRoute) -> None:
     for vm in topology.endpoints:
         add_vm_link(switch, vm)
-    if topology.uplinks:
+    if topology.uplink_ends:
         add_switch_link(switch, topology)
     open_vswitch.start_switch(topology)
 
 
 def _connect_with_macvlan(topology: NetnsTopology, switch: IPRoute) -> None:
-    if topology.uplinks:
+    if topology.uplink_ends:
         add_switch_link(switch, topology)
-        first, second = (d.interface for d in topology.uplinks)
+        first, second = (d.interface for d in topology.uplink_ends)
         parents = {"sw0": first, "sw1": second}
     else:
         # The parent leads nowhere: macvlan's bridge mode switches between the children.

@@ -57,10 +57,10 @@ def apply_treatment(
 def _fixes_for_mtu(factors: Mapping[str, Level], network_mtu: int | None) -> Mapping[str, str]:
     """Return the fixes for knobs, with one for an MTU that the virtual switch does not allow."""
     if network_mtu is None or network_mtu >= int(factors.get(MTU.name, 0)):
-        return knobs.KNOB_FIXES
+        return knobs.FIX_BY_KNOB
     # A macvlan's MTU cannot exceed its parent's.
     fix = f"the vSwitch has an MTU of {network_mtu}: raise testbed.vswitch_mtu, or leave it out"
-    return {**knobs.KNOB_FIXES, MTU.knobs[0]: fix}
+    return {**knobs.FIX_BY_KNOB, MTU.knobs[0]: fix}
 
 
 def _shape_links(

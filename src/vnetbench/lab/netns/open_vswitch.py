@@ -71,7 +71,7 @@ def _port_assignments(testbed: NetnsTopology) -> list[tuple[str, str]]:
     """Return every port with its virtual switch."""
     first, last = testbed.vswitches[0], testbed.vswitches[-1]
     vms = [(e.name, last if e.side == "b" else first) for e in testbed.endpoints]
-    return [*vms, *zip((d.interface for d in testbed.uplinks), testbed.vswitches, strict=False)]
+    return [*vms, *zip((d.interface for d in testbed.uplink_ends), testbed.vswitches, strict=False)]
 
 
 def _start_daemon(testbed: NetnsTopology, folder: Path, command: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ from vnetbench.lab.netns.topology import (
     NetnsTopology,
     Vm,
     make_topology,
-    watched_devices,
+    observed_devices,
 )
 from vnetbench.study.factors.testbed_factors import (
     AUTO,
@@ -117,11 +117,11 @@ class NetnsTestbed:
             return [path_probe.local_hop(each) for each in self.topology.hops(pair)]
 
         proof = path_probe.prove_paths(pairs, self.agents, mtu, ip_version, hops, delay_s=delay_s)
-        return path_probe.proof_values(mtu, proof)
+        return path_probe.path_proof_values(mtu, proof)
 
     def observer_targets(self) -> Mapping[str, object] | None:
         """See Testbed. Includes the threads of Open vSwitch, of delay lines, and for frames those of NAPI."""
-        interfaces, threads_besides_switch = watched_devices(self.topology), self.link.observer_threads()
+        interfaces, threads_besides_switch = observed_devices(self.topology), self.link.observer_threads()
         if self._sends_frames:
             threads_besides_switch += device_under_test.receive_threads(self.topology)
         if not interfaces:
@@ -175,11 +175,11 @@ class NetnsTestbed:
             )
         return {port.name: self.agents[SWITCH_AGENT] for port in ports}
 
-    def as_facts(self) -> Mapping[str, object]:
+    def describe(self) -> Mapping[str, object]:
         """See Testbed."""
         if self.topology.shape.vswitch != OPEN_VSWITCH:
-            return self.topology.as_facts()
-        return {**self.topology.as_facts(), "open_vswitch": open_vswitch.installed_version()}
+            return self.topology.describe()
+        return {**self.topology.describe(), "open_vswitch": open_vswitch.installed_version()}
 
     def detach(self) -> None:
         """End the agents and keep the testbed until `lab down`."""
@@ -226,7 +226,7 @@ class NetnsLab:
 def create_testbed(name: str, shape: NetnsShape, purpose: str) -> NetnsTestbed:
     """Create a testbed and start an agent on every endpoint; raises as `Lab.create_testbed` does."""
     topology = make_topology(name, shape)
-    registry.register(name, purpose, topology.as_facts())
+    registry.register(name, purpose, topology.describe())
     testbed = NetnsTestbed(topology)
     try:
         builder.build_network(topology, testbed.link.start_delay_lines)

@@ -10,15 +10,15 @@ from vnetbench.errors import BenchError
 from vnetbench.lab.endpoint import Endpoint
 
 NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,23}")
-ADDRESS_FORMAT = "10.77.{side}.{pair}"  # sides 1 and 2, in one /16
-PREFIX_LENGTH = 16
-ADDRESS6_FORMAT = "fd77::{side}:{pair:x}"  # in one /64
-PREFIX6_LENGTH = 64
+IPV4_ADDRESS_FORMAT = "10.77.{side}.{pair}"  # sides 1 and 2, in one /16
+IPV4_PREFIX_LENGTH = 16
+IPV6_ADDRESS_FORMAT = "fd77::{side}:{pair:x}"  # in one /64
+IPV6_PREFIX_LENGTH = 64
 MAX_PAIRS = 64
 VM_INTERFACE = "eth0"
 BRIDGE, DIRECT, MACVLAN, ROUTER, OPEN_VSWITCH = "bridge", "direct", "macvlan", "router", "openvswitch"
 """The levels of the factor `vswitch`."""
-ROUTER_PAIR = 254
+ROUTER_ADDRESS_NUMBER = 254
 """Position of a router among the addresses of a side, which no pair has."""
 ROUTED_PREFIX_LENGTH, ROUTED_PREFIX6_LENGTH = 24, 112
 """Prefix lengths of the two networks of a router; without a router both sides share one network."""
@@ -64,8 +64,8 @@ class Vm(Endpoint):
 
     has_own_kernel = False
     namespace: str
-    prefix_length: int = PREFIX_LENGTH
-    ipv6_prefix_length: int = PREFIX6_LENGTH
+    prefix_length: int = IPV4_PREFIX_LENGTH
+    ipv6_prefix_length: int = IPV6_PREFIX_LENGTH
     gateways: tuple[str, ...] = ()
     """Gateways to the other side, IPv4 then IPv6; empty if both sides share one network."""
 
@@ -100,7 +100,7 @@ class SwitchNetwork(Protocol):
         """Interfaces of the virtual switches on each pair's path, from a to b."""
 
     @property
-    def uplinks(self) -> tuple[NetDevice, ...]:
+    def uplink_ends(self) -> tuple[NetDevice, ...]:
         """Both ends of the link between two virtual switches, if there is one."""
 
     @property
@@ -116,12 +116,12 @@ class SwitchNetwork(Protocol):
         """Devices on whose transmit side netem adds delay."""
 
 
-def watched_devices(network: SwitchNetwork) -> dict[str, NetDevice]:
+def observed_devices(network: SwitchNetwork) -> dict[str, NetDevice]:
     """Return the interfaces that the observer watches in the switch namespace, by name."""
     return {device.interface: device for ports in network.ports for device in ports}
 
 
-def watched_facts(network: SwitchNetwork) -> list[dict[str, object]]:
+def describe_observed_interfaces(network: SwitchNetwork) -> list[dict[str, object]]:
     """Return the watched interfaces for the results file, with the pairs (from 1) that use each."""
     return [
         {
@@ -130,7 +130,7 @@ def watched_facts(network: SwitchNetwork) -> list[dict[str, object]]:
             "leads_to": device.leads_to,
             "pairs": [pair for pair, ports in enumerate(network.ports, start=1) if device in ports],
         }
-        for name, device in watched_devices(network).items()
+        for name, device in observed_devices(network).items()
     ]
 
 
@@ -143,7 +143,7 @@ class NetnsTopology:
     endpoints: tuple[Vm, ...]
     switch_namespace: str
     vswitches: tuple[str, ...]
-    uplinks: tuple[NetDevice, ...]
+    uplink_ends: tuple[NetDevice, ...]
     """Both ends of the uplink, if there is one."""
     ports: tuple[tuple[NetDevice, ...], ...]
     """Interfaces between the two vNICs of each pair, from a to b."""
@@ -156,7 +156,7 @@ class NetnsTopology:
     @property
     def shaped_devices(self) -> tuple[NetDevice, ...]:
         """Both ends of the uplink if there is one, else every vNIC."""
-        return self.uplinks if self.shape.uplink else tuple(e.device for e in self.endpoints)
+        return self.uplink_ends if self.shape.uplink else tuple(e.device for e in self.endpoints)
 
     @property
     def delayed_devices(self) -> tuple[NetDevice, ...]:
@@ -170,8 +170,8 @@ class NetnsTopology:
         """The uplink if there are two virtual switches, else the link to side b of each pair."""
         if not self.shape.delay_line:
             return ()
-        if self.uplinks:
-            first, last = self.uplinks
+        if self.uplink_ends:
+            first, last = self.uplink_ends
             return (DelayLineEnds((first, last), (first.interface, last.interface)),)
         pairs = zip(self.endpoints_on_side("a"), self.endpoints_on_side("b"), strict=True)
         return tuple(
@@ -202,7 +202,7 @@ class NetnsTopology:
         switch_namespace = (self.switch_namespace,) if self.has_switch_namespace else ()
         return (*switch_namespace, *(e.namespace for e in self.endpoints))
 
-    def as_facts(self) -> dict[str, object]:
+    def describe(self) -> dict[str, object]:
         """Return the description for the results file."""
         return {
             "name": self.testbed_name,
@@ -210,7 +210,7 @@ class NetnsTopology:
             "endpoints": [asdict(e) for e in self.endpoints],
             "vswitches": list(self.vswitches),
             "hops": [[h.label for h in self.hops(p + 1)] for p in range(self.shape.pairs)],
-            "observed_interfaces": watched_facts(self),
+            "observed_interfaces": describe_observed_interfaces(self),
         }
 
 
@@ -258,8 +258,8 @@ def make_topology(testbed_name: str, shape: NetnsShape) -> NetnsTopology:
 def router_addresses(side: int) -> tuple[str, str]:
     """Return a router's IPv4 and IPv6 address on one side (1 or 2)."""
     return (
-        ADDRESS_FORMAT.format(side=side, pair=ROUTER_PAIR),
-        ADDRESS6_FORMAT.format(side=side, pair=ROUTER_PAIR),
+        IPV4_ADDRESS_FORMAT.format(side=side, pair=ROUTER_ADDRESS_NUMBER),
+        IPV6_ADDRESS_FORMAT.format(side=side, pair=ROUTER_ADDRESS_NUMBER),
     )
 
 
@@ -285,11 +285,11 @@ def _make_vm(testbed: str, shape: NetnsShape, side_number: int, side: str, pair:
         side,
         pair,
         VM_INTERFACE,
-        ADDRESS_FORMAT.format(side=side_number, pair=pair),
-        ADDRESS6_FORMAT.format(side=side_number, pair=pair),
+        IPV4_ADDRESS_FORMAT.format(side=side_number, pair=pair),
+        IPV6_ADDRESS_FORMAT.format(side=side_number, pair=pair),
         namespace_name(testbed, own_name),
-        ROUTED_PREFIX_LENGTH if is_routed else PREFIX_LENGTH,
-        ROUTED_PREFIX6_LENGTH if is_routed else PREFIX6_LENGTH,
+        ROUTED_PREFIX_LENGTH if is_routed else IPV4_PREFIX_LENGTH,
+        ROUTED_PREFIX6_LENGTH if is_routed else IPV6_PREFIX_LENGTH,
         router_addresses(side_number) if is_routed else (),
     )
 

@@ -109,7 +109,7 @@ def _latency_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[
     title = workload.latency_title
     caption = (
         f"{title} percentiles of all trials of a treatment, without the warm-up. "
-        f"Each line ends where a single {workload.unit_noun} remains."
+        f"Each line ends where a single {workload.counted_noun} remains."
     )
     if any(treatment.idle_latency_histogram for treatment in summary.treatments):
         caption += " Before the load starts, the trial sends the same requests without the load."

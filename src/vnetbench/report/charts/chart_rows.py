@@ -59,7 +59,7 @@ def _estimate_rows(
     estimate = treatment.metrics.get(metric)
     no_value = {"kind": "estimate", "value": None, "low": None, "high": None}
     if estimate is None:
-        reason = "; ".join(treatment.failures) or stop_reason_text(treatment.stopped_by)
+        reason = "; ".join(treatment.failures) or stop_reason_text(treatment.state)
         yield {**base, **no_value, "estimate_text": ""}
         yield {**base, "kind": "missing", "value": 0.0, "estimate_text": reason}
         return
@@ -241,7 +241,7 @@ def _common_chart_row_fields(layout: FactorLayout, treatment: TreatmentSummary) 
         else "",
         "panel": _panel_label(layout.panel_factors, treatment),
         "trials": treatment.trial_count,
-        "stop_reason": stop_reason_text(treatment.stopped_by),
+        "stop_reason": stop_reason_text(treatment.state),
     }
 
 

@@ -45,7 +45,7 @@ def lay_out_factors(summary: CampaignSummary) -> FactorLayout:
     x = numeric[0] if numeric else None
     heat = numeric[1] if len(numeric) > 1 else None
     rest = [factor for factor in varying if factor is not x]
-    lines = next((factor for factor in rest if find_factor(factor.name).makes_lines), None)
+    lines = next((factor for factor in rest if find_factor(factor.name).has_line_per_level), None)
     colour = heat or lines or min(reversed(rest), key=lambda factor: len(factor.levels), default=None)
     if x is None and len(rest) == 1:
         colour = None  # The rows of the dot plot already show this factor.

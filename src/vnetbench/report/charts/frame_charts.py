@@ -61,7 +61,7 @@ def frame_size_chart(summary: CampaignSummary, layout: FactorLayout, metric: str
 def frame_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[Chart]:
     """Yield the comparison with published values, and the additional charts of the workload."""
     yield from _published_comparison_charts(summary)
-    for name in WORKLOADS[summary.workload].extra_charts:
+    for name in WORKLOADS[summary.workload].additional_chart_names:
         yield from EXTRA_CHARTS[name](summary, layout)
 
 
@@ -137,4 +137,4 @@ EXTRA_CHARTS: Mapping[str, Callable[[CampaignSummary, FactorLayout], Iterator[Ch
     "bursts": _burst_charts,
     "missing_frames": _missing_frames_charts,
 }
-"""The additional charts that a workload can name (`Workload.extra_charts`)."""
+"""The additional charts that a workload can name (`Workload.additional_chart_names`)."""

@@ -84,7 +84,7 @@ def _treatment_fields(treatment: TreatmentSummary) -> JsonObject:
         "factors": treatment.factors,
         "effective": treatment.effective,
         "trial_count": treatment.trial_count,
-        "stopped_by": treatment.stopped_by,
+        "stopped_by": treatment.state,
         "metrics": {
             name: _estimate_fields(name, estimate, treatment) for name, estimate in treatment.metrics.items()
         },

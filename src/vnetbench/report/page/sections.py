@@ -39,7 +39,7 @@ from vnetbench.report.text.evidence_text import (
 from vnetbench.report.text.method import describe_method
 from vnetbench.report.text.narrative import Narrative, build_narrative
 from vnetbench.report.text.notes import campaign_notes, legend
-from vnetbench.study.labs import IMPORTED
+from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.wording.estimate_text import (
     choose_metric_scale,
     find_metric,
@@ -240,7 +240,7 @@ def _page_subtitle(summary: CampaignSummary) -> str:
     trials = sum(treatment.trial_count for treatment in summary.treatments)
     treatment_count = format_count_with_noun(len(summary.treatments), "treatment")
     counts = f"{treatment_count}, {format_count_with_noun(trials, 'trial')}"
-    if summary.testbed_backend == IMPORTED:
+    if summary.testbed_backend == IMPORTED_LAB:
         return f"{counts}, imported {summary.started_at}"
     duration = format_duration(summary.elapsed_s)
     return f"{counts}, {duration}, {summary.status}, started {summary.started_at}"

@@ -120,7 +120,7 @@ class TableRow(MetricOwner, Protocol):
         """Number of finished trials."""
 
     @property
-    def stopped_by(self) -> str:
+    def state(self) -> str:
         """Why the treatment stopped, in the terms of the results file."""
 
 
@@ -194,9 +194,9 @@ def trials_column(rows: Sequence[TableRow]) -> Column:
 
 def stop_reason_column(rows: Sequence[TableRow]) -> Column:
     """Return why each treatment stopped, in the terms of the results file."""
-    reasons = sorted({row.stopped_by for row in rows})
-    sort_keys = tuple(float(reasons.index(row.stopped_by)) for row in rows)
-    cells = tuple((row.stopped_by,) for row in rows)
+    reasons = sorted({row.state for row in rows})
+    sort_keys = tuple(float(reasons.index(row.state)) for row in rows)
+    cells = tuple((row.state,) for row in rows)
     return Column("stopped_by", "Stopped by", "", cells, False, sort_keys)
 
 
@@ -237,8 +237,8 @@ def _metric_column(rows: Sequence[TableRow], name: str, deciding_metric: str) ->
     for row in rows:
         if name in row.metrics:
             cells.append(format_estimate_lines(row.metrics[name], name, scale))
-        elif name == deciding_metric and row.stopped_by in STATES_WITHOUT_MEASUREMENT:
-            cells.append((row.stopped_by,))
+        elif name == deciding_metric and row.state in STATES_WITHOUT_MEASUREMENT:
+            cells.append((row.state,))
         else:
             cells.append(("–",))
     unit = METRICS[name].unit if name in METRICS else ""

@@ -126,7 +126,7 @@ class _ComparisonRow:
     factors: Mapping[str, Level]
     metrics: Mapping[str, Estimate]
     trial_count: int
-    stopped_by: str = ""
+    state: str = ""
 
 
 def _comparison_columns(

@@ -62,7 +62,7 @@ class LiveTreatmentRow:
 
     factors: Mapping[str, Level]
     trial_count: int = 0
-    stopped_by: str = RUNNING
+    state: str = RUNNING
     metrics: Mapping[str, Estimate] = field(default_factory=dict)
     is_running: bool = False
     """True while a trial of this treatment runs."""
@@ -117,7 +117,7 @@ class LiveTable:
         visible = _select_rows(self.rows, heights, options.size.height - _TERMINAL_LINES_BESIDE_TABLE)
         yield draw_table([marker, *columns], [_row_style(row) for row in self.rows], visible)
         if hidden := [row for i, row in enumerate(self.rows) if i not in visible]:
-            states = Counter(row.stopped_by for row in hidden)
+            states = Counter(row.state for row in hidden)
             counts = ", ".join(f"{count} {state}" for state, count in states.items())
             yield Text(f"and {len(hidden)} more: {counts}", no_wrap=True)
 
@@ -142,8 +142,8 @@ def live_table(
     """Return the table of a running campaign; `▶` marks the trial that runs."""
     labelled = []
     for row in rows:
-        is_waiting = row.stopped_by == RUNNING and not row.trial_count and not row.is_running
-        labelled.append(replace(row, stopped_by="waiting") if is_waiting else row)
+        is_waiting = row.state == RUNNING and not row.trial_count and not row.is_running
+        labelled.append(replace(row, state="waiting") if is_waiting else row)
     return LiveTable(labelled, factors, deciding_metric)
 
 
@@ -242,4 +242,4 @@ def _select_rows(rows: Sequence[LiveTreatmentRow], heights: Sequence[int], max_l
 def _row_style(row: TableRow) -> str:
     if isinstance(row, LiveTreatmentRow) and row.is_running:
         return "bold"
-    return "red" if row.stopped_by in STATES_WITHOUT_MEASUREMENT else ""
+    return "red" if row.state in STATES_WITHOUT_MEASUREMENT else ""

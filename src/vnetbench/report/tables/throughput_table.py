@@ -56,7 +56,7 @@ def _loss_goal_rows(treatment: TreatmentSummary) -> Iterator[tuple[str, ...]]:
     """Yield loss, throughput, interval, bit rate and limit per goal; one row for an unmeasured treatment."""
     searches = [point.goal_results for point in treatment.points]
     if not searches:
-        yield ("", treatment.stopped_by, "", "", "")
+        yield ("", treatment.state, "", "", "")
         return
     frame_bits = 8 * float(treatment.points[-1].search["frame_bytes"])
     for name, results in zip(THROUGHPUT_METRICS, zip(*searches, strict=True), strict=False):

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from vnetbench.estimate.imported_trials import list_sources
 from vnetbench.estimate.summary import CampaignSummary, TrialPoint
 from vnetbench.quantity import format_count, format_duration, format_exact_duration, format_exact_share
-from vnetbench.study.labs import IMPORTED
+from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.wording.estimate_text import metric_noun
 
 
 def describe_method(summary: CampaignSummary) -> tuple[tuple[str, str], ...]:
     """Return pairs of a heading and its text."""
     return tuple(
-        _imported_method(summary) if summary.testbed_backend == IMPORTED else _campaign_method(summary)
+        _imported_method(summary) if summary.testbed_backend == IMPORTED_LAB else _campaign_method(summary)
     )
 
 

@@ -71,11 +71,7 @@ def _treatment_notes(summary: CampaignSummary) -> Iterator[str]:
     names_by_failure: dict[tuple[str, str], list[str]] = {}
     for treatment in summary.treatments:
         if treatment.failures:
-            state = (
-                treatment.stopped_by
-                if treatment.stopped_by in STATES_WITHOUT_MEASUREMENT
-                else "trials failed"
-            )
+            state = treatment.state if treatment.state in STATES_WITHOUT_MEASUREMENT else "trials failed"
             reason = "; ".join(dict.fromkeys(treatment.failures))
             names_by_failure.setdefault((state, reason), []).append(treatment_name(summary, treatment))
     for (state, reason), names in names_by_failure.items():

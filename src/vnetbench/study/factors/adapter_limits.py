@@ -23,27 +23,27 @@ class AdapterLimits:
     """Smallest and largest receive ring, in descriptors."""
     tx_ring: tuple[int, int]
     """Smallest and largest transmit ring, in descriptors."""
-    lro: bool = False
+    has_lro: bool = False
     """Whether it has large receive offload."""
-    coalesce: bool = False
+    has_coalescing: bool = False
     """Whether ethtool can set its interrupt coalescing."""
 
 
-_VIRTIO = AdapterLimits(65535, MAX_VIRTIO_QUEUES, (2, 1024), (2, 256), coalesce=True)
+_VIRTIO = AdapterLimits(65535, MAX_VIRTIO_QUEUES, (2, 1024), (2, 256), has_coalescing=True)
 ADAPTER_LIMITS: Mapping[str, AdapterLimits] = {
     "virtio-net": _VIRTIO,
     "virtio-net-vhost": _VIRTIO,
     "macvtap": _VIRTIO,
     # MTU: VMXNET3_MAX_MTU; rings: VMXNET3_RX_RING_MAX_SIZE, VMXNET3_TX_RING_MAX_SIZE.
-    "vmxnet3": AdapterLimits(9000, MAX_VMXNET3_QUEUES, (32, 4096), (32, 4096), lro=True),
+    "vmxnet3": AdapterLimits(9000, MAX_VMXNET3_QUEUES, (32, 4096), (32, 4096), has_lro=True),
     # The 82574L's max_hw_frame_size is 9234, with header, VLAN tag and checksum; E1000_MIN_RXD is 64.
-    "e1000e": AdapterLimits(9216 - 4, 1, (64, 4096), (64, 4096), coalesce=True),
+    "e1000e": AdapterLimits(9216 - 4, 1, (64, 4096), (64, 4096), has_coalescing=True),
     # MAX_JUMBO_FRAME_SIZE is 0x3F00, with header and checksum; E1000_MIN_RXD is 48.
     "e1000": AdapterLimits(16110, 1, (48, 4096), (48, 4096)),
     # 8139cp: CP_MAX_MTU, and fixed rings of 64.
     "rtl8139": AdapterLimits(4096, 1, (64, 64), (64, 64)),
     # MAX_STD_JUMBO_FRAME_SIZE, IGB_MAX_RX_QUEUES, IGB_MIN_RXD.
-    "igb": AdapterLimits(9216, 8, (64, 4096), (64, 4096), coalesce=True),
+    "igb": AdapterLimits(9216, 8, (64, 4096), (64, 4096), has_coalescing=True),
 }
 """Limits by level of the factor `adapter`. `vf` is absent: only the driver of a virtual function knows
 them."""

@@ -12,8 +12,8 @@ MAX_CPU = 4095
 
 MAX_CPUS_PER_VM = 256
 
-_RANGE = re.compile(r"\s*([0-9]{1,5})\s*(?:-\s*([0-9]{1,5})\s*)?")
-_EACH = re.compile(r"\s*([0-9]{1,5})\s+each\s*")
+_CPU_RANGE_PATTERN = re.compile(r"\s*([0-9]{1,5})\s*(?:-\s*([0-9]{1,5})\s*)?")
+_CPUS_PER_VM_PATTERN = re.compile(r"\s*([0-9]{1,5})\s+each\s*")
 
 CPU_LIST_PATTERN = r"[0-9]+(\s*-\s*[0-9]+)?(\s*,\s*[0-9]+(\s*-\s*[0-9]+)?)*"
 
@@ -28,7 +28,7 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
     """
     cpus: set[int] = set()
     for part in text.split(","):
-        match = _RANGE.fullmatch(part)
+        match = _CPU_RANGE_PATTERN.fullmatch(part)
         if match is None:
             raise WrongValue(
                 f'"{text.strip()}" is not a list of CPUs', fix='write CPUs as "0", "0-1" or "0-1,3"'
@@ -64,7 +64,7 @@ def canonicalize_vm_cpus(text: str) -> str:
     Raises:
         WrongValue: if the text has none of these forms.
     """
-    each = _EACH.fullmatch(text)
+    each = _CPUS_PER_VM_PATTERN.fullmatch(text)
     if each:
         if not 1 <= int(each[1]) <= MAX_CPUS_PER_VM:
             raise WrongValue(

@@ -26,7 +26,7 @@ def canonicalize_direction_mix(text: str) -> str:
     return "both" if (forward, reverse) == DIRECTION_SHARES["both"] else f"{forward}/{reverse}"
 
 
-def parse_direction(level: str) -> tuple[int, int]:
+def parse_direction_shares(level: str) -> tuple[int, int]:
     """Return the shares of forward and reverse streams: (3, 1) for "3/1"."""
     if level in DIRECTION_SHARES:
         return DIRECTION_SHARES[level]

@@ -52,7 +52,7 @@ class Factor:
     """Treatments that `vnetbench doctor` tries on this machine."""
     label: str = ""
     """Title in tables and charts; empty: made from the name."""
-    phrase: str = ""
+    phrase_template: str = ""
     """Template of a level inside a sentence, such as `MTU {}`; empty: the label and the level."""
     counted_noun: str = ""
     """What the levels count, such as `stream`, so that a level reads `4 streams`."""
@@ -60,9 +60,9 @@ class Factor:
     """A higher level, or `on`, should not lower a rate; a result that contradicts this is a finding."""
     x_axis_rank: int = 0
     """Rank for the x axis among numeric factors with equally many levels, 1 first; 0: behind all ranks."""
-    makes_lines: bool = False
+    has_line_per_level: bool = False
     """Its levels are the lines of a chart, however many there are."""
-    counts_streams: bool = False
+    is_stream_count: bool = False
     """Its level is the number of streams of a pair in each direction."""
     agent_parameter: str = ""
     """Parameter of the agent's `trial.prepare` that carries the level; empty: none carries it alone."""
@@ -104,7 +104,7 @@ class Factor:
         """Return whether a treatment has the factor at one of these levels."""
         return self.is_set_in(levels) and levels[self.name] in choices
 
-    def has_other_level(self, levels: Mapping[str, Level]) -> bool:
+    def has_non_default_level(self, levels: Mapping[str, Level]) -> bool:
         """Return whether a treatment has the factor at another level than the default or neutral one."""
         return self.is_set_in(levels) and levels[self.name] != (
             self.neutral_level if self.default is None else self.default
@@ -114,7 +114,7 @@ class Factor:
         """Return one level as it reads without a heading: `4 streams`, `MTU 9000`, `TSO off`."""
         if self.counted_noun:
             return f"{level} {self.counted_noun}{'' if level == 1 else 's'}"
-        return (self.phrase or f"{self.title} {{}}").format(self.value_type.format(level))
+        return (self.phrase_template or f"{self.title} {{}}").format(self.value_type.format(level))
 
     def format_setting(self, level: Level) -> str:
         """Return one level as a study sets it: `mtu = 9000`."""

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from vnetbench.study.factors import value_types
 from vnetbench.study.factors.factor import Factor
 from vnetbench.study.factors.frame_sizes import (
-    ETHERNET_BYTES,
+    ETHERNET_OVERHEAD_BYTES,
     IMIX,
     MAX_FRAME_BYTES,
-    MIN_BYTES_BY_IP_VERSION,
     MIN_FRAME_BYTES,
+    MIN_FRAME_BYTES_BY_IP_VERSION,
     VLAN_TAG_BYTES,
     parse_frame_mix,
 )
@@ -34,7 +34,7 @@ FRAME_SIZE = Factor(
     "IMIX_v4_1 of FD.io CSIT).",
     examples=('"64, 128, 256, 512, 1024, 1280, 1518"', '[64, "imix"]'),
     workloads=FRAME_WORKLOADS,
-    phrase="frames of {}",
+    phrase_template="frames of {}",
 )
 
 FRAME_LOAD = Factor(
@@ -49,7 +49,7 @@ FRAME_LOAD = Factor(
     examples=('["100 kframe/s", "1 Mframe/s"]', '["50 %", "90 %", "100 %"]'),
     workloads=CONSTANT_LOAD_WORKLOADS,
     workload_defaults={FRAME_LATENCY: "100 %", SOAK: "100 %"},
-    phrase="load {}",
+    phrase_template="load {}",
 )
 
 FLOWS = Factor(
@@ -76,7 +76,7 @@ GENERATORS = Factor(
     examples=("[1, 2]", "2"),
     workloads=FRAME_WORKLOADS,
     counted_noun="generator",
-    counts_streams=True,
+    is_stream_count=True,
 )
 
 VLAN_TAGS = Factor(
@@ -99,7 +99,7 @@ FRAME_FACTORS = (
 def compute_smallest_frame_bytes(levels: Mapping[str, Level]) -> int:
     """Return the bytes of the smallest frame with a treatment's IP version and VLAN tags."""
     tags = int(VLAN_TAGS.read_level(levels))
-    return MIN_BYTES_BY_IP_VERSION[str(IP_VERSION.read_level(levels))] + VLAN_TAG_BYTES * tags
+    return MIN_FRAME_BYTES_BY_IP_VERSION[str(IP_VERSION.read_level(levels))] + VLAN_TAG_BYTES * tags
 
 
 def compute_largest_packet_bytes(levels: Mapping[str, Level]) -> int:
@@ -109,4 +109,4 @@ def compute_largest_packet_bytes(levels: Mapping[str, Level]) -> int:
     tag counts.
     """
     largest = max(size for size, _ in parse_frame_mix(levels[FRAME_SIZE.name]))
-    return largest - ETHERNET_BYTES - VLAN_TAG_BYTES * min(1, int(VLAN_TAGS.read_level(levels)))
+    return largest - ETHERNET_OVERHEAD_BYTES - VLAN_TAG_BYTES * min(1, int(VLAN_TAGS.read_level(levels)))

@@ -14,9 +14,9 @@ MIN_FRAME_BYTES, MAX_FRAME_BYTES = 64, 9216
 """Bytes with the frame check sequence, as RFC 2544 counts them (section 9.1); the largest are jumbo
 frames."""
 VLAN_TAG_BYTES = 4
-ETHERNET_BYTES = 18
+ETHERNET_OVERHEAD_BYTES = 18
 """Two addresses, the type and the frame check sequence."""
-MIN_BYTES_BY_IP_VERSION = {"4": MIN_FRAME_BYTES, "6": 84}
+MIN_FRAME_BYTES_BY_IP_VERSION = {"4": MIN_FRAME_BYTES, "6": 84}
 """Ethernet, IP and UDP headers, and the bench's 18 bytes: trial, stream, frame number and time stamp."""
 
 

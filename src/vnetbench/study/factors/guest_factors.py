@@ -22,8 +22,8 @@ ADAPTER = Factor(
     "of the host. `vf`: a virtual function of a host adapter (SR-IOV), through vfio.",
     examples=('["vmxnet3", "virtio-net", "e1000e", "e1000"]', '"vmxnet3"'),
     labs=(QEMU,),
-    phrase="{}",
-    makes_lines=True,
+    phrase_template="{}",
+    has_line_per_level=True,
 )
 
 GUESTS = Factor(
@@ -52,7 +52,7 @@ ROLE = Factor(
     examples=('["guest-to-guest", "guest-to-host"]', '"router"'),
     workload_defaults=dict.fromkeys(FRAME_WORKLOADS, "router"),
     labs=(QEMU,),
-    phrase="{}",
+    phrase_template="{}",
 )
 
 VCPUS = Factor(
@@ -80,7 +80,7 @@ VCPU_PIN = Factor(
     labs=(QEMU,),
     neutral_level="any",
     label="Placement of vCPUs",
-    phrase="vCPUs: {}",
+    phrase_template="vCPUs: {}",
 )
 
 EMULATOR_PIN = Factor(
@@ -95,7 +95,7 @@ EMULATOR_PIN = Factor(
     labs=(QEMU,),
     neutral_level="any",
     label="Placement of QEMU's threads",
-    phrase="QEMU's threads: {}",
+    phrase_template="QEMU's threads: {}",
 )
 
 RX_RING = Factor(
@@ -107,7 +107,7 @@ RX_RING = Factor(
     examples=("[256, 1024, 4096]", "1024"),
     labs=(QEMU, HOSTS),
     label="Receive ring",
-    phrase="receive ring {}",
+    phrase_template="receive ring {}",
     more_is_better=True,
     knobs=("rx_ring",),
     knob_order=2,
@@ -123,7 +123,7 @@ TX_RING = Factor(
     examples=("[256, 1024, 4096]", "1024"),
     labs=(QEMU, HOSTS),
     label="Transmit ring",
-    phrase="transmit ring {}",
+    phrase_template="transmit ring {}",
     more_is_better=True,
     knobs=("tx_ring",),
     knob_order=2,
@@ -140,7 +140,7 @@ COALESCE = Factor(
     examples=('["0 s", "50 us", "adaptive"]', '"20 us"'),
     labs=(QEMU, HOSTS),
     label="Coalescing",
-    phrase="coalescing {}",
+    phrase_template="coalescing {}",
     knobs=("coalesce",),
     knob_order=2,
     knob_fix="request a value that the driver supports (ethtool -c shows it), or remove coalesce",
@@ -157,7 +157,7 @@ IRQ_PIN = Factor(
     examples=('["spread", "0", "1"]', '"0-1"'),
     labs=(QEMU, HOSTS),
     label="Placement of interrupts",
-    phrase="interrupts: {}",
+    phrase_template="interrupts: {}",
     knobs=("irq_cpus",),
     knob_order=2,
     knob_fix="name CPUs that the endpoint has, stop irqbalance on the endpoint, or remove irq_pin",

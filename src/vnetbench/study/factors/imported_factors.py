@@ -8,7 +8,7 @@ from dataclasses import replace
 from vnetbench.study.factors import value_types
 from vnetbench.study.factors.factor import Factor
 from vnetbench.study.factors.value_types import ValueType
-from vnetbench.study.labs import IMPORTED
+from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.study.model import Level
 
 LABEL_PREFIX = "label_"
@@ -37,7 +37,7 @@ def make_label_factor(name: str) -> Factor | None:
         default=None,
         description="A property that distinguishes imported runs and is not a factor of the bench.",
         examples=('"6.7u3"',),
-        labs=(IMPORTED,),
+        labs=(IMPORTED_LAB,),
         label=_TITLES.get(name) or title[:1].upper() + title[1:],
     )
 

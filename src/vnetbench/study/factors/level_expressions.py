@@ -26,8 +26,8 @@ class ParsedLevels:
     The first entry of each pair is the position in the TOML list; None outside of a list.
     """
 
-    levels: tuple[tuple[int | None, Level], ...]
-    problems: tuple[tuple[int | None, BenchError], ...]
+    levels_with_positions: tuple[tuple[int | None, Level], ...]
+    errors_with_positions: tuple[tuple[int | None, BenchError], ...]
 
 
 def parse_levels(value_type: ValueType, raw: object) -> ParsedLevels:
@@ -107,7 +107,7 @@ def _split_cpu_levels(raw: str) -> list[str]:
 
 
 def _continue_progression(value_type: ValueType, first_terms: list[Level], end: Level) -> Iterator[Level]:
-    """Return the levels after the last of `shown_terms`, up to and including `end`."""
+    """Return the levels after the last of `first_terms`, up to and including `end`."""
     if isinstance(end, str) or any(isinstance(term, str) for term in first_terms[-3:]):
         raise WrongValue("a range needs a number at both ends", fix="write every level, separated by commas")
     terms = [Fraction(str(term)) for term in first_terms[-3:]]
@@ -132,7 +132,7 @@ def _continue_progression(value_type: ValueType, first_terms: list[Level], end: 
             fix='write three terms: "1, 2, 3 .. 8" adds 1 to each term, "1, 2, 4 .. 8" doubles it',
         )
     else:
-        add, times = _find_progression(terms)
+        add, times = _find_increment_and_factor(terms)
     levels: list[Level] = []
     while last < stop:
         last = last * times + add
@@ -152,7 +152,7 @@ def _continue_progression(value_type: ValueType, first_terms: list[Level], end: 
     return iter(levels)
 
 
-def _find_progression(terms: list[Fraction]) -> tuple[Fraction, Fraction]:
+def _find_increment_and_factor(terms: list[Fraction]) -> tuple[Fraction, Fraction]:
     """Return the increment and the factor that lead from each of three terms to the next."""
     a, b, c = terms
     if b - a == c - b and c > b:

@@ -34,7 +34,7 @@ STREAMS = Factor(
     counted_noun="stream",
     more_is_better=True,
     works_with_iperf3=True,
-    counts_streams=True,
+    is_stream_count=True,
     x_axis_rank=1,
 )
 
@@ -50,7 +50,7 @@ CONNECTIONS = Factor(
     workloads=(TCP_RR, TCP_CRR, MIXED),
     counted_noun="connection",
     more_is_better=True,
-    counts_streams=True,
+    is_stream_count=True,
 )
 
 REQUEST_SIZE = Factor(
@@ -61,7 +61,7 @@ REQUEST_SIZE = Factor(
     description="Size of a request in bytes.",
     examples=('"1 B, 64 B, 4 KiB"', '"100 B"'),
     workloads=(TCP_RR, TCP_CRR, MIXED),
-    phrase="{} requests",
+    phrase_template="{} requests",
     agent_parameter="request_bytes",
 )
 
@@ -73,7 +73,7 @@ RESPONSE_SIZE = Factor(
     description="Size of a response in bytes.",
     examples=('["1 B", "64 KiB"]', '"1 KiB"'),
     workloads=(TCP_RR, TCP_CRR, MIXED),
-    phrase="{} responses",
+    phrase_template="{} responses",
     agent_parameter="response_bytes",
 )
 
@@ -89,7 +89,7 @@ RATE = Factor(
     examples=('["1 k/s", "10 k/s"]', '"10000 /s"', '"none"'),
     workloads=(TCP_RR, UDP_STREAM, MIXED),
     workload_defaults={MIXED: 1000.0},
-    phrase="rate {}",
+    phrase_template="rate {}",
     agent_parameter="rate_per_s",
 )
 
@@ -102,7 +102,7 @@ BIT_RATE = Factor(
     "combined with `rate`.",
     examples=('["100 Mbit/s", "1 Gbit/s"]', '"none"'),
     workloads=(UDP_STREAM,),
-    phrase="rate {}",
+    phrase_template="rate {}",
 )
 
 PACING = Factor(
@@ -127,7 +127,7 @@ DATAGRAM_SIZE = Factor(
     "Ethernet frame. 1472 B (IPv6: 1452 B) fill an MTU of 1500.",
     examples=('"18 B, 64 B, 512 B, 1472 B"', '"1 KiB"'),
     workloads=(UDP_STREAM,),
-    phrase="{} datagrams",
+    phrase_template="{} datagrams",
     agent_parameter="datagram_bytes",
 )
 
@@ -184,7 +184,7 @@ WAITING = Factor(
     "polling (a veth does only with GRO on). `busy_poll` cannot be combined with `rate`.",
     examples=('["block", "spin"]', '"busy_poll"'),
     workloads=(TCP_RR, MIXED),
-    phrase="waiting: {}",
+    phrase_template="waiting: {}",
     agent_parameter="waiting",
 )
 
@@ -199,7 +199,7 @@ DIRECTION = Factor(
     "streams and one reverse stream. Then `streams = 2` makes 6 forward and 2 reverse streams. With "
     "`mixed`, the direction applies to the bulk transfers, and the first VM always sends the requests.",
     examples=('["forward", "reverse"]', '["both", "3/1", "1/3"]'),
-    phrase="{}",
+    phrase_template="{}",
     works_with_iperf3=True,
 )
 
@@ -211,7 +211,7 @@ MESSAGE_SIZE = Factor(
     description="Bytes that one `send` call passes to the kernel.",
     examples=('"64 B, 256 B, 1 KiB .. 64 KiB"', '"1 MiB"'),
     workloads=(TCP_STREAM, MIXED),
-    phrase="{} messages",
+    phrase_template="{} messages",
     more_is_better=True,
     agent_parameter="message_bytes",
     works_with_iperf3=True,
@@ -231,7 +231,7 @@ SEND_MODE = Factor(
     "significantly faster than `copy`. The trials' `effective` settings record the mode and the reason.",
     examples=('["copy", "zerocopy"]', '"auto"'),
     workloads=(TCP_STREAM,),
-    phrase="sent by {}",
+    phrase_template="sent by {}",
     agent_parameter="send",
 )
 
@@ -244,7 +244,7 @@ SEND_BATCH = Factor(
     "or `io_uring_zerocopy`; each message is still a separate request.",
     examples=('"1, 4, 16 .. 256"', "16"),
     workloads=(TCP_STREAM,),
-    phrase="{} messages a call",
+    phrase_template="{} messages a call",
     more_is_better=True,
     agent_parameter="send_batch",
 )
@@ -258,7 +258,7 @@ RECEIVE_MODE = Factor(
     "processing (MSG_TRUNC). `copy`: the receiver copies it into its own memory, as an application does.",
     examples=('["discard", "copy"]', '"copy"'),
     workloads=(TCP_STREAM,),
-    phrase="received by {}",
+    phrase_template="received by {}",
     agent_parameter="receive",
 )
 
@@ -272,7 +272,7 @@ SOCKET_BUFFER = Factor(
     "`udp_stream`: the buffers of the UDP sockets; `auto` is then the kernel's default.",
     examples=('["8 KiB", "64 KiB", "auto"]', '"auto"'),
     workloads=SOCKET_WORKLOADS,
-    phrase="{} socket buffer",
+    phrase_template="{} socket buffer",
     more_is_better=True,
     agent_parameter="socket_buffer_bytes",
     works_with_iperf3=True,
@@ -293,7 +293,7 @@ TRANSPORT = Factor(
     "always copies the data.",
     examples=('["tcp", "mptcp"]', '"vsock"'),
     workloads=(TCP_STREAM, TCP_RR, TCP_CRR),
-    phrase="over {}",
+    phrase_template="over {}",
     agent_parameter="transport",
     machine_checks=(MachineCheck("transport mptcp", {"transport": "mptcp"}),),
 )
@@ -307,7 +307,7 @@ PACING_RATE = Factor(
     "back and compares it with the rate that arrives.",
     examples=('["none", "1 Gbit/s"]', '"100 Mbit/s, 1 Gbit/s"'),
     workloads=(TCP_STREAM,),
-    phrase="paced to {}",
+    phrase_template="paced to {}",
     agent_parameter="pacing_rate_bps",
     machine_checks=(MachineCheck("pacing_rate", {"pacing_rate": 10**9}),),
 )
@@ -338,7 +338,7 @@ THREAD_CPUS = Factor(
     examples=('["any", "spread"]', '"0/1"'),
     workload_defaults=dict.fromkeys(FRAME_WORKLOADS, "spread"),
     label="Threads on",
-    phrase="threads on {}",
+    phrase_template="threads on {}",
 )
 
 CONGESTION_CONTROL = Factor(
@@ -350,7 +350,7 @@ CONGESTION_CONTROL = Factor(
     "the default differs between systems.",
     examples=('["cubic", "bbr"]', '"reno"'),
     workloads=(TCP_STREAM, TCP_RR, TCP_CRR, MIXED),
-    phrase="{}",
+    phrase_template="{}",
     agent_parameter="congestion_control",
     works_with_iperf3=True,
 )

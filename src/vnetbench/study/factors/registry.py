@@ -18,7 +18,7 @@ from vnetbench.study.factors.imported_factors import LABEL_PREFIX, is_label, mak
 from vnetbench.study.factors.level_expressions import parse_levels
 from vnetbench.study.factors.load_factors import LOAD_FACTORS, RATE
 from vnetbench.study.factors.testbed_factors import MTU, TESTBED_FACTORS
-from vnetbench.study.labs import HOSTS, IMPORTED, IPERF3, NETNS
+from vnetbench.study.labs import HOSTS, IMPORTED_LAB, IPERF3_BACKEND, NETNS
 from vnetbench.study.model import Level
 from vnetbench.study.problems import WrongValue, suggest_fix
 from vnetbench.study.workloads import TCP_STREAM, WORKLOADS
@@ -57,17 +57,17 @@ def format_levels(factor_name: str, levels: Sequence[Level]) -> str:
     value_type = find_factor(factor_name).value_type
     texts = [value_type.format(level) for level in levels]
     joined = ",".join(texts)
-    if tuple(level for _, level in parse_levels(value_type, joined).levels) == tuple(levels):
+    if tuple(level for _, level in parse_levels(value_type, joined).levels_with_positions) == tuple(levels):
         return joined
     return f"[{', '.join(map(json.dumps, texts))}]"
 
 
 def backend_has_factor(backend: str, factor_name: str) -> bool:
     """Return whether a testbed of this backend (`TestbedSpec.backend`) can set the factor."""
-    if backend == IMPORTED:
+    if backend == IMPORTED_LAB:
         return True
     factor = find_factor(factor_name)
-    return factor.works_with_iperf3 if backend == IPERF3 else backend in factor.labs
+    return factor.works_with_iperf3 if backend == IPERF3_BACKEND else backend in factor.labs
 
 
 def complete_levels(
@@ -78,7 +78,7 @@ def complete_levels(
     Frame workloads get the smallest frame, and an MTU that fits the largest frame, if the treatment names
     neither. Imported results get no defaults.
     """
-    if backend == IMPORTED:
+    if backend == IMPORTED_LAB:
         return dict(levels)
     completed = {**_collect_default_levels(workload, backend), **levels}
     if WORKLOADS[workload].carries_frames:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vnetbench.study.factors.directions import parse_direction
+from vnetbench.study.factors.directions import parse_direction_shares
 from vnetbench.study.factors.load_factors import DIRECTION
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.model import Level
@@ -12,8 +12,8 @@ from vnetbench.study.model import Level
 
 def count_streams_per_direction(levels: Mapping[str, Level]) -> tuple[int, int]:
     """Return the forward and reverse streams (or connections, or generators) of a pair."""
-    counting = (factor for factor in FACTORS.values() if factor.counts_streams and factor.is_set_in(levels))
+    counting = (factor for factor in FACTORS.values() if factor.is_stream_count and factor.is_set_in(levels))
     factor = next(counting, None)
     count = 1 if factor is None else int(levels[factor.name])
-    forward, reverse = parse_direction(str(DIRECTION.read_level(levels)))
+    forward, reverse = parse_direction_shares(str(DIRECTION.read_level(levels)))
     return count * forward, count * reverse

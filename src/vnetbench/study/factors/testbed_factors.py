@@ -30,7 +30,7 @@ MTU = Factor(
     "size pass in both directions.",
     examples=("[1500, 9000]", "9000"),
     label="MTU",
-    phrase="MTU {}",
+    phrase_template="MTU {}",
     more_is_better=True,
     is_testbed_setting=True,
     machine_checks=(MachineCheck("mtu 9000", {"mtu": 9000}),),
@@ -48,7 +48,7 @@ IP_VERSION = Factor(
     examples=("[4, 6]", "6"),
     label="IP version",
     machine_checks=(MachineCheck("ip_version 6", {"ip_version": "6"}),),
-    phrase="IPv{}",
+    phrase_template="IPv{}",
 )
 
 CHECKSUM_OFFLOAD = Factor(
@@ -158,7 +158,7 @@ CPUS = Factor(
     labs=(NETNS, HOSTS),
     works_with_iperf3=True,
     label="VM's CPUs",
-    phrase="CPUs {}",
+    phrase_template="CPUs {}",
     knob_fix="name CPUs that this machine lets you use",
 )
 
@@ -176,7 +176,7 @@ CPU_QUOTA = Factor(
     label="VM's CPU quota",
     needs_root=True,
     machine_checks=(MachineCheck("cpu_quota", {"cpu_quota": 0.5}),),
-    phrase="CPU quota {}",
+    phrase_template="CPU quota {}",
 )
 
 IRQ_CPUS = Factor(
@@ -195,7 +195,7 @@ IRQ_CPUS = Factor(
     needs_root=True,
     machine_checks=(MachineCheck("irq_cpus (RPS)", {"irq_cpus": "spread"}),),
     knob_order=3,
-    phrase="receive processing {}",
+    phrase_template="receive processing {}",
     knobs=("rps_cpus",),
     knob_fix="run as root (sudo), because only root can set RPS, or remove irq_cpus",
 )
@@ -227,7 +227,7 @@ LINK_RATE = Factor(
     "every VM's interface. `none`: no shaping.",
     examples=('["none", "10 Gbit/s"]', '"1 Gbit/s"'),
     labs=(NETNS, QEMU),
-    phrase="link rate {}",
+    phrase_template="link rate {}",
     neutral_level="none",
     is_testbed_setting=True,
     machine_checks=(
@@ -249,7 +249,7 @@ LINK_QUEUE = Factor(
     "the kernel's settings, if the kernel has them.",
     examples=('"5 ms, 10 ms, 20 ms .. 160 ms"', '["100 ms", "fq_codel"]'),
     labs=(NETNS, QEMU),
-    phrase="queue {}",
+    phrase_template="queue {}",
     neutral_level=AUTO,
     machine_checks=(MachineCheck("link_queue fq_codel", {"link_rate": 10**9, "link_queue": "fq_codel"}),),
 )
@@ -266,7 +266,7 @@ LINK_DELAY = Factor(
     "the link does not add the delay." + _IMPAIRED_LINK,
     examples=('["none", "1 ms", "20 ms"]', '"20 ms"'),
     labs=(NETNS, QEMU),
-    phrase="delay {}",
+    phrase_template="delay {}",
     neutral_level=NO_IMPAIRMENT,
     machine_checks=(MachineCheck("link_delay", {"link_delay": 0.001}),),
 )
@@ -281,7 +281,7 @@ LINK_JITTER = Factor(
     "behind it.",
     examples=('["none", "500 us"]', '"2 ms"'),
     labs=(NETNS, QEMU),
-    phrase="jitter {}",
+    phrase_template="jitter {}",
     neutral_level=NO_IMPAIRMENT,
 )
 
@@ -294,7 +294,7 @@ LINK_LOSS = Factor(
     "directions. The delay line splits the large packets of TCP into segments and drops single segments.",
     examples=('["0 %", "0.1 %", "1 %"]', '"0.1 %"'),
     labs=(NETNS, QEMU),
-    phrase="loss {}",
+    phrase_template="loss {}",
     neutral_level=0,
     machine_checks=(
         MachineCheck("link_loss, link_reordering", {"link_loss": 0.001, "link_reordering": 0.001}),
@@ -310,7 +310,7 @@ LINK_REORDERING = Factor(
     "arrive first. Segments are treated as with `link_loss`.",
     examples=('["0 %", "1 %"]', '"0.5 %"'),
     labs=(NETNS, QEMU),
-    phrase="reordering {}",
+    phrase_template="reordering {}",
     neutral_level=0,
 )
 
@@ -335,7 +335,7 @@ VSWITCH = Factor(
         MachineCheck(f"vswitch {level}", {"vswitch": level})
         for level in ("direct", "macvlan", "router", "openvswitch")
     ),
-    phrase="{}",
+    phrase_template="{}",
 )
 
 DEVICE_CPUS = Factor(
@@ -354,7 +354,7 @@ DEVICE_CPUS = Factor(
     workloads=FRAME_WORKLOADS,
     labs=(NETNS,),
     label="Device's CPUs",
-    phrase="device on CPUs {}",
+    phrase_template="device on CPUs {}",
     knob_fix="run as root on Linux 6.9 or newer, or write device_cpus = any",
 )
 

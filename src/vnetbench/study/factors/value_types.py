@@ -142,14 +142,16 @@ def durations(low_s: float, high_s: float, *extra_keywords: str) -> ValueType:
     )
 
 
-def sizes(low: int, high: int, *extra_keywords: str) -> ValueType:
+def sizes(low_bytes: int, high_bytes: int, *extra_keywords: str) -> ValueType:
     """Make the type of sizes in whole bytes, or one of the keywords."""
 
     def format_number(size: float | int) -> str:
         return quantity.format_exact_bytes(int(size))
 
     units = "B|kB|KB|KiB|MB|MiB|GB|GiB"
-    return _make_quantity_type("size", quantity.parse_bytes, format_number, low, high, units, extra_keywords)
+    return _make_quantity_type(
+        "size", quantity.parse_bytes, format_number, low_bytes, high_bytes, units, extra_keywords
+    )
 
 
 def bit_rates(low_bps: int, high_bps: int, *extra_keywords: str) -> ValueType:
@@ -174,10 +176,10 @@ def frame_rates(low_fps: float, high_fps: float, *extra_keywords: str) -> ValueT
     return _make_quantity_type("frame rate", parse, format_number, low_fps, high_fps, units, extra_keywords)
 
 
-def percentages(low: float, high: float, *extra_keywords: str) -> ValueType:
+def percentages(low_share: float, high_share: float, *extra_keywords: str) -> ValueType:
     """Make the type of shares of 1, written in percent, or one of the keywords."""
     parse, format_number = quantity.parse_share, quantity.format_exact_share
-    return _make_quantity_type("share", parse, format_number, low, high, "%", extra_keywords)
+    return _make_quantity_type("share", parse, format_number, low_share, high_share, "%", extra_keywords)
 
 
 def frame_loads(low_fps: float, high_fps: float, *extra_keywords: str) -> ValueType:

@@ -52,13 +52,13 @@ class StudyContents:
     values: dict[str, dict[str, Any]] = field(default_factory=lambda: {name: {} for name in SECTIONS})
     """Values that each section sets, by their fields in `study.model`."""
     factors: LevelTable = field(default_factory=dict)
-    tables: dict[str, dict[int, LevelTable]] = field(
+    level_tables_by_heading: dict[str, dict[int, LevelTable]] = field(
         default_factory=lambda: {name: {} for name in LEVEL_TABLES}
     )
     """Tables under each heading of `LEVEL_TABLES`, by their position in the file."""
     hosts: list[HostSpec] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
-    locations: dict[tuple[str | int, ...], StudyLocation] = field(default_factory=dict)
+    override_locations: dict[tuple[str | int, ...], StudyLocation] = field(default_factory=dict)
     """Locations of the `--set` arguments, by section and key."""
 
     def add_section(self, section: str, raw: Mapping[str, object], locate: KeyLocator) -> None:
@@ -91,9 +91,9 @@ class StudyContents:
                 self.problems.append(locate(*path, name).wrap_error(unknown))
                 continue
             parsed = parse_levels(value_type, raw_levels)
-            errors: list[tuple[int | None, BenchError]] = list(parsed.problems)
+            errors: list[tuple[int | None, BenchError]] = list(parsed.errors_with_positions)
             levels: dict[Level, None] = {}
-            for position, level in parsed.levels:
+            for position, level in parsed.levels_with_positions:
                 if level in levels:
                     text = format_raw_value(value_type.format(level))
                     errors.append(
@@ -158,7 +158,9 @@ class StudyContents:
                     )
                 )
             else:
-                self.tables[heading][number] = self.parse_factors(table, locate, heading, number)
+                self.level_tables_by_heading[heading][number] = self.parse_factors(
+                    table, locate, heading, number
+                )
 
 
 def parse_file(document: TomlDocument) -> StudyContents:

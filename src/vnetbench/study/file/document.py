@@ -42,14 +42,14 @@ class TomlDocument:
     problems: tuple[Problem, ...]
     text: str
     """Text that `values` was parsed from."""
-    name: str
+    document_name: str
     """Name of the file in error messages."""
 
     def locate(self, *path: str | int) -> StudyLocation:
         """Return the location of a key, a table or a list item, or of what contains it."""
         while path and path not in self._line_numbers:
             path = path[:-1]
-        return _make_location(self.name, self._line_numbers.get(path, 1))
+        return _make_location(self.document_name, self._line_numbers.get(path, 1))
 
     @cached_property
     def _line_numbers(self) -> dict[KeyPath, int]:
@@ -60,7 +60,7 @@ class TomlDocument:
             if node.type == "pair":
                 _record_pair(lines, (), node)
             elif node.type in ("table", "table_array_element"):
-                path = key_path(node)
+                path = own_key_path(node)
                 lines.setdefault(path, _get_line_number(node))
                 if node.type == "table_array_element":
                     tables[path] = tables.get(path, -1) + 1
@@ -72,9 +72,9 @@ class TomlDocument:
         return lines
 
 
-def read_document(text: str, path: str | None) -> TomlDocument:
+def read_document(text: str, file_path: str | None) -> TomlDocument:
     """Parse a text; syntax errors become its `problems`, and nothing is raised."""
-    name = "study" if path is None else make_printable(path)
+    name = "study" if file_path is None else make_printable(file_path)
     if refused := _find_unreadable_line(text):
         return TomlDocument({}, (_make_location(name, refused[0]).wrap_error(refused[1]),), "", name)
     lines = text.removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}").split("\n")
@@ -185,7 +185,7 @@ def _get_line_number(node: Node) -> int:
     return int(node.start_point[0]) + 1
 
 
-def key_path(node: Node) -> KeyPath:
+def own_key_path(node: Node) -> KeyPath:
     """Return the path of the key of a pair or a heading."""
     key = next(child for child in node.children if child.type.endswith("_key"))
     # tomllib resolves quotes, escapes and dots, so that the path always agrees with the values.
@@ -197,9 +197,9 @@ def key_path(node: Node) -> KeyPath:
     return tuple(path)
 
 
-def _record_pair(lines: dict[KeyPath, int], above: KeyPath, node: Node) -> None:
-    path = (*above, *key_path(node))
-    for length in range(len(above) + 1, min(len(path), _MAX_DEPTH) + 1):
+def _record_pair(lines: dict[KeyPath, int], table_path: KeyPath, node: Node) -> None:
+    path = (*table_path, *own_key_path(node))
+    for length in range(len(table_path) + 1, min(len(path), _MAX_DEPTH) + 1):
         lines.setdefault(path[:length], _get_line_number(node))
     _record_value(lines, path, node.children[-1])
 

@@ -9,13 +9,15 @@ from vnetbench.study.factors.value_types import ValueType
 from vnetbench.study.problems import WrongValue, format_raw_value
 
 IPERF3_PORT = 5201
-_NAME = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62})"
-_SERVER = re.compile(r"(?:\[(?P<bracketed>[^\]]+)\]|(?P<host>[^:\s]+))(?::(?P<port>[0-9]{1,5}))?")
+_HOST_NAME_PATTERN = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,62})"
+_SERVER_PATTERN = re.compile(r"(?:\[(?P<bracketed>[^\]]+)\]|(?P<host>[^:\s]+))(?::(?P<port>[0-9]{1,5}))?")
 
 
 def host_names() -> ValueType:
     """Make the type of names of endpoints."""
-    return _make_pattern_type(rf"{_NAME}", "a name of letters, digits, dots and hyphens, such as esx-07")
+    return _make_pattern_type(
+        rf"{_HOST_NAME_PATTERN}", "a name of letters, digits, dots and hyphens, such as esx-07"
+    )
 
 
 def interface_names() -> ValueType:
@@ -52,10 +54,10 @@ def iperf3_servers() -> ValueType:
         text = raw.strip() if isinstance(raw, str) else ""
         if bare := _canonical_ip_address(text):
             return join_host_port(bare, IPERF3_PORT)
-        match = _SERVER.fullmatch(text)
+        match = _SERVER_PATTERN.fullmatch(text)
         host = match and (match["host"] or _canonical_ip_address(match["bracketed"]))
         port = int(match["port"] or IPERF3_PORT) if match else 0
-        if not (host and re.fullmatch(rf"{_NAME}|[0-9a-f:.]+", host) and 1 <= port <= 65535):
+        if not (host and re.fullmatch(rf"{_HOST_NAME_PATTERN}|[0-9a-f:.]+", host) and 1 <= port <= 65535):
             raise WrongValue(
                 f"{format_raw_value(raw)} is not the address of a server", fix=f"write {expected}, in quotes"
             )

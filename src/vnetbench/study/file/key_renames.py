@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from tree_sitter import Node
 
-from vnetbench.study.file.document import KeyPath, key_path, syntax_tree
+from vnetbench.study.file.document import KeyPath, own_key_path, syntax_tree
 
 
 def rename_study_keys(text: str, names: Mapping[KeyPath, str]) -> str:
@@ -36,12 +36,12 @@ def _section_pairs(tree: Node) -> Iterator[tuple[KeyPath, Node]]:
         elif node.type == "table":
             for child in node.children:
                 if child.type == "pair":
-                    yield key_path(node), child
+                    yield own_key_path(node), child
 
 
-def _pair_keys(above: KeyPath, pair: Node) -> Iterator[tuple[KeyPath, Node]]:
+def _pair_keys(table_path: KeyPath, pair: Node) -> Iterator[tuple[KeyPath, Node]]:
     """Yield the path and the node of the name of a pair's key, and of the keys of its inline table."""
-    path = (*above, *key_path(pair))
+    path = (*table_path, *own_key_path(pair))
     key = pair.children[0]
     yield path, key.children[-1] if key.type == "dotted_key" else key
     value = pair.children[-1]

@@ -12,7 +12,7 @@ from vnetbench.study.file.contents import parse_file
 from vnetbench.study.file.document import MAX_CHARACTERS, read_document
 from vnetbench.study.file.overrides import parse_overrides
 from vnetbench.study.file.sections import SECTIONS, TOP_LEVEL, HeadSection
-from vnetbench.study.labs import IMPORTED
+from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.study.model import FactorLevels, Precision, SearchSpec, Study, TestbedSpec, Timing
 from vnetbench.study.problems import Problem, StudyError, StudyLocation, suggest_fix
 from vnetbench.study.rules.study_checks import check_study, check_table_levels
@@ -57,7 +57,7 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
     changes = parse_overrides(overrides)
     problems = [*document.problems, *file.problems, *changes.problems]
     factors = {**file.factors, **changes.factors}
-    if not factors and not problems and file.values["testbed"].get("lab") != IMPORTED:
+    if not factors and not problems and file.values["testbed"].get("lab") != IMPORTED_LAB:
         problems.append(
             document.locate("factors").make_problem(
                 "the study has no factor", fix='write [factors] and a line such as streams = "1..4" under it'
@@ -70,15 +70,16 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
     needs_search = (
         "search" in document.values
         or bool(changes.values["search"])
-        or WORKLOADS[top_level["workload"]].search is SearchUse.ALWAYS
+        or WORKLOADS[top_level["workload"]].search_use is SearchUse.ALWAYS
     )
     study = Study(
         **top_level,
         testbed=TestbedSpec(**values["testbed"], hosts=tuple(file.hosts)),
         factors=tuple(FactorLevels(name, levels) for name, levels in factors.items()),
-        exclude=tuple(file.tables["exclude"].values()),
+        exclude=tuple(file.level_tables_by_heading["exclude"].values()),
         together=tuple(
-            {name: levels[0] for name, levels in table.items()} for table in file.tables["together"].values()
+            {name: levels[0] for name, levels in table.items()}
+            for table in file.level_tables_by_heading["together"].values()
         ),
         timing=_make_timing(top_level["workload"], values["timing"]),
         precision=Precision(**values["precision"]),
@@ -89,11 +90,11 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
     )
 
     def locate(*keys: str | int) -> StudyLocation:
-        return changes.locations.get(keys) or document.locate(*keys)
+        return changes.override_locations.get(keys) or document.locate(*keys)
 
     problems += [
         problem
-        for heading, tables in file.tables.items()
+        for heading, tables in file.level_tables_by_heading.items()
         for number, table in tables.items()
         for problem in check_table_levels(table, (heading, number), (file.factors, changes.factors), locate)
     ]

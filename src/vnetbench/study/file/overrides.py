@@ -38,9 +38,9 @@ def _parse_override(contents: StudyContents, override: str, location: StudyLocat
             "--set needs a factor and its levels",
             fix="write --set streams=1,4 or --set precision.half_width=5%",
         )
-    if path in contents.locations:
+    if path in contents.override_locations:
         raise WrongValue(f"{format_raw_value(name)} is set twice", fix="write all of its levels in one --set")
-    contents.locations[path] = location
+    contents.override_locations[path] = location
     if not dot:
         contents.factors |= contents.parse_factors({name: _parse_raw_value(text)}, lambda *_: location)
     elif section in HEADINGS:

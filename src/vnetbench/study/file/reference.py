@@ -22,14 +22,14 @@ from vnetbench.study.file.sections import (
     TOP_LEVEL,
     HostSection,
 )
-from vnetbench.study.labs import IPERF3, LABS
+from vnetbench.study.labs import IPERF3_BACKEND, LABS
 from vnetbench.study.rules.study_checks import MAX_TREATMENTS
 from vnetbench.study.workloads import WORKLOAD_NAMES
 
-PAGE = "study-reference.md"
-SCHEMA = "study.schema.json"
+PAGE_FILE_NAME = "study-reference.md"
+SCHEMA_FILE_NAME = "study.schema.json"
 
-_HEAD = """\
+_PAGE_HEAD = """\
 # The study file
 
 A study defines factors and their levels, a workload, a testbed and a precision. It is a TOML file. The bench
@@ -109,7 +109,7 @@ A range must reach its end exactly. Write values that contain commas (CPU lists)
 `["0,2", "1,3"]`.
 """
 
-_SET = """\
+_OVERRIDES_SECTION = """\
 ## Change levels without editing the study
 
 `vnetbench run STUDY --set NAME=LEVELS` changes a study for one campaign. The results file records the
@@ -126,14 +126,14 @@ def format_reference_page() -> str:
     sections = list(SECTIONS.values())
     sections.insert(1 + sections.index(SECTIONS["testbed"]), HostSection)
     parts = [
-        _HEAD,
+        _PAGE_HEAD,
         *map(_format_section, sections),
         _format_factors(),
         _EXCLUDE,
         _TOGETHER,
         _QUANTITIES,
         _LEVELS,
-        _SET,
+        _OVERRIDES_SECTION,
     ]
     return "\n".join([*parts, _format_limits()])
 
@@ -190,7 +190,7 @@ def _format_factor_lines(factor: Factor) -> Iterator[str]:
         yield f"- Workloads: {', '.join(f'`{name}`' for name in factor.workloads)}."
     if factor.labs != LABS:
         yield f"- Labs: {', '.join(f'`{lab}`' for lab in factor.labs)}."
-    if backend_has_factor(IPERF3, factor.name):
+    if backend_has_factor(IPERF3_BACKEND, factor.name):
         yield "- Also available with an endpoint that only has an iperf3 server."
     yield f"- Level: {factor.value_type.expected_form}."
     yield f"- Default: {default}."
@@ -208,8 +208,8 @@ A factor has at most {MAX_LEVELS:,} levels. A study has at most {MAX_TREATMENTS:
 
 def main(folder: Path) -> None:
     """Write the page and the schema to a folder."""
-    (folder / PAGE).write_text(format_reference_page())
-    (folder / SCHEMA).write_text(format_schema())
+    (folder / PAGE_FILE_NAME).write_text(format_reference_page())
+    (folder / SCHEMA_FILE_NAME).write_text(format_schema())
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from vnetbench.study.factors import value_types
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.file import host_value_types
 from vnetbench.study.file.keys import KeyFormat, StudySection
-from vnetbench.study.labs import IMPORTED, LABS
+from vnetbench.study.labs import IMPORTED_LAB, LABS
 from vnetbench.study.model import (
     ALL_COMBINATIONS,
     ONE_AT_A_TIME,
@@ -67,7 +67,7 @@ class TestbedSection(StudySection):
 
     heading = "testbed"
 
-    lab: Annotated[str, KeyFormat(value_types.keywords(*LABS, IMPORTED), '"netns"')] = Field(
+    lab: Annotated[str, KeyFormat(value_types.keywords(*LABS, IMPORTED_LAB), '"netns"')] = Field(
         _TESTBED.lab,
         description="Lab that provides the testbed. `netns`: network namespaces as VMs. `qemu`: guests with "
         "real adapter drivers. `hosts`: existing machines, one `[[testbed.host]]` each. "
@@ -201,15 +201,18 @@ class SearchSection(StudySection):
         "step. `rfc2544`: binary search (RFC 2544, 26.1). `mlrsearch`: FD.io's library, if it is "
         "installed.",
     )
-    loss: Annotated[str, KeyFormat(value_types.loss_goals(MAX_LOSS_GOALS), '["0 %", "0.01 %", "0.5 %"]')] = (
-        Field(
-            _SEARCH.loss,
-            description="Loss goals: accepted frame loss ratios. The search finds a throughput for each "
-            "goal. The metric `throughput_fps` is the throughput for the first goal.",
-        )
+    loss_goals: Annotated[
+        str, KeyFormat(value_types.loss_goals(MAX_LOSS_GOALS), '["0 %", "0.01 %", "0.5 %"]')
+    ] = Field(
+        _SEARCH.loss_goals,
+        alias="loss",
+        description="Loss goals: accepted frame loss ratios. The search finds a throughput for each "
+        "goal. The metric `throughput_fps` is the throughput for the first goal.",
     )
-    width: Annotated[float, KeyFormat(value_types.percentages(0.0001, 0.5), '"1 %"')] = Field(
-        _SEARCH.width, description="Target width of the throughput's interval, as a share of the throughput."
+    relative_width: Annotated[float, KeyFormat(value_types.percentages(0.0001, 0.5), '"1 %"')] = Field(
+        _SEARCH.relative_width,
+        alias="width",
+        description="Target width of the throughput's interval, as a share of the throughput.",
     )
     step_s: Annotated[float, KeyFormat(value_types.durations(0.01, 3600), '"1 s"')] = Field(
         _SEARCH.step_s, alias="trial", description="Length of a full step, which RFC 2544 calls a trial."

@@ -107,12 +107,14 @@ ADAPTER_RULES = (
     ),
     LevelRule(
         LRO,
-        _exceeds_adapter_limits(lambda limits, levels: LRO.is_at(levels, "on") and not limits.lro),
+        _exceeds_adapter_limits(lambda limits, levels: LRO.is_at(levels, "on") and not limits.has_lro),
         "lro = on is not possible with adapter = {adapter}, which has no LRO",
     ),
     LevelRule(
         COALESCE,
-        _exceeds_adapter_limits(lambda limits, levels: COALESCE.is_set_in(levels) and not limits.coalesce),
+        _exceeds_adapter_limits(
+            lambda limits, levels: COALESCE.is_set_in(levels) and not limits.has_coalescing
+        ),
         "coalesce is not possible with adapter = {adapter}: its driver cannot set interrupt coalescing",
     ),
     LevelRule(
@@ -124,7 +126,9 @@ ADAPTER_RULES = (
     ),
     LevelRule(
         EMULATOR_PIN,
-        lambda levels, _: EMULATOR_PIN.is_at(levels, "own", "apart") and not VCPU_PIN.has_other_level(levels),
+        lambda levels, _: (
+            EMULATOR_PIN.is_at(levels, "own", "apart") and not VCPU_PIN.has_non_default_level(levels)
+        ),
         "emulator_pin = {emulator_pin} needs a vcpu_pin, because without vcpu_pin the vCPUs run on every CPU",
         f'add a vcpu_pin ("spread"), or {EXCLUDE_FIX}',
     ),

@@ -91,7 +91,7 @@ FRAME_RULES = (
     LevelRule(
         FRAME_LOAD,
         lambda levels, study: (
-            WORKLOADS[study.workload].search is SearchUse.OPTIONAL
+            WORKLOADS[study.workload].search_use is SearchUse.OPTIONAL
             and study.search is not None
             and any(factor.name == FRAME_LOAD.name for factor in study.factors)
         ),
@@ -101,7 +101,7 @@ FRAME_RULES = (
     LevelRule(
         FRAME_LOAD,
         lambda levels, study: (
-            WORKLOADS[study.workload].search is SearchUse.OPTIONAL
+            WORKLOADS[study.workload].search_use is SearchUse.OPTIONAL
             and study.search is None
             and parse_throughput_share(levels.get(FRAME_LOAD.name, "")) is not None
         ),
@@ -112,7 +112,9 @@ FRAME_RULES = (
     LevelRule(
         LINK_RATE,
         lambda levels, study: (
-            FRAME_SIZE.is_set_in(levels) and LINK_RATE.has_other_level(levels) and not study.testbed.uplink
+            FRAME_SIZE.is_set_in(levels)
+            and LINK_RATE.has_non_default_level(levels)
+            and not study.testbed.uplink
         ),
         "link_rate = {link_rate} has no effect with {workload}, because frames bypass the shaper at the "
         "VM's interface",

@@ -10,7 +10,7 @@ from vnetbench.study.factors.imported_factors import UNSPECIFIED, is_label
 from vnetbench.study.factors.load_factors import DIRECTION, MESSAGE_SIZE, STREAMS
 from vnetbench.study.factors.registry import FACTORS, backend_has_factor, format_level
 from vnetbench.study.factors.testbed_factors import CPUS, PAIRS
-from vnetbench.study.labs import HOSTS, IPERF3, LABS
+from vnetbench.study.labs import HOSTS, IPERF3_BACKEND, LABS
 from vnetbench.study.model import Study, TestbedSpec
 from vnetbench.study.problems import KeyLocator, Problem
 from vnetbench.study.workloads import WORKLOADS
@@ -54,7 +54,7 @@ def check_lab(study: Study, locate: KeyLocator) -> Iterator[Problem]:
     workload = WORKLOADS[study.workload]
     has_frames = workload.carries_frames
     yield from _check_each_host(testbed, has_frames, locate)
-    if testbed.backend != IPERF3:
+    if testbed.backend != IPERF3_BACKEND:
         yield from _check_pairs(testbed, has_frames, locate)
         return
     yield from _check_iperf3_hosts(testbed, locate)
@@ -69,7 +69,7 @@ def check_lab(study: Study, locate: KeyLocator) -> Iterator[Problem]:
 def _check_each_host(testbed: TestbedSpec, has_frames: bool, locate: KeyLocator) -> Iterator[Problem]:
     """Yield hosts without exactly one way to reach them, and hosts that are alike."""
     names = Counter(host.name for host in testbed.hosts)
-    if testbed.backend == IPERF3 and not any(host.local for host in testbed.hosts):
+    if testbed.backend == IPERF3_BACKEND and not any(host.local for host in testbed.hosts):
         names[BENCH_HOST_NAME] += 1
     destinations = Counter(host.ssh for host in testbed.hosts if host.ssh)
     machines = Counter(host.machine_key for host in testbed.hosts)
@@ -163,7 +163,9 @@ def _check_factors(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             fix = f"write lab = {choices} under [testbed]"
         else:
             fix = f"remove this factor. The lab has the factors {', '.join(available)}"
-        backend = "with an iperf3 server" if testbed.backend == IPERF3 else f"in the lab {testbed.lab}"
+        backend = (
+            "with an iperf3 server" if testbed.backend == IPERF3_BACKEND else f"in the lab {testbed.lab}"
+        )
         yield locate("factors", factor.name).make_problem(f"{factor.name} cannot be set {backend}", fix=fix)
 
 

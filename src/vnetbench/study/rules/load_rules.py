@@ -53,15 +53,15 @@ def format_missing_cpus(levels: TreatmentLevels) -> str:
 
 
 def _uses_vsock_with(factor: Factor) -> LevelPredicate:
-    return lambda levels, _: TRANSPORT.is_at(levels, VSOCK) and factor.has_other_level(levels)
+    return lambda levels, _: TRANSPORT.is_at(levels, VSOCK) and factor.has_non_default_level(levels)
 
 
 def _uses_gso_with(rate: Factor) -> LevelPredicate:
-    return lambda levels, _: UDP_GSO.is_at(levels, "on") and rate.has_other_level(levels)
+    return lambda levels, _: UDP_GSO.is_at(levels, "on") and rate.has_non_default_level(levels)
 
 
 def _has_idle_threads(levels: TreatmentLevels, _: Study) -> bool:
-    return THREADS.has_other_level(levels) and int(levels[THREADS.name]) > sum(
+    return THREADS.has_non_default_level(levels) and int(levels[THREADS.name]) > sum(
         count_streams_per_direction(levels)
     )
 
@@ -77,7 +77,7 @@ def _has_too_many_connections(levels: TreatmentLevels, _: Study) -> bool:
 LOAD_RULES = (
     LevelRule(
         WAITING,
-        lambda levels, _: WAITING.is_at(levels, "busy_poll") and RATE.has_other_level(levels),
+        lambda levels, _: WAITING.is_at(levels, "busy_poll") and RATE.has_non_default_level(levels),
         "waiting = busy_poll cannot be combined with a rate: "
         "no request can leave while the kernel polls for responses",
         f'{EXCLUDE_FIX}, or write "spin"',
@@ -90,7 +90,7 @@ LOAD_RULES = (
     ),
     LevelRule(
         PACING_RATE,
-        lambda levels, _: TRANSPORT.is_at(levels, "mptcp") and PACING_RATE.has_other_level(levels),
+        lambda levels, _: TRANSPORT.is_at(levels, "mptcp") and PACING_RATE.has_non_default_level(levels),
         "pacing_rate is not possible with transport = mptcp: Linux has no SO_MAX_PACING_RATE for MPTCP "
         "sockets",
         f'{EXCLUDE_FIX}, or write "none"',
@@ -135,7 +135,7 @@ LOAD_RULES = (
     LevelRule(
         SEND_BATCH,
         lambda levels, _: (
-            SEND_BATCH.has_other_level(levels)
+            SEND_BATCH.has_non_default_level(levels)
             and levels.get(SEND_MODE.name, BATCH_SEND_MODES[0]) not in BATCH_SEND_MODES
         ),
         "send_batch above 1 is not possible with send_mode = {send_mode}: one call sends one message",
@@ -143,7 +143,7 @@ LOAD_RULES = (
     ),
     LevelRule(
         BIT_RATE,
-        lambda levels, _: BIT_RATE.has_other_level(levels) and RATE.has_other_level(levels),
+        lambda levels, _: BIT_RATE.has_non_default_level(levels) and RATE.has_non_default_level(levels),
         "bit_rate cannot be combined with rate: both set how often a stream sends a datagram",
         f"use rate or bit_rate, or {EXCLUDE_FIX}",
     ),
@@ -178,8 +178,8 @@ LOAD_RULES = (
     LevelRule(
         PACING,
         lambda levels, _: (
-            PACING.has_other_level(levels)
-            and not any(rate.has_other_level(levels) for rate in (RATE, BIT_RATE))
+            PACING.has_non_default_level(levels)
+            and not any(rate.has_non_default_level(levels) for rate in (RATE, BIT_RATE))
         ),
         "pacing = {pacing} needs a rate: at full speed, sources do not wait",
         f"add a {RATE.name} or a {BIT_RATE.name}, or {EXCLUDE_FIX}",

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from vnetbench.published.catalog import workload_of_table
 from vnetbench.quantity import format_exact_duration, format_exact_frame_rate
 from vnetbench.study.factors.registry import check_factor_workload, format_level
-from vnetbench.study.labs import IMPORTED
+from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.study.model import ONE_AT_A_TIME, Level, Precision, Study
 from vnetbench.study.plan import level_combinations
 from vnetbench.study.problems import KeyLocator, Problem, WrongValue, suggest_fix
@@ -29,7 +29,7 @@ _LevelTable = Mapping[str, tuple[Level, ...]]
 
 def check_study(study: Study, locate: KeyLocator) -> Iterator[Problem]:
     """Yield the problems of a study whose single values are valid."""
-    if study.testbed.lab == IMPORTED:
+    if study.testbed.lab == IMPORTED_LAB:
         return  # Imported results are not a plan: their runs are over.
     yield from check_lab(study, locate)
     yield from _check_workload(study, locate)
@@ -107,7 +107,7 @@ def _check_workload(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             yield locate("factors", factor.name).wrap_error(error)
     workload, metric = WORKLOADS[study.workload], study.precision.metric
     known_metrics = workload.deciding_metrics
-    if metric in SEARCH_METRICS and workload.search is SearchUse.OPTIONAL and study.search is None:
+    if metric in SEARCH_METRICS and workload.search_use is SearchUse.OPTIONAL and study.search is None:
         yield locate("precision", "metric").make_problem(
             f"{metric} needs a search, and the study has none", fix="add the heading [search]"
         )
@@ -126,7 +126,7 @@ def _check_workload(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             f"the workload {workload.name} has no idle phase",
             fix=f'remove this key, or write workload = "{MIXED}"',
         )
-    if study.search is not None and workload.search is SearchUse.NEVER:
+    if study.search is not None and workload.search_use is SearchUse.NEVER:
         yield locate("search").make_problem(
             f"the workload {workload.name} has no search",
             fix=f'remove the section, or write workload = "{FRAMES}"',

@@ -35,7 +35,7 @@ from vnetbench.study.rules.rule import (
 
 def _impairs_missing_link(impairment: Factor) -> LevelPredicate:
     return lambda levels, _: (
-        impairment.has_other_level(levels)
+        impairment.has_non_default_level(levels)
         and (ADAPTER.is_at(levels, *ADAPTERS_WITHOUT_BRIDGE) or ROLE.is_at(levels, "router", "bridge"))
     )
 
@@ -80,7 +80,9 @@ TESTBED_RULES = (
     ),
     LevelRule(
         LINK_QUEUE,
-        lambda levels, _: LINK_QUEUE.has_other_level(levels) and not LINK_RATE.has_other_level(levels),
+        lambda levels, _: (
+            LINK_QUEUE.has_non_default_level(levels) and not LINK_RATE.has_non_default_level(levels)
+        ),
         "link_queue needs a link_rate, because a link without shaping has no queue",
         f"add a link_rate, or {EXCLUDE_FIX}",
     ),
@@ -88,7 +90,7 @@ TESTBED_RULES = (
         LINK_QUEUE,
         lambda levels, study: (
             not isinstance(LINK_QUEUE.read_level(levels), str)
-            and LINK_RATE.has_other_level(levels)
+            and LINK_RATE.has_non_default_level(levels)
             and study.testbed.shaper != "tbf"
         ),
         "link_queue cannot be a duration with the shaper {shaper}, whose queue counts packets",
@@ -126,7 +128,7 @@ TESTBED_RULES = (
     ),
     LevelRule(
         IRQ_CPUS,
-        lambda levels, _: IRQ_CPUS.is_at(levels, "apart") and not CPUS.has_other_level(levels),
+        lambda levels, _: IRQ_CPUS.is_at(levels, "apart") and not CPUS.has_non_default_level(levels),
         "irq_cpus = apart is not possible with cpus = any, because a VM that may use every CPU leaves no "
         "CPU for interrupts",
         f'give the VMs their own CPUs (cpus = "1 each"), or {EXCLUDE_FIX}',

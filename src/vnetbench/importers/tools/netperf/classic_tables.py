@@ -118,7 +118,7 @@ class ClassicTable:
         if "throughput" in row:
             metrics["goodput_bps"] = parse_rounded(row["throughput"], BITS_PER_S[unit])
         elif unit == "Trans":
-            metrics[self.workload.rate_metric] = parse_rounded(row["rate"])
+            metrics[self.workload.achieved_rate_metric] = parse_rounded(row["rate"])
         return metrics
 
     def _compute_datagram_metrics(self, unit: str) -> dict[str, RoundedValue]:

@@ -152,7 +152,7 @@ def _compute_request_metrics(results: Mapping[str, str], workload: str) -> dict[
         for name, ours in _METRIC_BY_PERCENTILE_RESULT.items()
         if name in results
     }
-    rate = WORKLOADS[workload].rate_metric
+    rate = WORKLOADS[workload].achieved_rate_metric
     if "TRANSACTION_RATE" in results:
         found[rate] = parse_rounded(results["TRANSACTION_RATE"])
     elif results.get("THROUGHPUT_UNITS", "").startswith("Trans") and "THROUGHPUT" in results:

@@ -244,7 +244,7 @@ def _find_buffer_bytes(document: _EndpointDocument) -> int | None:
 
 
 def _find_datagram_size(document: _EndpointDocument, requested: RequestedOptions) -> int | None:
-    """Return the size of a datagram, if every call bytes_per_call exactly one buffer."""
+    """Return the size of a datagram, if every call takes exactly one buffer."""
     if document.is_from_linux:
         return requested.buffer_bytes if document.endpoint == SENDER else None
     bytes_per_call = parse_rounded(document.values.get("avg_bytes_per_compl", "0")).value
