@@ -42,12 +42,12 @@ impl fmt::Display for InterfaceAddress {
 }
 
 /// Returns all addresses of the interface, in the kernel's order.
-pub fn read_addresses(interface: u32) -> io::Result<Vec<InterfaceAddress>> {
+pub fn read_addresses(interface_index: u32) -> io::Result<Vec<InterfaceAddress>> {
     let mut addresses = Vec::new();
     let request = AddressMessage::default();
     NetlinkSocket::open_route()?.request(libc::RTM_GETADDR, NLM_F_DUMP, &request, |body| {
         let message = AddressMessage::parse(body).map_err(decode_error_to_io)?;
-        if message.header.index == interface {
+        if message.header.index == interface_index {
             addresses.extend(parse_address_message(&message));
         }
         Ok(())
@@ -56,21 +56,21 @@ pub fn read_addresses(interface: u32) -> io::Result<Vec<InterfaceAddress>> {
 }
 
 /// Sets the addresses of the interface, and removes all others.
-pub fn set_addresses(interface: u32, addresses: &[InterfaceAddress]) -> io::Result<()> {
-    let current = read_addresses(interface)?;
+pub fn set_addresses(interface_index: u32, addresses: &[InterfaceAddress]) -> io::Result<()> {
+    let current = read_addresses(interface_index)?;
     let mut socket = NetlinkSocket::open_route()?;
     for address in current
         .iter()
         .filter(|address| !addresses.contains(address))
     {
-        let message = build_address_message(interface, *address);
+        let message = build_address_message(interface_index, *address);
         socket.request(libc::RTM_DELADDR, 0, &message, |_| Ok(()))?;
     }
     for address in addresses
         .iter()
         .filter(|address| !current.contains(address))
     {
-        let message = build_address_message(interface, *address);
+        let message = build_address_message(interface_index, *address);
         let flags = NLM_F_CREATE | NLM_F_REPLACE;
         socket.request(libc::RTM_NEWADDR, flags, &message, |_| Ok(()))?;
     }

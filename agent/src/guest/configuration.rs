@@ -88,7 +88,7 @@ pub fn configure(request: ConfigureRequest) -> Result<Value> {
     }
     for (request, adapter) in request.interfaces.iter().zip(&matched) {
         for neighbour in &request.neighbours {
-            neighbours::add_permanent(adapter.index, neighbour)?;
+            neighbours::add_permanent_neighbour(adapter.index, neighbour)?;
         }
     }
     let described: Result<Vec<Value>> = interfaces

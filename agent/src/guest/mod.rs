@@ -50,7 +50,7 @@ pub fn run_guest(serve: fn() -> ExitCode) -> ExitCode {
 }
 
 fn serve_hosts(serve: fn() -> ExitCode) -> Result<Infallible> {
-    mounts::mount_all()?;
+    mounts::mount_all_file_systems()?;
     mounts::set_kernel_parameters()?;
     modules::load_all_modules()?;
     Interface::open("lo")

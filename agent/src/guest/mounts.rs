@@ -34,7 +34,7 @@ const KERNEL_PARAMETERS: [(&str, &str); 9] = [
 ];
 
 /// Mounts the kernel's file systems.
-pub fn mount_all() -> Result<()> {
+pub fn mount_all_file_systems() -> Result<()> {
     for (mount_point, file_system) in MOUNT_POINTS_AND_TYPES {
         std::fs::create_dir_all(mount_point)
             .map_err(|error| Error::system(format!("create the folder {mount_point}"), error))?;

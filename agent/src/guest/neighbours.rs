@@ -21,7 +21,7 @@ pub struct Neighbour {
 }
 
 /// Adds a permanent entry, or replaces the entry of this address. Keeps all other entries.
-pub fn add_permanent(interface: u32, neighbour: &Neighbour) -> Result<()> {
+pub fn add_permanent_neighbour(interface: u32, neighbour: &Neighbour) -> Result<()> {
     let Neighbour { address, mac } = neighbour;
     let mac = parse_mac(mac)
         .ok_or_else(|| Error::BadParameter(format!("\"{mac}\" is not a MAC address")))?;

@@ -124,9 +124,8 @@ impl Knob {
             }
             Self::RpsCpus => receive_steering::read_rps_cpus(&open()?)
                 .map(|list| json!(list.map(|list| list.to_string()))),
-            Self::NapiCpus => {
-                napi::read_cpus(&open()?).map(|list| json!(list.map(|list| list.to_string())))
-            }
+            Self::NapiCpus => napi::read_napi_thread_cpus(&open()?)
+                .map(|list| json!(list.map(|list| list.to_string()))),
             Self::NapiHasPriority => napi::read_priority(&open()?).map(|first| json!(first)),
             Self::Cpus => cpus::read_agent_cpus().map(|list| json!(list.to_string())),
             Self::Ports => Ok(json!(ports::format_configured_ports())),
@@ -187,7 +186,7 @@ impl Knob {
             }
             Self::NapiCpus => {
                 let list = values::parse_cpu_list(value)?;
-                open().and_then(|interface| napi::set_cpus(&interface, &list))
+                open().and_then(|interface| napi::set_napi_thread_cpus(&interface, &list))
             }
             Self::NapiHasPriority => {
                 let first = values::parse_switch(value)?;

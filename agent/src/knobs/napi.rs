@@ -17,8 +17,8 @@ const NETDEV_A_NAPI_PID: u16 = 4;
 /// Returns the CPUs of the threads; an empty list if threaded NAPI is off.
 ///
 /// Returns `None` if the threads have different CPUs, or the kernel does not report the threads.
-pub fn read_cpus(interface: &Interface) -> io::Result<Option<CpuList>> {
-    if !is_threaded(interface)? {
+pub fn read_napi_thread_cpus(interface: &Interface) -> io::Result<Option<CpuList>> {
+    if !has_threaded_napi(interface)? {
         return Ok(Some(CpuList::default()));
     }
     let Ok(threads) = list_napi_threads(interface) else {
@@ -33,7 +33,7 @@ pub fn read_cpus(interface: &Interface) -> io::Result<Option<CpuList>> {
 }
 
 /// Starts the threads on these CPUs. An empty list ends the threads.
-pub fn set_cpus(interface: &Interface, cpus: &CpuList) -> io::Result<()> {
+pub fn set_napi_thread_cpus(interface: &Interface, cpus: &CpuList) -> io::Result<()> {
     let is_threaded = if cpus.is_empty() { "0" } else { "1" };
     std::fs::write(interface.sysfs_path()?.join("threaded"), is_threaded)?;
     if !cpus.is_empty() {
@@ -48,7 +48,7 @@ pub fn set_cpus(interface: &Interface, cpus: &CpuList) -> io::Result<()> {
 ///
 /// Returns `None` if the threads have different policies, or the kernel does not report the threads.
 pub fn read_priority(interface: &Interface) -> io::Result<Option<bool>> {
-    if !is_threaded(interface)? {
+    if !has_threaded_napi(interface)? {
         return Ok(Some(false));
     }
     let Ok(threads) = list_napi_threads(interface) else {
@@ -74,7 +74,7 @@ pub fn set_priority(interface: &Interface, has_priority: bool) -> io::Result<()>
     } else {
         (libc::SCHED_OTHER, 0)
     };
-    if !is_threaded(interface)? && has_priority {
+    if !has_threaded_napi(interface)? && has_priority {
         return Err(io::Error::other(
             "threaded NAPI is off. Set napi_cpus first, which turns it on",
         ));
@@ -93,7 +93,7 @@ pub fn set_priority(interface: &Interface, has_priority: bool) -> io::Result<()>
 }
 
 /// Returns whether threaded NAPI is on. Fails with EOPNOTSUPP before Linux 5.12, which lacks it.
-fn is_threaded(interface: &Interface) -> io::Result<bool> {
+fn has_threaded_napi(interface: &Interface) -> io::Result<bool> {
     match std::fs::read_to_string(interface.sysfs_path()?.join("threaded")) {
         Ok(text) => Ok(text.trim() == "1"),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -125,7 +125,10 @@ mod tests {
     #[test]
     fn threads_must_be_on_before_they_get_priority() {
         let lo = Interface::open("lo").expect("lo exists");
-        assert_eq!(read_cpus(&lo).expect("read"), Some(CpuList::default()));
+        assert_eq!(
+            read_napi_thread_cpus(&lo).expect("read"),
+            Some(CpuList::default())
+        );
         assert_eq!(read_priority(&lo).expect("read"), Some(false));
         assert!(set_priority(&lo, true).is_err());
     }

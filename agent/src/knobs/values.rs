@@ -21,10 +21,10 @@ const MAX_COALESCE_S: f64 = 1.0;
 pub fn parse_switch(value: &Value) -> Result<bool> {
     value
         .as_bool()
-        .ok_or_else(|| invalid_value(value, "true or false"))
+        .ok_or_else(|| invalid_value_error(value, "true or false"))
 }
 
-fn invalid_value(value: &Value, expected: &str) -> Error {
+fn invalid_value_error(value: &Value, expected: &str) -> Error {
     Error::BadParameter(format!("the value must be {expected}, not {value}"))
 }
 
@@ -34,7 +34,7 @@ pub fn parse_count(value: &Value) -> Result<u32> {
         .as_u64()
         .and_then(|n| u32::try_from(n).ok())
         .filter(|n| *n > 0)
-        .ok_or_else(|| invalid_value(value, "a positive whole number"))
+        .ok_or_else(|| invalid_value_error(value, "a positive whole number"))
 }
 
 /// Formats a coalescing setting: one value if both directions are equal, else `{"rx": …, "tx": …}`.
@@ -60,7 +60,7 @@ pub fn parse_coalescing(value: &Value) -> Result<DirectionCoalescing> {
             rx: parse_coalesce_setting(rx)?,
             tx: parse_coalesce_setting(tx)?,
         }),
-        _ => Err(invalid_value(value, "an object with rx and tx")),
+        _ => Err(invalid_value_error(value, "an object with rx and tx")),
     }
 }
 
@@ -71,7 +71,10 @@ fn parse_coalesce_setting(value: &Value) -> Result<CoalesceSetting> {
     let seconds = value.as_f64();
     match seconds.filter(|seconds| (0.0..=MAX_COALESCE_S).contains(seconds)) {
         Some(seconds) => Ok(CoalesceSetting::DelayUs((seconds * 1e6).round() as u32)),
-        None => Err(invalid_value(value, "seconds from 0 to 1 or \"adaptive\"")),
+        None => Err(invalid_value_error(
+            value,
+            "seconds from 0 to 1 or \"adaptive\"",
+        )),
     }
 }
 
@@ -102,14 +105,15 @@ pub fn parse_placement(value: &Value) -> Result<IrqPlacement> {
 /// Parses a port range; an empty string means any port.
 pub fn parse_ports(value: &Value) -> Result<AllowedPorts> {
     let ports = value.as_str().and_then(ports::parse_configured_ports);
-    ports.ok_or_else(|| invalid_value(value, "a port range first-last from 1024 on, or empty"))
+    ports
+        .ok_or_else(|| invalid_value_error(value, "a port range first-last from 1024 on, or empty"))
 }
 
 /// Parses a CPU list of at least one CPU.
 pub fn parse_nonempty_cpu_list(value: &Value) -> Result<CpuList> {
     let list = parse_cpu_list(value)?;
     if list.is_empty() {
-        return Err(invalid_value(value, "a CPU list of at least one CPU"));
+        return Err(invalid_value_error(value, "a CPU list of at least one CPU"));
     }
     Ok(list)
 }
@@ -119,7 +123,7 @@ pub fn parse_cpu_list(value: &Value) -> Result<CpuList> {
     CpuList::parse(
         value
             .as_str()
-            .ok_or_else(|| invalid_value(value, "a CPU list as a string"))?,
+            .ok_or_else(|| invalid_value_error(value, "a CPU list as a string"))?,
     )
 }
 

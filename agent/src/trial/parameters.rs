@@ -248,7 +248,7 @@ fn build_tcp_stream(request: TcpStreamRequest, options: &mut SocketOptions) -> R
         );
     }
     Ok(Workload::Stream(TransferOptions {
-        message_bytes: checked_message_bytes("message_bytes", request.message_bytes, 1 << 20)?,
+        message_bytes: choose_message_bytes("message_bytes", request.message_bytes, 1 << 20)?,
         send_options: sending,
         receive_mode: request.receive.unwrap_or(ReceiveMode::Discard),
     }))
@@ -264,8 +264,8 @@ fn build_tcp_rr(request: TcpRrRequest, options: &mut SocketOptions) -> Result<Wo
     }
     options.busy_poll_us = (waiting == WaitMode::BusyPoll).then_some(BUSY_POLL_US);
     Ok(Workload::RequestResponse(ExchangeOptions {
-        request_bytes: checked_message_bytes("request_bytes", request.request_bytes, 1)?,
-        response_bytes: checked_message_bytes("response_bytes", request.response_bytes, 1)?,
+        request_bytes: choose_message_bytes("request_bytes", request.request_bytes, 1)?,
+        response_bytes: choose_message_bytes("response_bytes", request.response_bytes, 1)?,
         rate_per_s: request.rate_per_s,
         wait_mode: waiting,
     }))
@@ -273,8 +273,8 @@ fn build_tcp_rr(request: TcpRrRequest, options: &mut SocketOptions) -> Result<Wo
 
 fn build_tcp_crr(request: TcpCrrRequest, options: &SocketOptions) -> Result<Workload> {
     Ok(Workload::ConnectRequestResponse(ConnectionOptions {
-        request_bytes: checked_message_bytes("request_bytes", request.request_bytes, 1)?,
-        response_bytes: checked_message_bytes("response_bytes", request.response_bytes, 1)?,
+        request_bytes: choose_message_bytes("request_bytes", request.request_bytes, 1)?,
+        response_bytes: choose_message_bytes("response_bytes", request.response_bytes, 1)?,
         socket_options: options.clone(),
     }))
 }
@@ -320,7 +320,7 @@ fn check_rate(rate_per_s: Option<f64>) -> Result<()> {
     }
 }
 
-fn checked_message_bytes(name: &str, request: Option<usize>, default: usize) -> Result<usize> {
+fn choose_message_bytes(name: &str, request: Option<usize>, default: usize) -> Result<usize> {
     let bytes = request.unwrap_or(default);
     check_count(name, bytes, MAX_MESSAGE_BYTES).map(|()| bytes)
 }

@@ -18,7 +18,7 @@ impl Pressure {
 impl CounterSource for Pressure {
     fn read(&mut self, into: &mut Reading) {
         // With psi=0 the file exists, but reading it fails.
-        if let Some(micros) = parse_some_total(self.file.read_text()) {
+        if let Some(micros) = parse_some_stall_total_us(self.file.read_text()) {
             let name = "pressure_cpu_some_s";
             into.counters.push(name, CounterValue::Nanos(micros * 1000));
         }
@@ -26,7 +26,7 @@ impl CounterSource for Pressure {
 }
 
 /// Returns the total in microseconds of the line `some avg10=0.00 avg60=0.00 avg300=0.00 total=1234`.
-fn parse_some_total(text: &str) -> Option<u64> {
+fn parse_some_stall_total_us(text: &str) -> Option<u64> {
     let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
     let mut words = some.split_ascii_whitespace();
     words
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn the_total_is_read_from_the_line_some() {
         let text = "some avg10=0.26 avg60=0.54 avg300=0.34 total=87425\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=9\n";
-        assert_eq!(parse_some_total(text), Some(87425));
-        assert_eq!(parse_some_total(""), None);
+        assert_eq!(parse_some_stall_total_us(text), Some(87425));
+        assert_eq!(parse_some_stall_total_us(""), None);
     }
 }

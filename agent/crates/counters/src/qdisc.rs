@@ -122,8 +122,8 @@ struct RootQdisc {
     queue: TcStatsQueue,
 }
 
-fn read_root_qdisc(socket: &mut NetlinkSocket, index: u32) -> Option<RootQdisc> {
-    let mut message = TcMessage::with_index(index.cast_signed());
+fn read_root_qdisc(socket: &mut NetlinkSocket, interface_index: u32) -> Option<RootQdisc> {
+    let mut message = TcMessage::with_index(interface_index.cast_signed());
     message.header.parent = TcHandle::ROOT;
     let mut root = None;
     // Without NLM_F_ECHO, some kernels notify every listener but not the requester.

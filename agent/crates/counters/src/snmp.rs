@@ -54,9 +54,9 @@ struct PairedFile {
 
 /// The kept columns of each line of names, with their counter names.
 #[derive(Default)]
-struct ColumnCache(Vec<(String, Columns)>);
+struct ColumnCache(Vec<(String, CounterColumns)>);
 
-type Columns = Vec<(usize, &'static str)>;
+type CounterColumns = Vec<(usize, &'static str)>;
 
 impl ProtocolCounters {
     /// Opens the files. With `without_ipv6`, snmp6 is left out, which takes half as long to read as the other files.
@@ -125,7 +125,7 @@ impl ColumnCache {
 }
 
 /// Finds the kept columns of a line of names, which starts with the protocol and a colon.
-fn find_columns(names: &str) -> Columns {
+fn find_columns(names: &str) -> CounterColumns {
     let mut words = names.split(' ');
     let protocol = words.next().and_then(|word| word.strip_suffix(':'));
     let candidates: Vec<_> = PROTOCOL_COUNTERS
@@ -139,12 +139,12 @@ fn find_columns(names: &str) -> Columns {
     columns.collect()
 }
 
-fn add_paired_lines(text: &str, layouts: &mut ColumnCache, sums: &mut CounterSums) {
+fn add_paired_lines(text: &str, column_cache: &mut ColumnCache, sums: &mut CounterSums) {
     let mut lines = text.lines();
     while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
         let mut values = values.split(' ').skip(1);
         let mut next_column = 0;
-        for &(column, name) in layouts.header_columns(names) {
+        for &(column, name) in column_cache.header_columns(names) {
             if let Some(value) = values.nth(column - next_column) {
                 sums.add(name, value);
             }

@@ -12,8 +12,8 @@ use crate::ports::Port;
 use vnetbench_system::error::{Error, Result};
 
 const MAX_DELAY_LINES: usize = 64;
-const DEFAULT_QUEUE_BYTES: usize = 256 << 20;
-const MAX_QUEUE_BYTES: usize = 16 << 30;
+const DEFAULT_DELAY_QUEUE_BYTES: usize = 256 << 20;
+const MAX_DELAY_QUEUE_BYTES: usize = 16 << 30;
 /// Limits the seeds of both directions to integers that every JSON parser represents exactly.
 const MAX_SEED: u64 = (1 << 52) - 1;
 
@@ -154,10 +154,10 @@ impl DelayLine {
         request.forward.check_parameters()?;
         request.reverse.check_parameters()?;
         check_seed(request.seed)?;
-        let queue_bytes = request.queue_bytes.unwrap_or(DEFAULT_QUEUE_BYTES);
-        if !(1..=MAX_QUEUE_BYTES).contains(&queue_bytes) {
+        let queue_bytes = request.queue_bytes.unwrap_or(DEFAULT_DELAY_QUEUE_BYTES);
+        if !(1..=MAX_DELAY_QUEUE_BYTES).contains(&queue_bytes) {
             return Err(Error::BadParameter(format!(
-                "queue_bytes must be between 1 and {MAX_QUEUE_BYTES}"
+                "queue_bytes must be between 1 and {MAX_DELAY_QUEUE_BYTES}"
             )));
         }
         let [a, b] = request.ports;

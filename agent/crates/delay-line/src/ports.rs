@@ -18,9 +18,9 @@ pub const FRAME_BUFFER_BYTES: usize = VNET_HEADER_BYTES + 14 + 2 * 4 + (1 << 16)
 /// Transmit queue length of the tap: 20 ms at 200,000 frames/s.
 const TAP_QUEUE_FRAMES: u32 = 4096;
 
-const TCP_OFFLOADS: libc::c_uint =
+const TAP_TCP_OFFLOADS: libc::c_uint =
     libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
-const UDP_OFFLOADS: libc::c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
+const TAP_UDP_OFFLOADS: libc::c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
 
 /// A tap.
 #[derive(Debug)]
@@ -36,8 +36,8 @@ impl Port {
         let open = || {
             let tap = Tap::create(name, libc::IFF_VNET_HDR)?;
             // Linux before 6.2 has no UDP segmentation offload on taps.
-            tap.set_offloads(TCP_OFFLOADS | UDP_OFFLOADS)
-                .or_else(|_| tap.set_offloads(TCP_OFFLOADS))?;
+            tap.set_offloads(TAP_TCP_OFFLOADS | TAP_UDP_OFFLOADS)
+                .or_else(|_| tap.set_offloads(TAP_TCP_OFFLOADS))?;
             let interface = Interface::open(&tap.name)?;
             interface.set_queue_length(TAP_QUEUE_FRAMES)?;
             interface.set_is_up(true)?;

@@ -14,7 +14,7 @@ pub fn run_server(options: &ServerOptions) -> ExitCode {
     match server::serve(options) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => report_failure(&error),
+        Err(error) => print_failure(&error),
     }
 }
 
@@ -29,11 +29,11 @@ pub fn run_client(arguments: ClientArguments) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // The JSON document contains the error.
         Err(_) if options.session.json => ExitCode::FAILURE,
-        Err(error) => report_failure(&error),
+        Err(error) => print_failure(&error),
     }
 }
 
-fn report_failure(error: &TestError) -> ExitCode {
+fn print_failure(error: &TestError) -> ExitCode {
     eprintln!("vnetbench iperf3: {error}");
     ExitCode::FAILURE
 }

@@ -28,18 +28,19 @@ impl RateFormat {
 /// A number as three digits and a prefix.
 struct ScaledNumber {
     digits: String,
-    /// One of `PREFIXES`.
+    /// One of `UNIT_PREFIXES`.
     prefix: &'static str,
 }
 
-const PREFIXES: [&str; 5] = ["", "K", "M", "G", "T"];
+const UNIT_PREFIXES: [&str; 5] = ["", "K", "M", "G", "T"];
 
 /// Scales a number; `power` is that of the base, or `None` for the one that fits.
 fn scale_number(value: f64, base: f64, power: Option<usize>) -> ScaledNumber {
-    let mut prefix_index = power.unwrap_or(PREFIXES.len());
-    if prefix_index == PREFIXES.len() {
+    let mut prefix_index = power.unwrap_or(UNIT_PREFIXES.len());
+    if prefix_index == UNIT_PREFIXES.len() {
         prefix_index = 0;
-        while prefix_index + 1 < PREFIXES.len() && value >= base.powi(prefix_index as i32 + 1) {
+        while prefix_index + 1 < UNIT_PREFIXES.len() && value >= base.powi(prefix_index as i32 + 1)
+        {
             prefix_index += 1;
         }
     }
@@ -51,7 +52,7 @@ fn scale_number(value: f64, base: f64, power: Option<usize>) -> ScaledNumber {
     };
     ScaledNumber {
         digits: format!("{value:.digits$}"),
-        prefix: PREFIXES[prefix_index],
+        prefix: UNIT_PREFIXES[prefix_index],
     }
 }
 

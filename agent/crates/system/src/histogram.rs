@@ -10,32 +10,32 @@ use serde::Serialize;
 
 const OCTAVE_BITS: u32 = 7;
 /// Buckets of one octave, and of the values below the first octave.
-const OCTAVE_BUCKETS: usize = 1 << OCTAVE_BITS;
+const BUCKETS_PER_OCTAVE: usize = 1 << OCTAVE_BITS;
 /// Durations from 2^36 ns (68.7 s) on are counted in the last bucket.
 const RANGE_BITS: u32 = 36;
 /// Upper limit of the range: longer durations are counted in the last bucket.
 pub const MAX_RECORDED_DURATION: Duration = Duration::from_nanos(1 << RANGE_BITS);
-const OCTAVES: usize = (RANGE_BITS - OCTAVE_BITS + 1) as usize;
+const OCTAVE_COUNT: usize = (RANGE_BITS - OCTAVE_BITS + 1) as usize;
 /// Number of buckets.
-pub const BUCKETS: usize = OCTAVES * OCTAVE_BUCKETS;
+pub const BUCKETS: usize = OCTAVE_COUNT * BUCKETS_PER_OCTAVE;
 
 fn bucket_index(nanos: u64) -> usize {
     let nanos = nanos.min((1 << RANGE_BITS) - 1);
-    if nanos < OCTAVE_BUCKETS as u64 {
+    if nanos < BUCKETS_PER_OCTAVE as u64 {
         return nanos as usize;
     }
     let shift = nanos.ilog2() - OCTAVE_BITS;
     // The leading bit of the shifted value adds one octave.
-    shift as usize * OCTAVE_BUCKETS + (nanos >> shift) as usize
+    shift as usize * BUCKETS_PER_OCTAVE + (nanos >> shift) as usize
 }
 
 /// Returns the midpoint of a bucket in nanoseconds, rounded down.
 fn bucket_midpoint(bucket: usize) -> u64 {
-    if bucket < 2 * OCTAVE_BUCKETS {
+    if bucket < 2 * BUCKETS_PER_OCTAVE {
         return bucket as u64;
     }
-    let shift = (bucket / OCTAVE_BUCKETS - 1) as u32;
-    let lowest = ((bucket % OCTAVE_BUCKETS + OCTAVE_BUCKETS) as u64) << shift;
+    let shift = (bucket / BUCKETS_PER_OCTAVE - 1) as u32;
+    let lowest = ((bucket % BUCKETS_PER_OCTAVE + BUCKETS_PER_OCTAVE) as u64) << shift;
     lowest + ((1 << shift) - 1) / 2
 }
 
@@ -85,7 +85,7 @@ impl Histogram {
             );
         };
         add(&self.buckets[bucket], times);
-        let octave = 1 << (bucket / OCTAVE_BUCKETS);
+        let octave = 1 << (bucket / BUCKETS_PER_OCTAVE);
         let nonempty_octaves = self.nonempty_octaves.load(Ordering::Relaxed);
         if nonempty_octaves & octave == 0 {
             self.nonempty_octaves
@@ -136,8 +136,8 @@ impl HistogramCounts {
     /// Adds the counts of all buckets. `nonempty_octaves` has a bit for each octave with a nonzero count.
     pub fn add(&mut self, counts: &[AtomicU64], nonempty_octaves: &AtomicU64) {
         let nonempty_octaves = nonempty_octaves.load(Ordering::Relaxed);
-        for octave in (0..OCTAVES).filter(|octave| nonempty_octaves >> octave & 1 == 1) {
-            let buckets = octave * OCTAVE_BUCKETS..(octave + 1) * OCTAVE_BUCKETS;
+        for octave in (0..OCTAVE_COUNT).filter(|octave| nonempty_octaves >> octave & 1 == 1) {
+            let buckets = octave * BUCKETS_PER_OCTAVE..(octave + 1) * BUCKETS_PER_OCTAVE;
             for (sum, count) in self.0[buckets.clone()].iter_mut().zip(&counts[buckets]) {
                 *sum += count.load(Ordering::Relaxed);
             }

@@ -65,7 +65,7 @@ pub enum Workload {
 }
 
 impl Load {
-    /// Returns the part of the stream at `index`.
+    /// Returns the part of the stream at `stream_index`.
     ///
     /// # Panics
     ///

@@ -145,7 +145,7 @@ impl PacketSource {
         Ok(())
     }
 
-    /// Sends up to `most` frames from `number` on. Returns how many were either sent or rejected.
+    /// Sends up to `max_count` frames from `number` on. Returns how many were either sent or rejected.
     fn send_batch(&self, batch: &mut SendBatch, number: u64, max_count: u64) -> io::Result<u64> {
         let count = max_count.min(BATCH_FRAMES as u64) as usize;
         for (index, number) in (0..count).zip(number..) {
