@@ -96,7 +96,9 @@ def test_kernel_queue_counters_replace_driver_counters() -> None:
     adapter = {"rx_queue_0_packets": 90, "rx_queue_0_xdp_packets": 90, "rx_queue_1_packets": 10}
     evidence = trial_evidence(with_totals(uniform_trial(), "b1", adapter=adapter))
     assert (evidence["busiest_queue_percent"], evidence["receive_queues"]) == (90, 2)
-    queues = [{"direction": "rx", "queue": number, "packets": count} for number, count in enumerate((60, 40, 0))]
+    queues = [
+        {"direction": "rx", "queue": number, "packets": count} for number, count in enumerate((60, 40, 0))
+    ]
     all_queues = [*queues, {"direction": "tx", "queue": 0, "packets": 500}]
     evidence = trial_evidence(with_totals(uniform_trial(), "b1", adapter=adapter, queues=all_queues))
     assert (evidence["busiest_queue_percent"], evidence["receive_queues"]) == (60, 3)
