@@ -91,7 +91,7 @@ def test_the_level_unspecified_selects_treatments_without_that_level(
 @pytest.mark.parametrize(
     ("summary", "selector", "message", "fix"),
     [
-        (LABELLED, "label_host=old,mtu=9000", "the text is ambiguous", "'label_host=\"old,mtu=9000\"'"),
+        (LABELLED, "label_host=old,mtu=9000", "the selector is ambiguous", "'label_host=\"old,mtu=9000\"'"),
         (PINNED, "mtu=1500,9000", "mtu=1500,9000 has 2 levels", "one --treatment option for each"),
         (PINNED, "mtu=1500,mtu=9000", "mtu is given twice", "one --treatment option for each"),
         (PINNED, "mtu=1500,streem=1", '"streem" is not a factor', 'did you mean "streams"?'),
