@@ -159,7 +159,7 @@ pub struct PortCounts {
 }
 
 impl PortObserver {
-    /// Returns the thread that receives the frames; see [`FrameCounter::thread`].
+    /// Returns the thread that receives the frames; see `FrameCounter::thread`.
     pub fn thread(&self) -> Option<&Arc<LoadThread>> {
         self.counter.thread()
     }

@@ -13,7 +13,7 @@ pub type AllowedPorts = Option<RangeInclusive<u16>>;
 
 static CONFIGURED_PORTS: RwLock<AllowedPorts> = RwLock::new(None);
 
-/// Returns the configured range in the form of [`parse`]; "" for any port.
+/// Returns the configured range in the form of [`parse_configured_ports`]; "" for any port.
 pub fn format_configured_ports() -> String {
     configured_ports().map_or_else(String::new, |ports| {
         format!("{}-{}", ports.start(), ports.end())
