@@ -207,7 +207,7 @@ def test_the_pacing_rate_is_read_back_from_the_kernel(instrument: LabInstrument)
     [
         ({"congestion_control": "nosuch"}, "the kernel does not support this congestion control"),
         ({"socket_buffer": 2**30}, "socket_buffer = 1 GiB had no effect"),
-        ({"cpus": "0", "thread_cpus": "0-1"}, "names CPU 1, but a1 has 0"),
+        ({"cpus": "0", "thread_cpus": "0-1"}, "names CPU 1; a1 has 0"),
         ({"queues": 64}, "queues = 64 cannot be set"),
     ],
 )
