@@ -133,7 +133,7 @@ def test_zero_loss_is_reported_with_an_upper_bound(tmp_path: Path) -> None:
         none, "loss_percent", choose_metric_scale(summary.treatments, "loss_percent")
     )
     assert line == "0.000 ± 0.050"
-    assert "none was observed" in legend(summary)
+    assert "the share was 0 in all trials" in legend(summary)
 
 
 def test_the_upper_bound_of_a_zero_count_has_the_stated_confidence() -> None:

@@ -49,16 +49,15 @@ def test_an_idle_guest_with_a_busy_vcpu_is_reported(forwarding: CampaignSummary)
     (sentence,) = findings(summary)
     assert sentence.startswith("Guests lose frames although they report idle CPUs, in 1 of 2 treatments")
     assert "idle for 38 % of the time" in sentence and "vCPU threads for 97 % of the time" in sentence
-    assert (
-        "The most idle treatment is forward: 37.9 % idle by the guest's count" in sentence
-        and "(3 trials)" in sentence
-    )
+    assert "The most idle treatment is forward" in sentence
+    assert "its CPUs idle for 37.9 % of the time" in sentence and "(3 trials)" in sentence
 
 
 def test_busy_guests_are_reported_as_not_idle(forwarding: CampaignSummary) -> None:
     (sentence,) = findings(campaign_of(forwarding, (95.0, 97.0), (85.0, 97.0)))
     assert sentence.startswith("No guest loses frames while it reports idle CPUs")
-    assert "The most idle treatment is both: 14.9 % idle" in sentence
+    assert "The most idle treatment is both" in sentence
+    assert "its CPUs idle for 14.9 % of the time" in sentence
 
 
 def test_without_an_interval_the_busiest_trial_decides(

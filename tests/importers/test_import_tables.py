@@ -52,7 +52,7 @@ def test_a_workbook_without_a_mapping_asks_for_one(tmp_path: Path) -> None:
     done = _run_import(str(book), "-o", str(tmp_path / "t.vnb"))
 
     assert done.returncode == 2
-    assert "describe its columns with --mapping" in done.stderr
+    assert "Describe its columns with --mapping" in done.stderr
 
 
 def test_a_missing_mapping_file_is_reported(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_host_counters_are_attached_by_time_in_any_order_of_logs() -> None:
         {},
     ]
     assert store.run_count_by_counter_log == {"esxtop.csv": 2}
-    assert "does not say when it ran" in runs[2].remarks[0]
+    assert "does not say when the run started" in runs[2].remarks[0]
     store.close()
 
 

@@ -120,7 +120,7 @@ def test_unmatched_and_unmeasured_treatments_are_listed(
     assert [factors["streams"] for factors in comparison.only_before] == [1]
     assert len(comparison.changes) + len(comparison.only_before) + len(comparison.unmeasured) == 20
     text = " ".join(print_comparison(jumbo, fewer).split())
-    assert "only before: 1 stream, forward, MTU 1500" in text
+    assert "only in the first campaign: 1 stream, forward, MTU 1500" in text
     assert "not compared: 16 streams, reverse, MTU 1500 (before: failed, after: failed)" in text
 
 

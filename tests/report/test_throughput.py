@@ -40,7 +40,7 @@ def test_each_size_and_goal_has_a_line_with_its_limit(tmp_path: Path) -> None:
     ]
     assert all(row[-1] == "device" for row in rows)
     assert all(99 < float(row[3]) < 101 and row[4] == "kframe/s" for row in rows)
-    assert any("Each interval is the one that the search reports" in line for line in lines)
+    assert any("Each search reports its own interval" in line for line in lines)
 
 
 def test_a_throughput_limited_by_the_generator_is_a_lower_bound(tmp_path: Path) -> None:

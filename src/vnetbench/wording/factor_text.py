@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vnetbench.results.records import INTERRUPTED, RUNNING
-from vnetbench.study.factors.factor import Factor
 from vnetbench.study.factors.guest_factors import ADAPTERS
-from vnetbench.study.factors.imported_factors import UNSPECIFIED, make_label_factor
-from vnetbench.study.factors.registry import FACTORS
+from vnetbench.study.factors.imported_factors import UNSPECIFIED
+from vnetbench.study.factors.registry import FACTORS, find_factor_or_label
 from vnetbench.study.labs import IMPORTED_LAB
 from vnetbench.study.model import FactorLevels, Level
 
@@ -39,7 +38,7 @@ def capitalize_sentence(sentence: str) -> str:
 
 def factor_label(name: str) -> str:
     """Return the title of a factor: `MTU`, `Message size`."""
-    factor = _find_factor(name)
+    factor = find_factor_or_label(name)
     return factor.title if factor else name.replace("_", " ").capitalize()
 
 
@@ -60,7 +59,7 @@ def level_phrase(name: str, level: Level) -> str:
         return f"{factor_noun(name)} {UNSPECIFIED}"
     if name in (CHANGE_FACTOR, TREATMENT_FACTOR):
         return str(level)
-    factor = _find_factor(name)
+    factor = find_factor_or_label(name)
     return factor.format_phrase(level) if factor else f"{factor_label(name)} {level}"
 
 
@@ -84,7 +83,3 @@ def stop_reason_text(state: str) -> str:
 def format_count_with_noun(count: int, noun: str) -> str:
     """Return a count with its noun: `1 trial`, `4 trials`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def _find_factor(name: str) -> Factor | None:
-    return FACTORS.get(name) or make_label_factor(name)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.study.factors.frame_factors import FRAME_SIZE
 from vnetbench.study.factors.frame_sizes import compute_mean_frame_bytes
-from vnetbench.study.factors.registry import find_factor
+from vnetbench.study.factors.registry import find_factor_or_label
 from vnetbench.study.model import FactorLevels, Level
 
 
@@ -45,7 +45,7 @@ def lay_out_factors(summary: CampaignSummary) -> FactorLayout:
     x = numeric[0] if numeric else None
     heat = numeric[1] if len(numeric) > 1 else None
     rest = [factor for factor in varying if factor is not x]
-    lines = next((factor for factor in rest if find_factor(factor.name).has_line_per_level), None)
+    lines = next((factor for factor in rest if _has_line_per_level(factor)), None)
     colour = heat or lines or min(reversed(rest), key=lambda factor: len(factor.levels), default=None)
     if x is None and len(rest) == 1:
         colour = None  # The rows of the dot plot already show this factor.
@@ -101,5 +101,11 @@ def _rank_x_candidates(varying: Sequence[FactorLevels]) -> list[FactorLevels]:
 
 def _priority_as_x_axis(factor: FactorLevels) -> tuple[bool, int, float]:
     # Frame rates are meaningful relative to the frame size, so it is always on the x axis.
-    rank = find_factor(factor.name).x_axis_rank
+    known = find_factor_or_label(factor.name)
+    rank = known.x_axis_rank if known is not None else None
     return factor.name != FRAME_SIZE.name, -len(factor.levels), rank or math.inf
+
+
+def _has_line_per_level(factor: FactorLevels) -> bool:
+    known = find_factor_or_label(factor.name)
+    return known is not None and known.has_line_per_level

@@ -114,7 +114,7 @@ def _part_lines(part: StatementPart, verdict: Verdict, width: int) -> Iterator[T
     if hidden_count > 0:
         agreeing = sum(evidence.state == part.state for evidence in part.evidence)
         note = "" if part.state == INCONCLUSIVE else f" ({agreeing} of {len(part.evidence)} values agree)"
-        yield from _wrap_lines(f"and {hidden_count} more values{note}", width, 7)
+        yield from _wrap_lines(f"and {format_count_with_noun(hidden_count, 'more value')}{note}", width, 7)
     if part.missing:
         yield from _wrap_lines(f"Missing: {part.missing}", width, 7, hanging=9)
 

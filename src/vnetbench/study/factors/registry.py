@@ -29,12 +29,15 @@ FACTORS: Mapping[str, Factor] = {
 """All factors by name, in the order of the reference page."""
 
 
+def find_factor_or_label(factor_name: str) -> Factor | None:
+    """Return the factor or label of that name; None for a name that a report makes, such as `changed`."""
+    return FACTORS.get(factor_name) or make_label_factor(factor_name)
+
+
 def find_factor(factor_name: str) -> Factor:
     """Return the factor or label of that name; raises WrongValue with the nearest name."""
-    if factor_name in FACTORS:
-        return FACTORS[factor_name]
-    if (label := make_label_factor(factor_name)) is not None:
-        return label
+    if (factor := find_factor_or_label(factor_name)) is not None:
+        return factor
     if is_label(factor_name):
         fix = f"write {LABEL_PREFIX} followed by at most 40 letters, digits and underscores"
         raise WrongValue(f'"{factor_name[:60]}" is not a label', fix=fix)

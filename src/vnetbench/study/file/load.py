@@ -58,15 +58,13 @@ def parse_study(text: str, path: str | None, overrides: Sequence[str] = ()) -> S
     problems = [*document.problems, *file.problems, *changes.problems]
     factors = {**file.factors, **changes.factors}
     if not factors and not problems and file.values["testbed"].get("lab") != IMPORTED_LAB:
-        problems.append(
-            document.locate("factors").make_problem(
-                "the study has no factor", fix='write [factors] and a line such as streams = "1..4" under it'
-            )
-        )
+        fix = 'write [factors] and a line such as streams = "1..4" under it'
+        problems.append(document.locate("factors").make_problem("the study has no factor", fix=fix))
     if problems:
         raise StudyError(problems)
     values = {name: {**file.values[name], **changes.values[name]} for name in SECTIONS}
-    top_level = {key: field.default for key, field in HeadSection.fields_by_key().items()} | values[TOP_LEVEL]
+    defaults = {key: field.default for key, field in HeadSection.fields_by_key().items()}
+    top_level = defaults | values[TOP_LEVEL]
     needs_search = (
         "search" in document.values
         or bool(changes.values["search"])
