@@ -51,7 +51,7 @@ def test_evidence_follows_its_claim(results: tuple[StatementResult, ...]) -> Non
     lines = text[: text.index("S02")].splitlines()
     assert any(re.search(r"forward: 1 stream relative to 8 streams, goodput ×0\.\d+ \[0\.", x) for x in lines)
     assert "       and 1 more value (4 of 4 values agree)" in lines
-    assert any("not checked: 20 Gbit/s. Measured: 8 streams, forward" in x for x in lines)
+    assert any("not checked: 20 Gbit/s. Measured here: 8 streams, forward" in x for x in lines)
 
 
 def test_missing_treatments_are_listed_with_the_run_that_measures_them(
