@@ -159,7 +159,7 @@ fn an_error_quotes_the_answer_of_a_foreign_peer() {
     assert_eq!(web["code"], -32005, "{web}");
     let reason = web["data"]["reason"].as_str().expect("text");
     assert!(
-        reason.contains("it answered \"HTTP/1.1 400 Bad Request"),
+        reason.contains("the peer answered \"HTTP/1.1 400 Bad Request"),
         "{web}"
     );
     let noise = error_of_peer(60.0, |mut stream| {

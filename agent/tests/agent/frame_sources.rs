@@ -253,7 +253,7 @@ fn an_error_says_how_to_fix_an_unsuitable_port() {
         &json!({"frame_bytes": [{"bytes": 1519, "weight": 1}]}),
     );
     assert!(
-        large.contains("MTU of left is 1500") && large.contains("set it to 1501"),
+        large.contains("MTU of left is 1500") && large.contains("Set the MTU to 1501"),
         "{large}"
     );
     let absent = error_message(&mut agent, &json!({"interface": "absent"}));

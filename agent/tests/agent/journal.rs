@@ -275,7 +275,7 @@ fn invalid_and_used_journal_folders_are_rejected() {
         let run_with_folder = |folder: &str| run(&[&[word], option, &[folder]].concat());
         let (code, output, errors) = run_with_folder(other.to_str().expect("text"));
         assert_eq!(code, Some(1));
-        assert!((output + &errors).contains("begins with vnetbench-"));
+        assert!((output + &errors).contains("must begin with vnetbench-"));
     }
     host.agent().signal(libc::SIGKILL);
     let second = host

@@ -101,7 +101,7 @@ fn init_refuses_to_run_outside_a_guest() {
     }
     let (code, _, err) = run_as_first_process(&[]);
     assert_eq!(code, Some(2));
-    assert!(err.contains("a command is missing"), "{err}");
+    assert!(err.contains("Usage: vnetbench-agent <COMMAND>"), "{err}");
 }
 
 #[test]
