@@ -78,7 +78,7 @@ def check_log(text: bytes) -> RunStore:
         runs += isinstance(item, Run)
         store.add_item("mutant.log", item)
     assert (
-        runs - store.unreadable_item_count
+        runs - store.unreadable_section_or_log_count
         <= store.run_count + store.incomplete_runs_by_failure.total()
         <= runs
     )

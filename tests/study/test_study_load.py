@@ -144,7 +144,7 @@ def test_the_error_text_lists_every_problem_with_location_and_fix() -> None:
         ("streams: 4", "streams is followed by a colon", "write streams = VALUE"),
         ("streams =", "streams has no value", "write a value after streams ="),
         ('mtu = "1500', "the quotes are not closed", 'write mtu = "1500"'),
-        ("mtu = 1500", "mtu is set twice", "remove one of the two"),
+        ("mtu = 1500", "mtu is set twice", "remove one of the two values"),
         ("[factors]", "[factors] appears twice", "write all of its keys under one heading"),
     ],
 )

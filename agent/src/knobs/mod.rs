@@ -126,7 +126,7 @@ impl Knob {
                 .map(|list| json!(list.map(|list| list.to_string()))),
             Self::NapiCpus => napi::read_napi_thread_cpus(&open()?)
                 .map(|list| json!(list.map(|list| list.to_string()))),
-            Self::NapiHasPriority => napi::read_priority(&open()?).map(|first| json!(first)),
+            Self::NapiHasPriority => napi::read_realtime_priority(&open()?).map(|first| json!(first)),
             Self::Cpus => cpus::read_agent_cpus().map(|list| json!(list.to_string())),
             Self::Ports => Ok(json!(ports::format_configured_ports())),
         };

@@ -47,7 +47,7 @@ pub fn set_napi_thread_cpus(interface: &Interface, cpus: &CpuList) -> io::Result
 /// Returns whether the threads run under the real-time policy SCHED_FIFO.
 ///
 /// Returns `None` if the threads have different policies, or the kernel does not report the threads.
-pub fn read_priority(interface: &Interface) -> io::Result<Option<bool>> {
+pub fn read_realtime_priority(interface: &Interface) -> io::Result<Option<bool>> {
     if !has_threaded_napi(interface)? {
         return Ok(Some(false));
     }
@@ -129,7 +129,7 @@ mod tests {
             read_napi_thread_cpus(&lo).expect("read"),
             Some(CpuList::default())
         );
-        assert_eq!(read_priority(&lo).expect("read"), Some(false));
+        assert_eq!(read_realtime_priority(&lo).expect("read"), Some(false));
         assert!(set_priority(&lo, true).is_err());
     }
 }

@@ -180,21 +180,21 @@ METRICS: dict[str, Metric] = {
             "% of one CPU",
             "Sender CPU",
             "lower",
-            "CPU time of the sending endpoints' processes, 100 % = one full CPU",
+            "CPU time of the programs that make the traffic at the sending endpoints, 100 % = one full CPU",
         ),
         Metric(
             "receiver_cpu_percent",
             "% of one CPU",
             "Receiver CPU",
             "lower",
-            "CPU time of the receiving endpoints' processes, 100 % = one full CPU",
+            "CPU time of the programs that make the traffic at the receiving endpoints, 100 % = one full CPU",
         ),
         Metric(
             "first_vm_cpu_percent",
             "% of one CPU",
             "First VM's CPU",
             "lower",
-            "CPU time of the processes of the first VM of each pair, 100 % = one full CPU. Only for "
+            "CPU time of the programs that make the traffic in the first VM of each pair, 100 % = one full CPU. Only for "
             "bidirectional loads, in which each VM sends and receives",
         ),
         Metric(
@@ -202,7 +202,7 @@ METRICS: dict[str, Metric] = {
             "% of one CPU",
             "Second VM's CPU",
             "lower",
-            "CPU time of the processes of the second VM of each pair, 100 % = one full CPU. Only for "
+            "CPU time of the programs that make the traffic in the second VM of each pair, 100 % = one full CPU. Only for "
             "bidirectional loads, in which each VM sends and receives",
         ),
         Metric(

@@ -113,7 +113,7 @@ def parse_rules(texts: Mapping[str, str], metrics: Collection[str] | None = None
         for rule in _parse_file(file, text, metrics):
             if rule.cause.name in parsed:
                 raise _rule_error(
-                    file, f"the rule {rule.cause.name} is defined twice", "remove one of the two"
+                    file, f"the rule {rule.cause.name} is defined twice", "remove one of the two definitions"
                 )
             parsed[rule.cause.name] = rule
     _check_explains(parsed)

@@ -70,7 +70,7 @@ class _StoreState(NamedTuple):
     """What the store contains, apart from the runs themselves."""
 
     run_count: int
-    unreadable_item_count: int
+    unreadable_section_or_log_count: int
     unrecognized_line_count: int
     incomplete_runs_by_failure: Counter[str]
     skipped_sections: list[SkippedSection]
@@ -90,7 +90,7 @@ class RunStore:
     skipped_sections: list[SkippedSection] = field(default_factory=list)
     incomplete_runs_by_failure: Counter[str] = field(default_factory=Counter)
     """Number of incomplete runs by failure."""
-    unreadable_item_count: int = 0
+    unreadable_section_or_log_count: int = 0
     """Number of unreadable sections and logs, and of sections that look like results of an unknown tool."""
     unrecognized_line_count: int = 0
     run_count_by_counter_log: dict[str, int] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class RunStore:
     @property
     def is_complete(self) -> bool:
         """Whether all runs, and everything that looks like one, could be read."""
-        return not self.incomplete_runs_by_failure and not self.unreadable_item_count
+        return not self.incomplete_runs_by_failure and not self.unreadable_section_or_log_count
 
     def start_log(self, log_name: str) -> None:
         """Start a log. Items that follow are from it."""
@@ -124,7 +124,7 @@ class RunStore:
         if original == log or before is None or before == self._copy_state():
             return
         self.original_by_duplicate_log[log] = original
-        self.run_count, self.unreadable_item_count = before.run_count, before.unreadable_item_count
+        self.run_count, self.unreadable_section_or_log_count = before.run_count, before.unreadable_section_or_log_count
         self.unrecognized_line_count = before.unrecognized_line_count
         self.incomplete_runs_by_failure, self.skipped_sections = (
             before.incomplete_runs_by_failure,
@@ -147,7 +147,7 @@ class RunStore:
             self._add_skipped(SkippedSection(log_name, *lines, item.failure, True))
         elif isinstance(item, UnrecognizedSection):
             self.unrecognized_line_count += item.line_count
-            self.unreadable_item_count += item.may_be_result
+            self.unreadable_section_or_log_count += item.may_be_result
             reason = (
                 "these lines look like results of a tool that vnetbench cannot read"
                 if item.may_be_result
@@ -155,12 +155,12 @@ class RunStore:
             )
             self._add_skipped(SkippedSection(log_name, *lines, reason, False, item.first_line_text[:200]))
         else:
-            self.unreadable_item_count += 1
+            self.unreadable_section_or_log_count += 1
             self._add_skipped(SkippedSection(log_name, *lines, item.reason, False))
 
     def add_unreadable_log(self, log_name: str, reason: str) -> None:
         """Record that a log, or the rest of it, cannot be read at all."""
-        self.unreadable_item_count += 1
+        self.unreadable_section_or_log_count += 1
         self._add_skipped(SkippedSection(log_name, 0, 0, reason, False))
 
     def add_host_counters(self, log_name: str, counters: HostCounterIntervals) -> None:
@@ -228,7 +228,7 @@ class RunStore:
     def _copy_state(self) -> _StoreState:
         return _StoreState(
             self.run_count,
-            self.unreadable_item_count,
+            self.unreadable_section_or_log_count,
             self.unrecognized_line_count,
             self.incomplete_runs_by_failure.copy(),
             self.skipped_sections.copy(),
@@ -256,7 +256,7 @@ class RunStore:
                     fix=f"leave out --factor {name}, or import this log separately",
                 )
         if damage := _find_impossible_value(run):
-            self.unreadable_item_count += 1
+            self.unreadable_section_or_log_count += 1
             self._add_skipped(SkippedSection(log_name, run.first_line, run.last_line, damage, False))
             return
         self.run_count += 1
@@ -285,12 +285,10 @@ def _find_impossible_value(run: Run) -> str:
     for name, reported in run.metrics.items():
         if not -math.inf < reported.low <= reported.value <= reported.high < math.inf:
             return f"{name} cannot be {reported.value:g}"
-    for name, time_s in (
-        ("the duration of the run", run.duration_s or 0.0),
-        ("the duration of the omitted warm-up", run.omitted_s),
-    ):
-        if not 0 <= time_s < math.inf:
-            return f"{name} cannot be {time_s:g} s"
+    if not 0 <= (run.duration_s or 0.0) < math.inf:
+        return f"a run cannot take {run.duration_s:g} s"
+    if not 0 <= run.omitted_s < math.inf:
+        return f"a tool cannot omit a warm-up of {run.omitted_s:g} s"
     return ""
 
 

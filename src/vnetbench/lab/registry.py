@@ -106,7 +106,7 @@ def find_testbed(name: str) -> RegisteredTestbed:
             return candidate
     names = ", ".join(e.name for e in list_testbeds()) or "none"
     raise BenchError(
-        f"there is no testbed named {name} (existing: {names})", fix="run vnetbench lab ls to list them"
+        f"there is no testbed named {name} (existing: {names})", fix="run vnetbench lab ls to list the testbeds"
     )
 
 

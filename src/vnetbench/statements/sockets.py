@@ -237,7 +237,7 @@ def _neighbour_level_treatments(
 
 def _range_of_maxima_part(maxima: list[float], wanted: int, factor: str, missing: str) -> StatementPart:
     """Return a part that is supported if a group of treatments has the wanted level."""
-    claim = f"the campaign tests up to {wanted} {factor}"
+    claim = f"the campaign has a treatment with {factor} = {wanted} or more"
     if any(maximum >= wanted for maximum in maxima):
         return StatementPart(claim, SUPPORTED)
     return StatementPart(

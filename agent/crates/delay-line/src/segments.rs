@@ -113,7 +113,7 @@ impl SegmentLayout {
         // shorter than their header length (tun_get_user).
         let headers = (self.payload_offset - VNET_HEADER_BYTES) as u16;
         cut[2..4].copy_from_slice(&headers.to_ne_bytes());
-        self.write_lengths(&mut cut, segments.start as u16);
+        self.write_lengths_and_ipv4_header(&mut cut, segments.start as u16);
         if self.protocol == IpNumber::TCP {
             let is_last = to == self.frame_end;
             self.write_tcp_header(
@@ -127,7 +127,7 @@ impl SegmentLayout {
         cut
     }
 
-    fn write_lengths(&self, segments: &mut [u8], index: u16) {
+    fn write_lengths_and_ipv4_header(&self, segments: &mut [u8], index: u16) {
         let [network_length, transport_length] = [self.network_offset, self.transport_offset]
             .map(|start| ((segments.len() - start) as u16).to_be_bytes());
         if self.protocol == IpNumber::UDP {

@@ -146,7 +146,7 @@ impl Server<'_> {
     }
 
     /// Serves one client; returns whether it completed its test.
-    fn run_session(&self, name: &str, socket: Socket, cookie: Cookie) -> bool {
+    fn run_session(&self, output_prefix: &str, socket: Socket, cookie: Cookie) -> bool {
         let Ok(control) = ControlConnection::new(socket, Arc::clone(&self.interrupt)) else {
             // The client has already closed the connection.
             return false;
@@ -154,7 +154,7 @@ impl Server<'_> {
         let options = self.options.session.clone();
         match self.registry.register(cookie) {
             Some(registration) => {
-                Session::new(control, cookie, registration, options, name).serve()
+                Session::new(control, cookie, registration, options, output_prefix).serve()
             }
             None => {
                 let has_sent_refusal = deny_access(&control).is_ok();

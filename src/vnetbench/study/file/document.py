@@ -137,7 +137,7 @@ def _explain_syntax_error(message: str, line: str) -> WrongValue:
     statement = _KEY_EQUALS_VALUE.match(line)
     if "Cannot overwrite" in message:
         what = make_printable(statement[1]) if statement else "this key"
-        return WrongValue(f"{what} is set twice", fix="remove one of the two")
+        return WrongValue(f"{what} is set twice", fix="remove one of the two values")
     if "Cannot declare" in message or "Cannot mutate" in message:
         return WrongValue(
             f"{make_printable(line.strip())[:60]} appears twice",

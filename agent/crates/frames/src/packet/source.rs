@@ -96,7 +96,7 @@ impl PacketSource {
         let mut turns = PriorityTurns::new(Rank::Generator, self.shares_cpu);
         while number < self.max_frames && commands.current() == Command::Go {
             turns.advance(Instant::now());
-            number += self.send_batch(batch, number, self.max_frames - number)?;
+            number += self.send_or_reject_batch(batch, number, self.max_frames - number)?;
         }
         Ok(())
     }
@@ -130,7 +130,7 @@ impl PacketSource {
                 continue;
             }
             let due = pacing.schedule.count_due_until(now).min(self.max_frames) - number;
-            let handled = self.send_batch(batch, number, due)?;
+            let handled = self.send_or_reject_batch(batch, number, due)?;
             for number in number..number + handled {
                 let lateness = now.saturating_duration_since(pacing.schedule.due_at(number));
                 pacing.lateness.record(lateness);
@@ -146,7 +146,7 @@ impl PacketSource {
     }
 
     /// Sends up to `max_count` frames from `number` on. Returns how many were either sent or rejected.
-    fn send_batch(&self, batch: &mut SendBatch, number: u64, max_count: u64) -> io::Result<u64> {
+    fn send_or_reject_batch(&self, batch: &mut SendBatch, number: u64, max_count: u64) -> io::Result<u64> {
         let count = max_count.min(BATCH_FRAMES as u64) as usize;
         for (index, number) in (0..count).zip(number..) {
             let fields = &self.size_fields[(number % self.size_fields.len() as u64) as usize];

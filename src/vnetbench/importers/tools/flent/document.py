@@ -151,7 +151,7 @@ def _build_stream_factors(transfers: Sequence[Transfer]) -> dict[str, Level]:
 
 def _build_probe_factors(probes: Sequence[PingSeries]) -> dict[str, Level]:
     asking = [probe for probe in probes if probe.round_trips] or probes
-    rates = {probe.ping_rate for probe in asking}
+    rates = {probe.ping_rate_level for probe in asking}
     return {
         **_parse_valid_levels({"connections": len(asking), "rate": rates.pop() if len(rates) == 1 else None}),
         "label_probes": ", ".join(sorted({probe.protocol for probe in asking})),

@@ -29,7 +29,7 @@ class PingSeries:
     series_name: str
     protocol: str
     """`ICMP` or `UDP`."""
-    ping_rate: str | None
+    ping_rate_level: str | None
     """How often Flent sent pings, `5 /s`. `none`: each follows the reply to the one before. None: unknown."""
     round_trips: tuple[tuple[float, RoundedValue], ...]
     """Time of sending (Unix time, s) and round trip (µs) of single pings. Empty if only means are known."""

@@ -82,7 +82,7 @@ class InterimResult:
     """The result of one interval, as `-D` prints it."""
 
     rate: RoundedValue
-    unit: str
+    quantity_unit: str
     length_s: float
     end_s: float
     """Wall-clock time."""

@@ -289,10 +289,10 @@ class NetperfReport(LineReport):
             return
         origin = interim[0].end_s - interim[0].length_s
         for each in interim:
-            if each.unit == "Trans":
+            if each.quantity_unit == "Trans":
                 values = {"transactions": scale_value(each.rate, each.length_s)}
-            elif each.unit in BITS_PER_S:
-                values = {"bytes": scale_value(each.rate, BITS_PER_S[each.unit] / 8 * each.length_s)}
+            elif each.quantity_unit in BITS_PER_S:
+                values = {"bytes": scale_value(each.rate, BITS_PER_S[each.quantity_unit] / 8 * each.length_s)}
             else:
                 return
             end_s = each.end_s - origin
