@@ -19,8 +19,8 @@ import numpy.typing as npt
 from scipy import signal, stats
 from scipy.special import ndtr
 
-from vnetbench.campaign.schedule import choose_trial_duration
-from vnetbench.estimate.interim_analyses import interim_analyses
+from vnetbench.campaign.schedule import choose_load_duration
+from vnetbench.estimate.interim_analyses import interim_analysis_trial_counts
 from vnetbench.estimate.median import median_interval
 from vnetbench.estimate.model import Warmup
 from vnetbench.estimate.stopping_rule import decide_stopping
@@ -179,7 +179,7 @@ def run_adaptive_campaign(
     seconds = 0.0
     while True:
         samples = campaign.samples(
-            len(past), choose_trial_duration(past, setup_s, precision, treatment_count=1)
+            len(past), choose_load_duration(past, setup_s, precision, treatment_count=1)
         )
         seconds += setup_s + len(samples) * INTERVAL_S
         own.append(find_warmup(samples))
@@ -241,7 +241,7 @@ def _simulation_result(
     stopped_by: str,
 ) -> SimulationResult:
     values = [each.steady_mean for each in past]
-    bounds = median_interval(values, precision.confidence, interim_analyses(precision))
+    bounds = median_interval(values, precision.confidence, interim_analysis_trial_counts(precision))
     if bounds is None:
         raise ValueError("the requested precision leaves too few trials for an interval")
     truth = campaign.truth([each.steady_s for each in past])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vnetbench.estimate.effects import estimate_effects, find_best_treatment
-from vnetbench.estimate.interim_analyses import interim_analyses
+from vnetbench.estimate.interim_analyses import interim_analysis_trial_counts
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.stopping_rule import decide_stopping
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
@@ -77,7 +77,9 @@ def simulated(
         jumbo = np.where(mtu == 9000, math.log(mtu_effect) + harder, 0)
         values = np.exp(math.log(stream_effects[position]) + jumbo + block + own)
         trials = next(
-            n for n in interim_analyses(PRECISION) if decide_stopping(values[:n].tolist(), PRECISION).stop
+            n
+            for n in interim_analysis_trial_counts(PRECISION)
+            if decide_stopping(values[:n].tolist(), PRECISION).stop
         )
         factors = {"streams": streams, "mtu": mtu}
         treatments.append(treatment(index, factors, dict(enumerate(values[:trials].tolist()))))

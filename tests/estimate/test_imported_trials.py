@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vnetbench.estimate.imported_trials import widen_intervals
+from vnetbench.estimate.imported_trials import widen_intervals_by_rounding
 from vnetbench.estimate.median import estimate_median
 from vnetbench.estimate.summary import TrialPoint
 
@@ -31,7 +31,7 @@ def covered(digit: float, spread: float) -> float:
     for _ in range(500):
         trials = points(draw.normal(MEDIAN, spread, 7).tolist(), digit)
         own = estimate_median([point.values["goodput_bps"] for point in trials], CONFIDENCE)
-        wide = widen_intervals({"goodput_bps": own}, trials)["goodput_bps"]
+        wide = widen_intervals_by_rounding({"goodput_bps": own}, trials)["goodput_bps"]
         assert wide.low is not None
         assert wide.high is not None
         hits += wide.low <= MEDIAN <= wide.high
@@ -47,4 +47,4 @@ def test_exact_values_keep_their_interval() -> None:
     exact = [TrialPoint(n, n, 0.0, 10.0, 0.0, True, {"goodput_bps": 10.0 + n}) for n in range(8)]
     own = estimate_median([point.values["goodput_bps"] for point in exact], CONFIDENCE)
 
-    assert widen_intervals({"goodput_bps": own}, exact)["goodput_bps"] == own
+    assert widen_intervals_by_rounding({"goodput_bps": own}, exact)["goodput_bps"] == own

@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vnetbench.estimate.interim_analyses import interim_analyses, interval_bounds, min_trials_for_interval
+from vnetbench.estimate.interim_analyses import (
+    interim_analysis_trial_counts,
+    median_interval_bounds,
+    min_trials_for_interval,
+)
 from vnetbench.estimate.median import median_interval
 from vnetbench.study.model import Precision
 
@@ -13,18 +17,18 @@ CAMPAIGNS = 4000
 
 
 def test_default_analyses_are_at_6_9_13_20_and_30_trials() -> None:
-    assert interim_analyses(Precision()) == (6, 9, 13, 20, 30)
+    assert interim_analysis_trial_counts(Precision()) == (6, 9, 13, 20, 30)
 
 
 def test_the_first_analysis_needs_enough_trials_for_an_interval() -> None:
     assert min_trials_for_interval(0.95) == 6
-    assert interim_analyses(Precision(confidence=0.99))[0] == min_trials_for_interval(0.99) == 9
-    assert interim_analyses(Precision(min_trials=10))[0] == 10
+    assert interim_analysis_trial_counts(Precision(confidence=0.99))[0] == min_trials_for_interval(0.99) == 9
+    assert interim_analysis_trial_counts(Precision(min_trials=10))[0] == 10
 
 
 def test_too_few_trials_for_any_interval_have_no_analysis() -> None:
-    assert interim_analyses(Precision(max_trials=5)) == ()
-    assert interim_analyses(Precision(max_trials=6)) == (6,)
+    assert interim_analysis_trial_counts(Precision(max_trials=5)) == ()
+    assert interim_analysis_trial_counts(Precision(max_trials=6)) == (6,)
 
 
 def test_an_invalid_confidence_is_rejected() -> None:
@@ -45,7 +49,7 @@ def test_an_invalid_confidence_is_rejected() -> None:
     ids=str,
 )
 def test_the_chance_that_any_analysis_misses_is_one_minus_the_confidence(precision: Precision) -> None:
-    judged_at = interim_analyses(precision)
+    judged_at = interim_analysis_trial_counts(precision)
     random = np.random.default_rng(7)
     missed = 0
     for _ in range(CAMPAIGNS):
@@ -68,18 +72,20 @@ def test_between_analyses_the_interval_is_that_of_the_next_analysis_done_early()
 
 
 def test_more_trials_than_the_last_analysis_replace_it() -> None:
-    assert interval_bounds(60, 0.95, (6, 9, 13, 20, 30)) == interval_bounds(60, 0.95, (6, 9, 13, 20, 60))
+    assert median_interval_bounds(60, 0.95, (6, 9, 13, 20, 30)) == median_interval_bounds(
+        60, 0.95, (6, 9, 13, 20, 60)
+    )
 
 
 def test_each_analysis_has_some_error_to_spend() -> None:
-    reached = [interval_bounds(look, 0.95, (6, 9, 13, 20, 30)) for look in (9, 13, 20, 30)]
+    reached = [median_interval_bounds(look, 0.95, (6, 9, 13, 20, 30)) for look in (9, 13, 20, 30)]
 
     # If the first analysis spent all error, each later interval would be about the whole range of the trials.
     assert [reach.order for reach in reached if reach is not None] == [1, 2, 4, 8]
 
 
 def test_more_analyses_make_wider_intervals() -> None:
-    fixed, watched = interval_bounds(30, 0.95), interval_bounds(30, 0.95, (6, 9, 13, 20, 30))
+    fixed, watched = median_interval_bounds(30, 0.95), median_interval_bounds(30, 0.95, (6, 9, 13, 20, 30))
 
     assert fixed is not None and watched is not None
     assert (fixed.order, fixed.fraction) > (watched.order, watched.fraction)
@@ -87,6 +93,6 @@ def test_more_analyses_make_wider_intervals() -> None:
 
 def test_thousands_of_trials_have_the_bounds_of_the_normal_approximation() -> None:
     for trials in (1001, 2000, 20_000):
-        found = interval_bounds(trials, 0.95)
+        found = median_interval_bounds(trials, 0.95)
         assert found is not None
         assert found.order == pytest.approx(trials / 2 - 1.96 * trials**0.5 / 2, abs=1.5)

@@ -14,7 +14,7 @@ from tests.estimate.test_effects import grid
 from vnetbench.estimate.effects import estimate_effects
 from vnetbench.estimate.latency import count_histogram_values, merge_histograms
 from vnetbench.estimate.summarize import estimate_metrics, summarize
-from vnetbench.estimate.time_series import find_warmups, idle_samples, metric_time_series
+from vnetbench.estimate.time_series import find_warmups, metric_time_series, trimmed_idle_samples
 from vnetbench.estimate.trial_metrics import trial_metrics
 from vnetbench.results.records import TrialRecord
 from vnetbench.study.model import Precision, Timing
@@ -32,7 +32,7 @@ metric = "latency_increase_p50_us"
 
 def counted_idle(trial: TrialRecord) -> int:
     return count_histogram_values(
-        merge_histograms(x.histograms["latency"] for x in idle_samples(trial) if x.histograms)
+        merge_histograms(x.histograms["latency"] for x in trimmed_idle_samples(trial) if x.histograms)
     )
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vnetbench.estimate.interim_analyses import interim_analyses
+from vnetbench.estimate.interim_analyses import interim_analysis_trial_counts
 from vnetbench.estimate.median import estimate_median, find_outliers, median_interval
 from vnetbench.study.model import Precision
 
-LOOKS = interim_analyses(Precision())
+LOOKS = interim_analysis_trial_counts(Precision())
 trials = st.lists(st.floats(0, 1e12, allow_subnormal=False), min_size=6, max_size=40)
 
 

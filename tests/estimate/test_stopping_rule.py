@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vnetbench.estimate.interim_analyses import interim_analyses
+from vnetbench.estimate.interim_analyses import interim_analysis_trial_counts
 from vnetbench.estimate.median import median_interval
 from vnetbench.estimate.stopping_rule import StoppingDecision, decide_stopping
 from vnetbench.study.model import Precision
@@ -45,6 +45,6 @@ def test_a_zero_result_stops_at_the_first_analysis() -> None:
 def test_the_stopping_rule_uses_the_reported_interval(half_width: float) -> None:
     precision = Precision(half_width=half_width)
     values = [100.0, 104.0, 97.0, 101.0, 99.0, 108.0, 95.0, 100.0, 103.0]
-    low, high = median_interval(values, 0.95, interim_analyses(precision)) or (0.0, 0.0)
+    low, high = median_interval(values, 0.95, interim_analysis_trial_counts(precision)) or (0.0, 0.0)
 
     assert decide_stopping(values, precision).stop == ((high - low) / 2 <= half_width * 100.0)

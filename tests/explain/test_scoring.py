@@ -108,7 +108,7 @@ def test_no_candidate_has_more_confidence_than_those_before_it() -> None:
 
 def test_unscored_causes_are_listed_with_missing_metrics() -> None:
     result = rank({"load": 99.0})
-    assert result.unscored == {"throttled": ("held", "stopped")}
+    assert result.missing_metrics_by_cause == {"throttled": ("held", "stopped")}
     assert names(result) == ["full"]
 
 
@@ -117,7 +117,7 @@ def test_one_known_alternative_is_enough_for_a_score() -> None:
 
 
 def test_a_metric_that_most_trials_lack_leaves_a_cause_unscored() -> None:
-    assert rank({"load": 99.0}, {}, {}).unscored["full"] == ("load",)
+    assert rank({"load": 99.0}, {}, {}).missing_metrics_by_cause["full"] == ("load",)
 
 
 def test_without_evidence_there_are_no_candidates() -> None:
@@ -127,7 +127,10 @@ def test_without_evidence_there_are_no_candidates() -> None:
 
 
 def test_a_cause_of_another_workload_is_ignored() -> None:
-    assert "unlike" not in rank({}).unscored and "unlike" in rank({}, workload="tcp_rr").unscored
+    assert (
+        "unlike" not in rank({}).missing_metrics_by_cause
+        and "unlike" in rank({}, workload="tcp_rr").missing_metrics_by_cause
+    )
 
 
 def test_contradicting_evidence_counts_and_is_listed() -> None:

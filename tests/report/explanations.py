@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vnetbench.estimate.model import Experiment, Ratio
 from vnetbench.explain.model import (
-    MEASURED_SERIES,
+    MEASURED_SERIES_NAME,
     CandidateCause,
     Cause,
     EvidenceChart,
@@ -112,7 +112,7 @@ def _measured(streams: int) -> dict[str, str | float]:
         "y": goodput,
         "low": 0.97 * goodput,
         "high": 1.03 * goodput,
-        "series": MEASURED_SERIES,
+        "series": MEASURED_SERIES_NAME,
     }
 
 

@@ -16,7 +16,7 @@ from vnetbench.search.interface import SearchParameters, SearchStep
 from vnetbench.search.methods import run_search
 from vnetbench.study.factors.frame_sizes import compute_mean_frame_bytes
 from vnetbench.study.model import FactorLevels, Level
-from vnetbench.study.workloads import BACK_TO_BACK, FRAME_LOSS, FRAMES, SOAK, THROUGHPUT_METRICS
+from vnetbench.study.workloads import BACK_TO_BACK, FRAME_LOSS, FRAMES, SOAK, THROUGHPUT_METRIC_NAMES
 
 GOALS = (0.0, 1e-4, 5e-3)
 _SIZES: tuple[Level, ...] = (64, 128, 256, 512, 1024, 1280, 1518, "imix")
@@ -43,7 +43,7 @@ def searched(
         found = run_search("rfc2544", SimulatedDevice(physics, index + 100 * block), parameters, block)
         values = {
             name: direction_count * answer.throughput_fps
-            for name, answer in zip(THROUGHPUT_METRICS, found.goal_results, strict=False)
+            for name, answer in zip(THROUGHPUT_METRIC_NAMES, found.goal_results, strict=False)
         }
         answers = [asdict(answer) for answer in found.goal_results]
         search = {

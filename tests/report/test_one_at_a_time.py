@@ -15,7 +15,11 @@ from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.charts.campaign_charts import main_charts
 from vnetbench.report.export.campaign_json import campaign_json
 from vnetbench.report.export.markdown import campaign_markdown
-from vnetbench.report.one_at_a_time import BASELINE, gain_column, merge_sparse_design_into_one_factor
+from vnetbench.report.one_at_a_time import (
+    BASELINE,
+    baseline_ratio_column,
+    merge_sparse_design_into_one_factor,
+)
 from vnetbench.report.page.html import render_page
 from vnetbench.report.tables.estimates_table import estimates_table
 from vnetbench.report.text.answer import answer_question
@@ -50,7 +54,7 @@ def test_a_treatment_is_named_by_its_change(tuning: CampaignSummary) -> None:
 
 
 def test_each_ratio_to_the_baseline_has_an_interval(tuning: CampaignSummary) -> None:
-    column = gain_column(merge_sparse_design_into_one_factor(tuning))
+    column = baseline_ratio_column(merge_sparse_design_into_one_factor(tuning))
     assert column is not None
     (base,), *changes = column.cells
     assert base == "1"
@@ -90,4 +94,4 @@ def test_json_contains_the_factors_of_the_study(tuning: CampaignSummary) -> None
 
 def test_other_campaigns_stay_unchanged(jumbo: CampaignSummary) -> None:
     assert merge_sparse_design_into_one_factor(jumbo) is jumbo
-    assert gain_column(jumbo) is None
+    assert baseline_ratio_column(jumbo) is None

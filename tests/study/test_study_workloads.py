@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.study.test_study_load import only_problem
-from vnetbench.campaign.agent_parameters import prepare_parameters
+from vnetbench.campaign.agent_parameters import common_prepare_parameters
 from vnetbench.estimate.metrics import METRICS
-from vnetbench.report.charts.frame_charts import EXTRA_CHARTS
+from vnetbench.report.charts.frame_charts import ADDITIONAL_CHARTS_BY_NAME
 from vnetbench.study.factors.registry import FACTORS, complete_levels
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.labs import HOSTS, LABS
@@ -85,7 +85,7 @@ def test_contradicting_datagram_levels_are_reported(factors: str, what: str) -> 
     [({}, None), ({"rate": 1000}, 1000.0), ({"bit_rate": 10**6, "datagram_size": 125}, 1000.0)],
 )
 def test_a_bit_rate_counts_payload_bits(levels: dict[str, Level], rate_per_s: float | None) -> None:
-    parameters = prepare_parameters("udp_stream", complete_levels(levels, "udp_stream"))
+    parameters = common_prepare_parameters("udp_stream", complete_levels(levels, "udp_stream"))
     assert parameters["rate_per_s"] == rate_per_s
 
 
@@ -162,7 +162,7 @@ def test_a_workload_names_factors_metrics_and_charts_that_exist(workload: Worklo
     defaults = {workload.deciding_metric_at_fixed_rate, workload.deciding_metric_without_search} - {""}
     assert defaults <= set(workload.deciding_metrics)
     assert {*workload.deciding_metrics, workload.achieved_rate_metric} - {""} <= set(METRICS)
-    assert set(workload.additional_chart_names) <= set(EXTRA_CHARTS)
+    assert set(workload.additional_chart_names) <= set(ADDITIONAL_CHARTS_BY_NAME)
 
 
 @pytest.mark.parametrize("lab", LABS)

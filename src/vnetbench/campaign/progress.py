@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass, field
 
 from vnetbench.campaign import schedule
-from vnetbench.campaign.agent_parameters import needs_steps
-from vnetbench.estimate.interim_analyses import interim_analyses
+from vnetbench.campaign.agent_parameters import needs_throughput_search
+from vnetbench.estimate.interim_analyses import interim_analysis_trial_counts
 from vnetbench.estimate.median import estimate_median
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.time_series import TimeSeries, find_warmups
@@ -15,7 +15,7 @@ from vnetbench.estimate.trial_length import PastTrial
 from vnetbench.results.records import StepRecord
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Plan, SearchSpec, Study, Treatment
-from vnetbench.study.workloads import SEARCH_METRICS, deciding_metric
+from vnetbench.study.workloads import SEARCH_METRIC_NAMES, deciding_metric
 
 OPEN_STATE = "open"
 OVERDUE_REMAINDER_SHARE = 0.25
@@ -108,7 +108,7 @@ class CampaignProgress:
         ]
         precision = self.study.precision
         treatment.estimate = estimate_median(
-            treatment.deciding_values, precision.confidence, interim_analyses(precision)
+            treatment.deciding_values, precision.confidence, interim_analysis_trial_counts(precision)
         )
         interval_s = self.study.timing.interval_s
         past = [
@@ -131,10 +131,10 @@ class CampaignProgress:
         if limit is not None and seconds > (available_s := max(0.0, limit - self.elapsed_s)):
             trials, seconds = round(trials * available_s / seconds), available_s
         if self.running_treatment is not None:
-            seconds += self.remaining_trial_s() - self.expected_trial_s(self.running_treatment)
+            seconds += self.running_trial_remaining_s() - self.expected_trial_s(self.running_treatment)
         return trials, max(0.0, seconds)
 
-    def remaining_trial_s(self) -> float:
+    def running_trial_remaining_s(self) -> float:
         """Return the expected remaining duration of the running trial in seconds."""
         if self.running_treatment is None:
             return 0.0
@@ -162,15 +162,15 @@ class CampaignProgress:
     def search_spec(self, index: int) -> SearchSpec | None:
         """Return the search of a treatment's trials with its time limit; None if they have no step series."""
         levels = complete_levels(self.treatments[index].treatment.factors, self.study.workload)
-        if self.study.search is None or not needs_steps(self.study, levels):
+        if self.study.search is None or not needs_throughput_search(self.study, levels):
             return None
         return schedule.limit_search_time(self.study.search, self.study.precision, len(self.treatments))
 
     def _next_trial_duration_s(self, past: list[PastTrial]) -> float:
         if self.study.timing.duration_s is not None:
             return self.study.timing.duration_s
-        if self.study.search is not None and deciding_metric(self.study) in SEARCH_METRICS:
+        if self.study.search is not None and deciding_metric(self.study) in SEARCH_METRIC_NAMES:
             return self.study.search.step_s
-        return schedule.choose_trial_duration(
+        return schedule.choose_load_duration(
             past, self.expected_setup_s(), self.study.precision, len(self.treatments)
         )

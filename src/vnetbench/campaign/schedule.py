@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vnetbench.estimate.interim_analyses import interim_analyses
+from vnetbench.estimate.interim_analyses import interim_analysis_trial_counts
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.trial_length import (
     MAX_TRIAL_LENGTH_S,
@@ -34,7 +34,7 @@ TIME_LIMIT_SHARE_FOR_MIN_TRIALS = 0.9
 """Share of the time limit for the minimum number of trials. The rest is for treatments that need more."""
 
 
-def choose_trial_duration(
+def choose_load_duration(
     past_trials: Sequence[PastTrial], setup_s: float, precision: Precision, treatment_count: int
 ) -> float:
     """Return the load duration of a treatment's next trial in seconds, warm-up included.
@@ -64,7 +64,7 @@ def estimate_remaining_trials(
     The interval of a median shrinks with the square root of the number of trials. Until there is an interval,
     it is derived from the trials' standard deviation for a normal distribution.
     """
-    judged_at = interim_analyses(precision) or (precision.max_trials,)
+    judged_at = interim_analysis_trial_counts(precision) or (precision.max_trials,)
     half_width = estimate.half_width if estimate else None
     if half_width is None and len(values) >= PILOT_TRIALS:
         # The metric may be a difference, whose mean can be negative or zero.
@@ -114,7 +114,7 @@ def median_steps_s(measured_s: Sequence[float], search: SearchSpec | None) -> fl
     )
 
 
-def has_enough_time(
+def has_time_for_min_trials(
     precision: Precision, treatment_count: int, duration_s: float | None, before_s: float = 0.0
 ) -> bool:
     """Return whether every treatment can have its minimum number of trials within the time limit.

@@ -17,10 +17,10 @@ def reference() -> None:
 @reference.command("list")
 def list_tables() -> None:
     """List the published tables."""
-    from vnetbench.report.tables.reference_table import reference_list
+    from vnetbench.report.tables.reference_table import published_table_lines
 
     console = Console(highlight=False)
-    for line in reference_list():
+    for line in published_table_lines():
         console.print(line)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from vnetbench.estimate.latency import latency_metrics, merge_histograms
 from vnetbench.results.records import Sample, StreamSample, TrialRecord
 
-SHARE_METRICS: Mapping[str, tuple[str, ...]] = {
+SHARE_METRICS_BY_COUNT: Mapping[str, tuple[str, ...]] = {
     "datagrams": ("loss_percent", "socket_drop_percent", "reordered_percent", "duplicate_percent"),
     "frames": ("frame_loss_percent", "reordered_percent", "duplicate_percent"),
 }
@@ -38,7 +38,7 @@ def datagram_metrics(
     totals = [
         stream
         for endpoint in trial.endpoints
-        for stream in _stream_totals(endpoint.totals)
+        for stream in _final_stream_counts(endpoint.totals)
         if "datagrams" in stream
     ]
     if not totals:
@@ -49,16 +49,18 @@ def datagram_metrics(
     sent = sum(_count_or_zero(flow, "datagrams") for x in steady for flow in _datagram_streams(x, "source"))
     yield "datagrams_sent_per_s", sent / steady_s
     yield "datagrams_received_per_s", sum(map(count_arrived_datagrams, steady)) / steady_s
-    yield from _share_metrics(totals, warmup)
+    yield from _loss_reordering_duplicate_percents(totals, warmup)
     if sinks:
         yield "jitter_us", sum(_number_or_zero(flow.details.get("jitter_us")) for flow in sinks) / len(sinks)
     yield from latency_metrics(merge_histograms(x.histograms.get("delay", ()) for x in steady), "delay")
-    deviations = [_number_or_zero(pacing.get("gap_deviation_us")) for pacing in _endpoint_pacings(trial)]
+    deviations = [
+        _number_or_zero(pacing.get("gap_deviation_us")) for pacing in _pacing_deviation_records(trial)
+    ]
     if deviations:
         yield "gap_deviation_us", max(deviations)
 
 
-def _share_metrics(
+def _loss_reordering_duplicate_percents(
     totals: Sequence[Mapping[str, Any]], warmup: Sequence[Sample]
 ) -> Iterator[tuple[str, float]]:
     sinks = [flow for flow in totals if flow["role"] == "sink"]
@@ -91,12 +93,12 @@ def zero_count_upper_bound_percent(datagrams: float, confidence: float) -> float
     return -100 * math.expm1(math.log1p(-confidence) / datagrams)
 
 
-def _stream_totals(totals: Mapping[str, object]) -> Sequence[Mapping[str, Any]]:
+def _final_stream_counts(totals: Mapping[str, object]) -> Sequence[Mapping[str, Any]]:
     streams = totals.get("streams")
     return streams if isinstance(streams, list) else []
 
 
-def _endpoint_pacings(trial: TrialRecord) -> Iterator[Mapping[str, object]]:
+def _pacing_deviation_records(trial: TrialRecord) -> Iterator[Mapping[str, object]]:
     for endpoint in trial.endpoints:
         instrument = endpoint.totals.get("instrument")
         pacing = instrument.get("pacing") if isinstance(instrument, Mapping) else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vnetbench.estimate.frames import FRAMES_RECEIVED, FRAMES_SENT, search_result, stream_totals
+from vnetbench.estimate.frames import FRAMES_RECEIVED, FRAMES_SENT, final_stream_counts, search_result
 from vnetbench.results.records import (
     HOST,
     LOSS_CURVE_STEP,
@@ -21,7 +21,7 @@ BEFORE_RECEIVER, ELSEWHERE = "before_receiver", "elsewhere"
 """Drop locations, in path order; `elsewhere` is the rest that no counter explains."""
 _UPLINK_ROLE = "uplink"
 """The role of such an interface in a testbed's description (`lab/netns/topology.py`)."""
-_INTERFACE_COUNTERS = ("rx_packets", "tx_packets", "rx_dropped", "tx_dropped")
+_PACKET_AND_DROP_COUNTERS = ("rx_packets", "tx_packets", "rx_dropped", "tx_dropped")
 
 _MAX_STEP_LOAD_PER_THROUGHPUT = 2.0
 """Only search steps at up to this times the throughput count. At a much higher load another location than
@@ -64,7 +64,7 @@ def locate_frame_losses(trial: TrialRecord, testbed: Mapping[str, Any]) -> Frame
         sum(
             int(stream.get(kind, 0))
             for endpoint in trial.endpoints
-            for stream in stream_totals(endpoint.totals)
+            for stream in final_stream_counts(endpoint.totals)
         )
         for kind in (FRAMES_SENT, FRAMES_RECEIVED)
     )
@@ -85,7 +85,7 @@ def path_counters(endpoints: Sequence[EndpointRecord], effective: Mapping[str, o
     """
     interfaces = {
         endpoint.name: {
-            each["name"]: _interface_counts(each)
+            each["name"]: _packet_and_drop_counts(each)
             for each in _list_or_empty(endpoint.totals.get("interfaces"))
         }
         for endpoint in endpoints
@@ -94,7 +94,9 @@ def path_counters(endpoints: Sequence[EndpointRecord], effective: Mapping[str, o
     counters = (endpoint.totals.get("counters") for endpoint in endpoints)
     backlog_drops = sum(int(each.get("softnet_dropped", 0)) for each in counters if isinstance(each, Mapping))
     rejected = sum(
-        int(stream.get("rejected", 0)) for endpoint in endpoints for stream in stream_totals(endpoint.totals)
+        int(stream.get("rejected", 0))
+        for endpoint in endpoints
+        for stream in final_stream_counts(endpoint.totals)
     )
     return {
         "interfaces": {name: counts for name, counts in interfaces.items() if counts},
@@ -187,8 +189,8 @@ def _iterate_interface_counters(counters: PathCounters) -> Iterator[tuple[str, s
             yield observer, name, counts
 
 
-def _interface_counts(interface: Mapping[str, Any]) -> dict[str, int]:
-    counts = {name: int(interface.get(name, 0)) for name in _INTERFACE_COUNTERS}
+def _packet_and_drop_counts(interface: Mapping[str, Any]) -> dict[str, int]:
+    counts = {name: int(interface.get(name, 0)) for name in _PACKET_AND_DROP_COUNTERS}
     return {**counts, "queue_drops": int((interface.get("qdisc") or {}).get("drops", 0))}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vnetbench.estimate.metric import Metric
-from vnetbench.study.workloads import THROUGHPUT_METRICS
+from vnetbench.study.workloads import THROUGHPUT_METRIC_NAMES
 
 _LOSS_GOAL_ORDINALS = ("the first", "the second", "the third", "the fourth")
 _THROUGHPUT_LABELS = ("Throughput", *(f"Throughput within {goal} goal" for goal in _LOSS_GOAL_ORDINALS[1:]))
@@ -18,7 +18,9 @@ FRAME_METRICS = (
             f"highest rate at which the frame loss ratio does not exceed {goal} loss goal (RFC 1242), sum "
             "of all directions and pairs",
         )
-        for name, label, goal in zip(THROUGHPUT_METRICS, _THROUGHPUT_LABELS, _LOSS_GOAL_ORDINALS, strict=True)
+        for name, label, goal in zip(
+            THROUGHPUT_METRIC_NAMES, _THROUGHPUT_LABELS, _LOSS_GOAL_ORDINALS, strict=True
+        )
     ),
     Metric(
         "throughput_bps",

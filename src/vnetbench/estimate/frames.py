@@ -11,7 +11,7 @@ from typing import Any
 from vnetbench.estimate.datagrams import IntervalSamples
 from vnetbench.estimate.latency import latency_metrics, merge_histograms
 from vnetbench.results.records import LOSS_CURVE_STEP, Sample, TrialRecord, mapping_or_empty
-from vnetbench.study.workloads import THROUGHPUT_METRICS
+from vnetbench.study.workloads import THROUGHPUT_METRIC_NAMES
 
 FRAMES_SENT, FRAMES_RECEIVED = "frames_sent", "frames_received"
 
@@ -40,7 +40,7 @@ def frame_metrics(
     warm-up with those that arrived by the end of the trial.
     """
     yield from step_metrics(trial)
-    totals = [stream for endpoint in trial.endpoints for stream in stream_totals(endpoint.totals)]
+    totals = [stream for endpoint in trial.endpoints for stream in final_stream_counts(endpoint.totals)]
     if not any(FRAMES_SENT in stream for stream in totals):
         return
     steady = [x for parts in load_intervals.values() for part in parts[warmup_samples:] for x in part]
@@ -84,9 +84,9 @@ def step_metrics(trial: TrialRecord) -> Iterator[tuple[str, float]]:
     device forwarded during the burst.
     """
     search = search_result(trial)
-    for name, goal_result in zip(THROUGHPUT_METRICS, _goal_results(search), strict=False):
+    for name, goal_result in zip(THROUGHPUT_METRIC_NAMES, _goal_results(search), strict=False):
         yield name, float(goal_result["throughput_fps"]) * int(search["direction_count"])
-        if name == THROUGHPUT_METRICS[0]:
+        if name == THROUGHPUT_METRIC_NAMES[0]:
             frame_bits = 8 * float(search["frame_bytes"])
             yield (
                 "throughput_bps",
@@ -111,7 +111,7 @@ def search_interval_by_metric(search: Mapping[str, Any]) -> dict[str, SearchInte
             int(search["direction_count"]) * float(goal_result["high_fps"]),
             goal_result["confidence"],
         )
-        for name, goal_result in zip(THROUGHPUT_METRICS, _goal_results(search), strict=False)
+        for name, goal_result in zip(THROUGHPUT_METRIC_NAMES, _goal_results(search), strict=False)
         if goal_result["limited_by"] != "generator"
     }
 
@@ -126,7 +126,7 @@ def _goal_results(search: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return goal_results
 
 
-def stream_totals(totals: Mapping[str, object]) -> Sequence[Mapping[str, Any]]:
+def final_stream_counts(totals: Mapping[str, object]) -> Sequence[Mapping[str, Any]]:
     """Return the final counts of an endpoint's streams."""
     streams = totals.get("streams")
     return streams if isinstance(streams, list) else []

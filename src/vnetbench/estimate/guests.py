@@ -7,15 +7,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from vnetbench.estimate.time_series import SteadySamples
 from vnetbench.results.records import Observation, Sample
 
-EMULATOR_KINDS = ("emulator", "vhost")
+EMULATOR_THREAD_KINDS = ("emulator", "vhost")
 
 
-def cpu_times(samples: Sequence[Sample]) -> dict[str, float]:
+def sum_seconds_by_kind(samples: Sequence[Sample]) -> dict[str, float]:
     """Return the seconds of all CPUs by kind of work (`user_s`, `idle_s`, …)."""
-    return sum_values_by_name(cpu_times_without_number(cpu) for sample in samples for cpu in sample.cpu)
+    return sum_values_by_name(cpu_seconds_by_kind(cpu) for sample in samples for cpu in sample.cpu)
 
 
-def cpu_times_without_number(cpu: Mapping[str, float]) -> dict[str, float]:
+def cpu_seconds_by_kind(cpu: Mapping[str, float]) -> dict[str, float]:
     """Return the seconds by kind of work from one element of `Sample.cpu`."""
     return {kind: time_s for kind, time_s in cpu.items() if kind.endswith("_s")}
 
@@ -30,7 +30,7 @@ def sum_values_by_name(parts: Iterable[Mapping[str, float]]) -> dict[str, float]
 
 
 def busy_percent(times: Mapping[str, float]) -> float | None:
-    """Return the share of CPU time (`cpu_times`) that was not idle; None without CPU times."""
+    """Return the share of CPU time (`sum_seconds_by_kind`) that was not idle; None without CPU times."""
     total = sum(times.values())
     idle = times.get("idle_s", 0.0) + times.get("iowait_s", 0.0)
     return 100 * (total - idle) / total if total > 0 else None
@@ -46,17 +46,17 @@ def guest_metrics(
         host_samples: The samples of the observer on the host.
     """
     for name, group in groups.items():
-        own = busy_percent(cpu_times([sample for _, samples in group for sample in samples]))
+        own = busy_percent(sum_seconds_by_kind([sample for _, samples in group for sample in samples]))
         if own is not None:
             yield f"{name}_busy_percent", own
     observations = [x.observation for x in host_samples if x.observation]
     if observations:
         observed_s = sum(x.interval_s for x in host_samples if x.observation)
-        yield from _thread_metrics(groups, _thread_cpu_s(observations), observed_s)
-        yield from _switch_metrics(observations, observed_s)
+        yield from _vcpu_and_emulator_metrics(groups, _cpu_s_per_thread(observations), observed_s)
+        yield from _drop_and_exit_rates(observations, observed_s)
 
 
-def _thread_metrics(
+def _vcpu_and_emulator_metrics(
     groups: Mapping[str, SteadySamples],
     thread_cpu_s: Mapping[tuple[str, str], Sequence[float]],
     observed_s: float,
@@ -71,13 +71,18 @@ def _thread_metrics(
         yield "vcpus_cpu_percent", 100 * sum(all_times) / observed_s
         yield "busiest_vcpu_percent", 100 * max(all_times) / observed_s
     emulators = [
-        time_s for (_, kind), times in thread_cpu_s.items() if kind in EMULATOR_KINDS for time_s in times
+        time_s
+        for (_, kind), times in thread_cpu_s.items()
+        if kind in EMULATOR_THREAD_KINDS
+        for time_s in times
     ]
     if emulators:
         yield "emulators_cpu_percent", 100 * sum(emulators) / observed_s
 
 
-def _switch_metrics(observations: Sequence[Observation], observed_s: float) -> Iterator[tuple[str, float]]:
+def _drop_and_exit_rates(
+    observations: Sequence[Observation], observed_s: float
+) -> Iterator[tuple[str, float]]:
     ports = [counters for each in observations for counters in each.interface_counters.values()]
     if ports:
         dropped = sum(counters["rx_dropped"] + counters["tx_dropped"] for counters in ports)
@@ -88,15 +93,15 @@ def _switch_metrics(observations: Sequence[Observation], observed_s: float) -> I
         yield "kvm_exits_per_s", sum(exits) / observed_s
 
 
-def _thread_cpu_s(observations: Sequence[Observation]) -> dict[tuple[str, str], list[float]]:
+def _cpu_s_per_thread(observations: Sequence[Observation]) -> dict[tuple[str, str], list[float]]:
     """Return the CPU seconds of each thread over all samples, by guest and kind of thread."""
     by_kind: dict[tuple[str, str], list[float]] = {}
     for name, cpu_s in sum_values_by_name(each.thread_cpu_s for each in observations).items():
-        by_kind.setdefault(parse_thread_kind_and_guest(name), []).append(cpu_s)
+        by_kind.setdefault(split_guest_and_kind(name), []).append(cpu_s)
     return by_kind
 
 
-def parse_thread_kind_and_guest(thread: str) -> tuple[str, str]:
+def split_guest_and_kind(thread: str) -> tuple[str, str]:
     """Return the owner and the kind of an observed thread: `a1 vcpu0` is a `vcpu` of `a1`."""
     owner, _, kind = thread.rpartition(" ")
     return owner, kind.rstrip("0123456789")

@@ -136,7 +136,9 @@ def trial_point(
     )
 
 
-def widen_intervals(estimates: Mapping[str, Estimate], points: Sequence[TrialPoint]) -> dict[str, Estimate]:
+def widen_intervals_by_rounding(
+    estimates: Mapping[str, Estimate], points: Sequence[TrialPoint]
+) -> dict[str, Estimate]:
     """Return the estimates with intervals widened by the rounding of their trials."""
     widened = dict(estimates)
     for name, each in estimates.items():
@@ -155,7 +157,8 @@ def describe_sources(points: Sequence[TrialPoint]) -> Iterator[str]:
     """Yield sentences about the tools, logs and endpoints behind imported trials; none without any."""
     logs = [point.imported_log for point in points if point.imported_log]
     if logs:
-        yield f"the trials were imported, not measured by vnetbench: {'; '.join(list_sources(points))}"
+        origins = "; ".join(describe_logs_by_tool(points))
+        yield f"the trials were imported, not measured by vnetbench: {origins}"
     reporters = {str(log["reported_by"]) for log in logs if log["reported_by"]}
     if len(reporters) > 1:
         yield (
@@ -165,7 +168,7 @@ def describe_sources(points: Sequence[TrialPoint]) -> Iterator[str]:
         )
 
 
-def list_sources(points: Sequence[TrialPoint]) -> list[str]:
+def describe_logs_by_tool(points: Sequence[TrialPoint]) -> list[str]:
     """Return for each tool and version the number of trials and their logs."""
     by_tool: dict[str, list[Mapping[str, Any]]] = {}
     for log in (point.imported_log for point in points if point.imported_log):
@@ -230,9 +233,9 @@ def _metric_of_intervals(intervals: Sequence[_SamplesOfInterval], metric: str) -
         for direction, sample in interval
         if definition.direction in ("", direction)
     ]
-    terms = [_sum_counter(samples, name, weight) for name, weight in definition.weights.items()]
+    terms = [_sum_weighted_counter(samples, name, weight) for name, weight in definition.weights.items()]
     if definition.divisor:
-        divisor = _sum_counter(samples, definition.divisor, 1)
+        divisor = _sum_weighted_counter(samples, definition.divisor, 1)
     else:
         divisor = _RoundedValue(*(sum(map(_interval_length_s, intervals)),) * 3)
     if not samples or divisor is None or not divisor.low > 0:
@@ -244,7 +247,7 @@ def _metric_of_intervals(intervals: Sequence[_SamplesOfInterval], metric: str) -
     return _RoundedValue(value / divisor.value, low / divisor.high, high / divisor.low)
 
 
-def _sum_counter(samples: Sequence[Sample], name: str, weight: float) -> _RoundedValue | None:
+def _sum_weighted_counter(samples: Sequence[Sample], name: str, weight: float) -> _RoundedValue | None:
     if any(name not in sample.counters for sample in samples):
         return None
     value, low, high = (

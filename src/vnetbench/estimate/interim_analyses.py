@@ -59,7 +59,7 @@ def min_trials_for_interval(confidence: float, has_more_analyses: bool = True) -
 
 
 @lru_cache(maxsize=1024)
-def interim_analyses(precision: Precision) -> tuple[int, ...]:
+def interim_analysis_trial_counts(precision: Precision) -> tuple[int, ...]:
     """Return the numbers of trials at which a treatment is analysed, ascending by a factor of about 1.5.
 
     The first is `min_trials`, or the first number that has an interval. The last is `max_trials`. The
@@ -75,7 +75,7 @@ def interim_analyses(precision: Precision) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=4096)
-def interval_bounds(
+def median_interval_bounds(
     trials: int, confidence: float, analyses: tuple[int, ...] = ()
 ) -> OrderStatisticBounds | None:
     """Return the order statistics that bound the median's interval; None for too few trials.
@@ -96,7 +96,7 @@ def interval_bounds(
         first_error = _error_of_first_analysis(analyses[0] if analyses else trials, error, analysis_count)
         return _fixed_sample_bounds(trials, first_error)
     if 2.0 ** (1 - earlier[0]) > error + 1e-12:
-        return interval_bounds(trials, confidence, analyses[1:])
+        return median_interval_bounds(trials, confidence, analyses[1:])
     return _sequential_bounds((*earlier, trials), error, analysis_count)[-1]
 
 

@@ -32,7 +32,7 @@ def match_treatments(before: CampaignSummary, after: CampaignSummary) -> list[Ma
     if before.workload != after.workload:
         return []
     if before.reference_table is not None or after.reference_table is not None:
-        return list(_match_compatible(before, after))
+        return list(_match_without_conflicting_levels(before, after))
     if before.is_imported and after.is_imported:
         return list(_match_by_shared_factors(before, after))
     if not before.is_imported and not after.is_imported:
@@ -42,7 +42,7 @@ def match_treatments(before: CampaignSummary, after: CampaignSummary) -> list[Ma
             for one in before.treatments
             if (key := frozenset((levels := all_levels(before, one)).items())) in by_levels
         ]
-    return list(_match_compatible(before, after))
+    return list(_match_without_conflicting_levels(before, after))
 
 
 def all_levels(summary: CampaignSummary, treatment: TreatmentSummary) -> dict[str, Level]:
@@ -50,7 +50,9 @@ def all_levels(summary: CampaignSummary, treatment: TreatmentSummary) -> dict[st
     return complete_levels(treatment.factors, summary.workload, summary.testbed_backend)
 
 
-def _match_compatible(before: CampaignSummary, after: CampaignSummary) -> Iterator[MatchedTreatments]:
+def _match_without_conflicting_levels(
+    before: CampaignSummary, after: CampaignSummary
+) -> Iterator[MatchedTreatments]:
     for one in before.treatments:
         for other in after.treatments:
             levels = [_specified_levels(each.factors) for each in (one, other)]

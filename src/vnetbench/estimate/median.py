@@ -15,13 +15,13 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from vnetbench.estimate.interim_analyses import interval_bounds
+from vnetbench.estimate.interim_analyses import median_interval_bounds
 from vnetbench.estimate.model import Estimate, Mode
 from vnetbench.estimate.modes import find_modes, mark_upper_mode
 
 _CHANCE_OF_FALSE_OUTLIER = 0.05
 """Chance that any trial of a normal distribution is marked as an outlier."""
-_SIMULATED_SETS_OF_TRIALS = 20_000
+_SIMULATED_TRIAL_SET_COUNT = 20_000
 _STANDARD_DEVIATION_PER_MAD = 1.4826
 """Standard deviation of a normal distribution over its median absolute deviation."""
 
@@ -32,7 +32,8 @@ def estimate_median(values: Sequence[float], confidence: float, analyses: Sequen
     Args:
         values: One value for each trial, in any unit.
         confidence: The confidence of the interval, between 0 and 1.
-        analyses: The numbers of trials at which stopping was or would have been decided (`interim_analyses`).
+        analyses: The numbers of trials at which stopping was or would have been decided
+            (`interim_analyses.py`).
             The interval then has the requested confidence whichever analysis stops a campaign. If empty, the
             number of trials must have been fixed in advance.
 
@@ -82,7 +83,7 @@ def median_interval(
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
-    bounds = interval_bounds(len(values), confidence, tuple(analyses))
+    bounds = median_interval_bounds(len(values), confidence, tuple(analyses))
     if bounds is None:
         return None
     ordered = sorted(values)
@@ -120,7 +121,7 @@ def _outlier_limit_in_deviations(trials: int) -> float:
     # Beyond 100 values the limit grows by less than a tenth, and a simulation of thousands takes long.
     trials = min(trials, 100)
     sets: npt.NDArray[np.float64] = np.random.default_rng(trials).standard_normal(
-        (_SIMULATED_SETS_OF_TRIALS, trials)
+        (_SIMULATED_TRIAL_SET_COUNT, trials)
     )
     distances = np.abs(sets - np.median(sets, axis=1, keepdims=True))
     spread = np.median(distances, axis=1) * _STANDARD_DEVIATION_PER_MAD

@@ -40,7 +40,7 @@ def estimate_rank_ratio(before: Sequence[float], after: Sequence[float], confide
     Raises:
         ValueError: A side is empty, a value is negative or not finite, or the confidence is outside 0..1.
     """
-    _check_inputs(confidence, before, after)
+    _check_confidence_and_values(confidence, before, after)
     before_logs, after_logs = _logs_or_minus_infinity(before), _logs_or_minus_infinity(after)
     log_ratios = np.sort(_subtract_logs(after_logs[:, None], before_logs[None, :]).ravel())
     chances = _rank_sum_null_distribution(len(before), len(after))
@@ -74,7 +74,7 @@ def adjust_p_values(ratios: Sequence[Ratio]) -> list[Ratio]:
     return adjusted
 
 
-def _check_inputs(confidence: float, *sides: Sequence[float]) -> None:
+def _check_confidence_and_values(confidence: float, *sides: Sequence[float]) -> None:
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, not {confidence}")
     for side in sides:

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vnetbench.estimate.interim_analyses import interim_analyses
+from vnetbench.estimate.interim_analyses import interim_analysis_trial_counts
 from vnetbench.estimate.median import median_interval
 from vnetbench.study.model import Precision
 
@@ -23,8 +23,8 @@ class StoppingDecision:
 def decide_stopping(values: Sequence[float], precision: Precision) -> StoppingDecision:
     """Decide whether these trials are enough for the requested precision.
 
-    The decision is made only at the numbers of trials in `interim_analyses(precision)`. It uses the same
-    interval as `estimate_median(values, precision.confidence, interim_analyses(precision))` reports. If all
+    The decision is made only at the numbers of trials in `interim_analysis_trial_counts(precision)`. It uses
+    the same interval as `estimate_median` reports with these numbers and `precision.confidence`. If all
     values are zero, the interval has no width and the first analysis stops the treatment.
 
     The rule is that of Maricq et al., OSDI 2018, "Taming performance variability": repeat until the
@@ -35,7 +35,7 @@ def decide_stopping(values: Sequence[float], precision: Precision) -> StoppingDe
         values: The deciding metric, one value for each trial.
         precision: The requested precision.
     """
-    analyses = interim_analyses(precision)
+    analyses = interim_analysis_trial_counts(precision)
     trials = len(values)
     if trials in analyses:
         bounds = median_interval(values, precision.confidence, analyses)

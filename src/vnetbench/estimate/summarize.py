@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vnetbench.estimate import imported_trials
-from vnetbench.estimate.datagrams import SHARE_METRICS, zero_count_upper_bound_percent
+from vnetbench.estimate.datagrams import SHARE_METRICS_BY_COUNT, zero_count_upper_bound_percent
 from vnetbench.estimate.evidence import collect_evidence
 from vnetbench.estimate.evidence.time_series import evidence_time_series
 from vnetbench.estimate.evidence.trial_data import build_trial_data
 from vnetbench.estimate.frames import outstanding_frames, search_interval_by_metric, search_result
-from vnetbench.estimate.interim_analyses import interim_analyses
+from vnetbench.estimate.interim_analyses import interim_analysis_trial_counts
 from vnetbench.estimate.latency import merge_histograms
 from vnetbench.estimate.median import estimate_median
 from vnetbench.estimate.metrics import METRICS
@@ -22,10 +22,10 @@ from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialP
 from vnetbench.estimate.time_series import (
     TimeSeries,
     find_warmups,
-    idle_samples,
-    merged_histogram,
+    merge_sample_histograms,
     metric_time_series,
     steady_latency_histogram,
+    trimmed_idle_samples,
 )
 from vnetbench.estimate.trial_metrics import metrics_of_steady_part
 from vnetbench.results.file import ResultsFile
@@ -95,9 +95,9 @@ def summarize(file: ResultsFile) -> CampaignSummary:
         warnings=(
             *_iperf3_endpoint_warnings(testbed),
             *imported_trials.describe_sources(points),
-            *_trial_warnings(points, deciding_metric(study)),
+            *_missing_or_unsteady_warnings(points, deciding_metric(study)),
             *_session_warnings(file.session_facts()),
-            *_note_warnings(points),
+            *_trials_with_notes_warning(points),
         ),
         combine=study.combine,
         published_table=study.published,
@@ -116,13 +116,13 @@ def estimate_metrics(
         precision: The study's precision.
         has_interim_analyses: Whether the stopping rule decided the number of trials.
     """
-    analyses = interim_analyses(precision) if has_interim_analyses else ()
+    analyses = interim_analysis_trial_counts(precision) if has_interim_analyses else ()
     estimates = {}
     for name in METRICS:
         measured = [each[name] for each in trial_values if name in each]
         if measured:
             estimates[name] = estimate_median(measured, precision.confidence, analyses)
-    for count_metric, share_metrics in SHARE_METRICS.items():
+    for count_metric, share_metrics in SHARE_METRICS_BY_COUNT.items():
         count = sum(each.get(count_metric, 0.0) for each in trial_values)
         for name in share_metrics:
             if name in estimates and count and not any(each.get(name) for each in trial_values):
@@ -163,7 +163,7 @@ def _collect_trials(
         )
         latencies = steady_latency_histogram(trial, warmup.samples)
         treatment_trials.latencies = merge_histograms((treatment_trials.latencies, latencies))
-        idle = merged_histogram(idle_samples(trial), "latency")
+        idle = merge_sample_histograms(trimmed_idle_samples(trial), "latency")
         treatment_trials.idle_latencies = merge_histograms((treatment_trials.idle_latencies, idle))
     return by_treatment
 
@@ -220,7 +220,7 @@ def _treatment_summary(
     points = trials.points
     reasons = (*trials.failures, *((record.reason,) if record.reason else ()))
     has_interim_analyses = study.testbed.lab != IMPORTED_LAB
-    metrics = imported_trials.widen_intervals(
+    metrics = imported_trials.widen_intervals_by_rounding(
         estimate_metrics(
             [p.values for p in points], study.precision, has_interim_analyses=has_interim_analyses
         ),
@@ -269,8 +269,8 @@ def _iperf3_endpoint_warnings(testbed: Mapping[str, Any]) -> Iterator[str]:
             )
 
 
-def _trial_warnings(points: Sequence[TrialPoint], metric: str) -> Iterator[str]:
-    label, trials = METRICS[metric].label, _count_trials(len(points))
+def _missing_or_unsteady_warnings(points: Sequence[TrialPoint], metric: str) -> Iterator[str]:
+    label, trials = METRICS[metric].label, _trial_count_text(len(points))
     missing = sum(metric not in point.values for point in points)
     if missing and points[0].imported_log:
         yield f"{missing} of {trials} have no value of {label} and count for other metrics only"
@@ -303,12 +303,12 @@ def _session_warnings(sessions: Sequence[Mapping[str, Mapping[str, Any]]]) -> It
         yield f"CPU cycles are estimated from CPU time and clock rate ({estimated[-1].get('reason')})"
 
 
-def _note_warnings(points: Sequence[TrialPoint]) -> Iterator[str]:
+def _trials_with_notes_warning(points: Sequence[TrialPoint]) -> Iterator[str]:
     if with_notes := sum(bool(point.notes) for point in points if not point.imported_log):
-        yield f"{with_notes} of {_count_trials(len(points))} have notes about the measurement"
+        yield f"{with_notes} of {_trial_count_text(len(points))} have notes about the measurement"
 
 
-def _count_trials(count: int) -> str:
+def _trial_count_text(count: int) -> str:
     return f"{count} trial{'' if count == 1 else 's'}"
 
 

@@ -13,7 +13,7 @@ from vnetbench.estimate.model import Warmup
 from vnetbench.estimate.warmup import find_shared_warmups, find_warmup, fixed_warmup
 from vnetbench.results.records import HISTOGRAM_KINDS, OBSERVE, EndpointRecord, Histogram, Sample, TrialRecord
 from vnetbench.study.model import Timing
-from vnetbench.study.workloads import SEARCH_METRICS
+from vnetbench.study.workloads import SEARCH_METRIC_NAMES
 
 SteadySamples = Sequence[tuple[EndpointRecord, Sequence[Sample]]]
 """Endpoints, each with its samples after the warm-up."""
@@ -57,7 +57,7 @@ def metric_time_series(trial: TrialRecord, metric: str = "goodput_bps") -> TimeS
     Raises:
         ValueError: The trial has no samples.
     """
-    if metric in SEARCH_METRICS:
+    if metric in SEARCH_METRIC_NAMES:
         return TimeSeries((dict(step_metrics(trial))[metric],), (trial.duration_s,))
     load = split_load_samples(trial)
     load_intervals, idle_intervals = _group_by_interval(load), _group_by_interval(split_idle_samples(trial))
@@ -69,12 +69,12 @@ def metric_time_series(trial: TrialRecord, metric: str = "goodput_bps") -> TimeS
         )
         return TimeSeries(rates, lengths_s, idle_values=idle_rates)
     if metric == "datagrams_received_per_s":
-        return _count_rates(
+        return _rate_time_series(
             [sum(map(count_arrived_datagrams, _samples_of_all_endpoints(each))) for each in load_intervals],
             lengths_s,
         )
     if metric == "forwarding_rate_fps":
-        return _count_rates(
+        return _rate_time_series(
             [
                 sum(count_frames(x, FRAMES_RECEIVED) for x in _samples_of_all_endpoints(each))
                 for each in load_intervals
@@ -83,21 +83,23 @@ def metric_time_series(trial: TrialRecord, metric: str = "goodput_bps") -> TimeS
         )
     kind = next((kind for kind in HISTOGRAM_KINDS if metric.startswith(kind)), "latency")
     histograms, idle_histograms = (
-        tuple(merged_histogram(_samples_of_all_endpoints(interval), kind) for interval in phase)
+        tuple(merge_sample_histograms(_samples_of_all_endpoints(interval), kind) for interval in phase)
         for phase in (load_intervals, idle_intervals)
     )
     if metric.endswith("_per_s"):
-        return _count_rates([count_histogram_values(histogram) for histogram in histograms], lengths_s)
+        return _rate_time_series([count_histogram_values(histogram) for histogram in histograms], lengths_s)
     quantile = {"p50": 0.5, "p99": 0.99}[metric.split("_")[-2]]
     idle_us = 0.0
     if "increase" in metric:
-        idle_us = _quantile_or_largest_us(merged_histogram(idle_samples(trial), kind), quantile)
+        idle_us = _quantile_or_largest_us(
+            merge_sample_histograms(trimmed_idle_samples(trial), kind), quantile
+        )
     values = [value - idle_us for value in _interval_quantiles_us(histograms, quantile)]
     idle_values = [value - idle_us for value in _interval_quantiles_us(idle_histograms, quantile)]
     return TimeSeries(tuple(values), lengths_s, histograms, quantile, idle_us, tuple(idle_values))
 
 
-def _count_rates(counts: Sequence[int], lengths_s: tuple[float, ...]) -> TimeSeries:
+def _rate_time_series(counts: Sequence[int], lengths_s: tuple[float, ...]) -> TimeSeries:
     rates = tuple(count / length_s for count, length_s in zip(counts, lengths_s, strict=True))
     return TimeSeries(rates, lengths_s)
 
@@ -137,7 +139,7 @@ def received_load_bytes(sample: Sample) -> int:
     return sample.bytes_received
 
 
-def acknowledged_bytes(trial: TrialRecord, samples: Iterable[Sample]) -> int:
+def acknowledged_bytes_without_samples(trial: TrialRecord, samples: Iterable[Sample]) -> int:
     """Return the acknowledged bytes if an endpoint has no samples of its own; otherwise 0."""
     if all(endpoint.is_sampled for endpoint in trial.endpoints):
         return 0
@@ -146,17 +148,17 @@ def acknowledged_bytes(trial: TrialRecord, samples: Iterable[Sample]) -> int:
 
 def arrived_bytes(trial: TrialRecord, samples: Sequence[Sample]) -> int:
     """Return the load's received bytes, plus those that an endpoint without samples acknowledged."""
-    return sum(map(received_load_bytes, samples)) + acknowledged_bytes(trial, samples)
+    return sum(map(received_load_bytes, samples)) + acknowledged_bytes_without_samples(trial, samples)
 
 
 def steady_latency_histogram(trial: TrialRecord, warmup_samples: int) -> Histogram:
     """Return the latencies, or else the one-way delays, of all endpoints after the warm-up."""
     by_endpoint = split_load_samples(trial).values()
     steady = [x for intervals in by_endpoint for interval in intervals[warmup_samples:] for x in interval]
-    return merged_histogram(steady, "latency") or merged_histogram(steady, "delay")
+    return merge_sample_histograms(steady, "latency") or merge_sample_histograms(steady, "delay")
 
 
-def idle_samples(trial: TrialRecord) -> list[Sample]:
+def trimmed_idle_samples(trial: TrialRecord) -> list[Sample]:
     """Return the samples of the idle phase, without its first tenth and its last interval.
 
     The endpoints do not start at the same moment. So transfers of one endpoint may begin in the last idle
@@ -171,7 +173,7 @@ def idle_samples(trial: TrialRecord) -> list[Sample]:
     ]
 
 
-def merged_histogram(samples: Iterable[Sample], kind: str) -> Histogram:
+def merge_sample_histograms(samples: Iterable[Sample], kind: str) -> Histogram:
     """Merge all histograms of one kind (`HISTOGRAMS`); empty if no sample has one."""
     return merge_histograms(x.histograms[kind] for x in samples if kind in x.histograms)
 

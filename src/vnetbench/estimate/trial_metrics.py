@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 
 from vnetbench.estimate.datagrams import count_arrived_datagrams, datagram_metrics
 from vnetbench.estimate.frames import FRAMES_RECEIVED, FRAMES_SENT, frame_metrics
-from vnetbench.estimate.guests import busy_percent, cpu_times, guest_metrics
+from vnetbench.estimate.guests import busy_percent, guest_metrics, sum_seconds_by_kind
 from vnetbench.estimate.latency import count_histogram_values, latency_metrics
 from vnetbench.estimate.steady_state import SteadyPart, select_steady_part
 from vnetbench.estimate.time_series import (
     SteadySamples,
     arrived_bytes,
-    idle_samples,
-    merged_histogram,
+    merge_sample_histograms,
     received_load_bytes,
+    trimmed_idle_samples,
 )
 from vnetbench.results.records import (
     HOST,
@@ -56,17 +56,21 @@ def metrics_of_steady_part(part: SteadyPart) -> dict[str, float]:
         **dict(datagram_metrics(trial, load, warmup_samples, steady_s)),
         **dict(frame_metrics(trial, load, warmup_samples, steady_s)),
         **dict(_host_metrics(host_samples, endpoints, arrived, steady_s)),
-        **dict(guest_metrics({**_endpoint_groups(endpoints), "forwarder": part.forwarders}, host_samples)),
+        **dict(
+            guest_metrics(
+                {**_endpoint_groups_by_prefix(endpoints), "forwarder": part.forwarders}, host_samples
+            )
+        ),
         **dict(_iperf3_server_metrics(trial)),
     }
 
 
-def _endpoint_groups(endpoints: SteadySamples) -> dict[str, SteadySamples]:
+def _endpoint_groups_by_prefix(endpoints: SteadySamples) -> dict[str, SteadySamples]:
     """Return the endpoints whose CPU time is summed, by the prefix of the metrics' names."""
     if any(s.role == "both" for s, _ in endpoints):
         # Each endpoint sends and receives, and the kernel does not separate the CPU time of the two.
         # An endpoint whose peer keeps no samples forms a group alone.
-        first = [(s, x) for s, x in endpoints if len(endpoints) == 1 or _is_forward_source(x)]
+        first = [(s, x) for s, x in endpoints if len(endpoints) == 1 or _is_pairs_first_vm(x)]
         return {"first_vm": first, "second_vm": [(s, x) for s, x in endpoints if (s, x) not in first]}
     return {
         "sender": [(s, x) for s, x in endpoints if s.role == "source"],
@@ -74,13 +78,13 @@ def _endpoint_groups(endpoints: SteadySamples) -> dict[str, SteadySamples]:
     }
 
 
-def _is_forward_source(samples: Sequence[Sample]) -> bool:
+def _is_pairs_first_vm(samples: Sequence[Sample]) -> bool:
     """Return whether these samples are from the first VM of a pair, which is the source of stream 0."""
     return any(stream.stream_id == 0 and stream.role == "source" for x in samples for stream in x.streams)
 
 
 def _endpoint_metrics(endpoints: SteadySamples, arrived: int, steady_s: float) -> Iterator[tuple[str, float]]:
-    groups = _endpoint_groups(endpoints)
+    groups = _endpoint_groups_by_prefix(endpoints)
     if not _is_request_load(endpoints) and not _is_frame_load(endpoints):
         yield "goodput_bps", 8 * arrived / steady_s
         if "first_vm" in groups:
@@ -97,7 +101,7 @@ def _endpoint_metrics(endpoints: SteadySamples, arrived: int, steady_s: float) -
         yield "packets_per_s", _counter_total(receivers, "rx_packets") / steady_s
     if packets := _counter_total(senders, "tx_packets"):
         yield "mean_segment_bytes", _counter_total(senders, "tx_bytes") / packets
-    streams = [x for _, samples in senders for s in samples for x in s.streams if _carries_load(x)]
+    streams = [x for _, samples in senders for s in samples for x in s.streams if _is_load_stream(x)]
     has_no_connections = _is_frame_load(endpoints) or any("datagrams" in x.details for x in streams)
     if not senders or _merged_histogram(endpoints, "connect_time") or has_no_connections:
         return  # the metrics below need TCP connections that carry the load
@@ -135,10 +139,10 @@ def _iperf3_server_metrics(trial: TrialRecord) -> Iterator[tuple[str, float]]:
 
 
 def _merged_histogram(endpoints: SteadySamples, kind: str) -> Histogram:
-    return merged_histogram((x for _, samples in endpoints for x in samples), kind)
+    return merge_sample_histograms((x for _, samples in endpoints for x in samples), kind)
 
 
-def _carries_load(stream: StreamSample) -> bool:
+def _is_load_stream(stream: StreamSample) -> bool:
     return stream.role == "source" and stream.load_part != "requests"
 
 
@@ -189,7 +193,7 @@ def _request_metrics(
 
 def _latency_increase_metrics(trial: TrialRecord, latency: Histogram) -> Iterator[tuple[str, float]]:
     """Yield the idle latency, and its increase under load."""
-    idle = dict(latency_metrics(merged_histogram(idle_samples(trial), "latency"), "latency"))
+    idle = dict(latency_metrics(merge_sample_histograms(trimmed_idle_samples(trial), "latency"), "latency"))
     loaded = dict(latency_metrics(latency, "latency"))
     for name, before_us in idle.items():
         kind = name.removeprefix("latency_")
@@ -206,7 +210,7 @@ def _host_metrics(
     if not host_samples:
         return
     observed_s = sum(x.interval_s for x in host_samples)
-    times = cpu_times(host_samples)
+    times = sum_seconds_by_kind(host_samples)
     if (busy := busy_percent(times)) is not None:
         yield "host_cpu_percent", busy
         yield "host_softirq_percent", 100 * times.get("softirq_s", 0.0) / observed_s

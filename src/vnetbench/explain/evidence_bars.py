@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 from vnetbench.estimate.evidence import EVIDENCE_METRICS
-from vnetbench.estimate.evidence.metric import YES_OR_NO
+from vnetbench.estimate.evidence.metric import YES_OR_NO_UNIT
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.model import EvidenceChart, EvidenceItem
 from vnetbench.explain.phrases import is_plain_count, metric_label
@@ -17,7 +17,7 @@ from vnetbench.wording.treatment_names import treatment_name
 _MAX_BARS_PER_CHART = 12
 
 
-def evidence_bars(
+def evidence_bar_chart(
     summary: CampaignSummary, treatments: Sequence[TreatmentSummary], evidence: Sequence[EvidenceItem]
 ) -> EvidenceChart | None:
     """Return a bar chart of the first suitable metric; None if there is none.
@@ -31,7 +31,7 @@ def evidence_bars(
     suitable = [
         item
         for item in evidence
-        if item.role == "supports" and EVIDENCE_METRICS[item.metric].unit != YES_OR_NO
+        if item.role == "supports" and EVIDENCE_METRICS[item.metric].unit != YES_OR_NO_UNIT
     ]
     if not suitable:
         return None

@@ -14,7 +14,7 @@ from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.paired_ratios import min_blocks_for_paired_ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.explain.experiment_command import level_without_setting
-from vnetbench.explain.model import REPRESENTATIVE_INDEX, CandidateCause, Finding
+from vnetbench.explain.model import REPRESENTATIVE_INDEX_KEY, CandidateCause, Finding
 from vnetbench.quantity import format_exact_duration
 from vnetbench.study.factors.registry import FACTORS, format_levels
 from vnetbench.study.file.load import parse_study
@@ -47,7 +47,7 @@ def plan_experiment(summary: CampaignSummary, findings: Sequence[Finding]) -> Ex
     by_index = {treatment.index: treatment for treatment in summary.treatments}
     for finding in findings:
         candidates = _testable_candidates(finding)
-        treatment = by_index.get(int(str(finding.details.get(REPRESENTATIVE_INDEX, -1))))
+        treatment = by_index.get(int(str(finding.details.get(REPRESENTATIVE_INDEX_KEY, -1))))
         while candidates and treatment is not None:
             plan = _plan_candidates(summary, treatment, candidates)
             if plan is not None:

@@ -9,7 +9,7 @@ from vnetbench.estimate.matching import all_levels
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.explain.comparisons.findings import comparison_findings
 from vnetbench.explain.differences import difference_findings
-from vnetbench.explain.evidence_bars import evidence_bars
+from vnetbench.explain.evidence_bars import evidence_bar_chart
 from vnetbench.explain.experiment_verdicts import apply_experiment_verdicts, has_experiment
 from vnetbench.explain.idle_cpus import idle_cpu_findings
 from vnetbench.explain.limits import (
@@ -24,7 +24,7 @@ from vnetbench.explain.limits import (
 from vnetbench.explain.model import (
     CONFIRMED,
     REFUTED,
-    REPRESENTATIVE_INDEX,
+    REPRESENTATIVE_INDEX_KEY,
     CandidateCause,
     Explanation,
     Finding,
@@ -32,7 +32,7 @@ from vnetbench.explain.model import (
 from vnetbench.explain.model_check import check_model
 from vnetbench.explain.phrases import evidence_sentence_part, format_metric
 from vnetbench.explain.rules import get_cause
-from vnetbench.explain.sample_size import AMBIGUOUS_TREATMENTS, sample_size_findings
+from vnetbench.explain.sample_size import AMBIGUOUS_TREATMENTS_KEY, sample_size_findings
 from vnetbench.wording.factor_text import capitalize_sentence, format_count_with_noun
 from vnetbench.wording.treatment_names import treatment_name
 
@@ -70,7 +70,7 @@ def _precludes_limits(finding: Finding, measured_treatment_count: int) -> bool:
 
 def _is_every_treatment_ambiguous(finding: Finding, measured: int) -> bool:
     """Return whether each measured treatment has two trials with different limits."""
-    ambiguous = finding.details.get(AMBIGUOUS_TREATMENTS)
+    ambiguous = finding.details.get(AMBIGUOUS_TREATMENTS_KEY)
     return isinstance(ambiguous, list) and 0 < measured == len(ambiguous)
 
 
@@ -161,8 +161,8 @@ def _limit_finding(summary: CampaignSummary, group: _LimitGroup, measured_treatm
     treatments = _treatments_prefix(summary, group.limits, measured_treatment_count)
     details: dict[str, object] = {
         "cause": group.cause_name,
-        REPRESENTATIVE_INDEX: representative.treatment.index,
-        "unscored": dict(representative.ranking.unscored),
+        REPRESENTATIVE_INDEX_KEY: representative.treatment.index,
+        "unscored": dict(representative.ranking.missing_metrics_by_cause),
     }
     if group.cause_name == NO_LIMIT_CAUSE_NAME:
         kind, text = (
@@ -190,7 +190,7 @@ def _limit_finding(summary: CampaignSummary, group: _LimitGroup, measured_treatm
         text=capitalize_sentence(text),
         treatment_indices=tuple(limit.treatment.index for limit in group.limits),
         candidates=group.candidates,
-        chart=evidence_bars(summary, [limit.treatment for limit in group.limits], first.evidence)
+        chart=evidence_bar_chart(summary, [limit.treatment for limit in group.limits], first.evidence)
         if first
         else None,
         details=details,

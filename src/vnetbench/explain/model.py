@@ -15,9 +15,9 @@ CONFIDENCE_WORDS = (CONFIRMED, "very likely", "likely", "possible", REFUTED)
 `confirmed` and `refuted` need an experiment: a run with the candidate's setting. docs/explain.md gives the
 measured accuracy of the other words.
 """
-REPRESENTATIVE_INDEX = "representative"
+REPRESENTATIVE_INDEX_KEY = "representative"
 """Key in a finding's details: index of the treatment whose candidate causes the finding shows."""
-MEASURED_SERIES = "measured"
+MEASURED_SERIES_NAME = "measured"
 """Series of the measured rows in a `curve` chart. All other series are fitted laws."""
 
 
@@ -99,7 +99,7 @@ class EvidenceChart:
     y_label: str
     """Axis labels with units."""
     rows: tuple[Mapping[str, str | float], ...]
-    """`x`, `y`, and optionally `low`, `high` and `series` (MEASURED_SERIES: measured rows of a `curve`)."""
+    """`x`, `y`, and optionally `low`, `high`, `series` (MEASURED_SERIES_NAME: measured rows of a `curve`)."""
     threshold: float | None = None
     """Value of `y` from which it supports the cause, drawn as a line."""
 

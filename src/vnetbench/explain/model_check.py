@@ -23,12 +23,12 @@ class _ThroughputModel:
 
     metrics: Sequence[str]
     """Metrics that the model needs."""
-    check: Callable[[MetricMedians], ModelCheck | None]
+    check: Callable[[MetricMedians], ModelAgreement | None]
     """Compares the measured goodput with the model; returns None if they disagree."""
 
 
 @dataclass(frozen=True)
-class ModelCheck:
+class ModelAgreement:
     """A model's goodput per stream, in agreement with the measured one."""
 
     text: str
@@ -37,7 +37,7 @@ class ModelCheck:
     """Modelled and measured goodput, bit/s."""
 
 
-def check_model(treatment: TreatmentSummary, cause: str) -> ModelCheck | None:
+def check_model(treatment: TreatmentSummary, cause: str) -> ModelAgreement | None:
     """Return the check of a cause's model; None without a model, its metrics, or agreement."""
     if (model := _MODELS_BY_CAUSE.get(cause)) is None:
         return None
@@ -47,8 +47,8 @@ def check_model(treatment: TreatmentSummary, cause: str) -> ModelCheck | None:
     return model.check({name: median(trials) for name, trials in values.items()})
 
 
-def _check_window_model(medians: MetricMedians) -> ModelCheck | None:
-    window, rtt_us, goodput = (medians[name] for name in _WINDOW_MODEL_METRICS)
+def _check_window_model(medians: MetricMedians) -> ModelAgreement | None:
+    window, rtt_us, goodput = (medians[name] for name in _WINDOW_MODEL_METRIC_NAMES)
     if not tcp_window.is_goodput_consistent_with_window(goodput, window, rtt_us):
         return None
     model = tcp_window.max_goodput_bps(window, rtt_us)
@@ -57,11 +57,11 @@ def _check_window_model(medians: MetricMedians) -> ModelCheck | None:
         f"{format_metric('rtt_us', rtt_us)} allow {format_metric(_STREAM_GOODPUT_METRIC, model)} per stream. "
         f"The measured goodput is {format_metric(_STREAM_GOODPUT_METRIC, goodput)} per stream."
     )
-    return ModelCheck(text, {"window_law_bps": model, _STREAM_GOODPUT_METRIC: goodput})
+    return ModelAgreement(text, {"window_law_bps": model, _STREAM_GOODPUT_METRIC: goodput})
 
 
-def _check_loss_model(medians: MetricMedians) -> ModelCheck | None:
-    percent, mss, rtt_us, goodput = (medians[name] for name in _LOSS_MODEL_METRICS)
+def _check_loss_model(medians: MetricMedians) -> ModelAgreement | None:
+    percent, mss, rtt_us, goodput = (medians[name] for name in _LOSS_MODEL_METRIC_NAMES)
     ratio = percent / 100
     if not 0 < ratio < 1 or not loss.is_rate_consistent_with_loss(goodput, mss, rtt_us, ratio):
         return None
@@ -72,12 +72,14 @@ def _check_loss_model(medians: MetricMedians) -> ModelCheck | None:
         f"with reno and {format_metric(_STREAM_GOODPUT_METRIC, cubic)} with cubic. "
         f"The measured goodput is {format_metric(_STREAM_GOODPUT_METRIC, goodput)} per stream."
     )
-    return ModelCheck(text, {"reno_law_bps": reno, "cubic_law_bps": cubic, _STREAM_GOODPUT_METRIC: goodput})
+    return ModelAgreement(
+        text, {"reno_law_bps": reno, "cubic_law_bps": cubic, _STREAM_GOODPUT_METRIC: goodput}
+    )
 
 
-_WINDOW_MODEL_METRICS = ("in_flight_bytes", "rtt_us", _STREAM_GOODPUT_METRIC)
-_LOSS_MODEL_METRICS = ("path_loss_percent", "mss_bytes", "rtt_us", _STREAM_GOODPUT_METRIC)
+_WINDOW_MODEL_METRIC_NAMES = ("in_flight_bytes", "rtt_us", _STREAM_GOODPUT_METRIC)
+_LOSS_MODEL_METRIC_NAMES = ("path_loss_percent", "mss_bytes", "rtt_us", _STREAM_GOODPUT_METRIC)
 _MODELS_BY_CAUSE: Mapping[str, _ThroughputModel] = {
-    **dict.fromkeys(WINDOW_CAUSES, _ThroughputModel(_WINDOW_MODEL_METRICS, _check_window_model)),
-    "path_loss": _ThroughputModel(_LOSS_MODEL_METRICS, _check_loss_model),
+    **dict.fromkeys(WINDOW_CAUSES, _ThroughputModel(_WINDOW_MODEL_METRIC_NAMES, _check_window_model)),
+    "path_loss": _ThroughputModel(_LOSS_MODEL_METRIC_NAMES, _check_loss_model),
 }

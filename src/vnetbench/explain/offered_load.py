@@ -16,7 +16,7 @@ MIN_DELIVERED_SHARE_OF_OFFERED = 0.98
 
 The margin covers the ends of a trial and short disturbances.
 """
-MAX_LOSS_PERCENT = 0.5
+MAX_DELIVERED_LOSS_PERCENT = 0.5
 """Largest loss of frames, which the bench counts one by one, at which the load counts as delivered.
 
 This is the loosest goal in use: the partial drop rate of FD.io CSIT. The delivered share alone would hide
@@ -44,7 +44,7 @@ class LoadDelivery:
     def is_all_load_delivered(self) -> bool:
         """Whether the network delivered the whole offered load."""
         is_rate_reached = self.delivered_per_s >= MIN_DELIVERED_SHARE_OF_OFFERED * self.offered_per_s
-        return is_rate_reached and self.lost_percent <= MAX_LOSS_PERCENT
+        return is_rate_reached and self.lost_percent <= MAX_DELIVERED_LOSS_PERCENT
 
 
 def measure_load_delivery(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vnetbench.estimate.evidence import EVIDENCE_METRICS
-from vnetbench.estimate.evidence.metric import YES_OR_NO
+from vnetbench.estimate.evidence.metric import YES_OR_NO_UNIT
 from vnetbench.estimate.metrics import METRICS
 from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
@@ -38,7 +38,7 @@ def metric_unit(name: str) -> str:
 def format_metric(name: str, value: float) -> str:
     """Format a metric's value with its unit: `99.1 % of one CPU`, a count `4`, or a setting `yes`."""
     unit = metric_unit(name)
-    if unit == YES_OR_NO:
+    if unit == YES_OR_NO_UNIT:
         return format_yes_no(value)
     return f"{value:.0f}" if is_plain_count(unit, value) else format_value(value, unit)
 
@@ -61,7 +61,7 @@ def evidence_sentence_part(evidence: Sequence[EvidenceItem]) -> str:
 
 def _evidence_item_text(item: EvidenceItem) -> str:
     label, unit = metric_label(item.metric), metric_unit(item.metric)
-    if unit == YES_OR_NO and item.value in (0, 1):
+    if unit == YES_OR_NO_UNIT and item.value in (0, 1):
         return label if item.value else f"{label}: no"
     if unit == "1" and not is_plain_count(unit, item.value, item.low, item.high):
         return f"{label} {format_value(item.value, unit)}"

@@ -116,7 +116,7 @@ def parse_rules(texts: Mapping[str, str], metrics: Collection[str] | None = None
                     file, f"the rule {rule.cause.name} is defined twice", "remove one of the two definitions"
                 )
             parsed[rule.cause.name] = rule
-    _check_explains(parsed)
+    _check_explained_causes(parsed)
     return parsed
 
 
@@ -218,7 +218,7 @@ def _parse_condition(
     return EvidenceCondition(name, float(table["from"]), float(table["to"]), weight)
 
 
-def _check_explains(rules: Mapping[str, CauseRule]) -> None:
+def _check_explained_causes(rules: Mapping[str, CauseRule]) -> None:
     for name, rule in rules.items():
         if unknown := [other for other in rule.explains if other not in rules]:
             file = f"{rule.cause.family}.toml"

@@ -14,7 +14,7 @@ from vnetbench.wording.factor_text import format_count_with_noun
 
 MAX_TRIAL_VALUE_RATIO = 1.3
 """Largest ratio of two trials at which they predict the next trial."""
-AMBIGUOUS_TREATMENTS = "ambiguous"
+AMBIGUOUS_TREATMENTS_KEY = "ambiguous"
 """Key in the finding's details: indices of treatments with two trials that differ in value and limit."""
 
 
@@ -54,7 +54,7 @@ def sample_size_findings(summary: CampaignSummary) -> Iterator[Finding]:
         details={
             "cause": "too_few_trials",
             "trials": {str(each.index): each.trial_count for each in few},
-            AMBIGUOUS_TREATMENTS: ambiguous,
+            AMBIGUOUS_TREATMENTS_KEY: ambiguous,
         },
     )
 

@@ -38,7 +38,7 @@ class CauseRanking:
 
     candidates: tuple[CandidateCause, ...]
     """Candidates above the minimum score, most likely first."""
-    unscored: Mapping[str, tuple[str, ...]]
+    missing_metrics_by_cause: Mapping[str, tuple[str, ...]]
     """Causes without a score, and the metrics that they lack."""
     best_cause_and_score: tuple[str, float] | None = None
     """The cause with the highest score, even below the minimum, and its score; None if no cause has one."""
@@ -55,7 +55,7 @@ def rank_causes(
     trial_scores = {name: score_cause_by_trial(rule, trials) for name, rule in applicable.items()}
     scored = {name: scores for name, scores in trial_scores.items() if 2 * len(scores) > len(trials)}
     unscored = {
-        name: _metrics_without_values(rule, trials) for name, rule in applicable.items() if name not in scored
+        name: _mostly_missing_metrics(rule, trials) for name, rule in applicable.items() if name not in scored
     }
     scores = _reduce_explained_scores({name: median(each) for name, each in scored.items()}, applicable)
     ranked = sorted(scores, key=lambda name: -scores[name])
@@ -209,7 +209,7 @@ def _median_value(metric: str, trials: Sequence[TrialEvidence]) -> float | None:
     return median(values) if values else None
 
 
-def _metrics_without_values(rule: CauseRule, trials: Sequence[TrialEvidence]) -> tuple[str, ...]:
+def _mostly_missing_metrics(rule: CauseRule, trials: Sequence[TrialEvidence]) -> tuple[str, ...]:
     """Return the rule's metrics that half of the trials or more lack."""
     missing = {
         condition.metric

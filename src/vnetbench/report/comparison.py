@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vnetbench.estimate.imported_trials import list_sources
+from vnetbench.estimate.imported_trials import describe_logs_by_tool
 from vnetbench.estimate.matching import MatchedTreatments, all_levels, match_treatments
 from vnetbench.estimate.model import Estimate, Ratio
 from vnetbench.estimate.ratios import adjust_p_values, estimate_rank_ratio
@@ -164,7 +164,9 @@ def _metric_change(match: MatchedTreatments, metric: str, confidence: float) -> 
 
 
 def _list_log_sources(summary: CampaignSummary) -> tuple[str, ...]:
-    return tuple(list_sources([point for treatment in summary.treatments for point in treatment.points]))
+    return tuple(
+        describe_logs_by_tool([point for treatment in summary.treatments for point in treatment.points])
+    )
 
 
 def _levels_of_unmatched_treatments(

@@ -63,7 +63,7 @@ def merge_varying_factors(
     return (*constant, changed), merged
 
 
-def gain_column(summary: CampaignSummary) -> Column | None:
+def baseline_ratio_column(summary: CampaignSummary) -> Column | None:
     """Return the ratios to the baseline; None for a campaign that has no baseline."""
     if all(factor.name != CHANGE_FACTOR for factor in summary.factors):
         return None

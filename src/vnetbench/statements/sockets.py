@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 
-from vnetbench.estimate.interim_analyses import interim_analyses
+from vnetbench.estimate.interim_analyses import interim_analysis_trial_counts
 from vnetbench.estimate.median import estimate_median
 from vnetbench.estimate.model import Estimate
 from vnetbench.statements.claims import (
-    HIGHER,
-    MARGIN,
+    CLAIM_HIGHER,
+    MIN_RELEVANT_RATIO_DIFFERENCE,
     build_statement_part,
     claim_at_least,
     claim_within_margin,
@@ -27,7 +27,7 @@ from vnetbench.statements.selection import (
     numeric_levels_with_treatments,
 )
 from vnetbench.statements.statement import INCONCLUSIVE, SUPPORTED, StatementEvidence, StatementPart
-from vnetbench.statements.streams import STANDARD
+from vnetbench.statements.streams import HAS_STANDARD_MTU
 from vnetbench.study.model import Level
 
 _GOODPUT, _PACKETS, _SEGMENT_BYTES = "goodput_bps", "packets_per_s", "mean_segment_bytes"
@@ -55,7 +55,7 @@ _HAS_LONG_MESSAGES = level_between("message_size", 65_536, 1e9, "messages of 64 
 def check_both_directions_full(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S07: sending and receiving both fill a link of 10 Gbit/s."""
     five_streams = level_is_one_of("streams", 5, phrase="5 streams")
-    selected = selection.keep_treatments_with_metrics(_GOODPUT).with_levels(
+    selected = selection.keep_treatments_with_metrics(_GOODPUT).keep_treatments_meeting(
         _HAS_10GBE_LINK, five_streams, _HAS_AUTO_OR_64_KB_BUFFERS
     )
     return tuple(
@@ -65,7 +65,9 @@ def check_both_directions_full(selection: TreatmentSelection) -> tuple[Statement
 
 def check_packet_rate(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S08: the packet rate at 9 Gbit/s, which requires packets of the wire's size at the receiver."""
-    selected = selection.keep_treatments_with_metrics(_GOODPUT, _PACKETS).with_levels(STANDARD)
+    selected = selection.keep_treatments_with_metrics(_GOODPUT, _PACKETS).keep_treatments_meeting(
+        HAS_STANDARD_MTU
+    )
     evidence = []
     for each in selected.treatments:
         scaled = _packet_rate_at_9_gbps(selection, each)
@@ -82,7 +84,7 @@ def check_packet_rate(selection: TreatmentSelection) -> tuple[StatementPart, ...
 
 def check_vcpu_independence(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S09: with socket buffers of 8 kB, more vCPUs do not change the goodput."""
-    selected = selection.keep_treatments_with_metrics(_GOODPUT).with_levels(_HAS_8_KB_BUFFERS)
+    selected = selection.keep_treatments_with_metrics(_GOODPUT).keep_treatments_meeting(_HAS_8_KB_BUFFERS)
     pairs = [
         (few, many)
         for group in selected.groups_by_level_of_factor("vcpus")
@@ -93,17 +95,19 @@ def check_vcpu_independence(selection: TreatmentSelection) -> tuple[StatementPar
     return (build_statement_part("more vCPUs change goodput by less than 10 %", evidence, missing),)
 
 
-def goodput_with_8_kb(selection: TreatmentSelection) -> Iterator[StatementEvidence]:
+def goodput_with_8_kb_buffers(selection: TreatmentSelection) -> Iterator[StatementEvidence]:
     """Yield the values to show next to the reported value of S09."""
     yield from (
         value_evidence(each, _GOODPUT)
-        for each in selection.keep_treatments_with_metrics(_GOODPUT).with_levels(_HAS_8_KB_BUFFERS).treatments
+        for each in selection.keep_treatments_with_metrics(_GOODPUT)
+        .keep_treatments_meeting(_HAS_8_KB_BUFFERS)
+        .treatments
     )
 
 
 def check_connection_scaling(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S10: each additional connection adds goodput, up to 20."""
-    selected = selection.keep_treatments_with_metrics(_GOODPUT).with_levels(
+    selected = selection.keep_treatments_with_metrics(_GOODPUT).keep_treatments_meeting(
         _HAS_SMALL_BUFFERS, _HAS_MODERATE_MESSAGES
     )
     groups = [
@@ -111,18 +115,21 @@ def check_connection_scaling(selection: TreatmentSelection) -> tuple[StatementPa
         for group in selected.groups_by_level_of_factor("streams")
     ]
     steps = ratio_evidence(
-        selected, [step for group in groups for step in _neighbour_level_treatments(group)], _GOODPUT, HIGHER
+        selected,
+        [step for group in groups for step in _neighbour_level_treatments(group)],
+        _GOODPUT,
+        CLAIM_HIGHER,
     )
     missing = selected.missing or "treatments with several stream counts, with all other levels equal"
     return (
         build_statement_part("each step to more streams raises goodput", steps, missing),
-        _range_of_maxima_part([max(group) for group in groups], _MAX_CONNECTIONS, "streams", missing),
+        _tested_up_to_level_part([max(group) for group in groups], _MAX_CONNECTIONS, "streams", missing),
     )
 
 
 def check_vm_scaling(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S11: all VMs together fill the link, and more VMs do not lower their sum."""
-    selected = selection.keep_treatments_with_metrics(_GOODPUT).with_levels(_HAS_LARGE_BUFFERS)
+    selected = selection.keep_treatments_with_metrics(_GOODPUT).keep_treatments_meeting(_HAS_LARGE_BUFFERS)
     factor = "guests" if selected.groups_equal_in_other_factors("guests") else "pairs"
     groups = [
         _treatments_up_to_level(group, _MAX_VMS) for group in selected.groups_by_level_of_factor(factor)
@@ -132,7 +139,7 @@ def check_vm_scaling(selection: TreatmentSelection) -> tuple[StatementPart, ...]
         selected.missing
         or "treatments with 1 to 8 pairs of VMs (factor pairs or guests), with all other levels equal"
     )
-    linked = selected.with_levels(
+    linked = selected.keep_treatments_meeting(
         LevelCondition("link_rate", lambda level: not isinstance(level, str), "a known link rate")
     )
     widest = [
@@ -142,10 +149,10 @@ def check_vm_scaling(selection: TreatmentSelection) -> tuple[StatementPart, ...]
     return (
         build_statement_part(
             "several pairs of VMs together carry no less than one pair",
-            ratio_evidence(selected, pairs, _GOODPUT, claim_at_least(1 - MARGIN)),
+            ratio_evidence(selected, pairs, _GOODPUT, claim_at_least(1 - MIN_RELEVANT_RATIO_DIFFERENCE)),
             missing,
         ),
-        _range_of_maxima_part([max(group) for group in groups], _MAX_VMS, factor, missing),
+        _tested_up_to_level_part([max(group) for group in groups], _MAX_VMS, factor, missing),
         build_statement_part(
             "the largest number of pairs fills the link",
             [_link_share_evidence(linked, each) for each in widest],
@@ -156,10 +163,10 @@ def check_vm_scaling(selection: TreatmentSelection) -> tuple[StatementPart, ...]
 
 def check_segment_size(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S12: with auto-tuned buffers, the adapter gets segments of more than 25 kB."""
-    selected = selection.keep_treatments_with_metrics(_SEGMENT_BYTES).with_levels(
+    selected = selection.keep_treatments_with_metrics(_SEGMENT_BYTES).keep_treatments_meeting(
         level_is_one_of("socket_buffer", "auto", phrase="auto-tuned socket buffers")
     )
-    selected = selected.with_levels(_HAS_LONG_MESSAGES)
+    selected = selected.keep_treatments_meeting(_HAS_LONG_MESSAGES)
     with_tso = [each for each in selected.treatments if each.levels.get("tso") != "off"]
     evidence = [
         value_evidence(
@@ -177,7 +184,7 @@ def check_segment_size(selection: TreatmentSelection) -> tuple[StatementPart, ..
 
 
 def _full_link_part(selected: TreatmentSelection, activity: str, direction: str) -> StatementPart:
-    in_direction = selected.with_levels(level_is_one_of("direction", direction, phrase=direction))
+    in_direction = selected.keep_treatments_meeting(level_is_one_of("direction", direction, phrase=direction))
     return build_statement_part(
         f"{activity} fills the link",
         [_link_share_evidence(in_direction, each) for each in in_direction.treatments],
@@ -186,7 +193,7 @@ def _full_link_part(selected: TreatmentSelection, activity: str, direction: str)
 
 
 def _link_share_evidence(selected: TreatmentSelection, measured: MeasuredTreatment) -> StatementEvidence:
-    rate = float(measured.levels["link_rate"]) * _link_count(selected, measured)
+    rate = float(measured.levels["link_rate"]) * _loaded_link_count(selected, measured)
     goodput = measured.treatment.metrics[_GOODPUT]
     note = (
         f"{goodput.value / rate:.0%} of the link's rate, and a link counts as full from "
@@ -197,7 +204,7 @@ def _link_share_evidence(selected: TreatmentSelection, measured: MeasuredTreatme
     )
 
 
-def _link_count(selected: TreatmentSelection, measured: MeasuredTreatment) -> int:
+def _loaded_link_count(selected: TreatmentSelection, measured: MeasuredTreatment) -> int:
     """Return the number of links that carry the load: a common uplink, or one link per pair of VMs."""
     shape = selected.summary.testbed.get("shape")
     if selected.summary.is_imported or (isinstance(shape, Mapping) and shape.get("uplink")):
@@ -213,7 +220,11 @@ def _packet_rate_at_9_gbps(selection: TreatmentSelection, measured: MeasuredTrea
         for point in measured.treatment.points
         if point.values.get(_GOODPUT) and _PACKETS in point.values
     ]
-    return estimate_median(values, precision.confidence, interim_analyses(precision)) if values else None
+    return (
+        estimate_median(values, precision.confidence, interim_analysis_trial_counts(precision))
+        if values
+        else None
+    )
 
 
 def _treatments_up_to_level(
@@ -235,11 +246,13 @@ def _neighbour_level_treatments(
     yield from ((few, many) for (_, few), (_, many) in itertools.pairwise(ordered))
 
 
-def _range_of_maxima_part(maxima: list[float], wanted: int, factor: str, missing: str) -> StatementPart:
+def _tested_up_to_level_part(
+    maxima: list[float], wanted_level: int, factor: str, missing: str
+) -> StatementPart:
     """Return a part that is supported if a group of treatments has the wanted level."""
-    claim = f"the campaign has a treatment with {factor} = {wanted} or more"
-    if any(maximum >= wanted for maximum in maxima):
+    claim = f"the campaign has a treatment with {factor} = {wanted_level} or more"
+    if any(maximum >= wanted_level for maximum in maxima):
         return StatementPart(claim, SUPPORTED)
     return StatementPart(
-        claim, INCONCLUSIVE, (), f"a treatment with {factor} = {wanted}" if maxima else missing
+        claim, INCONCLUSIVE, (), f"a treatment with {factor} = {wanted_level}" if maxima else missing
     )

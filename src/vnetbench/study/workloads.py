@@ -21,14 +21,14 @@ BACK_TO_BACK, SOAK = "back_to_back", "soak"
 
 MAX_LOSS_GOALS = 4
 """Maximum loss goals of one search; each has its own metric."""
-THROUGHPUT_METRICS = (
+THROUGHPUT_METRIC_NAMES = (
     "throughput_fps",
     *(f"throughput_goal{number}_fps" for number in range(2, MAX_LOSS_GOALS + 1)),
 )
 """Metrics of the throughput for each loss goal, in the order of the study."""
 
-SEARCH_METRICS = (
-    *THROUGHPUT_METRICS,
+SEARCH_METRIC_NAMES = (
+    *THROUGHPUT_METRIC_NAMES,
     "throughput_bps",
     "max_forwarding_rate_fps",
     "back_to_back_frames",
@@ -36,7 +36,7 @@ SEARCH_METRICS = (
 )
 """Metrics that a trial computes from its steps; they have no time series."""
 
-RATE_FACTORS = ("rate", "bit_rate")
+RATE_FACTOR_NAMES = ("rate", "bit_rate")
 """Factors that set the send rate; with the level `none` the network limits it."""
 
 _BULK_SEND_DEFAULTS = {"pacing_rate_bps": None, "send": "copy", "send_batch": 1, "receive": "discard"}
@@ -107,7 +107,7 @@ class Workload:
     default_warmup_s: float | None = None
     """Warm-up if the study sets none; None: found in the samples of each trial."""
     additional_chart_names: tuple[str, ...] = ()
-    """Names of its additional charts (`report.charts.frame_charts.EXTRA_CHARTS`)."""
+    """Names of its additional charts (`report.charts.frame_charts.ADDITIONAL_CHARTS_BY_NAME`)."""
 
     can_use_iperf3: bool = False
     """Whether an endpoint with only an iperf3 server can take part."""
@@ -188,7 +188,7 @@ _WORKLOADS = (
         counted_noun="datagram",
         latency_title="One-way delay",
         deciding_metric_at_fixed_rate="delay_p99_us",
-        offered_load_factors=RATE_FACTORS,
+        offered_load_factors=RATE_FACTOR_NAMES,
         has_datagrams=True,
     ),
     Workload(
@@ -214,7 +214,7 @@ _WORKLOADS = (
         FRAMES,
         "frames generated and counted at the interfaces, at one load, or with `[search]` to find the "
         "throughput",
-        (*THROUGHPUT_METRICS, "forwarding_rate_fps", "delay_p50_us", "delay_p99_us"),
+        (*THROUGHPUT_METRIC_NAMES, "forwarding_rate_fps", "delay_p50_us", "delay_p99_us"),
         "throughput for the first loss goal, or the forwarding rate without `[search]`",
         deciding_metric_without_search="forwarding_rate_fps",
         offered_load_factors=("frame_load",),
@@ -225,7 +225,7 @@ _WORKLOADS = (
     _frame_workload(
         FRAME_LATENCY,
         "delay of frames at one load (RFC 2544, 26.2)",
-        ("delay_p99_us", "delay_p50_us", *THROUGHPUT_METRICS),
+        ("delay_p99_us", "delay_p50_us", *THROUGHPUT_METRIC_NAMES),
         "99th percentile of delay",
         search_use=SearchUse.ALWAYS,
         has_constant_frame_load=True,
@@ -234,7 +234,7 @@ _WORKLOADS = (
     _frame_workload(
         FRAME_LOSS,
         "loss of frames in steps from the highest load down (RFC 2544, 26.3)",
-        ("max_forwarding_rate_fps", *THROUGHPUT_METRICS),
+        ("max_forwarding_rate_fps", *THROUGHPUT_METRIC_NAMES),
         "maximum forwarding rate",
         search_use=SearchUse.ALWAYS,
         has_loss_curve=True,
@@ -268,9 +268,9 @@ WORKLOADS: Mapping[str, Workload] = {each.name: each for each in _WORKLOADS}
 
 WORKLOAD_NAMES = tuple(WORKLOADS)
 # Names of workloads by what they send. Factors list with them the workloads that they apply to.
-SOCKET_WORKLOADS = tuple(each.name for each in _WORKLOADS if not each.carries_frames)
-FRAME_WORKLOADS = tuple(each.name for each in _WORKLOADS if each.carries_frames)
-CONSTANT_LOAD_WORKLOADS = tuple(each.name for each in _WORKLOADS if each.has_constant_frame_load)
+SOCKET_WORKLOAD_NAMES = tuple(each.name for each in _WORKLOADS if not each.carries_frames)
+FRAME_WORKLOAD_NAMES = tuple(each.name for each in _WORKLOADS if each.carries_frames)
+CONSTANT_LOAD_WORKLOAD_NAMES = tuple(each.name for each in _WORKLOADS if each.has_constant_frame_load)
 
 
 def deciding_metric(study: Study) -> str:
@@ -287,7 +287,7 @@ def deciding_metric(study: Study) -> str:
     if workload.deciding_metric_without_search and study.search is None:
         return workload.deciding_metric_without_search
     has_fixed_rates = any(
-        factor.name in RATE_FACTORS and "none" not in factor.levels for factor in study.factors
+        factor.name in RATE_FACTOR_NAMES and "none" not in factor.levels for factor in study.factors
     )
     if workload.deciding_metric_at_fixed_rate and has_fixed_rates:
         return workload.deciding_metric_at_fixed_rate

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests.docs.pages import ROOT
-from vnetbench.estimate.evidence import EVIDENCE_METRICS, FAMILIES
+from vnetbench.estimate.evidence import EVIDENCE_METRICS, METRICS_BY_FAMILY
 from vnetbench.estimate.evidence.reference import PAGE_FILE_NAME, evidence_page
 
 DOCUMENTED = "".join(
@@ -21,7 +21,7 @@ def test_the_page_in_docs_is_current() -> None:
 
 
 def test_evidence_metric_names_are_unique() -> None:
-    assert len(EVIDENCE_METRICS) == sum(map(len, FAMILIES.values()))
+    assert len(EVIDENCE_METRICS) == sum(map(len, METRICS_BY_FAMILY.values()))
 
 
 @pytest.mark.parametrize("figure", EVIDENCE_METRICS.values(), ids=lambda figure: figure.name)

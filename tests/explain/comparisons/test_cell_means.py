@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.explain.comparisons.simulated import GOODPUT, campaign, treatment
-from vnetbench.explain.comparisons.cell_means import cell_means
+from vnetbench.explain.comparisons.cell_means import estimate_cell_means
 from vnetbench.study.model import FactorLevels
 
 pytestmark = pytest.mark.pure
@@ -23,7 +23,7 @@ def logs(treatments: int) -> list[float]:
     first = replace(all_of_them[0], points=all_of_them[0].points[BAD:])
     levels = tuple(range(1, treatments + 1))
     summary = campaign([FactorLevels("streams", levels)], [first, *all_of_them[1:]])
-    return [cell.log_mean for cell in cell_means(summary, GOODPUT)]
+    return [cell.log_mean for cell in estimate_cell_means(summary, GOODPUT)]
 
 
 def test_a_treatment_that_missed_bad_blocks_gets_no_advantage() -> None:
@@ -40,4 +40,4 @@ def test_a_treatment_with_mostly_zero_values_has_no_cell_mean() -> None:
     for dead, count in ((1, 2), (3, 1)):
         often = treatment(0, {"streams": 1}, [0.0] * dead + [1e9] * (9 - dead))
         summary = campaign([levels], [often, treatment(1, {"streams": 2}, [1e9] * 9)])
-        assert len(cell_means(summary, GOODPUT)) == count
+        assert len(estimate_cell_means(summary, GOODPUT)) == count

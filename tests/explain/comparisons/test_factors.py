@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tests.explain.comparisons.simulated import campaign, simulated, treatment
-from vnetbench.explain.comparisons.cell_means import cell_means
+from vnetbench.explain.comparisons.cell_means import estimate_cell_means
 from vnetbench.explain.comparisons.factors import analyze_factors, factor_findings
-from vnetbench.explain.comparisons.variance_shares import variance_shares
+from vnetbench.explain.comparisons.variance_shares import estimate_variance_shares
 from vnetbench.study.model import ONE_AT_A_TIME, FactorLevels, Level
 
 pytestmark = pytest.mark.pure
@@ -88,7 +88,7 @@ def test_share_intervals_cover_the_truth_and_shares_add_up() -> None:
     covered = dict.fromkeys(("streams", "mtu", "direction"), 0)
     for seed in range(CAMPAIGNS):
         summary = simulated(np.random.default_rng([3, seed]), MATRIX, additive)
-        result = variance_shares(cell_means(summary, "goodput_bps"), list(MATRIX), 0.95)
+        result = estimate_variance_shares(estimate_cell_means(summary, "goodput_bps"), list(MATRIX), 0.95)
         assert result is not None
         assert sum(share.value for share in result.terms.values()) <= 1.02
         for name, truth in (("streams", STREAMS), ("mtu", MTU), ("direction", 0.0)):
@@ -103,7 +103,7 @@ def test_a_factor_without_effect_gets_no_share_in_a_matrix_with_gaps() -> None:
         return levels["streams"] == 4 and levels["direction"] == "reverse"
 
     summary = simulated(np.random.default_rng(4), MATRIX, additive, without=is_refused)
-    result = variance_shares(cell_means(summary, "goodput_bps"), list(MATRIX), 0.95)
+    result = estimate_variance_shares(estimate_cell_means(summary, "goodput_bps"), list(MATRIX), 0.95)
     assert result is not None
     assert result.terms["streams",].value == pytest.approx(STREAMS / (STREAMS + MTU), abs=0.15)
     assert result.terms["mtu",].value == pytest.approx(MTU / (STREAMS + MTU), abs=0.05)

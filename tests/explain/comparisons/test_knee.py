@@ -88,7 +88,7 @@ def test_a_curve_without_a_fitting_law_is_interpolated() -> None:
 def test_a_peak_is_reported_with_the_decline_beyond_it() -> None:
     result = one(0, retrograde, noise=0.005)
 
-    assert result.peak == pytest.approx(8, rel=0.15)
+    assert result.peak_level == pytest.approx(8, rel=0.15)
     assert result.decline_share_of_peak == pytest.approx(1 - retrograde(32) / retrograde(8), abs=0.05)
     assert result.scalability_fit is not None
     for name, truth in (("gamma", 1e10), ("sigma", 0.1), ("kappa", 0.9 / 64)):

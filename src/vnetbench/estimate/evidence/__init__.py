@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from vnetbench.estimate.evidence.calls import CALL_METRICS, call_evidence
-from vnetbench.estimate.evidence.cpu import CPU_METRICS, cpu_evidence
-from vnetbench.estimate.evidence.cpu_sets import THREAD_CPU_SET_METRICS, thread_cpu_set_values
+from vnetbench.estimate.evidence.calls import CALL_EVIDENCE_METRICS, call_evidence
+from vnetbench.estimate.evidence.cpu import CPU_EVIDENCE_METRICS, cpu_evidence
+from vnetbench.estimate.evidence.cpu_sets import CPU_SET_EVIDENCE_METRICS, cpu_set_evidence
 from vnetbench.estimate.evidence.frames import FRAME_EVIDENCE_METRICS, frame_evidence
-from vnetbench.estimate.evidence.instrument import INSTRUMENT_METRICS, instrument_evidence
-from vnetbench.estimate.evidence.links import LINK_METRICS, link_evidence
+from vnetbench.estimate.evidence.instrument import INSTRUMENT_EVIDENCE_METRICS, instrument_evidence
+from vnetbench.estimate.evidence.links import LINK_EVIDENCE_METRICS, link_evidence
 from vnetbench.estimate.evidence.metric import EvidenceMetric
-from vnetbench.estimate.evidence.packets import PACKET_METRICS, packet_evidence
-from vnetbench.estimate.evidence.placement import PLACEMENT_METRICS, placement_evidence
+from vnetbench.estimate.evidence.packets import PACKET_EVIDENCE_METRICS, packet_evidence
+from vnetbench.estimate.evidence.placement import PLACEMENT_EVIDENCE_METRICS, placement_evidence
 from vnetbench.estimate.evidence.trial_data import TrialData
-from vnetbench.estimate.evidence.window import WINDOW_METRICS, window_evidence
+from vnetbench.estimate.evidence.window import WINDOW_EVIDENCE_METRICS, window_evidence
 
-FAMILIES: Mapping[str, tuple[EvidenceMetric, ...]] = {
-    "cpu": (*CPU_METRICS, *THREAD_CPU_SET_METRICS),
-    "window": (*WINDOW_METRICS, *CALL_METRICS),
-    "packets": PACKET_METRICS,
-    "links": LINK_METRICS,
+METRICS_BY_FAMILY: Mapping[str, tuple[EvidenceMetric, ...]] = {
+    "cpu": (*CPU_EVIDENCE_METRICS, *CPU_SET_EVIDENCE_METRICS),
+    "window": (*WINDOW_EVIDENCE_METRICS, *CALL_EVIDENCE_METRICS),
+    "packets": PACKET_EVIDENCE_METRICS,
+    "links": LINK_EVIDENCE_METRICS,
     "frames": FRAME_EVIDENCE_METRICS,
-    "placement": PLACEMENT_METRICS,
-    "instrument": INSTRUMENT_METRICS,
+    "placement": PLACEMENT_EVIDENCE_METRICS,
+    "instrument": INSTRUMENT_EVIDENCE_METRICS,
 }
 EVIDENCE_METRICS: dict[str, EvidenceMetric] = {
-    metric.name: metric for family in FAMILIES.values() for metric in family
+    metric.name: metric for family in METRICS_BY_FAMILY.values() for metric in family
 }
 
 
@@ -34,7 +34,7 @@ def collect_evidence(data: TrialData) -> dict[str, float]:
     """Return all evidence metrics of a trial whose counters are known."""
     values = {
         **cpu_evidence(data),
-        **thread_cpu_set_values(data),
+        **cpu_set_evidence(data),
         **window_evidence(data),
         **call_evidence(data),
         **packet_evidence(data),

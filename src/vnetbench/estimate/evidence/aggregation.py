@@ -27,7 +27,7 @@ def total_of_all_counters(samples: Sequence[Sample], *counters: str) -> float | 
     return sum_known_values(*(total_of_counter(samples, counter) for counter in counters))
 
 
-def rate_per_s(samples: Sequence[Sample], *counters: str) -> float | None:
+def counter_rate_per_s(samples: Sequence[Sample], *counters: str) -> float | None:
     """Return the sum of several counters per second."""
     return ratio(total_of_all_counters(samples, *counters), total_duration_s(samples))
 

@@ -9,10 +9,10 @@ from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.latency import count_histogram_values
 from vnetbench.estimate.steady_state import SteadyPart
-from vnetbench.estimate.time_series import merged_histogram
+from vnetbench.estimate.time_series import merge_sample_histograms
 from vnetbench.results.records import EndpointRecord
 
-CALL_METRICS = (
+CALL_EVIDENCE_METRICS = (
     EvidenceMetric(
         "bytes_per_call",
         "B",
@@ -47,7 +47,7 @@ CALL_METRICS = (
 
 
 def call_evidence(data: TrialData) -> EvidenceValues:
-    """Return the values of CALL_METRICS."""
+    """Return the values of CALL_EVIDENCE_METRICS."""
     senders = [endpoint for endpoint, _ in data.steady_part.senders]
     return {**_send_call_values(senders), **_request_values(data.steady_part)}
 
@@ -63,7 +63,7 @@ def _send_call_values(senders: Sequence[EndpointRecord]) -> EvidenceValues:
 
 
 def _request_values(part: SteadyPart) -> EvidenceValues:
-    latency = merged_histogram((x for _, samples in part.endpoints for x in samples), "latency")
+    latency = merge_sample_histograms((x for _, samples in part.endpoints for x in samples), "latency")
     connections = {
         (endpoint.name, stream.stream_id)
         for endpoint, samples in part.senders

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
+    counter_rate_per_s,
     effective_knob_value,
     largest,
     percent,
     percent_of_sampled_time,
-    rate_per_s,
     ratio,
     sum_known_values,
     to_number,
@@ -18,15 +18,15 @@ from vnetbench.estimate.evidence.aggregation import (
     total_of_counter,
 )
 from vnetbench.estimate.evidence.kernels import (
-    IDLE,
-    INTERRUPTS,
+    IDLE_TIME_COUNTERS,
+    INTERRUPT_TIME_COUNTERS,
     Kernel,
     has_own_kernel,
     max_softirq_percent,
 )
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
-from vnetbench.estimate.guests import EMULATOR_KINDS, parse_thread_kind_and_guest, sum_values_by_name
+from vnetbench.estimate.guests import EMULATOR_THREAD_KINDS, split_guest_and_kind, sum_values_by_name
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.estimate.time_series import SteadySamples
 from vnetbench.results.records import HOST, EndpointRecord, Sample
@@ -34,14 +34,14 @@ from vnetbench.results.records import HOST, EndpointRecord, Sample
 _PROCESS_CPU_TIME_COUNTERS = ("process_cpu_user_s", "process_cpu_system_s")
 _THREAD_KINDS_BY_METRIC_PREFIX = {
     "vcpu": ("vcpu",),
-    "emulator": EMULATOR_KINDS,
+    "emulator": EMULATOR_THREAD_KINDS,
     "delay_line": ("forward", "reverse"),
 }
 """Prefix of the metrics' names to the kinds of observed threads."""
 
 _ENDPOINTS_WITH_ADJECTIVES = (("sender", "sending"), ("receiver", "receiving"))
 
-CPU_METRICS = (
+CPU_EVIDENCE_METRICS = (
     *(
         metric
         for endpoint, role in _ENDPOINTS_WITH_ADJECTIVES
@@ -219,14 +219,14 @@ CPU_METRICS = (
 
 
 def cpu_evidence(data: TrialData) -> EvidenceValues:
-    """Return the values of CPU_METRICS."""
+    """Return the values of CPU_EVIDENCE_METRICS."""
     part, kernels = data.steady_part, {kernel.name: kernel for kernel in data.kernels}
     values: EvidenceValues = {}
     for (name, _), endpoints in zip(_ENDPOINTS_WITH_ADJECTIVES, (part.senders, part.receivers), strict=True):
-        values |= _endpoint_values(name, endpoints, part, kernels)
+        values |= _endpoint_cpu_values(name, endpoints, part, kernels)
     return {
         **values,
-        **_cpu_values(data.kernels),
+        **_kernel_cpu_values(data.kernels),
         **_observed_thread_values(part.host_samples),
         "other_work_percent": largest(_other_work_percent(kernel, part) for kernel in data.kernels),
         "streams_per_thread": largest(
@@ -235,11 +235,11 @@ def cpu_evidence(data: TrialData) -> EvidenceValues:
     }
 
 
-def _endpoint_values(
+def _endpoint_cpu_values(
     prefix: str, endpoints: SteadySamples, part: SteadyPart, kernels: Mapping[str, Kernel]
 ) -> EvidenceValues:
     own_kernels = [kernels[endpoint.name] for endpoint, _ in endpoints if endpoint.name in kernels]
-    busy = [_thread_busy_percent(endpoint, samples, part) for endpoint, samples in endpoints]
+    busy = [_busiest_thread_cpu_percent(endpoint, samples, part) for endpoint, samples in endpoints]
     waiting = [percent_of_sampled_time(samples, "busiest_thread_waited_s") for _, samples in endpoints]
     return {
         f"{prefix}_thread_busy_percent": largest(busy),
@@ -256,7 +256,7 @@ def _endpoint_values(
     }
 
 
-def _thread_busy_percent(
+def _busiest_thread_cpu_percent(
     endpoint: EndpointRecord, samples: Sequence[Sample], part: SteadyPart
 ) -> float | None:
     thread_percent = percent_of_sampled_time(samples, "busiest_thread_cpu_s")
@@ -274,15 +274,17 @@ def _streams_per_thread(
     return ratio(len(streams), threads)
 
 
-def _cpu_values(kernels: Sequence[Kernel]) -> EvidenceValues:
+def _kernel_cpu_values(kernels: Sequence[Kernel]) -> EvidenceValues:
     cpus = [(kernel, cpu) for kernel in kernels for cpu in kernel.cpu_times]
     if not cpus:
         return {}
-    kernel, softirq_cpu = max(cpus, key=lambda each: each[0].time_percent(each[1], *INTERRUPTS))
-    others_idle = [kernel.time_percent(cpu, *IDLE) for cpu in kernel.cpu_times if cpu != softirq_cpu]
+    kernel, softirq_cpu = max(cpus, key=lambda each: each[0].time_percent(each[1], *INTERRUPT_TIME_COUNTERS))
+    others_idle = [
+        kernel.time_percent(cpu, *IDLE_TIME_COUNTERS) for cpu in kernel.cpu_times if cpu != softirq_cpu
+    ]
     return {
         "busiest_cpu_percent": max(each.busy_percent(cpu) for each, cpu in cpus),
-        "busiest_cpu_softirq_percent": kernel.time_percent(softirq_cpu, *INTERRUPTS),
+        "busiest_cpu_softirq_percent": kernel.time_percent(softirq_cpu, *INTERRUPT_TIME_COUNTERS),
         "softirq_cpu_busy_percent": kernel.busy_percent(softirq_cpu),
         "softirq_kernel_cpus": float(len(kernel.cpu_times)),
         "other_cpus_idle_percent": ratio(sum(others_idle), len(others_idle)),
@@ -309,12 +311,12 @@ def _other_work_percent(kernel: Kernel, part: SteadyPart) -> float | None:
         sharing = (samples for _, samples in part.endpoints if not has_own_kernel(samples))
         own_processes = [part.host_samples, *sharing]
     own_user_s, own_system_s = (
-        duration_s * sum(rate_per_s(samples, counter) or 0.0 for samples in own_processes)
+        duration_s * sum(counter_rate_per_s(samples, counter) or 0.0 for samples in own_processes)
         for counter in _PROCESS_CPU_TIME_COUNTERS
     )
     if kernel.name == HOST:
         own_user_s += sum(sum(x.observation.thread_cpu_s.values()) for x in kernel.samples if x.observation)
-        own_user_s += duration_s * _bench_cpu_share(part)
+        own_user_s += duration_s * _cpus_used_by_bench(part)
     by_cpu = kernel.cpu_times.values()
     user_s = sum(times.get("user_s", 0.0) + times.get("nice_s", 0.0) for times in by_cpu) - own_user_s
     # Observed threads count as user time here. Their time in the kernel makes `user_s` negative: move it.
@@ -322,7 +324,7 @@ def _other_work_percent(kernel: Kernel, part: SteadyPart) -> float | None:
     return percent(max(0.0, user_s) + max(0.0, system_s), duration_s)
 
 
-def _bench_cpu_share(part: SteadyPart) -> float:
+def _cpus_used_by_bench(part: SteadyPart) -> float:
     totals = next((each.totals for each in part.trial.endpoints if each.name == HOST), {})
     return ratio(to_number(totals.get("bench_cpu_s")), part.trial.idle_s + part.trial.duration_s) or 0.0
 
@@ -338,9 +340,7 @@ def _observed_thread_values(host_samples: Sequence[Sample]) -> EvidenceValues:
     return {
         f"{prefix}_{state}_percent": percent(
             largest(
-                time_s
-                for thread, time_s in by_thread.items()
-                if parse_thread_kind_and_guest(thread)[1] in kinds
+                time_s for thread, time_s in by_thread.items() if split_guest_and_kind(thread)[1] in kinds
             ),
             duration_s,
         )

@@ -14,7 +14,7 @@ from vnetbench.estimate.evidence.aggregation import (
     smallest,
     to_number,
 )
-from vnetbench.estimate.evidence.kernels import INTERRUPTS, Kernel, has_own_kernel
+from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, Kernel, has_own_kernel
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.steady_state import SteadyPart
@@ -26,7 +26,7 @@ _ENDPOINTS_WITH_ADJECTIVES = (("sender", "sending"), ("receiver", "receiving"))
 _USER_TIME_COUNTERS = ("user_s", "nice_s")
 """The load itself uses little user time: most of its CPU time is in the kernel."""
 
-THREAD_CPU_SET_METRICS = (
+CPU_SET_EVIDENCE_METRICS = (
     *(
         metric
         for endpoint, role in _ENDPOINTS_WITH_ADJECTIVES
@@ -68,16 +68,16 @@ THREAD_CPU_SET_METRICS = (
 )
 
 
-def thread_cpu_set_values(data: TrialData) -> EvidenceValues:
-    """Return the values of THREAD_CPU_SET_METRICS."""
+def cpu_set_evidence(data: TrialData) -> EvidenceValues:
+    """Return the values of CPU_SET_EVIDENCE_METRICS."""
     part, kernels = data.steady_part, {kernel.name: kernel for kernel in data.kernels}
-    values: EvidenceValues = {"threads_per_cpu": _threads_per_cpu(part)}
+    values: EvidenceValues = {"threads_per_cpu": _max_threads_per_cpu(part)}
     for (name, _), endpoints in zip(_ENDPOINTS_WITH_ADJECTIVES, (part.senders, part.receivers), strict=True):
-        values |= _endpoint_values(name, endpoints, part, kernels)
+        values |= _endpoint_cpu_set_values(name, endpoints, part, kernels)
     return values
 
 
-def _endpoint_values(
+def _endpoint_cpu_set_values(
     prefix: str, endpoints: SteadySamples, part: SteadyPart, kernels: Mapping[str, Kernel]
 ) -> EvidenceValues:
     # One entry for each thread: its kernel, its CPUs, and the user time of its process.
@@ -93,7 +93,7 @@ def _endpoint_values(
     ]
     return {
         f"{prefix}_cpus_softirq_percent": largest(
-            smallest(kernel.time_percent(cpu, *INTERRUPTS) for cpu in cpus)
+            smallest(kernel.time_percent(cpu, *INTERRUPT_TIME_COUNTERS) for cpu in cpus)
             for kernel, cpus, _ in threads
             if len(kernel.cpu_times) > 1
         ),
@@ -110,7 +110,7 @@ def _endpoint_values(
     }
 
 
-def _threads_per_cpu(part: SteadyPart) -> float | None:
+def _max_threads_per_cpu(part: SteadyPart) -> float | None:
     cpu_sets = list(_host_cpu_sets(part))
     return largest(
         ratio(sum(set(each) <= set(cpus) for each in cpu_sets), len(cpus)) for cpus in dict.fromkeys(cpu_sets)

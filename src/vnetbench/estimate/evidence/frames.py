@@ -11,7 +11,7 @@ from vnetbench.estimate.evidence.aggregation import (
     sum_known_values,
     total_duration_s,
 )
-from vnetbench.estimate.evidence.metric import YES_OR_NO, EvidenceMetric
+from vnetbench.estimate.evidence.metric import YES_OR_NO_UNIT, EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.frame_losses import (
     AT_SWITCH,
@@ -20,8 +20,8 @@ from vnetbench.estimate.frame_losses import (
     ELSEWHERE,
     IN_BACKLOG,
 )
-from vnetbench.estimate.frames import FRAMES_SENT, stream_totals
-from vnetbench.estimate.guests import parse_thread_kind_and_guest
+from vnetbench.estimate.frames import FRAMES_SENT, final_stream_counts
+from vnetbench.estimate.guests import split_guest_and_kind
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import Sample
 
@@ -75,7 +75,7 @@ FRAME_EVIDENCE_METRICS = (
     ),
     EvidenceMetric(
         "frames_unpaced",
-        YES_OR_NO,
+        YES_OR_NO_UNIT,
         "frames sent as fast as possible",
         "1 if the sources send frames as fast as possible, 0 if they send at a rate",
         ("pacing",),
@@ -143,7 +143,7 @@ def _is_unpaced(part: SteadyPart) -> float:
     sources = [
         stream
         for endpoint, _ in part.senders
-        for stream in stream_totals(endpoint.totals)
+        for stream in final_stream_counts(endpoint.totals)
         if FRAMES_SENT in stream
     ]
     return float(not any("pacing" in stream for stream in sources))
@@ -161,7 +161,7 @@ def _busiest_thread_values(
             {
                 thread: time_s
                 for thread, time_s in x.observation.thread_cpu_s.items()
-                if parse_thread_kind_and_guest(thread)[1] in kinds
+                if split_guest_and_kind(thread)[1] in kinds
             }
         )
         wait_s.update(

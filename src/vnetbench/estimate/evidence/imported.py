@@ -9,7 +9,7 @@ from vnetbench.estimate.evidence.window import variation_percent
 from vnetbench.results.records import IMPORTED_LOG_KEY, Sample, TrialRecord
 from vnetbench.study.model import Level
 
-_EVIDENCE_FROM_METRICS = ("loss_percent", "reordered_percent")
+_METRICS_USED_AS_EVIDENCE = ("loss_percent", "reordered_percent")
 """Metrics that are evidence under the same name."""
 
 
@@ -43,11 +43,11 @@ def imported_evidence(
     if rate_per_connection is not None and mean_latency_us is not None:
         latency_share = rate_per_connection * mean_latency_us / 1e6
     evidence = {
-        **{name: metrics.get(name) for name in _EVIDENCE_FROM_METRICS},
+        **{name: metrics.get(name) for name in _METRICS_USED_AS_EVIDENCE},
         "sender_thread_busy_percent": metrics.get("sender_cpu_percent") if is_single_stream else None,
         "receiver_thread_busy_percent": metrics.get("receiver_cpu_percent") if is_single_stream else None,
-        "rtt_us": _sample_median(samples, "rtt_us") or metrics.get("rtt_us"),
-        "window_bytes": _sample_median(samples, "cwnd_bytes"),
+        "rtt_us": _median_counter(samples, "rtt_us") or metrics.get("rtt_us"),
+        "window_bytes": _median_counter(samples, "cwnd_bytes"),
         "mss_bytes": mss_bytes,
         "retransmitted_percent": percent(retransmits, ratio(total_of_counter(samples, "bytes"), mss_bytes)),
         "stream_goodput_bps": ratio(metrics.get("goodput_bps"), stream_count),
@@ -58,7 +58,7 @@ def imported_evidence(
     return {name: value for name, value in evidence.items() if value is not None}
 
 
-def _sample_median(samples: Sequence[Sample], name: str) -> float | None:
+def _median_counter(samples: Sequence[Sample], name: str) -> float | None:
     return median(x.counters.get(name) for x in samples)
 
 

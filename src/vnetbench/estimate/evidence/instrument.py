@@ -13,7 +13,7 @@ from vnetbench.estimate.evidence.aggregation import (
     sum_known_values,
     to_number,
 )
-from vnetbench.estimate.evidence.metric import YES_OR_NO, EvidenceMetric
+from vnetbench.estimate.evidence.metric import YES_OR_NO_UNIT, EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.frames import search_result
 from vnetbench.results.records import EndpointRecord, mapping_or_empty
@@ -21,7 +21,7 @@ from vnetbench.results.records import EndpointRecord, mapping_or_empty
 _MIN_SHARE_OF_REQUESTED_RATE = 0.99
 """A source that sends a smaller share of its rate does not keep the rate (RFC 2544, section 26.1)."""
 
-INSTRUMENT_METRICS = (
+INSTRUMENT_EVIDENCE_METRICS = (
     EvidenceMetric(
         "sampler_late_percent",
         "% of an interval",
@@ -54,7 +54,7 @@ INSTRUMENT_METRICS = (
     ),
     EvidenceMetric(
         "generator_limited",
-        YES_OR_NO,
+        YES_OR_NO_UNIT,
         "generator at its limit",
         f"1 if a source sent less than {100 * _MIN_SHARE_OF_REQUESTED_RATE:g} % of its requested load, or "
         "if the "
@@ -73,7 +73,7 @@ INSTRUMENT_METRICS = (
 
 
 def instrument_evidence(data: TrialData) -> EvidenceValues:
-    """Return the values of INSTRUMENT_METRICS, which cover the whole trial."""
+    """Return the values of INSTRUMENT_EVIDENCE_METRICS, which cover the whole trial."""
     trial = data.steady_part.trial
     reports = [
         (endpoint, mapping_or_empty(endpoint.totals.get("instrument"))) for endpoint in trial.endpoints

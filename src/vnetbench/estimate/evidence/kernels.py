@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vnetbench.estimate.evidence.aggregation import largest
-from vnetbench.estimate.guests import cpu_times_without_number, sum_values_by_name
+from vnetbench.estimate.guests import cpu_seconds_by_kind, sum_values_by_name
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.results.records import HOST, Sample
 
-INTERRUPTS = ("softirq_s", "irq_s")
-IDLE = ("idle_s", "iowait_s")
+INTERRUPT_TIME_COUNTERS = ("softirq_s", "irq_s")
+IDLE_TIME_COUNTERS = ("idle_s", "iowait_s")
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,9 @@ class Kernel:
 
     def busy_percent(self, cpu: int) -> float:
         """Return the share of a CPU's time that was not idle, in percent; 0 for a CPU without times."""
-        return self.time_percent(cpu, *(kind for kind in self.cpu_times[cpu] if kind not in IDLE))
+        return self.time_percent(
+            cpu, *(kind for kind in self.cpu_times[cpu] if kind not in IDLE_TIME_COUNTERS)
+        )
 
 
 def has_own_kernel(samples: Sequence[Sample]) -> bool:
@@ -50,12 +52,14 @@ def collect_kernels(part: SteadyPart) -> list[Kernel]:
 
 def max_softirq_percent(kernels: Iterable[Kernel]) -> float | None:
     """Return the interrupt time of the CPU that has the most of it, over all kernels, in percent."""
-    return largest(kernel.time_percent(cpu, *INTERRUPTS) for kernel in kernels for cpu in kernel.cpu_times)
+    return largest(
+        kernel.time_percent(cpu, *INTERRUPT_TIME_COUNTERS) for kernel in kernels for cpu in kernel.cpu_times
+    )
 
 
 def _cpu_times_by_cpu(samples: Sequence[Sample]) -> dict[int, dict[str, float]]:
     parts: dict[int, list[Mapping[str, float]]] = {}
     for sample in samples:
         for cpu in sample.cpu:
-            parts.setdefault(int(cpu["cpu"]), []).append(cpu_times_without_number(cpu))
+            parts.setdefault(int(cpu["cpu"]), []).append(cpu_seconds_by_kind(cpu))
     return {number: sum_values_by_name(times) for number, times in parts.items()}

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
+    counter_rate_per_s,
     median,
     percent,
-    rate_per_s,
     ratio,
     smallest,
     sum_known_values,
@@ -25,7 +25,7 @@ _UPLINK_ROLE = "uplink"
 """The role of such an interface in a testbed's description (`lab/netns/topology.py`)."""
 _SENT_PACKET_COUNTERS = ("segments_out", "datagrams", "frames_sent")
 _INTERFACE_BYTE_COUNTERS = ("rx_bytes", "tx_bytes")
-_MIN_LATE_SEGMENTS_PER_PACKET = 1.5
+_MIN_UNSEGMENTED_PACKET_SEGMENTS = 1.5
 """From this number of segments per packet on, packets leave the sender's stack unsegmented."""
 _MAX_UNSEGMENTED_PACKET_BYTES = 65536
 """Largest unsegmented packet (GSO_LEGACY_MAX_SIZE, include/linux/netdevice.h)."""
@@ -33,7 +33,7 @@ _MAX_HEADER_BYTES = 80
 """Most header bytes of a packet: Ethernet, IPv6, and TCP with its usual options or UDP."""
 _PATH_DROP_COUNTERS = ("qdisc_drops", "rx_dropped", "tx_dropped", "tcp_backlog_drop", "tcp_rcv_pruned")
 
-LINK_METRICS = (
+LINK_EVIDENCE_METRICS = (
     EvidenceMetric(
         "backlog_bytes",
         "B",
@@ -143,17 +143,17 @@ LINK_METRICS = (
 
 
 def link_evidence(data: TrialData) -> EvidenceValues:
-    """Return the values of LINK_METRICS."""
+    """Return the values of LINK_EVIDENCE_METRICS."""
     return {
-        **_queue_values(data.ports),
-        **_uplink_values(data.ports),
-        **_loss_values(data),
+        **_qdisc_values(data.ports),
+        **_busier_direction_uplink_values(data.ports),
+        **_loss_and_reordering_values(data),
         "foreign_traffic_percent": _foreign_traffic_percent(data),
-        "link_variation_percent": _link_variation_percent(data.ports),
+        "link_variation_percent": _busiest_port_variation_percent(data.ports),
     }
 
 
-def _queue_values(ports: Sequence[Port]) -> EvidenceValues:
+def _qdisc_values(ports: Sequence[Port]) -> EvidenceValues:
     values: EvidenceValues = {
         "overlimits_per_s": sum_known_values(*(median(port.sample_rates("overlimits")) for port in ports)),
         "qdisc_drops_per_s": sum_known_values(*(port.mean_rate("drops") for port in ports)),
@@ -168,7 +168,7 @@ def _queue_values(ports: Sequence[Port]) -> EvidenceValues:
     return values
 
 
-def _uplink_values(ports: Sequence[Port]) -> EvidenceValues:
+def _busier_direction_uplink_values(ports: Sequence[Port]) -> EvidenceValues:
     """Return the values of the uplinks in the direction with more traffic."""
     by_direction: dict[str, list[float]] = {}
     for port in ports:
@@ -223,12 +223,12 @@ def _max_tcp_bytes_sent(flow: Flow) -> float:
     return (flow.total("bytes_acked") or 0.0) + segments * (flow.mss_bytes or 0.0)
 
 
-def _link_variation_percent(ports: Sequence[Port]) -> float | None:
+def _busiest_port_variation_percent(ports: Sequence[Port]) -> float | None:
     busiest = max(ports, key=lambda port: port.mean_rate(*_INTERFACE_BYTE_COUNTERS) or 0.0, default=None)
     return None if busiest is None else variation_percent(busiest.sample_rates(*_INTERFACE_BYTE_COUNTERS))
 
 
-def _loss_values(data: TrialData) -> EvidenceValues:
+def _loss_and_reordering_values(data: TrialData) -> EvidenceValues:
     retransmits = sum_known_values(*(flow.total("retransmits") for flow in data.tcp_senders))
     spurious = sum_known_values(*(flow.total("dsack_dups") for flow in data.tcp_senders))
     out_of_order = sum_known_values(*(flow.total("rcv_ooopack") for flow in data.tcp_receivers))
@@ -257,7 +257,7 @@ def _path_loss_percent(data: TrialData, retransmits: float | None, spurious: flo
         packets = sum_known_values(*(total_of_counter(samples, "tx_packets") for _, samples in senders))
         mss_bytes = smallest(flow.mss_bytes for flow in data.tcp_senders)
         segments_per_drop = 1.0
-        if mss_bytes and sent > _MIN_LATE_SEGMENTS_PER_PACKET * (packets or sent):
+        if mss_bytes and sent > _MIN_UNSEGMENTED_PACKET_SEGMENTS * (packets or sent):
             segments_per_drop = _MAX_UNSEGMENTED_PACKET_BYTES / mss_bytes
         lost = retransmits - (spurious or 0.0)
         return 100 * max(0.0, lost - segments_per_drop * _count_drops_on_path(data)) / sent
@@ -270,7 +270,10 @@ def _path_loss_percent(data: TrialData, retransmits: float | None, spurious: flo
 
 def _count_drops_on_path(data: TrialData) -> float:
     part = data.steady_part
-    rates = [rate_per_s(samples, *_PATH_DROP_COUNTERS) for _, samples in (*part.endpoints, *part.forwarders)]
-    rates += [rate_per_s(kernel.samples, "softnet_dropped") for kernel in data.kernels]
+    rates = [
+        counter_rate_per_s(samples, *_PATH_DROP_COUNTERS)
+        for _, samples in (*part.endpoints, *part.forwarders)
+    ]
+    rates += [counter_rate_per_s(kernel.samples, "softnet_dropped") for kernel in data.kernels]
     rates += [port.mean_rate("drops") for port in data.ports[len(part.endpoints) :]]
     return part.duration_s * (sum_known_values(*rates, data.metrics.get("switch_drops_per_s")) or 0.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-YES_OR_NO = "0 or 1"
+YES_OR_NO_UNIT = "0 or 1"
 """The unit of a metric that describes a setting: 1 if it applies."""
 
 

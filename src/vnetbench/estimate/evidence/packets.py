@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
+    counter_rate_per_s,
     effective_knob_value,
     is_any_knob_off,
     largest,
     percent,
-    rate_per_s,
     ratio,
     smallest,
     sum_known_values,
@@ -20,7 +20,7 @@ from vnetbench.estimate.evidence.aggregation import (
 )
 from vnetbench.estimate.evidence.flows import Flow
 from vnetbench.estimate.evidence.kernels import Kernel
-from vnetbench.estimate.evidence.metric import YES_OR_NO, EvidenceMetric
+from vnetbench.estimate.evidence.metric import YES_OR_NO_UNIT, EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.steady_state import SteadyPart
 from vnetbench.estimate.time_series import SteadySamples
@@ -35,7 +35,7 @@ _RECEIVE_QUEUE_COUNTER_PATTERN = re.compile(
 i40e, ena, vmxnet3."""
 _INTERFACE_DROP_COUNTERS = ("rx_dropped", "tx_dropped", "rx_errors", "tx_errors")
 _MTU_ERROR_COUNTERS = ("ip_fragments_failed", "icmp_in_unreachable", "tcp_mtu_probes_failed")
-_OFFLOAD_METRIC_TEXTS = (
+_OFFLOAD_METRIC_DEFINITIONS = (
     ("tso_off", ("tso",), "senders", "TSO off", "1 if TCP segmentation offload (TSO) is off at a sender"),
     ("gso_off", ("gso",), "senders", "GSO off", "1 if generic segmentation offload (GSO) is off at a sender"),
     ("gro_off", ("gro",), "receivers", "GRO off", "1 if generic receive offload (GRO) is off at a receiver"),
@@ -45,7 +45,7 @@ _OFFLOAD_METRIC_TEXTS = (
 )  # fmt: skip
 """Name of the metric, its knobs, the endpoints that it covers, its label, and its meaning."""
 
-PACKET_METRICS = (
+PACKET_EVIDENCE_METRICS = (
     EvidenceMetric(
         "segment_bytes_sent",
         "B",
@@ -90,8 +90,8 @@ PACKET_METRICS = (
         "switch_mtu_bytes", "B", "MTU of the switch", "MTU of the virtual switch's ports", ("vswitch_mtu",)
     ),
     *(
-        EvidenceMetric(name, YES_OR_NO, label, meaning, knobs)
-        for name, knobs, _, label, meaning in _OFFLOAD_METRIC_TEXTS
+        EvidenceMetric(name, YES_OR_NO_UNIT, label, meaning, knobs)
+        for name, knobs, _, label, meaning in _OFFLOAD_METRIC_DEFINITIONS
     ),
     EvidenceMetric(
         "softnet_dropped_per_s",
@@ -210,7 +210,7 @@ PACKET_METRICS = (
 
 
 def packet_evidence(data: TrialData) -> EvidenceValues:
-    """Return the values of PACKET_METRICS."""
+    """Return the values of PACKET_EVIDENCE_METRICS."""
     part, metrics, kernels, flows = data.steady_part, data.metrics, data.kernels, data.tcp_senders
     # With frames, both ends of a virtual link count the same frame, and a drop counter may include frames
     # that a sink's program received. `frames.py` locates frame losses instead.
@@ -220,15 +220,15 @@ def packet_evidence(data: TrialData) -> EvidenceValues:
     }
     return {
         **_packet_size_values(part, flows),
-        **_setting_values(part),
+        **_mtu_and_offload_values(part),
         **_receive_cpu_values(part, kernels),
         **_receive_queue_values(part),
         **{name: metrics.get(name) for name in ("socket_drop_percent", "cycles_per_byte")},
         "softnet_dropped_per_s": sum_known_values(
-            *(rate_per_s(k.samples, "softnet_dropped") for k in kernels)
+            *(counter_rate_per_s(k.samples, "softnet_dropped") for k in kernels)
         ),
         "softnet_squeezed_per_s": sum_known_values(
-            *(rate_per_s(k.samples, "softnet_squeezed") for k in kernels)
+            *(counter_rate_per_s(k.samples, "softnet_squeezed") for k in kernels)
         ),
         "receive_buffer_errors_per_s": _sum_of_endpoint_rates_per_s(
             part.receivers, "udp_receive_buffer_errors"
@@ -266,7 +266,7 @@ def _packet_size_values(part: SteadyPart, flows: Sequence[Flow]) -> EvidenceValu
     }
 
 
-def _setting_values(part: SteadyPart) -> EvidenceValues:
+def _mtu_and_offload_values(part: SteadyPart) -> EvidenceValues:
     names = {
         "senders": [endpoint.name for endpoint, _ in part.senders],
         "receivers": [endpoint.name for endpoint, _ in part.receivers],
@@ -279,7 +279,7 @@ def _setting_values(part: SteadyPart) -> EvidenceValues:
         "switch_mtu_bytes": to_number(part.trial.effective.get("vswitch_mtu")),
         **{
             metric: is_any_knob_off(part.trial, knobs, names[group])
-            for metric, knobs, group, _, _ in _OFFLOAD_METRIC_TEXTS
+            for metric, knobs, group, _, _ in _OFFLOAD_METRIC_DEFINITIONS
         },
     }
 
@@ -344,4 +344,4 @@ def _received_packets_of_each_queue(endpoint: EndpointRecord) -> Collection[floa
 
 
 def _sum_of_endpoint_rates_per_s(endpoints: SteadySamples, *counters: str) -> float | None:
-    return sum_known_values(*(rate_per_s(samples, *counters) for _, samples in endpoints))
+    return sum_known_values(*(counter_rate_per_s(samples, *counters) for _, samples in endpoints))

@@ -18,7 +18,7 @@ from vnetbench.estimate.evidence.aggregation import (
     ratio,
     total_duration_s,
 )
-from vnetbench.estimate.evidence.kernels import INTERRUPTS, has_own_kernel
+from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, has_own_kernel
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.steady_state import SteadyPart
@@ -26,11 +26,11 @@ from vnetbench.results.records import Sample
 
 _BUSIEST_THREAD_CPU_COUNTER = "busiest_thread_cpu"
 _ENDPOINTS_WITH_ADJECTIVES = (("sender", "sending"), ("receiver", "receiving"))
-_BOTH_DIRECTIONS = "With bidirectional streams, the thread is the endpoint's busiest one"
-CPU_NUMBER = "CPU number"
+_BIDIRECTIONAL_NOTE = "With bidirectional streams, the thread is the endpoint's busiest one"
+CPU_NUMBER_UNIT = "CPU number"
 """The unit of metrics that identify a CPU instead of measuring a quantity."""
 
-PLACEMENT_METRICS = (
+PLACEMENT_EVIDENCE_METRICS = (
     EvidenceMetric(
         "threads_on_one_cpu_percent",
         "% of samples",
@@ -49,7 +49,7 @@ PLACEMENT_METRICS = (
                 "% of samples",
                 f"packet processing on the CPU of the {role} thread",
                 f"share of the samples in which the busiest {role} thread last ran on the CPU with the most "
-                f"interrupt time. {_BOTH_DIRECTIONS}",
+                f"interrupt time. {_BIDIRECTIONAL_NOTE}",
                 (_BUSIEST_THREAD_CPU_COUNTER, "cpu[].softirq_s", "cpu[].irq_s"),
             ),
             EvidenceMetric(
@@ -57,22 +57,22 @@ PLACEMENT_METRICS = (
                 "1/s",
                 f"{role} thread's CPU migrations",
                 f"changes of the busiest {role} thread's CPU per second, counted between the ends of "
-                f"successive samples. {_BOTH_DIRECTIONS}",
+                f"successive samples. {_BIDIRECTIONAL_NOTE}",
                 (_BUSIEST_THREAD_CPU_COUNTER,),
             ),
             EvidenceMetric(
                 f"{endpoint}_cpu",
-                CPU_NUMBER,
+                CPU_NUMBER_UNIT,
                 f"CPU of the {role} thread",
                 f"CPU on which the first pair's busiest {role} thread last ran in most samples. "
-                f"{_BOTH_DIRECTIONS}",
+                f"{_BIDIRECTIONAL_NOTE}",
                 (_BUSIEST_THREAD_CPU_COUNTER,),
             ),
         )
     ),
     EvidenceMetric(
         "softirq_cpu",
-        CPU_NUMBER,
+        CPU_NUMBER_UNIT,
         "CPU with the most packet processing",
         "CPU of the first receiver's kernel that has the most interrupt time in most samples",
         ("cpu[].softirq_s", "cpu[].irq_s"),
@@ -81,7 +81,7 @@ PLACEMENT_METRICS = (
 
 
 def placement_evidence(data: TrialData) -> EvidenceValues:
-    """Return the values of PLACEMENT_METRICS."""
+    """Return the values of PLACEMENT_EVIDENCE_METRICS."""
     part = data.steady_part
     values: EvidenceValues = {"threads_on_one_cpu_percent": mean(_same_cpu_percents(data))}
     for (name, _), endpoints in zip(_ENDPOINTS_WITH_ADJECTIVES, (part.senders, part.receivers), strict=True):
@@ -164,7 +164,7 @@ def _sample_times_and_softirq_cpus(kernel: Sequence[Sample]) -> list[tuple[float
 
 
 def _interrupt_cpu_time_s(cpu: Mapping[str, float]) -> float:
-    return sum(cpu.get(kind, 0.0) for kind in INTERRUPTS)
+    return sum(cpu.get(kind, 0.0) for kind in INTERRUPT_TIME_COUNTERS)
 
 
 def _migrations_per_s(samples: Sequence[Sample]) -> float | None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from vnetbench.estimate.evidence import FAMILIES
+from vnetbench.estimate.evidence import METRICS_BY_FAMILY
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 
 PAGE_FILE_NAME = "evidence.md"
@@ -52,14 +52,17 @@ _TITLE_BY_FAMILY = {
 
 def evidence_page() -> str:
     """Return the page in Markdown."""
-    return "\n".join([_PAGE_HEAD, *(line for family in FAMILIES for line in _family_lines(family))]) + "\n"
+    return (
+        "\n".join([_PAGE_HEAD, *(line for family in METRICS_BY_FAMILY for line in _family_lines(family))])
+        + "\n"
+    )
 
 
 def _family_lines(family: str) -> Iterator[str]:
     yield f"## {_TITLE_BY_FAMILY[family]}\n"
     yield "| metric | name in reports | unit | meaning | counters |"
     yield "|---|---|---|---|---|"
-    yield from map(_table_row, FAMILIES[family])
+    yield from map(_table_row, METRICS_BY_FAMILY[family])
     yield ""
 
 

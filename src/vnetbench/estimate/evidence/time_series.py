@@ -30,11 +30,11 @@ class _PlottedMetric:
     """Returns the metric of a single interval of a trial."""
 
 
-def _sender_percent(counter: str) -> Callable[[SteadyPart], float | None]:
+def _busiest_sender_percent_of(counter: str) -> Callable[[SteadyPart], float | None]:
     return lambda part: largest(percent_of_sampled_time(samples, counter) for _, samples in part.senders)
 
 
-def _receiver_percent(counter: str) -> Callable[[SteadyPart], float | None]:
+def _busiest_receiver_percent_of(counter: str) -> Callable[[SteadyPart], float | None]:
     return lambda part: largest(percent_of_sampled_time(samples, counter) for _, samples in part.receivers)
 
 
@@ -45,12 +45,16 @@ def _rwnd_limited_percent(part: SteadyPart) -> float | None:
 
 
 _PLOTTED_METRICS: Mapping[str, _PlottedMetric] = {
-    "sender_thread_busy_percent": _PlottedMetric(50, _sender_percent("busiest_thread_cpu_s")),
-    "receiver_thread_busy_percent": _PlottedMetric(50, _receiver_percent("busiest_thread_cpu_s")),
-    "sender_thread_waiting_percent": _PlottedMetric(20, _sender_percent("busiest_thread_waited_s")),
-    "receiver_thread_waiting_percent": _PlottedMetric(20, _receiver_percent("busiest_thread_waited_s")),
-    "sender_throttled_percent": _PlottedMetric(5, _sender_percent("cgroup_throttled_s")),
-    "receiver_throttled_percent": _PlottedMetric(5, _receiver_percent("cgroup_throttled_s")),
+    "sender_thread_busy_percent": _PlottedMetric(50, _busiest_sender_percent_of("busiest_thread_cpu_s")),
+    "receiver_thread_busy_percent": _PlottedMetric(50, _busiest_receiver_percent_of("busiest_thread_cpu_s")),
+    "sender_thread_waiting_percent": _PlottedMetric(
+        20, _busiest_sender_percent_of("busiest_thread_waited_s")
+    ),
+    "receiver_thread_waiting_percent": _PlottedMetric(
+        20, _busiest_receiver_percent_of("busiest_thread_waited_s")
+    ),
+    "sender_throttled_percent": _PlottedMetric(5, _busiest_sender_percent_of("cgroup_throttled_s")),
+    "receiver_throttled_percent": _PlottedMetric(5, _busiest_receiver_percent_of("cgroup_throttled_s")),
     "busiest_cpu_softirq_percent": _PlottedMetric(
         50, lambda part: max_softirq_percent(collect_kernels(part))
     ),

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 
 from vnetbench.estimate.evidence.aggregation import (
     EvidenceValues,
+    counter_rate_per_s,
     effective_knob_value,
     largest,
     mean,
     median,
     percent,
-    rate_per_s,
     ratio,
     smallest,
     sum_known_values,
     total_of_counter,
 )
 from vnetbench.estimate.evidence.flows import Flow, median_over_flows
-from vnetbench.estimate.evidence.metric import YES_OR_NO, EvidenceMetric
+from vnetbench.estimate.evidence.metric import YES_OR_NO_UNIT, EvidenceMetric
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.steady_state import SteadyPart
 
@@ -28,10 +28,10 @@ _TCP_RECOVERY_STATE = 3
 _PACING_ALGORITHMS = ("bbr",)
 """Congestion control algorithms that always pace; others pace only if a rate is set."""
 
-_MEDIANS = "median over each stream's samples, then median over the streams"
-_MEAN_AND_MEDIAN = "mean over each stream's samples, then median over the streams"
+_MEDIAN_OF_MEDIANS_TEXT = "median over each stream's samples, then median over the streams"
+_MEDIAN_OF_MEANS_TEXT = "mean over each stream's samples, then median over the streams"
 
-WINDOW_METRICS = (
+WINDOW_EVIDENCE_METRICS = (
     EvidenceMetric(
         "busy_percent",
         "% of time",
@@ -73,7 +73,7 @@ WINDOW_METRICS = (
         "rtt_us",
         "µs",
         "round-trip time",
-        f"TCP's smoothed round-trip time, {_MEDIANS}",
+        f"TCP's smoothed round-trip time, {_MEDIAN_OF_MEDIANS_TEXT}",
         ("rtt_us",),
     ),
     EvidenceMetric(
@@ -87,67 +87,67 @@ WINDOW_METRICS = (
         "rtt_over_min",
         "1",
         "ratio of round-trip time to the shortest",
-        f"smoothed round-trip time divided by the minimum round-trip time, {_MEDIANS}. It is much more than "
-        "1 if packets wait in a queue",
+        f"smoothed round-trip time divided by the minimum round-trip time, {_MEDIAN_OF_MEDIANS_TEXT}. "
+        "It is much more than 1 if packets wait in a queue",
         ("rtt_us", "min_rtt_us"),
     ),
     EvidenceMetric(
         "queueing_us",
         "µs",
         "time in queues",
-        f"smoothed round-trip time minus the minimum round-trip time, {_MEDIANS}",
+        f"smoothed round-trip time minus the minimum round-trip time, {_MEDIAN_OF_MEDIANS_TEXT}",
         ("rtt_us", "min_rtt_us"),
     ),
     EvidenceMetric(
         "window_bytes",
         "B",
         "congestion window",
-        f"congestion window in bytes, {_MEDIANS}",
+        f"congestion window in bytes, {_MEDIAN_OF_MEDIANS_TEXT}",
         ("cwnd", "mss_bytes"),
     ),
     EvidenceMetric(
         "peer_window_bytes",
         "B",
         "receiver's window",
-        f"window that the receiver advertises, {_MEDIANS}",
+        f"window that the receiver advertises, {_MEDIAN_OF_MEDIANS_TEXT}",
         ("snd_wnd_bytes",),
     ),
     EvidenceMetric(
         "in_flight_bytes",
         "B",
         "bytes in flight",
-        f"bytes of a stream that are sent and not acknowledged, {_MEAN_AND_MEDIAN}",
+        f"bytes of a stream that are sent and not acknowledged, {_MEDIAN_OF_MEANS_TEXT}",
         ("unacked", "mss_bytes"),
     ),
     EvidenceMetric(
         "unsent_bytes",
         "B",
         "bytes not yet sent",
-        f"bytes in a stream's send buffer that are not yet sent, {_MEDIANS}",
+        f"bytes in a stream's send buffer that are not yet sent, {_MEDIAN_OF_MEDIANS_TEXT}",
         ("notsent_bytes",),
     ),
     EvidenceMetric(
         "in_flight_over_window",
         "1",
         "share of the congestion window in use",
-        f"segments in flight divided by the congestion window, {_MEDIANS}. It is near 1 if the congestion "
-        "window limits the stream",
+        f"segments in flight divided by the congestion window, {_MEDIAN_OF_MEDIANS_TEXT}. "
+        "It is near 1 if the congestion window limits the stream",
         ("unacked", "cwnd"),
     ),
     EvidenceMetric(
         "in_flight_over_send_buffer",
         "1",
         "ratio of bytes in flight to send buffer",
-        f"bytes in flight divided by the size of the send buffer, {_MEAN_AND_MEDIAN}. A full buffer shows "
-        "less than 1, because it includes kernel overhead. A small buffer shows more than 1, because of TSO "
-        "packets",
+        f"bytes in flight divided by the size of the send buffer, {_MEDIAN_OF_MEANS_TEXT}. A full buffer "
+        "shows less than 1, because it includes kernel overhead. A small buffer shows more than 1, because "
+        "of TSO packets",
         ("unacked", "mss_bytes", "sndbuf_bytes"),
     ),
     EvidenceMetric(
         "in_flight_over_peer_window",
         "1",
         "ratio of bytes in flight to receiver's window",
-        f"bytes in flight divided by the receiver's window, {_MEAN_AND_MEDIAN}. It is near 1 if the "
+        f"bytes in flight divided by the receiver's window, {_MEDIAN_OF_MEANS_TEXT}. It is near 1 if the "
         "receiver's window limits the stream",
         ("unacked", "mss_bytes", "snd_wnd_bytes"),
     ),
@@ -155,7 +155,7 @@ WINDOW_METRICS = (
         "send_buffer_full_percent",
         "% of the buffer",
         "used share of the send buffer",
-        f"share of the send buffer in use, including kernel overhead, {_MEAN_AND_MEDIAN}",
+        f"share of the send buffer in use, including kernel overhead, {_MEDIAN_OF_MEANS_TEXT}",
         ("wmem_queued_bytes", "sndbuf_bytes"),
     ),
     EvidenceMetric(
@@ -170,21 +170,21 @@ WINDOW_METRICS = (
         "send_buffer_bytes",
         "B",
         "send buffer",
-        f"size of a stream's send buffer (SO_SNDBUF), {_MEDIANS}",
+        f"size of a stream's send buffer (SO_SNDBUF), {_MEDIAN_OF_MEDIANS_TEXT}",
         ("sndbuf_bytes",),
     ),
     EvidenceMetric(
         "receive_buffer_bytes",
         "B",
         "receive buffer",
-        f"size of a stream's receive buffer (SO_RCVBUF), {_MEDIANS}",
+        f"size of a stream's receive buffer (SO_RCVBUF), {_MEDIAN_OF_MEDIANS_TEXT}",
         ("rcvbuf_bytes",),
     ),
     EvidenceMetric(
         "receive_queue_percent",
         "% of the buffer",
         "used share of the receive buffer",
-        f"share of the receive buffer that holds unread data, {_MEAN_AND_MEDIAN}",
+        f"share of the receive buffer that holds unread data, {_MEDIAN_OF_MEANS_TEXT}",
         ("rmem_bytes", "rcvbuf_bytes"),
     ),
     EvidenceMetric(
@@ -219,14 +219,14 @@ WINDOW_METRICS = (
     ),
     EvidenceMetric(
         "pacing_capped",
-        YES_OR_NO,
+        YES_OR_NO_UNIT,
         "maximum pacing rate set",
         "1 if a stream has a maximum pacing rate (SO_MAX_PACING_RATE)",
         ("pacing_max_bps", "pacing_rate_bps"),
     ),
     EvidenceMetric(
         "pacing_by_congestion_control",
-        YES_OR_NO,
+        YES_OR_NO_UNIT,
         "congestion control with pacing",
         "1 if a stream's congestion control always paces (bbr)",
         ("congestion_control",),
@@ -249,11 +249,11 @@ WINDOW_METRICS = (
 
 
 def window_evidence(data: TrialData) -> EvidenceValues:
-    """Return the values of WINDOW_METRICS."""
+    """Return the values of WINDOW_EVIDENCE_METRICS."""
     part, senders = data.steady_part, data.tcp_senders
     return {
-        **_time_percent_values(senders),
-        **_window_values(senders, data.tcp_receivers),
+        **_limited_time_percents(senders),
+        **_rtt_and_window_values(senders, data.tcp_receivers),
         **_retransmit_values(part, senders),
         **_pacing_values(part, senders),
         "stream_goodput_bps": median_over_flows(data.sending_flows, lambda flow: flow.goodput_bps or None),
@@ -268,7 +268,7 @@ def variation_percent(values: Sequence[float]) -> float | None:
     return percent(statistics.stdev(values), statistics.fmean(values))
 
 
-def _time_percent_values(senders: Sequence[Flow]) -> EvidenceValues:
+def _limited_time_percents(senders: Sequence[Flow]) -> EvidenceValues:
     busy, rwnd_limited, sndbuf_limited = (
         _mean_time_percent(senders, counter) for counter in ("busy_s", "rwnd_limited_s", "sndbuf_limited_s")
     )
@@ -282,7 +282,7 @@ def _time_percent_values(senders: Sequence[Flow]) -> EvidenceValues:
             sum_known_values(*(flow.total("app_limited") for flow in senders)),
             sum(len(flow.values("app_limited")) for flow in senders),
         ),
-        "recovering_percent": _percent_of_samples(senders, "ca_state", _TCP_RECOVERY_STATE),
+        "recovering_percent": _percent_of_samples_reaching(senders, "ca_state", _TCP_RECOVERY_STATE),
     }
 
 
@@ -293,20 +293,20 @@ def _mean_time_percent(flows: Sequence[Flow], counter: str) -> float | None:
     )
 
 
-def _percent_of_samples(flows: Sequence[Flow], name: str, claim_at_least: float) -> float | None:
+def _percent_of_samples_reaching(flows: Sequence[Flow], name: str, min_value: float) -> float | None:
     values = [value for flow in flows for value in flow.values(name)]
-    return percent(sum(value >= claim_at_least for value in values), len(values))
+    return percent(sum(value >= min_value for value in values), len(values))
 
 
-def _window_values(senders: Sequence[Flow], receivers: Sequence[Flow]) -> EvidenceValues:
+def _rtt_and_window_values(senders: Sequence[Flow], receivers: Sequence[Flow]) -> EvidenceValues:
     return {
         "rtt_us": median_over_flows(senders, lambda flow: median(flow.values("rtt_us"))),
         "min_rtt_us": median_over_flows(senders, lambda flow: smallest(flow.values("min_rtt_us"))),
         "rtt_over_min": median_over_flows(senders, lambda flow: median(flow.ratios("rtt_us", "min_rtt_us"))),
-        "queueing_us": median_over_flows(senders, _queueing_us),
-        "window_bytes": median_over_flows(senders, _window_bytes),
+        "queueing_us": median_over_flows(senders, _rtt_above_minimum_us),
+        "window_bytes": median_over_flows(senders, _median_cwnd_bytes),
         "peer_window_bytes": median_over_flows(senders, lambda flow: median(flow.values("snd_wnd_bytes"))),
-        "in_flight_bytes": median_over_flows(senders, _in_flight_bytes),
+        "in_flight_bytes": median_over_flows(senders, _mean_in_flight_bytes),
         "unsent_bytes": median_over_flows(senders, lambda flow: median(flow.values("notsent_bytes"))),
         "in_flight_over_window": median_over_flows(
             senders, lambda flow: median(flow.ratios("unacked", "cwnd"))
@@ -332,12 +332,12 @@ def _mean_ratio_percent(flows: Sequence[Flow], part: str, whole: str) -> float |
     return None if share is None else 100 * share
 
 
-def _window_bytes(flow: Flow) -> float | None:
+def _median_cwnd_bytes(flow: Flow) -> float | None:
     segments = median(flow.values("cwnd"))
     return None if segments is None or flow.mss_bytes is None else segments * flow.mss_bytes
 
 
-def _queueing_us(flow: Flow) -> float | None:
+def _rtt_above_minimum_us(flow: Flow) -> float | None:
     rtt_us, min_rtt_us = median(flow.values("rtt_us")), smallest(flow.values("min_rtt_us"))
     return None if rtt_us is None or min_rtt_us is None else rtt_us - min_rtt_us
 
@@ -347,7 +347,7 @@ def _mean_in_flight_bytes_over(flow: Flow, name: str) -> float | None:
     return None if mean_ratio is None or flow.mss_bytes is None else mean_ratio * flow.mss_bytes
 
 
-def _in_flight_bytes(flow: Flow) -> float | None:
+def _mean_in_flight_bytes(flow: Flow) -> float | None:
     # Little's law needs the mean. A median would fail if data leaves in bursts: a sample then finds either
     # everything or nothing in flight.
     segments = mean(flow.values("unacked"))
@@ -355,7 +355,7 @@ def _in_flight_bytes(flow: Flow) -> float | None:
 
 
 def _goodput_over_window_law(flow: Flow) -> float | None:
-    in_flight_bytes, rtt_us = _in_flight_bytes(flow), mean(flow.values("rtt_us"))
+    in_flight_bytes, rtt_us = _mean_in_flight_bytes(flow), mean(flow.values("rtt_us"))
     return ratio(flow.goodput_bps, ratio(8e6 * in_flight_bytes, rtt_us) if in_flight_bytes else None)
 
 
@@ -370,7 +370,7 @@ def _retransmit_values(part: SteadyPart, senders: Sequence[Flow]) -> EvidenceVal
     return {
         "retransmitted_percent": percent(retransmits, sent),
         "timeouts_per_s": sum_known_values(
-            *(rate_per_s(samples, "tcp_timeouts") for _, samples in part.senders)
+            *(counter_rate_per_s(samples, "tcp_timeouts") for _, samples in part.senders)
         ),
     }
 

@@ -22,7 +22,12 @@ from vnetbench.wording.estimate_text import find_metric, finite_or_none, metric_
 from vnetbench.wording.factor_text import format_count_with_noun
 from vnetbench.wording.treatment_names import treatment_name
 
-_CYCLE_COST_METRICS = ("cycles_per_byte", "cycles_per_transaction", "cycles_per_datagram", "host_cpu_percent")
+_LOAD_COST_METRIC_NAMES = (
+    "cycles_per_byte",
+    "cycles_per_transaction",
+    "cycles_per_datagram",
+    "host_cpu_percent",
+)
 """Metrics of the load's cost, most specific first."""
 _MAX_CHART_ROWS = 12
 
@@ -119,7 +124,7 @@ def _cheapest_treatment_sentence(summary: CampaignSummary, treatments: list[Trea
     if len(treatments) < 2:
         return ""
     cost = next(
-        (name for name in _CYCLE_COST_METRICS if all(name in each.metrics for each in treatments)), None
+        (name for name in _LOAD_COST_METRIC_NAMES if all(name in each.metrics for each in treatments)), None
     )
     if cost is None:
         return ""

@@ -51,7 +51,7 @@ class CellMean:
         return math.fsum(error * error for error in self.block_errors.values())
 
 
-def cell_means(summary: CampaignSummary, metric: str) -> tuple[CellMean, ...]:
+def estimate_cell_means(summary: CampaignSummary, metric: str) -> tuple[CellMean, ...]:
     """Return the cell means of treatments with enough trials, in the campaign's order.
 
     Treatments without a positive value in more than one of five trials have no logarithm and are excluded.
@@ -66,10 +66,10 @@ def cell_means(summary: CampaignSummary, metric: str) -> tuple[CellMean, ...]:
     # Imported trials have no common blocks, although their numbers are equal.
     iterations = 0 if summary.is_imported else _BLOCK_EFFECT_ITERATIONS
     block_effects: dict[int, float] = {}
-    means = _estimate_treatment_means(included, logs, block_effects)
+    means = _block_corrected_log_means(included, logs, block_effects)
     for _ in range(iterations):
         block_effects = _estimate_block_effects(means, logs)
-        means = _estimate_treatment_means(included, logs, block_effects)
+        means = _block_corrected_log_means(included, logs, block_effects)
     return tuple(CellMean(each, pair.log_ratio, pair.log_error_by_block) for each, pair in means)
 
 
@@ -102,7 +102,7 @@ def _has_enough_values(treatment: TreatmentSummary, logs: Mapping[int, float], m
     return len(logs) >= _MIN_TRIALS_PER_CELL and len(logs) >= 0.8 * trials
 
 
-def _estimate_treatment_means(
+def _block_corrected_log_means(
     treatments: Sequence[TreatmentSummary],
     logs: Mapping[int, Mapping[int, float]],
     block_effects: Mapping[int, float],

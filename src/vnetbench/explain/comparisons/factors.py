@@ -10,9 +10,9 @@ from vnetbench.estimate.effects import estimate_effects
 from vnetbench.estimate.model import Effect, Ratio
 from vnetbench.estimate.ratios import adjust_p_values
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.comparisons.cell_means import cell_means
+from vnetbench.explain.comparisons.cell_means import estimate_cell_means
 from vnetbench.explain.comparisons.interactions import Interaction, find_interactions
-from vnetbench.explain.comparisons.variance_shares import VarianceShares, variance_shares
+from vnetbench.explain.comparisons.variance_shares import VarianceShares, estimate_variance_shares
 from vnetbench.explain.model import EvidenceChart, Finding
 from vnetbench.explain.phrases import (
     format_ratio_with_interval,
@@ -49,14 +49,14 @@ def analyze_factors(summary: CampaignSummary) -> FactorAnalysis:
     interactions = find_interactions(summary, metric)
     ratios = adjust_p_values([*(each.ratio for each in effects), *(each.ratio for each in interactions)])
     effect_ratios, interaction_ratios = ratios[: len(effects)], ratios[len(effects) :]
-    cells = () if summary.combine == ONE_AT_A_TIME else cell_means(summary, metric)
+    cells = () if summary.combine == ONE_AT_A_TIME else estimate_cell_means(summary, metric)
     names = [factor.name for factor in summary.factors]
     return FactorAnalysis(
         effects=tuple(replace(e, ratio=r) for e, r in zip(effects, effect_ratios, strict=True)),
         interactions=tuple(
             replace(i, ratio=r) for i, r in zip(interactions, interaction_ratios, strict=True)
         ),
-        shares=variance_shares(cells, names, summary.required_precision.confidence)
+        shares=estimate_variance_shares(cells, names, summary.required_precision.confidence)
         if len(cells) > 2
         else None,
     )
@@ -96,7 +96,7 @@ def _effect_sentences(
         else:
             subject = "The most important factor" if len(strongest) > 1 else "The only factor with an effect"
         yield f"{subject} is {factor_noun(effect.factor)}."
-        yield from _share_sentence(analysis.shares, (effect.factor,), "It explains")
+        yield from _variance_share_sentence(analysis.shares, (effect.factor,), "It explains")
         levels = f"{level_phrase(effect.factor, effect.level)} instead of "
         levels += level_phrase(effect.factor, effect.base_level)
         ratio = format_ratio_with_interval(effect.ratio)
@@ -119,7 +119,7 @@ def _rank_effects(strongest: Mapping[str, Effect], shares: VarianceShares | None
     return sorted(strongest.values(), key=importance, reverse=True)
 
 
-def _share_sentence(
+def _variance_share_sentence(
     shares: VarianceShares | None, term: tuple[str, ...], subject_and_verb: str
 ) -> Iterator[str]:
     share = shares.terms.get(term) if shares else None
@@ -150,7 +150,7 @@ def _interaction_sentences(analysis: FactorAnalysis) -> Iterator[str]:
         (one, other), (base, other_base) = strongest.factors, strongest.bases
         level, other_level = strongest.levels
         yield f"{factor_noun(one)} and {factor_noun(other)} interact."
-        yield from _share_sentence(analysis.shares, factors, "Their interaction explains")
+        yield from _variance_share_sentence(analysis.shares, factors, "Their interaction explains")
         yield (
             f"With {level_phrase(other, other_level)} instead of {level_phrase(other, other_base)}, "
             f"the effect of {level_phrase(one, level)} instead of {level_phrase(one, base)} is multiplied by "

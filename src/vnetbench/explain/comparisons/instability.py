@@ -29,7 +29,7 @@ _MIN_BLOCKS_FOR_DRIFT = 6
 """Fewer blocks have too few orders for a p value of _SIGNIFICANCE_LEVEL."""
 _SIGNIFICANCE_LEVEL = 0.01
 """Share of stable campaigns that each test may report as unstable."""
-_OTHER_WORK_METRICS = ("other_work_percent", "worst_steal_percent")
+_OTHER_WORK_METRIC_NAMES = ("other_work_percent", "worst_steal_percent")
 _MIN_OTHER_WORK_DIFFERENCE_PERCENT = 20.0
 """Smallest difference in other work between quiet and busy trials, percent of one CPU."""
 
@@ -157,7 +157,7 @@ def _machine_busy_findings(summary: CampaignSummary) -> Iterator[Finding]:
     """Yield a finding if trials are worse the more other work ran at the same time."""
     trends = {
         name: result
-        for name in _OTHER_WORK_METRICS
+        for name in _OTHER_WORK_METRIC_NAMES
         if (result := _trend_and_percentiles_of_metric(summary, name)) is not None
     }
     adjusted = adjust_p_values([Ratio(1.0, None, None, 0.95, trend.p_value) for trend, _ in trends.values()])
@@ -169,7 +169,10 @@ def _machine_busy_findings(summary: CampaignSummary) -> Iterator[Finding]:
         if decline < summary.required_precision.half_width:
             continue
         values = [
-            p.evidence[name] for t in summary.treatments for p in t.points if _has_values(summary, p, name)
+            p.evidence[name]
+            for t in summary.treatments
+            for p in t.points
+            if _has_evidence_and_result(summary, p, name)
         ]
         item = EvidenceItem(name, float(np.median(values)), min(values), max(values), None)
         noun = capitalize_sentence(metric_noun(summary.deciding_metric))
@@ -200,7 +203,7 @@ def _trend_and_percentiles_of_metric(
         [
             (math.log(p.values[summary.deciding_metric]), round(p.evidence[metric]))
             for p in each.points
-            if _has_values(summary, p, metric)
+            if _has_evidence_and_result(summary, p, metric)
         ]
         for each in summary.treatments
     ]
@@ -214,7 +217,7 @@ def _trend_and_percentiles_of_metric(
     return trend, (float(low), float(high))
 
 
-def _has_values(summary: CampaignSummary, point: TrialPoint, metric: str) -> bool:
+def _has_evidence_and_result(summary: CampaignSummary, point: TrialPoint, metric: str) -> bool:
     return metric in point.evidence and point.values.get(summary.deciding_metric, 0.0) > 0
 
 

@@ -11,7 +11,12 @@ import numpy.typing as npt
 
 from vnetbench.estimate.metrics import is_lower_better
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.explain.comparisons.cell_means import CellMean, FloatArray, bootstrap_log_means, cell_means
+from vnetbench.explain.comparisons.cell_means import (
+    CellMean,
+    FloatArray,
+    bootstrap_log_means,
+    estimate_cell_means,
+)
 from vnetbench.explain.comparisons.scaling_laws import (
     MIN_LEVELS_TO_CHOOSE_LAW,
     SCALABILITY,
@@ -19,7 +24,7 @@ from vnetbench.explain.comparisons.scaling_laws import (
     choose_law_per_curve,
     fit_scalability,
 )
-from vnetbench.explain.model import MEASURED_SERIES, EvidenceChart, Finding
+from vnetbench.explain.model import MEASURED_SERIES_NAME, EvidenceChart, Finding
 from vnetbench.explain.models import scalability
 from vnetbench.explain.phrases import is_numeric_factor, other_factors_phrase
 from vnetbench.quantity import choose_scale, format_exact_share
@@ -30,7 +35,7 @@ from vnetbench.wording.factor_text import capitalize_sentence, factor_label, lev
 MIN_GAIN_SHARE_OF_METRIC = 0.05
 """Share of the metric: from the knee on, higher levels gain less."""
 _MIN_LOG_GAIN = math.log1p(MIN_GAIN_SHARE_OF_METRIC)
-_BOOTSTRAP_SAMPLES = 100
+_BOOTSTRAP_SAMPLE_COUNT = 100
 _DRAWN_CURVE_POINTS = 40
 """Number of points of a drawn law."""
 
@@ -65,7 +70,7 @@ class ScalingKnee:
         return self.knee_high < self.levels[-1]
 
     @property
-    def peak(self) -> float | None:
+    def peak_level(self) -> float | None:
         """The level with the maximum, if the law falls beyond it within the measured levels."""
         peak = self.scalability_fit.peak_worker_count * self.levels[0] if self.scalability_fit else math.inf
         return peak if peak < self.levels[-1] else None
@@ -81,12 +86,12 @@ def find_knees(summary: CampaignSummary) -> tuple[ScalingKnee, ...]:
     metric = summary.deciding_metric
     if is_lower_better(metric):
         return ()
-    cells = cell_means(summary, metric)
+    cells = estimate_cell_means(summary, metric)
     if not cells:
         return ()
     samples = {
         cell.treatment.index: column
-        for cell, column in zip(cells, bootstrap_log_means(cells, _BOOTSTRAP_SAMPLES).T, strict=True)
+        for cell, column in zip(cells, bootstrap_log_means(cells, _BOOTSTRAP_SAMPLE_COUNT).T, strict=True)
     }
     return tuple(
         knee
@@ -270,7 +275,7 @@ def _evidence_chart(summary: CampaignSummary, knees: Sequence[ScalingKnee]) -> E
 def _measured_chart_row(level: float, cell: CellMean, divisor: float) -> dict[str, str | float]:
     half_width = 2 * math.sqrt(cell.variance)
     low, middle, high = (math.exp(cell.log_mean + sign * half_width) / divisor for sign in (-1, 0, 1))
-    return {"x": level, "y": middle, "low": low, "high": high, "series": MEASURED_SERIES}
+    return {"x": level, "y": middle, "low": low, "high": high, "series": MEASURED_SERIES_NAME}
 
 
 def _knee_details(knee: ScalingKnee) -> dict[str, object]:
@@ -282,7 +287,7 @@ def _knee_details(knee: ScalingKnee) -> dict[str, object]:
         "is_shown": knee.is_significant,
         "law": knee.law.name,
         "criteria": dict(knee.akaike_criterion_by_law),
-        "peak": knee.peak,
+        "peak": knee.peak_level,
         "scalability": _scalability_fields(knee.scalability_fit) if knee.scalability_fit else None,
     }
 

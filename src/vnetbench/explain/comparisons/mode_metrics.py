@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.estimate.evidence.frames import PERCENT_OF_LOST_FRAMES
-from vnetbench.estimate.evidence.placement import CPU_NUMBER
+from vnetbench.estimate.evidence.placement import CPU_NUMBER_UNIT
 from vnetbench.estimate.latency import QUANTILE_BY_PERCENTILE_NAME
 
 DERIVED_METRIC_NAMES_AND_PREFIXES = (
@@ -28,13 +28,13 @@ _LOSS_METRICS_BY_DECIDING_METRIC = {
     "forwarding_rate_fps": ("frame_loss_percent", "loss_percent", "frames_lost_percent")
 }
 """Deciding metric to its complementary loss metrics, which show neither where nor why frames are lost."""
-DROP_LOCATION_METRICS = tuple(
+DROP_SHARE_METRIC_NAMES = tuple(
     name for name, metric in EVIDENCE_METRICS.items() if metric.unit == PERCENT_OF_LOST_FRAMES
 )
 _IDLE_LATENCY_PREFIX, _LATENCY_INCREASE_PREFIX = "latency_idle_", "latency_increase_"
 """Prefixes of latencies before the load, and of latencies from which those are subtracted."""
 
-PLACEMENT_METRICS = (
+PLACEMENT_METRIC_NAMES = (
     "threads_on_one_cpu_percent", "sender_on_softirq_cpu_percent", "receiver_on_softirq_cpu_percent",
     "sender_cpu", "receiver_cpu", "softirq_cpu", "sender_cpus_softirq_percent",
     "receiver_cpus_softirq_percent", "busiest_receive_cpu_percent", "receive_cpus",
@@ -48,18 +48,25 @@ They do not depend on the rate, so they come before metrics of consequences (wai
 modes equally well.
 """
 
-SHARED_CPU_METRICS = (
+SHARED_CPU_METRIC_NAMES = (
     "threads_on_one_cpu_percent",
     "sender_on_softirq_cpu_percent",
     "receiver_on_softirq_cpu_percent",
 )
 """Shares of samples that are close to 0 or 100 % if a trial keeps its placement."""
-CONCENTRATION_METRICS = ("busiest_receive_cpu_percent", "busiest_queue_percent", "busiest_uplink_percent")
+CONCENTRATION_METRIC_NAMES = (
+    "busiest_receive_cpu_percent",
+    "busiest_queue_percent",
+    "busiest_uplink_percent",
+)
 """Shares that form two groups if they have two modes themselves."""
-OTHER_LOAD_METRICS = ("other_work_percent", "steal_percent", "worst_steal_percent")
+OTHER_LOAD_METRIC_NAMES = ("other_work_percent", "steal_percent", "worst_steal_percent")
 LABEL_BY_TRIAL_ORDER_METRIC = {"block": "block of the campaign", "after_treatment": "previous treatment"}
-NOMINAL_METRICS = frozenset(
-    {"after_treatment", *(metric.name for metric in EVIDENCE_METRICS.values() if metric.unit == CPU_NUMBER)}
+NOMINAL_METRIC_NAMES = frozenset(
+    {
+        "after_treatment",
+        *(metric.name for metric in EVIDENCE_METRICS.values() if metric.unit == CPU_NUMBER_UNIT),
+    }
 )
 
 

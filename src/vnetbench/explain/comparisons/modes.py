@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from vnetbench.estimate.evidence import EVIDENCE_METRICS
-from vnetbench.estimate.evidence.metric import YES_OR_NO
+from vnetbench.estimate.evidence.metric import YES_OR_NO_UNIT
 from vnetbench.estimate.median import median_interval
 from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.modes import (
@@ -20,13 +20,13 @@ from vnetbench.estimate.modes import (
 from vnetbench.estimate.ratios import adjust_p_values, estimate_rank_ratio
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary, TrialPoint
 from vnetbench.explain.comparisons.mode_metrics import (
-    CONCENTRATION_METRICS,
-    DROP_LOCATION_METRICS,
+    CONCENTRATION_METRIC_NAMES,
+    DROP_SHARE_METRIC_NAMES,
     LABEL_BY_TRIAL_ORDER_METRIC,
-    NOMINAL_METRICS,
-    OTHER_LOAD_METRICS,
-    PLACEMENT_METRICS,
-    SHARED_CPU_METRICS,
+    NOMINAL_METRIC_NAMES,
+    OTHER_LOAD_METRIC_NAMES,
+    PLACEMENT_METRIC_NAMES,
+    SHARED_CPU_METRIC_NAMES,
     is_consequence_of,
 )
 from vnetbench.explain.comparisons.separation import MetricSeparation, rank_separations
@@ -53,10 +53,10 @@ _PLACEMENT_SIGNIFICANCE_LEVEL = 0.01
 """Level for splits by placement, where the deciding metric alone shows no modes."""
 _MIN_TRIALS_PER_GROUP = 4
 _MAX_EVIDENCE_ITEMS = 4
-_CONFIDENCE_BY_DISTANCE = ((0.95, "very likely"), (0.8, "likely"), (0.0, "possible"))
+_CONFIDENCE_BY_MIN_DISTANCE = ((0.95, "very likely"), (0.8, "likely"), (0.0, "possible"))
 """Minimum distance between the groups for each word."""
 
-SEPARATION_TEXT = "separation"
+SEPARATION_TEXT_KEY = "separation"
 """Key in a finding's details: a clause about the metric that separates the two groups."""
 
 
@@ -105,9 +105,9 @@ def _split_by_modes(
         return None
     is_upper = mark_upper_mode(values, estimate.modes)
     separations = rank_separations(
-        _values_that_may_explain_modes(points, metric, previous), is_upper, NOMINAL_METRICS
+        _values_that_may_explain_modes(points, metric, previous), is_upper, NOMINAL_METRIC_NAMES
     )
-    separating = _select_separations(separations)
+    separating = _significant_separations(separations)
     if len(points) < MIN_TRIALS_FOR_MODES and not separating:
         return None
     low, high = (mode.value for mode in estimate.modes)
@@ -129,7 +129,7 @@ def _split_by_placement(
         return None
     known = _values_that_may_explain_modes(points, metric, previous)
     candidates = {
-        name: known[name] for name in (*SHARED_CPU_METRICS, *CONCENTRATION_METRICS) if name in known
+        name: known[name] for name in (*SHARED_CPU_METRIC_NAMES, *CONCENTRATION_METRIC_NAMES) if name in known
     }
     groupings = [
         grouping
@@ -157,7 +157,7 @@ def _placement_split(
     p_value: float,
 ) -> ModeSplit:
     values = [point.values[metric] for point in points]
-    separating = tuple(_select_separations(rank_separations(candidates, is_upper, NOMINAL_METRICS)))
+    separating = tuple(_significant_separations(rank_separations(candidates, is_upper, NOMINAL_METRIC_NAMES)))
     (separation,) = rank_separations({metric: values}, is_upper)
     return ModeSplit(
         treatment,
@@ -174,7 +174,7 @@ def _placement_split(
 
 def _is_upper_by_metric(name: str, values: Sequence[float]) -> list[bool]:
     """Return for each trial whether it is in the group of larger values; all False without two groups."""
-    if name in SHARED_CPU_METRICS:
+    if name in SHARED_CPU_METRIC_NAMES:
         return [percent > 50 for percent in values]
     estimate = find_modes(values, _MIN_TRIALS_FOR_SPLIT)
     return mark_upper_mode(values, estimate.modes) if estimate.modes else [False] * len(values)
@@ -221,7 +221,7 @@ def _values_that_may_explain_modes(
 
 def _metrics_and_evidence_of_trial(point: TrialPoint) -> dict[str, float]:
     """Return metrics and evidence of a trial. With too few lost frames, each drop location gets 0."""
-    no_drops = dict.fromkeys(DROP_LOCATION_METRICS, 0.0) if "frames_lost_percent" in point.evidence else {}
+    no_drops = dict.fromkeys(DROP_SHARE_METRIC_NAMES, 0.0) if "frames_lost_percent" in point.evidence else {}
     return {**no_drops, **point.values, **point.evidence}
 
 
@@ -231,7 +231,7 @@ def _previous_treatment_by_trial(summary: CampaignSummary) -> dict[int, int]:
     return {trial: index for (_, index), (trial, _) in pairwise(order)}
 
 
-def _select_separations(separations: Sequence[MetricSeparation]) -> list[MetricSeparation]:
+def _significant_separations(separations: Sequence[MetricSeparation]) -> list[MetricSeparation]:
     """Return significant separations; placement metrics come first if they are nearly as good as the best."""
     significant = [
         each
@@ -242,9 +242,9 @@ def _select_separations(separations: Sequence[MetricSeparation]) -> list[MetricS
     placement = [
         each
         for each in significant
-        if each.metric in PLACEMENT_METRICS and each.distance >= best - _DISTANCE_TIE_MARGIN
+        if each.metric in PLACEMENT_METRIC_NAMES and each.distance >= best - _DISTANCE_TIE_MARGIN
     ]
-    placement.sort(key=lambda each: PLACEMENT_METRICS.index(each.metric))
+    placement.sort(key=lambda each: PLACEMENT_METRIC_NAMES.index(each.metric))
     return [*placement, *(each for each in significant if each not in placement)]
 
 
@@ -265,11 +265,11 @@ def _mode_finding(summary: CampaignSummary, split: ModeSplit) -> Finding:
         candidates=(_candidate_cause(summary, split),),
         chart=_evidence_chart(summary, split),
         details={
-            "cause": _placement_or_modes_cause(split),
+            "cause": _busy_or_modes_cause(split),
             "metric": summary.deciding_metric,
             "values": [split.lower_median, split.upper_median],
             "is_by_placement": split.is_by_placement,
-            SEPARATION_TEXT: separation_text,
+            SEPARATION_TEXT_KEY: separation_text,
             "distance": split.distance,
             "p": split.p_value,
             "upper": [
@@ -323,24 +323,24 @@ def _metric_or_order_label(metric: str) -> str:
 
 def _metric_axis_unit(metric: str) -> str:
     """Return the unit of an axis; empty for numbered CPUs and blocks, and for yes-or-no metrics."""
-    if metric in NOMINAL_METRICS or metric in LABEL_BY_TRIAL_ORDER_METRIC:
+    if metric in NOMINAL_METRIC_NAMES or metric in LABEL_BY_TRIAL_ORDER_METRIC:
         return ""
     unit = EVIDENCE_METRICS[metric].unit if metric in EVIDENCE_METRICS else find_metric(metric).unit
-    return "" if unit == YES_OR_NO else unit
+    return "" if unit == YES_OR_NO_UNIT else unit
 
 
 def _format_metric_value(metric: str, value: float) -> str:
-    if metric in NOMINAL_METRICS or metric in LABEL_BY_TRIAL_ORDER_METRIC:
+    if metric in NOMINAL_METRIC_NAMES or metric in LABEL_BY_TRIAL_ORDER_METRIC:
         return f"{value:.0f}"
     return format_metric(metric, value)
 
 
 def _candidate_cause(summary: CampaignSummary, split: ModeSplit) -> CandidateCause:
-    cause = get_cause(_placement_or_modes_cause(split))
+    cause = get_cause(_busy_or_modes_cause(split))
     return CandidateCause(
         cause=cause,
         score=split.distance if split.separating_metrics else 0.5,
-        confidence=next(word for least, word in _CONFIDENCE_BY_DISTANCE if split.distance >= least),
+        confidence=next(word for least, word in _CONFIDENCE_BY_MIN_DISTANCE if split.distance >= least),
         evidence=tuple(
             _evidence_item(split, each)
             for each in split.separating_metrics[:_MAX_EVIDENCE_ITEMS]
@@ -350,8 +350,8 @@ def _candidate_cause(summary: CampaignSummary, split: ModeSplit) -> CandidateCau
     )
 
 
-def _placement_or_modes_cause(split: ModeSplit) -> str:
-    is_busy = split.separating_metrics and split.separating_metrics[0].metric in OTHER_LOAD_METRICS
+def _busy_or_modes_cause(split: ModeSplit) -> str:
+    is_busy = split.separating_metrics and split.separating_metrics[0].metric in OTHER_LOAD_METRIC_NAMES
     return "machine_busy" if is_busy else "two_modes"
 
 
@@ -362,7 +362,7 @@ def _evidence_item(split: ModeSplit, separation: MetricSeparation) -> EvidenceIt
         for point, is_upper in zip(split.points, split.is_upper, strict=True)
         if not is_upper
     ]
-    is_nominal = separation.metric in NOMINAL_METRICS
+    is_nominal = separation.metric in NOMINAL_METRIC_NAMES
     return EvidenceItem(
         metric=separation.metric,
         value=separation.lower_group_value,

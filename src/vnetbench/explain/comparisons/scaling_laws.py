@@ -19,7 +19,7 @@ import numpy as np
 from vnetbench.explain.comparisons.cell_means import FloatArray
 from vnetbench.explain.models import scalability
 
-LogCurves = Callable[[FloatArray], FloatArray]
+LogCurveFunction = Callable[[FloatArray], FloatArray]
 """Function from levels to fitted logarithms of the metric, one row per fitted curve."""
 
 _MIN_LOG_ERROR = 0.003
@@ -31,17 +31,17 @@ class ScalingLaw:
     """A candidate law."""
 
     name: str
-    parameters: int
-    fit: Callable[[FloatArray, FloatArray], LogCurves]
+    parameter_count: int
+    fit: Callable[[FloatArray, FloatArray], LogCurveFunction]
     """Fit rows of logarithms of the metric over levels, which are positive and in ascending order."""
 
 
-def _fit_constant(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurves:
+def _fit_constant(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurveFunction:
     middles = log_values.mean(axis=1, keepdims=True)
     return lambda levels: np.repeat(middles, len(levels), axis=1)
 
 
-def _fit_power(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurves:
+def _fit_power(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurveFunction:
     log_at = np.log(fitted_levels)
     away = log_at - log_at.mean()
     slopes = (log_values @ away / (away @ away))[:, None]
@@ -49,7 +49,7 @@ def _fit_power(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurves:
     return lambda levels: starts + slopes * np.log(levels)
 
 
-def _fit_plateau(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurves:
+def _fit_plateau(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurveFunction:
     """Fit a plateau with the best break between the second level and the last."""
     log_at = np.log(fitted_levels)
     breaks = np.linspace(log_at[1], log_at[-1], 4 * len(fitted_levels))
@@ -71,7 +71,7 @@ def fit_scalability(fitted_levels: FloatArray, log_values: FloatArray) -> scalab
     )
 
 
-def _fit_scalability_curves(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurves:
+def _fit_scalability_curves(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurveFunction:
     largest = log_values.max(axis=1, keepdims=True)  # avoids overflow in exp
     alone, contention, crosstalk = (
         part[:, None]
@@ -88,7 +88,7 @@ def _fit_scalability_curves(fitted_levels: FloatArray, log_values: FloatArray) -
     return curves
 
 
-def _interpolate(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurves:
+def _interpolate(fitted_levels: FloatArray, log_values: FloatArray) -> LogCurveFunction:
     """Interpolate linearly between cells."""
     return lambda levels: np.array(
         [np.interp(np.log(levels), np.log(fitted_levels), each) for each in log_values]
@@ -165,5 +165,7 @@ def _akaike_criteria(
             :, 0
         ]
         squares += (predicted - log_values[:, held_out]) ** 2
-    criteria: FloatArray = count * np.log(np.maximum(squares / count, _MIN_LOG_ERROR**2)) + 2 * law.parameters
+    criteria: FloatArray = (
+        count * np.log(np.maximum(squares / count, _MIN_LOG_ERROR**2)) + 2 * law.parameter_count
+    )
     return criteria

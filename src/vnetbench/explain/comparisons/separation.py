@@ -22,7 +22,7 @@ from scipy import stats
 from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.ratios import adjust_p_values
 
-_RANDOM_DIVISIONS = 4999
+_RANDOM_DIVISION_COUNT = 4999
 """Number of random groups. With the real groups, p is a multiple of 1/5000."""
 _MAX_ENUMERATED_DIVISIONS = 5000
 """Up to this number of divisions, all of them are used instead of random ones."""
@@ -87,7 +87,7 @@ def _make_group_divisions(upper: BoolArray) -> BoolArray:
         np.put_along_axis(groups, chosen, True, axis=1)
         return groups
     random = np.random.default_rng(0)
-    orders = np.argsort(random.random((_RANDOM_DIVISIONS, count)), axis=1)
+    orders = np.argsort(random.random((_RANDOM_DIVISION_COUNT, count)), axis=1)
     return np.vstack([upper, upper[orders]])
 
 

@@ -22,8 +22,8 @@ from vnetbench.estimate.model import Ratio
 from vnetbench.estimate.paired_ratios import combine_paired_ratios
 from vnetbench.estimate.ratios import adjust_p_values
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
-from vnetbench.explain.comparisons.cell_means import CellMean, FloatArray, cell_means
-from vnetbench.explain.comparisons.variance_shares import factor_indicators, product_columns
+from vnetbench.explain.comparisons.cell_means import CellMean, FloatArray, estimate_cell_means
+from vnetbench.explain.comparisons.variance_shares import centred_indicator_columns, product_columns
 from vnetbench.explain.model import EvidenceChart, Finding
 from vnetbench.explain.phrases import (
     format_ratio_with_interval,
@@ -55,7 +55,7 @@ _HIGHER_IS_BETTER_RATE_METRICS = (
 
 
 @dataclass(frozen=True)
-class Outlier:
+class OutlierTreatment:
     """A treatment far from the prediction by all others."""
 
     cell: CellMean
@@ -68,15 +68,15 @@ class ResourceContradiction:
     """Two treatments that differ in one factor, where the level that should do no harm is worse."""
 
     factor: str
-    less: TreatmentSummary
-    more: TreatmentSummary
+    lower_level_treatment: TreatmentSummary
+    higher_level_treatment: TreatmentSummary
     ratio: Ratio
     """Metric at the higher level over the lower level. The p value is adjusted over all compared pairs."""
 
 
-def find_outliers(summary: CampaignSummary) -> tuple[Outlier, ...]:
+def find_outliers(summary: CampaignSummary) -> tuple[OutlierTreatment, ...]:
     """Return significant outliers that differ by more than the study's half-width."""
-    cells = list(cell_means(summary, summary.deciding_metric))
+    cells = list(estimate_cell_means(summary, summary.deciding_metric))
     if not cells or summary.combine == ONE_AT_A_TIME:
         return ()
     factors = [factor.name for factor in summary.factors]
@@ -107,7 +107,7 @@ def find_contradictions(summary: CampaignSummary) -> tuple[ResourceContradiction
     ]
     ratios = adjust_p_values([each.ratio for each in compared])
     adjusted = (
-        ResourceContradiction(each.factor, each.less, each.more, ratio)
+        ResourceContradiction(each.factor, each.lower_level_treatment, each.higher_level_treatment, ratio)
         for each, ratio in zip(compared, ratios, strict=True)
     )
     return tuple(
@@ -132,7 +132,7 @@ def surprise_findings(summary: CampaignSummary) -> tuple[Finding, ...]:
 
 def _find_most_extreme_outlier(
     cells: Sequence[CellMean], factors: Sequence[str], count: int, confidence: float
-) -> Outlier | None:
+) -> OutlierTreatment | None:
     """Return the treatment with the largest studentized residual; None if too few treatments are left."""
     model = _richest_model_projection_and_rank(cells, factors)
     if model is None:
@@ -167,7 +167,7 @@ def _find_most_extreme_outlier(
         p_value,
         is_adjusted=True,
     )
-    return Outlier(cells[index], ratio)
+    return OutlierTreatment(cells[index], ratio)
 
 
 def _richest_model_projection_and_rank(
@@ -175,7 +175,7 @@ def _richest_model_projection_and_rank(
 ) -> tuple[FloatArray, int] | None:
     """Return projection and rank of the richest model with enough degrees of freedom; None without one."""
     constant = np.ones((len(cells), 1))
-    mains = {name: own for name in factors if (own := factor_indicators(cells, name)).shape[1]}
+    mains = {name: own for name in factors if (own := centred_indicator_columns(cells, name)).shape[1]}
     plain = [constant, *mains.values()]
     slim = {
         name: _level_slope_columns(cells, name) if is_numeric_factor(name) else own
@@ -197,7 +197,7 @@ def _level_slope_columns(cells: Sequence[CellMean], factor: str) -> FloatArray:
     levels = [cell.treatment.factors.get(factor) for cell in cells]
     numbers = np.array([_log_level(level) for level in levels])
     if np.isnan(numbers).all():
-        return factor_indicators(cells, factor)
+        return centred_indicator_columns(cells, factor)
     slope = np.where(np.isnan(numbers), 0.0, numbers - np.nanmean(numbers))
     words = [level for level in dict.fromkeys(levels) if math.isnan(_log_level(level))]
     columns = [slope, *([float(level == word) for level in levels] for word in words)]
@@ -210,7 +210,7 @@ def _log_level(level: Level | None) -> float:
     return math.log(level) if isinstance(level, int | float) and level > 0 else math.nan
 
 
-def _is_significant(summary: CampaignSummary, outlier: Outlier) -> bool:
+def _is_significant(summary: CampaignSummary, outlier: OutlierTreatment) -> bool:
     return (
         outlier.ratio.p_value is not None
         and outlier.ratio.p_value <= 1 - summary.required_precision.confidence
@@ -245,7 +245,7 @@ def _level_as_number(factor: str, level: Level | None) -> float | None:
     return float(level) if isinstance(level, int | float) else None
 
 
-def _outlier_finding(summary: CampaignSummary, outlier: Outlier) -> Finding:
+def _outlier_finding(summary: CampaignSummary, outlier: OutlierTreatment) -> Finding:
     treatment, ratio = outlier.cell.treatment, outlier.ratio
     difference = (
         f"{format_share_with_interval(abs(ratio.value - 1))} {'higher' if ratio.value > 1 else 'lower'}"
@@ -271,9 +271,12 @@ def _contradiction_finding(
     summary: CampaignSummary, factor: str, contradictions: Sequence[ResourceContradiction]
 ) -> Finding:
     worst = min(contradictions, key=lambda each: each.ratio.value)
-    less, more = (level_phrase(factor, each.factors[factor]) for each in (worst.less, worst.more))
+    less, more = (
+        level_phrase(factor, each.factors[factor])
+        for each in (worst.lower_level_treatment, worst.higher_level_treatment)
+    )
     pair_count = len(list(_neighbour_level_pairs(summary, factor)))
-    others = other_factors_phrase(summary, worst.less, factor)
+    others = other_factors_phrase(summary, worst.lower_level_treatment, factor)
     where = f" ({others})" if others and len(contradictions) < pair_count else ""
     text = (
         f"Unexpected decline: {more} instead of {less}{where} multiplies "
@@ -288,7 +291,7 @@ def _contradiction_finding(
     return Finding(
         kind="surprise",
         text=text,
-        treatment_indices=tuple(dict.fromkeys(each.more.index for each in contradictions)),
+        treatment_indices=tuple(dict.fromkeys(each.higher_level_treatment.index for each in contradictions)),
         chart=EvidenceChart(
             chart_type="effects",
             title=f"Declines with a higher level of {factor_noun(factor)}",
@@ -299,8 +302,8 @@ def _contradiction_finding(
         details={
             "factor": factor,
             "pairs": [
-                {"less": e.less.index, "more": e.more.index, "ratio": e.ratio.value, "low": e.ratio.low,
-                 "high": e.ratio.high, "p": e.ratio.p_value}
+                {"less": e.lower_level_treatment.index, "more": e.higher_level_treatment.index,
+                 "ratio": e.ratio.value, "low": e.ratio.low, "high": e.ratio.high, "p": e.ratio.p_value}
                 for e in contradictions
             ],
         },
@@ -311,6 +314,8 @@ def _contradiction_chart_row(
     summary: CampaignSummary, contradiction: ResourceContradiction
 ) -> Mapping[str, str | float]:
     ratio = contradiction.ratio
-    base = level_phrase(contradiction.factor, contradiction.less.factors[contradiction.factor])
-    label = f"{treatment_name(summary, contradiction.more)} / {base}"
+    base = level_phrase(
+        contradiction.factor, contradiction.lower_level_treatment.factors[contradiction.factor]
+    )
+    label = f"{treatment_name(summary, contradiction.higher_level_treatment)} / {base}"
     return {"x": label, "y": ratio.value, **ratio_interval_fields(ratio)}

@@ -18,7 +18,7 @@ from scipy import special
 
 Numbers = npt.NDArray[np.float64]
 
-_RANDOM_BLOCK_ORDERS = 1999
+_RANDOM_BLOCK_ORDER_COUNT = 1999
 """Number of random block orders. With the real order, p is a multiple of 1/2000."""
 
 
@@ -49,7 +49,7 @@ def trend_over_blocks(series: Sequence[Mapping[int, float]]) -> Trend | None:
     if not slopes.size:
         return None
     rises = np.nansum(np.sign(table[:, None, :] - table[:, :, None]), axis=0)
-    orders = np.argsort(np.random.default_rng(0).random((_RANDOM_BLOCK_ORDERS, len(blocks))), axis=1)
+    orders = np.argsort(np.random.default_rng(0).random((_RANDOM_BLOCK_ORDER_COUNT, len(blocks))), axis=1)
     sums = np.abs(_kendall_sum_by_order(rises, np.vstack([np.arange(len(blocks)), orders])))
     return Trend(float(np.median(slopes)), float(np.mean(sums >= sums[0])))
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from vnetbench.explain.comparisons.cell_means import CellMean, FloatArray, bootstrap_log_means
 
-_BOOTSTRAP_DRAWS = 500
+_BOOTSTRAP_DRAW_COUNT = 500
 FactorsOfTerm = tuple[str, ...]
 """Names of factors: one for a main effect, two for an interaction."""
 
@@ -41,7 +41,7 @@ class VarianceShares:
     """Expected share from the spread of the trials alone."""
 
 
-def variance_shares(
+def estimate_variance_shares(
     cells: Sequence[CellMean], factors: Sequence[str], confidence: float
 ) -> VarianceShares | None:
     """Return the shares of factors and of interactions; None if no factor or no value varies."""
@@ -50,7 +50,7 @@ def variance_shares(
         return None
     bases = {term: _orthonormal_term_basis(term, columns) for term in columns}
     logs = np.array([[cell.log_mean for cell in cells]])
-    samples = bootstrap_log_means(cells, _BOOTSTRAP_DRAWS)
+    samples = bootstrap_log_means(cells, _BOOTSTRAP_DRAW_COUNT)
     error = np.array([cell.variance for cell in cells])
     total, totals = _total_sum_of_squares(logs), _total_sum_of_squares(samples)
     if not total[0] > 1e-12:
@@ -72,7 +72,7 @@ def _total_sum_of_squares(logs: FloatArray) -> FloatArray:
     return squares
 
 
-def factor_indicators(cells: Sequence[CellMean], factor: str) -> FloatArray:
+def centred_indicator_columns(cells: Sequence[CellMean], factor: str) -> FloatArray:
     """Return one centred indicator column per level of the factor, without the first level."""
     levels = [cell.treatment.factors.get(factor) for cell in cells]
     columns = [[float(level == each) for level in levels] for each in dict.fromkeys(levels)]
@@ -81,7 +81,7 @@ def factor_indicators(cells: Sequence[CellMean], factor: str) -> FloatArray:
 
 
 def _design_columns(cells: Sequence[CellMean], factors: Sequence[str]) -> dict[FactorsOfTerm, FloatArray]:
-    mains = {factor: own for factor in factors if (own := factor_indicators(cells, factor)).shape[1]}
+    mains = {factor: own for factor in factors if (own := centred_indicator_columns(cells, factor)).shape[1]}
     columns: dict[FactorsOfTerm, FloatArray] = {(factor,): own for factor, own in mains.items()}
     both = np.hstack([np.ones((len(cells), 1)), *mains.values()])
     for one, other in itertools.combinations(mains, 2):

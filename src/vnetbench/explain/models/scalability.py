@@ -69,7 +69,7 @@ def fit_scalability_law(
     n_array, value_array = _check_fit_input(worker_counts, values)
     alone, contention, crosstalk = (float(part) for (part,) in fit_coefficients(n_array, value_array[None]))
     sigma, kappa = contention / alone, crosstalk / alone
-    law = ScalabilityFit(1 / alone, sigma, kappa, _peak_level(sigma, kappa))
+    law = ScalabilityFit(1 / alone, sigma, kappa, _peak_worker_count(sigma, kappa))
     if len(n_array) <= PARAMETER_COUNT:
         return law
     return replace(law, interval_by_parameter=_parameter_intervals(law, n_array, value_array, confidence))
@@ -117,7 +117,7 @@ def _check_fit_input(n: Sequence[float], values: Sequence[float]) -> tuple[Float
     return n_array, value_array
 
 
-def _peak_level(sigma: float, kappa: float) -> float:
+def _peak_worker_count(sigma: float, kappa: float) -> float:
     if sigma >= 1:
         return 1.0
     return math.sqrt((1 - sigma) / kappa) if kappa > _MIN_KAPPA else math.inf
@@ -148,5 +148,5 @@ def _parameter_intervals(
         "gamma": (law.gamma * math.exp(-half_widths[0]), _multiply_by_exp_of_log(law.gamma, half_widths[0])),
         "sigma": sigma,
         "kappa": kappa,
-        "peak": (_peak_level(law.sigma, kappa[1]), _peak_level(law.sigma, kappa[0])),
+        "peak": (_peak_worker_count(law.sigma, kappa[1]), _peak_worker_count(law.sigma, kappa[0])),
     }

@@ -22,7 +22,7 @@ from vnetbench.report.charts.factor_layout import FactorLayout, lay_out_factors
 from vnetbench.report.charts.file_comparison import published_charts
 from vnetbench.report.charts.frame_charts import frame_charts, frame_size_chart, is_frame_rate_by_size
 from vnetbench.report.charts.trial_specs import latency_spec, time_series_spec, trial_order_spec
-from vnetbench.study.workloads import THROUGHPUT_METRICS, WORKLOADS
+from vnetbench.study.workloads import THROUGHPUT_METRIC_NAMES, WORKLOADS
 from vnetbench.wording.estimate_text import (
     choose_metric_scale,
     find_metric,
@@ -32,8 +32,8 @@ from vnetbench.wording.estimate_text import (
 )
 
 _CHARTED_METRICS = (
-    *THROUGHPUT_METRICS, "throughput_bps", "forwarding_rate_fps", "frame_loss_percent", "offered_load_fps",
-    "max_forwarding_rate_fps", "back_to_back_frames", "buffer_s",
+    *THROUGHPUT_METRIC_NAMES, "throughput_bps", "forwarding_rate_fps", "frame_loss_percent",
+    "offered_load_fps", "max_forwarding_rate_fps", "back_to_back_frames", "buffer_s",
     "goodput_bps", "datagrams_received_per_s", "datagrams_sent_per_s", "loss_percent", "socket_drop_percent",
     "delay_p50_us", "delay_p99_us", "jitter_us", "gap_deviation_us", "reordered_percent",
     "cycles_per_datagram", "latency_increase_p50_us", "latency_increase_p99_us", "transactions_per_s",

@@ -27,7 +27,7 @@ PANEL_HEIGHT_PX = 280
 PANEL_SPACING_PX = {"row": 44, "column": 28}
 _TRIAL_MARK_OFFSET_PX = 9
 """Offset of the trials from their estimate, whose mark would hide them."""
-_MAX_LEVEL_RATIO_OF_LINEAR_AXIS = 30
+_MAX_LINEAR_COLOUR_RATIO = 30
 """A heat map whose values span a larger factor has a logarithmic colour scale."""
 
 
@@ -48,7 +48,7 @@ def heat_map_spec(summary: CampaignSummary, layout: FactorLayout, metric: str) -
     x_texts, y_texts = _level_texts(layout.x_factor), _level_texts(layout.heat_factor)[::-1]
     values = [row["value"] for row in metric_rows(summary, layout, metric) if row["kind"] == "estimate"]
     measured = [value for value in values if value is not None and value > 0]
-    is_logarithmic = bool(measured) and max(measured) / min(measured) > _MAX_LEVEL_RATIO_OF_LINEAR_AXIS
+    is_logarithmic = bool(measured) and max(measured) / min(measured) > _MAX_LINEAR_COLOUR_RATIO
     low, high = (min(measured), max(measured)) if measured else (0.0, 0.0)
     colour_midpoint = (low * high) ** 0.5 if is_logarithmic else (low + high) / 2
     x = alt.X(

@@ -8,7 +8,7 @@ from typing import Any
 
 import altair as alt
 
-from vnetbench.explain.model import MEASURED_SERIES, EvidenceChart, EvidenceItem, Finding
+from vnetbench.explain.model import MEASURED_SERIES_NAME, EvidenceChart, EvidenceItem, Finding
 from vnetbench.report.charts.chart import Chart
 from vnetbench.report.charts.chart_rows import ChartRow
 from vnetbench.report.charts.chart_specs import DATASET, VegaSpec, interval_caps, to_spec
@@ -172,10 +172,10 @@ def _curve_spec(chart: EvidenceChart) -> VegaSpec:
     axis = alt.Axis(tickCount=6, labelAngle=0)
     x = alt.X(f"x:{'Q' if numeric else 'O'}", title=_wrap_x_title(chart.x_label), axis=axis)
     rows = alt.Chart(DATASET).encode(x=x, y=_y_axis(chart), **_series_colour(chart))
-    measured = rows.transform_filter(f"datum.series === '{MEASURED_SERIES}'")
+    measured = rows.transform_filter(f"datum.series === '{MEASURED_SERIES_NAME}'")
     return _to_sized_spec(
         alt.layer(
-            rows.transform_filter(f"datum.series !== '{MEASURED_SERIES}'").mark_line(strokeWidth=1.8),
+            rows.transform_filter(f"datum.series !== '{MEASURED_SERIES_NAME}'").mark_line(strokeWidth=1.8),
             measured.mark_rule(strokeWidth=1.6).encode(y=alt.Y("low:Q"), y2="high:Q"),
             measured.mark_point(filled=True, size=46, opacity=1),
             *_threshold_rule(chart),

@@ -11,7 +11,7 @@ from vnetbench.report.charts.chart_rows import describe_marks
 from vnetbench.report.charts.factor_layout import FactorLayout
 from vnetbench.report.charts.frame_rows import (
     LOSS_CURVE_BAND_PROBABILITY,
-    MAX_ZOOMED_LOSS_RATIO,
+    MAX_ZOOMED_LOAD_DEVIATION,
     burst_rows,
     frame_size_rows,
     loss_curve_rows,
@@ -29,11 +29,11 @@ from vnetbench.report.charts.frame_specs import (
 )
 from vnetbench.report.tables.published_comparison import compare_with_published
 from vnetbench.study.factors.frame_factors import FRAME_SIZE
-from vnetbench.study.workloads import THROUGHPUT_METRICS, WORKLOADS
+from vnetbench.study.workloads import THROUGHPUT_METRIC_NAMES, WORKLOADS
 from vnetbench.wording.estimate_text import choose_metric_scale, metric_heading
 from vnetbench.wording.factor_text import format_count_with_noun
 
-_FRAME_RATE_METRICS = (*THROUGHPUT_METRICS, "forwarding_rate_fps", "max_forwarding_rate_fps")
+_FRAME_RATE_METRICS = (*THROUGHPUT_METRIC_NAMES, "forwarding_rate_fps", "max_forwarding_rate_fps")
 """Metrics that the line rate limits."""
 
 
@@ -62,7 +62,7 @@ def frame_charts(summary: CampaignSummary, layout: FactorLayout) -> Iterator[Cha
     """Yield the comparison with published values, and the additional charts of the workload."""
     yield from _published_comparison_charts(summary)
     for name in WORKLOADS[summary.workload].additional_chart_names:
-        yield from EXTRA_CHARTS[name](summary, layout)
+        yield from ADDITIONAL_CHARTS_BY_NAME[name](summary, layout)
 
 
 def _published_comparison_charts(summary: CampaignSummary) -> Iterator[Chart]:
@@ -91,9 +91,8 @@ def _search_step_charts(summary: CampaignSummary, layout: FactorLayout) -> Itera
     yield Chart("loss-load", "Frame loss ratio by offered load", caption.rstrip(), spec, rows)
     if zoomed := step_rows_near_throughput(rows):
         caption = (
-            f"The chart shows the steps whose load is within {format_exact_share(MAX_ZOOMED_LOSS_RATIO)} of "
-            "a "
-            "throughput."
+            f"The chart shows the steps whose load is within {format_exact_share(MAX_ZOOMED_LOAD_DEVIATION)} "
+            "of a throughput."
         )
         spec = step_loss_spec(zoomed, load_title, has_log_load=False)
         yield Chart("loss-load-near", "Frame loss ratio near the throughput", caption, spec, zoomed)
@@ -131,7 +130,7 @@ def _missing_frames_charts(summary: CampaignSummary, layout: FactorLayout) -> It
         yield Chart("missing", "Outstanding frames", caption, missing_frames_spec(rows), rows)
 
 
-EXTRA_CHARTS: Mapping[str, Callable[[CampaignSummary, FactorLayout], Iterator[Chart]]] = {
+ADDITIONAL_CHARTS_BY_NAME: Mapping[str, Callable[[CampaignSummary, FactorLayout], Iterator[Chart]]] = {
     "search_steps": _search_step_charts,
     "loss_curve": _loss_curve_charts,
     "bursts": _burst_charts,

@@ -30,7 +30,7 @@ _ETHERNET_LINE_RATES_BPS = (1e9, 10e9, 25e9, 40e9, 100e9)
 _ETHERNET_PREAMBLE_AND_GAP_BYTES = 20
 _MIN_NEARBY_SHARE, _MAX_NEARBY_SHARE = 0.05, 1.1
 """A chart shows a line rate if its rate of the largest frames is within these shares of the best result."""
-MAX_ZOOMED_LOSS_RATIO = 0.1
+MAX_ZOOMED_LOAD_DEVIATION = 0.1
 """The zoomed chart shows the steps within this share of a throughput."""
 LOSS_CURVE_BAND_PROBABILITY = 0.9
 """Share of the steps at a load that the model's band contains."""
@@ -107,14 +107,14 @@ def search_step_rows(summary: CampaignSummary, layout: FactorLayout) -> tuple[li
 
 
 def step_rows_near_throughput(rows: Sequence[ChartRow]) -> list[ChartRow]:
-    """Return the rows of `search_step_rows` within MAX_ZOOMED_LOSS_RATIO of their treatment's throughputs."""
+    """Return rows of `search_step_rows` near their treatment's throughputs (MAX_ZOOMED_LOAD_DEVIATION)."""
     zoomed = []
     for treatment in dict.fromkeys(row["treatment"] for row in rows):
         treatment_rows = [row for row in rows if row["treatment"] == treatment]
         loads = [row["load"] for row in treatment_rows if row["kind"] == "throughput" and row["load"]]
         if not loads:
             continue
-        low, high = min(loads) * (1 - MAX_ZOOMED_LOSS_RATIO), max(loads) * (1 + MAX_ZOOMED_LOSS_RATIO)
+        low, high = min(loads) * (1 - MAX_ZOOMED_LOAD_DEVIATION), max(loads) * (1 + MAX_ZOOMED_LOAD_DEVIATION)
         for row in treatment_rows:
             if row["kind"] == "goal" or low <= row["load"] <= high:
                 zoomed.append(_clip_interval_to_range(row, low, high) if row["kind"] == "throughput" else row)
@@ -184,7 +184,7 @@ def published_comparison_rows(comparison: PublishedComparison) -> tuple[list[Cha
                         "origin": origin,
                         "setting": setting,
                         "direction": direction_label(direction),
-                        **_range_fields(value_range, scale),
+                        **_mean_min_max_fields(value_range, scale),
                     }
                 )
     return rows, metric_heading(comparison.source.metric, scale)
@@ -194,7 +194,7 @@ def _treatment_label(layout: FactorLayout, treatment: TreatmentSummary) -> str:
     return treatment_phrase(treatment.factors, factor_names(layout.varying))
 
 
-def _range_fields(value_range: ValueWithRange, scale: Scale) -> ChartRow:
+def _mean_min_max_fields(value_range: ValueWithRange, scale: Scale) -> ChartRow:
     """Return mean, minimum and maximum; the latter two are None for a single published value."""
     values = {"mean": value_range.value, "minimum": value_range.minimum, "maximum": value_range.maximum}
     return {
@@ -323,7 +323,7 @@ def _fit_loss_curve_cached(steps: tuple[SearchStep, ...]) -> LossCurve:
 def _loss_curve_model_rows(steps: tuple[SearchStep, ...], divisor: float) -> Iterator[ChartRow]:
     """Yield the loss that the model expects for full-length steps at the loads of these steps."""
     model = _fit_loss_curve_cached(steps)
-    loads_fps = np.geomspace(model.least_fps, model.most_fps, _LOSS_CURVE_POINTS)
+    loads_fps = np.geomspace(model.min_load_fps, model.max_load_fps, _LOSS_CURVE_POINTS)
     losses = model.median_low_high_loss_ratios(loads_fps, LOSS_CURVE_BAND_PROBABILITY)
     for load_fps, median, low, high in zip(loads_fps, *losses, strict=True):
         if not math.isnan(median):

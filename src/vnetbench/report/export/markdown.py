@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from vnetbench.estimate.summary import CampaignSummary
-from vnetbench.report.one_at_a_time import gain_column, merge_sparse_design_into_one_factor
+from vnetbench.report.one_at_a_time import baseline_ratio_column, merge_sparse_design_into_one_factor
 from vnetbench.report.tables.columns import (
     Column,
     factor_columns,
@@ -50,7 +50,7 @@ def campaign_markdown(summary: CampaignSummary) -> str:
 
 
 def _summary_columns(summary: CampaignSummary) -> list[Column]:
-    rows, gains = summary.treatments, gain_column(summary)
+    rows, gains = summary.treatments, baseline_ratio_column(summary)
     columns = [
         *factor_columns(rows, summary.factors),
         *([gains] if gains else []),

@@ -17,7 +17,7 @@ from vnetbench.report.charts.chart import Chart
 from vnetbench.report.charts.evidence_charts import evidence_chart
 from vnetbench.report.charts.image_files import render_svg
 from vnetbench.report.environment import Fact, list_facts
-from vnetbench.report.one_at_a_time import gain_column, merge_sparse_design_into_one_factor
+from vnetbench.report.one_at_a_time import baseline_ratio_column, merge_sparse_design_into_one_factor
 from vnetbench.report.tables.columns import (
     Column,
     factor_columns,
@@ -201,7 +201,7 @@ def _measured_columns(summary: CampaignSummary) -> list[Column]:
     rows = summary.treatments
     metrics = metric_columns(rows, summary.deciding_metric)
     deciding, *others = (_spell_out_column_title(summary, column) for column in metrics)
-    gains = gain_column(summary)
+    gains = baseline_ratio_column(summary)
     return [
         *factor_columns(rows, summary.factors),
         deciding,

@@ -14,7 +14,7 @@ from vnetbench.quantity import format_exact_share, format_share
 from vnetbench.search.interface import GoalResult
 from vnetbench.study.factors.registry import FACTORS
 from vnetbench.study.model import FactorLevels, Level
-from vnetbench.study.workloads import THROUGHPUT_METRICS
+from vnetbench.study.workloads import THROUGHPUT_METRIC_NAMES
 from vnetbench.wording.estimate_text import (
     MetricOwner,
     choose_metric_scale,
@@ -28,7 +28,7 @@ from vnetbench.wording.treatment_names import varying_factors
 
 STATES_WITHOUT_MEASUREMENT = ("refused", "failed")
 _METRICS_IN_COLUMN_ORDER = (
-    *THROUGHPUT_METRICS, "throughput_bps", "max_forwarding_rate_fps", "back_to_back_frames", "buffer_s",
+    *THROUGHPUT_METRIC_NAMES, "throughput_bps", "max_forwarding_rate_fps", "back_to_back_frames", "buffer_s",
     "frame_loss_percent",
     "datagrams_received_per_s", "loss_percent", "delay_p50_us", "delay_p99_us", "delay_p99_9_us",
     "delay_p99_99_us", "delay_p99_999_us", "forwarding_rate_fps", "offered_load_fps", "datagrams_sent_per_s",
@@ -225,9 +225,9 @@ def _metric_title(rows: Sequence[TableRow], name: str) -> str:
     """Return the heading of a metric; the heading of a throughput contains its loss goal."""
     points = [point for row in rows if isinstance(row, TreatmentSummary) for point in row.points]
     results = next((point.goal_results for point in points if point.goal_results), ())
-    if len(results) > 1 and name in THROUGHPUT_METRICS[: len(results)]:
-        goal = f"{format_exact_share(results[THROUGHPUT_METRICS.index(name)].goal)} loss"
-        return f"{find_metric(name).label}, {goal}" if name == THROUGHPUT_METRICS[0] else goal
+    if len(results) > 1 and name in THROUGHPUT_METRIC_NAMES[: len(results)]:
+        goal = f"{format_exact_share(results[THROUGHPUT_METRIC_NAMES.index(name)].goal)} loss"
+        return f"{find_metric(name).label}, {goal}" if name == THROUGHPUT_METRIC_NAMES[0] else goal
     return _SHORT_LABEL_BY_METRIC.get(name, find_metric(name).label)
 
 

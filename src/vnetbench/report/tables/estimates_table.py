@@ -15,7 +15,7 @@ from rich.text import Text
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.printable import make_printable
-from vnetbench.report.one_at_a_time import gain_column, merge_sparse_design_into_one_factor
+from vnetbench.report.one_at_a_time import baseline_ratio_column, merge_sparse_design_into_one_factor
 from vnetbench.report.tables.columns import (
     STATES_WITHOUT_MEASUREMENT,
     Column,
@@ -80,14 +80,14 @@ class EstimatesTable:
     """The metric of the first column and of the bars."""
     legend: str
     notes: tuple[str, ...]
-    gain_column: Column | None = None
+    baseline_ratio_column: Column | None = None
     """The ratio to the baseline, next to the deciding metric."""
     published: PublishedComparison | None = None
     """The published values, shown below the table."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         columns = _fit_columns(
-            self.rows, self.factors, self.deciding_metric, options.max_width, self.gain_column
+            self.rows, self.factors, self.deciding_metric, options.max_width, self.baseline_ratio_column
         )
         yield draw_table(columns, [_row_style(row) for row in self.rows], range(len(self.rows)))
         yield Text("")
@@ -114,7 +114,9 @@ class LiveTable:
         width = options.max_width - column_width(marker) - COLUMN_GAP_CHARACTERS
         columns = _fit_columns(self.rows, self.factors, self.deciding_metric, width)
         heights = [max(len(column.cells[i]) for column in columns) for i in range(len(self.rows))]
-        visible = _select_rows(self.rows, heights, options.size.height - _TERMINAL_LINES_BESIDE_TABLE)
+        visible = _indices_of_fitting_rows(
+            self.rows, heights, options.size.height - _TERMINAL_LINES_BESIDE_TABLE
+        )
         yield draw_table([marker, *columns], [_row_style(row) for row in self.rows], visible)
         if hidden := [row for i, row in enumerate(self.rows) if i not in visible]:
             states = Counter(row.state for row in hidden)
@@ -131,7 +133,7 @@ def estimates_table(summary: CampaignSummary) -> EstimatesTable:
         summary.deciding_metric,
         legend(summary),
         campaign_notes(summary),
-        gain_column(summary),
+        baseline_ratio_column(summary),
         compare_with_published(summary),
     )
 
@@ -228,7 +230,9 @@ def _published_section(comparison: PublishedComparison, width: int) -> Iterator[
     yield Text("Values are means [minimum, maximum] of the trials.")
 
 
-def _select_rows(rows: Sequence[LiveTreatmentRow], heights: Sequence[int], max_lines: int) -> list[int]:
+def _indices_of_fitting_rows(
+    rows: Sequence[LiveTreatmentRow], heights: Sequence[int], max_lines: int
+) -> list[int]:
     """Return the indices of the rows to show: the running one, then the latest, then the next."""
     selected: list[int] = []
     for i in sorted(range(len(rows)), key=lambda i: (not rows[i].is_running, -rows[i].last_trial, i)):

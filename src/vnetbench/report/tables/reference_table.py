@@ -61,7 +61,7 @@ def reference_table(summary: CampaignSummary) -> ReferenceTable:
     return ReferenceTable(summary, summary.reference_table)
 
 
-def reference_list() -> Iterator[Text]:
+def published_table_lines() -> Iterator[Text]:
     """Yield a line per published table: its name, its title and its number of values."""
     name_width = max(map(len, TABLE_NAMES)) + COLUMN_GAP_CHARACTERS
     for name in TABLE_NAMES:

@@ -11,7 +11,7 @@ from rich.text import Text
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.summary import CampaignSummary, TreatmentSummary
 from vnetbench.quantity import format_exact_share, format_interval, format_value
-from vnetbench.study.workloads import THROUGHPUT_METRICS
+from vnetbench.study.workloads import THROUGHPUT_METRIC_NAMES
 from vnetbench.wording.factor_text import factor_label, factor_names, level_text, treatment_phrase
 from vnetbench.wording.treatment_names import varying_factors
 
@@ -59,7 +59,7 @@ def _loss_goal_rows(treatment: TreatmentSummary) -> Iterator[tuple[str, ...]]:
         yield ("", treatment.state, "", "", "")
         return
     frame_bits = 8 * float(treatment.points[-1].search["frame_bytes"])
-    for name, results in zip(THROUGHPUT_METRICS, zip(*searches, strict=True), strict=False):
+    for name, results in zip(THROUGHPUT_METRIC_NAMES, zip(*searches, strict=True), strict=False):
         estimate = treatment.metrics[name]
         text = format_interval(estimate.value, estimate.low, estimate.high, "frame/s")
         limits = {result.limited_by for result in results}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vnetbench.estimate.evidence import EVIDENCE_METRICS
-from vnetbench.estimate.evidence.metric import YES_OR_NO, EvidenceMetric
+from vnetbench.estimate.evidence.metric import YES_OR_NO_UNIT, EvidenceMetric
 from vnetbench.explain.model import CandidateCause, EvidenceItem, ExperimentResult, Finding
 from vnetbench.explain.phrases import format_yes_no, is_plain_count
 from vnetbench.quantity import Scale, choose_scale, format_interval
@@ -41,7 +41,7 @@ def format_evidence(item: EvidenceItem) -> EvidenceText:
     return EvidenceText(
         label=metric.label,
         value=value,
-        unit="" if metric.unit == YES_OR_NO else scale.unit,
+        unit="" if metric.unit == YES_OR_NO_UNIT else scale.unit,
         range=low if low == high else f"{low} to {high}",
         threshold=_threshold_text(item, metric, scale),
         counters=metric.counters,
@@ -101,7 +101,7 @@ def _threshold_text(item: EvidenceItem, metric: EvidenceMetric, scale: Scale) ->
     """Return the threshold, with its unit if that differs from the value's: `supports > 20 /s`."""
     if item.threshold is None:
         return ""
-    if metric.unit == YES_OR_NO:
+    if metric.unit == YES_OR_NO_UNIT:
         return f"{item.role} {'no' if item.supports_when_low else 'yes'}"
     threshold_scale = choose_scale(metric.unit, item.threshold) if item.threshold else scale
     number = item.threshold / threshold_scale.divisor
@@ -113,7 +113,7 @@ def _threshold_text(item: EvidenceItem, metric: EvidenceMetric, scale: Scale) ->
 def _value_texts(item: EvidenceItem, metric: EvidenceMetric, scale: Scale) -> list[str]:
     """Return the texts of the value, the minimum and the maximum."""
     values = (item.value, item.low, item.high)
-    if metric.unit == YES_OR_NO:
+    if metric.unit == YES_OR_NO_UNIT:
         return [format_yes_no(each) for each in values]
     if is_plain_count(metric.unit, *values):
         return [f"{each:.0f}" for each in values]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vnetbench.estimate.imported_trials import list_sources
+from vnetbench.estimate.imported_trials import describe_logs_by_tool
 from vnetbench.estimate.summary import CampaignSummary, TrialPoint
 from vnetbench.quantity import format_count, format_duration, format_exact_duration, format_exact_share
 from vnetbench.study.labs import IMPORTED_LAB
@@ -23,7 +23,7 @@ def _imported_method(summary: CampaignSummary) -> Iterator[tuple[str, str]]:
     yield (
         "Load",
         f"{summary.workload}, {_trial_durations_text(points)}, run by another tool. "
-        f"Imported from its logs: {'; '.join(list_sources(points))}.",
+        f"Imported from its logs: {'; '.join(describe_logs_by_tool(points))}.",
     )
     yield (
         "Order",

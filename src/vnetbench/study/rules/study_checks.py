@@ -14,7 +14,7 @@ from vnetbench.study.plan import level_combinations
 from vnetbench.study.problems import KeyLocator, Problem, WrongValue, suggest_fix
 from vnetbench.study.rules.contradictions import find_contradictions
 from vnetbench.study.rules.lab_checks import check_lab
-from vnetbench.study.workloads import FRAMES, MIXED, SEARCH_METRICS, WORKLOADS, SearchUse
+from vnetbench.study.workloads import FRAMES, MIXED, SEARCH_METRIC_NAMES, WORKLOADS, SearchUse
 
 MAX_TREATMENTS = 10_000
 """Maximum treatments of a study: with six trials of one second each, they take 17 hours."""
@@ -107,7 +107,7 @@ def _check_workload(study: Study, locate: KeyLocator) -> Iterator[Problem]:
             yield locate("factors", factor.name).wrap_error(error)
     workload, metric = WORKLOADS[study.workload], study.precision.metric
     known_metrics = workload.deciding_metrics
-    if metric in SEARCH_METRICS and workload.search_use is SearchUse.OPTIONAL and study.search is None:
+    if metric in SEARCH_METRIC_NAMES and workload.search_use is SearchUse.OPTIONAL and study.search is None:
         yield locate("precision", "metric").make_problem(
             f"{metric} needs a search, and the study has none", fix="add the heading [search]"
         )
