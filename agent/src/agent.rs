@@ -214,7 +214,7 @@ impl Agent {
 
     /// Runs a blocking request on a thread of its own and sends its answer.
     fn run_on_thread(&self, reply: Reply, work: impl FnOnce() -> Result<Value> + Send + 'static) {
-        let slot = BlockedRequest::new(&self.blocked_requests);
+        let slot = BlockingRequestSlot::new(&self.blocked_requests);
         if slot.number > MAX_BLOCKED_REQUESTS {
             return reply.send(Err(Error::System {
                 operation: "accept another blocking request".into(),
@@ -269,12 +269,12 @@ impl Drop for Reply {
 }
 
 /// A slot of a blocking request; freed when dropped.
-struct BlockedRequest {
+struct BlockingRequestSlot {
     number: usize,
     count: Arc<AtomicUsize>,
 }
 
-impl BlockedRequest {
+impl BlockingRequestSlot {
     fn new(count: &Arc<AtomicUsize>) -> Self {
         Self {
             number: count.fetch_add(1, Ordering::Relaxed) + 1,
@@ -283,7 +283,7 @@ impl BlockedRequest {
     }
 }
 
-impl Drop for BlockedRequest {
+impl Drop for BlockingRequestSlot {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }

@@ -12,9 +12,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::journal;
 
 /// The amount of unread output beyond which samples are dropped. The sender counts them.
-const MAX_EVENT_BYTES: usize = 32 << 20;
+const EVENT_DROP_THRESHOLD_BYTES: usize = 32 << 20;
 /// The amount of unread output beyond which answers wait until the bench reads.
-const MAX_ANSWER_BYTES: usize = 64 << 20;
+const ANSWER_WAIT_THRESHOLD_BYTES: usize = 64 << 20;
 
 #[derive(Default)]
 struct LineQueue {
@@ -47,7 +47,7 @@ impl Outbox {
     /// Queues the answer to a request. Waits while a bench sends requests without reading, which bounds the memory.
     pub fn send_answer(&self, line: String) {
         let mut queue = self.lock();
-        while queue.queued_bytes > MAX_ANSWER_BYTES {
+        while queue.queued_bytes > ANSWER_WAIT_THRESHOLD_BYTES {
             queue = self
                 .line_written
                 .wait_timeout(queue, Duration::from_millis(100))
@@ -65,7 +65,7 @@ impl Outbox {
     #[must_use]
     pub fn try_send_event(&self, line: String) -> bool {
         let queue = self.lock();
-        if queue.queued_bytes > MAX_EVENT_BYTES {
+        if queue.queued_bytes > EVENT_DROP_THRESHOLD_BYTES {
             return false;
         }
         self.push(queue, line);

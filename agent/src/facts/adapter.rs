@@ -49,7 +49,7 @@ const MODELS_BY_PCI_ID: [(&str, &str); 37] = [
 ///
 /// Returns `None` if the interface has no hardware.
 pub fn identify_adapter_model(interface: &Interface) -> Option<String> {
-    let device = interface.hardware_path().ok()?;
+    let device = interface.bus_device_path().ok()?;
     match read_bus_name(&device)?.as_str() {
         "pci" => {
             let ids = format!(
@@ -61,7 +61,11 @@ pub fn identify_adapter_model(interface: &Interface) -> Option<String> {
         }
         "vmbus" => Some("hv_netvsc".into()),
         "xen" => Some("xen-netfront".into()),
-        "virtio" | "platform" if interface.driver().is_ok_and(|name| name == "virtio_net") => {
+        "virtio" | "platform"
+            if interface
+                .driver_name()
+                .is_ok_and(|name| name == "virtio_net") =>
+        {
             Some("virtio-net".into())
         }
         bus => Some(bus.into()),

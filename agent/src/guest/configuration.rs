@@ -105,14 +105,14 @@ fn list_adapters() -> Result<Vec<Adapter>> {
     for name in list_interface_names() {
         let read = || {
             let interface = Interface::open(&name)?;
-            match interface.hardware_path() {
+            match interface.bus_device_path() {
                 Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => return Ok(None),
                 hardware => hardware?,
             };
             Ok(Some(Adapter {
                 index: interface.index()?,
                 mac: interface.mac_text()?,
-                driver: interface.driver()?,
+                driver: interface.driver_name()?,
                 name: name.clone(),
             }))
         };

@@ -54,7 +54,7 @@ pub fn set_forwarding(forwarding: Forwarding, interfaces: &[Interface]) -> Resul
 }
 
 fn create_bridge(bridge: &Interface, ports: &[Interface]) -> io::Result<()> {
-    bridge.add_bridge()?;
+    bridge.create_bridge()?;
     for port in ports {
         bridge.add_port(port)?;
     }

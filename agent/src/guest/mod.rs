@@ -62,7 +62,7 @@ fn serve_hosts(serve: fn() -> ExitCode) -> Result<Infallible> {
     };
     setrlimit(Resource::Nofile, limit)
         .map_err(|error| Error::system("raise the limit of open files", error))?;
-    let port = HostPort::find()?;
+    let port = HostPort::wait_and_open()?;
     loop {
         port.wait_for_host();
         serve_host(&port, serve)?;

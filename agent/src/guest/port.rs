@@ -21,7 +21,7 @@ pub struct HostPort(File);
 
 impl HostPort {
     /// Waits for the port and opens it.
-    pub fn find() -> Result<Self> {
+    pub fn wait_and_open() -> Result<Self> {
         let deadline = Instant::now() + PORT_TIMEOUT;
         loop {
             if let Some(path) = find_device_path() {

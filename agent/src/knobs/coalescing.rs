@@ -169,7 +169,7 @@ fn write_ethtool_coalescing(interface: &Interface, mut coalescing: Coalescing) -
 }
 
 fn find_special_value_driver(interface: &Interface) -> Option<SpecialValueDriver> {
-    let driver = interface.driver().ok()?;
+    let driver = interface.driver_name().ok()?;
     SPECIAL_VALUE_DRIVERS
         .into_iter()
         .find(|known| known.driver == driver)

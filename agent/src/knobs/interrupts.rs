@@ -103,7 +103,7 @@ impl Interrupt {
 
 /// Returns the adapter's interrupts, ordered by number.
 fn list_adapter_interrupts(interface: &Interface) -> io::Result<Vec<Interrupt>> {
-    let interrupts: Vec<Interrupt> = list_interrupt_numbers(&interface.hardware_path()?)
+    let interrupts: Vec<Interrupt> = list_interrupt_numbers(&interface.bus_device_path()?)
         .into_iter()
         .filter(|number| Interrupt::proc_irq_folder(*number).exists())
         .map(|number| Interrupt {

@@ -126,7 +126,9 @@ impl Knob {
                 .map(|list| json!(list.map(|list| list.to_string()))),
             Self::NapiCpus => napi::read_napi_thread_cpus(&open()?)
                 .map(|list| json!(list.map(|list| list.to_string()))),
-            Self::NapiHasPriority => napi::read_realtime_priority(&open()?).map(|first| json!(first)),
+            Self::NapiHasPriority => {
+                napi::read_realtime_priority(&open()?).map(|first| json!(first))
+            }
             Self::Cpus => cpus::read_agent_cpus().map(|list| json!(list.to_string())),
             Self::Ports => Ok(json!(ports::format_configured_ports())),
         };
@@ -190,7 +192,7 @@ impl Knob {
             }
             Self::NapiHasPriority => {
                 let first = values::parse_switch(value)?;
-                open().and_then(|interface| napi::set_priority(&interface, first))
+                open().and_then(|interface| napi::set_realtime_priority(&interface, first))
             }
             Self::Cpus => {
                 let list = values::parse_nonempty_cpu_list(value)?;

@@ -8,7 +8,7 @@ use rustix::thread::Pid;
 use vnetbench_interfaces::interface::Interface;
 use vnetbench_interfaces::netdev;
 use vnetbench_system::cpu_list::CpuList;
-use vnetbench_system::priority::Rank;
+use vnetbench_system::priority::RealTimeRank;
 
 // include/uapi/linux/netdev.h
 const NETDEV_CMD_NAPI_GET: u8 = 11;
@@ -68,9 +68,9 @@ pub fn read_realtime_priority(interface: &Interface) -> io::Result<Option<bool>>
 }
 
 /// Runs the threads under SCHED_FIFO, or under the default policy.
-pub fn set_priority(interface: &Interface, has_priority: bool) -> io::Result<()> {
+pub fn set_realtime_priority(interface: &Interface, has_priority: bool) -> io::Result<()> {
     let (policy, priority) = if has_priority {
-        (libc::SCHED_FIFO, Rank::Port as libc::c_int)
+        (libc::SCHED_FIFO, RealTimeRank::Port as libc::c_int)
     } else {
         (libc::SCHED_OTHER, 0)
     };
@@ -130,6 +130,6 @@ mod tests {
             Some(CpuList::default())
         );
         assert_eq!(read_realtime_priority(&lo).expect("read"), Some(false));
-        assert!(set_priority(&lo, true).is_err());
+        assert!(set_realtime_priority(&lo, true).is_err());
     }
 }

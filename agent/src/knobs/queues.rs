@@ -35,7 +35,7 @@ impl Channels {
         (rx == tx).then_some(rx)
     }
 
-    fn max_queues(&self) -> u32 {
+    fn max_queue_count(&self) -> u32 {
         if self.max_combined > 0 {
             self.max_combined
         } else {
@@ -46,7 +46,7 @@ impl Channels {
     /// Sets the number of queues in both directions.
     ///
     /// Drivers have either combined channels (virtio, most hardware) or separate ones (veth).
-    fn with_queues(mut self, queues: u32) -> Self {
+    fn with_queue_count(mut self, queues: u32) -> Self {
         if self.max_combined > 0 {
             (self.combined, self.rx, self.tx) = (queues, 0, 0);
         } else {
@@ -77,7 +77,7 @@ fn set_channels(interface: &Interface, mut channels: Channels) -> io::Result<()>
 pub fn read_queue_count(interface: &Interface) -> io::Result<Option<u32>> {
     match read_channels(interface) {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
-            interface.hardware_path()?;
+            interface.bus_device_path()?;
             let [rx, tx] = ["rx-", "tx-"].map(|kind| interface.queue_count(kind));
             let (rx, tx) = (rx?, tx?);
             Ok((rx == tx).then_some(rx))
@@ -90,13 +90,13 @@ pub fn read_queue_count(interface: &Interface) -> io::Result<Option<u32>> {
 pub fn set_queue_count(interface: &Interface, queues: u32) -> io::Result<()> {
     let change = || {
         let channels = read_channels(interface)?;
-        let max = channels.max_queues();
+        let max = channels.max_queue_count();
         if queues > max {
             return Err(io::Error::other(format!(
                 "the driver supports at most {max} queues"
             )));
         }
-        set_channels(interface, channels.with_queues(queues))
+        set_channels(interface, channels.with_queue_count(queues))
     };
     match change() {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
@@ -136,16 +136,16 @@ mod tests {
         assert_eq!(combined.queue_count(), Some(4));
         assert_eq!(
             (
-                combined.with_queues(2).queue_count(),
-                combined.with_queues(2).rx
+                combined.with_queue_count(2).queue_count(),
+                combined.with_queue_count(2).rx
             ),
             (Some(2), 0)
         );
         assert_eq!(separate.queue_count(), Some(2));
         assert_eq!(
             (
-                separate.with_queues(3).queue_count(),
-                separate.with_queues(3).combined
+                separate.with_queue_count(3).queue_count(),
+                separate.with_queue_count(3).combined
             ),
             (Some(3), 0)
         );

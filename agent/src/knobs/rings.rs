@@ -75,7 +75,7 @@ pub fn set_descriptors(
         )));
     }
     // The driver itself would report only a lack of memory, after stopping the queue.
-    if !descriptors.is_power_of_two() && interface.driver()? == "virtio_net" {
+    if !descriptors.is_power_of_two() && interface.driver_name()? == "virtio_net" {
         return Err(io::Error::other("the driver supports only powers of two"));
     }
     *now = descriptors;

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use socket2::{SockAddr, Socket};
 
-use super::socket::{MAX_PACKET_BYTES, header_bytes, open_unfragmented};
+use super::socket::{MAX_PACKET_BYTES, ip_udp_header_bytes, open_unfragmented};
 use super::wire::{
     self, HEADER_BYTES, LONG_ANSWER_MAGIC, PROBE_MAGIC, SHORT_ANSWER_BYTES, SHORT_ANSWER_MAGIC,
     Token,
@@ -87,7 +87,7 @@ pub fn probe_path(request: ProbeRequest) -> Result<Value> {
 /// Checks the request, and returns the payload length that gives the requested packet size.
 fn checked_payload_bytes(request: &ProbeRequest) -> Result<usize> {
     let bad = |message: String| Err(Error::BadParameter(message));
-    let min_bytes = header_bytes(request.to) + SHORT_ANSWER_BYTES;
+    let min_bytes = ip_udp_header_bytes(request.to) + SHORT_ANSWER_BYTES;
     if request.from.is_ipv4() != request.to.is_ipv4() {
         return bad("from and to must have the same IP version".into());
     }
@@ -106,7 +106,7 @@ fn checked_payload_bytes(request: &ProbeRequest) -> Result<usize> {
             "timeout_s must be between 0 and {MAX_ANSWER_TIMEOUT_S}"
         ));
     }
-    Ok(request.packet_bytes - header_bytes(request.to))
+    Ok(request.packet_bytes - ip_udp_header_bytes(request.to))
 }
 
 /// Sends one probe, and returns when both answers have arrived or at the deadline.

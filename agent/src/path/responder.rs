@@ -19,7 +19,7 @@ use vnetbench_system::ports;
 use vnetbench_system::waiting::{WaitOutcome, Waker, wait};
 
 /// The maximum number of responders at one time.
-const MAX_PATHS: usize = 256;
+const MAX_RESPONDERS: usize = 256;
 
 /// The request `path.listen`.
 #[derive(Deserialize)]
@@ -49,9 +49,9 @@ impl PathResponders {
     /// Starts a responder, and returns its name and port.
     pub fn listen(&self, request: ListenRequest) -> Result<Value> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if open.wakers.len() >= MAX_PATHS {
+        if open.wakers.len() >= MAX_RESPONDERS {
             return Err(Error::BadParameter(format!(
-                "{MAX_PATHS} paths are already open, which is the maximum. Close one of them first"
+                "{MAX_RESPONDERS} paths are already open, which is the maximum. Close one of them first"
             )));
         }
         let socket = ports::try_ports(|port| open_unfragmented(request.address, port))?;

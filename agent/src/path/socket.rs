@@ -13,7 +13,7 @@ use vnetbench_system::error::{Error, Result};
 pub const MAX_PACKET_BYTES: usize = 65_535;
 
 /// Returns the length of the IP and UDP headers.
-pub fn header_bytes(address: IpAddr) -> usize {
+pub fn ip_udp_header_bytes(address: IpAddr) -> usize {
     if address.is_ipv4() { 28 } else { 48 }
 }
 

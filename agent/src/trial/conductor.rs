@@ -5,13 +5,13 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use super::message::ConductorMessage;
-use super::registry::{Registry, Trial};
+use super::registry::{Trial, TrialRegistry};
 use crate::outbox::Outbox;
 
 /// Runs one trial on its own thread. `lifecycle` has the phases, and `running` the phase in which the load runs.
 pub struct Conductor {
     /// All trials; the trial removes itself at its end.
-    pub registry: Arc<Registry>,
+    pub registry: Arc<TrialRegistry>,
     /// Where samples and `trial.end` go.
     pub outbox: Arc<Outbox>,
     /// The trial.

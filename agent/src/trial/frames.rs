@@ -127,7 +127,7 @@ fn check_ip_version(from: IpAddr, to: IpAddr, requested: Option<u8>) -> Result<(
 }
 
 fn check_sizes(parameters: &FrameParameters) -> Result<()> {
-    let min_bytes = template::min_frame_bytes(parameters);
+    let min_bytes = template::min_bytes_with_fcs(parameters);
     let weights: u64 = parameters
         .sizes
         .iter()

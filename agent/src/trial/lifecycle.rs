@@ -132,7 +132,7 @@ impl Conductor {
         let (load, sockets) = match connection_plan {
             ConnectionPlan::None => return Ok(true),
             ConnectionPlan::Port(load) => {
-                streams.open_port(&load, &self.make_end_callback())?;
+                streams.create_frame_streams(&load, &self.make_end_callback())?;
                 return Ok(true);
             }
             ConnectionPlan::Listener(listener, load) => {
@@ -164,7 +164,7 @@ impl Conductor {
         let Some(flows) = self.open_flows(&load, &sockets)? else {
             return Ok(false);
         };
-        streams.open_sockets(&load, sockets, flows, &self.make_end_callback())?;
+        streams.create_socket_streams(&load, sockets, flows, &self.make_end_callback())?;
         Ok(true)
     }
 
@@ -225,7 +225,7 @@ impl Conductor {
     ) {
         streams.end_all();
         let server = server.finish(&streams.all);
-        let last = sampler.read_full();
+        let last = sampler.read_all_counters();
         let mut counts = sampler.counters_between(&outcome.first_snapshot, &last);
         for (sample, stream) in counts.streams.iter_mut().zip(&streams.all) {
             sample.state = stream.end.get().map(vnetbench_streams::StreamEnd::name);
@@ -247,7 +247,7 @@ impl Conductor {
             fault_kind,
             duration_s: outcome.duration.as_secs_f64(),
             load_start_s: streams
-                .started_after(PartName::Transfers.name())
+                .actual_part_start(PartName::Transfers.name())
                 .map(|after| after.as_secs_f64()),
             drained: streams.have_drained(),
             calls_sent: streams.all.iter().map(|s| s.counters.sent.calls()).sum(),
@@ -259,7 +259,7 @@ impl Conductor {
             outstanding_at_end: outcome.outstanding,
             unanswered: streams.unanswered_requests(outcome.load_ended_at),
             foreign_connections: streams.foreign_connections,
-            port_counts: streams.port_counts(),
+            port_counts: streams.other_frame_counts(),
             server,
             counts,
             driver: sampler.driver_changes_since(outcome.driver.as_ref()),

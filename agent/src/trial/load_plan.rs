@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::endpoint::{ConnectAddress, EndpointAddress};
 use super::limits::{check_count, reject_parameter};
 use super::parameters::{self, PartName, WorkloadName};
-use super::requests::{PrepareRequest, parse_interval};
+use super::requests::{PrepareRequest, parse_sample_interval};
 use vnetbench_iperf3::parameters::TestParameters;
 use vnetbench_iperf3::trial;
 use vnetbench_streams::threads::ThreadPlan;
@@ -18,7 +18,7 @@ use vnetbench_traffic::sockets::SocketOptions;
 use vnetbench_traffic::{Load, LoadPart};
 
 /// The maximum number of streams of one trial.
-pub const MAX_STREAMS: usize = 1024;
+pub const MAX_STREAMS_PER_TRIAL: usize = 1024;
 const MAX_SOCKET_BUFFER_BYTES: usize = 1 << 30;
 
 impl PrepareRequest {
@@ -31,9 +31,11 @@ impl PrepareRequest {
             .and_then(parse_secret)
             .ok_or_else(|| Error::BadParameter("secret must be 32 hexadecimal digits".into()))?;
         let ids: HashSet<u32> = self.streams.iter().map(|stream| stream.id).collect();
-        if !(1..=MAX_STREAMS).contains(&self.streams.len()) || ids.len() != self.streams.len() {
+        if !(1..=MAX_STREAMS_PER_TRIAL).contains(&self.streams.len())
+            || ids.len() != self.streams.len()
+        {
             return reject_parameter(format!(
-                "streams must have 1 to {MAX_STREAMS} elements with different ids"
+                "streams must have 1 to {MAX_STREAMS_PER_TRIAL} elements with different ids"
             ));
         }
         if let Some(bytes) = self.socket_buffer_bytes {
@@ -64,7 +66,7 @@ impl PrepareRequest {
             }
             (address, _) => address,
         };
-        load.check()?;
+        load.check_kernel_support()?;
         Ok((address, load))
     }
 
@@ -139,7 +141,7 @@ impl PrepareRequest {
             return reject_parameter("the workload mixed needs streams with the part requests and with the part transfers".into());
         }
         let request = std::mem::take(&mut self.parameters);
-        let interval = parse_interval(self.interval_s)?;
+        let interval = parse_sample_interval(self.interval_s)?;
         let mixed = parameters::parse_mixed(request, interval, &options)?;
         let requests = LoadPart {
             name: Some(PartName::Requests.name()),
@@ -220,9 +222,9 @@ impl PrepareRequest {
 
     fn parse_thread_cpus(&self) -> Result<Vec<CpuList>> {
         let texts = self.thread_cpus.as_deref().unwrap_or_default();
-        if texts.len() > MAX_STREAMS {
+        if texts.len() > MAX_STREAMS_PER_TRIAL {
             return reject_parameter(format!(
-                "thread_cpus can have at most {MAX_STREAMS} elements"
+                "thread_cpus can have at most {MAX_STREAMS_PER_TRIAL} elements"
             ));
         }
         let lists: Vec<CpuList> = texts

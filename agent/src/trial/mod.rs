@@ -33,7 +33,7 @@ use self::endpoint::EndpointAddress;
 use self::lifecycle::ConnectionPlan;
 use self::message::ConductorMessage;
 use self::ready::{ConnectionState, Ready};
-use self::registry::{Registry, Trial, lock};
+use self::registry::{Trial, TrialRegistry, lock};
 use self::requests::{PrepareRequest, StartRequest, TrialRequest};
 use self::sampler::CounterSources;
 use crate::outbox::Outbox;
@@ -67,7 +67,7 @@ impl PendingStart {
 pub struct Trials {
     outbox: Arc<Outbox>,
     cycles: ProcessCycles,
-    registry: Arc<Registry>,
+    registry: Arc<TrialRegistry>,
 }
 
 impl Trials {

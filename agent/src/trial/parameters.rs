@@ -16,7 +16,7 @@ use vnetbench_traffic::Workload;
 use vnetbench_traffic::receive::ReceiveMode;
 use vnetbench_traffic::send::{SendMode, SendOptions};
 use vnetbench_traffic::sockets::SocketOptions;
-use vnetbench_traffic::tcp_crr::ConnectionOptions;
+use vnetbench_traffic::tcp_crr::TransactionOptions;
 use vnetbench_traffic::tcp_rr::{ExchangeOptions, WaitMode};
 use vnetbench_traffic::tcp_stream::TransferOptions;
 use vnetbench_traffic::udp_stream::{self, FlowOptions};
@@ -113,7 +113,8 @@ struct TcpCrrRequest {
 }
 
 /// The parameters of `mixed` that belong to its requests. All others belong to its transfers.
-const REQUEST_PARAMETERS: [&str; 4] = ["request_bytes", "response_bytes", "rate_per_s", "waiting"];
+const MIXED_REQUEST_PARAMETERS: [&str; 4] =
+    ["request_bytes", "response_bytes", "rate_per_s", "waiting"];
 const IDLE_PARAMETER: &str = "idle_s";
 
 /// The two parts of a `mixed` load, each with its socket options.
@@ -191,7 +192,7 @@ pub fn parse_mixed(
             "workload mixed: {IDLE_PARAMETER} must be a whole number of sampling intervals (interval_s), at least one"
         ));
     }
-    let request_parameters = REQUEST_PARAMETERS
+    let request_parameters = MIXED_REQUEST_PARAMETERS
         .into_iter()
         .filter_map(|name| request.remove_entry(name))
         .collect();
@@ -207,10 +208,10 @@ pub fn parse_mixed(
 }
 
 /// Parses which threads and interfaces `observe` reads in addition to the system.
-pub fn parse_observe(request: Map<String, Value>) -> Result<observer::ObserverRequest> {
+pub fn parse_observe_parameters(request: Map<String, Value>) -> Result<observer::ObserverRequest> {
     let request: ObserveRequest = parse_parameters(WorkloadName::Observe, request)?;
     let observer = request.watch.unwrap_or_default();
-    observer.check().map(|()| observer)
+    observer.check_list_lengths().map(|()| observer)
 }
 
 /// Returns whether each stream of the workload needs a thread of its own.
@@ -272,7 +273,7 @@ fn build_tcp_rr(request: TcpRrRequest, options: &mut SocketOptions) -> Result<Wo
 }
 
 fn build_tcp_crr(request: TcpCrrRequest, options: &SocketOptions) -> Result<Workload> {
-    Ok(Workload::ConnectRequestResponse(ConnectionOptions {
+    Ok(Workload::ConnectRequestResponse(TransactionOptions {
         request_bytes: choose_message_bytes("request_bytes", request.request_bytes, 1)?,
         response_bytes: choose_message_bytes("response_bytes", request.response_bytes, 1)?,
         socket_options: options.clone(),

@@ -86,12 +86,12 @@ impl Trial {
 
 /// The current trials.
 #[derive(Default)]
-pub struct Registry {
+pub struct TrialRegistry {
     /// Trials by name.
     pub trials_by_name: Mutex<HashMap<String, Arc<Trial>>>,
 }
 
-impl Registry {
+impl TrialRegistry {
     /// Returns the trial of this name.
     pub fn find(&self, name: &str) -> Result<Arc<Trial>> {
         let by_name = lock(&self.trials_by_name);

@@ -9,7 +9,7 @@ use super::socket_detail::{ReceiveMemory, SocketDetail};
 use vnetbench_counters::socket_memory::SocketMemory;
 use vnetbench_counters::tcp_info::TcpReading;
 use vnetbench_counters::{Counters, CpuWork, driver, observer};
-use vnetbench_frames::PortCounts;
+use vnetbench_frames::OtherFrameCounts;
 use vnetbench_iperf3::trial::ServerReport;
 use vnetbench_streams::datagrams::{DatagramCounts, PacingDeviation};
 use vnetbench_streams::frames::FrameOutcome;
@@ -259,7 +259,7 @@ pub struct TrialEnd<'a> {
     pub foreign_connections: u64,
     /// What else arrived at the port. Present for `frames`.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub port_counts: Option<PortCounts>,
+    pub port_counts: Option<OtherFrameCounts>,
     /// Requests without a response at the end of the load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outstanding_at_end: Option<u64>,

@@ -142,7 +142,7 @@ impl PrepareRequest {
             ),
         };
         Ok(TrialPlan {
-            interval: parse_interval(self.interval_s)?,
+            interval: parse_sample_interval(self.interval_s)?,
             timeout: parse_timeout(self.timeout_s)?,
             load,
             observer: watched,
@@ -153,7 +153,7 @@ impl PrepareRequest {
     }
 
     fn observer_request(&mut self) -> Result<observer::ObserverRequest> {
-        let watched = parameters::parse_observe(std::mem::take(&mut self.parameters))?;
+        let watched = parameters::parse_observe_parameters(std::mem::take(&mut self.parameters))?;
         if self.streams.is_empty() && self.listen.is_none() && self.connect.is_none() {
             return Ok(watched);
         }
@@ -162,7 +162,7 @@ impl PrepareRequest {
 }
 
 /// Returns the time between two samples, or its default.
-pub fn parse_interval(requested_s: Option<f64>) -> Result<Duration> {
+pub fn parse_sample_interval(requested_s: Option<f64>) -> Result<Duration> {
     let requested_s = requested_s.unwrap_or(DEFAULT_INTERVAL_S);
     parse_seconds("interval_s", requested_s, MIN_INTERVAL_S, MAX_INTERVAL_S)
 }
@@ -181,7 +181,7 @@ fn parse_seconds(name: &str, value: f64, min: f64, max: f64) -> Result<Duration>
 
 #[cfg(test)]
 pub mod tests {
-    use super::super::load_plan::MAX_STREAMS;
+    use super::super::load_plan::MAX_STREAMS_PER_TRIAL;
     use super::*;
     use serde_json::json;
     use vnetbench_streams::StreamRole;
@@ -294,7 +294,7 @@ pub mod tests {
             json!({"message_bytes": 1u64 << 40}),
             json!({"socket_buffer_bytes": 0}),
             json!({"thread_cpus": [""]}),
-            json!({"thread_cpus": vec!["0"; MAX_STREAMS + 1]}),
+            json!({"thread_cpus": vec!["0"; MAX_STREAMS_PER_TRIAL + 1]}),
             json!({"interval_s": 0}),
             json!({"timeout_s": -1}),
             json!({"workload": "observe"}),

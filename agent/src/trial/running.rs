@@ -10,14 +10,14 @@ use super::fault::Fault;
 use super::message::ConductorMessage;
 use super::report::InstrumentCost;
 use super::sampler::{Sampler, Snapshot};
-use super::series::SampleSeries;
+use super::series::SamplingState;
 use super::server::Iperf3Server;
 use super::streams::Streams;
 use crate::outbox::Outbox;
 use vnetbench_counters::driver;
 use vnetbench_streams::Command;
 use vnetbench_system::error::Result;
-use vnetbench_system::priority::{Rank, raise_priority};
+use vnetbench_system::priority::{RealTimeRank, set_realtime_priority};
 
 /// How long a trial waits for data in flight after its load ends (docs/protocol.md, trial.start).
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -68,7 +68,7 @@ impl LoadOutcome {
             duration: Duration::ZERO,
             load_ended_at: Instant::now(),
             outstanding: None,
-            first_snapshot: sampler.read_full(),
+            first_snapshot: sampler.read_all_counters(),
             driver: None,
             instrument: InstrumentCost::default(),
         }
@@ -85,7 +85,7 @@ impl Conductor {
         duration: Duration,
         started: &SyncSender<Result<u64>>,
     ) -> LoadOutcome {
-        let is_realtime = raise_priority(Rank::Sampler);
+        let is_realtime = set_realtime_priority(RealTimeRank::Sampler);
         let driver = sampler.read_driver();
         let first = sampler.read_initial();
         let clock = clock_gettime(ClockId::Monotonic);
@@ -105,7 +105,7 @@ impl Conductor {
             first_snapshot: &first,
             start,
             load_end: start + duration,
-            series: SampleSeries::new(start, self.interval),
+            series: SamplingState::new(start, self.interval),
             load_end_state: None,
         };
         let reason = loop {
@@ -148,7 +148,7 @@ struct RunningTrial<'a> {
     start: Instant,
     /// When to end the sources.
     load_end: Instant,
-    series: SampleSeries,
+    series: SamplingState,
     /// `None` until the load ends.
     load_end_state: Option<LoadEnd>,
 }
@@ -184,7 +184,7 @@ impl RunningTrial<'_> {
         if ends_now {
             self.end_sources(now);
         }
-        if now >= self.series.next_at()
+        if now >= self.series.next_sample_at()
             && let Some(fault) = self.take_due_sample(now)
         {
             return Some(EndReason::Fault(fault));
@@ -195,7 +195,7 @@ impl RunningTrial<'_> {
             self.streams.start_due_parts(self.start, now);
         }
         if ends_now {
-            self.enforce_end();
+            self.end_remaining_streams();
         }
         self.end_reason(now)
     }
@@ -205,15 +205,15 @@ impl RunningTrial<'_> {
         let due = match self.load_end_state {
             Some(_) => self.load_end + DRAIN_TIMEOUT,
             None => {
-                let next_start = self.streams.next_start_after();
+                let next_start = self.streams.next_part_start();
                 next_start.map_or(self.load_end, |after| self.load_end.min(self.start + after))
             }
         };
-        due.min(self.series.next_at())
+        due.min(self.series.next_sample_at())
     }
 
     fn end_sources(&mut self, now: Instant) {
-        self.streams.issue(Command::EndSources);
+        self.streams.issue_command(Command::EndSources);
         self.load_end_state = Some(LoadEnd {
             at: now,
             outstanding: self.streams.unanswered_requests(self.load_end),
@@ -233,7 +233,7 @@ impl RunningTrial<'_> {
     }
 
     /// Ends the streams that have not ended by themselves, and notifies the server.
-    fn enforce_end(&mut self) {
+    fn end_remaining_streams(&mut self) {
         let before = read_thread_cpu_time();
         self.streams.enforce_command();
         if let Some(load_end) = &mut self.load_end_state {
@@ -247,7 +247,7 @@ impl RunningTrial<'_> {
         let have_ended = self.streams.have_ended() && self.server.is_finished();
         (have_ended || now >= self.load_end + DRAIN_TIMEOUT).then(|| {
             self.server
-                .fault_at_end()
+                .missing_results_fault()
                 .map_or(EndReason::Done, EndReason::Fault)
         })
     }

@@ -15,7 +15,7 @@ use vnetbench_counters::load_thread::{self, LoadThread};
 use vnetbench_counters::observer::{self, Observer, ObserverReading};
 use vnetbench_counters::socket_memory::{self, DropMeter};
 use vnetbench_counters::tcp_info::{TcpMeter, TcpReading};
-use vnetbench_counters::thread_time::ThreadTime;
+use vnetbench_counters::thread_time::ThreadTimes;
 use vnetbench_counters::{
     CounterReader, CounterScope, CounterValue, Counters, CpuWork, ReadScope, Reading,
 };
@@ -67,7 +67,7 @@ pub struct Snapshot {
     reading: Reading,
     observed: Option<ObserverReading>,
     streams: Vec<StreamReading>,
-    threads: Vec<Option<ThreadTime>>,
+    threads: Vec<Option<ThreadTimes>>,
 }
 
 enum StreamReading {
@@ -115,7 +115,7 @@ impl Sampler {
     /// The other endpoint may start first. Frames that the sinks have counted by now belong to the first sample, so
     /// their initial count is 0.
     pub fn read_initial(&mut self) -> Snapshot {
-        let mut snapshot = self.read_full();
+        let mut snapshot = self.read_all_counters();
         for (i, (stream, _)) in self.streams.iter().enumerate() {
             if stream.frames.is_some() && stream.role == Role::Sink {
                 snapshot.bytes[i].received = 0;
@@ -127,7 +127,7 @@ impl Sampler {
     }
 
     /// Reads all counters, also those that take long to read.
-    pub fn read_full(&mut self) -> Snapshot {
+    pub fn read_all_counters(&mut self) -> Snapshot {
         self.read(ReadScope::ALL)
     }
 
@@ -161,7 +161,11 @@ impl Sampler {
             reading,
             observed,
             streams,
-            threads: self.threads.iter().map(|thread| thread.time()).collect(),
+            threads: self
+                .threads
+                .iter()
+                .map(|thread| thread.cpu_and_wait_time())
+                .collect(),
         }
     }
 
@@ -176,7 +180,9 @@ impl Sampler {
         then: Option<&driver::DriverReading>,
     ) -> driver::DriverCounterChanges {
         let driver = self.sources.driver.as_ref().zip(then);
-        driver.map_or_else(Default::default, |(driver, then)| driver.since(then))
+        driver.map_or_else(Default::default, |(driver, then)| {
+            driver.read_changes_since(then)
+        })
     }
 
     /// Returns the sum of one histogram over all streams; `None` if no stream has it.
@@ -195,7 +201,7 @@ impl Sampler {
 
     fn frame_delay(&self) -> Option<HistogramCounts> {
         let mut streams = self.streams.iter();
-        streams.find_map(|(stream, _)| stream.frames.as_ref()?.delay())
+        streams.find_map(|(stream, _)| stream.frames.as_ref()?.one_way_delays())
     }
 
     /// Returns what was counted from `then` to `now`.
@@ -271,7 +277,7 @@ impl StreamMeters {
         let memory = socket_memory::read_socket_memory(datagrams.socket.as_fd());
         StreamReading::Datagrams(DatagramReading {
             counts: datagrams.counters.counts(),
-            socket_drops: self.drops.read(memory.as_ref()),
+            socket_drops: self.drops.update_total_drops(memory.as_ref()),
             memory,
         })
     }

@@ -15,7 +15,7 @@ const MIN_PROTOCOL_READ_INTERVAL: Duration = Duration::from_millis(100);
 const MIN_QDISC_READ_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The state of a trial's sampling: the last sample and the time of the next one.
-pub struct SampleSeries {
+pub struct SamplingState {
     start: Instant,
     interval: Duration,
     /// The number of the interval that the next sample closes, counted from 1 at the start.
@@ -25,7 +25,7 @@ pub struct SampleSeries {
     pub instrument: InstrumentCost,
 }
 
-impl SampleSeries {
+impl SamplingState {
     /// Returns a series whose first sample is due one interval after `start`.
     pub fn new(start: Instant, interval: Duration) -> Self {
         Self {
@@ -38,7 +38,7 @@ impl SampleSeries {
     }
 
     /// Returns when the next sample is due.
-    pub fn next_at(&self) -> Instant {
+    pub fn next_sample_at(&self) -> Instant {
         self.start + Duration::from_nanos(self.interval.as_nanos() as u64 * self.next_interval)
     }
 
@@ -53,7 +53,7 @@ impl SampleSeries {
         now: Instant,
         outbox: &Outbox,
     ) -> Option<Fault> {
-        let late = now.saturating_duration_since(self.next_at());
+        let late = now.saturating_duration_since(self.next_sample_at());
         self.instrument.sampler_lateness_max = self.instrument.sampler_lateness_max.max(late);
         let closed = ((now - self.start).as_nanos() / self.interval.as_nanos()) as u64;
         let before = self.next_interval - 1;

@@ -58,7 +58,7 @@ impl Iperf3Server {
     }
 
     /// Returns the fault of a server that has given no results by the end of the trial.
-    pub fn fault_at_end(&self) -> Option<Fault> {
+    pub fn missing_results_fault(&self) -> Option<Fault> {
         if self.is_finished() {
             self.choose_fault(None)
         } else {

@@ -10,7 +10,7 @@ use super::fault::{Fault, FaultKind};
 use super::ready::{Ready, ReadyPort};
 use super::report::PacingError;
 use vnetbench_counters::load_thread::LoadThread;
-use vnetbench_frames::{ChosenBackends, PortCounts, PortObserver};
+use vnetbench_frames::{ChosenBackends, OtherFrameCounts, OtherFrameObserver};
 use vnetbench_streams::datagrams::{DatagramFlow, PacingDeviation};
 use vnetbench_streams::threads::StartedThread;
 use vnetbench_streams::{Command, Commands, OnEnd, Stream, StreamEnd, StreamRole};
@@ -29,7 +29,7 @@ pub struct Streams {
     pub foreign_connections: u64,
     /// The backends of a `frames` endpoint.
     backends: Option<ChosenBackends>,
-    port_observer: Option<PortObserver>,
+    port_observer: Option<OtherFrameObserver>,
 }
 
 /// Streams that start at the same time.
@@ -46,7 +46,7 @@ impl Streams {
     /// Creates the streams of a load from its sockets and starts their threads.
     ///
     /// `sockets` and `flows` have the load's order; `flows` is empty unless the load sends datagrams.
-    pub fn open_sockets(
+    pub fn create_socket_streams(
         &mut self,
         load: &Load,
         sockets: Vec<Socket>,
@@ -65,7 +65,7 @@ impl Streams {
     }
 
     /// Creates the streams of a `frames` load and starts their threads.
-    pub fn open_port(&mut self, load: &Load, on_end: &OnEnd) -> Result<()> {
+    pub fn create_frame_streams(&mut self, load: &Load, on_end: &OnEnd) -> Result<()> {
         let [
             LoadPart {
                 workload: Workload::Frames(request),
@@ -140,19 +140,19 @@ impl Streams {
     }
 
     /// Returns when the next part starts, after the start of the trial; `None` once all have started.
-    pub fn next_start_after(&self) -> Option<Duration> {
+    pub fn next_part_start(&self) -> Option<Duration> {
         let pending = self.parts.iter().filter(|p| p.started_after.is_none());
         pending.map(|part| part.starts_after).min()
     }
 
     /// Returns how long after the start the part of this name actually started.
-    pub fn started_after(&self, name: &str) -> Option<Duration> {
+    pub fn actual_part_start(&self, name: &str) -> Option<Duration> {
         let part = self.parts.iter().find(|part| part.name == Some(name))?;
         part.started_after
     }
 
     /// Gives all streams a command.
-    pub fn issue(&self, command: Command) {
+    pub fn issue_command(&self, command: Command) {
         for part in &self.parts {
             part.commands.issue(command);
         }
@@ -172,7 +172,7 @@ impl Streams {
 
     /// Ends all streams and waits for their threads.
     pub fn end_all(&mut self) {
-        self.issue(Command::EndAll);
+        self.issue_command(Command::EndAll);
         self.enforce_command();
         for thread in self.threads.drain(..) {
             // A thread that panicked has already marked its streams as broken.
@@ -202,14 +202,17 @@ impl Streams {
 
     /// Returns the threads that carry the load, for counting their CPU time.
     pub fn load_threads(&self) -> Vec<Arc<LoadThread>> {
-        let port_thread = self.port_observer.as_ref().and_then(PortObserver::thread);
+        let port_thread = self
+            .port_observer
+            .as_ref()
+            .and_then(OtherFrameObserver::receiving_thread);
         let stream_threads = self.threads.iter().map(|thread| &thread.load_thread);
         stream_threads.chain(port_thread).cloned().collect()
     }
 
     /// Returns the counts of other frames at the port; `None` unless the load is `frames`.
-    pub fn port_counts(&self) -> Option<PortCounts> {
-        self.port_observer.as_ref().map(PortObserver::counts)
+    pub fn other_frame_counts(&self) -> Option<OtherFrameCounts> {
+        self.port_observer.as_ref().map(OtherFrameObserver::counts)
     }
 
     /// Returns whether all streams have ended.

@@ -9,7 +9,7 @@ const ETHTOOL_GSTATS: u32 = 0x1d;
 
 /// Nonzero changes of driver statistics, by name: increments of counters and differences of gauges, such as a queue length.
 /// Statistics with equal names are summed.
-pub type StatisticChanges = BTreeMap<String, i64>;
+pub type NonzeroChangesByName = BTreeMap<String, i64>;
 
 /// Reads the driver statistics of one interface.
 pub struct AdapterStatistics {
@@ -45,7 +45,7 @@ impl AdapterStatistics {
         Some(words)
     }
 
-    pub fn changes_between(&self, before: &[u64], after: &[u64]) -> StatisticChanges {
+    pub fn changes_between(&self, before: &[u64], after: &[u64]) -> NonzeroChangesByName {
         compute_changes(&self.names, before, after)
     }
 }
@@ -59,8 +59,8 @@ fn join_u32_halves(halves: [u32; 2]) -> u64 {
 }
 
 /// Computes the changes. A name that ends in `#` is a queue's heading; the statistics that follow belong to it (vmxnet3).
-fn compute_changes(names: &[String], before: &[u64], after: &[u64]) -> StatisticChanges {
-    let mut changes = StatisticChanges::new();
+fn compute_changes(names: &[String], before: &[u64], after: &[u64]) -> NonzeroChangesByName {
+    let mut changes = NonzeroChangesByName::new();
     let mut heading = String::new();
     for ((name, before), after) in names.iter().zip(before).zip(after) {
         let name = name.trim();
@@ -97,7 +97,7 @@ mod tests {
         let expected = expected.map(|(name, difference)| (name.to_owned(), difference));
         assert_eq!(
             compute_changes(&names, &before, &after),
-            StatisticChanges::from(expected)
+            NonzeroChangesByName::from(expected)
         );
     }
 
@@ -108,14 +108,14 @@ mod tests {
             [("fill", -3), ("rx", 7)].map(|(name, difference)| (name.to_owned(), difference));
         assert_eq!(
             compute_changes(&names, &[1, 1, 5], &[3, 6, 2]),
-            StatisticChanges::from(expected)
+            NonzeroChangesByName::from(expected)
         );
     }
 
     #[test]
     fn an_arbitrary_number_does_not_overflow() {
         let names = ["ip", "ip"].map(str::to_owned);
-        let expected = StatisticChanges::from([("ip".to_owned(), i64::MAX)]);
+        let expected = NonzeroChangesByName::from([("ip".to_owned(), i64::MAX)]);
         let half = u64::MAX / 2;
         assert_eq!(compute_changes(&names, &[0, 0], &[half, half]), expected);
     }

@@ -31,7 +31,7 @@ struct Throttling {
 
 /// A mounted hierarchy of control groups.
 #[derive(Debug, PartialEq)]
-struct CgroupMount {
+struct CpuCgroupMount {
     /// The group that is visible at the mount point.
     root: PathBuf,
     mount_point: PathBuf,
@@ -60,7 +60,7 @@ impl CpuQuotaCounters {
     }
 
     fn open_at(groups: &str, mounts: &str, root: &Path) -> Option<Self> {
-        let mut trees = mounts.lines().filter_map(parse_mount);
+        let mut trees = mounts.lines().filter_map(parse_cpu_cgroup_mount);
         let groups = trees.find_map(|tree| {
             let group = find_group_path(groups, tree.version)?;
             let inside = Path::new(group).strip_prefix(&tree.root).ok()?;
@@ -81,7 +81,7 @@ impl CpuQuotaCounters {
 
 impl CounterSource for CpuQuotaCounters {
     fn read(&mut self, into: &mut Reading) {
-        let readings = self.groups.iter_mut().map(ThrottledGroup::read);
+        let readings = self.groups.iter_mut().map(ThrottledGroup::read_increase);
         // On a tie, the nearest group counts.
         let longest =
             readings.reduce(
@@ -114,13 +114,13 @@ impl CounterSource for CpuQuotaCounters {
 impl ThrottledGroup {
     fn open(folder: &Path) -> Option<Self> {
         let mut file = ProcFile::open(folder.join("cpu.stat").to_str()?)?;
-        let last = Throttling::parse(file.read_text())?;
+        let last = Throttling::parse_cpu_stat(file.read_text())?;
         Some(Self { file, last })
     }
 
     /// Returns the throttling since the previous call; zero if the group is gone.
-    fn read(&mut self) -> Throttling {
-        let now = Throttling::parse(self.file.read_text()).unwrap_or(self.last);
+    fn read_increase(&mut self) -> Throttling {
+        let now = Throttling::parse_cpu_stat(self.file.read_text()).unwrap_or(self.last);
         let earlier = std::mem::replace(&mut self.last, now);
         Throttling {
             periods: now.periods.saturating_sub(earlier.periods),
@@ -134,7 +134,7 @@ impl ThrottledGroup {
 
 impl Throttling {
     /// Parses cpu.stat.
-    fn parse(text: &str) -> Option<Self> {
+    fn parse_cpu_stat(text: &str) -> Option<Self> {
         // Version 1 reports nanoseconds, version 2 microseconds.
         let nanos = parse_named_number(text, "throttled_time");
         let throttled_nanos =
@@ -154,7 +154,7 @@ fn parse_named_number(text: &str, key: &str) -> Option<u64> {
 }
 
 /// Parses a line of mountinfo (proc(5)). Returns `None` unless it is a hierarchy with the cpu controller.
-fn parse_mount(mount: &str) -> Option<CgroupMount> {
+fn parse_cpu_cgroup_mount(mount: &str) -> Option<CpuCgroupMount> {
     let (fields_before, kind) = mount.split_once(" - ")?;
     let mut fields_before = fields_before.split(' ').skip(3);
     let (root, mount) = (
@@ -167,7 +167,7 @@ fn parse_mount(mount: &str) -> Option<CgroupMount> {
         "cgroup" if kind.nth(1)?.split(',').any(|option| option == "cpu") => CgroupVersion::One,
         _ => return None,
     };
-    Some(CgroupMount {
+    Some(CpuCgroupMount {
         root,
         mount_point: mount,
         version,
@@ -192,8 +192,8 @@ fn unescape_path(path: &str) -> PathBuf {
 }
 
 /// Returns the process's group from /proc/self/cgroup: `4:cpu,cpuacct:/group`, or `0::/group` in version 2.
-fn find_group_path(groups: &str, version: CgroupVersion) -> Option<&str> {
-    let mut lines = groups.lines().filter_map(|line| {
+fn find_group_path(cgroup_text: &str, version: CgroupVersion) -> Option<&str> {
+    let mut lines = cgroup_text.lines().filter_map(|line| {
         let (_, rest) = line.split_once(':')?;
         rest.split_once(':')
     });
@@ -364,7 +364,7 @@ mod tests {
     #[test]
     fn octal_escapes_of_mountinfo_are_replaced() {
         let mount = r"41 31 0:38 /a\134x2db /my\040groups rw - cgroup2 cgroup2 rw";
-        let tree = parse_mount(mount).expect("a hierarchy");
+        let tree = parse_cpu_cgroup_mount(mount).expect("a hierarchy");
         assert_eq!(
             (tree.root, tree.mount_point),
             (r"/a\x2db".into(), "/my groups".into())

@@ -1,6 +1,6 @@
 //! /proc/stat: the time that each CPU spent in each state, and interrupts and context switches of the system.
 
-use crate::cpu_work::{CpuPackets, CpuWork};
+use crate::cpu_work::{CpuReceivedPackets, CpuWork};
 use crate::proc_file::ProcFile;
 use crate::reading::{CounterSource, CounterValue, Reading};
 
@@ -58,7 +58,7 @@ fn parse_proc_stat(text: &str, ticks_per_s: f64, into: &mut Reading) {
                 steal_s,
                 idle_s,
                 iowait_s,
-                packets: CpuPackets::default(),
+                packets: CpuReceivedPackets::default(),
             });
         }
     }
@@ -116,7 +116,7 @@ softirq 17777 0 33
                 steal_s: 3.88,
                 idle_s: 10466.76,
                 iowait_s: 0.83,
-                packets: CpuPackets::default(),
+                packets: CpuReceivedPackets::default(),
             }
         );
         assert_eq!(reading.cpu[1].cpu, 3);
@@ -146,7 +146,7 @@ softirq 17777 0 33
         now.cpu[0].softirq_s += 0.25;
         now.cpu[0].iowait_s += 0.5;
         earlier.cpu.remove(1);
-        assert_eq!(CpuWork::busy_s_since(&now.cpu, &earlier.cpu), 0.25);
+        assert_eq!(CpuWork::total_busy_s_since(&now.cpu, &earlier.cpu), 0.25);
     }
 
     #[test]

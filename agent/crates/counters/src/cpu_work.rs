@@ -25,12 +25,12 @@ pub struct CpuWork {
     pub iowait_s: f64,
     /// Packets received.
     #[serde(flatten)]
-    pub packets: CpuPackets,
+    pub packets: CpuReceivedPackets,
 }
 
 /// Packets that a CPU received since the first reading. Counters that the kernel lacks are absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct CpuPackets {
+pub struct CpuReceivedPackets {
     /// Packets processed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub softnet_processed: Option<u64>,
@@ -48,7 +48,7 @@ pub struct CpuPackets {
     pub net_rx: Option<u64>,
 }
 
-impl CpuPackets {
+impl CpuReceivedPackets {
     fn since(&self, earlier: &Self) -> Self {
         let diff = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
         Self {
@@ -86,7 +86,7 @@ impl CpuWork {
     }
 
     /// Returns the busy time of all CPUs together since `earlier`.
-    pub fn busy_s_since(now: &[Self], earlier: &[Self]) -> f64 {
+    pub fn total_busy_s_since(now: &[Self], earlier: &[Self]) -> f64 {
         Self::since(now, earlier).iter().map(Self::busy_s).sum()
     }
 

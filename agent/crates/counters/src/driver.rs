@@ -21,7 +21,7 @@ pub struct DriverReading {
 /// Changes of driver statistics. Each is null if the driver lacks them or if they differ in number or kind.
 #[derive(Default, Serialize)]
 pub struct DriverCounterChanges {
-    adapter: Option<adapter::StatisticChanges>,
+    adapter: Option<adapter::NonzeroChangesByName>,
     queues: Option<Vec<QueueCounts>>,
 }
 
@@ -43,7 +43,7 @@ impl DriverCounters {
     }
 
     /// Reads all statistics and returns their changes since `then`.
-    pub fn since(&self, earlier: &DriverReading) -> DriverCounterChanges {
+    pub fn read_changes_since(&self, earlier: &DriverReading) -> DriverCounterChanges {
         let now = self.read();
         let adapter = self.adapter.as_ref();
         let statistics = earlier.adapter.as_ref().zip(now.adapter.as_ref());

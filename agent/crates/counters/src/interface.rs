@@ -8,7 +8,7 @@ use vnetbench_interfaces::interface;
 use vnetbench_system::error::{Error, Result};
 
 /// Counter names of the columns after the interface's name; "" for columns that are not kept.
-const PROC_NET_DEV_COLUMNS: [&str; 12] = [
+const PROC_NET_DEV_COUNTERS: [&str; 12] = [
     "rx_bytes",
     "rx_packets",
     "rx_errors",
@@ -28,7 +28,7 @@ pub struct InterfaceCounters {
     /// Whether the interface was up with carrier when it was opened.
     was_running: bool,
     file: ProcFile,
-    last: [u64; PROC_NET_DEV_COLUMNS.len()],
+    last: [u64; PROC_NET_DEV_COUNTERS.len()],
 }
 
 impl InterfaceCounters {
@@ -52,7 +52,7 @@ impl InterfaceCounters {
 
 impl InterfaceCounters {
     /// Returns an error message if the interface vanished or lost its link.
-    fn failure_message(&self, is_listed: bool) -> Option<String> {
+    fn link_failure_message(&self, is_listed: bool) -> Option<String> {
         let has_stopped = self.was_running && matches!(self.device.is_running(), Ok(false));
         let name = &self.device.name;
         if !is_listed || has_stopped && !self.device.is_still_present() {
@@ -65,10 +65,10 @@ impl InterfaceCounters {
 impl CounterSource for InterfaceCounters {
     fn read(&mut self, into: &mut Reading) {
         let row = parse_interface_row(self.file.read_text(), &self.device.name);
-        into.failure_message = self.failure_message(row.is_some());
+        into.failure_message = self.link_failure_message(row.is_some());
         // Keep the last known values, so that the trial's totals still match its samples.
         self.last = row.unwrap_or(self.last);
-        for (name, count) in PROC_NET_DEV_COLUMNS.iter().zip(self.last) {
+        for (name, count) in PROC_NET_DEV_COUNTERS.iter().zip(self.last) {
             if !name.is_empty() {
                 into.counters.push(name, CounterValue::Count(count));
             }
@@ -80,13 +80,13 @@ impl CounterSource for InterfaceCounters {
 pub fn parse_interface_row(
     text: &str,
     interface: &str,
-) -> Option<[u64; PROC_NET_DEV_COLUMNS.len()]> {
+) -> Option<[u64; PROC_NET_DEV_COUNTERS.len()]> {
     let counts = text.lines().find_map(|line| {
         // Split at the last colon: an alias has a colon in its name.
         let (name, counts) = line.rsplit_once(':')?;
         (name.trim() == interface).then_some(counts)
     })?;
-    let mut row = [0; PROC_NET_DEV_COLUMNS.len()];
+    let mut row = [0; PROC_NET_DEV_COUNTERS.len()];
     for (value, word) in row.iter_mut().zip(counts.split_ascii_whitespace()) {
         *value = word.parse().ok()?;
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::interface::parse_interface_row;
 use crate::proc_file::ProcFile;
-use crate::qdisc::{Qdisc, QdiscCounters};
+use crate::qdisc::{QdiscCounters, RootQdiscReader};
 use vnetbench_interfaces::netlink::NetlinkSocket;
 use vnetbench_system::error::{Error, Result};
 
@@ -22,7 +22,7 @@ pub struct ObservedInterfaces {
 
 struct ObservedInterface {
     /// The root queueing discipline; `None` for `noqueue`.
-    qdisc: Option<Qdisc>,
+    qdisc: Option<RootQdiscReader>,
     last: InterfaceTraffic,
 }
 
@@ -46,10 +46,11 @@ pub struct InterfaceTraffic {
 impl ObservedInterfaces {
     /// Opens interfaces, which must exist. `namespace` is the file of another network namespace.
     pub fn open(names: Vec<String>, namespace: Option<String>) -> Result<Self> {
-        let (file, mut socket) = open_in_namespace(namespace.as_deref()).map_err(|error| {
-            let location = namespace.as_deref().unwrap_or("this network namespace");
-            Error::system(format!("read the counters of {location}"), error)
-        })?;
+        let (file, mut socket) =
+            open_net_dev_and_netlink(namespace.as_deref()).map_err(|error| {
+                let location = namespace.as_deref().unwrap_or("this network namespace");
+                Error::system(format!("read the counters of {location}"), error)
+            })?;
         let mut file = ProcFile::from_file(file);
         let text = file.read_text();
         let first = |name: String| {
@@ -57,7 +58,7 @@ impl ObservedInterfaces {
             let operation = || format!("read the counters of {name}");
             let last =
                 parse_traffic(text, &name).ok_or_else(|| Error::system(operation(), absent))?;
-            let qdisc = Qdisc::open(&mut socket, &name);
+            let qdisc = RootQdiscReader::open(&mut socket, &name);
             Ok(ObservedInterface { qdisc, last })
         };
         let watched = names.into_iter().map(first).collect::<Result<_>>()?;
@@ -100,7 +101,7 @@ impl ObservedInterfaces {
 }
 
 /// Opens the files in a namespace. A separate thread enters it; file and socket keep referring to that namespace.
-fn open_in_namespace(namespace: Option<&str>) -> io::Result<(File, NetlinkSocket)> {
+fn open_net_dev_and_netlink(namespace: Option<&str>) -> io::Result<(File, NetlinkSocket)> {
     std::thread::scope(|scope| {
         let opened = scope.spawn(|| {
             if let Some(path) = namespace {

@@ -51,7 +51,7 @@ pub mod thread_time;
 mod unwrapped_counter;
 
 pub use cpu::read_mean_clock_hz;
-pub use cpu_work::{CpuPackets, CpuWork};
+pub use cpu_work::{CpuReceivedPackets, CpuWork};
 pub use perf::{ProcessCycles, probe_cycle_counters};
 pub use reading::{CounterValue, Counters, ReadScope, Reading};
 pub use sources::{CounterReader, CounterScope, CycleScope};

@@ -3,35 +3,35 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::reading::{CounterValue, Counters};
-use crate::thread_time::{ThreadClock, ThreadTime};
+use crate::thread_time::{ThreadTimeReader, ThreadTimes};
 
 /// A load thread. Its times stay available after the thread has ended.
 #[derive(Debug, Default)]
 pub struct LoadThread {
     /// Not set if the system does not report thread times.
-    clock: OnceLock<ThreadClock>,
+    clock: OnceLock<ThreadTimeReader>,
     final_reading: OnceLock<FinalThreadReading>,
 }
 
 /// What is known of a thread when it ends.
 #[derive(Debug)]
 struct FinalThreadReading {
-    time: ThreadTime,
+    time: ThreadTimes,
     last_cpu: Option<u32>,
 }
 
 impl LoadThread {
     /// Records the start. The thread itself calls this first and drops the guard last.
-    pub fn record_start(self: &Arc<Self>) -> RunningGuard {
-        if let Ok(clock) = ThreadClock::open_current() {
+    pub fn record_start(self: &Arc<Self>) -> ThreadEndGuard {
+        if let Ok(clock) = ThreadTimeReader::open_current() {
             let _ = self.clock.set(clock);
         }
-        RunningGuard(Arc::clone(self))
+        ThreadEndGuard(Arc::clone(self))
     }
 
     /// Records the final times. The kernel does not report them after the thread has ended.
-    fn record_end(&self) {
-        if let Some(time) = self.time() {
+    fn record_final_times(&self) {
+        if let Some(time) = self.cpu_and_wait_time() {
             let last_cpu = self.last_cpu();
             let _ = self
                 .final_reading
@@ -40,7 +40,7 @@ impl LoadThread {
     }
 
     /// Returns CPU time and wait time since the thread began.
-    pub fn time(&self) -> Option<ThreadTime> {
+    pub fn cpu_and_wait_time(&self) -> Option<ThreadTimes> {
         match self.final_reading.get() {
             Some(reading) => Some(reading.time),
             None => self.clock.get()?.read().ok(),
@@ -57,11 +57,11 @@ impl LoadThread {
 }
 
 /// Records a load thread's final times when it ends, also by a panic.
-pub struct RunningGuard(Arc<LoadThread>);
+pub struct ThreadEndGuard(Arc<LoadThread>);
 
-impl Drop for RunningGuard {
+impl Drop for ThreadEndGuard {
     fn drop(&mut self) {
-        self.0.record_end();
+        self.0.record_final_times();
     }
 }
 
@@ -69,8 +69,8 @@ impl Drop for RunningGuard {
 ///
 /// `last_cpu` gets the index of the busiest thread only, because it is the most expensive reading.
 pub fn push_thread_counters(
-    earlier: &[Option<ThreadTime>],
-    now: &[Option<ThreadTime>],
+    earlier: &[Option<ThreadTimes>],
+    now: &[Option<ThreadTimes>],
     last_cpu: impl FnOnce(usize) -> Option<u32>,
     into: &mut Counters,
 ) {
@@ -82,7 +82,7 @@ pub fn push_thread_counters(
         .iter()
         .zip(earlier)
         .map(|(now, earlier)| Some(now.as_ref()?.since(earlier.as_ref()?)));
-    let Some(spent) = spent.collect::<Option<Vec<ThreadTime>>>() else {
+    let Some(spent) = spent.collect::<Option<Vec<ThreadTimes>>>() else {
         return;
     };
     let waited: Option<u64> = spent.iter().map(|thread| thread.waited_nanos).sum();
@@ -110,8 +110,8 @@ mod tests {
     use super::*;
 
     fn counters_json(
-        earlier: &[Option<ThreadTime>],
-        now: &[Option<ThreadTime>],
+        earlier: &[Option<ThreadTimes>],
+        now: &[Option<ThreadTimes>],
         cpus: &[u32],
     ) -> String {
         let mut counters = Counters::default();
@@ -124,8 +124,8 @@ mod tests {
         serde_json::to_string(&counters).expect("serializes")
     }
 
-    fn time(cpu_s: f64, waited_s: f64) -> Option<ThreadTime> {
-        Some(ThreadTime {
+    fn time(cpu_s: f64, waited_s: f64) -> Option<ThreadTimes> {
+        Some(ThreadTimes {
             cpu_nanos: (cpu_s * 1e9) as u64,
             waited_nanos: Some((waited_s * 1e9) as u64),
         })
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn values_unknown_for_any_thread_are_omitted() {
         let ticks = |cpu_nanos| {
-            Some(ThreadTime {
+            Some(ThreadTimes {
                 cpu_nanos,
                 waited_nanos: None,
             })
@@ -167,7 +167,12 @@ mod tests {
             let counted_thread = Arc::clone(&thread);
             let work = move || {
                 let _running = counted_thread.record_start();
-                while counted_thread.time().expect("the thread runs").cpu_nanos < 20_000_000 {}
+                while counted_thread
+                    .cpu_and_wait_time()
+                    .expect("the thread runs")
+                    .cpu_nanos
+                    < 20_000_000
+                {}
                 if has_fault {
                     // Unwinds without printing a panic message.
                     std::panic::resume_unwind(Box::new("a fault"));
@@ -175,7 +180,10 @@ mod tests {
             };
             let ended = std::thread::spawn(work).join();
             assert_eq!(ended.is_err(), has_fault);
-            let spent = thread.time().expect("the time is recorded").cpu_nanos;
+            let spent = thread
+                .cpu_and_wait_time()
+                .expect("the time is recorded")
+                .cpu_nanos;
             assert!(spent >= 20_000_000 && thread.last_cpu().is_some());
         }
     }

@@ -7,7 +7,7 @@ use vnetbench_system::socket_option::{self, PlainOldData};
 /// From include/uapi/linux/mptcp.h, as `MPTCP_INFO` below.
 const SOL_MPTCP: i32 = 284;
 const MPTCP_INFO: i32 = 1;
-const FLAG_FALLBACK: u32 = 1;
+const MPTCP_INFO_FLAG_FALLBACK: u32 = 1;
 
 /// `struct mptcp_info` up to the last field used; newer kernels truncate their answer.
 #[repr(C)]
@@ -26,7 +26,7 @@ unsafe impl PlainOldData for RawMptcpInfo {}
 /// Returns the number of subflows; `None` for TCP, including MPTCP that fell back to TCP.
 pub fn read_subflow_count(socket: &impl AsFd) -> Option<u32> {
     let raw: RawMptcpInfo = socket_option::get(socket, SOL_MPTCP, MPTCP_INFO).ok()?;
-    (raw.flags & FLAG_FALLBACK == 0).then_some(u32::from(raw.subflows) + 1)
+    (raw.flags & MPTCP_INFO_FLAG_FALLBACK == 0).then_some(u32::from(raw.subflows) + 1)
 }
 
 #[cfg(test)]

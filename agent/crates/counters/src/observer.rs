@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::interfaces::{InterfaceTraffic, ObservedInterfaces};
 use crate::kvm_exits::{ExitCounts, KvmExits};
-use crate::thread_cpu::{self, ThreadCpu, ThreadReading};
+use crate::thread_cpu::{self, ObservedThread, ThreadReading};
 use vnetbench_system::error::{Error, Result};
 
 /// Maximum number of threads, of interfaces, and of processes with virtual machines.
-const MAX_OBSERVED_ITEMS: usize = 1024;
+const MAX_OBSERVED_PER_KIND: usize = 1024;
 
 /// What an observer reads in addition to the system's counters.
 #[derive(Debug, Default, Deserialize)]
@@ -22,7 +22,7 @@ pub struct ObserverRequest {
 
 /// Reads threads, interfaces and VM exits.
 pub struct Observer {
-    threads: Vec<ThreadCpu>,
+    threads: Vec<ObservedThread>,
     interfaces: Option<ObservedInterfaces>,
     kvm: Option<KvmExits>,
 }
@@ -52,7 +52,7 @@ impl ObserverRequest {
     /// # Errors
     ///
     /// Fails if a list has too many entries.
-    pub fn check(&self) -> Result<()> {
+    pub fn check_list_lengths(&self) -> Result<()> {
         let counts = [
             ("threads", self.threads.as_ref().map(Vec::len)),
             ("interfaces", self.interfaces.as_ref().map(Vec::len)),
@@ -60,10 +60,10 @@ impl ObserverRequest {
         ];
         match counts
             .iter()
-            .find(|(_, count)| *count > Some(MAX_OBSERVED_ITEMS))
+            .find(|(_, count)| *count > Some(MAX_OBSERVED_PER_KIND))
         {
             Some((name, _)) => Err(Error::BadParameter(format!(
-                "{name} must have at most {MAX_OBSERVED_ITEMS} entries"
+                "{name} must have at most {MAX_OBSERVED_PER_KIND} entries"
             ))),
             None => Ok(()),
         }
@@ -79,7 +79,7 @@ impl ObserverRequest {
         if threads.is_empty() && interfaces.is_empty() && processes.is_empty() {
             return Ok(None);
         }
-        let threads = threads.into_iter().map(ThreadCpu::open);
+        let threads = threads.into_iter().map(ObservedThread::open);
         Ok(Some(Observer {
             threads: threads.collect::<Result<_>>()?,
             interfaces: match interfaces.is_empty() {
@@ -95,7 +95,7 @@ impl Observer {
     /// Reads everything; interfaces' qdiscs only with `reads_qdiscs`.
     pub fn read(&mut self, reads_qdiscs: bool) -> ObserverReading {
         ObserverReading {
-            threads: self.threads.iter_mut().map(ThreadCpu::read).collect(),
+            threads: self.threads.iter_mut().map(ObservedThread::read).collect(),
             interfaces: self
                 .interfaces
                 .as_mut()

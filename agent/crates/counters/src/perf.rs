@@ -47,12 +47,12 @@ fn open_hardware_counters(scope: CountedScope) -> io::Result<HardwareCounters> {
 }
 
 /// Extrapolates a multiplexed hardware counter: count × enabled time ÷ running time.
-struct ScaledCount {
+struct ExtrapolatedCount {
     last: CountAndTime,
     total: u64,
 }
 
-impl Default for ScaledCount {
+impl Default for ExtrapolatedCount {
     fn default() -> Self {
         Self {
             last: CountAndTime {
@@ -65,7 +65,7 @@ impl Default for ScaledCount {
     }
 }
 
-impl ScaledCount {
+impl ExtrapolatedCount {
     /// Reads the counter and returns its extrapolated count. A failed reading leaves the count as it was.
     fn read(&mut self, counter: &mut Counter) -> u64 {
         if let Ok(now) = counter.read_count_and_time() {
@@ -103,7 +103,7 @@ impl ProcessCycles {
         Self {
             counters: counters
                 .map(|counters| Arc::new(Mutex::new(counters)))
-                .map_err(|error| explain_error(&error)),
+                .map_err(|error| explain_counter_error(&error)),
         }
     }
 
@@ -117,7 +117,7 @@ impl ProcessCycles {
     }
 }
 
-fn explain_error(error: &io::Error) -> String {
+fn explain_counter_error(error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => {
             "the system does not permit perf events. Run the agent as root, or set kernel.perf_event_paranoid to -1".into()
@@ -133,7 +133,7 @@ fn explain_error(error: &io::Error) -> String {
 /// Reads the cycles of this process, or estimates them.
 pub(crate) struct ProcessCyclesSource {
     counters: Option<Arc<Mutex<HardwareCounters>>>,
-    scaled: [ScaledCount; HARDWARE_EVENTS.len()],
+    scaled: [ExtrapolatedCount; HARDWARE_EVENTS.len()],
     last_nanos: Option<u64>,
     estimate: CycleEstimator,
 }
@@ -144,7 +144,7 @@ impl CounterSource for ProcessCyclesSource {
             let now = into.process_cpu_nanos;
             let before = self.last_nanos.replace(now);
             let spent_s = before.map(|before| now.saturating_sub(before) as f64 / 1e9);
-            self.estimate.read(spent_s, into);
+            self.estimate.add_estimated_cycles(spent_s, into);
             return;
         };
         let mut counters = counters.lock().unwrap_or_else(PoisonError::into_inner);
@@ -162,7 +162,7 @@ impl CounterSource for ProcessCyclesSource {
 /// The counters of one CPU, with their extrapolated counts.
 struct CpuCycles {
     counters: HardwareCounters,
-    scaled: [ScaledCount; HARDWARE_EVENTS.len()],
+    scaled: [ExtrapolatedCount; HARDWARE_EVENTS.len()],
 }
 
 /// Counts cycles and instructions of all CPUs.
@@ -200,8 +200,8 @@ impl CounterSource for SystemCycles {
     fn read(&mut self, into: &mut Reading) {
         if self.cpus.is_empty() {
             let before = self.last_times.replace(into.cpu.clone());
-            let spent_s = before.map(|before| CpuWork::busy_s_since(&into.cpu, &before));
-            self.estimate.read(spent_s, into);
+            let spent_s = before.map(|before| CpuWork::total_busy_s_since(&into.cpu, &before));
+            self.estimate.add_estimated_cycles(spent_s, into);
             return;
         }
         for (event, (name, _)) in HARDWARE_EVENTS.iter().enumerate() {
@@ -216,7 +216,7 @@ impl CounterSource for SystemCycles {
 }
 
 /// How long a clock reading is used. Reading /proc/cpuinfo takes about 15 µs for each CPU.
-const CLOCK_RATE_LIFETIME: Duration = Duration::from_secs(1);
+const CLOCK_RATE_CACHE_TIME: Duration = Duration::from_secs(1);
 
 /// Estimates cycles as CPU time × clock.
 #[derive(Default)]
@@ -227,7 +227,7 @@ struct CycleEstimator {
 
 impl CycleEstimator {
     /// Adds the cycles of `spent_s`, the CPU time since the previous reading. The first reading passes `None`: the clock does not yet reflect the load.
-    fn read(&mut self, spent_s: Option<f64>, into: &mut Reading) {
+    fn add_estimated_cycles(&mut self, spent_s: Option<f64>, into: &mut Reading) {
         if let Some(spent_s) = spent_s {
             let Some(hz) = self.read_clock_hz() else {
                 return;
@@ -244,7 +244,7 @@ impl CycleEstimator {
         let now = Instant::now();
         if self
             .clock
-            .is_none_or(|(at, _)| now - at >= CLOCK_RATE_LIFETIME)
+            .is_none_or(|(at, _)| now - at >= CLOCK_RATE_CACHE_TIME)
         {
             self.clock = read_mean_clock_hz().map(|hz| (now, hz));
         }
@@ -265,7 +265,7 @@ pub struct CycleCounterSupport {
 /// Probes which cycle counters this machine supports.
 pub fn probe_cycle_counters(process: &ProcessCycles) -> CycleCounterSupport {
     let process = process.counters.as_ref().map(drop);
-    let system = open_on_all_cpus().map_err(|error| explain_error(&error));
+    let system = open_on_all_cpus().map_err(|error| explain_counter_error(&error));
     CycleCounterSupport {
         process: process.is_ok(),
         system: system.is_ok(),
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_multiplexed_counter_is_extrapolated_to_its_enabled_time() {
-        let mut scaled = ScaledCount::default();
+        let mut scaled = ExtrapolatedCount::default();
         let count = |count, time_enabled, time_running| CountAndTime {
             count,
             time_enabled,
@@ -305,7 +305,12 @@ mod tests {
     /// Opens a counter, or checks the reason if this process may not count.
     fn open_software_counter(event: Software, scope: CountedScope) -> Option<Counter> {
         open_counter(event, scope)
-            .map_err(|error| assert!(explain_error(&error).contains("not permitted"), "{error}"))
+            .map_err(|error| {
+                assert!(
+                    explain_counter_error(&error).contains("not permitted"),
+                    "{error}"
+                )
+            })
             .ok()
     }
 
@@ -316,7 +321,7 @@ mod tests {
         else {
             return;
         };
-        let mut scaled = ScaledCount::default();
+        let mut scaled = ExtrapolatedCount::default();
         let before = scaled.read(&mut counter);
         let spent = std::thread::spawn(|| {
             while clock_gettime(ClockId::ThreadCPUTime).tv_nsec < 20_000_000 {}
@@ -332,7 +337,7 @@ mod tests {
         else {
             return;
         };
-        let mut scaled = ScaledCount::default();
+        let mut scaled = ExtrapolatedCount::default();
         let before = scaled.read(&mut counter);
         std::thread::sleep(Duration::from_millis(20));
         assert!(scaled.read(&mut counter) - before >= 20_000_000);
@@ -342,11 +347,11 @@ mod tests {
     fn cycles_are_estimated_from_the_second_reading_on() {
         let mut estimate = CycleEstimator {
             cycles: 0,
-            clock: Some((Instant::now() + CLOCK_RATE_LIFETIME, 2.5e9)),
+            clock: Some((Instant::now() + CLOCK_RATE_CACHE_TIME, 2.5e9)),
         };
         let mut cycles_after = |spent_s| {
             let mut reading = Reading::default();
-            estimate.read(spent_s, &mut reading);
+            estimate.add_estimated_cycles(spent_s, &mut reading);
             serde_json::to_string(&reading.counters).expect("serializes")
         };
         let json = |cycles| format!("{{\"cycles\":{cycles},\"cycles_estimated\":1}}");

@@ -28,14 +28,14 @@ pub struct QdiscCounters {
 }
 
 /// Reads the root qdisc of one interface, through a socket in its network namespace.
-pub struct Qdisc {
+pub struct RootQdiscReader {
     index: u32,
     handle: TcHandle,
     counts: [UnwrappedCounter; 3],
     last: QdiscCounters,
 }
 
-impl Qdisc {
+impl RootQdiscReader {
     /// Opens the root qdisc. Returns `None` for `noqueue`, or if the kernel does not report it.
     pub fn open(socket: &mut NetlinkSocket, interface: &str) -> Option<Self> {
         let index = name_to_index(&*socket, interface).ok()?;
@@ -90,15 +90,15 @@ impl QdiscCounters {
 }
 
 /// Reads the root qdisc of the endpoint's own interface as counters.
-pub struct InterfaceQdisc {
+pub struct OwnInterfaceQdisc {
     socket: NetlinkSocket,
-    qdisc: Qdisc,
+    qdisc: RootQdiscReader,
 }
 
-impl InterfaceQdisc {
+impl OwnInterfaceQdisc {
     pub fn open(interface: &str) -> Option<Self> {
         let mut socket = NetlinkSocket::open_route().ok()?;
-        let qdisc = Qdisc::open(&mut socket, interface)?;
+        let qdisc = RootQdiscReader::open(&mut socket, interface)?;
         Some(Self { socket, qdisc })
     }
 
@@ -159,7 +159,7 @@ mod tests {
         let index = name_to_index(&socket, "lo").expect("lo exists");
         let root = read_root_qdisc(&mut socket, index).expect("the kernel reports it");
         assert_eq!(root.kind, NOQUEUE_QDISC);
-        assert!(Qdisc::open(&mut socket, "lo").is_none());
-        assert!(Qdisc::open(&mut socket, "vnb-absent").is_none());
+        assert!(RootQdiscReader::open(&mut socket, "lo").is_none());
+        assert!(RootQdiscReader::open(&mut socket, "vnb-absent").is_none());
     }
 }

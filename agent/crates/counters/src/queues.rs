@@ -40,8 +40,8 @@ fn parse_queue(reply: &NetdevReply) -> Option<QueueCounts> {
     Some(QueueCounts {
         direction,
         queue: reply.find_u32(NETDEV_A_QSTATS_QUEUE_ID)?,
-        packets: reply.find_uint(*packets)?,
-        bytes: reply.find_uint(*bytes)?,
+        packets: reply.find_u32_or_u64(*packets)?,
+        bytes: reply.find_u32_or_u64(*bytes)?,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::cpu_work::{CpuPackets, CpuWork};
+use crate::cpu_work::{CpuReceivedPackets, CpuWork};
 
 /// The value of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl Reading {
         counters
     }
 
-    pub(crate) fn cpu_packets(&mut self, cpu: u32) -> Option<&mut CpuPackets> {
+    pub(crate) fn cpu_packets(&mut self, cpu: u32) -> Option<&mut CpuReceivedPackets> {
         let mut cpus = self.cpu.iter_mut();
         cpus.find(|work| work.cpu == cpu)
             .map(|work| &mut work.packets)

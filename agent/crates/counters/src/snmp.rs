@@ -54,9 +54,9 @@ struct PairedFile {
 
 /// The kept columns of each line of names, with their counter names.
 #[derive(Default)]
-struct ColumnCache(Vec<(String, CounterColumns)>);
+struct ColumnCache(Vec<(String, KeptColumns)>);
 
-type CounterColumns = Vec<(usize, &'static str)>;
+type KeptColumns = Vec<(usize, &'static str)>;
 
 impl ProtocolCounters {
     /// Opens the files. With `without_ipv6`, snmp6 is left out, which takes half as long to read as the other files.
@@ -114,10 +114,10 @@ impl PairedFile {
 
 impl ColumnCache {
     /// Returns the kept columns in order. Cached, because a line has hundreds of names that hardly ever change.
-    fn header_columns(&mut self, names: &str) -> &[(usize, &'static str)] {
+    fn cached_kept_columns(&mut self, names: &str) -> &[(usize, &'static str)] {
         let known = self.0.iter().position(|(known, _)| known == names);
         let index = known.unwrap_or_else(|| {
-            self.0.push((names.into(), find_columns(names)));
+            self.0.push((names.into(), find_kept_columns(names)));
             self.0.len() - 1
         });
         &self.0[index].1
@@ -125,7 +125,7 @@ impl ColumnCache {
 }
 
 /// Finds the kept columns of a line of names, which starts with the protocol and a colon.
-fn find_columns(names: &str) -> CounterColumns {
+fn find_kept_columns(names: &str) -> KeptColumns {
     let mut words = names.split(' ');
     let protocol = words.next().and_then(|word| word.strip_suffix(':'));
     let candidates: Vec<_> = PROTOCOL_COUNTERS
@@ -144,7 +144,7 @@ fn add_paired_lines(text: &str, column_cache: &mut ColumnCache, sums: &mut Count
     while let (Some(names), Some(values)) = (lines.next(), lines.next()) {
         let mut values = values.split(' ').skip(1);
         let mut next_column = 0;
-        for &(column, name) in column_cache.header_columns(names) {
+        for &(column, name) in column_cache.cached_kept_columns(names) {
             if let Some(value) = values.nth(column - next_column) {
                 sums.add(name, value);
             }

@@ -28,7 +28,7 @@ pub struct DropMeter(UnwrappedCounter);
 
 impl DropMeter {
     /// Returns the drops since the first reading. An aggregate of datagrams (UDP_GRO) counts once.
-    pub fn read(&mut self, memory: Option<&SocketMemory>) -> u64 {
+    pub fn update_total_drops(&mut self, memory: Option<&SocketMemory>) -> u64 {
         match memory {
             Some(memory) => self.0.update(memory.drops),
             None => self.0.total(),
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!((before.rmem_bytes, before.drops), (0, 0));
         assert!(before.rcvbuf_bytes > 0 && before.sndbuf_bytes > 0);
         let mut meter = DropMeter::default();
-        assert_eq!(meter.read(Some(&before)), 0);
+        assert_eq!(meter.update_total_drops(Some(&before)), 0);
         let mut now = before;
         for _ in 0..before.rcvbuf_bytes {
             source.send_to(&[0; 1000], to).expect("sent");
@@ -98,7 +98,7 @@ mod tests {
                 break;
             }
         }
-        assert!(meter.read(Some(&now)) > 0);
+        assert!(meter.update_total_drops(Some(&now)) > 0);
         assert!(now.rmem_bytes > before.rcvbuf_bytes / 2, "{now:?}");
     }
 }

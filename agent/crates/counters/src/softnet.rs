@@ -9,7 +9,7 @@ use crate::unwrapped_counter::UnwrappedCounter;
 
 const SOFTNET_COLUMNS: [&str; 3] = ["softnet_processed", "softnet_dropped", "softnet_squeezed"];
 /// Column of packets that another CPU steered to this one (RPS).
-const RPS_COLUMN: usize = 9;
+const RPS_RECEIVED_COLUMN: usize = 9;
 const CPU_NUMBER_COLUMN: usize = 12;
 
 /// Counters of one CPU, as far as the kernel has them.
@@ -56,7 +56,7 @@ fn parse_softnet_stat(text: &str, rows: &mut Vec<SoftnetRow>, into: &mut Reading
         for (counter, count) in row.columns.iter_mut().zip(words()) {
             counter.update(count);
         }
-        if let Some(count) = words().nth(RPS_COLUMN) {
+        if let Some(count) = words().nth(RPS_RECEIVED_COLUMN) {
             row.rps.get_or_insert_default().update(count);
         }
         if let Some(packets) = into.cpu_packets(cpu as u32) {

@@ -28,7 +28,7 @@ pub struct CounterScope<'a> {
 /// Reads all sources of counters of a trial.
 pub struct CounterReader {
     sources: Vec<Box<dyn CounterSource>>,
-    qdisc: Option<qdisc::InterfaceQdisc>,
+    qdisc: Option<qdisc::OwnInterfaceQdisc>,
     last_qdisc: Counters,
     protocols: snmp::ProtocolCounters,
     last_protocols: Counters,
@@ -37,7 +37,7 @@ pub struct CounterReader {
 impl CounterReader {
     /// Opens all sources that this kernel has.
     pub fn open(scope: CounterScope<'_>) -> Result<Self> {
-        fn add<S: CounterSource + 'static>(
+        fn push_available_source<S: CounterSource + 'static>(
             to: &mut Vec<Box<dyn CounterSource>>,
             source: Option<S>,
         ) {
@@ -49,24 +49,24 @@ impl CounterReader {
         let mut sources: Vec<Box<dyn CounterSource>> = vec![Box::new(process::ProcessUsage)];
         let system = scope.includes_system_counters || matches!(scope.cycles, CycleScope::System);
         if system {
-            add(&mut sources, cpu::CpuTimes::open());
+            push_available_source(&mut sources, cpu::CpuTimes::open());
         }
         match scope.cycles {
             CycleScope::Process(process) => sources.push(Box::new(process.make_source())),
             CycleScope::System => sources.push(Box::new(perf::SystemCycles::open())),
         }
         if system {
-            add(&mut sources, softirq::SoftirqCounters::open());
-            add(&mut sources, softnet::SoftnetCounters::open());
-            add(&mut sources, pressure::Pressure::open());
+            push_available_source(&mut sources, softirq::SoftirqCounters::open());
+            push_available_source(&mut sources, softnet::SoftnetCounters::open());
+            push_available_source(&mut sources, pressure::Pressure::open());
         }
-        add(&mut sources, cgroup::CpuQuotaCounters::open());
+        push_available_source(&mut sources, cgroup::CpuQuotaCounters::open());
         if let Some(name) = scope.interface {
             sources.push(Box::new(interface::InterfaceCounters::open(name)?));
         }
         Ok(Self {
             sources,
-            qdisc: scope.interface.and_then(qdisc::InterfaceQdisc::open),
+            qdisc: scope.interface.and_then(qdisc::OwnInterfaceQdisc::open),
             last_qdisc: Counters::default(),
             protocols: snmp::ProtocolCounters::open(scope.without_ipv6),
             last_protocols: Counters::default(),
@@ -84,7 +84,7 @@ impl CounterReader {
         }
         if scope.qdiscs {
             let queue = self.qdisc.as_mut();
-            self.last_qdisc = queue.map_or_else(Counters::default, qdisc::InterfaceQdisc::read);
+            self.last_qdisc = queue.map_or_else(Counters::default, qdisc::OwnInterfaceQdisc::read);
         }
         if scope.protocols {
             self.last_protocols = self.protocols.read();

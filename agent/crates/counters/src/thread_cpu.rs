@@ -4,7 +4,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use crate::thread_time::{NANOS_PER_S, ThreadClock, ThreadTime};
+use crate::thread_time::{NANOS_PER_S, ThreadTimeReader, ThreadTimes};
 use vnetbench_system::error::{Error, Result};
 
 /// A thread to observe, by its thread id (gettid(2)).
@@ -15,10 +15,10 @@ pub struct ThreadRequest {
     tid: u32,
 }
 
-pub struct ThreadCpu {
+pub struct ObservedThread {
     name: String,
-    clock: ThreadClock,
-    last: ThreadTime,
+    clock: ThreadTimeReader,
+    last: ThreadTimes,
     is_gone: bool,
 }
 
@@ -26,7 +26,7 @@ pub struct ThreadCpu {
 #[derive(Debug, Clone)]
 pub struct ThreadReading {
     name: String,
-    time: ThreadTime,
+    time: ThreadTimes,
     is_gone: bool,
 }
 
@@ -41,14 +41,14 @@ pub struct ThreadChange {
     is_gone: bool,
 }
 
-impl ThreadCpu {
+impl ObservedThread {
     pub fn open(request: ThreadRequest) -> Result<Self> {
         let ThreadRequest { name, tid } = request;
         let refused = |error: io::Error| {
             let operation = format!("read the CPU time of {name} (thread {tid})");
             Error::system(operation, error)
         };
-        let clock = ThreadClock::open(tid).map_err(refused)?;
+        let clock = ThreadTimeReader::open(tid).map_err(refused)?;
         let last = clock.read().map_err(refused)?;
         Ok(Self {
             name,

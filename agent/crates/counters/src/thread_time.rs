@@ -11,14 +11,14 @@ pub const NANOS_PER_S: u64 = 1_000_000_000;
 
 /// Times of a thread since it began.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ThreadTime {
+pub struct ThreadTimes {
     /// CPU time.
     pub cpu_nanos: u64,
     /// Time in the run queue of a busy CPU; `None` if the kernel does not count it.
     pub waited_nanos: Option<u64>,
 }
 
-impl ThreadTime {
+impl ThreadTimes {
     /// Returns the times since `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         let waited = self.waited_nanos.zip(earlier.waited_nanos);
@@ -36,7 +36,7 @@ impl ThreadTime {
 
 /// Reads the times of a thread.
 #[derive(Debug)]
-pub struct ThreadClock {
+pub struct ThreadTimeReader {
     file: File,
     source: TimeSource,
     /// The file `stat`, which names the CPU.
@@ -51,7 +51,7 @@ enum TimeSource {
     Stat,
 }
 
-impl ThreadClock {
+impl ThreadTimeReader {
     /// Opens the times of any thread by its thread id (gettid(2)).
     pub fn open(tid: u32) -> io::Result<Self> {
         // /proc/<tid>/stat would be that of the whole process.
@@ -89,18 +89,18 @@ impl ThreadClock {
     }
 
     /// Reads the times; fails if the thread has ended.
-    pub fn read(&self) -> io::Result<ThreadTime> {
+    pub fn read(&self) -> io::Result<ThreadTimes> {
         match self.source {
             TimeSource::Schedstat => {
                 let [cpu_nanos, waited, _] = read_numbers(&self.file)?;
-                Ok(ThreadTime {
+                Ok(ThreadTimes {
                     cpu_nanos,
                     waited_nanos: Some(waited),
                 })
             }
             TimeSource::Stat => {
                 let ticks = read_short_file(&self.file, parse_cpu_ticks)?;
-                Ok(ThreadTime {
+                Ok(ThreadTimes {
                     cpu_nanos: ticks * (NANOS_PER_S / rustix::param::clock_ticks_per_second()),
                     waited_nanos: None,
                 })
@@ -155,7 +155,7 @@ mod tests {
             let mut one_cpu = rustix::thread::CpuSet::new();
             one_cpu.set(cpu);
             rustix::thread::sched_setaffinity(None, &one_cpu).expect("the CPU is allowed");
-            ThreadClock::open_current().map(|clock| clock.last_cpu())
+            ThreadTimeReader::open_current().map(|clock| clock.last_cpu())
         });
         let reported_cpu = reported_cpu
             .join()
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn schedstat_and_stat_agree() {
-        let of = |file, kind| ThreadClock {
+        let of = |file, kind| ThreadTimeReader {
             file: File::open(format!("/proc/thread-self/{file}")).expect("proc"),
             source: kind,
             stat_file: None,
@@ -175,7 +175,7 @@ mod tests {
             of("stat", TimeSource::Stat),
             of("schedstat", TimeSource::Schedstat),
         );
-        let spent = |clock: &ThreadClock| clock.read().expect("the thread runs").cpu_nanos;
+        let spent = |clock: &ThreadTimeReader| clock.read().expect("the thread runs").cpu_nanos;
         while spent(&stat) < NANOS_PER_S / 10 {}
         let (stat, exact) = (spent(&stat), spent(&schedstat));
         assert!(exact.abs_diff(stat) < NANOS_PER_S / 20, "{exact} {stat}");
@@ -188,11 +188,11 @@ mod tests {
         let write = |file, text| std::fs::write(folder.join(file), text).expect("a file");
         write("stat", "7 (x) R 1 7 7 0 -1 0 0 0 0 0 20 5 0 0 20 0");
         write("schedstat", "0 0 0\n");
-        let ticks = ThreadClock::open_below(&folder).and_then(|clock| clock.read());
+        let ticks = ThreadTimeReader::open_below(&folder).and_then(|clock| clock.read());
         write("schedstat", "250 40 3\n");
-        let exact = ThreadClock::open_below(&folder).and_then(|clock| clock.read());
+        let exact = ThreadTimeReader::open_below(&folder).and_then(|clock| clock.read());
         std::fs::remove_dir_all(&folder).expect("the test can remove its files");
-        let time = |cpu_nanos, waited_nanos| ThreadTime {
+        let time = |cpu_nanos, waited_nanos| ThreadTimes {
             cpu_nanos,
             waited_nanos,
         };

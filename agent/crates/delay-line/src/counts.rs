@@ -51,7 +51,7 @@ impl DirectionCounts {
     }
 
     /// Returns counters of zero, but with the backlog of earlier ones: queued frames stay queued.
-    pub fn continue_from(earlier: &Self) -> Self {
+    pub fn zeroed_with_backlog(earlier: &Self) -> Self {
         let level = [&earlier.backlog_frames, &earlier.backlog_bytes];
         let [frames, bytes] = level.map(|counter| counter.load(Ordering::Relaxed) as usize);
         let counts = Self::new();

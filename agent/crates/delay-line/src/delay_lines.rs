@@ -45,16 +45,16 @@ pub struct UpdateRequest {
 /// Parameters of the requests `delay_line.read` and `delay_line.stop`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct LineRequest {
+pub struct DelayLineNameRequest {
     line: String,
 }
 
 /// The delay lines of this agent.
 #[derive(Default)]
-pub struct DelayLines(Mutex<LineTable>);
+pub struct DelayLines(Mutex<DelayLineTable>);
 
 #[derive(Default)]
-struct LineTable {
+struct DelayLineTable {
     created_count: u64,
     lines: HashMap<String, DelayLine>,
 }
@@ -113,7 +113,7 @@ impl DelayLines {
     /// # Errors
     ///
     /// Fails if the delay line does not exist or has ended.
-    pub fn read(&self, request: LineRequest) -> Result<Value> {
+    pub fn read(&self, request: DelayLineNameRequest) -> Result<Value> {
         Ok(self
             .lock_lines()
             .find_running(&request.line)?
@@ -121,19 +121,19 @@ impl DelayLines {
     }
 
     /// Stops a delay line, removes its taps and returns its last counters, even if a direction has failed.
-    pub fn stop(&self, request: LineRequest) -> Result<Value> {
+    pub fn stop(&self, request: DelayLineNameRequest) -> Result<Value> {
         let mut table = self.lock_lines();
         let json = table.find(&request.line)?.to_json(&request.line);
         table.lines.remove(&request.line);
         Ok(json)
     }
 
-    fn lock_lines(&self) -> MutexGuard<'_, LineTable> {
+    fn lock_lines(&self) -> MutexGuard<'_, DelayLineTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl LineTable {
+impl DelayLineTable {
     fn find(&self, name: &str) -> Result<&DelayLine> {
         self.lines
             .get(name)
@@ -142,7 +142,7 @@ impl LineTable {
 
     fn find_running(&self, name: &str) -> Result<&DelayLine> {
         let line = self.find(name)?;
-        match line.failure(name) {
+        match line.direction_failure(name) {
             Some(error) => Err(error),
             None => Ok(line),
         }
@@ -161,7 +161,10 @@ impl DelayLine {
             )));
         }
         let [a, b] = request.ports;
-        let (a, b) = (Arc::new(Port::open(&a)?), Arc::new(Port::open(&b)?));
+        let (a, b) = (
+            Arc::new(Port::create_tap(&a)?),
+            Arc::new(Port::create_tap(&b)?),
+        );
         let start = |index: usize, name, from: &Arc<Port>, to: &Arc<Port>, impairments| {
             let ports = [Arc::clone(from), Arc::clone(to)];
             Direction::start(
@@ -195,13 +198,13 @@ impl DelayLine {
     }
 
     /// Returns an error with its fix if a direction no longer forwards frames.
-    fn failure(&self, name: &str) -> Option<Error> {
+    fn direction_failure(&self, name: &str) -> Option<Error> {
         let mut directions = self.directions.iter().enumerate();
         let (index, direction) = directions.find(|(_, each)| each.has_ended())?;
         let [from, to] = [index, 1 - index].map(|index| &self.ports[index].name);
         let fix = "stop the delay line (delay_line.stop) and start it again";
         let line = format!("the delay line {name} from {from} to {to}");
-        Some(match direction.failure() {
+        Some(match direction.thread_error() {
             Some(error) => Error::System {
                 operation: format!("forward frames on {line}"),
                 errno: error.raw_os_error().unwrap_or(0),

@@ -53,7 +53,7 @@ impl DelayQueue {
     }
 
     /// Samples the delay and the outcome of a received frame's segments, and queues what passes.
-    pub fn enqueue(&mut self, now: Instant, frame: Frame) {
+    pub fn impair_and_enqueue(&mut self, now: Instant, frame: Frame) {
         let due = (now + self.sampler.sample_delay()).max(self.last_due);
         self.last_due = due;
         let layout = SegmentLayout::parse(frame.bytes());
@@ -79,10 +79,10 @@ impl DelayQueue {
         match layout {
             _ if count_outcome(SegmentOutcome::Passed) == segments as u64 => self.push(due, frame),
             Some(layout) => {
-                self.push_segments(due, &layout, frame.bytes());
+                self.impair_segments(due, &layout, frame.bytes());
                 self.buffers.release_frame(frame);
             }
-            None => self.push_single_segment(due, frame),
+            None => self.impair_single_segment(due, frame),
         }
     }
 
@@ -117,15 +117,15 @@ impl DelayQueue {
     }
 
     /// Drops or reorders a frame of one segment.
-    fn push_single_segment(&mut self, due: Instant, frame: Frame) {
+    fn impair_single_segment(&mut self, due: Instant, frame: Frame) {
         match self.outcomes[0] {
-            SegmentOutcome::Reordered => self.push(due + self.sampler.reorder_delay(), frame),
+            SegmentOutcome::Reordered => self.push(due + self.sampler.extra_reorder_delay(), frame),
             _ => self.buffers.release_frame(frame),
         }
     }
 
     /// Queues the segments of a frame that pass, in as few frames as possible, and each reordered segment alone.
-    fn push_segments(&mut self, due: Instant, layout: &SegmentLayout, frame: &[u8]) {
+    fn impair_segments(&mut self, due: Instant, layout: &SegmentLayout, frame: &[u8]) {
         let outcomes = std::mem::take(&mut self.outcomes);
         let mut first_segment = 0;
         for run in outcomes.chunk_by(|a, b| a == b && *a == SegmentOutcome::Passed) {
@@ -137,7 +137,7 @@ impl DelayQueue {
                     self.push(due, Frame::new(layout.extract_segments(frame, segments)))
                 }
                 SegmentOutcome::Reordered => {
-                    let reordered_due = due + self.sampler.reorder_delay();
+                    let reordered_due = due + self.sampler.extra_reorder_delay();
                     self.push(
                         reordered_due,
                         Frame::new(layout.extract_segments(frame, segments)),
@@ -212,7 +212,7 @@ mod tests {
     fn a_frame_is_delivered_after_its_delay_and_not_before() {
         let (mut queue, counts, now) = queue(QUEUE_BYTES, json!({"delay_us": 1000}));
         let due = now + Duration::from_millis(1);
-        queue.enqueue(now, frame(1));
+        queue.impair_and_enqueue(now, frame(1));
         assert_eq!(queue.next_due(), Some(due));
         assert!(queue.take_due(due - Duration::from_nanos(1)).is_none());
         let taken = queue.take_due(due).expect("it is due");
@@ -228,7 +228,7 @@ mod tests {
         let (mut queue, _, now) = queue(QUEUE_BYTES, jittered);
         let order: Vec<u8> = (0..200).collect();
         for byte in &order {
-            queue.enqueue(now, frame(*byte));
+            queue.impair_and_enqueue(now, frame(*byte));
         }
         let delivered = drain_queue(&mut queue);
         assert_eq!(first_bytes(&delivered), order);
@@ -239,9 +239,9 @@ mod tests {
     fn a_reordered_frame_does_not_delay_later_frames() {
         let reordered = json!({"delay_us": 1000, "reorder": 1, "reorder_us": 300});
         let (mut queue, counts, now) = queue(QUEUE_BYTES, reordered);
-        queue.enqueue(now, frame(1));
+        queue.impair_and_enqueue(now, frame(1));
         queue.reconfigure(sampler(json!({"delay_us": 1000})), Arc::clone(&counts), now);
-        queue.enqueue(now, frame(2));
+        queue.impair_and_enqueue(now, frame(2));
         let delivered = drain_queue(&mut queue);
         assert_eq!(first_bytes(&delivered), [2, 1]);
         assert_eq!(delivered[1].0 - delivered[0].0, Duration::from_micros(300));
@@ -251,8 +251,8 @@ mod tests {
     #[test]
     fn lost_frames_are_not_queued_and_count_by_segments() {
         let (mut queue, counts, now) = queue(QUEUE_BYTES, json!({"loss": 1}));
-        queue.enqueue(now, frame(1));
-        queue.enqueue(now, Frame::new(tcp_frame(true, 0)));
+        queue.impair_and_enqueue(now, frame(1));
+        queue.impair_and_enqueue(now, Frame::new(tcp_frame(true, 0)));
         assert_eq!(queue.next_due(), None);
         let json = counts.to_json();
         assert_eq!(json["lost"], 1 + SEGMENTS);
@@ -266,7 +266,7 @@ mod tests {
         let some = json!({"loss": 0.3, "reorder": 0.2, "reorder_us": 300});
         let (mut queue, counts, now) = queue(QUEUE_BYTES, some);
         for _ in 0..FRAMES {
-            queue.enqueue(now, Frame::new(tcp_frame(true, 0)));
+            queue.impair_and_enqueue(now, Frame::new(tcp_frame(true, 0)));
         }
         let json = counts.to_json();
         let [lost, reordered] = ["lost", "reordered"].map(|name| json[name].as_u64().unwrap_or(0));
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn a_frame_without_losses_passes_unchanged() {
         let (mut queue, _, now) = queue(QUEUE_BYTES, json!({}));
-        queue.enqueue(now, Frame::new(tcp_frame(false, 1)));
+        queue.impair_and_enqueue(now, Frame::new(tcp_frame(false, 1)));
         assert_eq!(drain_queue(&mut queue), [(now, tcp_frame(false, 1))]);
     }
 
@@ -305,7 +305,7 @@ mod tests {
     fn queue_drops_and_port_drops_are_counted_separately() {
         let (mut queue, counts, now) = queue(2 * BYTES, json!({}));
         for byte in 0..5 {
-            queue.enqueue(now, frame(byte));
+            queue.impair_and_enqueue(now, frame(byte));
         }
         let first = queue.take_due(now).expect("it is due");
         queue.record_delivery(first, false, now);
@@ -324,10 +324,10 @@ mod tests {
     #[test]
     fn frames_queued_before_new_settings_count_for_the_new_settings() {
         let (mut queue, before, now) = queue(QUEUE_BYTES, json!({"delay_us": 1000}));
-        queue.enqueue(now, frame(1));
-        queue.enqueue(now, frame(2));
+        queue.impair_and_enqueue(now, frame(1));
+        queue.impair_and_enqueue(now, frame(2));
         queue.record_backlog();
-        let counts = Arc::new(DirectionCounts::continue_from(&before));
+        let counts = Arc::new(DirectionCounts::zeroed_with_backlog(&before));
         queue.reconfigure(sampler(json!({})), Arc::clone(&counts), now);
         let json = counts.to_json();
         assert_eq!(
@@ -349,9 +349,9 @@ mod tests {
     #[test]
     fn an_earlier_longer_delay_does_not_hold_up_frames_after_new_settings() {
         let (mut queue, counts, now) = queue(QUEUE_BYTES, json!({"delay_us": 1e6}));
-        queue.enqueue(now, frame(1));
+        queue.impair_and_enqueue(now, frame(1));
         queue.reconfigure(sampler(json!({})), counts, now);
-        queue.enqueue(now, frame(2));
+        queue.impair_and_enqueue(now, frame(2));
         let delivered = drain_queue(&mut queue);
         assert_eq!(first_bytes(&delivered), [2, 1]);
         assert_eq!(delivered[0].0, now);

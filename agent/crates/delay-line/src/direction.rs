@@ -18,7 +18,7 @@ use crate::impairments::{ImpairmentSampler, Impairments};
 use crate::ports::Port;
 use vnetbench_system::cpu_list::CpuList;
 use vnetbench_system::error::{Error, Result};
-use vnetbench_system::priority::{Rank, raise_priority};
+use vnetbench_system::priority::{RealTimeRank, set_realtime_priority};
 use vnetbench_system::waiting::{Waker, wait};
 
 /// Maximum number of due frames delivered before the thread checks for received frames.
@@ -84,7 +84,8 @@ impl Direction {
                 .name(format!("line {name}"))
                 .spawn(move || {
                     // The receiver waits below.
-                    let _ = ready_sender.send((gettid(), raise_priority(Rank::Port)));
+                    let _ =
+                        ready_sender.send((gettid(), set_realtime_priority(RealTimeRank::Port)));
                     let [from, to] = ports;
                     if let Err(error) =
                         ForwardingLoop::new(from, to, queue_bytes, Arc::clone(&thread_shared)).run()
@@ -111,7 +112,7 @@ impl Direction {
         *settings = DirectionSettings {
             impairments,
             seed,
-            counts: Arc::new(DirectionCounts::continue_from(&settings.counts)),
+            counts: Arc::new(DirectionCounts::zeroed_with_backlog(&settings.counts)),
             cpu_time_at_start,
             started: Instant::now(),
         };
@@ -130,7 +131,7 @@ impl Direction {
     }
 
     /// Returns the error that ended the thread; `None` if it runs or panicked.
-    pub fn failure(&self) -> Option<&io::Error> {
+    pub fn thread_error(&self) -> Option<&io::Error> {
         self.shared.failure.get()
     }
 
@@ -261,7 +262,7 @@ impl ForwardingLoop {
         // The settings may have changed since the loop started this turn.
         self.apply_settings();
         let frame = self.queue.buffers.make_frame(buffer, length);
-        self.queue.enqueue(now, frame);
+        self.queue.impair_and_enqueue(now, frame);
         Ok(true)
     }
 }

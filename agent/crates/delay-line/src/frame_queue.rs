@@ -7,7 +7,7 @@ use std::time::Instant;
 use crate::ports::{FRAME_BUFFER_BYTES, VNET_HEADER_BYTES};
 
 /// Longer frames keep their receive buffer; shorter ones are copied to a buffer of their size.
-const MAX_COPIED_BYTES: usize = 16 << 10;
+const MAX_COPIED_FRAME_BYTES: usize = 16 << 10;
 /// Maximum number of unused buffers in the pool.
 const MAX_POOLED_BUFFERS: usize = 256;
 
@@ -50,7 +50,7 @@ impl BufferPool {
 
     /// Makes a frame of the first `length` bytes of a receive buffer.
     pub fn make_frame(&mut self, buffer: Vec<u8>, length: usize) -> Frame {
-        if length > MAX_COPIED_BYTES {
+        if length > MAX_COPIED_FRAME_BYTES {
             return Frame { buffer, length };
         }
         let fitted = Frame::new(buffer[..length].to_vec());

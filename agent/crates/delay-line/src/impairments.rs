@@ -13,7 +13,7 @@ const MAX_LOSS_BURST: f64 = 1e6;
 /// Distribution of the jitter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Distribution {
+pub enum JitterDistribution {
     /// Uniform between delay minus jitter and delay plus jitter.
     #[default]
     Uniform,
@@ -27,9 +27,9 @@ pub enum Distribution {
 pub struct Impairments {
     /// Delay of each frame.
     delay_us: f64,
-    /// Jitter; see [`Distribution`].
+    /// Jitter; see [`JitterDistribution`].
     jitter_us: f64,
-    distribution: Distribution,
+    distribution: JitterDistribution,
     /// Probability that a segment is lost.
     loss: f64,
     /// Mean number of consecutive losses (Gilbert, "Capacity of a burst-noise channel", 1960, where all segments are lost
@@ -46,7 +46,7 @@ impl Default for Impairments {
         Self {
             delay_us: 0.0,
             jitter_us: 0.0,
-            distribution: Distribution::Uniform,
+            distribution: JitterDistribution::Uniform,
             loss: 0.0,
             loss_burst: None,
             reorder: 0.0,
@@ -139,14 +139,14 @@ impl ImpairmentSampler {
         } = self.impairments;
         let jitter = match self.impairments.distribution {
             _ if jitter_us == 0.0 => 0.0,
-            Distribution::Uniform => 2.0 * self.random.sample_uniform() - 1.0,
-            Distribution::Normal => self.random.sample_normal(),
+            JitterDistribution::Uniform => 2.0 * self.random.sample_uniform() - 1.0,
+            JitterDistribution::Normal => self.random.sample_normal(),
         };
         Duration::from_secs_f64((delay_us + jitter * jitter_us).max(0.0) / 1e6)
     }
 
     /// Returns the additional delay of a reordered segment.
-    pub fn reorder_delay(&self) -> Duration {
+    pub fn extra_reorder_delay(&self) -> Duration {
         Duration::from_secs_f64(self.impairments.reorder_us / 1e6)
     }
 
@@ -255,9 +255,9 @@ mod tests {
                 .count();
             (mean, beyond as f64 / SAMPLES as f64)
         };
-        let (mean, beyond) = measure(Distribution::Uniform);
+        let (mean, beyond) = measure(JitterDistribution::Uniform);
         assert!((mean - 1000.0).abs() < 2.0 && beyond == 0.0);
-        let (mean, beyond) = measure(Distribution::Normal);
+        let (mean, beyond) = measure(JitterDistribution::Normal);
         assert!((mean - 1000.0).abs() < 2.0 && (beyond - 0.317).abs() < 0.01);
         let mut steady = ImpairmentSampler::new(impairments(), 5);
         assert_eq!(steady.sample_delay(), Duration::from_millis(1));

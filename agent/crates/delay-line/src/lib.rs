@@ -32,4 +32,4 @@ mod ports;
 mod random;
 mod segments;
 
-pub use delay_lines::{DelayLines, LineRequest, StartRequest, UpdateRequest};
+pub use delay_lines::{DelayLineNameRequest, DelayLines, StartRequest, UpdateRequest};

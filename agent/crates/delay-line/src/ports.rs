@@ -32,12 +32,12 @@ pub struct Port {
 
 impl Port {
     /// Creates the tap and sets it up.
-    pub fn open(name: &str) -> Result<Self> {
+    pub fn create_tap(name: &str) -> Result<Self> {
         let open = || {
             let tap = Tap::create(name, libc::IFF_VNET_HDR)?;
             // Linux before 6.2 has no UDP segmentation offload on taps.
-            tap.set_offloads(TAP_TCP_OFFLOADS | TAP_UDP_OFFLOADS)
-                .or_else(|_| tap.set_offloads(TAP_TCP_OFFLOADS))?;
+            tap.set_reader_offloads(TAP_TCP_OFFLOADS | TAP_UDP_OFFLOADS)
+                .or_else(|_| tap.set_reader_offloads(TAP_TCP_OFFLOADS))?;
             let interface = Interface::open(&tap.name)?;
             interface.set_queue_length(TAP_QUEUE_FRAMES)?;
             interface.set_is_up(true)?;

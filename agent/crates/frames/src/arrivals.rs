@@ -7,7 +7,7 @@ use aya::Ebpf;
 use crate::bpf_programs::{ProbeResult, SharedArray, SharedWithPrograms};
 use crate::foreign::{EXAMPLE_BYTES, ForeignFrames};
 use crate::frame_class::FrameClass;
-use vnetbench_system::histogram::{BUCKETS, HistogramCounts};
+use vnetbench_system::histogram::{BUCKET_COUNT, HistogramCounts};
 
 /// Words of one stream's duplicate bitmap (BITMAP_WORDS in bpf/arrivals.h).
 pub const BITMAP_WORDS: u32 = 1 << 15;
@@ -41,7 +41,7 @@ struct CpuCounters {
     foreign: [AtomicU64; FrameClass::ALL.len()],
     examples: [[AtomicU8; EXAMPLE_BYTES]; FrameClass::ALL.len()],
     nonempty_octaves: AtomicU64,
-    delay_buckets: [AtomicU64; BUCKETS],
+    delay_buckets: [AtomicU64; BUCKET_COUNT],
 }
 
 // SAFETY: all fields are atomics, in C layout.
@@ -74,14 +74,14 @@ pub struct StreamArrivals {
 
 /// The memory-mapped maps of a sink program.
 #[derive(Debug)]
-pub struct Arrivals {
+pub struct SinkProgramMaps {
     stream_counters: SharedArray<StreamCounters>,
     sequence_states: SharedArray<SequenceState>,
     cpu_counters: SharedArray<CpuCounters>,
     cpus: usize,
 }
 
-impl Arrivals {
+impl SinkProgramMaps {
     /// Maps the counters of a loaded sink program.
     pub fn open(program: &Ebpf, sink_count: usize, cpu_count: usize) -> ProbeResult<Self> {
         Ok(Self {
@@ -120,7 +120,7 @@ impl Arrivals {
     }
 
     /// Returns the one-way delays of the frames of all streams.
-    pub fn delay(&self) -> HistogramCounts {
+    pub fn one_way_delays(&self) -> HistogramCounts {
         let mut sum = HistogramCounts::empty();
         for cpu in self.cpu_counters.iter() {
             sum.add(&cpu.delay_buckets, &cpu.nonempty_octaves);

@@ -23,7 +23,7 @@ pub struct DispatcherSlot {
 
 impl DispatcherSlot {
     /// Attaches a program to a new tap.
-    pub fn reserve(program: &mut Xdp) -> ProbeResult<Self> {
+    pub fn attach_to_new_tap(program: &mut Xdp) -> ProbeResult<Self> {
         let tap = IndexedTap::create().map_err(|error| {
             format!(
                 "cannot create a tap device with {TUN_DEVICE_PATH}: {error} (to load its module: modprobe tun)"

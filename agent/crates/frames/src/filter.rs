@@ -1,7 +1,7 @@
 //! Selects the frames of a trial at a port: the streams that this endpoint sends and those that it counts.
 
 /// Stream ids are below this limit (MAX_STREAMS in bpf/arrivals.h).
-pub const MAX_STREAMS: usize = 1024;
+pub const STREAM_ID_LIMIT: usize = 1024;
 /// Role of a stream that this endpoint sends (bpf/arrivals.h). Role 0 is a stream of neither kind.
 pub const OWN_SOURCE_ROLE: u16 = 1;
 /// Role of the first stream that this endpoint counts; the next sinks have the following roles.
@@ -21,7 +21,7 @@ pub struct FrameFilter {
 impl FrameFilter {
     /// Returns the role of each stream, indexed by its id.
     pub fn stream_roles(&self) -> Vec<u16> {
-        let mut roles = vec![0; MAX_STREAMS];
+        let mut roles = vec![0; STREAM_ID_LIMIT];
         for id in &self.sources {
             roles[*id as usize] = OWN_SOURCE_ROLE;
         }

@@ -56,7 +56,7 @@ impl ForeignFrames {
     /// Returns the frames that arrived since an earlier reading.
     pub fn since(&self, earlier: &Self) -> ForeignFrameCounts {
         let increase = |kind: &FrameClass| self.class_count(*kind) - earlier.class_count(*kind);
-        let by_protocol: Vec<(FrameClass, u64)> = FrameClass::FOREIGN_PROTOCOLS
+        let by_protocol: Vec<(FrameClass, u64)> = FrameClass::OTHER_SENDER_CLASSES
             .map(|kind| (kind, increase(&kind)))
             .to_vec();
         let most_frequent = by_protocol.iter().max_by_key(|(_, count)| count);

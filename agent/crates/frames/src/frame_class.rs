@@ -9,7 +9,7 @@ use crate::template::MAX_VLAN_TAGS;
 use vnetbench_streams::datagram_header::{DatagramHeader, HEADER_BYTES};
 
 /// Frame numbers stay below 2^52 (NUMBER_BITS in bpf/arrivals.h).
-pub const NUMBER_BITS: u32 = 52;
+pub const FRAME_NUMBER_BITS: u32 = 52;
 /// Maximum age of a frame that is attributed to another trial (MAX_FRAME_AGE_NS in bpf/arrivals.h).
 const MAX_FRAME_AGE_NANOS: i64 = 10_000_000_000;
 
@@ -41,7 +41,7 @@ impl FrameClass {
         Self::Unknown,
     ];
     /// The classes of other senders than the trials' endpoints.
-    pub const FOREIGN_PROTOCOLS: [Self; 4] = [Self::Arp, Self::Ipv4, Self::Ipv6, Self::Unknown];
+    pub const OTHER_SENDER_CLASSES: [Self; 4] = [Self::Arp, Self::Ipv4, Self::Ipv6, Self::Unknown];
 
     /// Returns the name of the class in the agent's protocol.
     pub fn name(self) -> &'static str {
@@ -106,7 +106,7 @@ fn find_ipv6_udp_datagram(packet: &[u8]) -> Option<&[u8]> {
 ///
 /// About one of 10^8 random UDP datagrams has so low a number and so recent a time.
 pub fn belongs_to_other_trial(header: DatagramHeader, now_nanos: u64) -> bool {
-    header.number >> NUMBER_BITS == 0
+    header.number >> FRAME_NUMBER_BITS == 0
         && (0..MAX_FRAME_AGE_NANOS).contains(&header.transit_nanos(now_nanos))
 }
 
@@ -200,7 +200,7 @@ pub(crate) mod tests {
         ));
         assert!(!belongs_to_other_trial(
             DatagramHeader {
-                number: 1 << NUMBER_BITS,
+                number: 1 << FRAME_NUMBER_BITS,
                 ..head
             },
             6_000

@@ -23,7 +23,7 @@ use vnetbench_streams::timing::{RequestRate, Schedule};
 use vnetbench_streams::{Command, Commands, StreamEnd};
 use vnetbench_system::clock::monotonic_nanos;
 use vnetbench_system::histogram;
-use vnetbench_system::priority::{PriorityTurns, Rank, SHARED_CPU_TURN};
+use vnetbench_system::priority::{PriorityTurns, RealTimeRank, SHARED_CPU_TURN};
 
 /// Program runs of one batch: the kernel's default, fewer than a veth's ring holds.
 const UNPACED_BATCH_RUNS: u32 = 64;
@@ -103,8 +103,10 @@ impl XdpSource {
             .map_err(|error| bpf_programs::format_error_chain(&error))?;
         map.set(0, port.index, None, 0)
             .map_err(|error| bpf_programs::format_error_chain(&error))?;
-        let dispatcher_slot =
-            DispatcherSlot::reserve(bpf_programs::load_xdp_program(&mut object, "generate")?)?;
+        let dispatcher_slot = DispatcherSlot::attach_to_new_tap(bpf_programs::load_xdp_program(
+            &mut object,
+            "generate",
+        )?)?;
         bpf_programs::attach_to_tracepoint(&mut object, "count_transmit", "xdp_devmap_xmit")?;
         let source = Self {
             state: Shared::map_from(&object, "generator_state")?,
@@ -123,12 +125,12 @@ impl XdpSource {
                 )
             }),
         };
-        source.check_port(port)?;
+        source.send_probe_frame(port)?;
         Ok(source)
     }
 
     /// Sends one probe frame, which no sink counts, and resets the counters.
-    fn check_port(&self, port: &Port) -> ProbeResult<()> {
+    fn send_probe_frame(&self, port: &Port) -> ProbeResult<()> {
         let state = &self.state;
         state
             .first_number
@@ -282,7 +284,7 @@ impl FrameEndpoint for XdpSource {
 
     fn run(&self, commands: &Commands) -> io::Result<StreamEnd> {
         // Without this priority other work delays frames; the lateness is reported.
-        let turns = &mut PriorityTurns::new(Rank::Generator, self.shares_cpu);
+        let turns = &mut PriorityTurns::new(RealTimeRank::Generator, self.shares_cpu);
         match &self.pacing {
             None => self.run_continuously(commands, UNPACED_BATCH_RUNS, turns)?,
             Some((schedule, PacingMethod::Auto | PacingMethod::Program)) => {

@@ -8,7 +8,7 @@ use crate::bpf_programs::SharedWithPrograms;
 use crate::parameters::{FrameParameters, MAX_MIX_FRAMES};
 use crate::template::{FrameTemplate, SizeFields};
 use vnetbench_streams::frame_pacing::{BURST_CLASSES, FrameGap};
-use vnetbench_system::histogram::BUCKETS;
+use vnetbench_system::histogram::BUCKET_COUNT;
 
 const MAX_HEADER_WORDS: usize = 10;
 
@@ -69,7 +69,7 @@ unsafe impl SharedWithPrograms for GeneratorState {}
 /// How late the port got frames: `struct lateness_histogram` of bpf/generate.bpf.c.
 #[repr(C)]
 #[derive(Debug)]
-pub struct LatenessHistogram(pub [AtomicU64; BUCKETS]);
+pub struct LatenessHistogram(pub [AtomicU64; BUCKET_COUNT]);
 
 // SAFETY: as above.
 unsafe impl SharedWithPrograms for LatenessHistogram {}

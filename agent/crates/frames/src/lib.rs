@@ -52,5 +52,5 @@ pub use parameters::{
     ChosenBackends, FCS_BYTES, FrameBackend, FrameParameters, FrameSize, MAX_MIX_FRAMES,
     PacingMethod, RejectedFrameHandling,
 };
-pub use sink::{PortCounts, PortObserver};
+pub use sink::{OtherFrameCounts, OtherFrameObserver};
 pub use workload::{FrameWorkload, OpenFrameStream, open_frame_workload, start_frame_streams};

@@ -46,7 +46,7 @@ impl Port {
             index: interface.index().map_err(port_error)?,
             mac: interface.mac_bytes().map_err(port_error)?,
             mtu: interface.mtu().map_err(port_error)? as usize,
-            driver: interface.driver().unwrap_or_default(),
+            driver: interface.driver_name().unwrap_or_default(),
         };
         // An interface that has just been set up may still wait for its link.
         if !(interface.is_up().map_err(port_error)? && interface.wait_for_link()) {
@@ -58,7 +58,7 @@ impl Port {
     }
 
     /// Checks that a frame of this size, with FCS, fits the MTU.
-    pub fn check_size(&self, bytes: usize, vlan_tag_count: usize) -> Result<()> {
+    pub fn check_frame_fits_mtu(&self, bytes: usize, vlan_tag_count: usize) -> Result<()> {
         // The kernel allows one VLAN tag in addition to the MTU.
         let overhead_bytes =
             Ethernet2Header::LEN + FCS_BYTES + SingleVlanHeader::LEN * vlan_tag_count.min(1);

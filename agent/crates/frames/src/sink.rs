@@ -87,7 +87,7 @@ impl FrameCounter {
     }
 
     /// Returns the thread that receives the frames of all sinks, unless an XDP program counts them.
-    pub fn thread(&self) -> Option<&Arc<LoadThread>> {
+    pub fn receiving_thread(&self) -> Option<&Arc<LoadThread>> {
         match &self.backend {
             CounterBackend::PacketSocket(socket) if self.sink_count > 0 => {
                 Some(&socket.load_thread)
@@ -97,15 +97,15 @@ impl FrameCounter {
     }
 
     /// Returns the one-way delays of the frames of all sinks.
-    pub fn delay(&self) -> histogram::HistogramCounts {
+    pub fn one_way_delays(&self) -> histogram::HistogramCounts {
         match &self.backend {
-            CounterBackend::XdpProgram(program) => program.arrivals.delay(),
-            CounterBackend::PacketSocket(socket) => socket.delay(),
+            CounterBackend::XdpProgram(program) => program.arrivals.one_way_delays(),
+            CounterBackend::PacketSocket(socket) => socket.one_way_delays(),
         }
     }
 
     /// Returns whether a frame carried a time stamp of another clock.
-    pub fn has_separate_clock(&self) -> bool {
+    pub fn has_other_clock_frame(&self) -> bool {
         (0..self.sink_count)
             .any(|sink_index| self.stream_arrivals(sink_index).impossible_transits > 0)
     }
@@ -119,10 +119,10 @@ impl FrameCounter {
     }
 
     /// Returns the number of frames that this endpoint dropped because its receive ring was full.
-    pub fn dropped(&self) -> u64 {
+    pub fn ring_dropped_count(&self) -> u64 {
         match &self.backend {
             CounterBackend::XdpProgram(_) => 0,
-            CounterBackend::PacketSocket(socket) => socket.dropped(),
+            CounterBackend::PacketSocket(socket) => socket.ring_dropped_count(),
         }
     }
 }
@@ -137,31 +137,31 @@ struct StreamSink {
 
 /// Observes the other frames at a port. It keeps the port's counter alive.
 #[derive(Debug)]
-pub struct PortObserver {
+pub struct OtherFrameObserver {
     counter: Arc<FrameCounter>,
-    baseline: OnceLock<PortReading>,
+    baseline: OnceLock<OtherFrameReading>,
 }
 
 /// The counters of a port's other frames at one time.
 #[derive(Debug, Default)]
-struct PortReading {
+struct OtherFrameReading {
     foreign_frames: ForeignFrames,
     dropped: u64,
 }
 
 /// Frames at a port since the observation began.
 #[derive(Debug, Serialize)]
-pub struct PortCounts {
+pub struct OtherFrameCounts {
     /// Frames that belong to none of the sinks.
     foreign_frames: ForeignFrameCounts,
     /// Frames that this endpoint dropped because its receive ring was full: loss of the tester, not of the device.
     sink_dropped: u64,
 }
 
-impl PortObserver {
-    /// Returns the thread that receives the frames; see `FrameCounter::thread`.
-    pub fn thread(&self) -> Option<&Arc<LoadThread>> {
-        self.counter.thread()
+impl OtherFrameObserver {
+    /// Returns the thread that receives the frames; see `FrameCounter::receiving_thread`.
+    pub fn receiving_thread(&self) -> Option<&Arc<LoadThread>> {
+        self.counter.receiving_thread()
     }
 
     /// Begins the observation. Later calls have no effect.
@@ -170,18 +170,18 @@ impl PortObserver {
     }
 
     /// Returns the frames since the observation began.
-    pub fn counts(&self) -> PortCounts {
+    pub fn counts(&self) -> OtherFrameCounts {
         let (start, now) = (self.baseline.get_or_init(Default::default), self.read());
-        PortCounts {
+        OtherFrameCounts {
             foreign_frames: now.foreign_frames.since(&start.foreign_frames),
             sink_dropped: now.dropped - start.dropped,
         }
     }
 
-    fn read(&self) -> PortReading {
-        PortReading {
+    fn read(&self) -> OtherFrameReading {
+        OtherFrameReading {
             foreign_frames: self.counter.foreign_frames(),
-            dropped: self.counter.dropped(),
+            dropped: self.counter.ring_dropped_count(),
         }
     }
 }
@@ -191,7 +191,7 @@ pub struct OpenSinks {
     /// A sink for each stream of the filter, in order.
     pub sinks: Vec<Box<dyn FrameEndpoint>>,
     /// Observes the other frames at the port.
-    pub observer: PortObserver,
+    pub observer: OtherFrameObserver,
 }
 
 /// Opens a sink for each stream of the filter, in order, and an observer of the port's other frames.
@@ -216,7 +216,7 @@ pub fn open_sinks(
     });
     Ok(OpenSinks {
         sinks: sinks.collect(),
-        observer: PortObserver {
+        observer: OtherFrameObserver {
             counter,
             baseline: OnceLock::new(),
         },
@@ -249,8 +249,9 @@ impl FrameEndpoint for StreamSink {
     }
 
     /// The sinks at a port share one histogram, so only the first one reports it.
-    fn delay(&self) -> Option<histogram::HistogramCounts> {
-        (self.sink_index == 0 && !self.counter.has_separate_clock()).then(|| self.counter.delay())
+    fn one_way_delays(&self) -> Option<histogram::HistogramCounts> {
+        (self.sink_index == 0 && !self.counter.has_other_clock_frame())
+            .then(|| self.counter.one_way_delays())
     }
 
     fn outcome(&self, _load_ended: Instant) -> FrameOutcome {

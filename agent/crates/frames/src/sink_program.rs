@@ -6,7 +6,7 @@ use aya::programs::{ProgramError, Xdp, XdpMode};
 use aya::util::nr_cpus;
 use aya::{Ebpf, EbpfLoader};
 
-use crate::arrivals::{Arrivals, BITMAP_WORDS};
+use crate::arrivals::{BITMAP_WORDS, SinkProgramMaps};
 use crate::bpf_programs::{self, ProbeResult};
 use crate::filter::FrameFilter;
 use crate::port::Port;
@@ -37,7 +37,7 @@ impl AttachMode {
 #[derive(Debug)]
 pub struct SinkProgram {
     /// The program's counters.
-    pub arrivals: Arrivals,
+    pub arrivals: SinkProgramMaps,
     /// How the program is attached.
     pub mode: AttachMode,
     /// Why the program does not run in the driver; empty if it does.
@@ -64,7 +64,7 @@ impl SinkProgram {
                 .map_max_entries("bitmap_words", elements(sinks * BITMAP_WORDS as usize))
                 .map_max_entries("cpu_counters", elements(cpus));
         })?;
-        let arrivals = Arrivals::open(&object, sinks, cpus)?;
+        let arrivals = SinkProgramMaps::open(&object, sinks, cpus)?;
         let program = bpf_programs::load_xdp_program(&mut object, "sink")?;
         let (mode, fallback_reason) = match attach_to_driver(program, port) {
             Ok(()) => (AttachMode::Native, String::new()),

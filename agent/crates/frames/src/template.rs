@@ -10,7 +10,7 @@ use etherparse::{
 
 use crate::parameters::{FCS_BYTES, FrameParameters, FrameSize};
 use crate::port::Port;
-use vnetbench_streams::datagram_header::{HEADER_BYTES, PROBE_NUMBER};
+use vnetbench_streams::datagram_header::{FULL_PROBE_NUMBER, HEADER_BYTES};
 
 /// Maximum number of VLAN tags of a frame (IEEE 802.1ad).
 pub const MAX_VLAN_TAGS: usize = 2;
@@ -105,7 +105,7 @@ impl FrameTemplate {
         template
     }
 
-    fn ip_bytes(&self) -> usize {
+    fn ip_header_bytes(&self) -> usize {
         if self.is_ipv6 {
             Ipv6Header::LEN
         } else {
@@ -115,7 +115,7 @@ impl FrameTemplate {
 
     /// Returns the offset of the UDP header.
     pub fn udp_offset(&self) -> usize {
-        self.ip_offset + self.ip_bytes()
+        self.ip_offset + self.ip_header_bytes()
     }
 
     /// Returns the offset of the UDP payload.
@@ -271,14 +271,14 @@ fn flow_udp_ports(flow: u32) -> [u16; 2] {
 }
 
 /// Returns the size of the smallest possible frame, with FCS.
-pub fn min_frame_bytes(parameters: &FrameParameters) -> usize {
+pub fn min_bytes_with_fcs(parameters: &FrameParameters) -> usize {
     FrameTemplate::new(parameters, [0; 6], 0).header.len() + FCS_BYTES
 }
 
 /// Builds a probe frame, which teaches the device the port's address and which no sink counts.
 pub fn build_learning_frame(port: &Port, parameters: &FrameParameters, stream_key: u32) -> Vec<u8> {
     let template = FrameTemplate::new(parameters, port.mac, stream_key);
-    template.build_frame(template.header.len(), 0, PROBE_NUMBER, 0)
+    template.build_frame(template.header.len(), 0, FULL_PROBE_NUMBER, 0)
 }
 
 #[cfg(test)]
@@ -322,7 +322,7 @@ pub(crate) mod tests {
             (IPV6, &[][..], 84),
             (IPV6, &[7, 8][..], 92),
         ] {
-            assert_eq!(min_frame_bytes(&test_parameters(addresses, tags)), bytes);
+            assert_eq!(min_bytes_with_fcs(&test_parameters(addresses, tags)), bytes);
         }
     }
 

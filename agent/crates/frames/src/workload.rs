@@ -6,11 +6,11 @@ use std::sync::Arc;
 use socket2::Socket;
 
 use crate::bpf_programs::ProbeResult;
-use crate::filter::{FrameFilter, MAX_STREAMS};
+use crate::filter::{FrameFilter, STREAM_ID_LIMIT};
 use crate::packet::source::PacketSource;
 use crate::parameters::{ChosenBackends, FrameBackend, FrameParameters};
 use crate::port::Port;
-use crate::sink::{self, OpenSinks, PortObserver};
+use crate::sink::{self, OpenSinks, OtherFrameObserver};
 use crate::{generate, template};
 use vnetbench_streams::frames::FrameEndpoint;
 use vnetbench_streams::threads::{self, StartedThread, ThreadPlan};
@@ -32,7 +32,7 @@ pub struct FrameWorkload {
     /// The streams, in the load's order.
     pub streams: Vec<OpenFrameStream>,
     /// Observes foreign frames at the port.
-    pub observer: PortObserver,
+    pub observer: OtherFrameObserver,
     /// Backends of the sources and sinks.
     pub backends: ChosenBackends,
 }
@@ -47,18 +47,21 @@ pub fn open_frame_workload(
     secret: &Secret,
     parameters: &FrameParameters,
 ) -> Result<FrameWorkload> {
-    if roles.iter().any(|stream| stream.id as usize >= MAX_STREAMS) {
-        let message = format!("ids of frame streams must be below {MAX_STREAMS}");
+    if roles
+        .iter()
+        .any(|stream| stream.id as usize >= STREAM_ID_LIMIT)
+    {
+        let message = format!("ids of frame streams must be below {STREAM_ID_LIMIT}");
         return Err(Error::BadParameter(message));
     }
     let port = Port::open(&parameters.interface)?;
     let largest = parameters.sizes.iter().map(|size| size.bytes).max();
-    port.check_size(largest.unwrap_or_default(), parameters.vlan_tags.len())?;
+    port.check_frame_fits_mtu(largest.unwrap_or_default(), parameters.vlan_tags.len())?;
     let ids = |role| {
         let streams = roles.iter().filter(move |stream| stream.role == role);
         streams.map(|stream| stream.id).collect()
     };
-    let key = |id| datagram_header::stream_key(secret, id);
+    let key = |id| datagram_header::derive_stream_key(secret, id);
     let filter = FrameFilter {
         secret: key(0),
         sources: ids(Role::Source),

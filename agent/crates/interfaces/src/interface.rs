@@ -84,7 +84,7 @@ impl Interface {
 
     /// Returns the MTU.
     pub fn mtu(&self) -> io::Result<u32> {
-        let request = self.ioctl(libc::SIOCGIFMTU, self.make_request())?;
+        let request = self.ioctl(libc::SIOCGIFMTU, self.make_ifreq())?;
         // SAFETY: SIOCGIFMTU has just filled this member; any bits are a valid integer.
         Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
     }
@@ -113,7 +113,7 @@ impl Interface {
     }
 
     fn read_flags(&self) -> io::Result<i32> {
-        let request = self.ioctl(libc::SIOCGIFFLAGS, self.make_request())?;
+        let request = self.ioctl(libc::SIOCGIFFLAGS, self.make_ifreq())?;
         // SAFETY: SIOCGIFFLAGS has just filled this member; any bits are a valid integer.
         Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags }))
     }
@@ -181,7 +181,7 @@ impl Interface {
 
     /// Returns the MAC address as bytes.
     pub fn mac_bytes(&self) -> io::Result<[u8; 6]> {
-        let request = self.ioctl(libc::SIOCGIFHWADDR, self.make_request())?;
+        let request = self.ioctl(libc::SIOCGIFHWADDR, self.make_ifreq())?;
         // SAFETY: SIOCGIFHWADDR has just filled this member; any bits are a valid address.
         let bytes = unsafe { request.ifr_ifru.ifru_hwaddr.sa_data };
         Ok(std::array::from_fn(|i| bytes[i] as u8))
@@ -206,7 +206,7 @@ impl Interface {
     }
 
     /// Returns the folder of the interface's bus device in sysfs. Fails with EOPNOTSUPP if it has none.
-    pub fn hardware_path(&self) -> io::Result<PathBuf> {
+    pub fn bus_device_path(&self) -> io::Result<PathBuf> {
         let unsupported = || io::Error::from_raw_os_error(libc::EOPNOTSUPP);
         let device = self.sysfs_path()?.join("device").canonicalize();
         let device = device.map_err(|_| unsupported())?;
@@ -218,7 +218,7 @@ impl Interface {
     }
 
     /// Returns the name of the driver.
-    pub fn driver(&self) -> io::Result<String> {
+    pub fn driver_name(&self) -> io::Result<String> {
         Ok(self.driver_info()?.driver)
     }
 
@@ -259,20 +259,20 @@ impl Interface {
     }
 
     /// Creates a bridge of this name.
-    pub fn add_bridge(&self) -> io::Result<()> {
-        self.ioctl(SIOCBRADDBR, self.make_request()).map(drop)
+    pub fn create_bridge(&self) -> io::Result<()> {
+        self.ioctl(SIOCBRADDBR, self.make_ifreq()).map(drop)
     }
 
     /// Removes the bridge of this name. Fails with ENXIO if it does not exist.
     pub fn remove_bridge(&self) -> io::Result<()> {
         // A bridge must be down. If it does not exist, the removal fails.
         let _ = self.set_is_up(false);
-        self.ioctl(SIOCBRDELBR, self.make_request()).map(drop)
+        self.ioctl(SIOCBRDELBR, self.make_ifreq()).map(drop)
     }
 
     /// Adds a port to this bridge.
     pub fn add_port(&self, port: &Self) -> io::Result<()> {
-        let mut request = self.make_request();
+        let mut request = self.make_ifreq();
         request.ifr_ifru.ifru_ifindex = port.index()? as i32;
         self.ioctl(SIOCBRADDIF, request).map(drop)
     }
@@ -291,7 +291,7 @@ impl Interface {
         Ok(count)
     }
 
-    fn make_request(&self) -> libc::ifreq {
+    fn make_ifreq(&self) -> libc::ifreq {
         // SAFETY: an all-zero `ifreq` is valid: integers, and a union of integers, addresses and null pointers.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         for (to, from) in request.ifr_name.iter_mut().zip(self.name.bytes()) {
@@ -302,7 +302,7 @@ impl Interface {
 
     /// Runs an ethtool command. `T` must be the structure of the command in its first field, with room for the whole answer.
     pub fn run_ethtool_command<T: ?Sized>(&self, argument: &mut T) -> io::Result<()> {
-        let mut request = self.make_request();
+        let mut request = self.make_ifreq();
         request.ifr_ifru.ifru_data = (argument as *mut T).cast();
         self.ioctl(libc::SIOCETHTOOL, request).map(drop)
     }

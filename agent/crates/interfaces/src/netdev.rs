@@ -50,7 +50,7 @@ impl NetdevReply {
     }
 
     /// Returns an attribute of 32 or 64 bits (NLA_UINT).
-    pub fn find_uint(&self, attribute_type: u16) -> Option<u64> {
+    pub fn find_u32_or_u64(&self, attribute_type: u16) -> Option<u64> {
         let value = find_attribute(&self.0, attribute_type)?;
         match value.first_chunk() {
             Some(long) => Some(u64::from_ne_bytes(*long)),

@@ -20,7 +20,7 @@ pub struct Tap {
 impl Tap {
     /// Creates a tap. The kernel replaces `%d` in the name with a number.
     pub fn create(name: &str, flags: libc::c_int) -> io::Result<Self> {
-        let mut request = make_request(name)?;
+        let mut request = make_ifreq(name)?;
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -39,7 +39,7 @@ impl Tap {
     }
 
     /// Sets the offloads that the reader of this tap supports: TUN_F_CSUM and others.
-    pub fn set_offloads(&self, offloads: libc::c_uint) -> io::Result<()> {
+    pub fn set_reader_offloads(&self, offloads: libc::c_uint) -> io::Result<()> {
         let value = libc::c_ulong::from(offloads);
         // SAFETY: the third argument is a number, and the kernel writes nothing.
         match unsafe { libc::ioctl(self.file.as_raw_fd(), libc::TUNSETOFFLOAD, value) } {
@@ -50,7 +50,7 @@ impl Tap {
 }
 
 /// Returns a request about an interface of this name.
-fn make_request(name: &str) -> io::Result<libc::ifreq> {
+fn make_ifreq(name: &str) -> io::Result<libc::ifreq> {
     // SAFETY: an all-zero `ifreq` is valid: integers, and a union of integers, addresses and null pointers.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
     if name.is_empty() || name.len() >= request.ifr_name.len() || name.contains(['\0', '/']) {

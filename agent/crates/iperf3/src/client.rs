@@ -134,7 +134,7 @@ impl Client<'_> {
         document.intervals_left_out = running_test.record.dropped_intervals;
         if let Err(error) = outcome {
             running_test.load.stop();
-            running_test.finish(Instant::now(), printer);
+            running_test.close_last_interval(Instant::now(), printer);
             document.intervals = running_test.intervals_json();
             return Err(error);
         }
@@ -177,7 +177,7 @@ impl Client<'_> {
     }
 
     fn open_streams(&self, parameters: &TestParameters) -> Result<Vec<Arc<TestStream>>, TestError> {
-        (0..parameters.total_streams())
+        (0..parameters.total_stream_count())
             .map(|index| {
                 let socket = match parameters.transport {
                     Transport::Tcp => self.open_tcp(parameters)?,
@@ -269,7 +269,7 @@ impl Client<'_> {
         self.control.end_test()?;
         running_test.record.await_arrivals(&|_| None);
         running_test.load.stop();
-        running_test.finish(running_test.record.last_received_at(load_end), printer);
+        running_test.close_last_interval(running_test.record.last_arrival_since(load_end), printer);
         Ok(())
     }
 }

@@ -8,11 +8,11 @@ use clap::{Args, Command};
 
 use crate::limits::{
     EndCondition, MAX_BLOCK_BYTES, MAX_DATAGRAM_BYTES, MAX_DURATION_S, MAX_MSS_BYTES, MAX_OMIT_S,
-    MAX_STREAMS, MAX_WINDOW_BYTES, MIN_DATAGRAM_BYTES, Transport,
+    MAX_STREAMS_PER_DIRECTION, MAX_WINDOW_BYTES, MIN_DATAGRAM_BYTES, Transport,
 };
 use crate::option_values::{
-    RateLimit, count_within, integer_within, milliseconds_within, parse_rate_limit,
-    parse_type_of_service, seconds_up_to,
+    RateLimit, make_count_parser, make_integer_parser, make_milliseconds_parser,
+    make_seconds_parser, parse_rate_limit, parse_type_of_service,
 };
 use crate::parameters::{Direction, TestParameters};
 use crate::server_options::DEFAULT_PORT;
@@ -52,7 +52,7 @@ pub struct ClientArguments {
 #[command(next_help_heading = "Connection")]
 struct ConnectionArguments {
     /// Port of the server, TCP and UDP.
-    #[arg(short, long, default_value_t = DEFAULT_PORT, value_parser = integer_within(1..=u16::MAX))]
+    #[arg(short, long, default_value_t = DEFAULT_PORT, value_parser = make_integer_parser(1..=u16::MAX))]
     port: u16,
     /// Use only IPv4.
     #[arg(short = '4', long, overrides_with = "version6")]
@@ -64,7 +64,7 @@ struct ConnectionArguments {
     #[arg(short = 'B', long, value_name = "ADDRESS")]
     bind: Option<IpAddr>,
     /// Time limit for connecting, in milliseconds.
-    #[arg(long, value_name = "MS", default_value = "10000", value_parser = milliseconds_within(1..=3_600_000))]
+    #[arg(long, value_name = "MS", default_value = "10000", value_parser = make_milliseconds_parser(1..=3_600_000))]
     connect_timeout: Duration,
 }
 
@@ -81,25 +81,25 @@ struct LoadArguments {
     #[arg(long)]
     bidir: bool,
     /// Streams in each direction, at most 128.
-    #[arg(short = 'P', long, value_name = "N", default_value = "1", value_parser = integer_within(1..=MAX_STREAMS))]
+    #[arg(short = 'P', long, value_name = "N", default_value = "1", value_parser = make_integer_parser(1..=MAX_STREAMS_PER_DIRECTION))]
     parallel: usize,
     /// Duration in seconds; 0 for no limit.
-    #[arg(short, long, value_name = "S", default_value = "10", value_parser = seconds_up_to(MAX_DURATION_S))]
+    #[arg(short, long, value_name = "S", default_value = "10", value_parser = make_seconds_parser(MAX_DURATION_S))]
     time: Duration,
     /// End after this number of bytes instead of -t.
-    #[arg(short = 'n', long, value_name = "N[KMGT]", conflicts_with = "time", value_parser = count_within(1..=u64::MAX >> 1))]
+    #[arg(short = 'n', long, value_name = "N[KMGT]", conflicts_with = "time", value_parser = make_count_parser(1..=u64::MAX >> 1))]
     bytes: Option<u64>,
     /// End after this number of blocks instead of -t.
-    #[arg(short = 'k', long, value_name = "N[KMGT]", conflicts_with_all = ["time", "bytes"], value_parser = count_within(1..=u64::MAX >> 1))]
+    #[arg(short = 'k', long, value_name = "N[KMGT]", conflicts_with_all = ["time", "bytes"], value_parser = make_count_parser(1..=u64::MAX >> 1))]
     blockcount: Option<u64>,
     /// Omit the first S seconds from the results, at most 600.
-    #[arg(short = 'O', long, value_name = "S", default_value = "0", value_parser = seconds_up_to(MAX_OMIT_S))]
+    #[arg(short = 'O', long, value_name = "S", default_value = "0", value_parser = make_seconds_parser(MAX_OMIT_S))]
     omit: Duration,
     /// Rate of each stream in bit/s, with a burst in blocks; 0 for no limit [default: UDP 1M, TCP no limit].
     #[arg(short, long, alias = "bandwidth", value_name = "N[KMGT][/BURST]", value_parser = parse_rate_limit)]
     bitrate: Option<RateLimit>,
     /// Bytes of a block or datagram [default: TCP 128K, UDP one segment].
-    #[arg(short, long, value_name = "N[KMGT]", value_parser = count_within(1..=MAX_BLOCK_BYTES))]
+    #[arg(short, long, value_name = "N[KMGT]", value_parser = make_count_parser(1..=MAX_BLOCK_BYTES))]
     length: Option<usize>,
     /// Send a repeating pattern of digits.
     #[arg(long)]
@@ -116,10 +116,10 @@ struct LoadArguments {
 #[command(next_help_heading = "TCP and IP")]
 struct IpArguments {
     /// Bytes of each socket buffer [default: the system's].
-    #[arg(short, long, value_name = "N[KMGT]", value_parser = count_within(1..=MAX_WINDOW_BYTES))]
+    #[arg(short, long, value_name = "N[KMGT]", value_parser = make_count_parser(1..=MAX_WINDOW_BYTES))]
     window: Option<usize>,
     /// Maximum segment size in bytes, TCP only [default: the path's].
-    #[arg(short = 'M', long, value_name = "N", value_parser = integer_within(88..=MAX_MSS_BYTES))]
+    #[arg(short = 'M', long, value_name = "N", value_parser = make_integer_parser(88..=MAX_MSS_BYTES))]
     set_mss: Option<u32>,
     /// Congestion control algorithm, TCP only [default: the system's].
     #[arg(short = 'C', long, value_name = "NAME")]

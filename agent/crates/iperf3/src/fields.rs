@@ -64,7 +64,7 @@ impl ParameterFields<'_> {
     }
 
     /// Returns an integer within `allowed`; `None` if the field is missing or 0.
-    pub fn read_optional_integer(
+    pub fn read_nonzero_integer(
         &self,
         name: &str,
         allowed: RangeInclusive<u64>,

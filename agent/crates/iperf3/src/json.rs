@@ -13,7 +13,7 @@ use crate::report::{
     DirectionSum, FinalReport, StreamLabel, StreamReport, loss_percent, sum_results,
 };
 use crate::results::CpuUsage;
-use crate::sockets::canonicalize_address;
+use crate::sockets::unmap_ipv4_address;
 use crate::streams::LabelledStream;
 use crate::text::{ReportLayout, sum_samples};
 
@@ -78,8 +78,8 @@ pub fn start_section_json(start: &StartInfo<'_>) -> Value {
         .streams
         .iter()
         .filter_map(|LabelledStream { label, stream }| {
-            let local = canonicalize_address(stream.socket.local_addr().ok()?.as_socket()?);
-            let remote = canonicalize_address(stream.socket.peer_addr().ok()?.as_socket()?);
+            let local = unmap_ipv4_address(stream.socket.local_addr().ok()?.as_socket()?);
+            let remote = unmap_ipv4_address(stream.socket.peer_addr().ok()?.as_socket()?);
             Some(json!({
                 "socket": label,
                 "local_host": local.ip().to_string(), "local_port": local.port(),
@@ -94,7 +94,7 @@ pub fn start_section_json(start: &StartInfo<'_>) -> Value {
         EndCondition::Blocks(blocks) => (0.0, 0, blocks),
         EndCondition::Never => (0.0, 0, 0),
     };
-    let peer = canonicalize_address(start.peer);
+    let peer = unmap_ipv4_address(start.peer);
     let cookie = start
         .cookie
         .split_last()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Maximum number of streams in each direction; a stock server has the same limits.
-pub const MAX_STREAMS: usize = 128;
+pub const MAX_STREAMS_PER_DIRECTION: usize = 128;
 /// Maximum duration of a test.
 pub const MAX_DURATION_S: f64 = 86_400.0;
 /// Maximum omitted time at the start of a test.

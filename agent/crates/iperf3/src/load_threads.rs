@@ -140,7 +140,7 @@ fn send_tcp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
     let mut sender = CopySender::new(Arc::clone(&shared.payload));
     let mut pacer = shared.create_pacer();
     while shared.is_sending() && shared.reserve_block() {
-        pacer.wait(|| shared.is_sending());
+        pacer.wait_until_due(|| shared.is_sending());
         let mut remaining = shared.block_bytes;
         while remaining > 0 && shared.is_sending() {
             match sender.send(stream.socket.as_fd()) {
@@ -196,7 +196,7 @@ fn send_udp(stream: &TestStream, shared: &SharedLoad) -> io::Result<()> {
     let mut datagram = shared.payload.to_vec();
     let mut pacer = shared.create_pacer();
     while shared.is_sending() && shared.reserve_block() {
-        pacer.wait(|| shared.is_sending());
+        pacer.wait_until_due(|| shared.is_sending());
         if !shared.is_sending() {
             break;
         }

@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 
 use crate::client_messages::{ClientMessage, ClientMessageDecoder};
 use crate::limits::{
-    MAX_BLOCK_BYTES, MAX_BURST_BLOCKS, MAX_DURATION_S, MAX_OMIT_S, MAX_STREAMS, MAX_WINDOW_BYTES,
+    MAX_BLOCK_BYTES, MAX_BURST_BLOCKS, MAX_DURATION_S, MAX_OMIT_S, MAX_STREAMS_PER_DIRECTION,
+    MAX_WINDOW_BYTES,
 };
 use crate::parameters::{Direction, TestParameters};
 use crate::results::{StreamResult, TestResults};
@@ -35,7 +36,7 @@ fn sample_parameters() -> [Value; 4] {
     let plain = TestParameters::default();
     let many = TestParameters {
         direction: Direction::Bidirectional,
-        streams_per_direction: MAX_STREAMS,
+        streams_per_direction: MAX_STREAMS_PER_DIRECTION,
         socket_buffer_bytes: Some(1 << 20),
         mss: Some(1_400),
         congestion_control: Some("cubic".into()),
@@ -299,7 +300,7 @@ fn check_server_messages(bytes: &[u8], piece_lengths: &[usize]) {
 
 fn check_results(document: &Value) {
     if let Ok(results) = TestResults::from_json(document) {
-        assert!(results.streams.len() <= 2 * MAX_STREAMS);
+        assert!(results.streams.len() <= 2 * MAX_STREAMS_PER_DIRECTION);
         assert!(
             results
                 .streams
@@ -319,7 +320,7 @@ fn check_parameters(bytes: &[u8]) -> bool {
     let Ok(parameters) = TestParameters::from_json(document) else {
         return false;
     };
-    assert!((1..=MAX_STREAMS).contains(&parameters.streams_per_direction));
+    assert!((1..=MAX_STREAMS_PER_DIRECTION).contains(&parameters.streams_per_direction));
     assert!((1..=MAX_BLOCK_BYTES).contains(&parameters.block_bytes));
     assert!(!parameters.is_udp() || parameters.block_bytes >= HEADER_BYTES_64BIT);
     assert!(parameters.burst <= MAX_BURST_BLOCKS && parameters.tos <= 255);

@@ -15,7 +15,7 @@ const RATE_PREFIX_BASE: u64 = 1000;
 const ALLOWED_INTERVAL_S: RangeInclusive<f64> = 0.1..=60.0;
 
 /// Returns a parser for a whole number within `allowed`.
-pub fn integer_within<T>(
+pub fn make_integer_parser<T>(
     allowed: RangeInclusive<T>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync
 where
@@ -25,7 +25,7 @@ where
 }
 
 /// Returns a parser for a number within `allowed`; a suffix K, M, G or T is a power of 1024.
-pub fn count_within<T>(
+pub fn make_count_parser<T>(
     allowed: RangeInclusive<T>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync
 where
@@ -48,14 +48,14 @@ fn require_within<T: PartialOrd + Display>(
 }
 
 /// Returns a parser for a time in seconds, from 0 to `max_s`.
-pub fn seconds_up_to(
+pub fn make_seconds_parser(
     max_s: f64,
 ) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync {
     move |text| require_within(text.parse().ok(), &(0.0..=max_s)).map(Duration::from_secs_f64)
 }
 
 /// Returns a parser for a time in milliseconds within `allowed`.
-pub fn milliseconds_within(
+pub fn make_milliseconds_parser(
     allowed: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync {
     move |text| require_within(text.parse().ok(), &allowed).map(Duration::from_millis)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// Maximum sleep of a sender before it checks again whether it must stop.
 const MAX_SLEEP: Duration = Duration::from_millis(5);
 /// Maximum time until a block is due; lower rates behave the same.
-const MAX_WAIT_S: f64 = 1e9;
+const MAX_BLOCK_WAIT_S: f64 = 1e9;
 
 /// Limits a sender's average rate since its start; the sender catches up after a blocked call.
 pub struct Pacer {
@@ -30,14 +30,14 @@ impl Pacer {
     }
 
     /// Waits until the next block is due or `is_sending` returns false.
-    pub fn wait(&mut self, is_sending: impl Fn() -> bool) {
+    pub fn wait_until_due(&mut self, is_sending: impl Fn() -> bool) {
         let block = self.sent_blocks;
         self.sent_blocks += 1;
         if self.rate_bps == 0 || !block.is_multiple_of(self.burst_blocks) {
             return;
         }
         let due_s = block as f64 * self.block_bits / self.rate_bps as f64;
-        let due = self.started + Duration::from_secs_f64(due_s.min(MAX_WAIT_S));
+        let due = self.started + Duration::from_secs_f64(due_s.min(MAX_BLOCK_WAIT_S));
         loop {
             let remaining = due.saturating_duration_since(Instant::now());
             if remaining.is_zero() || !is_sending() {
@@ -120,9 +120,9 @@ mod tests {
     fn a_pacer_does_not_delay_a_burst_and_stops_on_request() {
         let mut pacer = Pacer::new(1, 1 << 20, 3);
         for _ in 0..3 {
-            pacer.wait(|| panic!("a block of the first burst is due at once"));
+            pacer.wait_until_due(|| panic!("a block of the first burst is due at once"));
         }
         // The next block is due in months: only the stop ends the wait.
-        pacer.wait(|| false);
+        pacer.wait_until_due(|| false);
     }
 }

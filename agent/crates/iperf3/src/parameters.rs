@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::fields::ParameterFields;
 use crate::limits::{
-    DEFAULT_BLOCK_BYTES, EndCondition, MAX_BURST_BLOCKS, MAX_MSS_BYTES, MAX_OMIT_S, MAX_STREAMS,
-    MAX_WINDOW_BYTES, Transport,
+    DEFAULT_BLOCK_BYTES, EndCondition, MAX_BURST_BLOCKS, MAX_MSS_BYTES, MAX_OMIT_S,
+    MAX_STREAMS_PER_DIRECTION, MAX_WINDOW_BYTES, Transport,
 };
 use crate::states::{ErrorCode, TestError};
 use vnetbench_system::cpu_list::CpuList;
@@ -109,7 +109,7 @@ impl TestParameters {
     }
 
     /// Returns the number of streams of all directions.
-    pub fn total_streams(&self) -> usize {
+    pub fn total_stream_count(&self) -> usize {
         self.streams_per_direction
             * if self.direction == Direction::Bidirectional {
                 2
@@ -210,7 +210,7 @@ impl TestParameters {
             streams_per_direction: fields.read_integer(
                 "parallel",
                 1,
-                1..=MAX_STREAMS as u64,
+                1..=MAX_STREAMS_PER_DIRECTION as u64,
                 ErrorCode::NumberOfStreams,
             )? as usize,
             omit: fields.read_duration("omit", MAX_OMIT_S, ErrorCode::Omit)?,
@@ -220,14 +220,10 @@ impl TestParameters {
             burst: fields.read_integer("burst", 0, 0..=MAX_BURST_BLOCKS.into(), ErrorCode::Burst)?
                 as u32,
             socket_buffer_bytes: fields
-                .read_optional_integer(
-                    "window",
-                    1..=MAX_WINDOW_BYTES as u64,
-                    ErrorCode::BufferSize,
-                )?
+                .read_nonzero_integer("window", 1..=MAX_WINDOW_BYTES as u64, ErrorCode::BufferSize)?
                 .map(|bytes| bytes as usize),
             mss: fields
-                .read_optional_integer("MSS", 1..=MAX_MSS_BYTES.into(), ErrorCode::Mss)?
+                .read_nonzero_integer("MSS", 1..=MAX_MSS_BYTES.into(), ErrorCode::Mss)?
                 .map(|mss| mss as u32),
             no_delay: fields.read_flag("nodelay"),
             congestion_control: fields.read_text("congestion")?,
@@ -315,7 +311,7 @@ mod tests {
         }))
         .expect("the parameters are valid");
         assert_eq!(parameters.transport, Transport::Udp);
-        assert_eq!(parameters.total_streams(), 4);
+        assert_eq!(parameters.total_stream_count(), 4);
         assert_eq!(
             parameters.end_condition,
             EndCondition::After(Duration::from_secs(3))

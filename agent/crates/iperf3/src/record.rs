@@ -12,7 +12,7 @@ use vnetbench_counters::tcp_info::{TcpMeter, TcpReading};
 use vnetbench_streams::Role;
 
 /// Maximum number of stream samples kept for JSON; later intervals appear only in the text output.
-pub const MAX_SAMPLES: usize = 200_000;
+pub const MAX_JSON_SAMPLES: usize = 200_000;
 
 /// The counters of one stream in one interval.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -104,7 +104,7 @@ pub struct TestRecord {
     pub extremes: Vec<TcpExtremes>,
     /// The intervals kept for JSON.
     pub intervals: Vec<Interval>,
-    /// Number of intervals beyond `MAX_SAMPLES`, which are not kept.
+    /// Number of intervals beyond `MAX_JSON_SAMPLES`, which are not kept.
     pub dropped_intervals: u64,
 }
 
@@ -183,7 +183,7 @@ impl TestRecord {
 
     /// Keeps an interval for JSON, unless there are too many.
     pub fn push_interval(&mut self, interval: Interval) {
-        if (self.intervals.len() + 1) * self.streams.len().max(1) <= MAX_SAMPLES {
+        if (self.intervals.len() + 1) * self.streams.len().max(1) <= MAX_JSON_SAMPLES {
             self.intervals.push(interval);
         } else {
             self.dropped_intervals += 1;
@@ -261,7 +261,7 @@ impl TestRecord {
     }
 
     /// Returns the later of `time` and the last arrival of data.
-    pub fn last_received_at(&self, time: Instant) -> Instant {
+    pub fn last_arrival_since(&self, time: Instant) -> Instant {
         self.receiving_streams()
             .map(|stream| stream.last_received_at())
             .fold(time, Instant::max)
@@ -286,7 +286,7 @@ impl TestRecord {
                 stream.is_closed.load(Ordering::Acquire)
                     || expected(stream.id).is_some_and(|all| arrived >= all)
             });
-            let last = self.last_received_at(started);
+            let last = self.last_arrival_since(started);
             if is_complete || last.elapsed() >= IDLE_TIMEOUT || started.elapsed() >= MAX_WAIT {
                 return;
             }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 /// Maximum number of streams in a peer's results: those of both directions.
-const MAX_STREAMS: usize = 2 * crate::limits::MAX_STREAMS;
+const MAX_STREAMS_BOTH_DIRECTIONS: usize = 2 * crate::limits::MAX_STREAMS_PER_DIRECTION;
 
 const MAX_TEXT_CHARACTERS: usize = 200;
 
@@ -147,9 +147,9 @@ impl TestResults {
             .get("streams")
             .and_then(Value::as_array)
             .ok_or("the results have no list of streams")?;
-        if streams.len() > MAX_STREAMS {
+        if streams.len() > MAX_STREAMS_BOTH_DIRECTIONS {
             return Err(format!(
-                "the results contain {} streams, but the maximum is {MAX_STREAMS}",
+                "the results contain {} streams, but the maximum is {MAX_STREAMS_BOTH_DIRECTIONS}",
                 streams.len()
             ));
         }

@@ -219,7 +219,7 @@ impl RunningTest {
     }
 
     /// Closes the last interval at this time.
-    pub fn finish(&mut self, end: Instant, printer: &mut Printer) {
+    pub fn close_last_interval(&mut self, end: Instant, printer: &mut Printer) {
         let interval_s = end
             .saturating_duration_since(self.record.last_closed_at())
             .as_secs_f64();

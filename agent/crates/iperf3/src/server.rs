@@ -92,7 +92,8 @@ fn open_listener(options: &ServerOptions) -> Result<Listener, TestError> {
     })
 }
 
-/// Raises the limit of open files: each stream needs a descriptor, and the usual limit of 1,024 equals `MAX_STREAMS`.
+/// Raises the limit of open files: each stream needs a descriptor, and the usual limit of 1,024 equals
+/// `MAX_STREAMS_TOGETHER`.
 fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     // If this fails, the server refuses the streams beyond the limit.

@@ -16,10 +16,10 @@ use crate::printer::{Printer, write_stdout};
 use crate::results::TestResults;
 use crate::running::RunningTest;
 use crate::session_options::SessionOptions;
-use crate::sockets::{apply_parameters, canonicalize_address, open_socket};
+use crate::sockets::{apply_parameters, open_socket, unmap_ipv4_address};
 use crate::states::{ErrorCode, State, TestError};
 use crate::streams::{LabelledStream, TestStream, label_streams};
-use crate::test_registry::{MAX_STREAMS, RegistrationGuard};
+use crate::test_registry::{MAX_STREAMS_TOGETHER, RegistrationGuard};
 use crate::wire::{Cookie, encode_document, encode_server_error};
 use vnetbench_streams::Role;
 use vnetbench_system::cpu_list::CpuList;
@@ -42,16 +42,16 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Creates a session; `name` prefixes this client's lines in the server's output.
+    /// Creates a session; `output_prefix` precedes this client's lines in the server's output.
     pub fn new(
         control: ControlConnection,
         cookie: Cookie,
         registration: RegistrationGuard<'a>,
         options: SessionOptions,
-        name: &str,
+        output_prefix: &str,
     ) -> Self {
         let printer = Printer {
-            prefix: name.into(),
+            prefix: output_prefix.into(),
             is_silent: options.json,
             transcript: None,
         };
@@ -96,7 +96,7 @@ impl<'a> Session<'a> {
 
     /// Runs the test; `running_test` receives the load, which owns the streams.
     fn run_test(&mut self, running_test: &mut Option<RunningTest>) -> Result<(), TestError> {
-        let peer = canonicalize_address(self.control.peer);
+        let peer = unmap_ipv4_address(self.control.peer);
         self.control.send_state(State::ParameterExchange)?;
         let parameters = match self.next_message("send its parameters")? {
             ClientMessage::Parameters(document) => TestParameters::from_json(&document)?,
@@ -142,7 +142,7 @@ impl<'a> Session<'a> {
         let outcome = self.run_load(running_test);
         if outcome.is_err() {
             running_test.load.stop();
-            running_test.finish(Instant::now(), &mut self.printer);
+            running_test.close_last_interval(Instant::now(), &mut self.printer);
         }
         self.document.intervals = running_test.intervals_json();
         self.document.intervals_left_out = running_test.record.dropped_intervals;
@@ -183,8 +183,8 @@ impl<'a> Session<'a> {
             .record
             .await_arrivals(&|id| running_test.bytes_or_datagrams_sent_by_peer(&peer_results, id));
         running_test.load.stop();
-        running_test.finish(
-            running_test.record.last_received_at(load_end),
+        running_test.close_last_interval(
+            running_test.record.last_arrival_since(load_end),
             &mut self.printer,
         );
         self.document.intervals = running_test.intervals_json();
@@ -225,14 +225,14 @@ impl<'a> Session<'a> {
     fn check_resources(&mut self, parameters: &TestParameters) -> Result<(), TestError> {
         if !self
             .registration
-            .reserve_streams(parameters.total_streams())
+            .reserve_streams(parameters.total_stream_count())
         {
             return Err(TestError::refused(
                 ErrorCode::NumberOfStreams,
-                format!("other clients use most of the server's {MAX_STREAMS} streams"),
+                format!("other clients use most of the server's {MAX_STREAMS_TOGETHER} streams"),
             ));
         }
-        let address = canonicalize_address(self.control.peer);
+        let address = unmap_ipv4_address(self.control.peer);
         let socket = open_socket(parameters.transport, &address).map_err(|error| {
             TestError::refused(
                 ErrorCode::CreateStream,
@@ -269,8 +269,8 @@ impl<'a> Session<'a> {
         }
         self.control.send_state(State::CreateStreams)?;
         let deadline = Instant::now() + timeout;
-        let mut streams = Vec::with_capacity(parameters.total_streams());
-        while streams.len() < parameters.total_streams() {
+        let mut streams = Vec::with_capacity(parameters.total_stream_count());
+        while streams.len() < parameters.total_stream_count() {
             match receiver.recv_timeout(POLL_INTERVAL) {
                 Ok(socket) => streams.push(Arc::new(self.create_stream(
                     socket,
@@ -296,7 +296,7 @@ impl<'a> Session<'a> {
                             format!(
                                 "the client opened {} of {} streams in time",
                                 streams.len(),
-                                parameters.total_streams()
+                                parameters.total_stream_count()
                             ),
                         ));
                     }
@@ -367,7 +367,7 @@ pub fn format_connection_line(label: u32, stream: &TestStream) -> String {
                 |address| {
                     format!(
                         "{} port {}",
-                        canonicalize_address(address).ip(),
+                        unmap_ipv4_address(address).ip(),
                         address.port()
                     )
                 },

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Arg, Args};
 
-use crate::option_values::{milliseconds_within, parse_interval, parse_rate_format};
+use crate::option_values::{make_milliseconds_parser, parse_interval, parse_rate_format};
 use crate::units::RateFormat;
 
 /// Output and timeout of a test on this host.
@@ -25,7 +25,7 @@ pub struct SessionOptions {
         long = "rcv-timeout",
         value_name = "MS",
         default_value = "120000",
-        value_parser = milliseconds_within(100..=86_400_000)
+        value_parser = make_milliseconds_parser(100..=86_400_000)
     )]
     pub idle_timeout: Duration,
 }

@@ -44,7 +44,7 @@ pub fn resolve(host: &str, port: u16, family: AddressFamily) -> Result<SocketAdd
 }
 
 /// Returns the address for output: converts an IPv4-mapped IPv6 address to IPv4.
-pub fn canonicalize_address(address: SocketAddr) -> SocketAddr {
+pub fn unmap_ipv4_address(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 

@@ -13,7 +13,7 @@ use crate::wire::Cookie;
 /// Maximum number of tests at the same time; further clients get the state `AccessDenied`.
 pub const MAX_TESTS: usize = 64;
 /// Maximum number of streams of all tests; each takes a thread and up to 1 MiB.
-pub const MAX_STREAMS: usize = 1_024;
+pub const MAX_STREAMS_TOGETHER: usize = 1_024;
 
 /// All tests of a server.
 #[derive(Default)]
@@ -111,10 +111,10 @@ pub struct RegistrationGuard<'a> {
 }
 
 impl RegistrationGuard<'_> {
-    /// Reserves streams; returns false if there would be more than `MAX_STREAMS`.
+    /// Reserves streams; returns false if there would be more than `MAX_STREAMS_TOGETHER`.
     pub fn reserve_streams(&mut self, count: usize) -> bool {
         let mut state = self.registry.lock_state();
-        if state.stream_count + count > MAX_STREAMS {
+        if state.stream_count + count > MAX_STREAMS_TOGETHER {
             return false;
         }
         state.stream_count += count;

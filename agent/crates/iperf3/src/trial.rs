@@ -96,7 +96,7 @@ impl NegotiatedTest {
         }
         self.control.await_start()?;
         let parameters = self.parameters.clone();
-        let mut test = TestThread {
+        let mut test = ControlThread {
             control: self.control,
             parameters: self.parameters,
             streams: streams
@@ -214,7 +214,7 @@ struct MeteredStream {
 }
 
 /// The thread that handles the control connection of a running test.
-struct TestThread {
+struct ControlThread {
     control: ClientControl,
     parameters: TestParameters,
     streams: Vec<MeteredStream>,
@@ -222,14 +222,14 @@ struct TestThread {
     cpu_at_start: CpuTime,
 }
 
-impl TestThread {
+impl ControlThread {
     fn run(mut self, load_end: &Waker) -> Result<TestResults, TestError> {
         let control = Arc::clone(&self.control.connection);
         while control.wait(Some(load_end), Instant::now() + LOAD_TIMEOUT)? != WaitOutcome::Woken {
             self.control.feed(&control.read()?)?;
         }
         let (ended, elapsed) = (Instant::now(), self.started.elapsed());
-        self.flush(ended + FLUSH_TIMEOUT);
+        self.wait_for_server_read(ended + FLUSH_TIMEOUT);
         self.control.set_deadline(ended + FINISH_TIMEOUT);
         self.control.end_test()?;
         self.wait_for_sinks(ended + DRAIN_TIMEOUT);
@@ -257,7 +257,7 @@ impl TestThread {
     }
 
     /// Waits until the server has acknowledged all data and had time to read it.
-    fn flush(&self, deadline: Instant) {
+    fn wait_for_server_read(&self, deadline: Instant) {
         let is_unacknowledged = |MeteredStream { stream, .. }: &MeteredStream| {
             stream.role == Role::Source
                 && read_unacknowledged_bytes(&stream.socket).unwrap_or(0) > 0

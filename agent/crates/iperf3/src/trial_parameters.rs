@@ -1,6 +1,6 @@
 //! The test that corresponds to the load of a trial.
 
-use crate::limits::{EndCondition, MAX_BLOCK_BYTES, MAX_STREAMS, Transport};
+use crate::limits::{EndCondition, MAX_BLOCK_BYTES, MAX_STREAMS_PER_DIRECTION, Transport};
 use crate::parameters::{Direction, TestParameters};
 use vnetbench_streams::Role;
 use vnetbench_traffic::receive::ReceiveMode;
@@ -35,9 +35,9 @@ pub fn derive_parameters(load: &Load) -> Result<TestParameters, String> {
                 .into(),
         ),
     };
-    if sources.max(sinks) > MAX_STREAMS {
+    if sources.max(sinks) > MAX_STREAMS_PER_DIRECTION {
         return Err(format!(
-            "an iperf3 server supports at most {MAX_STREAMS} streams in each direction"
+            "an iperf3 server supports at most {MAX_STREAMS_PER_DIRECTION} streams in each direction"
         ));
     }
     if transfer.message_bytes > MAX_BLOCK_BYTES {

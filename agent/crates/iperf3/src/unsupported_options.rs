@@ -95,17 +95,17 @@ pub fn unsupported_options() -> impl Iterator<Item = Arg> {
             // Some take a value in iperf3, and some do not: each is refused either way.
             .num_args(0..=1)
             .default_missing_value("")
-            .value_parser(Refusal { option })
+            .value_parser(RefusingParser { option })
     })
 }
 
 /// A value parser that refuses its option, whatever the value is.
 #[derive(Clone)]
-struct Refusal {
+struct RefusingParser {
     option: &'static UnsupportedOption,
 }
 
-impl TypedValueParser for Refusal {
+impl TypedValueParser for RefusingParser {
     type Value = ();
 
     fn parse_ref(

@@ -11,7 +11,7 @@ pub const MAX_DATAGRAM_BYTES: usize = 65_507;
 /// Sequence number of a small datagram that only probes the path.
 pub const SMALL_PROBE_NUMBER: u64 = u64::MAX - 1;
 /// Sequence number of a probe with the size of the load's datagrams.
-pub const PROBE_NUMBER: u64 = u64::MAX;
+pub const FULL_PROBE_NUMBER: u64 = u64::MAX;
 
 const SENT_TIME_BITS: u32 = 48;
 
@@ -50,9 +50,9 @@ impl DatagramHeader {
         })
     }
 
-    /// Returns whether a datagram has the same header with a sequence number that is `higher` greater.
-    pub fn is_followed_by(self, datagram: &[u8], higher: u64) -> bool {
-        let number = self.number.checked_add(higher);
+    /// Returns whether a datagram has the same header with a sequence number that is `number_increment` greater.
+    pub fn is_followed_by(self, datagram: &[u8], number_increment: u64) -> bool {
+        let number = self.number.checked_add(number_increment);
         let next = number.map(|number| Self { number, ..self });
         next.is_some() && Self::read(datagram) == next
     }
@@ -65,13 +65,13 @@ impl DatagramHeader {
 }
 
 /// Returns the key that identifies the datagrams of a stream.
-pub fn stream_key(secret: &Secret, id: u32) -> u32 {
+pub fn derive_stream_key(secret: &Secret, id: u32) -> u32 {
     let [a, b, c, d, ..] = *secret;
     u32::from_be_bytes([a, b, c, d]) ^ id
 }
 
 /// Returns CLOCK_REALTIME in nanoseconds.
-pub fn now_nanos() -> u64 {
+pub fn realtime_nanos() -> u64 {
     let now = clock_gettime(ClockId::Realtime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
@@ -111,6 +111,9 @@ mod tests {
 
     #[test]
     fn streams_of_a_trial_have_different_keys() {
-        assert_ne!(stream_key(&[7; 16], 0), stream_key(&[7; 16], 1));
+        assert_ne!(
+            derive_stream_key(&[7; 16], 0),
+            derive_stream_key(&[7; 16], 1)
+        );
     }
 }

@@ -76,7 +76,7 @@ pub trait FrameEndpoint: Debug + Send + Sync {
     fn set_start(&self, _at: Instant) {}
 
     /// Returns the one-way delays of a sink.
-    fn delay(&self) -> Option<histogram::HistogramCounts> {
+    fn one_way_delays(&self) -> Option<histogram::HistogramCounts> {
         None
     }
 

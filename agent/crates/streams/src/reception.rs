@@ -85,7 +85,7 @@ impl SequenceTracker {
     }
 
     /// Returns the number of lost packets among those `sent`; if that is unknown, up to the highest number received.
-    pub fn lost_packets(&self, sent: Option<u64>) -> i64 {
+    pub fn lost_packet_count(&self, sent: Option<u64>) -> i64 {
         let count = |packets| i64::try_from(packets).unwrap_or(i64::MAX);
         count(sent.unwrap_or(self.next_number)) - count(self.unique)
     }
@@ -111,17 +111,20 @@ mod tests {
 
     #[test]
     fn a_gap_counts_as_loss_until_the_late_packet_arrives() {
-        assert_eq!(received([0, 1, 4]).lost_packets(None), 2);
+        assert_eq!(received([0, 1, 4]).lost_packet_count(None), 2);
         let late = received([0, 1, 4, 2]);
-        assert_eq!((late.lost_packets(None), late.reordered), (1, 1));
+        assert_eq!((late.lost_packet_count(None), late.reordered), (1, 1));
     }
 
     #[test]
     fn the_loss_of_impossible_numbers_saturates() {
         for number in [1 << 63, u64::MAX - 2] {
-            assert_eq!(received([0, number]).lost_packets(None), i64::MAX - 2);
+            assert_eq!(received([0, number]).lost_packet_count(None), i64::MAX - 2);
         }
-        assert_eq!(received([0]).lost_packets(Some(u64::MAX)), i64::MAX - 1);
+        assert_eq!(
+            received([0]).lost_packet_count(Some(u64::MAX)),
+            i64::MAX - 1
+        );
     }
 
     #[test]
@@ -129,8 +132,8 @@ mod tests {
         let cut_short = received(0..7);
         assert_eq!(
             (
-                cut_short.lost_packets(None),
-                cut_short.lost_packets(Some(10))
+                cut_short.lost_packet_count(None),
+                cut_short.lost_packet_count(Some(10))
             ),
             (0, 3)
         );
@@ -156,7 +159,7 @@ mod tests {
         let tracker = received((0..WINDOW).chain([1 << 60, (1 << 60) - 1]));
         assert_eq!(counts(&tracker), [WINDOW + 2, 0, 1]);
         assert_eq!(
-            tracker.lost_packets(None),
+            tracker.lost_packet_count(None),
             (1 << 60) + 1 - (WINDOW as i64 + 2)
         );
     }

@@ -17,7 +17,7 @@ const RANGE_BITS: u32 = 36;
 pub const MAX_RECORDED_DURATION: Duration = Duration::from_nanos(1 << RANGE_BITS);
 const OCTAVE_COUNT: usize = (RANGE_BITS - OCTAVE_BITS + 1) as usize;
 /// Number of buckets.
-pub const BUCKETS: usize = OCTAVE_COUNT * BUCKETS_PER_OCTAVE;
+pub const BUCKET_COUNT: usize = OCTAVE_COUNT * BUCKETS_PER_OCTAVE;
 
 fn bucket_index(nanos: u64) -> usize {
     let nanos = nanos.min((1 << RANGE_BITS) - 1);
@@ -60,7 +60,7 @@ impl Histogram {
     /// Creates an empty histogram.
     pub fn new() -> Self {
         Self {
-            buckets: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
+            buckets: (0..BUCKET_COUNT).map(|_| AtomicU64::new(0)).collect(),
             nonempty_octaves: AtomicU64::new(0),
             count: AtomicU64::new(0),
             sum_nanos: AtomicU64::new(0),
@@ -121,7 +121,7 @@ pub struct HistogramCounts(Vec<u64>);
 impl HistogramCounts {
     /// Returns counts of zero.
     pub fn empty() -> Self {
-        Self(vec![0; BUCKETS])
+        Self(vec![0; BUCKET_COUNT])
     }
 
     /// Returns the current sum of histograms.
@@ -145,13 +145,13 @@ impl HistogramCounts {
     }
 
     /// Takes over buckets of the same layout.
-    pub fn from_buckets(buckets: [u64; BUCKETS]) -> Self {
+    pub fn from_buckets(buckets: [u64; BUCKET_COUNT]) -> Self {
         Self(buckets.into())
     }
 
     /// Returns the durations recorded since an earlier reading.
     pub fn since(&self, earlier: &Self) -> DurationDistribution {
-        let buckets: Vec<BucketCount> = (0..BUCKETS)
+        let buckets: Vec<BucketCount> = (0..BUCKET_COUNT)
             .filter(|bucket| self.0[*bucket] > earlier.0[*bucket])
             .map(|bucket| BucketCount {
                 midpoint_nanos: bucket_midpoint(bucket),
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn buckets_have_no_gaps_or_overlaps() {
-        for bucket in 1..BUCKETS {
+        for bucket in 1..BUCKET_COUNT {
             assert!(bucket_midpoint(bucket) > bucket_midpoint(bucket - 1));
             assert_eq!(bucket_index(bucket_midpoint(bucket)), bucket);
         }
@@ -318,7 +318,7 @@ mod tests {
         let distribution =
             HistogramCounts::sum(std::iter::once(&histogram)).since(&HistogramCounts::empty());
         let last = BucketCount {
-            midpoint_nanos: bucket_midpoint(BUCKETS - 1),
+            midpoint_nanos: bucket_midpoint(BUCKET_COUNT - 1),
             count: 2,
         };
         assert_eq!(distribution.buckets, [last]);

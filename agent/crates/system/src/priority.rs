@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 /// In each round of turns, the last one is without real-time priority.
 const TURNS_PER_ROUND: u32 = 10;
-const REAL_TIME_TURN: Duration = Duration::from_millis(20);
+const REAL_TIME_TURN_DURATION: Duration = Duration::from_millis(20);
 /// Turn length of generators that share a CPU.
 pub const SHARED_CPU_TURN: Duration = Duration::from_millis(1);
-const HIGHEST_NICE: libc::c_int = -20;
+const HIGHEST_PRIORITY_NICE: libc::c_int = -20;
 
 /// Real-time priority of a thread, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Rank {
+pub enum RealTimeRank {
     /// A generator of frames, which never sleeps.
     Generator = 1,
     /// A thread that empties the short ring of a port, and sleeps otherwise.
@@ -21,7 +21,7 @@ pub enum Rank {
 }
 
 /// Gives the calling thread real-time priority. Returns false if that is not permitted (CAP_SYS_NICE).
-pub fn raise_priority(rank: Rank) -> bool {
+pub fn set_realtime_priority(rank: RealTimeRank) -> bool {
     let request = libc::sched_param {
         sched_priority: rank as libc::c_int,
     };
@@ -46,19 +46,19 @@ pub struct PriorityTurns {
 
 #[derive(Debug, PartialEq)]
 enum TurnMode {
-    Ranked(Rank),
+    Ranked(RealTimeRank),
     Shared,
     NotPermitted,
 }
 
 impl PriorityTurns {
     /// Begins the first turn of the calling thread, with real-time priority.
-    pub fn new(rank: Rank, shares_cpu_with_generator: bool) -> Self {
+    pub fn new(rank: RealTimeRank, shares_cpu_with_generator: bool) -> Self {
         // SAFETY: this call has no pointers; 0 means the calling thread.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, HIGHEST_NICE) };
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, HIGHEST_PRIORITY_NICE) };
         let mode = if shares_cpu_with_generator {
             TurnMode::Shared
-        } else if raise_priority(rank) {
+        } else if set_realtime_priority(rank) {
             TurnMode::Ranked(rank)
         } else {
             TurnMode::NotPermitted
@@ -73,7 +73,7 @@ impl PriorityTurns {
     /// Begins the next turn if it is due. Call this many times per turn.
     pub fn advance(&mut self, now: Instant) {
         let length = match self.mode {
-            TurnMode::Ranked(_) => REAL_TIME_TURN,
+            TurnMode::Ranked(_) => REAL_TIME_TURN_DURATION,
             TurnMode::Shared => SHARED_CPU_TURN,
             TurnMode::NotPermitted => return,
         };
@@ -84,7 +84,7 @@ impl PriorityTurns {
         self.number = (self.number + 1) % TURNS_PER_ROUND;
         match (&self.mode, self.number) {
             (TurnMode::Ranked(rank), 0) => {
-                raise_priority(*rank);
+                set_realtime_priority(*rank);
             }
             (TurnMode::Ranked(_), last) if last == TURNS_PER_ROUND - 1 => run_at_normal_priority(),
             (TurnMode::Shared, _) => std::thread::yield_now(),
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn one_turn_of_ten_is_without_real_time_priority() {
-        let mut turns = PriorityTurns::new(Rank::Generator, false);
+        let mut turns = PriorityTurns::new(RealTimeRank::Generator, false);
         if turns.mode == TurnMode::NotPermitted {
             assert_eq!(
                 policy(),
@@ -121,7 +121,7 @@ mod tests {
         }
         let started = turns.turn_started;
         let has_real_time_priority = |turn: u32, turns: &mut PriorityTurns| {
-            turns.advance(started + REAL_TIME_TURN * turn);
+            turns.advance(started + REAL_TIME_TURN_DURATION * turn);
             policy() == libc::SCHED_RR
         };
         let policies: Vec<bool> = (0..20)
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_shares_its_cpu_has_no_real_time_priority() {
-        let mut turns = PriorityTurns::new(Rank::Generator, true);
+        let mut turns = PriorityTurns::new(RealTimeRank::Generator, true);
         let started = turns.turn_started;
         for turn in 0..20 {
             turns.advance(started + SHARED_CPU_TURN * turn);

@@ -87,7 +87,7 @@ impl HandshakeReader {
     }
 
     /// Returns the number of the requested stream; `None` if the message is no request of this trial.
-    pub fn stream_id(&self, secret: &Secret) -> Option<u32> {
+    pub fn requested_stream_id(&self, secret: &Secret) -> Option<u32> {
         let id = u32::from_be_bytes(self.0.get(4..8)?.try_into().ok()?);
         (self.0 == encode_handshake(REQUEST_MARK, id, secret)).then_some(id)
     }

@@ -12,7 +12,7 @@ use socket2::{SockAddr, Socket};
 use crate::handshake::{self, HandshakeReader, ReadState};
 use crate::load::Load;
 use crate::route::{self, format_address};
-use crate::sockets::{SocketOptions, abort_on_close, is_connection_lost, open_socket};
+use crate::sockets::{SocketOptions, is_connection_lost, open_socket, reset_on_close};
 use vnetbench_streams::Secret;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::ports;
@@ -88,7 +88,7 @@ impl PendingConnection {
             ReadState::Incomplete => HandshakeState::Incomplete,
             ReadState::Complete => self
                 .handshake
-                .stream_id(secret)
+                .requested_stream_id(secret)
                 .map_or(HandshakeState::Foreign, HandshakeState::Stream),
             ReadState::Closed => HandshakeState::Foreign,
         }
@@ -198,7 +198,7 @@ fn accept(listener: &Socket) -> io::Result<Option<Socket>> {
     match listener.accept() {
         Ok((socket, _)) => {
             socket.set_nonblocking(true)?;
-            abort_on_close(&socket)?;
+            reset_on_close(&socket)?;
             Ok(Some(socket))
         }
         Err(error) if is_connection_lost(&error) => Ok(None),

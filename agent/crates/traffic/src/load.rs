@@ -10,7 +10,7 @@ use socket2::Domain;
 use crate::route::Transport;
 use crate::senders;
 use crate::sockets::{self, SocketOptions};
-use crate::tcp_crr::{self, ConnectionOptions};
+use crate::tcp_crr::{self, TransactionOptions};
 use crate::tcp_rr::{self, ExchangeOptions};
 use crate::tcp_stream::{self, TransferOptions};
 use crate::udp_stream::{self, FlowOptions};
@@ -57,7 +57,7 @@ pub enum Workload {
     /// `tcp_rr`: requests and responses on one connection.
     RequestResponse(ExchangeOptions),
     /// `tcp_crr`: one connection for each request.
-    ConnectRequestResponse(ConnectionOptions),
+    ConnectRequestResponse(TransactionOptions),
     /// `udp_stream`: datagrams.
     Datagrams(FlowOptions),
     /// `frames`: Ethernet frames.
@@ -82,7 +82,7 @@ impl Load {
     /// # Errors
     ///
     /// The kernel refuses a socket option or the send mode.
-    pub fn check(&self) -> Result<()> {
+    pub fn check_kernel_support(&self) -> Result<()> {
         for part in &self.parts {
             let mut roles = self.roles[part.streams.clone()].iter();
             if let Workload::Stream(transfer) = &part.workload

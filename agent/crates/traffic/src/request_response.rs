@@ -115,7 +115,7 @@ impl Requester {
             .timing
             .as_ref()
             .expect("every source stream has a timing");
-        match self.send_request(stream, timing, commands) {
+        match self.send_due_requests(stream, timing, commands) {
             // The end of the load closed the sending half during the call.
             Err(error)
                 if error.raw_os_error() == Some(libc::EPIPE)
@@ -160,14 +160,14 @@ impl Requester {
     }
 
     /// Sends the requests that are due.
-    fn send_request(
+    fn send_due_requests(
         &mut self,
         stream: &Stream,
         timing: &RequestTiming,
         commands: &Commands,
     ) -> io::Result<()> {
         loop {
-            if self.unsent_bytes == 0 && !self.start_request(timing, commands) {
+            if self.unsent_bytes == 0 && !self.start_due_request(timing, commands) {
                 return Ok(());
             }
             let count = send_available(
@@ -182,7 +182,7 @@ impl Requester {
     }
 
     /// Starts the next request if it is due; returns whether it did.
-    fn start_request(&mut self, timing: &RequestTiming, commands: &Commands) -> bool {
+    fn start_due_request(&mut self, timing: &RequestTiming, commands: &Commands) -> bool {
         if commands.current() != Command::Go {
             return false;
         }

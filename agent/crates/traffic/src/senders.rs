@@ -20,7 +20,7 @@ use vnetbench_system::error::{Error, ErrorKind, Result};
 ///
 /// Any other failure, of kind `send_mode`.
 pub fn check_send_mode(options: SendOptions, unconnected: &Socket) -> Result<()> {
-    let result = sender_factory(1, options)
+    let result = make_sender_factory(1, options)
         .and_then(|sender| sender(unconnected)?.send(unconnected.as_fd()));
     match result {
         Err(error) if !matches!(error.raw_os_error(), Some(libc::EPIPE | libc::ENOTCONN)) => {
@@ -39,7 +39,10 @@ pub type SenderFactory = Box<dyn Fn(&Socket) -> io::Result<Box<dyn Sender>>>;
 /// # Errors
 ///
 /// The system refuses the memory file of `sendfile`.
-pub fn sender_factory(message_bytes: usize, options: SendOptions) -> io::Result<SenderFactory> {
+pub fn make_sender_factory(
+    message_bytes: usize,
+    options: SendOptions,
+) -> io::Result<SenderFactory> {
     let message = make_message(message_bytes);
     Ok(match options.mode {
         SendMode::Copy => Box::new(move |_| Ok(Box::new(CopySender::new(Arc::clone(&message))))),

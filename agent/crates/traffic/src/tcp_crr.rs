@@ -33,7 +33,7 @@ const MAX_RECEIVE_BYTES: usize = 64 << 10;
 
 /// The options of transactions and their sockets.
 #[derive(Debug)]
-pub struct ConnectionOptions {
+pub struct TransactionOptions {
     /// Size of a request.
     pub request_bytes: usize,
     /// Size of a response.
@@ -49,7 +49,7 @@ pub struct ConnectionOptions {
 /// The system refuses a thread, its CPUs or a socket option.
 pub(crate) fn start(
     streams: &[Arc<Stream>],
-    options: &ConnectionOptions,
+    options: &TransactionOptions,
     threads: &ThreadPlan,
     commands: &Arc<Commands>,
     on_end: &OnEnd,
@@ -61,7 +61,7 @@ pub(crate) fn start(
         stream.socket.set_nonblocking(false)?;
         stream.socket.set_read_timeout(Some(STOP_CHECK_INTERVAL))?;
         let guard = EndGuard::new(&stream, on_end);
-        let connection_loop = ConnectionLoop {
+        let connection_loop = TransactionLoop {
             stream,
             request: Arc::clone(&request),
             response: Arc::clone(&response),
@@ -71,8 +71,8 @@ pub(crate) fn start(
         Ok(move |commands: &Commands| {
             let guard = guard;
             let end = match guard.stream.role {
-                Role::Source => connection_loop.run_client(commands),
-                Role::Sink => connection_loop.run_server(commands),
+                Role::Source => connection_loop.run_source(commands),
+                Role::Sink => connection_loop.run_sink(commands),
             };
             guard.stream.record_end(match end {
                 Ok(LoopEnd::Drained) => StreamEnd::Drained,
@@ -93,7 +93,7 @@ enum LoopEnd {
 }
 
 /// Runs the transactions of one stream.
-struct ConnectionLoop {
+struct TransactionLoop {
     stream: Arc<Stream>,
     request: Arc<[u8]>,
     response: Arc<[u8]>,
@@ -101,9 +101,9 @@ struct ConnectionLoop {
     buffer: Vec<u8>,
 }
 
-impl ConnectionLoop {
+impl TransactionLoop {
     /// Runs a source: makes transactions, one after the other.
-    fn run_client(mut self, commands: &Commands) -> io::Result<LoopEnd> {
+    fn run_source(mut self, commands: &Commands) -> io::Result<LoopEnd> {
         let mut port = [0; 2];
         if let ReceiveOutcome::Cut = self.receive_port(&mut port, commands)? {
             return Ok(LoopEnd::Cut);
@@ -181,7 +181,7 @@ impl ConnectionLoop {
     }
 
     /// Runs a sink: serves each connection until the source closes the stream.
-    fn run_server(mut self, commands: &Commands) -> io::Result<LoopEnd> {
+    fn run_sink(mut self, commands: &Commands) -> io::Result<LoopEnd> {
         let source = require_ip_address(self.stream.socket.peer_addr())?;
         let mut local = require_ip_address(self.stream.socket.local_addr())?;
         let listener = ports::try_ports(|port| {

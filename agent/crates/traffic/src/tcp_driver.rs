@@ -107,24 +107,24 @@ impl RunningStream {
         match has_more_data {
             // A sink whose peer continues to send would never end otherwise.
             Ok(true) if self.is_receiver() && commands.current() == Command::EndAll => {
-                self.finish(StreamEnd::Cut)
+                self.record_end(StreamEnd::Cut)
             }
             Ok(true) => StepOutcome::Progress,
-            Ok(false) => self.end_of_data(commands),
+            Ok(false) => self.handle_end_of_data(commands),
             Err(error) => self.handle_error(error, commands),
         }
     }
 
     /// Ends the stream after the last byte.
-    fn end_of_data(&mut self, commands: &Commands) -> StepOutcome {
+    fn handle_end_of_data(&mut self, commands: &Commands) -> StepOutcome {
         if commands.current() == Command::EndAll {
-            return self.finish(StreamEnd::Cut);
+            return self.record_end(StreamEnd::Cut);
         }
         if self.stream.role == Role::Sink {
             // Fails only if the source is gone, which then does not wait for it.
             let _ = shutdown(&self.stream.socket, Shutdown::Write);
         }
-        self.finish(StreamEnd::Drained)
+        self.record_end(StreamEnd::Drained)
     }
 
     /// Ends the stream, unless the error is transient.
@@ -132,10 +132,10 @@ impl RunningStream {
         match (error.raw_os_error(), commands.current()) {
             (Some(libc::EINTR), _) => StepOutcome::Progress,
             (Some(libc::EAGAIN), _) => StepOutcome::WouldBlock,
-            (_, Command::EndAll) => self.finish(StreamEnd::Cut),
+            (_, Command::EndAll) => self.record_end(StreamEnd::Cut),
             // The end of the load closed the sending half during the call.
             (Some(libc::EPIPE), Command::EndSources) if !self.is_receiver() => self.stop_sending(),
-            _ => self.finish(StreamEnd::Broken(error)),
+            _ => self.record_end(StreamEnd::Broken(error)),
         }
     }
 
@@ -152,7 +152,7 @@ impl RunningStream {
     }
 
     /// Records the end of the stream.
-    fn finish(&mut self, end: StreamEnd) -> StepOutcome {
+    fn record_end(&mut self, end: StreamEnd) -> StepOutcome {
         if let Transfer::Sending { sender, .. } = &mut self.transfer
             && let Some(counts) = sender.reap_completions(self.stream.socket.as_fd())
         {

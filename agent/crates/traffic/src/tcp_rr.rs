@@ -182,40 +182,40 @@ impl Session {
         match outcome {
             // A sink whose peer continues to send requests would never end otherwise.
             Ok(ReadOutcome::More) if commands.current() == Command::EndAll => {
-                self.finish(StreamEnd::Cut)
+                self.record_end(StreamEnd::Cut)
             }
             Ok(ReadOutcome::More) => StepOutcome::Progress,
             Ok(ReadOutcome::Nothing) if commands.current() == Command::EndAll => {
-                self.finish(StreamEnd::Cut)
+                self.record_end(StreamEnd::Cut)
             }
             Ok(ReadOutcome::Nothing) => StepOutcome::WouldBlock,
-            Ok(ReadOutcome::Closed) => self.end_of_data(commands),
+            Ok(ReadOutcome::Closed) => self.handle_end_of_data(commands),
             Err(error) => match (error.raw_os_error(), commands.current()) {
                 (Some(libc::EINTR), _) => StepOutcome::Progress,
-                (_, Command::EndAll) => self.finish(StreamEnd::Cut),
-                _ => self.finish(StreamEnd::Broken(error)),
+                (_, Command::EndAll) => self.record_end(StreamEnd::Cut),
+                _ => self.record_end(StreamEnd::Broken(error)),
             },
         }
     }
 
     /// Ends the stream after the last byte.
-    fn end_of_data(&self, commands: &Commands) -> StepOutcome {
+    fn handle_end_of_data(&self, commands: &Commands) -> StepOutcome {
         match (commands.current(), self.stream.role) {
-            (Command::EndAll, _) => self.finish(StreamEnd::Cut),
-            (Command::EndSources, Role::Source) => self.finish(StreamEnd::Drained),
+            (Command::EndAll, _) => self.record_end(StreamEnd::Cut),
+            (Command::EndSources, Role::Source) => self.record_end(StreamEnd::Drained),
             (_, Role::Source) => {
-                self.finish(StreamEnd::Broken(io::ErrorKind::UnexpectedEof.into()))
+                self.record_end(StreamEnd::Broken(io::ErrorKind::UnexpectedEof.into()))
             }
             (_, Role::Sink) => {
                 // Fails only if the source is gone, which then does not wait for it.
                 let _ = shutdown(&self.stream.socket, Shutdown::Write);
-                self.finish(StreamEnd::Drained)
+                self.record_end(StreamEnd::Drained)
             }
         }
     }
 
     /// Records the end of the stream.
-    fn finish(&self, end: StreamEnd) -> StepOutcome {
+    fn record_end(&self, end: StreamEnd) -> StepOutcome {
         self.stream.record_end(end);
         StepOutcome::Ended
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::event_loop::run_streams;
 use crate::receive::ReceiveMode;
 use crate::send::SendOptions;
-use crate::senders::sender_factory;
+use crate::senders::make_sender_factory;
 use crate::tcp_driver::{RunningStream, StepOutcome};
 use vnetbench_streams::threads::{self, StartedThread, ThreadPlan};
 use vnetbench_streams::{Commands, OnEnd, Stream};
@@ -38,7 +38,7 @@ pub(crate) fn start(
     commands: &Arc<Commands>,
     on_end: &OnEnd,
 ) -> io::Result<Vec<StartedThread>> {
-    let make_sender = sender_factory(options.message_bytes, options.send_options)?;
+    let make_sender = make_sender_factory(options.message_bytes, options.send_options)?;
     threads::start_threads(streams, threads, commands, |thread_streams| {
         let mut running = Vec::with_capacity(thread_streams.len());
         let is_alone = thread_streams.len() == 1;

@@ -18,7 +18,8 @@ use crate::route::require_ip_address;
 use crate::udp_socket::open_udp_socket;
 use crate::udp_stream::FlowOptions;
 use vnetbench_streams::datagram_header::{
-    DatagramHeader, HEADER_BYTES, PROBE_NUMBER, SMALL_PROBE_NUMBER, now_nanos, stream_key,
+    DatagramHeader, FULL_PROBE_NUMBER, HEADER_BYTES, SMALL_PROBE_NUMBER, derive_stream_key,
+    realtime_nanos,
 };
 use vnetbench_streams::datagrams::{DatagramCounters, DatagramFlow};
 use vnetbench_streams::{Role, StreamRole};
@@ -33,7 +34,7 @@ const PROBE_INTERVAL: Duration = Duration::from_millis(20);
 /// The sink's confirmation of a small probe.
 const SMALL_PROBE_ARRIVED_CODE: u8 = 1;
 /// The sink's confirmation of a probe of the load's datagram size.
-const PROBE_ARRIVED_CODE: u8 = 2;
+const FULL_PROBE_ARRIVED_CODE: u8 = 2;
 /// Maximum number of datagrams read between two checks of the time limit and the waker.
 ///
 /// A fast foreign sender therefore does not block the handshake.
@@ -60,7 +61,7 @@ pub fn open_flows(
         handshakes.push(FlowHandshake::start(
             connection,
             *role,
-            stream_key(&load.secret, *id),
+            derive_stream_key(&load.secret, *id),
             options,
             &own_clock,
         )?);
@@ -228,7 +229,7 @@ impl<'a> FlowHandshake<'a> {
             return Ok(());
         };
         self.small_probe_arrived |= confirmations.contains(&SMALL_PROBE_ARRIVED_CODE);
-        self.probe_arrived |= confirmations.contains(&PROBE_ARRIVED_CODE);
+        self.probe_arrived |= confirmations.contains(&FULL_PROBE_ARRIVED_CODE);
         self.is_done = self.probe_arrived;
         let is_first_probe = !self.has_port;
         if is_first_probe {
@@ -243,7 +244,7 @@ impl<'a> FlowHandshake<'a> {
         }
         if !self.is_done && (is_probe_due || is_first_probe) {
             self.send_probe(SMALL_PROBE_NUMBER, HEADER_BYTES)?;
-            self.send_probe(PROBE_NUMBER, self.datagram_bytes)?;
+            self.send_probe(FULL_PROBE_NUMBER, self.datagram_bytes)?;
         }
         Ok(())
     }
@@ -254,7 +255,7 @@ impl<'a> FlowHandshake<'a> {
         let header = DatagramHeader {
             key: self.key,
             number,
-            sent_nanos: now_nanos(),
+            sent_nanos: realtime_nanos(),
         };
         header.write(&mut datagram);
         let Err(error) = self.socket.send(&datagram) else {
@@ -324,11 +325,13 @@ impl<'a> FlowHandshake<'a> {
                 self.small_probe_arrived = true;
                 self.send_control(&[SMALL_PROBE_ARRIVED_CODE])?;
             }
-            if header.number == PROBE_NUMBER && length == self.datagram_bytes && !self.probe_arrived
+            if header.number == FULL_PROBE_NUMBER
+                && length == self.datagram_bytes
+                && !self.probe_arrived
             {
                 self.probe_arrived = true;
                 self.socket.connect(&SockAddr::from(sender))?;
-                self.send_control(&[PROBE_ARRIVED_CODE])?;
+                self.send_control(&[FULL_PROBE_ARRIVED_CODE])?;
             }
         }
         Ok(())

@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use crate::receive::COALESCING_TIME;
 use crate::udp_calls::{ReceiveBatch, ReceivedMessage, SendBatch};
-use vnetbench_streams::datagram_header::{DatagramHeader, SMALL_PROBE_NUMBER, now_nanos};
+use vnetbench_streams::datagram_header::{DatagramHeader, SMALL_PROBE_NUMBER, realtime_nanos};
 use vnetbench_streams::datagrams::{DatagramCounts, DatagramFlow, PacingDeviation};
 use vnetbench_streams::jitter::JitterEstimator;
 use vnetbench_streams::reception::SequenceTracker;
@@ -158,7 +158,7 @@ fn send_batch(
     let first = DatagramHeader {
         key: datagrams.key,
         number,
-        sent_nanos: now_nanos(),
+        sent_nanos: realtime_nanos(),
     };
     let sent_count = match batch.send(datagrams.socket.as_fd(), first, count) {
         Ok(sent_count) => sent_count,
@@ -254,7 +254,7 @@ struct SinkCounters<'a> {
 impl SinkCounters<'_> {
     /// Counts the datagrams of one message; returns the bytes of those that belong to the stream.
     fn record(&mut self, message: &ReceivedMessage<'_>) -> usize {
-        let received_at_nanos = message.received_at_nanos.unwrap_or_else(now_nanos);
+        let received_at_nanos = message.received_at_nanos.unwrap_or_else(realtime_nanos);
         let mut bytes = 0;
         for run in message.runs() {
             let header = run.first.filter(|header| header.key == self.datagrams.key);
@@ -283,7 +283,7 @@ impl SinkCounters<'_> {
     fn publish(&self, sent: Option<u64>) {
         self.datagrams.counters.set(DatagramCounts {
             datagrams: self.sequence.unique + self.sequence.duplicates,
-            lost: self.sequence.lost_packets(sent),
+            lost: self.sequence.lost_packet_count(sent),
             duplicates: self.sequence.duplicates,
             reordered: self.sequence.reordered,
             foreign: self.foreign,
@@ -303,7 +303,7 @@ fn run_sink(stream: &Stream, options: FlowOptions, commands: &Commands) -> io::R
         jitter: JitterEstimator::default(),
         foreign: 0,
     };
-    let mut source_total = SourceTotal::default();
+    let mut source_total = SentCountReader::default();
     let mut last_received_at = Instant::now();
     loop {
         let has_received = match batch.receive(datagrams.socket.as_fd()) {
@@ -344,14 +344,14 @@ fn run_sink(stream: &Stream, options: FlowOptions, commands: &Commands) -> io::R
 
 /// Reads the number of datagrams that the source sent.
 #[derive(Default)]
-struct SourceTotal {
+struct SentCountReader {
     bytes: [u8; 8],
     count: usize,
     /// The number, when all its bytes are read.
     sent: Option<u64>,
 }
 
-impl SourceTotal {
+impl SentCountReader {
     /// Reads available bytes from the stream's connection.
     fn receive(&mut self, stream: &Stream) -> io::Result<()> {
         let rest = &mut self.bytes[self.count..];

@@ -21,7 +21,7 @@ pub const BLOCK_COUNT: u32 = 64;
 /// The kernel hands over a partly filled block after this time.
 const BLOCK_TIMEOUT_MS: u32 = 4;
 /// The kernel requires a frame size, although frames of TPACKET_V3 have variable length.
-const FRAME_BYTES: u32 = 2048;
+const NOMINAL_FRAME_BYTES: u32 = 2048;
 /// Bytes captured of each frame: all headers up to the datagram header.
 const SNAPSHOT_BYTES: u32 = 96;
 /// Excludes frames that this endpoint sends (include/uapi/linux/if_packet.h).
@@ -88,8 +88,8 @@ impl ReceiveRing {
         let request = RingRequest {
             block_bytes: BLOCK_BYTES,
             blocks: block_count,
-            frame_bytes: FRAME_BYTES,
-            frames: BLOCK_BYTES / FRAME_BYTES * block_count,
+            frame_bytes: NOMINAL_FRAME_BYTES,
+            frames: BLOCK_BYTES / NOMINAL_FRAME_BYTES * block_count,
             block_timeout_ms: BLOCK_TIMEOUT_MS,
             ..RingRequest::default()
         };
@@ -177,7 +177,7 @@ impl ReceiveRing {
     }
 
     /// Returns the frames dropped because the ring was full, since the previous call.
-    pub fn take_dropped(&self) -> io::Result<u64> {
+    pub fn take_dropped_count(&self) -> io::Result<u64> {
         let statistics: Statistics =
             socket_option::get(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
         Ok(statistics.drops.into())

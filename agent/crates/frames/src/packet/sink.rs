@@ -9,12 +9,12 @@ use std::time::Duration;
 use crate::arrivals::StreamArrivals;
 use crate::filter::{FIRST_SINK_ROLE, FrameFilter, OWN_SOURCE_ROLE};
 use crate::foreign::ForeignFrames;
-use crate::frame_class::{FrameClass, NUMBER_BITS, belongs_to_other_trial, find_udp_payload};
+use crate::frame_class::{FRAME_NUMBER_BITS, FrameClass, belongs_to_other_trial, find_udp_payload};
 use crate::packet::ring::{BLOCK_COUNT, CapturedFrame, ReceiveRing};
 use crate::parameters::FCS_BYTES;
 use crate::port::Port;
 use vnetbench_counters::load_thread::LoadThread;
-use vnetbench_streams::datagram_header::{DatagramHeader, SMALL_PROBE_NUMBER, now_nanos};
+use vnetbench_streams::datagram_header::{DatagramHeader, SMALL_PROBE_NUMBER, realtime_nanos};
 use vnetbench_streams::jitter::JitterEstimator;
 use vnetbench_streams::reception::SequenceTracker;
 use vnetbench_system::clock::monotonic_nanos;
@@ -26,7 +26,7 @@ const SEQUENCE_WINDOW_FRAMES: u64 = 1 << 20;
 /// How often the thread checks whether to stop.
 const STOP_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Samples of the offset between two clocks.
-const CLOCK_OFFSET_SAMPLES: usize = 5;
+const CLOCK_OFFSET_SAMPLE_COUNT: usize = 5;
 
 /// Counts the frames at a port from a receive ring.
 #[derive(Debug)]
@@ -109,7 +109,7 @@ impl PacketSink {
     }
 
     /// Returns the one-way delays of the frames of all sinks.
-    pub fn delay(&self) -> HistogramCounts {
+    pub fn one_way_delays(&self) -> HistogramCounts {
         HistogramCounts::sum(std::iter::once(&lock_counters(&self.counters).delay))
     }
 
@@ -119,7 +119,7 @@ impl PacketSink {
     }
 
     /// Returns the frames dropped because the ring was full.
-    pub fn dropped(&self) -> u64 {
+    pub fn ring_dropped_count(&self) -> u64 {
         lock_counters(&self.counters).dropped
     }
 }
@@ -150,7 +150,7 @@ fn count_frames(mut ring: ReceiveRing, counters: &Mutex<PortCounters>, is_stoppi
             if !ring.drain(|frame| {
                 counters.record(&frame, frame.received_nanos.wrapping_sub(offset_nanos))
             }) {
-                counters.dropped += ring.take_dropped().unwrap_or(0);
+                counters.dropped += ring.take_dropped_count().unwrap_or(0);
                 break;
             }
         }
@@ -159,9 +159,9 @@ fn count_frames(mut ring: ReceiveRing, counters: &Mutex<PortCounters>, is_stoppi
 
 /// Returns CLOCK_REALTIME minus CLOCK_MONOTONIC, from the quickest of several samples.
 fn measure_realtime_offset_nanos() -> u64 {
-    let samples = (0..CLOCK_OFFSET_SAMPLES).map(|_| {
+    let samples = (0..CLOCK_OFFSET_SAMPLE_COUNT).map(|_| {
         let before = monotonic_nanos();
-        let realtime = now_nanos();
+        let realtime = realtime_nanos();
         let after = monotonic_nanos();
         (
             after - before,
@@ -228,7 +228,7 @@ impl PortCounters {
             // A probe of the other endpoint carries a stream id of this one. A slow device may deliver it late; it is no loop.
             OWN_SOURCE_ROLE | FIRST_SINK_ROLE.. if header.number >= SMALL_PROBE_NUMBER => Ok(None),
             OWN_SOURCE_ROLE => Err(FrameClass::OwnReturned),
-            role @ FIRST_SINK_ROLE.. if header.number >> NUMBER_BITS == 0 => {
+            role @ FIRST_SINK_ROLE.. if header.number >> FRAME_NUMBER_BITS == 0 => {
                 let sink_index = usize::from(role - FIRST_SINK_ROLE);
                 Ok(Some(SinkFrame { sink_index, header }))
             }

@@ -20,7 +20,7 @@ use vnetbench_streams::{Command, Commands, StreamEnd};
 use vnetbench_system::clock::monotonic_nanos;
 use vnetbench_system::error::{Error, Result};
 use vnetbench_system::histogram::{self, Histogram};
-use vnetbench_system::priority::{PriorityTurns, Rank};
+use vnetbench_system::priority::{PriorityTurns, RealTimeRank};
 use vnetbench_system::socket_option;
 
 /// Frames of one call. All are stamped before the call, so larger batches would add to the measured delay.
@@ -93,7 +93,7 @@ impl PacketSource {
 
     fn run_unpaced(&self, batch: &mut SendBatch, commands: &Commands) -> io::Result<()> {
         let mut number = 0;
-        let mut turns = PriorityTurns::new(Rank::Generator, self.shares_cpu);
+        let mut turns = PriorityTurns::new(RealTimeRank::Generator, self.shares_cpu);
         while number < self.max_frames && commands.current() == Command::Go {
             turns.advance(Instant::now());
             number += self.send_or_reject_batch(batch, number, self.max_frames - number)?;
@@ -115,7 +115,7 @@ impl PacketSource {
         // Late frames catch up no sooner than this.
         let mut earliest = pacing.schedule.due_at(0);
         let mut number = 0;
-        let mut turns = PriorityTurns::new(Rank::Generator, self.shares_cpu);
+        let mut turns = PriorityTurns::new(RealTimeRank::Generator, self.shares_cpu);
         while number < self.max_frames && commands.current() == Command::Go {
             let next_departure = pacing.schedule.due_at(number).max(earliest);
             let now = Instant::now();
@@ -146,7 +146,12 @@ impl PacketSource {
     }
 
     /// Sends up to `max_count` frames from `number` on. Returns how many were either sent or rejected.
-    fn send_or_reject_batch(&self, batch: &mut SendBatch, number: u64, max_count: u64) -> io::Result<u64> {
+    fn send_or_reject_batch(
+        &self,
+        batch: &mut SendBatch,
+        number: u64,
+        max_count: u64,
+    ) -> io::Result<u64> {
         let count = max_count.min(BATCH_FRAMES as u64) as usize;
         for (index, number) in (0..count).zip(number..) {
             let fields = &self.size_fields[(number % self.size_fields.len() as u64) as usize];
