@@ -24,7 +24,7 @@ from bench.corpus.runs import FILTER_KEYS, Run, filter_runs, plan_runs
 from bench.corpus.scenarios import SCENARIOS
 from bench.corpus.store import CorpusStore
 from vnetbench.agents.client import AgentError
-from vnetbench.agents.launch import check_agent
+from vnetbench.agents.launch import check_agent_binary
 from vnetbench.campaign.interrupts import Interrupts
 from vnetbench.commands import exit_codes
 from vnetbench.errors import BenchError
@@ -56,7 +56,7 @@ def main(output: Path, filter_text: str, again: bool, is_list: bool) -> None:
             return
         if not has_root():
             raise BenchError("making runs creates networks and changes machine settings", fix="run as root")
-        check_agent()
+        check_agent_binary()
         store = CorpusStore(output)
         store.remove_outdated(declared)
         if again:

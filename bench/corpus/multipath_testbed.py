@@ -30,7 +30,7 @@ class MultipathTopology(NetnsTopology):
     """A testbed with a router in which the path of each pair may use every uplink."""
 
     @property
-    def shaped_devices(self) -> tuple[NetDevice, ...]:
+    def rate_limited_devices(self) -> tuple[NetDevice, ...]:
         """The uplinks; see NetnsTopology."""
         return self.uplink_ends
 
@@ -64,7 +64,7 @@ def _add_uplinks(testbed: NetnsTopology) -> NetnsTopology:
     uplinks = tuple(uplink_end(number, side) for number in range(UPLINK_PAIRS) for side in "ab")
     ports = tuple((first, *uplinks, last) for first, last in testbed.ports)
     field_values = {field.name: getattr(testbed, field.name) for field in fields(testbed)}
-    return MultipathTopology(**{**field_values, "uplinks": uplinks, "ports": ports})
+    return MultipathTopology(**{**field_values, "uplink_ends": uplinks, "ports": ports})
 
 
 def _connect_routers(testbed: NetnsTopology) -> None:

@@ -25,7 +25,7 @@ from vnetbench.study.plan import SEED_BITS
 if TYPE_CHECKING:
     from vnetbench.estimate.summary import CampaignSummary
 
-RESULTS = click.Path(path_type=Path, dir_okay=False)
+RESULTS_FILE_TYPE = click.Path(path_type=Path, dir_okay=False)
 _LAZY_COMMANDS = ("explain", "guest", "import", "iperf3", "lab", "reference", "throughput")
 """Commands that are defined in a file of their own in `commands/`."""
 
@@ -81,7 +81,9 @@ def cli() -> None:
 
 @cli.command()
 @click.argument("study", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=RESULTS, help="Results file to create.  [default: STUDY with .vnb]")
+@click.option(
+    "-o", "--output", type=RESULTS_FILE_TYPE, help="Results file to create.  [default: STUDY with .vnb]"
+)
 @click.option(
     "--set",
     "overrides",
@@ -107,7 +109,7 @@ def run(study: Path, output: Path | None, overrides: Sequence[str], seed: int | 
 
 
 @cli.command()
-@click.argument("results", type=RESULTS)
+@click.argument("results", type=RESULTS_FILE_TYPE)
 def resume(results: Path) -> int:
     """Continue an interrupted campaign, for example after Ctrl-C, a crash, a reboot or a full disk."""
     from vnetbench.commands.campaign import resume_campaign
@@ -116,7 +118,7 @@ def resume(results: Path) -> int:
 
 
 @cli.command()
-@click.argument("results", type=RESULTS)
+@click.argument("results", type=RESULTS_FILE_TYPE)
 @click.option("--json", "output_format", flag_value="json", help="Print JSON (see docs/show-json.md).")
 @click.option("--csv", "output_format", flag_value="csv", help="Print CSV, one line per treatment.")
 @click.option("--markdown", "output_format", flag_value="markdown", help="Print a Markdown table.")
@@ -147,11 +149,11 @@ def _print_estimates(summary: CampaignSummary, output_format: str | None) -> Non
 
 
 @cli.command()
-@click.argument("results", type=RESULTS, nargs=-1, required=True)
+@click.argument("results", type=RESULTS_FILE_TYPE, nargs=-1, required=True)
 @click.option(
     "-o",
     "--output",
-    type=RESULTS,
+    type=RESULTS_FILE_TYPE,
     help="HTML page to write.  [default: RESULTS with .html; report.html for several files]",
 )
 @click.option(
@@ -179,8 +181,8 @@ def report(results: tuple[Path, ...], output: Path | None, png: Path | None) -> 
 
 
 @cli.command()
-@click.argument("before", type=RESULTS)
-@click.argument("after", type=RESULTS)
+@click.argument("before", type=RESULTS_FILE_TYPE)
+@click.argument("after", type=RESULTS_FILE_TYPE)
 @click.option(
     "--fail-if-worse",
     metavar="SHARE",
@@ -225,7 +227,7 @@ def compare(before: Path, after: Path, fail_if_worse: str | None) -> int:
 
 
 @cli.command("check-statements")
-@click.argument("results", type=RESULTS, nargs=-1, required=True)
+@click.argument("results", type=RESULTS_FILE_TYPE, nargs=-1, required=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (see docs/statements.md).")
 def check_statements(results: tuple[Path, ...], as_json: bool) -> None:
     """Check published statements against your RESULTS, and list the measurements that are missing."""

@@ -42,7 +42,7 @@ def test_an_error_reply_carries_its_code_and_data() -> None:
             client.call("knob.get", interface="nosuch0", knobs=["mtu"])
         assert refused.value.code == -32003
         assert refused.value.data["interface"] == "nosuch0"
-        assert not refused.value.is_dead
+        assert not refused.value.has_agent_ended
         assert client.call("agent.hello")["protocol"] == PROTOCOL_VERSION
     finally:
         client.close()
@@ -56,7 +56,7 @@ def test_a_killed_agent_fails_pending_and_later_requests() -> None:
     with pytest.raises(AgentError, match="killed by SIGKILL") as dead:
         for _ in range(100):
             client.call("agent.hello")
-    assert dead.value.is_dead
+    assert dead.value.has_agent_ended
     assert client.events.get(timeout=60) == ("agent.gone", {"reason": "the agent ended (killed by SIGKILL)"})
     client.close()
 

@@ -102,7 +102,7 @@ def test_requests_fail_with_the_reason_of_a_closed_connection(
     client = AgentClient("a1", SocketTransport(port(session), lambda: "kernel panic", 5))
     with pytest.raises(AgentError, match="kernel panic") as gone:
         client.call("trial.prepare")
-    assert gone.value.is_dead
+    assert gone.value.has_agent_ended
     client.close()
 
 

@@ -27,7 +27,7 @@ from bench.corpus.disturbances.transmit_queues import single_transmit_queue
 from bench.corpus.disturbances.varying_disturbances import in_random_trials, slowing_link
 from vnetbench.lab.netns.testbed import NetnsTestbed, create_testbed
 from vnetbench.lab.netns.topology import NetnsShape
-from vnetbench.lab.registry import testbed_processes
+from vnetbench.lab.registry import testbed_pids
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import TestbedSpec
 
@@ -99,11 +99,11 @@ def test_a_disturbance_is_undone_even_after_an_error(testbed: NetnsTestbed, dist
         or disturbance is DISTURBANCES["offloads of the uplink"]
     ):
         make_target(testbed).switch_agent()  # the agent lives as long as the testbed
-    before, processes = read_state(testbed), len(testbed_processes(testbed.topology.testbed_name))
+    before, processes = read_state(testbed), len(testbed_pids(testbed.topology.testbed_name))
     with pytest.raises(ZeroDivisionError), disturbance(make_target(testbed)):
         raise ZeroDivisionError
     assert read_state(testbed) == before
-    assert len(testbed_processes(testbed.topology.testbed_name)) == processes
+    assert len(testbed_pids(testbed.topology.testbed_name)) == processes
 
 
 @pytest.mark.usefixtures("real_root")

@@ -72,7 +72,7 @@ def test_a_cpu_quota_reports_the_user_time_of_its_group(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: str, apart_s: dict[str, float]
 ) -> None:
     hierarchy = CgroupHierarchy(tmp_path, tmp_path / own, 2)
-    monkeypatch.setattr(control_groups, "find_hierarchy", lambda: hierarchy)
+    monkeypatch.setattr(control_groups, "find_cpu_hierarchy", lambda: hierarchy)
     monkeypatch.setattr("bench.corpus.disturbances.cpu_quota._find_pid", lambda target, endpoint: 71)
     monkeypatch.setattr(control_groups, "_release_group", lambda hierarchy, group: None)
     testbed = cast(NetnsTestbed, SimpleNamespace(topology=SimpleNamespace(testbed_name="t-two")))

@@ -9,11 +9,11 @@ import pytest
 
 from vnetbench.campaign.agent_parameters import (
     choose_thread_cpus,
+    common_prepare_parameters,
     compute_idle_duration_s,
     find_endpoint_role,
     frame_sources_share_cpu,
     list_streams,
-    prepare_parameters,
 )
 from vnetbench.lab.cpus import parse_cpu_set
 from vnetbench.lab.endpoint import Endpoint
@@ -73,7 +73,7 @@ def test_generators_of_both_directions_share_cpus_only_if_there_are_too_few(
 
 def test_vsock_parameters_contain_no_tcp_options() -> None:
     levels = complete_levels({"transport": "vsock", "role": "guest-to-host"}, "tcp_stream", QEMU)
-    parameters = prepare_parameters("tcp_stream", levels)
+    parameters = common_prepare_parameters("tcp_stream", levels)
     assert (parameters["receive"], parameters["congestion_control"], parameters["pacing_rate_bps"]) == (
         "copy",
         None,
@@ -94,14 +94,14 @@ def test_the_role_of_an_endpoint_follows_from_its_streams() -> None:
 
 
 def test_the_parameters_of_mixed_contain_those_of_both_parts() -> None:
-    parameters = prepare_parameters("mixed", mixed_levels(request_size=100, message_size=4096))
+    parameters = common_prepare_parameters("mixed", mixed_levels(request_size=100, message_size=4096))
     assert (parameters["request_bytes"], parameters["message_bytes"], parameters["rate_per_s"]) == (
         100,
         4096,
         1000.0,
     )
-    assert "request_bytes" not in prepare_parameters("tcp_stream", complete_levels({}, "tcp_stream"))
-    assert "message_bytes" not in prepare_parameters("tcp_crr", complete_levels({}, "tcp_crr"))
+    assert "request_bytes" not in common_prepare_parameters("tcp_stream", complete_levels({}, "tcp_stream"))
+    assert "message_bytes" not in common_prepare_parameters("tcp_crr", complete_levels({}, "tcp_crr"))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from vnetbench.campaign.calibration import DEFAULT_MODE, OTHER_MODES, Calibration, choose_send_mode
+from vnetbench.campaign.calibration import DEFAULT_SEND_MODE, OTHER_SEND_MODES, Calibration, choose_send_mode
 from vnetbench.lab.errors import TreatmentRefused
 
 
@@ -26,12 +26,12 @@ def test_a_significantly_faster_mode_is_chosen() -> None:
 def test_equally_fast_modes_leave_the_default() -> None:
     chosen = [choose_send_mode(simulate_modes(seed, 0.1)).send_mode for seed in range(400)]
     # The median of six ratios has a two-sided 95 % interval: one in forty lies above 1 by chance.
-    assert chosen.count(DEFAULT_MODE) >= 380
+    assert chosen.count(DEFAULT_SEND_MODE) >= 380
 
 
 def test_slower_modes_are_not_tested_again() -> None:
-    calibration = choose_send_mode(simulate_modes(1, 0.01, **dict.fromkeys(OTHER_MODES, 0.5)))
-    assert (calibration.send_mode, calibration.goodput_ratio_interval) == (DEFAULT_MODE, None)
+    calibration = choose_send_mode(simulate_modes(1, 0.01, **dict.fromkeys(OTHER_SEND_MODES, 0.5)))
+    assert (calibration.send_mode, calibration.goodput_ratio_interval) == (DEFAULT_SEND_MODE, None)
     assert {len(trials) for trials in calibration.goodputs_bps_by_mode.values()} == {2}
 
 
@@ -62,5 +62,5 @@ def test_a_refusal_of_the_default_mode_refuses_the_treatment() -> None:
 
 def test_a_path_without_goodput_leaves_the_default() -> None:
     assert choose_send_mode(lambda mode: 0.0) == Calibration(
-        DEFAULT_MODE, dict.fromkeys((DEFAULT_MODE, *OTHER_MODES), (0.0, 0.0)), None, {}
+        DEFAULT_SEND_MODE, dict.fromkeys((DEFAULT_SEND_MODE, *OTHER_SEND_MODES), (0.0, 0.0)), None, {}
     )

@@ -7,7 +7,12 @@ from dataclasses import replace
 import pytest
 
 from tests import fixtures
-from vnetbench.campaign.frame_checks import check_frame_counts, frame_notes, locate_loss, offered_load_notes
+from vnetbench.campaign.frame_checks import (
+    abnormal_frame_notes,
+    check_frame_counts,
+    locate_total_loss,
+    offered_load_notes,
+)
 from vnetbench.campaign.frame_counts import ForeignFrames, FrameTotals, sum_endpoint_counts, sum_step_counts
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.results.records import SEARCH_STEP, EndpointRecord, Observation, StepRecord
@@ -52,7 +57,7 @@ def test_frames_that_the_sinks_ring_drops_count_as_received_with_a_note() -> Non
     assert totals(4).received_by_direction == {"forward": 94}
     assert totals(50).received_by_direction == {"forward": 100}
     assert totals(4).sink_drops_by_endpoint == {"b1": 4}
-    (note,) = frame_notes(totals(4))
+    (note,) = abnormal_frame_notes(totals(4))
     assert "the bench's receive ring at b1 was full and dropped 4 frames" in note
 
 
@@ -72,7 +77,7 @@ def test_many_returned_frames_are_a_loop_and_a_few_are_a_note() -> None:
     assert refused.value.where == "a1"
     few = frame_totals(foreign_frames_by_endpoint={"a1": ForeignFrames(own_returned=3)})
     check_frame_counts(few)
-    assert list(frame_notes(few)) == ["3 frames that a1 sent came back to a1"]
+    assert list(abnormal_frame_notes(few)) == ["3 frames that a1 sent came back to a1"]
 
 
 def test_more_received_than_sent_frames_fail_the_trial() -> None:
@@ -104,14 +109,14 @@ def test_more_received_than_sent_frames_fail_the_trial() -> None:
 def test_duplicates_and_foreign_frames_are_noted(other_counts: dict[str, object], message: str) -> None:
     totals = replace(frame_totals(), **other_counts)  # type: ignore[arg-type]
     check_frame_counts(totals)
-    (note,) = frame_notes(totals)
+    (note,) = abnormal_frame_notes(totals)
     assert note.startswith(message)
 
 
 def test_a_few_foreign_frames_are_not_noted() -> None:
     assert (
         list(
-            frame_notes(
+            abnormal_frame_notes(
                 frame_totals(
                     foreign_frames_by_endpoint={"b1": ForeignFrames(other_senders=90, other_trial=50)}
                 )
@@ -166,4 +171,4 @@ def test_the_counters_of_observed_interfaces_locate_the_loss(
     )
     first, *later = host.samples
     observed_host = replace(host, samples=(replace(first, observation=observation), *later))
-    assert locate_loss([*endpoints, observed_host]) == location
+    assert locate_total_loss([*endpoints, observed_host]) == location

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from vnetbench.agents.client import AgentError
-from vnetbench.agents.launch import check_agent, start_local_agent
-from vnetbench.campaign.calibration import DEFAULT_MODE, OTHER_MODES
+from vnetbench.agents.launch import check_agent_binary, start_local_agent
+from vnetbench.campaign.calibration import DEFAULT_SEND_MODE, OTHER_SEND_MODES
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import TrialLoad
 from vnetbench.errors import BenchError
@@ -25,7 +25,7 @@ from vnetbench.lab.testbed import Testbed
 from vnetbench.study.factors.load_factors import BATCH_SEND_MODES
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.model import Level, TestbedSpec
-from vnetbench.study.workloads import MIXED, SOCKET_WORKLOADS, UDP_STREAM
+from vnetbench.study.workloads import MIXED, SOCKET_WORKLOAD_NAMES, UDP_STREAM
 
 pytestmark = pytest.mark.lab
 
@@ -148,7 +148,7 @@ def test_a_datagram_that_is_too_large_for_the_path_is_refused_with_a_fix(instrum
     instrument.measure(udp_load(datagram_size=1473, mtu=1500, fragments="on", rate=1000.0), lambda: False)
 
 
-@pytest.mark.parametrize("workload", SOCKET_WORKLOADS)
+@pytest.mark.parametrize("workload", SOCKET_WORKLOAD_NAMES)
 def test_socket_workloads_run_over_ipv6_after_an_mtu_without_ipv6(
     instrument: LabInstrument, workload: str
 ) -> None:
@@ -222,7 +222,7 @@ def test_an_impossible_treatment_is_refused_and_the_next_one_is_measured(
 
 
 @pytest.mark.parametrize("receive_mode", ["discard", "copy"])
-@pytest.mark.parametrize("send_mode", [DEFAULT_MODE, *OTHER_MODES])
+@pytest.mark.parametrize("send_mode", [DEFAULT_SEND_MODE, *OTHER_SEND_MODES])
 def test_every_send_mode_and_receive_mode_transfers_data(
     instrument: LabInstrument, send_mode: str, receive_mode: str
 ) -> None:
@@ -243,7 +243,7 @@ def test_an_automatic_send_mode_is_calibrated_only_once(instrument: LabInstrumen
     first = instrument.measure(tcp_load(send_mode="auto"), lambda: False).measurement.effective["calibration"]
     assert isinstance(first, Mapping)
     assert first["send_mode"] in first["goodput_bps"]
-    assert set(first["goodput_bps"]) | set(first["refused"]) == {DEFAULT_MODE, *OTHER_MODES}
+    assert set(first["goodput_bps"]) | set(first["refused"]) == {DEFAULT_SEND_MODE, *OTHER_SEND_MODES}
     stored = {**first, "send_mode": "splice"}
     later = replace(tcp_load(send_mode="auto"), calibration=stored)
     assert instrument.measure(later, lambda: False).measurement.effective["calibration"] == stored
@@ -278,7 +278,7 @@ def test_a_testbed_that_cannot_be_created_refuses_only_its_treatments(
     def raise_unsupported(*_: object) -> None:
         raise BenchError("the kernel refused: Operation not supported", where="sw", fix="vnetbench doctor")
 
-    monkeypatch.setitem(builder._CONNECT, "macvlan", raise_unsupported)
+    monkeypatch.setitem(builder._CONNECT_BY_VSWITCH, "macvlan", raise_unsupported)
     with pytest.raises(TreatmentRefused, match="Operation not supported"):
         instrument.measure(tcp_load(vswitch="macvlan"), lambda: False)
     assert count_testbeds() == 0
@@ -314,5 +314,5 @@ def test_an_unusable_agent_program_is_an_error_before_a_testbed_is_created(
     for binary in (str(script), "/bin/true", str(tmp_path / "missing")):
         monkeypatch.setenv("VNETBENCH_AGENT", binary)
         with pytest.raises(BenchError) as refused:
-            check_agent()
+            check_agent_binary()
         assert "make install" in str(refused.value.fix)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from vnetbench.campaign.load_checks import check_streams
+from vnetbench.campaign.load_checks import check_socket_settings
 from vnetbench.campaign.trial_notes import clock_notes, device_notes, instrument_notes
 
 
@@ -40,7 +40,7 @@ def test_a_source_below_its_rate_is_noted() -> None:
 
 
 def test_endpoints_without_a_shared_clock_have_a_note_about_one_way_delay() -> None:
-    effective = check_streams({}, [{"id": 0}, {"id": 0, "shared_clock": False, "udp_gro": True}])
+    effective = check_socket_settings({}, [{"id": 0}, {"id": 0, "shared_clock": False, "udp_gro": True}])
     assert effective == {"udp_gro": True, "shared_clock": False}
     assert "one-way delays are not measured" in clock_notes(effective)[0]
     assert clock_notes({"shared_clock": True}) == clock_notes({}) == []

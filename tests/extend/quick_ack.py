@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vnetbench.study.factors import value_types
-from vnetbench.study.factors.factor import Factor, MachineCheck
+from vnetbench.study.factors.factor import DoctorTreatment, Factor
 
 QUICK_ACK = Factor(
     name="quick_ack",
@@ -15,6 +15,6 @@ QUICK_ACK = Factor(
     workloads=("tcp_stream", "tcp_rr"),
     label="Quick ACK",
     phrase_template="quick ACK {}",
-    machine_checks=(MachineCheck("quick_ack on", {"quick_ack": "on"}),),
+    doctor_treatments=(DoctorTreatment("quick_ack on", {"quick_ack": "on"}),),
     agent_parameter="quick_ack",
 )

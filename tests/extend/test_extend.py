@@ -9,8 +9,8 @@ import pytest
 from tests.docs.pages import ROOT
 from tests.extend.netspeed import READERS as NETSPEED_READERS
 from tests.extend.quick_ack import QUICK_ACK
-from vnetbench.campaign.agent_parameters import prepare_parameters
-from vnetbench.commands.doctor import list_machine_checks
+from vnetbench.campaign.agent_parameters import common_prepare_parameters
+from vnetbench.commands.doctor import list_doctor_treatments
 from vnetbench.estimate.evidence import EVIDENCE_METRICS
 from vnetbench.explain.rules import load_rules, parse_rules
 from vnetbench.explain.scoring import rank_causes
@@ -73,12 +73,12 @@ def test_a_new_factor_varies_the_treatments_of_a_study() -> None:
 @pytest.mark.parametrize(("level", "value"), [("on", True), ("off", False)])
 def test_a_new_factor_reaches_the_agent(level: str, value: bool) -> None:
     levels = complete_levels({"quick_ack": level}, "tcp_stream")
-    assert prepare_parameters("tcp_stream", levels)["quick_ack"] is value
+    assert common_prepare_parameters("tcp_stream", levels)["quick_ack"] is value
 
 
 @pytest.mark.usefixtures("quick_ack")
 def test_a_new_factor_is_tried_by_doctor() -> None:
-    assert "quick_ack on" in [check.name for check in list_machine_checks()]
+    assert "quick_ack on" in [check.name for check in list_doctor_treatments()]
 
 
 @pytest.mark.usefixtures("quick_ack")

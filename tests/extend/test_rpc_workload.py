@@ -11,7 +11,7 @@ from tests.docs.pages import ROOT
 from tests.explain.campaigns import SimulatedTreatment, campaign
 from tests.extend.loopback_lab import LOOPBACK_MTU, LoopbackLab
 from tests.extend.rpc_workload import RPC
-from vnetbench.campaign.agent_parameters import list_streams, prepare_parameters
+from vnetbench.campaign.agent_parameters import common_prepare_parameters, list_streams
 from vnetbench.campaign.instrument import LabInstrument
 from vnetbench.campaign.trial import TrialLoad
 from vnetbench.explain.offered_load import measure_load_delivery
@@ -67,7 +67,7 @@ def test_the_study_rules_know_a_new_workload() -> None:
 @pytest.mark.pure
 def test_a_new_workload_reaches_the_agent() -> None:
     levels = complete_levels({"connections": 2}, RPC.name)
-    parameters = prepare_parameters(RPC.name, levels)
+    parameters = common_prepare_parameters(RPC.name, levels)
     assert (parameters["workload"], parameters["request_bytes"]) == ("tcp_rr", 1)
     assert [stream["role"] for stream in list_streams(RPC.name, levels)] == ["source", "source"]
 

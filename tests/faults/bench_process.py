@@ -113,5 +113,5 @@ def agents() -> list[int]:
     found = []
     for entry in registry.list_testbeds():
         if entry.name.startswith("run-"):
-            found += registry.testbed_processes(entry.name)
+            found += registry.testbed_pids(entry.name)
     return found

@@ -80,9 +80,7 @@ def received(testbed: str) -> int:
 def agent_pid(testbed: str, endpoint: str) -> int:
     inode = (netlink.NETNS_DIR / f"vnb.{testbed}.{endpoint}").stat().st_ino
     (pid,) = [
-        pid
-        for pid in registry.testbed_processes(testbed)
-        if Path(f"/proc/{pid}/ns/net").stat().st_ino == inode
+        pid for pid in registry.testbed_pids(testbed) if Path(f"/proc/{pid}/ns/net").stat().st_ino == inode
     ]
     return pid
 

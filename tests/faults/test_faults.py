@@ -91,7 +91,7 @@ def test_lab_clean_does_not_touch_a_running_campaign(tmp_path: Path) -> None:
     bench.wait_for_trials(results, 2)
     code, output = bench.run("lab", "clean")
     assert code == 0
-    assert "Kept run-" in output
+    assert "Kept the testbed run-" in output
     process.communicate(timeout=bench.PATIENCE_S)
     assert process.returncode == 0
     bench.assert_complete(results)

@@ -19,7 +19,7 @@ from vnetbench.lab import netlink
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.hosts import leftovers, ssh
 from vnetbench.lab.hosts.testbed import HostsLab
-from vnetbench.lab.links.shaping import shape_link
+from vnetbench.lab.links.shaping import limit_transmit_rate
 from vnetbench.lab.netns.topology import NetDevice
 from vnetbench.results.file import ResultsFile
 from vnetbench.study.factors.registry import complete_levels
@@ -176,7 +176,7 @@ def test_a_campaign_over_a_slow_link_with_a_long_queue_succeeds(network: HostNet
     study, results = write_campaign_study(network, tmp_path, "400 ms", LOCAL_HOST + HOST.format("web-01"))
     host, switch = network.hosts["web-01"].vm, network.topology.switch_namespace
     for device in (host.device, NetDevice("its port", switch, host.name)):
-        shape_link(device, 5e7, "tbf", 0.08)
+        limit_transmit_rate(device, 5e7, "tbf", 0.08)
     try:
         code, output = bench_process.run(
             "run", study, "-o", results, env=network.environment, inside=network.bench.namespace
@@ -190,6 +190,6 @@ def test_a_campaign_over_a_slow_link_with_a_long_queue_succeeds(network: HostNet
         assert facts["web-01"]["kernel"]
     finally:
         for device in (host.device, NetDevice("its port", switch, host.name)):
-            shape_link(device, None, "tbf", "auto")
+            limit_transmit_rate(device, None, "tbf", "auto")
     assert_hosts_are_restored(network)
     assert netlink.interface_mtu(network.bench.namespace, network.bench.interface) == 1500

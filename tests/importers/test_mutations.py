@@ -79,7 +79,7 @@ def check_log(text: bytes) -> RunStore:
         store.add_item("mutant.log", item)
     assert (
         runs - store.unreadable_section_or_log_count
-        <= store.run_count + store.incomplete_runs_by_failure.total()
+        <= store.complete_run_count + store.incomplete_run_count_by_failure.total()
         <= runs
     )
     for workload, count in store.count_runs_by_workload().items():
@@ -118,7 +118,7 @@ def check_results(store: RunStore, folder: Path) -> None:
         summary = summarize(file)
         file.close()
         assert sum(treatment.trial_count for treatment in summary.treatments) == written.trial_count
-        assert written.trial_count + written.merged_run_count == count
+        assert written.trial_count + written.merged_trial_count == count
         path.unlink()
 
 

@@ -189,7 +189,7 @@ def test_a_run_cut_off_is_no_trial_and_its_line_is_kept(tmp_path: Path) -> None:
 def test_an_impossible_level_marks_a_run_as_damaged() -> None:
     store = store_logs({"a.log": format_run(800, 99_999) + format_run(800)})
 
-    assert (store.run_count, store.unreadable_section_or_log_count) == (1, 1)
+    assert (store.complete_run_count, store.unreadable_section_or_log_count) == (1, 1)
 
 
 def test_a_copy_of_a_log_adds_no_trials() -> None:
@@ -197,8 +197,8 @@ def test_a_copy_of_a_log_adds_no_trials() -> None:
 
     store = store_logs({"a.log": log, "b.log": format_run(900), "copy.log": log})
     assert (
-        store.run_count,
-        store.incomplete_runs_by_failure.total(),
+        store.complete_run_count,
+        store.incomplete_run_count_by_failure.total(),
         len(store.run_summaries("tcp_stream")),
     ) == (
         3,

@@ -14,7 +14,7 @@ from vnetbench.errors import BenchError
 from vnetbench.importers.runs import Run
 from vnetbench.importers.table import is_table_file_name, read_table_mapping, read_table_runs
 from vnetbench.importers.table import rows as table_rows
-from vnetbench.importers.table.mapping import SCALE_BY_CELL_UNIT
+from vnetbench.importers.table.mapping import SCALE_BY_METRIC_AND_CELL_UNIT
 from vnetbench.study.problems import StudyError
 
 pytestmark = pytest.mark.pure
@@ -213,7 +213,7 @@ def test_the_mapping_in_the_documentation_is_valid() -> None:
         "goodput_bps", "receiver_busy_percent", "receiver_cycles_per_byte", "rtt_us",
     ]  # fmt: skip
     assert mapping.skip == {17, 18}
-    assert all(unit in page for units in SCALE_BY_CELL_UNIT.values() for unit in units)
+    assert all(unit in page for units in SCALE_BY_METRIC_AND_CELL_UNIT.values() for unit in units)
 
 
 def test_a_table_is_recognized_by_its_file_name() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vnetbench.importers.units import BITS, BYTES, parse_count, parse_rounded, parse_with_unit
+from vnetbench.importers.units import BITS_BY_UNIT, BYTES_BY_UNIT, parse_count, parse_rounded, parse_with_unit
 
 pytestmark = pytest.mark.pure
 
@@ -36,8 +36,8 @@ def test_the_range_of_a_number_is_half_a_unit_of_its_last_digit(text: str, value
 
 
 def test_bit_units_are_powers_of_1000_and_byte_units_powers_of_1024() -> None:
-    assert parse_with_unit("13.9", "Gbits", BITS).value == pytest.approx(13.9e9)
-    assert parse_with_unit("1.5", "GBytes", BYTES).value == 1.5 * 2**30
+    assert parse_with_unit("13.9", "Gbits", BITS_BY_UNIT).value == pytest.approx(13.9e9)
+    assert parse_with_unit("1.5", "GBytes", BYTES_BY_UNIT).value == 1.5 * 2**30
 
 
 def test_a_count_is_exact() -> None:

@@ -145,7 +145,7 @@ def test_a_port_in_use_is_reported(server: programs.JsonServer) -> None:
     code, _, errors = programs.run([*programs.agent_command("serve"), "-p", str(server.port)])
     assert code == 1
     assert f"cannot listen on 127.0.0.1:{server.port}" in errors
-    assert "choose one with -p" in errors
+    assert "Choose another port with -p" in errors
 
 
 def test_the_server_listens_only_on_loopback_by_default(server: programs.JsonServer) -> None:

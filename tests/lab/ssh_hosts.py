@@ -170,7 +170,7 @@ class HostNetwork:
 def create_hosts(*names: str) -> Iterator[HostNetwork]:
     """Create hosts with these names, and remove them at the end."""
     topology = make_topology(NAME, NetnsShape(pairs=3))
-    registry.register(NAME, "tests", topology.describe())
+    registry.register_testbed(NAME, "tests", topology.describe())
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=755", "hosts", ROOT], check=True)
     hosts: dict[str, Host] = {}
     try:

@@ -31,7 +31,7 @@ from vnetbench.study.model import Level, TestbedSpec
 @pytest.fixture
 def hierarchy(real_root: None) -> CgroupHierarchy:
     """Return the hierarchy that limits CPU time, or skip the test."""
-    found = control_groups.find_hierarchy()
+    found = control_groups.find_cpu_hierarchy()
     if found is None:
         pytest.skip("this system has no control groups that limit CPU time")
     return found
@@ -129,8 +129,8 @@ def test_the_controller_is_found_in_both_versions_only_where_groups_can_use_it(t
 
 
 def test_version_2_gets_the_quota_and_its_period(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control_groups, "find_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 2))
-    assert control_groups.set_quota("t-two", {"a1": 71, "b1": 72}, 0.5) == 0.5
+    monkeypatch.setattr(control_groups, "find_cpu_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 2))
+    assert control_groups.set_cpu_quotas("t-two", {"a1": 71, "b1": 72}, 0.5) == 0.5
     b1_group = tmp_path / f"vnb.t-two.b1.{current_process_identity()}"
     assert (b1_group / "cpu.max").read_text() == "50000 100000"
     assert (b1_group / control_groups.PROCS_FILE_NAME).read_text() == "72"
@@ -188,7 +188,7 @@ def test_a_quota_is_read_from_the_current_group_of_a_process(
     def mounted(process: int | str = "self") -> CgroupHierarchy | None:
         return CgroupHierarchy(tmp_path, found[process], version) if process in found else None
 
-    monkeypatch.setattr(control_groups, "find_hierarchy", mounted)
+    monkeypatch.setattr(control_groups, "find_cpu_hierarchy", mounted)
     assert control_groups.changed_quota({"cpu_quota": level}, {"a1": 71}) == {}
     assert control_groups.changed_quota({"cpu_quota": 0.1}, {"a1": 71}) == {"cpu_quota": level}
     # The bench's own group means none, and an ended process has no value.
@@ -198,17 +198,17 @@ def test_a_quota_is_read_from_the_current_group_of_a_process(
 def test_an_impossible_quota_is_refused_but_none_is_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(control_groups, "find_hierarchy", lambda: None)
-    assert control_groups.set_quota("t-no", {"a1": 71}, "none") == "none"
+    monkeypatch.setattr(control_groups, "find_cpu_hierarchy", lambda: None)
+    assert control_groups.set_cpu_quotas("t-no", {"a1": 71}, "none") == "none"
     with pytest.raises(TreatmentRefused, match="cpu_quota = 50 %: this system has no control groups"):
-        control_groups.set_quota("t-no", {"a1": 71}, 0.5)
+        control_groups.set_cpu_quotas("t-no", {"a1": 71}, 0.5)
     monkeypatch.setattr(
-        control_groups, "find_hierarchy", lambda: CgroupHierarchy(tmp_path / "absent", tmp_path, 2)
+        control_groups, "find_cpu_hierarchy", lambda: CgroupHierarchy(tmp_path / "absent", tmp_path, 2)
     )
     with pytest.raises(TreatmentRefused, match="run with sudo"):
-        control_groups.set_quota("t-no", {"a1": 71}, 0.5)
+        control_groups.set_cpu_quotas("t-no", {"a1": 71}, 0.5)
     with pytest.raises(TreatmentRefused, match="limits nothing: this machine has only"):
-        control_groups.set_quota("t-no", {"a1": 71}, 1024.0)
+        control_groups.set_cpu_quotas("t-no", {"a1": 71}, 1024.0)
 
 
 def test_groups_of_others_may_vanish_during_the_search(
@@ -227,7 +227,7 @@ def test_groups_of_others_may_vanish_during_the_search(
         return scandir(path)
 
     monkeypatch.setattr(os, "scandir", vanish)
-    monkeypatch.setattr(control_groups, "find_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
+    monkeypatch.setattr(control_groups, "find_cpu_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
     control_groups.remove_groups("t-own")
     assert not own.exists() and others.exists()
 
@@ -242,7 +242,7 @@ def test_an_ended_bench_is_distinguished_from_a_process_with_its_id(
         ("t-gone-too", f"{own}:{boot}:1"),
     ):
         (tmp_path / f"vnb.{name}.a1.{bench}").mkdir()
-    monkeypatch.setattr(control_groups, "find_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
+    monkeypatch.setattr(control_groups, "find_cpu_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
     assert control_groups.leftover_testbeds() == {"t-gone", "t-gone-too"}
     control_groups.remove_groups("t-gone")
     assert control_groups.leftover_testbeds() == {"t-gone-too"}
@@ -253,7 +253,7 @@ def test_a_group_whose_process_does_not_end_is_reported(
 ) -> None:
     group = tmp_path / f"vnb.t-stuck.a1.{current_process_identity()}"
     (group / "process").mkdir(parents=True)  # Like a process in it, this prevents the removal.
-    monkeypatch.setattr(control_groups, "find_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
+    monkeypatch.setattr(control_groups, "find_cpu_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
     monkeypatch.setattr(control_groups, "REMOVAL_TIMEOUT_S", 0.1)
     monkeypatch.setattr(registry, "remove_testbed", control_groups.remove_groups)
     monkeypatch.setattr(
@@ -286,6 +286,9 @@ def test_a_process_that_ends_during_the_removal_of_its_quota_causes_no_error(
     removed: list[Path] = []
     monkeypatch.setattr(Path, "write_text", ended)
     monkeypatch.setattr(Path, "rmdir", lambda path: removed.append(path))
-    monkeypatch.setattr(control_groups, "find_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
-    assert control_groups.set_quota("t-ended", {"a1": 71}, control_groups.NO_QUOTA) == control_groups.NO_QUOTA
+    monkeypatch.setattr(control_groups, "find_cpu_hierarchy", lambda: CgroupHierarchy(tmp_path, tmp_path, 1))
+    assert (
+        control_groups.set_cpu_quotas("t-ended", {"a1": 71}, control_groups.NO_QUOTA)
+        == control_groups.NO_QUOTA
+    )
     assert removed == [group]

@@ -37,7 +37,7 @@ def test_lists_name_the_cpus_of_both_sides_or_of_each() -> None:
 
 
 def test_missing_cpus_are_refused_by_number() -> None:
-    with pytest.raises(BenchError, match="names CPU 4-5, but this machine has 0-3"):
+    with pytest.raises(BenchError, match="names CPU 4-5; this machine has 0-3"):
         assign_vm_cpus("3-5", ENDPOINTS, FOUR)
     with pytest.raises(BenchError, match=r"than this machine has \(2\)"):
         assign_vm_cpus("3 each", ENDPOINTS, TWO)
@@ -63,7 +63,7 @@ def test_threads_are_assigned_in_turn_by_their_level(
 
 def test_threads_are_not_assigned_to_cpus_of_other_vms() -> None:
     vms = assign_vm_cpus("1 each", ENDPOINTS, FOUR)
-    with pytest.raises(BenchError, match="names CPU 1, but a1 has 0") as refused:
+    with pytest.raises(BenchError, match="names CPU 1; a1 has 0") as refused:
         assign_thread_cpus("0-1", dict.fromkeys(vms, 2), ENDPOINTS, vms)
     assert "'spread'" in str(refused.value.fix)
 
@@ -116,10 +116,19 @@ def test_device_and_tester_have_different_cpus_if_possible(
     [
         ("apart", "any", frozenset({0}), "no CPU is left for the device"),
         ("apart", "1 each", TWO, "no CPU is left for the device"),
-        ("4", "any", FOUR, "device_cpus = '4' names CPU 4, but this machine has 0-3"),
+        ("4", "any", FOUR, "device_cpus = '4' names CPU 4; this machine has 0-3"),
     ],
 )
 def test_a_device_without_a_cpu_is_refused(level: str, cpus: str, online: frozenset[int], what: str) -> None:
     with pytest.raises(BenchError, match=what) as refused:
         partition_cpus(level, cpus, ENDPOINTS, online)
     assert refused.value.fix
+
+
+def test_the_fix_for_a_missing_cpu_names_levels_of_the_same_factor() -> None:
+    with pytest.raises(BenchError) as refused_device:
+        partition_cpus("4", "any", ENDPOINTS, FOUR)
+    assert refused_device.value.fix == "name CPUs that this machine has, or write 'any' or 'apart'"
+    with pytest.raises(BenchError) as refused_vm:
+        partition_cpus("any", "4", ENDPOINTS, FOUR)
+    assert refused_vm.value.fix == "name CPUs that this machine has, or write 'any' or '1 each'"

@@ -42,7 +42,7 @@ def create() -> Iterator[CreateTestbed]:
     yield create_one
     for testbed in testbeds:
         testbed.close()
-        assert registry.testbed_processes(testbed.topology.testbed_name) == []
+        assert registry.testbed_pids(testbed.topology.testbed_name) == []
 
 
 def apply_levels(testbed: NetnsTestbed, workload: str = "tcp_stream", **levels: Level) -> dict[str, object]:
@@ -203,7 +203,7 @@ def test_a_switch_that_ends_while_it_starts_leaves_nothing(monkeypatch: pytest.M
     monkeypatch.setattr(open_vswitch, "START_TIMEOUT_S", 1.0)
     with pytest.raises(BenchError, match="Open vSwitch does not run"):
         create_testbed("t-dies", NetnsShape("openvswitch"), "a test")
-    assert registry.testbed_processes("t-dies") == []
+    assert registry.testbed_pids("t-dies") == []
 
 
 def test_open_vswitch_of_a_killed_bench_is_removed() -> None:
@@ -221,7 +221,7 @@ def test_open_vswitch_of_a_killed_bench_is_removed() -> None:
     builder.wait()
     assert open_vswitch.switch_threads("t-killed")
     registry.remove_testbed("t-killed")
-    assert registry.testbed_processes("t-killed") == []
+    assert registry.testbed_pids("t-killed") == []
     assert not (registry.REGISTRY_FOLDER / "t-killed").exists()
 
 

@@ -98,8 +98,8 @@ def test_a_trial_between_two_hosts_stores_counts_and_facts_of_both(network: Host
     assert all(metrics[f"goodput_{direction}_bps"] > 0 for direction in ("forward", "reverse"))
     # Each host has its own kernel, so each reports its own CPUs.
     assert all(side.samples[0].cpu for side in measured.endpoints)
-    assert learned.facts["web-02"]["kernel"]
-    (facts,) = learned.testbeds.values()
+    assert learned.facts_by_subject["web-02"]["kernel"]
+    (facts,) = learned.testbed_descriptions.values()
     assert facts["hosts"] == {"web-01": "root@web-01", "web-02": "root@web-02"}
     assert [e["address"] for e in facts["endpoints"]] == [
         network.hosts[n].vm.address for n in ("web-01", "web-02")

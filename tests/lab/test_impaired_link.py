@@ -62,10 +62,13 @@ def test_a_line_takes_the_place_of_an_uplink_or_of_the_link_to_side_b() -> None:
     bridged = make_topology("t", NetnsShape(delay_line=True))
     assert bridged.vswitches == ("sw0", "sw1")
     assert [ends.taps for ends in bridged.delay_lines] == [("up0", "up1")]
-    assert bridged.shaped_devices == tuple(vm.device for vm in bridged.endpoints), (
+    assert bridged.rate_limited_devices == tuple(vm.device for vm in bridged.endpoints), (
         "rates are limited before the delay line"
     )
-    assert make_topology("t", NetnsShape(uplink=True, delay_line=True)).shaped_devices == bridged.uplink_ends
+    assert (
+        make_topology("t", NetnsShape(uplink=True, delay_line=True)).rate_limited_devices
+        == bridged.uplink_ends
+    )
     routed = make_topology("t", NetnsShape(ROUTER, 2, delay_line=True))
     assert [[d.location for d in ends.devices] for ends in routed.delay_lines] == [
         [("vnb.t.sw", "b1"), ("vnb.t.b1", "eth0")],

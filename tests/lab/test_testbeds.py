@@ -16,7 +16,7 @@ from pyroute2.netlink.rtnl import ifaddrmsg
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink, registry
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.lab.links.shaping import shape_link
+from vnetbench.lab.links.shaping import limit_transmit_rate
 from vnetbench.lab.netns import builder
 from vnetbench.lab.netns.topology import NetnsShape, NetnsTopology, Vm, make_topology, namespace_name
 from vnetbench.study.factors.testbed_factors import MIN_IPV6_MTU
@@ -110,7 +110,7 @@ def test_a_vm_has_only_its_ipv6_address_and_gets_it_back_after_a_small_mtu(
 def test_a_kernel_without_ipv6_refuses_only_treatments_that_need_it(
     build: Build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(builder, "_has_ipv6", lambda: False)
+    monkeypatch.setattr(builder, "_kernel_has_ipv6", lambda: False)
     topology = build("t-no6", NetnsShape())
     assert is_reachable(topology)
     assert ipv6_addresses(topology.endpoints[0]) == []
@@ -161,28 +161,28 @@ def test_two_testbeds_are_independent_of_each_other(build: Build) -> None:
 def test_a_shaped_link_reports_its_rate_until_it_is_removed(build: Build, shaper: str) -> None:
     device = build("t-shape", NetnsShape()).endpoints[0].device
     for rate in (1e9, 1e10):
-        shaped = shape_link(device, rate, shaper)
+        shaped = limit_transmit_rate(device, rate, shaper)
         assert shaped is not None and shaped.rate_bps == rate
-    assert shape_link(device, None, shaper) is None
+    assert limit_transmit_rate(device, None, shaper) is None
 
 
 def test_a_queue_before_a_shaped_link_has_the_requested_length_or_is_refused(build: Build) -> None:
     device = build("t-queue", NetnsShape()).endpoints[0].device
-    shaped = shape_link(device, 1e8, "tbf", 0.04)
+    shaped = limit_transmit_rate(device, 1e8, "tbf", 0.04)
     assert shaped is not None and shaped.fifo_bytes_or_qdisc == 500_000
     with pytest.raises(BenchError, match="12500 bytes"):
-        shape_link(device, 1e8, "tbf", 0.001)
+        limit_transmit_rate(device, 1e8, "tbf", 0.001)
 
 
 @pytest.mark.parametrize("shaper", ["tbf", "htb"])
 def test_a_discipline_is_added_before_a_shaped_link_or_named_as_missing(build: Build, shaper: str) -> None:
     device = build("t-inner", NetnsShape()).endpoints[0].device
     # Every kernel has pfifo, but this one may lack the others.
-    shaped = shape_link(device, 1e8, shaper, "pfifo")
+    shaped = limit_transmit_rate(device, 1e8, shaper, "pfifo")
     assert shaped is not None and shaped.fifo_bytes_or_qdisc == "pfifo"
     for discipline in ("codel", "fq_codel"):
         try:
-            shaped = shape_link(device, 1e8, shaper, discipline)
+            shaped = limit_transmit_rate(device, 1e8, shaper, discipline)
         except BenchError as refused:
             assert refused.what == f"this kernel has no queueing discipline {discipline}"
             assert f"modprobe sch_{discipline}" in str(refused.fix)
@@ -193,14 +193,14 @@ def test_a_discipline_is_added_before_a_shaped_link_or_named_as_missing(build: B
 def test_a_rate_that_the_kernel_cannot_hold_is_refused(build: Build) -> None:
     device = build("t-fast", NetnsShape()).endpoints[0].device
     with pytest.raises(BenchError, match="cannot shape a link"):
-        shape_link(device, 1e12, "tbf")
+        limit_transmit_rate(device, 1e12, "tbf")
 
 
 def test_a_name_can_be_registered_only_once() -> None:
-    registry.register("t-name", "a test", {})
+    registry.register_testbed("t-name", "a test", {})
     try:
         with pytest.raises(BenchError, match="lab down t-name"):
-            registry.register("t-name", "a test", {})
+            registry.register_testbed("t-name", "a test", {})
     finally:
         registry.remove_testbed("t-name")
 
@@ -211,7 +211,7 @@ def test_leftovers_of_a_killed_builder_are_found_and_removed() -> None:
         "from vnetbench.lab.netns.topology import *\n"
         "import subprocess, os, time\n"
         "t = make_topology('t-killed', NetnsShape(pairs=2))\n"
-        "registry.register('t-killed', 'a test', t.describe())\n"
+        "registry.register_testbed('t-killed', 'a test', t.describe())\n"
         "builder.build_network(t)\n"
         "child = subprocess.Popen(['sleep', '300'], env={**os.environ, 'VNETBENCH_TESTBED': 't-killed'},"
         " start_new_session=True)\n"

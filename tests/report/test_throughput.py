@@ -10,7 +10,7 @@ from bench.simulated_devices import DeviceModel, SimulatedDevice
 from tests.campaign.simulated_frames import SimulatedPorts
 from vnetbench.campaign.interrupts import Interrupts
 from vnetbench.campaign.run import Campaign
-from vnetbench.commands.throughput import STUDY
+from vnetbench.commands.throughput import DEFAULT_STUDY_TOML
 from vnetbench.estimate.summarize import summarize
 from vnetbench.report.tables.throughput_table import throughput_table
 from vnetbench.results.file import ResultsFile
@@ -19,7 +19,7 @@ from vnetbench.study.plan import make_plan
 
 
 def run_and_print(path: Path, ports: SimulatedPorts, *overrides: str) -> str:
-    study = parse_study(STUDY, None, ["search.method=rfc2544", *overrides])
+    study = parse_study(DEFAULT_STUDY_TOML, None, ["search.method=rfc2544", *overrides])
     plan = make_plan(study, 7)
     file = ResultsFile.create(path, study, plan)
     campaign = Campaign(file, study, plan, ports, lambda *_: None, lambda: None)

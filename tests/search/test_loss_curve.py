@@ -11,7 +11,7 @@ from bench.simulated_devices import DeviceModel, SimulatedDevice
 from tests.search.search_parameters import PARAMETERS, ScriptedDevice, sharp_limit
 from vnetbench.search.interface import SearchStep
 from vnetbench.search.loss_curve import fit_loss_curve
-from vnetbench.search.methods import METHODS, run_search
+from vnetbench.search.methods import SEARCH_BY_METHOD, run_search
 
 LIMIT_FPS = 1e6
 LOADS = LIMIT_FPS * np.array([0.5, 0.9, 0.98, 1.02, 1.1])
@@ -24,7 +24,7 @@ def measure_loads(
     return [SearchStep(load, 1.0, count.sent, count.received) for load, count in counts]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", SEARCH_BY_METHOD)
 def test_the_band_of_a_sharp_limit_contains_its_loss_for_every_method(method: str) -> None:
     curve = fit_loss_curve(
         run_search(method, ScriptedDevice(sharp_limit(LIMIT_FPS)), PARAMETERS, seed=1).steps

@@ -11,9 +11,9 @@ import pytest
 from tests.search.search_parameters import PARAMETERS, ScriptedDevice, sharp_limit
 from vnetbench.errors import BenchError
 from vnetbench.search.interface import SearchParameters, total_time_with_settling_s
-from vnetbench.search.methods import METHODS, run_search
+from vnetbench.search.methods import SEARCH_BY_METHOD, run_search
 
-EACH = pytest.mark.parametrize("method", METHODS)
+EACH = pytest.mark.parametrize("method", SEARCH_BY_METHOD)
 
 
 @EACH

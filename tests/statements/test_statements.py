@@ -18,7 +18,7 @@ from tests.statements.campaigns import (
 from vnetbench.estimate.published_reference import reference_summary
 from vnetbench.estimate.summary import CampaignSummary
 from vnetbench.report.export.statements_json import statements_json
-from vnetbench.statements.check import CHECKS, check_statements
+from vnetbench.statements.check import CHECK_BY_STATEMENT_ID, check_statements
 from vnetbench.statements.selection import select_treatments
 from vnetbench.statements.statement import INCONCLUSIVE, REFUTED, SUPPORTED, Statement, load_statements
 from vnetbench.statements.streams import check_directions_differ
@@ -214,7 +214,7 @@ def _each(cases: dict[str, list[tuple[CampaignSummary, str]]]) -> list[tuple[str
 def test_every_statement_has_a_check_and_test_cases() -> None:
     ids = [statement.id for statement in load_statements()]
     assert ids == [f"S{number:02}" for number in range(1, 20)]
-    assert list(CHECKS) == ids == list(INCONCLUSIVE_CASES)
+    assert list(CHECK_BY_STATEMENT_ID) == ids == list(INCONCLUSIVE_CASES)
     assert list(CONCLUSIVE_CASES) == ids[:16]
 
 
@@ -284,7 +284,9 @@ def test_imported_trials_are_compared_by_ranks() -> None:
         verdict("S05", simulated_campaign(rows, SimulationOptions(kind="imported"))).parts[0].evidence
     )
     assert evidence.state == SUPPORTED
-    assert evidence.base == {"direction": "forward"} and evidence.level == {"direction": "reverse"}
+    assert evidence.base_levels == {"direction": "forward"} and evidence.compared_levels == {
+        "direction": "reverse"
+    }
 
 
 def test_a_ratio_of_bimodal_trials_has_a_note() -> None:

@@ -10,7 +10,7 @@ from vnetbench.study.factors.frame_sizes import compute_mean_frame_bytes
 from vnetbench.study.factors.registry import complete_levels
 from vnetbench.study.file.load import parse_study
 from vnetbench.study.model import SearchSpec
-from vnetbench.study.workloads import FRAME_WORKLOADS, deciding_metric
+from vnetbench.study.workloads import FRAME_WORKLOAD_NAMES, deciding_metric
 
 
 def frames(factors: str, more: str = "", workload: str = "frames") -> str:
@@ -128,7 +128,7 @@ def test_a_search_decides_by_throughput_and_a_constant_load_by_forwarding_rate()
         workload: deciding_metric(
             parse_study(frames("flows = 1", '[timing]\nduration = "1 s"\n', workload), None)
         )
-        for workload in FRAME_WORKLOADS
+        for workload in FRAME_WORKLOAD_NAMES
     }
     assert deciding_metrics == {
         "frames": "forwarding_rate_fps",

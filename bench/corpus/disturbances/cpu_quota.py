@@ -23,13 +23,13 @@ def vm_cpu_quota(endpoint: str, cpus: float) -> Disturbance:
     def disturb(target: DisturbanceTarget) -> Iterator[None]:
         pids = {endpoint: _find_pid(target, endpoint)}
         try:
-            control_groups.set_quota(target.testbed_name, pids, cpus)
+            control_groups.set_cpu_quotas(target.testbed_name, pids, cpus)
             yield
         finally:
             try:
                 _measure_quota(target, endpoint)
             finally:
-                control_groups.set_quota(target.testbed_name, pids, control_groups.NO_QUOTA)
+                control_groups.set_cpu_quotas(target.testbed_name, pids, control_groups.NO_QUOTA)
 
     return disturb
 
@@ -44,7 +44,7 @@ def _find_pid(target: DisturbanceTarget, endpoint: str) -> int:
 def _measure_quota(target: DisturbanceTarget, endpoint: str) -> None:
     """Add the counters of the endpoint's control group (Documentation/scheduler/sched-bwc.rst), if any."""
     throttled_s = 0.0
-    if hierarchy := control_groups.find_hierarchy():
+    if hierarchy := control_groups.find_cpu_hierarchy():
         for group in control_groups.find_groups(hierarchy, target.testbed_name, f"{endpoint}.*"):
             counters = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
             throttled_s += int(counters.get("throttled_usec", 0)) / 1e6

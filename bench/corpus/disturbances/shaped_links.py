@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from bench.corpus.disturbance import Disturbance, DisturbanceTarget
 from bench.corpus.disturbances.knobs import UPLINK_END
-from vnetbench.lab.links.shaping import shape_link
+from vnetbench.lab.links.shaping import limit_transmit_rate
 from vnetbench.lab.netns.topology import NetDevice
 
 
@@ -19,11 +19,11 @@ def shaped_links(rate_bps: float, shaper: str = "tbf", sides: str = "b") -> Dist
         devices = bottleneck_devices(target, sides)
         try:
             for device in devices:
-                shape_link(device, rate_bps, shaper)
+                limit_transmit_rate(device, rate_bps, shaper)
             yield
         finally:
             for device in devices:
-                shape_link(device, None, shaper)
+                limit_transmit_rate(device, None, shaper)
 
     return disturb
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from bench.corpus.disturbance import Disturbance, DisturbanceTarget
 from bench.corpus.disturbances.shaped_links import bottleneck_devices
-from vnetbench.lab.links.shaping import shape_link
+from vnetbench.lab.links.shaping import limit_transmit_rate
 
 DISTURBED_MARK = "trial {} disturbed"
 
@@ -56,7 +56,7 @@ def slowing_link(first_bps: float, last_bps: float, duration_s: float, steps: in
 
         def shape_to(rate_bps: float | None) -> None:
             for device in devices:
-                shape_link(device, rate_bps, "tbf")
+                limit_transmit_rate(device, rate_bps, "tbf")
 
         def reduce_rate() -> None:
             for step in range(1, steps):

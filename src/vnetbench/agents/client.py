@@ -14,7 +14,7 @@ from typing import Any
 from vnetbench.agents.transport import Transport
 
 PROTOCOL_VERSION = 3
-DEFAULT_TIMEOUT_S = 15.0
+DEFAULT_REPLY_TIMEOUT_S = 15.0
 
 Event = tuple[str, dict[str, Any]]
 
@@ -32,7 +32,7 @@ class AgentError(Exception):
         self.data = data or {}
 
     @property
-    def is_dead(self) -> bool:
+    def has_agent_ended(self) -> bool:
         """Whether the agent itself has ended, so that no request can succeed."""
         return self.code == 0
 
@@ -71,7 +71,7 @@ class AgentClient:
             self._fail_pending_requests()
         return future
 
-    def call(self, method: str, timeout_s: float = DEFAULT_TIMEOUT_S, **params: Any) -> dict[str, Any]:
+    def call(self, method: str, timeout_s: float = DEFAULT_REPLY_TIMEOUT_S, **params: Any) -> dict[str, Any]:
         """Send a request and return its reply.
 
         Raises:
@@ -80,7 +80,7 @@ class AgentClient:
         return self.wait(self.send(method, **params), method, timeout_s)
 
     def wait(
-        self, future: Future[dict[str, Any]], method: str, timeout_s: float = DEFAULT_TIMEOUT_S
+        self, future: Future[dict[str, Any]], method: str, timeout_s: float = DEFAULT_REPLY_TIMEOUT_S
     ) -> dict[str, Any]:
         """Return the reply to an earlier `send`; raises as `call` does."""
         try:

@@ -19,7 +19,7 @@ def start_observer(label: str) -> AgentClient:
 def start_local_agent(endpoint: str, label: str) -> AgentClient:
     """Start an agent on the bench's own host."""
     agent = AgentClient(endpoint, spawn_agent([str(agent_binary_path()), "stdio"], label))
-    check_protocol(agent)
+    check_protocol_version(agent)
     return agent
 
 
@@ -41,10 +41,10 @@ def start_agents_in_namespaces(
         command = ["ip", "netns", "exec", namespace, str(agent_binary_path()), "stdio"]
         agents[name] = AgentClient(name, spawn_agent(command, testbed))
     for name in namespaces:
-        check_protocol(agents[name])
+        check_protocol_version(agents[name])
 
 
-def check_agent() -> None:
+def check_agent_binary() -> None:
     """Raise BenchError if the agent's binary is missing, does not run here, or is another version."""
     binary = str(agent_binary_path())
     try:
@@ -69,7 +69,7 @@ def spawn_agent(command: list[str], label: str) -> PipeTransport:
         ) from error
 
 
-def check_protocol(agent: AgentClient) -> None:
+def check_protocol_version(agent: AgentClient) -> None:
     """Check that the agent has our protocol version.
 
     Raises:

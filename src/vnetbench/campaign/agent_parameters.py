@@ -60,7 +60,7 @@ def find_endpoint_role(streams: Sequence[Mapping[str, object]]) -> str:
     return "both" if len(roles) == 2 else roles.pop()
 
 
-def prepare_parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]:
+def common_prepare_parameters(workload: str, factors: Mapping[str, Level]) -> dict[str, object]:
     """Return the parameters of trial.prepare that are the same for both endpoints."""
     if WORKLOADS[workload].carries_frames:
         return _prepare_frame_parameters(workload, factors)
@@ -93,7 +93,7 @@ def _collect_factor_parameters(workload: str, factors: Mapping[str, Level]) -> d
     }
 
 
-def needs_steps(study: Study, factors: Mapping[str, Level]) -> bool:
+def needs_throughput_search(study: Study, factors: Mapping[str, Level]) -> bool:
     """Return whether a trial of these levels searches its load. With a load in frames/s it does not."""
     if study.search is None:
         return False
@@ -143,7 +143,7 @@ def choose_thread_cpus(
         workload: The workload.
         factors: The treatment's levels.
         testbed: The testbed.
-        parameters: The result of `prepare_parameters`.
+        parameters: The result of `common_prepare_parameters`.
 
     Raises:
         BenchError: The factor `thread_cpus` names CPUs that the endpoint does not have.
@@ -198,7 +198,7 @@ def _list_endpoint_roles(endpoint: Endpoint, workload: str, factors: Mapping[str
     return [str(stream["role"]) for stream in list_streams(workload, factors, endpoint.side)]
 
 
-def count_spinning_threads(factors: Mapping[str, Level], testbed: Testbed) -> int:
+def count_threads_with_cpu(factors: Mapping[str, Level], testbed: Testbed) -> int:
     """Return the number of threads per endpoint such that each has a CPU.
 
     A spinning thread without its own CPU would take the time slices of another.

@@ -72,6 +72,6 @@ def _search_longest_lossless_burst(
             what = (
                 f"the generator sent {sent} frames of a burst of {middle}, because this machine is too busy"
             )
-            raise steps.discard_steps(TrialFailed(what))
+            raise steps.delete_stored_steps(TrialFailed(what))
         low, high = (sent, high) if passed else (low, sent)
     return low

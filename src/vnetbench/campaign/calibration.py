@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from vnetbench.estimate.median import median_interval
 from vnetbench.lab.errors import TreatmentRefused
 
-DEFAULT_MODE = "copy"
-OTHER_MODES = ("sendfile", "splice", "zerocopy", "io_uring", "io_uring_zerocopy")
+DEFAULT_SEND_MODE = "copy"
+OTHER_SEND_MODES = ("sendfile", "splice", "zerocopy", "io_uring", "io_uring_zerocopy")
 CALIBRATION_TRIAL_S = 0.2
 SCREENING_ROUNDS = 2
 """Rounds that select the best mode other than `copy`."""
-DECIDING_ROUNDS = 6
+COMPARISON_ROUNDS = 6
 """Minimum number of rounds for which the median of their ratios has an interval of `CONFIDENCE`."""
 CONFIDENCE = 0.95
 
-MAX_CALIBRATION_TRIALS = SCREENING_ROUNDS * (1 + len(OTHER_MODES)) + 2 * DECIDING_ROUNDS
+MAX_CALIBRATION_TRIALS = SCREENING_ROUNDS * (1 + len(OTHER_SEND_MODES)) + 2 * COMPARISON_ROUNDS
 
 MeasureGoodput = Callable[[str], float]
 """Returns the goodput of a short trial with a send mode, bit/s.
@@ -58,11 +58,11 @@ def choose_send_mode(measure_goodput: MeasureGoodput) -> Calibration:
     Raises:
         TreatmentRefused: the kernel refuses `copy` itself.
     """
-    goodput_bps: dict[str, list[float]] = {DEFAULT_MODE: []}
+    goodput_bps: dict[str, list[float]] = {DEFAULT_SEND_MODE: []}
     refusals: dict[str, str] = {}
     for _ in range(SCREENING_ROUNDS):
-        goodput_bps[DEFAULT_MODE].append(measure_goodput(DEFAULT_MODE))
-        for mode in OTHER_MODES:
+        goodput_bps[DEFAULT_SEND_MODE].append(measure_goodput(DEFAULT_SEND_MODE))
+        for mode in OTHER_SEND_MODES:
             if mode in refusals:
                 continue
             try:
@@ -73,14 +73,14 @@ def choose_send_mode(measure_goodput: MeasureGoodput) -> Calibration:
                 goodput_bps.setdefault(mode, []).append(mode_bps)
     best = max(goodput_bps, key=lambda mode: statistics.median(goodput_bps[mode]))
     ratio_interval = None
-    if best != DEFAULT_MODE:
+    if best != DEFAULT_SEND_MODE:
         ratios = []
-        for _ in range(DECIDING_ROUNDS):
-            for mode in (DEFAULT_MODE, best):
+        for _ in range(COMPARISON_ROUNDS):
+            for mode in (DEFAULT_SEND_MODE, best):
                 goodput_bps[mode].append(measure_goodput(mode))
-            ratios.append(goodput_bps[best][-1] / max(goodput_bps[DEFAULT_MODE][-1], 1.0))
+            ratios.append(goodput_bps[best][-1] / max(goodput_bps[DEFAULT_SEND_MODE][-1], 1.0))
         ratio_interval = median_interval(ratios, CONFIDENCE)
-    chosen = best if ratio_interval is not None and ratio_interval[0] > 1 else DEFAULT_MODE
+    chosen = best if ratio_interval is not None and ratio_interval[0] > 1 else DEFAULT_SEND_MODE
     return Calibration(
         chosen, {mode: tuple(values) for mode, values in goodput_bps.items()}, ratio_interval, refusals
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vnetbench.campaign.load_checks import Totals, stream_totals
+from vnetbench.campaign.load_checks import TrialEndParameters, stream_totals
 from vnetbench.lab.errors import TreatmentRefused, TrialFailed
 from vnetbench.results.records import EndpointRecord
 from vnetbench.study.factors.load_factors import CONGESTION_CONTROL
@@ -69,7 +69,10 @@ def _find_datagram_count_error(flows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def check_server_totals(
-    factors: Mapping[str, Level], endpoint_name: str, local_totals: Totals, server_totals: Totals
+    factors: Mapping[str, Level],
+    endpoint_name: str,
+    local_totals: TrialEndParameters,
+    server_totals: TrialEndParameters,
 ) -> list[str]:
     """Check this endpoint's totals against those that an iperf3 server reports, and return notes.
 

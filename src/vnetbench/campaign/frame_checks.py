@@ -53,7 +53,7 @@ def check_frame_counts(counts: FrameTotals) -> None:
             )
 
 
-def frame_notes(counts: FrameTotals) -> Iterator[str]:
+def abnormal_frame_notes(counts: FrameTotals) -> Iterator[str]:
     """Yield notes about duplicates, drops in the instrument's rings and foreign frames."""
     if counts.duplicates:
         share = format_share(counts.duplicates / max(1, counts.total_received))
@@ -101,11 +101,11 @@ def offered_load_notes(counts: FrameTotals, factors: Mapping[str, Level], durati
 
 def format_total_loss(sent: int, endpoints: Sequence[EndpointRecord]) -> str:
     """Return the message for a run in which no frame arrived."""
-    location = locate_loss(endpoints)
+    location = locate_total_loss(endpoints)
     return f"none of {sent} frames arrived. {location}" if location else f"none of {sent} frames arrived"
 
 
-def locate_loss(endpoints: Sequence[EndpointRecord]) -> str:
+def locate_total_loss(endpoints: Sequence[EndpointRecord]) -> str:
     """Return where frames stop, from the counters of observed interfaces; empty if there are none."""
     received, transmitted = Counter[str](), Counter[str]()
     for endpoint in endpoints:

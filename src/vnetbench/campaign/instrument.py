@@ -106,10 +106,10 @@ class LabInstrument:
             start = time.monotonic()
             measurement, effective = self._measure_on_testbed(shape, load, should_abandon)
         except AgentError as error:
-            self._discard(shape)
+            self._close_testbed_and_observer(shape)
             raise TrialFailed(str(error)) from error
         except BaseException:
-            self._discard(shape)
+            self._close_testbed_and_observer(shape)
             raise
         effective = {**effective, **measurement.effective}
         if calibration is not None:
@@ -136,14 +136,14 @@ class LabInstrument:
         while True:
             is_new = shape not in self._testbeds
             try:
-                testbed = self._get_testbed(shape)
+                testbed = self._get_or_create_testbed(shape)
                 effective = testbed.apply(load.factors, self._testbed_spec)
                 with self._trial_context(testbed, load) as trial_testbed:
                     measurement = self._measure(trial_testbed, load, should_abandon)
                     changes = _find_changed_settings(effective, trial_testbed, load)
                     return _add_changed_settings(measurement, changes), effective
             except BenchError as error:
-                self._discard(shape)
+                self._close_testbed_and_observer(shape)
                 if is_new:
                     raise _convert_to_refusal(error) from error
                 # An existing testbed may have been damaged, so only a new testbed's refusal is final.
@@ -152,7 +152,7 @@ class LabInstrument:
         self, testbed: Testbed, load: TrialLoad, should_abandon: Callable[[], bool]
     ) -> TrialMeasurement:
         def run_once(load: TrialLoad) -> TrialMeasurement:
-            return measure_trial(testbed, self._start_observer(), load, should_abandon)
+            return measure_trial(testbed, self._get_or_start_observer(), load, should_abandon)
 
         return run_step_series(load, load.step_series, run_once) if load.step_series else run_once(load)
 
@@ -168,7 +168,7 @@ class LabInstrument:
         self._lab.remove_leftovers(f"{self._label}-")
         self._close_observer()
 
-    def _get_testbed(self, shape: Hashable) -> Testbed:
+    def _get_or_create_testbed(self, shape: Hashable) -> Testbed:
         if shape not in self._testbeds:
             while len(self._testbeds) >= self._lab.max_testbeds:
                 self._testbeds.popitem(last=False)[1].close()
@@ -177,18 +177,20 @@ class LabInstrument:
             self._testbeds[shape] = testbed
             if shape not in self._recorded_shapes:
                 self._new_facts.testbed_descriptions[str(shape)] = testbed.describe()
-                self._new_facts.facts_by_subject.update(read_endpoint_facts(testbed, self._start_observer()))
+                self._new_facts.facts_by_subject.update(
+                    read_endpoint_facts(testbed, self._get_or_start_observer())
+                )
                 self._recorded_shapes.add(shape)
         self._testbeds.move_to_end(shape)
         return self._testbeds[shape]
 
-    def _start_observer(self) -> AgentClient:
+    def _get_or_start_observer(self) -> AgentClient:
         """Return the agent on the bench's host, and start it if necessary."""
         if self._observer is None:
             self._observer = start_observer(self._label)
         return self._observer
 
-    def _discard(self, shape: Hashable) -> None:
+    def _close_testbed_and_observer(self, shape: Hashable) -> None:
         """Close the testbed of this shape and the observer, so that the next trial gets new ones."""
         if testbed := self._testbeds.pop(shape, None):
             testbed.close()

@@ -12,10 +12,10 @@ from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.agents.launch import start_local_agent, start_observer
-from vnetbench.campaign.agent_parameters import list_streams, prepare_parameters
+from vnetbench.campaign.agent_parameters import common_prepare_parameters, list_streams
 from vnetbench.campaign.count_checks import check_server_totals
 from vnetbench.campaign.instrument import CompletedTrial, NewFacts
-from vnetbench.campaign.load_checks import check_streams
+from vnetbench.campaign.load_checks import check_socket_settings
 from vnetbench.campaign.trial import (
     TrialAbandoned,
     TrialFailedUnderLoad,
@@ -152,7 +152,7 @@ class Iperf3Instrument:
             common = {"trial": trial, "interval_s": load.interval_s}
             observing = observer.send("trial.prepare", workload=OBSERVE, streams=[], **common)
             parameters = {
-                **common, **prepare_parameters(load.workload, load.factors),
+                **common, **common_prepare_parameters(load.workload, load.factors),
                 "streams": list_streams(load.workload, load.factors),
                 "interface": testbed.local.interface, "secret": secrets.token_hex(16),
                 "connect": {"address": server.address, "port": server.port, "from": testbed.local.address,
@@ -167,7 +167,7 @@ class Iperf3Instrument:
                 )
             observer.wait(observing, "trial.prepare")
             streams: list[dict[str, Any]] = answer["streams"]
-            return check_streams(load.factors, streams)
+            return check_socket_settings(load.factors, streams)
 
         endpoints = {testbed.local.name: TrialEndpoint(agent, role), HOST: TrialEndpoint(observer, OBSERVE)}
         try:

@@ -32,7 +32,7 @@ ACCEPTED_PACING_EXCESS_BITS = 4e6
 PACING_CHECK_LOAD_SHARE = 0.9
 """Share of the load, from its start, in which the pacing is checked."""
 
-Totals = Mapping[str, Any]
+TrialEndParameters = Mapping[str, Any]
 """The parameters of an agent's trial.end."""
 
 
@@ -104,7 +104,9 @@ def refusal_from_error(error: AgentError, endpoint: str) -> TreatmentRefused | N
     )
 
 
-def check_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, Any]]) -> dict[str, object]:
+def check_socket_settings(
+    factors: Mapping[str, Level], streams: Sequence[Mapping[str, Any]]
+) -> dict[str, object]:
     """Return the effective settings of the sockets.
 
     Raises:
@@ -152,7 +154,7 @@ def check_streams(factors: Mapping[str, Level], streams: Sequence[Mapping[str, A
     return effective
 
 
-def sum_zero_copy_counts(totals: Sequence[Totals]) -> dict[str, int] | None:
+def sum_zero_copy_counts(totals: Sequence[TrialEndParameters]) -> dict[str, int] | None:
     """Return the counts of zero-copy sends as the kernels report them; None without zero-copy sends.
 
     `in_place` were sent without a copy, `copied` were copied by the kernel, and `uncompleted` had no
@@ -175,7 +177,7 @@ def _check_transport(factors: Mapping[str, Level], streams: Sequence[Mapping[str
         )
 
 
-def check_load(
+def check_pacing_and_load(
     factors: Mapping[str, Level], duration_s: float, endpoints: Sequence[EndpointRecord]
 ) -> list[str]:
     """Return notes on a load that deviates from the treatment.
@@ -197,7 +199,7 @@ def check_load(
         rate
         for endpoint in endpoints
         # Samples at the end may include data that streams sent when pacing had ended.
-        for rate in _compute_arrival_rates(
+        for rate in _compute_receive_rates_bps(
             [x for x in endpoint.samples if x.t_s <= PACING_CHECK_LOAD_SHARE * duration_s]
         )
     ]
@@ -220,7 +222,7 @@ def check_load(
     return []
 
 
-def stream_totals(totals: Totals) -> Sequence[Mapping[str, Any]]:
+def stream_totals(totals: TrialEndParameters) -> Sequence[Mapping[str, Any]]:
     """Return the totals of each stream from an agent's trial.end."""
     streams: Sequence[Mapping[str, Any]] = totals.get("streams", ())
     return streams
@@ -231,7 +233,7 @@ def _pacing_rate_bps(factors: Mapping[str, Level]) -> int | None:
     return None if level == "none" else int(level)
 
 
-def _compute_arrival_rates(samples: Sequence[Sample]) -> list[float]:
+def _compute_receive_rates_bps(samples: Sequence[Sample]) -> list[float]:
     """Return the receive rate of each sink's stream over these samples, bit/s."""
     seconds = sum(sample.interval_s for sample in samples)
     sums: Counter[int] = Counter()
@@ -242,7 +244,7 @@ def _compute_arrival_rates(samples: Sequence[Sample]) -> list[float]:
     return [8 * size / seconds for size in sums.values()]
 
 
-def check_threads(
+def check_thread_cpus(
     requested: Mapping[str, Sequence[str]], actual: Mapping[str, Sequence[str]]
 ) -> dict[str, object]:
     """Return the number of threads and their CPUs for each endpoint.

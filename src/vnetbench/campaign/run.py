@@ -24,7 +24,7 @@ from vnetbench.study.model import Level, Plan, SearchSpec, Study
 from vnetbench.study.plan import block_order, search_seed
 from vnetbench.study.workloads import deciding_metric
 
-MAX_ATTEMPTS = 3
+MAX_TRIAL_ATTEMPTS = 3
 """Attempts of a trial, each on a new testbed, before its treatment fails."""
 
 ReportMessage = Callable[[str, int | None], None]
@@ -115,13 +115,13 @@ class Campaign:
                 continue
             if interrupts.is_requested:
                 return False
-            if self._is_out_of_time(index):
+            if self._would_exceed_time_limit(index):
                 return False
             self._run_trial(index, block, interrupts)
             self._report_progress()
         return True
 
-    def _is_out_of_time(self, index: int) -> bool:
+    def _would_exceed_time_limit(self, index: int) -> bool:
         progress = self.progress
         expected = progress.expected_trial_s(index)
         expected += self._max_pending_calibration_s(index)
@@ -179,7 +179,7 @@ class Campaign:
             step_series=self._make_step_series(index, block, interrupts),
         )
         failure = ""
-        for _ in range(MAX_ATTEMPTS):
+        for _ in range(MAX_TRIAL_ATTEMPTS):
             if interrupts.is_requested and failure:
                 return
             start_s = self.progress.elapsed_s
@@ -207,7 +207,7 @@ class Campaign:
                 self.progress.running_trial_steps = ()
             self._store_trial(record)
             return
-        reason = f"{MAX_ATTEMPTS} trials in a row failed. The last failure: {failure}"
+        reason = f"{MAX_TRIAL_ATTEMPTS} trials in a row failed. The last failure: {failure}"
         self._close_treatment(index, "failed", reason)
         self._report_message(f"the treatment failed, because {reason}", index)
 
@@ -259,7 +259,9 @@ class Campaign:
             map(self.progress.expected_steps_s, self.progress.open_treatments())
         )
         before_s = calibrations_s + expected_steps_s
-        if not schedule.has_enough_time(precision, treatments, self._study.timing.duration_s, before_s):
+        if not schedule.has_time_for_min_trials(
+            precision, treatments, self._study.timing.duration_s, before_s
+        ):
             warning = (
                 f"precision.time_limit = {precision.time_limit_s:g} s is too short for "
                 f"{precision.min_trials} "

@@ -113,7 +113,7 @@ class StepRunner:
                 break
         return step
 
-    def discard_steps(self, error: Error) -> Error:
+    def delete_stored_steps(self, error: Error) -> Error:
         """Delete the stored steps, so that a retry measures them again, and return `error`."""
         self._delete_steps()
         return error

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 
 from vnetbench.campaign.bursts import find_longest_bursts
-from vnetbench.campaign.frame_checks import format_total_loss, frame_notes
+from vnetbench.campaign.frame_checks import abnormal_frame_notes, format_total_loss
 from vnetbench.campaign.frame_counts import sum_step_counts
 from vnetbench.campaign.schedule import MAX_SEARCH_S
 from vnetbench.campaign.step_runner import StepResult, StepRunner
@@ -24,7 +24,7 @@ from vnetbench.study.factors.frame_factors import FRAME_LOAD, FRAME_SIZE
 from vnetbench.study.factors.frame_sizes import compute_mean_frame_bytes, parse_throughput_share
 from vnetbench.study.workloads import WORKLOADS
 
-MAX_GENERATOR_STEP_S = 0.5
+MAX_GENERATOR_RATE_STEP_S = 0.5
 """Maximum duration of the first step, which measures the generator's maximum rate."""
 MAX_RELIABLE_PACED_SHARE = 0.97
 """Share of the generator's maximum rate that it reaches reliably when it paces frames."""
@@ -52,7 +52,7 @@ def run_step_series(
         TrialFailed: This machine is too busy, or a step failed.
     """
     steps = StepRunner(load, step_series, measure)
-    first, parameters = _search_bounds(steps, step_series)
+    first, parameters = _measure_max_load(steps, step_series)
     workload = WORKLOADS[load.workload]
     goal_results = (
         _measure_loss_curve(steps, parameters)
@@ -62,7 +62,7 @@ def run_step_series(
     if goal_results[0].limited_by == "generator" and not goal_results[0].throughput_fps:
         minimum = format_exact_frame_rate(parameters.min_load_fps)
         what = f"the generator did not reach the smallest load, {minimum}, because this machine is too busy"
-        raise steps.discard_steps(TrialFailed(what))
+        raise steps.delete_stored_steps(TrialFailed(what))
     effective: dict[str, object] = {}
     notes = list(_search_notes(goal_results, steps.records))
     if workload.has_burst_search:
@@ -85,7 +85,9 @@ def run_step_series(
         "frame_bytes": compute_mean_frame_bytes(load.factors[FRAME_SIZE.name]),
         "final_load_fps": final_load_fps,
     }
-    unique_notes = dict.fromkeys((*notes, *frame_notes(sum_step_counts(steps.records)), *final_run.notes))
+    unique_notes = dict.fromkeys(
+        (*notes, *abnormal_frame_notes(sum_step_counts(steps.records)), *final_run.notes)
+    )
     return replace(
         final_run,
         effective={**final_run.effective, **effective},
@@ -94,10 +96,10 @@ def run_step_series(
     )
 
 
-def _search_bounds(steps: StepRunner, step_series: StepSeries) -> tuple[StepResult, SearchParameters]:
+def _measure_max_load(steps: StepRunner, step_series: StepSeries) -> tuple[StepResult, SearchParameters]:
     """Measure the generator's maximum rate; return that step and the parameters of the search."""
     wanted = step_series.search_spec
-    try_s = min(MAX_GENERATOR_STEP_S, wanted.step_s)
+    try_s = min(MAX_GENERATOR_RATE_STEP_S, wanted.step_s)
     first = steps.run(GENERATOR_STEP, wanted.max_load_fps, try_s)
     if (
         not first.record.received
@@ -108,7 +110,7 @@ def _search_bounds(steps: StepRunner, step_series: StepSeries) -> tuple[StepResu
             fix="check the device's filters, and that the device forwards frames of this size, VLAN tags "
             "and IP version",
         )
-        raise steps.discard_steps(no_reception)
+        raise steps.delete_stored_steps(no_reception)
     most_fps = wanted.max_load_fps or MAX_RELIABLE_PACED_SHARE * first.offered_fps
     if first.is_generator_behind:
         most_fps = MAX_RELIABLE_PACED_SHARE * first.offered_fps
@@ -119,7 +121,7 @@ def _search_bounds(steps: StepRunner, step_series: StepSeries) -> tuple[StepResu
             where="search.min_load",
             fix="lower search.min_load, or use more generators",
         )
-        raise steps.discard_steps(too_slow)
+        raise steps.delete_stored_steps(too_slow)
     return first, SearchParameters(
         goals=wanted.goals,
         relative_width=wanted.relative_width,

@@ -12,25 +12,25 @@ from typing import Any
 from vnetbench.agents.client import AgentClient, AgentError
 from vnetbench.campaign.agent_parameters import (
     choose_thread_cpus,
-    count_spinning_threads,
+    common_prepare_parameters,
+    count_threads_with_cpu,
     find_endpoint_role,
     frame_sources_share_cpu,
     list_streams,
-    prepare_parameters,
 )
 from vnetbench.campaign.count_checks import find_count_error
 from vnetbench.campaign.frame_checks import (
+    abnormal_frame_notes,
     check_frame_counts,
     format_total_loss,
-    frame_notes,
     offered_load_notes,
 )
 from vnetbench.campaign.frame_counts import sum_endpoint_counts
 from vnetbench.campaign.frame_ports import make_frame_port_parameters, merge_frame_backends
 from vnetbench.campaign.load_checks import (
-    check_load,
-    check_streams,
-    check_threads,
+    check_pacing_and_load,
+    check_socket_settings,
+    check_thread_cpus,
     refusal_from_error,
     sum_zero_copy_counts,
 )
@@ -50,7 +50,7 @@ TRIAL_END_GRACE_S = 5.0
 """How long the bench waits for an agent's trial.end after the load and its drain."""
 VMADDR_CID_HOST = 2
 """VSOCK address of the host as seen by its guests (vsock(7))."""
-POLL_S = 0.2
+POLL_INTERVAL_S = 0.2
 
 
 class TrialAbandoned(Exception):
@@ -152,24 +152,26 @@ def measure_trial(
     participants[HOST] = TrialEndpoint(observer, OBSERVE)
     testbed.reset_delay_line_counters()
     measurement = run_trial(
-        participants, lambda trial: _connect(testbed, observer, load, trial), load, should_abandon
+        participants, lambda trial: _connect_streams(testbed, observer, load, trial), load, should_abandon
     )
-    measurement = _add_delay_lines(measurement, testbed.read_delay_line_counters())
+    measurement = _add_delay_line_counters(measurement, testbed.read_delay_line_counters())
     load_endpoints = [endpoint for endpoint in measurement.endpoints if endpoint.role != OBSERVE]
     if WORKLOADS[load.workload].carries_frames:
         counts = sum_endpoint_counts(load_endpoints, load.factors)
         check_frame_counts(counts)
-        notes = [*frame_notes(counts), *offered_load_notes(counts, load.factors, load.duration_s)]
+        notes = [*abnormal_frame_notes(counts), *offered_load_notes(counts, load.factors, load.duration_s)]
         if not counts.total_received:
             notes.insert(0, format_total_loss(counts.total_sent, measurement.endpoints))
         return replace(measurement, notes=(*notes, *measurement.notes))
     if error := find_count_error(load.workload, load.total_s, load_endpoints):
         raise TrialFailedUnderLoad(error, measurement.endpoints)
-    load_notes = check_load(load.factors, load.total_s, load_endpoints)
+    load_notes = check_pacing_and_load(load.factors, load.total_s, load_endpoints)
     return replace(measurement, notes=(*load_notes, *measurement.notes))
 
 
-def _add_delay_lines(measurement: TrialMeasurement, lines: Sequence[Mapping[str, Any]]) -> TrialMeasurement:
+def _add_delay_line_counters(
+    measurement: TrialMeasurement, lines: Sequence[Mapping[str, Any]]
+) -> TrialMeasurement:
     """Add the counters of delay lines to the host's totals, and notes where a delay line was the limit."""
     if not lines:
         return measurement
@@ -241,7 +243,7 @@ class _TrialPreparation:
         self._testbed = testbed
         self._load = load
         self._trial = trial
-        workload = {**self.common, **prepare_parameters(load.workload, load.factors)}
+        workload = {**self.common, **common_prepare_parameters(load.workload, load.factors)}
         if WORKLOADS[load.workload].carries_frames:
             burst = load.burst_frames
             generators = int(load.factors[GENERATORS.name])
@@ -250,7 +252,7 @@ class _TrialPreparation:
                 "frames": None if burst is None else -(-burst // generators),
             }
         if WAITING.is_at(load.factors, "spin") and THREADS.read_level(load.factors) == "auto":
-            workload["threads"] = count_spinning_threads(load.factors, testbed)
+            workload["threads"] = count_threads_with_cpu(load.factors, testbed)
         if WORKLOADS[load.workload].has_idle_phase:
             workload["idle_s"] = load.idle_s
         self.thread_cpus = choose_thread_cpus(load.workload, load.factors, testbed, workload)
@@ -321,7 +323,9 @@ class _TrialPreparation:
         return {at.name: self._testbed.agents[at.name].wait(future, method) for at, future in pending}
 
 
-def _connect(testbed: Testbed, observer: AgentClient, load: TrialLoad, trial: str) -> dict[str, object]:
+def _connect_streams(
+    testbed: Testbed, observer: AgentClient, load: TrialLoad, trial: str
+) -> dict[str, object]:
     """Connect all streams of all pairs, and return the checked settings of their sockets and threads."""
     preparation = _TrialPreparation(testbed, load, trial)
     targets = [(observer, testbed.observer_targets())]
@@ -340,8 +344,8 @@ def _connect(testbed: Testbed, observer: AgentClient, load: TrialLoad, trial: st
     streams = [stream for answer in answers.values() for stream in answer["streams"]]
     cpus = {name: answer["thread_cpus"] for name, answer in answers.items()}
     return {
-        **check_streams(load.factors, streams),
-        **check_threads(preparation.thread_cpus, cpus),
+        **check_socket_settings(load.factors, streams),
+        **check_thread_cpus(preparation.thread_cpus, cpus),
         **merge_frame_backends(answers),
         **({"rejected_frames": testbed.rejected_frame_outcome} if is_frames else {}),
     }
@@ -383,7 +387,7 @@ def _collect(
         if should_abandon():
             raise TrialAbandoned(_make_endpoint_records(endpoints))
         # All agents send at about the same rate, so their events queue up while one of them is polled.
-        pending[0].take_events(trial, wait_s=POLL_S)
+        pending[0].take_events(trial, wait_s=POLL_INTERVAL_S)
         for endpoint in pending[1:]:
             endpoint.take_events(trial)
         if not is_broken and any(endpoint.fault for endpoint in endpoints.values()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vnetbench.campaign.load_checks import Totals, sum_zero_copy_counts
+from vnetbench.campaign.load_checks import TrialEndParameters, sum_zero_copy_counts
 from vnetbench.results.records import HOST
 
 DRAIN_TIMEOUT_S = 5.0
@@ -28,7 +28,7 @@ MAX_EXCESS_MEDIAN_FRAME_DELAY_US = 500.0
 
 
 def instrument_notes(
-    duration_s: float, interval_s: float, totals_by_endpoint: Mapping[str, Totals]
+    duration_s: float, interval_s: float, totals_by_endpoint: Mapping[str, TrialEndParameters]
 ) -> list[str]:
     """Return notes on where the instrument was the limit, late or incomplete.
 

@@ -25,7 +25,7 @@ from vnetbench.lab.links import delay_line, netem
 from vnetbench.lab.netns.testbed import NetnsLab
 from vnetbench.quantity import format_bit_rate, format_bytes, format_exact_bytes
 from vnetbench.results.records import TrialRecord
-from vnetbench.study.factors.factor import MachineCheck
+from vnetbench.study.factors.factor import DoctorTreatment
 from vnetbench.study.factors.load_factors import CONGESTION_CONTROL, DIRECTION, SOCKET_BUFFER
 from vnetbench.study.factors.registry import FACTORS, complete_levels
 from vnetbench.study.factors.testbed_factors import VSWITCH
@@ -43,8 +43,8 @@ REQUIRED_CHECKS = ("agent", f"{VSWITCH.name} bridge")
 REQUIRED_SERVER_CHECK = f"{DIRECTION.name} forward"
 WANTED_CONGESTION_CONTROLS = ("cubic", "bbr", "reno")
 
-BASE_CHECKS = (MachineCheck(REQUIRED_CHECKS[1], {}), MachineCheck(UDP_STREAM, {}, UDP_STREAM))
-"""A treatment of default levels for each workload; each factor adds its own (`Factor.machine_checks`)."""
+BASE_TREATMENTS = (DoctorTreatment(REQUIRED_CHECKS[1], {}), DoctorTreatment(UDP_STREAM, {}, UDP_STREAM))
+"""A treatment of default levels for each workload; each factor adds its own (`Factor.doctor_treatments`)."""
 _IMPAIRMENT_TEXTS = {
     netem.BACKEND_NAME: "the kernel's netem",
     delay_line.BACKEND_NAME: "the bench's delay line",
@@ -84,17 +84,17 @@ def _run_machine_checks() -> Iterator[Check]:
         return
     yield from _check_machine_description(facts)
     yield vsock
-    yield from map(_check_treatment, list_machine_checks())
+    yield from map(_check_treatment, list_doctor_treatments())
     yield _check_frame_generation()
     yield from guest_setup.run_guest_checks()
 
 
-def list_machine_checks() -> Iterator[MachineCheck]:
+def list_doctor_treatments() -> Iterator[DoctorTreatment]:
     """Yield the treatments to try: for each workload its default levels, then those of the factors."""
-    for base in BASE_CHECKS:
+    for base in BASE_TREATMENTS:
         yield base
         for factor in FACTORS.values():
-            yield from (check for check in factor.machine_checks if check.workload == base.workload)
+            yield from (check for check in factor.doctor_treatments if check.workload == base.workload)
 
 
 def _check_vsock(agent: AgentClient) -> Check:
@@ -187,13 +187,13 @@ def _run_server_checks(instrument: Iperf3Instrument) -> Iterator[Check]:
         yield _check_goodput(f"{DIRECTION.name} {direction}", instrument, load)
 
 
-def _check_treatment(check: MachineCheck) -> Check:
+def _check_treatment(treatment: DoctorTreatment) -> Check:
     """Apply a treatment to a new testbed and run a short load."""
-    testbed_spec = TestbedSpec(shaper=check.shaper)
-    levels = complete_levels(check.levels, check.workload)
-    load = TrialLoad(levels, CHECK_TRIAL_S, CHECK_TRIAL_S / 2, check.workload)
+    testbed_spec = TestbedSpec(shaper=treatment.shaper)
+    levels = complete_levels(treatment.levels, treatment.workload)
+    load = TrialLoad(levels, CHECK_TRIAL_S, CHECK_TRIAL_S / 2, treatment.workload)
     with closing(LabInstrument(NetnsLab(testbed_spec, "doctor"), testbed_spec)) as instrument:
-        return _check_goodput(check.name, instrument, load)
+        return _check_goodput(treatment.name, instrument, load)
 
 
 def _check_frame_generation() -> Check:

@@ -56,7 +56,7 @@ def explain(results: Path, as_json: bool, treatments: Sequence[str], prove: bool
     if as_json:
         click.echo(explanation_json(summary, narrative))
     else:
-        _print(summary, narrative)
+        _print_explanation(summary, narrative)
     if is_interrupted:
         click.echo(f"\nInterrupted.\n  Continue:  vnetbench explain {results} --prove", err=as_json)
         return exit_codes.INTERRUPTED
@@ -85,7 +85,7 @@ def _select_findings(summary: CampaignSummary, chosen: Sequence[int]) -> Narrati
     return replace(narrative, lead=(), findings=kept)
 
 
-def _print(summary: CampaignSummary, narrative: Narrative) -> None:
+def _print_explanation(summary: CampaignSummary, narrative: Narrative) -> None:
     from vnetbench.report.tables.text_table import TrimmedLines
     from vnetbench.report.text.explanation_text import ExplanationText
 

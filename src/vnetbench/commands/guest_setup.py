@@ -31,7 +31,7 @@ def prepare(adapters: Sequence[str], replace_existing: bool) -> None:
     adapters = adapters or ("virtio-net",)
     if replace_existing and not privilege.is_in_user_namespace():
         for kind in ("kernels", "initramfs", "snapshots"):
-            cache.prune(kind, 0)
+            cache.remove_least_recently_used(kind, 0)
     fetch_qemu_and_kernel(adapters)
     privilege.acquire_network_rights()
     console = Console(highlight=False)
@@ -63,7 +63,9 @@ def run_guest_checks() -> Iterator[Check]:
     except BenchError as error:
         yield Check(f"{_CHECK_NAME_PREFIX}QEMU", MISSING, error.what, error.fix or "")
         return
-    missing_adapters = [name for name in ADAPTERS if qemu.QEMU_DEVICES[name] not in qemu_program.devices]
+    missing_adapters = [
+        name for name in ADAPTERS if qemu.QEMU_DEVICE_BY_ADAPTER[name] not in qemu_program.devices
+    ]
     without = f"; without {', '.join(missing_adapters)}" if missing_adapters else ""
     yield Check(
         f"{_CHECK_NAME_PREFIX}QEMU", LIMITED if missing_adapters else GOOD, f"{qemu_program.version}{without}"
@@ -94,7 +96,7 @@ def _check_kvm(qemu_program: qemu.Qemu, local_kernel: kernel.Kernel | None) -> C
             "not tested, because guests have no kernel yet",
             "run vnetbench guest prepare",
         )
-    boot_images = hardware.BootImages(local_kernel.image, initramfs.ensure_initramfs(local_kernel))
+    boot_images = hardware.BootImages(local_kernel.image, initramfs.find_or_build_initramfs(local_kernel))
     start = time.monotonic()
     detected = accelerator.detect_accelerator(qemu_program, boot_images)
     if detected.name == hardware.KVM:

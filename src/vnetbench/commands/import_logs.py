@@ -76,12 +76,12 @@ def import_paths(
 
 def summary_lines(store: RunStore) -> Iterator[str]:
     """Yield `imported 94 of 96 runs`, then a line for each reason why runs or lines were not imported."""
-    total = store.run_count + store.incomplete_runs_by_failure.total()
-    yield f"imported {store.run_count} of {total} runs"
-    for why, count in store.incomplete_runs_by_failure.most_common():
+    total = store.complete_run_count + store.incomplete_run_count_by_failure.total()
+    yield f"imported {store.complete_run_count} of {total} runs"
+    for why, count in store.incomplete_run_count_by_failure.most_common():
         yield f"  {count} not imported: {why} ({_format_failure_lines(store, why)})"
     for log, attached_count in store.run_count_by_counter_log.items():
-        yield f"{log}: attached its esxtop counters to {attached_count} of {store.run_count} runs"
+        yield f"{log}: attached its esxtop counters to {attached_count} of {store.complete_run_count} runs"
     for log, original in list(store.original_by_duplicate_log.items())[:_MAX_LISTED_SECTIONS]:
         yield f"{log}: skipped, because it is a copy of {original}"
     if len(store.original_by_duplicate_log) > _MAX_LISTED_SECTIONS:
@@ -115,8 +115,8 @@ def _format_failure_lines(store: RunStore, failure: str) -> str:
         name = f"{log} " if len(store.log_names) > 1 else ""
         parts.append(f"{name}line{'' if len(numbers) == 1 else 's'} {', '.join(numbers)}")
     more = (
-        f" and {store.incomplete_runs_by_failure[failure] - len(failed_runs)} more"
-        if store.incomplete_runs_by_failure[failure] > len(failed_runs)
+        f" and {store.incomplete_run_count_by_failure[failure] - len(failed_runs)} more"
+        if store.incomplete_run_count_by_failure[failure] > len(failed_runs)
         else ""
     )
     return "; ".join(parts) + more
@@ -185,7 +185,7 @@ def _read_mapping_file(path: Path) -> TableMapping:
 
 def _check_runs(store: RunStore, paths: Sequence[Path], *, is_strict: bool) -> None:
     where = ", ".join(map(str, paths[:_MAX_LISTED_SECTIONS]))
-    if not store.run_count:
+    if not store.complete_run_count:
         summary = "\n".join(summary_lines(store))
         fix = "check that docs/importers.md lists the tool. A table needs --mapping"
         raise BenchError(
@@ -232,10 +232,12 @@ def _print_import_summary(summary: ImportSummary) -> None:
         f"{summary.results_path}: {summary.workload}, {summary.trial_count} trials of "
         f"{summary.treatment_count} treatments"
     )
-    if summary.merged_run_count:
-        click.echo(f"  {summary.merged_run_count} trials were logged by sender and receiver")
+    if summary.merged_trial_count:
+        click.echo(f"  {summary.merged_trial_count} trials were logged by sender and receiver")
     unspecified = [
-        f"{name} ({count})" for name, count in summary.runs_without_factor.items() if not is_label(name)
+        f"{name} ({count})"
+        for name, count in summary.run_count_by_missing_factor.items()
+        if not is_label(name)
     ]
     if unspecified:
         click.echo(

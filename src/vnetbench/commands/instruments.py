@@ -8,7 +8,7 @@ from contextlib import closing
 from rich.console import Console
 
 from vnetbench.agents.client import AgentError
-from vnetbench.agents.launch import check_agent
+from vnetbench.agents.launch import check_agent_binary
 from vnetbench.campaign.instrument import Instrument, LabInstrument
 from vnetbench.campaign.iperf3_instrument import Iperf3Instrument
 from vnetbench.errors import BenchError
@@ -54,12 +54,12 @@ def prepare_instrument(
         mlrsearch.import_mlrsearch_library()
     # SSH and iperf3 run outside the user namespace, with the user's own identity.
     if testbed.backend == IPERF3_BACKEND:
-        check_agent()
+        check_agent_binary()
         with closing(Iperf3Instrument(testbed)) as instrument:
             instrument.contact_server()
         return lambda say: Iperf3Instrument(testbed)
     if testbed.lab == HOSTS:
-        check_agent()
+        check_agent_binary()
         hosts = HostsLab(testbed, title)
         _check_testbed_creation(hosts)
         return lambda say: LabInstrument(hosts, testbed)
@@ -75,7 +75,7 @@ def prepare_instrument(
     if any(level == OPEN_VSWITCH for f in study.factors if f.name == VSWITCH.name for level in f.levels):
         open_vswitch.installed_version()
     privilege.acquire_network_rights()
-    check_agent()
+    check_agent_binary()
     return lambda say: LabInstrument(NetnsLab(testbed, title), testbed)
 
 
@@ -99,7 +99,7 @@ def _prepare_guests(study: Study, plan: Plan, console: Console) -> GuestPrerequi
     # Kernels are downloaded first: a user namespace has no route to the internet.
     fetch_qemu_and_kernel(shape.adapter for shape in shapes)
     privilege.acquire_network_rights()
-    check_agent()
+    check_agent_binary()
     ready = prepare_guests(shapes)
     console.print(ready.summary(), soft_wrap=True, markup=False)
     return ready

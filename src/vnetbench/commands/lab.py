@@ -11,7 +11,7 @@ import click
 
 from vnetbench.study.factors.registry import FACTORS
 
-TESTBED_SETTINGS = tuple(factor.name for factor in FACTORS.values() if factor.is_testbed_setting)
+TESTBED_SETTING_NAMES = tuple(factor.name for factor in FACTORS.values() if factor.is_testbed_setting)
 """Factors that are settings of a testbed. All other factors are settings of a trial."""
 
 
@@ -23,7 +23,11 @@ def lab() -> None:
 @lab.command()
 @click.argument("name")
 @click.option(
-    "--set", "settings", multiple=True, metavar="FACTOR=LEVEL", help=f"One of {', '.join(TESTBED_SETTINGS)}."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="FACTOR=LEVEL",
+    help=f"One of {', '.join(TESTBED_SETTING_NAMES)}.",
 )
 @click.option(
     "--uplink",

@@ -49,7 +49,7 @@ def run_proof(results: Path, summary: CampaignSummary, chosen: Sequence[int], co
 
     def announced_path() -> Path:
         # Without root this process restarts itself before this point, and would print the message twice.
-        _announce(planned, path, console)
+        _print_experiment_plan(planned, path, console)
         return path
 
     return run_plan(planned.study, planned.plan, announced_path, console)
@@ -83,7 +83,7 @@ def _continue_proof(path: Path, summary: CampaignSummary, console: Console) -> s
     return resume_campaign(path, console)
 
 
-def _announce(planned: ExperimentPlan, path: Path, console: Console) -> None:
+def _print_experiment_plan(planned: ExperimentPlan, path: Path, console: Console) -> None:
     settings = [
         treatment_phrase(each.cause.experiment_levels, tuple(each.cause.experiment_levels))
         for each in planned.candidates

@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from vnetbench.commands.lab import TESTBED_SETTINGS
+from vnetbench.commands.lab import TESTBED_SETTING_NAMES
 from vnetbench.errors import BenchError
 from vnetbench.lab import netlink, privilege, registry
 from vnetbench.lab.control_groups import PROCS_FILE_NAME
@@ -170,7 +170,7 @@ def _remove(testbed_name: str) -> bool:
 def _remove_unused() -> bool:
     """Remove all testbeds that no campaign uses, and return whether all of them are gone."""
     if not _enter_namespaces():
-        ended = registry.terminate_orphans()
+        ended = registry.terminate_orphan_processes()
         click.echo(f"Ended {ended} of removed testbeds." if ended else "No testbed needs to be removed.")
         return True
     entries = registry.list_testbeds()
@@ -219,16 +219,16 @@ def _parse_setting(setting: str) -> tuple[str, Level]:
     name = name.strip()
     if not equals:
         what = f"{setting!r} does not have the form FACTOR=LEVEL"
-    elif name in FACTORS and name not in TESTBED_SETTINGS:
+    elif name in FACTORS and name not in TESTBED_SETTING_NAMES:
         what = f"{name} is a setting of a trial, not of a testbed"
-    elif name not in TESTBED_SETTINGS:
+    elif name not in TESTBED_SETTING_NAMES:
         what = f"{name} is not a setting of a testbed"
     else:
         return name, parse_level(name, text.strip())
     raise BenchError(
         what,
         where="--set",
-        fix=suggest_fix(name, TESTBED_SETTINGS, otherwise=f"one of {', '.join(TESTBED_SETTINGS)}"),
+        fix=suggest_fix(name, TESTBED_SETTING_NAMES, otherwise=f"one of {', '.join(TESTBED_SETTING_NAMES)}"),
     )
 
 

@@ -18,7 +18,7 @@ from vnetbench.study.factors.guest_factors import ADAPTER, ROLE
 from vnetbench.study.factors.load_factors import DIRECTION
 from vnetbench.study.factors.testbed_factors import VSWITCH
 
-STUDY = """\
+DEFAULT_STUDY_TOML = """\
 title = "Throughput"
 question = "At which rate do frames pass?"
 workload = "frames"
@@ -117,7 +117,7 @@ def _run_search(
     from vnetbench.results.file import ResultsFile
     from vnetbench.study.file.load import parse_study
 
-    status = run_study(parse_study(STUDY, None, overrides), output_path, None, console)
+    status = run_study(parse_study(DEFAULT_STUDY_TOML, None, overrides), output_path, None, console)
     path = output_path()
     file = ResultsFile.open_to_read(path)
     try:

@@ -46,7 +46,7 @@ _IGNORED_SUFFIXES = {
     ".py", ".sh", ".ps1", ".bat", ".md",
 }  # fmt: skip
 """Suffixes of files that often accompany logs. They are skipped in folders and archives."""
-_TABLE_SUFFIXES = (".xlsx",)
+_ZIPPED_TABLE_SUFFIXES = (".xlsx",)
 """Files that are a zip by their bytes, but not an archive."""
 _UNPACK_ERRORS = (
     OSError, EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError,
@@ -197,7 +197,7 @@ def _find_logs_in_stream(
         ),
         None,
     )
-    if archive_format is None or name.lower().endswith(_TABLE_SUFFIXES):
+    if archive_format is None or name.lower().endswith(_ZIPPED_TABLE_SUFFIXES):
         budget.remaining_logs -= 1
         if budget.remaining_logs < 0:
             raise BenchError(

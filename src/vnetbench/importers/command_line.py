@@ -52,9 +52,9 @@ class CommandLine:
 class OptionSyntax:
     """The options of a tool: all spellings of each, and the one name that stands for them."""
 
-    value_option_names: Mapping[str, str] = field(default_factory=dict)
+    name_by_value_option: Mapping[str, str] = field(default_factory=dict)
     """Options that take a value: `{"-P": "parallel", "--parallel": "parallel"}`."""
-    switch_names: Mapping[str, str] = field(default_factory=dict)
+    name_by_switch: Mapping[str, str] = field(default_factory=dict)
     """Options without a value: `{"-R": "reverse"}`."""
 
 
@@ -102,15 +102,15 @@ def parse_options(arguments: Sequence[str], syntax: OptionSyntax) -> dict[str, s
         word = remaining.pop()
         if word == "--":
             break
-        if word in syntax.switch_names:
-            options[syntax.switch_names[word]] = ""
-        elif word in syntax.value_option_names:
+        if word in syntax.name_by_switch:
+            options[syntax.name_by_switch[word]] = ""
+        elif word in syntax.name_by_value_option:
             if remaining:
-                options[syntax.value_option_names[word]] = remaining.pop()
+                options[syntax.name_by_value_option[word]] = remaining.pop()
         elif word.startswith("--"):
             name, is_attached, value = word.partition("=")
-            if is_attached and name in {**syntax.value_option_names, **syntax.switch_names}:
-                options[{**syntax.switch_names, **syntax.value_option_names}[name]] = value
+            if is_attached and name in {**syntax.name_by_value_option, **syntax.name_by_switch}:
+                options[{**syntax.name_by_switch, **syntax.name_by_value_option}[name]] = value
         elif word.startswith("-") and len(word) > 2:
             _parse_combined_options(word, syntax, options, remaining)
     return options
@@ -125,14 +125,14 @@ def _parse_combined_options(
     """
     for at, letter in enumerate(combined_options[1:], 1):
         option = f"-{letter}"
-        if option in syntax.value_option_names:
+        if option in syntax.name_by_value_option:
             value = combined_options[at + 1 :].lstrip(":=")
             if value or remaining_arguments:
-                options[syntax.value_option_names[option]] = value or remaining_arguments.pop()
+                options[syntax.name_by_value_option[option]] = value or remaining_arguments.pop()
             return
-        if option not in syntax.switch_names:
+        if option not in syntax.name_by_switch:
             return
-        options[syntax.switch_names[option]] = ""
+        options[syntax.name_by_switch[option]] = ""
 
 
 def _possible_program_positions(command_words: Sequence[str]) -> Iterator[int]:

@@ -44,7 +44,7 @@ def decode_lines(stream: ByteStream) -> Iterator[str]:
     while chunk := stream.read(READ_CHUNK_BYTES):
         data = rest + chunk
         if encoding == EIGHT_BIT and b"\x00" not in data and data[:2] not in _ENCODING_BY_BYTE_ORDER_MARK:
-            complete = _complete_lines_length(data)
+            complete = _complete_lines_byte_count(data)
             yield from _decode_8_bit_lines(data[:complete])
             rest = data[complete:]
         else:
@@ -56,7 +56,7 @@ def decode_lines(stream: ByteStream) -> Iterator[str]:
         yield from _decode_mixed_lines(rest, encoding, is_last=True)
 
 
-def _complete_lines_length(data: bytes) -> int:
+def _complete_lines_byte_count(data: bytes) -> int:
     """Return how many bytes are complete lines. A CR at the end of the data may be half of a newline."""
     return max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1)) + 1
 

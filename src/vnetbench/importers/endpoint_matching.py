@@ -14,7 +14,7 @@ SENDER, RECEIVER = "sender", "receiver"
 
 _RELATIVE_TOLERANCE = 0.1
 """Relative difference that durations and goodputs of the two endpoints may have."""
-_RELATIVE_TOLERANCE_OF_DURATIONS = 0.3
+_DURATION_TOLERANCE_IF_SAME_CONNECTION = 0.3
 """The same for durations if the connection is equal: the end of a short run takes a larger share of it."""
 
 
@@ -27,7 +27,7 @@ def match_sender_runs_to_receiver_runs(runs: Sequence[RunSummary]) -> dict[int, 
     """
     return {
         **_match_by_connection([run for run in runs if run.connection]),
-        **_match_by_log([run for run in runs if not run.connection]),
+        **_match_by_whole_log([run for run in runs if not run.connection]),
     }
 
 
@@ -54,7 +54,7 @@ def _match_by_connection(runs: Sequence[RunSummary]) -> dict[int, int]:
     return matches
 
 
-def _match_by_log(runs: Sequence[RunSummary]) -> dict[int, int]:
+def _match_by_whole_log(runs: Sequence[RunSummary]) -> dict[int, int]:
     runs_by_log: dict[tuple[str, str, str], list[RunSummary]] = defaultdict(list)
     for run in runs:
         runs_by_log[run.log_name, run.tool, run.reported_by].append(run)
@@ -95,7 +95,7 @@ def _do_logs_match(sender_runs: Sequence[RunSummary], receiver_runs: Sequence[Ru
 def _may_share_connection(one: RunSummary, other: RunSummary) -> bool:
     durations = one.duration_s or 0.0, other.duration_s or 0.0
     return _have_consistent_factors(one.factors, other.factors) and _is_close(
-        *durations, _RELATIVE_TOLERANCE_OF_DURATIONS
+        *durations, _DURATION_TOLERANCE_IF_SAME_CONNECTION
     )
 
 

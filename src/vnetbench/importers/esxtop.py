@@ -28,13 +28,13 @@ _VM_ADAPTER_SUFFIX_PATTERN = re.compile(r"\.eth\d+$")
 _FRACTIONAL_SECONDS_PATTERN = re.compile(r"(?<=:\d\d)[.,]\d+$")
 
 _HOST_BUSY_RESULT_NAME = "host busy %"
-_HOST_COUNTER_NAMES = {
+_OUR_NAME_BY_HOST_COUNTER = {
     "% Util Time": _HOST_BUSY_RESULT_NAME,
     "% Processor Time": "host used %",
     "% Core Util Time": "host cores busy %",
 }
-_VM_COUNTER_NAMES = {"% Used": "used %", "% Ready": "ready %", "% CoStop": "co-stop %"}
-_PORT_COUNTER_NAMES = {
+_OUR_NAME_BY_VM_COUNTER = {"% Used": "used %", "% Ready": "ready %", "% CoStop": "co-stop %"}
+_OUR_NAME_BY_PORT_COUNTER = {
     "MBits Transmitted/sec": "sent Mbit/s",
     "MBits Received/sec": "received Mbit/s",
     "Packets Transmitted/sec": "sent packets/s",
@@ -153,10 +153,10 @@ def _create_run_counter_means(run: Run, zone: tzinfo | None) -> _RunCounterMeans
     return _RunCounterMeans(start, start + timedelta(seconds=run.duration_s or 0.0))
 
 
-def _add_counter_means(run: Run, window: _RunCounterMeans | None, is_only_host: bool) -> Run:
-    if window is None:
+def _add_counter_means(run: Run, counter_means: _RunCounterMeans | None, is_only_host: bool) -> Run:
+    if counter_means is None:
         return _add_missing_counters_remark(run, "the log does not say when the run started")
-    means = window.means_by_counter()
+    means = counter_means.means_by_counter()
     if not means:
         return _add_missing_counters_remark(
             run, "no interval of the esxtop log lies within the time of the run"
@@ -203,13 +203,13 @@ def _our_counter_name(group: str, instance: str, counter: str, vms: Set[str]) ->
     """Return our name of a counter; None if it is not kept."""
     parts = instance.split(":")
     if group == "Physical Cpu" and instance == "_Total":
-        return _HOST_COUNTER_NAMES.get(counter)
-    if group == "Group Cpu" and counter in _VM_COUNTER_NAMES and parts[-1] in vms:
-        return f"VM {parts[-1]} {_VM_COUNTER_NAMES[counter]}"
-    if group == "Vcpu" and counter in _VM_COUNTER_NAMES and len(parts) > 3 and parts[1] in vms:
-        return f"VM {parts[1]} {parts[3]} {_VM_COUNTER_NAMES[counter]}"
-    if group == "Network Port" and counter in _PORT_COUNTER_NAMES and len(parts) > 2:
-        return f"port {parts[0]}/{parts[1]} {parts[-1]} {_PORT_COUNTER_NAMES[counter]}"
+        return _OUR_NAME_BY_HOST_COUNTER.get(counter)
+    if group == "Group Cpu" and counter in _OUR_NAME_BY_VM_COUNTER and parts[-1] in vms:
+        return f"VM {parts[-1]} {_OUR_NAME_BY_VM_COUNTER[counter]}"
+    if group == "Vcpu" and counter in _OUR_NAME_BY_VM_COUNTER and len(parts) > 3 and parts[1] in vms:
+        return f"VM {parts[1]} {parts[3]} {_OUR_NAME_BY_VM_COUNTER[counter]}"
+    if group == "Network Port" and counter in _OUR_NAME_BY_PORT_COUNTER and len(parts) > 2:
+        return f"port {parts[0]}/{parts[1]} {parts[-1]} {_OUR_NAME_BY_PORT_COUNTER[counter]}"
     return None
 
 

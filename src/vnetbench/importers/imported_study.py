@@ -31,10 +31,10 @@ def treatment_levels(run_levels: Mapping[str, Level], factors: Sequence[FactorLe
 
 
 def format_study_text(
-    title: str, workload: str, factors: Sequence[FactorLevels], metric_counts: Counter[str]
+    title: str, workload: str, factors: Sequence[FactorLevels], run_count_by_metric: Counter[str]
 ) -> str:
     """Return the study as TOML. The deciding metric is the one that most runs report."""
-    metric = max(WORKLOADS[workload].deciding_metrics, key=lambda name: metric_counts[name])
+    metric = max(WORKLOADS[workload].deciding_metrics, key=lambda name: run_count_by_metric[name])
     lines = [
         f"title = {_quote_for_toml(title[:MAX_TITLE_CHARACTERS])}",
         f"workload = {_quote_for_toml(workload)}",

@@ -60,7 +60,7 @@ class JsonBuffer:
         return None
 
     def discard_text(self) -> None:
-        """Discard the text of a document that is too long. `feed` still finds its end."""
+        """Discard the text of a document that is too long. `add_line_and_return_rest` still finds its end."""
         self._joined_chunks.clear()
         self._recent_lines.clear()
 

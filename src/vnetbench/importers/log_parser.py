@@ -24,7 +24,7 @@ _JSON_START_PATTERN = re.compile(r'\s*(?:\{\s*(?:["}]|$)|\[\s*(?:\{|$))')
 _XML_START_PATTERN = re.compile(r"\s*<(?:\?xml\b|[A-Za-z_][^<>]*>\s*(?:<|$))")
 """`<?xml version="1.0"?>`, `<ntttcps>`."""
 
-_RATE_PATTERN = re.compile(
+_RATE_UNIT_PATTERN = re.compile(
     r"(?i)\b(?:[kmgt]?i?b(?:it|yte)?s?(?:/s(?:ec)?|ps)|throughput|trans(?:actions)?/s)"
 )
 _NUMBER_PATTERN = re.compile(r"\d+(?:[.,]\d+)?")
@@ -124,7 +124,7 @@ def _parse_items(lines: LogLines, readers: LogReaders, dates: RunDateTracker) ->
 
 def _make_one_line_section(line_number: int, line: str) -> UnrecognizedSection:
     text = line[:_MAX_INSPECTED_CHARACTERS]
-    may_be_result = len(_NUMBER_PATTERN.findall(text)) > 2 and _RATE_PATTERN.search(text) is not None
+    may_be_result = len(_NUMBER_PATTERN.findall(text)) > 2 and _RATE_UNIT_PATTERN.search(text) is not None
     return UnrecognizedSection(line_number, line_number, text, may_be_result=may_be_result)
 
 
@@ -166,31 +166,31 @@ class _DocumentSection:
     def read(self, lines: LogLines, starts_run: StartsRun) -> Iterator[LogItem]:
         """Yield the document's runs. A line that is no document after all counts as unrecognized."""
         first_line, opening = lines.last_taken_number + 1, lines.peek_line() or ""
-        rest = self._feed(lines.take_line())
+        rest = self._add_line_to_buffer(lines.take_line())
         is_indented = (lines.peek_line() or "")[:1].isspace()
         while rest is None:
-            rest = self._feed_inner_lines(lines)
+            rest = self._add_inner_lines_to_buffer(lines)
             if rest is not None or (line := lines.peek_line()) is None:
                 break
             is_next_document = is_indented and line.startswith(opening[:1]) and not line.startswith("</")
             if is_next_document or starts_run(lines):
                 break
-            rest = self._feed(lines.take_line())
+            rest = self._add_line_to_buffer(lines.take_line())
         yield from self._read_buffer(
             first_line, lines.last_taken_number, opening, is_complete=rest is not None
         )
         if rest is not None and rest.strip(" ,"):
             lines.put_back_rest_of_line(rest)
 
-    def _feed_inner_lines(self, lines: LogLines) -> str | None:
+    def _add_inner_lines_to_buffer(self, lines: LogLines) -> str | None:
         """Take the lines that are clearly inside. These are nearly all lines, so this path must be fast."""
         for line in lines.take_while(_INNER_LINE_PATTERN_BY_FORMAT[self.document_format]):
-            rest = self._feed(line)
+            rest = self._add_line_to_buffer(line)
             if rest is not None:
                 return rest
         return None
 
-    def _feed(self, line: str) -> str | None:
+    def _add_line_to_buffer(self, line: str) -> str | None:
         rest = self.buffer.add_line_and_return_rest(line)
         if self.buffer.character_count > MAX_DOCUMENT_CHARACTERS:
             self.buffer.discard_text()
@@ -215,7 +215,7 @@ class _DocumentSection:
                 )
                 yield UnreadableSection(first_line, last_line, reason)
             return
-        for item in self._read_document(document, first_line, last_line):
+        for item in self._read_parsed_document(document, first_line, last_line):
             if is_complete:
                 yield item
             elif isinstance(item, Run):
@@ -223,7 +223,7 @@ class _DocumentSection:
             else:
                 yield replace(item, reason=f"{item.reason}, and {CUT_OFF_FAILURE}")
 
-    def _read_document(
+    def _read_parsed_document(
         self, document: Any, first_line: int, last_line: int
     ) -> Iterator[Run | UnreadableSection]:
         reader = next(
@@ -241,7 +241,7 @@ class _DocumentSection:
                 yield UnreadableSection(first_line, last_line, _format_reader_error(reader.tool, error))
         elif isinstance(document, list) and document and all(isinstance(each, dict) for each in document):
             for each in document:
-                yield from self._read_document(each, first_line, last_line)
+                yield from self._read_parsed_document(each, first_line, last_line)
         else:
             reason = f"this {self.document_format.upper()} document is not from a supported tool"
             yield UnreadableSection(first_line, last_line, reason)

@@ -42,15 +42,15 @@ class PackedIntervals(Sequence[ReportInterval]):
     def append_interval(
         self, format_index: int, start_s: float, end_s: float, packed_numbers: Iterable[float]
     ) -> None:
-        """Append an interval. `packed_values` are from `pack_value`, in the order of the format's names."""
+        """Append an interval. `packed_numbers` are from `pack_value`, in the order of the format's names."""
         self._format_column.append(format_index)
         self._times.append(start_s)
         self._times.append(end_s)
         self._offsets.append(len(self._numbers))
         self._numbers.extend(packed_numbers)
 
-    def copy_last_times(self, interval_count: int) -> None:
-        """Copy the times of the last interval to the `count` intervals before it, which are its streams."""
+    def copy_last_times_to_preceding(self, interval_count: int) -> None:
+        """Copy the last interval's times to the `interval_count` intervals before it: its streams."""
         start_s, end_s = self._times[-2:]
         for at in range(max(0, len(self._times) - 2 - 2 * interval_count), len(self._times) - 2, 2):
             self._times[at], self._times[at + 1] = start_s, end_s

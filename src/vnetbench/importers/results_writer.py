@@ -29,9 +29,9 @@ class ImportSummary:
     workload: str
     trial_count: int
     treatment_count: int
-    merged_run_count: int
+    merged_trial_count: int
     """Number of trials that combine the logs of both endpoints."""
-    runs_without_factor: Mapping[str, int]
+    run_count_by_missing_factor: Mapping[str, int]
     """Factors that some runs have, each with the number of runs that lack it."""
 
 
@@ -138,8 +138,8 @@ def _describe_import(store: RunStore, workload: str) -> dict[str, object]:
                 {"name": log, "original": original}
                 for log, original in store.original_by_duplicate_log.items()
             ],
-            "runs": store.run_count + store.incomplete_runs_by_failure.total(),
-            "incomplete_runs": store.incomplete_runs_by_failure.total(),
+            "runs": store.complete_run_count + store.incomplete_run_count_by_failure.total(),
+            "incomplete_runs": store.incomplete_run_count_by_failure.total(),
             "skipped": [asdict(each) for each in store.skipped_sections],
             "unrecognized_lines": store.unrecognized_line_count,
             "other_workloads": {

@@ -22,7 +22,7 @@ from vnetbench.importers.runs import Run
 from vnetbench.study.factors.registry import check_factor_workload, find_factor, format_level
 from vnetbench.study.model import Level
 
-MAX_SKIPPED_SECTIONS = 1000
+MAX_STORED_SKIPPED_SECTIONS = 1000
 """Skipped sections that are kept with their text. All of them are counted."""
 
 _CREATE_RUN_TABLE = """
@@ -69,12 +69,12 @@ class RunSummary:
 class _StoreState(NamedTuple):
     """What the store contains, apart from the runs themselves."""
 
-    run_count: int
+    complete_run_count: int
     unreadable_section_or_log_count: int
     unrecognized_line_count: int
-    incomplete_runs_by_failure: Counter[str]
+    incomplete_run_count_by_failure: Counter[str]
     skipped_sections: list[SkippedSection]
-    runs_by_workload_and_metric: dict[str, Counter[str]]
+    run_count_by_workload_metric: dict[str, Counter[str]]
     last_run_id: int
 
 
@@ -85,10 +85,10 @@ class RunStore:
     fixed_factors: Mapping[str, Level] = field(default_factory=dict)
     """Levels that the user sets for all runs."""
     log_names: list[str] = field(default_factory=list)
-    run_count: int = 0
+    complete_run_count: int = 0
     """Number of complete runs."""
     skipped_sections: list[SkippedSection] = field(default_factory=list)
-    incomplete_runs_by_failure: Counter[str] = field(default_factory=Counter)
+    incomplete_run_count_by_failure: Counter[str] = field(default_factory=Counter)
     """Number of incomplete runs by failure."""
     unreadable_section_or_log_count: int = 0
     """Number of unreadable sections and logs, and of sections that look like results of an unknown tool."""
@@ -97,7 +97,7 @@ class RunStore:
     """Logs of host counters, with the number of runs that got counters from each."""
     original_by_duplicate_log: dict[str, str] = field(default_factory=dict)
     """Logs that are ignored as copies, each with the log that it is a copy of."""
-    _runs_by_workload_and_metric: dict[str, Counter[str]] = field(default_factory=dict)
+    _run_count_by_workload_metric: dict[str, Counter[str]] = field(default_factory=dict)
     """By workload and metric, the number of runs that report it."""
     _first_log_by_digest: dict[bytes, str] = field(default_factory=dict)
     _state_before_log: _StoreState | None = None
@@ -110,7 +110,7 @@ class RunStore:
     @property
     def is_complete(self) -> bool:
         """Whether all runs, and everything that looks like one, could be read."""
-        return not self.incomplete_runs_by_failure and not self.unreadable_section_or_log_count
+        return not self.incomplete_run_count_by_failure and not self.unreadable_section_or_log_count
 
     def start_log(self, log_name: str) -> None:
         """Start a log. Items that follow are from it."""
@@ -124,13 +124,16 @@ class RunStore:
         if original == log or before is None or before == self._copy_state():
             return
         self.original_by_duplicate_log[log] = original
-        self.run_count, self.unreadable_section_or_log_count = before.run_count, before.unreadable_section_or_log_count
+        self.complete_run_count, self.unreadable_section_or_log_count = (
+            before.complete_run_count,
+            before.unreadable_section_or_log_count,
+        )
         self.unrecognized_line_count = before.unrecognized_line_count
-        self.incomplete_runs_by_failure, self.skipped_sections = (
-            before.incomplete_runs_by_failure,
+        self.incomplete_run_count_by_failure, self.skipped_sections = (
+            before.incomplete_run_count_by_failure,
             before.skipped_sections,
         )
-        self._runs_by_workload_and_metric = before.runs_by_workload_and_metric
+        self._run_count_by_workload_metric = before.run_count_by_workload_metric
         self._db.execute("DELETE FROM run WHERE id > ?", (before.last_run_id,))
 
     def add_item(self, log_name: str, item: LogItem) -> None:
@@ -143,7 +146,7 @@ class RunStore:
         if isinstance(item, Run) and not item.failure:
             self._add_run(log_name, item)
         elif isinstance(item, Run):
-            self.incomplete_runs_by_failure[item.failure] += 1
+            self.incomplete_run_count_by_failure[item.failure] += 1
             self._add_skipped(SkippedSection(log_name, *lines, item.failure, True))
         elif isinstance(item, UnrecognizedSection):
             self.unrecognized_line_count += item.line_count
@@ -191,7 +194,7 @@ class RunStore:
 
     def count_runs_by_metric(self, workload: str) -> Counter[str]:
         """Return how many runs of a workload report each metric."""
-        return self._runs_by_workload_and_metric[workload]
+        return self._run_count_by_workload_metric[workload]
 
     def run_summaries(self, workload: str) -> list[RunSummary]:
         """Return the runs of a workload in the order of the logs."""
@@ -227,12 +230,12 @@ class RunStore:
 
     def _copy_state(self) -> _StoreState:
         return _StoreState(
-            self.run_count,
+            self.complete_run_count,
             self.unreadable_section_or_log_count,
             self.unrecognized_line_count,
-            self.incomplete_runs_by_failure.copy(),
+            self.incomplete_run_count_by_failure.copy(),
             self.skipped_sections.copy(),
-            {workload: counts.copy() for workload, counts in self._runs_by_workload_and_metric.items()},
+            {workload: counts.copy() for workload, counts in self._run_count_by_workload_metric.items()},
             self._last_run_id(),
         )
 
@@ -255,12 +258,12 @@ class RunStore:
                     where=f"{log_name}:{run.first_line}",
                     fix=f"leave out --factor {name}, or import this log separately",
                 )
-        if damage := _find_impossible_value(run):
+        if damage := _describe_impossible_value(run):
             self.unreadable_section_or_log_count += 1
             self._add_skipped(SkippedSection(log_name, run.first_line, run.last_line, damage, False))
             return
-        self.run_count += 1
-        self._runs_by_workload_and_metric.setdefault(run.workload, Counter()).update(run.metrics.keys())
+        self.complete_run_count += 1
+        self._run_count_by_workload_metric.setdefault(run.workload, Counter()).update(run.metrics.keys())
         self._db.execute(
             "INSERT INTO run (log, tool, workload, factors, reported_by, started, goodput, duration_s,"
             " connection, run) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -273,14 +276,14 @@ class RunStore:
         )  # fmt: skip
 
     def _add_skipped(self, section: SkippedSection) -> None:
-        if len(self.skipped_sections) < MAX_SKIPPED_SECTIONS:
+        if len(self.skipped_sections) < MAX_STORED_SKIPPED_SECTIONS:
             self.skipped_sections.append(section)
 
 
-def _find_impossible_value(run: Run) -> str:
+def _describe_impossible_value(run: Run) -> str:
     """Return a value that is impossible, so its log is damaged; empty if there is none."""
     for name, level in run.factors.items():
-        if error := _find_level_error(run.workload, name, level):
+        if error := _describe_level_error(run.workload, name, level):
             return f"{name} = {str(level)[:80]}: {error}"
     for name, reported in run.metrics.items():
         if not -math.inf < reported.low <= reported.value <= reported.high < math.inf:
@@ -293,7 +296,7 @@ def _find_impossible_value(run: Run) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _find_level_error(workload: str, name: str, level: Level) -> str:
+def _describe_level_error(workload: str, name: str, level: Level) -> str:
     try:
         check_factor_workload(name, workload)
         value_type = find_factor(name).value_type

@@ -22,7 +22,7 @@ from vnetbench.results.records import (
     TrialRecord,
 )
 
-MAX_SAMPLES = 2000
+MAX_SAMPLES_PER_DIRECTION = 2000
 """Maximum samples per trial and direction. A tenth of them suffices to detect a warm-up."""
 
 _ADDITIVE_VALUE_NAMES = ("bytes", "datagrams", "lost", "transactions", "retransmits")
@@ -78,7 +78,7 @@ def run_details(run: Run, log: str) -> dict[str, object]:
 def _build_samples(run: Run) -> dict[str, tuple[Sample, ...]]:
     """Return samples by direction, in the order of the log.
 
-    Intervals are joined to stay below MAX_SAMPLES.
+    Intervals are joined to stay below MAX_SAMPLES_PER_DIRECTION.
     """
     intervals_per_sample = _choose_intervals_per_sample(run)
     samples: dict[str, list[Sample]] = defaultdict(list)
@@ -102,14 +102,14 @@ def _build_samples(run: Run) -> dict[str, tuple[Sample, ...]]:
 
 
 def _choose_intervals_per_sample(run: Run) -> int:
-    if len(run.intervals) <= MAX_SAMPLES:
+    if len(run.intervals) <= MAX_SAMPLES_PER_DIRECTION:
         return 1
     counts = Counter(
         direction
         for group in _group_by_time(run.intervals)
         for direction in {each.direction for each in group}
     )
-    return math.ceil(max(counts.values(), default=1) / MAX_SAMPLES)
+    return math.ceil(max(counts.values(), default=1) / MAX_SAMPLES_PER_DIRECTION)
 
 
 def _group_by_time(intervals: Sequence[ReportInterval]) -> Iterator[list[ReportInterval]]:
@@ -122,7 +122,7 @@ def _group_by_time(intervals: Sequence[ReportInterval]) -> Iterator[list[ReportI
         return interval.start_s, interval.end_s, interval.is_omitted
 
     valid = (each for each in intervals if each.end_s > each.start_s)
-    if len(intervals) > MAX_SAMPLES:
+    if len(intervals) > MAX_SAMPLES_PER_DIRECTION:
         yield from (list(group) for _, group in groupby(valid, time_key))
         return
     groups: dict[tuple[float, float, bool], list[ReportInterval]] = {}

@@ -9,9 +9,9 @@ from decimal import Decimal
 
 from vnetbench.importers.runs import RoundedValue
 
-BITS: Mapping[str, float] = {"bits": 1, "Kbits": 1e3, "Mbits": 1e6, "Gbits": 1e9, "Tbits": 1e12}
+BITS_BY_UNIT: Mapping[str, float] = {"bits": 1, "Kbits": 1e3, "Mbits": 1e6, "Gbits": 1e9, "Tbits": 1e12}
 """Units of iperf, iperf3 (units.c) and similar tools: bits are counted in powers of 1000."""
-BYTES: Mapping[str, float] = {
+BYTES_BY_UNIT: Mapping[str, float] = {
     "Bytes": 1,
     "KBytes": 2**10,
     "MBytes": 2**20,
@@ -19,7 +19,7 @@ BYTES: Mapping[str, float] = {
     "TBytes": 2**40,
 }
 """Units of the same tools: bytes are counted in powers of 1024."""
-SECONDS: Mapping[str, float] = {
+SECONDS_BY_UNIT: Mapping[str, float] = {
     "s": 1,
     "sec": 1,
     "ms": 1e-3,
@@ -31,7 +31,7 @@ SECONDS: Mapping[str, float] = {
     "nsec": 1e-9,
 }
 
-NUMBER = r"[-+]?(?:\d[\d.,]*|\.\d+)(?:[eE][-+]?\d+)?"
+NUMBER_PATTERN = r"[-+]?(?:\d[\d.,]*|\.\d+)(?:[eE][-+]?\d+)?"
 """A regular expression for a number in a log: `13.9`, `13,9`, `.5`, `1.39e+10`."""
 
 _PLAIN_NUMBER_PATTERN = re.compile(r"-?\d{1,15}(?:\.(\d{1,12}))?", re.ASCII)
@@ -74,7 +74,7 @@ def parse_count(text: str, scale: float = 1.0) -> RoundedValue:
 
 
 def parse_with_unit(text: str, unit: str, units: Mapping[str, float], scale: float = 1.0) -> RoundedValue:
-    """Return a printed number in one of these units: `parse_with_unit("13.9", "Gbits", BITS)`.
+    """Return a printed number in one of these units: `parse_with_unit("13.9", "Gbits", BITS_BY_UNIT)`.
 
     Raises:
         ValueError: The unit is another one, or the text is not a number.

@@ -35,7 +35,7 @@ class XmlBuffer:
         return None if end < 0 else self._truncate_last_line(end + len(self._root_name) + 3)
 
     def discard_text(self) -> None:
-        """Discard the text of a document that is too long. `feed` still finds its end."""
+        """Discard the text of a document that is too long. `add_line_and_return_rest` still finds its end."""
         self._lines.clear()
 
     def parse(self) -> Element:

@@ -68,7 +68,7 @@ class CgroupHierarchy:
         return "cpu.max" if self.version == 2 else "cpu.cfs_quota_us"
 
 
-def set_quota(testbed: str, pids: Mapping[str, int], level: Level) -> Level:
+def set_cpu_quotas(testbed: str, pids: Mapping[str, int], level: Level) -> Level:
     """Limit the CPU time of each VM and return the level that was read back.
 
     Args:
@@ -79,7 +79,7 @@ def set_quota(testbed: str, pids: Mapping[str, int], level: Level) -> Level:
     Raises:
         TreatmentRefused: if the machine cannot create a group, or the group does not take the quota.
     """
-    hierarchy = find_hierarchy()
+    hierarchy = find_cpu_hierarchy()
     if level == NO_QUOTA:
         if hierarchy:
             for group in find_groups(hierarchy, testbed, f"*.{current_process_identity()}"):
@@ -149,7 +149,9 @@ def remove_groups(testbed: str) -> list[Path]:
 def leftover_testbeds() -> set[str]:
     """Return the names of testbeds whose bench has ended without removing its groups."""
     own = current_process_identity()
-    return {group.name.split(".")[1] for group in _removable_groups("*") if _group_owner(group) != own}
+    return {
+        group.name.split(".")[1] for group in _removable_groups("*") if _group_owner_identity(group) != own
+    }
 
 
 def find_groups(hierarchy: CgroupHierarchy, testbed: str, part_pattern: str) -> list[Path]:
@@ -188,7 +190,7 @@ def _limit_process(hierarchy: CgroupHierarchy, group: Path, pid: int, quota_us: 
 
 def _read_quota(pid: int) -> Level | None:
     """Return the CPUs that a process's quota allows, whichever program set it; None if unknown."""
-    here, there = find_hierarchy(), find_hierarchy(pid)
+    here, there = find_cpu_hierarchy(), find_cpu_hierarchy(pid)
     if here is None or there is None:
         return None
     if there.current_group == here.current_group:
@@ -232,7 +234,7 @@ def _grant_realtime_budget(group: Path) -> None:
             budget_file.write_text(str(REALTIME_BUDGET_US))
 
 
-def find_hierarchy(process: int | str = "self") -> CgroupHierarchy | None:
+def find_cpu_hierarchy(process: int | str = "self") -> CgroupHierarchy | None:
     """Return the hierarchy of the controller `cpu` and a process's group in it; None if there is none."""
     with suppress(OSError):
         mounts, groups = (Path("/proc", each).read_text() for each in ("self/mountinfo", f"{process}/cgroup"))
@@ -259,18 +261,18 @@ def parse_hierarchies(mounts: str, groups: str) -> Iterator[CgroupHierarchy]:
 
 def _removable_groups(testbed: str) -> list[Path]:
     """Return this user's groups of a testbed that this bench, or one that has ended, created."""
-    hierarchy = find_hierarchy()
+    hierarchy = find_cpu_hierarchy()
     groups = find_groups(hierarchy, testbed, "*.[0-9]*") if hierarchy else []
     return [group for group in groups if _is_owned_by_this_user(group) and _is_owner_gone(group)]
 
 
-def _group_owner(group: Path) -> str:
+def _group_owner_identity(group: Path) -> str:
     """Return the identity of the process that created the group."""
     return group.name.rpartition(".")[2]
 
 
 def _is_owner_gone(group: Path) -> bool:
-    bench = _group_owner(group)
+    bench = _group_owner_identity(group)
     return bench == current_process_identity() or not is_process_alive(bench)
 
 

@@ -10,6 +10,9 @@ from vnetbench.errors import BenchError
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.study.factors.cpu_lists import format_cpu_list, parse_cpu_list
 
+CPUS_FIX = "name CPUs that this machine has, or write 'any' or '1 each'"
+DEVICE_CPUS_FIX = "name CPUs that this machine has, or write 'any' or 'apart'"
+
 
 def parse_cpu_set(text: str) -> frozenset[int]:
     """Return the CPUs of a kernel CPU list; empty for an empty text. Raises BenchError for a bad list."""
@@ -36,7 +39,7 @@ def assign_vm_cpus(
         return _assign_round_robin(int(level.removesuffix(" each")), endpoints, online_cpus)
     first, _, second = level.partition("/")
     lists = {"a": parse_cpu_set(first), "b": parse_cpu_set(second or first)}
-    _check_online(f"cpus = {level!r}", lists["a"] | lists["b"], online_cpus)
+    _check_online(f"cpus = {level!r}", lists["a"] | lists["b"], online_cpus, CPUS_FIX)
     return {e.name: lists[e.side] for e in endpoints}
 
 
@@ -92,8 +95,10 @@ def select_local_cpus(level: str, online_cpus: frozenset[int]) -> frozenset[int]
     if level == "any":
         return online_cpus
     if level.endswith(" each"):
-        return frozenset(sorted(online_cpus)[: _check_count(int(level.removesuffix(" each")), online_cpus)])
-    return _check_online(f"cpus = {level!r}", parse_cpu_set(level), online_cpus)
+        return frozenset(
+            sorted(online_cpus)[: _check_cpu_count(int(level.removesuffix(" each")), online_cpus)]
+        )
+    return _check_online(f"cpus = {level!r}", parse_cpu_set(level), online_cpus, CPUS_FIX)
 
 
 def select_rps_cpus(
@@ -134,7 +139,7 @@ class TesterAndDeviceCpus:
 
 
 def partition_cpus(
-    level: str, cpus: str, endpoints: Sequence[Endpoint], online_cpus: frozenset[int]
+    device_cpus_level: str, cpus_level: str, endpoints: Sequence[Endpoint], online_cpus: frozenset[int]
 ) -> TesterAndDeviceCpus:
     """Divide the CPUs between tester and device under test.
 
@@ -149,20 +154,24 @@ def partition_cpus(
     Raises:
         BenchError: if a CPU does not exist, or none is left for the device.
     """
-    vms = assign_vm_cpus(cpus, endpoints, online_cpus)
-    if level == "any":
+    vms = assign_vm_cpus(cpus_level, endpoints, online_cpus)
+    if device_cpus_level == "any":
         return TesterAndDeviceCpus(vms, frozenset())
     ordered = sorted(online_cpus)
-    device = frozenset(ordered[(len(ordered) + 1) // 2 :]) if level == "apart" else parse_cpu_set(level)
-    if level == "apart" and cpus != "any":
+    device = (
+        frozenset(ordered[(len(ordered) + 1) // 2 :])
+        if device_cpus_level == "apart"
+        else parse_cpu_set(device_cpus_level)
+    )
+    if device_cpus_level == "apart" and cpus_level != "any":
         device = online_cpus.difference(*vms.values())
     if not device:
         raise BenchError(
             "device_cpus = apart: no CPU is left for the device under test",
             fix="remove a CPU from the list in cpus, or write device_cpus = any",
         )
-    _check_online(f"device_cpus = {level!r}", device, online_cpus)
-    if cpus != "any":
+    _check_online(f"device_cpus = {device_cpus_level!r}", device, online_cpus, DEVICE_CPUS_FIX)
+    if cpus_level != "any":
         return TesterAndDeviceCpus(vms, device)
     return TesterAndDeviceCpus(dict.fromkeys(vms, (online_cpus - device) or online_cpus), device)
 
@@ -171,7 +180,7 @@ def _assign_round_robin(
     count: int, endpoints: Sequence[Endpoint], online_cpus: frozenset[int]
 ) -> dict[str, frozenset[int]]:
     ordered = sorted(online_cpus)
-    _check_count(count, online_cpus)
+    _check_cpu_count(count, online_cpus)
     assigned = {}
     for turn, endpoint in enumerate(endpoints):
         positions = range(turn * count, (turn + 1) * count)
@@ -179,17 +188,19 @@ def _assign_round_robin(
     return assigned
 
 
-def _check_online(setting: str, cpus: frozenset[int], online_cpus: frozenset[int]) -> frozenset[int]:
+def _check_online(
+    setting: str, cpus: frozenset[int], online_cpus: frozenset[int], fix: str
+) -> frozenset[int]:
     if missing := cpus - online_cpus:
         raise BenchError(
             f"{setting} names CPU {format_cpu_list(missing)}; "
             f"this machine has {format_cpu_list(online_cpus)}",
-            fix="name CPUs that this machine has, or write 'any' or '1 each'",
+            fix=fix,
         )
     return cpus
 
 
-def _check_count(count: int, online_cpus: frozenset[int]) -> int:
+def _check_cpu_count(count: int, online_cpus: frozenset[int]) -> int:
     if count > len(online_cpus):
         raise BenchError(
             f"cpus = '{count} each' needs more CPUs than this machine has ({len(online_cpus)})",

@@ -47,7 +47,7 @@ class KnobSetting:
     endpoint: Endpoint
     knob: str
     value: Level | bool
-    requested_by: str
+    requesting_level: str
     """The level that requests the value, as the study writes it."""
 
     @property
@@ -77,7 +77,7 @@ class KnobSetting:
         return value_read == self.value
 
 
-def treatment_settings(
+def requested_knob_settings(
     factors: Mapping[str, Level],
     endpoints: Sequence[Endpoint],
     cpus: Mapping[str, frozenset[int]],
@@ -145,7 +145,7 @@ def check_settings(
     for setting in settings:
         if not setting.matches(value := values[setting.endpoint.name].get(setting.knob)):
             raise TreatmentRefused(
-                f"{setting.requested_by} did not take effect: {_format_value(value)} was read back",
+                f"{setting.requesting_level} did not take effect: {_format_value(value)} was read back",
                 where=setting.where,
                 fix=fix_by_knob[setting.knob],
             )
@@ -205,11 +205,11 @@ def set_knob(agent: AgentClient, setting: KnobSetting, fix: str) -> object:
     try:
         answer = agent.call("knob.set", interface=setting.interface, knob=setting.knob, value=setting.value)
     except AgentError as error:
-        if error.is_dead:
+        if error.has_agent_ended:
             raise
         # The agent's reason is a predicate, such as "cannot be set: Operation not supported".
         reason = error.data.get("reason")
-        what = f"{setting.requested_by} {reason or f'cannot be set: {error.message}'}"
+        what = f"{setting.requesting_level} {reason or f'cannot be set: {error.message}'}"
         raise TreatmentRefused(what, where=setting.where, fix=fix) from error
     return answer["effective"]
 

@@ -250,7 +250,7 @@ class _NapiMessage(genlmsg):  # type: ignore[misc]
     )
 
 
-def napi_threads(namespace: str, interface: str) -> list[int]:
+def napi_thread_ids(namespace: str, interface: str) -> list[int]:
     """Return the thread ids of an interface's threaded NAPI.
 
     The list is empty without threaded NAPI, and before Linux 6.9, which reports the threads first.

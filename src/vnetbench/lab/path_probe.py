@@ -64,11 +64,11 @@ def prove_paths(
     timeout_s = ATTEMPT_TIMEOUT_S + 2 * delay_s
     replies = probe_paths(pairs, agents, mtu, ip_version, timeout_s)
     for _ in range(max_rounds - 1):
-        if all(map(has_passed, replies)):
+        if all(map(has_passed_both_ways, replies)):
             break
         replies = probe_paths(pairs, agents, mtu, ip_version, timeout_s)
     for number, ((a, b), reply) in enumerate(zip(pairs, replies, strict=True), start=1):
-        if not has_passed(reply):
+        if not has_passed_both_ways(reply):
             raise _path_refusal(hops(number), f"{a.name} to {b.name}", mtu, reply)
     return replies
 
@@ -104,7 +104,7 @@ def probe_paths(
             agents[b.name].send("path.close", path=path["path"])
 
 
-def has_passed(reply: Mapping[str, Any]) -> bool:
+def has_passed_both_ways(reply: Mapping[str, Any]) -> bool:
     """Whether packets passed in both directions."""
     return bool(reply["forward"] and reply["reverse"])
 

@@ -42,7 +42,7 @@ class RegisteredTestbed:
         return bool(self.owner) and is_process_alive(self.owner)
 
 
-def register(name: str, purpose: str, description: dict[str, object]) -> None:
+def register_testbed(name: str, purpose: str, description: dict[str, object]) -> None:
     """Register a testbed before it is created; raises BenchError if the name is taken."""
     content = {"purpose": purpose, "owner": current_process_identity(), "description": description}
     try:
@@ -106,7 +106,8 @@ def find_testbed(name: str) -> RegisteredTestbed:
             return candidate
     names = ", ".join(e.name for e in list_testbeds()) or "none"
     raise BenchError(
-        f"there is no testbed named {name} (existing: {names})", fix="run vnetbench lab ls to list the testbeds"
+        f"there is no testbed named {name} (existing: {names})",
+        fix="run vnetbench lab ls to list the testbeds",
     )
 
 
@@ -128,7 +129,7 @@ def remove_testbed(name: str) -> list[Path]:
     return remaining_groups
 
 
-def terminate_orphans() -> int:
+def terminate_orphan_processes() -> int:
     """Terminate this user's testbed processes whose user namespace has no holder any more.
 
     Processes of campaigns are excluded: they end with their bench.
@@ -156,17 +157,17 @@ def write_staged_file(folder: Path, content: Mapping[str, object]) -> Iterator[P
 
 def _terminate_processes(name: str) -> None:
     """Terminate the processes that carry the testbed's label, each by its id, but never this one."""
-    pids = [pid for pid in testbed_processes(name) if pid != os.getpid()]
+    pids = [pid for pid in testbed_pids(name) if pid != os.getpid()]
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in pids:
             _send_signal(pid, number)
         deadline = time.monotonic() + TERMINATION_TIMEOUT_S
         while pids and time.monotonic() < deadline:
             time.sleep(0.02)
-            pids = [pid for pid in pids if pid in testbed_processes(name)]
+            pids = [pid for pid in pids if pid in testbed_pids(name)]
 
 
-def testbed_processes(name: str) -> list[int]:
+def testbed_pids(name: str) -> list[int]:
     """Return the ids of a testbed's processes: those with its label in our user namespace.
 
     Another user's testbed may have the same name in another user namespace.

@@ -10,7 +10,7 @@ from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.study.factors.cpu_lists import format_cpu_list
 
 
-def thread_names(pid: int) -> dict[int, str]:
+def thread_names_by_id(pid: int) -> dict[int, str]:
     """Return the name of each thread of a process, by thread id."""
     found = {}
     for path in Path(f"/proc/{pid}/task").glob("*/comm"):

@@ -64,7 +64,9 @@ def search(device: Device, parameters: SearchParameters, seed: int) -> SearchRes
                     else estimator
                     for estimator in estimators
                 ]
-            elif waiting := [estimator for estimator in estimators if not _is_settled(estimator, parameters)]:
+            elif waiting := [
+                estimator for estimator in estimators if not _is_goal_decided(estimator, parameters)
+            ]:
                 measure(*_most_informative_step(waiting, parameters, random))
             elif (load_fps := monotonicity_check.next_load_fps(estimators, log.steps)) is not None:
                 monotonicity_check.add_short_step(measure(load_fps, lengths[0]), estimators)
@@ -73,7 +75,8 @@ def search(device: Device, parameters: SearchParameters, seed: int) -> SearchRes
     except OutOfTimeError:
         pass
     return SearchResult(
-        _make_monotonic([_goal_result(estimator, parameters) for estimator in estimators]), tuple(log.steps)
+        _make_monotonic([_build_goal_result(estimator, parameters) for estimator in estimators]),
+        tuple(log.steps),
     )
 
 
@@ -82,13 +85,17 @@ def _create_estimator_below(
 ) -> GoalEstimator:
     """Return an estimator of the same goal for loads up to this one."""
     anew = GoalEstimator(
-        estimator.goal, math.exp(estimator.least), load_fps, estimator.lengths, may_exceed_max_load=False
+        estimator.goal,
+        math.exp(estimator.min_log_load),
+        load_fps,
+        estimator.lengths,
+        may_exceed_max_load=False,
     )
     anew.add_steps(steps)
     return anew
 
 
-def _is_settled(estimator: GoalEstimator, parameters: SearchParameters) -> bool:
+def _is_goal_decided(estimator: GoalEstimator, parameters: SearchParameters) -> bool:
     """Return whether the goal's interval is narrow enough, or outside the loads that can be offered."""
     low, high = estimator.interval(parameters.confidence)
     narrow = high - low <= math.log1p(parameters.relative_width)
@@ -98,7 +105,7 @@ def _is_settled(estimator: GoalEstimator, parameters: SearchParameters) -> bool:
     )
 
 
-def _goal_result(estimator: GoalEstimator, parameters: SearchParameters) -> GoalResult:
+def _build_goal_result(estimator: GoalEstimator, parameters: SearchParameters) -> GoalResult:
     """Return the goal's result so far."""
     most, least = parameters.max_load_fps, parameters.min_load_fps
     if estimator.chance_above_max_load() >= parameters.confidence:
@@ -111,7 +118,7 @@ def _goal_result(estimator: GoalEstimator, parameters: SearchParameters) -> Goal
         min(most, max(least, math.exp(bound))) for bound in estimator.interval(parameters.confidence)
     )
     middle = min(high, max(low, math.exp(estimator.median_log_load())))
-    limited_by: LimitOfThroughput = "device" if _is_settled(estimator, parameters) else "time"
+    limited_by: LimitOfThroughput = "device" if _is_goal_decided(estimator, parameters) else "time"
     return GoalResult(estimator.goal, middle, low, high, parameters.confidence, limited_by)
 
 

@@ -11,7 +11,7 @@ from vnetbench.search import posterior
 from vnetbench.search.interface import SearchStep
 from vnetbench.search.posterior import StepOutcome, ThroughputGuess
 
-SHORTEST_S = 0.05
+MIN_STEP_S = 0.05
 """Minimum duration of a step. Shorter ones have too few frames and mostly consist of settling."""
 
 _MIN_LIKELY_CELLS, _NARROW_CELL_LOG_LOAD = 20, 0.0005
@@ -26,32 +26,32 @@ _MAX_GUESS_UNCERTAINTY_PER_OVERLOAD = 0.3
 
 def step_durations_s(step_s: float) -> tuple[float, ...]:
     """Return the durations of steps, ascending: a hundredth and a tenth if long enough, and full steps."""
-    return (*(step_s / by for by in (100, 10) if step_s / by >= SHORTEST_S), step_s)
+    return (*(step_s / by for by in (100, 10) if step_s / by >= MIN_STEP_S), step_s)
 
 
 class GoalEstimator:
     """Estimates one goal's throughput; `throughput` is the posterior after each step.
 
-    With `may_exceed_max_load`, the throughput may exceed `most_fps`, the highest load that can be offered.
+    With `may_exceed_max_load`, the throughput may exceed `max_load_fps`, the highest load that can be offered.
     Without, steps at higher loads are ignored.
     """
 
     def __init__(
         self,
         goal: float,
-        least_fps: float,
-        most_fps: float,
+        min_load_fps: float,
+        max_load_fps: float,
         lengths: tuple[float, ...],
         may_exceed_max_load: bool = True,
     ) -> None:
         self.goal = goal
-        self.least, self.most = math.log(least_fps), math.log(most_fps)
+        self.min_log_load, self.max_log_load = math.log(min_load_fps), math.log(max_load_fps)
         self.lengths = lengths
-        self._max_considered_load_fps = math.inf if may_exceed_max_load else most_fps
+        self._max_considered_load_fps = math.inf if may_exceed_max_load else max_load_fps
         self._outcomes: list[StepOutcome] = []
         self._overloaded_steps: list[tuple[float, float]] = []
         self.throughput: posterior.ThroughputPosterior
-        self._set_grid(posterior.create_grid(self.least, self.most, may_exceed_max_load))
+        self._set_grid(posterior.create_grid(self.min_log_load, self.max_log_load, may_exceed_max_load))
 
     def add_steps(self, steps: Iterable[SearchStep]) -> None:
         """Add steps of any duration. Each counts as a step of the nearest standard duration."""
@@ -89,11 +89,15 @@ class GoalEstimator:
 
     def chance_above_max_load(self) -> float:
         """Return the probability that the throughput is above the highest load."""
-        return float(self.throughput.probability_by_cell[self.throughput.grid.centres > self.most].sum())
+        return float(
+            self.throughput.probability_by_cell[self.throughput.grid.centres > self.max_log_load].sum()
+        )
 
     def chance_below_min_load(self) -> float:
         """Return the probability that the throughput is below the lowest load."""
-        return float(self.throughput.probability_by_cell[self.throughput.grid.centres < self.least].sum())
+        return float(
+            self.throughput.probability_by_cell[self.throughput.grid.centres < self.min_log_load].sum()
+        )
 
     def _set_grid(self, grid: posterior.LogLoadGrid) -> None:
         levels = range(len(self.lengths))
@@ -102,7 +106,11 @@ class GoalEstimator:
 
     def _compute_posterior(self, grid: posterior.LogLoadGrid) -> posterior.ThroughputPosterior:
         return posterior.compute_posterior(
-            grid, self._log_likelihoods, self.least, self.most, self._guess_from_overloaded_steps()
+            grid,
+            self._log_likelihoods,
+            self.min_log_load,
+            self.max_log_load,
+            self._guess_from_overloaded_steps(),
         )
 
     def _is_grid_too_coarse(self) -> bool:

@@ -24,12 +24,12 @@ _CURVE_LOSS_RATIOS = np.concatenate([np.geomspace(1e-6, 0.03, 10), [0.06, 0.1, 0
 class LossCurve:
     """Loss ratio of full steps as a function of load: a posterior for each loss ratio, ascending from 0.
 
-    It is defined from `least_fps` to `most_fps`, the lowest and the highest load offered.
+    It is defined from `min_load_fps` to `max_load_fps`, the lowest and the highest load offered.
     """
 
-    least_fps: float
-    most_fps: float
-    ratios: tuple[float, ...]
+    min_load_fps: float
+    max_load_fps: float
+    loss_ratios: tuple[float, ...]
     posterior_by_loss_ratio: tuple[ThroughputPosterior, ...]
 
     def median_low_high_loss_ratios(
@@ -41,7 +41,7 @@ class LossCurve:
         uncertainty of the estimate. The values are NaN for loads outside the offered range.
         """
         requested = np.asarray(loads_fps, dtype=float)
-        loads = np.log(np.clip(requested, self.least_fps, self.most_fps))
+        loads = np.log(np.clip(requested, self.min_load_fps, self.max_load_fps))
         pass_probabilities = []
         for goal_posterior in self.posterior_by_loss_ratio:
             level = len(goal_posterior.joint_probability_by_duration) - 1
@@ -51,8 +51,10 @@ class LossCurve:
         # A step that keeps a ratio also keeps every larger one.
         below = np.maximum.accumulate(np.array(pass_probabilities), axis=0)
         shares = (0.5, (1 - share) / 2, (1 + share) / 2)
-        ratios = [[_loss_ratio_quantile(self.ratios, column, each) for column in below.T] for each in shares]
-        known = (requested >= self.least_fps * (1 - 1e-9)) & (requested <= self.most_fps * (1 + 1e-9))
+        ratios = [
+            [_loss_ratio_quantile(self.loss_ratios, column, each) for column in below.T] for each in shares
+        ]
+        known = (requested >= self.min_load_fps * (1 - 1e-9)) & (requested <= self.max_load_fps * (1 + 1e-9))
         median, low, high = np.where(known, np.array(ratios), np.nan)
         return median, low, high
 
@@ -75,14 +77,14 @@ def fit_loss_curve(steps: Sequence[SearchStep]) -> LossCurve:
     )
 
 
-def _loss_ratio_quantile(ratios: Sequence[float], chances: Floats, wanted: float) -> float:
+def _loss_ratio_quantile(ratios: Sequence[float], probabilities: Floats, wanted_probability: float) -> float:
     """Return the loss ratio that steps keep with this probability, interpolated on a logarithmic scale."""
-    position = int(np.searchsorted(chances, wanted))
+    position = int(np.searchsorted(probabilities, wanted_probability))
     if position == 0:
         return 0.0
     if position == len(ratios):
         return 1.0
-    below, above = chances[position - 1], chances[position]
-    fraction = (wanted - below) / (above - below)
+    below, above = probabilities[position - 1], probabilities[position]
+    fraction = (wanted_probability - below) / (above - below)
     low, high = max(ratios[position - 1], ratios[1] / 10), ratios[position]
     return math.exp(math.log(low) + fraction * math.log(high / low))

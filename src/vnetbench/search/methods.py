@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from vnetbench.search import bayesian, mlrsearch, rfc2544
 from vnetbench.search.interface import Device, SearchParameters, SearchResult
 
-METHODS: Mapping[str, Callable[[Device, SearchParameters, int], SearchResult]] = {
+SEARCH_BY_METHOD: Mapping[str, Callable[[Device, SearchParameters, int], SearchResult]] = {
     "vnetbench": bayesian.search,
     "rfc2544": rfc2544.search,
     "mlrsearch": mlrsearch.search,
@@ -21,7 +21,7 @@ def run_search(method: str, device: Device, parameters: SearchParameters, seed: 
     interrupted search continues if its recorded steps are replayed first.
 
     Raises:
-        KeyError: The method is not in METHODS.
+        KeyError: The method is not in SEARCH_BY_METHOD.
         BenchError: The method's library is not installed.
     """
-    return METHODS[method](device, parameters, seed)
+    return SEARCH_BY_METHOD[method](device, parameters, seed)

@@ -19,7 +19,7 @@ _MIN_CHECKED_THROUGHPUT_SHARE = 0.3
 """The check covers loads from this share of the throughput."""
 _MAX_NEIGHBOUR_LOAD_RATIO = 1.12
 """Maximum ratio between neighbouring measured loads."""
-_MISSES_TO_CONFIRM = 3
+_NET_MISSES_TO_CONFIRM = 3
 """A load fails if this many more full steps miss the goal than keep it, and passes if one more keeps it."""
 _MAX_FALSE_ALARMS = 2
 """The check ends after this many loads that lose frames in a short step but not in full steps."""
@@ -31,7 +31,7 @@ class UnconfirmedLoad:
 
     load_fps: float
     goals: tuple[float, ...]
-    missed: int = 0
+    net_missed_steps: int = 0
     """Number of full steps that missed the first of these goals minus those that kept it."""
 
 
@@ -48,7 +48,9 @@ class MonotonicityCheck:
         """Return the load of the next short step below the throughputs; None if the check is complete."""
         if self._false_alarms >= _MAX_FALSE_ALARMS:
             return None
-        top = max(math.exp(min(estimator.median_log_load(), estimator.most)) for estimator in estimators)
+        top = max(
+            math.exp(min(estimator.median_log_load(), estimator.max_log_load)) for estimator in estimators
+        )
         bottom = max(self._parameters.min_load_fps, _MIN_CHECKED_THROUGHPUT_SHARE * top)
         loads = sorted({bottom, top, *(step.load_fps for step in steps if bottom < step.load_fps < top)})
         ratio, low = max(((high / low, low) for low, high in itertools.pairwise(loads)), default=(1.0, 0.0))
@@ -69,11 +71,11 @@ class MonotonicityCheck:
         load = self.unconfirmed_load
         if load is None:
             raise ValueError("there is no unconfirmed load")
-        load.missed += 1 if step.loss_ratio > load.goals[0] else -1
-        if 0 <= load.missed < _MISSES_TO_CONFIRM:
+        load.net_missed_steps += 1 if step.loss_ratio > load.goals[0] else -1
+        if 0 <= load.net_missed_steps < _NET_MISSES_TO_CONFIRM:
             return ()
         self.unconfirmed_load = None
-        if load.missed < 0:
+        if load.net_missed_steps < 0:
             self._false_alarms += 1
             return ()
         return tuple(goal for goal in load.goals if step.loss_ratio > goal)

@@ -9,7 +9,7 @@ sides are usually similar (`_SPREAD_NEAR_DEVICE_NOISE_PROBABILITY`), but need no
 limit adds no noise below it. Only whether a step keeps the goal counts, not how many frames it lost.
 
 Steps of each duration have their own throughput. That of longer steps is near that of shorter ones, at an
-unknown distance (`_BRIDGE_WEIGHTS_AND_SCALES`): short steps show where to measure, and only full steps give
+unknown distance (`_LONGER_STEP_WEIGHTS_AND_SCALES`): short steps show where to measure, and only full steps give
 proof.
 
 Psychophysics estimates such a threshold with lapses from yes-or-no answers: Watson & Pelli (1983), "QUEST",
@@ -62,9 +62,9 @@ _PRIOR_ABOVE_MAX_LOAD, _PRIOR_BELOW_MIN_LOAD = 0.15, 0.05
 """Prior probabilities that the throughput is above or below the loads that can be offered."""
 _PRIOR_WEIGHT_OF_GUESS = 0.75
 """Weight of a guess from forwarding rates in the prior."""
-_BRIDGE_WEIGHTS_AND_SCALES = ((0.6, 0.0015), (0.25, 0.03), (0.1, 0.3))
+_LONGER_STEP_WEIGHTS_AND_SCALES = ((0.6, 0.0015), (0.25, 0.03), (0.1, 0.3))
 """Weights and scales of Student's t distributions with 2 degrees of freedom; the rest is uninformative."""
-_UNINFORMATIVE_BRIDGE_WEIGHT = 1 - sum(share for share, _ in _BRIDGE_WEIGHTS_AND_SCALES)
+_UNINFORMATIVE_LONGER_STEP_WEIGHT = 1 - sum(share for share, _ in _LONGER_STEP_WEIGHTS_AND_SCALES)
 
 
 @dataclass(frozen=True)
@@ -150,14 +150,14 @@ def refine_grid(posterior: ThroughputPosterior) -> LogLoadGrid:
     )
 
 
-def log_likelihood(grid: LogLoadGrid, steps: Sequence[StepOutcome], level: int) -> Floats:
+def log_likelihood(grid: LogLoadGrid, steps: Sequence[StepOutcome], duration_index: int) -> Floats:
     """Return the log likelihood of the steps of one duration as an array (2, shapes, cells).
 
     The first half is for steps below the throughput, the second for those above.
     """
     total = np.zeros((2, _SHAPE_COUNT, len(grid.centres)))
     for step in steps:
-        if step.duration_index == level:
+        if step.duration_index == duration_index:
             total += step_log_likelihood(grid, step)
     return total
 
@@ -181,7 +181,9 @@ def compute_posterior(
 ) -> ThroughputPosterior:
     """Return the posterior from the log likelihoods of all step durations, shortest first."""
     base = _throughput_prior(grid, min_log_load, max_log_load, guess)
-    longer_step_probabilities = grid.longer_step_probabilities + _UNINFORMATIVE_BRIDGE_WEIGHT * base[None, :]
+    longer_step_probabilities = (
+        grid.longer_step_probabilities + _UNINFORMATIVE_LONGER_STEP_WEIGHT * base[None, :]
+    )
     prior = base
     posteriors, likelihoods, shapes = [], [], []
     for log_likelihoods_here in log_likelihoods:
@@ -201,12 +203,12 @@ def compute_posterior(
     return ThroughputPosterior(grid, posteriors[-1], tuple(joint), tuple(shapes))
 
 
-def pass_probability(posterior: ThroughputPosterior, level: int, log_loads: Floats) -> Floats:
+def pass_probability(posterior: ThroughputPosterior, duration_index: int, log_loads: Floats) -> Floats:
     """Return the probability that a step at each load (rows) passes, for each throughput (columns)."""
     distance = posterior.grid.centres[None, :] - log_loads[:, None]
     progress = erf(np.abs(distance)[None] / (_CURVE_SPREADS[:, None, None] * np.sqrt(2)))
     leans = []
-    for half in posterior.shape_probabilities_by_duration[level]:
+    for half in posterior.shape_probabilities_by_duration[duration_index]:
         by_spread = (
             (half * _FINAL_DISTANCE_FROM_HALF)
             .reshape(len(_CURVE_SPREADS), len(_LAPSE_PROBABILITIES), -1)
@@ -217,7 +219,7 @@ def pass_probability(posterior: ThroughputPosterior, level: int, log_loads: Floa
 
 
 def expected_information(
-    posterior: ThroughputPosterior, level: int, log_loads: Floats, width: float
+    posterior: ThroughputPosterior, duration_index: int, log_loads: Floats, width: float
 ) -> Floats:
     """Return the expected information of a step at each load about the throughput at full steps, in nats.
 
@@ -226,21 +228,28 @@ def expected_information(
     """
     stretch = _intervals_containing_cells(posterior, width)
     mass = posterior.probability_by_cell @ stretch
-    given = posterior.joint_probability_by_duration[level] @ stretch / np.maximum(mass, 1e-300)
-    probability = pass_probability(posterior, level, log_loads) @ given
+    given = posterior.joint_probability_by_duration[duration_index] @ stretch / np.maximum(mass, 1e-300)
+    probability = pass_probability(posterior, duration_index, log_loads) @ given
     return np.asarray(_binary_entropy(probability @ mass) - _binary_entropy(probability) @ mass)
 
 
-def log_load_quantiles(grid: LogLoadGrid, mass: Floats, shares: Floats | Sequence[float]) -> Floats:
+def log_load_quantiles(
+    grid: LogLoadGrid, probability_by_cell: Floats, probabilities: Floats | Sequence[float]
+) -> Floats:
     """Return the quantiles of the throughput in log load."""
-    cumulative = np.concatenate([[0.0], np.cumsum(mass)])
-    return np.asarray(np.interp(shares, cumulative / cumulative[-1], _cell_edges(grid)))
+    cumulative = np.concatenate([[0.0], np.cumsum(probability_by_cell)])
+    return np.asarray(np.interp(probabilities, cumulative / cumulative[-1], _cell_edges(grid)))
 
 
-def shortest_log_load_interval(grid: LogLoadGrid, mass: Floats, confidence: float) -> tuple[float, float]:
+def shortest_log_load_interval(
+    grid: LogLoadGrid, probability_by_cell: Floats, confidence: float
+) -> tuple[float, float]:
     """Return the shortest interval of log load with this probability."""
     left = np.linspace(0, 1 - confidence, 101)
-    lows, highs = log_load_quantiles(grid, mass, left), log_load_quantiles(grid, mass, left + confidence)
+    lows, highs = (
+        log_load_quantiles(grid, probability_by_cell, left),
+        log_load_quantiles(grid, probability_by_cell, left + confidence),
+    )
     best = int(np.argmin(highs - lows))
     return float(lows[best]), float(highs[best])
 
@@ -249,7 +258,7 @@ def _grid_from_edges(edges: Floats) -> LogLoadGrid:
     centres, widths = (edges[1:] + edges[:-1]) / 2, np.diff(edges)
     distance = centres[None, :] - centres[:, None]
     longer_step_probabilities = np.zeros_like(distance)
-    for share, scale in _BRIDGE_WEIGHTS_AND_SCALES:
+    for share, scale in _LONGER_STEP_WEIGHTS_AND_SCALES:
         # The scale is at least half a cell, since the grid has no finer resolution.
         near = _student_density(distance, np.maximum(scale, widths[None, :] / 2)) * widths[None, :]
         longer_step_probabilities += near * (share / near.sum(axis=1, keepdims=True))

@@ -22,7 +22,7 @@ from vnetbench.study.workloads import FRAMES, TCP_STREAM, WORKLOAD_NAMES
 _STREAM_WORKLOADS, _FRAME_WORKLOADS = (TCP_STREAM,), (FRAMES,)
 
 
-def _no_reported_values(selection: TreatmentSelection) -> Iterator[StatementEvidence]:
+def _no_values_for_comparison(selection: TreatmentSelection) -> Iterator[StatementEvidence]:
     yield from ()
 
 
@@ -32,32 +32,34 @@ class StatementCheck:
 
     workloads: Sequence[str]
     parts: Callable[[TreatmentSelection], tuple[StatementPart, ...]]
-    reported_values: Callable[[TreatmentSelection], Iterator[StatementEvidence]] = field(
-        default=_no_reported_values
+    find_values_for_comparison: Callable[[TreatmentSelection], Iterator[StatementEvidence]] = field(
+        default=_no_values_for_comparison
     )
     """Returns the values to show next to the reported value."""
 
 
-CHECKS: Mapping[str, StatementCheck] = {
-    "S01": StatementCheck(_STREAM_WORKLOADS, streams.check_peak_at_eight, streams.goodput_at_eight),
+CHECK_BY_STATEMENT_ID: Mapping[str, StatementCheck] = {
+    "S01": StatementCheck(_STREAM_WORKLOADS, streams.check_peak_at_8_streams, streams.goodput_at_8_streams),
     "S02": StatementCheck(_STREAM_WORKLOADS, streams.check_two_modes),
     "S03": StatementCheck(_STREAM_WORKLOADS, streams.check_pinned_stability),
-    "S04": StatementCheck(_STREAM_WORKLOADS, warm_up.check_first_seconds),
+    "S04": StatementCheck(_STREAM_WORKLOADS, warm_up.check_warm_up),
     "S05": StatementCheck(_STREAM_WORKLOADS, streams.check_directions_differ),
-    "S06": StatementCheck(_STREAM_WORKLOADS, streams.check_rss_lowers),
+    "S06": StatementCheck(_STREAM_WORKLOADS, streams.check_rss_lowers_throughput),
     "S07": StatementCheck(_STREAM_WORKLOADS, sockets.check_both_directions_full),
     "S08": StatementCheck(_STREAM_WORKLOADS, sockets.check_packet_rate),
-    "S09": StatementCheck(_STREAM_WORKLOADS, sockets.check_vcpu_independence, sockets.goodput_with_8_kb),
+    "S09": StatementCheck(
+        _STREAM_WORKLOADS, sockets.check_vcpu_independence, sockets.goodput_with_8_kb_buffers
+    ),
     "S10": StatementCheck(_STREAM_WORKLOADS, sockets.check_connection_scaling),
     "S11": StatementCheck(_STREAM_WORKLOADS, sockets.check_vm_scaling),
     "S12": StatementCheck(_STREAM_WORKLOADS, sockets.check_segment_size),
     "S13": StatementCheck(_FRAME_WORKLOADS, forwarding.check_adapter_order, forwarding.adapter_throughputs),
-    "S14": StatementCheck(_FRAME_WORKLOADS, forwarding.check_idle_cpus),
+    "S14": StatementCheck(_FRAME_WORKLOADS, forwarding.check_loss_with_idle_cpus),
     "S15": StatementCheck(_FRAME_WORKLOADS, forwarding.check_shared_core),
-    "S16": StatementCheck(_FRAME_WORKLOADS, forwarding.check_queues),
-    "S17": StatementCheck(WORKLOAD_NAMES, teaming.check_address_hash),
-    "S18": StatementCheck(WORKLOAD_NAMES, teaming.check_port_id),
-    "S19": StatementCheck(WORKLOAD_NAMES, teaming.check_address_spread),
+    "S16": StatementCheck(_FRAME_WORKLOADS, forwarding.check_queue_count),
+    "S17": StatementCheck(WORKLOAD_NAMES, teaming.check_ip_hash_one_uplink),
+    "S18": StatementCheck(WORKLOAD_NAMES, teaming.check_port_id_one_uplink),
+    "S19": StatementCheck(WORKLOAD_NAMES, teaming.check_ip_hash_all_uplinks),
 }
 
 
@@ -87,7 +89,7 @@ def check_statements(summaries: Sequence[CampaignSummary]) -> tuple[StatementRes
 
 
 def _build_verdict(statement: Statement, summary: CampaignSummary, selection: TreatmentSelection) -> Verdict:
-    check = CHECKS[statement.id]
+    check = CHECK_BY_STATEMENT_ID[statement.id]
     if summary.reference_table is not None:
         missing = "trials, because a published value alone has no interval"
         return Verdict(statement, summary.path, (_inconclusive_part(statement, missing),))
@@ -103,7 +105,7 @@ def _build_verdict(statement: Statement, summary: CampaignSummary, selection: Tr
         summary.path,
         check.parts(selection),
         selection.varying_factors,
-        tuple(check.reported_values(selection)),
+        tuple(check.find_values_for_comparison(selection)),
     )
 
 

@@ -25,7 +25,7 @@ from vnetbench.statements.statement import (
     supported_if_all,
 )
 
-MARGIN = 0.05
+MIN_RELEVANT_RATIO_DIFFERENCE = 0.05
 """Smallest relevant difference of a ratio from 1."""
 
 StateRule = Callable[[Sequence[str]], str]
@@ -58,26 +58,34 @@ def claim_within_margin(margin: float) -> Claim:
     return Claim(evaluate)
 
 
-LOWER = Claim(
-    lambda low, high: SUPPORTED if high < 1 else REFUTED if low > 1 - MARGIN else INCONCLUSIVE,
+CLAIM_LOWER = Claim(
+    lambda low, high: (
+        SUPPORTED if high < 1 else REFUTED if low > 1 - MIN_RELEVANT_RATIO_DIFFERENCE else INCONCLUSIVE
+    ),
     is_difference=True,
 )
-"""Claim that a ratio is below 1. An interval above 1 - MARGIN refutes it."""
-HIGHER = Claim(
-    lambda low, high: SUPPORTED if low > 1 else REFUTED if high < 1 + MARGIN else INCONCLUSIVE,
+"""Claim that a ratio is below 1. An interval above 1 - MIN_RELEVANT_RATIO_DIFFERENCE refutes it."""
+CLAIM_HIGHER = Claim(
+    lambda low, high: (
+        SUPPORTED if low > 1 else REFUTED if high < 1 + MIN_RELEVANT_RATIO_DIFFERENCE else INCONCLUSIVE
+    ),
     is_difference=True,
 )
-"""Claim that a ratio is above 1. An interval below 1 + MARGIN refutes it."""
+"""Claim that a ratio is above 1. An interval below 1 + MIN_RELEVANT_RATIO_DIFFERENCE refutes it."""
 
 
 def _difference_state(low: float, high: float) -> str:
     if low > 1 or high < 1:
         return SUPPORTED
-    return REFUTED if low > 1 - MARGIN and high < 1 + MARGIN else INCONCLUSIVE
+    return (
+        REFUTED
+        if low > 1 - MIN_RELEVANT_RATIO_DIFFERENCE and high < 1 + MIN_RELEVANT_RATIO_DIFFERENCE
+        else INCONCLUSIVE
+    )
 
 
-DIFFERENT = Claim(_difference_state, is_difference=True)
-"""Claim that a ratio is not 1. An interval within MARGIN of 1 refutes it."""
+CLAIM_DIFFERENT = Claim(_difference_state, is_difference=True)
+"""Claim that a ratio is not 1. An interval within MIN_RELEVANT_RATIO_DIFFERENCE of 1 refutes it."""
 
 
 def evaluate_claim(value: Estimate | Ratio, claim: Claim, divisor: float = 1.0) -> str:
@@ -108,21 +116,21 @@ def build_evidence(
     comparison: TreatmentComparison, metric: str, state: str, note: str = ""
 ) -> StatementEvidence:
     """Return a ratio as evidence, with the shared and the differing levels of its treatments."""
-    one, other = comparison.base.levels, comparison.level.levels
+    one, other = comparison.base_treatment.levels, comparison.compared_treatment.levels
     shared = {name: level for name, level in one.items() if other.get(name) == level}
     return StatementEvidence(
         levels=shared,
         metric=metric,
         value=comparison.ratio,
         state=state,
-        base={name: level for name, level in one.items() if name not in shared},
-        level={name: level for name, level in other.items() if name not in shared},
+        base_levels={name: level for name, level in one.items() if name not in shared},
+        compared_levels={name: level for name, level in other.items() if name not in shared},
         note="; ".join(filter(None, (note, _modes_note(comparison, metric)))),
     )
 
 
 def _modes_note(comparison: TreatmentComparison, metric: str) -> str:
-    treatments = (comparison.base.treatment, comparison.level.treatment)
+    treatments = (comparison.base_treatment.treatment, comparison.compared_treatment.treatment)
     has_modes = any(treatment.metrics[metric].modes for treatment in treatments)
     return "one treatment has two modes, and the ratio mixes them" if has_modes else ""
 

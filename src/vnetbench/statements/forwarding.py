@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from vnetbench.explain.idle_cpus import MIN_IDLE_PERCENT, ForwarderCpuUse, cpu_use_of_saturated_forwarders
 from vnetbench.statements.claims import (
-    HIGHER,
-    LOWER,
+    CLAIM_HIGHER,
+    CLAIM_LOWER,
     build_evidence,
     build_statement_part,
     claim_at_least,
@@ -51,7 +51,7 @@ _PLACEMENT_FACTORS = ("vcpu_pin", _HOST_CPUS_FACTOR)
 def check_adapter_order(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S13: the order of adapters by throughput."""
     selected = _select_published_loss_goal(
-        selection.keep_treatments_with_metrics(_THROUGHPUT).with_levels(_HAS_64_BYTE_FRAMES)
+        selection.keep_treatments_with_metrics(_THROUGHPUT).keep_treatments_meeting(_HAS_64_BYTE_FRAMES)
     )
     groups = selected.groups_by_level_of_factor("adapter")
     return tuple(
@@ -60,7 +60,7 @@ def check_adapter_order(selection: TreatmentSelection) -> tuple[StatementPart, .
     )
 
 
-def check_idle_cpus(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
+def check_loss_with_idle_cpus(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S14: guests lose frames although they report idle CPUs (`explain.idle_cpus`)."""
     forwarders = cpu_use_of_saturated_forwarders(selection.summary)
     evidence = [
@@ -90,14 +90,14 @@ def check_shared_core(selection: TreatmentSelection) -> tuple[StatementPart, ...
         for apart, shared in itertools.permutations(group, 2)
         if _does_vcpu_share_core(apart) is False
         and _does_vcpu_share_core(shared) is True
-        and _count_cpus_of_vcpus(apart) == _count_cpus_of_vcpus(shared)
+        and _count_host_cpus_of_vcpus(apart) == _count_host_cpus_of_vcpus(shared)
     ]
     missing = (
         selected.missing
         or "treatments with and without a core that vCPUs and QEMU share (vcpu_pin, emulator_pin), with all "
         "other levels equal"
     )
-    evidence = ratio_evidence(selected, pairs, _THROUGHPUT, LOWER)
+    evidence = ratio_evidence(selected, pairs, _THROUGHPUT, CLAIM_LOWER)
     return (
         build_statement_part(
             "the throughput is lower if vCPUs and QEMU's threads share a core", evidence, missing
@@ -105,7 +105,7 @@ def check_shared_core(selection: TreatmentSelection) -> tuple[StatementPart, ...
     )
 
 
-def check_queues(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
+def check_queue_count(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S16: more queues are not always faster, and the best number depends on the adapter."""
     selected = selection.keep_treatments_with_metrics(_THROUGHPUT)
     groups = [
@@ -115,8 +115,10 @@ def check_queues(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     steps = [pair for group in groups for pair in itertools.combinations(group, 2)]
     missing = selected.missing or "treatments with two different queue counts, with all other levels equal"
     not_faster = [
-        StatementEvidence(e.levels, e.metric, e.value, _invert_state(e.state), e.base, e.level)
-        for e in ratio_evidence(selected, steps, _THROUGHPUT, HIGHER)
+        StatementEvidence(
+            e.levels, e.metric, e.value, _invert_state(e.state), e.base_levels, e.compared_levels
+        )
+        for e in ratio_evidence(selected, steps, _THROUGHPUT, CLAIM_HIGHER)
     ]
     return (
         build_statement_part(
@@ -129,7 +131,7 @@ def check_queues(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
 def adapter_throughputs(selection: TreatmentSelection) -> Iterator[StatementEvidence]:
     """Yield the throughputs for S13."""
     for each in _select_published_loss_goal(
-        selection.keep_treatments_with_metrics(_THROUGHPUT).with_levels(_HAS_64_BYTE_FRAMES)
+        selection.keep_treatments_with_metrics(_THROUGHPUT).keep_treatments_meeting(_HAS_64_BYTE_FRAMES)
     ).treatments:
         if each.levels.get("adapter") in _ADAPTERS_FASTEST_FIRST:
             yield value_evidence(each, _THROUGHPUT)
@@ -162,7 +164,7 @@ def _adapter_pair_part(
     missing = (
         selected.missing or f"treatments with the adapters {better} and {worse}, with all other levels equal"
     )
-    claim = claim_at_least(_MIN_LARGE_STEP_RATIO) if is_large else HIGHER
+    claim = claim_at_least(_MIN_LARGE_STEP_RATIO) if is_large else CLAIM_HIGHER
     return build_statement_part(claim_text, ratio_evidence(selected, pairs, _THROUGHPUT, claim), missing)
 
 
@@ -178,14 +180,14 @@ def _does_vcpu_share_core(measured: MeasuredTreatment) -> bool | None:
     host_cpus = str(measured.levels.get(_HOST_CPUS_FACTOR, ""))
     if host_cpus in ("own", "apart"):
         return host_cpus == "own"
-    vcpus = _cpus_of_vcpus(measured)
+    vcpus = _host_cpus_of_vcpus(measured)
     try:
         return None if vcpus is None else bool(vcpus & set(parse_cpu_list(host_cpus)))
     except WrongValue:
         return None  # a word such as `any`
 
 
-def _cpus_of_vcpus(measured: MeasuredTreatment) -> set[int] | None:
+def _host_cpus_of_vcpus(measured: MeasuredTreatment) -> set[int] | None:
     try:
         return {
             cpu
@@ -196,9 +198,9 @@ def _cpus_of_vcpus(measured: MeasuredTreatment) -> set[int] | None:
         return None
 
 
-def _count_cpus_of_vcpus(measured: MeasuredTreatment) -> int:
+def _count_host_cpus_of_vcpus(measured: MeasuredTreatment) -> int:
     """Return the number of CPUs of the vCPUs. Only treatments with equal numbers are comparable."""
-    return len(_cpus_of_vcpus(measured) or ())
+    return len(_host_cpus_of_vcpus(measured) or ())
 
 
 def _invert_state(state: str) -> str:
@@ -212,13 +214,16 @@ def _adapter_dependence_part(
     claim = "the effect of more queues depends on the guest's adapter"
     by_levels: dict[frozenset[tuple[str, Level]], list[TreatmentComparison]] = {}
     for each in compare_pairs(selected.summary, steps, _THROUGHPUT):
-        queues = (("from", each.base.levels["queues"]), ("to", each.level.levels["queues"]))
-        key = frozenset((*each.base.levels_without("adapter", "queues").items(), *queues))
+        queues = (
+            ("from", each.base_treatment.levels["queues"]),
+            ("to", each.compared_treatment.levels["queues"]),
+        )
+        key = frozenset((*each.base_treatment.levels_without("adapter", "queues").items(), *queues))
         by_levels.setdefault(key, []).append(each)
     evidence = [
         build_evidence(each, _THROUGHPUT, _dependence_state(group))
         for group in by_levels.values()
-        if len({each.base.levels.get("adapter") for each in group}) > 1
+        if len({each.base_treatment.levels.get("adapter") for each in group}) > 1
         for each in group
     ]
     return build_statement_part(
@@ -231,7 +236,7 @@ def _adapter_dependence_part(
 
 def _dependence_state(group: Sequence[TreatmentComparison]) -> str:
     """Return whether more queues are faster with one adapter and not with another one."""
-    states = {evaluate_claim(each.ratio, HIGHER) for each in group}
+    states = {evaluate_claim(each.ratio, CLAIM_HIGHER) for each in group}
     if {SUPPORTED, REFUTED} <= states:
         return SUPPORTED
     return INCONCLUSIVE if INCONCLUSIVE in states else REFUTED

@@ -60,7 +60,7 @@ class TreatmentSelection:
             selected, f"treatments with the metric {names}" if self.treatments else self.missing
         )
 
-    def with_levels(self, *conditions: LevelCondition) -> TreatmentSelection:
+    def keep_treatments_meeting(self, *conditions: LevelCondition) -> TreatmentSelection:
         """Select the treatments that meet all conditions."""
         selected = self.treatments
         for condition in conditions:
@@ -94,8 +94,8 @@ class TreatmentSelection:
 class TreatmentComparison:
     """Two treatments of one campaign and the ratio of their values."""
 
-    base: MeasuredTreatment
-    level: MeasuredTreatment
+    base_treatment: MeasuredTreatment
+    compared_treatment: MeasuredTreatment
     ratio: Ratio
     """level / base. Its p value is adjusted over all comparisons of the same part."""
 
@@ -127,7 +127,7 @@ def compare_pairs(
     ]
     adjusted = adjust_p_values([each.ratio for each in comparisons])
     return [
-        TreatmentComparison(each.base, each.level, own)
+        TreatmentComparison(each.base_treatment, each.compared_treatment, own)
         for each, own in zip(comparisons, adjusted, strict=True)
     ]
 

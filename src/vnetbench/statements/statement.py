@@ -43,9 +43,9 @@ class StatementEvidence:
     value: Estimate | Ratio
     state: str
     """`supported`, `refuted` or `inconclusive` by this value alone; empty for a value without a claim."""
-    base: Mapping[str, Level] | None = None
+    base_levels: Mapping[str, Level] | None = None
     """For a ratio: levels of the denominator's treatment that differ."""
-    level: Mapping[str, Level] | None = None
+    compared_levels: Mapping[str, Level] | None = None
     """For a ratio: levels of the numerator's treatment that differ."""
     note: str = ""
     """A remark about the value."""
@@ -73,7 +73,7 @@ class Verdict:
     parts: tuple[StatementPart, ...]
     varying_factors: tuple[str, ...] = ()
     """Factors that vary between this file's treatments."""
-    reported_values: tuple[StatementEvidence, ...] = ()
+    values_for_comparison: tuple[StatementEvidence, ...] = ()
     """Values to show next to the reported value, which is from another machine and not checked."""
 
     @property

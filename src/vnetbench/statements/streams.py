@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from vnetbench.estimate.model import Estimate
 from vnetbench.estimate.modes import MIN_TRIALS_FOR_MODES
 from vnetbench.statements.claims import (
-    DIFFERENT,
-    LOWER,
+    CLAIM_DIFFERENT,
+    CLAIM_LOWER,
     build_statement_part,
     claim_within_margin,
     ratio_evidence,
@@ -38,17 +38,19 @@ _GOODPUT_METRIC = "goodput_bps"
 _PUBLISHED_PEAK_STREAM_COUNT = 8
 _EQUAL_GOODPUT_MARGIN = 0.1
 """Largest difference of goodput at which it levels off."""
-STANDARD = level_is_one_of("mtu", 1500, phrase="MTU 1500")
-JUMBO = level_is_one_of("mtu", 9000, phrase="MTU 9000")
+HAS_STANDARD_MTU = level_is_one_of("mtu", 1500, phrase="MTU 1500")
+HAS_JUMBO_MTU = level_is_one_of("mtu", 9000, phrase="MTU 9000")
 _MISSING_TRIALS_FOR_MODES = (
     f"at least {MIN_TRIALS_FOR_MODES} trials of each treatment, which are needed to detect modes"
 )
 _HAS_9_OR_MORE_STREAMS = level_between("streams", 9, 1e9, "9 streams or more")
 
 
-def check_peak_at_eight(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
+def check_peak_at_8_streams(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S01: goodput is highest with 8 streams, then falls and levels off."""
-    selected = selection.keep_treatments_with_metrics(_GOODPUT_METRIC).with_levels(STANDARD)
+    selected = selection.keep_treatments_with_metrics(_GOODPUT_METRIC).keep_treatments_meeting(
+        HAS_STANDARD_MTU
+    )
     groups = [
         dict(numeric_levels_with_treatments(group)) for group in selected.groups_by_level_of_factor("streams")
     ]
@@ -68,12 +70,12 @@ def check_peak_at_eight(selection: TreatmentSelection) -> tuple[StatementPart, .
     return (
         build_statement_part(
             f"goodput is lower with fewer than {_PUBLISHED_PEAK_STREAM_COUNT} streams",
-            ratio_evidence(selected, below, _GOODPUT_METRIC, LOWER),
+            ratio_evidence(selected, below, _GOODPUT_METRIC, CLAIM_LOWER),
             missing if not groups else f"a treatment with fewer than {_PUBLISHED_PEAK_STREAM_COUNT} streams",
         ),
         build_statement_part(
             f"goodput is lower with more than {_PUBLISHED_PEAK_STREAM_COUNT} streams",
-            ratio_evidence(selected, above, _GOODPUT_METRIC, LOWER),
+            ratio_evidence(selected, above, _GOODPUT_METRIC, CLAIM_LOWER),
             missing if not groups else f"a treatment with more than {_PUBLISHED_PEAK_STREAM_COUNT} streams",
         ),
         build_statement_part(
@@ -86,10 +88,10 @@ def check_peak_at_eight(selection: TreatmentSelection) -> tuple[StatementPart, .
     )
 
 
-def goodput_at_eight(selection: TreatmentSelection) -> Iterator[StatementEvidence]:
+def goodput_at_8_streams(selection: TreatmentSelection) -> Iterator[StatementEvidence]:
     """Yield the values to show next to the reported value of S01."""
-    selected = selection.keep_treatments_with_metrics(_GOODPUT_METRIC).with_levels(
-        STANDARD,
+    selected = selection.keep_treatments_with_metrics(_GOODPUT_METRIC).keep_treatments_meeting(
+        HAS_STANDARD_MTU,
         level_is_one_of(
             "streams", _PUBLISHED_PEAK_STREAM_COUNT, phrase=f"{_PUBLISHED_PEAK_STREAM_COUNT} streams"
         ),
@@ -100,8 +102,8 @@ def goodput_at_eight(selection: TreatmentSelection) -> Iterator[StatementEvidenc
 def check_two_modes(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S02: trials in reverse with jumbo frames and many streams have two modes."""
     reverse = level_is_one_of("direction", "reverse", phrase="reverse")
-    selected = selection.keep_treatments_with_metrics(_GOODPUT_METRIC).with_levels(
-        JUMBO, reverse, _HAS_9_OR_MORE_STREAMS
+    selected = selection.keep_treatments_with_metrics(_GOODPUT_METRIC).keep_treatments_meeting(
+        HAS_JUMBO_MTU, reverse, _HAS_9_OR_MORE_STREAMS
     )
     return (
         build_statement_part(
@@ -116,7 +118,7 @@ def check_two_modes(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
 
 def check_pinned_stability(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S03: trials of VMs on even CPUs have one mode. No lab has adaptive ring sizing."""
-    selected = selection.keep_treatments_with_metrics(_GOODPUT_METRIC).with_levels(JUMBO)
+    selected = selection.keep_treatments_with_metrics(_GOODPUT_METRIC).keep_treatments_meeting(HAS_JUMBO_MTU)
     pinned = [each for each in selected.treatments if _is_on_even_cpus(each)]
     return (
         build_statement_part(
@@ -130,13 +132,15 @@ def check_pinned_stability(selection: TreatmentSelection) -> tuple[StatementPart
 
 def check_directions_differ(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S05: goodput differs between forward and reverse."""
-    selected = selection.keep_treatments_with_metrics(_GOODPUT_METRIC).with_levels(STANDARD)
+    selected = selection.keep_treatments_with_metrics(_GOODPUT_METRIC).keep_treatments_meeting(
+        HAS_STANDARD_MTU
+    )
     pairs = [
         (group["forward"], group["reverse"])
         for group in selected.groups_by_level_of_factor("direction")
         if {"forward", "reverse"} <= group.keys()
     ]
-    evidence = ratio_evidence(selected, pairs, _GOODPUT_METRIC, DIFFERENT)
+    evidence = ratio_evidence(selected, pairs, _GOODPUT_METRIC, CLAIM_DIFFERENT)
     missing = (
         selected.missing or "treatments with the directions forward and reverse, with all other levels equal"
     )
@@ -147,13 +151,13 @@ def check_directions_differ(selection: TreatmentSelection) -> tuple[StatementPar
     )
 
 
-def check_rss_lowers(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
+def check_rss_lowers_throughput(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S06: receive-side scaling (RSS) lowers throughput without a physical adapter in the path.
 
     Guests have RSS with more than one queue. Namespaces have receive packet steering (RPS) instead.
     """
     claim = "goodput is lower with RSS"
-    if not _is_virtual_lab(selection):
+    if not _has_no_physical_adapter(selection):
         return (
             build_statement_part(
                 claim, (), "results from a path without a physical adapter (the labs netns and qemu)"
@@ -173,9 +177,9 @@ def check_rss_lowers(selection: TreatmentSelection) -> tuple[StatementPart, ...]
         if {"off", "spread"} <= group.keys()
     ]
     evidence = (
-        *ratio_evidence(selected, queues, _GOODPUT_METRIC, LOWER),
+        *ratio_evidence(selected, queues, _GOODPUT_METRIC, CLAIM_LOWER),
         *ratio_evidence(
-            selected, steered, _GOODPUT_METRIC, LOWER, "receive packet steering (RPS) instead of RSS"
+            selected, steered, _GOODPUT_METRIC, CLAIM_LOWER, "receive packet steering (RPS) instead of RSS"
         ),
     )
     return (
@@ -189,7 +193,7 @@ def check_rss_lowers(selection: TreatmentSelection) -> tuple[StatementPart, ...]
     )
 
 
-def _is_virtual_lab(selection: TreatmentSelection) -> bool:
+def _has_no_physical_adapter(selection: TreatmentSelection) -> bool:
     """Return whether the campaign's network has no physical adapter."""
     physical = ("vf", "macvtap")
     adapters = {each.levels.get("adapter") for each in selection.treatments}

@@ -10,17 +10,17 @@ _MISSING_TEAMING_LAB = (
 )
 
 
-def check_address_hash(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
+def check_ip_hash_one_uplink(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S17: traffic of one source and one destination uses one uplink with IP hash."""
     return _inconclusive_part("all traffic of one source to one destination uses one uplink")
 
 
-def check_port_id(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
+def check_port_id_one_uplink(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S18: traffic of one vNIC uses one uplink with originating port ID."""
     return _inconclusive_part("all traffic of one vNIC uses one uplink")
 
 
-def check_address_spread(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
+def check_ip_hash_all_uplinks(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S19: traffic of one source to many destinations uses all uplinks with IP hash."""
     return _inconclusive_part("traffic of one source to many destinations uses all uplinks")
 

@@ -21,7 +21,7 @@ _MIN_TRIAL_DURATION_S = 10.0
 """Minimum length of a trial: twice the time that the report drops, so that a warm-up stands out."""
 
 
-def check_first_seconds(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
+def check_warm_up(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S04: most trials have a different level in their first seconds."""
     claim = f"most trials have a warm-up of {format_duration(MIN_PUBLISHED_WARM_UP_S)} or more"
     if selection.summary.timing.warmup_s is not None:

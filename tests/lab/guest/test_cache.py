@@ -51,7 +51,7 @@ def test_prune_removes_the_least_recently_used_and_abandoned_files() -> None:
     abandoned.write_bytes(bytes(100))
     os.utime(abandoned, (0, 0))
     (folder / ".making-4567").write_bytes(bytes(100))
-    cache.prune("snapshots", 300)
+    cache.remove_least_recently_used("snapshots", 300)
     assert {p.name for p in folder.iterdir()} == {"new", "middle", ".making-4567"}
 
 

@@ -69,7 +69,7 @@ def test_impossible_pinning_is_refused_before_any_guest_starts() -> None:
 
 
 def test_missing_cpus_are_named() -> None:
-    with pytest.raises(BenchError, match="names CPU 9, but this machine has 0-3"):
+    with pytest.raises(BenchError, match="names CPU 9; this machine has 0-3"):
         assign_vcpu_cpus("9", [guest("a1")], ONLINE)
     with pytest.raises(BenchError, match="names CPU 9"):
         assign_emulator_cpus("9", {"a1": [ONLINE]}, ONLINE)

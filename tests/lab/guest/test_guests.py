@@ -76,7 +76,7 @@ def create_testbed(prerequisites: GuestPrerequisites, messages: list[str]) -> It
 def campaign_guests() -> set[int]:
     """Return the process ids of QEMUs that belong to campaigns on this machine."""
     entries = [entry.name for entry in registry.list_testbeds() if entry.name.startswith("run-")]
-    found = {pid for name in entries for pid in registry.testbed_processes(name)}
+    found = {pid for name in entries for pid in registry.testbed_pids(name)}
     return {pid for pid in found if "qemu" in Path(f"/proc/{pid}/comm").read_text()}
 
 
@@ -235,7 +235,7 @@ def test_a_hung_guest_is_ended_and_reported(
     testbed.running[0].process.monitor.execute("stop")
     with pytest.raises(AgentError, match="sent nothing for") as hung:
         testbed.agents["a1"].call("agent.hello")
-    assert hung.value.is_dead
+    assert hung.value.has_agent_ended
     assert testbed.agents["b1"].call("agent.hello")["protocol"] == PROTOCOL_VERSION
 
 

@@ -53,18 +53,18 @@ def install_fake_apt(folder: Path, modules: tuple[str, ...], download: str = 'to
 
 def test_the_package_behind_the_meta_package_is_downloaded_and_unpacked_once(tmp_path: Path) -> None:
     install_fake_apt(tmp_path, (*NEEDED, "vmxnet3"))
-    fetched = kernel.ensure_kernel(["vmxnet3"])
+    fetched = kernel.find_or_download_kernel(["vmxnet3"])
     assert (fetched.release, fetched.source) == (RELEASE, f"package linux-image-{RELEASE}")
     assert fetched.image.read_text() == "kernel"
     assert not list(fetched.image.parent.glob("System.map*"))
     (tmp_path / "bin/apt-get").unlink()
-    assert kernel.ensure_kernel(["vmxnet3"]) == fetched
+    assert kernel.find_or_download_kernel(["vmxnet3"]) == fetched
 
 
 def test_several_benches_download_at_once(tmp_path: Path) -> None:
     install_fake_apt(tmp_path, NEEDED)
     with ThreadPoolExecutor(4) as pool:
-        kernels = list(pool.map(lambda _: kernel.ensure_kernel(), range(4)))
+        kernels = list(pool.map(lambda _: kernel.find_or_download_kernel(), range(4)))
     assert len(set(kernels)) == 1
 
 
@@ -77,44 +77,44 @@ def test_the_own_kernel_is_preferred_if_it_has_the_modules(tmp_path: Path) -> No
     drivers.mkdir(parents=True)
     for name in NEEDED:
         (drivers / f"{name}.ko").write_bytes(build_module())
-    assert kernel.ensure_kernel().source == "this machine's own kernel"
-    assert kernel.ensure_kernel(["vmxnet3"]).release == RELEASE
+    assert kernel.find_or_download_kernel().source == "this machine's own kernel"
+    assert kernel.find_or_download_kernel(["vmxnet3"]).release == RELEASE
     assert kernel.own_kernel_problem(["vmxnet3"]) == f"{release} lacks vmxnet3"
 
 
 def test_a_missing_module_is_named(tmp_path: Path) -> None:
     install_fake_apt(tmp_path, NEEDED)
     with pytest.raises(BenchError, match=f"{RELEASE} has no module igb") as refused:
-        kernel.ensure_kernel(["igb"])
+        kernel.find_or_download_kernel(["igb"])
     assert "leave out" in str(refused.value.fix)
     # The newest package is cached, so it is not downloaded again.
     (tmp_path / "bin/apt-get").write_text("#!/bin/sh\nexit 1\n")
     with pytest.raises(BenchError, match=f"{RELEASE} has no module igb"):
-        kernel.ensure_kernel(["igb"])
+        kernel.find_or_download_kernel(["igb"])
 
 
 def test_a_failed_download_is_explained_and_leaves_nothing(tmp_path: Path) -> None:
     install_fake_apt(tmp_path, NEEDED, download="echo 'E: 404 Not Found' >&2; exit 100")
     with pytest.raises(BenchError, match="E: 404 Not Found") as refused:
-        kernel.ensure_kernel()
+        kernel.find_or_download_kernel()
     assert "apt-get update" in str(refused.value.fix)
     assert list((tmp_path / "cache/vnetbench/guests/kernels").iterdir()) == []
 
 
 def test_a_missing_package_or_package_manager_is_reported_with_the_fix(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match="neither apt-get nor dnf"):
-        kernel.ensure_kernel()
+        kernel.find_or_download_kernel()
     install_fake_apt(tmp_path, NEEDED)
     install_program(tmp_path, "apt-cache", "exit 100")
     with pytest.raises(BenchError, match="apt knows no kernel package") as refused:
-        kernel.ensure_kernel()
+        kernel.find_or_download_kernel()
     assert refused.value.fix == "run sudo apt-get update"
 
 
 def test_another_architecture_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     with pytest.raises(BenchError, match="this machine is aarch64") as refused:
-        kernel.ensure_kernel()
+        kernel.find_or_download_kernel()
     assert 'lab = "netns"' in str(refused.value.fix)
 
 
@@ -134,4 +134,4 @@ def test_a_query_of_the_package_manager_has_a_time_limit(
     install_program(tmp_path, "apt-cache", "exec sleep 600")
     monkeypatch.setattr(kernel, "QUERY_TIMEOUT_S", 0.05)
     with pytest.raises(BenchError, match="apt knows no kernel package"):
-        kernel.ensure_kernel()
+        kernel.find_or_download_kernel()

@@ -17,11 +17,11 @@ from vnetbench.study.model import Level
 from vnetbench.study.problems import Problem, StudyError, WrongValue, format_raw_value, suggest_fix
 from vnetbench.study.workloads import WORKLOAD_NAMES
 
-_SCALE_FROM_BIT_UNITS = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9}
-_SCALE_FROM_BYTE_UNITS = {"B/s": 8.0, "kB/s": 8e3, "MB/s": 8e6, "GB/s": 8e9}
-_SCALE_FROM_BINARY_BYTE_UNITS = {"KiB/s": 8 * 2.0**10, "MiB/s": 8 * 2.0**20, "GiB/s": 8 * 2.0**30}
-SCALE_BY_CELL_UNIT: Map[str, Map[str, float]] = {
-    "bit/s": _SCALE_FROM_BIT_UNITS | _SCALE_FROM_BYTE_UNITS | _SCALE_FROM_BINARY_BYTE_UNITS,
+_BITS_PER_S_BY_BIT_UNIT = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9}
+_BITS_PER_S_BY_BYTE_UNIT = {"B/s": 8.0, "kB/s": 8e3, "MB/s": 8e6, "GB/s": 8e9}
+_BITS_PER_S_BY_BINARY_UNIT = {"KiB/s": 8 * 2.0**10, "MiB/s": 8 * 2.0**20, "GiB/s": 8 * 2.0**30}
+SCALE_BY_METRIC_AND_CELL_UNIT: Map[str, Map[str, float]] = {
+    "bit/s": _BITS_PER_S_BY_BIT_UNIT | _BITS_PER_S_BY_BYTE_UNIT | _BITS_PER_S_BY_BINARY_UNIT,
     "frame/s": {"frame/s": 1.0, "kframe/s": 1e3, "Mframe/s": 1e6},
     "1/s": {"/s": 1.0, "k/s": 1e3, "M/s": 1e6},
     "µs": {"ns": 1e-3, "µs": 1.0, "us": 1.0, "ms": 1e3, "s": 1e6},
@@ -29,7 +29,7 @@ SCALE_BY_CELL_UNIT: Map[str, Map[str, float]] = {
     "B": {"B": 1.0, "kB": 1e3, "KiB": 2.0**10},
 }
 """Units that a column of a metric may have, by the metric's own unit. MB are 10^6 bytes, MiB 1024²."""
-_SCALE_FROM_PERCENT_UNITS = {"%": 1.0, "1": 100.0}
+_PERCENT_BY_UNIT = {"%": 1.0, "1": 100.0}
 """Units of a metric in percent. A column of ratios has the unit 1."""
 
 DEFAULT_TOOL = "table"
@@ -107,8 +107,8 @@ def read_table_mapping(text: str, file_name: str) -> TableMapping:
         raise StudyError(problems)
     parts: dict[str, Any] = {"name": document.document_name, "factors": [], "metrics": [], "constants": []}
     for key, raw in document.values.items():
-        if key in _SECTIONS and isinstance(raw, dict):
-            into, read_value = _SECTIONS[key]
+        if key in _FIELD_AND_READER_BY_SECTION and isinstance(raw, dict):
+            into, read_value = _FIELD_AND_READER_BY_SECTION[key]
             for each, value in raw.items():
                 _read_value_or_add_problem(
                     document, problems, (key, each), parts[into].append, read_value, each, value
@@ -142,7 +142,7 @@ def _read_value_or_add_problem(
 
 
 def _combine_sections(parts: Map[str, Any]) -> Map[str, Any]:
-    """Return the sections as fields of `Mapping`. Raises WrongValue if something is missing."""
+    """Return the sections as fields of `TableMapping`. Raises WrongValue if something is missing."""
     if "workload" not in parts:
         raise WrongValue(
             "the mapping has no workload", fix=f'write workload = "tcp_stream" ({", ".join(WORKLOAD_NAMES)})'
@@ -163,7 +163,9 @@ def _combine_sections(parts: Map[str, Any]) -> Map[str, Any]:
 def _read_factor_column(name: str, raw: object) -> FactorColumn:
     find_factor(name)
     values = _read_column_description(raw, ("column", "unit", "levels"))
-    levels = {cell: parse_level(name, level) for cell, level in _read_table(values.get("levels", {})).items()}
+    levels = {
+        cell: parse_level(name, level) for cell, level in _read_toml_table(values.get("levels", {})).items()
+    }
     return FactorColumn(name, values["column"], _read_text(values.get("unit", "")), levels)
 
 
@@ -181,12 +183,12 @@ def _read_metric_column(name: str, raw: object) -> MetricColumn:
 
 def _find_scale_factor(metric_unit: str, cell_unit: str) -> float:
     """Return the factor from a cell in `unit` to `metric_unit`."""
-    units = SCALE_BY_CELL_UNIT.get(metric_unit) or (
-        _SCALE_FROM_PERCENT_UNITS if metric_unit.startswith("%") else {metric_unit: 1.0}
+    units = SCALE_BY_METRIC_AND_CELL_UNIT.get(metric_unit) or (
+        _PERCENT_BY_UNIT if metric_unit.startswith("%") else {metric_unit: 1.0}
     )
     if cell_unit in units:
         return units[cell_unit]
-    if not cell_unit and metric_unit not in SCALE_BY_CELL_UNIT:
+    if not cell_unit and metric_unit not in SCALE_BY_METRIC_AND_CELL_UNIT:
         return 1.0
     problem = (
         f"{format_raw_value(cell_unit)} is not a unit of this metric"
@@ -200,7 +202,7 @@ def _read_constant_level(name: str, raw: object) -> tuple[str, Level]:
     return name, parse_level(name, raw)
 
 
-_SECTIONS: Map[str, tuple[str, Callable[[str, Any], Any]]] = {
+_FIELD_AND_READER_BY_SECTION: Map[str, tuple[str, Callable[[str, Any], Any]]] = {
     "factor": ("factors", _read_factor_column),
     "metric": ("metrics", _read_metric_column),
     "set": ("constants", _read_constant_level),
@@ -209,16 +211,16 @@ _SECTIONS: Map[str, tuple[str, Callable[[str, Any], Any]]] = {
 
 
 def _read_top_level_key(key: str, raw: object) -> Any:
-    if key in _SECTIONS:
+    if key in _FIELD_AND_READER_BY_SECTION:
         raise WrongValue(f"{format_raw_value(key)} is a section", fix=f"write [{key}] on its own line")
-    if key not in _KEY_READERS:
+    if key not in _READER_BY_TOP_LEVEL_KEY:
         fix = suggest_fix(
             key,
-            (*_KEY_READERS, *_SECTIONS),
-            otherwise=f"the keys are {', '.join((*_KEY_READERS, *_SECTIONS))}",
+            (*_READER_BY_TOP_LEVEL_KEY, *_FIELD_AND_READER_BY_SECTION),
+            otherwise=f"the keys are {', '.join((*_READER_BY_TOP_LEVEL_KEY, *_FIELD_AND_READER_BY_SECTION))}",
         )
         raise WrongValue(f"{format_raw_value(key)} is not a key of a mapping", fix=fix)
-    return _KEY_READERS[key](raw)
+    return _READER_BY_TOP_LEVEL_KEY[key](raw)
 
 
 def _read_text(raw: object) -> str:
@@ -239,7 +241,7 @@ def _make_choice_reader(*allowed: str) -> Callable[[object], str]:
     return read_value
 
 
-def _read_table(raw: object) -> Map[str, Any]:
+def _read_toml_table(raw: object) -> Map[str, Any]:
     if not isinstance(raw, dict):
         raise WrongValue(
             f"{format_raw_value(raw)} is not a table", fix='write { column = "title" } in its place'
@@ -249,7 +251,7 @@ def _read_table(raw: object) -> Map[str, Any]:
 
 def _read_column_description(raw: object, keys: tuple[str, ...]) -> Map[str, Any]:
     """Return `"title"` or `{ column = "title", unit = "Mbit/s" }` in the second form."""
-    values = {"column": raw} if isinstance(raw, str) else _read_table(raw)
+    values = {"column": raw} if isinstance(raw, str) else _read_toml_table(raw)
     for key in values:
         if key not in keys:
             raise WrongValue(
@@ -280,7 +282,7 @@ def _read_list(raw: object) -> list[Any]:
 def _read_cells_by_column(raw: object) -> Map[str, tuple[str, ...]]:
     return {
         column: tuple(_read_text(each) for each in _read_list(cells))
-        for column, cells in _read_table(raw).items()
+        for column, cells in _read_toml_table(raw).items()
     }
 
 
@@ -296,7 +298,7 @@ def _read_start_time_column(raw: object) -> StartTimeColumn:
     return StartTimeColumn(values["column"], _read_text(values.get("format", "%Y-%m-%d %H:%M:%S")))
 
 
-_KEY_READERS: Map[str, Callable[[object], Any]] = {
+_READER_BY_TOP_LEVEL_KEY: Map[str, Callable[[object], Any]] = {
     "workload": _make_choice_reader(*WORKLOAD_NAMES),
     "tool": _read_text,
     "version": _read_text,

@@ -50,7 +50,7 @@ _CPU_KEYS = ("utime_start", "utime_end", "stime_start", "stime_end", "time_start
 _SAMPLES_HEADER_LINE = re.compile(r"tid,flow_id,time,(?P<counter>bytes_read|transactions),")
 _SAMPLE_LINE = re.compile(r"\d+,(?P<flow>\d+),(?P<time>\d+\.\d+),(?P<count>\d+),")
 """`0,1,60386.546367375,4308038,0.00,0.000465,…`. The count is cumulative."""
-_MIN_LENGTH_OF_MEDIAN_INTERVAL = 0.1
+_MIN_SHARE_OF_MEDIAN_INTERVAL = 0.1
 """Shortest interval relative to the median one: the last samples of a test often follow immediately."""
 
 
@@ -61,7 +61,7 @@ class NeperReport(LineReport):
     tool = _TOOL_NAME
     programs = tuple(_WORKLOAD_BY_PROGRAM)
 
-    settings: dict[str, str] = field(default_factory=dict)
+    settings_and_results: dict[str, str] = field(default_factory=dict)
     """Settings and results, by their keys."""
 
     @classmethod
@@ -75,9 +75,9 @@ class NeperReport(LineReport):
     def accepts(self, line: str) -> bool:
         """Return whether the line belongs to this run: a repeated key starts the next one."""
         setting = _SETTING_LINE.match(line)
-        is_repeated = setting is not None and setting["key"] in self.settings
+        is_repeated = setting is not None and setting["key"] in self.settings_and_results
         return (
-            _LAST_SETTING_KEY not in self.settings
+            _LAST_SETTING_KEY not in self.settings_and_results
             and not is_repeated
             and bool(setting or _ERROR_LINE.match(line))
         )
@@ -85,15 +85,15 @@ class NeperReport(LineReport):
     def add(self, line: str) -> None:
         """Record what the line reports."""
         if (setting := _SETTING_LINE.match(line)) is not None:
-            self.settings[setting["key"]] = setting["value"].strip()
+            self.settings_and_results[setting["key"]] = setting["value"].strip()
         else:
             self.record_first_error(line.strip())
 
     def build_runs(self) -> list[Run]:
         """Return the run of the program."""
-        if not self.settings and self.command is None:
+        if not self.settings_and_results and self.command is None:
             return []
-        settings = self.settings
+        settings = self.settings_and_results
         program = self.command.program if self.command is not None else self._identify_program()
         workload = _WORKLOAD_BY_PROGRAM[program]
         metrics = self._compute_metrics(workload) if _LAST_SETTING_KEY in settings else {}
@@ -107,7 +107,7 @@ class NeperReport(LineReport):
             factors=self._build_factors(program),
             metrics=metrics,
             duration_s=self._find_duration_s(),
-            reported_by=self._detect_endpoint(workload),
+            reported_by=self._detect_reporting_endpoint(workload),
             command=self.command_text,
             other_results={name: settings[name] for name in names if name in settings},
             failure=self.failure_reason(is_complete=bool(metrics)),
@@ -117,31 +117,34 @@ class NeperReport(LineReport):
 
     def _identify_program(self) -> str:
         """Return the program that printed these settings: each has some that others lack."""
-        is_tcp = "congestion_control" in self.settings
-        if "request_size" in self.settings:
-            is_crr = self.settings.get("async_connect") == "1"
+        is_tcp = "congestion_control" in self.settings_and_results
+        if "request_size" in self.settings_and_results:
+            is_crr = self.settings_and_results.get("async_connect") == "1"
             return "udp_rr" if not is_tcp else "tcp_crr" if is_crr else "tcp_rr"
         return "tcp_stream" if is_tcp else "udp_stream"
 
     def _is_client(self) -> bool:
-        return self.settings.get("client") == "1"
+        return self.settings_and_results.get("client") == "1"
 
     def _find_duration_s(self) -> float | None:
-        start, end = self.settings.get("time_start"), self.settings.get("time_end")
+        start, end = self.settings_and_results.get("time_start"), self.settings_and_results.get("time_end")
         if start and end:
             return float(end) - float(start)
-        length = self.settings.get("test_length")
+        length = self.settings_and_results.get("test_length")
         # A server's own setting is not what the client runs.
         return float(length) if length and self._is_client() else None
 
     def _detect_direction(self) -> str:
         """Return the direction of a stream. Either endpoint may read, or both."""
-        reads, writes = self.settings.get("enable_read") == "1", self.settings.get("enable_write") == "1"
+        reads, writes = (
+            self.settings_and_results.get("enable_read") == "1",
+            self.settings_and_results.get("enable_write") == "1",
+        )
         if reads and writes:
             return "both"
         return REVERSE if reads != writes and reads == self._is_client() else FORWARD
 
-    def _detect_endpoint(self, workload: str) -> str:
+    def _detect_reporting_endpoint(self, workload: str) -> str:
         if WORKLOADS[workload].has_requests:
             return "sender" if self._is_client() else "receiver"
         direction = self._detect_direction()
@@ -150,7 +153,7 @@ class NeperReport(LineReport):
         return "sender" if self._is_client() == (direction == FORWARD) else "receiver"
 
     def _build_factors(self, program: str) -> dict[str, Level]:
-        settings, workload = self.settings, WORKLOADS[_WORKLOAD_BY_PROGRAM[program]]
+        settings, workload = self.settings_and_results, WORKLOADS[_WORKLOAD_BY_PROGRAM[program]]
         names = {"num_flows": workload.count_factor}
         if workload.has_requests:
             names |= {"request_size": "request_size", "response_size": "response_size"}
@@ -173,7 +176,7 @@ class NeperReport(LineReport):
         return factors
 
     def _compute_metrics(self, workload: str) -> dict[str, RoundedValue]:
-        settings, is_client = self.settings, self._is_client()
+        settings, is_client = self.settings_and_results, self._is_client()
         local, remote = (_parse_truncated(settings[f"{end}_throughput"]) for end in ("local", "remote"))
         client, server = (local, remote) if is_client else (remote, local)
         metrics = self._compute_cpu_metrics(workload)
@@ -192,22 +195,24 @@ class NeperReport(LineReport):
 
     def _compute_latency_metrics(self) -> dict[str, RoundedValue]:
         metrics = {}
-        if "latency_mean" in self.settings:
-            metrics["latency_mean_us"] = parse_rounded(self.settings["latency_mean"], 1e6)
+        if "latency_mean" in self.settings_and_results:
+            metrics["latency_mean_us"] = parse_rounded(self.settings_and_results["latency_mean"], 1e6)
         for key, name in _PERCENTILE_NAME_BY_KEY.items():
-            if key in self.settings:
-                value = float(self.settings[key]) * 1e6
+            if key in self.settings_and_results:
+                value = float(self.settings_and_results[key]) * 1e6
                 low, high = value * (1 - _RELATIVE_BUCKET_WIDTH), value * (1 + _RELATIVE_BUCKET_WIDTH)
                 metrics[f"latency_{name}_us"] = RoundedValue(value, low, high)
         return metrics
 
     def _compute_cpu_metrics(self, workload: str) -> dict[str, RoundedValue]:
         """Return the process's share of CPU time. With `-S` neper reports the whole machine's instead."""
-        if self.settings.get("stime_use_proc") == "1" or not all(map(self.settings.get, _CPU_KEYS)):
+        if self.settings_and_results.get("stime_use_proc") == "1" or not all(
+            map(self.settings_and_results.get, _CPU_KEYS)
+        ):
             return {}
-        times = {key: float(self.settings[key]) for key in _CPU_KEYS}
+        times = {key: float(self.settings_and_results[key]) for key in _CPU_KEYS}
         duration = times["time_end"] - times["time_start"]
-        endpoint = self._detect_endpoint(workload)
+        endpoint = self._detect_reporting_endpoint(workload)
         if duration <= 0 or not endpoint:
             return {}
         cpu_s = times["utime_end"] - times["utime_start"] + times["stime_end"] - times["stime_start"]
@@ -218,7 +223,7 @@ class NeperReport(LineReport):
             yield f"neper reported: {self.error_message}"
         if any(name in metrics for name in ("latency_p50_us", "latency_p99_us")):
             yield "The percentiles come from a histogram whose buckets are 1/64 of the latency wide."
-        if self.settings.get("max_pacing_rate", "0") != "0":
+        if self.settings_and_results.get("max_pacing_rate", "0") != "0":
             yield "The streams were paced, so the goodput is not the network's limit."
 
 
@@ -236,7 +241,7 @@ class NeperSamples(LineReport):
 
     counter: str = ""
     """`bytes_read` or `transactions`; empty before the header."""
-    flows: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
+    samples_by_flow: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     """Time in seconds and cumulative count of each sample, by flow."""
 
     @classmethod
@@ -259,12 +264,14 @@ class NeperSamples(LineReport):
         if (header := _SAMPLES_HEADER_LINE.match(line)) is not None:
             self.counter = header["counter"]
         elif (sample := _SAMPLE_LINE.match(line)) is not None:
-            self.flows.setdefault(sample["flow"], []).append((float(sample["time"]), int(sample["count"])))
+            self.samples_by_flow.setdefault(sample["flow"], []).append(
+                (float(sample["time"]), int(sample["count"]))
+            )
 
     def build_runs(self) -> list[Run]:
         """Return the run of the samples."""
         is_stream = self.counter == "bytes_read"
-        flows = list(self.flows.values())
+        flows = list(self.samples_by_flow.values())
         intervals = tuple(_combine_flows(flows, "bytes" if is_stream else "transactions"))
         run = Run(
             tool=self.tool,
@@ -309,7 +316,7 @@ def _combine_flows(flows: Sequence[Sequence[tuple[float, int]]], name: str) -> I
         raise ValueError("the times of the samples go backwards")
     usual_length = median(lengths) if lengths else 0.0
     for number, length in enumerate(lengths):
-        if length > 0 and length >= _MIN_LENGTH_OF_MEDIAN_INTERVAL * usual_length:
+        if length > 0 and length >= _MIN_SHARE_OF_MEDIAN_INTERVAL * usual_length:
             values = {name: RoundedValue.exact(counts[number + 1] - counts[number])}
             yield ReportInterval(times[number] - times[0], times[number + 1] - times[0], values)
 

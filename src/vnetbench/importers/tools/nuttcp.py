@@ -16,31 +16,33 @@ from vnetbench.importers.command_line import CommandLine, OptionSyntax
 from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
-from vnetbench.importers.units import NUMBER, parse_count, parse_rounded
+from vnetbench.importers.units import NUMBER_PATTERN, parse_count, parse_rounded
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
 _BYTES_PER_NUTTCP_MEGABYTE = 2**20
-_RATE_COLUMNS_PATTERN = rf"(?P<mb>{NUMBER}) MB /\s*(?P<seconds>{NUMBER}) sec =\s*(?P<mbps>{NUMBER}) Mbps"
+_RATE_COLUMNS_PATTERN = (
+    rf"(?P<mb>{NUMBER_PATTERN}) MB /\s*(?P<seconds>{NUMBER_PATTERN}) sec =\s*(?P<mbps>{NUMBER_PATTERN}) Mbps"
+)
 _RATE_LINE = re.compile(rf"(?:[\w.-]+: )?\s*{_RATE_COLUMNS_PATTERN}(?P<details>.*)")
 """` 1387.0000 MB /   1.00 sec = 11608.7056 Mbps 64 %TX 46 %RX 0 retrans 0.14 msRTT`."""
 _RATE_DETAIL_PATTERNS: Mapping[str, re.Pattern[str]] = {
     "tx_cpu": re.compile(r" (\d+) %TX"),
     "rx_cpu": re.compile(r" (\d+) %RX"),
     "retrans": re.compile(r" (\d+) (?:host-)?retrans"),
-    "rtt_ms": re.compile(rf" ({NUMBER}) msRTT"),
+    "rtt_ms": re.compile(rf" ({NUMBER_PATTERN}) msRTT"),
     "drop": re.compile(r" (\d+) /\s+\d+ ~?drop/pkt"),
     "pkt": re.compile(r" \d+ /\s+(\d+) ~?drop/pkt"),
-    "msavgjitter": re.compile(rf" ({NUMBER}) msAvgJitter"),
-    "msavgOWD": re.compile(rf" ({NUMBER}) msAvgOWD"),
+    "msavgjitter": re.compile(rf" ({NUMBER_PATTERN}) msAvgJitter"),
+    "msavgOWD": re.compile(rf" ({NUMBER_PATTERN}) msAvgOWD"),
     "cwnd_KB": re.compile(r" (\d+) KB-cwnd"),
 }
 """Values behind the rate, by the names that `-fparse` prints."""
 _MACHINE_READABLE_LINE = re.compile(r"(?:[\w.-]+: )?megabytes=(?P<mb>[\d.]+) (?P<pairs>real_sec(?:onds)?=.*)")
 """`megabytes=23.8750 real_seconds=2.00 rate_Mbps=99.9517 tx_cpu=98 rx_cpu=1 retrans=0 rtt_ms=0.14`."""
 _VERBOSE_RATE_LINE = re.compile(
-    rf"(?:[\w.-]+: )?nuttcp-(?P<end>[tr]): (?P<mb>{NUMBER}) MB in (?P<seconds>{NUMBER}) real seconds = "
-    rf"{NUMBER} KB/sec = (?P<mbps>{NUMBER}) Mbps"
+    rf"(?:[\w.-]+: )?nuttcp-(?P<end>[tr]): (?P<mb>{NUMBER_PATTERN}) MB in (?P<seconds>{NUMBER_PATTERN}) real seconds = "
+    rf"{NUMBER_PATTERN} KB/sec = (?P<mbps>{NUMBER_PATTERN}) Mbps"
 )
 """With `-v`: `nuttcp-r: 11.9375 MB in 1.00 real seconds = 12191.29 KB/sec = 99.8711 Mbps`."""
 _VERBOSE_MACHINE_READABLE_LINE = re.compile(
@@ -64,8 +66,8 @@ _ERROR_LINE = re.compile(
 )
 """`nuttcp-t: v6.1.2: Error: connect: Connection refused`."""
 _AMOUNT_PATTERN = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<suffix>[kKmMgG]?)")
-_SIZE_FACTOR_BY_SUFFIX = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
-_RATE_FACTOR_BY_SUFFIX = {"": 1e3, "k": 1e3, "m": 1e6, "g": 1e9}
+_SIZE_MULTIPLIER_BY_SUFFIX = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_RATE_MULTIPLIER_BY_SUFFIX = {"": 1e3, "k": 1e3, "m": 1e6, "g": 1e9}
 """Suffixes of `-R`. Without one the rate is in kbit/s."""
 _COUNTER_BY_INTERVAL_VALUE = {"retransmits": "retrans", "lost": "drop", "datagrams": "pkt"}
 
@@ -77,9 +79,9 @@ class NuttcpReport(LineReport):
     tool = "nuttcp"
     programs = ("nuttcp",)
     option_syntax = OptionSyntax(
-        value_option_names={f"-{letter}": letter for letter in "TnlNwRipPfMcFxaI"}
+        name_by_value_option={f"-{letter}": letter for letter in "TnlNwRipPfMcFxaI"}
         | {"-ws": "ws", "-wb": "wb"},
-        switch_names={f"-{letter}": letter for letter in "trusSv1bBD46dj"},
+        name_by_switch={f"-{letter}": letter for letter in "trusSv1bBD46dj"},
     )
 
     intervals: list[dict[str, str]] = field(default_factory=list)
@@ -200,14 +202,14 @@ class NuttcpReport(LineReport):
             factors["streams"] = int(options.get("N", settings["streams"] if settings else "1"))
             factors["direction"] = self._detect_direction()
         length = _parse_amount(
-            options.get("l", settings["length"] if settings else ""), _SIZE_FACTOR_BY_SUFFIX
+            options.get("l", settings["length"] if settings else ""), _SIZE_MULTIPLIER_BY_SUFFIX
         )
         if length:
             factors["datagram_size" if is_udp else "message_size"] = int(length)
         rate = self._parse_rate_limit()
         if rate and is_udp:
             factors["bit_rate"] = int(rate)
-        window = _parse_amount(options.get("w", ""), {**_SIZE_FACTOR_BY_SUFFIX, "": 2**10})
+        window = _parse_amount(options.get("w", ""), {**_SIZE_MULTIPLIER_BY_SUFFIX, "": 2**10})
         if window:
             factors["socket_buffer"] = int(window)
         return factors
@@ -217,7 +219,7 @@ class NuttcpReport(LineReport):
 
     def _parse_rate_limit(self) -> float | None:
         """Return the rate that `-R` sets, in bit/s."""
-        return _parse_amount(self.options.get("R", "").lstrip("iu"), _RATE_FACTOR_BY_SUFFIX)
+        return _parse_amount(self.options.get("R", "").lstrip("iu"), _RATE_MULTIPLIER_BY_SUFFIX)
 
     def _build_intervals(self) -> Iterable[ReportInterval]:
         start_s = 0.0

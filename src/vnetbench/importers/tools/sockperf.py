@@ -16,7 +16,7 @@ from vnetbench.importers.command_line import CommandLine, OptionSyntax, parse_op
 from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.runs import ReportInterval, RoundedValue, Run
-from vnetbench.importers.units import NUMBER, parse_count, parse_rounded
+from vnetbench.importers.units import NUMBER_PATTERN, parse_count, parse_rounded
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
 
@@ -27,7 +27,9 @@ _RULE_LINE = re.compile(r"-{30}$")
 _SOCKPERF_PREFIX = re.compile(
     r"sockperf(?:\[\w+\])?:|sockperf\[|\[ ?\d+\] IP = |packet, txTime|illegal time or size"
 )
-_PERCENTILE_LINE = re.compile(rf"sockperf: ---> percentile\s+(?P<percent>{NUMBER}) =\s*(?P<us>{NUMBER})")
+_PERCENTILE_LINE = re.compile(
+    rf"sockperf: ---> percentile\s+(?P<percent>{NUMBER_PATTERN}) =\s*(?P<us>{NUMBER_PATTERN})"
+)
 """`sockperf: ---> percentile 99.000 =  360.334`."""
 _PROTOCOL_LINE = re.compile(r"\[ ?\d+\] IP = .*# (?P<protocol>UDP|TCP)")
 _ERROR_LINE = re.compile(
@@ -37,20 +39,20 @@ _ERROR_LINE = re.compile(
 _PACKET_TIMES_LINE = re.compile(r"\d+, (?P<sent>\d+\.\d+), (?P<received>\d+\.\d+), \d+\.\d+$")
 """In a full log: `0, 2.408598264, 2.408677842, 39.789`."""
 _STATISTIC_LINES = {
-    "latency": re.compile(rf"sockperf: ====> avg-(?P<kind>latency|rtt)=(?P<mean>{NUMBER})"),
+    "latency": re.compile(rf"sockperf: ====> avg-(?P<kind>latency|rtt)=(?P<mean>{NUMBER_PATTERN})"),
     "total": re.compile(
-        rf"sockperf: \[Total Run\] RunTime=(?P<run>{NUMBER}) sec; .*SentMessages=(?P<sent>\d+); "
+        rf"sockperf: \[Total Run\] RunTime=(?P<run>{NUMBER_PATTERN}) sec; .*SentMessages=(?P<sent>\d+); "
         r"ReceivedMessages=(?P<received>\d+)"
     ),
     "valid": re.compile(
-        rf"sockperf: \[Valid Duration\] RunTime=(?P<run>{NUMBER}) sec; SentMessages=(?P<sent>\d+); "
+        rf"sockperf: \[Valid Duration\] RunTime=(?P<run>{NUMBER_PATTERN}) sec; SentMessages=(?P<sent>\d+); "
         r"ReceivedMessages=(?P<received>\d+)"
     ),
     "observations": re.compile(r"sockperf: Total (?P<count>\d+) observations"),
-    "sent": re.compile(rf"sockperf: Total of (?P<sent>\d+) messages sent in (?P<run>{NUMBER}) sec"),
+    "sent": re.compile(rf"sockperf: Total of (?P<sent>\d+) messages sent in (?P<run>{NUMBER_PATTERN}) sec"),
     "missed": re.compile(r"sockperf: (?P<text># dropped messages = .*)"),
     "rate": re.compile(r"sockperf: Summary: Message Rate is (?P<rate>\d+) \[msg/sec\]"),
-    "bandwidth": re.compile(rf"sockperf: Summary: BandWidth is (?P<rate>{NUMBER}) (?P<unit>[MG]Bps)"),
+    "bandwidth": re.compile(rf"sockperf: Summary: BandWidth is (?P<rate>{NUMBER_PATTERN}) (?P<unit>[MG]Bps)"),
     "size": re.compile(r"sockperf: NOTE: test was performed, using msg-size=(?P<size>\d+)"),
     "minimum": re.compile(r"sockperf: ---> <MIN> observation"),
 }
@@ -74,22 +76,22 @@ class SockperfReport(LineReport):
     tool = "sockperf"
     programs = ("sockperf",)
     option_syntax = OptionSyntax(
-        value_option_names={
+        name_by_value_option={
             "-m": "msg-size", "--msg-size": "msg-size", "--mps": "mps", "--pps": "mps", "-t": "time",
             "--time": "time", "-i": "ip", "--ip": "ip", "-p": "port", "--port": "port", "-b": "burst",
             "--burst": "burst", "--reply-every": "reply-every", "--full-log": "full-log", "-n": "number",
             "--data-file": "data-file", "--client_port": "client", "-f": "file", "--file": "file",
         },
-        switch_names={"--tcp": "tcp", "--full-rtt": "full-rtt"},
+        name_by_switch={"--tcp": "tcp", "--full-rtt": "full-rtt"},
     )  # fmt: skip
 
     version: str | None = None
     protocol: str = ""
-    sockets: int = 0
+    socket_count: int = 0
     is_server: bool = False
     statistics: dict[str, re.Match[str]] = field(default_factory=dict)
     percentiles: dict[str, str] = field(default_factory=dict)
-    replies: dict[int, int] = field(default_factory=dict)
+    reply_count_by_bin: dict[int, int] = field(default_factory=dict)
     """In a full log: number of replies, by the bin of `_INTERVAL_LENGTH_S` in which they arrived."""
 
     @classmethod
@@ -142,12 +144,12 @@ class SockperfReport(LineReport):
         """Record what the line reports."""
         if (packet := _PACKET_TIMES_LINE.match(line)) is not None:
             number = int(float(packet["received"]) / _INTERVAL_LENGTH_S)
-            self.replies[number] = self.replies.get(number, 0) + 1
+            self.reply_count_by_bin[number] = self.reply_count_by_bin.get(number, 0) + 1
         elif (version := _VERSION_LINE.match(line)) is not None:
             self.version = version["version"]
         elif (protocol := _PROTOCOL_LINE.match(line)) is not None:
             self.protocol = protocol["protocol"]
-            self.sockets += 1
+            self.socket_count += 1
         elif (percentile := _PERCENTILE_LINE.match(line)) is not None:
             self.percentiles[percentile["percent"]] = percentile["us"]
         elif (error := _ERROR_LINE.match(line)) is not None:
@@ -205,8 +207,8 @@ class SockperfReport(LineReport):
             factors["rate"] = float(rate)
         if load.has_requests and not self._is_tcp() and self.protocol:
             factors["label_protocol"] = "udp"
-        if self.sockets:
-            factors[load.count_factor] = self.sockets
+        if self.socket_count:
+            factors[load.count_factor] = self.socket_count
         return {**factors, "direction": "forward"}
 
     def _compute_metrics(self, workload: str) -> dict[str, RoundedValue]:
@@ -232,12 +234,12 @@ class SockperfReport(LineReport):
 
     def _build_intervals(self) -> Iterable[ReportInterval]:
         """Yield the replies of each bin of a full log, without the partial first and last ones."""
-        if not self.replies:
+        if not self.reply_count_by_bin:
             return
-        first, last = min(self.replies), max(self.replies)
+        first, last = min(self.reply_count_by_bin), max(self.reply_count_by_bin)
         for number in range(first + 1, last):
             start_s = (number - first - 1) * _INTERVAL_LENGTH_S
-            replies = RoundedValue.exact(self.replies.get(number, 0))
+            replies = RoundedValue.exact(self.reply_count_by_bin.get(number, 0))
             yield ReportInterval(start_s, start_s + _INTERVAL_LENGTH_S, {"transactions": replies})
 
     def _find_duration_s(self) -> float | None:

@@ -16,7 +16,7 @@ from vnetbench.importers.command_line import OptionSyntax
 from vnetbench.importers.line_report import LineReport, make_report_reader
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
-from vnetbench.importers.units import NUMBER, parse_count, parse_rounded
+from vnetbench.importers.units import NUMBER_PATTERN, parse_count, parse_rounded
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_RR, TCP_STREAM
 
@@ -25,8 +25,8 @@ _START_LINE = re.compile(
 )
 """`Starting 2 threads running profile:netperf ...   0.00 seconds`."""
 _TRANSACTION_LINE = re.compile(
-    rf"(?P<name>\S+)\s+(?P<data>{NUMBER}[KMGTP]?B?)\s*/\s*(?P<seconds>{NUMBER}) *\(s\) =\s+"
-    rf"(?P<rate>{NUMBER}(?:[KMGTP]?b/s)?)\s+(?P<ops>\d+)(?:op|txn)/s"
+    rf"(?P<name>\S+)\s+(?P<data>{NUMBER_PATTERN}[KMGTP]?B?)\s*/\s*(?P<seconds>{NUMBER_PATTERN}) *\(s\) =\s+"
+    rf"(?P<rate>{NUMBER_PATTERN}(?:[KMGTP]?b/s)?)\s+(?P<ops>\d+)(?:op|txn)/s"
 )
 """`Txn2     5.46GB /  30.23(s) =     1.55Gb/s       83322op/s`. uperf repeats the line while it grows."""
 _RAW_SAMPLE_LINE = re.compile(
@@ -35,12 +35,12 @@ _RAW_SAMPLE_LINE = re.compile(
 """With `-R`: `timestamp_ms:1589482100127.3811 name:Txn2 nr_bytes:131072 nr_ops:2`. Counts start with Txn2."""
 _AVERAGES_HEADER_LINE = re.compile(r"(?P<subject>Txn|Flowop)\s+Count\s+avg\s+cpu\s+max\s+min")
 _AVERAGE_LINE = re.compile(
-    rf"(?P<name>\w+)\s+(?P<count>\d+)\s+(?P<avg>{NUMBER}\w+)\s+{NUMBER}\w+\s+{NUMBER}\w+\s+{NUMBER}\w+"
+    rf"(?P<name>\w+)\s+(?P<count>\d+)\s+(?P<avg>{NUMBER_PATTERN}\w+)\s+{NUMBER_PATTERN}\w+\s+{NUMBER_PATTERN}\w+\s+{NUMBER_PATTERN}\w+"
 )
 _HOST_TABLE_HEADER_LINE = re.compile(r"Hostname\s+Time\s+Data\s+Throughput\s+Operations\s+Errors")
 _HOST_LINE = re.compile(
-    rf"(?P<host>\S+)\s+(?P<seconds>{NUMBER})s\s+(?P<data>{NUMBER}[KMGTP]?B?)\s+"
-    rf"(?P<rate>{NUMBER}(?:[KMGTP]?b/s)?)\s+(?P<ops>\d+)\s+(?P<errors>{NUMBER})\s*$"
+    rf"(?P<host>\S+)\s+(?P<seconds>{NUMBER_PATTERN})s\s+(?P<data>{NUMBER_PATTERN}[KMGTP]?B?)\s+"
+    rf"(?P<rate>{NUMBER_PATTERN}(?:[KMGTP]?b/s)?)\s+(?P<ops>\d+)\s+(?P<errors>{NUMBER_PATTERN})\s*$"
 )
 _LAST_STATISTICS_LINE = re.compile(r"Difference\(%\)")
 """The last line of the run statistics."""
@@ -56,7 +56,7 @@ _ERROR_LINE = re.compile(
 )
 _TOTAL_LINE_NAME = "Total"
 _POWER_BY_PREFIX = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
-_AMOUNT_PATTERN = re.compile(rf"(?P<number>{NUMBER})(?P<prefix>[KMGTP]?)(?P<unit>B|b/s)?")
+_AMOUNT_PATTERN = re.compile(rf"(?P<number>{NUMBER_PATTERN})(?P<prefix>[KMGTP]?)(?P<unit>B|b/s)?")
 _WRITE_OPERATIONS = ("write", "send", "sendfile", "sendfilev")
 _READ_OPERATIONS = ("read", "recv")
 
@@ -68,7 +68,7 @@ class UperfReport(LineReport):
     tool = "uperf"
     programs = ("uperf",)
     option_syntax = OptionSyntax(
-        value_option_names={
+        name_by_value_option={
             "-m": "profile",
             "-i": "interval",
             "-P": "port",
@@ -76,16 +76,16 @@ class UperfReport(LineReport):
             "-E": "events",
             "-S": "name",
         },
-        switch_names={"-s": "slave", "-h": "help", "-V": "version", "-a": "averages", "-R": "raw"},
+        name_by_switch={"-s": "slave", "-h": "help", "-V": "version", "-a": "averages", "-R": "raw"},
     )
 
-    threads: int = 0
+    thread_count: int = 0
     profile: str = ""
     last_line_by_transaction: dict[str, re.Match[str]] = field(default_factory=dict)
     """Match of the last result line of each transaction, and of `Total`."""
     raw_samples: dict[str, list[tuple[float, int]]] = field(default_factory=dict)
     """Time in seconds and bytes so far of each sample, by transaction."""
-    operations: dict[str, int] = field(default_factory=dict)
+    operation_count_by_type: dict[str, int] = field(default_factory=dict)
     """Number of operations by type, from the averages."""
     averages_subject: str = ""
     """`Txn` or `Flowop` while a table of averages is read."""
@@ -112,7 +112,7 @@ class UperfReport(LineReport):
     def accepts(self, line: str) -> bool:
         """Return whether the line belongs to this run."""
         if _START_LINE.match(line):
-            return not self.threads
+            return not self.thread_count
         if self.has_statistics_end:
             return False
         if self.averages_subject and _AVERAGE_LINE.match(line):
@@ -128,7 +128,7 @@ class UperfReport(LineReport):
     def add(self, line: str) -> None:
         """Record what the line reports."""
         if (start := _START_LINE.match(line)) is not None:
-            self.threads, self.profile = int(start["count"]), start["profile"]
+            self.thread_count, self.profile = int(start["count"]), start["profile"]
         elif (transaction := _TRANSACTION_LINE.match(line)) is not None:
             self.last_line_by_transaction[transaction["name"]] = transaction
         elif (sample := _RAW_SAMPLE_LINE.match(line)) is not None:
@@ -141,7 +141,9 @@ class UperfReport(LineReport):
         elif self.averages_subject and (average := _AVERAGE_LINE.match(line)) is not None:
             if self.averages_subject == "Flowop":
                 name = average["name"].lower()
-                self.operations[name] = self.operations.get(name, 0) + int(average["count"])
+                self.operation_count_by_type[name] = self.operation_count_by_type.get(name, 0) + int(
+                    average["count"]
+                )
         elif _HOST_TABLE_HEADER_LINE.match(line):
             self.is_in_host_table, self.averages_subject = True, ""
         elif _LAST_STATISTICS_LINE.match(line):
@@ -153,15 +155,15 @@ class UperfReport(LineReport):
         """Return the run of a master; none for a slave."""
         if {"slave", "help", "version"} & set(self.options):
             return []
-        writes = sum(self.operations.get(name, 0) for name in _WRITE_OPERATIONS)
-        reads = sum(self.operations.get(name, 0) for name in _READ_OPERATIONS)
+        writes = sum(self.operation_count_by_type.get(name, 0) for name in _WRITE_OPERATIONS)
+        reads = sum(self.operation_count_by_type.get(name, 0) for name in _READ_OPERATIONS)
         has_requests, is_reverse = bool(writes and reads), bool(reads and not writes)
         direction = REVERSE if is_reverse else FORWARD
         transaction = self._find_data_transaction()
         factors: dict[str, Level] = {}
-        if self.threads:
-            factors["connections" if has_requests else "streams"] = self.threads
-        is_known = bool(self.operations) and transaction is not None
+        if self.thread_count:
+            factors["connections" if has_requests else "streams"] = self.thread_count
+        is_known = bool(self.operation_count_by_type) and transaction is not None
         run = Run(
             tool=self.tool,
             version="",
@@ -234,7 +236,7 @@ class UperfReport(LineReport):
         return results
 
     def _list_remarks(self, transaction: str | None) -> Iterable[str]:
-        if not self.operations:
+        if not self.operation_count_by_type:
             yield (
                 "The log does not say whether uperf wrote or read the bytes, so the run has no goodput. "
                 "Run uperf with -a."

@@ -36,7 +36,7 @@ def detect_accelerator(qemu: Qemu, boot_images: BootImages) -> Accelerator:
     if not os.access(KVM_DEVICE, os.R_OK | os.W_OK):
         return Accelerator(TCG, f"cannot open {KVM_DEVICE}: run as root, or join the group kvm")
     name = f"probe-{secrets.token_hex(3)}"
-    registry.register(name, "probing KVM", {})
+    registry.register_testbed(name, "probing KVM", {})
     try:
         _boot_probe(qemu, boot_images, name)
     except QemuEnded as error:

@@ -48,12 +48,12 @@ def create_atomically(path: Path) -> Iterator[Path]:
 
 
 def mark_used(path: Path) -> None:
-    """Mark an entry as used now; `prune` removes the least recently used ones first."""
+    """Mark an entry as used now; `remove_least_recently_used` removes the least recently used ones first."""
     with suppress(OSError):
         os.utime(path)
 
 
-def prune(category: str, max_bytes: int) -> None:
+def remove_least_recently_used(category: str, max_bytes: int) -> None:
     """Remove the least recently used files of a category until at most `max_bytes` remain."""
     found = []
     for path in cache_subfolder(category).iterdir():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.cpus import parse_cpu_set
-from vnetbench.lab.threads import pin_thread, thread_names
+from vnetbench.lab.threads import pin_thread, thread_names_by_id
 from vnetbench.study.factors.cpu_lists import format_cpu_list
 from vnetbench.study.factors.guest_factors import EMULATOR_PIN, VCPU_PIN
 from vnetbench.study.model import Level
@@ -48,7 +48,7 @@ def pinning_levels(factors: Mapping[str, Level]) -> tuple[str, str]:
 
 def find_guest_threads(guest_name: str, side: str, pid: int, vcpu_tids: Sequence[int]) -> GuestThreads:
     """Return all threads of a guest's QEMU process, given the thread ids of its vCPUs."""
-    names = thread_names(pid)
+    names = thread_names_by_id(pid)
     vhost = [*_find_vhost_threads(pid), *(task for task, name in names.items() if name == f"vhost-{pid}")]
     helpers = names.keys() - {*vcpu_tids, *vhost, pid}
     return GuestThreads(guest_name, side, tuple(vcpu_tids), pid, tuple(vhost), tuple(sorted(helpers)))

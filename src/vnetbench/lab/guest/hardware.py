@@ -10,12 +10,12 @@ from pathlib import Path
 
 from vnetbench.errors import BenchError
 from vnetbench.lab.guest.initramfs import INIT_FILE_NAME
-from vnetbench.lab.guest.qemu import QEMU_DEVICES, VIRTIO_ADAPTERS
+from vnetbench.lab.guest.qemu import QEMU_DEVICE_BY_ADAPTER, VIRTIO_ADAPTERS
 
 KVM, TCG = "kvm", "tcg"
 AGENT_PORT_NAME = "vnetbench.agent"
 MACHINE_TYPE = "q35"
-CPU_MODELS = {KVM: "host", TCG: "max"}
+CPU_MODEL_BY_ACCELERATOR = {KVM: "host", TCG: "max"}
 BOOT_OPTIONS = f"console=ttyS0 loglevel=5 panic=-1 rdinit=/{INIT_FILE_NAME} -- init"
 """panic=-1: after a panic the kernel reboots at once, and QEMU ends (-no-reboot)."""
 MEMORY_MIB, MEMORY_PER_EXTRA_VCPU_MIB = 256, 64
@@ -89,7 +89,7 @@ class AdapterBackend:
     """MAC address of the adapter."""
     device_options: str = ""
     """More properties for QEMU's -device."""
-    descriptors: tuple[int, ...] = ()
+    file_descriptors: tuple[int, ...] = ()
     """Open file descriptors that the backend refers to."""
 
 
@@ -138,7 +138,7 @@ def qemu_command(
     line = [
         program, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
         "-name", f"{files.file_stem},debug-threads=on",
-        "-machine", MACHINE_TYPE, "-accel", accelerator, "-cpu", CPU_MODELS[hardware.accelerator],
+        "-machine", MACHINE_TYPE, "-accel", accelerator, "-cpu", CPU_MODEL_BY_ACCELERATOR[hardware.accelerator],
         "-smp", str(hardware.vcpus), "-m", f"{hardware.memory_mib}M",
         "-kernel", str(boot_images.kernel), "-initrd", str(boot_images.initramfs), "-append", BOOT_OPTIONS,
         "-serial", f"file:{files.console_log}",
@@ -161,7 +161,7 @@ def qemu_command(
 
 def check_memory(guest_count: int, hardware: Hardware) -> None:
     """Raise BenchError if this machine has too little memory for this number of guests."""
-    available_mib, needed_mib = _available_mib(), guest_count * hardware.host_memory_mib
+    available_mib, needed_mib = _available_host_memory_mib(), guest_count * hardware.host_memory_mib
     if needed_mib > available_mib:
         raise BenchError(
             f"{guest_count} guests need {needed_mib} MiB of memory, but only {available_mib} MiB are free",
@@ -173,10 +173,10 @@ def check_memory(guest_count: int, hardware: Hardware) -> None:
 
 def count_fitting_guests(hardware: Hardware) -> int:
     """Return how many more guests fit into half of the free memory."""
-    return _available_mib() // 2 // hardware.host_memory_mib
+    return _available_host_memory_mib() // 2 // hardware.host_memory_mib
 
 
-def _available_mib() -> int:
+def _available_host_memory_mib() -> int:
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) // 1024
@@ -184,7 +184,7 @@ def _available_mib() -> int:
 
 
 def _adapter_arguments(number: int, adapter: Adapter, backend: AdapterBackend) -> list[str]:
-    device = [QEMU_DEVICES[adapter.model]]
+    device = [QEMU_DEVICE_BY_ADAPTER[adapter.model]]
     if backend.netdev:
         # No option ROM, because guests do not boot from the network.
         device += [f"netdev=net{number}", "romfile="]

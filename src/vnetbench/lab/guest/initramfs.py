@@ -28,7 +28,7 @@ _CONSOLE_DEVICE = (5, 1)
 """Major and minor number of /dev/console (the kernel's devices.txt)."""
 
 
-def ensure_initramfs(kernel: Kernel) -> Path:
+def find_or_build_initramfs(kernel: Kernel) -> Path:
     """Return the initramfs for a kernel, and build it if needed; raises BenchError."""
     names = guest_modules()
     parts = (str(FORMAT_VERSION), kernel.identity(), agent_sha256(), *names)
@@ -41,7 +41,7 @@ def ensure_initramfs(kernel: Kernel) -> Path:
             temporary.write_bytes(
                 build_archive(agent_binary_path().read_bytes(), kernel.modules.read_in_load_order(names))
             )
-        cache.prune("initramfs", MAX_CACHE_BYTES)
+        cache.remove_least_recently_used("initramfs", MAX_CACHE_BYTES)
     cache.mark_used(path)
     return path
 

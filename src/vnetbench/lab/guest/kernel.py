@@ -80,7 +80,7 @@ def own_kernel_problem(modules: Iterable[str] = ()) -> str:
     return f"{release} lacks {', '.join(missing)}" if missing else ""
 
 
-def ensure_kernel(modules: Iterable[str] = ()) -> Kernel:
+def find_or_download_kernel(modules: Iterable[str] = ()) -> Kernel:
     """Return a kernel with these modules, and download the distribution's if needed.
 
     Raises:
@@ -106,7 +106,7 @@ def _available_kernels() -> Iterator[Kernel]:
     # The most recently downloaded kernel comes first.
     folders = (path for path in cache.cache_subfolder("kernels").iterdir() if not path.name.startswith("."))
     for folder in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True):
-        if kernel := _find_kernel(folder):
+        if kernel := _find_unpacked_kernel(folder):
             yield kernel
 
 
@@ -118,7 +118,7 @@ def _own_kernel() -> Kernel | None:
     return Kernel(release, image, KernelModules(folder), "this machine's own kernel")
 
 
-def _find_kernel(folder: Path) -> Kernel | None:
+def _find_unpacked_kernel(folder: Path) -> Kernel | None:
     """Return the kernel of unpacked packages; None if there is none."""
     for modules in sorted((*folder.glob("lib/modules/*"), *folder.glob("usr/lib/modules/*"))):
         image = next(
@@ -215,7 +215,7 @@ def _fetch_by_dnf() -> Kernel:
 
 def _drop_unneeded_files(folder: Path) -> None:
     """Delete what no guest needs of a package; raises BenchError if it lacks the image or the modules."""
-    if _find_kernel(folder) is None:
+    if _find_unpacked_kernel(folder) is None:
         raise BenchError(
             "the package contains no kernel with modules", where=folder.name, fix="run sudo apt-get update"
         )
@@ -228,7 +228,7 @@ def _drop_unneeded_files(folder: Path) -> None:
 
 
 def _unpacked_kernel(folder: Path) -> Kernel:
-    kernel = _find_kernel(folder)
+    kernel = _find_unpacked_kernel(folder)
     assert kernel is not None
     return kernel
 

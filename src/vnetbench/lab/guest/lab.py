@@ -113,7 +113,7 @@ class QemuLab:
         hardware = shape.hardware(self._prerequisites.accelerator.name)
         topology = make_topology(name, shape)
         check_memory(len(topology.guests), hardware)
-        registry.register(name, self._purpose, topology.describe())
+        registry.register_testbed(name, self._purpose, topology.describe())
         testbed = GuestTestbed(
             topology, {**self._prerequisites.describe(), "memory_mib": hardware.memory_mib}, self._activate
         )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vnetbench.agents.client import AgentClient
-from vnetbench.agents.launch import check_protocol
+from vnetbench.agents.launch import check_protocol_version
 from vnetbench.agents.transport import SocketTransport
 from vnetbench.lab import netlink, registry
 from vnetbench.lab.guest import network, snapshot
@@ -72,7 +72,7 @@ class GuestLauncher:
         running = self._launch_all(topology, hardware)
         try:
             for each in running:
-                check_protocol(each.agent)
+                check_protocol_version(each.agent)
             pending = [
                 (each, each.agent.send("guest.configure", **_guest_configuration(topology, each.guest)))
                 for each in running
@@ -171,7 +171,7 @@ class GuestLauncher:
                 awaits_snapshot=path is not None,
             )
             command = ["ip", "netns", "exec", topology.switch_namespace, *command]
-            opened = [descriptor for plug in backends for descriptor in plug.descriptors]
+            opened = [descriptor for plug in backends for descriptor in plug.file_descriptors]
             process = QemuProcess(command, files, topology.testbed_name, opened)
         started.append(process)
         try:

@@ -53,7 +53,7 @@ class KernelModules:
     """`…/lib/modules/RELEASE`."""
 
     @cached_property
-    def files(self) -> Mapping[str, Path]:
+    def loadable_module_files(self) -> Mapping[str, Path]:
         """Loadable modules by name."""
         return {
             _module_name(path.name): path
@@ -62,7 +62,7 @@ class KernelModules:
         }
 
     @cached_property
-    def built_in(self) -> frozenset[str]:
+    def built_in_module_names(self) -> frozenset[str]:
         """Names of the modules in the kernel's image."""
         try:
             lines = (self.folder / "modules.builtin").read_text().splitlines()
@@ -72,7 +72,11 @@ class KernelModules:
 
     def list_missing(self, names: Iterable[str]) -> list[str]:
         """Return the modules that this kernel has neither loadable nor built in."""
-        return [name for name in names if name not in self.files and name not in self.built_in]
+        return [
+            name
+            for name in names
+            if name not in self.loadable_module_files and name not in self.built_in_module_names
+        ]
 
     def read_in_load_order(self, names: Iterable[str]) -> dict[str, bytes]:
         """Return the modules and their dependencies, unpacked, each after its dependencies.
@@ -85,10 +89,10 @@ class KernelModules:
         ordered: dict[str, bytes] = {}
 
         def add(name: str, dependents: tuple[str, ...]) -> None:
-            if name in ordered or name in dependents or name not in self.files:
+            if name in ordered or name in dependents or name not in self.loadable_module_files:
                 return
-            content = read_module(self.files[name])
-            for dependency in parse_dependencies(content, self.files[name]):
+            content = read_module(self.loadable_module_files[name])
+            for dependency in parse_dependencies(content, self.loadable_module_files[name]):
                 add(dependency, (*dependents, name))
             ordered[name] = content
 

@@ -97,7 +97,7 @@ def _open_backend(
         descriptors.append(open_device(nic.port, queues))
         exit_stack.callback(os.close, descriptors[-1])
     numbers = ":".join(map(str, descriptors))
-    return AdapterBackend(f"tap,fds={numbers}{options}", nic.mac, descriptors=tuple(descriptors))
+    return AdapterBackend(f"tap,fds={numbers}{options}", nic.mac, file_descriptors=tuple(descriptors))
 
 
 def _vswitch_for(topology: GuestTopology, vm: Vm) -> str:
@@ -114,7 +114,7 @@ def _add_tap(device: NetDevice, queues: int) -> None:
 
 
 def _create_persistent_tap(device: NetDevice, queues: int) -> None:
-    descriptor = _open_queue(device, queues)
+    descriptor = _open_or_create_queue(device, queues)
     try:
         fcntl.ioctl(descriptor, _TUNSETPERSIST, 1)
     finally:
@@ -123,10 +123,10 @@ def _create_persistent_tap(device: NetDevice, queues: int) -> None:
 
 def _open_tap(device: NetDevice, queues: int) -> int:
     """Open a queue of an existing tap in any namespace."""
-    return netlink.run_in_namespace(device.namespace, partial(_open_queue, device, queues))
+    return netlink.run_in_namespace(device.namespace, partial(_open_or_create_queue, device, queues))
 
 
-def _open_queue(device: NetDevice, queues: int) -> int:
+def _open_or_create_queue(device: NetDevice, queues: int) -> int:
     """Open a queue of the tap with this name, and create the tap if needed; raises BenchError."""
     flags = _IFF_TAP | _IFF_NO_PI | _IFF_VNET_HDR | (_IFF_MULTI_QUEUE if queues > 1 else 0)
     try:

@@ -56,7 +56,7 @@ def fetch_qemu_and_kernel(adapters: Iterable[str]) -> tuple[Qemu, Kernel]:
     for adapter in adapters:
         installed_qemu.check_adapter(adapter)
     drivers = [name for adapter in adapters for name in ADAPTER_DRIVERS.get(adapter, ())]
-    return installed_qemu, kernel.ensure_kernel(dict.fromkeys(drivers))
+    return installed_qemu, kernel.find_or_download_kernel(dict.fromkeys(drivers))
 
 
 def prepare_guests(shapes: Iterable[GuestShape]) -> GuestPrerequisites:
@@ -66,7 +66,7 @@ def prepare_guests(shapes: Iterable[GuestShape]) -> GuestPrerequisites:
     for shape in shapes:
         _check_host(shape)
         check_memory(_count_guests(shape), shape.hardware(TCG))
-    software = BootImages(own_kernel.image, initramfs.ensure_initramfs(own_kernel))
+    software = BootImages(own_kernel.image, initramfs.find_or_build_initramfs(own_kernel))
     return GuestPrerequisites(
         installed_qemu, own_kernel, software, accelerator.detect_accelerator(installed_qemu, software)
     )

@@ -14,7 +14,7 @@ QEMU_PROGRAM = "qemu-system-x86_64"
 ANSWER_TIMEOUT_S = 20.0
 INSTALL_COMMAND = "apt-get install qemu-system-x86 (or make demo-adapters, which does)"
 
-QEMU_DEVICES = {
+QEMU_DEVICE_BY_ADAPTER = {
     "virtio-net": "virtio-net-pci",
     "virtio-net-vhost": "virtio-net-pci",
     "macvtap": "virtio-net-pci",
@@ -41,7 +41,7 @@ class Qemu:
 
     def check_adapter(self, adapter: str) -> None:
         """Raise BenchError if this QEMU lacks an adapter."""
-        if QEMU_DEVICES[adapter] not in self.devices:
+        if QEMU_DEVICE_BY_ADAPTER[adapter] not in self.devices:
             hint = ". QEMU has this adapter since version 8.0" if adapter == "igb" else ""
             raise BenchError(
                 f"this QEMU ({self.version}) has no adapter {adapter}{hint}",

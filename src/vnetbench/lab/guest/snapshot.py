@@ -9,7 +9,14 @@ from pathlib import Path
 
 from vnetbench.lab.errors import TrialFailed
 from vnetbench.lab.guest import cache
-from vnetbench.lab.guest.hardware import BOOT_OPTIONS, CPU_MODELS, KVM, MACHINE_TYPE, BootImages, Hardware
+from vnetbench.lab.guest.hardware import (
+    BOOT_OPTIONS,
+    CPU_MODEL_BY_ACCELERATOR,
+    KVM,
+    MACHINE_TYPE,
+    BootImages,
+    Hardware,
+)
 from vnetbench.lab.guest.qemu_process import QemuProcess
 from vnetbench.lab.guest.qmp import MonitorError
 
@@ -38,14 +45,14 @@ def snapshot_path(qemu_version: str, hardware: Hardware, boot_images: BootImages
     ]
     if hardware.accelerator == KVM:
         parts.append(_host_cpu_features())
-    parts.append(CPU_MODELS[hardware.accelerator])
+    parts.append(CPU_MODEL_BY_ACCELERATOR[hardware.accelerator])
     name = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
     return cache.cache_subfolder("snapshots") / f"{name}.state"
 
 
 def save_snapshot(process: QemuProcess, path: Path) -> None:
     """Stop the guest and write its state to `path`; raises MonitorError or BenchError."""
-    cache.prune("snapshots", MAX_CACHE_BYTES)
+    cache.remove_least_recently_used("snapshots", MAX_CACHE_BYTES)
     with cache.create_atomically(path) as temporary:
         process.monitor.execute("stop")
         process.monitor.execute("migrate-set-parameters", **{"max-bandwidth": _MIGRATION_BYTES_PER_S})

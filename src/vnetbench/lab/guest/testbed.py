@@ -246,10 +246,12 @@ class GuestTestbed:
         host_factors = {name: level for name, level in factors.items() if name in HOST_FACTORS}
         cpus = {end.name: own.get(end.name, vcpus) for end in endpoints}
         return [
-            *knobs.treatment_settings(
+            *knobs.requested_knob_settings(
                 host_factors, [end for end in endpoints if end in vms], cpus, self.online_cpus
             ),
-            *knobs.treatment_settings(factors, [end for end in endpoints if end not in vms], cpus, vcpus),
+            *knobs.requested_knob_settings(
+                factors, [end for end in endpoints if end not in vms], cpus, vcpus
+            ),
         ]
 
     def _hops(self, pair: int) -> list[path_probe.Hop]:

@@ -141,7 +141,7 @@ class GuestTopology:
         return tuple(e for e in self.endpoints if isinstance(e, Vm))
 
     @property
-    def shaped_devices(self) -> tuple[NetDevice, ...]:
+    def rate_limited_devices(self) -> tuple[NetDevice, ...]:
         """Both ends of the uplink if there is one, else the ports next to a path's endpoints."""
         return self.uplink_ends if self.shape.uplink else self.delayed_devices
 

@@ -18,7 +18,7 @@ class _WatchedGuest:
     process: QemuProcess
     transport: SocketTransport
     last_receive_count: int = 0
-    silent_checks: int = 0
+    consecutive_silent_checks: int = 0
 
 
 class Watchdog:
@@ -42,7 +42,7 @@ class Watchdog:
         with self._lock:
             self._is_paused = is_paused
             for guest in self._guests:
-                guest.silent_checks = 0
+                guest.consecutive_silent_checks = 0
 
     def close(self) -> None:
         """Stop the checks."""
@@ -59,11 +59,11 @@ class Watchdog:
 
 def _check_guest(guest: _WatchedGuest) -> None:
     if guest.transport.receive_count != guest.last_receive_count:
-        guest.last_receive_count, guest.silent_checks = guest.transport.receive_count, 0
+        guest.last_receive_count, guest.consecutive_silent_checks = guest.transport.receive_count, 0
         return
-    guest.silent_checks += 1
-    if guest.silent_checks == PING_AFTER_CHECKS:
+    guest.consecutive_silent_checks += 1
+    if guest.consecutive_silent_checks == PING_AFTER_CHECKS:
         guest.transport.request_heartbeat()
-    elif guest.silent_checks == HUNG_AFTER_CHECKS:
+    elif guest.consecutive_silent_checks == HUNG_AFTER_CHECKS:
         seconds = HUNG_AFTER_CHECKS * CHECK_INTERVAL_S
         guest.process.kill(f"the agent sent nothing for {seconds:g} s, so the bench ended it")

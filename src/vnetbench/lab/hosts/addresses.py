@@ -45,7 +45,7 @@ class LoadInterface:
 
 def choose_interfaces(a: PairHost, b: PairHost) -> tuple[LoadInterface, LoadInterface]:
     """Return interface and addresses of both hosts of a pair, with routes checked; raises BenchError."""
-    known_a, known_b = _known_address(a), _known_address(b)
+    known_a, known_b = _route_lookup_address(a), _route_lookup_address(b)
     # At most one address is unknown: that of the bench's own machine.
     found_a = _choose_interface(a, known_b or _choose_interface(b, known_a).address)
     found_b = _choose_interface(b, found_a.address)
@@ -57,13 +57,13 @@ def choose_interfaces(a: PairHost, b: PairHost) -> tuple[LoadInterface, LoadInte
 def choose_interfaces_of_one_machine(a: PairHost, b: PairHost) -> tuple[LoadInterface, LoadInterface]:
     """Return two interfaces of one machine, without a route check, because frames need no route."""
     first, second = (
-        _port_interface(host, *defaults)
+        _frame_port_interface(host, *defaults)
         for host, defaults in ((a, ("198.18.0.1", "2001:2::1")), (b, ("198.19.0.1", "2001:2:0:1::1")))
     )
     return first, second
 
 
-def _port_interface(host: PairHost, default_ipv4: str, default_ipv6: str) -> LoadInterface:
+def _frame_port_interface(host: PairHost, default_ipv4: str, default_ipv6: str) -> LoadInterface:
     """Return the interface with its own addresses, else with addresses reserved for benchmarks.
 
     Each side's default is from its half of 198.18.0.0/15 (RFC 2544, appendix C.2.2) or of 2001:2::/48
@@ -91,7 +91,7 @@ def usable_addresses(listing: str, interface: str | None = None) -> list[Interfa
     return sorted(found, key=lambda each: ":" in each.address)
 
 
-def _known_address(host: PairHost) -> str:
+def _route_lookup_address(host: PairHost) -> str:
     """Return an address for route lookups; empty for the bench's own machine, whose routes decide."""
     spec = host.spec
     if spec.address:

@@ -56,7 +56,7 @@ def prove_path_mtu(
     packet_bytes = requested_mtu or min(int(mtu) for mtu in mtu_by_endpoint.values())
     replies = path_probe.probe_paths(pairs, agents, packet_bytes, ip_version)
     failed_pairs = [
-        pair for pair, reply in zip(pairs, replies, strict=True) if not path_probe.has_passed(reply)
+        pair for pair, reply in zip(pairs, replies, strict=True) if not path_probe.has_passed_both_ways(reply)
     ]
     if failed_pairs:
         largest_passing = min(
@@ -80,7 +80,9 @@ def _wait_for_connectivity(
     while True:
         replies = path_probe.probe_paths(pairs, agents, packet_bytes, ip_version)
         failed = [
-            (p, reply) for p, reply in zip(pairs, replies, strict=True) if not path_probe.has_passed(reply)
+            (p, reply)
+            for p, reply in zip(pairs, replies, strict=True)
+            if not path_probe.has_passed_both_ways(reply)
         ]
         if not failed:
             return
@@ -107,7 +109,7 @@ def _find_path_mtu(
             continue
         (reply,) = path_probe.probe_paths([pair], agents, middle, ip_version)
         passing_bytes, blocked_bytes = (
-            (middle, blocked_bytes) if path_probe.has_passed(reply) else (passing_bytes, middle)
+            (middle, blocked_bytes) if path_probe.has_passed_both_ways(reply) else (passing_bytes, middle)
         )
     return passing_bytes
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from vnetbench.agents.client import AgentClient, AgentError
-from vnetbench.agents.launch import check_protocol
+from vnetbench.agents.launch import check_protocol_version
 from vnetbench.agents.transport import PipeTransport
 from vnetbench.errors import BenchError
 from vnetbench.lab import knobs, path_probe
@@ -85,7 +85,7 @@ class HostsTestbed:
 
     def apply(self, factors: Mapping[str, Level], spec: TestbedSpec) -> dict[str, Any]:
         """See Testbed."""
-        wanted = knobs.treatment_settings(factors, self.endpoints, self.load_cpus(factors), frozenset())
+        wanted = knobs.requested_knob_settings(factors, self.endpoints, self.load_cpus(factors), frozenset())
         before = knobs.read_knobs(self.endpoints, self.agents, wanted)
         for setting in wanted:
             if not setting.matches(before[setting.endpoint.name].get(setting.knob)):
@@ -166,16 +166,16 @@ class HostsTestbed:
     def _check_is_reversible(self, setting: knobs.KnobSetting) -> None:
         """Raise TreatmentRefused if a setting cannot be made, or could not be undone."""
         (endpoint,) = (e for e in self.endpoints if e.name == setting.endpoint.name)
-        factor = setting.requested_by.split()[0]
+        factor = setting.requesting_level.split()[0]
         if setting.interface and not endpoint.is_root:
             raise TreatmentRefused(
-                f"{setting.requested_by} needs root, and ssh logs in as {endpoint.user}",
+                f"{setting.requesting_level} needs root, and ssh logs in as {endpoint.user}",
                 where=setting.where,
                 fix=f'write ssh = "root@…" for {endpoint.name}, or leave {factor} out',
             )
         if setting.knob in MTU.knobs and int(setting.value) < MIN_IPV6_MTU and endpoint.has_ipv6:
             raise TreatmentRefused(
-                f"{setting.requested_by} would permanently remove the interface's IPv6 addresses",
+                f"{setting.requesting_level} would permanently remove the interface's IPv6 addresses",
                 where=setting.where,
                 fix=f"choose an MTU of at least {MIN_IPV6_MTU}",
             )
@@ -324,7 +324,7 @@ def _start_agent(machine: ssh.Machine, folder: str) -> AgentClient:
     )
     agent = AgentClient(machine.name, PipeTransport(process, AGENT_CLOSE_TIMEOUT_S, machine.describe_exit))
     try:
-        check_protocol(agent)
+        check_protocol_version(agent)
     except BaseException:
         agent.close()
         raise

@@ -17,7 +17,7 @@ from vnetbench.lab.links.impairments import (
 from vnetbench.lab.links.netem import Netem
 from vnetbench.lab.netns.topology import SwitchNetwork
 from vnetbench.study.factors.registry import format_level
-from vnetbench.study.factors.testbed_factors import LINK_IMPAIRMENTS, LINK_RATE, NO_IMPAIRMENT
+from vnetbench.study.factors.testbed_factors import LINK_IMPAIRMENT_FACTORS, LINK_RATE, NO_IMPAIRMENT
 from vnetbench.study.model import Level
 
 MAX_RTT_ROUNDS = 30
@@ -36,7 +36,7 @@ def needs_delay_line(factors: Mapping[str, Level], network: SwitchNetwork) -> bo
     if requested == Impairments():
         return False
     is_shaped = LINK_RATE.read_level(factors) != NO_IMPAIRMENT
-    is_shaped_there = is_shaped and not set(network.delayed_devices).isdisjoint(network.shaped_devices)
+    is_shaped_there = is_shaped and not set(network.delayed_devices).isdisjoint(network.rate_limited_devices)
     return not requested.is_delay_only or is_shaped_there or not netem.is_available()
 
 
@@ -138,7 +138,7 @@ class ImpairedLink:
 
 
 def _has_impairment_factors(factors: Mapping[str, Level]) -> bool:
-    return any(factor.is_set_in(factors) for factor in LINK_IMPAIRMENTS)
+    return any(factor.is_set_in(factors) for factor in LINK_IMPAIRMENT_FACTORS)
 
 
 def _keep_shortest_rtts(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:

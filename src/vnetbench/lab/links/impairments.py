@@ -9,7 +9,7 @@ from vnetbench.lab.errors import TreatmentRefused
 from vnetbench.quantity import format_exact_duration
 from vnetbench.study.factors.testbed_factors import (
     LINK_DELAY,
-    LINK_IMPAIRMENTS,
+    LINK_IMPAIRMENT_FACTORS,
     LINK_JITTER,
     LINK_LOSS,
     LINK_REORDERING,
@@ -49,7 +49,7 @@ class Impairments:
 
 def requested_impairments(factors: Mapping[str, Level]) -> Impairments:
     """Return the impairments that a treatment requests."""
-    delay, jitter, loss, reordering = (factor.read_level(factors) for factor in LINK_IMPAIRMENTS)
+    delay, jitter, loss, reordering = (factor.read_level(factors) for factor in LINK_IMPAIRMENT_FACTORS)
     return Impairments(
         0.0 if delay == NO_IMPAIRMENT else float(delay),
         0.0 if jitter == NO_IMPAIRMENT else float(jitter),

@@ -38,7 +38,7 @@ class ShapedLink:
     """The queue before the link: a FIFO's length in bytes or a discipline's name; None for htb's own FIFO."""
 
 
-def shape_link(
+def limit_transmit_rate(
     device: NetDevice, rate_bps: float | None, shaper: str, queue_s_or_qdisc: str | float = AUTO_QUEUE
 ) -> ShapedLink | None:
     """Limit the rate at which packets leave a device.

@@ -67,14 +67,14 @@ def build_network(topology: NetnsTopology, start_delay_lines: Callable[[], None]
         delay_line.move_taps(topology.switch_namespace, topology.delay_lines)
     if vswitch != DIRECT:
         with netlink.open_in_namespace(topology.switch_namespace) as switch:
-            _CONNECT[vswitch](topology, switch)
+            _CONNECT_BY_VSWITCH[vswitch](topology, switch)
     elif not topology.delay_lines:
         _connect_directly(topology)
     for vm in topology.endpoints:
         assign_addresses(vm)
     if vswitch == ROUTER:
         router.assign_addresses(topology)
-        if netlink.run_in_namespace(topology.switch_namespace, _has_ipv6):
+        if netlink.run_in_namespace(topology.switch_namespace, _kernel_has_ipv6):
             router.assign_ipv6(topology)
 
 
@@ -94,7 +94,7 @@ def assign_addresses(vm: Vm) -> None:
         _set_link_up(ipr, vm.interface)
         for gateway in vm.gateways[:1]:
             ipr.route("add", dst="default", gateway=gateway)
-    if netlink.run_in_namespace(vm.namespace, _has_ipv6):
+    if netlink.run_in_namespace(vm.namespace, _kernel_has_ipv6):
         _assign_ipv6(vm)
 
 
@@ -105,7 +105,7 @@ def restore_ipv6(vms: Iterable[Vm]) -> None:
         TreatmentRefused: if the kernel has no IPv6, or the MTU is too small for it.
     """
     for vm in vms:
-        if not netlink.run_in_namespace(vm.namespace, _has_ipv6):
+        if not netlink.run_in_namespace(vm.namespace, _kernel_has_ipv6):
             raise TreatmentRefused(
                 "ip_version = 6: this kernel has no IPv6",
                 where=vm.name,
@@ -135,7 +135,7 @@ def _assign_ipv6(vm: Vm) -> None:
             ipr.route("replace", dst="default", gateway=gateway, family=socket.AF_INET6)
 
 
-def _has_ipv6() -> bool:
+def _kernel_has_ipv6() -> bool:
     return Path("/proc/sys/net/ipv6").exists()
 
 
@@ -260,7 +260,7 @@ def _connect_with_macvlan(topology: NetnsTopology, switch: IPRoute) -> None:
         switch.link("set", index=index, net_ns_fd=vm.namespace, ifname=vm.interface)
 
 
-_CONNECT: Mapping[str, Callable[[NetnsTopology, IPRoute], None]] = {
+_CONNECT_BY_VSWITCH: Mapping[str, Callable[[NetnsTopology, IPRoute], None]] = {
     BRIDGE: _connect_with_bridges,
     MACVLAN: _connect_with_macvlan,
     ROUTER: _connect_with_router,

@@ -102,7 +102,7 @@ def receive_threads(topology: NetnsTopology) -> list[dict[str, object]]:
     return [
         {"name": f"{name} {role}{number}", "tid": thread}
         for name, role, location in locations
-        for number, thread in enumerate(netlink.napi_threads(*location))
+        for number, thread in enumerate(netlink.napi_thread_ids(*location))
     ]
 
 

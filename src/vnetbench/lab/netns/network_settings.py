@@ -9,7 +9,7 @@ from vnetbench.agents.client import AgentClient
 from vnetbench.lab import knobs
 from vnetbench.lab.endpoint import Endpoint
 from vnetbench.lab.errors import TreatmentRefused
-from vnetbench.lab.links.shaping import AUTO_QUEUE, ShapedLink, shape_link
+from vnetbench.lab.links.shaping import AUTO_QUEUE, ShapedLink, limit_transmit_rate
 from vnetbench.lab.netns import builder
 from vnetbench.lab.netns.topology import SwitchNetwork
 from vnetbench.study.factors.testbed_factors import LINK_QUEUE, LINK_RATE, MTU
@@ -71,8 +71,10 @@ def _shape_links(
     level = factors[LINK_RATE.name]
     rate = None if level == "none" else float(level)
     queue = LINK_QUEUE.read_level(factors)
-    values = [shape_link(device, rate, spec.shaper, queue) for device in network.shaped_devices]
-    for device, shaped in zip(network.shaped_devices, values, strict=True):
+    values = [
+        limit_transmit_rate(device, rate, spec.shaper, queue) for device in network.rate_limited_devices
+    ]
+    for device, shaped in zip(network.rate_limited_devices, values, strict=True):
         value = shaped.rate_bps if shaped else None
         # The kernel keeps whole bytes per second.
         is_requested = value is None if rate is None else value is not None and abs(value - rate) <= 8

@@ -12,7 +12,7 @@ from pathlib import Path
 from vnetbench.errors import BenchError
 from vnetbench.lab import registry
 from vnetbench.lab.netns.topology import NetnsTopology
-from vnetbench.lab.threads import thread_names
+from vnetbench.lab.threads import thread_names_by_id
 
 DATABASE, SWITCH, TOOL, CONTROL = "ovsdb-server", "ovs-vswitchd", "ovsdb-tool", "ovs-vsctl"
 INSTALL_COMMAND = "apt-get install openvswitch-switch"
@@ -63,7 +63,7 @@ def start_switch(testbed: NetnsTopology) -> None:
 
 def switch_threads(testbed: str) -> dict[int, str]:
     """Return the names of the switch's threads, which forward all packets, by thread id."""
-    tasks = [thread_names(pid) for pid in registry.testbed_processes(testbed)]
+    tasks = [thread_names_by_id(pid) for pid in registry.testbed_pids(testbed)]
     return {thread: name for found in tasks if SWITCH in found.values() for thread, name in found.items()}
 
 

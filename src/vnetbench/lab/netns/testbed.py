@@ -72,7 +72,7 @@ class NetnsTestbed:
         self.link.set_delay(factors)
         # Agents may use all CPUs of the VM, so that they answer while a generator occupies the tester's.
         cpus = assign_vm_cpus(str(CPUS.read_level(factors)), self.endpoints, self.online_cpus)
-        settings = knobs.treatment_settings(factors, self.endpoints, cpus, self.online_cpus)
+        settings = knobs.requested_knob_settings(factors, self.endpoints, cpus, self.online_cpus)
         settings += device_under_test.vm_settings(self.topology, factors)
         effective = network_settings.apply_treatment(
             settings, self.endpoints, factors, spec, self.topology, self.agents
@@ -80,7 +80,7 @@ class NetnsTestbed:
         if CPU_QUOTA.is_set_in(factors):
             pids = control_groups.agent_pids(self.endpoints, self.agents)
             quota = factors[CPU_QUOTA.name]
-            effective[CPU_QUOTA.name] = control_groups.set_quota(self.topology.testbed_name, pids, quota)
+            effective[CPU_QUOTA.name] = control_groups.set_cpu_quotas(self.topology.testbed_name, pids, quota)
         if self._sends_frames:
             effective |= device_under_test.configure_for_frames(
                 self.topology, {**self.agents, **self._port_agents()}, factors, partition
@@ -226,7 +226,7 @@ class NetnsLab:
 def create_testbed(name: str, shape: NetnsShape, purpose: str) -> NetnsTestbed:
     """Create a testbed and start an agent on every endpoint; raises as `Lab.create_testbed` does."""
     topology = make_topology(name, shape)
-    registry.register(name, purpose, topology.describe())
+    registry.register_testbed(name, purpose, topology.describe())
     testbed = NetnsTestbed(topology)
     try:
         builder.build_network(topology, testbed.link.start_delay_lines)

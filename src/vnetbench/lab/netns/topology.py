@@ -108,7 +108,7 @@ class SwitchNetwork(Protocol):
         """Delay lines on the paths."""
 
     @property
-    def shaped_devices(self) -> tuple[NetDevice, ...]:
+    def rate_limited_devices(self) -> tuple[NetDevice, ...]:
         """Devices whose transmit rate a `link_rate` limits."""
 
     @property
@@ -154,7 +154,7 @@ class NetnsTopology:
         return self.shape.vswitch != DIRECT or self.shape.delay_line
 
     @property
-    def shaped_devices(self) -> tuple[NetDevice, ...]:
+    def rate_limited_devices(self) -> tuple[NetDevice, ...]:
         """Both ends of the uplink if there is one, else every vNIC."""
         return self.uplink_ends if self.shape.uplink else tuple(e.device for e in self.endpoints)
 

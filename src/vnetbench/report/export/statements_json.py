@@ -44,7 +44,7 @@ def _verdict_fields(verdict: Verdict) -> JsonObject:
         "path": verdict.path,
         "state": verdict.state,
         "parts": [_part_fields(part) for part in verdict.parts],
-        "reported_values": [_evidence_fields(evidence) for evidence in verdict.reported_values],
+        "reported_values": [_evidence_fields(evidence) for evidence in verdict.values_for_comparison],
     }
 
 
@@ -70,8 +70,8 @@ def _evidence_fields(evidence: StatementEvidence) -> JsonObject:
         "confidence": value.confidence,
         "unit": "1" if is_ratio else find_metric(evidence.metric).unit,
         "modes": [] if isinstance(value, Ratio) else [asdict(mode) for mode in value.modes],
-        "base": None if evidence.base is None else dict(evidence.base),
-        "level": None if evidence.level is None else dict(evidence.level),
+        "base": None if evidence.base_levels is None else dict(evidence.base_levels),
+        "level": None if evidence.compared_levels is None else dict(evidence.compared_levels),
         "state": evidence.state or None,
         "note": evidence.note or None,
     }

@@ -70,7 +70,8 @@ def _evidence_value_text(evidence: StatementEvidence) -> str:
     value = evidence.value
     if isinstance(value, Ratio):
         level, base = (
-            treatment_phrase(levels or {}, tuple(levels or {})) for levels in (evidence.level, evidence.base)
+            treatment_phrase(levels or {}, tuple(levels or {}))
+            for levels in (evidence.compared_levels, evidence.base_levels)
         )
         return f"{level} relative to {base}, {metric_noun(evidence.metric)} ×{format_ratio(value)}"
     if evidence.metric == WARM_UP_SHARE_METRIC:
@@ -94,7 +95,7 @@ def _statement_lines(result: StatementResult, width: int, has_several_files: boo
             yield from _wrap_lines(verdict.path, width, 5, style="bold")
         for part in verdict.parts:
             yield from _part_lines(part, verdict, width)
-        if verdict.reported_values and verdict.state != INCONCLUSIVE:
+        if verdict.values_for_comparison and verdict.state != INCONCLUSIVE:
             yield from _reported_value_lines(statement, verdict, width)
     if result.state == INCONCLUSIVE:
         if statement.run:
@@ -125,7 +126,7 @@ def _reported_value_lines(statement: Statement, verdict: Verdict, width: int) ->
     prefix = (
         f"Reported for another machine and not checked: {value}. Measured here:" if value else "Measured:"
     )
-    for evidence in verdict.reported_values[:_MAX_EVIDENCE_LINES]:
+    for evidence in verdict.values_for_comparison[:_MAX_EVIDENCE_LINES]:
         yield from _wrap_lines(
             f"{prefix} {evidence_text(evidence, verdict.varying_factors)}", width, 5, hanging=7
         )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from vnetbench.study.problems import WrongValue
 
-MAX_CPU = 4095
+MAX_CPU_NUMBER = 4095
 """Highest CPU number of a list; the kernel's own limit (NR_CPUS) is at most 8192."""
 
 MAX_CPUS_PER_VM = 256
@@ -34,8 +34,10 @@ def parse_cpu_list(text: str) -> tuple[int, ...]:
                 f'"{text.strip()}" is not a list of CPUs', fix='write CPUs as "0", "0-1" or "0-1,3"'
             )
         first, last = int(match[1]), int(match[2] or match[1])
-        if max(first, last) > MAX_CPU:
-            raise WrongValue(f"CPU {max(first, last)} does not exist", fix=f"use CPUs from 0 to {MAX_CPU}")
+        if max(first, last) > MAX_CPU_NUMBER:
+            raise WrongValue(
+                f"CPU {max(first, last)} does not exist", fix=f"use CPUs from 0 to {MAX_CPU_NUMBER}"
+            )
         if last < first:
             raise WrongValue(f'the range "{part.strip()}" goes down', fix=f'write "{last}-{first}"')
         cpus.update(range(first, last + 1))

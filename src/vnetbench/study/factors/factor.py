@@ -12,7 +12,7 @@ from vnetbench.study.workloads import TCP_STREAM, WORKLOAD_NAMES
 
 
 @dataclass(frozen=True)
-class MachineCheck:
+class DoctorTreatment:
     """A treatment that `vnetbench doctor` tries, to show whether this machine can set a factor."""
 
     name: str
@@ -48,7 +48,7 @@ class Factor:
     """`vnetbench lab up` can set it, because a testbed keeps it without a trial."""
     needs_root: bool = False
     """A user namespace is not enough to set it."""
-    machine_checks: tuple[MachineCheck, ...] = ()
+    doctor_treatments: tuple[DoctorTreatment, ...] = ()
     """Treatments that `vnetbench doctor` tries on this machine."""
     label: str = ""
     """Title in tables and charts; empty: made from the name."""

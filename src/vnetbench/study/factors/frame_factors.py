@@ -17,7 +17,7 @@ from vnetbench.study.factors.frame_sizes import (
 )
 from vnetbench.study.factors.testbed_factors import IP_VERSION
 from vnetbench.study.model import Level
-from vnetbench.study.workloads import CONSTANT_LOAD_WORKLOADS, FRAME_LATENCY, FRAME_WORKLOADS, SOAK
+from vnetbench.study.workloads import CONSTANT_LOAD_WORKLOAD_NAMES, FRAME_LATENCY, FRAME_WORKLOAD_NAMES, SOAK
 
 UNPACED_LOAD = "max"
 """Level of `frame_load` at which the generator sends as fast as it can."""
@@ -33,7 +33,7 @@ FRAME_SIZE = Factor(
     "of twelve frames, seven have 64 bytes, four have 570 and one has 1518 (the simple Internet mix, "
     "IMIX_v4_1 of FD.io CSIT).",
     examples=('"64, 128, 256, 512, 1024, 1280, 1518"', '[64, "imix"]'),
-    workloads=FRAME_WORKLOADS,
+    workloads=FRAME_WORKLOAD_NAMES,
     phrase_template="frames of {}",
 )
 
@@ -47,7 +47,7 @@ FRAME_LOAD = Factor(
     "as `90 %`; every trial then searches the throughput first. Cannot be combined with the `[search]` "
     "of `frames`, which chooses the loads.",
     examples=('["100 kframe/s", "1 Mframe/s"]', '["50 %", "90 %", "100 %"]'),
-    workloads=CONSTANT_LOAD_WORKLOADS,
+    workloads=CONSTANT_LOAD_WORKLOAD_NAMES,
     workload_defaults={FRAME_LATENCY: "100 %", SOAK: "100 %"},
     phrase_template="load {}",
 )
@@ -61,7 +61,7 @@ FLOWS = Factor(
     "so that "
     "receive-side scaling distributes them.",
     examples=('"1, 100, 10000"', "[1, 1000000]"),
-    workloads=FRAME_WORKLOADS,
+    workloads=FRAME_WORKLOAD_NAMES,
     counted_noun="flow",
     agent_parameter="flows",
 )
@@ -74,7 +74,7 @@ GENERATORS = Factor(
     description="Number of CPUs that generate frames in each direction of each pair. `thread_cpus` names "
     "them.",
     examples=("[1, 2]", "2"),
-    workloads=FRAME_WORKLOADS,
+    workloads=FRAME_WORKLOAD_NAMES,
     counted_noun="generator",
     is_stream_count=True,
 )
@@ -86,7 +86,7 @@ VLAN_TAGS = Factor(
     default=0,
     description="Number of VLAN tags of every frame (two: IEEE 802.1ad).",
     examples=("[0, 1]", "2"),
-    workloads=FRAME_WORKLOADS,
+    workloads=FRAME_WORKLOAD_NAMES,
     label="VLAN tags",
     counted_noun="VLAN tag",
 )

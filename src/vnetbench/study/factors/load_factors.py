@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from vnetbench.study.factors import value_types
-from vnetbench.study.factors.factor import Factor, MachineCheck
+from vnetbench.study.factors.factor import DoctorTreatment, Factor
 from vnetbench.study.workloads import (
-    FRAME_WORKLOADS,
+    FRAME_WORKLOAD_NAMES,
     MIXED,
-    SOCKET_WORKLOADS,
+    SOCKET_WORKLOAD_NAMES,
     TCP_CRR,
     TCP_RR,
     TCP_STREAM,
@@ -144,7 +144,7 @@ UDP_GSO = Factor(
     label="UDP GSO",
     more_is_better=True,
     agent_parameter="gso",
-    machine_checks=(MachineCheck("udp_gso, udp_gro", {"udp_gso": "on", "udp_gro": "on"}, UDP_STREAM),),
+    doctor_treatments=(DoctorTreatment("udp_gso, udp_gro", {"udp_gso": "on", "udp_gro": "on"}, UDP_STREAM),),
 )
 
 UDP_GRO = Factor(
@@ -271,7 +271,7 @@ SOCKET_BUFFER = Factor(
     "bench refuses a treatment if the kernel grants less (`net.core.wmem_max`, `rmem_max`). With "
     "`udp_stream`: the buffers of the UDP sockets; `auto` is then the kernel's default.",
     examples=('["8 KiB", "64 KiB", "auto"]', '"auto"'),
-    workloads=SOCKET_WORKLOADS,
+    workloads=SOCKET_WORKLOAD_NAMES,
     phrase_template="{} socket buffer",
     more_is_better=True,
     agent_parameter="socket_buffer_bytes",
@@ -295,7 +295,7 @@ TRANSPORT = Factor(
     workloads=(TCP_STREAM, TCP_RR, TCP_CRR),
     phrase_template="over {}",
     agent_parameter="transport",
-    machine_checks=(MachineCheck("transport mptcp", {"transport": "mptcp"}),),
+    doctor_treatments=(DoctorTreatment("transport mptcp", {"transport": "mptcp"}),),
 )
 
 PACING_RATE = Factor(
@@ -309,7 +309,7 @@ PACING_RATE = Factor(
     workloads=(TCP_STREAM,),
     phrase_template="paced to {}",
     agent_parameter="pacing_rate_bps",
-    machine_checks=(MachineCheck("pacing_rate", {"pacing_rate": 10**9}),),
+    doctor_treatments=(DoctorTreatment("pacing_rate", {"pacing_rate": 10**9}),),
 )
 
 THREADS = Factor(
@@ -336,7 +336,7 @@ THREAD_CPUS = Factor(
     "stopped. `0-1`: the threads of each VM use these CPUs in turn. `0-1/2-3`: the first VM of a pair "
     "uses the CPUs before the slash, the second VM those after it.",
     examples=('["any", "spread"]', '"0/1"'),
-    workload_defaults=dict.fromkeys(FRAME_WORKLOADS, "spread"),
+    workload_defaults=dict.fromkeys(FRAME_WORKLOAD_NAMES, "spread"),
     label="Threads on",
     phrase_template="threads on {}",
 )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from vnetbench.study.factors import value_types
-from vnetbench.study.factors.factor import Factor, MachineCheck
+from vnetbench.study.factors.factor import DoctorTreatment, Factor
 from vnetbench.study.labs import HOSTS, NETNS, QEMU
-from vnetbench.study.workloads import FRAME_WORKLOADS, SOCKET_WORKLOADS, UDP_STREAM
+from vnetbench.study.workloads import FRAME_WORKLOAD_NAMES, SOCKET_WORKLOAD_NAMES, UDP_STREAM
 
 AUTO = "auto"
 
@@ -33,7 +33,7 @@ MTU = Factor(
     phrase_template="MTU {}",
     more_is_better=True,
     is_testbed_setting=True,
-    machine_checks=(MachineCheck("mtu 9000", {"mtu": 9000}),),
+    doctor_treatments=(DoctorTreatment("mtu 9000", {"mtu": 9000}),),
     knobs=("mtu",),
     knob_order=4,
     knob_fix="choose an MTU that the endpoint's adapter allows",
@@ -47,7 +47,7 @@ IP_VERSION = Factor(
     description="IP version of all streams. IPv6 needs an MTU of at least 1280.",
     examples=("[4, 6]", "6"),
     label="IP version",
-    machine_checks=(MachineCheck("ip_version 6", {"ip_version": "6"}),),
+    doctor_treatments=(DoctorTreatment("ip_version 6", {"ip_version": "6"}),),
     phrase_template="IPv{}",
 )
 
@@ -60,7 +60,7 @@ CHECKSUM_OFFLOAD = Factor(
     examples=('["on", "off"]', "false"),
     more_is_better=True,
     is_testbed_setting=True,
-    machine_checks=(MachineCheck("checksum_offload off", {"checksum_offload": "off", "tso": "off"}),),
+    doctor_treatments=(DoctorTreatment("checksum_offload off", {"checksum_offload": "off", "tso": "off"}),),
     knobs=("tx_checksum", "rx_checksum"),
     knob_fix=f"{_EXCLUDE_FIX}, because many drivers cannot change this offload",
 )
@@ -77,7 +77,7 @@ GSO = Factor(
     label="GSO",
     more_is_better=True,
     is_testbed_setting=True,
-    machine_checks=(MachineCheck("tso, gso, gro off", {"tso": "off", "gso": "off", "gro": "off"}),),
+    doctor_treatments=(DoctorTreatment("tso, gso, gro off", {"tso": "off", "gso": "off", "gro": "off"}),),
     knobs=("gso",),
     knob_fix=f"{_EXCLUDE_FIX}, because macvlan cannot change this offload",
 )
@@ -108,7 +108,7 @@ USO = Factor(
     label="USO",
     more_is_better=True,
     is_testbed_setting=True,
-    machine_checks=(MachineCheck("uso off", {"udp_gso": "on", "uso": "off"}, UDP_STREAM),),
+    doctor_treatments=(DoctorTreatment("uso off", {"udp_gso": "on", "uso": "off"}, UDP_STREAM),),
     knobs=("uso",),
     knob_fix=f"{_EXCLUDE_FIX}, because USO needs checksum_offload and Linux 4.18 or newer",
 )
@@ -138,7 +138,7 @@ PAIRS = Factor(
     labs=(NETNS,),
     label="Pairs of VMs",
     is_testbed_setting=True,
-    machine_checks=(MachineCheck("pairs 8", {"pairs": 8}),),
+    doctor_treatments=(DoctorTreatment("pairs 8", {"pairs": 8}),),
     x_axis_rank=2,
     counted_noun="pair",
     more_is_better=True,
@@ -171,11 +171,11 @@ CPU_QUOTA = Factor(
     "CPU, `200 %` is two. A VM that has used its quota stops until the next period of 100 ms (a control "
     "group with a quota). `none`: no quota. Needs root; a quota above this machine's CPUs is refused.",
     examples=('["none", "200 %", "50 %"]', '"50 %"'),
-    workloads=SOCKET_WORKLOADS,
+    workloads=SOCKET_WORKLOAD_NAMES,
     labs=(NETNS,),
     label="VM's CPU quota",
     needs_root=True,
-    machine_checks=(MachineCheck("cpu_quota", {"cpu_quota": 0.5}),),
+    doctor_treatments=(DoctorTreatment("cpu_quota", {"cpu_quota": 0.5}),),
     phrase_template="CPU quota {}",
 )
 
@@ -193,7 +193,7 @@ IRQ_CPUS = Factor(
     label="Receive processing on",
     is_testbed_setting=True,
     needs_root=True,
-    machine_checks=(MachineCheck("irq_cpus (RPS)", {"irq_cpus": "spread"}),),
+    doctor_treatments=(DoctorTreatment("irq_cpus (RPS)", {"irq_cpus": "spread"}),),
     knob_order=3,
     phrase_template="receive processing {}",
     knobs=("rps_cpus",),
@@ -210,7 +210,7 @@ QUEUES = Factor(
     counted_noun="queue",
     more_is_better=True,
     is_testbed_setting=True,
-    machine_checks=(MachineCheck("queues", {"queues": 1}),),
+    doctor_treatments=(DoctorTreatment("queues", {"queues": 1}),),
     x_axis_rank=5,
     knobs=("queues",),
     knob_order=1,
@@ -230,9 +230,9 @@ LINK_RATE = Factor(
     phrase_template="link rate {}",
     neutral_level="none",
     is_testbed_setting=True,
-    machine_checks=(
-        MachineCheck("link_rate by tbf", {"link_rate": 10**9}),
-        MachineCheck("link_rate by htb", {"link_rate": 10**9}, shaper="htb"),
+    doctor_treatments=(
+        DoctorTreatment("link_rate by tbf", {"link_rate": 10**9}),
+        DoctorTreatment("link_rate by htb", {"link_rate": 10**9}, shaper="htb"),
     ),
     x_axis_rank=6,
     more_is_better=True,
@@ -251,7 +251,9 @@ LINK_QUEUE = Factor(
     labs=(NETNS, QEMU),
     phrase_template="queue {}",
     neutral_level=AUTO,
-    machine_checks=(MachineCheck("link_queue fq_codel", {"link_rate": 10**9, "link_queue": "fq_codel"}),),
+    doctor_treatments=(
+        DoctorTreatment("link_queue fq_codel", {"link_rate": 10**9, "link_queue": "fq_codel"}),
+    ),
 )
 
 LINK_DELAY = Factor(
@@ -268,7 +270,7 @@ LINK_DELAY = Factor(
     labs=(NETNS, QEMU),
     phrase_template="delay {}",
     neutral_level=NO_IMPAIRMENT,
-    machine_checks=(MachineCheck("link_delay", {"link_delay": 0.001}),),
+    doctor_treatments=(DoctorTreatment("link_delay", {"link_delay": 0.001}),),
 )
 
 LINK_JITTER = Factor(
@@ -296,8 +298,8 @@ LINK_LOSS = Factor(
     labs=(NETNS, QEMU),
     phrase_template="loss {}",
     neutral_level=0,
-    machine_checks=(
-        MachineCheck("link_loss, link_reordering", {"link_loss": 0.001, "link_reordering": 0.001}),
+    doctor_treatments=(
+        DoctorTreatment("link_loss, link_reordering", {"link_loss": 0.001, "link_reordering": 0.001}),
     ),
 )
 
@@ -314,7 +316,7 @@ LINK_REORDERING = Factor(
     neutral_level=0,
 )
 
-LINK_IMPAIRMENTS = (LINK_DELAY, LINK_JITTER, LINK_LOSS, LINK_REORDERING)
+LINK_IMPAIRMENT_FACTORS = (LINK_DELAY, LINK_JITTER, LINK_LOSS, LINK_REORDERING)
 """Factors that impair the packets of a link."""
 
 VSWITCH = Factor(
@@ -331,8 +333,8 @@ VSWITCH = Factor(
     labs=(NETNS,),
     label="vSwitch",
     is_testbed_setting=True,
-    machine_checks=tuple(
-        MachineCheck(f"vswitch {level}", {"vswitch": level})
+    doctor_treatments=tuple(
+        DoctorTreatment(f"vswitch {level}", {"vswitch": level})
         for level in ("direct", "macvlan", "router", "openvswitch")
     ),
     phrase_template="{}",
@@ -351,7 +353,7 @@ DEVICE_CPUS = Factor(
     "instead of losing frames. `auto`: `apart` if this machine allows it (root, two CPUs, Linux 6.9), "
     "else `any`; the trial records the choice and its reason. Or a CPU list.",
     examples=('["apart", "any"]', '"2-3"'),
-    workloads=FRAME_WORKLOADS,
+    workloads=FRAME_WORKLOAD_NAMES,
     labs=(NETNS,),
     label="Device's CPUs",
     phrase_template="device on CPUs {}",
@@ -361,5 +363,5 @@ DEVICE_CPUS = Factor(
 # The bench sets the offloads in the order of this table: the kernel derives TSO and USO from those before.
 TESTBED_FACTORS = (
     MTU, IP_VERSION, CHECKSUM_OFFLOAD, GSO, TSO, USO, GRO, PAIRS, CPUS, CPU_QUOTA, IRQ_CPUS, QUEUES,
-    LINK_RATE, LINK_QUEUE, *LINK_IMPAIRMENTS, VSWITCH, DEVICE_CPUS,
+    LINK_RATE, LINK_QUEUE, *LINK_IMPAIRMENT_FACTORS, VSWITCH, DEVICE_CPUS,
 )  # fmt: skip

@@ -10,7 +10,7 @@ from vnetbench import quantity
 from vnetbench.errors import BenchError
 from vnetbench.study.factors.cpu_lists import (
     CPU_LIST_PATTERN,
-    MAX_CPU,
+    MAX_CPU_NUMBER,
     canonicalize_cpu_list,
     canonicalize_endpoint_cpus,
     canonicalize_vm_cpus,
@@ -337,7 +337,7 @@ def _make_cpu_type(
     """Make the type of a CPU set: a keyword, or a text that `canonical` turns into its canonical form."""
 
     def parse(raw: object) -> str:
-        if isinstance(raw, int) and not isinstance(raw, bool) and 0 <= raw <= MAX_CPU:
+        if isinstance(raw, int) and not isinstance(raw, bool) and 0 <= raw <= MAX_CPU_NUMBER:
             return str(raw)
         if not isinstance(raw, str):
             raise _make_wrong_value(raw, "is not a valid CPU set", expected)
@@ -353,7 +353,7 @@ def _make_cpu_type(
             names_range = "use CPUs from" in str(error.fix)
             raise WrongValue(error.what, fix=error.fix if names_range else f"write {expected}") from error
 
-    bare: Json = {"type": "integer", "minimum": 0, "maximum": MAX_CPU}
+    bare: Json = {"type": "integer", "minimum": 0, "maximum": MAX_CPU_NUMBER}
     full_pattern = f"({'|'.join((*known, pattern))})"
     return ValueType(expected, parse, str, full_pattern, (bare,), keywords=known, has_commas=True)
 

@@ -11,7 +11,7 @@ from vnetbench.study.factors.testbed_factors import (
     IP_VERSION,
     IRQ_CPUS,
     LINK_DELAY,
-    LINK_IMPAIRMENTS,
+    LINK_IMPAIRMENT_FACTORS,
     LINK_JITTER,
     LINK_QUEUE,
     LINK_RATE,
@@ -109,7 +109,7 @@ TESTBED_RULES = (
             f"{impairment.name} needs a link between switches, which this adapter and role do not have",
             f"use role = guest-to-guest and an adapter on a vSwitch, or {EXCLUDE_FIX}",
         )
-        for impairment in LINK_IMPAIRMENTS
+        for impairment in LINK_IMPAIRMENT_FACTORS
     ),
     LevelRule(
         IP_VERSION,

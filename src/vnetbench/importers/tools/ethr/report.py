@@ -14,7 +14,7 @@ from vnetbench.importers.line_report import LineReport
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.runs import RoundedValue, Run
 from vnetbench.importers.tools.ethr import run_builder
-from vnetbench.importers.units import SECONDS, parse_rounded, parse_with_unit
+from vnetbench.importers.units import SECONDS_BY_UNIT, parse_rounded, parse_with_unit
 
 _OPTIONS_WITH_VALUE = ("c", "x", "d", "g", "i", "l", "b", "n", "p", "t", "w", "o", "T", "port")
 _SWITCHES = ("s", "r", "ui", "ncs", "debug", "4", "6")
@@ -28,7 +28,7 @@ _STREAM_ROW = re.compile(
     r"(?P<bits>[\d.]+[KMGT]?)(?:\s+(?P<packets>[\d.]+[KMGT]?))?\s*$"
 )
 """`[    7]     TCP      000-001 sec     12.3G`."""
-_PLAIN_ROW = re.compile(
+_ROW_WITHOUT_STREAM = re.compile(
     r"\s+(?P<protocol>TCP|UDP)\s+(?P<start>\d{3,})-\d{3,} sec\s+(?P<first>[\d.]+[KMGT]?)"
     r"(?:\s+(?P<second>[\d.]+[KMGT]?))?\s*$"
 )
@@ -65,7 +65,7 @@ _OTHER_OUTPUT_LINE = re.compile(
 )
 _ERROR_LINE = re.compile(r"(?:Error|Failed|Unable|In client mode|In external mode|Destination .* is not) ?.*")
 _DURATION_PARTS = re.compile(r"(?P<number>[\d.]+)(?P<unit>ns|us|ms|s)")
-_FACTOR_BY_SUFFIX = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_MULTIPLIER_BY_SUFFIX = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _AMOUNT_PATTERN = re.compile(r"(?P<number>[\d.]+)(?P<suffix>[KMGT]?)")
 _JSON_LINE = re.compile(r'\{"Time":"[^"]*","Title":"[^"]*","Type":"')
 _HALF_OMITTED_DIGIT = 0.05
@@ -88,8 +88,8 @@ class EthrReport(LineReport):
     tool = "ethr"
     programs = ("ethr",)
     option_syntax = OptionSyntax(
-        value_option_names={f"-{name}": name for name in _OPTIONS_WITH_VALUE},
-        switch_names={f"-{name}": name for name in _SWITCHES},
+        name_by_value_option={f"-{name}": name for name in _OPTIONS_WITH_VALUE},
+        name_by_switch={f"-{name}": name for name in _SWITCHES},
     )
 
     version: str = ""
@@ -130,7 +130,7 @@ class EthrReport(LineReport):
         if _VERSION_LINE.match(line) or _DESTINATION_LINE.match(line):
             return not (self.values_by_second_and_stream or self.latency_lines)
         patterns = (
-            _END_LINE, _STREAM_ROW, _PLAIN_ROW, _SERVER_ROW, _LATENCY_ROW, _LATENCY_TEST_LINE,
+            _END_LINE, _STREAM_ROW, _ROW_WITHOUT_STREAM, _SERVER_ROW, _LATENCY_ROW, _LATENCY_TEST_LINE,
             _PING_RESULT_LINE,
             _PING_HEADER_LINE, _CONNECTION_LINE, _OTHER_OUTPUT_LINE, _ERROR_LINE,
         )  # fmt: skip
@@ -140,7 +140,7 @@ class EthrReport(LineReport):
         """Record what the line reports."""
         if (row := _STREAM_ROW.match(line)) is not None:
             self._add_row(row, row["id"], {"bits": row["bits"], "packets": row["packets"]})
-        elif (row := _PLAIN_ROW.match(line)) is not None:
+        elif (row := _ROW_WITHOUT_STREAM.match(line)) is not None:
             has_packets = row["second"] is not None
             texts = {"bits": row["first"], "packets": row["second"]} if has_packets else {}
             self._add_row(row, "", texts or {"connections": row["first"]})
@@ -148,7 +148,7 @@ class EthrReport(LineReport):
             self._add_server_row(row)
         elif _LATENCY_ROW.match(line):
             times = dict(zip(_LATENCY_COLUMNS, line.split(), strict=True))
-            values_us = {name: _parse_us(times[name]) for name in _LOG_FIELD_BY_STATISTIC}
+            values_us = {name: _parse_duration_us(times[name]) for name in _LOG_FIELD_BY_STATISTIC}
             self.latency_lines.append(LatencyLine(self.last_line, values_us))
         else:
             self._add_message(line)
@@ -245,13 +245,15 @@ class EthrLogFileReport(EthrReport):
             super().add(message)
 
     def _parse_latencies(self, entry: Mapping[str, str]) -> dict[str, RoundedValue]:
-        values = {name: _parse_us(str(entry[name])).value for name in _LOG_FIELD_BY_STATISTIC.values()}
+        values = {
+            name: _parse_duration_us(str(entry[name])).value for name in _LOG_FIELD_BY_STATISTIC.values()
+        }
         percentiles = [values[name] for name in ("P50", "P90", "P99", "P999", "P9999")]
         self.has_shifted_percentile_names = percentiles != sorted(percentiles)
         fields = (
             _SHIFTED_LOG_FIELD_BY_STATISTIC if self.has_shifted_percentile_names else _LOG_FIELD_BY_STATISTIC
         )
-        return {ours: _parse_us(str(entry[name])) for ours, name in fields.items()}
+        return {ours: _parse_duration_us(str(entry[name])) for ours, name in fields.items()}
 
     def _add_server_result(self, entry: Mapping[str, str]) -> None:
         """Record the result of one second. A client's own rows are in the log too, so they are enough."""
@@ -274,7 +276,7 @@ def _parse_amount(text: str) -> RoundedValue:
     amount = _AMOUNT_PATTERN.fullmatch(text)
     if amount is None:
         raise ValueError(f"not an amount: {text[:20]!r}")
-    factor = _FACTOR_BY_SUFFIX[amount["suffix"]]
+    factor = _MULTIPLIER_BY_SUFFIX[amount["suffix"]]
     if "." in amount["number"]:
         return parse_rounded(amount["number"], factor)
     value = float(amount["number"])
@@ -282,9 +284,9 @@ def _parse_amount(text: str) -> RoundedValue:
     return scale_value(RoundedValue(value, value - half_digit, value + half_digit), factor)
 
 
-def _parse_us(text: str) -> RoundedValue:
+def _parse_duration_us(text: str) -> RoundedValue:
     """Return a duration such as `63.120us` in µs."""
     duration = _DURATION_PARTS.fullmatch(text)
     if duration is None:
         raise ValueError(f"not a duration: {text[:20]!r}")
-    return parse_with_unit(duration["number"], duration["unit"], SECONDS, 1e6)
+    return parse_with_unit(duration["number"], duration["unit"], SECONDS_BY_UNIT, 1e6)

@@ -83,7 +83,9 @@ def _build_load_run(
 
     Tests of the rrul family also measure latency under load, others do not.
     """
-    is_mixed = "rrul" in text_or_empty(meta.get("NAME")) and any(probe.round_trips for probe in probes)
+    is_mixed = "rrul" in text_or_empty(meta.get("NAME")) and any(
+        probe.round_trip_us_by_send_time for probe in probes
+    )
     without_result = [transfer.series_name for transfer in transfers if transfer.reported_rate_mbps is None]
     metrics = {} if without_result else goodput_metrics(transfers)
     factors = {**_build_stream_factors(transfers), **_build_address_factor(meta)}
@@ -92,7 +94,7 @@ def _build_load_run(
         begin, end = load_period_unix_s(transfers)
         metrics |= latency_metrics(probes, begin, end)
         factors |= _build_probe_factors(probes)
-        kinds = " and ".join(sorted({probe.protocol for probe in probes if probe.round_trips}))
+        kinds = " and ".join(sorted({probe.protocol for probe in probes if probe.round_trip_us_by_send_time}))
         remarks.append(f"The latencies are those of {kinds} probes, not of TCP requests.")
     hosts = len(list_or_empty(meta.get("HOSTS")))
     if hosts > 1:
@@ -150,7 +152,7 @@ def _build_stream_factors(transfers: Sequence[Transfer]) -> dict[str, Level]:
 
 
 def _build_probe_factors(probes: Sequence[PingSeries]) -> dict[str, Level]:
-    asking = [probe for probe in probes if probe.round_trips] or probes
+    asking = [probe for probe in probes if probe.round_trip_us_by_send_time] or probes
     rates = {probe.ping_rate_level for probe in asking}
     return {
         **_parse_valid_levels({"connections": len(asking), "rate": rates.pop() if len(rates) == 1 else None}),

@@ -31,15 +31,17 @@ class PingSeries:
     """`ICMP` or `UDP`."""
     ping_rate_level: str | None
     """How often Flent sent pings, `5 /s`. `none`: each follows the reply to the one before. None: unknown."""
-    round_trips: tuple[tuple[float, RoundedValue], ...]
+    round_trip_us_by_send_time: tuple[tuple[float, RoundedValue], ...]
     """Time of sending (Unix time, s) and round trip (µs) of single pings. Empty if only means are known."""
     mean_round_trip_us: float | None
     """Mean of netperf's UDP_RR, which has no single values."""
 
     def metrics(self) -> dict[str, RoundedValue]:
         """Return the metrics of all pings."""
-        if self.round_trips:
-            return _compute_latency_distribution("latency", [time for _, time in self.round_trips])
+        if self.round_trip_us_by_send_time:
+            return _compute_latency_distribution(
+                "latency", [time for _, time in self.round_trip_us_by_send_time]
+            )
         if not self.mean_round_trip_us:
             return {}
         rate = 1e6 / self.mean_round_trip_us
@@ -64,7 +66,7 @@ def parse_ping_series(series_name: str, meta: Mapping[str, Any], points: Sequenc
     if single:
         metrics = _restore_rounding_in_us([time for _, time in single])
         times = tuple((at, value) for (at, _), value in zip(single, metrics, strict=True))
-        return PingSeries(series_name, protocol, _find_ping_rate(meta), times, None)
+        return PingSeries(series_name, protocol, _find_ping_rate_level(meta), times, None)
     if not mean or not any("dur" in object_or_empty(point) for point in points):
         return None
     return PingSeries(series_name, protocol, "none", (), mean * _US_PER_MS)
@@ -80,7 +82,7 @@ def latency_metrics(
         load_begin_unix_s: Start of the load (Unix time).
         load_end_unix_s: End of the load (Unix time).
     """
-    all_times = [time for probe in ping_series for time in probe.round_trips]
+    all_times = [time for probe in ping_series for time in probe.round_trip_us_by_send_time]
     loaded = _compute_latency_distribution(
         "latency", [time for at, time in all_times if load_begin_unix_s <= at <= load_end_unix_s]
     )
@@ -150,7 +152,7 @@ def _count_decimals(round_trip_ms: float) -> int:
     return len(text) - text.index(".") - 1
 
 
-def _find_ping_rate(meta: Mapping[str, Any]) -> str | None:
+def _find_ping_rate_level(meta: Mapping[str, Any]) -> str | None:
     command = text_or_empty(meta.get("COMMAND"))
     for period, unit in _PING_PERIOD_PATTERNS:
         match = period.search(command)

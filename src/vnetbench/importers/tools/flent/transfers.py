@@ -24,7 +24,7 @@ _DIRECTION_BY_TEST = {"TCP_STREAM": FORWARD, "upload": FORWARD, "TCP_MAERTS": RE
 _TRANSFER_NAME_PATTERN = re.compile(r"TCP (upload|download)(?!.* (avg|sum|fairness)$)")
 """Name of a series in files before 1.0, which have no commands: `TCP upload BE`, but not `TCP upload avg`."""
 _BITS_PER_MEGABIT = 1e6
-_MIN_SHARE_OF_LOAD_PERIOD = 0.5
+_MIN_COVERED_LOAD_SHARE = 0.5
 """Share of the load that all transfers of a direction must cover for it to have intervals."""
 _TIME_DECIMALS = 3
 _HALF_RATE_DIGIT, _HALF_TIME_DIGIT_S = 0.005, 0.0005
@@ -39,7 +39,7 @@ class Transfer:
     series_name: str
     direction: str
     series_metadata: Mapping[str, Any]
-    intervals: tuple[tuple[float, float, float], ...]
+    end_length_rate_intervals: tuple[tuple[float, float, float], ...]
     """End (Unix time, s), length (s) and rate (10^6 bit/s) of each interval, in order and without overlap."""
 
     @property
@@ -52,7 +52,7 @@ class Transfer:
         """Times in ascending order, with the bytes that had arrived by then."""
         points: list[tuple[float, RoundedValue]] = []
         total = RoundedValue.exact(0.0)
-        for end, length, rate in self.intervals:
+        for end, length, rate in self.end_length_rate_intervals:
             points.append((end - length, total))
             total = _add_values(total, _interval_bytes(length, rate))
             points.append((end, total))
@@ -118,15 +118,15 @@ def build_intervals(transfers: Sequence[Transfer]) -> Iterator[ReportInterval]:
     begin, end = load_period_unix_s(transfers)
     for direction in (FORWARD, REVERSE):
         active = [t for t in transfers if t.direction == direction]
-        if not active or not all(t.intervals for t in active):
+        if not active or not all(t.end_length_rate_intervals for t in active):
             continue
         first, last = (
             max(t.bytes_arrived_by_time[0][0] for t in active),
             min(t.bytes_arrived_by_time[-1][0] for t in active),
         )
-        if last - first < _MIN_SHARE_OF_LOAD_PERIOD * (end - begin):
+        if last - first < _MIN_COVERED_LOAD_SHARE * (end - begin):
             continue
-        for interval_end, length, _ in min((t.intervals for t in active), key=len):
+        for interval_end, length, _ in min((t.end_length_rate_intervals for t in active), key=len):
             interval_start = max(interval_end - length, first)
             if interval_start < interval_end <= last:
                 arrived = [

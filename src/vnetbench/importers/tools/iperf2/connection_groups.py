@@ -60,7 +60,7 @@ class ConnectionGroup:
     """Rows by stream (or `SUM`) and by whether it goes in reverse."""
     sent_datagrams_by_stream_id: dict[str, int] = field(default_factory=dict)
     """Datagrams of each UDP stream, as its sender counted them."""
-    streams_awaiting_receiver_report: set[str] = field(default_factory=set)
+    stream_ids_awaiting_report: set[str] = field(default_factory=set)
     """UDP streams whose next row is the receiver's report."""
     reordered_datagrams: int | None = None
     lacks_receiver_report: bool = False
@@ -72,14 +72,14 @@ class ConnectionGroup:
         """Add a row of results."""
         is_reverse = row.is_reverse or self.is_reverse_by_stream_id.get(row.stream_id, False)
         stream = self.rows_by_stream_and_is_reverse.setdefault((row.stream_id, is_reverse), StreamRows())
-        if row.stream_id in self.streams_awaiting_receiver_report:
-            self.streams_awaiting_receiver_report.discard(row.stream_id)
+        if row.stream_id in self.stream_ids_awaiting_report:
+            self.stream_ids_awaiting_report.discard(row.stream_id)
             stream.receiver_report_row = row
         else:
             stream.rows.append(row)
 
     @property
-    def rows_of_single_streams(self) -> dict[tuple[str, bool], StreamRows]:
+    def rows_of_streams_or_sum(self) -> dict[tuple[str, bool], StreamRows]:
         """Every single stream, or the sum where iperf printed nothing else."""
         single = {key: rows for key, rows in self.rows_by_stream_and_is_reverse.items() if key[0].isdigit()}
         return single or {
@@ -89,11 +89,11 @@ class ConnectionGroup:
     @property
     def is_reverse_values(self) -> list[bool]:
         """The directions in use, as `is_reverse`: one of them or both."""
-        return sorted({is_reverse for _, is_reverse in self.rows_of_single_streams})
+        return sorted({is_reverse for _, is_reverse in self.rows_of_streams_or_sum})
 
     def find_stream_rows(self, is_reverse: bool) -> list[StreamRows]:
         """Return the single streams of a direction."""
-        return [rows for (_, reverse), rows in self.rows_of_single_streams.items() if reverse == is_reverse]
+        return [rows for (_, reverse), rows in self.rows_of_streams_or_sum.items() if reverse == is_reverse]
 
     @property
     def sum_rows(self) -> StreamRows | None:
@@ -113,8 +113,8 @@ class ConnectionGroup:
     @property
     def has_all_total_rows(self) -> bool:
         """Whether every connection has the row of its whole run, in both directions of a full-duplex one."""
-        names = {name for name, _ in self.rows_of_single_streams}
+        names = {name for name, _ in self.rows_of_streams_or_sum}
         has_all = set(self.is_reverse_by_stream_id) <= names or names == {ALL_STREAMS_ID}
         return (
-            bool(names) and has_all and all(rows.total_row for rows in self.rows_of_single_streams.values())
+            bool(names) and has_all and all(rows.total_row for rows in self.rows_of_streams_or_sum.values())
         )

@@ -31,7 +31,7 @@ _UDP_DETAILS_PATTERN = re.compile(
 _MESSAGE_LINE = re.compile(
     r"(?P<error>(?:[a-z]+ )?(?:connect|read|write|bind)2? failed: .*)|Waiting for server"
 )
-_UNSET_YEAR = 1970
+_YEAR_OF_UNREAD_CLOCK = 1970
 """The year of lines for which 2.1.8 has not read the clock."""
 
 
@@ -106,7 +106,7 @@ def _parse_time(row: re.Match[str]) -> datetime:
 
 def _compute_start_time(row: re.Match[str]) -> datetime | None:
     written_at = _parse_time(row)
-    if written_at.year == _UNSET_YEAR:
+    if written_at.year == _YEAR_OF_UNREAD_CLOCK:
         return None
     zone = datetime.strptime(row["zone"], "%z:").tzinfo if row["zone"] else None
     return written_at.replace(tzinfo=zone) - timedelta(seconds=float(row["end"]))

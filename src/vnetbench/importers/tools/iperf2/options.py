@@ -9,7 +9,7 @@ from vnetbench.importers.command_line import OptionSyntax
 from vnetbench.study.model import Level
 
 OPTION_SYNTAX = OptionSyntax(
-    value_option_names={
+    name_by_value_option={
         "-c": "client", "--client": "client", "-b": "rate", "--bandwidth": "rate", "-f": "format",
         "--format": "format", "-i": "interval", "--interval": "interval", "-l": "length", "--len": "length",
         "-p": "port", "--port": "port", "-w": "window", "--window": "window", "-n": "bytes", "--num": "bytes",
@@ -18,7 +18,7 @@ OPTION_SYNTAX = OptionSyntax(
         "--reportstyle": "style", "-B": "bind", "-M": "mss", "-S": "tos", "-L": "listen", "-o": "output",
         "-F": "file", "-T": "ttl", "-x": "exclude",
     },
-    switch_names={
+    name_by_switch={
         "-s": "server", "--server": "server", "-u": "udp", "--udp": "udp", "-e": "enhanced",
         "--enhanced": "enhanced", "-d": "dual", "--dualtest": "dual", "-r": "tradeoff",
         "--tradeoff": "tradeoff", "-R": "reverse", "--reverse": "reverse", "--full-duplex": "duplex",
@@ -29,14 +29,14 @@ OPTION_SYNTAX = OptionSyntax(
 )  # fmt: skip
 
 _AMOUNT_PATTERN = re.compile(r"(?P<number>\d+(?:\.\d+)?)(?P<suffix>[kmgKMG]?)")
-_FACTOR_BY_SUFFIX = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "K": 2**10, "M": 2**20, "G": 2**30}
+_MULTIPLIER_BY_SUFFIX = {"": 1, "k": 1e3, "m": 1e6, "g": 1e9, "K": 2**10, "M": 2**20, "G": 2**30}
 """Suffixes of bytes and of bits: `-b 10M` sends 10.49 Mbit/s."""
 
 
 def parse_amount_option(options: Mapping[str, str], option_name: str) -> float | None:
     """Return the size in bytes or the rate in bit/s that an option sets; None without it."""
     amount = _AMOUNT_PATTERN.match(options.get(option_name, ""))
-    return float(amount["number"]) * _FACTOR_BY_SUFFIX[amount["suffix"]] if amount else None
+    return float(amount["number"]) * _MULTIPLIER_BY_SUFFIX[amount["suffix"]] if amount else None
 
 
 def factors_from_options(options: Mapping[str, str], *, is_udp: bool) -> dict[str, Level]:

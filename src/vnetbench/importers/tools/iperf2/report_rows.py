@@ -8,17 +8,26 @@ from dataclasses import dataclass
 
 from vnetbench.importers.arithmetic import choose_more_precise, scale_value
 from vnetbench.importers.runs import RoundedValue
-from vnetbench.importers.units import BITS, BYTES, NUMBER, parse_count, parse_rounded, parse_with_unit
+from vnetbench.importers.units import (
+    BITS_BY_UNIT,
+    BYTES_BY_UNIT,
+    NUMBER_PATTERN,
+    parse_count,
+    parse_rounded,
+    parse_with_unit,
+)
 
 _RESULT_COLUMNS_PATTERN = (
     r"(?P<start>[\d.,]+)\s*-\s*(?P<end>[\d.,]+) sec\s+(?P<amount>{0}) (?P<unit>[KMGT]?Bytes?)\s+"
     r"(?P<rate>{0}) (?P<rate_unit>[KMGT]?(?:bits|Bytes?))/sec"
-).replace("{0}", NUMBER)
+).replace("{0}", NUMBER_PATTERN)
 STREAM_ROW_PATTERN = re.compile(
     rf"\[\s*(?P<star>\*?)(?P<id>\d+|SUM|FD\d+)\]\s+{_RESULT_COLUMNS_PATTERN}(?P<details>.*)"
 )
 """`[  3]  0.0-10.0 sec  1.10 GBytes   941 Mbits/sec   0.012 ms    0/ 8504 (0%)`."""
-_UDP_DETAILS_PATTERN = re.compile(rf"\s*(?P<jitter>{NUMBER}) ms\s+(?P<lost>-?\d+)/\s*(?P<total>\d+) \(")
+_UDP_DETAILS_PATTERN = re.compile(
+    rf"\s*(?P<jitter>{NUMBER_PATTERN}) ms\s+(?P<lost>-?\d+)/\s*(?P<total>\d+) \("
+)
 """Printed behind the rate by a UDP receiver."""
 _TCP_DETAILS_PATTERN = re.compile(
     r"\s*\d+/\d+\s+(?P<retransmits>\d+)(?:\s+(?P<cwnd>\d+)K/(?P<rtt>\d+)(?:\(\d+\))? us)?"
@@ -26,7 +35,7 @@ _TCP_DETAILS_PATTERN = re.compile(
 """Printed behind the rate by a TCP sender with `-e`: `191/0          0      767K/1741(2150) us  14380`."""
 BOUNCEBACK_ROW_PATTERN = re.compile(
     rf"\[\s*(?P<star>\*?)(?P<id>\d+|SUM)\]\s+{_RESULT_COLUMNS_PATTERN}\s+"
-    rf"(?P<count>\d+)=(?P<mean>{NUMBER})/{NUMBER}/{NUMBER}/{NUMBER} ms(?P<details>.*)"
+    rf"(?P<count>\d+)=(?P<mean>{NUMBER_PATTERN})/{NUMBER_PATTERN}/{NUMBER_PATTERN}/{NUMBER_PATTERN} ms(?P<details>.*)"
 )
 """With `--bounceback`: `… 15.9 Kbits/sec    20=0.113/0.021/0.571/0.135 ms    0  576K/1114 us    8826 rps`."""
 ALL_STREAMS_ID = "SUM"
@@ -70,16 +79,18 @@ class ReportRow:
 
     @classmethod
     def parse(cls, row: re.Match[str]) -> ReportRow:
-        """Return the row that `STREAM_ROW` or `BOUNCEBACK_ROW` matched.
+        """Return the row that `STREAM_ROW_PATTERN` or `BOUNCEBACK_ROW_PATTERN` matched.
 
         Raises ValueError for a bad number.
         """
         start_s, end = parse_rounded(row["start"]).value, parse_rounded(row["end"])
         if "bits" in row["rate_unit"]:
-            rate = parse_with_unit(row["rate"], row["rate_unit"], BITS)
+            rate = parse_with_unit(row["rate"], row["rate_unit"], BITS_BY_UNIT)
         else:
-            rate = scale_value(parse_with_unit(row["rate"], _pluralize_unit(row["rate_unit"]), BYTES), 8)
-        amount = parse_with_unit(row["amount"], _pluralize_unit(row["unit"]), BYTES)
+            rate = scale_value(
+                parse_with_unit(row["rate"], _pluralize_unit(row["rate_unit"]), BYTES_BY_UNIT), 8
+            )
+        amount = parse_with_unit(row["amount"], _pluralize_unit(row["unit"]), BYTES_BY_UNIT)
         values = {"bytes": amount}
         if end.value > start_s and rate.value > 0:
             # Amount and rate are the same information; which one is rounded less varies from row to row.

@@ -39,7 +39,7 @@ def build_run(group: ConnectionGroup, header: ReportHeader) -> Run:
         intervals=tuple(_build_intervals(group, header, workload)),
         duration_s=_find_longest_duration_s(rows).value if rows else None,
         started_at=group.started_at,
-        reported_by=_detect_endpoint(group, header),
+        reported_by=_detect_reporting_endpoint(group, header),
         command=header.command_text,
         other_results=_collect_other_results(header, rows),
         failure="" if is_complete else header.error_message or CUT_OFF_FAILURE,
@@ -50,7 +50,7 @@ def build_run(group: ConnectionGroup, header: ReportHeader) -> Run:
 def _detect_workload(group: ConnectionGroup, header: ReportHeader) -> str:
     rows = [
         row
-        for stream in group.rows_of_single_streams.values()
+        for stream in group.rows_of_streams_or_sum.values()
         for row in (*stream.rows, *filter(None, [stream.receiver_report_row]))
     ]
     if (
@@ -62,8 +62,8 @@ def _detect_workload(group: ConnectionGroup, header: ReportHeader) -> str:
     return UDP_STREAM if is_udp else TCP_STREAM
 
 
-def _detect_endpoint(group: ConnectionGroup, header: ReportHeader) -> str:
-    has_receiver_report = any(stream.receiver_report_row for stream in group.rows_of_single_streams.values())
+def _detect_reporting_endpoint(group: ConnectionGroup, header: ReportHeader) -> str:
+    has_receiver_report = any(stream.receiver_report_row for stream in group.rows_of_streams_or_sum.values())
     if len(group.is_reverse_values) != 1 or has_receiver_report or not header.is_endpoint_known:
         return ""
     return "sender" if header.is_client != group.is_reverse_values[0] else "receiver"
@@ -158,7 +158,7 @@ def _compute_datagram_metrics(
     if group.sent_datagrams_by_stream_id:
         sent = RoundedValue.exact(sum(group.sent_datagrams_by_stream_id.values()))
         metrics["datagrams_sent_per_s"] = divide_values(sent, duration)
-    streams = group.rows_of_single_streams
+    streams = group.rows_of_streams_or_sum
     reports = [each.receiver_report_row for each in streams.values() if each.receiver_report_row is not None]
     received = reports or [
         row
@@ -238,7 +238,7 @@ def _collect_other_results(header: ReportHeader, rows: list[ReportRow]) -> dict[
 def _list_remarks(group: ConnectionGroup, header: ReportHeader) -> Iterable[str]:
     if not header.is_endpoint_known:
         yield "The log does not say whether the sender or the receiver wrote it."
-    if header.error_message and any(stream.total_row for stream in group.rows_of_single_streams.values()):
+    if header.error_message and any(stream.total_row for stream in group.rows_of_streams_or_sum.values()):
         yield f"iperf reported: {header.error_message}"
     if group.lacks_receiver_report:
         yield "The receiver's report is missing, so the amount of data that arrived is unknown."

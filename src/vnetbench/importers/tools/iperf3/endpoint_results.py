@@ -13,7 +13,7 @@ from vnetbench.study.workloads import WORKLOADS
 SENDER, RECEIVER = "sender", "receiver"
 CLIENT, SERVER = "client", "server"
 
-DIRECTIONS: Mapping[Level, tuple[str, ...]] = {
+DIRECTIONS_BY_LEVEL: Mapping[Level, tuple[str, ...]] = {
     "forward": (FORWARD,),
     "reverse": (REVERSE,),
     "both": (FORWARD, REVERSE),
@@ -26,14 +26,14 @@ _GOODPUT_METRIC_BY_DIRECTION = {FORWARD: "goodput_forward_bps", REVERSE: "goodpu
 class EndpointResult:
     """What one endpoint reports about one direction of a whole run, for all streams together."""
 
-    seconds: RoundedValue
+    duration_s: RoundedValue
     bits_per_s: RoundedValue
     """Payload: at the sender as handed to the kernel, at the receiver as read from it."""
     retransmits: int | None = None
-    datagrams: int | None = None
+    sent_or_expected_datagrams: int | None = None
     """At the sender, datagrams that were sent. At the receiver, those that arrived or are known to be
     lost."""
-    lost: int | None = None
+    lost_datagrams: int | None = None
     jitter_us: RoundedValue | None = None
 
 
@@ -51,9 +51,9 @@ class RunResults:
     remarks: tuple[str, ...]
 
 
-def endpoint_role(role: str, direction: str) -> str:
+def sender_or_receiver(client_or_server: str, direction: str) -> str:
     """Return which endpoint of a direction the client or the server is."""
-    return SENDER if (role == CLIENT) == (direction == FORWARD) else RECEIVER
+    return SENDER if (client_or_server == CLIENT) == (direction == FORWARD) else RECEIVER
 
 
 def format_connection(role: str, local: str, remote: str) -> str:
@@ -61,7 +61,9 @@ def format_connection(role: str, local: str, remote: str) -> str:
     return " ".join((local, remote) if role == CLIENT else (remote, local))
 
 
-def drop_unreported(endpoint_results: EndpointResults, role: str, *, is_complete: bool) -> EndpointResults:
+def drop_unreported_endpoint(
+    endpoint_results: EndpointResults, role: str, *, is_complete: bool
+) -> EndpointResults:
     """Return the results without zeros that stand for unknown values of the other endpoint.
 
     A server prints them because it prints before the results are exchanged (iperf_server_api.c). An
@@ -71,7 +73,7 @@ def drop_unreported(endpoint_results: EndpointResults, role: str, *, is_complete
         return {
             (direction, end): results
             for (direction, end), results in endpoint_results.items()
-            if end == endpoint_role(role, direction)
+            if end == sender_or_receiver(role, direction)
         }
     return endpoint_results
 
@@ -111,17 +113,17 @@ def compute_results(workload: str, endpoint_results: EndpointResults) -> RunResu
     preferred = [_receiver_or_sender_result(endpoint_results, direction) for direction in directions]
     return RunResults(
         metrics,
-        max((each.seconds.value for each in preferred), default=None),
+        max((each.duration_s.value for each in preferred), default=None),
         endpoints.pop() if is_one_endpoint else "",
         tuple(_list_remarks(workload, endpoint_results, directions)),
     )
 
 
 def split_udp_result(
-    line: EndpointResult,
+    udp_row: EndpointResult,
     direction: str,
-    local: str,
-    bits: float | None,
+    log_endpoint: str,
+    datagram_bits: float | None,
     arrived_bits_per_s: RoundedValue | None = None,
 ) -> Iterator[tuple[tuple[str, str], EndpointResult]]:
     """Yield the results of both endpoints from the single row that UDP prints up to 3.1.
@@ -136,15 +138,26 @@ def split_udp_result(
         arrived_bits_per_s: The rate in the receiver's intervals, if the log has them. By default it is the
             sender's rate, less the loss.
     """
-    results, lost = line.datagrams or 0, line.lost or 0
+    results, lost = udp_row.sent_or_expected_datagrams or 0, udp_row.lost_datagrams or 0
     yield (
         (direction, SENDER),
-        EndpointResult(line.seconds, line.bits_per_s, datagrams=results if local == SENDER else None),
+        EndpointResult(
+            udp_row.duration_s,
+            udp_row.bits_per_s,
+            sent_or_expected_datagrams=results if log_endpoint == SENDER else None,
+        ),
     )
-    rate = rate_per_s(bits * (results - lost), line.seconds) if bits is not None else arrived_bits_per_s
+    rate = (
+        rate_per_s(datagram_bits * (results - lost), udp_row.duration_s)
+        if datagram_bits is not None
+        else arrived_bits_per_s
+    )
     if rate is None:
-        rate = scale_value(line.bits_per_s, (results - lost) / results if results > 0 else 0.0)
-    yield (direction, RECEIVER), EndpointResult(line.seconds, rate, None, results, lost, line.jitter_us)
+        rate = scale_value(udp_row.bits_per_s, (results - lost) / results if results > 0 else 0.0)
+    yield (
+        (direction, RECEIVER),
+        EndpointResult(udp_row.duration_s, rate, None, results, lost, udp_row.jitter_us),
+    )
 
 
 def rate_per_s(count: float, seconds: RoundedValue) -> RoundedValue | None:
@@ -179,7 +192,7 @@ def _compute_stream_metrics(
         rate
         for direction in directions
         if (results := endpoint_results.get((direction, SENDER))) and results.retransmits is not None
-        if (rate := rate_per_s(results.retransmits, results.seconds))
+        if (rate := rate_per_s(results.retransmits, results.duration_s))
     ]
     if rates and len(rates) == len(directions):
         yield "retransmits_per_s", sum_values(rates)
@@ -196,7 +209,8 @@ def _compute_datagram_metrics(
     sent = [
         rate
         for results in senders
-        if results.datagrams is not None and (rate := rate_per_s(results.datagrams, results.seconds))
+        if results.sent_or_expected_datagrams is not None
+        and (rate := rate_per_s(results.sent_or_expected_datagrams, results.duration_s))
     ]
     if sent and len(sent) == len(directions):
         yield "datagrams_sent_per_s", sum_values(sent)
@@ -210,7 +224,10 @@ def _compute_datagram_metrics(
     jitters = [results.jitter_us for results in receivers if results.jitter_us]
     if jitters:
         yield "jitter_us", mean_value(jitters)
-    counts = [(results.datagrams, results.lost, results.seconds) for results in receivers]
+    counts = [
+        (results.sent_or_expected_datagrams, results.lost_datagrams, results.duration_s)
+        for results in receivers
+    ]
     total_datagrams = sum(datagrams or 0 for datagrams, _, _ in counts)
     arrived = [
         rate

@@ -14,16 +14,16 @@ from vnetbench.importers.packed_intervals import PackedIntervals
 from vnetbench.importers.reader import StartsRun
 from vnetbench.importers.runs import CUT_OFF_FAILURE, FORWARD, REVERSE, RoundedValue, Run
 from vnetbench.importers.tools.iperf3.endpoint_results import (
-    DIRECTIONS,
+    DIRECTIONS_BY_LEVEL,
     RECEIVER,
     SENDER,
     EndpointResult,
     EndpointResults,
     compute_results,
     cpu_metrics,
-    drop_unreported,
-    endpoint_role,
+    drop_unreported_endpoint,
     format_connection,
+    sender_or_receiver,
     split_udp_result,
 )
 from vnetbench.importers.tools.iperf3.json_parts import (
@@ -34,11 +34,11 @@ from vnetbench.importers.tools.iperf3.json_parts import (
     as_object,
     as_objects,
     as_text,
-    collect_numbers,
+    numbers_if_all_present,
     read_intervals,
 )
-from vnetbench.importers.tools.iperf3.line_patterns import VERSION
-from vnetbench.importers.tools.iperf3.options import find_level, label_name, requested_options
+from vnetbench.importers.tools.iperf3.line_patterns import VERSION_PATTERN
+from vnetbench.importers.tools.iperf3.options import label_name, parse_level_or_none, requested_options
 from vnetbench.importers.tools.iperf3.text_report import SERVER_INTERVALS_REMARK, TOOL, read_text_intervals
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS
@@ -102,14 +102,14 @@ class DocumentRunBuilder:
         self.collector.is_bidirectional |= f"sum_sent{_KEY_SUFFIX_BY_DIRECTION[REVERSE]}" in end
         requested = requested_options(command, self.collector.workload)
         failure = str(error) if error else "" if "cpu_utilization_percent" in end else CUT_OFF_FAILURE
-        endpoint_results = drop_unreported(
+        endpoint_results = drop_unreported_endpoint(
             self._endpoint_results(end), self.collector.role, is_complete=not failure
         )
         results = compute_results(self.collector.workload, endpoint_results)
         server = self._read_server_intervals()
         return Run(
             tool=TOOL,
-            version=VERSION.sub(r"\g<version>", as_text(self.start.get("version"))),
+            version=VERSION_PATTERN.sub(r"\g<version>", as_text(self.start.get("version"))),
             first_line=first_line,
             last_line=last_line,
             workload=self.collector.workload,
@@ -147,7 +147,7 @@ class DocumentRunBuilder:
     def _endpoint_results(self, end: JsonObject) -> EndpointResults:
         streams = as_objects(end.get("streams"))
         results: dict[tuple[str, str], EndpointResult] = {}
-        for direction in DIRECTIONS[self.collector.direction]:
+        for direction in DIRECTIONS_BY_LEVEL[self.collector.direction]:
             if WORKLOADS[self.collector.workload].is_byte_stream:
                 results |= self._stream_results(direction, streams)
             elif (sums := self._sum_results(direction, end)) is not None:
@@ -166,9 +166,12 @@ class DocumentRunBuilder:
                 if (part := as_object(each.get(endpoint)))
                 and self.collector.stream_direction(part) == direction
             ]
-            rates, seconds = collect_numbers(results, "bits_per_second"), collect_numbers(results, "end")
+            rates, seconds = (
+                numbers_if_all_present(results, "bits_per_second"),
+                numbers_if_all_present(results, "end"),
+            )
             if results and rates and seconds:
-                retransmits = collect_numbers(results, "retransmits")
+                retransmits = numbers_if_all_present(results, "retransmits")
                 count = (
                     int(sum(retransmits))
                     if retransmits and min(retransmits) >= 0 and endpoint == SENDER
@@ -193,8 +196,8 @@ class DocumentRunBuilder:
             endpoint_results[direction, endpoint] = EndpointResult(
                 RoundedValue.exact(seconds),
                 RoundedValue.exact(rate),
-                datagrams=int(packets),
-                lost=None if lost is None else int(lost),
+                sent_or_expected_datagrams=int(packets),
+                lost_datagrams=None if lost is None else int(lost),
                 jitter_us=None if jitter is None else RoundedValue.exact(1e3 * jitter),
             )
         return endpoint_results
@@ -208,19 +211,22 @@ class DocumentRunBuilder:
             if (part := as_object(each.get("udp"))) and self.collector.stream_direction(part) == direction
         ]
         keys = ("end", "bits_per_second", "packets", "lost_packets", "jitter_ms")
-        seconds, rates, packets, lost, jitters = (collect_numbers(udp_results, key) for key in keys)
+        seconds, rates, packets, lost, jitters = (numbers_if_all_present(udp_results, key) for key in keys)
         if not (seconds and rates and packets and lost and jitters):
             return
         combined = EndpointResult(
             RoundedValue.exact(max(seconds)),
             RoundedValue.exact(sum(rates)),
-            datagrams=int(sum(packets)),
-            lost=int(sum(lost)),
+            sent_or_expected_datagrams=int(sum(packets)),
+            lost_datagrams=int(sum(lost)),
             jitter_us=RoundedValue.exact(1e3 * sum(jitters) / len(jitters)),
         )
         size = as_number(self.collector.test.get("blksize"))
         yield from split_udp_result(
-            combined, direction, endpoint_role(self.collector.role, direction), 8 * size if size else None
+            combined,
+            direction,
+            sender_or_receiver(self.collector.role, direction),
+            8 * size if size else None,
         )
 
     def _build_factors(self, end: JsonObject) -> dict[str, Level]:
@@ -243,7 +249,9 @@ class DocumentRunBuilder:
             label_name("sctp"): "on" if test.get("protocol") == "SCTP" else None,
         }
         known = {name: each for name, each in raw_levels.items() if each is not None}
-        levels = {name: find_level(name, self.collector.workload, each) for name, each in known.items()}
+        levels = {
+            name: parse_level_or_none(name, self.collector.workload, each) for name, each in known.items()
+        }
         return {name: level for name, level in levels.items() if level is not None}
 
     def _find_connection(self) -> str:
@@ -261,7 +269,7 @@ class DocumentRunBuilder:
         return _format_quantity_or_zero(max(known), "bit/s", "none") if known else None
 
     def _compute_rtt(self, end: JsonObject) -> dict[str, RoundedValue]:
-        times = collect_numbers(
+        times = numbers_if_all_present(
             [as_object(each.get(SENDER)) for each in as_objects(end.get("streams"))], "mean_rtt"
         )
         means = [time for time in times if time > 0]

@@ -90,7 +90,7 @@ def read_intervals(document: Any) -> PackedIntervals:
     return collector.intervals
 
 
-_VALUE_NAME_AND_FACTOR_BY_KEY = {
+_VALUE_NAME_AND_SCALE_BY_KEY = {
     "bytes": ("bytes", 1.0),
     "retransmits": ("retransmits", 1.0),
     "packets": ("datagrams", 1.0),
@@ -106,7 +106,7 @@ _ADDITIVE_VALUE_NAMES = ("bytes", "retransmits", "datagrams", "lost")
 def _parse_stream_values(stream: JsonObject) -> dict[str, float]:
     values = {
         ours: factor * number
-        for theirs, (ours, factor) in _VALUE_NAME_AND_FACTOR_BY_KEY.items()
+        for theirs, (ours, factor) in _VALUE_NAME_AND_SCALE_BY_KEY.items()
         if (number := as_number(stream.get(theirs))) is not None
     }
     if "datagrams" in values and "lost" not in values:
@@ -141,7 +141,7 @@ def as_number(value: Any) -> float | None:
     return float(value) if is_number and abs(value) < 1e300 and isfinite(value) else None
 
 
-def collect_numbers(maps: Iterable[JsonObject], name: str) -> list[float]:
+def numbers_if_all_present(maps: Iterable[JsonObject], name: str) -> list[float]:
     """Return the values of all objects, or none if one of them lacks it."""
     numbers = [as_number(each.get(name)) for each in maps]
     finite = [each for each in numbers if each is not None]

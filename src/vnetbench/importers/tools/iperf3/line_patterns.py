@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-ROW = re.compile(
+ROW_PATTERN = re.compile(
     r"""
     \[\ *+(?P<id>\d{1,5}|SUM)\](?:\[(?P<role>[TR]X-[CS])\])?
     \ ++(?P<start>\d{1,9}\.\d\d)-(?P<end>\d{1,9}\.\d\d)\ ++sec
@@ -29,11 +29,13 @@ ROW = re.compile(
 
 A prefix is allowed (`--timestamps`, `--title`, or a syslog's own)."""
 
-VERSION = re.compile(r"\biperf (?:version )?(?P<version>3\.\d[\w.+-]*)(?: \((?:cJSON [\d.]+|\d+ \w+ \d+)\))?")
+VERSION_PATTERN = re.compile(
+    r"\biperf (?:version )?(?P<version>3\.\d[\w.+-]*)(?: \((?:cJSON [\d.]+|\d+ \w+ \d+)\))?"
+)
 """`iperf 3.12`; `iperf 3.12 (cJSON 1.7.15)` of `--version`; `iperf version 3.0.1 (10 January 2014)`."""
 
 START_PATTERNS = {
-    "version": VERSION.pattern,
+    "version": VERSION_PATTERN.pattern,
     "listening": r"Server listening on \d+(?: \((?:test #\d+|[\da-fA-F.:]+)\))?",
     "connecting": r"Connecting to host \S+, port \d+",
     "accepted": r"Accepted connection from \S+, port \d+",
@@ -45,7 +47,9 @@ START_PATTERNS = {
 }
 """Lines with which a run may start, in the order in which they follow each other."""
 
-START = re.compile(f"(?:{'|'.join(f'(?P<is_{name}>{form})' for name, form in START_PATTERNS.items())})\\s*$")
+START_LINE_PATTERN = re.compile(
+    f"(?:{'|'.join(f'(?P<is_{name}>{form})' for name, form in START_PATTERNS.items())})\\s*$"
+)
 _START_HINTS = ("Connecting to host", "iperf", "Accepted conn", "Server listening", " connected to ", "[ ID]")
 _JSON_LINE_STARTS = ("{", '"')
 """How lines of a JSON document start. Its `server_output_text` contains a whole log."""
@@ -58,15 +62,15 @@ def find_start(line: str) -> re.Match[str] | None:
     """
     if not any(mark in line for mark in _START_HINTS) or line.lstrip().startswith(_JSON_LINE_STARTS):
         return None
-    return START.search(line)
+    return START_LINE_PATTERN.search(line)
 
 
-DASHES = "-" * 59
+SERVER_WAIT_RULE = "-" * 59
 """Rule around what a server prints while it waits."""
 
 NOTE_PATTERNS = {
     "separator": r"(?:- ){24}-$",
-    "dashes": rf"(?<!-){DASHES}$",
+    "dashes": rf"(?<!-){SERVER_WAIT_RULE}$",
     "reverse": r"Reverse mode, remote host \S{1,300} is sending$",
     "done": r"(?:iperf Done|vnetbench iperf3 done)\.$",
     "servers_output": r"Server output:$",
@@ -88,15 +92,17 @@ NOTE_PATTERNS = {
 }
 """Other lines of a run: those of `-V`, the end of the output, and last the remains of a broken row."""
 
-NOTE = re.compile(f"(?:{'|'.join(f'(?P<is_{name}>{form})' for name, form in NOTE_PATTERNS.items())})")
+NOTE_LINE_PATTERN = re.compile(
+    f"(?:{'|'.join(f'(?P<is_{name}>{form})' for name, form in NOTE_PATTERNS.items())})"
+)
 
 
 def find_note(line: str) -> re.Match[str] | None:
     """Return the match of any other line of a run."""
-    return NOTE.search(line.rstrip())
+    return NOTE_LINE_PATTERN.search(line.rstrip())
 
 
-USAGE = re.compile(
+USAGE_LINE_PATTERN = re.compile(
     r"\s|$|Usage: |(?:Server or Client|Server specific|Client specific):$|\[KMG\]|iperf3 homepage at"
     r"|Report bugs to|Try `iperf3 --help'"
 )

@@ -40,10 +40,10 @@ _VALUE_OPTION_NAMES = (
 _NAME_BY_OLD_OPTION = {"--bandwidth": "bitrate", "--linux-congestion": "congestion"}
 
 OPTION_SYNTAX = OptionSyntax(
-    value_option_names={f"--{name}": name for name in _VALUE_OPTION_NAMES}
+    name_by_value_option={f"--{name}": name for name in _VALUE_OPTION_NAMES}
     | {f"-{letter}": name for letter, name in _NAME_BY_LETTER.items() if name in _VALUE_OPTION_NAMES}
     | _NAME_BY_OLD_OPTION,
-    switch_names={f"--{name}": name for name in _SWITCH_NAMES}
+    name_by_switch={f"--{name}": name for name in _SWITCH_NAMES}
     | {f"-{letter}": name for letter, name in _NAME_BY_LETTER.items() if name in _SWITCH_NAMES},
 )
 """Options by their long names (iperf_api.c, `longopts`)."""
@@ -63,7 +63,7 @@ class RequestedOptions:
     """Options whose value is not a valid level."""
 
 
-def find_level(name: str, workload: str, raw: object) -> Level | None:
+def parse_level_or_none(name: str, workload: str, raw: object) -> Level | None:
     """Return the canonical level of a factor or label; None if it is out of range or not of the workload."""
     if not find_factor(name).has_workload(workload):
         return None
@@ -73,17 +73,17 @@ def find_level(name: str, workload: str, raw: object) -> Level | None:
         return None
 
 
-find_level_cached = lru_cache(1024)(find_level)
+parse_level_or_none_cached = lru_cache(1024)(parse_level_or_none)
 """The same with a cache, because the runs of a log are much alike."""
 
 
-def format_size(text: str) -> str:
+def size_option_to_level(text: str) -> str:
     """Return a size of `-l` or `-w` as a level. K, M and G are powers of 1024 (units.c, `unit_atof`)."""
     number = _parse_number(text, 1024)
     return text if number is None else f"{number} B"
 
 
-def format_rate(text: str) -> str:
+def rate_option_to_level(text: str) -> str:
     """Return a rate of `-b` as a level. K, M and G are powers of 1000 (units.c, `unit_atof_rate`)."""
     number = _parse_number(text.partition("/")[0], 1000)
     return text if number is None else f"{number} bit/s" if number else "none"
@@ -96,13 +96,13 @@ def parse_client_command(command: CommandLine) -> RequestedOptions | None:
         return None
     workload = UDP_STREAM if "udp" in options else TCP_STREAM
     factors = {
-        name: find_level_cached(name, workload, raw)
+        name: parse_level_or_none_cached(name, workload, raw)
         for name, raw in _DEFAULT_LEVELS_BY_WORKLOAD[workload].items()
     }
     other_results = {}
     for option, value in options.items():
         for name, raw in _find_raw_levels(option, value, workload):
-            factors[name] = find_level_cached(name, workload, raw)
+            factors[name] = parse_level_or_none_cached(name, workload, raw)
             if factors[name] is None:
                 other_results[f"--{option}"] = value
     if "sctp" in options:
@@ -137,7 +137,7 @@ def is_server_command(command: CommandLine) -> bool:
 def _find_raw_levels(option: str, value: str, workload: str) -> list[tuple[str, object]]:
     if option in _LEVELS_BY_SWITCH:
         return [pair for pair in _LEVELS_BY_SWITCH[option] if FACTORS[pair[0]].has_workload(workload)]
-    valued = {**_FACTOR_OPTIONS, **_FACTOR_BY_WORKLOAD_AND_OPTION[workload]}
+    valued = {**_FACTOR_AND_PARSER_BY_OPTION, **_FACTOR_BY_WORKLOAD_AND_OPTION[workload]}
     if option == "affinity" and "," in value:  # 0,2: the client on CPU 0, the server on CPU 2
         return [("thread_cpus", value.replace(",", "/"))]
     if option in valued:
@@ -184,18 +184,21 @@ _LEVELS_BY_SWITCH: Mapping[str, tuple[tuple[str, object], ...]] = {
     "gsro": (("udp_gso", "on"), ("udp_gro", "on")),
 }
 
-_FACTOR_OPTIONS: Mapping[str, tuple[str, Callable[[str], object]]] = {
+_FACTOR_AND_PARSER_BY_OPTION: Mapping[str, tuple[str, Callable[[str], object]]] = {
     "parallel": ("streams", str),
-    "window": ("socket_buffer", format_size),
+    "window": ("socket_buffer", size_option_to_level),
 }
 _FACTOR_BY_WORKLOAD_AND_OPTION: Mapping[str, Mapping[str, tuple[str, Callable[[str], object]]]] = {
     TCP_STREAM: {
-        "length": ("message_size", format_size),
+        "length": ("message_size", size_option_to_level),
         "congestion": ("congestion_control", str),
-        "bitrate": ("pacing_rate", format_rate),
-        "fq-rate": ("pacing_rate", format_rate),
+        "bitrate": ("pacing_rate", rate_option_to_level),
+        "fq-rate": ("pacing_rate", rate_option_to_level),
     },
-    UDP_STREAM: {"length": ("datagram_size", format_size), "bitrate": ("bit_rate", format_rate)},
+    UDP_STREAM: {
+        "length": ("datagram_size", size_option_to_level),
+        "bitrate": ("bit_rate", rate_option_to_level),
+    },
 }
 
 _LABEL_OPTIONS = (

@@ -28,31 +28,31 @@ class TextFacts:
     """`CLIENT` or `SERVER`; empty if the start is missing."""
     version: str = ""
     started_at: datetime | None = None
-    streams: int = 0
+    total_stream_count: int = 0
     """Streams of both directions together."""
     protocol: str = ""
     """Empty until a line reveals it."""
     is_reverse: bool = False
     is_bidirectional: bool = False
-    columns: str = ""
+    interval_table_columns: str = ""
     """Columns of the table of intervals."""
     block_bytes: int | None = None
     bit_rate: int | None = None
     congestion: str = ""
     ip_version: int | None = None
     connection: str = ""
-    cpu: tuple[RoundedValue, RoundedValue | None] | None = None
+    local_and_remote_cpu: tuple[RoundedValue, RoundedValue | None] | None = None
     """CPU shares of this endpoint and of the other one."""
-    prefix: str = ""
+    line_prefix: str = ""
     """What `--timestamps`, `--title` or a syslog put in front of the first line."""
     other_results: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
 
     def add_start(self, name: str, match: re.Match[str]) -> None:
         """Record a line with which a run starts (`line_patterns.START_PATTERNS`)."""
-        if match.start() and not self.prefix:
-            self.prefix = match.string[: match.start()]
-            self.started_at = self.started_at or _parse_timestamp(self.prefix)
+        if match.start() and not self.line_prefix:
+            self.line_prefix = match.string[: match.start()]
+            self.started_at = self.started_at or _parse_timestamp(self.line_prefix)
         _HANDLER_BY_START_LINE[name](self, match)
 
     def add_note(self, name: str, match: re.Match[str]) -> None:
@@ -61,13 +61,17 @@ class TextFacts:
             _HANDLER_BY_NOTE_LINE[name](self, match)
 
     @property
-    def is_sender(self) -> bool:
+    def is_only_sender(self) -> bool:
         """Whether only this endpoint sends, as the columns of its intervals reveal."""
-        return not self.is_bidirectional and ("Retr" in self.columns or " Total Datagrams" in self.columns)
+        return not self.is_bidirectional and (
+            "Retr" in self.interval_table_columns or " Total Datagrams" in self.interval_table_columns
+        )
 
     def is_blank(self, line: str) -> bool:
         """Return whether a line has nothing but the prefix of all lines."""
-        return not line.strip() or (bool(self.prefix) and _mask_digits(line) == _mask_digits(self.prefix))
+        return not line.strip() or (
+            bool(self.line_prefix) and _mask_digits(line) == _mask_digits(self.line_prefix)
+        )
 
     def labels(self) -> dict[str, str]:
         """Return labels for properties without a factor."""
@@ -80,12 +84,12 @@ class TextFacts:
         elif self.protocol == "UDP" or not self.protocol:
             self.protocol = "TCP"
         self.is_bidirectional |= match["roles"] is not None
-        self.columns = self.columns or columns
+        self.interval_table_columns = self.interval_table_columns or columns
 
     def _add_connection(self, match: re.Match[str]) -> None:
-        self.streams += 1
+        self.total_stream_count += 1
         self.ip_version = 6 if ":" in match["address"] else 4
-        if self.streams == 1 and self.role:
+        if self.total_stream_count == 1 and self.role:
             local, remote = f"{match['address']}:{match['port']}", match["remote"].replace(" port ", ":")
             self.connection = format_connection(self.role, local, remote)
 
@@ -105,8 +109,8 @@ class TextFacts:
         self.protocol, self.block_bytes = match["protocol"], int(match["block"])
 
     def _add_cpu_utilization(self, match: re.Match[str]) -> None:
-        if self.cpu is None:
-            self.cpu = parse_rounded(match["local"]), parse_rounded(match["remote"])
+        if self.local_and_remote_cpu is None:
+            self.local_and_remote_cpu = parse_rounded(match["local"]), parse_rounded(match["remote"])
 
     def _add_warning(self, match: re.Match[str]) -> None:
         if len(self.remarks) < _MAX_REMARKS:

@@ -14,17 +14,17 @@ from vnetbench.importers.runs import CUT_OFF_FAILURE, FORWARD, Run
 from vnetbench.importers.tools.iperf3 import line_patterns
 from vnetbench.importers.tools.iperf3.endpoint_results import (
     CLIENT,
-    DIRECTIONS,
+    DIRECTIONS_BY_LEVEL,
     RECEIVER,
     SENDER,
     SERVER,
     EndpointResults,
     compute_results,
     cpu_metrics,
-    drop_unreported,
+    drop_unreported_endpoint,
 )
 from vnetbench.importers.tools.iperf3.json_parts import read_intervals
-from vnetbench.importers.tools.iperf3.options import find_level_cached, requested_options
+from vnetbench.importers.tools.iperf3.options import parse_level_or_none_cached, requested_options
 from vnetbench.importers.tools.iperf3.text_facts import TextFacts
 from vnetbench.importers.tools.iperf3.text_rows import TextRows
 from vnetbench.study.model import Level
@@ -42,7 +42,7 @@ _RANK_BY_START_LINE = {
 }
 """The order of the lines with which a run starts. A line that is out of order starts the next run."""
 _RANK_OF_CONNECTING_LINE = _RANK_BY_START_LINE["is_connecting"]
-_MAX_LOOKAHEAD_LINES = 20
+_MAX_FOREIGN_LINES = 20
 """Maximum foreign lines within a run: output of `-d`, of the kernel, or of a person."""
 
 
@@ -77,7 +77,7 @@ def take_errors(lines: LogLines) -> str:
         lines.take_line()
         messages += [match["error"].strip()] if match["error"].strip() not in messages else []
     if messages and (lines.peek_line() or "").startswith("Usage: "):
-        while (line := lines.peek_line()) is not None and line_patterns.USAGE.match(line):
+        while (line := lines.peek_line()) is not None and line_patterns.USAGE_LINE_PATTERN.match(line):
             lines.take_line()
     return "; ".join(messages)
 
@@ -86,7 +86,7 @@ def read_text_intervals(lines: LogLines, starts_run: StartsRun) -> PackedInterva
     """Return the intervals of the next text, which a receiving server sent back to its client."""
     parser = TextRunParser(lines, starts_run)
     parser.parse()
-    parser.rows.finish((FORWARD,))
+    parser.rows.set_interval_directions((FORWARD,))
     return parser.rows.intervals
 
 
@@ -108,7 +108,7 @@ class TextRunParser:
 
     def parse(self) -> None:
         """Take the lines of the run, and none after it."""
-        is_row = line_patterns.ROW.search
+        is_row = line_patterns.ROW_PATTERN.search
         while not (self._error or self.is_done) and (line := self._lines.peek_line()) is not None:
             row = is_row(line)
             if row is not None:
@@ -152,13 +152,19 @@ class TextRunParser:
         factors = {**requested.factors, **self._build_factors(workload)}
         direction = factors.get("direction", FORWARD)
         failure = self._error or error or ("" if self.is_complete else CUT_OFF_FAILURE)
-        directions = DIRECTIONS.get(direction, (FORWARD,))
-        self.rows.finish(directions)
+        directions = DIRECTIONS_BY_LEVEL.get(direction, (FORWARD,))
+        self.rows.set_interval_directions(directions)
         results = compute_results(
             workload,
-            drop_unreported(self._endpoint_results(directions, factors), facts.role, is_complete=not failure),
+            drop_unreported_endpoint(
+                self._endpoint_results(directions, factors), facts.role, is_complete=not failure
+            ),
         )
-        cpu = cpu_metrics(facts.role, direction, facts.cpu, is_complete=not failure) if facts.cpu else {}
+        cpu = (
+            cpu_metrics(facts.role, direction, facts.local_and_remote_cpu, is_complete=not failure)
+            if facts.local_and_remote_cpu
+            else {}
+        )
         return Run(
             tool=TOOL,
             version=facts.version,
@@ -254,11 +260,11 @@ class TextRunParser:
 
     def _continues_after_foreign_lines(self) -> bool:
         """Return whether one of the lines after the next one belongs to this run."""
-        for ahead in range(1, _MAX_LOOKAHEAD_LINES + 1):
+        for ahead in range(1, _MAX_FOREIGN_LINES + 1):
             line = self._lines.peek_line(ahead)
             if line is None:
                 return False
-            if line_patterns.ROW.search(line):
+            if line_patterns.ROW_PATTERN.search(line):
                 return True
             if match := line_patterns.find_start(line) or line_patterns.find_note(line):
                 return self._belongs_to_run(match)
@@ -276,7 +282,10 @@ class TextRunParser:
 
     def _build_factors(self, workload: str) -> dict[str, Level]:
         facts = self.facts
-        streams = facts.streams // (2 if facts.is_bidirectional else 1) or self.rows.streams
+        streams = (
+            facts.total_stream_count // (2 if facts.is_bidirectional else 1)
+            or self.rows.stream_count_per_direction
+        )
         rate = facts.bit_rate
         raw_levels: dict[str, object] = {
             "streams": streams or None,
@@ -290,7 +299,7 @@ class TextRunParser:
             **facts.labels(),
         }
         levels = {
-            name: find_level_cached(name, workload, each)
+            name: parse_level_or_none_cached(name, workload, each)
             for name, each in raw_levels.items()
             if each is not None
         }
@@ -305,7 +314,7 @@ class TextRunParser:
             return "reverse"
         if not facts.protocol or not facts.role:
             return None
-        is_reverse = facts.role == SERVER and (facts.is_sender or self.rows.has_only_sender)
+        is_reverse = facts.role == SERVER and (facts.is_only_sender or self.rows.has_only_sender)
         return "reverse" if is_reverse else "forward"
 
     def _endpoint_results(self, directions: tuple[str, ...], factors: dict[str, Level]) -> EndpointResults:

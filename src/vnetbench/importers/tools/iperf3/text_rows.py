@@ -15,11 +15,11 @@ from vnetbench.importers.tools.iperf3.endpoint_results import (
     RECEIVER,
     SENDER,
     EndpointResult,
-    endpoint_role,
     rate_per_s,
+    sender_or_receiver,
     split_udp_result,
 )
-from vnetbench.importers.units import BITS, BYTES, parse_rounded, parse_with_unit
+from vnetbench.importers.units import BITS_BY_UNIT, BYTES_BY_UNIT, parse_rounded, parse_with_unit
 
 _UNKNOWN_DIRECTION = ""
 _DIRECTION_BY_ROLE = {
@@ -31,7 +31,7 @@ _DIRECTION_BY_ROLE = {
 }
 """Directions of the roles in the rows of `--bidir`."""
 _ALL_STREAMS_ID = "SUM"
-_BITS_PER_S_BY_RATE_UNIT = {**BITS, **{unit: 8 * factor for unit, factor in BYTES.items()}}
+_BITS_PER_S_BY_RATE_UNIT = {**BITS_BY_UNIT, **{unit: 8 * factor for unit, factor in BYTES_BY_UNIT.items()}}
 """`-f M` prints MBytes/sec of 1024² bytes (units.c, `conversion_bytes`)."""
 _BYTES_ROW_VALUE_NAMES: tuple[str, ...] = ("bytes",)
 _SUM_ROW_VALUE_NAMES = ("bytes", "retransmits")
@@ -49,11 +49,11 @@ _MAX_CACHED_NUMBERS = 65536
 class _SummaryRow:
     """A row of the summary."""
 
-    seconds: RoundedValue
+    duration_s: RoundedValue
     bits_per_s: RoundedValue
     jitter_us: RoundedValue | None
-    lost: int | None
-    total: int | None
+    lost_datagrams: int | None
+    total_datagrams: int | None
     count: int | None
 
 
@@ -105,7 +105,7 @@ class TextRows:
         self.intervals.append_interval(interval_format, start_s, end_s, numbers)
         self._rows_since_sum += 1
         if name == _ALL_STREAMS_ID:
-            self.intervals.copy_last_times(self._rows_since_sum - 1)
+            self.intervals.copy_last_times_to_preceding(self._rows_since_sum - 1)
             self._rows_since_sum = 0
         return True
 
@@ -133,7 +133,7 @@ class TextRows:
         return any(direction != _UNKNOWN_DIRECTION for direction in self._stream_ids_by_direction)
 
     @property
-    def streams(self) -> int:
+    def stream_count_per_direction(self) -> int:
         """Number of streams in each direction."""
         return max(
             (len(ids - {_ALL_STREAMS_ID}) for ids in self._stream_ids_by_direction.values()), default=0
@@ -155,8 +155,8 @@ class TextRows:
             for direction, _, _ in self._summary
         }
 
-    def finish(self, directions: Sequence[str]) -> None:
-        """Set the directions of the intervals and whether they are of all stream_counts.
+    def set_interval_directions(self, directions: Sequence[str]) -> None:
+        """Set the directions of the intervals and whether they are of all streams.
 
         Both are known only at the end.
         """
@@ -173,7 +173,7 @@ class TextRows:
     ) -> dict[tuple[str, str], EndpointResult]:
         """Return the results of the endpoints.
 
-        Call `finish` first. `datagram_bytes` is the payload, if it is known.
+        Call `set_interval_directions` first. `datagram_bytes` is the payload, if it is known.
         """
         endpoint_results: dict[tuple[str, str], EndpointResult] = {}
         for direction in directions:
@@ -196,11 +196,13 @@ class TextRows:
     def _split_old_result(
         self, row: _SummaryRow, direction: str, datagram_bytes: int | None, role: str
     ) -> Iterator[tuple[tuple[str, str], EndpointResult]]:
-        local = endpoint_role(role or CLIENT, direction)
+        local = sender_or_receiver(role or CLIENT, direction)
         bits = None if datagram_bytes is None else 8.0 * datagram_bytes
         arrived = 8 * self.intervals.sum_over_streams("bytes", direction) if local == RECEIVER else 0.0
-        rate = rate_per_s(arrived, row.seconds) if arrived else None
-        line = EndpointResult(row.seconds, row.bits_per_s, None, row.total, row.lost, row.jitter_us)
+        rate = rate_per_s(arrived, row.duration_s) if arrived else None
+        line = EndpointResult(
+            row.duration_s, row.bits_per_s, None, row.total_datagrams, row.lost_datagrams, row.jitter_us
+        )
         return split_udp_result(line, direction, local, bits, rate)
 
     def _record_stream_id(self, direction: str, name: str) -> None:
@@ -230,14 +232,16 @@ def _complete_format(
 
 
 def _to_endpoint_result(row: _SummaryRow, end: str) -> EndpointResult:
-    if row.total is not None:
-        return EndpointResult(row.seconds, row.bits_per_s, None, row.total, row.lost, row.jitter_us)
-    return EndpointResult(row.seconds, row.bits_per_s, row.count if end == SENDER else None)
+    if row.total_datagrams is not None:
+        return EndpointResult(
+            row.duration_s, row.bits_per_s, None, row.total_datagrams, row.lost_datagrams, row.jitter_us
+        )
+    return EndpointResult(row.duration_s, row.bits_per_s, row.count if end == SENDER else None)
 
 
 @lru_cache(_MAX_CACHED_NUMBERS)
 def _pack_size(text: str, unit: str) -> PackedNumbers:
-    return pack_value(parse_with_unit(text, unit, BYTES))
+    return pack_value(parse_with_unit(text, unit, BYTES_BY_UNIT))
 
 
 @lru_cache(_MAX_CACHED_NUMBERS)

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 
 from vnetbench.importers.arithmetic import divide_values
 from vnetbench.importers.runs import RoundedValue
-from vnetbench.importers.tools.netperf.test_catalog import BITS_PER_S, NetperfTest
-from vnetbench.importers.units import NUMBER, parse_count, parse_rounded
+from vnetbench.importers.tools.netperf.test_catalog import BITS_PER_S_BY_UNIT, NetperfTest
+from vnetbench.importers.units import NUMBER_PATTERN, parse_count, parse_rounded
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import WORKLOADS, Workload
 
-NUMBERS = re.compile(rf"\s*{NUMBER}(?:\s+{NUMBER})*\s*$")
+NUMBER_ROW_PATTERN = re.compile(rf"\s*{NUMBER_PATTERN}(?:\s+{NUMBER_PATTERN})*\s*$")
 """A row: `131072  16384  16384    10.00    11163.09   70.74    70.75    2.085   2.085`."""
 _STREAM_COLUMNS = ("receive_buffer", "send_buffer", "message", "elapsed", "throughput")
 _REQUEST_COLUMNS = ("send_buffer", "receive_buffer", "request", "response", "elapsed", "rate")
@@ -59,7 +59,7 @@ def is_heading(line: str) -> bool:
     )
 
 
-def find_unit(line: str) -> str | None:
+def find_throughput_unit(line: str) -> str | None:
     """Return the unit of throughput in a line of a heading: `10^6bits`, `MBytes`; `Usec` with `-f u`."""
     unit = next((unit for word in line.split() if (unit := _THROUGHPUT_UNIT_PATTERN.match(word))), None)
     return (unit["bits"] or unit["other"]) if unit else None
@@ -116,7 +116,7 @@ class ClassicTable:
             return {**metrics, **self._compute_datagram_metrics(unit)}
         row = self.rows[0]
         if "throughput" in row:
-            metrics["goodput_bps"] = parse_rounded(row["throughput"], BITS_PER_S[unit])
+            metrics["goodput_bps"] = parse_rounded(row["throughput"], BITS_PER_S_BY_UNIT[unit])
         elif unit == "Trans":
             metrics[self.workload.achieved_rate_metric] = parse_rounded(row["rate"])
         return metrics
@@ -133,7 +133,7 @@ class ClassicTable:
             metrics["datagrams_received_per_s"] = divide_values(
                 parse_count(arrived["arrived"]), parse_rounded(arrived["elapsed"])
             )
-            metrics["goodput_bps"] = parse_rounded(arrived["throughput"], BITS_PER_S[unit])
+            metrics["goodput_bps"] = parse_rounded(arrived["throughput"], BITS_PER_S_BY_UNIT[unit])
             lost = max(0, int(sent["sent"]) - int(arrived["arrived"]))
             metrics["loss_percent"] = RoundedValue.exact(100 * lost / max(1, int(sent["sent"])))
         return metrics

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from vnetbench.importers.arithmetic import scale_value
 from vnetbench.importers.runs import RoundedValue
-from vnetbench.importers.tools.netperf.test_catalog import BITS_PER_S
+from vnetbench.importers.tools.netperf.test_catalog import BITS_PER_S_BY_UNIT
 from vnetbench.importers.units import parse_count, parse_rounded
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_RR, TCP_STREAM, UDP_STREAM, WORKLOADS
@@ -84,7 +84,7 @@ class InterimResult:
     rate: RoundedValue
     quantity_unit: str
     length_s: float
-    end_s: float
+    end_unix_s: float
     """Wall-clock time."""
 
     @classmethod
@@ -140,8 +140,8 @@ def find_metrics(results: Mapping[str, str], workload: str, *, is_reverse: bool)
             found[f"{endpoint}_busy_percent"] = parse_rounded(results[name])
     if not WORKLOADS[workload].has_requests:
         unit = results.get("THROUGHPUT_UNITS", "").removesuffix("/s")
-        if unit in BITS_PER_S and "THROUGHPUT" in results:
-            found["goodput_bps"] = parse_rounded(results["THROUGHPUT"], BITS_PER_S[unit])
+        if unit in BITS_PER_S_BY_UNIT and "THROUGHPUT" in results:
+            found["goodput_bps"] = parse_rounded(results["THROUGHPUT"], BITS_PER_S_BY_UNIT[unit])
         return {**found, **_compute_count_metrics(results, workload)}
     return {**found, **_compute_request_metrics(results, workload)}
 

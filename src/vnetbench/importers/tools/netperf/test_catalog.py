@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vnetbench.importers.command_line import CommandLine, OptionSyntax, parse_options
-from vnetbench.importers.units import BYTES
+from vnetbench.importers.units import BYTES_BY_UNIT
 from vnetbench.study.model import Level
 from vnetbench.study.workloads import TCP_CRR, TCP_RR, TCP_STREAM, UDP_STREAM
 
-BITS_PER_S: Mapping[str, float] = {
-    **{name: factor * 8 for name, factor in BYTES.items()},
+BITS_PER_S_BY_UNIT: Mapping[str, float] = {
+    **{name: factor * 8 for name, factor in BYTES_BY_UNIT.items()},
     "10^0bits": 8,
     "10^3bits": 1e3,
     "10^6bits": 1e6,
@@ -20,7 +20,7 @@ BITS_PER_S: Mapping[str, float] = {
 }
 """netperf's units (netlib.c, `format_units`, `calc_thruput_interval`). With `-f b` it prints bytes but calls
 them `10^0bits`: the divisor is 1 there, and 125 for `k`."""
-DEFAULT_UNIT = "10^6bits"
+DEFAULT_THROUGHPUT_UNIT = "10^6bits"
 _UNIT_BY_LETTER = {
     "B": "Bytes",
     "K": "KBytes",
@@ -44,7 +44,7 @@ class NetperfTest:
 
 
 _UDP_PROTOCOL_LABEL: Mapping[str, Level] = {"label_protocol": "udp"}
-TESTS: Mapping[str, NetperfTest] = {
+TEST_BY_NAME: Mapping[str, NetperfTest] = {
     "TCP_STREAM": NetperfTest(TCP_STREAM),
     "TCP_SENDFILE": NetperfTest(TCP_STREAM, factors={"send_mode": "sendfile"}),
     "TCP_MAERTS": NetperfTest(TCP_STREAM, is_reverse=True),
@@ -54,7 +54,7 @@ TESTS: Mapping[str, NetperfTest] = {
     "UDP_RR": NetperfTest(TCP_RR, factors=_UDP_PROTOCOL_LABEL),
 }
 """Tests by the name that `-t` takes."""
-OMNI = "OMNI"
+OMNI_TEST_NAME = "OMNI"
 """Name of a test that only its results describe."""
 _TEST_NAME_BY_TITLE = {
     "TCP STREAM": "TCP_STREAM",
@@ -67,24 +67,24 @@ _TEST_NAME_BY_TITLE = {
     "UDP REQUEST/RESPONSE": "UDP_RR",
 }
 """Names of tests by the title of their tables."""
-TITLE = re.compile(
+TITLE_PATTERN = re.compile(
     r"(?:MIGRATED )?(?P<title>[A-Za-z/| ]+?) TEST (?:from \S+ \(.*?\) port \d+ AF_\w+ )?to "
     r"(?P<target>\S+)(?P<details>.*)"
 )
 """`MIGRATED TCP STREAM TEST from 0.0.0.0 (0.0.0.0) port 0 AF_INET to 10.0.0.2 () port 0 AF_INET : demo`."""
 PROGRAMS = ("netperf",)
 _GENERAL_OPTION_SYNTAX = OptionSyntax(
-    value_option_names={f"-{letter}": letter for letter in "aAbBdDfFHiIlLnOopPtTvWwYZ"},
-    switch_names={f"-{letter}": letter for letter in "cCjNrSsVh"},
+    name_by_value_option={f"-{letter}": letter for letter in "aAbBdDfFHiIlLnOopPtTvWwYZ"},
+    name_by_switch={f"-{letter}": letter for letter in "cCjNrSsVh"},
 )
 """Options in front of `--`. `-c` and `-C` may take a rate, which nobody uses any more."""
 _TEST_OPTION_SYNTAX = OptionSyntax(
-    value_option_names={f"-{letter}": letter for letter in "bdHIklLmMoOpPrsSTtW"},
-    switch_names={"-C": "C", "-D": "D"},
+    name_by_value_option={f"-{letter}": letter for letter in "bdHIklLmMoOpPrsSTtW"},
+    name_by_switch={"-C": "C", "-D": "D"},
 )
 """Options behind `--`."""
 _SIZE_PATTERN = re.compile(r"(\d+)([kKmMgG]?)")
-_FACTOR_BY_SUFFIX = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
+_MULTIPLIER_BY_SUFFIX = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 """Source: netsh.c, `convert`."""
 
 
@@ -117,7 +117,7 @@ class RequestedTest:
     @property
     def unit(self) -> str:
         """The unit of throughputs that are printed without one."""
-        return _UNIT_BY_LETTER.get(self.general_options.get("f", "m"), DEFAULT_UNIT)
+        return _UNIT_BY_LETTER.get(self.general_options.get("f", "m"), DEFAULT_THROUGHPUT_UNIT)
 
     def factors(self) -> dict[str, Level]:
         """Return the levels that no table prints as they were requested."""
@@ -130,7 +130,7 @@ class RequestedTest:
 
 def _parse_bytes(text: str) -> int | None:
     sizes = {
-        int(size[1]) * _FACTOR_BY_SUFFIX[size[2]]
+        int(size[1]) * _MULTIPLIER_BY_SUFFIX[size[2]]
         for each in text.split(",")
         if (size := _SIZE_PATTERN.fullmatch(each)) is not None
     }
@@ -138,5 +138,5 @@ def _parse_bytes(text: str) -> int | None:
 
 
 def find_test_name(title: str) -> str:
-    """Return the name of the test with this title; `OMNI` if only its results describe it."""
-    return _TEST_NAME_BY_TITLE.get(title.strip(), OMNI)
+    """Return the name of the test with this title; `OMNI_TEST_NAME` if only its results describe it."""
+    return _TEST_NAME_BY_TITLE.get(title.strip(), OMNI_TEST_NAME)

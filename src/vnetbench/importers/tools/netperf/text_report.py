@@ -13,18 +13,18 @@ from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.runs import FORWARD, REVERSE, ReportInterval, RoundedValue, Run
 from vnetbench.importers.tools.netperf import omni_results
 from vnetbench.importers.tools.netperf.classic_tables import (
-    NUMBERS,
+    NUMBER_ROW_PATTERN,
     ClassicTable,
-    find_unit,
+    find_throughput_unit,
     is_heading,
     parse_mean_latency,
 )
 from vnetbench.importers.tools.netperf.test_catalog import (
-    BITS_PER_S,
-    DEFAULT_UNIT,
+    BITS_PER_S_BY_UNIT,
+    DEFAULT_THROUGHPUT_UNIT,
     PROGRAMS,
-    TESTS,
-    TITLE,
+    TEST_BY_NAME,
+    TITLE_PATTERN,
     NetperfTest,
     RequestedTest,
     find_test_name,
@@ -96,8 +96,8 @@ class NetperfReport(LineReport):
         """Return whether a table's title, named results, or a command line is next."""
         line = lines.peek_line() or ""
         if " TEST " in line:
-            title = TITLE.match(line)
-            return title is not None and ("AF_" in line or find_test_name(title["title"]) in TESTS)
+            title = TITLE_PATTERN.match(line)
+            return title is not None and ("AF_" in line or find_test_name(title["title"]) in TEST_BY_NAME)
         if line.startswith(omni_results.FIRST_KEY_PREFIXES):
             return True
         return cls.parse_command(line) is not None or line.startswith(_ERROR_LINE_START)
@@ -112,7 +112,7 @@ class NetperfReport(LineReport):
     @property
     def test(self) -> NetperfTest | None:
         """The test; None for omni tests, which only their results describe."""
-        return TESTS.get(self.test_name)
+        return TEST_BY_NAME.get(self.test_name)
 
     @property
     def is_complete(self) -> bool:
@@ -125,10 +125,10 @@ class NetperfReport(LineReport):
         line = line.rstrip()
         if self.is_complete:
             return self._accepts_below(line)
-        if TITLE.match(line):
+        if TITLE_PATTERN.match(line):
             return not self.title
         patterns = (
-            NUMBERS,
+            NUMBER_ROW_PATTERN,
             _INTERIM_RESULT_LINE,
             _INTERIM_CSV_LINE,
             omni_results.KEY_VALUE,
@@ -143,7 +143,7 @@ class NetperfReport(LineReport):
         if self.results:
             return not self.headings and omni_results.KEY_VALUE.match(line) is not None
         is_remote = not self.is_below_table and _REMOTE_BUFFER_SIZES_LINE.match(line) is not None
-        is_extra = _EXTRA_HEADING_LINE.match(line) or (self.is_below_table and NUMBERS.match(line))
+        is_extra = _EXTRA_HEADING_LINE.match(line) or (self.is_below_table and NUMBER_ROW_PATTERN.match(line))
         return is_remote or bool(is_extra)
 
     def may_accept(self, line: str) -> bool:
@@ -156,7 +156,7 @@ class NetperfReport(LineReport):
     def add(self, line: str) -> None:
         """Record what the line reports."""
         line = line.rstrip()
-        if (title := TITLE.match(line)) is not None and not self.is_complete:
+        if (title := TITLE_PATTERN.match(line)) is not None and not self.is_complete:
             self._add_title(title)
         elif (interim := _INTERIM_RESULT_LINE.match(line) or _INTERIM_CSV_LINE.match(line)) is not None:
             parts = interim["rate"], interim["unit"], interim["length"], interim["end"]
@@ -202,7 +202,7 @@ class NetperfReport(LineReport):
         """Add a line of a classic table. Return False if it is none."""
         if self.test is None or self.headings:
             return False
-        if NUMBERS.match(line):
+        if NUMBER_ROW_PATTERN.match(line):
             table = self.table or ClassicTable(self.test)
             if not table.add(line.split()):
                 return self.is_complete
@@ -210,7 +210,7 @@ class NetperfReport(LineReport):
             return True
         if not is_heading(line):
             return False
-        self.unit = self.unit or find_unit(line) or ("Trans" if "per sec" in line else None)
+        self.unit = self.unit or find_throughput_unit(line) or ("Trans" if "per sec" in line else None)
         return True
 
     def _add_omni_line(self, line: str) -> None:
@@ -275,7 +275,7 @@ class NetperfReport(LineReport):
             return omni_results.find_metrics(results, workload, is_reverse=is_reverse)
         if self.table is None:
             return {}
-        default_unit = self.requested.unit or DEFAULT_UNIT
+        default_unit = self.requested.unit or DEFAULT_THROUGHPUT_UNIT
         if WORKLOADS[workload].has_requests:
             default_unit = "Trans" if self.requested.general_options.get("f", "x") == "x" else "other"
         metrics = self.table.metrics(self.unit or default_unit)
@@ -287,15 +287,19 @@ class NetperfReport(LineReport):
         interim = self.interim_results or omni_results.parse_interim_results(self.results)
         if load.has_datagrams or load.has_connection_per_request or not interim:
             return
-        origin = interim[0].end_s - interim[0].length_s
+        origin = interim[0].end_unix_s - interim[0].length_s
         for each in interim:
             if each.quantity_unit == "Trans":
                 values = {"transactions": scale_value(each.rate, each.length_s)}
-            elif each.quantity_unit in BITS_PER_S:
-                values = {"bytes": scale_value(each.rate, BITS_PER_S[each.quantity_unit] / 8 * each.length_s)}
+            elif each.quantity_unit in BITS_PER_S_BY_UNIT:
+                values = {
+                    "bytes": scale_value(
+                        each.rate, BITS_PER_S_BY_UNIT[each.quantity_unit] / 8 * each.length_s
+                    )
+                }
             else:
                 return
-            end_s = each.end_s - origin
+            end_s = each.end_unix_s - origin
             yield ReportInterval(max(0.0, end_s - each.length_s), end_s, values, direction=direction)
 
     def _list_run_remarks(self, results: Mapping[str, str], workload: str) -> Iterable[str]:

@@ -16,10 +16,10 @@ from vnetbench.importers.tools.ntttcp.endpoint_report import (
     WINDOWS,
     EndpointReport,
     build_run,
-    per_second,
+    rate_per_second,
     subtract,
 )
-from vnetbench.importers.tools.ntttcp.options import RECEIVER, SENDER, RequestedOptions, write_size_factor
+from vnetbench.importers.tools.ntttcp.options import RECEIVER, SENDER, RequestedOptions, size_factor_of_write
 from vnetbench.importers.units import parse_count, parse_rounded
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
@@ -183,7 +183,7 @@ def _build_endpoint_report(document: _EndpointDocument, first_line: int, last_li
 
 
 def _combine_samples(documents: list[_EndpointDocument], first_line: int, last_line: int) -> EndpointReport:
-    """Return one report for several samples: reports is an interval, and the metrics are their means."""
+    """Return one report for several samples: each is an interval, and the metrics are their means."""
     reports = [_build_endpoint_report(document, first_line, last_line) for document in documents]
     lengths = [report.duration_s or 0.0 for report in reports]
     rates = [report.throughput_bps or RoundedValue.exact(0.0) for report in reports]
@@ -222,7 +222,7 @@ def _find_requested_options(document: _EndpointDocument) -> RequestedOptions:
     length = _find_buffer_bytes(document)
     levels: dict[str, object] = {"ip_version": 6 if parameters.get("use_ipv6") == "True" else 4}
     if document.endpoint == SENDER:
-        levels |= write_size_factor(is_udp, length)
+        levels |= size_factor_of_write(is_udp, length)
     streams = document.values.get("conns_tested") if document.is_from_linux else str(document.threads or "")
     if streams and streams.isdigit():
         levels["streams"] = int(streams)
@@ -256,7 +256,7 @@ def _compute_metrics(document: _EndpointDocument) -> Iterator[tuple[str, Rounded
     if "cycles_per_byte" in values:
         yield "cycles_per_byte", parse_rounded(values["cycles_per_byte"])
     if "packets_retransmitted" in values and document.parameters.get("udp") != "True":
-        yield "retransmits_per_s", per_second(values["packets_retransmitted"], duration)
+        yield "retransmits_per_s", rate_per_second(values["packets_retransmitted"], duration)
     yield from (
         _compute_linux_metrics(values, duration)
         if document.is_from_linux
@@ -281,7 +281,7 @@ def _compute_linux_metrics(values: Mapping[str, str], duration: str) -> Iterator
         yield "cpu_percent", parse_rounded(values["cpu_busy_all"])
     # ntttcp writes 0 unless it counts them (--show-nic-packets).
     if values.get("packets_received", "0") != "0":
-        yield "packets_per_s", per_second(values["packets_received"], duration)
+        yield "packets_per_s", rate_per_second(values["packets_received"], duration)
     if "tcp_average_rtt" in values:
         yield "rtt_us", parse_count(values["tcp_average_rtt"].removesuffix(" us"))
 

@@ -81,7 +81,7 @@ def build_run(report: EndpointReport) -> Run:
             **other_results,
             **_format_offered_rate(report, endpoint, workload),
         },
-        failure=report.failure or report.requested.unsupported,
+        failure=report.failure or report.requested.unsupported_reason,
         remarks=(
             *report.remarks,
             *_list_remarks(report, workload),
@@ -91,8 +91,8 @@ def build_run(report: EndpointReport) -> Run:
     )
 
 
-def per_second(count: str, duration: str) -> RoundedValue:
-    """Return the rate total an exact count over a printed time in seconds.
+def rate_per_second(count: str, duration: str) -> RoundedValue:
+    """Return the rate of an exact count over a printed time in seconds.
 
     Raises ValueError if there is none.
     """

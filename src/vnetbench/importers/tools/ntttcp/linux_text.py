@@ -14,7 +14,7 @@ from vnetbench.importers.tools.ntttcp.endpoint_report import (
     LINUX,
     EndpointReport,
     build_run,
-    per_second,
+    rate_per_second,
     subtract,
 )
 from vnetbench.importers.tools.ntttcp.options import (
@@ -24,12 +24,12 @@ from vnetbench.importers.tools.ntttcp.options import (
     SENDER,
     RequestedOptions,
     cpu_label,
-    has_output,
+    is_command_with_output,
     pacing_factor,
     parse_linux_command,
-    write_size_factor,
+    size_factor_of_write,
 )
-from vnetbench.importers.units import NUMBER, parse_count, parse_rounded
+from vnetbench.importers.units import NUMBER_PATTERN, parse_count, parse_rounded
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
 _VERSION_LINE = re.compile(r"NTTTCP for Linux (?P<version>\d[\w.]*)")
@@ -43,11 +43,15 @@ _FIRST_MESSAGE_LINE = re.compile(
 """The first message of a run without a version: in a file of `-O`, and after the first run of `-H`."""
 _FIRST_OUTPUT_LINE = re.compile(rf"{_VERSION_LINE.pattern}|{_FIRST_MESSAGE_LINE.pattern}")
 _HINT_WORDS = ("INFO: ", "DBG : ", "ERR : ", "NTTTCP", "tttcp", "TTTcp")
-_REAL_TIME_THROUGHPUT_PATTERN = re.compile(rf"Real-time throughput: (?P<number>{NUMBER})(?P<unit>[KMG]?bps)")
+_REAL_TIME_THROUGHPUT_PATTERN = re.compile(
+    rf"Real-time throughput: (?P<number>{NUMBER_PATTERN})(?P<unit>[KMG]?bps)"
+)
 """A captured terminal has several on one line."""
 _SETTING_PATTERN = re.compile(r"(?P<name>[a-z][\w /()-]+):+\t+ ?(?P<value>.*)")
 """`sender socket buffer (bytes):\t 131072`, of `-V` (parameter.c, print_flags)"""
-_TOTAL_PATTERN = re.compile(rf"\s*(?P<name>[a-zA-Z][\w /()]*?)\s*:(?P<number>{NUMBER})\s*(?P<unit>\S*)\s*")
+_TOTAL_PATTERN = re.compile(
+    rf"\s*(?P<name>[a-zA-Z][\w /()]*?)\s*:(?P<number>{NUMBER_PATTERN})\s*(?P<unit>\S*)\s*"
+)
 """`\t throughput\t:23.65Gbps`, `cpu busy (all)\t:159.81%`"""
 _CONNECTION_COUNT_PATTERN = re.compile(r"(?P<number>\d+) connections tested")
 _INTERRUPTION_PATTERN = re.compile(r"Interrupted by Ctrl\+C|Test was interrupted|sender side was interrupted")
@@ -78,8 +82,8 @@ class _LinuxRunReport:
     version: str = ""
     settings: dict[str, str] = field(default_factory=dict)
     roles: set[str] = field(default_factory=set)
-    warm_up: list[RoundedValue] = field(default_factory=list)
-    lines: list[RoundedValue] = field(default_factory=list)
+    warm_up_rates_bps: list[RoundedValue] = field(default_factory=list)
+    measured_rates_bps: list[RoundedValue] = field(default_factory=list)
     """Real-time lines after the warm-up, in bit/s. `warm_up` has those of the warm-up."""
     has_begun: bool = False
     is_measured: bool = False
@@ -99,7 +103,7 @@ def starts_run(lines: LogLines) -> bool:
     line = lines.peek_line() or ""
     if not any(hint in line for hint in _HINT_WORDS):
         return False
-    return bool(_FIRST_OUTPUT_LINE.match(line)) or has_output(lines, _FIRST_OUTPUT_LINE)
+    return bool(_FIRST_OUTPUT_LINE.match(line)) or is_command_with_output(lines, _FIRST_OUTPUT_LINE)
 
 
 def read_runs(lines: LogLines, starts_run: StartsRun) -> list[Run]:
@@ -141,7 +145,9 @@ def _is_trailing_line(line: str) -> bool:
 def _add_line(report: _LinuxRunReport, line: str) -> bool:
     """Record a line. Return whether it is the run's own."""
     rates = list(_REAL_TIME_THROUGHPUT_PATTERN.finditer(line))
-    report.lines += [parse_rounded(each["number"], _BITS_PER_S_BY_UNIT[each["unit"]]) for each in rates]
+    report.measured_rates_bps += [
+        parse_rounded(each["number"], _BITS_PER_S_BY_UNIT[each["unit"]]) for each in rates
+    ]
     # In a captured terminal the next message may follow on the same line.
     text = line[rates[-1].end() :].lstrip("\r") if rates else line
     if message := _MESSAGE_LINE.match(text):
@@ -168,7 +174,7 @@ def _add_message(report: _LinuxRunReport, severity: str, text: str) -> None:
     elif text.startswith("Network activity progressing"):
         report.has_begun = True
     elif text.startswith("Test warmup completed"):
-        report.warm_up, report.lines = report.lines, []
+        report.warm_up_rates_bps, report.measured_rates_bps = report.measured_rates_bps, []
     elif text.startswith("Test run completed"):
         report.is_measured = True
     elif _INTERRUPTION_PATTERN.search(text):
@@ -186,7 +192,7 @@ def _build_run(report: _LinuxRunReport, last_line: int) -> Run:
     omitted_s = (
         requested.warm_up_s
         if requested.warm_up_s is not None
-        else len(report.warm_up) * _WARM_UP_LINE_INTERVAL_S
+        else len(report.warm_up_rates_bps) * _WARM_UP_LINE_INTERVAL_S
     )
     throughput = totals.get("throughput")
     endpoint_report = EndpointReport(
@@ -252,7 +258,7 @@ def _requested_by_settings(report: _LinuxRunReport) -> RequestedOptions:
     length = _parse_integer(settings.get(f"{endpoint} socket buffer (bytes)", ""))
     levels: dict[str, object] = {"ip_version": 6 if settings.get("domain") == "IPv6" else 4}
     if endpoint == SENDER:
-        levels |= write_size_factor(is_udp, length) | pacing_factor(
+        levels |= size_factor_of_write(is_udp, length) | pacing_factor(
             settings.get("fq rate limit (bits/sec)", "")
         )
     cpu = settings.get("cpu affinity", "*")
@@ -278,9 +284,9 @@ def _compute_metrics(totals: Mapping[str, tuple[str, str]], duration: str) -> di
         if theirs in numbers:
             metrics[ours] = parse_rounded(numbers[theirs])
     if "retrans segs" in numbers:
-        metrics["retransmits_per_s"] = per_second(numbers["retrans segs"], duration)
+        metrics["retransmits_per_s"] = rate_per_second(numbers["retrans segs"], duration)
     if "rx_packets" in numbers:
-        metrics["packets_per_s"] = per_second(numbers["rx_packets"], duration)
+        metrics["packets_per_s"] = rate_per_second(numbers["rx_packets"], duration)
     if "tcpi rtt" in numbers:
         metrics["rtt_us"] = parse_count(numbers["tcpi rtt"])
     return metrics
@@ -293,17 +299,17 @@ def _build_intervals(
 
     They have no times, so they share the duration if they can fill it.
     """
-    omitted = _make_intervals(report.warm_up, _WARM_UP_LINE_INTERVAL_S, is_omitted=True)
-    if not report.lines or not duration_s:
+    omitted = _make_intervals(report.warm_up_rates_bps, _WARM_UP_LINE_INTERVAL_S, is_omitted=True)
+    if not report.measured_rates_bps or not duration_s:
         return omitted
-    length_s = duration_s / len(report.lines)
+    length_s = duration_s / len(report.measured_rates_bps)
     if not _MIN_LINE_INTERVAL_S <= length_s <= _MAX_LINE_INTERVAL_S:
         remarks.append("The real-time lines do not cover the run, so the run has no samples.")
         return omitted
     remarks.append(
         f"The real-time lines have no times, so vnetbench assumes that each line covers {length_s:.2f} s."
     )
-    return omitted + _make_intervals(report.lines, length_s, is_omitted=False)
+    return omitted + _make_intervals(report.measured_rates_bps, length_s, is_omitted=False)
 
 
 def _make_intervals(

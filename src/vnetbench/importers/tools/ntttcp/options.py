@@ -26,20 +26,20 @@ MAX_FOREIGN_LINES = 60
 _MAX_LINES_FROM_COMMAND_TO_OUTPUT = 12
 """Lines within which a command's output starts."""
 _SIZE_PATTERN = re.compile(r"(\d+)([kKmMgG]?)[bB]?")
-_BINARY_FACTOR_BY_SUFFIX = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+_BINARY_MULTIPLIER_BY_SUFFIX = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 _RATE_PATTERN = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
-_DECIMAL_FACTOR_BY_SUFFIX = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+_DECIMAL_MULTIPLIER_BY_SUFFIX = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _THREAD_MAPPING_PATTERN = re.compile(r"(\d+),(\*|-?\d+)(?:,\S*)?")
 
 _WINDOWS_OPTION_SYNTAX = OptionSyntax(
-    value_option_names={
+    name_by_value_option={
         f"-{name}": name
         for name in (
             "l", "n", "p", "to", "a", "rb", "sb", "nic", "na", "uso", "x", "thr", "brn", "icp", "sam", "qos",
             "jm", "ps", "m", "t", "cd", "wu",
         )
     },
-    switch_names={
+    name_by_switch={
         f"-{name}": name
         for name in (
             "s", "r", "u", "6", "v", "w", "d", "ns", "sp", "wa", "rt", "ndl", "hpt", "uro", "uc", "hv", "nsb",
@@ -49,9 +49,9 @@ _WINDOWS_OPTION_SYNTAX = OptionSyntax(
 )  # fmt: skip
 """Source: ntttcp.c, Usage(). `-f`, `-fr` and `-i` exist only before 5.x."""
 _LINUX_OPTION_SYNTAX = OptionSyntax(
-    value_option_names={f"-{name}": name for name in "mPanlpbBWtCK"}
+    name_by_value_option={f"-{name}": name for name in "mPanlpbBWtCK"}
     | {f"--{name}": name for name in ("show-nic-packets", "show-dev-interrupts", "fq-rate-limit")},
-    switch_names={f"-{name}": name for name in "DMLeH6uNQVR"}
+    name_by_switch={f"-{name}": name for name in "DMLeH6uNQVR"}
     | {f"--{name}": name for name in ("show-tcp-retrans", "no-delay")},
 )
 """Source: parameter.c, parse_arguments(). `-s`, `-r`, `-f`, `-O`, `-x` and `-j` take an optional value."""
@@ -70,7 +70,7 @@ class RequestedOptions:
     buffer_bytes: int | None = None
     """What one call sends, or receives at most."""
     warm_up_s: float | None = None
-    unsupported: str = ""
+    unsupported_reason: str = ""
     """Why no metric of ours matches the test."""
 
     @property
@@ -79,7 +79,7 @@ class RequestedOptions:
         return bool(self.workload) and WORKLOADS[self.workload].has_datagrams
 
 
-def has_output(lines: LogLines, output_pattern: re.Pattern[str]) -> bool:
+def is_command_with_output(lines: LogLines, output_pattern: re.Pattern[str]) -> bool:
     """Return whether the next line is a command line of NTttcp, closely followed by its output."""
     line = lines.peek_line() or ""
     if find_command_line(line, PROGRAMS) is None:
@@ -158,7 +158,7 @@ def parse_factors(levels: Mapping[str, object], workload: str) -> tuple[dict[str
     return factors, tuple(remarks)
 
 
-def write_size_factor(is_udp: bool, length: int | None) -> dict[str, object]:
+def size_factor_of_write(is_udp: bool, length: int | None) -> dict[str, object]:
     """Return the factor for the size of one write."""
     if not length:
         return {}
@@ -173,7 +173,7 @@ def pacing_factor(rate: str) -> dict[str, object]:
     match = _RATE_PATTERN.fullmatch(rate)
     if match is None or float(match[1]) == 0:
         return {}
-    return {"pacing_rate": f"{float(match[1]) * _DECIMAL_FACTOR_BY_SUFFIX[match[2].lower()]:.0f} bit/s"}
+    return {"pacing_rate": f"{float(match[1]) * _DECIMAL_MULTIPLIER_BY_SUFFIX[match[2].lower()]:.0f} bit/s"}
 
 
 def cpu_label(endpoint: str, cpus: str | None) -> dict[str, object]:
@@ -186,7 +186,7 @@ def cpu_label(endpoint: str, cpus: str | None) -> dict[str, object]:
 
 def _build_common_levels(endpoint: str, is_udp: bool, is_ipv6: bool, length: int | None) -> dict[str, object]:
     levels: dict[str, object] = {"ip_version": 6 if is_ipv6 else 4}
-    return levels | (write_size_factor(is_udp, length) if endpoint == SENDER else {})
+    return levels | (size_factor_of_write(is_udp, length) if endpoint == SENDER else {})
 
 
 def _find_endpoint(program: str, sends: bool, receives: bool) -> str:
@@ -234,4 +234,6 @@ def _count_streams_on_linux(options: Mapping[str, str]) -> int | None:
 def _parse_size_bytes(size: str) -> int | None:
     """Return bytes: `128k` is 131072 on both systems (ConvertMemoryUnit, unit_atod). None for no size."""
     match = _SIZE_PATTERN.fullmatch(size)
-    return int(match[1]) * _BINARY_FACTOR_BY_SUFFIX[match[2].lower()] if match and len(size) < 16 else None
+    return (
+        int(match[1]) * _BINARY_MULTIPLIER_BY_SUFFIX[match[2].lower()] if match and len(size) < 16 else None
+    )

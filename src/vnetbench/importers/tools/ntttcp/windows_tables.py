@@ -42,7 +42,7 @@ _NAME_BY_TITLE = {
 }
 """One name for the titles of all versions: `Total Buffers` of 3.0 is `Buffers` of 5.x."""
 
-LAST = "Avg. CPU %"
+LAST_COLUMN_TITLE = "Avg. CPU %"
 """The last column of the last table, in every version."""
 
 _NAME_BY_LOWERCASE_TITLE = {title.lower(): name for title, name in _NAME_BY_TITLE.items()}
@@ -55,7 +55,7 @@ def _make_title_pattern(title: str) -> str:
 _TITLES_PATTERN = "|".join(
     _make_title_pattern(title) for title in sorted(_NAME_BY_TITLE, key=len, reverse=True)
 )
-OPENING = re.compile(
+TABLE_OPENING_PATTERN = re.compile(
     r"(?<!\S)(?:Thread\s+(?:Real)?time\(s\)|(?:Total\s+)?Bytes\(MEG\)|Total\s+Buffers\s|Throughput\(Buffers/s\)"
     r"|DPCs\(count/s\)|Packets\s+Sent\s+Packets|Avg\s+Min\s+Max)",
     re.IGNORECASE,
@@ -102,7 +102,7 @@ class WindowsTables:
     @property
     def is_complete(self) -> bool:
         """Whether the last number was added."""
-        return LAST in self.totals
+        return LAST_COLUMN_TITLE in self.totals
 
     @property
     def is_open(self) -> bool:

@@ -10,29 +10,34 @@ from vnetbench.importers.command_line import CommandLine, find_command_line
 from vnetbench.importers.log_lines import LogLines
 from vnetbench.importers.reader import StartsRun, TextReader
 from vnetbench.importers.runs import CUT_OFF_FAILURE, RoundedValue, Run
-from vnetbench.importers.tools.ntttcp.endpoint_report import WINDOWS, EndpointReport, build_run, per_second
+from vnetbench.importers.tools.ntttcp.endpoint_report import (
+    WINDOWS,
+    EndpointReport,
+    build_run,
+    rate_per_second,
+)
 from vnetbench.importers.tools.ntttcp.options import (
     MAX_FOREIGN_LINES,
     PROGRAMS,
     RECEIVER,
     SENDER,
     RequestedOptions,
-    has_output,
+    is_command_with_output,
     parse_windows_command,
-    write_size_factor,
+    size_factor_of_write,
 )
-from vnetbench.importers.tools.ntttcp.windows_tables import OPENING, WindowsTables
-from vnetbench.importers.units import NUMBER, parse_rounded
+from vnetbench.importers.tools.ntttcp.windows_tables import TABLE_OPENING_PATTERN, WindowsTables
+from vnetbench.importers.units import NUMBER_PATTERN, parse_rounded
 from vnetbench.study.workloads import TCP_STREAM, UDP_STREAM
 
 _TIMESTAMP_PATTERN = r"(?:(?P<stamp>\d{1,2}/\d{1,2}/\d{4} \d{1,2}:\d{1,2}:\d{1,2}) )?"
 """In front of each message of `-v`: month/day/year in every locale (PRINT_TIMESTAMPED_MSG)."""
 _VERSION_LINE = re.compile(_TIMESTAMP_PATTERN + r"Copyright Version (?P<version>\d[\w.]*)")
 _PROGRESS_LINE = re.compile(_TIMESTAMP_PATTERN + r"Network activity progressing\.\.\.")
-_SUMMARY_LINE = re.compile(rf"Throughput\(Mbps\)\s*=\s*{NUMBER}")
+_SUMMARY_LINE = re.compile(rf"Throughput\(Mbps\)\s*=\s*{NUMBER_PATTERN}")
 """`Throughput(Mbps)=9853.56 CPU=38.1% Cycles/Byte=1.48 Interrupts/Sec=22318`"""
 _SUMMARY_VALUE_PATTERN = re.compile(
-    rf"(?P<name>[A-Za-z][\w/().]*(?: [A-Za-z][\w/().]*)*)\s*=\s*(?P<value>{NUMBER})\s*%?"
+    rf"(?P<name>[A-Za-z][\w/().]*(?: [A-Za-z][\w/().]*)*)\s*=\s*(?P<value>{NUMBER_PATTERN})\s*%?"
 )
 _CHARACTERISTICS_HEADING = re.compile(r"Network Characteristics\s*:?\s*$", re.IGNORECASE)
 _CHARACTERISTIC_LINE = re.compile(r"\s*(?P<name>[A-Za-z][^:=]{0,60}?)\s*[:=]\s*(?P<value>\S.{0,200}?)\s*$")
@@ -102,7 +107,7 @@ def starts_run(lines: LogLines) -> bool:
         return False
     if _FIRST_OUTPUT_PATTERN.search(line) or _CHARACTERISTICS_HEADING.match(line.strip()):
         return True
-    return has_output(lines, _FIRST_OUTPUT_PATTERN)
+    return is_command_with_output(lines, _FIRST_OUTPUT_PATTERN)
 
 
 def read_runs(lines: LogLines, starts_run: StartsRun) -> list[Run]:
@@ -148,7 +153,7 @@ def _add_line(report: _WindowsRunReport, line: str) -> tuple[bool, str]:
     text = line if rest is None else rest
     if report.is_complete:
         return True, text
-    opening = None if _SUMMARY_LINE.search(text) else OPENING.search(text)
+    opening = None if _SUMMARY_LINE.search(text) else TABLE_OPENING_PATTERN.search(text)
     prose = text[: opening.start()] if opening else text
     is_own = _add_text(report, prose) or rest is not None
     if opening is None:
@@ -250,7 +255,7 @@ def _find_requested_options(report: _WindowsRunReport) -> RequestedOptions:
         endpoint, is_udp = SENDER if settings["send_flag"] == "1" else RECEIVER, settings["udp_flag"] == "1"
         length = int(settings["buffers_length"])
         levels: dict[str, object] = {"ip_version": 6 if settings.get("use_ipv6_flag") == "1" else 4}
-        levels |= write_size_factor(is_udp, length) if endpoint == SENDER else {}
+        levels |= size_factor_of_write(is_udp, length) if endpoint == SENDER else {}
         warm_up_s = int(settings.get("warmup_time", "0")) / 1000
         requested = RequestedOptions(
             endpoint, UDP_STREAM if is_udp else TCP_STREAM, levels, length, warm_up_s
@@ -275,7 +280,7 @@ def _compute_metrics(totals: dict[str, str], time_text: str) -> dict[str, Rounde
         if theirs in totals
     }
     if "Retransmits" in totals and time_text:
-        metrics["retransmits_per_s"] = per_second(totals["Retransmits"], time_text)
+        metrics["retransmits_per_s"] = rate_per_second(totals["Retransmits"], time_text)
     return metrics
 
 
