@@ -152,7 +152,7 @@ def measure_trial(
     participants[HOST] = TrialEndpoint(observer, OBSERVE)
     testbed.reset_delay_line_counters()
     measurement = run_trial(
-        participants, lambda trial: _connect_streams(testbed, observer, load, trial), load, should_abandon
+        participants, lambda trial: _connect_pairs(testbed, observer, load, trial), load, should_abandon
     )
     measurement = _add_delay_line_counters(measurement, testbed.read_delay_line_counters())
     load_endpoints = [endpoint for endpoint in measurement.endpoints if endpoint.role != OBSERVE]
@@ -323,9 +323,7 @@ class _TrialPreparation:
         return {at.name: self._testbed.agents[at.name].wait(future, method) for at, future in pending}
 
 
-def _connect_streams(
-    testbed: Testbed, observer: AgentClient, load: TrialLoad, trial: str
-) -> dict[str, object]:
+def _connect_pairs(testbed: Testbed, observer: AgentClient, load: TrialLoad, trial: str) -> dict[str, object]:
     """Connect all streams of all pairs, and return the checked settings of their sockets and threads."""
     preparation = _TrialPreparation(testbed, load, trial)
     targets = [(observer, testbed.observer_targets())]
