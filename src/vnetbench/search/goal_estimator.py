@@ -32,8 +32,8 @@ def step_durations_s(step_s: float) -> tuple[float, ...]:
 class GoalEstimator:
     """Estimates one goal's throughput; `throughput` is the posterior after each step.
 
-    With `may_exceed_max_load`, the throughput may exceed `max_load_fps`, the highest load that can be offered.
-    Without, steps at higher loads are ignored.
+    With `may_exceed_max_load`, the throughput may exceed `max_load_fps`, the highest load that can be
+    offered. Without, steps at higher loads are ignored.
     """
 
     def __init__(

@@ -41,7 +41,8 @@ _RATE_DETAIL_PATTERNS: Mapping[str, re.Pattern[str]] = {
 _MACHINE_READABLE_LINE = re.compile(r"(?:[\w.-]+: )?megabytes=(?P<mb>[\d.]+) (?P<pairs>real_sec(?:onds)?=.*)")
 """`megabytes=23.8750 real_seconds=2.00 rate_Mbps=99.9517 tx_cpu=98 rx_cpu=1 retrans=0 rtt_ms=0.14`."""
 _VERBOSE_RATE_LINE = re.compile(
-    rf"(?:[\w.-]+: )?nuttcp-(?P<end>[tr]): (?P<mb>{NUMBER_PATTERN}) MB in (?P<seconds>{NUMBER_PATTERN}) real seconds = "
+    rf"(?:[\w.-]+: )?nuttcp-(?P<end>[tr]): (?P<mb>{NUMBER_PATTERN}) MB in (?P<seconds>{NUMBER_PATTERN})"
+    r" real seconds = "
     rf"{NUMBER_PATTERN} KB/sec = (?P<mbps>{NUMBER_PATTERN}) Mbps"
 )
 """With `-v`: `nuttcp-r: 11.9375 MB in 1.00 real seconds = 12191.29 KB/sec = 99.8711 Mbps`."""

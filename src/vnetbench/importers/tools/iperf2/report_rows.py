@@ -35,7 +35,8 @@ _TCP_DETAILS_PATTERN = re.compile(
 """Printed behind the rate by a TCP sender with `-e`: `191/0          0      767K/1741(2150) us  14380`."""
 BOUNCEBACK_ROW_PATTERN = re.compile(
     rf"\[\s*(?P<star>\*?)(?P<id>\d+|SUM)\]\s+{_RESULT_COLUMNS_PATTERN}\s+"
-    rf"(?P<count>\d+)=(?P<mean>{NUMBER_PATTERN})/{NUMBER_PATTERN}/{NUMBER_PATTERN}/{NUMBER_PATTERN} ms(?P<details>.*)"
+    rf"(?P<count>\d+)=(?P<mean>{NUMBER_PATTERN})/{NUMBER_PATTERN}/{NUMBER_PATTERN}/{NUMBER_PATTERN} ms"
+    r"(?P<details>.*)"
 )
 """With `--bounceback`: `… 15.9 Kbits/sec    20=0.113/0.021/0.571/0.135 ms    0  576K/1114 us    8826 rps`."""
 ALL_STREAMS_ID = "SUM"

@@ -131,10 +131,10 @@ def split_udp_result(
     The row has the sender's bytes and the receiver's datagrams.
 
     Args:
-        line: The row.
+        udp_row: The row.
         direction: Its direction.
-        local: The endpoint that wrote the log.
-        bits: Payload of a datagram in bits, if it is known.
+        log_endpoint: The endpoint that wrote the log.
+        datagram_bits: Payload of a datagram in bits, if it is known.
         arrived_bits_per_s: The rate in the receiver's intervals, if the log has them. By default it is the
             sender's rate, less the loss.
     """
