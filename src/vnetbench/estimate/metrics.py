@@ -194,16 +194,16 @@ METRICS: dict[str, Metric] = {
             "% of one CPU",
             "First VM's CPU",
             "lower",
-            "CPU time of the programs that make the traffic in the first VM of each pair, 100 % = one full CPU. Only for "
-            "bidirectional loads, in which each VM sends and receives",
+            "CPU time of the programs that make the traffic in the first VM of each pair, 100 % = one full "
+            "CPU. Only for bidirectional loads, in which each VM sends and receives",
         ),
         Metric(
             "second_vm_cpu_percent",
             "% of one CPU",
             "Second VM's CPU",
             "lower",
-            "CPU time of the programs that make the traffic in the second VM of each pair, 100 % = one full CPU. Only for "
-            "bidirectional loads, in which each VM sends and receives",
+            "CPU time of the programs that make the traffic in the second VM of each pair, 100 % = one full "
+            "CPU. Only for bidirectional loads, in which each VM sends and receives",
         ),
         Metric(
             "host_cpu_percent",

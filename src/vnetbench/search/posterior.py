@@ -9,8 +9,8 @@ sides are usually similar (`_SPREAD_NEAR_DEVICE_NOISE_PROBABILITY`), but need no
 limit adds no noise below it. Only whether a step keeps the goal counts, not how many frames it lost.
 
 Steps of each duration have their own throughput. That of longer steps is near that of shorter ones, at an
-unknown distance (`_LONGER_STEP_WEIGHTS_AND_SCALES`): short steps show where to measure, and only full steps give
-proof.
+unknown distance (`_LONGER_STEP_WEIGHTS_AND_SCALES`): short steps show where to measure, and only full steps
+give proof.
 
 Psychophysics estimates such a threshold with lapses from yes-or-no answers: Watson & Pelli (1983), "QUEST",
 Perception & Psychophysics 33(2); Kontsevich & Tyler (1999), Vision Research 39(16), who also choose the next

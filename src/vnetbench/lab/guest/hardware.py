@@ -138,7 +138,8 @@ def qemu_command(
     line = [
         program, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
         "-name", f"{files.file_stem},debug-threads=on",
-        "-machine", MACHINE_TYPE, "-accel", accelerator, "-cpu", CPU_MODEL_BY_ACCELERATOR[hardware.accelerator],
+        "-machine", MACHINE_TYPE, "-accel", accelerator,
+        "-cpu", CPU_MODEL_BY_ACCELERATOR[hardware.accelerator],
         "-smp", str(hardware.vcpus), "-m", f"{hardware.memory_mib}M",
         "-kernel", str(boot_images.kernel), "-initrd", str(boot_images.initramfs), "-append", BOOT_OPTIONS,
         "-serial", f"file:{files.console_log}",
