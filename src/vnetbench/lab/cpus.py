@@ -144,9 +144,10 @@ def partition_cpus(
     """Divide the CPUs between tester and device under test.
 
     Args:
-        device_cpus_level: A level of `device_cpus`. `any`: both use all CPUs. `LIST`: the device has these, and
-            the tester has the others unless `cpus` names its own. `apart`: the device has the CPUs that
-            `cpus` does not name; if it names none, the tester has the first half of all CPUs, rounded up.
+        device_cpus_level: A level of `device_cpus`. `any`: both use all CPUs. `LIST`: the device has
+            these, and the tester has the others unless `cpus` names its own. `apart`: the device has the
+            CPUs that `cpus` does not name; if it names none, the tester has the first half of all CPUs,
+            rounded up.
         cpus_level: A level of the factor `cpus`.
         endpoints: All endpoints.
         online_cpus: The CPUs of this machine.
