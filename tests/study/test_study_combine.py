@@ -62,7 +62,7 @@ def test_exclusions_and_overrides_apply_to_one_at_a_time_studies() -> None:
         ("[[together]]\nmtu = 4000\n", 8, 'mtu has no level "4000" in this study'),
         ('[[together]]\ntso = "on"\n', 8, "[[together]] names tso, which is not a factor of this study"),
         ("[[together]]\nmtu = [576, 9000]\n", 8, "mtu has 2 levels, but a [[together]] is one treatment"),
-        ("[[together]]\n", 7, "this [[together]] names no factor"),
+        ("[[together]]\n", 7, "this [[together]] is empty"),
         ("[together]\nmtu = 9000\n", 7, "together is not a list of tables"),
     ],
 )

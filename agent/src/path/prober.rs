@@ -59,7 +59,7 @@ pub fn probe_path(request: ProbeRequest) -> Result<Value> {
             token[16..].copy_from_slice(&attempt.to_be_bytes());
             wire::write_header(&mut probe, PROBE_MAGIC, &token);
             let deadline = Instant::now() + Duration::from_secs_f64(request.timeout_s);
-            match send_probe(&socket, &probe, &token, &waker, deadline, &mut result) {
+            match exchange_probe(&socket, &probe, &token, &waker, deadline, &mut result) {
                 // Another attempt cannot succeed either.
                 Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => {
                     result.reason =
@@ -110,7 +110,7 @@ fn checked_payload_bytes(request: &ProbeRequest) -> Result<usize> {
 }
 
 /// Sends one probe, and returns when both answers have arrived or at the deadline.
-fn send_probe(
+fn exchange_probe(
     socket: &Socket,
     probe: &[u8],
     token: &Token,

@@ -179,7 +179,7 @@ def _read_mapping_file(path: Path) -> TableMapping:
     except OSError as error:
         fix = "name a TOML file that describes the table's columns"
         raise BenchError(
-            f"cannot read the file: {error.strerror}", where=f"--mapping {path}", fix=fix
+            f"cannot read the mapping file: {error.strerror}", where=f"--mapping {path}", fix=fix
         ) from error
 
 

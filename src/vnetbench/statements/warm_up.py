@@ -15,7 +15,7 @@ from vnetbench.statements.statement import StatementEvidence, StatementPart
 
 WARM_UP_SHARE_METRIC = "warm_up_share"
 """Metric name: the share of trials with a warm-up of MIN_PUBLISHED_WARM_UP_S or more."""
-MIN_PUBLISHED_WARM_UP_S = 1.0
+MIN_WARM_UP_TO_COUNT_S = 1.0
 """Shortest warm-up that the statement is about."""
 _MIN_TRIAL_DURATION_S = 10.0
 """Minimum length of a trial: twice the time that the report drops, so that a warm-up stands out."""
@@ -23,7 +23,7 @@ _MIN_TRIAL_DURATION_S = 10.0
 
 def check_warm_up(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
     """Check S04: most trials have a different level in their first seconds."""
-    claim = f"most trials have a warm-up of {format_duration(MIN_PUBLISHED_WARM_UP_S)} or more"
+    claim = f"most trials have a warm-up of {format_duration(MIN_WARM_UP_TO_COUNT_S)} or more"
     if selection.summary.timing.warmup_s is not None:
         return (
             build_statement_part(
@@ -61,6 +61,6 @@ def check_warm_up(selection: TreatmentSelection) -> tuple[StatementPart, ...]:
 
 def _warm_up_share(points: list[TrialPoint], confidence: float) -> Estimate:
     """Return the share of trials with a warm-up; interval of Clopper & Pearson (1934), Biometrika 26(4)."""
-    count = sum(point.warmup_s >= MIN_PUBLISHED_WARM_UP_S for point in points)
+    count = sum(point.warmup_s >= MIN_WARM_UP_TO_COUNT_S for point in points)
     interval = stats.binomtest(count, len(points)).proportion_ci(confidence)
     return Estimate(count / len(points), interval.low, interval.high, confidence, len(points))

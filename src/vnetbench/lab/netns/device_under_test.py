@@ -51,7 +51,7 @@ def assign_cpus(
     topology: NetnsTopology,
     factors: Mapping[str, Level],
     online_cpus: frozenset[int],
-    unavailable_reason: str,
+    must_share_cpus: bool,
 ) -> TesterAndDeviceCpus:
     """Divide the CPUs between the tester and the device under test.
 
@@ -59,7 +59,7 @@ def assign_cpus(
         topology: The testbed's topology.
         factors: The treatment's levels.
         online_cpus: All CPUs of the machine.
-        unavailable_reason: Why the device cannot have its own CPUs; empty if that has not been found out.
+        must_share_cpus: Whether the device cannot have its own CPUs at the level `auto`.
 
     Raises:
         BenchError: if a CPU does not exist.
@@ -68,7 +68,7 @@ def assign_cpus(
     level, cpus = str(factors.get(DEVICE_CPUS.name, ANY)), str(CPUS.read_level(factors))
     if level != AUTO:
         return partition_cpus(level, cpus, topology.endpoints, online_cpus)
-    if unavailable_reason:
+    if must_share_cpus:
         return partition_cpus(ANY, cpus, topology.endpoints, online_cpus)
     if not device_ports(topology):
         # The sender's CPU does the device's little work and the counting. A sink's own thread would have to

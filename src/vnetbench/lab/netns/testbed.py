@@ -163,7 +163,7 @@ class NetnsTestbed:
 
     def _partition_cpus(self, factors: Mapping[str, Level]) -> TesterAndDeviceCpus:
         return device_under_test.assign_cpus(
-            self.topology, factors, self.online_cpus, self._device_cpus_problem
+            self.topology, factors, self.online_cpus, bool(self._device_cpus_problem)
         )
 
     def _port_agents(self) -> dict[str, AgentClient]:

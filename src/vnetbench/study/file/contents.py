@@ -153,7 +153,7 @@ class StudyContents:
             elif not table:
                 self.problems.append(
                     location.make_problem(
-                        f"this [[{heading}]] names no factor",
+                        f"this [[{heading}]] is empty",
                         fix="write lines such as mtu = 9000 under it, or remove it",
                     )
                 )
