@@ -25,7 +25,7 @@ _MAX_EXPLAINED_CAUSE_SCORE_SHARE = 0.9
 """An explained cause scores at most this share of the cause that explains it."""
 _PENALTY_SHARE_FOR_MISSING_COUNTER = 0.03
 """Share of the penalty that applies when a contradicting counter is missing."""
-_MIN_AGREEING_TRIAL_SHARE = 0.7
+_MIN_TRIAL_SHARE_FOR_FULL_CONFIDENCE = 0.7
 """Trials agree if at least this share of them scores half of the median or more."""
 _SCORE_TIE_MARGIN = 0.1
 """Two scores with a smaller difference are tied."""
@@ -159,7 +159,7 @@ def _count_demotions(
         and other not in rules[name].explains
         and name not in rules[other].explains
     ]
-    return int(agreement < _MIN_AGREEING_TRIAL_SHARE) + int(bool(rivals))
+    return int(agreement < _MIN_TRIAL_SHARE_FOR_FULL_CONFIDENCE) + int(bool(rivals))
 
 
 def _evidence_items(rule: CauseRule, trials: Sequence[TrialEvidence]) -> Iterator[EvidenceItem]:

@@ -254,7 +254,9 @@ impl Client<'_> {
     ) -> Result<(), TestError> {
         let control = Arc::clone(&self.control.connection);
         running_test.run(&control, printer, &mut |bytes| {
-            self.control.feed(bytes).map(|()| false)
+            self.control
+                .reject_message_during_load(bytes)
+                .map(|()| false)
         })
     }
 

@@ -96,7 +96,7 @@ impl ClientControl {
     /// # Errors
     ///
     /// The server sends nothing during a test, so any message is the reason why it failed.
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<(), TestError> {
+    pub fn reject_message_during_load(&mut self, bytes: &[u8]) -> Result<(), TestError> {
         match self.decoder.feed(bytes)?.into_iter().next() {
             None => Ok(()),
             Some(message) => Err(unexpected_message_error(&message)),

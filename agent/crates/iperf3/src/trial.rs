@@ -226,7 +226,7 @@ impl ControlThread {
     fn run(mut self, load_end: &Waker) -> Result<TestResults, TestError> {
         let control = Arc::clone(&self.control.connection);
         while control.wait(Some(load_end), Instant::now() + LOAD_TIMEOUT)? != WaitOutcome::Woken {
-            self.control.feed(&control.read()?)?;
+            self.control.reject_message_during_load(&control.read()?)?;
         }
         let (ended, elapsed) = (Instant::now(), self.started.elapsed());
         self.wait_for_server_read(ended + FLUSH_TIMEOUT);

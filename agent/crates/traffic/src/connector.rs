@@ -135,7 +135,7 @@ fn advance_handshake(
             reader.quote_received_bytes()
         )),
         ReadState::Closed => unexpected_peer(format!(
-            "the peer closed the connection after {}",
+            "the peer sent {} and closed the connection",
             reader.quote_received_bytes()
         )),
     }

@@ -246,15 +246,21 @@ def make_topology(testbed_name: str, shape: GuestShape) -> GuestTopology:
             addresses = (f"{address}/{IPV4_PREFIX_LENGTH}", f"{ipv6_address}/{IPV6_PREFIX_LENGTH}")
             # The physical function controls the MAC addresses of its virtual functions, so they stay.
             own_mac = "" if shape.adapter == "vf" else guest_mac(number, pair, 0)
-            nic = Nic(VM_INTERFACE, own_mac, addresses, _make_port(shape, switch, own_name, vswitch), vswitch)
+            nic = Nic(
+                VM_INTERFACE,
+                own_mac,
+                addresses,
+                _make_vswitch_port(shape, switch, own_name, vswitch),
+                vswitch,
+            )
             guests.append(Guest(own_name, side, pair, (nic,)))
     is_macvtap = shape.adapter == "macvtap"
     vswitches = () if is_macvtap or shape.adapter == "vf" else ("sw0", "sw1") if uplinks else ("sw0",)
     ports = tuple(
         (
-            _make_port(shape, switch, f"a{pair}", "sw0"),
+            _make_vswitch_port(shape, switch, f"a{pair}", "sw0"),
             *uplinks,
-            _make_port(shape, switch, f"b{pair}", second),
+            _make_vswitch_port(shape, switch, f"b{pair}", second),
         )
         for pair in pairs
     )
@@ -302,7 +308,7 @@ def _make_forwarding_topology(
                 )
             )
             addresses = (f"{router}/{length}", f"{router6}/{length6}", ROUTER_LINK_LOCAL) if is_router else ()
-            port = _make_port(shape, switch, f"{forwarder}{side}", vswitch, forwarder)
+            port = _make_vswitch_port(shape, switch, f"{forwarder}{side}", vswitch, forwarder)
             if shape.host_endpoints == TAPS:
                 port, vswitch = (
                     NetDevice(f"tap of {forwarder}", namespace_name(testbed_name, own_name), VM_INTERFACE),
@@ -315,7 +321,7 @@ def _make_forwarding_topology(
             ports.append(())
             continue
         first, last = (
-            _make_port(shape, switch, f"{side}{pair}", nic.vswitch)
+            _make_vswitch_port(shape, switch, f"{side}{pair}", nic.vswitch)
             for side, nic in zip("ab", nics, strict=True)
         )
         ports.append((first, nics[0].port, nics[1].port, last))
@@ -325,9 +331,11 @@ def _make_forwarding_topology(
     )
 
 
-def _make_port(shape: GuestShape, switch: str, own_name: str, vswitch: str, leads_to: str = "") -> NetDevice:
+def _make_vswitch_port(
+    shape: GuestShape, switch_namespace: str, own_name: str, vswitch: str, leads_to: str = ""
+) -> NetDevice:
     label = f"macvtap {own_name}" if shape.adapter == "macvtap" else f"port {own_name} of vSwitch {vswitch}"
-    return NetDevice(label, switch, own_name, PORT, leads_to or own_name)
+    return NetDevice(label, switch_namespace, own_name, PORT, leads_to or own_name)
 
 
 def _ipv4_address(side: int, pair: int) -> str:

@@ -19,7 +19,7 @@ class EvidenceText:
     """The texts of one evidence item, with all of its numbers in one unit."""
 
     label: str
-    value: str
+    value_without_unit: str
     unit: str
     range: str
     """The range over the trials, `98.7 to 99.4`; a single value if all trials are equal."""
@@ -31,7 +31,7 @@ class EvidenceText:
     @property
     def value_with_unit(self) -> str:
         """The value and its unit: `99.1 % of one CPU`."""
-        return f"{self.value} {self.unit}".rstrip()
+        return f"{self.value_without_unit} {self.unit}".rstrip()
 
 
 def format_evidence(item: EvidenceItem) -> EvidenceText:
@@ -40,7 +40,7 @@ def format_evidence(item: EvidenceItem) -> EvidenceText:
     value, low, high = _value_texts(item, metric, scale)
     return EvidenceText(
         label=metric.label,
-        value=value,
+        value_without_unit=value,
         unit="" if metric.unit == YES_OR_NO_UNIT else scale.unit,
         range=low if low == high else f"{low} to {high}",
         threshold=_threshold_text(item, metric, scale),

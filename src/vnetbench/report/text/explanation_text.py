@@ -112,7 +112,7 @@ def _evidence_tables(texts: Sequence[EvidenceText], width: int) -> Iterator[Rend
     """Yield a line per evidence item, with its counters on the same line or below."""
     if not texts:
         return
-    rows = [(text.label, text.value, text.unit, text.range, text.threshold) for text in texts]
+    rows = [(text.label, text.value_without_unit, text.unit, text.range, text.threshold) for text in texts]
     widths = [max(map(cell_len, cells)) for cells in zip(*rows, strict=True)]
     available = width - 2 * _INDENT - sum(widths[1:]) - _GAP * len(widths)
     widths[0] = max(_MIN_LABEL_WIDTH, min(widths[0], available))
