@@ -229,30 +229,16 @@ def make_topology(testbed_name: str, shape: GuestShape) -> GuestTopology:
             address, ipv6_address = _ipv4_address(number, pair), _ipv6_address(number, pair)
             own_name = f"{side}{pair}"
             if side == "b" and shape.role == GUEST_TO_HOST:
-                endpoints.append(
-                    Vm(
-                        own_name,
-                        side,
-                        pair,
-                        VM_INTERFACE,
-                        address,
-                        ipv6_address,
-                        namespace_name(testbed_name, own_name),
-                    )
-                )
+                namespace = namespace_name(testbed_name, own_name)
+                endpoints.append(Vm(own_name, side, pair, VM_INTERFACE, address, ipv6_address, namespace))
                 continue
             endpoints.append(Endpoint(own_name, side, pair, VM_INTERFACE, address, ipv6_address))
             vswitch = "sw0" if side == "a" else second
             addresses = (f"{address}/{IPV4_PREFIX_LENGTH}", f"{ipv6_address}/{IPV6_PREFIX_LENGTH}")
             # The physical function controls the MAC addresses of its virtual functions, so they stay.
             own_mac = "" if shape.adapter == "vf" else guest_mac(number, pair, 0)
-            nic = Nic(
-                VM_INTERFACE,
-                own_mac,
-                addresses,
-                _make_vswitch_port(shape, switch, own_name, vswitch),
-                vswitch,
-            )
+            port = _make_vswitch_port(shape, switch, own_name, vswitch)
+            nic = Nic(VM_INTERFACE, own_mac, addresses, port, vswitch)
             guests.append(Guest(own_name, side, pair, (nic,)))
     is_macvtap = shape.adapter == "macvtap"
     vswitches = () if is_macvtap or shape.adapter == "vf" else ("sw0", "sw1") if uplinks else ("sw0",)
