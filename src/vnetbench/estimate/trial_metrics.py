@@ -50,7 +50,7 @@ def metrics_of_steady_part(part: SteadyPart) -> dict[str, float]:
     latency = _merged_histogram(endpoints, "latency")
     return {
         **dict(_endpoint_metrics(endpoints, arrived, steady_s)),
-        **dict(_pair_metrics(trial, endpoints, steady_s)),
+        **dict(_metrics_of_both_endpoints(trial, endpoints, steady_s)),
         **dict(_request_metrics(trial, endpoints, latency, steady_s)),
         **dict(_latency_increase_metrics(trial, latency)),
         **dict(datagram_metrics(trial, load, warmup_samples, steady_s)),
@@ -111,7 +111,7 @@ def _endpoint_metrics(endpoints: SteadySamples, arrived: int, steady_s: float) -
         yield "rtt_us", sum(rtts_us) / len(rtts_us)
 
 
-def _pair_metrics(
+def _metrics_of_both_endpoints(
     trial: TrialRecord, endpoints: SteadySamples, steady_s: float
 ) -> Iterator[tuple[str, float]]:
     """Yield metrics that need the counters of both endpoints."""

@@ -5,8 +5,8 @@ definition of throughput here. Nothing else of its shape is assumed. On each sid
 probability departs from one half over some distance (`_CURVE_SPREADS`), which is small for a sharp limit and
 large for a noisy one. It approaches a share of steps with the opposite outcome at any load
 (`_LAPSE_PROBABILITIES`): steps that a stall hits below the throughput, and lucky steps above it. The two
-sides are usually similar (`_SPREAD_NEAR_DEVICE_NOISE_PROBABILITY`), but need not be: a second mode above the
-limit adds no noise below it. Only whether a step keeps the goal counts, not how many frames it lost.
+sides are usually similar (`_CURVE_SPREAD_NEAR_DEVICE_NOISE_PROBABILITY`), but need not be: a second mode
+above the limit adds no noise below it. Only whether a step keeps the goal counts, not how many frames it lost.
 
 Steps of each duration have their own throughput. That of longer steps is near that of shorter ones, at an
 unknown distance (`_LONGER_STEP_WEIGHTS_AND_SCALES`): short steps show where to measure, and only full steps
@@ -37,7 +37,7 @@ _SHAPE_COUNT = len(_CURVE_SPREADS) * len(_LAPSE_PROBABILITIES)
 """Number of shapes of a side: each combines a spread with a lapse."""
 _DEVICE_NOISE_PRIOR = 0.65 ** np.arange(len(_CURVE_SPREADS))
 """Prior of a device's noise, one of `_CURVE_SPREADS`, up to a factor: wider ones are less likely."""
-_SPREAD_NEAR_DEVICE_NOISE_PROBABILITY = 0.7
+_CURVE_SPREAD_NEAR_DEVICE_NOISE_PROBABILITY = 0.7
 """Probability that a side's spread is near the device's own; otherwise it may have any value."""
 _FINAL_DISTANCE_FROM_HALF = np.tile(0.5 - _LAPSE_PROBABILITIES, len(_CURVE_SPREADS))[:, None]
 """Final distance of the probability from one half, for each shape."""
@@ -47,8 +47,8 @@ def _make_shape_prior() -> Floats:
     """Return the probability of each shape of a side (columns) for each noise level of a device (rows)."""
     apart = np.abs(np.arange(len(_CURVE_SPREADS))[:, None] - np.arange(len(_CURVE_SPREADS))[None, :])
     near = 0.3**apart
-    spread = _SPREAD_NEAR_DEVICE_NOISE_PROBABILITY * near / near.sum(axis=1, keepdims=True) + (
-        1 - _SPREAD_NEAR_DEVICE_NOISE_PROBABILITY
+    spread = _CURVE_SPREAD_NEAR_DEVICE_NOISE_PROBABILITY * near / near.sum(axis=1, keepdims=True) + (
+        1 - _CURVE_SPREAD_NEAR_DEVICE_NOISE_PROBABILITY
     ) / len(_CURVE_SPREADS)
     return np.asarray((spread[:, :, None] * _LAPSE_PRIOR).reshape(len(_CURVE_SPREADS), _SHAPE_COUNT))
 
