@@ -6,7 +6,8 @@ probability departs from one half over some distance (`_CURVE_SPREADS`), which i
 large for a noisy one. It approaches a share of steps with the opposite outcome at any load
 (`_LAPSE_PROBABILITIES`): steps that a stall hits below the throughput, and lucky steps above it. The two
 sides are usually similar (`_CURVE_SPREAD_NEAR_DEVICE_NOISE_PROBABILITY`), but need not be: a second mode
-above the limit adds no noise below it. Only whether a step keeps the goal counts, not how many frames it lost.
+above the limit adds no noise below it. Only whether a step keeps the goal counts, not how many frames it
+lost.
 
 Steps of each duration have their own throughput. That of longer steps is near that of shorter ones, at an
 unknown distance (`_LONGER_STEP_WEIGHTS_AND_SCALES`): short steps show where to measure, and only full steps
