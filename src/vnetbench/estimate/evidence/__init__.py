@@ -13,10 +13,12 @@ from vnetbench.estimate.evidence.links import LINK_EVIDENCE_METRICS, link_eviden
 from vnetbench.estimate.evidence.metric import EvidenceMetric
 from vnetbench.estimate.evidence.packets import PACKET_EVIDENCE_METRICS, packet_evidence
 from vnetbench.estimate.evidence.placement import PLACEMENT_EVIDENCE_METRICS, placement_evidence
+from vnetbench.estimate.evidence.time_accounting.metrics import TIME_EVIDENCE_METRICS, time_evidence
 from vnetbench.estimate.evidence.trial_data import TrialData
 from vnetbench.estimate.evidence.window import WINDOW_EVIDENCE_METRICS, window_evidence
 
 METRICS_BY_FAMILY: Mapping[str, tuple[EvidenceMetric, ...]] = {
+    "time": TIME_EVIDENCE_METRICS,
     "cpu": (*CPU_EVIDENCE_METRICS, *CPU_SET_EVIDENCE_METRICS),
     "window": (*WINDOW_EVIDENCE_METRICS, *CALL_EVIDENCE_METRICS),
     "packets": PACKET_EVIDENCE_METRICS,
@@ -33,6 +35,7 @@ EVIDENCE_METRICS: dict[str, EvidenceMetric] = {
 def collect_evidence(data: TrialData) -> dict[str, float]:
     """Return all evidence metrics of a trial whose counters are known."""
     values = {
+        **time_evidence(data),
         **cpu_evidence(data),
         **cpu_set_evidence(data),
         **window_evidence(data),

@@ -1,0 +1,105 @@
+"""Account for the time of a trial's streams or requests.
+
+The endpoints and the network between them form a line of stations with finite buffers. Its limit follows
+from who waits for whom (Kuo, Lim and Meerkov, Bottlenecks in Serial Production Lines, Mathematical Problems
+in Engineering 2, 1996): a sender that blocks waits for what comes after it, a receiver that sleeps waits for
+what comes before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from vnetbench.estimate.evidence.aggregation import largest
+from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, Kernel
+from vnetbench.estimate.evidence.time_accounting.network_time import split_network_time
+from vnetbench.estimate.evidence.time_accounting.thread_time import ThreadTime, mean_thread_time
+from vnetbench.estimate.evidence.time_accounting.time_uses import RECEIVER, RUNNING, SENDER, TIME_USES
+from vnetbench.estimate.evidence.trial_data import TrialData
+from vnetbench.estimate.guests import EMULATOR_THREAD_KINDS, split_guest_and_kind
+
+TimeShares = Mapping[str, float]
+"""Name of a use of time (`TIME_USES`) to its share, 0 to 1. The shares add up to 1."""
+
+
+def account_for_time(data: TrialData) -> TimeShares:
+    """Return what the time of a stream or a request is spent on; empty without the threads' times."""
+    part, kernels = data.steady_part, {kernel.name: kernel for kernel in data.kernels}
+    sender = mean_thread_time(part, part.senders, kernels)
+    receiver = mean_thread_time(part, part.receivers, kernels)
+    if sender is None or receiver is None or data.frame_losses is not None:
+        return {}
+    is_serial = bool(data.metrics.get("transactions_per_s")) and sender.thread_count >= _count_streams(data)
+    by_part = _serial_shares(sender, receiver) if is_serial else _pipeline_shares(sender, receiver)
+    shares = dict.fromkeys(TIME_USES, 0.0)
+    for name, time, share in ((SENDER, sender, by_part[0]), (RECEIVER, receiver, by_part[1])):
+        shares |= {f"{name}_{use}": share * value for use, value in _active_time_split(time).items()}
+    network = max(0.0, 1 - by_part[0] - by_part[1])
+    station = _busiest_network_station(data, kernels)
+    shares |= {name: network * share for name, share in station.items()}
+    rest = network * (1 - sum(station.values()))
+    for name, share in split_network_time(data).items():
+        shares[name] += rest * share
+    return shares
+
+
+def _count_streams(data: TrialData) -> int:
+    return len({(endpoint.name, s.stream_id) for endpoint, samples in data.steady_part.senders
+                for x in samples for s in x.streams})  # fmt: skip
+
+
+def _pipeline_shares(sender: ThreadTime, receiver: ThreadTime) -> tuple[float, float]:
+    """Return the shares of sender and receiver where data flows from one to the other; the rest is network.
+
+    The sender limits while it is active and the receiver starves. The receiver limits while it is active and
+    the sender blocks. The network limits while neither is active. Where both are active, they share the time
+    in the ratio of the two.
+    """
+    sender_only = sender.active * receiver.sleeping
+    receiver_only = receiver.active * sender.sleeping
+    both = sender.active * receiver.active
+    one = sender_only + receiver_only
+    sender_part = sender_only / one if one else 0.5
+    return sender_only + both * sender_part, receiver_only + both * (1 - sender_part)
+
+
+def _serial_shares(sender: ThreadTime, receiver: ThreadTime) -> tuple[float, float]:
+    """Return the shares of both endpoints of a request, which is at one place at a time."""
+    total = max(1.0, sender.active + receiver.active)
+    return sender.active / total, receiver.active / total
+
+
+def _active_time_split(time: ThreadTime) -> dict[str, float]:
+    """Return running and the reasons for waiting as shares of the active time."""
+    uses = {RUNNING: time.running, **time.waiting}
+    total = sum(uses.values())
+    return {name: value / total if total else float(name == RUNNING) for name, value in uses.items()}
+
+
+def _busiest_network_station(data: TrialData, kernels: Mapping[str, Kernel]) -> dict[str, float]:
+    """Return the share of the network's time that a CPU or a thread between the endpoints takes.
+
+    A station that is busy for a share u of the time takes that share. The busier one of the two counts.
+    """
+    packets = largest(
+        kernel.time_percent(cpu, *INTERRUPT_TIME_COUNTERS) / 100
+        for kernel in kernels.values()
+        for cpu in kernel.cpu_times
+    )
+    stations = {"packet_processing": packets or 0.0, "virtual_switch": _busiest_switch_thread_share(data)}
+    name = max(stations, key=lambda each: stations[each])
+    return {name: min(1.0, stations[name])}
+
+
+def _busiest_switch_thread_share(data: TrialData) -> float:
+    """Return the active time of the busiest emulator thread of a guest, 0 to 1."""
+    samples = [x for x in data.steady_part.host_samples if x.observation]
+    duration_s = sum(x.interval_s for x in samples)
+    active_s: dict[str, float] = {}
+    for x in samples:
+        assert x.observation is not None
+        for times in (x.observation.thread_cpu_s, x.observation.thread_wait_s):
+            for thread, time_s in times.items():
+                if split_guest_and_kind(thread)[1] in EMULATOR_THREAD_KINDS:
+                    active_s[thread] = active_s.get(thread, 0.0) + time_s
+    return max(active_s.values(), default=0.0) / duration_s if duration_s else 0.0

@@ -1,0 +1,162 @@
+"""Use of CPUs: which part of the time of a set of CPUs each kind of work takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vnetbench.estimate.evidence.aggregation import (
+    effective_knob_value,
+    to_number,
+    total_duration_s,
+    total_of_all_counters,
+    total_of_counter,
+)
+from vnetbench.estimate.evidence.kernels import INTERRUPT_TIME_COUNTERS, Kernel, has_own_kernel
+from vnetbench.estimate.steady_state import SteadyPart
+from vnetbench.results.records import HOST, EndpointRecord, mapping_or_empty
+from vnetbench.study.factors.cpu_lists import parse_cpu_list
+
+PROCESSES_KEY = "processes"
+"""Key in an endpoint's totals: the other programs that used the most CPU time (docs/protocol.md)."""
+_BUSY_TIME_COUNTERS = ("user_s", "nice_s", "system_s", "irq_s", "softirq_s")
+
+
+@dataclass(frozen=True)
+class CpuUse:
+    """What a set of CPUs of one kernel is used for. All values are shares of the set's time, 0 to 1.
+
+    The shares add up to 1. CPU times of the kernel count ticks, so that each share can be wrong by about
+    one tick (1 to 10 ms) for each CPU.
+    """
+
+    cpus: tuple[int, ...]
+    load: float
+    """Threads of the load, virtual CPUs and the threads that emulate their devices."""
+    instrument: float
+    """The bench and other threads of its agents."""
+    programs: float
+    """Other programs."""
+    packets: float
+    """Packet processing and interrupts outside of the load's threads, and what no program accounts for."""
+    hypervisor: float
+    """Time that a hypervisor took away (steal)."""
+    idle: float
+
+    @property
+    def occupied(self) -> float:
+        """Share of the time in which the CPUs were not idle."""
+        return 1 - self.idle
+
+    def share_for(self, reason: str) -> float:
+        """Return the share of the CPUs' time that work of this kind takes (`WAIT_REASONS`)."""
+        return float(getattr(self, reason))
+
+
+def allowed_cpus(part: SteadyPart, endpoint: EndpointRecord, kernel: Kernel) -> tuple[int, ...]:
+    """Return the CPUs of the kernel that one of the endpoint's load threads may use."""
+    value = effective_knob_value(part.trial, "thread_cpus", endpoint.name)
+    texts = value if isinstance(value, list) else [value]
+    allowed = {cpu for text in texts if text for cpu in parse_cpu_list(str(text))}
+    known = set(kernel.cpu_times)
+    return tuple(sorted(allowed & known or known))
+
+
+def measure_cpu_use(part: SteadyPart, kernel: Kernel, cpus: Sequence[int]) -> CpuUse | None:
+    """Return the use of some CPUs of a kernel; None without CPU times.
+
+    Args:
+        part: The steady part of the trial.
+        kernel: The kernel with the times of its CPUs.
+        cpus: The CPUs of the set.
+    """
+    capacity_s = total_duration_s(kernel.samples) * len(cpus)
+    if capacity_s <= 0:
+        return None
+    times = [kernel.cpu_times[cpu] for cpu in cpus]
+    busy = sum(each.get(kind, 0.0) for each in times for kind in _BUSY_TIME_COUNTERS) / capacity_s
+    hypervisor = min(1.0, sum(each.get("steal_s", 0.0) for each in times) / capacity_s)
+    load = _load_cpu_s(part, kernel, cpus) / capacity_s
+    instrument = _instrument_cpu_s(part, kernel, cpus) / capacity_s
+    # Threads' times are exact, those of CPUs count ticks: threads decide where both differ.
+    occupied = min(1 - hypervisor, max(busy, load + instrument))
+    load = min(load, occupied)
+    instrument = min(instrument, occupied - load)
+    rest = occupied - load - instrument
+    programs = min(rest, _programs_cpu_s(part, kernel, cpus, rest * capacity_s) / capacity_s)
+    return CpuUse(
+        cpus=tuple(cpus),
+        load=load,
+        instrument=instrument,
+        programs=programs,
+        packets=rest - programs,
+        hypervisor=hypervisor,
+        idle=max(0.0, 1 - hypervisor - occupied),
+    )
+
+
+def _load_cpu_s(part: SteadyPart, kernel: Kernel, cpus: Sequence[int]) -> float:
+    """Return the CPU time of the load's threads on these CPUs, and on a host that of its guests."""
+    total_s = 0.0
+    for endpoint, samples in part.endpoints:
+        if _runs_in(endpoint, samples, kernel):
+            share = _overlap_share(allowed_cpus(part, endpoint, kernel), cpus)
+            total_s += share * (total_of_counter(samples, "threads_cpu_s") or 0.0)
+    if kernel.name == HOST:
+        observed = (x.observation for x in part.host_samples if x.observation)
+        total_s += len(cpus) / len(kernel.cpu_times) * sum(sum(x.thread_cpu_s.values()) for x in observed)
+    return total_s
+
+
+def _instrument_cpu_s(part: SteadyPart, kernel: Kernel, cpus: Sequence[int]) -> float:
+    """Return the CPU time of the agents besides the load's threads, and of the bench, on these CPUs."""
+    total_s = 0.0
+    for endpoint, samples in part.endpoints:
+        process_s = total_of_all_counters(samples, "process_cpu_user_s", "process_cpu_system_s")
+        threads_s = total_of_counter(samples, "threads_cpu_s")
+        if _runs_in(endpoint, samples, kernel) and process_s is not None and threads_s is not None:
+            share = _overlap_share(allowed_cpus(part, endpoint, kernel), cpus)
+            total_s += share * max(0.0, process_s - threads_s)
+    if kernel.name == HOST:
+        observer_s = total_of_all_counters(part.host_samples, "process_cpu_user_s", "process_cpu_system_s")
+        totals = next((each.totals for each in part.trial.endpoints if each.name == HOST), {})
+        trial_s = part.trial.idle_s + part.trial.duration_s
+        bench_s = (
+            (to_number(totals.get("bench_cpu_s")) or 0.0) * part.duration_s / trial_s if trial_s else 0.0
+        )
+        total_s += len(cpus) / len(kernel.cpu_times) * ((observer_s or 0.0) + bench_s)
+    return total_s
+
+
+def _programs_cpu_s(part: SteadyPart, kernel: Kernel, cpus: Sequence[int], rest_s: float) -> float:
+    """Return the CPU time of other programs on these CPUs.
+
+    The kernel's list of processes is exact. Without it (an older file), the time in user mode and in system
+    calls that the load and the instrument did not use is a lower bound.
+    """
+    endpoint = next((each for each in part.trial.endpoints if each.name == kernel.name), None)
+    processes = endpoint.totals.get(PROCESSES_KEY) if endpoint is not None else None
+    if isinstance(processes, list) and part.trial.duration_s > 0:
+        scale = part.duration_s / (part.trial.idle_s + part.trial.duration_s)
+        return scale * sum(_process_cpu_s(mapping_or_empty(each), cpus) for each in processes)
+    interrupts_s = sum(
+        kernel.cpu_times[cpu].get(kind, 0.0) for cpu in cpus for kind in INTERRUPT_TIME_COUNTERS
+    )
+    return max(0.0, rest_s - interrupts_s)
+
+
+def _process_cpu_s(process: Mapping[str, Any], cpus: Sequence[int]) -> float:
+    allowed = process.get("cpus")
+    share = _overlap_share(parse_cpu_list(allowed), cpus) if isinstance(allowed, str) and allowed else 1.0
+    return share * (to_number(process.get("cpu_s")) or 0.0)
+
+
+def _runs_in(endpoint: EndpointRecord, samples: Sequence[Any], kernel: Kernel) -> bool:
+    return endpoint.name == kernel.name or (kernel.name == HOST and not has_own_kernel(samples))
+
+
+def _overlap_share(allowed: Iterable[int], cpus: Sequence[int]) -> float:
+    """Return the share of a thread's allowed CPUs that belong to a set: 1 if all do."""
+    allowed = set(allowed)
+    return len(allowed & set(cpus)) / len(allowed) if allowed else 0.0

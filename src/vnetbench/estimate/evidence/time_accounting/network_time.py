@@ -1,0 +1,94 @@
+"""The time in which neither endpoint has work: what the data in the network waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from vnetbench.estimate.evidence.aggregation import largest, median, smallest
+from vnetbench.estimate.evidence.flows import Flow
+from vnetbench.estimate.evidence.ports import Port
+from vnetbench.estimate.evidence.trial_data import TrialData
+
+_RECOVERY_STATES = (3, 4)
+"""Values of `ca_state`: fast recovery, and recovery after a timeout (enum tcp_ca_state, linux/tcp.h)."""
+_SHAPER_COUNTER = "overlimits"
+
+
+def split_network_time(data: TrialData) -> dict[str, float]:
+    """Return the shares of the network's time by use; they add up to 1.
+
+    The order matters: a full link makes windows fill, and loss makes them small. What comes first takes its
+    share of the time, and the rest is left to what follows.
+    """
+    shares: dict[str, float] = {}
+    rest = 1.0
+    for name, share in (
+        ("link_queue", full_link_share(data.ports)),
+        ("loss_recovery", _recovery_share(data.tcp_senders)),
+        ("receive_window", _limited_share(data.tcp_senders, "rwnd_limited_s")),
+        ("send_buffer", max(_limited_share(data.tcp_senders, "sndbuf_limited_s"), _full_buffer_share(data))),
+        ("pacing", _pacing_share(data.tcp_senders)),
+        ("queueing", _queueing_share(data.tcp_senders)),
+    ):
+        shares[name] = rest * min(1.0, share)
+        rest -= shares[name]
+    return {**shares, "round_trip": rest}
+
+
+def full_link_share(ports: Sequence[Port]) -> float:
+    """Return the share of the time in which a shaped link has a queue, for the link with the most; 0 to 1."""
+    return largest(_queued_share(port) for port in ports) or 0.0
+
+
+def _queued_share(port: Port) -> float | None:
+    """Return the share of samples in which a link delays packets and has a queue; None without a shaper."""
+    delayed = port.sample_totals(_SHAPER_COUNTER)
+    if not any(delayed):
+        return None
+    return fmean(count > 0 for count in delayed)
+
+
+def _recovery_share(senders: Sequence[Flow]) -> float:
+    states = [value for flow in senders for value in flow.values("ca_state")]
+    return fmean(value in _RECOVERY_STATES for value in states) if states else 0.0
+
+
+def _limited_share(senders: Sequence[Flow], counter: str) -> float:
+    """Return a counter of TCP's waiting time over the time in which data was outstanding."""
+    busy_s = sum(flow.total("busy_s") or 0.0 for flow in senders)
+    return sum(flow.total(counter) or 0.0 for flow in senders) / busy_s if busy_s else 0.0
+
+
+def _full_buffer_share(data: TrialData) -> float:
+    """Return the share of time in which the send buffer is full and the window still has room.
+
+    The kernel's own counter of this state is 0 in most cases (docs/evidence.md, `sndbuf_limited_percent`).
+    """
+    shares = []
+    for flow in data.tcp_senders:
+        full = list(flow.ratios("wmem_queued_bytes", "sndbuf_bytes"))
+        window = list(flow.ratios("unacked", "cwnd"))
+        if full and window:
+            shares.append(max(0.0, min(1.0, fmean(full)) * (1 - min(1.0, fmean(window)))))
+    return fmean(shares) if shares else 0.0
+
+
+def _pacing_share(senders: Sequence[Flow]) -> float:
+    """Return how close streams with a maximum pacing rate come to it; 0 without such a rate."""
+    shares = [
+        min(1.0, flow.goodput_bps / rate_bps)
+        for flow in senders
+        if flow.values("pacing_max_bps") and (rate_bps := median(flow.values("pacing_rate_bps")))
+    ]
+    return fmean(shares) if shares else 0.0
+
+
+def _queueing_share(senders: Sequence[Flow]) -> float:
+    """Return the part of the round-trip time above its minimum."""
+    shares = [
+        max(0.0, 1 - min_us / rtt_us)
+        for flow in senders
+        if (rtt_us := median(flow.values("rtt_us"))) and (min_us := smallest(flow.values("min_rtt_us")))
+    ]
+    return fmean(shares) if shares else 0.0

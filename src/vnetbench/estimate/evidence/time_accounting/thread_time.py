@@ -1,0 +1,101 @@
+"""The time of an endpoint's load threads: running, waiting for a CPU by reason, and sleeping."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from vnetbench.estimate.evidence.aggregation import total_duration_s, total_of_counter
+from vnetbench.estimate.evidence.kernels import Kernel
+from vnetbench.estimate.evidence.time_accounting.cpu_use import CpuUse, allowed_cpus, measure_cpu_use
+from vnetbench.estimate.evidence.time_accounting.time_uses import WAIT_REASONS
+from vnetbench.estimate.steady_state import SteadyPart
+from vnetbench.estimate.time_series import SteadySamples
+from vnetbench.results.records import HOST, EndpointRecord, Sample
+
+
+@dataclass(frozen=True)
+class ThreadTime:
+    """How the load's threads of one role spend their time, mean of the threads. Shares, 0 to 1."""
+
+    running: float
+    waiting: Mapping[str, float]
+    """Reason (`WAIT_REASONS`) to the share of the time in which a thread is ready and waits for a CPU."""
+    thread_count: float
+
+    @property
+    def active(self) -> float:
+        """Share of the time in which a thread has work: it runs or waits for a CPU."""
+        return min(1.0, self.running + sum(self.waiting.values()))
+
+    @property
+    def sleeping(self) -> float:
+        """Share of the time in which a thread has nothing to do or its call blocks."""
+        return 1 - self.active
+
+
+def mean_thread_time(
+    part: SteadyPart, endpoints: SteadySamples, kernels: Mapping[str, Kernel]
+) -> ThreadTime | None:
+    """Return the mean over the load threads of these endpoints; None without the threads' times."""
+    times = [
+        each
+        for endpoint, samples in endpoints
+        if (kernel := kernels.get(endpoint.name, kernels.get(HOST)))
+        and (each := _endpoint_thread_time(part, endpoint, samples, kernel))
+    ]
+    count = sum(each.thread_count for each in times)
+    if not count:
+        return None
+    return ThreadTime(
+        sum(each.running * each.thread_count for each in times) / count,
+        {
+            reason: sum(each.waiting[reason] * each.thread_count for each in times) / count
+            for reason in WAIT_REASONS
+        },
+        count,
+    )
+
+
+def _endpoint_thread_time(
+    part: SteadyPart, endpoint: EndpointRecord, samples: Sequence[Sample], kernel: Kernel
+) -> ThreadTime | None:
+    duration_s = total_duration_s(samples)
+    ran_s, waited_s = (total_of_counter(samples, f"threads_{state}_s") for state in ("cpu", "waited"))
+    count = max((x.counters.get("load_threads", 0.0) for x in samples), default=0.0)
+    if ran_s is None or duration_s <= 0 or count < 1:
+        return None
+    cpus = allowed_cpus(part, endpoint, kernel)
+    use = measure_cpu_use(part, kernel, cpus)
+    if use is None:
+        return None
+    running = min(1.0, ran_s / duration_s / count)
+    waiting = min(1 - running, (waited_s or 0.0) / duration_s / count)
+    throttled_s = total_of_counter(samples, "cgroup_throttled_s") or 0.0
+    quota = min(waiting, throttled_s / duration_s / min(count, len(cpus)))
+    by_reason = _split_waiting(waiting - quota, use, running / len(cpus))
+    by_reason["quota"] += quota
+    # A thread's own time contains what the hypervisor took from its CPU.
+    taken = running * use.hypervisor / (use.occupied or 1.0) if use.hypervisor else 0.0
+    by_reason["hypervisor"] += taken
+    return ThreadTime(running - taken, by_reason, count)
+
+
+def _split_waiting(waiting: float, use: CpuUse, own_share: float) -> dict[str, float]:
+    """Divide the time that threads wait for a CPU by what uses their CPUs meanwhile.
+
+    A thread can wait only while other work occupies its CPUs. Waiting beyond that time comes from a quota
+    that this machine does not show, such as that of the VM.
+
+    Args:
+        waiting: Share of the time in which a thread waits.
+        use: Use of the CPUs that it may use.
+        own_share: The part of these CPUs' time that one thread itself uses.
+    """
+    others = {reason: use.share_for(reason) for reason in ("load", "programs", "packets", "hypervisor")}
+    others["load"] = max(0.0, others["load"] + use.instrument - own_share)
+    total = sum(others.values())
+    # On each of its CPUs, other work occupies at most the time that this thread does not use there.
+    explained = min(waiting, total * len(use.cpus)) if total else 0.0
+    split = {reason: explained * share / total if total else 0.0 for reason, share in others.items()}
+    return {reason: split.get(reason, 0.0) for reason in WAIT_REASONS} | {"quota": waiting - explained}

@@ -1,0 +1,80 @@
+"""The uses of time that a trial is divided into, with their wording."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SENDER, RECEIVER = "sender", "receiver"
+RUNNING = "running"
+WAIT_REASONS = ("load", "programs", "packets", "quota", "hypervisor")
+"""What a thread waits for while it is runnable: see the labels in `_WAIT_TEXTS`."""
+
+_WAIT_TEXTS = {
+    "load": ("waits for a CPU: the load itself", "other threads of the load use its CPUs"),
+    "programs": ("waits for a CPU: other programs", "programs other than the load use its CPUs"),
+    "packets": (
+        "waits for a CPU: packet processing",
+        "the kernel processes packets on its CPUs, outside of the load's threads",
+    ),
+    "quota": ("stopped by a CPU quota", "its control group, or that of its VM, has used up its CPU quota"),
+    "hypervisor": ("waits for a CPU: hypervisor", "the hypervisor runs other work on its CPUs (steal)"),
+}
+
+
+@dataclass(frozen=True)
+class TimeUse:
+    """One use of the time of a stream or request."""
+
+    name: str
+    """Key in `TrialPoint.time_shares`."""
+    part: str
+    """`sender`, `receiver`, `network` or `load`."""
+    label: str
+    """Short name in charts: "sender runs"."""
+    meaning: str
+
+
+def _thread_time_uses(part: str) -> tuple[TimeUse, ...]:
+    running = TimeUse(
+        f"{part}_{RUNNING}", part, f"{part} runs",
+        f"a thread of the {part} runs, including the kernel's packet processing in its context",
+    )  # fmt: skip
+    waiting = (
+        TimeUse(
+            f"{part}_{reason}", part, f"{part} {label}", f"a thread of the {part} is ready, but {meaning}"
+        )
+        for reason, (label, meaning) in _WAIT_TEXTS.items()
+    )
+    return (running, *waiting)
+
+
+TIME_USES: dict[str, TimeUse] = {
+    use.name: use
+    for use in (
+        *_thread_time_uses(SENDER),
+        *_thread_time_uses(RECEIVER),
+        TimeUse(
+            "packet_processing", "network", "packet processing",
+            "a CPU that processes packets outside of the load's threads has no idle time",
+        ),
+        TimeUse(
+            "virtual_switch", "network", "virtual switch or emulator",
+            "a thread of the hypervisor or of the virtual switch between the endpoints has no idle time",
+        ),
+        TimeUse("link_queue", "network", "queue of a full link", "data waits in the queue of a shaped link"),
+        TimeUse(
+            "loss_recovery", "network", "recovery from loss",
+            "TCP retransmits lost segments, or waits until it may do so",
+        ),
+        TimeUse("receive_window", "network", "receive window", "the receiver's window is full"),
+        TimeUse("send_buffer", "network", "send buffer", "the sender's socket buffer is full"),
+        TimeUse("pacing", "network", "pacing", "TCP holds data back to keep its pacing rate"),
+        TimeUse(
+            "queueing", "network", "other queues",
+            "data waits in a queue that is not a shaped link: the round trip is longer than its minimum",
+        ),
+        TimeUse("round_trip", "network", "round trip", "data or its acknowledgement is on its way"),
+        TimeUse("load_pause", "load", "pause of the load", "the load has nothing to send at its rate"),
+    )
+}  # fmt: skip
+"""All uses of time by name, in the order of charts."""

@@ -1,0 +1,133 @@
+"""Time accounting from known counters: the shares add up, and each station gets its own share."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.estimate.evidence.fixtures import (
+    trial_evidence,
+    uniform_trial,
+    with_counters,
+    with_cpus,
+    with_stream_details,
+    with_totals,
+)
+from vnetbench.results.records import HOST, TrialRecord
+
+SAMPLE_S = 0.05
+"""Length of each sample of `uniform_trial`."""
+
+
+def busy_cpu(share: float) -> dict[str, float]:
+    """Return the times of a CPU in one sample, busy for a share of it."""
+    return {"system_s": share * SAMPLE_S, "idle_s": (1 - share) * SAMPLE_S}
+
+
+def trial_with_threads(
+    sender: tuple[float, float], receiver: tuple[float, float], *cpus: dict[str, float], threads: float = 1
+) -> TrialRecord:
+    """Return a trial on the host's CPUs.
+
+    Args:
+        sender: Shares of the time in which a sending thread runs and waits for a CPU.
+        receiver: The same of a receiving thread.
+        cpus: Times of the host's CPUs in each sample.
+        threads: Number of threads of each endpoint.
+    """
+    trial = uniform_trial()
+    for name, (running, waiting) in (("a1", sender), ("b1", receiver)):
+        trial = with_counters(
+            trial, name,
+            threads_cpu_s=threads * running * SAMPLE_S, threads_waited_s=threads * waiting * SAMPLE_S,
+            load_threads=threads, process_cpu_user_s=0.0, process_cpu_system_s=threads * running * SAMPLE_S,
+        )  # fmt: skip
+    trial = with_counters(trial, HOST, process_cpu_user_s=0.0, process_cpu_system_s=0.0)
+    return with_cpus(trial, HOST, *cpus)
+
+
+def shares(trial: TrialRecord) -> dict[str, float]:
+    """Return the time shares in percent, without those of 0."""
+    evidence = trial_evidence(trial)
+    return {
+        name.removeprefix("time_").removesuffix("_percent"): value
+        for name, value in evidence.items()
+        if name.startswith("time_") and value > 0
+    }
+
+
+def test_a_sender_that_never_sleeps_before_a_receiver_that_starves_takes_the_time() -> None:
+    got = shares(trial_with_threads((1.0, 0.0), (0.5, 0.0), busy_cpu(1.0), busy_cpu(0.5)))
+    assert got == pytest.approx({"sender_running": 100})
+
+
+def test_a_receiver_that_never_sleeps_behind_a_sender_that_blocks_takes_the_time() -> None:
+    got = shares(trial_with_threads((0.5, 0.0), (1.0, 0.0), busy_cpu(1.0), busy_cpu(0.5)))
+    assert got == pytest.approx({"receiver_running": 100})
+
+
+def test_threads_that_share_full_cpus_wait_for_the_load_itself() -> None:
+    trial = trial_with_threads((0.125, 0.875), (0.125, 0.125), busy_cpu(1.0), busy_cpu(1.0), threads=8)
+    got = shares(trial)
+    assert got["sender_running"] == pytest.approx(12.5)
+    assert got["sender_load"] == pytest.approx(87.5)
+    evidence = trial_evidence(trial)
+    assert evidence["load_cpus"] == 2
+    assert evidence["load_cpus_occupied_percent"] == pytest.approx(100)
+    assert evidence["threads_per_load_cpu"] == 8
+
+
+def test_threads_that_share_their_cpu_with_a_program_wait_for_it() -> None:
+    hog = [{"name": "hog", "pid": 7, "cpu_s": 0.5, "cpus": "0"}]
+    trial = trial_with_threads((0.5, 0.5), (0.0, 0.0), busy_cpu(1.0))
+    got = shares(with_totals(trial, HOST, processes=hog))
+    assert got == pytest.approx({"sender_running": 50, "sender_programs": 50})
+
+
+def test_waiting_that_no_work_on_the_cpus_explains_is_a_quota() -> None:
+    got = shares(trial_with_threads((0.4, 0.6), (0.0, 0.0), busy_cpu(0.4)))
+    assert got == pytest.approx({"sender_running": 40, "sender_quota": 60})
+
+
+def test_throttled_time_is_a_quota_although_other_programs_run() -> None:
+    trial = trial_with_threads((0.5, 0.5), (0.0, 0.0), busy_cpu(1.0))
+    got = shares(with_counters(trial, "a1", cgroup_throttled_s=0.5 * SAMPLE_S))
+    assert got == pytest.approx({"sender_running": 50, "sender_quota": 50})
+
+
+def test_stolen_time_is_not_running() -> None:
+    cpu = {"system_s": 0.6 * SAMPLE_S, "steal_s": 0.4 * SAMPLE_S, "idle_s": 0.0}
+    got = shares(trial_with_threads((1.0, 0.0), (0.0, 0.0), cpu))
+    assert got["sender_hypervisor"] > 30
+    assert got["sender_running"] + got["sender_hypervisor"] == pytest.approx(100)
+
+
+def test_time_in_which_neither_endpoint_has_work_belongs_to_the_network() -> None:
+    trial = trial_with_threads((0.0, 0.0), (0.0, 0.0), busy_cpu(0.0))
+    windows = {"busy_s": SAMPLE_S, "rwnd_limited_s": SAMPLE_S, "sndbuf_limited_s": 0.0}
+    assert shares(with_stream_details(trial, "a1", **windows)) == pytest.approx({"receive_window": 100})
+
+
+@given(
+    times=st.lists(st.floats(0, 1), min_size=4, max_size=4),
+    cpu=st.floats(0, 1),
+    threads=st.integers(1, 64),
+    rwnd=st.floats(0, 1),
+    program_s=st.floats(0, 2),
+)
+def test_the_shares_are_never_negative_and_add_up_to_100_percent(
+    times: list[float], cpu: float, threads: int, rwnd: float, program_s: float
+) -> None:
+    sender, receiver = (times[0], times[1]), (times[2], times[3])
+    trial = trial_with_threads(sender, receiver, busy_cpu(cpu), busy_cpu(cpu), threads=threads)
+    trial = with_stream_details(
+        trial, "a1", busy_s=SAMPLE_S, rwnd_limited_s=rwnd * SAMPLE_S, sndbuf_limited_s=0.0
+    )
+    trial = with_totals(trial, HOST, processes=[{"name": "p", "pid": 1, "cpu_s": program_s, "cpus": "0-1"}])
+    got = shares(trial)
+    assert sum(got.values()) == pytest.approx(100)
+    evidence = trial_evidence(trial)
+    assert all(
+        0 <= value <= 100.001 for name, value in evidence.items() if name.startswith(("time_", "load_cpus_"))
+    )
